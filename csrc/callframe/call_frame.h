@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// The call frame: the only code that packs a kernel's TVMFFIAny arguments and owns what lives as long as a call.
+#pragma once
+
+#include <tvm/ffi/c_api.h>
+
+#include <cstdint>
+
+#include "callframe/plan.h"
+
+namespace graphffi {
+
+class LentTensor;
+
+/// A function to call: its safe_call and what that gets as handle. Borrowed from the function object.
+struct Kernel {
+  TVMFFISafeCallType safe_call = nullptr;
+  void* handle = nullptr;
+
+  static Kernel FromFunction(TVMFFIObjectHandle function) {
+    return {TVMFFIFunctionGetCellPtr(function)->safe_call, function};
+  }
+};
+
+/// How tensors that a framework owns are passed as owning Tensor objects: the object is *lent* for the call, and
+/// what the kernel still holds when it returns either becomes an owner (`retain`) or is an error.
+struct Lending {
+  /// Makes the memory behind `tensor` outlive the call; gives a token for `release`. NULL: the framework can't.
+  void* (*opt_retain)(void* context, const DLTensor* tensor) = nullptr;
+  /// Runs on any thread, once the kernel's last reference is gone.
+  void (*opt_release)(void* token) = nullptr;
+  void* context = nullptr;
+};
+
+/// Arguments of one call. Not shared between threads; lives on the stack of the caller. Up to kInline arguments
+/// and lent tensors cost no allocation.
+class CallFrame {
+ public:
+  static constexpr int32_t kInline = 16;
+
+  /// Without `opt_lending`, a DLTensor* is passed as the weak view that it is (inside an ffi.Array, where only
+  /// owning tensors are possible, it is lent without the possibility to retain).
+  explicit CallFrame(const Lending* opt_lending = nullptr) : opt_lending_(opt_lending) {}
+  ~CallFrame();
+  CallFrame(const CallFrame&) = delete;
+  CallFrame& operator=(const CallFrame&) = delete;
+
+  /// `value` stays the caller's until the call has returned.
+  void Push(const TVMFFIAny& value);
+  /// The frame takes over the reference that `value` holds.
+  void PushOwned(TVMFFIAny value);
+  /// What is pushed in between becomes one ffi.Array. \throws Error when the runtime can't make one.
+  void BeginArray();
+  void EndArray();
+  /// Everything that `plan` says. \throws Error(ValueError) when a value that it names is not there.
+  void PushPlan(const Plan& plan, const CallValues& values);
+
+  int32_t num_args() const { return size_; }
+
+  /// Calls once. 0 with *result owned by the caller; otherwise the error is in this thread's slot (for -2, see
+  /// Error::TakeRaised). A tensor that was kept and can't be retained is a RuntimeError.
+  int Call(const Kernel& kernel, TVMFFIAny* result);
+
+ private:
+  TVMFFIAny* Append();
+  void PushSlot(const Bank& bank, int32_t index);
+  void PushAttribute(const Plan::Item& item, const Bank& bank);
+  TVMFFIAny Lend(const DLTensor* tensor);
+  int SettleLent();
+
+  const Lending* opt_lending_;
+  TVMFFIAny inline_args_[kInline];
+  TVMFFIAny* args_ = inline_args_;
+  int32_t size_ = 0, capacity_ = kInline;
+  int32_t array_begin_ = -1, array_depth_ = 0;
+  LentTensor* lent_ = nullptr;      // list of those made for this call
+  TVMFFIObjectHandle inline_owned_[kInline];
+  TVMFFIObjectHandle* owned_ = inline_owned_;
+  int32_t num_owned_ = 0, owned_capacity_ = kInline;
+};
+
+/// Row-major strides, in elements, of `shape`; 1 where a dimension is empty.
+void FillCompactStrides(const int64_t* shape, int32_t ndim, int64_t* strides);
+
+}  // namespace graphffi

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Errors as they cross boundaries: a kind (a Python exception name), a message, a backtrace.
+#pragma once
+
+#include <tvm/ffi/c_api.h>
+
+#include <exception>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace graphffi {
+
+/// What graphffi's own C++ code throws; each front end turns it into its framework's error.
+class Error : public std::exception {
+ public:
+  Error(std::string kind, std::string message, std::string backtrace = "")
+      : kind_(std::move(kind)), message_(std::move(message)), backtrace_(std::move(backtrace)) {}
+
+  /// Empties this thread's error slot. `rc` is what the failed call returned: -2, from kernels built
+  /// before TVM FFI 0.1.9, means that the host language holds the error, as kind EnvErrorAlreadySet does.
+  static Error TakeRaised(int rc);
+
+  const std::string& kind() const { return kind_; }
+  const std::string& message() const { return message_; }
+  const std::string& backtrace() const { return backtrace_; }
+  /// An exception is pending in the host language (Python) and must be left to propagate.
+  bool host_error_pending() const { return kind_ == "EnvErrorAlreadySet"; }
+  /// "Kind: message", for frameworks that carry text only.
+  const char* what() const noexcept override;
+
+ private:
+  std::string kind_, message_, backtrace_;
+  mutable std::string what_;
+};
+
+/// Puts an error into this thread's slot and returns -1, for code that must not throw.
+int SetRaised(std::string_view kind, std::string_view message);
+
+}  // namespace graphffi
