@@ -62,8 +62,9 @@ class CallFrame {
   int Call(const Kernel& kernel, TVMFFIAny* result);
 
  private:
-  TVMFFIAny* Append();
-  void PushSlot(const Bank& bank, int32_t index);
+  void Append(const TVMFFIAny& value);
+  void ReleaseOwned();
+  void PushSlot(const Bank& bank, int32_t index, const char* what);
   void PushAttribute(const Plan::Item& item, const Bank& bank);
   TVMFFIAny Lend(const DLTensor* tensor);
   int SettleLent();
@@ -72,8 +73,8 @@ class CallFrame {
   TVMFFIAny inline_args_[kInline];
   TVMFFIAny* args_ = inline_args_;
   int32_t size_ = 0, capacity_ = kInline;
-  int32_t array_begin_ = -1, array_depth_ = 0;
-  LentTensor* lent_ = nullptr;      // list of those made for this call
+  int32_t array_depth_ = 0;
+  LentTensor* lent_ = nullptr;  // list of those made for this call
   TVMFFIObjectHandle inline_owned_[kInline];
   TVMFFIObjectHandle* owned_ = inline_owned_;
   int32_t num_owned_ = 0, owned_capacity_ = kInline;

@@ -5,8 +5,8 @@
 #include <tvm/ffi/c_api.h>
 
 #include <exception>
+#include <memory>
 #include <string>
-#include <string_view>
 #include <utility>
 
 namespace graphffi {
@@ -21,6 +21,8 @@ class Error : public std::exception {
   /// before TVM FFI 0.1.9, means that the host language holds the error, as kind EnvErrorAlreadySet does.
   static Error TakeRaised(int rc);
 
+  /// The error object that was raised; *borrowed reference*, NULL for errors of graphffi's own code.
+  TVMFFIObjectHandle opt_object() const { return object_.get(); }
   const std::string& kind() const { return kind_; }
   const std::string& message() const { return message_; }
   const std::string& backtrace() const { return backtrace_; }
@@ -31,10 +33,11 @@ class Error : public std::exception {
 
  private:
   std::string kind_, message_, backtrace_;
+  std::shared_ptr<void> object_;
   mutable std::string what_;
 };
 
 /// Puts an error into this thread's slot and returns -1, for code that must not throw.
-int SetRaised(std::string_view kind, std::string_view message);
+int SetRaised(const std::string& kind, const std::string& message);
 
 }  // namespace graphffi

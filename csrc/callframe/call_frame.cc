@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "callframe/call_frame.h"
+
+#include <climits>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <string>
+
+#include "callframe/device_name.h"
+#include "callframe/error.h"
+#include "callframe/lent_tensor.h"
+
+namespace graphffi {
+
+namespace {
+
+/// Stands in args_ where an ffi.Array begins, until EndArray replaces it.
+constexpr int32_t kArrayMarker = INT_MIN;
+
+TVMFFIAny MakeObject(int32_t type_index, TVMFFIObjectHandle handle) {
+  TVMFFIAny value{};
+  value.type_index = type_index;
+  value.v_obj = static_cast<TVMFFIObject*>(handle);
+  return value;
+}
+
+void ReleaseAny(TVMFFIAny* value) {
+  if (value->type_index >= kTVMFFIStaticObjectBegin) TVMFFIObjectDecRef(value->v_obj);
+  *value = TVMFFIAny{};
+}
+
+/// The runtime's constructor of arrays; kept for the rest of the process.
+Kernel ArrayConstructor() {
+  static const TVMFFIObjectHandle function = [] {
+    const TVMFFIByteArray name = {"ffi.Array", 9};
+    TVMFFIObjectHandle found = nullptr;
+    if (TVMFFIFunctionGetGlobal(&name, &found) != 0) throw Error::TakeRaised(-1);
+    if (found == nullptr) {
+      throw Error("RuntimeError", "graphffi: the runtime lacks the function 'ffi.Array'");
+    }
+    return found;
+  }();
+  return Kernel::FromFunction(function);
+}
+
+/// Doubles `*buffer`, which is `inline_buffer` or from malloc.
+template <typename T>
+void Grow(T** buffer, const T* inline_buffer, int32_t* capacity) {
+  const size_t bytes = sizeof(T) * static_cast<size_t>(*capacity);
+  T* grown = static_cast<T*>(std::malloc(2 * bytes));
+  if (grown == nullptr) throw std::bad_alloc();
+  std::memcpy(static_cast<void*>(grown), *buffer, bytes);
+  if (*buffer != inline_buffer) std::free(*buffer);
+  *buffer = grown;
+  *capacity *= 2;
+}
+
+TVMFFIByteArray StringContent(const TVMFFIAny& value) {
+  switch (value.type_index) {
+    case kTVMFFIRawStr:
+      return {value.v_c_str, std::strlen(value.v_c_str)};
+    case kTVMFFISmallStr:
+      return TVMFFISmallBytesGetContentByteArray(&value);
+    case kTVMFFIStr:
+      return *TVMFFIBytesGetByteArrayPtr(value.v_obj);
+    default:
+      throw Error("TypeError", "graphffi: plan: a dtype() or device() conversion needs a string");
+  }
+}
+
+TVMFFIAny Convert(const TVMFFIAny& value, Plan::Conversion conversion) {
+  TVMFFIAny out{};
+  switch (conversion) {
+    case Plan::Conversion::kNone:
+      return value;
+    case Plan::Conversion::kBool:
+      if (value.type_index != kTVMFFIInt && value.type_index != kTVMFFIBool) {
+        throw Error("TypeError", "graphffi: plan: a bool() conversion needs an integer");
+      }
+      out.type_index = kTVMFFIBool;
+      out.v_int64 = value.v_int64 != 0;
+      return out;
+    case Plan::Conversion::kDType: {
+      const TVMFFIByteArray text = StringContent(value);
+      out.type_index = kTVMFFIDataType;
+      if (const int rc = TVMFFIDataTypeFromString(&text, &out.v_dtype)) throw Error::TakeRaised(rc);
+      return out;
+    }
+    case Plan::Conversion::kDevice: {
+      const TVMFFIByteArray text = StringContent(value);
+      out.type_index = kTVMFFIDevice;
+      out.v_device = DeviceFromName({text.data, text.size});
+      return out;
+    }
+  }
+  return out;
+}
+
+[[noreturn]] void FailMissing(const char* what, int32_t index, int32_t size) {
+  throw Error("ValueError", "graphffi: plan: expected at least " + std::to_string(index + 1) + " " +
+                                what + ", got " + std::to_string(size));
+}
+
+}  // namespace
+
+CallFrame::~CallFrame() {
+  ReleaseOwned();
+  while (lent_ != nullptr) {  // only when nothing was called
+    LentTensor* next = lent_->next();
+    lent_->Drop();
+    lent_ = next;
+  }
+  if (args_ != inline_args_) std::free(args_);
+  if (owned_ != inline_owned_) std::free(owned_);
+}
+
+void CallFrame::ReleaseOwned() {
+  while (num_owned_ > 0) TVMFFIObjectDecRef(owned_[--num_owned_]);
+}
+
+void CallFrame::Append(const TVMFFIAny& value) {
+  if (size_ == capacity_) Grow(&args_, inline_args_, &capacity_);
+  args_[size_++] = value;
+}
+
+TVMFFIAny CallFrame::Lend(const DLTensor* tensor) {
+  LentTensor* lent = LentTensor::Make(*tensor);
+  lent->set_next(lent_);
+  lent_ = lent;
+  return MakeObject(kTVMFFITensor, lent->handle());
+}
+
+void CallFrame::Push(const TVMFFIAny& value) {
+  const bool lend = value.type_index == kTVMFFIDLTensorPtr && value.v_ptr != nullptr &&
+                    (opt_lending_ != nullptr || array_depth_ > 0);
+  Append(lend ? Lend(static_cast<const DLTensor*>(value.v_ptr)) : value);
+}
+
+void CallFrame::PushOwned(TVMFFIAny value) {
+  if (value.type_index >= kTVMFFIStaticObjectBegin) {
+    if (num_owned_ == owned_capacity_) Grow(&owned_, inline_owned_, &owned_capacity_);
+    owned_[num_owned_++] = value.v_obj;
+  }
+  Append(value);
+}
+
+void CallFrame::BeginArray() {
+  Append(TVMFFIAny{kArrayMarker, {0}, {0}});
+  ++array_depth_;
+}
+
+void CallFrame::EndArray() {
+  int32_t marker = size_ - 1;
+  while (args_[marker].type_index != kArrayMarker) --marker;
+  TVMFFIAny array{};
+  const Kernel make = ArrayConstructor();
+  const int rc = make.safe_call(make.handle, args_ + marker + 1, size_ - marker - 1, &array);
+  if (rc != 0) throw Error::TakeRaised(rc);
+  size_ = marker;
+  --array_depth_;
+  PushOwned(array);
+}
+
+void CallFrame::PushSlot(const Bank& bank, int32_t index, const char* what) {
+  if (index >= bank.size) FailMissing(what, index, bank.size);
+  if (bank.opt_slots == nullptr) return Push(bank.values[index]);
+  const Slot& slot = bank.opt_slots[index];
+  if (slot.count == Slot::kSingle) return Push(bank.values[slot.begin]);
+  BeginArray();
+  for (int32_t i = 0; i < slot.count; ++i) Push(bank.values[slot.begin + i]);
+  EndArray();
+}
+
+void CallFrame::PushAttribute(const Plan::Item& item, const Bank& bank) {
+  if (item.conversion == Plan::Conversion::kNone) return PushSlot(bank, item.index, "attributes");
+  if (item.index >= bank.size) FailMissing("attributes", item.index, bank.size);
+  const int32_t index =
+      bank.opt_slots == nullptr ? item.index : bank.opt_slots[item.index].begin;
+  Append(Convert(bank.values[index], item.conversion));
+}
+
+void CallFrame::PushPlan(const Plan& plan, const CallValues& values) {
+  for (const Plan::Item& item : plan.items()) {
+    switch (item.op) {
+      case Plan::Op::kInput:
+        PushSlot(values.inputs, item.index, "inputs");
+        break;
+      case Plan::Op::kOutput:
+        PushSlot(values.outputs, item.index, "outputs");
+        break;
+      case Plan::Op::kAttribute:
+        PushAttribute(item, values.attributes);
+        break;
+      case Plan::Op::kConstant:
+        Append(plan.constants()[static_cast<size_t>(item.index)]);
+        break;
+      case Plan::Op::kBeginArray:
+        BeginArray();
+        break;
+      case Plan::Op::kEndArray:
+        EndArray();
+        break;
+      case Plan::Op::kAllInputs:
+        for (int32_t i = 0; i < values.inputs.size; ++i) PushSlot(values.inputs, i, "inputs");
+        break;
+      case Plan::Op::kAllOutputs:
+        for (int32_t i = 0; i < values.outputs.size; ++i) PushSlot(values.outputs, i, "outputs");
+        break;
+      case Plan::Op::kStream: {
+        TVMFFIAny stream{};
+        stream.type_index = kTVMFFIOpaquePtr;
+        stream.v_ptr = values.stream;
+        Append(stream);
+        break;
+      }
+      case Plan::Op::kWorkspace:
+        if (values.workspace.type_index == kTVMFFINone) {
+          throw Error("ValueError", "graphffi: plan: expected a workspace, got a call without one");
+        }
+        Push(values.workspace);
+        break;
+    }
+  }
+}
+
+int CallFrame::SettleLent() {
+  int rc = 0;
+  while (lent_ != nullptr) {
+    LentTensor* lent = lent_;
+    lent_ = lent->next();
+    if (!lent->IsUnique()) {
+      void* token = nullptr;
+      if (opt_lending_ != nullptr && opt_lending_->opt_retain != nullptr) {
+        token = opt_lending_->opt_retain(opt_lending_->context, lent->source());
+      }
+      if (token != nullptr) {
+        lent->Retain(token, opt_lending_->opt_release);
+      } else {
+        lent->Invalidate();
+        rc = SetRaised("RuntimeError",
+                       "graphffi: a kernel kept or returned a tensor that its framework only lends "
+                       "for the call; let it copy the data or write into an output");
+      }
+    }
+    lent->Drop();
+  }
+  return rc;
+}
+
+int CallFrame::Call(const Kernel& kernel, TVMFFIAny* result) {
+  *result = TVMFFIAny{};
+  const int rc = kernel.safe_call(kernel.handle, args_, size_, result);
+  if (num_owned_ != 0) ReleaseOwned();
+  if (lent_ == nullptr) return rc;
+  // With a kernel's own error in the slot, that is the one to report.
+  TVMFFIObjectHandle raised = nullptr;
+  if (rc != 0) TVMFFIErrorMoveFromRaised(&raised);
+  const int settled = SettleLent();
+  if (rc != 0) {
+    if (raised != nullptr) {
+      TVMFFIErrorSetRaised(raised);
+      TVMFFIObjectDecRef(raised);
+    }
+    return rc;
+  }
+  if (settled != 0) ReleaseAny(result);
+  return settled;
+}
+
+void FillCompactStrides(const int64_t* shape, int32_t ndim, int64_t* strides) {
+  int64_t stride = 1;
+  for (int32_t i = ndim - 1; i >= 0; --i) {
+    strides[i] = stride;
+    stride *= shape[i] == 0 ? 1 : shape[i];
+  }
+}
+
+}  // namespace graphffi

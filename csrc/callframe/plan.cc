@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "callframe/plan.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cstdlib>
+#include <optional>
+#include <utility>
+
+#include "callframe/error.h"
+
+namespace graphffi {
+
+namespace {
+
+constexpr int kMaxArrayDepth = 16;
+
+void AppendNames(char prefix, int32_t count, std::vector<std::string>* names) {
+  for (int32_t i = 0; i < count; ++i) names->push_back(prefix + std::to_string(i));
+}
+
+bool IsNameStart(char c) { return std::isalpha(static_cast<unsigned char>(c)) || c == '_'; }
+bool IsNamePart(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
+
+TVMFFIAny MakeValue(int32_t type_index, int64_t payload) {
+  TVMFFIAny value{};
+  value.type_index = type_index;
+  value.v_int64 = payload;
+  return value;
+}
+
+}  // namespace
+
+PlanNames PlanNames::Raw(int32_t inputs, int32_t outputs, int32_t ints, int32_t floats,
+                         int32_t strs) {
+  PlanNames names;
+  AppendNames('i', inputs, &names.inputs);
+  AppendNames('o', outputs, &names.outputs);
+  AppendNames('n', ints, &names.attributes);
+  AppendNames('f', floats, &names.attributes);
+  AppendNames('s', strs, &names.attributes);
+  return names;
+}
+
+/// Recursive descent over the text; appends to the plan as it goes.
+class PlanParser {
+ public:
+  PlanParser(std::string_view text, const PlanNames& names, std::string_view subject, Plan* plan)
+      : text_(text), names_(names), subject_(subject), plan_(plan) {}
+
+  void Run() {
+    SkipSpace();
+    if (AtEnd()) {
+      Emit(Plan::Op::kAllInputs);
+      Emit(Plan::Op::kAllOutputs);
+      return;
+    }
+    ParseItems(0);
+    if (!AtEnd()) Fail("an unexpected '" + std::string(1, text_[pos_]) + "'");
+  }
+
+ private:
+  [[noreturn]] void Fail(const std::string& got) const {
+    std::string message(subject_);
+    message += ": plan '" + std::string(text_) + "': expected an item at character " +
+               std::to_string(pos_) + ", got " + got;
+    throw Error("ValueError", message);
+  }
+
+  [[noreturn]] void FailUnknown(std::string_view name) const {
+    std::string message(subject_);
+    message += ": plan '" + std::string(text_) + "': expected a known name, got '" +
+               std::string(name) + "'; known names: ";
+    std::string known;
+    for (const auto* group : {&names_.inputs, &names_.outputs, &names_.attributes}) {
+      for (const std::string& candidate : *group) known += candidate + ", ";
+    }
+    throw Error("ValueError", message + known + "*inputs, *outputs, stream, workspace, None");
+  }
+
+  bool AtEnd() const { return pos_ >= text_.size(); }
+  void SkipSpace() {
+    while (!AtEnd() && std::isspace(static_cast<unsigned char>(text_[pos_]))) ++pos_;
+  }
+  /// Skips space, then takes `c` if it is next.
+  bool Take(char c) {
+    SkipSpace();
+    if (AtEnd() || text_[pos_] != c) return false;
+    ++pos_;
+    SkipSpace();
+    return true;
+  }
+
+  void Emit(Plan::Op op, int32_t index = 0, Plan::Conversion conversion = {}) {
+    plan_->items_.push_back({op, conversion, index});
+  }
+  void EmitConstant(TVMFFIAny value) {
+    Emit(Plan::Op::kConstant, static_cast<int32_t>(plan_->constants_.size()));
+    plan_->constants_.push_back(value);
+  }
+
+  void ParseItems(int depth) {
+    do {
+      ParseItem(depth);
+    } while (Take(','));
+  }
+
+  void ParseItem(int depth) {
+    SkipSpace();
+    if (AtEnd()) Fail("the end of the text");
+    const char c = text_[pos_];
+    if (c == '(') return ParseArray(depth);
+    if (c == '"') return ParseString();
+    if (c == '*') return ParseAll();
+    if (IsNameStart(c)) return ParseName();
+    if (std::isdigit(static_cast<unsigned char>(c)) || c == '-' || c == '+' || c == '.') {
+      return ParseNumber();
+    }
+    Fail("'" + std::string(1, c) + "'");
+  }
+
+  void ParseArray(int depth) {
+    if (depth >= kMaxArrayDepth) Fail("more than 16 nested lists");
+    ++pos_;
+    Emit(Plan::Op::kBeginArray);
+    if (!Take(')')) {
+      while (true) {
+        ParseItem(depth + 1);
+        if (Take(')')) break;
+        if (!Take(',')) Fail(AtEnd() ? "the end of the text; ')' is missing" : "no ',' or ')'");
+        if (Take(')')) break;  // (a,)
+      }
+    }
+    Emit(Plan::Op::kEndArray);
+  }
+
+  std::string_view TakeName() {
+    const size_t begin = pos_;
+    while (!AtEnd() && IsNamePart(text_[pos_])) ++pos_;
+    return text_.substr(begin, pos_ - begin);
+  }
+
+  void ParseAll() {
+    ++pos_;
+    const std::string_view name = TakeName();
+    if (name == "inputs") return Emit(Plan::Op::kAllInputs);
+    if (name == "outputs") return Emit(Plan::Op::kAllOutputs);
+    FailUnknown("*" + std::string(name));
+  }
+
+  static std::optional<int32_t> Find(const std::vector<std::string>& names, std::string_view name) {
+    const auto found = std::find(names.begin(), names.end(), name);
+    if (found == names.end()) return std::nullopt;
+    return static_cast<int32_t>(found - names.begin());
+  }
+
+  void ParseName() {
+    const std::string_view name = TakeName();
+    const size_t after_name = pos_;
+    if (Take('(')) return ParseConversion(name);
+    pos_ = after_name;
+    // An operand or attribute may be called like a keyword: it wins.
+    if (auto i = Find(names_.inputs, name)) return Emit(Plan::Op::kInput, *i);
+    if (auto i = Find(names_.outputs, name)) return Emit(Plan::Op::kOutput, *i);
+    if (auto i = Find(names_.attributes, name)) return Emit(Plan::Op::kAttribute, *i);
+    if (name == "None") return EmitConstant(MakeValue(kTVMFFINone, 0));
+    if (name == "true" || name == "True") return EmitConstant(MakeValue(kTVMFFIBool, 1));
+    if (name == "false" || name == "False") return EmitConstant(MakeValue(kTVMFFIBool, 0));
+    if (name == "inf" || name == "nan") return EmitFloat(name);
+    if (name == "stream") return Emit(Plan::Op::kStream);
+    if (name == "workspace") return Emit(Plan::Op::kWorkspace);
+    FailUnknown(name);
+  }
+
+  void ParseConversion(std::string_view conversion) {
+    Plan::Conversion kind{};
+    if (conversion == "bool") {
+      kind = Plan::Conversion::kBool;
+    } else if (conversion == "dtype") {
+      kind = Plan::Conversion::kDType;
+    } else if (conversion == "device") {
+      kind = Plan::Conversion::kDevice;
+    } else {
+      FailUnknown(std::string(conversion) + "()");
+    }
+    const std::string_view name = TakeName();
+    const auto index = Find(names_.attributes, name);
+    if (!index) FailUnknown(name);
+    Emit(Plan::Op::kAttribute, *index, kind);
+    if (!Take(')')) Fail(AtEnd() ? "the end of the text; ')' is missing" : "no ')'");
+  }
+
+  void EmitFloat(std::string_view text) {
+    TVMFFIAny value = MakeValue(kTVMFFIFloat, 0);
+    value.v_float64 = std::strtod(std::string(text).c_str(), nullptr);
+    EmitConstant(value);
+  }
+
+  void ParseNumber() {
+    const size_t begin = pos_;
+    if (text_[pos_] == '-' || text_[pos_] == '+') ++pos_;
+    while (!AtEnd() && (IsNamePart(text_[pos_]) || text_[pos_] == '.' ||
+                        ((text_[pos_] == '-' || text_[pos_] == '+') &&
+                         (text_[pos_ - 1] == 'e' || text_[pos_ - 1] == 'E')))) {
+      ++pos_;
+    }
+    const std::string token(text_.substr(begin, pos_ - begin));
+    const char* first = token.c_str() + (token[0] == '+');
+    const char* last = token.c_str() + token.size();
+    int64_t integer = 0;
+    const auto result = std::from_chars(first, last, integer);
+    if (result.ptr == last && result.ec == std::errc()) {
+      return EmitConstant(MakeValue(kTVMFFIInt, integer));
+    }
+    char* end = nullptr;
+    std::strtod(first, &end);
+    if (end != last || result.ec == std::errc::result_out_of_range) {
+      pos_ = begin;
+      Fail("'" + token + "', which is no 64-bit number");
+    }
+    EmitFloat(token);
+  }
+
+  int HexDigits(int count) {
+    int code = 0;
+    for (int i = 0; i < count; ++i, ++pos_) {
+      if (AtEnd() || !std::isxdigit(static_cast<unsigned char>(text_[pos_]))) {
+        Fail("an incomplete \\u escape");
+      }
+      const char c = static_cast<char>(std::tolower(static_cast<unsigned char>(text_[pos_])));
+      code = code * 16 + (std::isdigit(static_cast<unsigned char>(c)) ? c - '0' : c - 'a' + 10);
+    }
+    return code;
+  }
+
+  static void AppendUtf8(uint32_t code, std::vector<char>* out) {
+    if (code < 0x80) {
+      out->push_back(static_cast<char>(code));
+      return;
+    }
+    const int tail = code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
+    static constexpr int kLead[] = {0, 0xC0, 0xE0, 0xF0};
+    out->push_back(static_cast<char>(kLead[tail] | (code >> (6 * tail))));
+    for (int i = tail - 1; i >= 0; --i) {
+      out->push_back(static_cast<char>(0x80 | ((code >> (6 * i)) & 0x3F)));
+    }
+  }
+
+  void AppendEscape(std::vector<char>* out) {
+    if (AtEnd()) Fail("the end of the text; '\"' is missing");
+    const char c = text_[pos_++];
+    static constexpr std::string_view kFrom = "\"\\/bfnrt", kTo = "\"\\/\b\f\n\r\t";
+    if (const size_t found = kFrom.find(c); found != std::string_view::npos) {
+      out->push_back(kTo[found]);
+      return;
+    }
+    if (c != 'u') Fail("an unknown escape '\\" + std::string(1, c) + "'");
+    uint32_t code = static_cast<uint32_t>(HexDigits(4));
+    if (code >= 0xD800 && code < 0xDC00 && text_.substr(pos_, 2) == "\\u") {  // a surrogate pair
+      pos_ += 2;
+      code = 0x10000 + ((code - 0xD800) << 10) + (static_cast<uint32_t>(HexDigits(4)) - 0xDC00);
+    }
+    if (code == 0) Fail("a NUL in a string");  // constants are C strings
+    AppendUtf8(code, out);
+  }
+
+  void ParseString() {
+    ++pos_;
+    std::vector<char> content;
+    while (true) {
+      if (AtEnd()) Fail("the end of the text; '\"' is missing");
+      const char c = text_[pos_++];
+      if (c == '"') break;
+      if (c == '\0') Fail("a NUL in a string");
+      if (c == '\\') {
+        AppendEscape(&content);
+      } else {
+        content.push_back(c);
+      }
+    }
+    content.push_back('\0');
+    plan_->strings_.push_back(std::move(content));  // moving keeps the buffer's address
+    TVMFFIAny value = MakeValue(kTVMFFIRawStr, 0);
+    value.v_c_str = plan_->strings_.back().data();
+    EmitConstant(value);
+  }
+
+  std::string_view text_;
+  const PlanNames& names_;
+  std::string_view subject_;
+  Plan* plan_;
+  size_t pos_ = 0;
+};
+
+Plan Plan::Parse(std::string_view text, const PlanNames& names, std::string_view subject) {
+  Plan plan;
+  PlanParser(text, names, subject, &plan).Run();
+  return plan;
+}
+
+}  // namespace graphffi
