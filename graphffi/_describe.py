@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How values appear in error messages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def is_tensor(value: Any) -> bool:
+    """Whether `value` is an array of some framework, traced or not, or a spec of one."""
+    return hasattr(value, "shape") and hasattr(value, "dtype") and not isinstance(value, type)
+
+
+def dtype_name(value: Any) -> str:
+    """'float32' for torch.float32, numpy.dtype('float32'), jnp.float32, …"""
+    name = getattr(value, "name", None)
+    return name if isinstance(name, str) else str(value).rpartition(".")[2]
+
+
+def describe(value: Any) -> str:
+    """``float32[2, 3] on cuda:0`` for tensors; kind and value for the rest."""
+    if is_tensor(value):
+        sizes = ", ".join(str(size) for size in value.shape)
+        device = getattr(value, "device", None)
+        place = f" on {device}" if device is not None and not callable(device) else ""
+        return f"{dtype_name(value.dtype)}[{sizes}]{place}"
+    if value is None:
+        return "None"
+    if isinstance(value, (list, tuple)):
+        if any(is_tensor(item) for item in value):
+            return f"a {type(value).__name__} of {len(value)}"
+    text = repr(value)
+    return f"{type(value).__name__} {text if len(text) <= 60 else text[:57] + '...'}"

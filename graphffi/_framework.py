@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which framework a call belongs to, by the types of its tensors. Frameworks are never imported here."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphffi._op import Op
+    from graphffi._plan import CanonicalCall
+    from graphffi._schema import BoundCall
+    from graphffi._spec import TensorSpec
+
+
+class Framework(Protocol):
+    """What a plugin registers: how a framework runs calls, eagerly and traced."""
+
+    name: str
+
+    def call_op(self, op: Op, bound: BoundCall) -> Any:
+        """Runs an op on checked arguments; gives what `Definition.pack_results` makes of its results."""
+        ...
+
+    def call_raw(self, call: CanonicalCall, results: Sequence[TensorSpec]) -> list[Any]:
+        """Runs a call; gives the results, allocated like `results`, then the updated `call.mutated`."""
+        ...
+
+
+# Where a type comes from (first part of the module of a class in its MRO) and the plugin that serves it.
+_PLUGINS: Final = {"torch": "graphffi_torch", "jax": "graphffi_jax", "jaxlib": "graphffi_jax"}
+_frameworks: dict[str, Framework] = {}
+_by_type: dict[type, Framework] = {}
+
+
+def register_framework(framework: Framework, type_prefixes: Sequence[str]) -> None:
+    """Makes tensors whose type comes from a module under one of `type_prefixes` belong to `framework`.
+
+    Args:
+        framework: Runs the calls.
+        type_prefixes: Top-level module names, such as ``("torch",)``.
+    """
+    for prefix in type_prefixes:
+        _frameworks[prefix] = framework
+    _by_type.clear()
+
+
+def _lookup(kind: type) -> Framework | None:
+    for base in kind.__mro__:
+        prefix = base.__module__.partition(".")[0]
+        if prefix not in _frameworks and prefix in _PLUGINS:
+            importlib.import_module(_PLUGINS[prefix])
+        if prefix in _frameworks:
+            return _frameworks[prefix]
+    return None
+
+
+def framework_of(subject: str, tensors: Sequence[Any]) -> Framework:
+    """The framework that runs a call.
+
+    Args:
+        subject: The op's name, for error messages.
+        tensors: Its tensor operands.
+
+    Raises:
+        TypeError: If they belong to two graph compilers, or to nobody known.
+    """
+    chosen: Framework | None = None
+    for tensor in tensors:
+        kind = type(tensor)
+        framework = _by_type.get(kind)
+        if framework is None:
+            framework = _lookup(kind)
+            if framework is None:
+                raise TypeError(
+                    f"{subject}: expected tensors of torch, jax, numpy or graphffi, got {kind.__module__}."
+                    f"{kind.__qualname__}; convert it with graphffi.from_dlpack"
+                )
+            _by_type[kind] = framework
+        if chosen is None or chosen.name == "host":
+            chosen = framework
+        elif framework is not chosen and framework.name != "host":
+            raise TypeError(
+                f"{subject}: expected tensors of one framework, got {chosen.name} and {framework.name}"
+            )
+    return _frameworks["graphffi"] if chosen is None else chosen

@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ops: one definition of a kernel for every framework."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any, Final
+
+from graphffi import _core, _signature
+from graphffi._describe import describe, is_tensor
+from graphffi._device import Device
+from graphffi._dtype import dtype
+from graphffi._framework import framework_of
+from graphffi._plan import CanonicalCall, append_attribute
+from graphffi._schema import Definition, Operand
+from graphffi._spec import TensorSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+_lock: Final = threading.Lock()
+_ops: Final[dict[str, Op]] = {}
+
+
+class Op:
+    """A callable op. Which framework runs it follows from its operands: eager, under a compiler's trace, exported.
+
+    Attributes:
+        definition: The framework-neutral definition.
+    """
+
+    def __init__(self, definition: Definition) -> None:
+        """Not for users: see `op` and `define_op`."""
+        self.definition = definition
+        self.__name__ = definition.name.partition("::")[2]
+        self.__qualname__ = self.__name__
+        self.__doc__ = definition.doc
+
+    @property
+    def name(self) -> str:
+        """``namespace::op``."""
+        return self.definition.name
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Calls the op.
+
+        Args:
+            *args: Operands and attributes in signature order.
+            **kwargs: The same by name.
+
+        Returns:
+            The results, then the operands that the op updates in place: one object, or a tuple of several.
+
+        Raises:
+            TypeError: For missing, unknown or wrong-typed arguments.
+            ValueError: If a check of the shape rule fails.
+        """
+        bound = self.definition.bind(args, kwargs)
+        return framework_of(self.definition.name, bound.tensors()).call_op(self, bound)
+
+    def __repr__(self) -> str:
+        return f"<graphffi.Op {self.name}{self.definition.signature}>"
+
+
+def op(
+    name: str,
+    *,
+    kernel: Any,
+    plan: str = "",
+    mutates: Sequence[str] = (),
+) -> Callable[[Callable[..., Any]], Op]:
+    """Defines an op from an annotated function whose body is the shape rule.
+
+    Args:
+        name: ``namespace::op``.
+        kernel: A `graphffi.Function`, a kernel reference (global function's name or ``library.so::symbol``), a
+            ``tvm_ffi.Function`` or a Python callable.
+        plan: What the kernel receives, in order, by the names of parameters and results (``out``; ``out0``,
+            ``out1``, … or the NamedTuple's fields). Default: the parameters, then the results.
+        mutates: Operands that the kernel updates in place; they are returned after the results.
+
+    Returns:
+        A decorator that makes an `Op`.
+
+    Raises:
+        TypeError: If the signature is not annotated with types of ops.
+        ValueError: If plan or `mutates` name something unknown, or another op has that name.
+
+    Example:
+        >>> @graphffi.op("mylib::scale", kernel="mylib.scale", plan="x, factor, out")  # doctest: +SKIP
+        ... def scale(x: Tensor, factor: float) -> Tensor:
+        ...     return graphffi.like(x)
+    """
+
+    def decorate(rule: Callable[..., Any]) -> Op:
+        signature = _signature.from_function(name, rule, (mutates,) if isinstance(mutates, str) else mutates)
+        return _register(name, signature, kernel, plan, rule, rule.__doc__ or "")
+
+    return decorate
+
+
+def define_op(
+    name: str,
+    *,
+    schema: str,
+    kernel: Any,
+    plan: str = "",
+    infer: Callable[..., Any] | None = None,
+    doc: str = "",
+) -> Op:
+    """Defines an op from a schema string, for compilers that generate definitions.
+
+    Args:
+        name: ``namespace::op``.
+        schema: ``(Tensor x, Tensor? mask, Tensor[] xs, Tensor(a!) cache, int[] dims, float eps=1e-6) -> Tensor``;
+            results may be named, ``-> (Tensor y, Tensor z)``, or absent, ``-> ()``.
+        kernel: As for `op`.
+        plan: As for `op`.
+        infer: Shape rule, called with the parameters in order; not needed for ``-> ()``.
+        doc: What the op computes.
+
+    Returns:
+        The op.
+
+    Raises:
+        ValueError: If schema or plan don't parse, or another op has that name.
+    """
+    return _register(name, _signature.from_schema(name, schema), kernel, plan, infer, doc)
+
+
+def _register(
+    name: str, signature: _signature.Signature, kernel: Any, plan: str, rule: Any, doc: str
+) -> Op:
+    definition = Definition(
+        name=name,
+        parameters=signature.parameters,
+        results=signature.results,
+        kernel=kernel_reference(name, kernel),
+        plan=plan,
+        rule=rule,
+        result_type=signature.result_type,
+        doc=doc,
+    )
+    if rule is None and definition.results:
+        raise ValueError(f"{name}: expected a shape rule for {', '.join(definition.results)}, got none")
+    if not definition.results and not any(o.mutated for o in definition.operands):
+        raise ValueError(f"{name}: expected a result or an operand that is updated in place, got neither")
+    with _lock:
+        existing = _ops.get(name)
+        if existing is None:
+            _ops[name] = existing = Op(definition)
+        elif existing.definition.digest != definition.digest:
+            raise ValueError(
+                f"{name}: expected the definition that is registered, {existing.definition.signature}, got "
+                f"another one, {definition.signature}; give it another name"
+            )
+    return existing
+
+
+def get_op(name: str) -> Op:
+    """The op of that name.
+
+    Raises:
+        KeyError: If there is none.
+    """
+    try:
+        return _ops[name]
+    except KeyError:
+        raise KeyError(f"graphffi: op {name!r}: expected a defined op, got an unknown name") from None
+
+
+def kernel_reference(subject: str, kernel: Any) -> str:
+    """The string by which graphs name a kernel.
+
+    A function that no string names (a Python callable, a closure) is registered as a global one.
+
+    Args:
+        subject: The op's name, for error messages.
+        kernel: A function, a callable, or a reference, which is given back as it is.
+
+    Raises:
+        TypeError: If it is none of these.
+    """
+    if isinstance(kernel, str):
+        return kernel
+    if not callable(kernel):
+        raise TypeError(
+            f"{subject}: kernel: expected a graphffi.Function, a callable or a kernel reference, got "
+            f"{describe(kernel)}"
+        )
+    function = _core.as_function(kernel)
+    if function.reference is not None:
+        return function.reference
+    name = f"graphffi.kernel.{subject.replace('::', '.')}"
+    _core.register_global_func(name, function, override=True)
+    return name
+
+
+def call_tvm_ffi(
+    func: Any, *args: Any, out: Any = None, mutates: Sequence[int] = ()
+) -> Any:
+    """Calls a TVM FFI function without defining an op, in eager code and in graphs.
+
+    Args:
+        func: A kernel reference or a function.
+        *args: Tensors, None, ints, floats, bools, strings, `dtype`, `Device`, and lists of these: what the function
+            receives, followed by the results.
+        out: A `TensorSpec` (`graphffi.like`, `graphffi.empty`), or a list of them: results to allocate.
+        mutates: Positions in `args` of tensors that the function updates in place.
+
+    Returns:
+        The results, then the updated tensors: one object, or a tuple of several.
+
+    Raises:
+        TypeError: For an argument of another kind.
+        ValueError: If the call has no result and updates nothing.
+
+    Example:
+        >>> y = graphffi.call_tvm_ffi("my.func", x, 2.0, out=graphffi.like(x))  # doctest: +SKIP
+    """
+    reference = kernel_reference("graphffi.call_tvm_ffi", func)
+    specs = [] if out is None else [out] if isinstance(out, TensorSpec) else list(out)
+    packer = _ArgumentPacker(reference, len(specs), frozenset(mutates))
+    items = [packer.item(value, i in packer.mutates) for i, value in enumerate(args)]
+    if not specs and not packer.call.mutated:
+        raise ValueError(
+            f"{reference}: expected out= or mutates=, got neither; a call without effect would be dropped from graphs"
+        )
+    for spec in specs:
+        if not isinstance(spec, TensorSpec):
+            raise TypeError(f"{reference}: out: expected graphffi.like(...) or graphffi.empty(...), got {describe(spec)}")
+    items.extend(f"o{i}" for i in range(len(specs)))
+    call = packer.finish(", ".join(items))
+    framework = framework_of(reference, [*call.inputs, *call.mutated])
+    results = framework.call_raw(call, specs)
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+class _ArgumentPacker:
+    """Sorts positional arguments into the banks of a canonical call."""
+
+    def __init__(self, reference: str, num_results: int, mutates: frozenset[int]) -> None:
+        self.num_results = num_results
+        self.mutates = mutates
+        self.call = CanonicalCall(reference, "", [], [], [], [], [], subject=reference)
+
+    def item(self, value: Any, mutated: bool) -> str:
+        """Takes one argument; gives what the plan says of it."""
+        call = self.call
+        if mutated and not is_tensor(value):
+            raise TypeError(f"{call.func}: mutates: expected a tensor, got {describe(value)}")
+        if value is None:
+            return "None"
+        if is_tensor(value):
+            if mutated:
+                call.mutated.append(value)
+                return f"o{self.num_results + len(call.mutated) - 1}"
+            call.inputs.append(value)
+            return f"i{len(call.inputs) - 1}"
+        if isinstance(value, (list, tuple)):
+            return "(" + ", ".join(self.item(item, mutated=False) for item in value) + ")"
+        kind = _attribute_kind(value)
+        if kind is None:
+            raise TypeError(
+                f"{call.func}: argument: expected a tensor, None, int, float, bool, str, dtype, Device or a list, got "
+                f"{describe(value)}"
+            )
+        return append_attribute(kind, value, call.ints, call.floats, call.strs)
+
+    def finish(self, plan: str) -> CanonicalCall:
+        """The call with its plan."""
+        call = self.call
+        return CanonicalCall(
+            call.func, plan, call.inputs, call.mutated, call.ints, call.floats, call.strs, call.subject
+        )
+
+
+def _attribute_kind(value: Any) -> str | None:
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, int) or type(value).__name__ == "SymInt":
+        return "int"
+    if isinstance(value, float) or type(value).__name__ == "SymFloat":
+        return "float"
+    if isinstance(value, dtype):
+        return "dtype"
+    if isinstance(value, Device):
+        return "device"
+    return "str" if isinstance(value, str) else None

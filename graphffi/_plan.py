@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From an op's plan to the canonical one: names of operands become i0…, o0…, n0…, f0…, s0…"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from graphffi._schema import Attribute, Definition
+
+# How an attribute's value travels: its bank, and what the plan says of it.
+_BANK: Final = {"int": "n", "bool": "n", "float": "f", "str": "s", "dtype": "s", "device": "s"}
+_CONVERSION: Final = {"bool": "bool({})", "dtype": "dtype({})", "device": "device({})"}
+_KEYWORDS: Final = frozenset(
+    ("None", "true", "false", "True", "False", "stream", "workspace", "inf", "nan")
+)
+_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|\*?[A-Za-z_]\w*|[0-9][\w.]*|.', re.DOTALL)
+_NAME: Final = re.compile(r"\*?[A-Za-z_]\w*")
+
+
+@dataclass(frozen=True)
+class CanonicalCall:
+    """One call of a kernel, without op: what `tvm_ffi::call` and the JAX custom call take.
+
+    Args:
+        func: Kernel reference.
+        plan: Plan text over the canonical names. The outputs that it names are first the results to allocate,
+            then `mutated`.
+        inputs: Tensors that are only read.
+        mutated: Tensors that the kernel updates in place.
+        ints: 64-bit integers.
+        floats: Doubles.
+        strs: Strings.
+        subject: The op's or function's name, for error messages.
+        digest: Changes with the definition.
+    """
+
+    func: str
+    plan: str
+    inputs: list[Any]
+    mutated: list[Any]
+    ints: list[Any]
+    floats: list[float]
+    strs: list[str]
+    subject: str = ""
+    digest: str = ""
+
+
+@dataclass(frozen=True)
+class PlanTemplate:
+    """The canonical plan of all calls whose operands and attributes have one structure."""
+
+    plan: str
+
+    @staticmethod
+    def make(
+        definition: Definition,
+        operand_structure: Sequence[int | None],
+        attribute_structure: Sequence[int | None],
+    ) -> PlanTemplate:
+        """Names the operands and attributes of such calls.
+
+        Raises:
+            ValueError: If the plan names something unknown.
+        """
+        names: dict[str, str] = {}
+        inputs = _counter("i")
+        results = _counter("o")
+        for name in definition.results:
+            names[name] = next(results)
+        for operand, structure in zip(definition.operands, operand_structure, strict=True):
+            names[operand.name] = _item(results if operand.mutated else inputs, structure, "{}")
+        banks = {bank: _counter(bank) for bank in "nfs"}
+        for attribute, structure in zip(definition.attributes, attribute_structure, strict=True):
+            conversion = _CONVERSION.get(attribute.kind, "{}")
+            names[attribute.name] = _item(banks[_BANK[attribute.kind]], structure, conversion)
+        parameters = [p.name for p in definition.parameters]
+        text = definition.plan or ", ".join((*parameters, *definition.results))
+        names["*inputs"] = ", ".join(names[p.name] for p in definition.operands)
+        names["*outputs"] = ", ".join(names[name] for name in definition.results)
+        return PlanTemplate(_substitute(definition.name, text, names))
+
+    def fill(
+        self, definition: Definition, operands: Sequence[Any], attributes: Sequence[Any]
+    ) -> CanonicalCall:
+        """The call with its values."""
+        inputs: list[Any] = []
+        mutated: list[Any] = []
+        for operand, value in zip(definition.operands, operands, strict=True):
+            bank = mutated if operand.mutated else inputs
+            if isinstance(value, (list, tuple)):
+                bank.extend(value)
+            elif value is not None:
+                bank.append(value)
+        ints: list[Any] = []
+        floats: list[float] = []
+        strs: list[str] = []
+        for attribute, value in zip(definition.attributes, attributes, strict=True):
+            for item in value if isinstance(value, (list, tuple)) else (value,):
+                if item is not None:
+                    append_attribute(attribute.kind, item, ints, floats, strs)
+        return CanonicalCall(
+            definition.kernel, self.plan, inputs, mutated, ints, floats, strs, definition.name,
+            definition.digest,
+        )
+
+
+def append_attribute(
+    kind: str, value: Any, ints: list[Any], floats: list[float], strs: list[str]
+) -> str:
+    """Puts a value into its bank.
+
+    Returns:
+        The plan item that names it.
+    """
+    letter = _BANK[kind]
+    if letter == "n":
+        ints.append(int(value) if isinstance(value, bool) else value)
+        name = f"n{len(ints) - 1}"
+    elif letter == "f":
+        floats.append(value)
+        name = f"f{len(floats) - 1}"
+    else:
+        strs.append(str(value))
+        name = f"s{len(strs) - 1}"
+    return _CONVERSION.get(kind, "{}").format(name)
+
+
+def _counter(letter: str) -> Iterator[str]:
+    i = 0
+    while True:
+        yield f"{letter}{i}"
+        i += 1
+
+
+def _item(names: Iterator[str], structure: int | None, conversion: str) -> str:
+    """What a plan says of one parameter: its name, None, or a list of names."""
+    if structure is None:
+        return "None"
+    if structure < 0:
+        return conversion.format(next(names))
+    return "(" + ", ".join(conversion.format(next(names)) for _ in range(structure)) + ")"
+
+
+def _substitute(subject: str, text: str, names: dict[str, str]) -> str:
+    out: list[str] = []
+    for token in _TOKEN.findall(text):
+        if not _NAME.fullmatch(token):
+            out.append(token)
+        elif token in names:
+            out.append(names[token])
+        elif token in _KEYWORDS:
+            out.append(token)
+        else:
+            known = ", ".join(n for n in names if not n.startswith("*"))
+            raise ValueError(
+                f"{subject}: plan {text!r}: expected a known name, got {token!r}; known names: {known}, "
+                "*inputs, *outputs, stream, workspace, None"
+            )
+    return "".join(out)

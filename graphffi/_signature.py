@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From annotated Python signatures, and from schema strings, to operands, attributes and results."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import types
+import typing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from graphffi._core import Tensor
+from graphffi._device import Device
+from graphffi._dtype import dtype
+from graphffi._schema import MISSING, Attribute, AttributeKind, Operand
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+_SCALARS: Final[dict[Any, AttributeKind]] = {
+    int: "int", float: "float", bool: "bool", str: "str", dtype: "dtype", Device: "device",
+}
+_SCHEMA_SCALARS: Final[dict[str, AttributeKind]] = {
+    "int": "int", "SymInt": "int", "float": "float", "bool": "bool", "str": "str",
+    "dtype": "dtype", "Device": "device",
+}
+_ACCEPTED: Final = (
+    "Tensor, Tensor | None, list[Tensor], int, float, bool, str, dtype, Device, lists of these or … | None"
+)
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What a signature says of an op."""
+
+    parameters: tuple[Operand | Attribute, ...]
+    results: tuple[str, ...]
+    result_type: Any = None
+
+
+def from_function(name: str, function: Callable[..., Any], mutates: Collection[str]) -> Signature:
+    """Reads the annotations of a shape rule.
+
+    Args:
+        name: The op's, for error messages.
+        function: Every parameter and the result are annotated.
+        mutates: Names of the operands that the kernel updates in place.
+
+    Raises:
+        TypeError: For an annotation that is missing or no type of an op.
+        ValueError: If `mutates` names no operand.
+    """
+    signature = inspect.signature(function)
+    names = _Names(function)
+    parameters: list[Operand | Attribute] = []
+    for parameter in signature.parameters.values():
+        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            raise TypeError(f"{name}: parameter {parameter.name!r}: expected a named parameter, got {parameter}")
+        annotation = names.resolve(name, parameter.name, parameter.annotation)
+        default = MISSING if parameter.default is parameter.empty else parameter.default
+        parameters.append(_parameter(name, parameter.name, annotation, default, parameter.name in mutates))
+    unknown = sorted(set(mutates) - {p.name for p in parameters if isinstance(p, Operand)})
+    if unknown:
+        raise ValueError(f"{name}: mutates: expected names of tensor operands, got {', '.join(unknown)}")
+    results, result_type = _results(name, names.resolve(name, "return", signature.return_annotation))
+    return Signature(tuple(parameters), results, result_type)
+
+
+class _Names:
+    """Resolves annotations that are strings, with the op's own types known everywhere."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.globals = getattr(function, "__globals__", {})
+        self.locals: dict[str, Any] = {"Tensor": Tensor, "dtype": dtype, "Device": Device}
+        code, cells = getattr(function, "__code__", None), getattr(function, "__closure__", None)
+        if code is not None and cells is not None:
+            self.locals.update(
+                (free, cell.cell_contents) for free, cell in zip(code.co_freevars, cells, strict=True)
+            )
+
+    def resolve(self, op: str, parameter: str, annotation: Any) -> Any:
+        if annotation is inspect.Parameter.empty:
+            raise TypeError(f"{op}: {parameter}: expected an annotation ({_ACCEPTED}), got none")
+        if not isinstance(annotation, str):
+            return annotation
+        try:
+            # The user's own names first: a module may call something else Tensor.
+            return eval(annotation, {**self.locals, **self.globals})  # noqa: S307
+        except Exception as error:
+            raise TypeError(f"{op}: {parameter}: cannot resolve the annotation {annotation!r}: {error}") from None
+
+
+def _is_tensor_type(annotation: Any) -> bool:
+    """graphffi.Tensor, or a framework's own class of that role."""
+    if annotation is Tensor:
+        return True
+    return isinstance(annotation, type) and (
+        (annotation.__name__, annotation.__module__.partition(".")[0])
+        in (("Tensor", "torch"), ("Array", "jax"), ("Tensor", "tvm_ffi"), ("ndarray", "numpy"))
+    )
+
+
+def _split_optional(annotation: Any) -> tuple[Any, bool]:
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+        rest = [arg for arg in typing.get_args(annotation) if arg is not type(None)]
+        if len(rest) == 1 and len(rest) < len(typing.get_args(annotation)):
+            return rest[0], True
+    return annotation, False
+
+
+def _split_list(annotation: Any) -> tuple[Any, bool]:
+    origin, args = typing.get_origin(annotation), typing.get_args(annotation)
+    if isinstance(origin, type) and issubclass(origin, (list, tuple)) or (
+        getattr(origin, "__name__", "") == "Sequence"
+    ):
+        if len(args) == 1 or (len(args) == 2 and args[1] is Ellipsis):
+            return args[0], True
+    return annotation, False
+
+
+def _parameter(op: str, name: str, annotation: Any, default: Any, mutated: bool) -> Operand | Attribute:
+    inner, optional = _split_optional(annotation)
+    element, is_list = _split_list(inner)
+    if _is_tensor_type(element):
+        if default is not MISSING and not (default is None and optional):
+            raise TypeError(f"{op}: operand {name!r}: expected no default but None, got {default!r}")
+        if is_list and optional:
+            raise TypeError(f"{op}: operand {name!r}: expected list[Tensor], got an optional list; pass an empty one")
+        return Operand(name, "list" if is_list else "optional" if optional else "tensor", mutated)
+    kind = _SCALARS.get(element)
+    if kind is None:
+        raise TypeError(f"{op}: parameter {name!r}: expected {_ACCEPTED}, got {annotation!r}")
+    return _with_default(op, Attribute(name, kind, is_list, optional, default))
+
+
+def _with_default(op: str, attribute: Attribute) -> Attribute:
+    if attribute.default is MISSING:
+        return attribute
+    try:
+        default = attribute.convert(attribute.default)
+    except TypeError as error:
+        raise TypeError(f"{op}: attribute {attribute.name!r}: default: {error}") from None
+    frozen = tuple(default) if isinstance(default, list) else default
+    return Attribute(attribute.name, attribute.kind, attribute.is_list, attribute.optional, frozen)
+
+
+def _results(op: str, annotation: Any) -> tuple[tuple[str, ...], Any]:
+    if annotation is None or annotation is type(None):
+        return (), None
+    if _is_tensor_type(annotation):
+        return ("out",), None
+    if isinstance(annotation, type) and issubclass(annotation, tuple) and hasattr(annotation, "_fields"):
+        return tuple(cast("Any", annotation)._fields), annotation
+    args = typing.get_args(annotation)
+    if typing.get_origin(annotation) is tuple and args and all(_is_tensor_type(a) for a in args):
+        return result_names(len(args)), None
+    raise TypeError(
+        f"{op}: return: expected Tensor, a tuple of Tensors, a NamedTuple or None, got {annotation!r}"
+    )
+
+
+def result_names(count: int) -> tuple[str, ...]:
+    """``out`` for one result, ``out0``, ``out1``, … for several."""
+    return ("out",) if count == 1 else tuple(f"out{i}" for i in range(count))
+
+
+# ---- schema strings: "(Tensor x, Tensor? mask, Tensor(a!) cache, int[] dims, float eps=1e-6) -> Tensor"
+
+_PARAMETER: Final = re.compile(
+    r"(?P<type>[A-Za-z]\w*)(?P<alias>\(\w+!\))?(?P<list>\[\])?(?P<optional>\?)?\s+(?P<name>[A-Za-z_]\w*)"
+    r"\s*(?:=\s*(?P<default>.+))?$",
+    re.DOTALL,
+)
+
+
+def from_schema(name: str, schema: str) -> Signature:
+    """Reads a schema string; `Tensor(a!)` marks an operand that is updated in place.
+
+    Raises:
+        ValueError: If it does not parse.
+    """
+    match = re.fullmatch(r"\s*\((?P<parameters>.*)\)\s*->\s*(?P<results>.+?)\s*", schema, re.DOTALL)
+    if match is None:
+        raise ValueError(f"{name}: schema: expected '(Tensor x, …) -> Tensor', got {schema!r}")
+    parameters = [_schema_parameter(name, text) for text in _split_commas(match["parameters"]) if text != "*"]
+    return Signature(tuple(parameters), _schema_results(name, match["results"]))
+
+
+def _split_commas(text: str) -> list[str]:
+    """At commas outside of brackets and quotes."""
+    parts, depth, quote, begin = [], 0, "", 0
+    for i, c in enumerate(text):
+        if quote:
+            quote = "" if c == quote and text[i - 1] != "\\" else quote
+        elif c in "'\"":
+            quote = c
+        elif c in "([":
+            depth += 1
+        elif c in ")]":
+            depth -= 1
+        elif c == "," and depth == 0:
+            parts.append(text[begin:i].strip())
+            begin = i + 1
+    parts.append(text[begin:].strip())
+    return [part for part in parts if part]
+
+
+def _schema_parameter(op: str, text: str) -> Operand | Attribute:
+    match = _PARAMETER.match(text)
+    if match is None:
+        raise ValueError(f"{op}: schema: expected 'Type name' or 'Type name=default', got {text!r}")
+    is_list, optional = bool(match["list"]), bool(match["optional"])
+    name, default = match["name"], MISSING if match["default"] is None else _literal(op, match["default"])
+    if match["type"] == "Tensor":
+        kind = "list" if is_list else "optional" if optional or default is None else "tensor"
+        return Operand(name, cast("Any", kind), bool(match["alias"]))
+    scalar = _SCHEMA_SCALARS.get(match["type"])
+    if scalar is None or match["alias"]:
+        known = ", ".join(("Tensor", *_SCHEMA_SCALARS))
+        raise ValueError(f"{op}: schema: expected a type of {known}, got {text!r}")
+    return _with_default(op, Attribute(name, scalar, is_list, optional, default))
+
+
+def _literal(op: str, text: str) -> Any:
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        raise ValueError(f"{op}: schema: expected a literal default, got {text!r}") from None
+
+
+def _schema_results(op: str, text: str) -> tuple[str, ...]:
+    inner = text[1:-1] if text.startswith("(") and text.endswith(")") else text
+    words = [part.split() for part in _split_commas(inner)]
+    if any(word[0] != "Tensor" or len(word) > 2 for word in words):
+        raise ValueError(f"{op}: schema: expected Tensor results, got {text!r}")
+    defaults: Sequence[str] = result_names(len(words))
+    return tuple(word[1] if len(word) == 2 else default for word, default in zip(words, defaults, strict=True))

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What shape rules see and return: tensors without data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """Shape, dtype and device of a tensor.
+
+    Args:
+        shape: Sizes, outermost first; ints, or the symbolic sizes of a framework that traces.
+        dtype: A `graphffi.dtype` in shape rules; elsewhere whatever names one (a framework's dtype, its name).
+        device: A `graphffi.Device`, a framework's device, or None where the framework places arrays itself.
+    """
+
+    shape: tuple[Any, ...]
+    dtype: Any
+    device: Any = None
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def numel(self) -> Any:
+        """Number of elements."""
+        count: Any = 1
+        for size in self.shape:
+            count = count * size
+        return count
+
+    def size(self, dim: int) -> Any:
+        """Size of one dimension; negative ones count from the end."""
+        return self.shape[dim]
+
+
+class CheckError(ValueError):
+    """A `check` that failed; whoever runs the rule puts the op's name in front."""
+
+
+def like(
+    x: Any, *, shape: Sequence[Any] | None = None, dtype: Any = None, device: Any = None
+) -> TensorSpec:
+    """A result like `x`, but for what is given.
+
+    Args:
+        x: A tensor or a `TensorSpec`.
+        shape: Sizes, outermost first. Default: those of `x`.
+        dtype: Default: that of `x`.
+        device: Default: that of `x`.
+
+    Returns:
+        The spec of a row-major contiguous tensor.
+
+    Example:
+        >>> like(TensorSpec((2, 3), "float32"), dtype="bool")
+        TensorSpec(shape=(2, 3), dtype='bool', device=None)
+    """
+    return TensorSpec(
+        tuple(x.shape if shape is None else shape),
+        x.dtype if dtype is None else dtype,
+        getattr(x, "device", None) if device is None else device,
+    )
+
+
+def empty(shape: Sequence[Any], dtype: Any, device: Any = None) -> TensorSpec:
+    """A result of the given shape and dtype.
+
+    Args:
+        shape: Sizes, outermost first.
+        dtype: A `graphffi.dtype`, its name, or a framework's dtype.
+        device: Default: the device of the op's first tensor operand.
+
+    Returns:
+        The spec of a row-major contiguous tensor.
+    """
+    return TensorSpec(tuple(shape), dtype, device)
+
+
+def check(condition: Any, text: str) -> None:
+    """States in a shape rule what must hold; the same check runs in eager, traced and exported calls.
+
+    Args:
+        condition: True, or a framework's symbolic boolean.
+        text: In the form ``operand 'x': expected …, got …``; the op's name is put in front.
+
+    Raises:
+        ValueError: If `condition` is false.
+    """
+    if not condition:
+        raise CheckError(text)
