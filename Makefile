@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+# What one does with graphffi's source tree. Everything is installed into .venv, nothing outside.
+#   make quickstart   install, build, run the first example
+#   make test         install, build, run all tests, on both runtimes
+#   make check        what CI runs: format, lint, types, a build without warnings, tests
+PYTHON ?= python3
+VENV ?= .venv
+PY := $(VENV)/bin/python
+PIP := $(PY) -m pip --disable-pip-version-check
+RUNTIMES ?= bundled apache
+PYTEST_ARGS ?=
+CXX_FILES := $(shell find csrc plugins tests examples benchmarks -name '*.h' -o -name '*.cc' -o -name '*.c' | grep -v '^csrc/include/dlpack/')
+
+.PHONY: quickstart build test check format format-check lint types bench clean
+.DEFAULT_GOAL := build
+
+$(VENV)/quickstart.stamp: requirements/quickstart.txt
+	test -x $(PY) || $(PYTHON) -m venv $(VENV)
+	$(PIP) install --quiet -r $<
+	touch $@
+
+$(VENV)/test.stamp $(VENV)/dev.stamp: $(VENV)/%.stamp: requirements/%.txt $(VENV)/quickstart.stamp
+	$(PIP) install --quiet -r $<
+	touch $@
+
+# Once; afterwards the packages of this source tree are what is imported.
+$(VENV)/editable.stamp: pyproject.toml setup.py $(VENV)/quickstart.stamp
+	$(PIP) install --quiet --no-build-isolation --no-deps --editable .
+	touch $@
+
+build: $(VENV)/editable.stamp
+	$(PY) setup.py --quiet build_native
+
+quickstart: build
+	$(PY) examples/quickstart/quickstart.py
+
+test: build $(VENV)/test.stamp
+	@failed=; for runtime in $(RUNTIMES); do \
+	  echo "== tests on the $$runtime runtime"; \
+	  GRAPHFFI_RUNTIME=$$runtime $(PY) -m pytest $(PYTEST_ARGS) || failed="$$failed $$runtime"; \
+	done; test -z "$$failed" || { echo "tests failed on:$$failed"; exit 1; }
+
+check: format-check lint types build test
+
+format: $(VENV)/dev.stamp
+	$(PY) -m ruff format
+	$(PY) -m ruff check --fix --exit-zero --quiet
+	$(VENV)/bin/clang-format -i $(CXX_FILES)
+
+format-check: $(VENV)/dev.stamp
+	$(PY) -m ruff format --check
+	$(VENV)/bin/clang-format --dry-run --Werror $(CXX_FILES)
+
+lint: $(VENV)/dev.stamp
+	$(PY) -m ruff check
+
+types: $(VENV)/dev.stamp
+	$(PY) -m mypy
+
+bench: build $(VENV)/test.stamp
+	$(PY) benchmarks/run.py $(BENCH_ARGS)
+
+# Leaves .venv alone: `rm -r .venv` removes that too.
+clean:
+	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	find graphffi plugins -name '*.so' -delete
