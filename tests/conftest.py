@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all tests share: which runtime they run on, and what a test may ask for."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from importlib import metadata
+
+import pytest
+
+DISTRIBUTIONS = ("torch", "jaxlib", "numpy", "apache-tvm-ffi", "jax-tvm-ffi", "apache-tvm")
+
+
+def version_of(distribution: str) -> str:
+    """What is installed of it, as the header of a test run says it."""
+    try:
+        return f"{distribution} {metadata.version(distribution)}"
+    except metadata.PackageNotFoundError:
+        return f"no {distribution}"
+
+
+def pytest_report_header() -> list[str]:
+    """Names the runtime in use and the frameworks."""
+    asked = os.environ.get("GRAPHFFI_RUNTIME", "unset")
+    import graphffi
+
+    return [
+        f"graphffi runtime: {graphffi.runtime_path()} (GRAPHFFI_RUNTIME {asked})",
+        f"frameworks: {', '.join(version_of(name) for name in DISTRIBUTIONS)}",
+    ]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Declares the markers."""
+    config.addinivalue_line(
+        "markers", "needs(*modules): skips the test where one of the modules is not importable"
+    )
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skips what this machine can't run, and says what is missing."""
+    for marker in item.iter_markers("needs"):
+        missing = [name for name in marker.args if importlib.util.find_spec(name) is None]
+        if missing:
+            pytest.skip(f"needs {', '.join(missing)}")

@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who may include or import whom; the same table stands in docs/architecture.md."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
+
+# What an #include is, by its first path component or by its whole name; the rest is the standard
+# library (or POSIX), where it is in angle brackets and names no folder but sys/.
+FOLDERS = {
+    "dlpack": "dlpack",
+    "tvm": "tvm/ffi",
+    "callframe": "callframe",
+    "runtime": "runtime",
+    "bindings": "bindings",
+    "pybind11": "pybind11",
+    "torch": "torch",
+    "ATen": "torch",
+    "c10": "torch",
+    "xla": "xla",
+    "cuda": "cuda",
+}
+FILES = [
+    (re.compile(r"Python\.h|structmember\.h|frameobject\.h"), "python"),
+    (re.compile(r"torch/(extension|python)\.h|torch/csrc/.*python.*|.*/THP\w*\.h"), "torch-python"),
+    (re.compile(r"cuda\w*\.h|nv\w+\.h"), "cuda"),
+    (re.compile(r"tvm/ffi/c_api\.h|tvm/ffi/extra/c_env_api\.h"), "c_api"),
+]
+
+
+@dataclass(frozen=True)
+class NativeLayer:
+    """The files of one layer; what they may include besides the standard library and each other."""
+
+    folder: str
+    may: frozenset[str]
+    pattern: str = "**/*"
+    but: tuple[str, ...] = ()  # parts of paths that belong to another layer
+
+    def files(self) -> list[Path]:
+        found = sorted((ROOT / self.folder).glob(self.pattern))
+        files = [f for f in found if f.suffix in (".h", ".cc", ".c", ".cu", ".cpp", ".cuh")]
+        return [f for f in files if not any(part in f.as_posix() for part in self.but)]
+
+
+FFI = frozenset({"c_api", "tvm/ffi", "dlpack"})
+NATIVE = {
+    "c_api": NativeLayer("csrc/include/tvm/ffi", frozenset({"dlpack"}), "c_api.h"),
+    "headers": NativeLayer("csrc/include", FFI, but=("/c_api.h", "/extra/cuda/")),
+    "cuda headers": NativeLayer("csrc/include/tvm/ffi/extra/cuda", FFI | {"cuda"}),
+    "runtime": NativeLayer("csrc/runtime", FFI | {"runtime"}),
+    "callframe": NativeLayer("csrc/callframe", frozenset({"c_api", "dlpack", "callframe"})),
+    "bindings": NativeLayer("csrc/bindings", FFI | {"callframe", "bindings", "pybind11", "python"}),
+    "torch plugin": NativeLayer(
+        "plugins/torch/csrc", FFI | {"callframe", "torch"}, but=("/csrc/python/",)
+    ),
+    "torch plugin, _C": NativeLayer(
+        "plugins/torch/csrc/python",
+        FFI | {"callframe", "torch", "torch-python", "python", "pybind11"},
+    ),
+    "jax plugin": NativeLayer("plugins/jax/csrc", FFI | {"callframe", "xla"}),
+    "examples": NativeLayer("examples", FFI | {"cuda"}),
+}
+
+
+@dataclass(frozen=True)
+class PythonLayer:
+    """The modules of one layer and what they may never import."""
+
+    folder: str
+    never: frozenset[str]
+    at_import_never: frozenset[str] = frozenset()
+    # Files that may use private names of their framework: it has no public ones for their task.
+    private_files: tuple[str, ...] = ()
+
+
+PYTHON = {
+    "graphffi": PythonLayer(
+        "graphffi",
+        never=frozenset({"torch", "jax", "jaxlib", "graphffi_torch", "graphffi_jax"}),
+        at_import_never=frozenset({"numpy", "ml_dtypes", "tvm_ffi"}),
+    ),
+    "graphffi_torch": PythonLayer(
+        "plugins/torch/graphffi_torch",
+        never=frozenset({"jax", "jaxlib", "graphffi_jax"}),
+        private_files=("_inductor.py",),
+    ),
+    "graphffi_jax": PythonLayer(
+        "plugins/jax/graphffi_jax",
+        never=frozenset({"torch", "graphffi_torch"}),
+    ),
+}
+
+
+def kind_of_include(bracket: str, name: str) -> str:
+    """The word by which `NativeLayer.may` speaks of an included file."""
+    for pattern, kind in FILES:
+        if pattern.fullmatch(name):
+            return kind
+    folder = name.partition("/")[0] if "/" in name else ""
+    if folder in FOLDERS:
+        return FOLDERS[folder]
+    if bracket == "<" and folder in ("", "sys"):
+        return "std"
+    return f"unknown ({name})"
+
+
+def include_violations(layer: NativeLayer, path: Path, text: str) -> list[str]:
+    """The includes of one file that its layer does not allow."""
+    found = []
+    for bracket, name in INCLUDE.findall(text):
+        if bracket == '"' and (path.parent / name).exists():
+            continue
+        kind = kind_of_include(bracket, name)
+        if kind != "std" and kind not in layer.may:
+            found.append(f"{path}: includes {name}, which is {kind}")
+    return found
+
+
+def imports(node: ast.AST, *, at_import: bool = True) -> Iterator[tuple[str, bool]]:
+    """Dotted names that are imported below `node`, and whether that happens at import."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Import):
+            yield from ((alias.name, at_import) for alias in child.names)
+        elif isinstance(child, ast.ImportFrom) and child.level == 0:
+            yield from ((f"{child.module}.{alias.name}", at_import) for alias in child.names)
+        elif isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+            yield from ((name, False) for name, _ in imports(child, at_import=False))
+        else:
+            is_function = isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+            yield from imports(child, at_import=at_import and not is_function)
+
+
+def attribute_chains(tree: ast.AST) -> Iterator[str]:
+    """Dotted names, such as ``torch._C._get_tracing_state``, that code spells out."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            text = ast.unparse(node)
+            if re.fullmatch(r"[\w.]+", text):
+                yield text
+
+
+def is_private(name: str) -> bool:
+    """Whether a dotted name goes through a framework's private part."""
+    top, *rest = name.split(".")
+    parts = [part for part in rest if part.startswith("_") and not part.startswith("__")]
+    return top in ("torch", "jax", "jaxlib") and bool(parts)
+
+
+def import_violations(layer: PythonLayer, path: Path, text: str) -> list[str]:
+    """The imports and private names of one module that its layer does not allow."""
+    tree = ast.parse(text)
+    found = []
+    for name, at_import in imports(tree):
+        top = name.partition(".")[0]
+        if top in layer.never or (at_import and top in layer.at_import_never):
+            found.append(f"{path}: imports {name}" + (" at import" if at_import else ""))
+        if is_private(name) and path.name not in layer.private_files:
+            found.append(f"{path}: imports {name}, a private name")
+        own = layer.folder.rpartition("/")[2]
+        if own != "graphffi" and top == "graphffi" and name.count(".") and "._" in name:
+            found.append(f"{path}: imports {name}, a private name of graphffi")
+    if path.name not in layer.private_files:
+        privates = {chain for chain in attribute_chains(tree) if is_private(chain)}
+        found.extend(f"{path}: uses {chain}, a private name" for chain in sorted(privates))
+    return found
+
+
+@pytest.mark.parametrize("name", NATIVE)
+def test_native_code_includes_only_what_its_layer_may(name: str) -> None:
+    layer = NATIVE[name]
+    files = layer.files()
+    assert files, f"no files in {layer.folder}: has the layout changed?"
+    found = [v for file in files for v in include_violations(layer, file, file.read_text())]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("name", PYTHON)
+def test_python_code_imports_only_what_its_layer_may(name: str) -> None:
+    layer = PYTHON[name]
+    files = sorted((ROOT / layer.folder).rglob("*.py"))
+    assert files, f"no modules in {layer.folder}: has the layout changed?"
+    found = [v for file in files for v in import_violations(layer, file, file.read_text())]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("c_api", "#include <tvm/ffi/any.h>"),
+        ("c_api", "#include <torch/torch.h>"),
+        ("headers", "#include <cuda_runtime.h>"),
+        ("headers", "#include <pybind11/pybind11.h>"),
+        ("runtime", "#include <Python.h>"),
+        ("callframe", '#include "tvm/ffi/any.h"'),
+        ("callframe", "#include <ATen/ATen.h>"),
+        ("bindings", "#include <torch/torch.h>"),
+        ("torch plugin", "#include <torch/extension.h>"),
+        ("torch plugin", "#include <pybind11/pybind11.h>"),
+        ("torch plugin, _C", "#include <xla/ffi/api/c_api.h>"),
+        ("jax plugin", "#include <Python.h>"),
+        ("examples", "#include <callframe/plan.h>"),
+        ("examples", '#include "nowhere/else.h"'),
+    ],
+)
+def test_the_guard_sees_a_forbidden_include(name: str, line: str) -> None:
+    assert include_violations(NATIVE[name], ROOT / "file.cc", f"// text\n  {line}\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("graphffi", "import torch"),
+        ("graphffi", "def f():\n  import torch"),
+        ("graphffi", "try:\n  import numpy\nexcept ImportError:\n  pass"),
+        ("graphffi", "class A:\n  from numpy import array"),
+        ("graphffi_torch", "import jax.numpy"),
+        ("graphffi_torch", "from torch._inductor import ir"),
+        ("graphffi_torch", "import torch\ntorch._C._get_tracing_state()"),
+        ("graphffi_torch", "from graphffi._op import Op"),
+        ("graphffi_torch", "from graphffi import _op"),
+        ("graphffi_jax", "from jax._src import core"),
+        ("graphffi_jax", "def f():\n  import torch"),
+    ],
+)
+def test_the_guard_sees_a_forbidden_import(name: str, line: str) -> None:
+    assert import_violations(PYTHON[name], ROOT / "file.py", line)
+
+
+def test_the_guard_allows_what_layers_may_do() -> None:
+    late = (
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n  import numpy\ndef f(): import numpy"
+    )
+    assert not import_violations(PYTHON["graphffi"], ROOT / "file.py", late)
+    private = "import torch._inductor.ir"
+    assert not import_violations(PYTHON["graphffi_torch"], ROOT / "_inductor.py", private)
+    includes = "#include <tvm/ffi/tvm_ffi.h>\n#include <vector>\n#include <sys/mman.h>\n"
+    assert not include_violations(NATIVE["examples"], ROOT / "file.cc", includes)

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernel libraries that other projects built; each test gets every one of them."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+
+
+def package_folder(name: str) -> Path:
+    """Where a package is installed (found without importing it), or a skip."""
+    spec = importlib.util.find_spec(name)
+    if spec is None or spec.origin is None:
+        pytest.skip(f"{name} is not installed")
+    return Path(spec.origin).parent
+
+
+def build_with_apache_headers(library: Path, *, linked: bool) -> None:
+    """Compiles scale_add.cc as apache-tvm-ffi's users do, with or without a link to its runtime."""
+    apache = package_folder("tvm_ffi")
+    command = ["g++", "-std=c++17", "-O1", "-fPIC", "-shared", "-fvisibility=hidden"]
+    command += [f"-I{apache}/include", str(HERE / "scale_add.cc"), "-o", str(library)]
+    command += [f"-L{apache}/lib", "-ltvm_ffi"] if linked else []
+    subprocess.run(command, check=True)
+
+
+@pytest.fixture(scope="session")
+def tvm_exports(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of what Apache TVM exported."""
+    package_folder("tvm")
+    folder = tmp_path_factory.mktemp("tvm")
+    command = [sys.executable, "-W", "ignore", str(HERE / "export_with_tvm.py"), str(folder)]
+    environment = {k: v for k, v in os.environ.items() if k != "GRAPHFFI_RUNTIME"}
+    result = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    return folder
+
+
+@pytest.fixture(scope="session", params=["apache_headers", "apache_headers_unlinked", "tvm_export"])
+def scale_add_library(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """A library that exports scale_add(x, out, alpha) and that graphffi had no part in."""
+    if request.param == "tvm_export":
+        return request.getfixturevalue("tvm_exports") / "scale_add.so"
+    library = tmp_path_factory.mktemp("apache") / f"{request.param}.so"
+    build_with_apache_headers(library, linked=request.param == "apache_headers")
+    return library
