@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What importing costs, in a fresh interpreter each time."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from timing import Case, Contender, once
+
+
+def interpreter(code: str) -> Contender:
+    """A fresh interpreter that runs `code`."""
+    return Contender(code, once(lambda: subprocess.run([sys.executable, "-c", code], check=True)))
+
+
+def cases() -> list[Case]:
+    """Bare Python is the floor."""
+    codes = ("import graphffi", "pass", "import tvm_ffi")
+    contenders = [interpreter(code) for code in codes]
+    return [Case("import: a whole interpreter", contenders, unit="ms", scale=1e-6)]
