@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// From the IValues on a dispatcher stack to the banks of a call frame.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
+#include <c10/util/SmallVector.h>
+
+#include <string>
+#include <vector>
+
+#include "callframe/plan.h"
+
+namespace graphffi_torch {
+
+/// What `value` holds as a list. An empty list also arrives as None (AOTInductor's ProxyExecutor), and an int[] as
+/// a list of any of int and SymInt (Inductor's C++ wrapper).
+c10::ArrayRef<c10::IValue> ListOf(const c10::IValue& value);
+
+/// Tensors of one bank as DLTensors. Borrows the IValues: they stay put until the call has returned.
+class TensorBank {
+ public:
+  static constexpr unsigned kInline = 16;
+
+  /// For errors: `subject` begins them; slots are called by `opt_names`, else by `prefix` and their number.
+  TensorBank(const std::string& subject, char prefix,
+             const std::vector<std::string>* opt_names = nullptr)
+      : subject_(subject), prefix_(prefix), opt_names_(opt_names) {}
+
+  /// One slot: a tensor or None.
+  void Add(const at::Tensor& tensor);
+  void Add(const c10::IValue& tensor_or_none);
+  /// One slot per element.
+  void AddEach(c10::ArrayRef<c10::IValue> list);
+  /// One slot, which the plan passes as an ffi.Array.
+  void AddList(c10::ArrayRef<c10::IValue> list);
+
+  size_t size() const { return values_.size(); }
+  /// Undefined for None.
+  const at::Tensor& tensor(size_t i) const;
+  /// What the user calls value `i`: `x`, `xs[1]`, `i0`.
+  std::string NameOf(size_t i) const;
+  /// The tensor that `view` (handed out by bank()) was made from, or NULL.
+  const at::Tensor* Find(const DLTensor* view) const;
+
+  /// Valid until the next Add.
+  graphffi::Bank bank();
+
+ private:
+  void Append(const at::Tensor& tensor);
+
+  const std::string& subject_;
+  char prefix_;
+  const std::vector<std::string>* opt_names_;
+  bool has_list_ = false;
+  c10::SmallVector<const at::Tensor*, kInline> tensors_;  // parallel to views_ and values_
+  c10::SmallVector<DLTensor, kInline> views_;
+  c10::SmallVector<TVMFFIAny, kInline> values_;
+  c10::SmallVector<graphffi::Slot, kInline> slots_;
+};
+
+/// Ints, floats, bools and strings. Strings are borrowed from the IValues.
+class AttributeBank {
+ public:
+  using Conversion = graphffi::Plan::Conversion;
+
+  /// One slot. \throws Error when a string does not convert.
+  void Add(const c10::IValue& value, Conversion conversion = Conversion::kNone);
+  /// One slot per element.
+  void AddEach(c10::ArrayRef<c10::IValue> list);
+  /// One slot, which the plan passes as an ffi.Array.
+  void AddList(c10::ArrayRef<c10::IValue> list, Conversion conversion = Conversion::kNone);
+
+  graphffi::Bank bank() const;
+
+ private:
+  bool has_list_ = false;
+  c10::SmallVector<TVMFFIAny, 16> values_;
+  c10::SmallVector<graphffi::Slot, 16> slots_;
+};
+
+}  // namespace graphffi_torch

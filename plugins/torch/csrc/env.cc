@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "env.h"
+
+#include <ATen/DLConvertor.h>
+#include <ATen/ops/empty.h>
+#include <c10/core/Stream.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+
+#include <exception>
+
+namespace graphffi_torch {
+namespace {
+
+/// The DLPackManagedTensorAllocator of every call: at::empty, contiguous.
+int AllocateWithTorch(DLTensor* prototype, DLManagedTensorVersioned** out, void* error_ctx,
+                      void (*set_error)(void* error_ctx, const char* kind, const char* message)) {
+  try {
+    at::TensorOptions options =
+        at::TensorOptions()
+            .dtype(at::toScalarType(prototype->dtype))
+            .device(at::dlDeviceToTorchDevice(prototype->device.device_type,
+                                              static_cast<c10::DeviceIndex>(
+                                                  prototype->device.device_id)));
+    at::Tensor tensor =
+        at::empty(at::IntArrayRef(prototype->shape, static_cast<size_t>(prototype->ndim)), options);
+    *out = at::toDLPackVersioned(tensor);
+    return 0;
+  } catch (const c10::Error& error) {
+    set_error(error_ctx, "RuntimeError", error.what_without_backtrace());
+  } catch (const std::exception& error) {
+    set_error(error_ctx, "RuntimeError", error.what());
+  }
+  return -1;
+}
+
+c10::OptionalDeviceGuard GuardOf(c10::Device device) {
+  return device.is_cpu() ? c10::OptionalDeviceGuard() : c10::OptionalDeviceGuard(device);
+}
+
+void* CurrentStream(c10::Device device) {
+  if (device.is_cpu()) return nullptr;
+  return c10::impl::getDeviceGuardImpl(device.type())->getStream(device).native_handle();
+}
+
+}  // namespace
+
+TorchEnvScope::TorchEnvScope(c10::Device device)
+    : guard_(GuardOf(device)),
+      stream_(CurrentStream(device)),
+      scope_(at::torchDeviceToDLDevice(device), stream_, &AllocateWithTorch) {}
+
+}  // namespace graphffi_torch

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernel_call.h"
+
+#include <ATen/MemoryOverlap.h>
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+
+#include "callframe/call_frame.h"
+#include "callframe/error.h"
+#include "callframe/kernel_ref.h"
+
+namespace graphffi_torch {
+namespace {
+
+struct ReleaseObject {
+  void operator()(void* object) const { TVMFFIObjectDecRef(object); }
+};
+using ObjectRef = std::unique_ptr<void, ReleaseObject>;
+
+using Banks = std::pair<const TensorBank*, const TensorBank*>;
+
+/// Lending::opt_retain: the tensor's memory lives as long as this copy of the handle.
+void* RetainTensor(void* context, const DLTensor* view) {
+  const Banks& banks = *static_cast<const Banks*>(context);
+  const at::Tensor* tensor = banks.first->Find(view);
+  if (tensor == nullptr) tensor = banks.second->Find(view);
+  return tensor == nullptr ? nullptr : new at::Tensor(*tensor);
+}
+
+void ReleaseTensor(void* token) { delete static_cast<at::Tensor*>(token); }
+
+bool Overlap(const at::Tensor& a, const at::Tensor& b) {
+  if (!a.defined() || !b.defined()) return false;
+  at::MemOverlapStatus status = at::get_overlap_status(a, b);
+  return status == at::MemOverlapStatus::Full || status == at::MemOverlapStatus::Partial;
+}
+
+[[noreturn]] void ThrowShared(const std::string& subject, const std::string& output,
+                              const std::string& with) {
+  throw graphffi::Error("ValueError", subject + ": output " + output +
+                                          ": expected memory of its own, got memory shared " +
+                                          with + "; pass a clone of one of them");
+}
+
+/// What kernels write must not change what they read, nor each other.
+void CheckOutputMemory(const KernelCall& call) {
+  for (size_t i = 0; i < call.outputs.size(); ++i) {
+    const at::Tensor& output = call.outputs.tensor(i);
+    if (!output.defined()) continue;
+    if (at::has_internal_overlap(output) == at::MemOverlap::Yes) {
+      throw graphffi::Error("ValueError", call.subject + ": output " + call.outputs.NameOf(i) +
+                                              ": expected one place in memory per element, got an "
+                                              "expanded tensor; pass a contiguous one");
+    }
+    for (size_t k = 0; k < call.inputs.size(); ++k) {
+      if (Overlap(output, call.inputs.tensor(k))) {
+        ThrowShared(call.subject, call.outputs.NameOf(i), "with input " + call.inputs.NameOf(k));
+      }
+    }
+    for (size_t k = 0; k < i; ++k) {
+      if (Overlap(output, call.outputs.tensor(k))) {
+        ThrowShared(call.subject, call.outputs.NameOf(i), "with output " + call.outputs.NameOf(k));
+      }
+    }
+  }
+}
+
+}  // namespace
+
+c10::Device DeviceOf(const TensorBank& inputs, const TensorBank& outputs) {
+  for (const TensorBank* bank : {&inputs, &outputs}) {
+    for (size_t i = 0; i < bank->size(); ++i) {
+      const at::Tensor& tensor = bank->tensor(i);
+      if (tensor.defined() && !tensor.device().is_cpu()) return tensor.device();
+    }
+  }
+  return c10::Device(c10::DeviceType::CPU);
+}
+
+void KernelCall::Run() const {
+  CheckOutputMemory(*this);
+  ObjectRef function(graphffi::ResolveKernel(kernel));
+  TorchEnvScope env(DeviceOf(inputs, outputs));
+  Banks banks(&inputs, &outputs);
+  graphffi::Lending lending{&RetainTensor, &ReleaseTensor, &banks};
+  graphffi::CallValues values;
+  values.inputs = inputs.bank();
+  values.outputs = outputs.bank();
+  values.attributes = attributes.bank();
+  values.stream = env.stream();
+  graphffi::CallFrame frame(&lending);
+  frame.PushPlan(plan, values);
+  TVMFFIAny result{};
+  int rc = frame.Call(graphffi::Kernel::FromFunction(function.get()), &result);
+  if (rc != 0) throw graphffi::Error::TakeRaised(rc);
+  // Operators return what they were given to fill; a value that the kernel returned is of no use.
+  if (result.type_index >= kTVMFFIStaticObjectBegin) TVMFFIObjectDecRef(result.v_obj);
+}
+
+}  // namespace graphffi_torch

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one routine that every operator of the plugin ends in.
+#pragma once
+
+#include <string>
+
+#include "banks.h"
+#include "callframe/plan.h"
+#include "env.h"
+
+namespace graphffi_torch {
+
+/// One call of a kernel on real tensors. Everything is borrowed until Run has returned.
+struct KernelCall {
+  const std::string& kernel;   ///< reference
+  const std::string& subject;  ///< begins the text of errors
+  const graphffi::Plan& plan;
+  TensorBank& inputs;
+  TensorBank& outputs;
+  const AttributeBank& attributes;
+
+  /// Checks that no output shares memory, enters the env of the tensors' device, calls.
+  /// \throws graphffi::Error, also for what the kernel raised.
+  void Run() const;
+};
+
+/// The device whose env a call enters: the first that is not the CPU.
+c10::Device DeviceOf(const TensorBank& inputs, const TensorBank& outputs);
+
+}  // namespace graphffi_torch

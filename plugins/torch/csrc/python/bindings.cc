@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// The extension module _C: what Python needs to register ops, and Python exceptions for C++ errors.
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+#include <torch/csrc/Device.h>
+#include <torch/csrc/Dtype.h>
+#include <torch/csrc/Exceptions.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "errors.h"
+#include "op_forms.h"
+
+namespace py = pybind11;
+
+namespace graphffi_torch {
+namespace {
+
+[[noreturn]] void ThrowPending() {
+  python_error pending;
+  pending.persist();
+  throw pending;  // NOLINT: moved out of the block that owns it
+}
+
+py::object ToPython(const c10::IValue& value) {
+  if (value.isTensor()) {
+    if (!value.toTensor().defined()) return py::none();
+    PyObject* object = THPVariable_Wrap(value.toTensor());
+    if (object == nullptr) ThrowPending();
+    return py::reinterpret_steal<py::object>(object);
+  }
+  if (value.isNone()) return py::none();
+  if (value.isBool()) return py::bool_(value.toBool());
+  if (value.isInt()) return py::int_(value.toInt());
+  if (value.isSymInt()) return py::int_(value.toSymInt().guard_int(__FILE__, __LINE__));
+  if (value.isDouble()) return py::float_(value.toDouble());
+  if (value.isSymFloat()) return py::float_(value.toSymFloat().guard_float(__FILE__, __LINE__));
+  if (value.isString()) return py::str(value.toStringRef());
+  py::list list;
+  for (const c10::IValue& item : value.toListRef()) list.append(ToPython(item));
+  return list;
+}
+
+/// A shape rule in Python: `infer(*arguments) -> [(shape, torch.dtype, torch.device), …]`.
+class PythonRule : public ResultRule {
+ public:
+  /// Takes a reference and keeps it: the operator outlives the interpreter.
+  explicit PythonRule(py::object infer) : infer_(infer.release().ptr()) {}
+
+  std::vector<ResultSpec> Infer(c10::ArrayRef<c10::IValue> arguments) override {
+    py::gil_scoped_acquire gil;
+    try {
+      py::tuple args(arguments.size());
+      for (size_t i = 0; i < arguments.size(); ++i) args[i] = ToPython(arguments[i]);
+      PyObject* returned = PyObject_CallObject(infer_, args.ptr());
+      if (returned == nullptr) ThrowPending();
+      std::vector<ResultSpec> specs;
+      for (py::handle item : py::reinterpret_steal<py::object>(returned)) {
+        specs.push_back(ToSpec(item));
+      }
+      return specs;
+    } catch (py::error_already_set& error) {
+      error.restore();
+      ThrowPending();
+    }
+  }
+
+ private:
+  static ResultSpec ToSpec(py::handle item) {
+    auto [shape, dtype, device] =
+        py::cast<std::tuple<std::vector<int64_t>, py::object, py::object>>(item);
+    if (!THPDtype_Check(dtype.ptr()) || !THPDevice_Check(device.ptr())) {
+      throw py::type_error("graphffi: infer: expected (shape, torch.dtype, torch.device)");
+    }
+    return {std::move(shape), reinterpret_cast<THPDtype*>(dtype.ptr())->scalar_type,
+            reinterpret_cast<THPDevice*>(device.ptr())->device};
+  }
+
+  PyObject* infer_;
+};
+
+PyObject* error_factory = nullptr;  // kept for the life of the process
+
+/// The ErrorThrower: whatever exception Python makes of the error.
+void ThrowPython(const graphffi::Error& error) {
+  py::gil_scoped_acquire gil;
+  if (error.host_error_pending() && PyErr_Occurred()) ThrowPending();
+  PyErr_Clear();
+  PyObject* exception =
+      PyObject_CallFunction(error_factory, "Kzzz", reinterpret_cast<unsigned long long>(
+                                error.opt_object()),
+                            error.kind().c_str(), error.message().c_str(),
+                            error.backtrace().c_str());
+  if (exception != nullptr) {
+    PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception)), exception);
+    Py_DECREF(exception);
+  }
+  ThrowPending();
+}
+
+using Conversion = graphffi::Plan::Conversion;
+
+bool Define(std::string schema, std::string out_schema, std::vector<std::string> results,
+            const std::unordered_map<std::string, std::string>& conversions, std::string kernel,
+            std::string plan, std::string digest, py::object infer) {
+  OpDescription description;
+  for (const auto& [name, conversion] : conversions) {
+    description.conversions[name] =
+        conversion == "dtype" ? Conversion::kDType : Conversion::kDevice;
+  }
+  description.schema = std::move(schema);
+  description.opt_out_schema = std::move(out_schema);
+  description.results = std::move(results);
+  description.kernel = std::move(kernel);
+  description.plan = std::move(plan);
+  description.digest = std::move(digest);
+  description.rule = std::make_shared<PythonRule>(std::move(infer));
+  try {
+    py::gil_scoped_release no_gil;
+    return DefineOp(description);
+  } catch (const graphffi::Error& error) {
+    ThrowTorchError(error);
+  }
+}
+
+/// Runs `body` so that errors become what torch's own bindings make of them.
+template <typename Body>
+auto Translated(const Body& body) -> decltype(body()) {
+  try {
+    return body();
+  } catch (python_error& error) {
+    error.restore();
+  } catch (const c10::Error& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what_without_backtrace());
+  }
+  throw py::error_already_set();
+}
+
+}  // namespace
+}  // namespace graphffi_torch
+
+PYBIND11_MODULE(_C, module) {
+  using namespace graphffi_torch;  // NOLINT: the module's own namespace
+  module.doc() = "Registration of ops with torch's dispatcher.";
+  module.def(
+      "define_op",
+      [](std::string schema, std::string out_schema, std::vector<std::string> results,
+         const std::unordered_map<std::string, std::string>& conversions, std::string kernel,
+         std::string plan, std::string digest, py::object infer) {
+        return Translated([&] {
+          return Define(std::move(schema), std::move(out_schema), std::move(results), conversions,
+                        std::move(kernel), std::move(plan), std::move(digest), std::move(infer));
+        });
+      },
+      py::kw_only(), py::arg("schema"), py::arg("out_schema"), py::arg("results"),
+      py::arg("conversions"), py::arg("kernel"), py::arg("plan"), py::arg("digest"),
+      py::arg("infer"));
+  module.def("set_error_factory", [](py::object factory) {
+    Py_XDECREF(error_factory);
+    error_factory = factory.release().ptr();
+    SetErrorThrower(&ThrowPython);
+  });
+}
