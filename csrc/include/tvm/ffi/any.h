@@ -1,0 +1,458 @@
+// SPDX-License-Identifier: Apache-2.0
+// AnyView and Any: one value of any type, borrowed or owned, in the ABI's 16 bytes.
+#pragma once
+
+#include <tvm/ffi/string.h>
+
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+namespace tvm {
+namespace ffi {
+inline namespace graphffi_v1 {
+
+class Any;
+class AnyView;
+
+namespace detail {
+
+struct AnyUnsafe;
+
+template <typename T>
+inline constexpr bool kIsAny = std::is_same_v<T, Any> || std::is_same_v<T, AnyView>;
+
+template <typename T>
+struct HasTraits : std::bool_constant<TypeTraitsNoCR<T>::convert_enabled> {};
+
+/// Types that an Any or AnyView is made from through their traits.
+template <typename T>
+inline constexpr bool kIsConvertible =
+    std::conjunction_v<std::bool_constant<!kIsAny<RemoveCVRef<T>>>, HasTraits<T>>;
+
+[[noreturn]] TVM_FFI_COLD_CODE TVM_FFI_NO_INLINE inline void ThrowCannotConvert(
+    const std::string& from, const std::string& to) {
+  TVM_FFI_THROW(TypeError) << "Cannot convert from type `" << from << "` to `" << to << "`";
+}
+
+template <typename T>
+T CastAnyView(const TVMFFIAny* source) {
+  static_assert(TypeTraits<T>::convert_enabled, "this type has no TypeTraits");
+  std::optional<T> result = TypeTraits<T>::TryCastFromAnyView(source);
+  if (TVM_FFI_PREDICT_FALSE(!result.has_value())) {
+    ThrowCannotConvert(TypeTraits<T>::GetMismatchTypeInfo(source), TypeTraits<T>::TypeStr());
+  }
+  return *std::move(result);
+}
+
+}  // namespace detail
+
+/// A value that somebody else keeps alive. Never a member of what outlives a call.
+class AnyView {
+ public:
+  AnyView() : data_{} {}
+  AnyView(const AnyView&) = default;
+  AnyView& operator=(const AnyView&) = default;
+  AnyView(const Any& other);  // NOLINT(runtime/explicit)
+  AnyView& operator=(const Any& other);
+
+  template <typename T, typename = std::enable_if_t<detail::kIsConvertible<T>>>
+  AnyView(const T& value) {  // NOLINT(runtime/explicit)
+    TypeTraits<T>::CopyToAnyView(value, &data_);
+  }
+  template <typename T, typename = std::enable_if_t<detail::kIsConvertible<T>>>
+  AnyView& operator=(const T& value) {
+    TypeTraits<T>::CopyToAnyView(value, &data_);
+    return *this;
+  }
+
+  static AnyView CopyFromTVMFFIAny(TVMFFIAny data) {
+    AnyView view;
+    view.data_ = data;
+    return view;
+  }
+  TVMFFIAny CopyToTVMFFIAny() const { return data_; }
+
+  int32_t type_index() const { return data_.type_index; }
+  std::string GetTypeKey() const { return TypeIndexToTypeKey(data_.type_index); }
+  void reset() { data_ = TVMFFIAny{}; }
+  void swap(AnyView& other) noexcept { std::swap(data_, other.data_); }
+  bool operator==(std::nullptr_t) const { return data_.type_index == kTVMFFINone; }
+  bool operator!=(std::nullptr_t) const { return data_.type_index != kTVMFFINone; }
+
+  /// The value as a T, converted if need be. \throws Error(TypeError)
+  template <typename T>
+  T cast() const {
+    return detail::CastAnyView<T>(&data_);
+  }
+  /// The value as a T, converted if need be, or nothing.
+  template <typename T>
+  std::optional<T> try_cast() const {
+    return TypeTraits<T>::TryCastFromAnyView(&data_);
+  }
+  /// The value if it is a T as it stands: no conversion.
+  template <typename T, typename = std::enable_if_t<TypeTraits<T>::storage_enabled ||
+                                                    std::is_same_v<T, Any>>>
+  std::optional<T> as() const;
+  /// The object if it is a T, null otherwise. Borrowed.
+  template <typename T, typename = std::enable_if_t<std::is_base_of_v<Object, T>>, typename = void>
+  const T* as() const {
+    return TypeTraits<const T*>::CheckAnyStrict(&data_)
+               ? TypeTraits<const T*>::CopyFromAnyViewAfterCheck(&data_)
+               : nullptr;
+  }
+
+ private:
+  friend class Any;
+  friend struct detail::AnyUnsafe;
+  TVMFFIAny data_;
+};
+
+/// An owned value: one strong reference if it is an object.
+class Any {
+ public:
+  Any() : data_{} {}
+  Any(const Any& other) : data_(other.data_) {
+    if (data_.type_index >= kTVMFFIStaticObjectBegin) detail::IncRef(data_.v_obj);
+  }
+  Any(Any&& other) noexcept : data_(std::exchange(other.data_, TVMFFIAny{})) {}
+  /// Takes a reference; C strings and byte arrays are copied; an rvalue reference is moved out.
+  Any(const AnyView& other) { InitFromView(other.data_); }  // NOLINT(runtime/explicit)
+  template <typename T, typename = std::enable_if_t<detail::kIsConvertible<T>>>
+  Any(T&& value) {  // NOLINT(runtime/explicit)
+    TypeTraitsNoCR<T>::MoveToAny(std::forward<T>(value), &data_);
+  }
+  ~Any() { reset(); }
+
+  Any& operator=(const Any& other) {
+    Any(other).swap(*this);
+    return *this;
+  }
+  Any& operator=(Any&& other) noexcept {
+    Any(std::move(other)).swap(*this);
+    return *this;
+  }
+  Any& operator=(const AnyView& other) {
+    Any(other).swap(*this);
+    return *this;
+  }
+  template <typename T, typename = std::enable_if_t<detail::kIsConvertible<T>>>
+  Any& operator=(T&& value) {
+    Any(std::forward<T>(value)).swap(*this);
+    return *this;
+  }
+
+  void reset() {
+    if (data_.type_index >= kTVMFFIStaticObjectBegin) detail::DecRef(data_.v_obj);
+    data_ = TVMFFIAny{};
+  }
+  void swap(Any& other) noexcept { std::swap(data_, other.data_); }
+
+  int32_t type_index() const { return data_.type_index; }
+  std::string GetTypeKey() const { return TypeIndexToTypeKey(data_.type_index); }
+  /// The same value or the same object: identity, not equality of contents (see AnyEqual).
+  bool same_as(const Any& other) const {
+    return data_.type_index == other.data_.type_index &&
+           data_.zero_padding == other.data_.zero_padding && data_.v_int64 == other.data_.v_int64;
+  }
+  bool operator==(std::nullptr_t) const { return data_.type_index == kTVMFFINone; }
+  bool operator!=(std::nullptr_t) const { return data_.type_index != kTVMFFINone; }
+
+  /// The value as a T, converted if need be. \throws Error(TypeError)
+  template <typename T>
+  T cast() const& {
+    if constexpr (TypeTraits<T>::storage_enabled) {
+      if (TypeTraits<T>::CheckAnyStrict(&data_)) {
+        return TypeTraits<T>::CopyFromAnyViewAfterCheck(&data_);
+      }
+    }
+    return detail::CastAnyView<T>(&data_);
+  }
+  /// Moves out of this value where no conversion is needed.
+  template <typename T>
+  T cast() && {
+    if constexpr (TypeTraits<T>::storage_enabled && !std::is_pointer_v<T>) {
+      if (TypeTraits<T>::CheckAnyStrict(&data_)) {
+        return TypeTraits<T>::MoveFromAnyAfterCheck(&data_);
+      }
+    }
+    return detail::CastAnyView<T>(&data_);
+  }
+  template <typename T>
+  std::optional<T> try_cast() const {
+    return TypeTraits<T>::TryCastFromAnyView(&data_);
+  }
+  /// The value if it is a T as it stands: no conversion.
+  template <typename T, typename = std::enable_if_t<TypeTraits<T>::storage_enabled ||
+                                                    std::is_same_v<T, Any>>>
+  std::optional<T> as() const&;
+  template <typename T, typename = std::enable_if_t<TypeTraits<T>::storage_enabled ||
+                                                    std::is_same_v<T, Any>>>
+  std::optional<T> as() &&;
+  /// The object if it is a T, null otherwise. Borrowed from this value.
+  template <typename T, typename = std::enable_if_t<std::is_base_of_v<Object, T>>, typename = void>
+  const T* as() const& {
+    return TypeTraits<const T*>::CheckAnyStrict(&data_)
+               ? TypeTraits<const T*>::CopyFromAnyViewAfterCheck(&data_)
+               : nullptr;
+  }
+
+ private:
+  friend class AnyView;
+  friend struct detail::AnyUnsafe;
+
+  void InitFromView(const TVMFFIAny& view) {
+    data_ = view;
+    if (view.type_index >= kTVMFFIStaticObjectBegin) {
+      detail::IncRef(view.v_obj);
+    } else if (view.type_index == kTVMFFIRawStr) {
+      detail::WriteOwnedString(view.v_c_str, &data_);
+    } else if (view.type_index == kTVMFFIByteArrayPtr) {
+      auto* array = static_cast<const TVMFFIByteArray*>(view.v_ptr);
+      detail::WriteOwnedBytes<detail::BytesObj>(array->data, array->size, &data_);
+    } else if (view.type_index == kTVMFFIObjectRValueRef) {
+      auto** slot = static_cast<TVMFFIObject**>(view.v_ptr);
+      detail::WriteObject(&data_, std::exchange(*slot, nullptr));
+    }
+  }
+
+  TVMFFIAny data_;
+};
+
+static_assert(sizeof(AnyView) == sizeof(TVMFFIAny) && sizeof(Any) == sizeof(TVMFFIAny));
+static_assert(std::is_trivially_copyable_v<AnyView>);
+
+inline AnyView::AnyView(const Any& other) : data_(other.data_) {}
+inline AnyView& AnyView::operator=(const Any& other) {
+  data_ = other.data_;
+  return *this;
+}
+
+template <>
+struct TypeTraits<Any> : TypeTraitsBase {
+  static void CopyToAnyView(const Any& value, TVMFFIAny* out) {
+    *out = AnyView(value).CopyToTVMFFIAny();
+  }
+  static void MoveToAny(Any value, TVMFFIAny* out);
+  static bool CheckAnyStrict(const TVMFFIAny*) { return true; }
+  static Any CopyFromAnyViewAfterCheck(const TVMFFIAny* source) {
+    return Any(AnyView::CopyFromTVMFFIAny(*source));
+  }
+  static Any MoveFromAnyAfterCheck(TVMFFIAny* source);
+  static std::optional<Any> TryCastFromAnyView(const TVMFFIAny* source) {
+    return CopyFromAnyViewAfterCheck(source);
+  }
+  static std::string TypeStr() { return StaticTypeKey::kTVMFFIAny; }
+  static std::string TypeSchema() { return detail::SimpleSchema("Any"); }
+};
+
+template <>
+struct TypeTraits<AnyView> : TypeTraitsBase {
+  static constexpr bool storage_enabled = false;
+  static void CopyToAnyView(const AnyView& value, TVMFFIAny* out) {
+    *out = value.CopyToTVMFFIAny();
+  }
+  static void MoveToAny(const AnyView& value, TVMFFIAny* out) {
+    TypeTraits<Any>::MoveToAny(Any(value), out);
+  }
+  static std::optional<AnyView> TryCastFromAnyView(const TVMFFIAny* source) {
+    return AnyView::CopyFromTVMFFIAny(*source);
+  }
+  static std::string TypeStr() { return "AnyView"; }
+  static std::string TypeSchema() { return detail::SimpleSchema("Any"); }
+};
+
+namespace detail {
+
+/// Conversions between Any, AnyView and the C struct that bypass checks and counting.
+struct AnyUnsafe {
+  /// Takes over what value owned: value is None afterwards.
+  static TVMFFIAny MoveAnyToTVMFFIAny(Any&& value) {
+    return std::exchange(value.data_, TVMFFIAny{});
+  }
+  static Any MoveTVMFFIAnyToAny(TVMFFIAny* data) {
+    Any value;
+    value.data_ = std::exchange(*data, TVMFFIAny{});
+    return value;
+  }
+  static Any MoveTVMFFIAnyToAny(TVMFFIAny&& data) { return MoveTVMFFIAnyToAny(&data); }
+  template <typename T>
+  static bool CheckAnyStrict(const Any& value) {
+    return TypeTraits<T>::CheckAnyStrict(&value.data_);
+  }
+  template <typename T>
+  static T CopyFromAnyViewAfterCheck(const Any& value) {
+    if constexpr (std::is_same_v<T, Any>) {
+      return value;
+    } else {
+      return TypeTraits<T>::CopyFromAnyViewAfterCheck(&value.data_);
+    }
+  }
+  template <typename T>
+  static T MoveFromAnyAfterCheck(Any&& value) {
+    if constexpr (std::is_same_v<T, Any>) {
+      return std::move(value);
+    } else {
+      return TypeTraits<T>::MoveFromAnyAfterCheck(&value.data_);
+    }
+  }
+  static Object* ObjectPtrFromAnyAfterCheck(const Any& value) {
+    return reinterpret_cast<Object*>(value.data_.v_obj);
+  }
+  static const TVMFFIAny* TVMFFIAnyPtrFromAny(const Any& value) { return &value.data_; }
+  static TVMFFIAny* MutablePtr(Any* value) { return &value->data_; }
+  static const TVMFFIAny* TVMFFIAnyPtrFromAnyView(const AnyView& value) { return &value.data_; }
+  template <typename T>
+  static std::string GetMismatchTypeInfo(const Any& value) {
+    return TypeTraits<T>::GetMismatchTypeInfo(&value.data_);
+  }
+};
+
+/// T's name in error texts.
+template <typename T>
+struct Type2Str {
+  static std::string v() { return TypeTraitsNoCR<T>::TypeStr(); }
+};
+template <>
+struct Type2Str<void> {
+  static std::string v() { return "void"; }
+};
+
+/// T's JSON in metadata.
+template <typename T>
+struct TypeSchemaImpl {
+  static std::string v() { return TypeTraitsNoCR<T>::TypeSchema(); }
+};
+template <>
+struct TypeSchemaImpl<void> {
+  static std::string v() { return SimpleSchema("None"); }
+};
+template <typename T>
+using TypeSchema = TypeSchemaImpl<T>;
+
+}  // namespace detail
+
+inline void TypeTraits<Any>::MoveToAny(Any value, TVMFFIAny* out) {
+  *out = detail::AnyUnsafe::MoveAnyToTVMFFIAny(std::move(value));
+}
+inline Any TypeTraits<Any>::MoveFromAnyAfterCheck(TVMFFIAny* source) {
+  return detail::AnyUnsafe::MoveTVMFFIAnyToAny(source);
+}
+
+template <typename T, typename>
+std::optional<T> AnyView::as() const {
+  if (!TypeTraits<T>::CheckAnyStrict(&data_)) return std::nullopt;
+  return TypeTraits<T>::CopyFromAnyViewAfterCheck(&data_);
+}
+template <typename T, typename>
+std::optional<T> Any::as() const& {
+  if (!TypeTraits<T>::CheckAnyStrict(&data_)) return std::nullopt;
+  return TypeTraits<T>::CopyFromAnyViewAfterCheck(&data_);
+}
+template <typename T, typename>
+std::optional<T> Any::as() && {
+  if (!TypeTraits<T>::CheckAnyStrict(&data_)) return std::nullopt;
+  if constexpr (std::is_pointer_v<T>) {
+    return TypeTraits<T>::CopyFromAnyViewAfterCheck(&data_);
+  } else {
+    return TypeTraits<T>::MoveFromAnyAfterCheck(&data_);
+  }
+}
+
+namespace detail {
+
+/// A type's own hash or equality, if it registered one as an attribute; null otherwise.
+inline const TVMFFIAny* OptTypeAttr(const char* name, int32_t type_index) {
+  TVMFFIByteArray key = {name, std::strlen(name)};
+  const TVMFFITypeAttrColumn* column = TVMFFIGetTypeAttrColumn(&key);
+  if (column == nullptr) return nullptr;
+  int64_t offset = static_cast<int64_t>(type_index) - column->begin_index;
+  if (offset < 0 || offset >= column->size || column->data[offset].type_index == kTVMFFINone) {
+    return nullptr;
+  }
+  return &column->data[offset];
+}
+
+/// Calls a type's attribute: either a plain C function of the ABI's kind or a function object.
+inline int64_t CallTypeAttr(const TVMFFIAny& attr, const TVMFFIAny* args, int32_t num_args) {
+  TVMFFIAny result{};
+  int rc = attr.type_index == kTVMFFIFunction
+               ? TVMFFIFunctionGetCellPtr(attr.v_obj)->safe_call(attr.v_obj, args, num_args, &result)
+               : reinterpret_cast<TVMFFISafeCallType>(attr.v_ptr)(nullptr, args, num_args, &result);
+  if (rc != 0) ThrowSafeCallRaised(rc);
+  return result.v_int64;
+}
+
+constexpr uint64_t kHashModulus = 2147483647;
+
+/// The hash of a string's bytes that map layouts depend on.
+inline uint64_t StableHashBytes(const char* data, size_t size) {
+  constexpr uint64_t kMultiplier = 1099511628211ull;
+  uint64_t hash = 0;
+  while (size > 0) {
+    size_t count = size < sizeof(uint64_t) ? size : sizeof(uint64_t);
+    uint64_t word = 0;
+    std::memcpy(&word, data, count);
+    hash = (hash * kMultiplier + word) % kHashModulus;
+    data += count;
+    size -= count;
+  }
+  return hash;
+}
+
+inline bool IsString(int32_t type_index) {
+  return type_index == kTVMFFISmallStr || type_index == kTVMFFIStr;
+}
+inline bool IsBytes(int32_t type_index) {
+  return type_index == kTVMFFISmallBytes || type_index == kTVMFFIBytes;
+}
+
+}  // namespace detail
+
+/// The hash of map keys: contents of strings and bytes, the payload of other values, identity of objects unless
+/// their type has an `__any_hash__` attribute.
+struct AnyHash {
+  uint64_t operator()(const Any& value) const {
+    const TVMFFIAny* data = detail::AnyUnsafe::TVMFFIAnyPtrFromAny(value);
+    int32_t index = data->type_index;
+    if (detail::IsString(index) || detail::IsBytes(index)) {
+      std::string_view content = detail::BytesContent(data);
+      return detail::HashCombine(detail::IsString(index) ? kTVMFFIStr : kTVMFFIBytes,
+                                 detail::StableHashBytes(content.data(), content.size()));
+    }
+    if (index >= kTVMFFIStaticObjectBegin) {
+      if (const TVMFFIAny* attr = detail::OptTypeAttr("__any_hash__", index)) {
+        return detail::HashCombine(static_cast<uint64_t>(index),
+                                   static_cast<uint64_t>(detail::CallTypeAttr(*attr, data, 1)));
+      }
+    }
+    return detail::HashCombine(static_cast<uint64_t>(index), data->v_uint64);
+  }
+};
+
+/// The equality of map keys, matching AnyHash: 1 and 1.0 differ.
+struct AnyEqual {
+  bool operator()(const Any& a, const Any& b) const {
+    const TVMFFIAny* x = detail::AnyUnsafe::TVMFFIAnyPtrFromAny(a);
+    const TVMFFIAny* y = detail::AnyUnsafe::TVMFFIAnyPtrFromAny(b);
+    if (detail::IsString(x->type_index) || detail::IsBytes(x->type_index)) {
+      bool same_kind = detail::IsString(x->type_index) ? detail::IsString(y->type_index)
+                                                       : detail::IsBytes(y->type_index);
+      return same_kind && detail::BytesContent(x) == detail::BytesContent(y);
+    }
+    if (x->type_index != y->type_index) return false;
+    if (x->v_uint64 == y->v_uint64) return true;
+    if (x->type_index >= kTVMFFIStaticObjectBegin) {
+      if (const TVMFFIAny* attr = detail::OptTypeAttr("__any_equal__", x->type_index)) {
+        TVMFFIAny args[2] = {*x, *y};
+        return detail::CallTypeAttr(*attr, args, 2) != 0;
+      }
+    }
+    return false;
+  }
+};
+
+}  // namespace graphffi_v1
+}  // namespace ffi
+}  // namespace tvm

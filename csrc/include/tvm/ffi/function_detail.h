@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a C++ callable to the calling convention: signatures, argument conversion and their error texts.
+#pragma once
+
+#include <tvm/ffi/any.h>
+
+#include <cxxabi.h>
+
+#include <exception>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+namespace tvm {
+namespace ffi {
+inline namespace graphffi_v1 {
+
+template <typename T>
+class Expected;
+
+namespace detail {
+
+template <typename T>
+struct ExpectedValue {
+  static constexpr bool kIsExpected = false;
+};
+template <typename T>
+struct ExpectedValue<Expected<T>> {
+  static constexpr bool kIsExpected = true;
+  using Type = T;
+};
+
+/// Parameter and return types of a signature, and its texts.
+template <typename R, typename... Args>
+struct SignatureInfo {
+  using RetType = R;
+  using ArgType = std::tuple<Args...>;
+  static constexpr size_t num_args = sizeof...(Args);
+  /// Whether every parameter comes out of an Any and the result goes into one.
+  static constexpr bool unpacked_call_supported =
+      (TypeTraitsNoCR<Args>::convert_enabled && ...) &&
+      (std::is_void_v<R> || TypeTraitsNoCR<R>::convert_enabled);
+
+  /// `(0: int, 1: str) -> float`
+  static std::string Sig() {
+    std::string text = "(";
+    [[maybe_unused]] size_t i = 0;
+    ((text += (i == 0 ? "" : ", ") + std::to_string(i) + ": " + Type2Str<Args>::v(), ++i), ...);
+    return text + ") -> " + Type2Str<R>::v();
+  }
+  static std::string TypeSchema() {
+    std::string params;
+    ((params += (params.empty() ? "" : ",") + detail::TypeSchema<Args>::v()), ...);
+    return "{\"type\":\"ffi.Function\",\"named_args\":{\"return\":[" + detail::TypeSchema<R>::v() +
+           "],\"params\":[" + params + "]}}";
+  }
+};
+
+template <typename F, typename = void>
+struct FunctionInfo {};
+template <typename R, typename... Args>
+struct FunctionInfo<R(Args...), void> : SignatureInfo<R, Args...> {};
+template <typename R, typename... Args>
+struct FunctionInfo<R(Args...) noexcept, void> : SignatureInfo<R, Args...> {};
+template <typename R, typename... Args>
+struct FunctionInfo<R (*)(Args...), void> : SignatureInfo<R, Args...> {};
+template <typename R, typename... Args>
+struct FunctionInfo<R (*)(Args...) noexcept, void> : SignatureInfo<R, Args...> {};
+template <typename Class, typename R, typename... Args>
+struct FunctionInfo<R (Class::*)(Args...), void> : SignatureInfo<R, Args...> {};
+template <typename Class, typename R, typename... Args>
+struct FunctionInfo<R (Class::*)(Args...) const, void> : SignatureInfo<R, Args...> {};
+template <typename Class, typename R, typename... Args>
+struct FunctionInfo<R (Class::*)(Args...) noexcept, void> : SignatureInfo<R, Args...> {};
+template <typename Class, typename R, typename... Args>
+struct FunctionInfo<R (Class::*)(Args...) const noexcept, void> : SignatureInfo<R, Args...> {};
+/// Lambdas and other function objects with one call operator.
+template <typename F>
+struct FunctionInfo<F, std::void_t<decltype(&F::operator())>>
+    : FunctionInfo<decltype(&F::operator())> {};
+template <typename F>
+struct FunctionInfo<F&, void> : FunctionInfo<F> {};
+template <typename F>
+struct FunctionInfo<const F, std::enable_if_t<std::is_class_v<F> || std::is_pointer_v<F>>>
+    : FunctionInfo<F> {};
+
+/// What a call's error texts need. opt_name may be null.
+struct CallSite {
+  const char* opt_name;
+  std::string (*signature)();
+
+  std::string Text() const { return std::string(opt_name == nullptr ? "" : opt_name) + signature(); }
+};
+
+[[noreturn]] TVM_FFI_COLD_CODE TVM_FFI_NO_INLINE inline void ThrowArgumentMismatch(
+    const CallSite& site, size_t index, std::string expected, std::string actual) {
+  TVM_FFI_THROW(TypeError) << "Mismatched type on argument #" << index << " when calling: `"
+                           << site.Text() << "`. Expected `" << expected << "` but got `" << actual
+                           << "`";
+}
+
+[[noreturn]] TVM_FFI_COLD_CODE TVM_FFI_NO_INLINE inline void ThrowCountMismatch(
+    const CallSite& site, size_t expected, int32_t actual) {
+  TVM_FFI_THROW(TypeError) << "Mismatched number of arguments when calling: `" << site.Text()
+                           << "`. Expected " << expected << " but got " << actual << " arguments";
+}
+
+/// Argument number index as the type that parameter type Param is made from.
+template <typename Param>
+TVM_FFI_INLINE RemoveCVRef<Param> ConvertArgument(const CallSite& site, size_t index,
+                                                  const TVMFFIAny* source) {
+  using T = RemoveCVRef<Param>;
+  static_assert(TypeTraits<T>::convert_enabled, "this parameter type has no TypeTraits");
+  if constexpr (std::is_same_v<T, AnyView>) {
+    return AnyView::CopyFromTVMFFIAny(*source);
+  } else if constexpr (std::is_same_v<T, Any>) {
+    return Any(AnyView::CopyFromTVMFFIAny(*source));
+  } else {
+    std::optional<T> value = TypeTraits<T>::TryCastFromAnyView(source);
+    if (TVM_FFI_PREDICT_FALSE(!value.has_value())) {
+      ThrowArgumentMismatch(site, index, TypeTraits<T>::TypeStr(),
+                            TypeTraits<T>::GetMismatchTypeInfo(source));
+    }
+    return *std::move(value);
+  }
+}
+
+/// Constructed with braces, so that arguments are converted from left to right.
+struct OrderedCall {
+  template <typename F, typename... Values>
+  TVM_FFI_INLINE OrderedCall(F& callable, TVMFFIAny* result, Values&&... values) {
+    using R = decltype(callable(std::forward<Values>(values)...));
+    if constexpr (std::is_void_v<R>) {
+      callable(std::forward<Values>(values)...);
+    } else if constexpr (ExpectedValue<RemoveCVRef<R>>::kIsExpected) {
+      Write(callable(std::forward<Values>(values)...).value(), result);
+    } else {
+      Write(callable(std::forward<Values>(values)...), result);
+    }
+  }
+
+ private:
+  template <typename T>
+  static TVM_FFI_INLINE void Write(T&& value, TVMFFIAny* result) {
+    static_assert(TypeTraitsNoCR<T>::convert_enabled, "this return type has no TypeTraits");
+    // *result holds no object on entry: nothing to release.
+    TypeTraitsNoCR<T>::MoveToAny(std::forward<T>(value), result);
+  }
+};
+
+template <typename Info, typename F, size_t... Is>
+TVM_FFI_INLINE void UnpackCall(std::index_sequence<Is...>, const char* opt_name, F& callable,
+                               const TVMFFIAny* args, int32_t num_args, TVMFFIAny* result) {
+  const CallSite site{opt_name, Info::Sig};
+  if (TVM_FFI_PREDICT_FALSE(num_args != static_cast<int32_t>(sizeof...(Is)))) {
+    ThrowCountMismatch(site, sizeof...(Is), num_args);
+  }
+  OrderedCall{callable, result,
+              ConvertArgument<std::tuple_element_t<Is, typename Info::ArgType>>(site, Is,
+                                                                                args + Is)...};
+}
+
+/// Calls callable with arguments of the calling convention. \throws Error(TypeError) on a mismatch
+template <typename F>
+TVM_FFI_INLINE void CallTyped(const char* opt_name, F& callable, const TVMFFIAny* args,
+                              int32_t num_args, TVMFFIAny* result) {
+  using Info = FunctionInfo<std::remove_reference_t<F>>;
+  UnpackCall<Info>(std::make_index_sequence<Info::num_args>(), opt_name, callable, args, num_args,
+                   result);
+}
+
+/// Turns the exception being handled into the thread's error, for the return code -1.
+TVM_FFI_COLD_CODE TVM_FFI_NO_INLINE inline int RaiseCurrentException() {
+  try {
+    throw;
+  } catch (const Error& error) {
+    SetSafeCallRaised(error);
+  } catch (const std::exception& error) {
+    SetSafeCallRaised(Error("InternalError", error.what(), ""));
+#ifdef __GLIBCXX__
+  } catch (const abi::__forced_unwind&) {
+    throw;  // the thread is being cancelled
+#endif
+  } catch (...) {
+    SetSafeCallRaised(Error("InternalError", "an exception that is no std::exception", ""));
+  }
+  return -1;
+}
+
+}  // namespace detail
+
+/// Around the body of a function of the calling convention: no exception leaves it.
+#define TVM_FFI_SAFE_CALL_BEGIN() \
+  try {                           \
+  (void)0
+
+#define TVM_FFI_SAFE_CALL_END()                               \
+  return 0;                                                   \
+  }                                                           \
+  catch (...) {                                               \
+    return ::tvm::ffi::detail::RaiseCurrentException();       \
+  }
+
+/// Around code in which an exception can only be printed, at exit or in a static initialiser: it ends the process.
+#define TVM_FFI_LOG_EXCEPTION_CALL_BEGIN() \
+  try {                                    \
+  (void)0
+
+#define TVM_FFI_LOG_EXCEPTION_CALL_END(name)                                             \
+  }                                                                                      \
+  catch (const std::exception& tvm_ffi_error_) {                                         \
+    std::fprintf(stderr, "Exception caught during " #name ": %s\n", tvm_ffi_error_.what()); \
+    std::exit(-1);                                                                       \
+  }
+
+}  // namespace graphffi_v1
+}  // namespace ffi
+}  // namespace tvm

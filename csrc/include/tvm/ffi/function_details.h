@@ -1,0 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
+// The name of function_detail.h before TVM FFI 0.1.15.
+#pragma once
+#include <tvm/ffi/function_detail.h>

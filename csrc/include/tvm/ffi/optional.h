@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+// Optional<T>: a T or nothing. Crosses the ABI as the value or None.
+#pragma once
+
+#include <tvm/ffi/any.h>
+
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+namespace tvm {
+namespace ffi {
+inline namespace graphffi_v1 {
+
+template <typename T>
+class Optional;
+
+template <typename T>
+inline constexpr bool is_optional_type_v = false;
+template <typename T>
+inline constexpr bool is_optional_type_v<Optional<T>> = true;
+
+/// A reference type whose null stands for nothing: the optional is one pointer.
+template <typename T>
+inline constexpr bool use_ptr_based_optional_v =
+    std::is_base_of_v<ObjectRef, T> && sizeof(T) == sizeof(ObjectRef);
+
+namespace detail {
+
+template <typename T>
+inline constexpr bool kIsText = std::is_same_v<T, String> || std::is_same_v<T, Bytes>;
+
+/// Where an Optional keeps its value.
+template <typename T, typename = void>
+class OptionalStorage {
+ public:
+  bool has() const { return value_.has_value(); }
+  const T& get() const { return *value_; }
+  T& get() { return *value_; }
+  void set(T value) { value_.emplace(std::move(value)); }
+  void clear() { value_.reset(); }
+
+ private:
+  std::optional<T> value_;
+};
+
+template <typename T>
+class OptionalStorage<T, std::enable_if_t<use_ptr_based_optional_v<T>>> {
+ public:
+  bool has() const { return value_.defined(); }
+  const T& get() const { return value_; }
+  T& get() { return value_; }
+  void set(T value) { value_ = std::move(value); }
+  void clear() { value_ = T(UnsafeInit{}); }
+
+ private:
+  T value_{UnsafeInit{}};
+};
+
+/// Strings are values of the ABI's 16 bytes in which None stands for nothing: modules return them through their vtable.
+template <typename T>
+class OptionalStorage<T, std::enable_if_t<kIsText<T>>> {
+ public:
+  bool has() const { return value_ != nullptr; }
+  const T& get() const { return *reinterpret_cast<const T*>(&value_); }
+  T& get() { return *reinterpret_cast<T*>(&value_); }
+  void set(T value) { value_ = std::move(value); }
+  void clear() { value_.reset(); }
+
+ private:
+  static_assert(sizeof(T) == sizeof(Any));
+  Any value_;
+};
+
+}  // namespace detail
+
+template <typename T>
+class Optional {
+ public:
+  Optional() = default;
+  Optional(std::nullopt_t) {}  // NOLINT(runtime/explicit)
+  Optional(std::optional<T> other) {  // NOLINT(runtime/explicit)
+    if (other.has_value()) storage_.set(*std::move(other));
+  }
+  template <typename U = T,
+            typename = std::enable_if_t<std::is_convertible_v<U&&, T> &&
+                                        !std::is_base_of_v<Optional, detail::RemoveCVRef<U>> &&
+                                        !std::is_same_v<detail::RemoveCVRef<U>, std::optional<T>>>>
+  Optional(U&& value) {  // NOLINT(runtime/explicit)
+    storage_.set(std::forward<U>(value));
+  }
+  template <typename U, typename = std::enable_if_t<std::is_convertible_v<const U&, T> &&
+                                                    !std::is_same_v<T, U>>,
+            typename = void>
+  Optional(const Optional<U>& other) {  // NOLINT(runtime/explicit)
+    if (other.has_value()) storage_.set(other.value());
+  }
+
+  Optional& operator=(std::nullopt_t) {
+    storage_.clear();
+    return *this;
+  }
+  template <typename U = T,
+            typename = std::enable_if_t<std::is_convertible_v<U&&, T> &&
+                                        !is_optional_type_v<detail::RemoveCVRef<U>>>>
+  Optional& operator=(U&& value) {
+    storage_.set(std::forward<U>(value));
+    return *this;
+  }
+
+  bool has_value() const { return storage_.has(); }
+  explicit operator bool() const { return has_value(); }
+  /// \throws Error(RuntimeError) if there is none
+  const T& value() const& {
+    RequireValue();
+    return storage_.get();
+  }
+  T value() && {
+    RequireValue();
+    return std::move(storage_.get());
+  }
+  template <typename U = T>
+  T value_or(U&& fallback) const {
+    return has_value() ? storage_.get() : static_cast<T>(std::forward<U>(fallback));
+  }
+  /// Undefined without a value, as with std::optional.
+  const T& operator*() const& { return storage_.get(); }
+  T& operator*() & { return storage_.get(); }
+  T operator*() && { return std::move(storage_.get()); }
+  const T* operator->() const { return &storage_.get(); }
+  T* operator->() { return &storage_.get(); }
+  void reset() { storage_.clear(); }
+
+  operator std::optional<T>() const {  // NOLINT(runtime/explicit)
+    if (!has_value()) return std::nullopt;
+    return storage_.get();
+  }
+
+  bool same_as(const Optional& other) const {
+    return has_value() == other.has_value() && (!has_value() || value().same_as(other.value()));
+  }
+  bool operator==(const Optional& other) const {
+    return has_value() == other.has_value() && (!has_value() || **this == *other);
+  }
+  bool operator!=(const Optional& other) const { return !(*this == other); }
+  bool operator==(std::nullopt_t) const { return !has_value(); }
+  bool operator!=(std::nullopt_t) const { return has_value(); }
+  bool operator==(std::nullptr_t) const { return !has_value(); }
+  bool operator!=(std::nullptr_t) const { return has_value(); }
+  template <typename U, typename = std::enable_if_t<!is_optional_type_v<U>>>
+  auto operator==(const U& other) const -> decltype(std::declval<const T&>() == other, bool()) {
+    return has_value() && storage_.get() == other;
+  }
+  template <typename U, typename = std::enable_if_t<!is_optional_type_v<U>>>
+  auto operator!=(const U& other) const -> decltype(std::declval<const T&>() == other, bool()) {
+    return !(*this == other);
+  }
+
+ private:
+  void RequireValue() const {
+    if (TVM_FFI_PREDICT_FALSE(!has_value())) ThrowNoValue();
+  }
+  [[noreturn]] TVM_FFI_COLD_CODE TVM_FFI_NO_INLINE static void ThrowNoValue() {
+    TVM_FFI_THROW(RuntimeError) << "Bad optional access: Optional<"
+                                << detail::Type2Str<T>::v() << "> has no value";
+  }
+
+  detail::OptionalStorage<T> storage_;
+};
+
+template <typename T>
+inline constexpr bool use_default_type_traits_v<Optional<T>> = false;
+
+template <typename T>
+struct TypeTraits<Optional<T>> : TypeTraitsBase {
+  static constexpr bool storage_enabled = TypeTraits<T>::storage_enabled;
+  static void CopyToAnyView(const Optional<T>& value, TVMFFIAny* out) {
+    if (value.has_value()) {
+      TypeTraits<T>::CopyToAnyView(*value, out);
+    } else {
+      *out = TVMFFIAny{};
+    }
+  }
+  static void MoveToAny(Optional<T> value, TVMFFIAny* out) {
+    if (value.has_value()) {
+      TypeTraits<T>::MoveToAny(*std::move(value), out);
+    } else {
+      *out = TVMFFIAny{};
+    }
+  }
+  static bool CheckAnyStrict(const TVMFFIAny* source) {
+    return source->type_index == kTVMFFINone || TypeTraits<T>::CheckAnyStrict(source);
+  }
+  static Optional<T> CopyFromAnyViewAfterCheck(const TVMFFIAny* source) {
+    if (source->type_index == kTVMFFINone) return std::nullopt;
+    return TypeTraits<T>::CopyFromAnyViewAfterCheck(source);
+  }
+  static Optional<T> MoveFromAnyAfterCheck(TVMFFIAny* source) {
+    if (source->type_index == kTVMFFINone) return std::nullopt;
+    return TypeTraits<T>::MoveFromAnyAfterCheck(source);
+  }
+  static std::optional<Optional<T>> TryCastFromAnyView(const TVMFFIAny* source) {
+    if (source->type_index == kTVMFFINone) return Optional<T>(std::nullopt);
+    std::optional<T> value = TypeTraits<T>::TryCastFromAnyView(source);
+    if (!value.has_value()) return std::nullopt;
+    return Optional<T>(*std::move(value));
+  }
+  static std::string GetMismatchTypeInfo(const TVMFFIAny* source) {
+    return TypeTraits<T>::GetMismatchTypeInfo(source);
+  }
+  static std::string TypeStr() { return "Optional<" + TypeTraits<T>::TypeStr() + ">"; }
+  static std::string TypeSchema() {
+    return detail::SchemaWithArgs("Optional", {detail::TypeSchema<T>::v()});
+  }
+};
+
+}  // namespace graphffi_v1
+}  // namespace ffi
+}  // namespace tvm

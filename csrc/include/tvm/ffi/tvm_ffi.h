@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Everything that ordinary kernels use.
+#pragma once
+
+#include <tvm/ffi/any.h>
+#include <tvm/ffi/base_detail.h>
+#include <tvm/ffi/c_api.h>
+#include <tvm/ffi/cast.h>
+#include <tvm/ffi/container/shape.h>
+#include <tvm/ffi/container/tensor.h>
+#include <tvm/ffi/device.h>
+#include <tvm/ffi/dtype.h>
+#include <tvm/ffi/error.h>
+#include <tvm/ffi/function.h>
+#include <tvm/ffi/memory.h>
+#include <tvm/ffi/object.h>
+#include <tvm/ffi/optional.h>
+#include <tvm/ffi/rvalue_ref.h>
+#include <tvm/ffi/string.h>
+#include <tvm/ffi/type_traits.h>
+#include <tvm/ffi/extra/c_env_api.h>
+#include <tvm/ffi/reflection/registry.h>

@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0
+// TypeTraits<T>: how a C++ type goes into a TVMFFIAny and comes out of it. Specialise it for types of your own.
+#pragma once
+
+#include <tvm/ffi/error.h>
+
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+namespace tvm {
+namespace ffi {
+inline namespace graphffi_v1 {
+
+/// The conversions of T. A specialisation has
+///
+///   convert_enabled, storage_enabled   whether T can be an argument, and whether an Any can hold it
+///   field_static_type_index            what kind a field of this type is, kTVMFFIAny if it varies
+///   CopyToAnyView(const T&, TVMFFIAny*)      writes a view that borrows from the argument
+///   MoveToAny(T, TVMFFIAny*)                 writes an owned value
+///   CheckAnyStrict(const TVMFFIAny*)         is it a T as it stands, without conversion?
+///   CopyFromAnyViewAfterCheck(const TVMFFIAny*), MoveFromAnyAfterCheck(TVMFFIAny*)   for values that passed it
+///   TryCastFromAnyView(const TVMFFIAny*)     std::optional<T>, with conversions
+///   GetMismatchTypeInfo(const TVMFFIAny*)    what it is instead, for the error text
+///   TypeStr(), TypeSchema()                  T's name in error texts, and in metadata (JSON)
+template <typename T, typename = void>
+struct TypeTraits {
+  static constexpr bool convert_enabled = false;
+  static constexpr bool storage_enabled = false;
+};
+
+template <typename T>
+using TypeTraitsNoCR = TypeTraits<std::remove_const_t<std::remove_reference_t<T>>>;
+
+/// Whether ObjectRef's own conversion serves a reference type: set to false where a specialisation replaces it.
+template <typename T>
+inline constexpr bool use_default_type_traits_v = true;
+
+namespace detail {
+
+inline TVMFFIAny NoneValue() { return TVMFFIAny{}; }
+
+inline void WritePOD(TVMFFIAny* out, int32_t type_index, int64_t payload) {
+  out->type_index = type_index;
+  out->zero_padding = 0;
+  out->v_int64 = payload;
+}
+
+/// Hands the object's reference over to out; null becomes None.
+inline void WriteObject(TVMFFIAny* out, TVMFFIObject* opt_object) {
+  out->type_index = opt_object == nullptr ? static_cast<int32_t>(kTVMFFINone) : opt_object->type_index;
+  out->zero_padding = 0;
+  out->v_uint64 = 0;
+  out->v_obj = opt_object;
+}
+
+inline std::string SimpleSchema(const char* type) {
+  return std::string("{\"type\":\"") + type + "\"}";
+}
+inline std::string SchemaWithArgs(const char* type, std::initializer_list<std::string> args) {
+  std::string text = std::string("{\"type\":\"") + type + "\",\"args\":[";
+  const char* separator = "";
+  for (const std::string& arg : args) {
+    text += separator + arg;
+    separator = ",";
+  }
+  return text + "]}";
+}
+
+}  // namespace detail
+
+/// What most specialisations share.
+struct TypeTraitsBase {
+  static constexpr bool convert_enabled = true;
+  static constexpr bool storage_enabled = true;
+  static constexpr int32_t field_static_type_index = kTVMFFIAny;
+  static std::string GetMismatchTypeInfo(const TVMFFIAny* source) {
+    return TypeIndexToTypeKey(source->type_index);
+  }
+};
+
+namespace detail {
+
+/// Traits of a value inside the payload. Derived gives kIndex, kName, Read, Write; conversions are its own.
+template <typename T, typename Derived, int32_t kIndex>
+struct PODTraits : TypeTraitsBase {
+  static constexpr int32_t field_static_type_index = kIndex;
+  static void CopyToAnyView(const T& value, TVMFFIAny* out) {
+    WritePOD(out, kIndex, 0);
+    Derived::Write(value, out);
+  }
+  static void MoveToAny(T value, TVMFFIAny* out) { CopyToAnyView(value, out); }
+  static bool CheckAnyStrict(const TVMFFIAny* source) { return source->type_index == kIndex; }
+  static T CopyFromAnyViewAfterCheck(const TVMFFIAny* source) { return Derived::Read(source); }
+  static T MoveFromAnyAfterCheck(TVMFFIAny* source) { return Derived::Read(source); }
+  static std::optional<T> TryCastFromAnyView(const TVMFFIAny* source) {
+    if (source->type_index == kIndex) return Derived::Read(source);
+    return std::nullopt;
+  }
+};
+
+}  // namespace detail
+
+template <>
+struct TypeTraits<std::nullptr_t>
+    : detail::PODTraits<std::nullptr_t, TypeTraits<std::nullptr_t>, kTVMFFINone> {
+  static void Write(std::nullptr_t, TVMFFIAny*) {}
+  static std::nullptr_t Read(const TVMFFIAny*) { return nullptr; }
+  static std::string TypeStr() { return StaticTypeKey::kTVMFFINone; }
+  static std::string TypeSchema() { return detail::SimpleSchema("None"); }
+};
+
+template <>
+struct TypeTraits<bool> : detail::PODTraits<bool, TypeTraits<bool>, kTVMFFIBool> {
+  static void Write(bool value, TVMFFIAny* out) { out->v_int64 = value ? 1 : 0; }
+  static bool Read(const TVMFFIAny* source) { return source->v_int64 != 0; }
+  static std::optional<bool> TryCastFromAnyView(const TVMFFIAny* source) {
+    if (source->type_index == kTVMFFIBool || source->type_index == kTVMFFIInt) return Read(source);
+    return std::nullopt;
+  }
+  static std::string TypeStr() { return StaticTypeKey::kTVMFFIBool; }
+  static std::string TypeSchema() { return detail::SimpleSchema("bool"); }
+};
+
+template <typename Int>
+struct TypeTraits<Int, std::enable_if_t<std::is_integral_v<Int>>>
+    : detail::PODTraits<Int, TypeTraits<Int>, kTVMFFIInt> {
+  static void Write(Int value, TVMFFIAny* out) { out->v_int64 = static_cast<int64_t>(value); }
+  static Int Read(const TVMFFIAny* source) { return static_cast<Int>(source->v_int64); }
+  static std::optional<Int> TryCastFromAnyView(const TVMFFIAny* source) {
+    if (source->type_index == kTVMFFIInt || source->type_index == kTVMFFIBool) return Read(source);
+    return std::nullopt;
+  }
+  static std::string TypeStr() { return StaticTypeKey::kTVMFFIInt; }
+  static std::string TypeSchema() { return detail::SimpleSchema("int"); }
+};
+
+template <typename Enum>
+struct TypeTraits<Enum, std::enable_if_t<std::is_enum_v<Enum>>>
+    : detail::PODTraits<Enum, TypeTraits<Enum>, kTVMFFIInt> {
+  static void Write(Enum value, TVMFFIAny* out) { out->v_int64 = static_cast<int64_t>(value); }
+  static Enum Read(const TVMFFIAny* source) { return static_cast<Enum>(source->v_int64); }
+  static std::optional<Enum> TryCastFromAnyView(const TVMFFIAny* source) {
+    if (source->type_index == kTVMFFIInt || source->type_index == kTVMFFIBool) return Read(source);
+    return std::nullopt;
+  }
+  static std::string TypeStr() { return StaticTypeKey::kTVMFFIInt; }
+  static std::string TypeSchema() { return detail::SimpleSchema("int"); }
+};
+
+template <typename Float>
+struct TypeTraits<Float, std::enable_if_t<std::is_floating_point_v<Float>>>
+    : detail::PODTraits<Float, TypeTraits<Float>, kTVMFFIFloat> {
+  static void Write(Float value, TVMFFIAny* out) { out->v_float64 = static_cast<double>(value); }
+  static Float Read(const TVMFFIAny* source) { return static_cast<Float>(source->v_float64); }
+  static std::optional<Float> TryCastFromAnyView(const TVMFFIAny* source) {
+    if (source->type_index == kTVMFFIFloat) return Read(source);
+    if (source->type_index == kTVMFFIInt || source->type_index == kTVMFFIBool) {
+      return static_cast<Float>(source->v_int64);
+    }
+    return std::nullopt;
+  }
+  static std::string TypeStr() { return StaticTypeKey::kTVMFFIFloat; }
+  static std::string TypeSchema() { return detail::SimpleSchema("float"); }
+};
+
+template <>
+struct TypeTraits<void*> : detail::PODTraits<void*, TypeTraits<void*>, kTVMFFIOpaquePtr> {
+  static void Write(void* value, TVMFFIAny* out) { out->v_ptr = value; }
+  static void* Read(const TVMFFIAny* source) { return source->v_ptr; }
+  static std::optional<void*> TryCastFromAnyView(const TVMFFIAny* source) {
+    if (source->type_index == kTVMFFIOpaquePtr) return Read(source);
+    if (source->type_index == kTVMFFINone) return static_cast<void*>(nullptr);
+    return std::nullopt;
+  }
+  static std::string TypeStr() { return StaticTypeKey::kTVMFFIOpaquePtr; }
+  static std::string TypeSchema() { return detail::SimpleSchema("void*"); }
+};
+
+/// A weak tensor. An Any holds it as the pointer that it is: it can dangle.
+template <>
+struct TypeTraits<DLTensor*>
+    : detail::PODTraits<DLTensor*, TypeTraits<DLTensor*>, kTVMFFIDLTensorPtr> {
+  static void Write(DLTensor* value, TVMFFIAny* out) {
+    if (value == nullptr) TVM_FFI_THROW(TypeError) << "a DLTensor* argument must not be null";
+    out->v_ptr = value;
+  }
+  static DLTensor* Read(const TVMFFIAny* source) { return static_cast<DLTensor*>(source->v_ptr); }
+  static std::optional<DLTensor*> TryCastFromAnyView(const TVMFFIAny* source) {
+    if (source->type_index == kTVMFFIDLTensorPtr) return Read(source);
+    if (source->type_index == kTVMFFITensor) return TVMFFITensorGetDLTensorPtr(source->v_obj);
+    return std::nullopt;
+  }
+  static std::string TypeStr() { return StaticTypeKey::kTVMFFIDLTensorPtr; }
+  static std::string TypeSchema() { return detail::SimpleSchema("DLTensor*"); }
+};
+
+namespace detail {
+
+/// The object of a value that is one, or that is an rvalue reference to one; null otherwise.
+inline TVMFFIObject* ObjectOf(const TVMFFIAny* source) {
+  if (source->type_index >= kTVMFFIStaticObjectBegin) return source->v_obj;
+  if (source->type_index == kTVMFFIObjectRValueRef) {
+    return *static_cast<TVMFFIObject**>(source->v_ptr);
+  }
+  return nullptr;
+}
+
+}  // namespace detail
+
+/// Traits of a reference type; a specialisation may derive from it and replace TryCastFromAnyView.
+template <typename RefType>
+struct ObjectRefTypeTraitsBase : TypeTraitsBase {
+  using ContainerType = typename RefType::ContainerType;
+  static constexpr int32_t field_static_type_index = kTVMFFIObject;
+
+  static void CopyToAnyView(const RefType& value, TVMFFIAny* out) {
+    detail::WriteObject(out, detail::ObjectUnsafe::TVMFFIObjectPtrFromObjectRef(value));
+  }
+  static void MoveToAny(RefType value, TVMFFIAny* out) {
+    detail::WriteObject(out, detail::ObjectUnsafe::MoveObjectRefToTVMFFIObjectPtr(std::move(value)));
+  }
+  static bool CheckAnyStrict(const TVMFFIAny* source) {
+    if (source->type_index == kTVMFFINone) return RefType::_type_is_nullable;
+    return source->type_index >= kTVMFFIStaticObjectBegin &&
+           detail::IsObjectInstance<ContainerType>(source->type_index);
+  }
+  static RefType CopyFromAnyViewAfterCheck(const TVMFFIAny* source) {
+    if constexpr (RefType::_type_is_nullable) {
+      if (source->type_index == kTVMFFINone) return FromPointer(ObjectPtr<Object>());
+    }
+    return FromPointer(detail::ObjectUnsafe::ObjectPtrFromUnowned<Object>(source->v_obj));
+  }
+  static RefType MoveFromAnyAfterCheck(TVMFFIAny* source) {
+    if constexpr (RefType::_type_is_nullable) {
+      if (source->type_index == kTVMFFINone) return FromPointer(ObjectPtr<Object>());
+    }
+    TVMFFIObject* object = source->v_obj;
+    detail::WritePOD(source, kTVMFFINone, 0);
+    return FromPointer(detail::ObjectUnsafe::ObjectPtrFromOwned<Object>(object));
+  }
+  static std::optional<RefType> TryCastFromAnyView(const TVMFFIAny* source) {
+    if (CheckAnyStrict(source)) return CopyFromAnyViewAfterCheck(source);
+    if (source->type_index == kTVMFFIObjectRValueRef) {
+      TVMFFIObject* object = detail::ObjectOf(source);
+      if (object != nullptr && detail::IsObjectInstance<ContainerType>(object->type_index)) {
+        return FromPointer(detail::ObjectUnsafe::ObjectPtrFromUnowned<Object>(object));
+      }
+    }
+    return std::nullopt;
+  }
+  static std::string TypeStr() { return ContainerType::_type_key; }
+  static std::string TypeSchema() { return detail::SimpleSchema(ContainerType::_type_key); }
+
+ protected:
+  static RefType FromPointer(ObjectPtr<Object> pointer) {
+    return detail::ObjectUnsafe::ObjectRefFromObjectPtr<RefType>(std::move(pointer));
+  }
+};
+
+template <typename RefType>
+struct TypeTraits<RefType, std::enable_if_t<std::is_base_of_v<ObjectRef, RefType> &&
+                                            use_default_type_traits_v<RefType>>>
+    : ObjectRefTypeTraitsBase<RefType> {};
+
+/// A borrowed object pointer, as a parameter or as what Any::as gives. Never null as a parameter.
+template <typename ObjectType>
+struct TypeTraits<ObjectType*, std::enable_if_t<std::is_base_of_v<Object, ObjectType>>>
+    : TypeTraitsBase {
+  using Pointee = std::remove_const_t<ObjectType>;
+  static constexpr int32_t field_static_type_index = kTVMFFIObject;
+
+  static void CopyToAnyView(ObjectType* value, TVMFFIAny* out) {
+    detail::WriteObject(
+        out, value == nullptr ? nullptr : detail::ObjectUnsafe::GetHeader(value));
+  }
+  static void MoveToAny(ObjectType* value, TVMFFIAny* out) {
+    CopyToAnyView(value, out);
+    if (value != nullptr) detail::IncRef(out->v_obj);
+  }
+  static bool CheckAnyStrict(const TVMFFIAny* source) {
+    return source->type_index >= kTVMFFIStaticObjectBegin &&
+           detail::IsObjectInstance<Pointee>(source->type_index);
+  }
+  static ObjectType* CopyFromAnyViewAfterCheck(const TVMFFIAny* source) {
+    return detail::ObjectUnsafe::RawObjectPtrFromUnowned<Pointee>(source->v_obj);
+  }
+  static std::optional<ObjectType*> TryCastFromAnyView(const TVMFFIAny* source) {
+    if (CheckAnyStrict(source)) return CopyFromAnyViewAfterCheck(source);
+    return std::nullopt;
+  }
+  static std::string TypeStr() { return Pointee::_type_key; }
+  static std::string TypeSchema() { return detail::SimpleSchema(Pointee::_type_key); }
+};
+
+/// Base of traits of a type that is converted from Fallbacks, one after the other, when it is not there itself.
+/// Derived has `static T ConvertFallbackValue(Fallback)` for each.
+template <typename T, typename... Fallbacks>
+struct FallbackOnlyTraitsBase : TypeTraitsBase {
+  static constexpr bool storage_enabled = false;
+  static std::optional<T> TryCastFromAnyView(const TVMFFIAny* source) {
+    std::optional<T> result;
+    (TryOne<Fallbacks>(source, &result) || ...);
+    return result;
+  }
+  static std::string TypeStr() { return TypeTraits<T>::TypeStr(); }
+
+ private:
+  template <typename Fallback>
+  static bool TryOne(const TVMFFIAny* source, std::optional<T>* result) {
+    auto value = TypeTraits<Fallback>::TryCastFromAnyView(source);
+    if (!value) return false;
+    result->emplace(TypeTraits<T>::ConvertFallbackValue(*std::move(value)));
+    return true;
+  }
+};
+
+/// Base of traits of a reference type that is also made from Fallbacks, e.g. an expression from an int.
+template <typename RefType, typename... Fallbacks>
+struct ObjectRefWithFallbackTraitsBase : ObjectRefTypeTraitsBase<RefType> {
+  static std::optional<RefType> TryCastFromAnyView(const TVMFFIAny* source) {
+    auto direct = ObjectRefTypeTraitsBase<RefType>::TryCastFromAnyView(source);
+    if (direct) return direct;
+    std::optional<RefType> result;
+    (TryOne<Fallbacks>(source, &result) || ...);
+    return result;
+  }
+
+ private:
+  template <typename Fallback>
+  static bool TryOne(const TVMFFIAny* source, std::optional<RefType>* result) {
+    auto value = TypeTraits<Fallback>::TryCastFromAnyView(source);
+    if (!value) return false;
+    result->emplace(TypeTraits<RefType>::ConvertFallbackValue(*std::move(value)));
+    return true;
+  }
+};
+
+}  // namespace graphffi_v1
+}  // namespace ffi
+}  // namespace tvm
