@@ -12,7 +12,7 @@ def is_tensor(value: Any) -> bool:
 
 
 def dtype_name(value: Any) -> str:
-    """'float32' for torch.float32, numpy.dtype('float32'), jnp.float32, …"""
+    """Give `float32` for torch.float32, numpy.dtype("float32"), jnp.float32."""
     name = getattr(value, "name", None)
     return name if isinstance(name, str) else str(value).rpartition(".")[2]
 
@@ -26,6 +26,8 @@ def describe(value: Any) -> str:
         return f"{dtype_name(value.dtype)}[{sizes}]{place}"
     if value is None:
         return "None"
+    if type(value).__name__ == "_Missing":
+        return "nothing"
     if isinstance(value, (list, tuple)):
         if any(is_tensor(item) for item in value):
             return f"a {type(value).__name__} of {len(value)}"

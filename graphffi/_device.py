@@ -107,6 +107,4 @@ def _known(name: str, text: str) -> str:
     name = _ALIASES.get(name, name)
     if name in _DLPACK_TYPES or name == "meta":
         return name
-    raise ValueError(
-        f"graphffi: device: expected one of {', '.join(_DLPACK_TYPES)}, got {text!r}"
-    )
+    raise ValueError(f"graphffi: device: expected one of {', '.join(_DLPACK_TYPES)}, got {text!r}")

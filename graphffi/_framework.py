@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which framework a call belongs to, by the types of its tensors. Frameworks are never imported here."""
+"""Which framework a call belongs to, by the types of its tensors; none is imported for that."""
 
 from __future__ import annotations
 
@@ -21,22 +21,23 @@ class Framework(Protocol):
     name: str
 
     def call_op(self, op: Op, bound: BoundCall) -> Any:
-        """Runs an op on checked arguments; gives what `Definition.pack_results` makes of its results."""
+        """Runs an op on checked arguments; gives what `Definition.pack_results` gives."""
         ...
 
     def call_raw(self, call: CanonicalCall, results: Sequence[TensorSpec]) -> list[Any]:
-        """Runs a call; gives the results, allocated like `results`, then the updated `call.mutated`."""
+        """Runs a call; gives the results, then the updated tensors of `call.mutated`."""
         ...
 
 
-# Where a type comes from (first part of the module of a class in its MRO) and the plugin that serves it.
+# Where a type comes from (first part of the module of a class in its MRO) and the plugin that
+# serves it.
 _PLUGINS: Final = {"torch": "graphffi_torch", "jax": "graphffi_jax", "jaxlib": "graphffi_jax"}
 _frameworks: dict[str, Framework] = {}
 _by_type: dict[type, Framework] = {}
 
 
 def register_framework(framework: Framework, type_prefixes: Sequence[str]) -> None:
-    """Makes tensors whose type comes from a module under one of `type_prefixes` belong to `framework`.
+    """Makes tensors of some modules' types belong to a framework.
 
     Args:
         framework: Runs the calls.
@@ -75,7 +76,8 @@ def framework_of(subject: str, tensors: Sequence[Any]) -> Framework:
             framework = _lookup(kind)
             if framework is None:
                 raise TypeError(
-                    f"{subject}: expected tensors of torch, jax, numpy or graphffi, got {kind.__module__}."
+                    f"{subject}: expected tensors of torch, jax, numpy or graphffi, got "
+                    f"{kind.__module__}."
                     f"{kind.__qualname__}; convert it with graphffi.from_dlpack"
                 )
             _by_type[kind] = framework
@@ -83,6 +85,7 @@ def framework_of(subject: str, tensors: Sequence[Any]) -> Framework:
             chosen = framework
         elif framework is not chosen and framework.name != "host":
             raise TypeError(
-                f"{subject}: expected tensors of one framework, got {chosen.name} and {framework.name}"
+                f"{subject}: expected tensors of one framework, got {chosen.name} and "
+                f"{framework.name}"
             )
     return _frameworks["graphffi"] if chosen is None else chosen

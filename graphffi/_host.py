@@ -43,13 +43,20 @@ class HostFramework:
             flags = getattr(tensor, "flags", None)
             if flags is not None and not flags.writeable:
                 raise ValueError(
-                    f"{call.subject}: operand: expected a writable array to update in place, got read-only "
+                    f"{call.subject}: operand: expected a writable array to update in place, got "
+                    f"read-only "
                     f"{describe(tensor)}"
                 )
         outputs = [*(_allocate(spec, use_numpy) for spec in results), *call.mutated]
         _core.call_plan(
-            _core.resolve_kernel(call.func), call.plan, list(call.inputs), outputs, list(call.ints),
-            list(call.floats), list(call.strs), call.subject,
+            _core.resolve_kernel(call.func),
+            call.plan,
+            list(call.inputs),
+            outputs,
+            list(call.ints),
+            list(call.floats),
+            list(call.strs),
+            call.subject,
         )
         return outputs
 
@@ -68,7 +75,9 @@ def _allocate(spec: TensorSpec, use_numpy: bool) -> Any:
     if use_numpy and (spec.device is None or Device(spec.device).type == "cpu"):
         numpy: Any = sys.modules["numpy"]
         return numpy.empty(shape, dtype=str(dtype(spec.dtype)))
-    return _core.empty(shape, dtype(spec.dtype), Device("cpu" if spec.device is None else spec.device))
+    return _core.empty(
+        shape, dtype(spec.dtype), Device("cpu" if spec.device is None else spec.device)
+    )
 
 
 register_framework(HostFramework(), type_prefixes=("numpy", "ml_dtypes", "graphffi"))

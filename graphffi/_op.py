@@ -12,7 +12,7 @@ from graphffi._device import Device
 from graphffi._dtype import dtype
 from graphffi._framework import framework_of
 from graphffi._plan import CanonicalCall, append_attribute
-from graphffi._schema import Definition, Operand
+from graphffi._schema import Definition
 from graphffi._spec import TensorSpec
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _ops: Final[dict[str, Op]] = {}
 
 
 class Op:
-    """A callable op. Which framework runs it follows from its operands: eager, under a compiler's trace, exported.
+    """A callable op, run by the framework of its operands: eagerly, traced or exported.
 
     Attributes:
         definition: The framework-neutral definition.
@@ -49,7 +49,8 @@ class Op:
             **kwargs: The same by name.
 
         Returns:
-            The results, then the operands that the op updates in place: one object, or a tuple of several.
+            The results, then the operands that the op updates in place: one object, or a tuple of
+            several.
 
         Raises:
             TypeError: For missing, unknown or wrong-typed arguments.
@@ -73,9 +74,11 @@ def op(
 
     Args:
         name: ``namespace::op``.
-        kernel: A `graphffi.Function`, a kernel reference (global function's name or ``library.so::symbol``), a
+        kernel: A `graphffi.Function`, a kernel reference (global function's name or
+            ``library.so::symbol``), a
             ``tvm_ffi.Function`` or a Python callable.
-        plan: What the kernel receives, in order, by the names of parameters and results (``out``; ``out0``,
+        plan: What the kernel receives, in order, by the names of parameters and results (``out``;
+            ``out0``,
             ``out1``, … or the NamedTuple's fields). Default: the parameters, then the results.
         mutates: Operands that the kernel updates in place; they are returned after the results.
 
@@ -87,13 +90,15 @@ def op(
         ValueError: If plan or `mutates` name something unknown, or another op has that name.
 
     Example:
-        >>> @graphffi.op("mylib::scale", kernel="mylib.scale", plan="x, factor, out")  # doctest: +SKIP
+        >>> @graphffi.op("mylib::scale", kernel=mod.scale)  # doctest: +SKIP
         ... def scale(x: Tensor, factor: float) -> Tensor:
         ...     return graphffi.like(x)
     """
 
     def decorate(rule: Callable[..., Any]) -> Op:
-        signature = _signature.from_function(name, rule, (mutates,) if isinstance(mutates, str) else mutates)
+        signature = _signature.from_function(
+            name, rule, (mutates,) if isinstance(mutates, str) else mutates
+        )
         return _register(name, signature, kernel, plan, rule, rule.__doc__ or "")
 
     return decorate
@@ -112,7 +117,8 @@ def define_op(
 
     Args:
         name: ``namespace::op``.
-        schema: ``(Tensor x, Tensor? mask, Tensor[] xs, Tensor(a!) cache, int[] dims, float eps=1e-6) -> Tensor``;
+        schema: ``(Tensor x, Tensor? mask, Tensor[] xs, Tensor(a!) cache, int[] dims, float
+            eps=1e-6) -> Tensor``;
             results may be named, ``-> (Tensor y, Tensor z)``, or absent, ``-> ()``.
         kernel: As for `op`.
         plan: As for `op`.
@@ -142,16 +148,21 @@ def _register(
         doc=doc,
     )
     if rule is None and definition.results:
-        raise ValueError(f"{name}: expected a shape rule for {', '.join(definition.results)}, got none")
+        raise ValueError(
+            f"{name}: expected a shape rule for {', '.join(definition.results)}, got none"
+        )
     if not definition.results and not any(o.mutated for o in definition.operands):
-        raise ValueError(f"{name}: expected a result or an operand that is updated in place, got neither")
+        raise ValueError(
+            f"{name}: expected a result or an operand that is updated in place, got neither"
+        )
     with _lock:
         existing = _ops.get(name)
         if existing is None:
             _ops[name] = existing = Op(definition)
         elif existing.definition.digest != definition.digest:
             raise ValueError(
-                f"{name}: expected the definition that is registered, {existing.definition.signature}, got "
+                f"{name}: expected the definition that is registered, "
+                f"{existing.definition.signature}, got "
                 f"another one, {definition.signature}; give it another name"
             )
     return existing
@@ -166,7 +177,9 @@ def get_op(name: str) -> Op:
     try:
         return _ops[name]
     except KeyError:
-        raise KeyError(f"graphffi: op {name!r}: expected a defined op, got an unknown name") from None
+        raise KeyError(
+            f"graphffi: op {name!r}: expected a defined op, got an unknown name"
+        ) from None
 
 
 def kernel_reference(subject: str, kernel: Any) -> str:
@@ -185,7 +198,8 @@ def kernel_reference(subject: str, kernel: Any) -> str:
         return kernel
     if not callable(kernel):
         raise TypeError(
-            f"{subject}: kernel: expected a graphffi.Function, a callable or a kernel reference, got "
+            f"{subject}: kernel: expected a graphffi.Function, a callable or a kernel reference, "
+            f"got "
             f"{describe(kernel)}"
         )
     function = _core.as_function(kernel)
@@ -196,16 +210,16 @@ def kernel_reference(subject: str, kernel: Any) -> str:
     return name
 
 
-def call_tvm_ffi(
-    func: Any, *args: Any, out: Any = None, mutates: Sequence[int] = ()
-) -> Any:
+def call_tvm_ffi(func: Any, *args: Any, out: Any = None, mutates: Sequence[int] = ()) -> Any:
     """Calls a TVM FFI function without defining an op, in eager code and in graphs.
 
     Args:
         func: A kernel reference or a function.
-        *args: Tensors, None, ints, floats, bools, strings, `dtype`, `Device`, and lists of these: what the function
+        *args: Tensors, None, ints, floats, bools, strings, `dtype`, `Device`, and lists of these:
+            what the function
             receives, followed by the results.
-        out: A `TensorSpec` (`graphffi.like`, `graphffi.empty`), or a list of them: results to allocate.
+        out: A `TensorSpec` (`graphffi.like`, `graphffi.empty`), or a list of them: results to
+            allocate.
         mutates: Positions in `args` of tensors that the function updates in place.
 
     Returns:
@@ -224,11 +238,15 @@ def call_tvm_ffi(
     items = [packer.item(value, i in packer.mutates) for i, value in enumerate(args)]
     if not specs and not packer.call.mutated:
         raise ValueError(
-            f"{reference}: expected out= or mutates=, got neither; a call without effect would be dropped from graphs"
+            f"{reference}: expected out= or mutates=, got neither; a call without effect would "
+            f"be dropped from graphs"
         )
     for spec in specs:
         if not isinstance(spec, TensorSpec):
-            raise TypeError(f"{reference}: out: expected graphffi.like(...) or graphffi.empty(...), got {describe(spec)}")
+            raise TypeError(
+                f"{reference}: out: expected graphffi.like(...) or graphffi.empty(...), got "
+                f"{describe(spec)}"
+            )
     items.extend(f"o{i}" for i in range(len(specs)))
     call = packer.finish(", ".join(items))
     framework = framework_of(reference, [*call.inputs, *call.mutated])
@@ -262,7 +280,8 @@ class _ArgumentPacker:
         kind = _attribute_kind(value)
         if kind is None:
             raise TypeError(
-                f"{call.func}: argument: expected a tensor, None, int, float, bool, str, dtype, Device or a list, got "
+                f"{call.func}: argument: expected a tensor, None, int, float, bool, str, dtype, "
+                f"Device or a list, got "
                 f"{describe(value)}"
             )
         return append_attribute(kind, value, call.ints, call.floats, call.strs)
@@ -271,7 +290,14 @@ class _ArgumentPacker:
         """The call with its plan."""
         call = self.call
         return CanonicalCall(
-            call.func, plan, call.inputs, call.mutated, call.ints, call.floats, call.strs, call.subject
+            call.func,
+            plan,
+            call.inputs,
+            call.mutated,
+            call.ints,
+            call.floats,
+            call.strs,
+            call.subject,
         )
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From an op's plan to the canonical one: names of operands become i0…, o0…, n0…, f0…, s0…"""
+"""From an op's plan to the canonical one: operands become i0…, o0…, n0…, f0… and s0…."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from graphffi._schema import Attribute, Definition
+    from graphffi._schema import Definition
 
 # How an attribute's value travels: its bank, and what the plan says of it.
 _BANK: Final = {"int": "n", "bool": "n", "float": "f", "str": "s", "dtype": "s", "device": "s"}
@@ -28,7 +28,8 @@ class CanonicalCall:
 
     Args:
         func: Kernel reference.
-        plan: Plan text over the canonical names. The outputs that it names are first the results to allocate,
+        plan: Plan text over the canonical names. The outputs that it names are first the results
+            to allocate,
             then `mutated`.
         inputs: Tensors that are only read.
         mutated: Tensors that the kernel updates in place.
@@ -104,7 +105,14 @@ class PlanTemplate:
                 if item is not None:
                     append_attribute(attribute.kind, item, ints, floats, strs)
         return CanonicalCall(
-            definition.kernel, self.plan, inputs, mutated, ints, floats, strs, definition.name,
+            definition.kernel,
+            self.plan,
+            inputs,
+            mutated,
+            ints,
+            floats,
+            strs,
+            definition.name,
             definition.digest,
         )
 
@@ -152,13 +160,25 @@ def _substitute(subject: str, text: str, names: dict[str, str]) -> str:
         if not _NAME.fullmatch(token):
             out.append(token)
         elif token in names:
-            out.append(names[token])
+            out.append(names[token] or _NOTHING)
         elif token in _KEYWORDS:
             out.append(token)
         else:
             known = ", ".join(n for n in names if not n.startswith("*"))
             raise ValueError(
-                f"{subject}: plan {text!r}: expected a known name, got {token!r}; known names: {known}, "
+                f"{subject}: plan {text!r}: expected a known name, got {token!r}; known names: "
+                f"{known}, "
                 "*inputs, *outputs, stream, workspace, None"
             )
-    return "".join(out)
+    return _without_empty_items("".join(out))
+
+
+# What `*outputs` of an op without results leaves behind, until the comma beside it is gone too.
+_NOTHING: Final = "\0"
+_EMPTY_ITEM: Final = re.compile(rf",\s*{_NOTHING}|{_NOTHING}\s*,\s*|{_NOTHING}")
+
+
+def _without_empty_items(plan: str) -> str:
+    # An empty text would mean all inputs and outputs; an operand-less kernel is not expressible,
+    # nor useful.
+    return _EMPTY_ITEM.sub("", plan)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From annotated Python signatures, and from schema strings, to operands, attributes and results."""
+"""What annotated Python signatures and schema strings say of an op."""
 
 from __future__ import annotations
 
@@ -14,20 +14,31 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from graphffi._core import Tensor
 from graphffi._device import Device
 from graphffi._dtype import dtype
-from graphffi._schema import MISSING, Attribute, AttributeKind, Operand
+from graphffi._parameter import MISSING, Attribute, AttributeKind, Operand, OperandKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
 _SCALARS: Final[dict[Any, AttributeKind]] = {
-    int: "int", float: "float", bool: "bool", str: "str", dtype: "dtype", Device: "device",
+    int: "int",
+    float: "float",
+    bool: "bool",
+    str: "str",
+    dtype: "dtype",
+    Device: "device",
 }
 _SCHEMA_SCALARS: Final[dict[str, AttributeKind]] = {
-    "int": "int", "SymInt": "int", "float": "float", "bool": "bool", "str": "str",
-    "dtype": "dtype", "Device": "device",
+    "int": "int",
+    "SymInt": "int",
+    "float": "float",
+    "bool": "bool",
+    "str": "str",
+    "dtype": "dtype",
+    "Device": "device",
 }
 _ACCEPTED: Final = (
-    "Tensor, Tensor | None, list[Tensor], int, float, bool, str, dtype, Device, lists of these or … | None"
+    "Tensor, Tensor | None, list[Tensor], int, float, bool, str, dtype, Device, "
+    "lists of these or … | None"
 )
 
 
@@ -57,14 +68,22 @@ def from_function(name: str, function: Callable[..., Any], mutates: Collection[s
     parameters: list[Operand | Attribute] = []
     for parameter in signature.parameters.values():
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
-            raise TypeError(f"{name}: parameter {parameter.name!r}: expected a named parameter, got {parameter}")
+            raise TypeError(
+                f"{name}: parameter {parameter.name!r}: expected a named parameter, got {parameter}"
+            )
         annotation = names.resolve(name, parameter.name, parameter.annotation)
         default = MISSING if parameter.default is parameter.empty else parameter.default
-        parameters.append(_parameter(name, parameter.name, annotation, default, parameter.name in mutates))
+        parameters.append(
+            _parameter(name, parameter.name, annotation, default, parameter.name in mutates)
+        )
     unknown = sorted(set(mutates) - {p.name for p in parameters if isinstance(p, Operand)})
     if unknown:
-        raise ValueError(f"{name}: mutates: expected names of tensor operands, got {', '.join(unknown)}")
-    results, result_type = _results(name, names.resolve(name, "return", signature.return_annotation))
+        raise ValueError(
+            f"{name}: mutates: expected names of tensor operands, got {', '.join(unknown)}"
+        )
+    results, result_type = _results(
+        name, names.resolve(name, "return", signature.return_annotation)
+    )
     return Signature(tuple(parameters), results, result_type)
 
 
@@ -77,7 +96,8 @@ class _Names:
         code, cells = getattr(function, "__code__", None), getattr(function, "__closure__", None)
         if code is not None and cells is not None:
             self.locals.update(
-                (free, cell.cell_contents) for free, cell in zip(code.co_freevars, cells, strict=True)
+                (free, cell.cell_contents)
+                for free, cell in zip(code.co_freevars, cells, strict=True)
             )
 
     def resolve(self, op: str, parameter: str, annotation: Any) -> Any:
@@ -87,9 +107,11 @@ class _Names:
             return annotation
         try:
             # The user's own names first: a module may call something else Tensor.
-            return eval(annotation, {**self.locals, **self.globals})  # noqa: S307
+            return eval(annotation, {**self.locals, **self.globals})
         except Exception as error:
-            raise TypeError(f"{op}: {parameter}: cannot resolve the annotation {annotation!r}: {error}") from None
+            raise TypeError(
+                f"{op}: {parameter}: cannot resolve the annotation {annotation!r}: {error}"
+            ) from None
 
 
 def _is_tensor_type(annotation: Any) -> bool:
@@ -112,7 +134,7 @@ def _split_optional(annotation: Any) -> tuple[Any, bool]:
 
 def _split_list(annotation: Any) -> tuple[Any, bool]:
     origin, args = typing.get_origin(annotation), typing.get_args(annotation)
-    if isinstance(origin, type) and issubclass(origin, (list, tuple)) or (
+    if (isinstance(origin, type) and issubclass(origin, (list, tuple))) or (
         getattr(origin, "__name__", "") == "Sequence"
     ):
         if len(args) == 1 or (len(args) == 2 and args[1] is Ellipsis):
@@ -120,19 +142,27 @@ def _split_list(annotation: Any) -> tuple[Any, bool]:
     return annotation, False
 
 
-def _parameter(op: str, name: str, annotation: Any, default: Any, mutated: bool) -> Operand | Attribute:
+def _parameter(
+    op: str, name: str, annotation: Any, default: Any, mutated: bool
+) -> Operand | Attribute:
     inner, optional = _split_optional(annotation)
     element, is_list = _split_list(inner)
     if _is_tensor_type(element):
         if default is not MISSING and not (default is None and optional):
-            raise TypeError(f"{op}: operand {name!r}: expected no default but None, got {default!r}")
+            raise TypeError(
+                f"{op}: operand {name!r}: expected no default but None, got {default!r}"
+            )
         if is_list and optional:
-            raise TypeError(f"{op}: operand {name!r}: expected list[Tensor], got an optional list; pass an empty one")
-        return Operand(name, "list" if is_list else "optional" if optional else "tensor", mutated)
-    kind = _SCALARS.get(element)
-    if kind is None:
+            raise TypeError(
+                f"{op}: operand {name!r}: expected list[Tensor], got an optional list; pass an "
+                f"empty one"
+            )
+        kind: OperandKind = "list" if is_list else "optional" if optional else "tensor"
+        return Operand(name, kind, mutated, required=default is MISSING)
+    scalar = _SCALARS.get(element)
+    if scalar is None:
         raise TypeError(f"{op}: parameter {name!r}: expected {_ACCEPTED}, got {annotation!r}")
-    return _with_default(op, Attribute(name, kind, is_list, optional, default))
+    return _with_default(op, Attribute(name, scalar, is_list, optional, default))
 
 
 def _with_default(op: str, attribute: Attribute) -> Attribute:
@@ -151,13 +181,18 @@ def _results(op: str, annotation: Any) -> tuple[tuple[str, ...], Any]:
         return (), None
     if _is_tensor_type(annotation):
         return ("out",), None
-    if isinstance(annotation, type) and issubclass(annotation, tuple) and hasattr(annotation, "_fields"):
+    if (
+        isinstance(annotation, type)
+        and issubclass(annotation, tuple)
+        and hasattr(annotation, "_fields")
+    ):
         return tuple(cast("Any", annotation)._fields), annotation
     args = typing.get_args(annotation)
     if typing.get_origin(annotation) is tuple and args and all(_is_tensor_type(a) for a in args):
         return result_names(len(args)), None
     raise TypeError(
-        f"{op}: return: expected Tensor, a tuple of Tensors, a NamedTuple or None, got {annotation!r}"
+        f"{op}: return: expected Tensor, a tuple of Tensors, a NamedTuple or None, got "
+        f"{annotation!r}"
     )
 
 
@@ -166,7 +201,8 @@ def result_names(count: int) -> tuple[str, ...]:
     return ("out",) if count == 1 else tuple(f"out{i}" for i in range(count))
 
 
-# ---- schema strings: "(Tensor x, Tensor? mask, Tensor(a!) cache, int[] dims, float eps=1e-6) -> Tensor"
+# ---- schema strings: "(Tensor x, Tensor? mask, Tensor(a!) cache, int[] dims, float eps=1e-6) ->
+# Tensor"
 
 _PARAMETER: Final = re.compile(
     r"(?P<type>[A-Za-z]\w*)(?P<alias>\(\w+!\))?(?P<list>\[\])?(?P<optional>\?)?\s+(?P<name>[A-Za-z_]\w*)"
@@ -184,7 +220,9 @@ def from_schema(name: str, schema: str) -> Signature:
     match = re.fullmatch(r"\s*\((?P<parameters>.*)\)\s*->\s*(?P<results>.+?)\s*", schema, re.DOTALL)
     if match is None:
         raise ValueError(f"{name}: schema: expected '(Tensor x, …) -> Tensor', got {schema!r}")
-    parameters = [_schema_parameter(name, text) for text in _split_commas(match["parameters"]) if text != "*"]
+    parameters = [
+        _schema_parameter(name, text) for text in _split_commas(match["parameters"]) if text != "*"
+    ]
     return Signature(tuple(parameters), _schema_results(name, match["results"]))
 
 
@@ -212,10 +250,15 @@ def _schema_parameter(op: str, text: str) -> Operand | Attribute:
     if match is None:
         raise ValueError(f"{op}: schema: expected 'Type name' or 'Type name=default', got {text!r}")
     is_list, optional = bool(match["list"]), bool(match["optional"])
-    name, default = match["name"], MISSING if match["default"] is None else _literal(op, match["default"])
+    name, default = (
+        match["name"],
+        MISSING if match["default"] is None else _literal(op, match["default"]),
+    )
     if match["type"] == "Tensor":
-        kind = "list" if is_list else "optional" if optional or default is None else "tensor"
-        return Operand(name, cast("Any", kind), bool(match["alias"]))
+        if default is not MISSING and default is not None:
+            raise ValueError(f"{op}: schema: expected no default but None, got {text!r}")
+        kind: OperandKind = "list" if is_list else "optional" if optional else "tensor"
+        return Operand(name, kind, bool(match["alias"]), required=default is MISSING)
     scalar = _SCHEMA_SCALARS.get(match["type"])
     if scalar is None or match["alias"]:
         known = ", ".join(("Tensor", *_SCHEMA_SCALARS))
@@ -236,4 +279,7 @@ def _schema_results(op: str, text: str) -> tuple[str, ...]:
     if any(word[0] != "Tensor" or len(word) > 2 for word in words):
         raise ValueError(f"{op}: schema: expected Tensor results, got {text!r}")
     defaults: Sequence[str] = result_names(len(words))
-    return tuple(word[1] if len(word) == 2 else default for word, default in zip(words, defaults, strict=True))
+    return tuple(
+        word[1] if len(word) == 2 else default
+        for word, default in zip(words, defaults, strict=True)
+    )

@@ -16,8 +16,10 @@ class TensorSpec:
 
     Args:
         shape: Sizes, outermost first; ints, or the symbolic sizes of a framework that traces.
-        dtype: A `graphffi.dtype` in shape rules; elsewhere whatever names one (a framework's dtype, its name).
-        device: A `graphffi.Device`, a framework's device, or None where the framework places arrays itself.
+        dtype: A `graphffi.dtype` in shape rules; elsewhere whatever names one (a framework's
+            dtype, its name).
+        device: A `graphffi.Device`, a framework's device, or None where the framework places
+            arrays itself.
     """
 
     shape: tuple[Any, ...]
@@ -86,7 +88,7 @@ def empty(shape: Sequence[Any], dtype: Any, device: Any = None) -> TensorSpec:
 
 
 def check(condition: Any, text: str) -> None:
-    """States in a shape rule what must hold; the same check runs in eager, traced and exported calls.
+    """States in a shape rule what must hold, in eager, traced and exported calls alike.
 
     Args:
         condition: True, or a framework's symbolic boolean.

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parameters of ops: tensor operands and attributes, and what each accepts."""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from graphffi._describe import describe, is_tensor
+from graphffi._device import Device
+from graphffi._dtype import dtype
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+OperandKind = Literal["tensor", "optional", "list"]
+AttributeKind = Literal["int", "float", "bool", "str", "dtype", "device"]
+
+
+class _Missing:
+    def __repr__(self) -> str:
+        return "MISSING"
+
+
+MISSING: Final = _Missing()
+
+_ARTICLE: Final = {
+    "int": "an int",
+    "float": "a float",
+    "bool": "a bool",
+    "str": "a str",
+    "dtype": "a dtype",
+    "device": "a device",
+}
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A tensor parameter: one tensor, one or None (`optional`), or a list of them.
+
+    An operand that is not `required` has the default None.
+    """
+
+    name: str
+    kind: OperandKind = "tensor"
+    mutated: bool = False
+    required: bool = True
+
+    def problem(self, value: Any) -> str | None:
+        """What is wrong with `value`, or None."""
+        if self.kind == "list":
+            if not isinstance(value, (list, tuple)):
+                return f"expected a list of tensors, got {describe(value)}"
+            for i, item in enumerate(value):
+                if not is_tensor(item):
+                    return f"expected a tensor at index {i}, got {describe(item)}"
+            return None
+        if is_tensor(value) or (value is None and self.kind == "optional"):
+            return None
+        expected = "a tensor" if self.kind == "tensor" else "a tensor or None"
+        return f"expected {expected}, got {describe(value)}"
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """A parameter that is no tensor: a Python value, fixed when a graph is traced."""
+
+    name: str
+    kind: AttributeKind
+    is_list: bool = False
+    optional: bool = False
+    default: Any = MISSING
+
+    @property
+    def expected(self) -> str:
+        """What error messages ask for."""
+        text = f"a list of {self.kind}s" if self.is_list else _ARTICLE[self.kind]
+        return f"{text} or None" if self.optional else text
+
+    def convert(self, value: Any) -> Any:
+        """The value as the plan takes it.
+
+        Raises:
+            TypeError: If it is of another kind.
+        """
+        if value is None and self.optional:
+            return None
+        if self.is_list:
+            if not isinstance(value, (list, tuple)):
+                raise TypeError(f"expected {self.expected}, got {describe(value)}")
+            return [self._convert_scalar(item) for item in value]
+        return self._convert_scalar(value)
+
+    def _convert_scalar(self, value: Any) -> Any:
+        converted = _CONVERT[self.kind](value)
+        if converted is None:
+            hint = "; attributes are plain Python values" if is_tensor(value) else ""
+            raise TypeError(f"expected {self.expected}, got {describe(value)}{hint}")
+        return converted
+
+
+def _is_symbolic(value: Any) -> bool:
+    # torch.SymInt, SymFloat, SymBool pass as they are: frameworks keep them in their graphs.
+    return type(value).__name__ in ("SymInt", "SymFloat", "SymBool")
+
+
+def _is_scalar(value: Any) -> bool:
+    """A number of Python or NumPy; no array, not even one without dimensions."""
+    return not is_tensor(value) or _is_numpy_scalar(value)
+
+
+def _is_numpy_scalar(value: Any) -> bool:
+    return any(b.__module__ == "numpy" and b.__name__ == "generic" for b in type(value).__mro__)
+
+
+def _to_int(value: Any) -> Any:
+    if type(value) is int or _is_symbolic(value):
+        return value
+    if isinstance(value, bool) or not _is_scalar(value) or not hasattr(value, "__index__"):
+        return None
+    return operator.index(value)
+
+
+def _to_float(value: Any) -> Any:
+    if type(value) is float or _is_symbolic(value):
+        return value
+    if isinstance(value, (bool, str)) or not _is_scalar(value) or not hasattr(value, "__float__"):
+        return None
+    return float(value)
+
+
+def _to_bool(value: Any) -> Any:
+    if isinstance(value, bool) or _is_symbolic(value):
+        return value
+    return bool(value) if type(value).__name__ in ("bool_", "bool") else None
+
+
+def _to_str(value: Any) -> Any:
+    return value if isinstance(value, str) else None
+
+
+def _to_dtype(value: Any) -> Any:
+    try:
+        return None if is_tensor(value) else dtype(value)
+    except (TypeError, ValueError):
+        return None
+
+
+def _to_device(value: Any) -> Any:
+    try:
+        return Device(value)
+    except (TypeError, ValueError):
+        return None
+
+
+_CONVERT: Final[dict[str, Callable[[Any], Any]]] = {
+    "int": _to_int,
+    "float": _to_float,
+    "bool": _to_bool,
+    "str": _to_str,
+    "dtype": _to_dtype,
+    "device": _to_device,
+}
