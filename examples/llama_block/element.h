@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Element types of the kernels: bfloat16, its conversions, and a vectorisable exponential.
+// Element types of the kernels: bfloat16, its conversions, and functions that vectorise.
 #pragma once
 
 #include <cmath>
@@ -39,16 +39,16 @@ inline BFloat16 FromFloat<BFloat16>(float value) {
   std::memcpy(&bits, &value, sizeof(bits));
   const uint32_t rounded = bits + 0x7fffu + ((bits >> 16) & 1u);
   const uint32_t quiet = bits | 0x00400000u;
-  const bool is_nan = (bits & 0x7fffffffu) > 0x7f800000u;
-  return BFloat16{static_cast<uint16_t>((is_nan ? quiet : rounded) >> 16)};
+  const uint32_t nan_mask = 0u - static_cast<uint32_t>((bits & 0x7fffffffu) > 0x7f800000u);
+  return BFloat16{static_cast<uint16_t>(((rounded & ~nan_mask) | (quiet & nan_mask)) >> 16)};
 }
 
-/// exp(x) for float32 within 2 units in the last place, without branches or calls, so that loops
-/// vectorise. Below -87.3 the result stays near 1e-38, above 88.3 near 2e38.
-inline float Exp(float x) {
+/// exp(x) for x <= 0, in float32 within 2 units in the last place; below -87.3 it stays near 1e-38.
+/// One comparison and no call: loops around it vectorise.
+inline float ExpOfNegative(float x) {
   constexpr float kLog2E = 1.44269504f;
   constexpr float kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;
-  x = x < -87.3f ? -87.3f : (x > 88.3f ? 88.3f : x);
+  x = x < -87.3f ? -87.3f : x;
   // x = n ln 2 + r with |r| <= ln 2 / 2. Adding and taking away 1.5 * 2^23 rounds to an integer.
   constexpr float kRound = 12582912.0f;
   const float n = (x * kLog2E + kRound) - kRound;
@@ -64,6 +64,12 @@ inline float Exp(float x) {
   float power;
   std::memcpy(&power, &power_bits, sizeof(power));
   return exp_r * power;
+}
+
+/// x / (1 + exp(-x)).
+inline float Silu(float x) {
+  const float e = ExpOfNegative(-std::fabs(x));
+  return x * (x < 0.0f ? e : 1.0f) / (1.0f + e);
 }
 
 }  // namespace llama

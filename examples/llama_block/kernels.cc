@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels of a Llama-style decoder layer on the CPU, for float32 and bfloat16. They accumulate in
-// float32, take any strides but for the last dimension (its elements lie side by side), and check what
-// they get before they write.
+// The kernels of a Llama-style decoder layer on the CPU, for float32 and bfloat16. They accumulate
+// in float32, take any strides but for the last dimension (its elements lie side by side), and
+// check what they get before they write.
 #include <tvm/ffi/tvm_ffi.h>
 
 #include <algorithm>
@@ -113,6 +113,15 @@ void Rope(ffi::TensorView q_view, ffi::TensorView k_view, ffi::TensorView cos_vi
   });
 }
 
+/// Not inlined: in the loop over rows GCC 12 makes branches of the selects and does not vectorise.
+template <typename T>
+[[gnu::noinline]] void SiluAndMulRow(const T* gate, const T* up, int64_t width, T* out) {
+#pragma omp simd
+  for (int64_t i = 0; i < width; ++i) {
+    out[i] = FromFloat<T>(Silu(ToFloat(gate[i])) * ToFloat(up[i]));
+  }
+}
+
 /// out = silu(gate) * up, where x = [gate, up] along the last dimension.
 /// x: [..., 2 * width]; out: [..., width]; one dtype.
 void SiluAndMul(ffi::TensorView x_view, ffi::TensorView out_view) {
@@ -131,14 +140,7 @@ void SiluAndMul(ffi::TensorView x_view, ffi::TensorView out_view) {
     const Rows<const T> x_rows(x);
     const Rows<T> out_rows(out);
     for (int64_t row = 0; row < x_rows.count(); ++row) {
-      const T* gate = x_rows[row];
-      const T* up = gate + width;
-      T* dst = out_rows[row];
-#pragma omp simd
-      for (int64_t i = 0; i < width; ++i) {
-        const float g = ToFloat(gate[i]);
-        dst[i] = FromFloat<T>(g / (1.0f + Exp(-g)) * ToFloat(up[i]));
-      }
+      SiluAndMulRow(x_rows[row], x_rows[row] + width, width, out_rows[row]);
     }
   });
 }
@@ -159,8 +161,8 @@ void Append(const Operand& cache, const Operand& x, const Operand& positions) {
 }
 
 /// Writes the keys and values of new tokens into the caches, in place.
-/// cache_k, cache_v: [batch, kv_heads, capacity, head_dim]; k, v: [batch, tokens, kv_heads, head_dim],
-/// one dtype; positions: int32 or int64[tokens].
+/// cache_k, cache_v: [batch, kv_heads, capacity, head_dim]; k, v: [batch, tokens, kv_heads,
+/// head_dim], one dtype; positions: int32 or int64[tokens].
 void KvCacheAppend(ffi::TensorView cache_k_view, ffi::TensorView cache_v_view,
                    ffi::TensorView k_view, ffi::TensorView v_view, ffi::TensorView positions_view) {
   constexpr const char* kName = "kv_cache_append";
@@ -216,7 +218,7 @@ struct AttentionHead {
     for (int64_t j = 0; j < length; ++j) {
       if (opt_mask != nullptr && !opt_mask[j * mask_stride]) continue;
       const T* value = values + j * value_stride;
-      const float weight = Exp(scores[j] - largest);
+      const float weight = ExpOfNegative(scores[j] - largest);
       total += weight;
 #pragma omp simd
       for (int64_t i = 0; i < head_dim; ++i) sum[i] += weight * ToFloat(value[i]);
@@ -229,9 +231,9 @@ struct AttentionHead {
 
 /// out = softmax(q kᵀ * scale) v over the first `length` cached tokens. Each kv head serves
 /// heads / kv_heads consecutive query heads.
-/// q, out: [batch, tokens, heads, head_dim]; k_cache, v_cache: [batch, kv_heads, capacity, head_dim],
-/// one dtype; length: int32 or int64, one element; mask: bool[tokens, capacity], true where a query
-/// sees a cached token.
+/// q, out: [batch, tokens, heads, head_dim]; k_cache, v_cache: [batch, kv_heads, capacity,
+/// head_dim], one dtype; length: int32 or int64, one element; mask: bool[tokens, capacity], true
+/// where a query sees a cached token.
 void DecodeAttention(ffi::TensorView q_view, ffi::TensorView k_cache_view,
                      ffi::TensorView v_cache_view, ffi::TensorView length_view,
                      ffi::Optional<ffi::TensorView> opt_mask, ffi::TensorView out_view,
@@ -281,7 +283,11 @@ void DecodeAttention(ffi::TensorView q_view, ffi::TensorView k_cache_view,
       const AttentionHead<T> attention{
           k_cache.pointer<const T>() + b * k_cache.stride(0) + kv_head * k_cache.stride(1),
           v_cache.pointer<const T>() + b * v_cache.stride(0) + kv_head * v_cache.stride(1),
-          k_cache.stride(2), v_cache.stride(2), valid, head_dim, static_cast<float>(scale)};
+          k_cache.stride(2),
+          v_cache.stride(2),
+          valid,
+          head_dim,
+          static_cast<float>(scale)};
       const T* src = q_rows[row];
       for (int64_t i = 0; i < head_dim; ++i) query[i] = ToFloat(src[i]);
       const bool* mask_row =

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from .config import Config, LayerWeights, Weights
+from .config import Config, Weights
 
 # The keys and values of each layer: [batch, kv_heads, capacity, head_dim].
 Caches = list[tuple[Array, Array]]
@@ -73,11 +73,9 @@ def forward(
             weights["sin"],
             positions,
         )
-        cache_k, cache_v = operations.kv_cache_append(cache_k, cache_v, k, v, positions)
-        updated.append((cache_k, cache_v))
-        attended = operations.decode_attention(
-            q, cache_k, cache_v, length, mask, scale=width**-0.5
-        )
+        keys, values = operations.kv_cache_append(cache_k, cache_v, k, v, positions)
+        updated.append((keys, values))
+        attended = operations.decode_attention(q, keys, values, length, mask, scale=width**-0.5)
         x = x + attended.reshape(batch, count, q_width) @ layer["attention_out"]
         normed = operations.rms_norm(x, layer["mlp_norm"], eps=config.eps)
         x = x + operations.silu_and_mul(normed @ layer["gate_up"]) @ layer["down"]
@@ -88,7 +86,9 @@ def forward(
 def make_step(config: Config, operations: ModuleType, weights: Weights, *, compiled: bool) -> Step:
     """Build the greedy step.
 
-    It maps `(tokens, positions, caches)` to `(next token, its position, logits, caches)`. Compiled, the caches are donated: the kernels update them in place.
+    It maps `(tokens, positions, caches)` to `(next token, its position, logits, caches)`.
+    Compiled, the caches are donated: the kernels update them
+    in place.
     """
 
     def step(
@@ -102,14 +102,17 @@ def make_step(config: Config, operations: ModuleType, weights: Weights, *, compi
     return lambda tokens, positions, caches: run(weights, tokens, positions, caches)
 
 
-def generate(step: Step, prompt: Array, caches: Caches, *, count: int) -> tuple[Array, Array]:
+def generate(
+    step: Step, prompt: Array, caches: Caches, *, count: int, forced: Array | None = None
+) -> tuple[Array, Array]:
     """Prefill the caches with a prompt and decode greedily.
 
     Args:
         step: From `make_step`.
         prompt: int32[batch, tokens].
         caches: Empty ones; consumed.
-        count: Number of tokens to decode.
+        count: Number of decode steps.
+        forced: Tokens to feed in these steps instead of the decoded ones, [batch, count or more].
 
     Returns:
         The decoded tokens, int32[batch, count + 1], and the logits of each position,
@@ -117,7 +120,8 @@ def generate(step: Step, prompt: Array, caches: Caches, *, count: int) -> tuple[
     """
     token, position, logits, caches = step(prompt, jnp.arange(prompt.shape[1]), caches)
     all_tokens, all_logits = [token], [logits]
-    for _ in range(count):
+    for i in range(count):
+        token = token if forced is None else forced[:, i : i + 1]
         token, position, logits, caches = step(token, position, caches)
         all_tokens.append(token)
         all_logits.append(logits)

@@ -90,10 +90,8 @@ def forward(
         q, k = operations.rope(
             q.view(batch, count, config.heads, width), k, weights["cos"], weights["sin"], positions
         )
-        cache_k, cache_v = operations.kv_cache_append(cache_k, cache_v, k, v, positions)
-        attended = operations.decode_attention(
-            q, cache_k, cache_v, length, mask, scale=width**-0.5
-        )
+        keys, values = operations.kv_cache_append(cache_k, cache_v, k, v, positions)
+        attended = operations.decode_attention(q, keys, values, length, mask, scale=width**-0.5)
         x = x + attended.reshape(batch, count, q_width) @ layer["attention_out"]
         normed = operations.rms_norm(x, layer["mlp_norm"], eps=config.eps)
         x = x + operations.silu_and_mul(normed @ layer["gate_up"]) @ layer["down"]
@@ -104,7 +102,9 @@ def forward(
 def make_step(config: Config, operations: ModuleType, weights: Weights, *, compiled: bool) -> Step:
     """Build the greedy step.
 
-    It maps `(tokens, positions, caches)` to `(next token, its position, logits)`. Compiled, one graph serves the prefill of any prompt and a second one all decoded tokens.
+    It maps `(tokens, positions, caches)` to `(next token, its position, logits)`.
+    Compiled, one graph serves the prefill of any prompt and a second one all
+    decoded tokens.
     """
 
     def step(tokens: Tensor, positions: Tensor, caches: Caches) -> tuple[Tensor, Tensor, Tensor]:
@@ -114,14 +114,17 @@ def make_step(config: Config, operations: ModuleType, weights: Weights, *, compi
     return torch.compile(step, fullgraph=True, dynamic=True) if compiled else step
 
 
-def generate(step: Step, prompt: Tensor, caches: Caches, *, count: int) -> tuple[Tensor, Tensor]:
+def generate(
+    step: Step, prompt: Tensor, caches: Caches, *, count: int, forced: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
     """Prefill the caches with a prompt and decode greedily.
 
     Args:
         step: From `make_step`.
         prompt: int64[batch, tokens].
         caches: Empty ones.
-        count: Number of tokens to decode.
+        count: Number of decode steps.
+        forced: Tokens to feed in these steps instead of the decoded ones, [batch, count or more].
 
     Returns:
         The decoded tokens, int64[batch, count + 1], and the logits of each position,
@@ -129,7 +132,8 @@ def generate(step: Step, prompt: Tensor, caches: Caches, *, count: int) -> tuple
     """
     token, position, logits = step(prompt, torch.arange(prompt.shape[1]), caches)
     all_tokens, all_logits = [token], [logits]
-    for _ in range(count):
+    for i in range(count):
+        token = token if forced is None else forced[:, i : i + 1]
         token, position, logits = step(token, position, caches)
         all_tokens.append(token)
         all_logits.append(logits)

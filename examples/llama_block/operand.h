@@ -111,10 +111,10 @@ class Operand {
   /// `got` may end in "; <what to do>".
   [[noreturn]] void Fail(const char* kind, const std::string& expected,
                          const std::string& got) const {
-    throw ffi::Error(kind,
-                     std::string(kernel_) + ": operand '" + name_ + "': expected " + expected +
-                         ", got " + got,
-                     "");
+    throw ffi::Error(
+        kind,
+        std::string(kernel_) + ": operand '" + name_ + "': expected " + expected + ", got " + got,
+        "");
   }
 
  private:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The operations of a decoder layer: C++ kernels, defined once for PyTorch, JAX and NumPy.
 
-The kernels run on the CPU, take float32 and bfloat16, and check dtypes, layouts and values themselves. The rules
-below check shapes, so that a wrong one is found while a graph is traced. Positions and lengths are tensors, not
-numbers: one compiled graph serves all steps of a decode.
+The kernels run on the CPU, take float32 and bfloat16, and check dtypes, layouts and values
+themselves. The rules below check shapes, so that a wrong one is found while a graph is traced.
+Positions and lengths are tensors, not numbers: one compiled graph serves all steps of a decode.
 """
 
 from __future__ import annotations
@@ -52,14 +52,18 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float = 1e-5) -> Tensor:
     Returns:
         Like `x`.
     """
-    graphffi.check(len(x.shape) > 0, f"operand 'x': expected at least 1 dimensions, got {x.dtype}[]")
+    graphffi.check(
+        len(x.shape) > 0, f"operand 'x': expected at least 1 dimensions, got {x.dtype}[]"
+    )
     _expect_shape("weight", weight, x.shape[-1])
     return graphffi.like(x)
 
 
 @graphffi.op("llama::rope", kernel=f"{LIBRARY}::rope", mutates=("q", "k"))
 def rope(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, positions: Tensor) -> None:
-    """Rotary position embedding of queries and keys, in place; element i is paired with i + head_dim / 2.
+    """Rotary position embedding of queries and keys, in place.
+
+    Element i of a head is paired with element i + head_dim / 2.
 
     Args:
         q: [batch, tokens, heads, head_dim].
@@ -91,7 +95,9 @@ def silu_and_mul(x: Tensor) -> Tensor:
     Returns:
         [..., width], with the dtype of `x`.
     """
-    graphffi.check(len(x.shape) > 0, f"operand 'x': expected at least 1 dimensions, got {x.dtype}[]")
+    graphffi.check(
+        len(x.shape) > 0, f"operand 'x': expected at least 1 dimensions, got {x.dtype}[]"
+    )
     return graphffi.like(x, shape=(*x.shape[:-1], x.shape[-1] // 2))
 
 
@@ -139,7 +145,8 @@ def decode_attention(
 ) -> Tensor:
     """Attention of some queries over the first `length` tokens of the caches.
 
-    Each kv head serves heads / kv_heads consecutive query heads. A query that sees no token gives zeros.
+    Each kv head serves heads / kv_heads consecutive query heads. A query that sees no token gives
+    zeros.
 
     Args:
         q: [batch, tokens, heads, head_dim].

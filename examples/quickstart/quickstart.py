@@ -18,13 +18,13 @@ library = graphffi.cpp.build("quickstart", sources=[Path(__file__).parent / "ker
 
 @graphffi.op("quickstart::add_one", kernel=f"{library}::add_one")
 def add_one(x: Tensor) -> Tensor:
-    """x + 1, for float32."""
+    """Add 1 to every element of float32 `x`."""
     return graphffi.like(x)
 
 
 @graphffi.op("quickstart::scale", kernel=f"{library}::scale", plan="x, factor, out")
 def scale(x: Tensor, factor: float) -> Tensor:
-    """x * factor, for float32."""
+    """Multiply every element of float32 `x` by `factor`."""
     return graphffi.like(x)
 
 

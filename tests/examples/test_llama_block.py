@@ -1,0 +1,467 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every op of the decoder against a reference in NumPy, in every framework."""
+
+import importlib
+
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*script_method:DeprecationWarning")
+
+BATCH, HEADS, KV_HEADS, HEAD_DIM, CAPACITY = 2, 6, 2, 8, 12
+
+
+@pytest.fixture(scope="module")
+def ops():
+    return importlib.import_module("examples.llama_block.ops")
+
+
+# ---- references, in float64
+
+
+def rms_norm(x, weight, eps=1e-5):
+    return (x / np.sqrt((x * x).mean(-1, keepdims=True) + eps) * weight,)
+
+
+def rope(q, k, cos, sin, positions):
+    c, s = cos[positions][:, None, :], sin[positions][:, None, :]
+
+    def rotate(x):
+        a, b = np.split(x, 2, axis=-1)
+        return np.concatenate((a * c - b * s, b * c + a * s), axis=-1)
+
+    return rotate(q), rotate(k)
+
+
+def silu_and_mul(x):
+    gate, up = np.split(x, 2, axis=-1)
+    return (gate / (1 + np.exp(-gate)) * up,)
+
+
+def kv_cache_append(cache_k, cache_v, k, v, positions):
+    new_k, new_v = cache_k.copy(), cache_v.copy()
+    new_k[:, :, positions] = k.swapaxes(1, 2)
+    new_v[:, :, positions] = v.swapaxes(1, 2)
+    return new_k, new_v
+
+
+def decode_attention(q, k_cache, v_cache, length, mask=None, scale=1.0):
+    group = q.shape[2] // k_cache.shape[1]
+    keys, values = (np.repeat(cache, group, axis=1) for cache in (k_cache, v_cache))
+    scores = np.einsum("bthd,bhcd->bhtc", q, keys) * scale
+    seen = np.arange(keys.shape[2])[None, :] < length.reshape(())
+    seen = np.broadcast_to(seen if mask is None else seen & mask, scores.shape)
+    weights = np.where(seen, np.exp(scores - scores.max(-1, keepdims=True, initial=0)), 0)
+    weights = weights / np.maximum(weights.sum(-1, keepdims=True), 1e-30)
+    return (np.einsum("bhtc,bhcd->bthd", weights, values),)
+
+
+# ---- arguments: (operands as NumPy arrays, attributes)
+
+
+def generator():
+    return np.random.default_rng(0)
+
+
+def normal(*shape):
+    return generator().standard_normal(shape).astype(np.float32)
+
+
+def norm_arguments(*shape):
+    return [normal(*shape), normal(shape[-1])], {"eps": 1e-3}
+
+
+def rope_arguments(tokens, index=np.int32):
+    tables = normal(CAPACITY, HEAD_DIM // 2), normal(CAPACITY, HEAD_DIM // 2) + 1
+    q, k = normal(BATCH, tokens, HEADS, HEAD_DIM), normal(BATCH, tokens, KV_HEADS, HEAD_DIM)
+    return [q, k, *tables, np.arange(2, 2 + tokens, dtype=index)], {}
+
+
+def append_arguments(tokens, index=np.int32):
+    caches = [normal(BATCH, KV_HEADS, CAPACITY, HEAD_DIM) + i for i in range(2)]
+    new = [normal(BATCH, tokens, KV_HEADS, HEAD_DIM) - i for i in range(2)]
+    positions = generator().permutation(CAPACITY)[:tokens].astype(index)
+    return [*caches, *new, positions], {}
+
+
+def attention_arguments(tokens, length, *, mask=False, index=np.int32):
+    caches = [normal(BATCH, KV_HEADS, CAPACITY, HEAD_DIM) + i for i in range(2)]
+    operands = [normal(BATCH, tokens, HEADS, HEAD_DIM), *caches, np.array([length], index)]
+    if mask:
+        operands.append(generator().random((tokens, CAPACITY)) < 0.5)
+    return operands, {"scale": HEAD_DIM**-0.5}
+
+
+REFERENCES = (rms_norm, rope, silu_and_mul, kv_cache_append, decode_attention)
+TYPICAL = {
+    "rms_norm": norm_arguments(2, 5, 33),
+    "rope": rope_arguments(5),
+    "silu_and_mul": ([normal(2, 3, 38) * 4], {}),
+    "kv_cache_append": append_arguments(3),
+    "decode_attention": attention_arguments(3, 7, mask=True),
+}
+EDGES = [
+    ("rms_norm", norm_arguments(1)),
+    ("rms_norm", norm_arguments(0, 8)),
+    ("rms_norm", norm_arguments(3, 0)),
+    ("rms_norm", norm_arguments(7)),
+    ("rope", rope_arguments(1)),
+    ("rope", rope_arguments(0)),
+    ("rope", rope_arguments(10, np.int64)),
+    ("silu_and_mul", ([normal(2)], {})),
+    ("silu_and_mul", ([normal(0, 6)], {})),
+    ("silu_and_mul", ([normal(4, 0)], {})),
+    ("silu_and_mul", ([np.linspace(-120, 120, 482, dtype=np.float32)], {})),
+    ("kv_cache_append", append_arguments(0)),
+    ("kv_cache_append", append_arguments(1)),
+    ("kv_cache_append", append_arguments(CAPACITY, np.int64)),
+    ("decode_attention", attention_arguments(1, 1)),
+    ("decode_attention", attention_arguments(1, CAPACITY, index=np.int64)),
+    ("decode_attention", attention_arguments(4, CAPACITY)),
+    ("decode_attention", attention_arguments(1, 0)),
+    ("decode_attention", attention_arguments(0, 4, mask=True)),
+]
+
+
+# ---- how each framework calls an op: (op, operands, attributes, dtype) -> float32 NumPy arrays
+
+
+def as_list(results):
+    return list(results) if isinstance(results, (list, tuple)) else [results]
+
+
+def call_numpy(op, operands, attributes, dtype):
+    copies = [x.copy() for x in operands]
+    return as_list(op(*copies, **attributes))
+
+
+def torch_operands(operands, dtype):
+    import torch
+
+    tensors = [torch.from_numpy(x.copy()) for x in operands]
+    return [x.to(getattr(torch, dtype)) if x.is_floating_point() else x for x in tensors]
+
+
+def keep_tables(name, operands, converted):
+    """The tables of rope stay float32."""
+    if name.endswith("rope"):
+        converted[2:4] = operands[2:4]
+    return converted
+
+
+def call_torch(op, operands, attributes, dtype, *, wrap=lambda function: function):
+    converted = torch_operands(operands, dtype)
+    converted = keep_tables(op.name, torch_operands(operands, "float32"), converted)
+    results = wrap(lambda *xs: op(*xs, **attributes))(*converted)
+    return [x.float().numpy() for x in as_list(results)]
+
+
+def call_torch_compile(op, operands, attributes, dtype):
+    import torch
+
+    def wrap(function):
+        torch.compiler.reset()
+        return torch.compile(function, fullgraph=True, dynamic=True)
+
+    return call_torch(op, operands, attributes, dtype, wrap=wrap)
+
+
+def call_jax(op, operands, attributes, dtype, *, wrap=lambda function: function):
+    import jax.numpy as jnp
+
+    def convert(x, to):
+        return jnp.asarray(x, to if x.dtype == np.float32 else None)
+
+    operands = [x.astype(np.int32) if x.dtype == np.int64 else x for x in operands]
+    converted = [convert(x, dtype) for x in operands]
+    converted = keep_tables(op.name, [convert(x, "float32") for x in operands], converted)
+    results = wrap(lambda *xs: op(*xs, **attributes))(*converted)
+    return [np.asarray(x.astype(jnp.float32)) for x in as_list(results)]
+
+
+def call_jax_jit(op, operands, attributes, dtype):
+    import jax
+
+    return call_jax(op, operands, attributes, dtype, wrap=jax.jit)
+
+
+CALLS = {
+    "numpy": call_numpy,
+    "torch": call_torch,
+    "torch.compile": call_torch_compile,
+    "jax": call_jax,
+    "jax.jit": call_jax_jit,
+}
+
+
+@pytest.fixture(params=CALLS)
+def call(request):
+    pytest.importorskip(request.param.partition(".")[0])
+    return CALLS[request.param]
+
+
+def round_to(operands, dtype):
+    """The operands with values that `dtype` can hold."""
+    if dtype == "float32":
+        return operands
+
+    def nearest(x):
+        bits = x.view(np.uint32).astype(np.uint64)
+        bits = (bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000
+        return bits.astype(np.uint32).view(np.float32)
+
+    return [nearest(x) if x.dtype == np.float32 else x for x in operands]
+
+
+def check(name, op, call, arguments, dtype):
+    operands, attributes = arguments
+    converted = keep_tables(name, operands, round_to(operands, dtype))
+    wide = [x.astype(np.float64) if x.dtype == np.float32 else x for x in converted]
+    expected = {f.__name__: f for f in REFERENCES}[name](*wide, **attributes)
+    actual = call(op, converted, attributes, dtype)
+    assert len(actual) == len(expected)
+    tolerance = {"rtol": 2e-5, "atol": 2e-6} if dtype == "float32" else {"rtol": 5e-3, "atol": 1e-6}
+    for got, wanted in zip(actual, expected, strict=True):
+        assert got.shape == wanted.shape
+        np.testing.assert_allclose(got, wanted, **tolerance)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("name", TYPICAL)
+def test_op_agrees_with_the_reference(ops, call, name, dtype):
+    if call is call_numpy and dtype == "bfloat16":
+        pytest.skip("NumPy has no bfloat16")
+    check(name, getattr(ops, name), call, TYPICAL[name], dtype)
+
+
+@pytest.mark.parametrize("framework", ["numpy", "torch", "jax.jit"])
+@pytest.mark.parametrize("case", range(len(EDGES)), ids=lambda i: f"{EDGES[i][0]}-{i}")
+def test_edge_sizes_agree_with_the_reference(ops, framework, case):
+    pytest.importorskip(framework.partition(".")[0])
+    name, arguments = EDGES[case]
+    check(name, getattr(ops, name), CALLS[framework], arguments, "float32")
+
+
+def test_query_that_sees_nothing_gives_zeros(ops):
+    operands, attributes = attention_arguments(2, 5)
+    mask = np.zeros((2, CAPACITY), bool)
+    mask[1, 3] = True
+    out = ops.decode_attention(*operands, mask, **attributes)
+    assert (out[:, 0] == 0).all()
+    np.testing.assert_allclose(out[:, 1, :3], np.broadcast_to(operands[2][:, :1, 3], (2, 3, 8)))
+
+
+def test_bfloat16_rounds_to_nearest_even_and_keeps_nan(ops):
+    torch = pytest.importorskip("torch")
+    bits = torch.arange(1 << 16, dtype=torch.int32).to(torch.int16)
+    gate = torch.full((1 << 16,), 1.0, dtype=torch.bfloat16)
+    up = bits.view(torch.bfloat16)
+    actual = ops.silu_and_mul(torch.stack((gate, up), dim=1)).squeeze(1)
+    expected = (torch.nn.functional.silu(gate.float()) * up.float()).to(torch.bfloat16)
+    same = (actual == expected) | (actual.isnan() & expected.isnan())
+    # The exponential may be an ulp of float32 off, so a tie of bfloat16 may fall to the other side.
+    assert (~same).sum() <= 4
+    assert actual.isnan().sum() == expected.isnan().sum()
+
+
+# ---- layouts
+
+
+def strided(torch, x):
+    """The same values with gaps between the rows."""
+    wide = torch.zeros(*x.shape[:-1], x.shape[-1] + 3, dtype=x.dtype)
+    wide[..., : x.shape[-1]] = x
+    return wide[..., : x.shape[-1]]
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+@pytest.mark.parametrize("name", TYPICAL)
+def test_rows_may_have_any_strides(ops, name, compiled):
+    torch = pytest.importorskip("torch")
+    operands, attributes = TYPICAL[name]
+    op = getattr(ops, name)
+    expected = call_torch(op, operands, attributes, "float32")
+    tensors = torch_operands(operands, "float32")
+    if compiled:
+        torch.compiler.reset()
+        function = torch.compile(lambda *xs: op(*xs, **attributes), fullgraph=True, dynamic=True)
+    else:
+        function = lambda *xs: op(*xs, **attributes)  # noqa: E731
+    views = [strided(torch, x) if x.is_floating_point() and x.ndim > 1 else x for x in tensors]
+    assert not views[0].is_contiguous()
+    for got, wanted in zip(as_list(function(*views)), expected, strict=True):
+        np.testing.assert_array_equal(got.numpy(), wanted)
+
+
+def test_in_place_op_on_views_of_one_tensor(ops):
+    torch = pytest.importorskip("torch")
+    operands, _ = rope_arguments(5)
+    q, k, *rest = torch_operands(operands, "float32")
+    q_size, k_size = HEADS * HEAD_DIM, KV_HEADS * HEAD_DIM
+
+    def rotate(qk):
+        qk = qk * 1.0  # an intermediate, so that the compiler decides where it lives
+        q, k = qk.split((q_size, k_size), dim=-1)
+        ops.rope(q.unflatten(-1, (-1, HEAD_DIM)), k.unflatten(-1, (-1, HEAD_DIM)), *rest)
+        return qk
+
+    qk = torch.cat((q.flatten(2), k.flatten(2)), dim=-1)
+    q_out, k_out = rope(*(x.astype(np.float64) for x in operands[:4]), operands[4])
+    expected = np.concatenate((q_out.reshape(BATCH, 5, -1), k_out.reshape(BATCH, 5, -1)), axis=-1)
+    torch.compiler.reset()
+    for function in (rotate, torch.compile(rotate, fullgraph=True, dynamic=True)):
+        np.testing.assert_allclose(function(qk).numpy(), expected, rtol=2e-5, atol=2e-6)
+
+
+def test_in_place_op_returns_the_same_tensors_in_torch(ops):
+    pytest.importorskip("torch")
+    operands, _ = TYPICAL["kv_cache_append"]
+    tensors = torch_operands(operands, "float32")
+    cache_k, cache_v = ops.kv_cache_append(*tensors)
+    assert cache_k is tensors[0]
+    assert cache_v is tensors[1]
+
+
+def test_in_place_op_leaves_its_operands_alone_in_jax(ops):
+    jnp = pytest.importorskip("jax.numpy")
+    operands, _ = TYPICAL["kv_cache_append"]
+    arrays = [jnp.asarray(x) for x in operands]
+    ops.kv_cache_append(*arrays)
+    np.testing.assert_array_equal(np.asarray(arrays[0]), operands[0])
+
+
+def test_columns_with_strides_are_refused(ops):
+    torch = pytest.importorskip("torch")
+    with pytest.raises(
+        ValueError, match=r"rms_norm: operand 'x': expected elements of the last dimension side by"
+    ):
+        ops.rms_norm(torch.zeros(4, 8).t(), torch.zeros(4))
+
+
+# ---- what is refused, with the same sentence everywhere
+
+
+def change(name, **operands_by_index):
+    operands, attributes = TYPICAL[name]
+    operands = list(operands)
+    for index, value in operands_by_index.items():
+        operands[int(index[1:])] = value
+    return operands, attributes
+
+
+ERRORS = {
+    "weight-size": (
+        "rms_norm",
+        change("rms_norm", _1=normal(7)),
+        ValueError,
+        r"operand 'weight': expected shape \[33\], got float32\[7\]",
+    ),
+    "norm-of-a-scalar": (
+        "rms_norm",
+        ([np.float32(1).reshape(()), normal(1)], {}),
+        ValueError,
+        r"operand 'x': expected at least 1 dimensions, got float32\[\]",
+    ),
+    "weight-dtype": (
+        "rms_norm",
+        change("rms_norm", _1=np.ones(33, np.int32)),
+        TypeError,
+        r"operand 'weight': expected float32, got int32\[33\]",
+    ),
+    "integer-norm": (
+        "rms_norm",
+        change("rms_norm", _0=np.ones((2, 33), np.int32)),
+        TypeError,
+        r"operand 'x': expected float32 or bfloat16, got int32\[2, 33\]",
+    ),
+    "rope-rank": (
+        "rope",
+        change("rope", _0=normal(5, HEADS, HEAD_DIM)),
+        ValueError,
+        r"operand 'q': expected \[batch, tokens, heads, head_dim\], got float32\[5, 6, 8\]",
+    ),
+    "rope-table": (
+        "rope",
+        change("rope", _3=normal(CAPACITY, 3)),
+        ValueError,
+        r"operand 'sin': expected shape \[12, 4\], got float32\[12, 3\]",
+    ),
+    "rope-position": (
+        "rope",
+        change("rope", _4=np.array([0, 1, 2, 3, 12], np.int32)),
+        IndexError,
+        r"operand 'positions': expected values from 0 to 11, got 12 at index 4",
+    ),
+    "rope-position-dtype": (
+        "rope",
+        change("rope", _4=np.arange(5, dtype=np.uint8)),
+        TypeError,
+        r"operand 'positions': expected int32 or int64, got uint8\[5\]",
+    ),
+    "odd-gate": (
+        "silu_and_mul",
+        ([normal(2, 5)], {}),
+        ValueError,
+        r"operand 'x': expected an even last dimension, got float32\[2, 5\]",
+    ),
+    "append-heads": (
+        "kv_cache_append",
+        change("kv_cache_append", _3=normal(BATCH, 3, 1, HEAD_DIM)),
+        ValueError,
+        r"operand 'v': expected shape \[2, 3, 2, 8\], got float32\[2, 3, 1, 8\]",
+    ),
+    "append-position": (
+        "kv_cache_append",
+        change("kv_cache_append", _4=np.array([0, -1, 2], np.int32)),
+        IndexError,
+        r"operand 'positions': expected values from 0 to 11, got -1 at index 1",
+    ),
+    "attention-groups": (
+        "decode_attention",
+        change("decode_attention", _0=normal(BATCH, 3, 5, HEAD_DIM)),
+        ValueError,
+        r"operand 'q': expected heads to be a multiple of the 2 kv_heads",
+    ),
+    "attention-length": (
+        "decode_attention",
+        change("decode_attention", _3=np.array([13], np.int32)),
+        ValueError,
+        r"operand 'length': expected a value from 0 to 12, got 13",
+    ),
+    "attention-mask": (
+        "decode_attention",
+        change("decode_attention", _4=np.ones((3, 11), bool)),
+        ValueError,
+        r"operand 'mask': expected shape \[3, 12\], got bool\[3, 11\]",
+    ),
+    "attention-mask-dtype": (
+        "decode_attention",
+        change("decode_attention", _4=np.ones((3, CAPACITY), np.int32)),
+        TypeError,
+        r"operand 'mask': expected bool, got int32\[3, 12\]",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ERRORS)
+def test_wrong_operand_is_refused_by_name(ops, call, case):
+    name, (operands, attributes), kind, sentence = ERRORS[case]
+    # Compilers wrap errors in their own: what counts there is the sentence.
+    expected = kind if call in (call_numpy, call_torch) else Exception
+    with pytest.raises(expected, match=rf"{name}: {sentence}"):
+        call(getattr(ops, name), operands, attributes, "float32")
+    check(name, getattr(ops, name), call_numpy, TYPICAL[name], "float32")  # and life goes on
+
+
+# ---- torch's own checks of an op
+
+
+@pytest.mark.parametrize("name", TYPICAL)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_opcheck_passes(ops, name, dtype):
+    torch = pytest.importorskip("torch")
+    operands, attributes = TYPICAL[name]
+    getattr(ops, name)(*torch_operands(operands, "float32"), **attributes)  # registers it
+    tensors = torch_operands(operands, dtype)
+    tensors = keep_tables(name, torch_operands(operands, "float32"), tensors)
+    torch.library.opcheck(getattr(torch.ops.llama, name), tuple(tensors), attributes)
