@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// Built-in functions that make and read maps and dicts. Each exists once per kind of map.
+#include <iterator>
+
+#include "builtin.h"
+#include "error.h"
+#include "function.h"
+#include "map.h"
+
+namespace graphffi::runtime {
+namespace {
+
+/// What ffi.MapGetItemOrMissing gives for a missing key: always the same object.
+ObjectPtr<> MissingItem() {
+  struct Missing {
+    TVMFFIObject header;
+  };
+  static const ObjectPtr<> missing =
+      ObjectPtr<>::Steal(MakeObject<Missing>(kTVMFFIObject, 0).Release());
+  return missing;
+}
+
+/// What stands between positional and keyword arguments of a call from Python: always the same object.
+ObjectPtr<> KeywordMarker() {
+  struct Marker {
+    TVMFFIObject header;
+  };
+  static const ObjectPtr<> marker =
+      ObjectPtr<>::Steal(MakeObject<Marker>(kTVMFFIObject, 0).Release());
+  return marker;
+}
+
+/// Walks a map: 0 gives the key, 1 the value, 2 steps on and tells whether there is an item.
+struct MapIterator {
+  ObjectPtr<MapObject> map;
+  uint64_t position;
+
+  static Any Run(MapIterator* self, const BuiltinArgs& args) {
+    bool at_end = self->position == kNoSlot;
+    if (args.Int(0) == 0 || args.Int(0) == 1) {
+      if (at_end) Throw("IndexError", args.function(), ": the iterator is at the end");
+      const MapItem& item = ItemAt(self->map.get(), self->position);
+      return args.Int(0) == 0 ? item.key : item.value;
+    }
+    if (!at_end) self->position = NextPosition(self->map.get(), self->position);
+    return Any::Bool(self->position != kNoSlot);
+  }
+
+  static int Call(void* self, const TVMFFIAny* args, int32_t num_args, TVMFFIAny* result) {
+    return Guard([&] {
+      BuiltinArgs view("map iterator", args, num_args);
+      view.ExpectSize(1, 1);
+      *result = Run(static_cast<MapIterator*>(self), view).Release();
+    });
+  }
+};
+
+template <int32_t kType>
+struct MapFunctions {
+  static MapObject* Map(const BuiltinArgs& args) {
+    return reinterpret_cast<MapObject*>(args.Object(0, kType));
+  }
+
+  static Any Make(const BuiltinArgs& args) {
+    if (args.size() % 2 != 0) {
+      Throw("TypeError", args.function(), ": arguments: expected pairs, got ", args.size());
+    }
+    ObjectPtr<MapObject> map = MakeMap(kType);
+    for (int32_t i = 0; i < args.size(); i += 2) {
+      SetInMap(map.get(), Own(args[i]), Own(args[i + 1]));
+    }
+    return Any::Object(std::move(map));
+  }
+
+  static Any Size(const BuiltinArgs& args) { return Any::Int(Map(args)->size()); }
+
+  static Any Count(const BuiltinArgs& args) {
+    return Any::Int(FindInMap(Map(args), args[1]) == nullptr ? 0 : 1);
+  }
+
+  static Any GetItem(const BuiltinArgs& args) {
+    if (const Any* value = FindInMap(Map(args), args[1])) return *value;
+    Throw("KeyError", args.function(), ": no such key");
+  }
+
+  static Any GetItemOrMissing(const BuiltinArgs& args) {
+    if (const Any* value = FindInMap(Map(args), args[1])) return *value;
+    return Any::Object(MissingItem());
+  }
+
+  static Any ForwardIterator(const BuiltinArgs& args) {
+    auto* iterator = new MapIterator{ObjectPtr<MapObject>::Share(Map(args)),
+                                     FirstPosition(Map(args))};
+    return Any::Object(MakeFunction(iterator, MapIterator::Call, [](void* self) {
+      delete static_cast<MapIterator*>(self);
+    }));
+  }
+};
+
+using MapF = MapFunctions<kTVMFFIMap>;
+using DictF = MapFunctions<kTVMFFIDict>;
+
+Any DictSetItem(const BuiltinArgs& args) {
+  SetInMap(DictF::Map(args), Own(args[1]), Own(args[2]));
+  return {};
+}
+
+Any DictErase(const BuiltinArgs& args) {
+  EraseFromMap(DictF::Map(args), args[1]);
+  return {};
+}
+
+Any DictClear(const BuiltinArgs& args) {
+  ClearMap(DictF::Map(args));
+  return {};
+}
+
+constexpr Builtin kBuiltins[] = {
+    {"ffi.Map", -1, MapF::Make},
+    {"ffi.MapSize", 1, MapF::Size},
+    {"ffi.MapCount", 2, MapF::Count},
+    {"ffi.MapGetItem", 2, MapF::GetItem},
+    {"ffi.MapGetItemOrMissing", 2, MapF::GetItemOrMissing},
+    {"ffi.MapForwardIterFunctor", 1, MapF::ForwardIterator},
+    {"ffi.Dict", -1, DictF::Make},
+    {"ffi.DictSize", 1, DictF::Size},
+    {"ffi.DictCount", 2, DictF::Count},
+    {"ffi.DictGetItem", 2, DictF::GetItem},
+    {"ffi.DictGetItemOrMissing", 2, DictF::GetItemOrMissing},
+    {"ffi.DictForwardIterFunctor", 1, DictF::ForwardIterator},
+    {"ffi.DictSetItem", 3, DictSetItem},
+    {"ffi.DictErase", 2, DictErase},
+    {"ffi.DictClear", 1, DictClear},
+    {"ffi.GetInvalidObject", 0, [](const BuiltinArgs&) { return Any::Object(MissingItem()); }},
+    {"ffi.GetKwargsObject", 0, [](const BuiltinArgs&) { return Any::Object(KeywordMarker()); }},
+};
+
+}  // namespace
+
+BuiltinTable MapBuiltins() { return {kBuiltins, std::size(kBuiltins)}; }
+
+}  // namespace graphffi::runtime

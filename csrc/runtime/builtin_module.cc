@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// Built-in functions about modules.
+#include <iterator>
+
+#include "builtin.h"
+#include "error.h"
+#include "module.h"
+#include "string_value.h"
+
+namespace graphffi::runtime {
+namespace {
+
+ModuleObj* Module(const BuiltinArgs& args, int32_t index = 0) {
+  return ModuleFromHandle(args.Object(index, kTVMFFIModule));
+}
+
+tvm::ffi::String Text(const BuiltinArgs& args, int32_t index) {
+  return {MakeString(args.Text(index))};
+}
+
+Any GetFunction(const BuiltinArgs& args) {
+  return Any::Object(FindFunction(Module(args), Text(args, 1), args.Bool(2)));
+}
+
+Any ImplementsFunction(const BuiltinArgs& args) {
+  return Any::Bool(static_cast<bool>(FindImplementer(Module(args), Text(args, 1), args.Bool(2))));
+}
+
+Any GetFunctionMetadata(const BuiltinArgs& args) {
+  ModulePtr module = FindImplementer(Module(args), Text(args, 1), args.Bool(2));
+  return module ? module->GetFunctionMetadata(Text(args, 1)).value : Any();
+}
+
+Any GetFunctionDoc(const BuiltinArgs& args) {
+  ModulePtr module = FindImplementer(Module(args), Text(args, 1), args.Bool(2));
+  return module ? module->GetFunctionDoc(Text(args, 1)).value : Any();
+}
+
+Any ImportModule(const BuiltinArgs& args) {
+  ModuleObj* imported = Module(args, 1);
+  Module(args)->ImportModule(tvm::ffi::Module{ObjectPtr<>::Share(HandleOfModule(imported))});
+  return {};
+}
+
+Any WriteToFile(const BuiltinArgs& args) {
+  Module(args)->WriteToFile(Text(args, 1), Text(args, 2));
+  return {};
+}
+
+/// path, format; the format is "so"
+Any LoadLibrary(const BuiltinArgs& args) {
+  args.ExpectSize(1, 2);
+  return Any::Object(LoadLibraryModule(std::string(args.Text(0))).handle());
+}
+
+/// an optional prefix
+Any GetSystemLibrary(const BuiltinArgs& args) {
+  args.ExpectSize(0, 1);
+  std::string prefix = args.size() == 0 ? std::string() : std::string(args.Text(0));
+  return Any::Object(SystemLibraryModule(prefix).handle());
+}
+
+constexpr Builtin kBuiltins[] = {
+    {"ffi.ModuleLoadFromFile", 1, [](const BuiltinArgs& args) { return LoadModule(args.Text(0)); }},
+    {"ffi.Module.load_from_file.so", -1, LoadLibrary},
+    {"ffi.SystemLib", -1, GetSystemLibrary},
+    {"ffi.ModuleGetKind", 1,
+     [](const BuiltinArgs& args) { return MakeString(Module(args)->kind()); }},
+    {"ffi.ModuleGetPropertyMask", 1,
+     [](const BuiltinArgs& args) { return Any::Int(Module(args)->GetPropertyMask()); }},
+    {"ffi.ModuleGetFunction", 3, GetFunction},
+    {"ffi.ModuleImplementsFunction", 3, ImplementsFunction},
+    {"ffi.ModuleGetFunctionMetadata", 3, GetFunctionMetadata},
+    {"ffi.ModuleGetFunctionDoc", 3, GetFunctionDoc},
+    {"ffi.ModuleImportModule", 2, ImportModule},
+    {"ffi.ModuleClearImports", 1,
+     [](const BuiltinArgs& args) {
+       Module(args)->ClearImports();
+       return Any();
+     }},
+    {"ffi.ModuleInspectSource", 2,
+     [](const BuiltinArgs& args) { return Module(args)->InspectSource(Text(args, 1)).value; }},
+    {"ffi.ModuleGetWriteFormats", 1,
+     [](const BuiltinArgs& args) { return Any::Object(Module(args)->GetWriteFormats().object); }},
+    {"ffi.ModuleWriteToFile", 3, WriteToFile},
+};
+
+}  // namespace
+
+BuiltinTable ModuleBuiltins() { return {kBuiltins, std::size(kBuiltins)}; }
+
+}  // namespace graphffi::runtime

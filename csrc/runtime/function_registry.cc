@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of global functions. No function is called or released while it is locked.
+#include "function_registry.h"
+
+#include <map>
+#include <mutex>
+#include <shared_mutex>
+
+#include "builtin.h"
+#include "error.h"
+
+namespace graphffi::runtime {
+namespace {
+
+struct GlobalFunction {
+  ObjectPtr<> function;
+  std::string doc;
+  std::string metadata;
+};
+
+struct FunctionTable {
+  std::shared_mutex mutex;
+  std::map<std::string, GlobalFunction, std::less<>> functions;
+
+  FunctionTable() {
+    ForEachBuiltin([this](const Builtin& builtin) {
+      functions.emplace(builtin.name, GlobalFunction{MakeBuiltin(builtin), {}, {}});
+    });
+  }
+};
+
+// Leaked on purpose: libraries use it from their destructors, after ours would have run.
+FunctionTable& Table() {
+  static FunctionTable* table = new FunctionTable();
+  return *table;
+}
+
+}  // namespace
+
+ObjectPtr<> FindGlobalFunction(std::string_view name) {
+  FunctionTable& table = Table();
+  std::shared_lock lock(table.mutex);
+  auto it = table.functions.find(name);
+  return it == table.functions.end() ? ObjectPtr<>() : it->second.function;
+}
+
+void SetGlobalFunction(std::string_view name, ObjectPtr<> function, std::string_view doc,
+                       std::string_view metadata, bool allow_override) {
+  GlobalFunction entry{std::move(function), std::string(doc), std::string(metadata)};
+  FunctionTable& table = Table();
+  {
+    std::unique_lock lock(table.mutex);
+    auto [it, is_new] = table.functions.try_emplace(std::string(name));
+    if (is_new || allow_override) std::swap(it->second, entry);
+    if (is_new || allow_override) return lock.unlock();  // `entry`, the old one, dies unlocked.
+  }
+  Throw("RuntimeError", "graphffi: global function '", name,
+        "': already registered; allow the override to replace it");
+}
+
+bool RemoveGlobalFunction(std::string_view name) {
+  FunctionTable& table = Table();
+  GlobalFunction removed;
+  std::unique_lock lock(table.mutex);
+  auto it = table.functions.find(name);
+  if (it == table.functions.end()) return false;
+  removed = std::move(it->second);
+  table.functions.erase(it);
+  lock.unlock();
+  return true;
+}
+
+std::vector<std::string> ListGlobalFunctions() {
+  FunctionTable& table = Table();
+  std::shared_lock lock(table.mutex);
+  std::vector<std::string> names;
+  names.reserve(table.functions.size());
+  for (const auto& [name, function] : table.functions) names.push_back(name);
+  return names;
+}
+
+std::optional<std::string> FindGlobalFunctionMetadata(std::string_view name) {
+  FunctionTable& table = Table();
+  std::shared_lock lock(table.mutex);
+  auto it = table.functions.find(name);
+  if (it == table.functions.end()) return std::nullopt;
+  return it->second.metadata;
+}
+
+}  // namespace graphffi::runtime
+
+using namespace graphffi::runtime;
+
+int TVMFFIFunctionGetGlobal(const TVMFFIByteArray* name, TVMFFIObjectHandle* out) {
+  return Guard([&] { *out = FindGlobalFunction(View(*name)).Release(); });
+}
+
+int TVMFFIFunctionSetGlobal(const TVMFFIByteArray* name, TVMFFIObjectHandle f,
+                            int allow_override) {
+  return Guard([&] {
+    SetGlobalFunction(View(*name), ObjectPtr<>::Share(f), {}, {}, allow_override != 0);
+  });
+}
+
+int TVMFFIFunctionSetGlobalFromMethodInfo(const TVMFFIMethodInfo* method_info,
+                                          int allow_override) {
+  return Guard([&] {
+    if (method_info->method.type_index != kTVMFFIFunction) {
+      Throw("TypeError", "graphffi: global function '", View(method_info->name),
+            "': expected a function, got a value of type index ",
+            method_info->method.type_index);
+    }
+    SetGlobalFunction(View(method_info->name), ObjectPtr<>::Share(method_info->method.v_obj),
+                      View(method_info->doc), View(method_info->metadata), allow_override != 0);
+  });
+}

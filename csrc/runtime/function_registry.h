@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// The global functions of the process, by name.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "function.h"
+
+namespace graphffi::runtime {
+
+/// Empty if nobody registered the name.
+ObjectPtr<> FindGlobalFunction(std::string_view name);
+/// \throws Error(RuntimeError) if the name is taken and `allow_override` is false.
+void SetGlobalFunction(std::string_view name, ObjectPtr<> function, std::string_view doc,
+                       std::string_view metadata, bool allow_override);
+/// False if there was no such function.
+bool RemoveGlobalFunction(std::string_view name);
+std::vector<std::string> ListGlobalFunctions();
+/// The metadata that the function was registered with, "" if with none; nothing if there is no such function.
+std::optional<std::string> FindGlobalFunctionMetadata(std::string_view name);
+
+}  // namespace graphffi::runtime

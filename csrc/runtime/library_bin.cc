@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// Modules that are embedded into a library. All integers are little-endian 64-bit:
+//   size of the rest; list of row starts; list of children; then per module its kind and, unless the kind is
+//   "_lib" (the library itself), its bytes. Module i imports children[row[i]] … children[row[i + 1] - 1].
+// A list is a count and its entries. Module 0 is the root. Nothing is believed before it is checked.
+#include <cstring>
+#include <vector>
+
+#include "error.h"
+#include "function_registry.h"
+#include "library.h"
+#include "string_value.h"
+
+namespace graphffi::runtime {
+namespace {
+
+constexpr std::string_view kThisLibrary = "_lib";
+
+class EmbeddedReader {
+ public:
+  EmbeddedReader(const Library* library, const void* content) : library_(library) {
+    auto* start = static_cast<const char*>(content);
+    rest_ = std::string_view(start, sizeof(uint64_t));
+    rest_ = std::string_view(start + sizeof(uint64_t), Number());
+  }
+
+  uint64_t Number() {
+    uint64_t number;
+    std::memcpy(&number, Take(sizeof(number)).data(), sizeof(number));
+    return number;
+  }
+
+  std::string_view Text() { return Take(Number()); }
+
+  std::vector<uint64_t> Numbers() {
+    uint64_t count = Number();
+    if (count > rest_.size() / sizeof(uint64_t)) Fail("truncated");
+    std::vector<uint64_t> numbers(count);
+    for (uint64_t& number : numbers) number = Number();
+    return numbers;
+  }
+
+  [[noreturn]] void Fail(std::string_view reason) const {
+    Throw("RuntimeError", "graphffi: cannot load '", library_->name(), "': the modules in ",
+          kEmbeddedModules, " are malformed: ", reason);
+  }
+
+ private:
+  std::string_view Take(uint64_t size) {
+    if (size > rest_.size()) Fail("truncated");
+    std::string_view taken = rest_.substr(0, size);
+    rest_.remove_prefix(size);
+    return taken;
+  }
+
+  const Library* library_;
+  std::string_view rest_;
+};
+
+struct ImportTree {
+  std::vector<uint64_t> rows;
+  std::vector<uint64_t> children;
+
+  size_t num_modules() const { return rows.size() - 1; }
+};
+
+ImportTree ReadTree(EmbeddedReader* reader) {
+  ImportTree tree = {reader->Numbers(), reader->Numbers()};
+  if (tree.rows.size() < 2) reader->Fail("expected at least one module");
+  for (size_t i = 1; i < tree.rows.size(); ++i) {
+    if (tree.rows[i] < tree.rows[i - 1]) reader->Fail("row starts decrease");
+  }
+  if (tree.rows.back() > tree.children.size()) reader->Fail("a row ends behind the children");
+  for (uint64_t child : tree.children) {
+    if (child >= tree.num_modules()) reader->Fail("a child is no module");
+  }
+  return tree;
+}
+
+ModulePtr ReadModule(EmbeddedReader* reader, const Library* library,
+                     const ModulePtr& library_module) {
+  std::string_view kind = reader->Text();
+  if (kind == kThisLibrary) return library_module;
+  Any bytes = MakeBytes(reader->Text());
+  std::string loader_name = Concat("ffi.Module.load_from_bytes.", kind);
+  ObjectPtr<> loader = FindGlobalFunction(loader_name);
+  if (!loader) {
+    Throw("RuntimeError", "graphffi: cannot load '", library->name(), "': no global function ",
+          loader_name, " loads the modules embedded in it");
+  }
+  Any module = CallFunction(loader.get(), {bytes.view()});
+  if (module.type_index() != kTVMFFIModule) {
+    Throw("TypeError", "graphffi: ", loader_name, ": expected a module as result");
+  }
+  return ModulePtr(ObjectPtr<>::Share(module.view().v_obj));
+}
+
+}  // namespace
+
+ModulePtr ReadEmbeddedModules(const Library* library, const ModulePtr& library_module,
+                              const void* content) {
+  EmbeddedReader reader(library, content);
+  ImportTree tree = ReadTree(&reader);
+  std::vector<ModulePtr> modules;
+  for (size_t i = 0; i < tree.num_modules(); ++i) {
+    modules.push_back(ReadModule(&reader, library, library_module));
+  }
+  for (size_t i = 0; i < modules.size(); ++i) {
+    for (uint64_t row = tree.rows[i]; row < tree.rows[i + 1]; ++row) {
+      const ModulePtr& child = modules[tree.children[row]];
+      modules[i]->ImportModule(tvm::ffi::Module{child.handle()});
+    }
+  }
+  return modules.front();
+}
+
+}  // namespace graphffi::runtime

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pointer variables that libraries without a link dependency on the runtime have filled in when they are loaded.
+#include <tvm/ffi/extra/c_env_api.h>
+
+#include <map>
+#include <mutex>
+#include <shared_mutex>
+#include <string>
+
+#include "error.h"
+#include "library.h"
+
+namespace graphffi::runtime {
+namespace {
+
+struct ContextSymbols {
+  std::shared_mutex mutex;
+  std::map<std::string, void*> symbols;
+};
+
+ContextSymbols& Registered() {
+  static ContextSymbols* registered = new ContextSymbols();
+  return *registered;
+}
+
+}  // namespace
+
+void FillContextSymbols(const Library& library) {
+  ContextSymbols& registered = Registered();
+  std::shared_lock lock(registered.mutex);
+  for (const auto& [name, pointer] : registered.symbols) {
+    if (void* variable = library.Find(name)) *static_cast<void**>(variable) = pointer;
+  }
+}
+
+}  // namespace graphffi::runtime
+
+using namespace graphffi::runtime;
+
+int TVMFFIEnvModRegisterContextSymbol(const char* name, void* symbol) {
+  return Guard([&] {
+    ContextSymbols& registered = Registered();
+    std::unique_lock lock(registered.mutex);
+    registered.symbols[name] = symbol;
+  });
+}

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// Imports of modules and look-up through them. One lock guards the import lists and look-up caches of all
+// modules; no function of a module is called while it is held.
+#include "module.h"
+
+#include <tvm/ffi/extra/c_env_api.h>
+
+#include <mutex>
+
+#include "array.h"
+#include "error.h"
+#include "function_registry.h"
+#include "map.h"
+#include "string_value.h"
+
+namespace graphffi::runtime {
+namespace {
+
+std::mutex& ImportsMutex() {
+  static std::mutex* mutex = new std::mutex();
+  return *mutex;
+}
+
+bool Imports(ModuleObj* module, ModuleObj* wanted) {
+  if (module == wanted) return true;
+  for (const ModulePtr& import : ImportsOf(module)) {
+    if (Imports(import.get(), wanted)) return true;
+  }
+  return false;
+}
+
+ObjectPtr<> FindCached(ModuleObj* module, const TVMFFIAny& name) {
+  std::lock_guard lock(ImportsMutex());
+  auto* cache = reinterpret_cast<MapObject*>(module->import_lookup_cache_.object.get());
+  const Any* found = cache == nullptr ? nullptr : FindInMap(cache, name);
+  return found == nullptr ? ObjectPtr<>() : ObjectPtr<>::Share(found->view().v_obj);
+}
+
+/// Keeps the function for the rest of the module's life. Another thread may have been first; its function then
+/// stays, and is what the caller gets.
+ObjectPtr<> Cache(ModuleObj* module, const Any& name, const ObjectPtr<>& function) {
+  ObjectPtr<> replaced;  // Dies after the lock.
+  std::lock_guard lock(ImportsMutex());
+  ObjectPtr<>& slot = module->import_lookup_cache_.object;
+  auto* cache = reinterpret_cast<MapObject*>(slot.get());
+  if (const Any* found = cache == nullptr ? nullptr : FindInMap(cache, name.view())) {
+    return ObjectPtr<>::Share(found->view().v_obj);
+  }
+  ObjectPtr<MapObject> copy = cache == nullptr ? MakeMap(kTVMFFIMap) : CopyMap(cache);
+  SetInMap(copy.get(), name, Any::Object(function));
+  replaced = std::exchange(slot, ObjectPtr<>::Steal(copy.Release()));
+  return function;
+}
+
+ObjectPtr<> LookupFromImports(ModuleObj* module, std::string_view name) {
+  tvm::ffi::String key{MakeString(name)};
+  if (ObjectPtr<> cached = FindCached(module, key.value.view())) return cached;
+  ObjectPtr<> function;
+  for (const ModulePtr& import : ImportsOf(module)) {
+    function = FindFunction(import.get(), key, true);
+    if (function) break;
+  }
+  if (!function) function = FindGlobalFunction(name);
+  if (!function) {
+    Throw("RuntimeError", "graphffi: function '", name,
+          "': neither imported by the module nor registered globally");
+  }
+  return Cache(module, key.value, function);
+}
+
+}  // namespace
+
+std::vector<ModulePtr> ImportsOf(ModuleObj* module) {
+  std::lock_guard lock(ImportsMutex());
+  std::vector<ModulePtr> imports;
+  auto* array = reinterpret_cast<SeqObject*>(module->imports_.object.get());
+  for (int64_t i = 0; array != nullptr && i < array->size(); ++i) {
+    imports.emplace_back(ObjectPtr<>::Share(array->items()[i].view().v_obj));
+  }
+  return imports;
+}
+
+void AddImport(ModuleObj* module, ModuleObj* other) {
+  if (Imports(other, module)) {
+    Throw("RuntimeError", "graphffi: import of a module of kind '", other->kind(),
+          "': it imports the importing module");
+  }
+  std::vector<Any> imports;
+  for (const ModulePtr& import : ImportsOf(module)) imports.push_back(Any::Object(import.handle()));
+  imports.push_back(Any::Object(ModulePtr::Share(other).handle()));
+  ObjectPtr<> array = ObjectPtr<>::Steal(MakeArray(std::move(imports)).Release());
+  std::lock_guard lock(ImportsMutex());
+  std::swap(module->imports_.object, array);  // The old one dies after the lock.
+}
+
+void RemoveImports(ModuleObj* module) {
+  ObjectPtr<> imports;
+  ObjectPtr<> cache;
+  std::lock_guard lock(ImportsMutex());
+  std::swap(module->imports_.object, imports);
+  std::swap(module->import_lookup_cache_.object, cache);
+}
+
+ObjectPtr<> FindFunction(ModuleObj* module, const tvm::ffi::String& name, bool query_imports) {
+  if (ObjectPtr<> function = module->GetFunction(name).object) return function;
+  if (!query_imports) return {};
+  for (const ModulePtr& import : ImportsOf(module)) {
+    if (ObjectPtr<> function = FindFunction(import.get(), name, true)) return function;
+  }
+  return {};
+}
+
+ModulePtr FindImplementer(ModuleObj* module, const tvm::ffi::String& name, bool query_imports) {
+  if (module->ImplementsFunction(name)) return ModulePtr::Share(module);
+  if (!query_imports) return {};
+  for (const ModulePtr& import : ImportsOf(module)) {
+    if (ModulePtr found = FindImplementer(import.get(), name, true)) return found;
+  }
+  return {};
+}
+
+Any LoadModule(std::string_view path) {
+  size_t dot = path.rfind('.');
+  size_t slash = path.rfind('/');
+  if (dot == std::string_view::npos || (slash != std::string_view::npos && dot < slash)) {
+    Throw("RuntimeError", "graphffi: cannot load '", path,
+          "': expected a file name with an extension");
+  }
+  std::string_view format = path.substr(dot + 1);
+  if (format == "dll" || format == "dylib" || format == "dso") format = "so";
+  std::string loader_name = Concat("ffi.Module.load_from_file.", format);
+  ObjectPtr<> loader = FindGlobalFunction(loader_name);
+  if (!loader) {
+    Throw("RuntimeError", "graphffi: cannot load '", path, "': no global function ", loader_name,
+          " loads such files");
+  }
+  Any path_value = MakeString(path);
+  Any format_value = MakeString(format);
+  return CallFunction(loader.get(), {path_value.view(), format_value.view()});
+}
+
+}  // namespace graphffi::runtime
+
+using namespace graphffi::runtime;
+
+int TVMFFIEnvModLookupFromImports(TVMFFIObjectHandle library_ctx, const char* func_name,
+                                  TVMFFIObjectHandle* out) {
+  return Guard([&] {
+    if (library_ctx == nullptr) {
+      Throw("RuntimeError", "graphffi: function '", func_name,
+            "': the calling library was not loaded as a module");
+    }
+    // The module's cache keeps the function alive.
+    *out = LookupFromImports(static_cast<ModuleObj*>(library_ctx), func_name).get();
+  });
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every module does: imports, and refusals of what a kind of module does not do.
+#include "module_object.h"
+
+#include "array.h"
+#include "error.h"
+#include "module.h"
+#include "string_value.h"
+
+namespace tvm {
+namespace ffi {
+
+using graphffi::runtime::Any;
+using graphffi::runtime::MakeArray;
+using graphffi::runtime::Throw;
+
+ModuleObj::ModuleObj(void (*deleter)(void* handle, int flags))
+    : header_{graphffi::runtime::kOneStrongOneWeak, kTVMFFIModule, 0, {deleter}} {}
+
+int ModuleObj::GetPropertyMask() const { return 0; }
+
+bool ModuleObj::ImplementsFunction(const String& name) {
+  return static_cast<bool>(GetFunction(name).object);
+}
+
+String ModuleObj::GetFunctionDoc(const String&) { return {}; }
+
+String ModuleObj::GetFunctionMetadata(const String&) { return {}; }
+
+void ModuleObj::WriteToFile(const String&, const String&) const {
+  Throw("RuntimeError", "graphffi: a module of kind '", kind(), "' cannot be written to a file");
+}
+
+Array ModuleObj::GetWriteFormats() const {
+  return {ObjectPtr<TVMFFIObject>::Steal(MakeArray({}).Release())};
+}
+
+Bytes ModuleObj::SaveToBytes() const {
+  Throw("RuntimeError", "graphffi: a module of kind '", kind(), "' cannot be saved to bytes");
+}
+
+String ModuleObj::InspectSource(const String&) const {
+  return {graphffi::runtime::MakeString({})};
+}
+
+void ModuleObj::ImportModule(const Module& other) {
+  graphffi::runtime::AddImport(this, graphffi::runtime::ModuleFromHandle(other.object.get()));
+}
+
+void ModuleObj::ClearImports() { graphffi::runtime::RemoveImports(this); }
+
+}  // namespace ffi
+}  // namespace tvm
+
+namespace graphffi::runtime {
+
+// The class is not of standard layout, but the ABI says where its members are.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Winvalid-offsetof"
+static_assert(sizeof(ModuleObj) == 48);
+static_assert(offsetof(ModuleObj, header_) == kModuleHandleOffset);
+static_assert(offsetof(ModuleObj, imports_) == 32);
+static_assert(offsetof(ModuleObj, import_lookup_cache_) == 40);
+#pragma GCC diagnostic pop
+
+}  // namespace graphffi::runtime

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attributes of types, one column per attribute. Columns are read without a lock by code in other libraries, so
+// a column never moves, its begin_index stays 0, and arrays that it outgrew are kept.
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <shared_mutex>
+#include <string>
+
+#include "error.h"
+#include "type_registry.h"
+
+namespace graphffi::runtime {
+namespace {
+
+struct AttributeColumn {
+  TVMFFITypeAttrColumn column = {nullptr, 0, 0};
+  TVMFFIAny* values = nullptr;  // column.data, writable
+  int32_t capacity = 0;
+};
+
+struct AttributeTable {
+  std::shared_mutex mutex;
+  std::map<std::string, AttributeColumn, std::less<>> columns;  // Its nodes do not move.
+};
+
+AttributeTable& Table() {
+  static AttributeTable* table = new AttributeTable();
+  return *table;
+}
+
+/// Makes room for `size` entries; the new ones are None.
+void Grow(AttributeColumn* attribute, int32_t size) {
+  TVMFFITypeAttrColumn* column = &attribute->column;
+  if (size <= column->size) return;
+  if (size > attribute->capacity) {
+    int32_t capacity = attribute->capacity == 0 ? 128 : attribute->capacity;
+    while (capacity < size) capacity *= 2;
+    auto* values = new TVMFFIAny[capacity];
+    for (int32_t i = 0; i < capacity; ++i) values[i] = kNone;
+    if (column->size != 0) {
+      std::memcpy(values, attribute->values, sizeof(TVMFFIAny) * column->size);
+    }
+    attribute->values = values;
+    attribute->capacity = capacity;
+    __atomic_store_n(&column->data, values, __ATOMIC_RELEASE);
+  }
+  __atomic_store_n(&column->size, size, __ATOMIC_RELEASE);
+}
+
+void RegisterAttribute(int32_t type_index, std::string_view name, const TVMFFIAny& value) {
+  if (type_index != kTVMFFINone) GetType(type_index);
+  Any owned = type_index == kTVMFFINone ? Any() : Any::FromView(value);
+  AttributeTable& table = Table();
+  std::unique_lock lock(table.mutex);
+  AttributeColumn& attribute = table.columns[std::string(name)];
+  if (type_index == kTVMFFINone) return;
+  Grow(&attribute, type_index + 1);
+  TVMFFIAny* entry = &attribute.values[type_index];
+  if (entry->type_index != kTVMFFINone) {
+    lock.unlock();
+    Throw("RuntimeError", "graphffi: type '", TypeKey(type_index), "': attribute '", name,
+          "' is already registered");
+  }
+  // The payload first: a reader that sees the type sees the value too.
+  TVMFFIAny released = owned.Release();
+  entry->small_str_len = released.small_str_len;
+  entry->v_uint64 = released.v_uint64;
+  __atomic_store_n(&entry->type_index, released.type_index, __ATOMIC_RELEASE);
+}
+
+}  // namespace
+}  // namespace graphffi::runtime
+
+using namespace graphffi::runtime;
+
+int TVMFFITypeRegisterAttr(int32_t type_index, const TVMFFIByteArray* attr_name,
+                           const TVMFFIAny* attr_value) {
+  return Guard([&] { RegisterAttribute(type_index, View(*attr_name), *attr_value); });
+}
+
+const TVMFFITypeAttrColumn* TVMFFIGetTypeAttrColumn(const TVMFFIByteArray* attr_name) {
+  AttributeTable& table = Table();
+  std::shared_lock lock(table.mutex);
+  auto it = table.columns.find(View(*attr_name));
+  return it == table.columns.end() ? nullptr : &it->second.column;
+}
