@@ -9,7 +9,7 @@ PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check
 RUNTIMES ?= bundled apache
 PYTEST_ARGS ?=
-CXX_FILES := $(shell find csrc plugins tests examples benchmarks -name '*.h' -o -name '*.cc' -o -name '*.c' | grep -v '^csrc/include/dlpack/')
+CXX_FILES = $(shell find csrc plugins tests examples benchmarks \( -name '*.h' -o -name '*.cc' -o -name '*.c' \) -print)
 
 .PHONY: quickstart build test check format format-check lint types bench clean
 .DEFAULT_GOAL := build
