@@ -45,6 +45,7 @@ class NativeLayer:
     may: frozenset[str]
     pattern: str = "**/*"
     but: tuple[str, ...] = ()  # parts of paths that belong to another layer
+    own_headers: str = ""  # a folder whose headers it names without a path
 
     def files(self) -> list[Path]:
         found = sorted((ROOT / self.folder).glob(self.pattern))
@@ -66,6 +67,7 @@ NATIVE = {
     "torch plugin, _C": NativeLayer(
         "plugins/torch/csrc/python",
         FFI | {"callframe", "torch", "torch-python", "python", "pybind11"},
+        own_headers="plugins/torch/csrc",
     ),
     "jax plugin": NativeLayer("plugins/jax/csrc", FFI | {"callframe", "xla"}),
     "examples": NativeLayer("examples", FFI | {"cuda"}),
@@ -118,7 +120,8 @@ def include_violations(layer: NativeLayer, path: Path, text: str) -> list[str]:
     """The includes of one file that its layer does not allow."""
     found = []
     for bracket, name in INCLUDE.findall(text):
-        if bracket == '"' and (path.parent / name).exists():
+        folders = [path.parent, ROOT / layer.own_headers] if layer.own_headers else [path.parent]
+        if bracket == '"' and any((folder / name).exists() for folder in folders):
             continue
         kind = kind_of_include(bracket, name)
         if kind != "std" and kind not in layer.may:
