@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The C functions as the cases of cpp/runtime_*.cc see them, on every runtime, one process each.
+
+The programs run under the address and undefined-behaviour sanitizers, which also report what leaks.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from toolchain import HERE, RUNTIMES, Toolchain, cases_of
+
+SOURCES = sorted((HERE / "cpp").glob("runtime_*.cc"))
+CASES = [(source, case) for source in SOURCES for case in cases_of(source)]
+SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-pthread")
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+@pytest.mark.parametrize(("source", "case"), CASES, ids=[case for _, case in CASES])
+def test_case(toolchain: Toolchain, source: Path, case: str, runtime: str) -> None:
+    toolchain.run(toolchain.program(source, flags=SANITIZERS), case, runtime=runtime)
+
+
+def test_there_are_cases() -> None:
+    assert len(SOURCES) >= 1
+    assert len(CASES) > 15

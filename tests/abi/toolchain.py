@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compiles C and C++ for tests, and finds the runtimes that they run on."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import re
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+INCLUDE = ROOT / "csrc/include"
+RUNTIMES = ("bundled", "apache")
+COMPILERS = {".c": ("gcc", "-std=c11"), ".cc": ("g++", "-std=c++17")}
+FLAGS = (
+    "-O1",
+    "-g",
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+    f"-I{INCLUDE}",
+    f"-I{ROOT}/tests/callframe/cpp",
+)
+
+
+def runtime_path(name: str) -> Path:
+    """The library of a runtime, by its name; skips the test where it is not there.
+
+    ``GRAPHFFI_BUNDLED_RUNTIME`` may name another build of the bundled one, say with sanitizers.
+    """
+    if name == "bundled":
+        path = Path(
+            os.environ.get("GRAPHFFI_BUNDLED_RUNTIME", ROOT / "graphffi/_lib/libtvm_ffi.so")
+        )
+    else:
+        spec = importlib.util.find_spec("tvm_ffi")
+        if spec is None or spec.origin is None:
+            pytest.skip("apache-tvm-ffi is not installed")
+        path = Path(spec.origin).parent / "lib/libtvm_ffi.so"
+    if not path.exists():
+        pytest.skip(f"{path.name} of the {name} runtime was not built")
+    return path
+
+
+def cases_of(source: Path) -> list[str]:
+    """The names of the TESTs of a C++ test program."""
+    return re.findall(r"^TEST\((\w+)\)", source.read_text(), re.MULTILINE)
+
+
+class Toolchain:
+    """Compiles into one folder, each thing once."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def library(
+        self, source: str | Path, *, language: str = "cc", flags: Sequence[str] = ()
+    ) -> Path:
+        """A shared library of a source text or file, which names no runtime that it needs.
+
+        Args:
+            source: The text, or the path of a file.
+            language: ``cc`` or ``c``, for a text.
+            flags: More options of the compiler and linker.
+        """
+        return self._compile(source, language, ("-shared", "-fPIC", *flags), ".so")
+
+    def program(
+        self, source: str | Path, *, language: str = "cc", flags: Sequence[str] = ()
+    ) -> Path:
+        """A program that needs libtvm_ffi.so and gets the one that ``run`` names."""
+        # Linked with a stand-in of the right name, so that one program serves every runtime.
+        return self._compile(source, language, (*flags, f"-L{self._stand_in()}", "-ltvm_ffi"), "")
+
+    def run(
+        self, program: Path, *arguments: str, runtime: str, check: bool = True
+    ) -> subprocess.CompletedProcess[str]:
+        """Runs a program on a runtime; with ``check``, it must succeed."""
+        folder = runtime_path(runtime).parent
+        environment = {"LD_LIBRARY_PATH": str(folder), "GRAPHFFI_TEST_RUNTIME": runtime}
+        result = subprocess.run(
+            [str(program), *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=os.environ | environment,
+        )
+        if check:
+            assert result.returncode == 0, result.stdout + result.stderr
+        return result
+
+    def _stand_in(self) -> Path:
+        folder = self.folder / "stand_in"
+        folder.mkdir(exist_ok=True)
+        if not (folder / "libtvm_ffi.so").exists():
+            headers = [INCLUDE / "tvm/ffi/c_api.h", INCLUDE / "tvm/ffi/extra/c_env_api.h"]
+            text = "".join(header.read_text() for header in headers)
+            names = set(re.findall(r"^TVM_FFI_DLL\s[^;(]*?\b(TVMFFI\w+)\(", text, re.MULTILINE))
+            source = "".join(f"void {name}(void) {{}}\n" for name in sorted(names))
+            flags = ["-shared", "-fPIC", "-Wl,-soname,libtvm_ffi.so", "-x", "c", "-"]
+            command = ["gcc", *flags, "-o", str(folder / "libtvm_ffi.so")]
+            subprocess.run(command, input=source, text=True, check=True)
+        return folder
+
+    def _compile(
+        self, source: str | Path, language: str, flags: Sequence[str], suffix: str
+    ) -> Path:
+        if isinstance(source, Path):
+            name, file, text = source.stem, source, source.read_text()
+        else:
+            name, file, text = "snippet", None, source
+        digest = hashlib.sha256("\0".join([text, language, *flags]).encode()).hexdigest()[:16]
+        if file is None:
+            file = self.folder / f"{name}_{digest}.{language}"
+            file.write_text(text)
+        target = self.folder / f"{name}_{digest}{suffix}"
+        if not target.exists():
+            command = [*COMPILERS[file.suffix], *FLAGS, str(file), *flags, "-o", str(target)]
+            result = subprocess.run(command, capture_output=True, text=True, check=False)
+            assert result.returncode == 0, result.stderr
+        return target
