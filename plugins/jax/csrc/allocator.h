@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tensor allocators that kernels get under XLA: the heap on the CPU, XLA's scratch memory on
+// GPUs.
+#pragma once
+
+#include <dlpack/dlpack.h>
+
+#include <string>
+#include <vector>
+
+#include "xla_ffi.h"
+
+namespace graphffi {
+
+/// One 64-byte aligned heap block per tensor, which may outlive the call.
+int AllocateOnHeap(DLTensor* prototype, DLManagedTensorVersioned** out, void* error_context,
+                   void (*set_error)(void*, const char*, const char*));
+
+/// Memory of the ScratchScope that is open on this thread; valid until that closes.
+int AllocateScratch(DLTensor* prototype, DLManagedTensorVersioned** out, void* error_context,
+                    void (*set_error)(void*, const char*, const char*));
+
+/// Refuses: memory can't be had while XLA records a command buffer.
+int RefuseUnderCapture(DLTensor* prototype, DLManagedTensorVersioned** out, void* error_context,
+                       void (*set_error)(void*, const char*, const char*));
+
+struct ScratchBlock;
+
+/// The scratch memory of one call on a device: what AllocateScratch hands out on this thread while
+/// it is open.
+class ScratchScope {
+ public:
+  explicit ScratchScope(const xla::CallFrame& call);
+  ~ScratchScope();
+  ScratchScope(const ScratchScope&) = delete;
+  ScratchScope& operator=(const ScratchScope&) = delete;
+
+  /// Gives the memory back to XLA. Returns how many tensors the kernel still holds, which are
+  /// dangling now.
+  int Close();
+
+ private:
+  friend int AllocateScratch(DLTensor*, DLManagedTensorVersioned**, void*,
+                             void (*)(void*, const char*, const char*));
+  ScratchBlock* Allocate(const DLTensor& prototype);
+
+  const xla::CallFrame& call_;
+  ScratchScope* outer_;
+  std::vector<ScratchBlock*> blocks_;
+};
+
+}  // namespace graphffi

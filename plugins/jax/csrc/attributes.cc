@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "attributes.h"
+
+#include <charconv>
+#include <cstring>
+#include <functional>
+#include <string_view>
+
+#include "callframe/error.h"
+#include "dtype.h"
+
+namespace graphffi {
+namespace {
+
+using xla::ByteSpan;
+
+std::string Describe(xla::AttributeTag tag, const void* value) {
+  switch (tag) {
+    case xla::kString:
+      return "a string";
+    case xla::kScalar:
+      return "a scalar of " + DataTypeName(static_cast<const xla::Scalar*>(value)->dtype);
+    case xla::kArray:
+      return "an array of " + DataTypeName(static_cast<const xla::Array*>(value)->dtype);
+    case xla::kDictionary:
+      return "a dictionary";
+  }
+  return "an attribute of unknown type " + std::to_string(tag);
+}
+
+bool ReadString(xla::AttributeTag tag, const void* value, std::string* out) {
+  if (tag != xla::kString) return false;
+  auto* span = static_cast<const ByteSpan*>(value);
+  out->assign(span->data, span->size);
+  return true;
+}
+
+template <typename T>
+bool ReadArray(xla::AttributeTag tag, const void* value, xla::DataType dtype, std::vector<T>* out) {
+  if (tag != xla::kArray) return false;
+  auto* array = static_cast<const xla::Array*>(value);
+  if (array->dtype != dtype) return false;
+  out->resize(array->size);
+  if (array->size != 0) std::memcpy(out->data(), array->data, array->size * sizeof(T));
+  return true;
+}
+
+template <typename T>
+bool ReadScalar(xla::AttributeTag tag, const void* value, xla::DataType dtype, T* out) {
+  if (tag != xla::kScalar) return false;
+  auto* scalar = static_cast<const xla::Scalar*>(value);
+  if (scalar->dtype != dtype) return false;
+  std::memcpy(out, scalar->value, sizeof(T));
+  return true;
+}
+
+/// `3:abc0:` is ("abc", "").
+bool SplitStrings(std::string_view text, std::vector<std::string>* out) {
+  while (!text.empty()) {
+    size_t length;
+    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), length);
+    if (error != std::errc() || end == text.data() + text.size() || *end != ':') return false;
+    text.remove_prefix(end + 1 - text.data());
+    if (length > text.size()) return false;
+    out->emplace_back(text.substr(0, length));
+    text.remove_prefix(length);
+  }
+  return true;
+}
+
+struct Field {
+  const char* name;
+  const char* expected;
+  std::function<bool(xla::AttributeTag, const void*)> read;
+};
+
+std::vector<Field> Fields(CallAttributes* to, std::string* packed_strs) {
+  using Tag = xla::AttributeTag;
+  auto text = [](std::string* out) {
+    return [out](Tag tag, const void* value) { return ReadString(tag, value, out); };
+  };
+  return {
+      {"digest", "a string", text(&to->digest)},
+      {"floats", "an array of float64",
+       [to](Tag tag, const void* value) { return ReadArray(tag, value, xla::kF64, &to->floats); }},
+      {"func", "a string", text(&to->func)},
+      {"ints", "an array of int64",
+       [to](Tag tag, const void* value) { return ReadArray(tag, value, xla::kS64, &to->ints); }},
+      {"mutated", "a scalar of int64",
+       [to](Tag tag, const void* value) {
+         return ReadScalar(tag, value, xla::kS64, &to->mutated);
+       }},
+      {"pass_owning_tensor", "a scalar of bool",
+       [to](Tag tag, const void* value) {
+         return ReadScalar(tag, value, xla::kPred, &to->pass_owning_tensor);
+       }},
+      {"plan", "a string", text(&to->plan)},
+      {"strs", "a string", text(packed_strs)},
+      {"subject", "a string", text(&to->subject)},
+  };
+}
+
+/// The problems of one decoding, told together.
+class Problems {
+ public:
+  void Add(const std::string& kind, const std::string& text) {
+    if (text_.empty()) kind_ = kind;
+    text_ += (text_.empty() ? "" : "; ") + text;
+  }
+  void ThrowIfAny(const std::string& subject) const {
+    if (!text_.empty()) throw Error(kind_, subject + ": " + text_);
+  }
+
+ private:
+  std::string kind_, text_;
+};
+
+void ReadAll(const xla::Attributes& attributes, const std::vector<Field>& fields,
+             Problems* problems) {
+  for (int64_t i = 0; i < attributes.size; ++i) {
+    std::string_view name(attributes.names[i]->data, attributes.names[i]->size);
+    const Field* field = nullptr;
+    for (const Field& candidate : fields) {
+      if (name == candidate.name) field = &candidate;
+    }
+    std::string quoted = "attribute '" + std::string(name) + "': ";
+    if (field == nullptr) {
+      std::string known;
+      for (const Field& candidate : fields) {
+        known += (known.empty() ? "" : ", ") + std::string(candidate.name);
+      }
+      problems->Add("TypeError", quoted + "expected a known attribute (" + known + "), got " +
+                                     Describe(attributes.tags[i], attributes.values[i]));
+    } else if (!field->read(attributes.tags[i], attributes.values[i])) {
+      problems->Add("TypeError", quoted + "expected " + field->expected + ", got " +
+                                     Describe(attributes.tags[i], attributes.values[i]));
+    }
+  }
+}
+
+void Append(std::string* key, std::string_view bytes) {
+  key->append(std::to_string(bytes.size())).append(":").append(bytes);
+}
+
+}  // namespace
+
+CallAttributes CallAttributes::Decode(const xla::Attributes& attributes) {
+  CallAttributes result;
+  std::string packed_strs;
+  Problems problems;
+  ReadAll(attributes, Fields(&result, &packed_strs), &problems);
+  if (result.func.empty()) {
+    problems.Add("TypeError", "attribute 'func': expected the reference of a kernel, got nothing");
+  }
+  if (!SplitStrings(packed_strs, &result.strs)) {
+    problems.Add("ValueError",
+                 "attribute 'strs': expected parts of the form '<length>:<bytes>', got '" +
+                     packed_strs.substr(0, 64) + "'");
+  }
+  if (result.mutated < 0) {
+    problems.Add("ValueError",
+                 "attribute 'mutated': expected 0 or more, got " + std::to_string(result.mutated));
+  }
+  if (result.subject.empty()) result.subject = result.func.empty() ? "tvm_ffi.call" : result.func;
+  problems.ThrowIfAny(result.subject);
+  return result;
+}
+
+std::string CallAttributes::Key() const {
+  std::string key;
+  for (const std::string* text : {&func, &plan, &digest, &subject}) Append(&key, *text);
+  Append(&key, {reinterpret_cast<const char*>(ints.data()), ints.size() * sizeof(int64_t)});
+  Append(&key, {reinterpret_cast<const char*>(floats.data()), floats.size() * sizeof(double)});
+  for (const std::string& text : strs) Append(&key, text);
+  key += "/" + std::to_string(mutated) + (pass_owning_tensor ? "o" : "v");
+  return key;
+}
+
+}  // namespace graphffi

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// The last errors of kernels, kept as objects, because XLA carries text only.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "callframe/error.h"
+#include "xla_ffi.h"
+
+namespace graphffi {
+
+/// How many errors are kept.
+constexpr int kKeptErrors = 64;
+
+/// XLA's error for `error`: "Kind: subject: message [tvm_ffi error 7]"; `subject` may be empty, or
+/// begin the message already. The number names the error object, which is kept until kKeptErrors
+/// newer ones came.
+xla::Status* Report(const xla::Api* api, const Error& error, const std::string& subject);
+
+/// Puts the kept error `number` into this thread's slot; false if it is no longer kept.
+bool RaiseKept(int64_t number);
+
+}  // namespace graphffi

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exit_gate.h"
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <thread>
+
+namespace graphffi {
+namespace {
+
+std::atomic<int64_t> in_flight{0};
+std::atomic<bool> closed{false};
+
+}  // namespace
+
+// Sequentially consistent: either the call sees the gate closed, or the one who closes sees the
+// call.
+GatedCall::GatedCall(bool gated) : gated_(gated), admitted_(true) {
+  if (!gated_) return;
+  in_flight.fetch_add(1);
+  admitted_ = !closed.load();
+}
+
+GatedCall::~GatedCall() {
+  if (gated_) in_flight.fetch_sub(1);
+}
+
+bool CloseExitGate(int timeout_ms) {
+  closed.store(true);
+  auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms);
+  while (in_flight.load() != 0) {
+    if (std::chrono::steady_clock::now() >= deadline) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
+}
+
+void OpenExitGate() { closed.store(false); }
+
+}  // namespace graphffi

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "xla_api.h"
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+
+#include "callframe/error.h"
+
+namespace graphffi::xla {
+namespace {
+
+constexpr char kStateName[] = "graphffi.site";
+
+/// The type id of our state in the registry of one copy of XLA (each backend plugin has its own).
+struct StateType {
+  const Api* api;
+  TypeId id;
+  StateType* next;
+};
+
+// Never freed: XLA keeps pointers into the entries for the rest of the process.
+std::atomic<StateType*> state_types{nullptr};
+std::mutex state_types_mutex;
+
+StateType* FindStateType(const Api* api) {
+  StateType* type = state_types.load(std::memory_order_acquire);
+  while (type != nullptr && type->api != api) type = type->next;
+  return type;
+}
+
+Status* RegisterStateType(const Api* api, StateType** out) {
+  std::lock_guard<std::mutex> lock(state_types_mutex);
+  if ((*out = FindStateType(api)) != nullptr) return nullptr;
+  static TypeInfo info{};
+  info.struct_size = sizeof(TypeInfo);
+  info.deleter = &StateDeleter;
+  auto* type = new StateType{api, {0}, state_types.load(std::memory_order_relaxed)};
+  TypeRegisterArgs args{};
+  // 0.1 has no type_info, and is told its size of the struct.
+  args.struct_size = sizeof(TypeRegisterArgs) - (api->version.minor < 2 ? sizeof(void*) : 0);
+  args.name = {kStateName, sizeof(kStateName) - 1};
+  args.type_id = &type->id;
+  args.type_info = &info;
+  if (Status* status = api->type_register(&args)) {
+    delete type;
+    return status;
+  }
+  state_types.store(type, std::memory_order_release);
+  *out = type;
+  return nullptr;
+}
+
+Status* GetStateType(const Api* api, StateType** out) {
+  *out = FindStateType(api);
+  return *out != nullptr ? nullptr : RegisterStateType(api, out);
+}
+
+/// Length of the valid UTF-8 sequence that `text` begins with; 0 if there is none.
+size_t SequenceLength(const unsigned char* text, size_t size) {
+  unsigned char lead = text[0];
+  if (lead < 0x80) return 1;
+  if (lead < 0xc2 || lead > 0xf4) return 0;
+  size_t length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+  if (length > size) return 0;
+  for (size_t i = 1; i < length; ++i) {
+    if ((text[i] & 0xc0) != 0x80) return 0;
+  }
+  bool overlong = (lead == 0xe0 && text[1] < 0xa0) || (lead == 0xf0 && text[1] < 0x90);
+  bool surrogate = lead == 0xed && text[1] >= 0xa0;
+  bool too_high = lead == 0xf4 && text[1] >= 0x90;
+  return overlong || surrogate || too_high ? 0 : length;
+}
+
+/// Text that every consumer can show: XLA's ends at a NUL, Python's must be UTF-8.
+std::string Printable(const std::string& text) {
+  auto* bytes = reinterpret_cast<const unsigned char*>(text.data());
+  std::string out;
+  out.reserve(text.size());
+  for (size_t i = 0; i < text.size();) {
+    size_t length = bytes[i] == 0 ? 0 : SequenceLength(bytes + i, text.size() - i);
+    out.append(length != 0 ? text.substr(i, length) : "?");
+    i += std::max<size_t>(length, 1);
+  }
+  return out;
+}
+
+void ThrowIfFailed(const Api* api, Status* status, const char* what) {
+  if (status == nullptr) return;
+  throw Error("RuntimeError", std::string("graphffi: ") + what + ": " + TakeMessage(api, status));
+}
+
+}  // namespace
+
+Status* MakeStatus(const Api* api, StatusCode code, const std::string& message) {
+  std::string text = Printable(message);
+  StatusCreateArgs args{};
+  args.struct_size = sizeof(args);
+  args.message = text.c_str();
+  args.code = code;
+  return api->status_create(&args);
+}
+
+std::string TakeMessage(const Api* api, Status* status) {
+  StatusMessageArgs message{};
+  message.struct_size = sizeof(message);
+  message.status = status;
+  api->status_message(&message);
+  std::string text = message.message != nullptr ? message.message : "";
+  StatusDestroyArgs destroy{};
+  destroy.struct_size = sizeof(destroy);
+  destroy.status = status;
+  api->status_destroy(&destroy);
+  return text;
+}
+
+Status* ReplyMetadata(const CallFrame& call, const MetadataExtension& extension, uint32_t traits) {
+  Metadata* metadata = extension.metadata;
+  metadata->version.struct_size = sizeof(ApiVersion);
+  metadata->version.extension = nullptr;
+  metadata->version.major = kNewestMajor;
+  metadata->traits = traits;
+  if (call.api == nullptr) {
+    metadata->version.minor = 1;
+    return nullptr;
+  }
+  metadata->version.minor = std::min(kNewestMinor, call.api->version.minor);
+  // A runtime of another major version turns the reply above down, with a message of its own.
+  if (call.api->version.major != kNewestMajor || call.api->version.minor < 2) return nullptr;
+  StateType* type;
+  if (Status* status = GetStateType(call.api, &type)) return status;
+  metadata->state_type_id = type->id;
+  return nullptr;
+}
+
+Status* SetState(const CallFrame& call, void* state) {
+  StateType* type;
+  if (Status* status = GetStateType(call.api, &type)) return status;
+  auto set = [&](auto args) {
+    args.struct_size = sizeof(args);
+    args.context = call.context;
+    args.type_id = &type->id;
+    args.state = state;
+    return call.api->state_set(&args);
+  };
+  if (call.api->version.minor >= 3) {
+    StateArgs03 args{};
+    args.stage = kInstantiate;
+    return set(args);
+  }
+  if (call.api->version.minor == 2) return set(StateArgs02{});
+  StateSetArgs01 args{};
+  args.deleter = &StateDeleter;
+  return set(args);
+}
+
+Status* GetState(const CallFrame& call, void** out) {
+  StateType* type = state_types.load(std::memory_order_acquire);
+  if (type == nullptr || type->api != call.api) {
+    if (Status* status = GetStateType(call.api, &type)) return status;
+  }
+  auto get = [&](auto args) {
+    args.struct_size = sizeof(args);
+    args.context = call.context;
+    args.type_id = &type->id;
+    Status* status = call.api->state_get(&args);
+    *out = args.state;
+    return status;
+  };
+  if (call.api->version.minor < 3) return get(StateArgs02{});
+  StateArgs03 args{};
+  args.stage = kInstantiate;
+  return get(args);
+}
+
+void* GetStream(const CallFrame& call) {
+  StreamGetArgs args{};
+  args.struct_size = sizeof(args);
+  args.context = call.context;
+  ThrowIfFailed(call.api, call.api->stream_get(&args), "cannot get the stream");
+  return args.stream;
+}
+
+int32_t GetDeviceOrdinal(const CallFrame& call) {
+  if (call.api->struct_size < sizeof(Api)) {
+    throw Error("RuntimeError", "graphffi: this jaxlib does not tell the device of a call");
+  }
+  DeviceOrdinalArgs args{};
+  args.struct_size = sizeof(args);
+  args.context = call.context;
+  ThrowIfFailed(call.api, call.api->device_ordinal_get(&args), "cannot get the device");
+  return args.ordinal;
+}
+
+}  // namespace graphffi::xla

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the handlers ask of XLA, in whichever layout the API version at hand wants.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "xla_ffi.h"
+
+namespace graphffi::xla {
+
+/// The newest API whose layouts are known here. A runtime that claims less gets less.
+constexpr int32_t kNewestMajor = 0, kNewestMinor = 5;
+
+/// A new error for XLA, which takes it over. `message` may hold any bytes.
+Status* MakeStatus(const Api* api, StatusCode code, const std::string& message);
+
+/// The text of an error of XLA's, which is destroyed.
+std::string TakeMessage(const Api* api, Status* status);
+
+/// Answers "who are you": the version that both sides know, the traits, the type of the state.
+Status* ReplyMetadata(const CallFrame& call, const MetadataExtension& extension, uint32_t traits);
+
+/// Attaches `state` to the call site. XLA then owns it and calls `StateDeleter` on it; on failure
+/// the caller does. Returns an error of XLA's, or NULL.
+Status* SetState(const CallFrame& call, void* state);
+
+/// *out is what SetState was given; borrowed.
+Status* GetState(const CallFrame& call, void** out);
+
+/// Defined by the code whose state it is.
+void StateDeleter(void* state);
+
+/// \throws Error(RuntimeError) with XLA's text.
+void* GetStream(const CallFrame& call);
+int32_t GetDeviceOrdinal(const CallFrame& call);
+
+}  // namespace graphffi::xla

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Original exceptions in place of the one class that XLA turns all errors into."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+from typing import Final
+
+import jax
+
+import graphffi
+
+_NUMBER: Final = re.compile(r"\[tvm_ffi error (\d+)\]")
+
+
+@contextlib.contextmanager
+def errors() -> Iterator[None]:
+    """Re-raises what a kernel raised, with its own type, message and traceback.
+
+    XLA carries text only: outside of this block a kernel's ``ValueError`` is a
+    ``jax.errors.JaxRuntimeError`` whose text says ``ValueError: …``. XLA may run programs
+    asynchronously: wait for the results inside of the block (``jax.block_until_ready``). The last
+    64 errors of the process are kept.
+
+    Raises:
+        Exception: What the kernel raised, with XLA's exception as its cause.
+
+    Example:
+        >>> with errors():
+        ...     y = jax.block_until_ready(step(x))  # doctest: +SKIP
+    """
+    try:
+        yield
+    except jax.errors.JaxRuntimeError as error:
+        original = _original(error)
+        if original is None:
+            raise
+        raise original from error
+
+
+def _original(error: jax.errors.JaxRuntimeError) -> BaseException | None:
+    numbers = _NUMBER.findall(str(error))
+    if not numbers:
+        return None
+    try:
+        graphffi.get_global_func("graphffi_jax.raise_error")(int(numbers[-1]))
+    except BaseException as original:
+        return original
+    return None

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""JAX as graphffi sees it: how ops and raw calls run on its arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import graphffi
+
+from ._library import register_targets
+from ._primitive import KernelCall, bind
+
+
+class JaxFramework:
+    """Arrays of JAX, traced or not; NumPy arrays and graphffi tensors beside them become such."""
+
+    name = "jax"
+
+    def call_op(self, op: Any, bound: Any) -> Any:
+        """Runs an op on checked arguments."""
+        definition = op.definition
+        operands = [
+            _to_arrays(f"{op.name}: operand {o.name!r}", value)
+            for o, value in zip(definition.operands, bound.operands, strict=True)
+        ]
+        specs = definition.infer([_specs(value) for value in operands], bound.attributes)
+        call = definition.canonical(operands, bound.attributes)
+        shapes = _result_shapes(op.name, definition.results, specs)
+        outputs = bind(KernelCall.make(call), call.inputs, call.mutated, shapes)
+        fresh, mutated = outputs[: len(specs)], outputs[len(specs) :]
+        return definition.pack_results(bound.operands, fresh, mutated)
+
+    def call_raw(self, call: Any, results: Sequence[Any]) -> list[Any]:
+        """Runs a call without op; gives the results, then the updated arrays."""
+        inputs = [_to_array(f"{call.subject}: argument", value) for value in call.inputs]
+        mutated = [_to_array(f"{call.subject}: argument", value) for value in call.mutated]
+        shapes = _result_shapes(call.subject, [str(i) for i in range(len(results))], results)
+        return bind(KernelCall.make(call), inputs, mutated, shapes)
+
+
+def _to_arrays(subject: str, operand: Any) -> Any:
+    """The operand (array, None or list) as arrays of JAX."""
+    if operand is None:
+        return None
+    if isinstance(operand, (list, tuple)):
+        return [_to_array(subject, item) for item in operand]
+    return _to_array(subject, operand)
+
+
+def _to_array(subject: str, value: Any) -> Any:
+    if isinstance(value, jax.Array):  # tracers too
+        if jnp.issubdtype(value.dtype, jax.dtypes.extended):
+            raise TypeError(
+                f"{subject}: expected an array of numbers, got {value.dtype}; "
+                "use jax.random.key_data"
+            )
+        return value
+    if isinstance(value, (np.ndarray, np.generic)):
+        _check_width(subject, value.dtype)
+        return jnp.asarray(value)
+    if hasattr(value, "__dlpack__"):
+        return jnp.from_dlpack(value)
+    raise TypeError(f"{subject}: expected an array, got {type(value).__name__}")
+
+
+def _specs(operand: Any) -> Any:
+    """What shape rules see of an operand."""
+    if operand is None:
+        return None
+    if isinstance(operand, list):
+        return [_specs(item) for item in operand]
+    return graphffi.TensorSpec(tuple(operand.shape), graphffi.dtype(operand.dtype), _device())
+
+
+def _device() -> Any:
+    # Where a traced program will run is not known yet; JAX places arrays by itself.
+    try:
+        return graphffi.Device(jax.default_backend())
+    except ValueError:
+        return None
+
+
+def _result_shapes(
+    subject: str, names: Sequence[str], specs: Sequence[Any]
+) -> list[jax.ShapeDtypeStruct]:
+    shapes = []
+    for name, spec in zip(names, specs, strict=True):
+        result = f"{subject}: result {name!r}"
+        dtype = _to_numpy_dtype(result, graphffi.dtype(spec.dtype))
+        _check_width(result, dtype)
+        shapes.append(jax.ShapeDtypeStruct(tuple(spec.shape), dtype))
+    return shapes
+
+
+def _to_numpy_dtype(subject: str, dtype: Any) -> Any:
+    scalar = getattr(jnp, "bool_" if dtype == "bool" else str(dtype), None)
+    if scalar is None:
+        raise TypeError(f"{subject}: expected a dtype that JAX has, got {dtype}")
+    return np.dtype(scalar)
+
+
+def _check_width(subject: str, dtype: Any) -> None:
+    """Refuses what JAX would narrow silently."""
+    narrowed = jax.dtypes.canonicalize_dtype(dtype)
+    if narrowed != dtype:
+        raise TypeError(
+            f"{subject}: expected a dtype that JAX holds without jax_enable_x64, got {dtype}; "
+            f"use {narrowed}, or jax.config.update('jax_enable_x64', True)"
+        )
+
+
+def register() -> None:
+    """Registers the targets with XLA and the arrays with graphffi."""
+    register_targets()
+    graphffi.register_framework(JaxFramework(), type_prefixes=("jax", "jaxlib"))

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The plugin's native library: XLA's handlers, the kept errors, the gate at exit."""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+from pathlib import Path
+from typing import Final
+
+import jax
+
+import graphffi  # noqa: F401 - loads the runtime that the library is linked with
+
+TARGET: Final = "tvm_ffi.call"
+"""The custom-call target of all kernels."""
+
+TARGET_GRAPH: Final = "tvm_ffi.call_graph"
+"""The same, for kernels that may be recorded into a command buffer."""
+
+_PLATFORMS: Final = ("cpu", "CUDA", "ROCM")
+_STAGES: Final = ("instantiate", "execute")
+_EXIT_TIMEOUT_MS: Final = 10_000
+
+
+def _load() -> ctypes.CDLL:
+    path = Path(__file__).with_name("lib") / "libgraphffi_jax.so"
+    try:
+        library = ctypes.CDLL(str(path))
+    except OSError as error:
+        raise ImportError(
+            f"graphffi: cannot load the JAX plugin: {error}; "
+            "was graphffi built where jax is installed?"
+        ) from error
+    library.graphffi_jax_handler.restype = ctypes.c_void_p
+    library.graphffi_jax_handler.argtypes = [ctypes.c_char_p] * 3
+    library.graphffi_jax_register_functions.argtypes = []
+    library.graphffi_jax_close_gate.argtypes = [ctypes.c_int]
+    return library
+
+
+def register_targets() -> None:
+    """Registers the handlers with XLA, for every platform, also those that are started later.
+
+    Raises:
+        ImportError: If the native library is missing or does not fit the runtime.
+    """
+    library = _load()
+    if library.graphffi_jax_register_functions() != 0:
+        raise ImportError(
+            "graphffi: the JAX plugin could not register its functions with the runtime"
+        )
+    for target in (TARGET, TARGET_GRAPH):
+        for platform in _PLATFORMS:
+            handlers = {
+                stage: jax.ffi.pycapsule(
+                    library.graphffi_jax_handler(target.encode(), platform.encode(), stage.encode())
+                )
+                for stage in _STAGES
+            }
+            jax.ffi.register_ffi_target(target, handlers, platform=platform, api_version=1)
+    # Calls in XLA's threads that need the GIL would abort the process once the interpreter is gone.
+    atexit.register(library.graphffi_jax_close_gate, _EXIT_TIMEOUT_MS)

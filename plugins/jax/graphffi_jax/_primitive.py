@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The JAX primitive of a kernel call: typing, lowering, and what it refuses."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NoReturn
+
+import jax
+import numpy as np
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir, xla
+
+from ._library import TARGET
+
+
+@dataclass(frozen=True)
+class KernelCall:
+    """What a program says about one call, but for its arrays: the attributes of the custom call.
+
+    Args:
+        func: Kernel reference.
+        plan: Plan text over i0…, o0…, n0…, f0…, s0…
+        ints: 64-bit integers, packed, so that equal means equal bits.
+        floats: Doubles, packed.
+        strs: Strings.
+        num_mutated: How many of the last operands the kernel updates in place.
+        subject: The op's or function's name.
+        digest: Changes with the definition: compiled programs are not reused for another one.
+    """
+
+    func: str
+    plan: str
+    ints: bytes
+    floats: bytes
+    strs: tuple[str, ...]
+    num_mutated: int
+    subject: str
+    digest: str
+
+    @staticmethod
+    def make(call: Any) -> KernelCall:
+        """The constant part of a canonical call.
+
+        Raises:
+            ValueError: For an integer of more than 64 bits, or a string that is no Unicode.
+        """
+        return KernelCall(
+            func=call.func,
+            plan=call.plan,
+            ints=_pack_ints(call.subject, call.ints),
+            floats=np.asarray(call.floats, np.float64).tobytes(),
+            strs=tuple(_checked_text(call.subject, text) for text in call.strs),
+            num_mutated=len(call.mutated),
+            subject=call.subject,
+            digest=call.digest,
+        )
+
+    def attributes(self) -> dict[str, Any]:
+        """The attributes of the custom call; empty ones are left out."""
+        texts = {
+            "func": self.func,
+            "plan": self.plan,
+            "strs": "".join(f"{len(text.encode())}:{text}" for text in self.strs),
+            "subject": self.subject if self.subject != self.func else "",
+            "digest": self.digest,
+        }
+        found: dict[str, Any] = {name: text for name, text in texts.items() if text}
+        if self.ints:
+            found["ints"] = np.frombuffer(self.ints, np.int64)
+        if self.floats:
+            found["floats"] = np.frombuffer(self.floats, np.float64)
+        if self.num_mutated:
+            found["mutated"] = np.int64(self.num_mutated)
+        return found
+
+
+def _pack_ints(subject: str, ints: Sequence[int]) -> bytes:
+    for value in ints:
+        if not -(2**63) <= value < 2**63:
+            raise ValueError(f"{subject}: attribute: expected an int of 64 bits, got {value}")
+    return np.asarray(ints, np.int64).tobytes()
+
+
+def _checked_text(subject: str, text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"{subject}: attribute: expected Unicode text, got {text!r}: {error}"
+        ) from None
+    return text
+
+
+call_p: Final = Primitive("tvm_ffi_call")
+call_p.multiple_results = True
+
+
+def bind(
+    call: KernelCall,
+    inputs: Sequence[Any],
+    mutated: Sequence[Any],
+    results: Sequence[jax.ShapeDtypeStruct],
+) -> list[Any]:
+    """Calls the kernel, eagerly or in a trace.
+
+    Args:
+        call: The constant part.
+        inputs: Arrays that the kernel reads.
+        mutated: Arrays that it updates.
+        results: Shapes and dtypes of the results that XLA allocates.
+
+    Returns:
+        The results, then the updated arrays.
+    """
+    shapes = tuple((tuple(r.shape), np.dtype(r.dtype)) for r in results)
+    return list(call_p.bind(*inputs, *mutated, call=call, results=shapes))
+
+
+def _abstract_eval(
+    *operands: Any, call: KernelCall, results: tuple[tuple[tuple[Any, ...], np.dtype[Any]], ...]
+) -> list[Any]:
+    mutated = operands[len(operands) - call.num_mutated :]
+    shapes = [*results, *((a.shape, a.dtype) for a in mutated)]
+    # Inside of shard_map, what varies over a mesh axis: with any operand, so do all results.
+    axes: frozenset[Any] = frozenset().union(*(getattr(a, "vma", frozenset()) for a in operands))
+    varying = {"vma": axes} if axes else {}
+    return [jax.core.ShapedArray(shape, dtype, **varying) for shape, dtype in shapes]
+
+
+def _lower(context: Any, *operands: Any, call: KernelCall, results: Any) -> Any:
+    first_mutated = len(operands) - call.num_mutated
+    aliases = {first_mutated + i: len(results) + i for i in range(call.num_mutated)}
+    rule = jax.ffi.ffi_lowering(TARGET, operand_output_aliases=aliases)
+    return rule(context, *operands, **call.attributes())
+
+
+def _refuse_batching(args: Any, dims: Any, *, call: KernelCall, results: Any) -> NoReturn:
+    raise NotImplementedError(
+        f"{call.subject}: jax.vmap: expected a batching rule, got none; loop with jax.lax.map, or "
+        "give the kernel a batch dimension"
+    )
+
+
+def _refuse_differentiation(
+    primals: Any, tangents: Any, *, call: KernelCall, results: Any
+) -> NoReturn:
+    raise NotImplementedError(
+        f"{call.subject}: differentiation: expected a gradient rule, got none; wrap the call in "
+        "jax.custom_vjp, or its operands in jax.lax.stop_gradient"
+    )
+
+
+call_p.def_impl(functools.partial(xla.apply_primitive, call_p))
+call_p.def_abstract_eval(_abstract_eval)
+mlir.register_lowering(call_p, _lower)
+batching.primitive_batchers[call_p] = _refuse_batching
+ad.primitive_jvps[call_p] = _refuse_differentiation
