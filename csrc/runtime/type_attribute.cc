@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attributes of types, one column per attribute. Columns are read without a lock by code in other libraries, so
 // a column never moves, its begin_index stays 0, and arrays that it outgrew are kept.
-#include <cstring>
+#include <algorithm>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <shared_mutex>
 #include <string>
+#include <vector>
 
 #include "error.h"
 #include "type_registry.h"
@@ -15,13 +17,18 @@ namespace {
 
 struct AttributeColumn {
   TVMFFITypeAttrColumn column = {nullptr, 0, 0};
-  TVMFFIAny* values = nullptr;  // column.data, writable
+  std::vector<std::unique_ptr<TVMFFIAny[]>> arrays;  // The last one is column.data.
   int32_t capacity = 0;
 };
 
 struct AttributeTable {
   std::shared_mutex mutex;
   std::map<std::string, AttributeColumn, std::less<>> columns;  // Its nodes do not move.
+
+  // Kernels look these up once and keep what they got: the columns exist before the first value does.
+  AttributeTable() {
+    for (const char* name : {"__any_hash__", "__any_equal__", "__ffi_enum__"}) columns[name];
+  }
 };
 
 AttributeTable& Table() {
@@ -36,14 +43,12 @@ void Grow(AttributeColumn* attribute, int32_t size) {
   if (size > attribute->capacity) {
     int32_t capacity = attribute->capacity == 0 ? 128 : attribute->capacity;
     while (capacity < size) capacity *= 2;
-    auto* values = new TVMFFIAny[capacity];
-    for (int32_t i = 0; i < capacity; ++i) values[i] = kNone;
-    if (column->size != 0) {
-      std::memcpy(values, attribute->values, sizeof(TVMFFIAny) * column->size);
-    }
-    attribute->values = values;
+    auto values = std::make_unique<TVMFFIAny[]>(capacity);
+    std::fill_n(values.get(), capacity, kNone);
+    std::copy_n(column->data, column->size, values.get());
+    attribute->arrays.push_back(std::move(values));
     attribute->capacity = capacity;
-    __atomic_store_n(&column->data, values, __ATOMIC_RELEASE);
+    __atomic_store_n(&column->data, attribute->arrays.back().get(), __ATOMIC_RELEASE);
   }
   __atomic_store_n(&column->size, size, __ATOMIC_RELEASE);
 }
@@ -56,7 +61,7 @@ void RegisterAttribute(int32_t type_index, std::string_view name, const TVMFFIAn
   AttributeColumn& attribute = table.columns[std::string(name)];
   if (type_index == kTVMFFINone) return;
   Grow(&attribute, type_index + 1);
-  TVMFFIAny* entry = &attribute.values[type_index];
+  TVMFFIAny* entry = &attribute.arrays.back()[type_index];
   if (entry->type_index != kTVMFFINone) {
     lock.unlock();
     Throw("RuntimeError", "graphffi: type '", TypeKey(type_index), "': attribute '", name,

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // What libraries tell about their types: fields, methods, metadata. Strings are copied, values retained; nothing
 // is freed, because readers hold borrowed pointers without a lock.
+#include <algorithm>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <vector>
 
 #include "error.h"
 #include "type_registry.h"
@@ -27,17 +30,17 @@ class PublishedArray {
   void Append(const T& item, const T** array, int32_t* size) {
     if (*size == capacity_) {
       capacity_ = capacity_ == 0 ? 4 : capacity_ * 2;
-      T* grown = new T[capacity_]();
-      if (*size != 0) std::memcpy(static_cast<void*>(grown), current_, sizeof(T) * *size);
-      current_ = grown;
+      auto grown = std::make_unique<T[]>(capacity_);
+      std::copy_n(*array, *size, grown.get());
+      arrays_.push_back(std::move(grown));
     }
-    current_[*size] = item;
-    __atomic_store_n(array, current_, __ATOMIC_RELEASE);
+    arrays_.back()[*size] = item;
+    __atomic_store_n(array, arrays_.back().get(), __ATOMIC_RELEASE);
     __atomic_store_n(size, *size + 1, __ATOMIC_RELEASE);
   }
 
  private:
-  T* current_ = nullptr;
+  std::vector<std::unique_ptr<T[]>> arrays_;  // The last one is current.
   int32_t capacity_ = 0;
 };
 
