@@ -34,7 +34,8 @@ _ALIASES = {"mps": "metal", "xpu": "oneapi", "privateuseone": "ext_dev", "gpu": 
 class Device:
     """A device: ``Device("cuda:0")``, ``Device("cuda", 0)``, ``Device("cpu")``.
 
-    Also accepts another ``Device``, a ``torch.device``, and DLPack's pair ``(device_type, device_id)``.
+    Also accepts another ``Device``, a ``torch.device``, and DLPack's pair
+    ``(device_type, device_id)``.
 
     Attributes:
         type: ``"cpu"``, ``"cuda"``, ``"rocm"``, ``"metal"``, ``"oneapi"``, ``"ext_dev"``, ….

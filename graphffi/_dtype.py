@@ -34,11 +34,11 @@ _NAMED_PATTERN = re.compile(
 _PATTERN = re.compile(r"(int|uint|float|bfloat|complex)([1-9][0-9]*)(?:x([1-9][0-9]*))?")
 
 
-class dtype(str):  # noqa: N801 - the name that every array library gives it
+class dtype(str):
     """A data type: a string such as ``"float32"`` that also knows its DLPack code, bits and lanes.
 
-    Accepts a name, another ``dtype``, and the data types of NumPy, torch and JAX (by their names: no
-    framework is imported). It compares equal to its name.
+    Accepts a name, another ``dtype``, and the data types of NumPy, torch and JAX (by their names:
+    no framework is imported). It compares equal to its name.
 
     Attributes:
         code: DLPack's type code.
@@ -114,14 +114,14 @@ def _format(code: int, bits: int, lanes: int) -> str:
 
 
 def _foreign_name(value: Any) -> str:
-    """Return what another library calls its data type: np.dtype, np.float32, torch.float32, jnp.float32."""
+    """Return what NumPy, torch or JAX calls its data type."""
     name = getattr(value, "name", None)  # np.dtype
     if isinstance(name, str):
         return name
     kind = type(value)
     if kind.__module__ == "torch" and kind.__name__ == "dtype":
         return str(value)
-    inner = getattr(value, "dtype", None)  # jnp.float32
+    inner: Any = getattr(value, "dtype", None)  # jnp.float32
     if isinstance(getattr(inner, "name", None), str):
         return str(inner.name)
     if isinstance(value, type) and any(base.__module__ == "numpy" for base in value.__mro__):

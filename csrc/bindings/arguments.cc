@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bindings/arguments.h"
+
+#include <cstring>
+#include <string>
+
+#include "bindings/callback.h"
+#include "bindings/container.h"
+#include "bindings/dtype_device.h"
+#include "bindings/gil.h"
+#include "bindings/raised.h"
+#include "bindings/tensor.h"
+
+namespace graphffi::bindings {
+
+namespace {
+
+constexpr char kAccepted[] =
+    "None, a number, str, bytes, tensor, list, tuple, dict, dtype, device, function or module";
+
+TVMFFIAny Value(int32_t type_index, int64_t payload) {
+  TVMFFIAny value{};
+  value.type_index = type_index;
+  value.v_int64 = payload;
+  return value;
+}
+
+TVMFFIAny FloatValue(double payload) {
+  TVMFFIAny value{};
+  value.type_index = kTVMFFIFloat;
+  value.v_float64 = payload;
+  return value;
+}
+
+TVMFFIAny PointerValue(void* pointer) {
+  TVMFFIAny value{};
+  value.type_index = kTVMFFIOpaquePtr;
+  value.v_ptr = pointer;
+  return value;
+}
+
+TVMFFIAny DTypeValue(DLDataType dtype) {
+  TVMFFIAny value{};
+  value.type_index = kTVMFFIDataType;
+  value.v_dtype = dtype;
+  return value;
+}
+
+TVMFFIAny DeviceValue(DLDevice device) {
+  TVMFFIAny value{};
+  value.type_index = kTVMFFIDevice;
+  value.v_device = device;
+  return value;
+}
+
+TVMFFIAny FromText(const char* text, Py_ssize_t size) {
+  TVMFFIAny value{};
+  if (size <= 7) {
+    value.type_index = kTVMFFISmallStr;
+    value.small_str_len = static_cast<uint32_t>(size);
+    std::memcpy(value.v_bytes, text, static_cast<size_t>(size));
+    return value;
+  }
+  const TVMFFIByteArray content = {text, static_cast<size_t>(size)};
+  CheckRc(TVMFFIStringFromByteArray(&content, &value));
+  return value;
+}
+
+TVMFFIAny FromStr(PyObject* str) {
+  Py_ssize_t size = 0;
+  const char* text = Check(PyUnicode_AsUTF8AndSize(str, &size));
+  return FromText(text, size);
+}
+
+TVMFFIAny FromBytes(const char* text, Py_ssize_t size) {
+  const TVMFFIByteArray content = {text, static_cast<size_t>(size)};
+  TVMFFIAny value{};
+  CheckRc(TVMFFIBytesFromByteArray(&content, &value));
+  return value;
+}
+
+TVMFFIAny FromTruth(PyObject* value) {
+  const int truth = PyObject_IsTrue(value);
+  if (truth < 0) throw PythonError();
+  return Value(kTVMFFIBool, truth);
+}
+
+TVMFFIAny FromFloat(PyObject* value) {
+  const double payload = PyFloat_AsDouble(value);
+  if (payload == -1.0 && PyErr_Occurred() != nullptr) throw PythonError();
+  return FloatValue(payload);
+}
+
+TVMFFIAny FromPointerAttribute(PyObject* value) {
+  const py::object address = py::handle(value).attr("value");  // None for NULL
+  return PointerValue(address.is_none() ? nullptr
+                                        : reinterpret_cast<void*>(address.cast<uintptr_t>()));
+}
+
+TVMFFIAny FromStream(PyObject* value) {
+  const py::tuple version_and_handle = py::handle(value).attr("__cuda_stream__")();
+  return PointerValue(reinterpret_cast<void*>(version_and_handle[1].cast<uintptr_t>()));
+}
+
+/// An object of another package that uses this runtime.
+TVMFFIAny FromForeignObject(PyObject* value) {
+  const auto address = py::handle(value).attr("__chandle__")().cast<uintptr_t>();
+  if (address == 0) return TVMFFIAny{};
+  return ObjectView(ObjectRef::Retain(reinterpret_cast<TVMFFIObjectHandle>(address)).release());
+}
+
+bool IsDTypeClass(PyObject* type) {
+  const py::object mro = py::handle(type).attr("__mro__");
+  for (py::handle base : mro) {
+    if (std::strcmp(reinterpret_cast<PyTypeObject*>(base.ptr())->tp_name, "numpy.generic") == 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/// Self-containing lists must not overflow the stack.
+class RecursionGuard {
+ public:
+  RecursionGuard() {
+    if (Py_EnterRecursiveCall(" while an argument was converted") != 0) throw PythonError();
+  }
+  ~RecursionGuard() { Py_LeaveRecursiveCall(); }
+};
+
+}  // namespace
+
+Arguments::~Arguments() {
+  for (int i = 0; i < num_owned_; ++i) TVMFFIObjectDecRef(owned_[i]);
+}
+
+TVMFFIAny Arguments::View(PyObject* value) {
+  if (PyLong_CheckExact(value)) return FromInt(value);
+  if (PyFloat_CheckExact(value)) return FloatValue(PyFloat_AS_DOUBLE(value));
+  if (PyBool_Check(value)) return Value(kTVMFFIBool, value == Py_True);
+  if (value == Py_None) return TVMFFIAny{};
+  return ViewOther(value);
+}
+
+TVMFFIAny Arguments::ViewOther(PyObject* value) {
+  TypeEntry& type = FindType(Py_TYPE(value));
+  if (type.kind == ArgumentKind::kExchange &&
+      type.opt_exchange->dltensor_from_py_object_no_sync != nullptr) {
+    return Lend(value, type);
+  }
+  if (type.kind == ArgumentKind::kObject) {
+    return ObjectView(reinterpret_cast<PyObjectRef*>(value)->handle);
+  }
+  return Keep(Own(value));
+}
+
+TVMFFIAny Arguments::Keep(TVMFFIAny owned) {
+  if (owned.type_index < kTVMFFIStaticObjectBegin) return owned;
+  if (num_owned_ < kInline) {
+    owned_[num_owned_++] = owned.v_obj;
+  } else {
+    more_owned_.emplace_back(owned.v_obj);
+  }
+  return owned;
+}
+
+TVMFFIAny Arguments::Lend(PyObject* value, TypeEntry& type) {
+  Lent* lent = nullptr;
+  if (num_lent_ < kInline) {
+    lent = &lent_[num_lent_++];
+  } else {
+    lent = more_lent_.emplace_back(std::make_unique<Lent>()).get();
+  }
+  lent->source = value;
+  lent->exchange = type.opt_exchange;
+  if (type.opt_exchange->dltensor_from_py_object_no_sync(value, &lent->tensor) != 0) {
+    FailTensor(value);
+  }
+  NoteTensor(type, lent->tensor.device);
+  TVMFFIAny view{};
+  view.type_index = kTVMFFIDLTensorPtr;
+  view.v_ptr = &lent->tensor;
+  return view;
+}
+
+void Arguments::NoteTensor(TypeEntry& type, DLDevice device) {
+  if (framework_ == nullptr) framework_ = &type;
+  const DLPackExchangeAPI* exchange = type.opt_exchange;
+  if (exchange == nullptr) return;
+  if (!has_env_) {
+    has_env_ = true;
+    env_.allocator = exchange->managed_tensor_allocator;
+  }
+  if (device.device_type == kDLCPU || env_.device.device_type != kDLCPU) return;
+  if (exchange->current_work_stream == nullptr) return;
+  if (exchange->current_work_stream(device.device_type, device.device_id, &env_.stream) != 0) {
+    throw PythonError();
+  }
+  env_.device = device;
+}
+
+TVMFFIAny Arguments::OwnTensor(PyObject* value, TypeEntry& type) {
+  ObjectRef tensor;
+  try {
+    tensor = type.opt_exchange != nullptr ? ImportExchanged(value, *type.opt_exchange)
+                                          : ImportProduced(value);
+  } catch (const PythonError&) {
+    FailTensor(value);
+  } catch (py::error_already_set& error) {
+    error.restore();
+    FailTensor(value);
+  }
+  NoteTensor(type, TVMFFITensorGetDLTensorPtr(tensor.get())->device);
+  return ObjectView(tensor.release());
+}
+
+TVMFFIAny Arguments::FromInt(PyObject* value) {
+  int overflow = 0;
+  const int64_t payload = PyLong_AsLongLongAndOverflow(value, &overflow);
+  if (overflow != 0) {
+    FailValue(PyExc_OverflowError, "an int of 64 bits", py::repr(py::handle(value)));
+  }
+  if (payload == -1 && PyErr_Occurred() != nullptr) throw PythonError();
+  return Value(kTVMFFIInt, payload);
+}
+
+TVMFFIAny Arguments::OwnSequence(PyObject* value) {
+  const RecursionGuard guard;
+  // A tuple of its own: elements run Python code, which may change a list.
+  const py::object elements = py::reinterpret_steal<py::object>(Check(PySequence_Tuple(value)));
+  OwnedValues values;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(elements.ptr()); ++i) {
+    values.Add(Own(PyTuple_GET_ITEM(elements.ptr(), i)));
+  }
+  return MakeContainer("ffi.Array", values);
+}
+
+TVMFFIAny Arguments::OwnMapping(PyObject* value) {
+  const RecursionGuard guard;
+  const py::object items = py::reinterpret_steal<py::object>(Check(PyDict_Items(value)));
+  OwnedValues values;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.ptr()); ++i) {
+    PyObject* pair = PyList_GET_ITEM(items.ptr(), i);
+    values.Add(Own(PyTuple_GET_ITEM(pair, 0)));
+    values.Add(Own(PyTuple_GET_ITEM(pair, 1)));
+  }
+  return MakeContainer("ffi.Map", values);
+}
+
+TVMFFIAny Arguments::Own(PyObject* value) {
+  TypeEntry& type = FindType(Py_TYPE(value));
+  switch (type.kind) {
+    case ArgumentKind::kNone:
+      return TVMFFIAny{};
+    case ArgumentKind::kBool:
+      return FromTruth(value);
+    case ArgumentKind::kInt:
+      return FromInt(value);
+    case ArgumentKind::kIndex:
+      return FromInt(py::reinterpret_steal<py::object>(Check(PyNumber_Index(value))).ptr());
+    case ArgumentKind::kFloat:
+      return FromFloat(value);
+    case ArgumentKind::kStr:
+      return FromStr(value);
+    case ArgumentKind::kBytes:
+      return FromBytes(PyBytes_AS_STRING(value), PyBytes_GET_SIZE(value));
+    case ArgumentKind::kByteArray:
+      return FromBytes(PyByteArray_AS_STRING(value), PyByteArray_GET_SIZE(value));
+    case ArgumentKind::kDType:
+      return DTypeValue(ToDType(value));
+    case ArgumentKind::kForeignDType:
+      return DTypeValue(ToForeignDType(value));
+    case ArgumentKind::kDevice:
+      return DeviceValue(ToDevice(value));
+    case ArgumentKind::kForeignDevice:
+      return DeviceValue(ToForeignDevice(value));
+    case ArgumentKind::kShape:
+      return MakeShape(value);
+    case ArgumentKind::kSequence:
+      return OwnSequence(value);
+    case ArgumentKind::kMapping:
+      return OwnMapping(value);
+    case ArgumentKind::kObject:
+      return ObjectView(
+          ObjectRef::Retain(reinterpret_cast<PyObjectRef*>(value)->handle).release());
+    case ArgumentKind::kForeignObject:
+      return FromForeignObject(value);
+    case ArgumentKind::kExchange:
+    case ArgumentKind::kDLPack:
+      return OwnTensor(value, type);
+    case ArgumentKind::kPointer:
+      return FromPointerAttribute(value);
+    case ArgumentKind::kStream:
+      return FromStream(value);
+    case ArgumentKind::kClass:
+      if (IsDTypeClass(value)) return DTypeValue(ToForeignDType(value));
+      return ObjectView(MakeCallback(value).release());
+    case ArgumentKind::kCallable:
+      return ObjectView(MakeCallback(value).release());
+    case ArgumentKind::kUnknown:
+      break;
+  }
+  FailValue(PyExc_TypeError, kAccepted, Py_TYPE(value)->tp_name);
+}
+
+std::string Arguments::Position() const {
+  std::string text = opt_subject_ == nullptr ? "graphffi" : py::str(opt_subject_).cast<std::string>();
+  text += std::string(": ") + bank_;
+  return index_ < 0 ? text : text + std::to_string(index_);
+}
+
+void Arguments::FailValue(PyObject* type, const char* expected, const std::string& actual) {
+  Fail(type, Position() + ": expected " + expected + ", got " + actual);
+}
+
+void Arguments::FailTensor(PyObject* value) {
+  FailFromCurrent(PyExc_ValueError, Position() + ": expected a tensor that DLPack can describe, got a " +
+                                        Py_TYPE(value)->tp_name + " that it can't");
+}
+
+// Runs after the kernel, without the GIL.
+void* Arguments::Retain(void*, const DLTensor* tensor) {
+  const auto* lent = reinterpret_cast<const Lent*>(tensor);
+  const GilHold gil;
+  if (!gil.ok()) return nullptr;
+  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
+  PyErr_Fetch(&type, &value, &traceback);  // what the kernel may have left pending
+  DLManagedTensorVersioned* managed = nullptr;
+  if (lent->exchange->managed_tensor_from_py_object_no_sync(lent->source, &managed) != 0) {
+    PyErr_Clear();
+    managed = nullptr;
+  }
+  PyErr_Restore(type, value, traceback);
+  return managed;
+}
+
+void Arguments::Release(void* token) {
+  auto* managed = static_cast<DLManagedTensorVersioned*>(token);
+  if (managed->deleter != nullptr) managed->deleter(managed);
+}
+
+void FailKeywords(PyObject* opt_subject, PyObject* kwnames) {
+  const std::string subject =
+      opt_subject == nullptr ? "graphffi" : py::str(opt_subject).cast<std::string>();
+  Fail(PyExc_TypeError, subject + ": expected positional arguments only, got the keyword '" +
+                            py::str(PyTuple_GET_ITEM(kwnames, 0)).cast<std::string>() + "'");
+}
+
+}  // namespace graphffi::bindings

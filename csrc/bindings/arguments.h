@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// Python values as arguments of a call: what they become, and what is kept for them until the call has returned.
+#pragma once
+
+#include <pybind11/pybind11.h>
+#include <tvm/ffi/c_api.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bindings/framework.h"
+#include "bindings/object.h"
+#include "callframe/call_frame.h"
+
+namespace graphffi::bindings {
+
+/// What kernels may ask for during the call, as the arguments' framework says.
+struct Env {
+  DLDevice device{kDLCPU, 0};
+  void* stream = nullptr;
+  DLPackManagedTensorAllocator allocator = nullptr;
+};
+
+/// Converts the arguments of one call and owns every temporary. Lives on the caller's stack, under the GIL; made
+/// before the call's CallFrame. Up to kInline of them cost no allocation.
+class Arguments {
+ public:
+  static constexpr int kInline = CallFrame::kInline;
+
+  /// `opt_subject` (a str, borrowed) begins the text of errors.
+  explicit Arguments(PyObject* opt_subject)
+      : opt_subject_(opt_subject), lending_{&Arguments::Retain, &Arguments::Release, this} {}
+  ~Arguments();
+  Arguments(const Arguments&) = delete;
+  Arguments& operator=(const Arguments&) = delete;
+
+  /// What the next value is called in errors: `bank` ("argument #") and `index`.
+  void SetPosition(const char* bank, Py_ssize_t index) {
+    bank_ = bank;
+    index_ = index;
+  }
+
+  /// `value` (borrowed until the call has returned) as an argument. Tensors of a framework with an exchange table
+  /// are of kind DLTensorPtr, to be lent. \throws PythonError (TypeError, OverflowError)
+  TVMFFIAny View(PyObject* value);
+
+  /// `value` as a value that the caller owns: for results and elements of containers.
+  TVMFFIAny Own(PyObject* value);
+
+  const Lending* lending() const { return &lending_; }
+  /// Of the first tensor that belongs to one: what returned tensors are to become.
+  Framework framework() const { return framework_; }
+  /// NULL where no argument brings one.
+  const Env* opt_env() const { return has_env_ ? &env_ : nullptr; }
+
+ private:
+  static void* Retain(void* context, const DLTensor* tensor);
+  static void Release(void* token);
+
+  TVMFFIAny ViewOther(PyObject* value);
+  TVMFFIAny Keep(TVMFFIAny owned);
+  TVMFFIAny Lend(PyObject* value, TypeEntry& type);
+  void NoteTensor(TypeEntry& type, DLDevice device);
+  TVMFFIAny OwnTensor(PyObject* value, TypeEntry& type);
+  TVMFFIAny OwnSequence(PyObject* value);
+  TVMFFIAny OwnMapping(PyObject* value);
+  TVMFFIAny FromInt(PyObject* value);
+  std::string Position() const;
+  [[noreturn]] void FailValue(PyObject* type, const char* expected, const std::string& actual);
+  [[noreturn]] void FailTensor(PyObject* value);
+
+  struct Lent {
+    DLTensor tensor;  // first, so that Retain finds the rest
+    PyObject* source;
+    const DLPackExchangeAPI* exchange;
+  };
+
+  PyObject* opt_subject_;
+  const char* bank_ = "argument #";
+  Py_ssize_t index_ = 0;
+  Lending lending_;
+  Framework framework_ = nullptr;
+  Env env_;
+  bool has_env_ = false;
+  int num_lent_ = 0, num_owned_ = 0;
+  TVMFFIObjectHandle owned_[kInline];
+  Lent lent_[kInline];
+  std::vector<ObjectRef> more_owned_;
+  std::vector<std::unique_ptr<Lent>> more_lent_;
+};
+
+/// \throws PythonError (TypeError): functions take no keyword arguments.
+[[noreturn]] void FailKeywords(PyObject* opt_subject, PyObject* kwnames);
+
+}  // namespace graphffi::bindings

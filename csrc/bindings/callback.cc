@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bindings/callback.h"
+
+#include "bindings/arguments.h"
+#include "bindings/gil.h"
+#include "bindings/guard.h"
+#include "bindings/raised.h"
+#include "bindings/value.h"
+
+namespace graphffi::bindings {
+
+namespace {
+
+/// What the callable returned, as an owned value. *New reference* to None if all went well.
+PyObject* CallAndConvert(PyObject* callable, const TVMFFIAny* args, int32_t num_args,
+                         TVMFFIAny* result) {
+  py::tuple values(static_cast<size_t>(num_args));
+  for (int32_t i = 0; i < num_args; ++i) {
+    PyTuple_SET_ITEM(values.ptr(), i, ViewToPython(args[i]));
+  }
+  const py::object returned =
+      py::reinterpret_steal<py::object>(Check(PyObject_Call(callable, values.ptr(), nullptr)));
+  PyObject* name = PyObject_GetAttrString(callable, "__name__");
+  if (name == nullptr) PyErr_Clear();
+  const py::object owner = py::reinterpret_steal<py::object>(name);
+  Arguments converter(name);
+  converter.SetPosition("result", -1);
+  *result = converter.Own(returned.ptr());
+  return Py_NewRef(Py_None);
+}
+
+int SafeCall(void* self, const TVMFFIAny* args, int32_t num_args, TVMFFIAny* result) {
+  const GilHold gil;
+  if (!gil.ok()) {
+    return SetRaised("RuntimeError", "graphffi: a Python function was called while Python shuts down");
+  }
+  auto* callable = static_cast<PyObject*>(self);
+  PyObject* none = Guard([&] { return CallAndConvert(callable, args, num_args, result); });
+  if (none == nullptr) return RaiseCurrentPythonError();
+  Py_DECREF(none);
+  return 0;
+}
+
+void Delete(void* self) {
+  const GilHold gil;
+  if (gil.ok()) Py_DECREF(static_cast<PyObject*>(self));
+}
+
+}  // namespace
+
+ObjectRef MakeCallback(PyObject* callable) {
+  TVMFFIObjectHandle function = nullptr;
+  Py_INCREF(callable);
+  const int rc = TVMFFIFunctionCreate(callable, &SafeCall, &Delete, &function);
+  if (rc != 0) {
+    Py_DECREF(callable);
+    throw Error::TakeRaised(rc);
+  }
+  return ObjectRef(function);
+}
+
+}  // namespace graphffi::bindings

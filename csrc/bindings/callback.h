@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// Python callables as functions of the runtime.
+#pragma once
+
+#include <Python.h>
+
+#include "bindings/object.h"
+
+namespace graphffi::bindings {
+
+/// A function that calls `callable` under the GIL, on whatever thread. \throws Error
+ObjectRef MakeCallback(PyObject* callable);
+
+}  // namespace graphffi::bindings

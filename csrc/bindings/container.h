@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shapes, arrays and maps of the runtime, made of and read into Python's tuples, lists and dicts.
+#pragma once
+
+#include <pybind11/pybind11.h>
+#include <tvm/ffi/c_api.h>
+
+#include <vector>
+
+#include "bindings/framework.h"
+#include "bindings/object.h"
+
+namespace graphffi::bindings {
+
+/// Values that are owned until they are handed to a container.
+class OwnedValues {
+ public:
+  OwnedValues() = default;
+  ~OwnedValues();
+  OwnedValues(const OwnedValues&) = delete;
+  OwnedValues& operator=(const OwnedValues&) = delete;
+
+  void Add(TVMFFIAny owned) { values_.push_back(owned); }
+  const TVMFFIAny* data() const { return values_.data(); }
+  int32_t size() const { return static_cast<int32_t>(values_.size()); }
+
+ private:
+  std::vector<TVMFFIAny> values_;
+};
+
+/// What the runtime's constructor `name` ("ffi.Array", "ffi.Map") makes of `values`. \throws Error
+TVMFFIAny MakeContainer(const char* name, const OwnedValues& values);
+/// An ffi.Shape of a tuple of ints. \throws PythonError
+TVMFFIAny MakeShape(PyObject* tuple);
+
+/// *New reference* to a graphffi.Shape, a list, a dict. \throws PythonError, Error
+PyObject* FromShape(TVMFFIObjectHandle shape);
+PyObject* FromArray(TVMFFIObjectHandle array, Framework opt_framework);
+PyObject* FromMap(TVMFFIObjectHandle map, Framework opt_framework);
+
+/// *New reference* to a view, as a Python value. \throws PythonError, Error
+PyObject* ElementToPython(const TVMFFIAny& view, Framework opt_framework);
+
+void DefineContainer(py::module_& module);
+
+}  // namespace graphffi::bindings

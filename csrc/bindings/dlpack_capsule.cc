@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bindings/dlpack_capsule.h"
+
+#include <string>
+
+#include "bindings/raised.h"
+#include "bindings/tensor.h"
+
+namespace graphffi::bindings {
+
+namespace {
+
+/// Both protocols, by type of managed tensor.
+template <typename Managed>
+struct Protocol;
+
+template <>
+struct Protocol<DLManagedTensor> {
+  static constexpr char kName[] = "dltensor";
+  static constexpr char kUsedName[] = "used_dltensor";
+  static constexpr auto kImport = &TVMFFITensorFromDLPack;
+  static constexpr auto kExport = &TVMFFITensorToDLPack;
+};
+
+template <>
+struct Protocol<DLManagedTensorVersioned> {
+  static constexpr char kName[] = "dltensor_versioned";
+  static constexpr char kUsedName[] = "used_dltensor_versioned";
+  static constexpr auto kImport = &TVMFFITensorFromDLPackVersioned;
+  static constexpr auto kExport = &TVMFFITensorToDLPackVersioned;
+};
+
+/// A capsule that nobody consumed still owns its tensor.
+template <typename Managed>
+void DestroyCapsule(PyObject* capsule) {
+  if (PyCapsule_IsValid(capsule, Protocol<Managed>::kName) == 0) return;
+  auto* managed =
+      static_cast<Managed*>(PyCapsule_GetPointer(capsule, Protocol<Managed>::kName));
+  if (managed->deleter != nullptr) managed->deleter(managed);
+}
+
+template <typename Managed>
+py::object Make(TVMFFIObjectHandle tensor) {
+  Managed* managed = nullptr;
+  CheckRc(Protocol<Managed>::kExport(tensor, &managed));
+  PyObject* capsule =
+      PyCapsule_New(managed, Protocol<Managed>::kName, &DestroyCapsule<Managed>);
+  if (capsule == nullptr) {
+    managed->deleter(managed);
+    throw PythonError();
+  }
+  return py::reinterpret_steal<py::object>(capsule);
+}
+
+template <typename Managed>
+ObjectRef Consume(PyObject* capsule, Managed* managed) {
+  TVMFFIObjectHandle tensor = nullptr;
+  CheckRc(Protocol<Managed>::kImport(managed, 0, 0, &tensor));
+  // From here on the tensor owns it: the capsule must not free it again.
+  PyCapsule_SetName(capsule, Protocol<Managed>::kUsedName);
+  return ObjectRef(tensor);
+}
+
+template <typename Managed>
+Managed* Content(PyObject* capsule) {
+  if (PyCapsule_IsValid(capsule, Protocol<Managed>::kName) == 0) return nullptr;
+  return static_cast<Managed*>(PyCapsule_GetPointer(capsule, Protocol<Managed>::kName));
+}
+
+/// `value.__dlpack__(max_version=…)`, or without it for producers of the protocol before 1.0.
+py::object CallProducer(py::handle value) {
+  static const py::handle keywords =
+      py::dict(py::arg("max_version") =
+                   py::make_tuple(DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION))
+          .release();
+  const py::object producer = value.attr("__dlpack__");
+  PyObject* capsule = PyObject_VectorcallDict(producer.ptr(), nullptr, 0, keywords.ptr());
+  if (capsule == nullptr && PyErr_ExceptionMatches(PyExc_TypeError) != 0) {
+    PyErr_Clear();
+    capsule = PyObject_CallNoArgs(producer.ptr());
+  }
+  return py::reinterpret_steal<py::object>(Check(capsule));
+}
+
+}  // namespace
+
+py::object MakeCapsule(TVMFFIObjectHandle tensor, bool versioned) {
+  return versioned ? Make<DLManagedTensorVersioned>(tensor) : Make<DLManagedTensor>(tensor);
+}
+
+ObjectRef ConsumeCapsule(PyObject* capsule) {
+  if (auto* managed = Content<DLManagedTensorVersioned>(capsule)) {
+    if (managed->version.major != DLPACK_MAJOR_VERSION) {
+      Fail(PyExc_BufferError, "graphffi: expected a tensor of DLPack 1, got one of DLPack " +
+                                  std::to_string(managed->version.major));
+    }
+    return Consume(capsule, managed);
+  }
+  if (auto* managed = Content<DLManagedTensor>(capsule)) return Consume(capsule, managed);
+  Fail(PyExc_TypeError, std::string("graphffi: expected an unused DLPack capsule, got ") +
+                            Py_TYPE(capsule)->tp_name);
+}
+
+ObjectRef ImportProduced(PyObject* value) {
+  const py::object capsule = CallProducer(value);
+  return ConsumeCapsule(capsule.ptr());
+}
+
+}  // namespace graphffi::bindings

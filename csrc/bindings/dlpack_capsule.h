@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// DLPack's Python protocol: capsules of managed tensors.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include "bindings/object.h"
+
+namespace graphffi::bindings {
+
+/// A capsule that owns a managed tensor of `tensor`, of protocol 1 or of the one before. \throws Error
+py::object MakeCapsule(TVMFFIObjectHandle tensor, bool versioned);
+
+/// A tensor of a capsule's managed tensor, which is used up. \throws PythonError, Error
+ObjectRef ConsumeCapsule(PyObject* capsule);
+
+}  // namespace graphffi::bindings

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bindings/env.h"
+
+#include <dlfcn.h>
+
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "bindings/dtype_device.h"
+#include "bindings/raised.h"
+#include "callframe/env_scope.h"
+
+namespace graphffi::bindings {
+
+namespace {
+
+/// An EnvScope that a `with` statement opens and closes.
+class StreamScope {
+ public:
+  StreamScope(py::handle device, uintptr_t stream)
+      : device_(ToForeignDevice(device.ptr())), stream_(reinterpret_cast<void*>(stream)) {
+    if (device_.device_type == kDLCPU) {
+      Fail(PyExc_ValueError, "graphffi: use_stream: expected an accelerator, got cpu, which has no streams");
+    }
+  }
+
+  void Enter() {
+    if (scope_ != nullptr) Fail(PyExc_RuntimeError, "graphffi: use_stream: already entered");
+    thread_ = std::this_thread::get_id();
+    scope_ = std::make_unique<EnvScope>(device_, stream_,
+                                        TVMFFIEnvGetDLPackManagedTensorAllocator());
+  }
+
+  void Exit() {
+    if (scope_ == nullptr || thread_ != std::this_thread::get_id()) {
+      Fail(PyExc_RuntimeError,
+           "graphffi: use_stream: expected to be left on the thread that entered it");
+    }
+    scope_.reset();
+  }
+
+ private:
+  DLDevice device_;
+  void* stream_;
+  std::unique_ptr<EnvScope> scope_;
+  std::thread::id thread_;
+};
+
+/// Lets kernels ask for Python's pending signals. Another package may have done so: with the same functions.
+void RegisterPython() {
+  CheckRc(TVMFFIEnvRegisterCAPI("PyErr_CheckSignals", reinterpret_cast<void*>(&PyErr_CheckSignals)));
+  CheckRc(TVMFFIEnvRegisterCAPI("PyGILState_Ensure", reinterpret_cast<void*>(&PyGILState_Ensure)));
+  CheckRc(TVMFFIEnvRegisterCAPI("PyGILState_Release", reinterpret_cast<void*>(&PyGILState_Release)));
+}
+
+/// The file of the runtime that this module's symbols come from.
+std::string RuntimePath() {
+  Dl_info info{};
+  if (dladdr(reinterpret_cast<void*>(&TVMFFIGetVersion), &info) == 0) return "";
+  return info.dli_fname;
+}
+
+py::tuple RuntimeVersion() {
+  TVMFFIVersion version{};
+  TVMFFIGetVersion(&version);
+  return py::make_tuple(version.major, version.minor, version.patch);
+}
+
+}  // namespace
+
+void DefineEnv(py::module_& module) {
+  RegisterPython();
+  py::class_<StreamScope>(module, "StreamScope", "Sets the env's stream while it is entered.")
+      .def(py::init<py::handle, uintptr_t>(), py::arg("device"), py::arg("stream"))
+      .def("enter", &StreamScope::Enter)
+      .def("exit", &StreamScope::Exit);
+  module.def("runtime_path", &RuntimePath, "Return the file of the runtime.");
+  module.def("runtime_version", &RuntimeVersion, "Return the TVM FFI release of the runtime.");
+  module.def(
+      "env_stream",
+      [](py::handle device) {
+        const DLDevice where = ToForeignDevice(device.ptr());
+        return reinterpret_cast<uintptr_t>(TVMFFIEnvGetStream(where.device_type, where.device_id));
+      },
+      py::arg("device"), "Return this thread's env stream of a device, 0 if none is set.");
+}
+
+}  // namespace graphffi::bindings

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bindings/framework.h"
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <unordered_map>
+
+#include "bindings/object.h"
+#include "bindings/raised.h"
+
+namespace graphffi::bindings {
+
+namespace {
+
+using Entries = std::unordered_map<PyTypeObject*, std::unique_ptr<TypeEntry>>;
+
+/// Guarded by the GIL; never destroyed, since types die late.
+Entries& AllEntries() {
+  static auto* entries = new Entries;
+  return *entries;
+}
+
+/// The entry found last: most calls see one tensor type.
+TypeEntry* last_entry = nullptr;
+
+void Forget(PyTypeObject* type) {
+  if (last_entry != nullptr && last_entry->type == type) last_entry = nullptr;
+  const auto found = AllEntries().find(type);
+  if (found == AllEntries().end()) return;
+  Py_XDECREF(found->second->opt_importer);
+  AllEntries().erase(found);
+}
+
+/// An entry lives as long as its type: whose address another type may get later.
+void ForgetWithType(PyTypeObject* type) {
+  auto forget = [type](py::handle weak_reference) {
+    Forget(type);
+    weak_reference.dec_ref();
+  };
+  py::weakref(py::handle(reinterpret_cast<PyObject*>(type)), py::cpp_function(forget)).release();
+}
+
+py::object Attribute(PyTypeObject* type, const char* name) {
+  PyObject* value = PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), name);
+  if (value == nullptr) PyErr_Clear();
+  return py::reinterpret_steal<py::object>(value);
+}
+
+/// A protocol's attribute; None is how a type says that it has none.
+bool HasProtocol(PyTypeObject* type, const char* name) {
+  const py::object value = Attribute(type, name);
+  return value && !value.is_none();
+}
+
+bool IsNamed(PyTypeObject* type, const char* module, const char* name) {
+  const char* dot = std::strrchr(type->tp_name, '.');
+  if (std::strcmp(dot == nullptr ? type->tp_name : dot + 1, name) != 0) return false;
+  const py::object actual = Attribute(type, "__module__");
+  return actual && py::isinstance<py::str>(actual) && actual.cast<std::string>() == module;
+}
+
+bool HasBase(PyTypeObject* type, const char* module, const char* name) {
+  for (py::handle base : py::reinterpret_borrow<py::tuple>(type->tp_mro)) {
+    if (IsNamed(reinterpret_cast<PyTypeObject*>(base.ptr()), module, name)) return true;
+  }
+  return false;
+}
+
+bool IsSubtype(PyTypeObject* type, const char* module, const char* name) {
+  const py::object base = py::module_::import(module).attr(name);
+  return PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(base.ptr())) != 0;
+}
+
+ArgumentKind BuiltinKind(PyTypeObject* type) {
+  if (type == Py_TYPE(Py_None)) return ArgumentKind::kNone;
+  if (type == &PyBool_Type) return ArgumentKind::kBool;
+  if (PyType_FastSubclass(type, Py_TPFLAGS_LONG_SUBCLASS)) return ArgumentKind::kInt;
+  if (PyType_IsSubtype(type, &PyFloat_Type) != 0) return ArgumentKind::kFloat;
+  if (PyType_FastSubclass(type, Py_TPFLAGS_UNICODE_SUBCLASS)) {
+    return IsSubtype(type, "graphffi._dtype", "dtype") ? ArgumentKind::kDType : ArgumentKind::kStr;
+  }
+  if (PyType_FastSubclass(type, Py_TPFLAGS_BYTES_SUBCLASS)) return ArgumentKind::kBytes;
+  if (PyType_IsSubtype(type, &PyByteArray_Type) != 0) return ArgumentKind::kByteArray;
+  if (PyType_FastSubclass(type, Py_TPFLAGS_TUPLE_SUBCLASS)) {
+    return IsSubtype(type, "graphffi._shape", "Shape") ? ArgumentKind::kShape
+                                                       : ArgumentKind::kSequence;
+  }
+  if (PyType_FastSubclass(type, Py_TPFLAGS_LIST_SUBCLASS)) return ArgumentKind::kSequence;
+  if (PyType_FastSubclass(type, Py_TPFLAGS_DICT_SUBCLASS)) return ArgumentKind::kMapping;
+  if (PyType_FastSubclass(type, Py_TPFLAGS_TYPE_SUBCLASS)) return ArgumentKind::kClass;
+  return ArgumentKind::kUnknown;
+}
+
+/// Types of libraries, by protocol where there is one, else by name.
+ArgumentKind ForeignKind(PyTypeObject* type) {
+  if (HasProtocol(type, "__chandle__")) return ArgumentKind::kForeignObject;
+  if (HasProtocol(type, "__dlpack__")) return ArgumentKind::kDLPack;
+  if (HasProtocol(type, "__cuda_stream__")) return ArgumentKind::kStream;
+  if (IsNamed(type, "torch", "dtype") || HasBase(type, "numpy", "dtype")) {
+    return ArgumentKind::kForeignDType;
+  }
+  if (IsNamed(type, "torch", "device")) return ArgumentKind::kForeignDevice;
+  if (HasBase(type, "numpy", "bool") || HasBase(type, "numpy", "bool_")) return ArgumentKind::kBool;
+  if (IsNamed(type, "ctypes", "c_void_p")) return ArgumentKind::kPointer;
+  const PyNumberMethods* number = type->tp_as_number;
+  if (number != nullptr && number->nb_index != nullptr) return ArgumentKind::kIndex;
+  if (number != nullptr && number->nb_float != nullptr &&
+      !HasBase(type, "numpy", "complexfloating")) {
+    return ArgumentKind::kFloat;
+  }
+  return type->tp_call != nullptr ? ArgumentKind::kCallable : ArgumentKind::kUnknown;
+}
+
+void Classify(PyTypeObject* type, TypeEntry* entry) {
+  entry->type = type;
+  if (PyType_IsSubtype(type, ObjectType()) != 0) {
+    entry->kind = ArgumentKind::kObject;
+    return;
+  }
+  entry->kind = BuiltinKind(type);
+  if (entry->kind != ArgumentKind::kUnknown) return;
+  if (IsSubtype(type, "graphffi._device", "Device")) {
+    entry->kind = ArgumentKind::kDevice;
+    return;
+  }
+  const py::object capsule = Attribute(type, "__dlpack_c_exchange_api__");
+  entry->opt_exchange = capsule ? ExchangeTable(capsule.ptr()) : nullptr;
+  entry->kind = entry->opt_exchange != nullptr ? ArgumentKind::kExchange : ForeignKind(type);
+}
+
+}  // namespace
+
+TypeEntry& FindType(PyTypeObject* type) {
+  if (last_entry != nullptr && last_entry->type == type) return *last_entry;
+  const auto found = AllEntries().find(type);
+  if (found != AllEntries().end()) return *(last_entry = found->second.get());
+  // Classifying runs Python code, which may come here again: the entry goes in when it is complete.
+  auto entry = std::make_unique<TypeEntry>();
+  Classify(type, entry.get());
+  const auto [place, inserted] = AllEntries().try_emplace(type, std::move(entry));
+  if (inserted) ForgetWithType(type);
+  return *(last_entry = place->second.get());
+}
+
+PyObject* ImporterOf(Framework framework) {
+  if (framework->opt_importer == nullptr) {
+    framework->opt_importer = py::module_::import("graphffi._tensor")
+                                  .attr("importer_of")(py::handle(reinterpret_cast<PyObject*>(framework->type)))
+                                  .release()
+                                  .ptr();
+  }
+  return framework->opt_importer;
+}
+
+const DLPackExchangeAPI* ExchangeTable(PyObject* capsule) {
+  static constexpr char kName[] = "dlpack_exchange_api";
+  if (PyCapsule_IsValid(capsule, kName) == 0) return nullptr;
+  auto* header = static_cast<const DLPackExchangeAPIHeader*>(PyCapsule_GetPointer(capsule, kName));
+  while (header != nullptr && header->version.major != DLPACK_MAJOR_VERSION) {
+    header = header->prev_api;
+  }
+  return reinterpret_cast<const DLPackExchangeAPI*>(header);
+}
+
+}  // namespace graphffi::bindings

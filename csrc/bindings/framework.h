@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// What Python types mean as arguments, found once for each type without importing any framework.
+#pragma once
+
+#include <pybind11/pybind11.h>
+#include <tvm/ffi/c_api.h>
+
+namespace graphffi::bindings {
+
+enum class ArgumentKind : uint8_t {
+  kUnknown,
+  kNone,
+  kBool,           // by truth: bool, np.bool_
+  kInt,            // int and its subclasses
+  kIndex,          // __index__: NumPy integers
+  kFloat,          // __float__: float, NumPy floats
+  kStr,
+  kBytes,
+  kByteArray,
+  kDType,          // graphffi.dtype
+  kForeignDType,   // torch.dtype, numpy.dtype
+  kDevice,         // graphffi.Device
+  kForeignDevice,  // torch.device
+  kShape,          // graphffi.Shape
+  kSequence,       // list, tuple
+  kMapping,        // dict
+  kObject,         // graphffi.Object
+  kForeignObject,  // an object of another package on this runtime, by __chandle__
+  kExchange,       // a tensor with DLPack's exchange table
+  kDLPack,         // a tensor with __dlpack__
+  kPointer,        // ctypes.c_void_p
+  kStream,         // __cuda_stream__
+  kClass,          // a class: a NumPy scalar type as a data type, else a callable
+  kCallable,
+};
+
+/// Facts about one Python type. Lives as long as the type.
+struct TypeEntry {
+  ArgumentKind kind = ArgumentKind::kUnknown;
+  const DLPackExchangeAPI* opt_exchange = nullptr;
+  PyTypeObject* type = nullptr;      // borrowed
+  PyObject* opt_importer = nullptr;  // of a kDLPack type, once asked for: None, or graphffi.Tensor -> its array
+};
+
+/// The entry of `type`. \throws PythonError, py::error_already_set
+TypeEntry& FindType(PyTypeObject* type);
+
+/// The framework of a call's arguments, as one of their types; NULL for none. Borrowed from that type.
+using Framework = TypeEntry*;
+
+/// What makes an array of `framework` (a kDLPack type) of a graphffi.Tensor; *borrowed reference*, None if nothing
+/// does. \throws py::error_already_set
+PyObject* ImporterOf(Framework framework);
+
+/// The exchange table behind a capsule, NULL if `capsule` is none or its version is not ours.
+const DLPackExchangeAPI* ExchangeTable(PyObject* capsule);
+
+}  // namespace graphffi::bindings

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bindings/function.h"
+
+#include <structmember.h>
+
+#include <cstddef>
+#include <optional>
+#include <string>
+
+#include "bindings/gil.h"
+#include "bindings/guard.h"
+#include "bindings/raised.h"
+#include "bindings/value.h"
+#include "callframe/env_scope.h"
+
+namespace graphffi::bindings {
+
+namespace {
+
+PyTypeObject* function_type = nullptr;
+
+PyFunction* AsFunction(PyObject* self) { return reinterpret_cast<PyFunction*>(self); }
+
+PyObject* Call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
+  return Guard([&]() -> PyObject* {
+    PyFunction* function = AsFunction(self);
+    if (kwnames != nullptr && PyTuple_GET_SIZE(kwnames) != 0) FailKeywords(function->opt_name, kwnames);
+    Arguments arguments(function->opt_name);
+    CallFrame frame(arguments.lending());
+    const Py_ssize_t count = PyVectorcall_NARGS(nargsf);
+    for (Py_ssize_t i = 0; i < count; ++i) {
+      arguments.SetPosition("argument #", i);
+      frame.Push(arguments.View(args[i]));
+    }
+    return CallWithFrame(*function, frame, arguments);
+  });
+}
+
+/// Function(x): a Function of anything that can be called, a tvm_ffi.Function included.
+PyObject* New(PyTypeObject*, PyObject* args, PyObject* kwargs) {
+  return Guard([&]() -> PyObject* {
+    static const char* names[] = {"callable", nullptr};
+    PyObject* callable = nullptr;
+    Check(PyArg_ParseTupleAndKeywords(args, kwargs, "O:Function", const_cast<char**>(names),
+                                      &callable) != 0
+              ? callable
+              : nullptr);
+    if (Py_IS_TYPE(callable, function_type)) return Py_NewRef(callable);
+    Arguments arguments(nullptr);
+    TVMFFIAny value = arguments.View(callable);
+    if (value.type_index != kTVMFFIFunction) {
+      Fail(PyExc_TypeError, std::string("graphffi.Function: expected a callable, got ") +
+                                Py_TYPE(callable)->tp_name);
+    }
+    PyObject* name = PyObject_GetAttrString(callable, "__name__");
+    if (name == nullptr) PyErr_Clear();
+    py::object owner = py::reinterpret_steal<py::object>(name);
+    if (name != nullptr && PyUnicode_Check(name) == 0) name = nullptr;
+    return WrapFunction(ObjectRef::Retain(value.v_obj), name);
+  });
+}
+
+void Deallocate(PyObject* self) {
+  PyFunction* function = AsFunction(self);
+  Py_CLEAR(function->opt_name);
+  Py_CLEAR(function->opt_reference);
+  Py_CLEAR(function->opt_doc);
+  DeallocateObject(self);
+}
+
+PyObject* Repr(PyObject* self) {
+  PyFunction* function = AsFunction(self);
+  if (function->opt_name == nullptr) {
+    return PyUnicode_FromFormat("<graphffi.Function at %p>", function->base.handle);
+  }
+  return PyUnicode_FromFormat("<graphffi.Function %U>", function->opt_name);
+}
+
+PyMemberDef members[] = {
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(PyFunction, vectorcall), READONLY, nullptr},
+    {"__name__", T_OBJECT, offsetof(PyFunction, opt_name), READONLY, nullptr},
+    {"name", T_OBJECT, offsetof(PyFunction, opt_name), READONLY,
+     "Its name in its module or in the registry, or None."},
+    {"reference", T_OBJECT, offsetof(PyFunction, opt_reference), READONLY,
+     "How graphs and artifacts name it: a global name or '/path/library.so::symbol'; None if it has no name."},
+    {"doc", T_OBJECT, offsetof(PyFunction, opt_doc), READONLY, "Its documentation, or None."},
+    {"release_gil", T_BOOL, offsetof(PyFunction, release_gil), 0,
+     "Whether calls give the GIL up, True unless set: False saves some 20 ns a call of a short kernel "
+     "that waits for no other Python thread."},
+    {nullptr, 0, 0, 0, nullptr},
+};
+
+PyType_Slot slots[] = {
+    {Py_tp_new, reinterpret_cast<void*>(&New)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(&Deallocate)},
+    {Py_tp_call, reinterpret_cast<void*>(&PyVectorcall_Call)},
+    {Py_tp_repr, reinterpret_cast<void*>(&Repr)},
+    {Py_tp_members, members},
+    {Py_tp_doc, const_cast<char*>("Function(callable)\n--\n\n"
+                                  "A function of the runtime, called with positional arguments.")},
+    {0, nullptr},
+};
+
+PyType_Spec spec = {"graphffi.Function", sizeof(PyFunction), 0,
+                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL, slots};
+
+[[noreturn]] void FailCall(int rc) {
+  SetPythonError(Error::TakeRaised(rc));
+  throw PythonError();
+}
+
+void ReplaceText(PyObject** field, py::handle opt_text) {
+  PyObject* text = opt_text.is_none() ? nullptr : py::str(opt_text).release().ptr();
+  Py_XSETREF(*field, text);
+}
+
+}  // namespace
+
+PyTypeObject* FunctionType() { return function_type; }
+
+PyObject* WrapFunction(ObjectRef function, PyObject* opt_name, PyObject* opt_reference) {
+  PyFunction* self = AsFunction(Check(function_type->tp_alloc(function_type, 0)));
+  self->base.handle = function.release();
+  self->vectorcall = &Call;
+  self->kernel = Kernel::FromFunction(self->base.handle);
+  self->opt_name = Py_XNewRef(opt_name);
+  self->opt_reference = Py_XNewRef(opt_reference);
+  self->release_gil = 1;
+  return reinterpret_cast<PyObject*>(self);
+}
+
+PyObject* CallWithFrame(const PyFunction& function, CallFrame& frame, const Arguments& arguments) {
+  TVMFFIAny result;
+  int rc = 0;
+  {
+    std::optional<EnvScope> env;
+    if (const Env* opt_env = arguments.opt_env()) {
+      env.emplace(opt_env->device, opt_env->stream, opt_env->allocator);
+    }
+    const GilRelease release(function.release_gil != 0);
+    rc = frame.Call(function.kernel, &result);
+  }
+  if (rc != 0) FailCall(rc);
+  if (PyErr_Occurred() != nullptr) {  // a signal that the kernel asked for and then ignored
+    ReleaseValue(&result);
+    throw PythonError();
+  }
+  return ToPython(&result, arguments.framework());
+}
+
+void DefineFunction(py::module_& module) {
+  function_type = MakeObjectSubtype(&spec);
+  py::handle type(reinterpret_cast<PyObject*>(function_type));
+  module.attr("Function") = type;
+  module.def(
+      "as_function", [type](py::handle callable) { return type(callable); }, py::arg("callable"),
+      "Return a Function of anything that can be called, a tvm_ffi.Function included.");
+  module.def(
+      "describe_function",
+      [](py::handle self, py::object name, py::object reference, py::object doc) {
+        HandleOf(self, function_type);
+        PyFunction* function = AsFunction(self.ptr());
+        ReplaceText(&function->opt_name, name);
+        ReplaceText(&function->opt_reference, reference);
+        ReplaceText(&function->opt_doc, doc);
+      },
+      py::arg("function"), py::arg("name"), py::arg("reference"), py::arg("doc"),
+      "Say what a new function is called.");
+}
+
+}  // namespace graphffi::bindings

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where C++ code is called by Python's C API: no exception crosses.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <exception>
+#include <new>
+#include <utility>
+
+#include "bindings/raised.h"
+
+namespace graphffi::bindings {
+
+/// Sets the Python exception for the C++ exception that is being handled.
+void SetPythonErrorFromCurrent() noexcept;
+
+/// The result of `body`, or NULL with a Python exception set.
+template <typename Body>
+PyObject* Guard(Body&& body) noexcept {
+  try {
+    return body();
+  } catch (...) {
+    SetPythonErrorFromCurrent();
+    return nullptr;
+  }
+}
+
+}  // namespace graphffi::bindings

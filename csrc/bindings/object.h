@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// Objects of the runtime as Python objects: the type graphffi.Object, base of Function, Tensor and Module.
+#pragma once
+
+#include <pybind11/pybind11.h>
+#include <tvm/ffi/c_api.h>
+
+#include <string>
+#include <utility>
+
+namespace graphffi::bindings {
+
+namespace py = pybind11;
+
+/// A strong reference to an object of the runtime, or nothing.
+class ObjectRef {
+ public:
+  ObjectRef() = default;
+  /// Takes the reference over.
+  explicit ObjectRef(TVMFFIObjectHandle owned) : handle_(owned) {}
+  ~ObjectRef() {
+    if (handle_ != nullptr) TVMFFIObjectDecRef(handle_);
+  }
+  ObjectRef(ObjectRef&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  ObjectRef& operator=(ObjectRef&& other) noexcept {
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
+
+  static ObjectRef Retain(TVMFFIObjectHandle borrowed) {
+    TVMFFIObjectIncRef(borrowed);
+    return ObjectRef(borrowed);
+  }
+
+  TVMFFIObjectHandle get() const { return handle_; }
+  TVMFFIObjectHandle release() { return std::exchange(handle_, nullptr); }
+  explicit operator bool() const { return handle_ != nullptr; }
+
+ private:
+  TVMFFIObjectHandle handle_ = nullptr;
+};
+
+/// The value that `object` is; borrows from it.
+inline TVMFFIAny ObjectView(TVMFFIObjectHandle object) {
+  TVMFFIAny value{};
+  value.type_index = TVMFFIObjectGetTypeIndex(object);
+  value.v_obj = static_cast<TVMFFIObject*>(object);
+  return value;
+}
+
+/// What graphffi.Object and its subtypes begin with.
+struct PyObjectRef {
+  PyObject_HEAD
+  TVMFFIObjectHandle handle;  // NULL only while it is being made
+  PyObject* weak_references;
+};
+
+/// The Python type graphffi.Object; *borrowed reference*.
+PyTypeObject* ObjectType();
+/// A subtype of Object with `slots`; to be kept for the rest of the process. \throws py::error_already_set
+PyTypeObject* MakeObjectSubtype(PyType_Spec* spec);
+/// Frees what Object added: what a subtype's tp_dealloc ends with.
+void DeallocateObject(PyObject* self);
+
+/// *New reference* to a Python object around `object`, of the class registered for its type index.
+PyObject* WrapObject(ObjectRef object);
+/// The same, of `type`, an Object or a subtype without other state.
+PyObject* WrapObjectAs(PyTypeObject* type, ObjectRef object);
+
+/// The object of a graphffi.Object; *borrowed reference*. \throws PythonError (TypeError) for anything else.
+TVMFFIObjectHandle HandleOf(py::handle self, PyTypeObject* type);
+
+/// Adds a method written with pybind11 to a type of ours.
+template <typename Body, typename... Extra>
+void DefineMethod(PyTypeObject* type, const char* name, Body&& body, const Extra&... extra) {
+  py::handle owner(reinterpret_cast<PyObject*>(type));
+  owner.attr(name) = py::cpp_function(std::forward<Body>(body), py::name(name),
+                                      py::is_method(owner), extra...);
+}
+
+/// Adds a read-only property.
+template <typename Body>
+void DefineProperty(PyTypeObject* type, const char* name, Body&& body, const char* doc) {
+  py::handle owner(reinterpret_cast<PyObject*>(type));
+  py::cpp_function getter(std::forward<Body>(body), py::name(name), py::is_method(owner));
+  py::handle property(reinterpret_cast<PyObject*>(&PyProperty_Type));
+  owner.attr(name) = property(getter, py::none(), py::none(), py::str(doc));
+}
+
+/// An attribute of a Python module, kept for the rest of the process. \throws py::error_already_set
+inline py::handle ImportForever(const char* module, const char* name) {
+  return py::object(py::module_::import(module).attr(name)).release();
+}
+
+void DefineObject(py::module_& module);
+
+}  // namespace graphffi::bindings

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bindings/raised.h"
+
+#include <exception>
+#include <unordered_map>
+
+#include "bindings/gil.h"
+#include "bindings/guard.h"
+
+namespace graphffi::bindings {
+
+namespace {
+
+/// Exceptions that travel as error objects: by error, while it lives. Guarded by the GIL. An error that is in
+/// here was made below, so nobody else's extra_context is ever read. Never destroyed: errors may outlive Python.
+using KeptExceptions = std::unordered_map<TVMFFIObjectHandle, PyObject*>;
+KeptExceptions& Kept() {
+  static auto* kept = new KeptExceptions;
+  return *kept;
+}
+
+/// What an error's extra_context owns: dies with the error and takes the exception along.
+struct Keeper {
+  PyObject* exception;
+  TVMFFIObjectHandle error;
+};
+
+constexpr char kKeeperName[] = "graphffi.kept_exception";
+
+void DestroyKeeper(PyObject* capsule) {
+  auto* keeper = static_cast<Keeper*>(PyCapsule_GetPointer(capsule, kKeeperName));
+  Kept().erase(keeper->error);
+  Py_DECREF(keeper->exception);
+  delete keeper;
+}
+
+void ReleaseCapsule(void* capsule) {
+  GilHold gil;
+  if (gil.ok()) Py_DECREF(static_cast<PyObject*>(capsule));
+}
+
+TVMFFIByteArray Bytes(const std::string& text) { return {text.data(), text.size()}; }
+
+std::string Text(py::handle value) {
+  Py_ssize_t size = 0;
+  const char* text = PyUnicode_AsUTF8AndSize(value.ptr(), &size);
+  if (text == nullptr) {
+    PyErr_Clear();
+    return "<not valid unicode>";
+  }
+  return std::string(text, static_cast<size_t>(size));
+}
+
+/// Frames as TVM FFI writes them: the most recent first.
+std::string TracebackText(py::handle exception) {
+  std::string text;
+  py::object frame = exception.attr("__traceback__");
+  while (!frame.is_none()) {
+    py::object code = frame.attr("tb_frame").attr("f_code");
+    text = "  File \"" + Text(code.attr("co_filename")) + "\", line " +
+           std::to_string(frame.attr("tb_lineno").cast<long>()) + ", in " +
+           Text(code.attr("co_name")) + "\n" + text;
+    frame = frame.attr("tb_next");
+  }
+  return text;
+}
+
+std::string MessageText(py::handle exception) {
+  PyObject* message = PyObject_Str(exception.ptr());
+  if (message == nullptr) {
+    PyErr_Clear();
+    return "<its __str__ failed>";
+  }
+  return Text(py::reinterpret_steal<py::object>(message));
+}
+
+/// *New reference* to an Error object that keeps `exception`. \throws Error
+TVMFFIObjectHandle MakeError(py::object exception) {
+  const std::string kind = Text(py::type::of(exception).attr("__name__"));
+  const std::string message = MessageText(exception);
+  const std::string traceback = TracebackText(exception);
+  const TVMFFIByteArray kind_bytes = Bytes(kind), message_bytes = Bytes(message),
+                        traceback_bytes = Bytes(traceback);
+
+  auto* keeper = new Keeper{exception.release().ptr(), nullptr};
+  PyObject* capsule = PyCapsule_New(keeper, kKeeperName, &DestroyKeeper);
+  if (capsule == nullptr) {
+    Py_DECREF(keeper->exception);
+    delete keeper;
+    throw py::error_already_set();
+  }
+  TVMFFIObjectHandle context = nullptr;
+  if (const int rc = TVMFFIObjectCreateOpaque(capsule, kTVMFFIOpaquePyObject, &ReleaseCapsule,
+                                              &context)) {
+    Py_DECREF(capsule);
+    throw Error::TakeRaised(rc);
+  }
+  TVMFFIObjectHandle error = nullptr;
+  const int rc = TVMFFIErrorCreateWithCauseAndExtraContext(&kind_bytes, &message_bytes,
+                                                           &traceback_bytes, nullptr, context, &error);
+  if (rc == 0) {
+    keeper->error = error;
+    Kept()[error] = keeper->exception;
+  }
+  TVMFFIObjectDecRef(context);  // what remains is the error's
+  CheckRc(rc);
+  return error;
+}
+
+py::object MakeException(const std::string& kind, const std::string& message,
+                         const std::string& backtrace) {
+  // Kernels write what they like: bytes that are no UTF-8 are shown, not fatal.
+  const auto text = [](const std::string& bytes) {
+    PyObject* decoded = PyUnicode_DecodeUTF8(bytes.data(), static_cast<Py_ssize_t>(bytes.size()),
+                                             "backslashreplace");
+    return py::reinterpret_steal<py::object>(Check(decoded));
+  };
+  return py::module_::import("graphffi._error")
+      .attr("exception_for")(text(kind), text(message), text(backtrace));
+}
+
+PyObject* FindKept(TVMFFIObjectHandle opt_error) {
+  if (opt_error == nullptr) return nullptr;
+  const auto found = Kept().find(opt_error);
+  return found == Kept().end() ? nullptr : found->second;
+}
+
+}  // namespace
+
+void Fail(PyObject* type, const std::string& message) {
+  PyErr_SetString(type, message.c_str());
+  throw PythonError();
+}
+
+void FailFromCurrent(PyObject* type, const std::string& message) {
+  py::raise_from(type, message.c_str());
+  throw PythonError();
+}
+
+py::object ToException(TVMFFIObjectHandle error) {
+  if (PyObject* kept = FindKept(error)) return py::reinterpret_borrow<py::object>(kept);
+  const TVMFFIErrorCell* cell = TVMFFIErrorGetCellPtr(error);
+  const auto text = [](const TVMFFIByteArray& bytes) {
+    return bytes.size == 0 ? std::string() : std::string(bytes.data, bytes.size);
+  };
+  return MakeException(text(cell->kind), text(cell->message), text(cell->backtrace));
+}
+
+void SetPythonError(const Error& error) try {
+  if (error.host_error_pending()) {
+    if (PyErr_Occurred() == nullptr) {
+      PyErr_SetString(PyExc_SystemError,
+                      "graphffi: a kernel said that a Python exception is pending, but none is");
+    }
+    return;
+  }
+  PyErr_Clear();
+  py::object exception;
+  if (PyObject* kept = FindKept(error.opt_object())) {
+    exception = py::reinterpret_borrow<py::object>(kept);
+  } else {
+    exception = MakeException(error.kind(), error.message(), error.backtrace());
+  }
+  // With its own traceback, to which Python adds the frames that it passes from here.
+  PyObject* type = py::type::of(exception).release().ptr();
+  PyObject* traceback = PyException_GetTraceback(exception.ptr());
+  PyErr_Restore(type, exception.release().ptr(), traceback);
+} catch (py::error_already_set& nested) {
+  nested.restore();
+} catch (const PythonError&) {
+}
+
+void SetPythonErrorFromCurrent() noexcept {
+  try {
+    throw;
+  } catch (const PythonError&) {
+  } catch (const Error& error) {
+    SetPythonError(error);
+  } catch (py::error_already_set& error) {
+    error.restore();
+  } catch (const py::builtin_exception& error) {
+    error.set_error();
+  } catch (const std::bad_alloc&) {
+    PyErr_NoMemory();
+  } catch (const std::exception& error) {
+    PyErr_Format(PyExc_SystemError, "graphffi: please report this: %s", error.what());
+  }
+}
+
+int RaiseCurrentPythonError() noexcept try {
+  py::error_already_set raised;  // takes the exception that is set now, normalized
+  py::object exception = raised.value();
+  if (raised.trace()) PyException_SetTraceback(exception.ptr(), raised.trace().ptr());
+  TVMFFIObjectHandle error = MakeError(std::move(exception));
+  TVMFFIErrorSetRaised(error);
+  TVMFFIObjectDecRef(error);
+  return -1;
+} catch (const std::exception& failure) {
+  return SetRaised("InternalError",
+                   std::string("graphffi: an exception could not be carried: ") + failure.what());
+}
+
+}  // namespace graphffi::bindings

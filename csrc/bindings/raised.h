@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Errors both ways: Python exceptions as TVM FFI errors, and back as the same exception.
+#pragma once
+
+#include <pybind11/pybind11.h>
+#include <tvm/ffi/c_api.h>
+
+#include <string>
+
+#include "callframe/error.h"
+
+namespace graphffi::bindings {
+
+namespace py = pybind11;
+
+/// Thrown after a Python exception has been set in this thread.
+struct PythonError {};
+
+/// Sets the Python exception `type` with `message`. \throws PythonError always
+[[noreturn]] void Fail(PyObject* type, const std::string& message);
+
+/// The same, with the exception that is set now as its cause.
+[[noreturn]] void FailFromCurrent(PyObject* type, const std::string& message);
+
+/// \throws PythonError if `result` is NULL, which in Python's C API says that an exception is set.
+template <typename T>
+T* Check(T* result) {
+  if (result == nullptr) throw PythonError();
+  return result;
+}
+
+/// Sets the Python exception that `error` stands for: the very object, if Python raised it.
+void SetPythonError(const Error& error);
+
+/// The exception that an Error object stands for.
+py::object ToException(TVMFFIObjectHandle error);
+
+/// Puts the Python exception that is set now into this thread's error slot, which keeps it alive; -1.
+int RaiseCurrentPythonError() noexcept;
+
+/// \throws Error if `rc` is not 0.
+inline void CheckRc(int rc) {
+  if (rc != 0) throw Error::TakeRaised(rc);
+}
+
+}  // namespace graphffi::bindings

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bindings/tensor.h"
+
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "bindings/dlpack_capsule.h"
+#include "bindings/dtype_device.h"
+#include "bindings/exchange_table.h"
+#include "bindings/framework.h"
+#include "bindings/raised.h"
+#include "callframe/call_frame.h"
+
+namespace graphffi::bindings {
+
+namespace {
+
+PyTypeObject* tensor_type = nullptr;
+
+const DLTensor& Metadata(py::handle self) {
+  return *TVMFFITensorGetDLTensorPtr(HandleOf(self, tensor_type));
+}
+
+py::tuple Dims(const int64_t* dims, int32_t ndim) {
+  py::tuple result(static_cast<size_t>(ndim));
+  for (int32_t i = 0; i < ndim; ++i) result[static_cast<size_t>(i)] = py::int_(dims[i]);
+  return result;
+}
+
+py::object Shape(py::handle self) {
+  static const py::handle type = ImportForever("graphffi._shape", "Shape");
+  const DLTensor& tensor = Metadata(self);
+  return type(Dims(tensor.shape, tensor.ndim));
+}
+
+py::tuple Strides(py::handle self) {
+  const DLTensor& tensor = Metadata(self);
+  if (tensor.strides != nullptr) return Dims(tensor.strides, tensor.ndim);
+  std::vector<int64_t> strides(static_cast<size_t>(tensor.ndim));
+  FillCompactStrides(tensor.shape, tensor.ndim, strides.data());
+  return Dims(strides.data(), tensor.ndim);
+}
+
+/// dtype[shape] on device, as in errors.
+std::string Repr(py::handle self) {
+  const DLTensor& tensor = Metadata(self);
+  std::string text = "<graphffi.Tensor ";
+  text += py::str(py::reinterpret_steal<py::object>(FromDType(tensor.dtype))).cast<std::string>();
+  text += "[";
+  for (int32_t i = 0; i < tensor.ndim; ++i) {
+    text += (i == 0 ? "" : ", ") + std::to_string(tensor.shape[i]);
+  }
+  text += "] on ";
+  text += py::str(py::reinterpret_steal<py::object>(FromDevice(tensor.device))).cast<std::string>();
+  return text + ">";
+}
+
+/// A managed tensor whose shape and strides follow it in one block.
+struct OwnBlock {
+  DLManagedTensorVersioned managed;
+  bool owns_data;
+  int64_t dims[];
+};
+
+void DeleteBlock(DLManagedTensorVersioned* managed) {
+  auto* block = reinterpret_cast<OwnBlock*>(managed);
+  if (block->owns_data) std::free(managed->dl_tensor.data);
+  std::free(block);
+}
+
+/// Like `source`, whose data it takes over if it is to own them.
+ObjectRef MakeTensor(const DLTensor& source, bool owns_data) {
+  const auto ndim = static_cast<size_t>(source.ndim);
+  auto* block =
+      static_cast<OwnBlock*>(std::calloc(1, sizeof(OwnBlock) + 2 * ndim * sizeof(int64_t)));
+  if (block == nullptr) throw std::bad_alloc();
+  block->owns_data = owns_data;
+  DLManagedTensorVersioned& managed = block->managed;
+  managed.version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
+  managed.deleter = &DeleteBlock;
+  managed.dl_tensor = source;
+  managed.dl_tensor.shape = block->dims;
+  managed.dl_tensor.strides = block->dims + ndim;
+  for (size_t i = 0; i < ndim; ++i) block->dims[i] = source.shape[i];
+  if (source.strides != nullptr) {
+    for (size_t i = 0; i < ndim; ++i) block->dims[ndim + i] = source.strides[i];
+  } else {
+    FillCompactStrides(source.shape, source.ndim, block->dims + ndim);
+  }
+  TVMFFIObjectHandle tensor = nullptr;
+  if (const int rc = TVMFFITensorFromDLPackVersioned(&managed, 0, 0, &tensor)) {
+    DeleteBlock(&managed);
+    throw Error::TakeRaised(rc);
+  }
+  return ObjectRef(tensor);
+}
+
+/// Bytes of a compact tensor; \throws PythonError (ValueError) for a shape that no memory can hold.
+size_t CompactBytes(const std::vector<int64_t>& shape, DLDataType dtype) {
+  size_t bytes = (static_cast<size_t>(dtype.bits) * dtype.lanes + 7) / 8;
+  for (const int64_t dim : shape) {
+    if (dim < 0 || __builtin_mul_overflow(bytes, static_cast<size_t>(dim), &bytes)) {
+      Fail(PyExc_ValueError, "graphffi: empty: expected a shape that fits memory, got a dimension of " +
+                                 std::to_string(dim));
+    }
+  }
+  return bytes;
+}
+
+py::object Empty(std::vector<int64_t> shape, py::handle dtype, py::handle device) {
+  constexpr size_t kAlignment = 64;
+  DLTensor tensor{};
+  tensor.device = ToForeignDevice(device.ptr());
+  if (tensor.device.device_type != kDLCPU) {
+    Fail(PyExc_NotImplementedError, "graphffi: empty: expected the device cpu, got " +
+                                        py::str(device).cast<std::string>() +
+                                        "; pass a tensor of a framework that allocates there");
+  }
+  tensor.ndim = static_cast<int32_t>(shape.size());
+  tensor.dtype = ToForeignDType(dtype.ptr());
+  tensor.shape = shape.data();
+  const size_t bytes = CompactBytes(shape, tensor.dtype);
+  const size_t rounded = (bytes / kAlignment + 1) * kAlignment;  // never 0
+  tensor.data = rounded < bytes ? nullptr : std::aligned_alloc(kAlignment, rounded);
+  if (tensor.data == nullptr) throw std::bad_alloc();
+  ObjectRef object = MakeTensor(tensor, true);
+  return py::reinterpret_steal<py::object>(WrapObject(std::move(object)));
+}
+
+py::object FromDLPack(py::object value) {
+  if (PyObject_TypeCheck(value.ptr(), tensor_type) != 0) return value;
+  const TypeEntry& type = FindType(Py_TYPE(value.ptr()));
+  ObjectRef tensor;
+  if (type.opt_exchange != nullptr) {
+    tensor = ImportExchanged(value.ptr(), *type.opt_exchange);
+  } else if (type.kind == ArgumentKind::kForeignObject) {
+    const auto address = value.attr("__chandle__")().cast<uintptr_t>();
+    tensor = ObjectRef::Retain(reinterpret_cast<TVMFFIObjectHandle>(address));
+  } else if (type.kind == ArgumentKind::kDLPack) {
+    tensor = ImportProduced(value.ptr());
+  }
+  if (!tensor || TVMFFIObjectGetTypeIndex(tensor.get()) != kTVMFFITensor) {
+    Fail(PyExc_TypeError, std::string("graphffi: from_dlpack: expected a tensor, got ") +
+                              Py_TYPE(value.ptr())->tp_name);
+  }
+  return py::reinterpret_steal<py::object>(WrapObject(std::move(tensor)));
+}
+
+py::tuple DevicePair(py::handle self) {
+  const DLDevice device = Metadata(self).device;
+  return py::make_tuple(static_cast<int32_t>(device.device_type), device.device_id);
+}
+
+py::object ToCapsule(py::handle self, py::object, py::object max_version, py::object dl_device,
+                     py::object copy) {
+  if (!dl_device.is_none() && !dl_device.equal(DevicePair(self))) {
+    Fail(PyExc_BufferError, "graphffi.Tensor: __dlpack__: expected its own device, got " +
+                                py::str(dl_device).cast<std::string>());
+  }
+  if (!copy.is_none() && copy.cast<bool>()) {
+    Fail(PyExc_BufferError, "graphffi.Tensor: __dlpack__: expected copy=False, got True; copy the result");
+  }
+  const bool versioned =
+      !max_version.is_none() && py::tuple(max_version)[0].cast<int>() >= DLPACK_MAJOR_VERSION;
+  return MakeCapsule(HandleOf(self, tensor_type), versioned);
+}
+
+PyType_Slot slots[] = {
+    {Py_tp_doc, const_cast<char*>("A tensor of the runtime. It speaks DLPack.")},
+    {0, nullptr},
+};
+
+PyType_Spec spec = {"graphffi.Tensor", sizeof(PyObjectRef), 0, Py_TPFLAGS_DEFAULT, slots};
+
+void DefineProperties() {
+  DefineProperty(tensor_type, "shape", &Shape, "Its dimensions, outermost first.");
+  DefineProperty(tensor_type, "strides", &Strides, "Elements between neighbours, by dimension.");
+  DefineProperty(
+      tensor_type, "ndim", [](py::handle self) { return Metadata(self).ndim; },
+      "Number of dimensions.");
+  DefineProperty(
+      tensor_type, "dtype",
+      [](py::handle self) {
+        return py::reinterpret_steal<py::object>(FromDType(Metadata(self).dtype));
+      },
+      "Data type of its elements.");
+  DefineProperty(
+      tensor_type, "device",
+      [](py::handle self) {
+        return py::reinterpret_steal<py::object>(FromDevice(Metadata(self).device));
+      },
+      "Where its memory is.");
+  DefineProperty(
+      tensor_type, "data_ptr",
+      [](py::handle self) {
+        const DLTensor& tensor = Metadata(self);
+        return reinterpret_cast<uintptr_t>(tensor.data) + tensor.byte_offset;
+      },
+      "Address of its first element.");
+}
+
+void DefineMethods() {
+  DefineMethod(tensor_type, "__dlpack__", &ToCapsule, py::kw_only(), py::arg("stream") = py::none(),
+               py::arg("max_version") = py::none(), py::arg("dl_device") = py::none(),
+               py::arg("copy") = py::none(),
+               "Return a DLPack capsule. Streams are not synchronized.");
+  DefineMethod(tensor_type, "__dlpack_device__", &DevicePair, "Return (device_type, device_id).");
+  DefineMethod(tensor_type, "__repr__", &Repr);
+}
+
+}  // namespace
+
+ObjectRef ImportExchanged(PyObject* value, const DLPackExchangeAPI& exchange) {
+  DLManagedTensorVersioned* managed = nullptr;
+  if (exchange.managed_tensor_from_py_object_no_sync(value, &managed) != 0) throw PythonError();
+  TVMFFIObjectHandle tensor = nullptr;
+  if (const int rc = TVMFFITensorFromDLPackVersioned(managed, 0, 0, &tensor)) {
+    if (managed->deleter != nullptr) managed->deleter(managed);
+    throw Error::TakeRaised(rc);
+  }
+  return ObjectRef(tensor);
+}
+
+PyObject* ExportTensor(TVMFFIObjectHandle tensor, const DLPackExchangeAPI& exchange) {
+  DLManagedTensorVersioned* managed = nullptr;
+  CheckRc(TVMFFITensorToDLPackVersioned(tensor, &managed));
+  void* result = nullptr;
+  if (exchange.managed_tensor_to_py_object_no_sync(managed, &result) != 0) throw PythonError();
+  return static_cast<PyObject*>(result);
+}
+
+ObjectRef ViewTensor(const DLTensor& source) { return MakeTensor(source, false); }
+
+PyTypeObject* TensorType() { return tensor_type; }
+
+void DefineTensor(py::module_& module) {
+  tensor_type = MakeObjectSubtype(&spec);
+  const py::handle type(reinterpret_cast<PyObject*>(tensor_type));
+  module.attr("Tensor") = type;
+  module.attr("register_class")(static_cast<int32_t>(kTVMFFITensor), type);
+  DefineProperties();
+  DefineMethods();
+  type.attr("__dlpack_c_exchange_api__") = OwnExchangeTable();
+  module.def("from_dlpack", &FromDLPack, py::arg("value"), "Return a graphffi.Tensor of any tensor.");
+  module.def("empty", &Empty, py::arg("shape"), py::arg("dtype"), py::arg("device") = "cpu",
+             "Return an uninitialized CPU tensor, row-major.");
+}
+
+}  // namespace graphffi::bindings

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bindings/value.h"
+
+#include <string>
+#include <utility>
+
+#include "bindings/container.h"
+#include "bindings/dtype_device.h"
+#include "bindings/function.h"
+#include "bindings/object.h"
+#include "bindings/raised.h"
+#include "bindings/tensor.h"
+
+namespace graphffi::bindings {
+
+namespace {
+
+PyObject* FromString(const TVMFFIByteArray& content) {
+  return Check(
+      PyUnicode_DecodeUTF8(content.data, static_cast<Py_ssize_t>(content.size), nullptr));
+}
+
+PyObject* FromBytes(const TVMFFIByteArray& content) {
+  return Check(PyBytes_FromStringAndSize(content.data, static_cast<Py_ssize_t>(content.size)));
+}
+
+PyObject* FromPointer(void* pointer) {
+  static const py::handle type = ImportForever("ctypes", "c_void_p");
+  return type(reinterpret_cast<uintptr_t>(pointer)).release().ptr();
+}
+
+/// Body: a count of 64-bit words, then a pointer to them; little-endian two's complement.
+PyObject* FromBigInt(TVMFFIObjectHandle object) {
+  struct Body {
+    uint64_t count;
+    const unsigned char* words;
+  };
+  const auto* body = static_cast<const Body*>(TVMFFIObjectGetBody_(object));
+  const PyObject* digits = FromBytes({reinterpret_cast<const char*>(body->words),
+                                      static_cast<size_t>(body->count) * sizeof(uint64_t)});
+  const py::object owner = py::reinterpret_steal<py::object>(const_cast<PyObject*>(digits));
+  return py::handle(reinterpret_cast<PyObject*>(&PyLong_Type))
+      .attr("from_bytes")(owner, "little", py::arg("signed") = true)
+      .release()
+      .ptr();
+}
+
+PyObject* FromTensor(TVMFFIObjectHandle tensor, Framework opt_framework) {
+  if (opt_framework == nullptr) return WrapObject(ObjectRef::Retain(tensor));
+  if (opt_framework->opt_exchange != nullptr) {
+    return ExportTensor(tensor, *opt_framework->opt_exchange);
+  }
+  py::object wrapped = py::reinterpret_steal<py::object>(WrapObject(ObjectRef::Retain(tensor)));
+  const py::handle importer = ImporterOf(opt_framework);
+  return importer.is_none() ? wrapped.release().ptr() : importer(wrapped).release().ptr();
+}
+
+PyObject* FromObject(TVMFFIObjectHandle object, Framework opt_framework) {
+  switch (TVMFFIObjectGetTypeIndex(object)) {
+    case kTVMFFIStr:
+      return FromString(*TVMFFIBytesGetByteArrayPtr(object));
+    case kTVMFFIBytes:
+      return FromBytes(*TVMFFIBytesGetByteArrayPtr(object));
+    case kTVMFFITensor:
+      return FromTensor(object, opt_framework);
+    case kTVMFFIShape:
+      return FromShape(object);
+    case kTVMFFIArray:
+    case kTVMFFIList:
+      return FromArray(object, opt_framework);
+    case kTVMFFIMap:
+    case kTVMFFIDict:
+      return FromMap(object, opt_framework);
+    case kTVMFFIError:
+      return ToException(object).release().ptr();
+    case kTVMFFIOpaquePyObject:
+      return Py_NewRef(static_cast<PyObject*>(TVMFFIOpaqueObjectGetCellPtr(object)->handle));
+    case kTVMFFIBigInt:
+      return FromBigInt(object);
+    default:
+      return WrapObject(ObjectRef::Retain(object));
+  }
+}
+
+}  // namespace
+
+PyObject* ElementToPython(const TVMFFIAny& view, Framework opt_framework) {
+  switch (view.type_index) {
+    case kTVMFFINone:
+      Py_RETURN_NONE;
+    case kTVMFFIInt:
+      return Check(PyLong_FromLongLong(view.v_int64));
+    case kTVMFFIBool:
+      return PyBool_FromLong(view.v_int64 != 0);
+    case kTVMFFIFloat:
+      return Check(PyFloat_FromDouble(view.v_float64));
+    case kTVMFFIOpaquePtr:
+      return FromPointer(view.v_ptr);
+    case kTVMFFIDataType:
+      return FromDType(view.v_dtype);
+    case kTVMFFIDevice:
+      return FromDevice(view.v_device);
+    case kTVMFFIDLTensorPtr:
+      return WrapObject(ViewTensor(*static_cast<const DLTensor*>(view.v_ptr)));
+    case kTVMFFIRawStr:
+      return FromString({view.v_c_str, std::char_traits<char>::length(view.v_c_str)});
+    case kTVMFFIByteArrayPtr:
+      return FromBytes(*static_cast<const TVMFFIByteArray*>(view.v_ptr));
+    case kTVMFFIObjectRValueRef:
+      return FromObject(*static_cast<TVMFFIObjectHandle*>(view.v_ptr), opt_framework);
+    case kTVMFFISmallStr:
+      return FromString(TVMFFISmallBytesGetContentByteArray(&view));
+    case kTVMFFISmallBytes:
+      return FromBytes(TVMFFISmallBytesGetContentByteArray(&view));
+    default:
+      break;
+  }
+  if (view.type_index >= kTVMFFIStaticObjectBegin) return FromObject(view.v_obj, opt_framework);
+  Fail(PyExc_TypeError, "graphffi: expected a value that Python can hold, got one of type index " +
+                            std::to_string(view.type_index));
+}
+
+PyObject* ToPython(TVMFFIAny* owned, Framework opt_framework) {
+  if (owned->type_index < kTVMFFIStaticObjectBegin) {
+    if (owned->type_index == kTVMFFIDLTensorPtr) {
+      Fail(PyExc_RuntimeError,
+           "graphffi: expected an owning tensor as result, got a view that nobody keeps alive; let the "
+           "kernel return a Tensor");
+    }
+    return ElementToPython(*owned, opt_framework);
+  }
+  const ObjectRef owner(owned->v_obj);
+  return ElementToPython(*owned, opt_framework);
+}
+
+PyObject* ViewToPython(const TVMFFIAny& view) { return ElementToPython(view, nullptr); }
+
+void ReleaseValue(TVMFFIAny* value) {
+  if (value->type_index >= kTVMFFIStaticObjectBegin) TVMFFIObjectDecRef(value->v_obj);
+  *value = TVMFFIAny{};
+}
+
+}  // namespace graphffi::bindings

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Values of the runtime as Python values.
+#pragma once
+
+#include <pybind11/pybind11.h>
+#include <tvm/ffi/c_api.h>
+
+#include "bindings/framework.h"
+
+namespace graphffi::bindings {
+
+/// *New reference* to `owned`, which is used up, as a Python value; tensors, also those in containers, become
+/// arrays of `opt_framework`. \throws PythonError, Error
+PyObject* ToPython(TVMFFIAny* owned, Framework opt_framework);
+
+/// The same of a view, for arguments of callbacks.
+PyObject* ViewToPython(const TVMFFIAny& view);
+
+/// Gives up what `value` owns and makes it None.
+void ReleaseValue(TVMFFIAny* value);
+
+}  // namespace graphffi::bindings

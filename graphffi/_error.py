@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Errors of kernels as Python exceptions."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable
+from typing import TypeVar, overload
+
+_E = TypeVar("_E", bound=type[BaseException])
+
+
+class Error(RuntimeError):
+    """An error of a kernel whose kind is no Python exception.
+
+    Attributes:
+        kind: what the kernel calls it.
+    """
+
+    kind: str = "Error"
+
+
+class InternalError(Error):
+    """Something broke that no caller can put right: a bug in graphffi, or in a kernel."""
+
+    kind = "InternalError"
+
+
+_registered: dict[str, type[BaseException]] = {
+    "Error": Error,
+    "ffi.Error": Error,
+    "InternalError": InternalError,
+}
+
+
+@overload
+def register_error(error: _E, /) -> _E: ...
+@overload
+def register_error(error: str, /) -> Callable[[_E], _E]: ...
+def register_error(error: str | _E, /) -> _E | Callable[[_E], _E]:
+    """Have errors of one kind raised as an exception class of yours.
+
+    Args:
+        error: the class, whose name is the kind, or the kind; then it decorates the class.
+
+    Returns:
+        The class, or the decorator.
+
+    Example:
+        >>> @register_error
+        ... class ShapeMismatch(ValueError): ...
+    """
+    if isinstance(error, str):
+        kind = error
+
+        def decorate(cls: _E) -> _E:
+            _registered[kind] = cls
+            return cls
+
+        return decorate
+    _registered[error.__name__] = error
+    return error
+
+
+def exception_for(kind: str, message: str, backtrace: str) -> BaseException:
+    """Make the exception that an error of a kernel stands for.
+
+    Args:
+        kind: name of an exception class.
+        message: its text.
+        backtrace: where it comes from in C++, the most recent frame first; becomes a note.
+
+    Returns:
+        The exception; an ``Error`` that names the kind if there is no such class.
+    """
+    exception = _make(_class_of(kind), message)
+    if exception is None:
+        exception = Error(f"{kind}: {message}")
+        exception.kind = kind
+    if backtrace:
+        note = "C++ traceback (most recent call first):\n" + backtrace.rstrip("\n")
+        exception.__dict__.setdefault("__notes__", []).append(note)
+    return exception
+
+
+def _class_of(kind: str) -> type[BaseException] | None:
+    if kind in _registered:
+        return _registered[kind]
+    found = getattr(builtins, kind, None)
+    is_class = isinstance(found, type) and issubclass(found, BaseException)
+    return found if is_class else None
+
+
+def _make(cls: type[BaseException] | None, message: str) -> BaseException | None:
+    if cls is None:
+        return None
+    try:
+        return cls(message)
+    except Exception:
+        return None

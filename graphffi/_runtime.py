@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one libtvm_ffi.so of the process: found, opened, and guarded against a second."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+from typing import Final, Literal
+
+_SONAME: Final = "libtvm_ffi.so"
+_VARIABLE: Final = "GRAPHFFI_RUNTIME"
+_APACHE_PACKAGE: Final = "tvm_ffi"
+_BUNDLED: Final = Path(__file__).parent / "_lib" / _SONAME
+_Kind = Literal["adopted", "apache", "bundled", "path"]
+_FLAGS: Final = os.RTLD_NOW | os.RTLD_GLOBAL
+
+# What graphffi's binaries import. Kernels may need more.
+NEEDED_SYMBOLS: Final = (
+    "TVMFFIAnyViewToOwnedAny",
+    "TVMFFIBytesFromByteArray",
+    "TVMFFIDataTypeFromString",
+    "TVMFFIDataTypeToString",
+    "TVMFFIEnvGetDLPackManagedTensorAllocator",
+    "TVMFFIEnvGetStream",
+    "TVMFFIEnvRegisterCAPI",
+    "TVMFFIEnvSetDLPackManagedTensorAllocator",
+    "TVMFFIEnvSetStream",
+    "TVMFFIErrorCreate",
+    "TVMFFIErrorCreateWithCauseAndExtraContext",
+    "TVMFFIErrorMoveFromRaised",
+    "TVMFFIErrorSetRaised",
+    "TVMFFIErrorSetRaisedFromCStr",
+    "TVMFFIFunctionCall",
+    "TVMFFIFunctionCreate",
+    "TVMFFIFunctionGetGlobal",
+    "TVMFFIFunctionSetGlobal",
+    "TVMFFIGetTypeInfo",
+    "TVMFFIGetVersion",
+    "TVMFFIObjectCreateOpaque",
+    "TVMFFIObjectDecRef",
+    "TVMFFIObjectIncRef",
+    "TVMFFIStringFromByteArray",
+    "TVMFFITensorCreateUnsafeView",
+    "TVMFFITensorFromDLPack",
+    "TVMFFITensorFromDLPackVersioned",
+    "TVMFFITensorToDLPack",
+    "TVMFFITensorToDLPackVersioned",
+)
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """Which runtime the process has.
+
+    Attributes:
+        kind: ``adopted``: it was loaded before graphffi; ``apache``: the installed
+            apache-tvm-ffi's; ``bundled``: graphffi's own; ``path``: the one that
+            GRAPHFFI_RUNTIME names.
+        path: its file.
+        version: the TVM FFI release whose ABI it has.
+    """
+
+    kind: _Kind
+    path: str
+    version: tuple[int, int, int]
+
+
+def open_runtime() -> Runtime:
+    """Open the runtime that the environment asks for, or else the first that there is.
+
+    The order is: one that is loaded already, the installed apache-tvm-ffi's, the bundled one.
+    Called once, before anything that needs the runtime is loaded.
+
+    Returns:
+        What was chosen.
+
+    Raises:
+        RuntimeError: if it does not load, lacks a function, or another one is loaded already.
+    """
+    choice = os.environ.get(_VARIABLE, "")
+    kind: _Kind
+    loaded = _loaded_runtime()
+    if loaded is None:
+        kind, path = _choose(choice)
+        library = _open(path)
+    else:
+        kind, library = "adopted", loaded
+        path = _path_of(library)
+        _check_choice(choice, path)
+    _check_symbols(library, path)
+    if _is_same(path, _BUNDLED):
+        kind = "bundled"
+        sys.meta_path.insert(0, _SecondRuntimeGuard())
+    return Runtime(kind, str(path), _version_of(library))
+
+
+def _choose(choice: str) -> tuple[Literal["apache", "bundled", "path"], Path]:
+    if choice == "bundled":
+        return "bundled", _BUNDLED
+    if choice not in ("", "apache"):
+        return "path", _named_path(choice)
+    apache = _apache_library()
+    if apache is not None:
+        return "apache", apache
+    if choice == "apache":
+        raise RuntimeError(
+            f"graphffi: {_VARIABLE}=apache: expected an installed apache-tvm-ffi, got none; "
+            "pip install apache-tvm-ffi"
+        )
+    return "bundled", _BUNDLED
+
+
+def _named_path(choice: str) -> Path:
+    if os.sep not in choice:
+        raise RuntimeError(
+            f"graphffi: {_VARIABLE}: expected bundled, apache or the path of a library, "
+            f"got {choice!r}"
+        )
+    return Path(choice).resolve()
+
+
+def _apache_library() -> Path | None:
+    """Return the installed apache-tvm-ffi's library; the package is not imported."""
+    spec = importlib.util.find_spec(_APACHE_PACKAGE)
+    for folder in (spec and spec.submodule_search_locations) or ():
+        library = Path(folder) / "lib" / _SONAME
+        if library.is_file():
+            return library
+    return None
+
+
+def _loaded_runtime() -> ctypes.CDLL | None:
+    """Return the runtime that is loaded already, made visible to every library."""
+    try:
+        return ctypes.CDLL(_SONAME, mode=_FLAGS | os.RTLD_NOLOAD)
+    except OSError:
+        return None
+
+
+def _open(path: Path) -> ctypes.CDLL:
+    if not path.is_file():
+        raise RuntimeError(
+            f"graphffi: cannot load the runtime {str(path)!r}: there is no such file"
+        )
+    try:
+        return ctypes.CDLL(str(path), mode=_FLAGS)
+    except OSError as failure:
+        raise RuntimeError(
+            f"graphffi: cannot load the runtime {str(path)!r}: {failure}"
+        ) from failure
+
+
+def _check_choice(choice: str, loaded: Path) -> None:
+    """Refuse a choice that comes too late: the process has its runtime."""
+    if not choice:
+        return
+    wanted = _choose(choice)[1]
+    if not _is_same(wanted, loaded):
+        raise RuntimeError(
+            f"graphffi: {_VARIABLE}={choice}: expected {wanted}, got {loaded}, which was loaded "
+            f"before graphffi was imported; import graphffi first, or unset {_VARIABLE}"
+        )
+
+
+def _check_symbols(library: ctypes.CDLL, path: Path) -> None:
+    missing = [name for name in NEEDED_SYMBOLS if not hasattr(library, name)]
+    if missing:
+        raise RuntimeError(
+            f"graphffi: cannot use the runtime {str(path)!r}: it lacks {', '.join(missing)}; "
+            f"upgrade apache-tvm-ffi, or set {_VARIABLE}=bundled"
+        )
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    return one.exists() and other.exists() and os.path.samefile(one, other)
+
+
+def _version_of(library: ctypes.CDLL) -> tuple[int, int, int]:
+    version = (ctypes.c_uint32 * 3)()
+    library.TVMFFIGetVersion(version)
+    return version[0], version[1], version[2]
+
+
+class _SymbolLocation(ctypes.Structure):
+    """Dl_info of dlfcn.h."""
+
+    _fields_ = (
+        ("file", ctypes.c_char_p),
+        ("base", ctypes.c_void_p),
+        ("symbol", ctypes.c_char_p),
+        ("address", ctypes.c_void_p),
+    )
+
+
+def _path_of(library: ctypes.CDLL) -> Path:
+    """Return the file that a library was loaded from."""
+    location = _SymbolLocation()
+    address = ctypes.cast(library.TVMFFIGetVersion, ctypes.c_void_p)
+    ctypes.CDLL(None).dladdr(address, ctypes.byref(location))
+    return Path(os.fsdecode(location.file or b""))
+
+
+class _SecondRuntimeGuard(MetaPathFinder):
+    """Refuses to import apache's package beside the bundled runtime: two crash the process."""
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None = None,
+        target: ModuleType | None = None,
+    ) -> ModuleSpec | None:
+        """Take over the package if it is installed; finding it stays possible."""
+        if fullname != _APACHE_PACKAGE:
+            return None
+        for finder in sys.meta_path:
+            if finder is not self and (spec := finder.find_spec(fullname, path, target)):
+                spec.loader = _RefusingLoader()
+                return spec
+        return None
+
+
+class _RefusingLoader(Loader):
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        raise ImportError(
+            f"graphffi: cannot import {spec.name}: this process runs on graphffi's bundled "
+            f"runtime, and a second one would crash it; "
+            f"set {_VARIABLE}=apache, or import {spec.name} before graphffi",
+            name=spec.name,
+        )
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Never reached: nothing was created."""
+
+
+RUNTIME: Final = open_runtime()
+
+
+def runtime_info() -> Runtime:
+    """Return which runtime the process has, where it is, and its version."""
+    return RUNTIME
