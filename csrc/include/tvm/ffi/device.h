@@ -79,8 +79,8 @@ struct TypeTraits<DLDevice> : detail::PODTraits<DLDevice, TypeTraits<DLDevice>, 
   static DLDevice Read(const TVMFFIAny* source) { return source->v_device; }
   static std::optional<DLDevice> TryCastFromAnyView(const TVMFFIAny* source) {
     if (source->type_index == kTVMFFIDevice) return Read(source);
-    if (auto text = TypeTraits<String>::TryCastFromAnyView(source)) return StringToDLDevice(*text);
-    return std::nullopt;
+    auto text = TypeTraits<String>::TryCastFromAnyView(source);
+    return text.has_value() ? detail::ParseDevice(*text) : std::nullopt;
   }
   static std::string TypeStr() { return StaticTypeKey::kTVMFFIDevice; }
   static std::string TypeSchema() { return detail::SimpleSchema("Device"); }

@@ -204,12 +204,12 @@ class Function : public ObjectRef {
     AnyView views[kCount == 0 ? 1 : kCount];
     PackedArgs::Fill(views, std::forward<Args>(args)...);
     Any result;
-    get()->CallPacked(views, static_cast<int32_t>(kCount), &result);
+    NotNull()->CallPacked(views, static_cast<int32_t>(kCount), &result);
     return result;
   }
   void CallPacked(const AnyView* args, int32_t num_args, Any* result) const {
     result->reset();
-    get()->CallPacked(args, num_args, result);
+    NotNull()->CallPacked(args, num_args, result);
   }
   void CallPacked(PackedArgs args, Any* result) const {
     CallPacked(args.data(), args.size(), result);
@@ -232,6 +232,15 @@ class Function : public ObjectRef {
   }
 
   TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(Function, ObjectRef, FunctionObj);
+
+ private:
+  TVM_FFI_INLINE const FunctionObj* NotNull() const {
+    if (TVM_FFI_PREDICT_FALSE(get() == nullptr)) ThrowNull();
+    return get();
+  }
+  [[noreturn]] TVM_FFI_COLD_CODE TVM_FFI_NO_INLINE static void ThrowNull() {
+    TVM_FFI_THROW(TypeError) << "calling a Function that is null";
+  }
 };
 
 template <typename Signature>

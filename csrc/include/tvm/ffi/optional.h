@@ -162,8 +162,7 @@ class Optional {
     if (TVM_FFI_PREDICT_FALSE(!has_value())) ThrowNoValue();
   }
   [[noreturn]] TVM_FFI_COLD_CODE TVM_FFI_NO_INLINE static void ThrowNoValue() {
-    TVM_FFI_THROW(RuntimeError) << "Bad optional access: Optional<"
-                                << detail::Type2Str<T>::v() << "> has no value";
+    TVM_FFI_THROW(RuntimeError) << "Bad optional access: it has no value";
   }
 
   detail::OptionalStorage<T> storage_;

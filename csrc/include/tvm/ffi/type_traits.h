@@ -196,19 +196,6 @@ struct TypeTraits<DLTensor*>
   static std::string TypeSchema() { return detail::SimpleSchema("DLTensor*"); }
 };
 
-namespace detail {
-
-/// The object of a value that is one, or that is an rvalue reference to one; null otherwise.
-inline TVMFFIObject* ObjectOf(const TVMFFIAny* source) {
-  if (source->type_index >= kTVMFFIStaticObjectBegin) return source->v_obj;
-  if (source->type_index == kTVMFFIObjectRValueRef) {
-    return *static_cast<TVMFFIObject**>(source->v_ptr);
-  }
-  return nullptr;
-}
-
-}  // namespace detail
-
 /// Traits of a reference type; a specialisation may derive from it and replace TryCastFromAnyView.
 template <typename RefType>
 struct ObjectRefTypeTraitsBase : TypeTraitsBase {
@@ -242,12 +229,6 @@ struct ObjectRefTypeTraitsBase : TypeTraitsBase {
   }
   static std::optional<RefType> TryCastFromAnyView(const TVMFFIAny* source) {
     if (CheckAnyStrict(source)) return CopyFromAnyViewAfterCheck(source);
-    if (source->type_index == kTVMFFIObjectRValueRef) {
-      TVMFFIObject* object = detail::ObjectOf(source);
-      if (object != nullptr && detail::IsObjectInstance<ContainerType>(object->type_index)) {
-        return FromPointer(detail::ObjectUnsafe::ObjectPtrFromUnowned<Object>(object));
-      }
-    }
     return std::nullopt;
   }
   static std::string TypeStr() { return ContainerType::_type_key; }

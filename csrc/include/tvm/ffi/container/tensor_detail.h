@@ -72,7 +72,7 @@ TVM_FFI_COLD_CODE TVM_FFI_NO_INLINE inline const int64_t* InternCompactStrides(
 
 [[noreturn]] TVM_FFI_COLD_CODE TVM_FFI_NO_INLINE inline void ThrowDimensionOutOfRange(
     int64_t index, int32_t ndim) {
-  TVM_FFI_THROW(IndexError) << "dimension " << index << " is out of range for a tensor of " << ndim
+  TVM_FFI_THROW(IndexError) << "Index " << index << " out of bounds for tensor with " << ndim
                             << " dimensions";
 }
 

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the containers share: iterators over owned values, which element types include which, default elements.
+#pragma once
+
+#include <tvm/ffi/any.h>
+
+#include <cstddef>
+#include <iterator>
+#include <type_traits>
+#include <utility>
+
+namespace tvm {
+namespace ffi {
+inline namespace graphffi_v1 {
+namespace detail {
+
+/// Whether every Derived is a Base as it stands, so that a container of one may be used as a container of the other.
+template <typename Base, typename Derived>
+inline constexpr bool type_contains_v =
+    std::is_same_v<Base, Any> || std::is_same_v<Base, Derived> ||
+    (std::is_base_of_v<ObjectRef, Base> && std::is_base_of_v<Base, Derived>);
+
+/// Types that a container can hold.
+template <typename T>
+inline constexpr bool storage_enabled_v = std::is_same_v<T, Any> || TypeTraits<T>::storage_enabled;
+template <typename... T>
+inline constexpr bool all_storage_enabled_v = (storage_enabled_v<T> && ...);
+template <typename... T>
+inline constexpr bool all_object_ref_v = (std::is_base_of_v<ObjectRef, T> && ...);
+
+template <typename T>
+T ElementAs(const Any& element) {
+  return AnyUnsafe::CopyFromAnyViewAfterCheck<T>(element);
+}
+
+/// Random access over an array of Any, giving T by value.
+template <typename T>
+class ElementIterator {
+ public:
+  using iterator_category = std::random_access_iterator_tag;
+  using value_type = T;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const T*;
+  using reference = T;
+
+  ElementIterator() = default;
+  explicit ElementIterator(const Any* element) : element_(element) {}
+
+  T operator*() const { return ElementAs<T>(*element_); }
+  T operator[](difference_type n) const { return ElementAs<T>(element_[n]); }
+  ElementIterator& operator++() { return *this += 1; }
+  ElementIterator& operator--() { return *this += -1; }
+  ElementIterator operator++(int) { return ElementIterator(element_++); }
+  ElementIterator operator--(int) { return ElementIterator(element_--); }
+  ElementIterator& operator+=(difference_type n) {
+    element_ += n;
+    return *this;
+  }
+  ElementIterator& operator-=(difference_type n) { return *this += -n; }
+  ElementIterator operator+(difference_type n) const { return ElementIterator(element_ + n); }
+  ElementIterator operator-(difference_type n) const { return ElementIterator(element_ - n); }
+  friend ElementIterator operator+(difference_type n, ElementIterator it) { return it + n; }
+  difference_type operator-(ElementIterator other) const { return element_ - other.element_; }
+
+  bool operator==(ElementIterator other) const { return element_ == other.element_; }
+  bool operator!=(ElementIterator other) const { return element_ != other.element_; }
+  bool operator<(ElementIterator other) const { return element_ < other.element_; }
+  bool operator>(ElementIterator other) const { return element_ > other.element_; }
+  bool operator<=(ElementIterator other) const { return element_ <= other.element_; }
+  bool operator>=(ElementIterator other) const { return element_ >= other.element_; }
+
+ private:
+  const Any* element_ = nullptr;
+};
+
+template <typename T, typename = void>
+struct IsIterator : std::false_type {};
+template <typename T>
+struct IsIterator<T, std::void_t<typename std::iterator_traits<T>::iterator_category>>
+    : std::true_type {};
+
+}  // namespace detail
+}  // namespace graphffi_v1
+}  // namespace ffi
+}  // namespace tvm
