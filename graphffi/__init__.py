@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+from typing import Any as _Any
+
 from ._runtime import Runtime as Runtime
 from ._runtime import runtime_info as runtime_info
 
 # isort: split
 # From here on, the runtime is loaded.
+from . import _host as _host
 from ._core import Function as Function
 from ._core import Object as Object
 from ._core import Tensor as Tensor
@@ -16,12 +19,32 @@ from ._dtype import dtype as dtype
 from ._error import Error as Error
 from ._error import InternalError as InternalError
 from ._error import register_error as register_error
+from ._framework import Framework as Framework
+from ._framework import register_framework as register_framework
 from ._module import Module as Module
 from ._module import load_module as load_module
+from ._op import Op as Op
+from ._op import call_tvm_ffi as call_tvm_ffi
+from ._op import define_op as define_op
+from ._op import get_op as get_op
+from ._op import op as op
 from ._registry import get_global_func as get_global_func
 from ._registry import list_global_func_names as list_global_func_names
 from ._registry import register_global_func as register_global_func
 from ._registry import remove_global_func as remove_global_func
 from ._shape import Shape as Shape
+from ._spec import TensorSpec as TensorSpec
+from ._spec import check as check
+from ._spec import empty as empty
+from ._spec import like as like
 from ._stream import use_stream as use_stream
 from ._tensor import from_dlpack as from_dlpack
+
+
+def __getattr__(name: str) -> _Any:
+    """Import `graphffi.cpp`, which few programs need, when it is first used."""
+    if name == "cpp":
+        from importlib import import_module
+
+        return import_module("graphffi.cpp")
+    raise AttributeError(f"module 'graphffi' has no attribute {name!r}", name=name)
