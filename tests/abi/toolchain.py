@@ -24,7 +24,6 @@ FLAGS = (
     "-Wall",
     "-Wextra",
     "-Werror",
-    f"-I{INCLUDE}",
     f"-I{ROOT}/tests/callframe/cpp",
 )
 
@@ -60,7 +59,12 @@ class Toolchain:
         self.folder = folder
 
     def library(
-        self, source: str | Path, *, language: str = "cc", flags: Sequence[str] = ()
+        self,
+        source: str | Path,
+        *,
+        language: str = "cc",
+        flags: Sequence[str] = (),
+        include: Path = INCLUDE,
     ) -> Path:
         """A shared library of a source text or file, which names no runtime that it needs.
 
@@ -68,15 +72,18 @@ class Toolchain:
             source: The text, or the path of a file.
             language: ``cc`` or ``c``, for a text.
             flags: More options of the compiler and linker.
+            include: The folder of TVM FFI's headers: ours, or those of another release.
         """
-        return self._compile(source, language, ("-shared", "-fPIC", *flags), ".so")
+        flags = (f"-I{include}", "-shared", "-fPIC", *flags)
+        return self._compile(source, language, flags, ".so")
 
     def program(
         self, source: str | Path, *, language: str = "cc", flags: Sequence[str] = ()
     ) -> Path:
         """A program that needs libtvm_ffi.so and gets the one that ``run`` names."""
         # Linked with a stand-in of the right name, so that one program serves every runtime.
-        return self._compile(source, language, (*flags, f"-L{self._stand_in()}", "-ltvm_ffi"), "")
+        flags = (f"-I{INCLUDE}", *flags, f"-L{self._stand_in()}", "-ltvm_ffi")
+        return self._compile(source, language, flags, "")
 
     def run(
         self, program: Path, *arguments: str, runtime: str, check: bool = True
