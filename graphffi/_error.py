@@ -77,10 +77,18 @@ def exception_for(kind: str, message: str, backtrace: str) -> BaseException:
     if exception is None:
         exception = Error(f"{kind}: {message}")
         exception.kind = kind
+    backtrace = _without_caller(backtrace)
     if backtrace:
-        note = "C++ traceback (most recent call first):\n" + backtrace.rstrip("\n")
+        note = "C++ traceback (most recent call first):\n" + backtrace
         exception.__dict__.setdefault("__notes__", []).append(note)
     return exception
+
+
+def _without_caller(backtrace: str) -> str:
+    """Leave out the frames of graphffi's own C++, from the call of the kernel outwards."""
+    lines = backtrace.splitlines()
+    own = [index for index, line in enumerate(lines) if "in graphffi::CallFrame::Call(" in line]
+    return "\n".join(lines[: own[0]] if own else lines)
 
 
 def _class_of(kind: str) -> type[BaseException] | None:

@@ -3,10 +3,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
-from pathlib import Path
 from typing import Any
 
 from . import _core
@@ -83,6 +81,8 @@ class Module(_core.Object):
         text = get_global_func("ffi.ModuleGetFunctionMetadata")(self, name, False)
         if text is None:
             return None
+        import json
+
         metadata: dict[str, Any] = json.loads(text)
         if isinstance(metadata.get("type_schema"), str):
             metadata["type_schema"] = json.loads(metadata["type_schema"])
@@ -132,23 +132,24 @@ def load_module(path: str | os.PathLike[str]) -> Module:
     Raises:
         RuntimeError: if there is no such file or it does not load, such as for an undefined symbol.
     """
-    file = Path(path).resolve()
-    if not file.is_file():
+    file = os.path.realpath(path)
+    if not os.path.isfile(file):
         raise RuntimeError(f"graphffi: cannot load {str(path)!r}: expected a file, got none")
     try:
-        module = get_global_func("ffi.ModuleLoadFromFile")(str(file))
+        module = get_global_func("ffi.ModuleLoadFromFile")(file)
     except RuntimeError as failure:
         reason = str(failure).strip().splitlines()[-1]
         raise RuntimeError(
             f"graphffi: cannot load {str(path)!r}: {reason}; was it built for another runtime?"
         ) from failure
-    module.path = str(file)
+    module.path = file
     _loaded.append(module)
     return module  # type: ignore[no-any-return]
 
 
 def _exported_names(path: str) -> list[str]:
     """Return the exported functions of a library, found as names in its string table."""
-    content = Path(path).read_bytes()
+    with open(path, "rb") as file:
+        content = file.read()
     found = re.findall(rb"\0__tvm_ffi_([A-Za-z0-9][A-Za-z0-9_]*)(?=\0)", content)
     return sorted({name.decode() for name in found})

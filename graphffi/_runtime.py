@@ -4,21 +4,18 @@
 from __future__ import annotations
 
 import ctypes
-import importlib.util
 import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
-from pathlib import Path
 from types import ModuleType
 from typing import Final, Literal
 
 _SONAME: Final = "libtvm_ffi.so"
 _VARIABLE: Final = "GRAPHFFI_RUNTIME"
 _APACHE_PACKAGE: Final = "tvm_ffi"
-_BUNDLED: Final = Path(__file__).parent / "_lib" / _SONAME
+_BUNDLED: Final = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_lib", _SONAME)
 _Kind = Literal["adopted", "apache", "bundled", "path"]
 _FLAGS: Final = os.RTLD_NOW | os.RTLD_GLOBAL
 
@@ -99,10 +96,10 @@ def open_runtime() -> Runtime:
     if _is_same(path, _BUNDLED):
         kind = "bundled"
         sys.meta_path.insert(0, _SecondRuntimeGuard())
-    return Runtime(kind, str(path), _version_of(library))
+    return Runtime(kind, path, _version_of(library))
 
 
-def _choose(choice: str) -> tuple[Literal["apache", "bundled", "path"], Path]:
+def _choose(choice: str) -> tuple[Literal["apache", "bundled", "path"], str]:
     if choice == "bundled":
         return "bundled", _BUNDLED
     if choice not in ("", "apache"):
@@ -118,21 +115,21 @@ def _choose(choice: str) -> tuple[Literal["apache", "bundled", "path"], Path]:
     return "bundled", _BUNDLED
 
 
-def _named_path(choice: str) -> Path:
+def _named_path(choice: str) -> str:
     if os.sep not in choice:
         raise RuntimeError(
             f"graphffi: {_VARIABLE}: expected bundled, apache or the path of a library, "
             f"got {choice!r}"
         )
-    return Path(choice).resolve()
+    return os.path.realpath(choice)
 
 
-def _apache_library() -> Path | None:
+def _apache_library() -> str | None:
     """Return the installed apache-tvm-ffi's library; the package is not imported."""
-    spec = importlib.util.find_spec(_APACHE_PACKAGE)
+    spec = _find_spec(_APACHE_PACKAGE)
     for folder in (spec and spec.submodule_search_locations) or ():
-        library = Path(folder) / "lib" / _SONAME
-        if library.is_file():
+        library = os.path.join(folder, "lib", _SONAME)
+        if os.path.isfile(library):
             return library
     return None
 
@@ -145,20 +142,16 @@ def _loaded_runtime() -> ctypes.CDLL | None:
         return None
 
 
-def _open(path: Path) -> ctypes.CDLL:
-    if not path.is_file():
-        raise RuntimeError(
-            f"graphffi: cannot load the runtime {str(path)!r}: there is no such file"
-        )
+def _open(path: str) -> ctypes.CDLL:
+    if not os.path.isfile(path):
+        raise RuntimeError(f"graphffi: cannot load the runtime {path!r}: there is no such file")
     try:
-        return ctypes.CDLL(str(path), mode=_FLAGS)
+        return ctypes.CDLL(path, mode=_FLAGS)
     except OSError as failure:
-        raise RuntimeError(
-            f"graphffi: cannot load the runtime {str(path)!r}: {failure}"
-        ) from failure
+        raise RuntimeError(f"graphffi: cannot load the runtime {path!r}: {failure}") from failure
 
 
-def _check_choice(choice: str, loaded: Path) -> None:
+def _check_choice(choice: str, loaded: str) -> None:
     """Refuse a choice that comes too late: the process has its runtime."""
     if not choice:
         return
@@ -170,17 +163,17 @@ def _check_choice(choice: str, loaded: Path) -> None:
         )
 
 
-def _check_symbols(library: ctypes.CDLL, path: Path) -> None:
+def _check_symbols(library: ctypes.CDLL, path: str) -> None:
     missing = [name for name in NEEDED_SYMBOLS if not hasattr(library, name)]
     if missing:
         raise RuntimeError(
-            f"graphffi: cannot use the runtime {str(path)!r}: it lacks {', '.join(missing)}; "
+            f"graphffi: cannot use the runtime {path!r}: it lacks {', '.join(missing)}; "
             f"upgrade apache-tvm-ffi, or set {_VARIABLE}=bundled"
         )
 
 
-def _is_same(one: Path, other: Path) -> bool:
-    return one.exists() and other.exists() and os.path.samefile(one, other)
+def _is_same(one: str, other: str) -> bool:
+    return os.path.exists(one) and os.path.exists(other) and os.path.samefile(one, other)
 
 
 def _version_of(library: ctypes.CDLL) -> tuple[int, int, int]:
@@ -200,15 +193,25 @@ class _SymbolLocation(ctypes.Structure):
     )
 
 
-def _path_of(library: ctypes.CDLL) -> Path:
+def _path_of(library: ctypes.CDLL) -> str:
     """Return the file that a library was loaded from."""
     location = _SymbolLocation()
     address = ctypes.cast(library.TVMFFIGetVersion, ctypes.c_void_p)
     ctypes.CDLL(None).dladdr(address, ctypes.byref(location))
-    return Path(os.fsdecode(location.file or b""))
+    return os.fsdecode(location.file or b"")
 
 
-class _SecondRuntimeGuard(MetaPathFinder):
+def _find_spec(package: str) -> ModuleSpec | None:
+    """Return where a package is installed; importlib.util costs as much as all of this file."""
+    for finder in sys.meta_path:
+        if not isinstance(finder, _SecondRuntimeGuard):
+            spec = finder.find_spec(package, None)
+            if spec is not None:
+                return spec
+    return None
+
+
+class _SecondRuntimeGuard:
     """Refuses to import apache's package beside the bundled runtime: two crash the process."""
 
     def find_spec(
@@ -220,14 +223,15 @@ class _SecondRuntimeGuard(MetaPathFinder):
         """Take over the package if it is installed; finding it stays possible."""
         if fullname != _APACHE_PACKAGE:
             return None
-        for finder in sys.meta_path:
-            if finder is not self and (spec := finder.find_spec(fullname, path, target)):
-                spec.loader = _RefusingLoader()
-                return spec
-        return None
+        spec = _find_spec(fullname)
+        if spec is not None:
+            spec.loader = _RefusingLoader()  # type: ignore[assignment]
+        return spec
 
 
-class _RefusingLoader(Loader):
+class _RefusingLoader:
+    """Takes the package's place."""
+
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         raise ImportError(
             f"graphffi: cannot import {spec.name}: this process runs on graphffi's bundled "

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compile kernels from Python: ``build`` and ``load`` for files, ``load_inline`` for text.
+
+Libraries are kept by content in ``GRAPHFFI_CACHE_DIR`` (``~/.cache/graphffi`` if unset): sources,
+the headers that they include, flags and compiler. ``CXX`` and ``NVCC`` name the compilers.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+from ._compile import Recipe, build_library
+from ._location import include_path as include_path
+from ._module import Module, load_module
+
+__all__ = ["build", "include_path", "load", "load_inline"]
+
+_Paths: TypeAlias = Sequence[str | os.PathLike[str]]
+_Texts: TypeAlias = str | Sequence[str]
+_Functions: TypeAlias = str | Sequence[str] | Mapping[str, str]
+
+
+def build(
+    name: str,
+    sources: _Paths = (),
+    *,
+    cpp_sources: _Texts = (),
+    cuda_sources: _Texts = (),
+    functions: _Functions = (),
+    extra_cflags: Sequence[str] = (),
+    extra_cuda_cflags: Sequence[str] = (),
+    extra_ldflags: Sequence[str] = (),
+    extra_include_paths: _Paths = (),
+    build_directory: str | os.PathLike[str] | None = None,
+) -> str:
+    """Compile a library of kernels, unless the same one has been compiled before.
+
+    Args:
+        name: of the library's file.
+        sources: files; those that end in ``.cu`` are compiled by nvcc.
+        cpp_sources: C++ text. graphffi's headers are included already.
+        cuda_sources: the same, for nvcc.
+        functions: what the text is to export by its own name: names, or a mapping of names to
+            documentation.
+        extra_cflags: for the C++ compiler, after ``-std=c++17 -O2 -fPIC -fvisibility=hidden``.
+        extra_cuda_cflags: for nvcc, such as ``-arch=sm_90a``.
+        extra_ldflags: for the linker.
+        extra_include_paths: searched before graphffi's headers.
+        build_directory: where to put the library, as ``<name>.so``; in the cache if None.
+
+    Returns:
+        The absolute path of the library. It needs a runtime, but is bound to none.
+
+    Raises:
+        RuntimeError: if a compiler is missing or fails, with what it said.
+        ValueError: if there is nothing to compile, or ``name`` is no file name.
+
+    Example:
+        >>> path = build("demo", ["kernels.cc"], extra_cflags=["-O3"])  # doctest: +SKIP
+    """
+    recipe = Recipe(
+        name=name,
+        sources=tuple(Path(source).absolute() for source in sources),
+        cpp_text=_join(cpp_sources),
+        cuda_text=_join(cuda_sources),
+        functions=_documented(functions),
+        cflags=tuple(extra_cflags),
+        cuda_cflags=tuple(extra_cuda_cflags),
+        ldflags=tuple(extra_ldflags),
+        include_paths=tuple(str(Path(path).absolute()) for path in extra_include_paths),
+    )
+    return str(build_library(recipe, None if build_directory is None else Path(build_directory)))
+
+
+def load(
+    name: str,
+    sources: _Paths,
+    *,
+    extra_cflags: Sequence[str] = (),
+    extra_cuda_cflags: Sequence[str] = (),
+    extra_ldflags: Sequence[str] = (),
+    extra_include_paths: _Paths = (),
+    build_directory: str | os.PathLike[str] | None = None,
+) -> Module:
+    """Compile files with ``build`` and load the library.
+
+    Returns:
+        The module.
+    """
+    path = build(
+        name,
+        sources,
+        extra_cflags=extra_cflags,
+        extra_cuda_cflags=extra_cuda_cflags,
+        extra_ldflags=extra_ldflags,
+        extra_include_paths=extra_include_paths,
+        build_directory=build_directory,
+    )
+    return load_module(path)
+
+
+def load_inline(
+    name: str,
+    *,
+    cpp_sources: _Texts = (),
+    cuda_sources: _Texts | None = None,
+    functions: _Functions = (),
+    extra_cflags: Sequence[str] = (),
+    extra_cuda_cflags: Sequence[str] = (),
+    extra_ldflags: Sequence[str] = (),
+    extra_include_paths: _Paths = (),
+    build_directory: str | os.PathLike[str] | None = None,
+) -> Module:
+    """Compile text with ``build`` and load the library.
+
+    Returns:
+        The module.
+
+    Example:
+        >>> code = "int twice(int x) { return 2 * x; }"
+        >>> load_inline("doc", cpp_sources=code, functions=["twice"]).twice(4)  # doctest: +SKIP
+        8
+    """
+    path = build(
+        name,
+        cpp_sources=cpp_sources,
+        cuda_sources=() if cuda_sources is None else cuda_sources,
+        functions=functions,
+        extra_cflags=extra_cflags,
+        extra_cuda_cflags=extra_cuda_cflags,
+        extra_ldflags=extra_ldflags,
+        extra_include_paths=extra_include_paths,
+        build_directory=build_directory,
+    )
+    return load_module(path)
+
+
+def _join(text: _Texts) -> str:
+    return text if isinstance(text, str) else "\n".join(text)
+
+
+def _documented(functions: _Functions) -> tuple[tuple[str, str], ...]:
+    if isinstance(functions, Mapping):
+        return tuple(functions.items())
+    names = [functions] if isinstance(functions, str) else functions
+    return tuple((name, "") for name in names)
