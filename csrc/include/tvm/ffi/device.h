@@ -23,30 +23,30 @@ struct DeviceName {
 
 /// The first name of a type is the one that is printed.
 inline constexpr DeviceName kDeviceNames[] = {
-    {"cpu", kDLCPU},           {"cuda", kDLCUDA},       {"cuda_host", kDLCUDAHost},
-    {"opencl", kDLOpenCL},     {"vulkan", kDLVulkan},   {"metal", kDLMetal},
-    {"vpi", kDLVPI},           {"rocm", kDLROCM},       {"rocm_host", kDLROCMHost},
-    {"ext_dev", kDLExtDev},    {"cuda_managed", kDLCUDAManaged},
-    {"oneapi", kDLOneAPI},     {"webgpu", kDLWebGPU},   {"hexagon", kDLHexagon},
-    {"maia", kDLMAIA},         {"trn", kDLTrn},         {"llvm", kDLCPU},
-    {"nvptx", kDLCUDA},        {"cl", kDLOpenCL},       {"mps", kDLMetal},
+    {"cpu", kDLCPU},       {"cuda", kDLCUDA},         {"cuda_host", kDLCUDAHost},
+    {"opencl", kDLOpenCL}, {"vulkan", kDLVulkan},     {"metal", kDLMetal},
+    {"mps", kDLMetal},     {"vpi", kDLVPI},           {"rocm", kDLROCM},
+    {"rocm_host", kDLROCMHost}, {"ext_dev", kDLExtDev}, {"cuda_managed", kDLCUDAManaged},
+    {"oneapi", kDLOneAPI}, {"webgpu", kDLWebGPU},     {"wgpu", kDLWebGPU},
+    {"hexagon", kDLHexagon}, {"maia", kDLMAIA},       {"trn", kDLTrn},
 };
 
 /// "cuda", "cuda:1", …; nothing if the text is no device.
 inline std::optional<DLDevice> ParseDevice(std::string_view text) {
   size_t colon = text.find(':');
   std::string_view name = text.substr(0, colon);
-  int32_t id = 0;
+  int64_t id = 0;
   if (colon != std::string_view::npos) {
     std::string digits(text.substr(colon + 1));
-    if (digits.empty() || digits.size() > 9 ||
+    if (digits.empty() || digits.size() > 10 ||
         digits.find_first_not_of("0123456789") != std::string::npos) {
       return std::nullopt;
     }
-    id = std::atoi(digits.c_str());
+    id = std::atoll(digits.c_str());
+    if (id > INT32_MAX) return std::nullopt;
   }
   for (const DeviceName& entry : kDeviceNames) {
-    if (name == entry.name) return TVMFFIDLDeviceFromIntPair(entry.type, id);
+    if (name == entry.name) return TVMFFIDLDeviceFromIntPair(entry.type, static_cast<int32_t>(id));
   }
   return std::nullopt;
 }

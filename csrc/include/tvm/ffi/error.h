@@ -86,6 +86,11 @@ class Error : public ObjectRef, public std::exception {
   std::string backtrace() const { return ToString(get()->backtrace); }
   /// The backtrace in Python's order: the most recent frame last.
   std::string TracebackMostRecentCallLast() const;
+  /// What Python would print: backtrace, kind and message.
+  std::string FullMessage() const {
+    return "Traceback (most recent call last):\n" + TracebackMostRecentCallLast() + kind() + ": " +
+           message();
+  }
   /// The message. Valid as long as the error object lives.
   const char* what() const noexcept override { return get()->message.data; }
   /// mode: TVMFFIBacktraceUpdateMode.
@@ -195,8 +200,7 @@ class ErrorBuilder {
   [[noreturn]] TVM_FFI_COLD_CODE TVM_FFI_NO_INLINE ~ErrorBuilder() noexcept(false) {
     Error error(kind_, stream_.str(), std::move(backtrace_));
     if (log_) {
-      std::fprintf(stderr, "Traceback (most recent call last):\n%s%s: %s\n",
-                   error.TracebackMostRecentCallLast().c_str(), kind_, error.what());
+      std::fprintf(stderr, "%s\n", error.FullMessage().c_str());
     }
     throw error;
   }
