@@ -1,0 +1,295 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ops on NumPy arrays: definition, binding, plans, results."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+import graphffi
+from graphffi import Tensor
+
+KERNELS = r"""
+#include <tvm/ffi/tvm_ffi.h>
+namespace ffi = tvm::ffi;
+
+/// Adds up what it gets, so that a test sees which arguments arrived in which place.
+double Number(ffi::AnyView value) {
+  if (value == nullptr) return 1000;
+  if (auto view = value.as<ffi::TensorView>()) return static_cast<float*>(view->data_ptr())[0];
+  if (auto list = value.as<ffi::Array<ffi::Any>>()) {
+    double sum = 0;
+    for (const ffi::Any& item : *list) sum = sum * 10 + Number(item);
+    return sum;
+  }
+  if (auto text = value.as<ffi::String>()) return static_cast<double>(text->size());
+  if (value.type_index() == kTVMFFIDataType) return value.cast<DLDataType>().bits;
+  if (value.type_index() == kTVMFFIDevice) return value.cast<DLDevice>().device_type;
+  return value.cast<double>();
+}
+
+/// Writes the number of each other argument into its first one.
+void Write(ffi::PackedArgs args, ffi::Any* result) {
+  auto out = args[0].cast<ffi::TensorView>();
+  TVM_FFI_CHECK(out.numel() >= args.size() - 1, ValueError) << "out is too small";
+  for (int i = 1; i < args.size(); ++i) {
+    static_cast<float*>(out.data_ptr())[i - 1] = static_cast<float>(Number(args[i]));
+  }
+}
+
+void AddOneInPlace(ffi::TensorView x) {
+  for (int64_t i = 0; i < x.numel(); ++i) static_cast<float*>(x.data_ptr())[i] += 1;
+}
+
+void Split(ffi::TensorView x, ffi::TensorView low, ffi::TensorView high) {
+  for (int64_t i = 0; i < x.numel(); ++i) {
+    const float value = static_cast<float*>(x.data_ptr())[i];
+    static_cast<float*>(low.data_ptr())[i] = value - 1;
+    static_cast<float*>(high.data_ptr())[i] = value + 1;
+  }
+}
+
+TVM_FFI_STATIC_INIT_BLOCK() {
+  tvm::ffi::reflection::GlobalDef().def_packed("graphffi.tests.op_write", Write);
+}
+"""
+
+
+class Split(NamedTuple):
+    """Results with names."""
+
+    low: Tensor
+    high: Tensor
+
+
+@pytest.fixture(scope="module")
+def module() -> graphffi.Module:
+    return graphffi.cpp.load_inline(
+        "test_op",
+        cpp_sources=KERNELS,
+        functions={"add_one_in_place": "AddOneInPlace", "split": "Split"},
+    )
+
+
+def array(*values: float) -> np.ndarray:
+    return np.array(values, np.float32)
+
+
+def written(size: int) -> graphffi.TensorSpec:
+    return graphffi.empty((size,), "float32")
+
+
+WRITE = "graphffi.tests.op_write"
+
+
+def test_attributes_and_constants_arrive_as_the_plan_says(module: graphffi.Module) -> None:
+    op = graphffi.define_op(
+        "test_op::kinds",
+        schema="(Tensor x, Tensor? y, Tensor[] zs, int n, float f, bool b, str s, dtype d, "
+        "Device where, int[] dims, int? absent=None) -> Tensor",
+        kernel=WRITE,
+        plan='out, f, x, y, (x, zs), n, b, s, d, where, dims, absent, None, true, 2.5, "abc"',
+        infer=lambda x, *_: written(15),
+    )
+    out = op(
+        array(7), None, [array(3), array(4)], 5, 0.25, True, "12345", "bfloat16", "cuda:1", [2, 9]
+    )
+    assert out.tolist() == [0.25, 7, 1000, 70 + 34, 5, 1, 5, 16, 2, 29, 1000, 1000, 1, 2.5, 3]
+
+
+def test_the_default_plan_is_parameters_then_results(module: graphffi.Module) -> None:
+    @graphffi.op("test_op::split", kernel=module.split)
+    def split(x: Tensor) -> Split:
+        return graphffi.like(x), graphffi.like(x)  # type: ignore[return-value]
+
+    result = split(array(1, 2))
+    assert isinstance(result, Split)
+    assert result.low.tolist() == [0, 1]
+    assert result.high.tolist() == [2, 3]
+
+
+def test_an_op_updates_its_operand_in_place_and_returns_it(module: graphffi.Module) -> None:
+    @graphffi.op("test_op::inc", kernel=module.add_one_in_place, mutates=("x",))
+    def inc(x: Tensor) -> None: ...
+
+    x = array(1, 2)
+    assert inc(x) is x
+    assert x.tolist() == [2, 3]
+    x.flags.writeable = False
+    with pytest.raises(ValueError, match=r"test_op::inc: .*expected a writable array"):
+        inc(x)
+
+
+def test_graphffi_tensors_give_graphffi_tensors(module: graphffi.Module) -> None:
+    op = graphffi.define_op(
+        "test_op::tensors",
+        schema="(Tensor x) -> Tensor",
+        kernel=WRITE,
+        plan="out, x",
+        infer=lambda x: graphffi.like(x),
+    )
+    out = op(graphffi.from_dlpack(array(3)))
+    assert isinstance(out, graphffi.Tensor)
+    assert np.from_dlpack(out).tolist() == [3]
+
+
+def test_all_wrong_arguments_are_reported_at_once(module: graphffi.Module) -> None:
+    @graphffi.op("test_op::checked", kernel=WRITE, plan="out, x, eps, dims")
+    def checked(x: Tensor, eps: float = 1e-6, dims: list[int] = [1]) -> Tensor:  # noqa: B006
+        graphffi.check(x.ndim == 1, f"operand 'x': expected 1 dimension, got {x.ndim}")
+        return graphffi.empty((2,), "float32")
+
+    with pytest.raises(TypeError) as caught:
+        checked(3, eps="small", dims=2, axis=1)
+    assert str(caught.value) == (
+        "test_op::checked: operand 'x': expected a tensor, got int 3; attribute 'eps': expected a "
+        "float, got str 'small'; attribute 'dims': expected a list of ints, got int 2; argument "
+        "'axis': expected a known name; known attributes: eps, dims; operands: x"
+    )
+    with pytest.raises(TypeError, match="operand 'x': expected a tensor, got nothing"):
+        checked()
+    with pytest.raises(TypeError, match="expected at most 3 arguments, got 4"):
+        checked(array(1), 1.0, [1], 2)
+    with pytest.raises(TypeError, match="argument 'x': expected one value, got two"):
+        checked(array(1), x=array(1))
+    with pytest.raises(
+        ValueError, match="test_op::checked: operand 'x': expected 1 dimension, got 2"
+    ):
+        checked(np.ones((1, 1), np.float32))
+    assert checked(array(1), np.float32(0.5), (np.int64(3),)).tolist() == [1, 0.5]
+
+
+@pytest.mark.parametrize("value", [True, "1", 1.5, None, np.array(1), [1]])
+def test_an_int_attribute_takes_ints_only(module: graphffi.Module, value: object) -> None:
+    op = graphffi.define_op(
+        "test_op::int",
+        schema="(Tensor x, int n) -> Tensor",
+        kernel=WRITE,
+        plan="out, n",
+        infer=lambda x, n: graphffi.like(x),
+    )
+    with pytest.raises(TypeError, match="test_op::int: attribute 'n': expected an int, got"):
+        op(array(1), value)
+
+
+def test_one_name_has_one_definition() -> None:
+    def define(schema: str, plan: str = "") -> graphffi.Op:
+        return graphffi.define_op(
+            "test_op::once", schema=schema, kernel=WRITE, plan=plan, infer=lambda *_: written(1)
+        )
+
+    first = define("(Tensor x) -> Tensor")
+    assert define("(Tensor x) -> Tensor") is first
+    with pytest.raises(
+        ValueError, match="test_op::once: expected the definition that is registered"
+    ):
+        define("(Tensor x, int n) -> Tensor")
+    with pytest.raises(
+        ValueError, match="test_op::once: expected the definition that is registered"
+    ):
+        define("(Tensor x) -> Tensor", "out, x")
+
+
+@pytest.mark.parametrize(
+    ("schema", "plan", "text"),
+    [
+        ("(Tensor x) -> Tensor", "out, y", "expected a known name, got 'y'; known names: out, x"),
+        ("(Tensor x) -> Tensor", "out x", "expected an item"),
+        ("(Tensor x) -> Tensor", "(out, x", "is missing"),
+        ("(Tensor x, Tensor x) -> Tensor", "", "expected distinct names, got 'x' twice"),
+        ("(Tensor out) -> Tensor", "", "expected distinct names, got 'out' twice"),
+        ("(Tensor x) -> ()", "", "expected a result or an operand that is updated in place"),
+    ],
+)
+def test_a_wrong_definition_is_refused(schema: str, plan: str, text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        graphffi.define_op(
+            "test_op::wrong", schema=schema, kernel=WRITE, plan=plan, infer=lambda *_: written(1)
+        )
+
+
+@pytest.mark.parametrize("name", ["plain", "a::b::c", "::f", "a::", "1a::f", "a b::f"])
+def test_an_op_needs_a_namespace_and_a_name(name: str) -> None:
+    with pytest.raises(ValueError, match="op name: expected 'namespace::name'"):
+        graphffi.define_op(name, schema="(Tensor x) -> Tensor", kernel=WRITE, infer=graphffi.like)
+
+
+def test_a_rule_returns_the_declared_results() -> None:
+    op = graphffi.define_op(
+        "test_op::rule", schema="(Tensor x) -> Tensor", kernel=WRITE, infer=lambda x: (x, x)
+    )
+    with pytest.raises(TypeError, match="test_op::rule: shape rule: expected 1 results, got 2"):
+        op(array(1))
+    op = graphffi.define_op(
+        "test_op::rule2", schema="(Tensor x) -> Tensor", kernel=WRITE, infer=lambda x: (3,)
+    )
+    with pytest.raises(TypeError, match=r"result 'out': expected graphffi.like.*, got int 3"):
+        op(array(1))
+
+
+def test_a_python_callable_is_a_kernel() -> None:
+    def kernel(x: Tensor, out: Tensor) -> None:
+        np.from_dlpack(out)[...] = np.from_dlpack(x) * 2
+
+    op = graphffi.define_op(
+        "test_op::python", schema="(Tensor x) -> Tensor", kernel=kernel, infer=graphffi.like
+    )
+    assert op(array(1, 2)).tolist() == [2, 4]
+
+
+def test_unknown_kernels_are_named_when_called() -> None:
+    for kernel, kind, text in (
+        ("no.such.function", KeyError, "kernel 'no.such.function'"),
+        ("/nowhere/lib.so::f", RuntimeError, "/nowhere/lib.so"),
+        ("lib.so::f", RuntimeError, "GRAPHFFI_LIBRARY_PATH"),
+    ):
+        op = graphffi.define_op(
+            f"test_op::unknown{len(kernel)}",
+            schema="(Tensor x) -> Tensor",
+            kernel=kernel,
+            infer=graphffi.like,
+        )
+        with pytest.raises(kind, match=text):
+            op(array(1))
+
+
+def test_foreign_operands_are_refused() -> None:
+    class Array:
+        shape = (1,)
+        dtype = "float32"
+
+    op = graphffi.define_op(
+        "test_op::foreign", schema="(Tensor x) -> Tensor", kernel=WRITE, infer=graphffi.like
+    )
+    with pytest.raises(
+        TypeError, match=r"expected tensors of torch, jax, numpy or graphffi, got .*Array"
+    ):
+        op(Array())
+
+
+def test_call_tvm_ffi_packs_arguments_by_kind(module: graphffi.Module) -> None:
+    x, y = array(3), np.zeros(9, np.float32)
+    returned = graphffi.call_tvm_ffi(
+        WRITE, y, x, 2, 0.5, True, "abc", None, [x, 4], graphffi.dtype("int8"),
+        graphffi.Device("cuda:0"), mutates=(0,),
+    )  # fmt: skip
+    assert returned is y
+    assert y.tolist() == [3, 2, 0.5, 1, 3, 1000, 34, 8, 2]
+
+
+def test_call_tvm_ffi_allocates_results(module: graphffi.Module) -> None:
+    low, high = graphffi.call_tvm_ffi(
+        module.split, array(5), out=[graphffi.like(array(5)), graphffi.like(array(5))]
+    )
+    assert (low.tolist(), high.tolist()) == ([4], [6])
+
+
+def test_call_tvm_ffi_needs_an_effect() -> None:
+    with pytest.raises(ValueError, match=r"expected out= or mutates="):
+        graphffi.call_tvm_ffi(WRITE, array(1))
+    with pytest.raises(TypeError, match=r"mutates: expected a tensor, got int 1"):
+        graphffi.call_tvm_ffi(WRITE, 1, mutates=(0,))
+    with pytest.raises(TypeError, match=r"argument: expected a tensor, .*, got object"):
+        graphffi.call_tvm_ffi(WRITE, object(), out=written(1))

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Annotated signatures and schema strings say the same of an op."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Optional
+
+import pytest
+
+import graphffi
+from graphffi import Device, Tensor, dtype
+from graphffi._parameter import MISSING, Attribute, Operand
+from graphffi._signature import from_function, from_schema
+
+
+class Pair(NamedTuple):
+    """Two results with names."""
+
+    left: Tensor
+    right: Tensor
+
+
+def every_kind(
+    x: Tensor,
+    cache: Tensor,
+    mask: Tensor | None,
+    rest: list[Tensor],
+    n: int,
+    dims: list[int],
+    dt: dtype,
+    where: Device,
+    eps: float = 1e-6,
+    flag: bool = False,
+    mode: str = "a",
+    limit: int | None = None,
+    bias: Optional[Tensor] = None,  # noqa: UP045
+) -> tuple[Tensor, Tensor]:
+    """The rule of an op with every kind of parameter."""
+    return graphffi.like(x), graphffi.like(x)
+
+
+EVERY_KIND = (
+    "(Tensor x, Tensor(a!) cache, Tensor? mask, Tensor[] rest, int n, int[] dims, dtype dt, "
+    "Device where, float eps=1e-6, bool flag=False, str mode='a', int? limit=None, "
+    "Tensor? bias=None) -> (Tensor, Tensor)"
+)
+
+
+def test_annotations_and_schema_agree() -> None:
+    annotated = from_function("lib::f", every_kind, ("cache",))
+    assert annotated == from_schema("lib::f", EVERY_KIND)
+    assert annotated.parameters[:4] == (
+        Operand("x"),
+        Operand("cache", mutated=True),
+        Operand("mask", "optional"),
+        Operand("rest", "list"),
+    )
+    assert annotated.parameters[8] == Attribute("eps", "float", default=1e-6)
+    assert annotated.parameters[4] == Attribute("n", "int", default=MISSING)
+    assert annotated.parameters[12] == Operand("bias", "optional", required=False)
+    assert annotated.results == ("out0", "out1")
+
+
+def test_a_named_tuple_names_the_results() -> None:
+    def rule(x: Tensor) -> Pair:
+        raise NotImplementedError
+
+    signature = from_function("lib::f", rule, ())
+    assert signature.results == ("left", "right")
+    assert signature.result_type is Pair
+
+
+def test_no_result() -> None:
+    def rule(x: Tensor) -> None: ...
+
+    assert from_function("lib::f", rule, ("x",)).results == ()
+    assert from_schema("lib::f", "(Tensor(a!) x) -> ()").results == ()
+
+
+def test_names_of_an_enclosing_function_resolve() -> None:
+    alias = Tensor
+
+    def rule(x: alias) -> alias:
+        return graphffi.like(alias and x)
+
+    assert from_function("lib::f", rule, ()).parameters == (Operand("x"),)
+
+
+def missing(x: Tensor, eps=1.0) -> Tensor: ...  # type: ignore[no-untyped-def]
+def unknown(x: Tensor, eps: complex) -> Tensor: ...
+def unresolved(x: Nowhere) -> Tensor: ...  # type: ignore[name-defined]  # noqa: F821
+def variadic(*xs: Tensor) -> Tensor: ...
+def wrong_default(x: Tensor, eps: float = "small") -> Tensor: ...  # type: ignore[assignment]
+def wrong_result(x: Tensor) -> int: ...
+def optional_list(xs: list[Tensor] | None) -> Tensor: ...
+
+
+@pytest.mark.parametrize(
+    ("rule", "text"),
+    [
+        (missing, r"lib::f: eps: expected an annotation \(Tensor, .*\), got none"),
+        (unknown, "lib::f: parameter 'eps': expected Tensor, .* got <class 'complex'>"),
+        (unresolved, "lib::f: x: cannot resolve the annotation 'Nowhere'"),
+        (variadic, r"lib::f: parameter 'xs': expected a named parameter, got \*xs"),
+        (wrong_default, "lib::f: attribute 'eps': default: expected a float, got str 'small'"),
+        (wrong_result, "lib::f: return: expected Tensor, .* got <class 'int'>"),
+        (optional_list, r"lib::f: operand 'xs': expected list\[Tensor\], got an optional list"),
+    ],
+)
+def test_a_wrong_signature_is_refused(rule: object, text: str) -> None:
+    with pytest.raises(TypeError, match=text):
+        from_function("lib::f", rule, ())  # type: ignore[arg-type]
+
+
+def test_mutates_names_operands() -> None:
+    with pytest.raises(ValueError, match="mutates: expected names of tensor operands, got eps, y"):
+        from_function("lib::f", every_kind, ("cache", "y", "eps"))
+
+
+@pytest.mark.parametrize(
+    "schema",
+    ["Tensor x -> Tensor", "(Tensor) -> Tensor", "(Tensor x)", "(Foo x) -> Tensor",
+     "(Tensor x) -> int", "(Tensor x, float eps=small) -> Tensor", "(int(a!) n) -> Tensor",
+     "(Tensor x=3) -> Tensor"],
+)  # fmt: skip
+def test_a_wrong_schema_is_refused(schema: str) -> None:
+    with pytest.raises(ValueError, match="lib::f: schema: expected"):
+        from_schema("lib::f", schema)
