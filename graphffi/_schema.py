@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from graphffi import _core
 from graphffi._binding import BoundCall as BoundCall
 from graphffi._binding import bind
 from graphffi._describe import describe
@@ -60,12 +61,14 @@ class Definition:
             if name in seen:
                 raise ValueError(f"{self.name}: expected distinct names, got {name!r} twice")
             seen.add(name)
-        # An operand of each kind that is there: shows a plan that does not parse where the op is
-        # defined.
-        self.canonical(
+        # A plan that does not parse shows where the op is defined: lists are empty here.
+        call = self.canonical(
             tuple(() if o.kind == "list" else "tensor" for o in self.operands),
             tuple(_sample(a) for a in self.attributes),
         )
+        outputs = len(self.results) + len(call.mutated)
+        counts = (len(call.inputs), outputs, len(call.ints), len(call.floats), len(call.strs))
+        _core.check_plan(call.plan, counts, self.name)
 
     @cached_property
     def operands(self) -> tuple[Operand, ...]:

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bindings/plan_call.h"
 
+#include <pybind11/stl.h>
+
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -73,6 +75,13 @@ py::object CallPlan(py::handle function, const std::string& plan_text, py::list 
       CallWithFrame(*reinterpret_cast<PyFunction*>(function.ptr()), frame, arguments));
 }
 
+void CheckPlan(const std::string& plan, const std::vector<int32_t>& counts,
+               const std::string& subject) {
+  if (counts.size() != 5) throw py::value_error("graphffi: counts: expected 5");
+  const PlanNames names = PlanNames::Raw(counts[0], counts[1], counts[2], counts[3], counts[4]);
+  Plan::Parse(plan, names, subject);
+}
+
 py::object ResolveReference(const std::string& reference) {
   ObjectRef function(ResolveKernel(reference));
   const size_t separator = reference.rfind("::");
@@ -89,6 +98,9 @@ void DefinePlanCall(py::module_& module) {
              py::arg("outputs"), py::arg("ints"), py::arg("floats"), py::arg("strs"),
              py::arg("subject"),
              "Call `function` with what `plan` says of the banks; `subject` begins the text of errors.");
+  module.def("check_plan", &CheckPlan, py::arg("plan"), py::arg("counts"), py::arg("subject"),
+             "Raise ValueError for a canonical plan that does not parse; `counts` are those of inputs, "
+             "outputs, ints, floats and strs.");
   module.def("resolve_kernel", &ResolveReference, py::arg("reference"),
              "Return the function that a kernel reference names.");
 }

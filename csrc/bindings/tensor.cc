@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bindings/tensor.h"
 
+#include <pybind11/stl.h>
+
 #include <cstdlib>
 #include <string>
 #include <vector>
