@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ class Framework(Protocol):
 _PLUGINS: Final = {"torch": "graphffi_torch", "jax": "graphffi_jax", "jaxlib": "graphffi_jax"}
 _frameworks: dict[str, Framework] = {}
 _by_type: dict[type, Framework] = {}
+_announced: list[Op] = []
 
 
 def register_framework(framework: Framework, type_prefixes: Sequence[str]) -> None:
@@ -46,6 +49,29 @@ def register_framework(framework: Framework, type_prefixes: Sequence[str]) -> No
     for prefix in type_prefixes:
         _frameworks[prefix] = framework
     _by_type.clear()
+    for op in _announced:
+        _add_op(framework, op)
+
+
+def announce_op(op: Op) -> None:
+    """Lets frameworks prepare for an op: those that are registered and those that will be.
+
+    Args:
+        op: A new one.
+    """
+    # A tracer of Python code can't import the plugin in the middle of its work.
+    if "torch" in sys.modules and "torch" not in _frameworks:
+        with contextlib.suppress(ImportError):  # raised again by the first call with a torch tensor
+            importlib.import_module(_PLUGINS["torch"])
+    _announced.append(op)
+    for framework in {id(f): f for f in _frameworks.values()}.values():
+        _add_op(framework, op)
+
+
+def _add_op(framework: Framework, op: Op) -> None:
+    add_op = getattr(framework, "add_op", None)
+    if add_op is not None:
+        add_op(op)
 
 
 def _lookup(kind: type) -> Framework | None:

@@ -10,7 +10,7 @@ from graphffi import _core, _signature
 from graphffi._describe import describe, is_tensor
 from graphffi._device import Device
 from graphffi._dtype import dtype
-from graphffi._framework import framework_of
+from graphffi._framework import announce_op, framework_of
 from graphffi._plan import CanonicalCall, append_attribute
 from graphffi._schema import Definition
 from graphffi._spec import TensorSpec
@@ -27,11 +27,18 @@ class Op:
 
     Attributes:
         definition: The framework-neutral definition.
+        traced_call: What runs instead while a tracer of Python code follows the call, set by a
+            plugin: tracing the checks of `__call__` would be slow, and guarded.
+        is_traced: Whether one does.
     """
+
+    traced_call: Callable[..., Any] | None
+    is_traced: Callable[[], bool]
 
     def __init__(self, definition: Definition) -> None:
         """Not for users: see `op` and `define_op`."""
         self.definition = definition
+        self.traced_call = None
         self.__name__ = definition.name.partition("::")[2]
         self.__qualname__ = self.__name__
         self.__doc__ = definition.doc
@@ -56,6 +63,8 @@ class Op:
             TypeError: For missing, unknown or wrong-typed arguments.
             ValueError: If a check of the shape rule fails.
         """
+        if self.traced_call is not None and self.is_traced():
+            return self.traced_call(*args, **kwargs)
         bound = self.definition.bind(args, kwargs)
         return framework_of(self.definition.name, bound.tensors()).call_op(self, bound)
 
@@ -159,6 +168,7 @@ def _register(
         existing = _ops.get(name)
         if existing is None:
             _ops[name] = existing = Op(definition)
+            announce_op(existing)
         elif existing.definition.digest != definition.digest:
             raise ValueError(
                 f"{name}: expected the definition that is registered, "

@@ -8,7 +8,9 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <memory>
+#include <stdexcept>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -84,23 +86,35 @@ class PythonRule : public ResultRule {
   PyObject* infer_;
 };
 
-PyObject* error_factory = nullptr;  // kept for the life of the process
+PyObject* reraise = nullptr;  // kept for the life of the process
 
-/// The ErrorThrower: whatever exception Python makes of the error.
+/// The function behind `reraise`: fails with the error that is in this thread's slot.
+int FailAgain(void*, const TVMFFIAny*, int32_t, TVMFFIAny*) { return -1; }
+
+/// The ErrorThrower. What Python makes of the error is graphffi's business: it is put back, and a call through
+/// graphffi raises it, as the very exception that a Python callback raised, or as one of its kind.
 void ThrowPython(const graphffi::Error& error) {
   py::gil_scoped_acquire gil;
   if (error.host_error_pending() && PyErr_Occurred()) ThrowPending();
-  PyErr_Clear();
-  PyObject* exception =
-      PyObject_CallFunction(error_factory, "Kzzz", reinterpret_cast<unsigned long long>(
-                                error.opt_object()),
-                            error.kind().c_str(), error.message().c_str(),
-                            error.backtrace().c_str());
-  if (exception != nullptr) {
-    PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception)), exception);
-    Py_DECREF(exception);
+  if (error.opt_object() != nullptr) {
+    TVMFFIErrorSetRaised(error.opt_object());
+  } else {
+    graphffi::SetRaised(error.kind(), error.message());
   }
+  Py_XDECREF(PyObject_CallNoArgs(reraise));
   ThrowPending();
+}
+
+/// A function that raises what is in the error slot, under a name by which graphffi can get it.
+void RegisterFailAgain(const std::string& name) {
+  TVMFFIObjectHandle function = nullptr;
+  int rc = TVMFFIFunctionCreate(nullptr, &FailAgain, nullptr, &function);
+  if (rc == 0) {
+    TVMFFIByteArray bytes{name.data(), name.size()};
+    rc = TVMFFIFunctionSetGlobal(&bytes, function, 1);
+    TVMFFIObjectDecRef(function);
+  }
+  if (rc != 0) throw std::runtime_error(graphffi::Error::TakeRaised(rc).what());
 }
 
 using Conversion = graphffi::Plan::Conversion;
@@ -160,9 +174,13 @@ PYBIND11_MODULE(_C, module) {
       py::kw_only(), py::arg("schema"), py::arg("out_schema"), py::arg("results"),
       py::arg("conversions"), py::arg("kernel"), py::arg("plan"), py::arg("digest"),
       py::arg("infer"));
-  module.def("set_error_factory", [](py::object factory) {
-    Py_XDECREF(error_factory);
-    error_factory = factory.release().ptr();
-    SetErrorThrower(&ThrowPython);
-  });
+  module.def("register_fail_again", &RegisterFailAgain, py::arg("name"));
+  module.def(
+      "set_reraise",
+      [](py::object function) {
+        Py_XDECREF(reraise);
+        reraise = function.release().ptr();
+        SetErrorThrower(&ThrowPython);
+      },
+      py::arg("function"));
 }

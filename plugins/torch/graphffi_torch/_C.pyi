@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+def define_op(
+    *,
+    schema: str,
+    out_schema: str,
+    results: list[str],
+    conversions: dict[str, str],
+    kernel: str,
+    plan: str,
+    digest: str,
+    infer: Callable[..., Sequence[tuple[Sequence[int], torch.dtype, torch.device]]],
+) -> bool: ...
+def register_fail_again(name: str) -> None: ...
+def set_reraise(function: Any) -> None: ...

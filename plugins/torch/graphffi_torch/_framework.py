@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Torch as a framework of graphffi: eager, under FakeTensor, traced."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import graphffi
+import torch
+
+from graphffi_torch import _library  # noqa: F401 - first: it loads what the next ones need
+from graphffi_torch import _C  # isort: skip
+from graphffi_torch._operators import operator_of
+from graphffi_torch._specs import allocation
+from graphffi_torch._traced_call import make_traced_call, operator_arguments
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphffi import BoundCall, CanonicalCall, Op, TensorSpec
+
+_FAIL_AGAIN: Final = "graphffi_torch.fail_again"
+
+
+class TorchFramework:
+    """Every call becomes a call of an operator: of the op's own, or of `tvm_ffi::call`."""
+
+    name = "torch"
+
+    def add_op(self, op: Op) -> None:
+        """Registers the op with torch, so that graphs can hold it."""
+        op.is_traced = torch.compiler.is_dynamo_compiling
+        op.traced_call = make_traced_call(op.definition, operator_of(op))
+
+    def call_op(self, op: Op, bound: BoundCall) -> Any:
+        """Calls the op's operator."""
+        returned = operator_of(op)(*operator_arguments(op.definition, bound))
+        fresh = returned if isinstance(returned, (tuple, list)) else [] if returned is None else [returned]
+        mutated = [t for o, v in zip(op.definition.operands, bound.operands, strict=True) if o.mutated for t in _flat(v)]
+        return op.definition.pack_results(bound.operands, fresh, mutated)
+
+    def call_raw(self, call: CanonicalCall, results: Sequence[TensorSpec]) -> list[Any]:
+        """Allocates the results and calls `tvm_ffi::call`."""
+        first = next(t for t in (*call.inputs, *call.mutated) if isinstance(t, torch.Tensor))
+        outputs = [_empty(spec, first.device) for spec in results]
+        outputs.extend(call.mutated)
+        torch.ops.tvm_ffi.call.default(
+            call.func, call.inputs, outputs, call.plan, call.ints, call.floats, call.strs, call.digest
+        )
+        return outputs
+
+
+def _empty(spec: TensorSpec, default: torch.device) -> torch.Tensor:
+    shape, dtype, device = allocation(spec)
+    return torch.empty(shape, dtype=dtype, device=default if spec.device is None else device)
+
+
+def install() -> None:
+    """Makes graphffi's calls on torch tensors and torch's operators known to each other."""
+    _C.register_fail_again(_FAIL_AGAIN)
+    _C.set_reraise(graphffi.get_global_func(_FAIL_AGAIN))
+    graphffi.register_framework(TorchFramework(), type_prefixes=("torch",))
+
+
+def _flat(value: Any) -> list[Any]:
+    if isinstance(value, (list, tuple)):
+        return list(value)
+    return [] if value is None else [value]

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a definition to the schemas of its operators."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+from graphffi import MISSING, Operand
+
+if TYPE_CHECKING:
+    from graphffi import Attribute, Definition
+
+_OPERAND_TYPES: Final = {"tensor": "Tensor{}", "optional": "Tensor{}?", "list": "Tensor{}[]"}
+# dtypes and devices travel by name: torch knows fewer of them than kernels do.
+_ATTRIBUTE_TYPES: Final = {
+    "int": "SymInt", "float": "float", "bool": "bool", "str": "str", "dtype": "str", "device": "str",
+}
+
+
+def operator_schemas(definition: Definition) -> tuple[str, str]:
+    """The schemas of `ns::name` and of `ns::name.out`, the latter empty for ops that write operands.
+
+    Example:
+        ``mylib::scale(Tensor x, float factor=2.0) -> Tensor`` and
+        ``mylib::scale.out(Tensor x, float factor=2.0, *, Tensor(a!) out) -> ()``
+    """
+    arguments = _arguments(definition)
+    returns = ["Tensor"] * len(definition.results)
+    result = returns[0] if len(returns) == 1 else f"({', '.join(returns)})"
+    schema = f"{definition.name}({', '.join(arguments)}) -> {result}"
+    if any(operand.mutated for operand in definition.operands):
+        return schema, ""
+    outputs = [f"Tensor({_letter(i)}!) {name}" for i, name in enumerate(definition.results)]
+    return schema, f"{definition.name}.out({', '.join((*arguments, '*', *outputs))}) -> ()"
+
+
+def _arguments(definition: Definition) -> list[str]:
+    mutated = [operand.name for operand in definition.operands if operand.mutated]
+    arguments: list[str] = []
+    keep_defaults = True  # torch wants none before an argument that has none
+    for parameter in reversed(definition.parameters):
+        if isinstance(parameter, Operand):
+            alias = f"({_letter(mutated.index(parameter.name))}!)" if parameter.mutated else ""
+            text = f"{_OPERAND_TYPES[parameter.kind].format(alias)} {parameter.name}"
+            default = "None" if not parameter.required else None
+        else:
+            text = f"{_attribute_type(parameter)} {parameter.name}"
+            default = _default(parameter)
+        keep_defaults = keep_defaults and default is not None
+        arguments.append(f"{text}={default}" if keep_defaults else text)
+    return arguments[::-1]
+
+
+def _letter(i: int) -> str:
+    return chr(ord("a") + i) if i < 26 else f"a{i}"
+
+
+def _attribute_type(attribute: Attribute) -> str:
+    suffix = ("[]" if attribute.is_list else "") + ("?" if attribute.optional else "")
+    return _ATTRIBUTE_TYPES[attribute.kind] + suffix
+
+
+def _default(attribute: Attribute) -> str | None:
+    """The default as torch's parser reads it, or None where it can't."""
+    value = attribute.default
+    if value is MISSING:
+        return None
+    if value is None:
+        return "None"
+    if attribute.is_list:
+        if attribute.kind not in ("int", "float") or not isinstance(value, (list, tuple)):
+            return None
+        items = [_scalar(item) for item in value]
+        return None if None in items else f"[{', '.join(map(str, items))}]"
+    return _scalar(value)
+
+
+def _scalar(value: Any) -> str | None:
+    if isinstance(value, (bool, int)):
+        return str(value)
+    if isinstance(value, float):
+        return repr(value) if math.isfinite(value) else None
+    text = json.dumps(str(value))
+    return text if text.isascii() and "\\" not in text else None

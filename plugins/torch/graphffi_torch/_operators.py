@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ops as operators of torch."""
+
+from __future__ import annotations
+
+import re
+import threading
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+from graphffi import Device, Operand, dtype
+
+from graphffi_torch import _C
+from graphffi_torch._operator_schema import operator_schemas
+from graphffi_torch._specs import allocation, specs_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphffi import Attribute, Definition, Op
+
+_lock: Final = threading.RLock()
+_operators: Final[dict[str, Any]] = {}
+
+
+def operator_of(op: Op) -> Any:
+    """The operator of an op, registered with torch on first use.
+
+    Raises:
+        ValueError: If torch has another operator of that name.
+    """
+    operator = _operators.get(op.name)
+    if operator is None:
+        with _lock:
+            operator = _operators.get(op.name)
+            if operator is None:
+                _operators[op.name] = operator = _register(op.definition)
+    return operator
+
+
+def _register(definition: Definition) -> Any:
+    schema, out_schema = operator_schemas(definition)
+    infer = _make_infer(definition)
+    _C.define_op(
+        schema=schema,
+        out_schema=out_schema,
+        results=list(definition.results),
+        conversions={a.name: a.kind for a in definition.attributes if a.kind in ("dtype", "device")},
+        kernel=definition.kernel,
+        plan=_op_plan(definition),
+        digest=definition.digest,
+        infer=infer,
+    )
+    torch.library.register_fake(definition.name, _make_fake(definition, infer))
+    namespace, _, name = definition.name.partition("::")
+    return getattr(getattr(torch.ops, namespace), name).default
+
+
+def _op_plan(definition: Definition) -> str:
+    """The plan over the op's own names, written out."""
+    parameters = [p.name for p in definition.parameters]
+    if not definition.plan:
+        return ", ".join((*parameters, *definition.results))
+    groups = {
+        "*inputs": ", ".join(o.name for o in definition.operands),
+        "*outputs": ", ".join(definition.results),
+    }
+    return re.sub(
+        r'"(?:[^"\\]|\\.)*"|\*inputs\b|\*outputs\b', lambda m: groups.get(m[0], m[0]), definition.plan
+    )
+
+
+def _make_infer(definition: Definition) -> Callable[..., list[Any]]:
+    """The shape rule over the operator's arguments."""
+
+    def infer(*arguments: Any) -> list[Any]:
+        operands: list[Any] = []
+        attributes: list[Any] = []
+        for parameter, value in zip(definition.parameters, arguments, strict=True):
+            if isinstance(parameter, Operand):
+                operands.append(specs_of(value))
+            else:
+                attributes.append(_attribute_value(parameter, value))
+        return [allocation(spec) for spec in definition.infer(operands, attributes)]
+
+    return infer
+
+
+def _attribute_value(attribute: Attribute, value: Any) -> Any:
+    """An operator's argument as the shape rule gets it."""
+    convert: Any = {"dtype": dtype, "device": Device}.get(attribute.kind)
+    if convert is None or value is None:
+        return value
+    return [convert(item) for item in value] if attribute.is_list else convert(value)
+
+
+def _make_fake(definition: Definition, infer: Callable[..., list[Any]]) -> Callable[..., Any]:
+    """What the op does to tensors without data."""
+
+    def fake(*arguments: Any, **keywords: Any) -> Any:
+        # Torch leaves out arguments that have their default.
+        absent = definition.parameters[len(arguments) :]
+        rest = [keywords[p.name] if p.name in keywords else _default(p) for p in absent]
+        results = [
+            torch.empty(shape, dtype=dtype, device=device)
+            for shape, dtype, device in infer(*arguments, *rest)
+        ]
+        if len(results) == 1:
+            return results[0]
+        return tuple(results) if results else None
+
+    return fake
+
+
+def _default(parameter: Operand | Attribute) -> Any:
+    return None if isinstance(parameter, Operand) else parameter.default
