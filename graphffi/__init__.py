@@ -11,6 +11,7 @@ from ._runtime import runtime_info as runtime_info
 # isort: split
 # From here on, the runtime is loaded.
 from . import _host as _host
+from ._binding import BoundCall as BoundCall
 from ._core import Function as Function
 from ._core import Object as Object
 from ._core import Tensor as Tensor
@@ -29,10 +30,15 @@ from ._op import call_tvm_ffi as call_tvm_ffi
 from ._op import define_op as define_op
 from ._op import get_op as get_op
 from ._op import op as op
+from ._parameter import MISSING as MISSING
+from ._parameter import Attribute as Attribute
+from ._parameter import Operand as Operand
+from ._plan import CanonicalCall as CanonicalCall
 from ._registry import get_global_func as get_global_func
 from ._registry import list_global_func_names as list_global_func_names
 from ._registry import register_global_func as register_global_func
 from ._registry import remove_global_func as remove_global_func
+from ._schema import Definition as Definition
 from ._shape import Shape as Shape
 from ._spec import TensorSpec as TensorSpec
 from ._spec import check as check

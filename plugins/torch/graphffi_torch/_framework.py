@@ -11,7 +11,7 @@ import torch
 from graphffi_torch import _library  # noqa: F401 - first: it loads what the next ones need
 from graphffi_torch import _C  # isort: skip
 from graphffi_torch._operators import operator_of
-from graphffi_torch._specs import allocation
+from graphffi_torch._specs import empty
 from graphffi_torch._traced_call import make_traced_call, operator_arguments
 
 if TYPE_CHECKING:
@@ -42,17 +42,12 @@ class TorchFramework:
     def call_raw(self, call: CanonicalCall, results: Sequence[TensorSpec]) -> list[Any]:
         """Allocates the results and calls `tvm_ffi::call`."""
         first = next(t for t in (*call.inputs, *call.mutated) if isinstance(t, torch.Tensor))
-        outputs = [_empty(spec, first.device) for spec in results]
+        outputs = [empty(spec, first.device) for spec in results]
         outputs.extend(call.mutated)
         torch.ops.tvm_ffi.call.default(
             call.func, call.inputs, outputs, call.plan, call.ints, call.floats, call.strs, call.digest
         )
         return outputs
-
-
-def _empty(spec: TensorSpec, default: torch.device) -> torch.Tensor:
-    shape, dtype, device = allocation(spec)
-    return torch.empty(shape, dtype=dtype, device=default if spec.device is None else device)
 
 
 def install() -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _lock: Final = threading.RLock()
 _operators: Final[dict[str, Any]] = {}
+_CPU: Final = torch.device("cpu")
 
 
 def operator_of(op: Op) -> Any:
@@ -81,7 +82,7 @@ def _make_infer(definition: Definition) -> Callable[..., list[Any]]:
                 operands.append(specs_of(value))
             else:
                 attributes.append(_attribute_value(parameter, value))
-        return [allocation(spec) for spec in definition.infer(operands, attributes)]
+        return [allocation(spec, _CPU) for spec in definition.infer(operands, attributes)]
 
     return infer
 

@@ -13,41 +13,52 @@ from graphffi import Device, TensorSpec, dtype
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Names of DLPack's that torch spells in its own way.
-_TORCH_DTYPES: Final = {"float4_e2m1fnx2": "float4_e2m1fn_x2"}
-_TORCH_DEVICES: Final = {"metal": "mps", "oneapi": "xpu", "rocm": "cuda", "ext_dev": "privateuseone"}
 
-
-@functools.cache
-def torch_dtype(name: str) -> torch.dtype:
-    """The data type of that name.
-
-    Raises:
-        TypeError: If torch has none.
-    """
-    found = getattr(torch, _TORCH_DTYPES.get(name, name), None)
-    if not isinstance(found, torch.dtype):
-        raise TypeError(f"graphffi: dtype: expected one that torch has, got {name!r}")
-    return found
-
-
-@functools.cache
-def dtype_names() -> dict[torch.dtype, str]:
-    """The names of torch's data types that kernels can be given: not the quantized ones."""
+def _dtype_names() -> dict[torch.dtype, str]:
     names: dict[torch.dtype, str] = {}
     for candidate in vars(torch).values():
         if isinstance(candidate, torch.dtype):
             with contextlib.suppress(ValueError):
-                names[candidate] = str(dtype(candidate))
+                names[candidate] = "".join((dtype(candidate),))
     return names
 
 
-@functools.cache
-def torch_device(name: str) -> torch.device:
-    """The device of that name."""
-    kind, _, index = name.partition(":")
-    kind = _TORCH_DEVICES.get(kind, kind)
-    return torch.device(kind, int(index)) if index and kind != "meta" else torch.device(kind)
+# Tables, because Dynamo can look up an object but not make a graphffi.dtype.
+#: The names of torch's data types that kernels can be given: not the quantized ones.
+DTYPE_NAMES: Final = _dtype_names()
+_TORCH_DTYPES: Final = {name: torch_dtype for torch_dtype, name in DTYPE_NAMES.items()}
+# Devices that torch calls otherwise than DLPack.
+_TORCH_DEVICES: Final = {
+    "metal": "mps",
+    "oneapi": "xpu",
+    "rocm": "cuda",
+    "ext_dev": "privateuseone",
+}
+
+
+def torch_dtype(value: Any) -> torch.dtype:
+    """The data type of that name; one of torch's own is given back.
+
+    Raises:
+        TypeError: If torch has none.
+    """
+    if isinstance(value, torch.dtype):
+        return value
+    name = value if isinstance(value, str) else dtype(value)
+    if name not in _TORCH_DTYPES:
+        raise TypeError(f"graphffi: dtype: expected one that torch has, got {name!r}")
+    return _TORCH_DTYPES[name]
+
+
+def torch_device(value: Any, default: torch.device) -> torch.device:
+    """The device of that name; one of torch's own is given back, and `default` for None."""
+    if value is None:
+        return default
+    if isinstance(value, torch.device):
+        return value
+    device = Device(value)
+    kind = _TORCH_DEVICES.get(device.type, device.type)
+    return torch.device(kind) if kind in ("cpu", "meta") else torch.device(kind, device.index)
 
 
 def spec_of(tensor: torch.Tensor) -> TensorSpec:
@@ -64,10 +75,19 @@ def specs_of(operand: torch.Tensor | Sequence[torch.Tensor] | None) -> Any:
     return spec_of(operand)  # type: ignore[arg-type]
 
 
-def allocation(spec: TensorSpec) -> tuple[tuple[Any, ...], torch.dtype, torch.device]:
+Allocation = tuple[tuple[Any, ...], torch.dtype, torch.device]
+
+
+def allocation(spec: TensorSpec, default_device: torch.device) -> Allocation:
     """Shape, dtype and device that a result of that spec has in torch."""
-    device = "cpu" if spec.device is None else str(Device(spec.device))
-    return tuple(spec.shape), torch_dtype(str(dtype(spec.dtype))), torch_device(device)
+    device = torch_device(spec.device, default_device)
+    return tuple(spec.shape), torch_dtype(spec.dtype), device
+
+
+def empty(spec: TensorSpec, default_device: torch.device) -> torch.Tensor:
+    """A tensor of that spec."""
+    shape, dtype, device = allocation(spec, default_device)
+    return torch.empty(shape, dtype=dtype, device=device)
 
 
 @functools.cache

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 from graphffi import MISSING, Attribute, Device, Operand
 
-from graphffi_torch._specs import dtype_names
+from graphffi_torch._specs import DTYPE_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,7 +39,7 @@ def make_traced_call(definition: Definition, operator: Any) -> Callable[..., Any
         "operator": operator,
         "Tensor": torch.Tensor,
         "to_float": _to_float,
-        "to_name": _make_to_name(),
+        "to_name": _to_name,
         "MISSING": MISSING,
         "result_type": definition.result_type,
         "bind": _make_bind(definition),
@@ -64,18 +64,13 @@ def _to_float(value: Any) -> Any:
     return float(value) if type(value) is int else value
 
 
-def _make_to_name() -> Callable[[Any], Any]:
-    names = dtype_names()
-
-    def to_name(value: Any) -> Any:
-        if isinstance(value, torch.dtype):
-            return names[value]
-        if isinstance(value, (torch.device, Device)):
-            return str(value)
-        # A graphffi.dtype is a string; Dynamo can't make another one of it in any other way.
-        return "".join((value,)) if isinstance(value, str) else value
-
-    return to_name
+def _to_name(value: Any) -> Any:
+    if isinstance(value, torch.dtype):
+        return DTYPE_NAMES[value]
+    if isinstance(value, (torch.device, Device)):
+        return str(value)
+    # A graphffi.dtype is a string, of which Dynamo makes a plain one in no other way.
+    return "".join((value,)) if isinstance(value, str) else value
 
 
 def _make_bind(definition: Definition) -> Callable[..., list[Any]]:
