@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels, ops and an imitated XLA for the tests of the JAX plugin."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+SOURCES = ROOT / "plugins" / "jax" / "csrc"
+
+collect_ignore_glob = [] if importlib.util.find_spec("jax") else ["test_*.py"]
+
+
+@pytest.fixture(scope="session")
+def library() -> str:
+    """Path of the tests' kernels."""
+    import graphffi
+
+    return str(graphffi.cpp.build("jax_plugin_kernels", sources=[str(HERE / "kernels.cc")]))
+
+
+@pytest.fixture(scope="session")
+def compiler() -> str:
+    """The C++ compiler; without one, its tests are skipped."""
+    found = os.environ.get("CXX") or shutil.which("g++")
+    if found is None:
+        pytest.skip("needs g++")
+    return found
+
+
+@pytest.fixture(scope="session")
+def fake_xla(
+    compiler: str, library: str, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[..., str]:
+    """Runs a kernel under an imitated XLA of any API version; gives what happened."""
+    import graphffi  # noqa: F401 - loads the runtime
+
+    path = tmp_path_factory.mktemp("fake_xla") / "fake_xla.so"
+    flags = ["-std=c++17", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", f"-I{SOURCES}"]
+    source = str(HERE / "fake_xla.cc")
+    subprocess.run([compiler, *flags, source, "-o", str(path)], check=True, timeout=300)
+    fake = ctypes.CDLL(str(path))
+    fake.fake_xla_run.restype = ctypes.c_char_p
+    plugin = ctypes.CDLL(
+        str(ROOT / "plugins" / "jax" / "graphffi_jax" / "lib" / "libgraphffi_jax.so")
+    )
+    plugin.graphffi_jax_handler.restype = ctypes.c_void_p
+    plugin.graphffi_jax_handler.argtypes = [ctypes.c_char_p] * 3
+
+    class Options(ctypes.Structure):
+        _fields_ = (
+            ("major", ctypes.c_int32),
+            ("minor", ctypes.c_int32),
+            ("instantiate", ctypes.c_void_p),
+            ("execute", ctypes.c_void_p),
+            ("func", ctypes.c_char_p),
+            ("plan", ctypes.c_char_p),
+            ("execute_stage", ctypes.c_int32),
+            ("frame_size", ctypes.c_int32),
+            ("token", ctypes.c_int32),
+        )
+
+    def run(
+        *,
+        version: tuple[int, int] = (0, 3),
+        kernel: str = "add_one",
+        plan: str = "",
+        target: str = "tvm_ffi.call",
+        platform: str = "cpu",
+        stage: int = 3,
+        frame_size: int = 0,
+        token: bool = False,
+    ) -> str:
+        handlers = [
+            plugin.graphffi_jax_handler(target.encode(), platform.encode(), stage_name)
+            for stage_name in (b"instantiate", b"execute")
+        ]
+        func = f"{library}::{kernel}".encode()
+        options = Options(*version, *handlers, func, plan.encode(), stage, frame_size, token)
+        return fake.fake_xla_run(ctypes.byref(options)).decode()
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def ops(library: str) -> SimpleNamespace:
+    """The ops that most tests call."""
+    import graphffi
+
+    like, empty = graphffi.like, graphffi.empty
+
+    def define(name: str, schema: str, plan: str = "", infer: Any = None) -> Any:
+        kernel = f"{library}::{name}"
+        return graphffi.define_op(
+            f"jaxtest::{name}", schema=schema, kernel=kernel, plan=plan, infer=infer
+        )
+
+    return SimpleNamespace(
+        add_one=define("add_one", "(Tensor x) -> Tensor", infer=like),
+        axpy=define(
+            "axpy",
+            "(Tensor x, Tensor y, float a=1.0) -> Tensor",
+            "a, x, out, y",
+            lambda x, y, a: like(x),
+        ),
+        min_max=define(
+            "min_max",
+            "(Tensor x) -> (Tensor low, Tensor high)",
+            infer=lambda x: (empty((), x.dtype), empty((), x.dtype)),
+        ),
+        sum_list=define("sum_list", "(Tensor[] xs) -> Tensor", infer=lambda xs: like(xs[0])),
+        masked=define(
+            "masked", "(Tensor x, Tensor? mask) -> Tensor", infer=lambda x, mask: like(x)
+        ),
+        append=define(
+            "append",
+            "(Tensor row, Tensor(a!) cache, int position) -> Tensor",
+            "row, cache, position, out",
+            lambda row, cache, position: empty((), row.dtype),
+        ),
+        increment=define("increment", "(Tensor(a!) x) -> ()"),
+        copy_bytes=define("copy_bytes", "(Tensor x) -> Tensor", infer=like),
+        describe=define("describe", "(Tensor x) -> Tensor", infer=lambda x: empty((12,), "int32")),
+        echo=define(
+            "echo", "(Tensor x, str text) -> Tensor", infer=lambda x, text: empty((4200,), "uint8")
+        ),
+        attributes=define(
+            "attributes",
+            "(Tensor x, int i, float f, bool b, str s, dtype t, device d, int[] xs,"
+            " int? maybe=None) -> Tensor",
+            infer=lambda x, *_: empty((8,), "float32"),
+        ),
+        scratch=define("scratch", "(Tensor x) -> Tensor", infer=like),
+        keep_scratch=define("keep_scratch", "(Tensor x) -> Tensor", infer=like),
+        huge_scratch=define("huge_scratch", "(Tensor x) -> Tensor", infer=like),
+        fail=define("fail", "(Tensor x, str kind) -> Tensor", infer=lambda x, kind: like(x)),
+        takes_owning=define("takes_owning", "(Tensor x) -> Tensor", infer=like),
+        returns=define("returns", "(Tensor x) -> Tensor", infer=like),
+    )
+
+
+@pytest.fixture
+def run_python() -> Callable[[str], subprocess.CompletedProcess[str]]:
+    """Runs a script in a fresh interpreter."""
+
+    def run(script: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True, timeout=300
+        )
+
+    return run

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every dtype of JAX reaches kernels as DLPack's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import graphffi
+
+NARROW = (
+    "bool int2 int4 int8 int16 int32 uint2 uint4 uint8 uint16 uint32 float16 bfloat16 float32"
+    " complex64 float8_e3m4 float8_e4m3 float8_e4m3fn float8_e4m3fnuz float8_e4m3b11fnuz"
+    " float8_e5m2 float8_e5m2fnuz float8_e8m0fnu float4_e2m1fn"
+).split()
+WIDE = ["int64", "uint64", "float64", "complex128"]
+
+
+@pytest.fixture
+def x64() -> Iterator[None]:
+    """JAX with 64-bit dtypes."""
+    jax.config.update("jax_enable_x64", True)
+    try:
+        yield
+    finally:
+        jax.config.update("jax_enable_x64", False)
+
+
+def array(name: str, shape: tuple[int, ...]) -> Any:
+    dtype = getattr(jnp, "bool_" if name == "bool" else name)
+    values = np.arange(int(np.prod(shape))).reshape(shape) % 2
+    return jnp.asarray(values.astype(np.float32)).astype(dtype)
+
+
+def check(ops: SimpleNamespace, name: str) -> None:
+    expected = graphffi.dtype(name)
+    for shape in ((4, 6), (2,), (), (0, 3)):
+        x = array(name, shape)
+        described = np.asarray(jax.jit(ops.describe)(x))
+        assert described[:4].tolist() == [expected.code, expected.bits, 1, 1]
+        assert described[4:6].tolist() == [len(shape), 1]
+        y = jax.jit(ops.copy_bytes)(x)
+        assert (y.dtype, y.shape) == (x.dtype, x.shape)
+        np.testing.assert_array_equal(y.astype(jnp.float32), x.astype(jnp.float32))
+
+
+@pytest.mark.parametrize("name", NARROW)
+def test_a_dtype_arrives_and_returns(ops: SimpleNamespace, name: str) -> None:
+    check(ops, name)
+
+
+@pytest.mark.parametrize("name", WIDE)
+@pytest.mark.usefixtures("x64")
+def test_a_64_bit_dtype_arrives_and_returns(ops: SimpleNamespace, name: str) -> None:
+    check(ops, name)
+
+
+def test_the_list_of_dtypes_is_complete() -> None:
+    scalars = {n for n in dir(jnp) if isinstance(getattr(getattr(jnp, n), "dtype", None), np.dtype)}
+    names = {
+        np.dtype(getattr(jnp, n)).name
+        for n in scalars
+        if isinstance(getattr(jnp, n), type(jnp.int8))
+    }
+    assert names - set(NARROW) - set(WIDE) - {"int1", "uint1"} == set()
+
+
+def test_sub_byte_buffers_are_packed_low_bits_first() -> None:
+    seen = []
+    graphffi.register_global_func(
+        "jaxtest.nibbles", lambda x, out: seen.append((x.shape, x.dtype)), override=True
+    )
+    x = jnp.asarray([1, 2, 3, 4, 5], jnp.int4)
+    y = graphffi.call_tvm_ffi("jaxtest.nibbles", x, out=graphffi.empty((1,), "float32"))
+    jax.block_until_ready(y)
+    assert seen == [((5,), "int4")]
+
+
+@pytest.mark.parametrize("name", WIDE)
+def test_a_64_bit_result_needs_x64(name: str) -> None:
+    op = graphffi.define_op(
+        f"jaxtest::wide_{name}",
+        schema="(Tensor x) -> Tensor",
+        kernel="nowhere",
+        infer=lambda x: graphffi.empty((2,), name),
+    )
+    text = rf"jaxtest::wide_{name}: result 'out': expected a dtype that JAX holds without .* {name}"
+    with pytest.raises(TypeError, match=text):
+        op(jnp.zeros(2))
+    with pytest.raises(TypeError, match=text):
+        jax.jit(op)(jnp.zeros(2))
+
+
+def test_a_64_bit_numpy_operand_needs_x64(ops: SimpleNamespace) -> None:
+    text = r"jaxtest::axpy: operand 'y': expected a dtype that JAX holds without .*, got float64"
+    with pytest.raises(TypeError, match=text):
+        ops.axpy(jnp.zeros(2), np.zeros(2))
+
+
+def test_a_result_dtype_that_jax_lacks_is_refused() -> None:
+    op = graphffi.define_op(
+        "jaxtest::sixbits",
+        schema="(Tensor x) -> Tensor",
+        kernel="nowhere",
+        infer=lambda x: graphffi.empty((2,), "float6_e2m3fn"),
+    )
+    with pytest.raises(TypeError, match=r"result 'out': expected a dtype that JAX has, got float6"):
+        op(jnp.zeros(2))

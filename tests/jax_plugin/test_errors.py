@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What kernels raise, as XLA tells it and as it was."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import graphffi
+import graphffi_jax
+
+X = jnp.arange(4, dtype=jnp.float32)
+
+
+class OutOfPages(RuntimeError):
+    """An exception of a user."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"),
+    [
+        ("ValueError", "INVALID_ARGUMENT"),
+        ("TypeError", "INVALID_ARGUMENT"),
+        ("KeyError", "NOT_FOUND"),
+    ],
+)
+def test_text_carries_kind_op_and_message(ops: SimpleNamespace, kind: str, code: str) -> None:
+    text = rf"{code}: {kind}: jaxtest::fail: operand 'x': expected 3, got 4"
+    for call in (ops.fail, jax.jit(ops.fail, static_argnums=1)):
+        with pytest.raises(jax.errors.JaxRuntimeError, match=text):
+            call(X, kind)
+
+
+def test_a_cpp_exception_is_an_error(ops: SimpleNamespace) -> None:
+    with pytest.raises(jax.errors.JaxRuntimeError, match=r"jaxtest::fail: .*a C\+\+ exception"):
+        ops.fail(X, "std")
+
+
+@pytest.mark.parametrize("kind", [ValueError, TypeError, KeyError])
+def test_errors_gives_the_original_type(ops: SimpleNamespace, kind: type[Exception]) -> None:
+    with (
+        pytest.raises(kind, match="operand 'x': expected 3, got 4") as caught,
+        graphffi_jax.errors(),
+    ):
+        jax.block_until_ready(ops.fail(X, kind.__name__))
+    assert type(caught.value) is kind
+    assert isinstance(caught.value.__cause__, jax.errors.JaxRuntimeError)
+
+
+def test_errors_leaves_other_exceptions_alone() -> None:
+    with pytest.raises(ZeroDivisionError), graphffi_jax.errors():
+        raise ZeroDivisionError
+    with pytest.raises(jax.errors.JaxRuntimeError, match="no kernel's"), graphffi_jax.errors():
+        raise jax.errors.JaxRuntimeError("INTERNAL: no kernel's")
+    with pytest.raises(jax.errors.JaxRuntimeError, match="error 999999"), graphffi_jax.errors():
+        raise jax.errors.JaxRuntimeError("INTERNAL: x [tvm_ffi error 999999]")
+
+
+def test_an_exception_of_a_python_kernel_comes_back_itself() -> None:
+    def full(x: Any, out: Any) -> None:
+        raise OutOfPages("no page is left")
+
+    graphffi.register_global_func("jaxtest.full", full, override=True)
+
+    def call(x: Any) -> Any:
+        return graphffi.call_tvm_ffi("jaxtest.full", x, out=graphffi.like(x))
+
+    with pytest.raises(OutOfPages, match="no page is left") as caught, graphffi_jax.errors():
+        jax.block_until_ready(jax.jit(call)(X))
+    assert caught.traceback[-1].name == "full"
+    with pytest.raises(jax.errors.JaxRuntimeError, match=r"OutOfPages: jaxtest.full: no page"):
+        jax.block_until_ready(call(X))
+
+
+def test_a_missing_function_is_reported_at_compile(library: str) -> None:
+    op = graphffi.define_op(
+        "jaxtest::missing",
+        schema="(Tensor x) -> Tensor",
+        kernel=f"{library}::no_such_kernel",
+        infer=graphffi.like,
+    )
+    lowered = jax.jit(op).lower(X)
+    text = r"KeyError: jaxtest::missing: .*expected a function 'no_such_kernel'"
+    with pytest.raises(jax.errors.JaxRuntimeError, match=text):
+        lowered.compile()
+    with pytest.raises(KeyError, match="no_such_kernel"), graphffi_jax.errors():
+        lowered.compile()
+
+
+def test_a_missing_global_function() -> None:
+    with pytest.raises(
+        jax.errors.JaxRuntimeError, match=r"KeyError: jaxtest.nope: .*an unknown name"
+    ):
+        graphffi.call_tvm_ffi("jaxtest.nope", X, out=graphffi.like(X))
+
+
+def test_a_missing_library() -> None:
+    for name in ("/nowhere/libkernels.so", "libkernels_nowhere.so"):
+        with pytest.raises(jax.errors.JaxRuntimeError, match=f"{name}.*(cannot|Cannot|[Ff]ail)"):
+            graphffi.call_tvm_ffi(f"{name}::f", X, out=graphffi.like(X))
+
+
+def test_a_library_of_another_kind(tmp_path: Any) -> None:
+    path = tmp_path / "text.so"
+    path.write_text("not an ELF file")
+    with pytest.raises(jax.errors.JaxRuntimeError, match=r"text\.so"):
+        graphffi.call_tvm_ffi(f"{path}::f", X, out=graphffi.like(X))
+
+
+def test_a_wrong_count_is_the_kernels_own_error(library: str) -> None:
+    with pytest.raises(jax.errors.JaxRuntimeError, match=r"TypeError: .*add_one"):
+        graphffi.call_tvm_ffi(f"{library}::add_one", X, X, X, out=graphffi.like(X))
+
+
+def test_a_returned_tensor_is_an_error() -> None:
+    graphffi.register_global_func(
+        "jaxtest.returns", lambda x, out: graphffi.from_dlpack(np.zeros(4)), override=True
+    )
+    text = r"TypeError: jaxtest.returns: result: expected None, got returned tensors"
+    with pytest.raises(jax.errors.JaxRuntimeError, match=text):
+        graphffi.call_tvm_ffi("jaxtest.returns", X, out=graphffi.like(X))
+
+
+def test_the_process_goes_on_after_many_errors(ops: SimpleNamespace) -> None:
+    failing = jax.jit(ops.fail, static_argnums=1)
+    for _ in range(200):
+        with pytest.raises(jax.errors.JaxRuntimeError):
+            failing(X, "ValueError")
+    np.testing.assert_array_equal(ops.add_one(X), np.asarray(X) + 1)
+
+
+def test_text_of_any_bytes(library: str) -> None:
+    for got in ("\0", "é" * 3):
+        with pytest.raises(jax.errors.JaxRuntimeError, match="expected a registered function"):
+            graphffi.call_tvm_ffi(f"jaxtest.{got}", X, out=graphffi.like(X))

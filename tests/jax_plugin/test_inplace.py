@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operands that kernels update: new arrays in JAX, the same memory where it is donated."""
+
+from __future__ import annotations
+
+import re
+from types import SimpleNamespace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+
+def test_the_updated_operand_is_a_new_array(ops: SimpleNamespace) -> None:
+    cache, row = jnp.zeros((3, 2)), jnp.asarray([1.0, 2.0])
+    for call in (ops.append, jax.jit(ops.append, static_argnums=2)):
+        norm, updated = call(row, cache, 1)
+        assert float(norm) == 3
+        np.testing.assert_array_equal(updated, [[0, 0], [1, 2], [0, 0]])
+        np.testing.assert_array_equal(cache, np.zeros((3, 2)))
+
+
+def test_an_op_without_fresh_results(ops: SimpleNamespace) -> None:
+    x = jnp.zeros((2, 2))
+    np.testing.assert_array_equal(ops.increment(x), np.ones((2, 2)))
+    np.testing.assert_array_equal(jax.jit(ops.increment)(x), np.ones((2, 2)))
+    np.testing.assert_array_equal(x, np.zeros((2, 2)))
+
+
+def test_a_donated_operand_keeps_its_memory(ops: SimpleNamespace) -> None:
+    step = jax.jit(ops.increment, donate_argnums=0)
+    x = step(jnp.zeros(1024))
+    address = x.unsafe_buffer_pointer()
+    for _ in range(3):
+        x = step(x)
+    assert x.unsafe_buffer_pointer() == address
+    np.testing.assert_array_equal(x, np.full(1024, 4))
+    text = step.lower(x).compile().as_text()
+    assert "output_to_operand_aliasing={{}: (0, {})}" in text
+    assert not re.search(r"f32\[1024\]\S* copy\(", text)
+
+
+def test_a_loop_updates_in_place(ops: SimpleNamespace) -> None:
+    def loop(cache: Any, row: Any) -> Any:
+        return jax.lax.fori_loop(0, 100, lambda i, c: ops.append(row + i, c, 1)[1], cache)
+
+    jitted = jax.jit(loop, donate_argnums=0)
+    cache, row = jnp.zeros((4, 8)), jnp.ones(8)
+    text = jitted.lower(cache, row).compile().as_text()
+    assert not re.search(r"f32\[4,8\]\S* copy\(", text)
+    expected = np.zeros((4, 8), np.float32)
+    expected[1] = 100
+    np.testing.assert_array_equal(jitted(cache, row), expected)
+
+
+def test_a_value_that_is_still_needed_is_not_clobbered(ops: SimpleNamespace) -> None:
+    def both(x: Any) -> Any:
+        y = x * 2
+        return ops.increment(y), ops.increment(y), y
+
+    first, second, y = jax.jit(both)(jnp.ones(5))
+    np.testing.assert_array_equal(y, np.full(5, 2))
+    np.testing.assert_array_equal(first, np.full(5, 3))
+    np.testing.assert_array_equal(second, np.full(5, 3))
+
+
+def test_an_array_may_be_read_and_updated_by_one_call(ops: SimpleNamespace) -> None:
+    x = jnp.asarray([[1.0, 2.0]])
+    norm, updated = jax.jit(lambda x: ops.append(x, x, 0))(x)
+    assert float(norm) == 3
+    np.testing.assert_array_equal(updated, x)
+
+
+def test_an_error_in_an_update_names_op_and_attribute(ops: SimpleNamespace) -> None:
+    text = r"IndexError: jaxtest::append: attribute 'position': expected 0 to 1, got 2"
+    with pytest.raises(jax.errors.JaxRuntimeError, match=text):
+        ops.append(jnp.zeros(3), jnp.zeros((2, 3)), 2)

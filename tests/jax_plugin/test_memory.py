@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory: the env's allocator, tensors that outlive a call, what calls leave behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import graphffi
+
+X = jnp.arange(6, dtype=jnp.float32).reshape(2, 3)
+
+
+def resident_kib() -> int:
+    with open("/proc/self/status") as status:
+        return int(next(line.split()[1] for line in status if line.startswith("VmRSS")))
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (), (0, 4), (1000, 100)])
+def test_a_kernel_may_allocate(ops: SimpleNamespace, shape: tuple[int, ...]) -> None:
+    x = jnp.ones(shape)
+    np.testing.assert_array_equal(ops.scratch(x), x)
+    np.testing.assert_array_equal(jax.jit(ops.scratch)(x), x)
+
+
+def test_an_allocated_tensor_may_outlive_the_call(ops: SimpleNamespace) -> None:
+    for i in range(5):
+        ops.keep_scratch(X + i)
+
+
+def test_too_much_memory_is_an_error(ops: SimpleNamespace) -> None:
+    with pytest.raises(
+        jax.errors.JaxRuntimeError, match=r"jaxtest::huge_scratch: .*cannot allocate"
+    ):
+        ops.huge_scratch(X)
+    np.testing.assert_array_equal(ops.scratch(X), X)
+
+
+def test_the_allocator_is_gone_after_the_call(ops: SimpleNamespace, library: str) -> None:
+    module = graphffi.load_module(library)
+    before = module.has_allocator()
+    jax.block_until_ready(ops.scratch(X))
+    assert module.has_allocator() == before
+
+
+def grows(call: Callable[[], Any], count: int) -> int:
+    """KiB by which the process grows over `count` calls, after a warm-up as long."""
+    for _ in range(count):
+        call()
+    before = resident_kib()
+    for _ in range(count):
+        call()
+    return resident_kib() - before
+
+
+def test_ten_thousand_calls_leave_memory_flat(ops: SimpleNamespace) -> None:
+    text = "x" * 4096
+    f = jax.jit(lambda x: ops.echo(ops.axpy(ops.scratch(x), x, a=2.0), text))
+    assert grows(lambda: f(X).block_until_ready(), 10_000) < 4096
+
+
+def test_ten_thousand_errors_leave_memory_flat(ops: SimpleNamespace) -> None:
+    f = jax.jit(lambda x: ops.fail(x, "ValueError"))
+
+    def call() -> None:
+        with pytest.raises(jax.errors.JaxRuntimeError):
+            f(X).block_until_ready()
+
+    assert grows(call, 10_000) < 8192
+
+
+def test_compiled_programs_free_their_call_sites(ops: SimpleNamespace) -> None:
+    counter = iter(range(10**6))
+
+    def call() -> None:
+        text = f"{next(counter)}" + "x" * 100_000
+        compiled = jax.jit(lambda x: ops.axpy(x, x), compiler_options={}).lower(X).compile()
+        compiled(X).block_until_ready()
+        del compiled, text
+
+    assert grows(call, 30) < 64 * 1024
