@@ -138,7 +138,7 @@ def ops(library: str) -> SimpleNamespace:
         ),
         attributes=define(
             "attributes",
-            "(Tensor x, int i, float f, bool b, str s, dtype t, device d, int[] xs,"
+            "(Tensor x, int i, float f, bool b, str s, dtype t, Device d, int[] xs,"
             " int? maybe=None) -> Tensor",
             infer=lambda x, *_: empty((8,), "float32"),
         ),
