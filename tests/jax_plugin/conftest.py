@@ -122,7 +122,7 @@ def ops(library: str) -> SimpleNamespace:
         ),
         sum_list=define("sum_list", "(Tensor[] xs) -> Tensor", infer=lambda xs: like(xs[0])),
         masked=define(
-            "masked", "(Tensor x, Tensor? mask) -> Tensor", infer=lambda x, mask: like(x)
+            "masked", "(Tensor x, Tensor? mask=None) -> Tensor", infer=lambda x, mask: like(x)
         ),
         append=define(
             "append",

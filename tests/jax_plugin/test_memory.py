@@ -65,14 +65,14 @@ def test_ten_thousand_calls_leave_memory_flat(ops: SimpleNamespace) -> None:
     assert grows(lambda: f(X).block_until_ready(), 10_000) < 4096
 
 
-def test_ten_thousand_errors_leave_memory_flat(ops: SimpleNamespace) -> None:
+def test_thousands_of_errors_leave_memory_flat(ops: SimpleNamespace) -> None:
     f = jax.jit(lambda x: ops.fail(x, "ValueError"))
 
     def call() -> None:
         with pytest.raises(jax.errors.JaxRuntimeError):
             f(X).block_until_ready()
 
-    assert grows(call, 10_000) < 8192
+    assert grows(call, 2_000) < 4096
 
 
 def test_compiled_programs_free_their_call_sites(ops: SimpleNamespace) -> None:

@@ -138,7 +138,7 @@ def test_equal_floats_of_other_bits_are_not_mixed_up(ops: SimpleNamespace) -> No
     ("args", "kwargs", "text"),
     [
         ((), {}, "operand 'x': expected a tensor, got nothing"),
-        (("x", "x"), {"b": 1}, "argument 'b': unknown"),
+        (("x", "x"), {"b": 1}, "argument 'b': expected a known name"),
         (("x", "x"), {"a": "1"}, "attribute 'a': expected a float, got str '1'"),
         (("x", "x", 1.0, 2.0), {}, "expected at most 3 arguments, got 4"),
         (("x", "x"), {"x": "x"}, "argument 'x': expected one value, got two"),
