@@ -26,6 +26,14 @@ inline constexpr bool kIsAny = std::is_same_v<T, Any> || std::is_same_v<T, AnyVi
 template <typename T>
 struct HasTraits : std::bool_constant<TypeTraitsNoCR<T>::convert_enabled> {};
 
+/// Types that a value can be as it stands, without conversion.
+template <typename T, typename = void>
+inline constexpr bool kHasStrictCheck = false;
+template <typename T>
+inline constexpr bool kHasStrictCheck<
+    T, std::void_t<decltype(TypeTraits<T>::CheckAnyStrict(std::declval<const TVMFFIAny*>()))>> =
+    true;
+
 /// Types that an Any or AnyView is made from through their traits.
 template <typename T>
 inline constexpr bool kIsConvertible =
@@ -92,8 +100,7 @@ class AnyView {
     return TypeTraits<T>::TryCastFromAnyView(&data_);
   }
   /// The value if it is a T as it stands: no conversion.
-  template <typename T, typename = std::enable_if_t<TypeTraits<T>::storage_enabled ||
-                                                    std::is_same_v<T, Any>>>
+  template <typename T, typename = std::enable_if_t<detail::kHasStrictCheck<T>>>
   std::optional<T> as() const;
   /// The object if it is a T, null otherwise. Borrowed.
   template <typename T, typename = std::enable_if_t<std::is_base_of_v<Object, T>>, typename = void>
@@ -101,6 +108,16 @@ class AnyView {
     return TypeTraits<const T*>::CheckAnyStrict(&data_)
                ? TypeTraits<const T*>::CopyFromAnyViewAfterCheck(&data_)
                : nullptr;
+  }
+
+  /// The value if it is a T as it stands. \throws Error(TypeError) otherwise
+  template <typename T>
+  T as_or_throw() const {
+    std::optional<T> value = as<T>();
+    if (TVM_FFI_PREDICT_FALSE(!value.has_value())) {
+      detail::ThrowCannotConvert(TypeIndexToTypeKey(data_.type_index), TypeTraits<T>::TypeStr());
+    }
+    return *std::move(value);
   }
 
  private:
@@ -184,11 +201,9 @@ class Any {
     return TypeTraits<T>::TryCastFromAnyView(&data_);
   }
   /// The value if it is a T as it stands: no conversion.
-  template <typename T, typename = std::enable_if_t<TypeTraits<T>::storage_enabled ||
-                                                    std::is_same_v<T, Any>>>
+  template <typename T, typename = std::enable_if_t<detail::kHasStrictCheck<T>>>
   std::optional<T> as() const&;
-  template <typename T, typename = std::enable_if_t<TypeTraits<T>::storage_enabled ||
-                                                    std::is_same_v<T, Any>>>
+  template <typename T, typename = std::enable_if_t<detail::kHasStrictCheck<T>>>
   std::optional<T> as() &&;
   /// The object if it is a T, null otherwise. Borrowed from this value.
   template <typename T, typename = std::enable_if_t<std::is_base_of_v<Object, T>>, typename = void>
@@ -196,6 +211,17 @@ class Any {
     return TypeTraits<const T*>::CheckAnyStrict(&data_)
                ? TypeTraits<const T*>::CopyFromAnyViewAfterCheck(&data_)
                : nullptr;
+  }
+
+  /// The value if it is a T as it stands. \throws Error(TypeError) otherwise
+  template <typename T>
+  T as_or_throw() const& {
+    return AnyView(*this).as_or_throw<T>();
+  }
+  template <typename T>
+  T as_or_throw() && {
+    std::optional<T> value = std::move(*this).template as<T>();
+    return value.has_value() ? *std::move(value) : AnyView(*this).as_or_throw<T>();
   }
 
  private:
@@ -332,6 +358,11 @@ template <typename T>
 using TypeSchema = TypeSchemaImpl<T>;
 
 }  // namespace detail
+
+template <typename RefType>
+RefType ObjectRef::as_or_throw() const {
+  return AnyView(*this).as_or_throw<RefType>();
+}
 
 inline void TypeTraits<Any>::MoveToAny(Any value, TVMFFIAny* out) {
   *out = detail::AnyUnsafe::MoveAnyToTVMFFIAny(std::move(value));

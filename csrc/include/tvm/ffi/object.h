@@ -185,6 +185,9 @@ bool Object::IsInstance() const {
 }
 
 template <typename T>
+inline constexpr bool is_object_subclass_v = std::is_base_of_v<Object, T>;
+
+template <typename T>
 class WeakObjectPtr;
 
 /// A counted pointer to an object; null when default constructed.
@@ -364,6 +367,9 @@ class ObjectRef {
   template <typename RefType, typename = std::enable_if_t<std::is_base_of_v<ObjectRef, RefType>>,
             typename = void>
   std::optional<RefType> as() const;
+  /// A reference of type RefType. \throws Error(TypeError) if the object is of another type
+  template <typename RefType>
+  RefType as_or_throw() const;
 
  protected:
   friend struct detail::ObjectUnsafe;

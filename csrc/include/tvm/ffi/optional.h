@@ -132,6 +132,26 @@ class Optional {
   T* operator->() { return &storage_.get(); }
   void reset() { storage_.clear(); }
 
+  /// The value if it is a U as it stands, nothing (or null) otherwise.
+  template <typename U>
+  auto as() const {
+    return AnyView(*this).template as<U>();
+  }
+  /// \throws Error(TypeError) if there is none, or of another type
+  template <typename U>
+  U as_or_throw() const {
+    return AnyView(*this).template as_or_throw<U>();
+  }
+  /// The object of a reference, null if there is none.
+  template <typename U = T, typename = std::enable_if_t<std::is_base_of_v<ObjectRef, U>>>
+  const Object* get() const {
+    return has_value() ? static_cast<const ObjectRef&>(storage_.get()).get() : nullptr;
+  }
+  template <typename U = T, typename = std::enable_if_t<std::is_base_of_v<ObjectRef, U>>>
+  int use_count() const {
+    return has_value() ? storage_.get().use_count() : 0;
+  }
+
   operator std::optional<T>() const {  // NOLINT(runtime/explicit)
     if (!has_value()) return std::nullopt;
     return storage_.get();

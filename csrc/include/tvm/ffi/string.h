@@ -5,12 +5,14 @@
 #include <tvm/ffi/type_traits.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <functional>
 #include <ostream>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace tvm {
 namespace ffi {
@@ -197,6 +199,16 @@ class String : public detail::BytesBase<String, detail::StringObj, kTVMFFISmallS
     if (from > size()) throw std::out_of_range("tvm::ffi::String substr out of bounds");
     return String(View().substr(from, count));
   }
+  /// The pieces between the delimiters: always one more than there are of those.
+  std::vector<String> Split(char delimiter) const {
+    std::vector<String> pieces;
+    std::string_view rest = View();
+    for (size_t end; (end = rest.find(delimiter)) != npos; rest = rest.substr(end + 1)) {
+      pieces.emplace_back(rest.substr(0, end));
+    }
+    pieces.emplace_back(rest);
+    return pieces;
+  }
   bool starts_with(std::string_view prefix) const {
     return View().substr(0, prefix.size()) == prefix;
   }
@@ -250,6 +262,27 @@ TVM_FFI_DEFINE_TEXT_COMPARISON_(String, >=)
 
 inline std::ostream& operator<<(std::ostream& os, const String& text) {
   return os << std::string_view(text);
+}
+
+/// The text as a JSON string, in quotes.
+inline String EscapeStringJSON(const String& text) {
+  std::string json = "\"";
+  for (char c : text) {
+    constexpr std::string_view kSpecial = "\"\\\b\f\n\r\t";
+    constexpr std::string_view kLetter = "\"\\bfnrt";
+    size_t special = kSpecial.find(c);
+    if (special != std::string_view::npos) {
+      json += '\\';
+      json += kLetter[special];
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      char code[7];
+      std::snprintf(code, sizeof(code), "\\u%04x", c);
+      json += code;
+    } else {
+      json += c;
+    }
+  }
+  return json + "\"";
 }
 
 /// The address and size of a string's bytes; borrowed.
@@ -324,6 +357,10 @@ struct TypeTraits<Bytes> : detail::BytesTraits<Bytes, kTVMFFISmallBytes, kTVMFFI
 template <>
 struct TypeTraits<const char*> : TypeTraitsBase {
   static constexpr bool storage_enabled = false;
+  static bool CheckAnyStrict(const TVMFFIAny* source) {
+    return source->type_index == kTVMFFIRawStr;
+  }
+  static const char* CopyFromAnyViewAfterCheck(const TVMFFIAny* source) { return source->v_c_str; }
   static void CopyToAnyView(const char* value, TVMFFIAny* out) {
     TVM_FFI_ICHECK_NOTNULL(value);
     detail::WritePOD(out, kTVMFFIRawStr, 0);

@@ -87,6 +87,7 @@ class MapRef : public ObjectRef {
 
   using ContainerType = ObjType;
   static constexpr bool _type_is_nullable = false;
+  static constexpr bool _type_container_is_exact = false;
   const ObjType* operator->() const { return Obj(); }
   const ObjType* get() const { return Obj(); }
 

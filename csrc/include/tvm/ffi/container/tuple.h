@@ -67,6 +67,7 @@ class Tuple : public ObjectRef {
 
   using ContainerType = ArrayObj;
   static constexpr bool _type_is_nullable = false;
+  static constexpr bool _type_container_is_exact = false;
   const ArrayObj* operator->() const { return Obj(); }
   const ArrayObj* get() const { return Obj(); }
 
