@@ -44,6 +44,11 @@ inline constexpr bool kIsConvertible =
   TVM_FFI_THROW(TypeError) << "Cannot convert from type `" << from << "` to `" << to << "`";
 }
 
+[[noreturn]] TVM_FFI_COLD_CODE TVM_FFI_NO_INLINE inline void ThrowCannotTreat(
+    const std::string& actual, const std::string& wanted) {
+  TVM_FFI_THROW(TypeError) << "Cannot treat type `" << actual << "` as type `" << wanted << "`";
+}
+
 template <typename T>
 T CastAnyView(const TVMFFIAny* source) {
   static_assert(TypeTraits<T>::convert_enabled, "this type has no TypeTraits");
@@ -115,7 +120,7 @@ class AnyView {
   T as_or_throw() const {
     std::optional<T> value = as<T>();
     if (TVM_FFI_PREDICT_FALSE(!value.has_value())) {
-      detail::ThrowCannotConvert(TypeIndexToTypeKey(data_.type_index), TypeTraits<T>::TypeStr());
+      detail::ThrowCannotTreat(TypeIndexToTypeKey(data_.type_index), TypeTraits<T>::TypeStr());
     }
     return *std::move(value);
   }
@@ -323,6 +328,14 @@ struct AnyUnsafe {
       return TypeTraits<T>::MoveFromAnyAfterCheck(&value.data_);
     }
   }
+  template <typename T = Object>
+  static T* RawObjectPtrFromAnyAfterCheck(const Any& value) {
+    return ObjectUnsafe::RawObjectPtrFromUnowned<T>(value.data_.v_obj);
+  }
+  template <typename T = Object>
+  static T* RawObjectPtrFromAnyViewAfterCheck(const AnyView& value) {
+    return ObjectUnsafe::RawObjectPtrFromUnowned<T>(value.data_.v_obj);
+  }
   static Object* ObjectPtrFromAnyAfterCheck(const Any& value) {
     return reinterpret_cast<Object*>(value.data_.v_obj);
   }
@@ -359,6 +372,10 @@ using TypeSchema = TypeSchemaImpl<T>;
 
 }  // namespace detail
 
+template <typename RefType, typename, typename>
+std::optional<RefType> ObjectRef::as() const {
+  return AnyView(*this).as<RefType>();
+}
 template <typename RefType>
 RefType ObjectRef::as_or_throw() const {
   return AnyView(*this).as_or_throw<RefType>();
@@ -405,13 +422,22 @@ inline const TVMFFIAny* OptTypeAttr(const char* name, int32_t type_index) {
   return &column->data[offset];
 }
 
-/// Calls a type's attribute: either a plain C function of the ABI's kind or a function object.
+/// Calls a type's attribute: a function object, or a plain function that takes its arguments by pointer.
 inline int64_t CallTypeAttr(const TVMFFIAny& attr, const TVMFFIAny* args, int32_t num_args) {
   TVMFFIAny result{};
-  int rc = attr.type_index == kTVMFFIFunction
-               ? TVMFFIFunctionGetCellPtr(attr.v_obj)->safe_call(attr.v_obj, args, num_args, &result)
-               : reinterpret_cast<TVMFFISafeCallType>(attr.v_ptr)(nullptr, args, num_args, &result);
-  if (rc != 0) ThrowSafeCallRaised(rc);
+  if (attr.type_index == kTVMFFIOpaquePtr) {
+    using Unary = TVMFFIAny (*)(const TVMFFIAny*);
+    using Binary = TVMFFIAny (*)(const TVMFFIAny*, const TVMFFIAny*);
+    result = num_args == 1 ? reinterpret_cast<Unary>(attr.v_ptr)(args)
+                           : reinterpret_cast<Binary>(attr.v_ptr)(args, args + 1);
+    if (result.type_index == kTVMFFIError) {
+      throw Error(ObjectUnsafe::ObjectPtrFromOwned<ErrorObj>(result.v_obj));
+    }
+  } else {
+    auto* function = static_cast<TVMFFIObject*>(attr.v_obj);
+    int rc = TVMFFIFunctionGetCellPtr(function)->safe_call(function, args, num_args, &result);
+    if (rc != 0) ThrowSafeCallRaised(rc);
+  }
   return result.v_int64;
 }
 
@@ -449,16 +475,16 @@ struct AnyHash {
     int32_t index = data->type_index;
     if (detail::IsString(index) || detail::IsBytes(index)) {
       std::string_view content = detail::BytesContent(data);
-      return detail::HashCombine(detail::IsString(index) ? kTVMFFIStr : kTVMFFIBytes,
+      return detail::StableHashCombine(detail::IsString(index) ? kTVMFFIStr : kTVMFFIBytes,
                                  detail::StableHashBytes(content.data(), content.size()));
     }
     if (index >= kTVMFFIStaticObjectBegin) {
       if (const TVMFFIAny* attr = detail::OptTypeAttr("__any_hash__", index)) {
-        return detail::HashCombine(static_cast<uint64_t>(index),
+        return detail::StableHashCombine(static_cast<uint64_t>(index),
                                    static_cast<uint64_t>(detail::CallTypeAttr(*attr, data, 1)));
       }
     }
-    return detail::HashCombine(static_cast<uint64_t>(index), data->v_uint64);
+    return detail::StableHashCombine(static_cast<uint64_t>(index), data->v_uint64);
   }
 };
 

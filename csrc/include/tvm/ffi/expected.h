@@ -96,6 +96,7 @@ class Expected<void> {
   bool is_err() const { return data_.type_index() == kTVMFFIError; }
   bool has_value() const { return is_ok(); }
   explicit operator bool() const { return is_ok(); }
+  int32_t type_index() const { return data_.type_index(); }
   void value() const {
     if (is_err()) throw error();
   }
@@ -105,11 +106,44 @@ class Expected<void> {
   }
 
  private:
+  template <typename, typename>
+  friend struct TypeTraits;
   Any data_;
 };
 
 template <typename T>
 inline constexpr bool use_default_type_traits_v<Expected<T>> = false;
+
+/// None where there is no error.
+template <>
+struct TypeTraits<Expected<void>> : TypeTraitsBase {
+  static void CopyToAnyView(const Expected<void>& value, TVMFFIAny* out) {
+    *out = AnyView(value.data_).CopyToTVMFFIAny();
+  }
+  static void MoveToAny(Expected<void> value, TVMFFIAny* out) {
+    *out = detail::AnyUnsafe::MoveAnyToTVMFFIAny(std::move(value.data_));
+  }
+  static bool CheckAnyStrict(const TVMFFIAny* source) {
+    return source->type_index == kTVMFFIError || source->type_index == kTVMFFINone;
+  }
+  static Expected<void> CopyFromAnyViewAfterCheck(const TVMFFIAny* source) {
+    if (source->type_index == kTVMFFINone) return {};
+    return TypeTraits<Error>::CopyFromAnyViewAfterCheck(source);
+  }
+  static Expected<void> MoveFromAnyAfterCheck(TVMFFIAny* source) {
+    if (source->type_index == kTVMFFINone) return {};
+    return TypeTraits<Error>::MoveFromAnyAfterCheck(source);
+  }
+  static std::optional<Expected<void>> TryCastFromAnyView(const TVMFFIAny* source) {
+    if (!CheckAnyStrict(source)) return std::nullopt;
+    return CopyFromAnyViewAfterCheck(source);
+  }
+  static std::string TypeStr() { return "Expected<void>"; }
+  static std::string TypeSchema() {
+    return detail::SchemaWithArgs(
+        "Expected", {detail::SimpleSchema("None"), detail::SimpleSchema("ffi.Error")});
+  }
+};
 
 template <typename T>
 struct TypeTraits<Expected<T>> : TypeTraitsBase {

@@ -455,7 +455,7 @@ struct ObjectUnsafe {
   static ObjectPtr<T> ObjectPtrFromObjectRef(ObjectRef&& ref) {
     return ObjectPtr<T>(std::exchange(ref.data_.data_, nullptr));
   }
-  template <typename T>
+  template <typename T = Object>
   static T* RawObjectPtrFromObjectRef(const ObjectRef& ref) {
     return static_cast<T*>(ref.data_.data_);
   }
@@ -485,21 +485,7 @@ struct ObjectUnsafe {
   }
 };
 
-template <typename RefType>
-RefType CastRef(const ObjectRef& ref) {
-  return ObjectUnsafe::ObjectRefFromObjectPtr<RefType>(
-      ObjectUnsafe::ObjectPtrFromObjectRef<Object>(ref));
-}
-
 }  // namespace detail
-
-template <typename RefType, typename, typename>
-std::optional<RefType> ObjectRef::as() const {
-  if (data_ == nullptr || !data_->IsInstance<typename RefType::ContainerType>()) {
-    return std::nullopt;
-  }
-  return detail::CastRef<RefType>(*this);
-}
 
 /// Declares an object type whose index is the constant _type_index, which the class defines.
 #define TVM_FFI_DECLARE_OBJECT_INFO_STATIC(TypeKey, TypeName, ParentType)                         \

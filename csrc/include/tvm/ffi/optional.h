@@ -28,9 +28,6 @@ inline constexpr bool use_ptr_based_optional_v =
 
 namespace detail {
 
-template <typename T>
-inline constexpr bool kIsText = std::is_same_v<T, String> || std::is_same_v<T, Bytes>;
-
 /// Where an Optional keeps its value.
 template <typename T, typename = void>
 class OptionalStorage {
@@ -78,6 +75,8 @@ class OptionalStorage<T, std::enable_if_t<kIsText<T>>> {
 template <typename T>
 class Optional {
  public:
+  using value_type = T;
+
   Optional() = default;
   Optional(std::nullopt_t) {}  // NOLINT(runtime/explicit)
   Optional(std::optional<T> other) {  // NOLINT(runtime/explicit)

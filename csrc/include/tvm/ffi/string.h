@@ -105,8 +105,11 @@ class BytesBase {
   size_t size() const { return View().size(); }
   size_t length() const { return size(); }
   bool empty() const { return size() == 0; }
-  /// Negative, zero or positive, like memcmp and then the length.
-  int compare(std::string_view other) const { return View().compare(other); }
+  /// -1, 0 or 1: bytes compared as unsigned, then the length.
+  int compare(std::string_view other) const {
+    int order = View().compare(other);
+    return (order > 0) - (order < 0);
+  }
   operator std::string() const { return std::string(View()); }  // NOLINT(runtime/explicit)
   operator std::string_view() const { return View(); }           // NOLINT(runtime/explicit)
   void swap(BytesBase& other) noexcept { std::swap(value_, other.value_); }
@@ -135,11 +138,6 @@ class BytesBase {
   friend struct tvm::ffi::graphffi_v1::TypeTraits;
   TVMFFIAny value_;
 };
-
-/// True for what a String compares with but is not: const char*, std::string, std::string_view.
-template <typename T, typename Self>
-inline constexpr bool kIsOtherText =
-    std::is_convertible_v<const T&, std::string_view> && !std::is_base_of_v<Self, T>;
 
 }  // namespace detail
 
@@ -223,6 +221,13 @@ class String : public detail::BytesBase<String, detail::StringObj, kTVMFFISmallS
 };
 
 namespace detail {
+
+template <typename T>
+inline constexpr bool kIsText = std::is_same_v<T, String> || std::is_same_v<T, Bytes>;
+/// What a String compares with but is not: const char*, std::string, std::string_view.
+template <typename T>
+inline constexpr bool kIsOtherText = std::is_convertible_v<const T&, std::string_view> && !kIsText<T>;
+
 inline String Concat(std::string_view a, std::string_view b) {
   std::string text;
   text.reserve(a.size() + b.size());
@@ -231,33 +236,32 @@ inline String Concat(std::string_view a, std::string_view b) {
 }  // namespace detail
 
 inline String operator+(const String& a, const String& b) { return detail::Concat(a, b); }
-template <typename T, typename = std::enable_if_t<detail::kIsOtherText<T, String>>>
+template <typename T, typename = std::enable_if_t<detail::kIsOtherText<T>>>
 String operator+(const String& a, const T& b) {
   return detail::Concat(a, std::string_view(b));
 }
-template <typename T, typename = std::enable_if_t<detail::kIsOtherText<T, String>>>
+template <typename T, typename = std::enable_if_t<detail::kIsOtherText<T>>>
 String operator+(const T& a, const String& b) {
   return detail::Concat(std::string_view(a), b);
 }
 
-#define TVM_FFI_DEFINE_TEXT_COMPARISON_(Self, op)                                          \
-  template <typename S, typename T,                                                        \
-            typename = std::enable_if_t<std::is_same_v<S, Self> && detail::kIsOtherText<T, Self>>> \
-  bool operator op(const S& a, const T& b) {                                               \
-    return std::string_view(a) op std::string_view(b);                                     \
-  }                                                                                        \
-  template <typename S, typename T,                                                        \
-            typename = std::enable_if_t<std::is_same_v<S, Self> && detail::kIsOtherText<T, Self>>, \
-            typename = void>                                                               \
-  bool operator op(const T& a, const S& b) {                                               \
-    return std::string_view(a) op std::string_view(b);                                     \
+#define TVM_FFI_DEFINE_TEXT_COMPARISON_(op)                                                     \
+  template <typename S, typename T,                                                             \
+            typename = std::enable_if_t<detail::kIsText<S> && detail::kIsOtherText<T>>>         \
+  bool operator op(const S& a, const T& b) {                                                    \
+    return std::string_view(a) op std::string_view(b);                                          \
+  }                                                                                             \
+  template <typename S, typename T,                                                             \
+            typename = std::enable_if_t<detail::kIsText<S> && detail::kIsOtherText<T>>, int = 0> \
+  bool operator op(const T& a, const S& b) {                                                    \
+    return std::string_view(a) op std::string_view(b);                                          \
   }
-TVM_FFI_DEFINE_TEXT_COMPARISON_(String, ==)
-TVM_FFI_DEFINE_TEXT_COMPARISON_(String, !=)
-TVM_FFI_DEFINE_TEXT_COMPARISON_(String, <)
-TVM_FFI_DEFINE_TEXT_COMPARISON_(String, <=)
-TVM_FFI_DEFINE_TEXT_COMPARISON_(String, >)
-TVM_FFI_DEFINE_TEXT_COMPARISON_(String, >=)
+TVM_FFI_DEFINE_TEXT_COMPARISON_(==)
+TVM_FFI_DEFINE_TEXT_COMPARISON_(!=)
+TVM_FFI_DEFINE_TEXT_COMPARISON_(<)
+TVM_FFI_DEFINE_TEXT_COMPARISON_(<=)
+TVM_FFI_DEFINE_TEXT_COMPARISON_(>)
+TVM_FFI_DEFINE_TEXT_COMPARISON_(>=)
 #undef TVM_FFI_DEFINE_TEXT_COMPARISON_
 
 inline std::ostream& operator<<(std::ostream& os, const String& text) {

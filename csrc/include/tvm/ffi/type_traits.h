@@ -127,6 +127,23 @@ struct TypeTraits<bool> : detail::PODTraits<bool, TypeTraits<bool>, kTVMFFIBool>
   static std::string TypeSchema() { return detail::SimpleSchema("bool"); }
 };
 
+/// A bool that no int converts to, for overloads and fallbacks.
+struct StrictBool {
+  StrictBool(bool value) : value_(value) {}        // NOLINT(runtime/explicit)
+  operator bool() const { return value_; }         // NOLINT(runtime/explicit)
+
+ private:
+  bool value_;
+};
+
+template <>
+struct TypeTraits<StrictBool> : detail::PODTraits<StrictBool, TypeTraits<StrictBool>, kTVMFFIBool> {
+  static void Write(StrictBool value, TVMFFIAny* out) { out->v_int64 = value ? 1 : 0; }
+  static StrictBool Read(const TVMFFIAny* source) { return source->v_int64 != 0; }
+  static std::string TypeStr() { return StaticTypeKey::kTVMFFIBool; }
+  static std::string TypeSchema() { return detail::SimpleSchema("bool"); }
+};
+
 template <typename Int>
 struct TypeTraits<Int, std::enable_if_t<std::is_integral_v<Int>>>
     : detail::PODTraits<Int, TypeTraits<Int>, kTVMFFIInt> {
@@ -237,7 +254,8 @@ struct ObjectRefTypeTraitsBase : TypeTraitsBase {
     return FromPointer(detail::ObjectUnsafe::ObjectPtrFromOwned<Object>(object));
   }
   static std::optional<RefType> TryCastFromAnyView(const TVMFFIAny* source) {
-    if (CheckAnyStrict(source)) return CopyFromAnyViewAfterCheck(source);
+    // Of the specialisation, which may narrow or widen the check.
+    if (TypeTraits<RefType>::CheckAnyStrict(source)) return CopyFromAnyViewAfterCheck(source);
     return std::nullopt;
   }
   static std::string TypeStr() { return ContainerType::_type_key; }
@@ -331,6 +349,21 @@ struct TypeToFieldStaticTypeIndex : std::integral_constant<int32_t, kTVMFFIAny> 
 template <typename T>
 struct TypeToFieldStaticTypeIndex<T, std::enable_if_t<TypeTraits<T>::convert_enabled>>
     : std::integral_constant<int32_t, TypeTraits<T>::field_static_type_index> {};
+
+/// The type index of the object that a reference or pointer type is about.
+template <typename T, typename = void>
+struct TypeToRuntimeTypeIndex {
+  static int32_t v() { return TypeToFieldStaticTypeIndex<T>::value; }
+};
+template <typename T>
+struct TypeToRuntimeTypeIndex<T, std::enable_if_t<std::is_base_of_v<ObjectRef, T>>> {
+  static int32_t v() { return T::ContainerType::RuntimeTypeIndex(); }
+};
+
+template <typename T>
+struct TypeToRuntimeTypeIndex<ObjectPtr<T>, void> {
+  static int32_t v() { return T::RuntimeTypeIndex(); }
+};
 
 /// Base of traits of a type that is converted from Fallbacks, one after the other, when it is not there itself.
 /// Derived has `static T ConvertFallbackValue(Fallback)` for each.

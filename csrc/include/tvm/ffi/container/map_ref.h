@@ -139,7 +139,7 @@ struct MapTraits : ObjectRefTypeTraitsBase<Ref> {
     if (source->type_index != kIndex && source->type_index != kOtherIndex) {
       return TypeTraitsBase::GetMismatchTypeInfo(source);
     }
-    std::string name = source->type_index == kTVMFFIMap ? "Map" : "Dict";
+    std::string name = kIndex == kTVMFFIMap ? "Map" : "Dict";
     for (const auto& [key, value] : *MapOf(source)) {
       if (!key.template try_cast<K>().has_value()) {
         return name + "[some key is " + AnyUnsafe::GetMismatchTypeInfo<K>(key) + ", V]";

@@ -277,7 +277,7 @@ struct SeqTraits : ObjectRefTypeTraitsBase<Ref> {
       return TypeTraitsBase::GetMismatchTypeInfo(source);
     }
     const TVMFFISeqCell* items = TVMFFISeqGetCellPtr(source->v_obj);
-    std::string name = source->type_index == kTVMFFIArray ? "Array" : "List";
+    std::string name = kIndex == kTVMFFIArray ? "Array" : "List";
     for (int64_t i = 0; i < items->size; ++i) {
       if (!TypeTraits<T>::TryCastFromAnyView(Item(items, i)).has_value()) {
         return name + "[index " + std::to_string(i) + ": " +

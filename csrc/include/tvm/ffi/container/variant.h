@@ -34,6 +34,15 @@ class Variant {
     return *this = Variant(std::move(other));
   }
   explicit Variant(UnsafeInit) {}
+  static constexpr bool _type_container_is_exact = false;
+
+  /// Only where every type is a reference type.
+  template <typename RefType = ObjectRef,
+            typename = std::enable_if_t<std::is_same_v<RefType, ObjectRef> &&
+                                        detail::all_object_ref_v<Types...>>>
+  operator RefType() const {  // NOLINT(runtime/explicit)
+    return value_.template cast<ObjectRef>();
+  }
 
   /// The value if it is a T as it stands.
   template <typename T, typename = enable_if_variant_contains_t<T>>
