@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -75,13 +77,25 @@ def test_thousands_of_errors_leave_memory_flat(ops: SimpleNamespace) -> None:
     assert grows(call, 2_000) < 4096
 
 
-def test_compiled_programs_free_their_call_sites(ops: SimpleNamespace) -> None:
-    counter = iter(range(10**6))
+def test_a_dead_program_lets_its_kernel_go() -> None:
+    class Kernel:
+        def __call__(self, x: Any, out: Any) -> None:
+            np.from_dlpack(out)[...] = np.from_dlpack(x)
 
-    def call() -> None:
-        text = f"{next(counter)}" + "x" * 100_000
-        compiled = jax.jit(lambda x: ops.axpy(x, x), compiler_options={}).lower(X).compile()
-        compiled(X).block_until_ready()
-        del compiled, text
+    kernel = Kernel()
+    alive = weakref.ref(kernel)
+    graphffi.register_global_func("jaxtest.mortal", kernel, override=True)
 
-    assert grows(call, 30) < 64 * 1024
+    def f(x: Any) -> Any:
+        return graphffi.call_tvm_ffi("jaxtest.mortal", x, out=graphffi.like(x))
+
+    programs = [jax.jit(f).lower(X).compile() for _ in range(3)]
+    graphffi.remove_global_func("jaxtest.mortal")
+    del kernel
+    gc.collect()
+    for program in programs:
+        np.testing.assert_array_equal(program(X), X)
+    assert alive() is not None
+    del program, programs, f  # jax.jit caches programs as long as the function lives
+    gc.collect()
+    assert alive() is None

@@ -88,12 +88,13 @@ def _device() -> Any:
 def _result_shapes(
     subject: str, names: Sequence[str], specs: Sequence[Any]
 ) -> list[jax.ShapeDtypeStruct]:
+    struct: Any = jax.ShapeDtypeStruct
     shapes = []
     for name, spec in zip(names, specs, strict=True):
         result = f"{subject}: result {name!r}"
         dtype = _to_numpy_dtype(result, graphffi.dtype(spec.dtype))
         _check_width(result, dtype)
-        shapes.append(jax.ShapeDtypeStruct(tuple(spec.shape), dtype))
+        shapes.append(struct(tuple(spec.shape), dtype))
     return shapes
 
 

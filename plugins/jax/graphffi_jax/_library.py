@@ -6,7 +6,7 @@ from __future__ import annotations
 import atexit
 import ctypes
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import jax
 
@@ -50,10 +50,11 @@ def register_targets() -> None:
         raise ImportError(
             "graphffi: the JAX plugin could not register its functions with the runtime"
         )
+    capsule: Any = jax.ffi.pycapsule
     for target in (TARGET, TARGET_GRAPH):
         for platform in _PLATFORMS:
             handlers = {
-                stage: jax.ffi.pycapsule(
+                stage: capsule(
                     library.graphffi_jax_handler(target.encode(), platform.encode(), stage.encode())
                 )
                 for stage in _STAGES

@@ -94,7 +94,9 @@ def _checked_text(subject: str, text: str) -> str:
     return text
 
 
-call_p: Final = Primitive("tvm_ffi_call")
+_ShapedArray: Final[Any] = jax.core.ShapedArray
+
+call_p: Final[Any] = Primitive("tvm_ffi_call")
 call_p.multiple_results = True
 
 
@@ -127,7 +129,7 @@ def _abstract_eval(
     # Inside of shard_map, what varies over a mesh axis: with any operand, so do all results.
     axes: frozenset[Any] = frozenset().union(*(getattr(a, "vma", frozenset()) for a in operands))
     varying = {"vma": axes} if axes else {}
-    return [jax.core.ShapedArray(shape, dtype, **varying) for shape, dtype in shapes]
+    return [_ShapedArray(shape, dtype, **varying) for shape, dtype in shapes]
 
 
 def _lower(context: Any, *operands: Any, call: KernelCall, results: Any) -> Any:

@@ -6,9 +6,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-import torch
-
 import graphffi  # noqa: F401 - opens the runtime that the libraries below need
+import torch
 
 _FOLDER: Final = Path(__file__).parent / "lib"
 
@@ -21,8 +20,8 @@ def check_torch_version(built_for: str, running: str) -> None:
     """
     if built_for != running:
         raise ImportError(
-            f"graphffi_torch: expected torch {built_for}, for which it was built, got torch "
-            f"{running}; rebuild it with pip install --no-build-isolation"
+            f"graphffi_torch: expected torch {built_for}, for which it was built, got torch {running}; "
+            "rebuild it with pip install --no-build-isolation"
         )
 
 
@@ -34,11 +33,9 @@ def load() -> None:
     """
     library = _FOLDER / "libgraphffi_torch.so"
     if not library.exists():
-        raise ImportError(
-            f"graphffi_torch: cannot load '{library}': no such file; build the torch plugin"
-        )
+        raise ImportError(f"graphffi_torch: cannot load '{library}': no such file; build the torch plugin")
     check_torch_version((_FOLDER / "built_for_torch.txt").read_text().strip(), torch.__version__)
-    torch.ops.load_library(library)  # type: ignore[no-untyped-call]
+    torch.ops.load_library(library)
 
 
 load()

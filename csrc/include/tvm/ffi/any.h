@@ -26,14 +26,6 @@ inline constexpr bool kIsAny = std::is_same_v<T, Any> || std::is_same_v<T, AnyVi
 template <typename T>
 struct HasTraits : std::bool_constant<TypeTraitsNoCR<T>::convert_enabled> {};
 
-/// Types that a value can be as it stands, without conversion.
-template <typename T, typename = void>
-inline constexpr bool kHasStrictCheck = false;
-template <typename T>
-inline constexpr bool kHasStrictCheck<
-    T, std::void_t<decltype(TypeTraits<T>::CheckAnyStrict(std::declval<const TVMFFIAny*>()))>> =
-    true;
-
 /// Types that an Any or AnyView is made from through their traits.
 template <typename T>
 inline constexpr bool kIsConvertible =
@@ -42,11 +34,6 @@ inline constexpr bool kIsConvertible =
 [[noreturn]] TVM_FFI_COLD_CODE TVM_FFI_NO_INLINE inline void ThrowCannotConvert(
     const std::string& from, const std::string& to) {
   TVM_FFI_THROW(TypeError) << "Cannot convert from type `" << from << "` to `" << to << "`";
-}
-
-[[noreturn]] TVM_FFI_COLD_CODE TVM_FFI_NO_INLINE inline void ThrowCannotTreat(
-    const std::string& actual, const std::string& wanted) {
-  TVM_FFI_THROW(TypeError) << "Cannot treat type `" << actual << "` as type `" << wanted << "`";
 }
 
 template <typename T>
@@ -105,7 +92,8 @@ class AnyView {
     return TypeTraits<T>::TryCastFromAnyView(&data_);
   }
   /// The value if it is a T as it stands: no conversion.
-  template <typename T, typename = std::enable_if_t<detail::kHasStrictCheck<T>>>
+  template <typename T, typename = std::enable_if_t<TypeTraits<T>::storage_enabled ||
+                                                    std::is_same_v<T, Any>>>
   std::optional<T> as() const;
   /// The object if it is a T, null otherwise. Borrowed.
   template <typename T, typename = std::enable_if_t<std::is_base_of_v<Object, T>>, typename = void>
@@ -113,16 +101,6 @@ class AnyView {
     return TypeTraits<const T*>::CheckAnyStrict(&data_)
                ? TypeTraits<const T*>::CopyFromAnyViewAfterCheck(&data_)
                : nullptr;
-  }
-
-  /// The value if it is a T as it stands. \throws Error(TypeError) otherwise
-  template <typename T>
-  T as_or_throw() const {
-    std::optional<T> value = as<T>();
-    if (TVM_FFI_PREDICT_FALSE(!value.has_value())) {
-      detail::ThrowCannotTreat(TypeIndexToTypeKey(data_.type_index), TypeTraits<T>::TypeStr());
-    }
-    return *std::move(value);
   }
 
  private:
@@ -206,9 +184,11 @@ class Any {
     return TypeTraits<T>::TryCastFromAnyView(&data_);
   }
   /// The value if it is a T as it stands: no conversion.
-  template <typename T, typename = std::enable_if_t<detail::kHasStrictCheck<T>>>
+  template <typename T, typename = std::enable_if_t<TypeTraits<T>::storage_enabled ||
+                                                    std::is_same_v<T, Any>>>
   std::optional<T> as() const&;
-  template <typename T, typename = std::enable_if_t<detail::kHasStrictCheck<T>>>
+  template <typename T, typename = std::enable_if_t<TypeTraits<T>::storage_enabled ||
+                                                    std::is_same_v<T, Any>>>
   std::optional<T> as() &&;
   /// The object if it is a T, null otherwise. Borrowed from this value.
   template <typename T, typename = std::enable_if_t<std::is_base_of_v<Object, T>>, typename = void>
@@ -216,17 +196,6 @@ class Any {
     return TypeTraits<const T*>::CheckAnyStrict(&data_)
                ? TypeTraits<const T*>::CopyFromAnyViewAfterCheck(&data_)
                : nullptr;
-  }
-
-  /// The value if it is a T as it stands. \throws Error(TypeError) otherwise
-  template <typename T>
-  T as_or_throw() const& {
-    return AnyView(*this).as_or_throw<T>();
-  }
-  template <typename T>
-  T as_or_throw() && {
-    std::optional<T> value = std::move(*this).template as<T>();
-    return value.has_value() ? *std::move(value) : AnyView(*this).as_or_throw<T>();
   }
 
  private:
@@ -328,14 +297,6 @@ struct AnyUnsafe {
       return TypeTraits<T>::MoveFromAnyAfterCheck(&value.data_);
     }
   }
-  template <typename T = Object>
-  static T* RawObjectPtrFromAnyAfterCheck(const Any& value) {
-    return ObjectUnsafe::RawObjectPtrFromUnowned<T>(value.data_.v_obj);
-  }
-  template <typename T = Object>
-  static T* RawObjectPtrFromAnyViewAfterCheck(const AnyView& value) {
-    return ObjectUnsafe::RawObjectPtrFromUnowned<T>(value.data_.v_obj);
-  }
   static Object* ObjectPtrFromAnyAfterCheck(const Any& value) {
     return reinterpret_cast<Object*>(value.data_.v_obj);
   }
@@ -371,15 +332,6 @@ template <typename T>
 using TypeSchema = TypeSchemaImpl<T>;
 
 }  // namespace detail
-
-template <typename RefType, typename, typename>
-std::optional<RefType> ObjectRef::as() const {
-  return AnyView(*this).as<RefType>();
-}
-template <typename RefType>
-RefType ObjectRef::as_or_throw() const {
-  return AnyView(*this).as_or_throw<RefType>();
-}
 
 inline void TypeTraits<Any>::MoveToAny(Any value, TVMFFIAny* out) {
   *out = detail::AnyUnsafe::MoveAnyToTVMFFIAny(std::move(value));
@@ -422,22 +374,13 @@ inline const TVMFFIAny* OptTypeAttr(const char* name, int32_t type_index) {
   return &column->data[offset];
 }
 
-/// Calls a type's attribute: a function object, or a plain function that takes its arguments by pointer.
+/// Calls a type's attribute: either a plain C function of the ABI's kind or a function object.
 inline int64_t CallTypeAttr(const TVMFFIAny& attr, const TVMFFIAny* args, int32_t num_args) {
   TVMFFIAny result{};
-  if (attr.type_index == kTVMFFIOpaquePtr) {
-    using Unary = TVMFFIAny (*)(const TVMFFIAny*);
-    using Binary = TVMFFIAny (*)(const TVMFFIAny*, const TVMFFIAny*);
-    result = num_args == 1 ? reinterpret_cast<Unary>(attr.v_ptr)(args)
-                           : reinterpret_cast<Binary>(attr.v_ptr)(args, args + 1);
-    if (result.type_index == kTVMFFIError) {
-      throw Error(ObjectUnsafe::ObjectPtrFromOwned<ErrorObj>(result.v_obj));
-    }
-  } else {
-    auto* function = static_cast<TVMFFIObject*>(attr.v_obj);
-    int rc = TVMFFIFunctionGetCellPtr(function)->safe_call(function, args, num_args, &result);
-    if (rc != 0) ThrowSafeCallRaised(rc);
-  }
+  int rc = attr.type_index == kTVMFFIFunction
+               ? TVMFFIFunctionGetCellPtr(attr.v_obj)->safe_call(attr.v_obj, args, num_args, &result)
+               : reinterpret_cast<TVMFFISafeCallType>(attr.v_ptr)(nullptr, args, num_args, &result);
+  if (rc != 0) ThrowSafeCallRaised(rc);
   return result.v_int64;
 }
 
@@ -475,16 +418,16 @@ struct AnyHash {
     int32_t index = data->type_index;
     if (detail::IsString(index) || detail::IsBytes(index)) {
       std::string_view content = detail::BytesContent(data);
-      return detail::StableHashCombine(detail::IsString(index) ? kTVMFFIStr : kTVMFFIBytes,
+      return detail::HashCombine(detail::IsString(index) ? kTVMFFIStr : kTVMFFIBytes,
                                  detail::StableHashBytes(content.data(), content.size()));
     }
     if (index >= kTVMFFIStaticObjectBegin) {
       if (const TVMFFIAny* attr = detail::OptTypeAttr("__any_hash__", index)) {
-        return detail::StableHashCombine(static_cast<uint64_t>(index),
+        return detail::HashCombine(static_cast<uint64_t>(index),
                                    static_cast<uint64_t>(detail::CallTypeAttr(*attr, data, 1)));
       }
     }
-    return detail::StableHashCombine(static_cast<uint64_t>(index), data->v_uint64);
+    return detail::HashCombine(static_cast<uint64_t>(index), data->v_uint64);
   }
 };
 

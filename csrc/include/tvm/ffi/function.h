@@ -350,7 +350,12 @@ namespace detail {
 
 /// `{"type_schema":"…"}` with the schema escaped as a JSON string.
 inline std::string MetadataOf(const std::string& schema) {
-  return "{\"type_schema\":" + std::string(EscapeStringJSON(schema)) + "}";
+  std::string text = "{\"type_schema\":\"";
+  for (char c : schema) {
+    if (c == '"' || c == '\\') text += '\\';
+    text += c;
+  }
+  return text + "\"}";
 }
 
 /// Writes a String that outlives the library: the runtime allocates it.

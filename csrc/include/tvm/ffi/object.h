@@ -185,9 +185,6 @@ bool Object::IsInstance() const {
 }
 
 template <typename T>
-inline constexpr bool is_object_subclass_v = std::is_base_of_v<Object, T>;
-
-template <typename T>
 class WeakObjectPtr;
 
 /// A counted pointer to an object; null when default constructed.
@@ -367,9 +364,6 @@ class ObjectRef {
   template <typename RefType, typename = std::enable_if_t<std::is_base_of_v<ObjectRef, RefType>>,
             typename = void>
   std::optional<RefType> as() const;
-  /// A reference of type RefType. \throws Error(TypeError) if the object is of another type
-  template <typename RefType>
-  RefType as_or_throw() const;
 
  protected:
   friend struct detail::ObjectUnsafe;
@@ -455,7 +449,7 @@ struct ObjectUnsafe {
   static ObjectPtr<T> ObjectPtrFromObjectRef(ObjectRef&& ref) {
     return ObjectPtr<T>(std::exchange(ref.data_.data_, nullptr));
   }
-  template <typename T = Object>
+  template <typename T>
   static T* RawObjectPtrFromObjectRef(const ObjectRef& ref) {
     return static_cast<T*>(ref.data_.data_);
   }
@@ -485,7 +479,21 @@ struct ObjectUnsafe {
   }
 };
 
+template <typename RefType>
+RefType CastRef(const ObjectRef& ref) {
+  return ObjectUnsafe::ObjectRefFromObjectPtr<RefType>(
+      ObjectUnsafe::ObjectPtrFromObjectRef<Object>(ref));
+}
+
 }  // namespace detail
+
+template <typename RefType, typename, typename>
+std::optional<RefType> ObjectRef::as() const {
+  if (data_ == nullptr || !data_->IsInstance<typename RefType::ContainerType>()) {
+    return std::nullopt;
+  }
+  return detail::CastRef<RefType>(*this);
+}
 
 /// Declares an object type whose index is the constant _type_index, which the class defines.
 #define TVM_FFI_DECLARE_OBJECT_INFO_STATIC(TypeKey, TypeName, ParentType)                         \
