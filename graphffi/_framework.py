@@ -5,11 +5,15 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import importlib.util
 import sys
+from importlib.abc import MetaPathFinder
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
 
     from graphffi._op import Op
     from graphffi._plan import CanonicalCall
@@ -59,13 +63,44 @@ def announce_op(op: Op) -> None:
     Args:
         op: A new one.
     """
-    # A tracer of Python code can't import the plugin in the middle of its work.
-    if "torch" in sys.modules and "torch" not in _frameworks:
-        with contextlib.suppress(ImportError):  # raised again by the first call with a torch tensor
-            importlib.import_module(_PLUGINS["torch"])
+    if "torch" in sys.modules:
+        _prepare_for_tracing()
+    elif not any(isinstance(finder, _CompilerWatch) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _CompilerWatch())
     _announced.append(op)
     for framework in {id(f): f for f in _frameworks.values()}.values():
         _add_op(framework, op)
+
+
+def _prepare_for_tracing() -> None:
+    """Imports the plugin for torch: a tracer of Python code can't in the middle of its work."""
+    if "torch" not in _frameworks:
+        with contextlib.suppress(ImportError):  # raised again by the first call with a torch tensor
+            importlib.import_module(_PLUGINS["torch"])
+
+
+class _CompilerWatch(MetaPathFinder):
+    """For ops that are defined before torch is imported: its tracer is to meet the plugin."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Finds torch's tracer as others do, and adds the import of the plugin after it."""
+        if fullname != "torch._dynamo":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(fullname)
+        if spec is None or spec.loader is None:
+            return spec
+        execute = spec.loader.exec_module
+
+        def execute_and_prepare(module: ModuleType) -> None:
+            execute(module)
+            if not getattr(sys.modules["torch"].__spec__, "_initializing", False):
+                _prepare_for_tracing()
+
+        spec.loader.exec_module = execute_and_prepare  # type: ignore[method-assign]
+        return spec
 
 
 def _add_op(framework: Framework, op: Op) -> None:
