@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 from typing import Any
@@ -136,8 +137,10 @@ def load_module(path: str | os.PathLike[str]) -> Module:
     if not os.path.isfile(file):
         raise RuntimeError(f"graphffi: cannot load {str(path)!r}: expected a file, got none")
     try:
+        # All symbols now: a runtime that binds late would end the process at the first call.
+        ctypes.CDLL(file, mode=os.RTLD_NOW | os.RTLD_LOCAL)
         module = get_global_func("ffi.ModuleLoadFromFile")(file)
-    except RuntimeError as failure:
+    except (OSError, RuntimeError) as failure:
         reason = str(failure).strip().splitlines()[-1]
         raise RuntimeError(
             f"graphffi: cannot load {str(path)!r}: {reason}; was it built for another runtime?"

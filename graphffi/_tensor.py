@@ -34,4 +34,19 @@ def importer_of(kind: type) -> Callable[[_core.Tensor], Any] | None:
         function: Any = import_module("jax.dlpack").from_dlpack
         return function  # type: ignore[no-any-return]
     function = getattr(sys.modules.get(root), "from_dlpack", None)
+    if root == "numpy":
+        return _numpy_from_dlpack
     return function if callable(function) else None
+
+
+# DLPack's type codes that NumPy knows: the others are of packages such as ml_dtypes.
+_NUMPY_CODES = frozenset((0, 1, 2, 5, 6))
+
+
+def _numpy_from_dlpack(tensor: _core.Tensor) -> Any:
+    numpy = sys.modules["numpy"]
+    dtype = tensor.dtype
+    if dtype.code in _NUMPY_CODES or dtype.lanes != 1 or dtype.bits not in (8, 16):
+        return numpy.from_dlpack(tensor)
+    plain = numpy.from_dlpack(_core.reinterpret(tensor, f"uint{dtype.bits}"))
+    return plain.view(numpy.dtype(str(dtype)))

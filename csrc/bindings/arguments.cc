@@ -176,6 +176,11 @@ TVMFFIAny Arguments::Lend(PyObject* value, TypeEntry& type) {
   if (type.opt_exchange->dltensor_from_py_object_no_sync(value, &lent->tensor) != 0) {
     FailTensor(value);
   }
+  try {
+    CheckPlain(value, type, lent->tensor);
+  } catch (const PythonError&) {
+    FailTensor(value);
+  }
   NoteTensor(type, lent->tensor.device);
   TVMFFIAny view{};
   view.type_index = kTVMFFIDLTensorPtr;
@@ -202,7 +207,7 @@ void Arguments::NoteTensor(TypeEntry& type, DLDevice device) {
 TVMFFIAny Arguments::OwnTensor(PyObject* value, TypeEntry& type) {
   ObjectRef tensor;
   try {
-    tensor = type.opt_exchange != nullptr ? ImportExchanged(value, *type.opt_exchange)
+    tensor = type.opt_exchange != nullptr ? ImportExchanged(value, type)
                                           : ImportProduced(value);
   } catch (const PythonError&) {
     FailTensor(value);
@@ -297,6 +302,8 @@ TVMFFIAny Arguments::Own(PyObject* value) {
       return ObjectView(MakeCallback(value).release());
     case ArgumentKind::kCallable:
       return ObjectView(MakeCallback(value).release());
+    case ArgumentKind::kNoMemory:
+      FailValue(PyExc_TypeError, "a tensor with memory of its own", Py_TYPE(value)->tp_name);
     case ArgumentKind::kUnknown:
       break;
   }

@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "bindings/array_interface.h"
+#include "bindings/framework.h"
 #include "bindings/raised.h"
 #include "bindings/tensor.h"
 
@@ -101,9 +103,15 @@ ObjectRef ConsumeCapsule(PyObject* capsule) {
                             Py_TYPE(capsule)->tp_name);
 }
 
-ObjectRef ImportProduced(PyObject* value) {
+ObjectRef ImportProduced(PyObject* value) try {
   const py::object capsule = CallProducer(value);
   return ConsumeCapsule(capsule.ptr());
+} catch (const PythonError&) {
+  if (PyErr_ExceptionMatches(PyExc_BufferError) == 0 || !IsNumPyArray(Py_TYPE(value))) throw;
+  py::error_already_set refusal;
+  ObjectRef tensor = ImportExtensionArray(value);
+  if (!tensor) throw refusal;
+  return tensor;
 }
 
 }  // namespace graphffi::bindings

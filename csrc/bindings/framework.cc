@@ -112,6 +112,19 @@ ArgumentKind ForeignKind(PyTypeObject* type) {
   return type->tp_call != nullptr ? ArgumentKind::kCallable : ArgumentKind::kUnknown;
 }
 
+/// A subclass of torch.Tensor that handles operators itself keeps its elements elsewhere, or nowhere.
+bool WrapsTensors(PyTypeObject* type) {
+  const py::object own = Attribute(type, "__torch_dispatch__");
+  if (!own) return false;
+  for (py::handle base : py::reinterpret_borrow<py::tuple>(type->tp_mro)) {
+    auto* base_type = reinterpret_cast<PyTypeObject*>(base.ptr());
+    if (IsNamed(base_type, "torch", "Tensor")) {
+      return !own.is(Attribute(base_type, "__torch_dispatch__"));
+    }
+  }
+  return false;
+}
+
 void Classify(PyTypeObject* type, TypeEntry* entry) {
   entry->type = type;
   if (PyType_IsSubtype(type, ObjectType()) != 0) {
@@ -126,7 +139,12 @@ void Classify(PyTypeObject* type, TypeEntry* entry) {
   }
   const py::object capsule = Attribute(type, "__dlpack_c_exchange_api__");
   entry->opt_exchange = capsule ? ExchangeTable(capsule.ptr()) : nullptr;
-  entry->kind = entry->opt_exchange != nullptr ? ArgumentKind::kExchange : ForeignKind(type);
+  if (entry->opt_exchange == nullptr) {
+    entry->kind = ForeignKind(type);
+    return;
+  }
+  entry->kind = WrapsTensors(type) ? ArgumentKind::kNoMemory : ArgumentKind::kExchange;
+  entry->has_lazy_bits = HasProtocol(type, "is_conj") && HasProtocol(type, "is_neg");
 }
 
 }  // namespace
@@ -152,6 +170,17 @@ PyObject* ImporterOf(Framework framework) {
   }
   return framework->opt_importer;
 }
+
+void CheckPlainSlow(PyObject* value) {
+  const py::handle tensor(value);
+  const bool conjugate = tensor.attr("is_conj")().cast<bool>();
+  if (conjugate || tensor.attr("is_neg")().cast<bool>()) {
+    Fail(PyExc_BufferError, conjugate ? "its memory holds the conjugate; pass x.resolve_conj()"
+                                      : "its memory holds the negative; pass x.resolve_neg()");
+  }
+}
+
+bool IsNumPyArray(PyTypeObject* type) { return HasBase(type, "numpy", "ndarray"); }
 
 const DLPackExchangeAPI* ExchangeTable(PyObject* capsule) {
   static constexpr char kName[] = "dlpack_exchange_api";

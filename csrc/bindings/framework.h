@@ -27,6 +27,7 @@ enum class ArgumentKind : uint8_t {
   kObject,         // graphffi.Object
   kForeignObject,  // an object of another package on this runtime, by __chandle__
   kExchange,       // a tensor with DLPack's exchange table
+  kNoMemory,       // one of those without memory of its own: torch's FakeTensor and other wrappers
   kDLPack,         // a tensor with __dlpack__
   kPointer,        // ctypes.c_void_p
   kStream,         // __cuda_stream__
@@ -38,6 +39,7 @@ enum class ArgumentKind : uint8_t {
 struct TypeEntry {
   ArgumentKind kind = ArgumentKind::kUnknown;
   const DLPackExchangeAPI* opt_exchange = nullptr;
+  bool has_lazy_bits = false;  // the table gives the memory of torch's lazy conjugates and negatives as it is
   PyTypeObject* type = nullptr;      // borrowed
   PyObject* opt_importer = nullptr;  // of a kDLPack type, once asked for: None, or graphffi.Tensor -> its array
 };
@@ -51,6 +53,21 @@ using Framework = TypeEntry*;
 /// What makes an array of `framework` (a kDLPack type) of a graphffi.Tensor; *borrowed reference*, None if nothing
 /// does. \throws py::error_already_set
 PyObject* ImporterOf(Framework framework);
+
+/// \throws PythonError (BufferError) if `value`'s elements are not what its memory `tensor` holds.
+void CheckPlainSlow(PyObject* value);
+inline void CheckPlain(PyObject* value, const TypeEntry& type, const DLTensor& tensor) {
+  if (!type.has_lazy_bits) return;
+  // A lazy conjugate is complex, and a lazy negative an imaginary part: every second element, or a scalar.
+  bool suspect = tensor.dtype.code == kDLComplex || tensor.ndim == 0;
+  if (!suspect && tensor.strides != nullptr) {
+    suspect = true;
+    for (int32_t i = tensor.ndim; suspect && i > 0; --i) suspect = tensor.strides[i - 1] != 1;
+  }
+  if (suspect) CheckPlainSlow(value);
+}
+
+bool IsNumPyArray(PyTypeObject* type);
 
 /// The exchange table behind a capsule, NULL if `capsule` is none or its version is not ours.
 const DLPackExchangeAPI* ExchangeTable(PyObject* capsule);

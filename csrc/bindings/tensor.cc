@@ -61,23 +61,23 @@ std::string Repr(py::handle self) {
 /// A managed tensor whose shape and strides follow it in one block.
 struct OwnBlock {
   DLManagedTensorVersioned managed;
-  bool owns_data;
+  void* owner;
+  void (*opt_release)(void* owner);
   int64_t dims[];
 };
 
 void DeleteBlock(DLManagedTensorVersioned* managed) {
   auto* block = reinterpret_cast<OwnBlock*>(managed);
-  if (block->owns_data) std::free(managed->dl_tensor.data);
+  if (block->opt_release != nullptr) block->opt_release(block->owner);
   std::free(block);
 }
 
-/// Like `source`, whose data it takes over if it is to own them.
-ObjectRef MakeTensor(const DLTensor& source, bool owns_data) {
+/// A block without owner. \throws std::bad_alloc
+OwnBlock* MakeBlock(const DLTensor& source) {
   const auto ndim = static_cast<size_t>(source.ndim);
   auto* block =
       static_cast<OwnBlock*>(std::calloc(1, sizeof(OwnBlock) + 2 * ndim * sizeof(int64_t)));
   if (block == nullptr) throw std::bad_alloc();
-  block->owns_data = owns_data;
   DLManagedTensorVersioned& managed = block->managed;
   managed.version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
   managed.deleter = &DeleteBlock;
@@ -90,12 +90,7 @@ ObjectRef MakeTensor(const DLTensor& source, bool owns_data) {
   } else {
     FillCompactStrides(source.shape, source.ndim, block->dims + ndim);
   }
-  TVMFFIObjectHandle tensor = nullptr;
-  if (const int rc = TVMFFITensorFromDLPackVersioned(&managed, 0, 0, &tensor)) {
-    DeleteBlock(&managed);
-    throw Error::TakeRaised(rc);
-  }
-  return ObjectRef(tensor);
+  return block;
 }
 
 /// Bytes of a compact tensor; \throws PythonError (ValueError) for a shape that no memory can hold.
@@ -126,16 +121,16 @@ py::object Empty(std::vector<int64_t> shape, py::handle dtype, py::handle device
   const size_t rounded = (bytes / kAlignment + 1) * kAlignment;  // never 0
   tensor.data = rounded < bytes ? nullptr : std::aligned_alloc(kAlignment, rounded);
   if (tensor.data == nullptr) throw std::bad_alloc();
-  ObjectRef object = MakeTensor(tensor, true);
+  ObjectRef object = MakeTensor(tensor, tensor.data, &std::free);
   return py::reinterpret_steal<py::object>(WrapObject(std::move(object)));
 }
 
 py::object FromDLPack(py::object value) {
   if (PyObject_TypeCheck(value.ptr(), tensor_type) != 0) return value;
-  const TypeEntry& type = FindType(Py_TYPE(value.ptr()));
+  TypeEntry& type = FindType(Py_TYPE(value.ptr()));
   ObjectRef tensor;
-  if (type.opt_exchange != nullptr) {
-    tensor = ImportExchanged(value.ptr(), *type.opt_exchange);
+  if (type.kind == ArgumentKind::kExchange) {
+    tensor = ImportExchanged(value.ptr(), type);
   } else if (type.kind == ArgumentKind::kForeignObject) {
     const auto address = value.attr("__chandle__")().cast<uintptr_t>();
     tensor = ObjectRef::Retain(reinterpret_cast<TVMFFIObjectHandle>(address));
@@ -147,6 +142,20 @@ py::object FromDLPack(py::object value) {
                               Py_TYPE(value.ptr())->tp_name);
   }
   return py::reinterpret_steal<py::object>(WrapObject(std::move(tensor)));
+}
+
+/// The same memory as elements of another data type of the same width.
+py::object Reinterpret(py::handle self, py::handle dtype) {
+  DLTensor prototype = Metadata(self);
+  const DLDataType wanted = ToForeignDType(dtype.ptr());
+  if (wanted.bits * wanted.lanes != prototype.dtype.bits * prototype.dtype.lanes) {
+    Fail(PyExc_ValueError, "graphffi: reinterpret: expected a data type of the same width, got " +
+                               py::str(dtype).cast<std::string>());
+  }
+  prototype.dtype = wanted;
+  TVMFFIObjectHandle view = nullptr;
+  CheckRc(TVMFFITensorCreateUnsafeView(HandleOf(self, tensor_type), &prototype, &view));
+  return py::reinterpret_steal<py::object>(WrapObject(ObjectRef(view)));
 }
 
 py::tuple DevicePair(py::handle self) {
@@ -213,15 +222,17 @@ void DefineMethods() {
 
 }  // namespace
 
-ObjectRef ImportExchanged(PyObject* value, const DLPackExchangeAPI& exchange) {
+ObjectRef ImportExchanged(PyObject* value, const TypeEntry& type) {
   DLManagedTensorVersioned* managed = nullptr;
-  if (exchange.managed_tensor_from_py_object_no_sync(value, &managed) != 0) throw PythonError();
+  if (type.opt_exchange->managed_tensor_from_py_object_no_sync(value, &managed) != 0) throw PythonError();
   TVMFFIObjectHandle tensor = nullptr;
   if (const int rc = TVMFFITensorFromDLPackVersioned(managed, 0, 0, &tensor)) {
     if (managed->deleter != nullptr) managed->deleter(managed);
     throw Error::TakeRaised(rc);
   }
-  return ObjectRef(tensor);
+  ObjectRef owner(tensor);
+  CheckPlain(value, type, *TVMFFITensorGetDLTensorPtr(tensor));
+  return owner;
 }
 
 PyObject* ExportTensor(TVMFFIObjectHandle tensor, const DLPackExchangeAPI& exchange) {
@@ -232,7 +243,23 @@ PyObject* ExportTensor(TVMFFIObjectHandle tensor, const DLPackExchangeAPI& excha
   return static_cast<PyObject*>(result);
 }
 
-ObjectRef ViewTensor(const DLTensor& source) { return MakeTensor(source, false); }
+ObjectRef MakeTensor(const DLTensor& source, void* owner, void (*opt_release)(void* owner)) {
+  OwnBlock* block = nullptr;
+  try {
+    block = MakeBlock(source);
+  } catch (...) {
+    if (opt_release != nullptr) opt_release(owner);
+    throw;
+  }
+  block->owner = owner;
+  block->opt_release = opt_release;
+  TVMFFIObjectHandle tensor = nullptr;
+  if (const int rc = TVMFFITensorFromDLPackVersioned(&block->managed, 0, 0, &tensor)) {
+    DeleteBlock(&block->managed);
+    throw Error::TakeRaised(rc);
+  }
+  return ObjectRef(tensor);
+}
 
 PyTypeObject* TensorType() { return tensor_type; }
 
@@ -245,6 +272,8 @@ void DefineTensor(py::module_& module) {
   DefineMethods();
   type.attr("__dlpack_c_exchange_api__") = OwnExchangeTable();
   module.def("from_dlpack", &FromDLPack, py::arg("value"), "Return a graphffi.Tensor of any tensor.");
+  module.def("reinterpret", &Reinterpret, py::arg("tensor"), py::arg("dtype"),
+             "Return the same memory as elements of another data type of the same width.");
   module.def("empty", &Empty, py::arg("shape"), py::arg("dtype"), py::arg("device") = "cpu",
              "Return an uninitialized CPU tensor, row-major.");
 }

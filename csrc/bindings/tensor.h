@@ -5,12 +5,13 @@
 #include <pybind11/pybind11.h>
 #include <tvm/ffi/c_api.h>
 
+#include "bindings/framework.h"
 #include "bindings/object.h"
 
 namespace graphffi::bindings {
 
 /// A tensor of `value` through its framework's exchange table. \throws PythonError, Error
-ObjectRef ImportExchanged(PyObject* value, const DLPackExchangeAPI& exchange);
+ObjectRef ImportExchanged(PyObject* value, const TypeEntry& type);
 
 /// A tensor of what `value.__dlpack__()` gives. \throws PythonError, py::error_already_set, Error
 ObjectRef ImportProduced(PyObject* value);
@@ -18,8 +19,9 @@ ObjectRef ImportProduced(PyObject* value);
 /// *New reference* to an array of the framework behind `exchange`. \throws PythonError, Error
 PyObject* ExportTensor(TVMFFIObjectHandle tensor, const DLPackExchangeAPI& exchange);
 
-/// A tensor around memory that nobody keeps alive: for callbacks, while they run. \throws Error
-ObjectRef ViewTensor(const DLTensor& source);
+/// A tensor like `source` with shape and strides of its own. `opt_release(owner)` runs when it dies, or now if it
+/// can't be made. Without it nobody keeps the memory alive: for callbacks, while they run. \throws Error
+ObjectRef MakeTensor(const DLTensor& source, void* owner, void (*opt_release)(void* owner));
 
 PyTypeObject* TensorType();
 

@@ -101,7 +101,7 @@ PyObject* ElementToPython(const TVMFFIAny& view, Framework opt_framework) {
     case kTVMFFIDevice:
       return FromDevice(view.v_device);
     case kTVMFFIDLTensorPtr:
-      return WrapObject(ViewTensor(*static_cast<const DLTensor*>(view.v_ptr)));
+      return WrapObject(MakeTensor(*static_cast<const DLTensor*>(view.v_ptr), nullptr, nullptr));
     case kTVMFFIRawStr:
       return FromString({view.v_c_str, std::char_traits<char>::length(view.v_c_str)});
     case kTVMFFIByteArrayPtr:

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Python values become for a kernel, and what is refused."""
+
+from __future__ import annotations
+
+import ctypes
+import enum
+import re
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+import graphffi
+
+
+class Color(enum.IntEnum):
+    RED = 3
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        True,
+        False,
+        0,
+        -1,
+        2**63 - 1,
+        -(2**63),
+        0.5,
+        float("inf"),
+        "",
+        "seven77",
+        "eight888",
+        "x" * 4096,
+        "ünï\x00code",
+        b"",
+        b"\x00\xff",
+        b"x" * 4096,
+        [],
+        [1, [2, ["three", None]]],
+        {},
+        {"a": 1, "b": [2.5]},
+        {str(i): i for i in range(100)},
+        list(range(17)),
+    ],
+)
+def test_value_comes_back_as_it_was(kernels: graphffi.Module, value: Any) -> None:
+    result = kernels.echo(value)
+    assert result == value
+    assert type(result) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (Color.RED, 3),
+        (bytearray(b"bytes"), b"bytes"),
+        ((1, "two"), [1, "two"]),
+        (Decimal("0.5"), 0.5),
+        (graphffi.dtype("bfloat16"), graphffi.dtype("bfloat16")),
+        (graphffi.Device("cuda:1"), graphffi.Device("cuda:1")),
+        (graphffi.Shape([2, 3]), (2, 3)),
+    ],
+)
+def test_value_becomes_the_nearest_one(kernels: graphffi.Module, value: Any, expected: Any) -> None:
+    assert kernels.echo(value) == expected
+
+
+def test_dtype_is_no_string(kernels: graphffi.Module) -> None:
+    assert kernels.type_index(graphffi.dtype("float32")) == 5
+    assert kernels.type_index("float32") == 11
+
+
+def test_pointers_pass(kernels: graphffi.Module) -> None:
+    assert kernels.echo(ctypes.c_void_p(0x1234)).value == 0x1234
+    assert kernels.echo(ctypes.c_void_p(None)).value is None
+
+
+def test_numpy_scalars_and_dtypes_pass(kernels: graphffi.Module) -> None:
+    np = pytest.importorskip("numpy")
+    assert kernels.echo(np.int8(-3)) == -3
+    assert kernels.echo(np.uint64(7)) == 7
+    assert kernels.echo(np.float32(0.5)) == 0.5
+    assert kernels.echo(np.float64(0.25)) == 0.25
+    assert kernels.echo(np.bool_(True)) is True
+    assert kernels.echo(np.dtype("float16")) == graphffi.dtype("float16")
+    assert kernels.echo(np.float16) == graphffi.dtype("float16")
+    assert kernels.echo(np.str_("text")) == "text"
+
+
+def test_torch_dtypes_and_devices_pass(kernels: graphffi.Module) -> None:
+    torch = pytest.importorskip("torch")
+    assert kernels.echo(torch.bfloat16) == graphffi.dtype("bfloat16")
+    assert kernels.echo(torch.device("cuda", 1)) == graphffi.Device("cuda:1")
+    assert kernels.echo(torch.Size([2, 3])) == [2, 3]
+
+
+def test_jax_dtypes_pass(kernels: graphffi.Module) -> None:
+    jnp = pytest.importorskip("jax.numpy")
+    assert kernels.echo(jnp.dtype("bfloat16")) == graphffi.dtype("bfloat16")
+
+
+@pytest.mark.parametrize("value", [2**63, -(2**63) - 1, 2**200])
+def test_int_of_more_than_64_bits_is_refused(kernels: graphffi.Module, value: int) -> None:
+    text = f"echo: argument #0: expected an int of 64 bits, got {value}"
+    with pytest.raises(OverflowError, match=re.escape(text)):
+        kernels.echo(value)
+
+
+@pytest.mark.parametrize("value", [object(), {1, 2}, 1j, range(3), memoryview(b"x")])
+def test_unknown_type_is_refused_by_position_and_name(kernels: graphffi.Module, value: Any) -> None:
+    text = rf"count: argument #1: expected None, a number, .*, got {type(value).__name__}"
+    with pytest.raises(TypeError, match=text):
+        kernels.count(1, value)
+
+
+def test_unknown_type_in_a_list_is_refused(kernels: graphffi.Module) -> None:
+    with pytest.raises(TypeError, match=r"echo: argument #0: expected .*, got set"):
+        kernels.echo([1, [set()]])
+
+
+def test_list_that_contains_itself_is_refused(kernels: graphffi.Module) -> None:
+    endless: list[Any] = []
+    endless.append(endless)
+    with pytest.raises(RecursionError):
+        kernels.echo(endless)
+
+
+def test_lone_surrogate_is_refused(kernels: graphffi.Module) -> None:
+    with pytest.raises(UnicodeEncodeError):
+        kernels.echo("\ud800")
+
+
+def test_keywords_are_refused(kernels: graphffi.Module) -> None:
+    with pytest.raises(
+        TypeError, match=r"echo: expected positional arguments only, got the keyword 'v"
+    ):
+        kernels.echo(value=1)
+
+
+@pytest.mark.parametrize("count", [0, 1, 15, 16, 17, 100])
+def test_any_number_of_arguments_passes(kernels: graphffi.Module, count: int) -> None:
+    assert kernels.count(*range(count)) == count
+
+
+def test_many_owned_arguments_pass(kernels: graphffi.Module) -> None:
+    assert kernels.count(*["a long string"] * 40) == 40
+
+
+@pytest.mark.parametrize("arguments", [(), (1, 2)])
+def test_wrong_count_is_a_type_error(kernels: graphffi.Module, arguments: tuple[int, ...]) -> None:
+    with pytest.raises(TypeError, match=rf"xpected 1 but got {len(arguments)}"):
+        kernels.echo(*arguments)
+
+
+def test_wrong_kind_is_a_type_error(kernels: graphffi.Module) -> None:
+    with pytest.raises(TypeError, match=r"argument #0"):
+        kernels.sum("text")
+
+
+def test_an_attribute_that_raises_propagates(kernels: graphffi.Module) -> None:
+    class Odd:
+        def __index__(self) -> int:
+            raise LookupError("no index today")
+
+    with pytest.raises(LookupError, match=r"no index today"):
+        kernels.echo(Odd())
+
+
+def test_classes_may_come_and_go(kernels: graphffi.Module) -> None:
+    for expected in range(200):
+        cls = type("Passing", (), {"__index__": lambda self, n=expected: n})
+        assert kernels.echo(cls()) == expected
+
+
+def test_objects_of_tvm_ffi_pass(kernels: graphffi.Module) -> None:
+    if graphffi.runtime_info().kind == "bundled":
+        pytest.skip("tvm_ffi can't be imported on the bundled runtime")
+    tvm_ffi = pytest.importorskip("tvm_ffi")
+    np = pytest.importorskip("numpy")
+    tensor = tvm_ffi.from_dlpack(np.ones(3, "float32"))
+    assert kernels.sum(tensor) == 3
+    assert graphffi.from_dlpack(tensor).shape == (3,)
+    function = tvm_ffi.get_global_func("ffi.Array")
+    assert kernels.call(function, 1) == [1]
+    assert graphffi.Function(function)(1, 2) == [1, 2]

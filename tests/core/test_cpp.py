@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compiling kernels from Python."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import graphffi
+
+TWICE = "int twice(int x) { return 2 * x; }"
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "cache"
+    monkeypatch.setenv("GRAPHFFI_CACHE_DIR", str(folder))
+    return folder
+
+
+def test_text_becomes_a_module() -> None:
+    mod = graphffi.cpp.load_inline("demo", cpp_sources=TWICE, functions="twice")
+    assert mod.twice(4) == 8
+
+
+def test_several_texts_and_documented_functions() -> None:
+    mod = graphffi.cpp.load_inline(
+        "demo",
+        cpp_sources=["static int two() { return 2; }", "int f() { return two(); }"],
+        functions={"f": 'The "two" of \\ ünï??/.'},
+    )
+    assert mod.f() == 2
+    assert mod.f.doc == 'The "two" of \\ ünï??/.'
+
+
+def test_files_become_a_module(tmp_path: Path) -> None:
+    source = tmp_path / "with space.cc"
+    (tmp_path / "two.h").write_text("#define TWO 2\n")
+    source.write_text(
+        '#include <tvm/ffi/tvm_ffi.h>\n#include "two.h"\n'
+        "int F() { return TWO; }\nTVM_FFI_DLL_EXPORT_TYPED_FUNC(f, F);\n"
+    )
+    assert graphffi.cpp.load("files", [source]).f() == 2
+
+
+def test_same_library_is_found_again() -> None:
+    first = graphffi.cpp.build("demo", cpp_sources=TWICE, functions=["twice"])
+    stamp = os.stat(first).st_mtime_ns
+    assert graphffi.cpp.build("demo", cpp_sources=TWICE, functions=["twice"]) == first
+    assert os.stat(first).st_mtime_ns == stamp
+
+
+def test_changed_source_flags_or_header_build_anew(tmp_path: Path) -> None:
+    header, source = tmp_path / "n.h", tmp_path / "k.cc"
+    source.write_text(
+        '#include <tvm/ffi/tvm_ffi.h>\n#include "n.h"\n'
+        "int F() { return N; }\nTVM_FFI_DLL_EXPORT_TYPED_FUNC(f, F);\n"
+    )
+    paths = []
+    for number in (1, 2, 1):
+        header.write_text(f"#define N {number}\n")
+        paths.append(graphffi.cpp.build("k", [source]))
+        assert graphffi.load_module(paths[-1]).f() == number
+    assert paths[0] == paths[2] != paths[1]
+    assert graphffi.cpp.build("k", [source], extra_cflags=["-DUNUSED_NAME"]) != paths[0]
+
+
+def test_library_goes_where_it_is_asked_for(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    path = graphffi.cpp.build("demo", cpp_sources=TWICE, functions="twice", build_directory=folder)
+    assert path == str(folder / "demo.so")
+    assert os.listdir(folder) == ["demo.so"]
+    assert graphffi.load_module(path).twice(2) == 4
+
+
+def test_library_is_bound_to_no_runtime() -> None:
+    code = "void f() { TVM_FFI_THROW(ValueError) << 1; }"
+    path = graphffi.cpp.build("demo", cpp_sources=code, functions="f")
+    listing = subprocess.run(["readelf", "-dW", path], capture_output=True, text=True).stdout
+    assert "[libtvm_ffi.so]" in listing
+    assert "PATH" not in listing
+    exported = subprocess.run(["nm", "-D", "--defined-only", path], capture_output=True, text=True)
+    names = [line.split()[-1] for line in exported.stdout.splitlines()]
+    assert {name for name in names if not name.startswith("__tvm_ffi_")} <= {"_init", "_fini"}
+
+
+def test_compile_error_names_the_users_line() -> None:
+    text = "int f() {\n  return nothing;\n}"
+    with pytest.raises(RuntimeError, match=r"graphffi.cpp: bad: .* failed with status 1") as caught:
+        graphffi.cpp.build("bad", cpp_sources=text, functions="f")
+    assert "bad.cc:2" in str(caught.value)
+    assert "nothing" in str(caught.value)
+
+
+def test_nothing_is_left_of_a_failed_build(cache: Path) -> None:
+    with pytest.raises(RuntimeError):
+        graphffi.cpp.build("bad", cpp_sources="error")
+    assert [name for name in os.listdir(cache) if not name.endswith(".lock")] == []
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "../up", "-o", ".hidden", "sp ace"])
+def test_bad_name_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=r"name: expected a file name, got"):
+        graphffi.cpp.build(name, cpp_sources=TWICE)
+
+
+def test_no_source_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"demo: expected sources, got none"):
+        graphffi.cpp.build("demo")
+    with pytest.raises(ValueError, match=r"demo: expected a source file, got '.*none.cc'"):
+        graphffi.cpp.build("demo", [tmp_path / "none.cc"])
+
+
+def test_missing_compiler_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    with pytest.raises(RuntimeError, match=r"expected a C\+\+ compiler, got CXX=no-such-compiler"):
+        graphffi.cpp.build("demo", cpp_sources=TWICE)
+    monkeypatch.setenv("CXX", "g++")
+    monkeypatch.setenv("NVCC", "/no/nvcc")
+    with pytest.raises(RuntimeError, match=r"expected the CUDA compiler, got NVCC=/no/nvcc"):
+        graphffi.cpp.build("demo", cuda_sources=TWICE)
+
+
+def test_compiler_may_have_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", "g++ -DTWO=2")
+    code = "int f() { return TWO; }"
+    assert graphffi.cpp.load_inline("demo", cpp_sources=code, functions="f").f() == 2
+
+
+def build_twice(_: int) -> str:
+    return graphffi.cpp.build("demo", cpp_sources=TWICE, functions=["twice"])
+
+
+def test_processes_share_one_build(cache: Path) -> None:
+    with multiprocessing.get_context("spawn").Pool(3) as pool:
+        paths = set(pool.map(build_twice, range(3)))
+    assert len(paths) == 1
+    libraries = [name for name in os.listdir(cache) if re.fullmatch("demo-[0-9a-f]{16}", name)]
+    assert len(libraries) == 1
+
+
+def test_include_path_has_the_headers() -> None:
+    for header in ("tvm/ffi/tvm_ffi.h", "tvm/ffi/c_api.h", "dlpack/dlpack.h"):
+        assert Path(graphffi.include_path(), header).is_file()
+
+
+def test_import_without_cpp_does_not_load_it(run_python: Any) -> None:
+    code = "import sys, graphffi; assert 'graphffi.cpp' not in sys.modules; graphffi.cpp.build"
+    assert run_python(code) == (0, "")
