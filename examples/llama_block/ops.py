@@ -20,6 +20,7 @@ LIBRARY = graphffi.cpp.build(
     sources=[_HERE / "kernels.cc"],
     extra_cflags=("-O3", "-march=native", "-fopenmp-simd"),
 )
+_kernels = graphffi.load_module(LIBRARY)
 
 
 def _expect_shape(name: str, operand: Any, *shape: Any) -> None:
@@ -40,7 +41,7 @@ def _expect_rank(name: str, operand: Any, rank: int, meaning: str) -> None:
     )
 
 
-@graphffi.op("llama::rms_norm", kernel=f"{LIBRARY}::rms_norm", plan="x, weight, out, eps")
+@graphffi.op("llama::rms_norm", kernel=_kernels.rms_norm, plan="x, weight, out, eps")
 def rms_norm(x: Tensor, weight: Tensor, eps: float = 1e-5) -> Tensor:
     """Root-mean-square norm over the last dimension, times `weight`.
 
@@ -59,7 +60,7 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float = 1e-5) -> Tensor:
     return graphffi.like(x)
 
 
-@graphffi.op("llama::rope", kernel=f"{LIBRARY}::rope", mutates=("q", "k"))
+@graphffi.op("llama::rope", kernel=_kernels.rope, mutates=("q", "k"))
 def rope(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, positions: Tensor) -> None:
     """Rotary position embedding of queries and keys, in place.
 
@@ -85,7 +86,7 @@ def rope(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, positions: Tensor) -> N
     _expect_shape("positions", positions, tokens)
 
 
-@graphffi.op("llama::silu_and_mul", kernel=f"{LIBRARY}::silu_and_mul")
+@graphffi.op("llama::silu_and_mul", kernel=_kernels.silu_and_mul)
 def silu_and_mul(x: Tensor) -> Tensor:
     """The gate of a SwiGLU: `silu(gate) * up`, where `x` is `[gate, up]` along the last dimension.
 
@@ -103,7 +104,7 @@ def silu_and_mul(x: Tensor) -> Tensor:
 
 @graphffi.op(
     "llama::kv_cache_append",
-    kernel=f"{LIBRARY}::kv_cache_append",
+    kernel=_kernels.kv_cache_append,
     mutates=("cache_k", "cache_v"),
 )
 def kv_cache_append(
@@ -132,7 +133,7 @@ def kv_cache_append(
 
 @graphffi.op(
     "llama::decode_attention",
-    kernel=f"{LIBRARY}::decode_attention",
+    kernel=_kernels.decode_attention,
     plan="q, k_cache, v_cache, length, mask, out, scale",
 )
 def decode_attention(

@@ -57,13 +57,13 @@ def decode_attention(
     """Attention over the caches; see `ops.decode_attention`."""
     batch, tokens, heads, head_dim = q.shape
     kv_heads, capacity = k_cache.shape[1:3]
-    grouped = q.reshape(batch, tokens, kv_heads, heads // kv_heads, head_dim)
-    scores = jnp.einsum("btkgd,bkcd->bkgtc", grouped, k_cache, preferred_element_type=jnp.float32)
+    # XLA's CPU backend has no product of bfloat16 with a float32 result.
+    keys, values = k_cache.astype(jnp.float32), v_cache.astype(jnp.float32)
+    grouped = q.reshape(batch, tokens, kv_heads, heads // kv_heads, head_dim).astype(jnp.float32)
+    scores = jnp.einsum("btkgd,bkcd->bkgtc", grouped, keys)
     seen = (jnp.arange(capacity) < length)[None, :]
     if mask is not None:
         seen = seen & mask
     weights = jax.nn.softmax(jnp.where(seen, scores * scale, -jnp.inf), axis=-1)
-    out = jnp.einsum(
-        "bkgtc,bkcd->btkgd", weights.astype(q.dtype), v_cache, preferred_element_type=jnp.float32
-    )
+    out = jnp.einsum("bkgtc,bkcd->btkgd", weights, values)
     return out.reshape(q.shape).astype(q.dtype)

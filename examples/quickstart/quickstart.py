@@ -13,16 +13,17 @@ from pathlib import Path
 import graphffi
 from graphffi import Tensor
 
-library = graphffi.cpp.build("quickstart", sources=[Path(__file__).parent / "kernels.cc"])
+source = Path(__file__).parent / "kernels.cc"
+kernels = graphffi.load_module(graphffi.cpp.build("quickstart", sources=[source]))
 
 
-@graphffi.op("quickstart::add_one", kernel=f"{library}::add_one")
+@graphffi.op("quickstart::add_one", kernel=kernels.add_one)
 def add_one(x: Tensor) -> Tensor:
     """Add 1 to every element of float32 `x`."""
     return graphffi.like(x)
 
 
-@graphffi.op("quickstart::scale", kernel=f"{library}::scale", plan="x, factor, out")
+@graphffi.op("quickstart::scale", kernel=kernels.scale, plan="x, factor, out")
 def scale(x: Tensor, factor: float) -> Tensor:
     """Multiply every element of float32 `x` by `factor`."""
     return graphffi.like(x)
