@@ -98,12 +98,14 @@ struct CallSite {
   TVM_FFI_THROW(TypeError) << "Mismatched type on argument #" << index << " when calling: `"
                            << site.Text() << "`. Expected `" << expected << "` but got `" << actual
                            << "`";
+  TVM_FFI_UNREACHABLE();
 }
 
 [[noreturn]] TVM_FFI_COLD_CODE TVM_FFI_NO_INLINE inline void ThrowCountMismatch(
     const CallSite& site, size_t expected, int32_t actual) {
   TVM_FFI_THROW(TypeError) << "Mismatched number of arguments when calling: `" << site.Text()
                            << "`. Expected " << expected << " but got " << actual << " arguments";
+  TVM_FFI_UNREACHABLE();
 }
 
 /// Argument number index as the type that parameter type Param is made from.

@@ -163,6 +163,7 @@ class Optional {
   }
   [[noreturn]] TVM_FFI_COLD_CODE TVM_FFI_NO_INLINE static void ThrowNoValue() {
     TVM_FFI_THROW(RuntimeError) << "Bad optional access: it has no value";
+    TVM_FFI_UNREACHABLE();
   }
 
   detail::OptionalStorage<T> storage_;

@@ -55,6 +55,11 @@ inline void WriteObject(TVMFFIAny* out, TVMFFIObject* opt_object) {
   out->v_obj = opt_object;
 }
 
+[[noreturn]] TVM_FFI_COLD_CODE TVM_FFI_NO_INLINE inline void ThrowTooLarge(uint64_t value) {
+  TVM_FFI_THROW(OverflowError) << "Integer value " << value << " is too large to fit in int64_t";
+  TVM_FFI_UNREACHABLE();
+}
+
 inline std::string SimpleSchema(const char* type) {
   return std::string("{\"type\":\"") + type + "\"}";
 }

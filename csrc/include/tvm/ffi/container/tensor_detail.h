@@ -74,6 +74,7 @@ TVM_FFI_COLD_CODE TVM_FFI_NO_INLINE inline const int64_t* InternCompactStrides(
     int64_t index, int32_t ndim) {
   TVM_FFI_THROW(IndexError) << "Index " << index << " out of bounds for tensor with " << ndim
                             << " dimensions";
+  TVM_FFI_UNREACHABLE();
 }
 
 /// The accessors of Tensor and TensorView, each under PyTorch's spelling too. Derived has `const DLTensor& dl() const`.
