@@ -26,6 +26,14 @@ inline constexpr bool kIsAny = std::is_same_v<T, Any> || std::is_same_v<T, AnyVi
 template <typename T>
 struct HasTraits : std::bool_constant<TypeTraitsNoCR<T>::convert_enabled> {};
 
+/// Types that a value can be as it stands, without conversion.
+template <typename T, typename = void>
+inline constexpr bool kHasStrictCheck = false;
+template <typename T>
+inline constexpr bool kHasStrictCheck<
+    T, std::void_t<decltype(TypeTraits<T>::CheckAnyStrict(std::declval<const TVMFFIAny*>()))>> =
+    true;
+
 /// Types that an Any or AnyView is made from through their traits.
 template <typename T>
 inline constexpr bool kIsConvertible =
@@ -99,8 +107,7 @@ class AnyView {
     return TypeTraits<T>::TryCastFromAnyView(&data_);
   }
   /// The value if it is a T as it stands: no conversion.
-  template <typename T, typename = std::enable_if_t<TypeTraits<T>::storage_enabled ||
-                                                    std::is_same_v<T, Any>>>
+  template <typename T, typename = std::enable_if_t<detail::kHasStrictCheck<T>>>
   std::optional<T> as() const;
   /// The object if it is a T, null otherwise. Borrowed.
   template <typename T, typename = std::enable_if_t<std::is_base_of_v<Object, T>>, typename = void>
@@ -108,6 +115,16 @@ class AnyView {
     return TypeTraits<const T*>::CheckAnyStrict(&data_)
                ? TypeTraits<const T*>::CopyFromAnyViewAfterCheck(&data_)
                : nullptr;
+  }
+
+  /// The value if it is a T as it stands. \throws Error(TypeError) otherwise
+  template <typename T>
+  T as_or_throw() const {
+    std::optional<T> value = as<T>();
+    if (TVM_FFI_PREDICT_FALSE(!value.has_value())) {
+      detail::ThrowCannotTreat(TypeIndexToTypeKey(data_.type_index), TypeTraits<T>::TypeStr());
+    }
+    return *std::move(value);
   }
 
  private:
@@ -191,11 +208,9 @@ class Any {
     return TypeTraits<T>::TryCastFromAnyView(&data_);
   }
   /// The value if it is a T as it stands: no conversion.
-  template <typename T, typename = std::enable_if_t<TypeTraits<T>::storage_enabled ||
-                                                    std::is_same_v<T, Any>>>
+  template <typename T, typename = std::enable_if_t<detail::kHasStrictCheck<T>>>
   std::optional<T> as() const&;
-  template <typename T, typename = std::enable_if_t<TypeTraits<T>::storage_enabled ||
-                                                    std::is_same_v<T, Any>>>
+  template <typename T, typename = std::enable_if_t<detail::kHasStrictCheck<T>>>
   std::optional<T> as() &&;
   /// The object if it is a T, null otherwise. Borrowed from this value.
   template <typename T, typename = std::enable_if_t<std::is_base_of_v<Object, T>>, typename = void>
@@ -203,6 +218,17 @@ class Any {
     return TypeTraits<const T*>::CheckAnyStrict(&data_)
                ? TypeTraits<const T*>::CopyFromAnyViewAfterCheck(&data_)
                : nullptr;
+  }
+
+  /// The value if it is a T as it stands. \throws Error(TypeError) otherwise
+  template <typename T>
+  T as_or_throw() const& {
+    return AnyView(*this).as_or_throw<T>();
+  }
+  template <typename T>
+  T as_or_throw() && {
+    std::optional<T> value = std::move(*this).template as<T>();
+    return value.has_value() ? *std::move(value) : AnyView(*this).as_or_throw<T>();
   }
 
  private:
@@ -304,6 +330,14 @@ struct AnyUnsafe {
       return TypeTraits<T>::MoveFromAnyAfterCheck(&value.data_);
     }
   }
+  template <typename T = Object>
+  static T* RawObjectPtrFromAnyAfterCheck(const Any& value) {
+    return ObjectUnsafe::RawObjectPtrFromUnowned<T>(value.data_.v_obj);
+  }
+  template <typename T = Object>
+  static T* RawObjectPtrFromAnyViewAfterCheck(const AnyView& value) {
+    return ObjectUnsafe::RawObjectPtrFromUnowned<T>(value.data_.v_obj);
+  }
   static Object* ObjectPtrFromAnyAfterCheck(const Any& value) {
     return reinterpret_cast<Object*>(value.data_.v_obj);
   }
@@ -339,6 +373,15 @@ template <typename T>
 using TypeSchema = TypeSchemaImpl<T>;
 
 }  // namespace detail
+
+template <typename RefType, typename, typename>
+std::optional<RefType> ObjectRef::as() const {
+  return AnyView(*this).as<RefType>();
+}
+template <typename RefType>
+RefType ObjectRef::as_or_throw() const {
+  return AnyView(*this).as_or_throw<RefType>();
+}
 
 inline void TypeTraits<Any>::MoveToAny(Any value, TVMFFIAny* out) {
   *out = detail::AnyUnsafe::MoveAnyToTVMFFIAny(std::move(value));

@@ -43,7 +43,7 @@ template <typename T>
 using RemoveCVRef = std::remove_cv_t<std::remove_reference_t<T>>;
 
 /// The mixing step of every hash in the ABI (map keys depend on it).
-constexpr uint64_t HashCombine(uint64_t seed, uint64_t value) {
+constexpr uint64_t StableHashCombine(uint64_t seed, uint64_t value) {
   return seed ^ (value + 0x9e3779b9u + (seed << 6) + (seed >> 2));
 }
 

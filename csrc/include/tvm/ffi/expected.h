@@ -38,16 +38,22 @@ class Expected {
   template <typename U = T, typename = std::enable_if_t<
                                 std::is_convertible_v<U&&, T> &&
                                 !std::is_base_of_v<Error, detail::RemoveCVRef<U>> &&
-                                !std::is_same_v<detail::RemoveCVRef<U>, Expected>>>
+                                !detail::ExpectedValue<detail::RemoveCVRef<U>>::kIsExpected>>
   Expected(U&& value) : data_(T(std::forward<U>(value))) {}  // NOLINT(runtime/explicit)
   Expected(Error error) : data_(std::move(error)) {}         // NOLINT(runtime/explicit)
   template <typename E>
   Expected(Unexpected<E> error) : data_(Error(std::move(error).error())) {}  // NOLINT
+  template <typename U, typename = std::enable_if_t<!std::is_same_v<T, U> && !std::is_void_v<U> &&
+                                                    std::is_convertible_v<U, T>>,
+            typename = void>
+  Expected(const Expected<U>& other)  // NOLINT(runtime/explicit)
+      : data_(other.is_ok() ? Any(T(other.value())) : Any(other.error())) {}
 
   bool is_ok() const { return !is_err(); }
   bool is_err() const { return data_.type_index() == kTVMFFIError; }
   bool has_value() const { return is_ok(); }
   explicit operator bool() const { return is_ok(); }
+  int32_t type_index() const { return data_.type_index(); }
   /// \throws the error if there is one
   T value() const& {
     if (is_err()) throw error();
@@ -90,6 +96,7 @@ class Expected<void> {
   bool is_err() const { return data_.type_index() == kTVMFFIError; }
   bool has_value() const { return is_ok(); }
   explicit operator bool() const { return is_ok(); }
+  int32_t type_index() const { return data_.type_index(); }
   void value() const {
     if (is_err()) throw error();
   }
@@ -99,11 +106,44 @@ class Expected<void> {
   }
 
  private:
+  template <typename, typename>
+  friend struct TypeTraits;
   Any data_;
 };
 
 template <typename T>
 inline constexpr bool use_default_type_traits_v<Expected<T>> = false;
+
+/// None where there is no error.
+template <>
+struct TypeTraits<Expected<void>> : TypeTraitsBase {
+  static void CopyToAnyView(const Expected<void>& value, TVMFFIAny* out) {
+    *out = AnyView(value.data_).CopyToTVMFFIAny();
+  }
+  static void MoveToAny(Expected<void> value, TVMFFIAny* out) {
+    *out = detail::AnyUnsafe::MoveAnyToTVMFFIAny(std::move(value.data_));
+  }
+  static bool CheckAnyStrict(const TVMFFIAny* source) {
+    return source->type_index == kTVMFFIError || source->type_index == kTVMFFINone;
+  }
+  static Expected<void> CopyFromAnyViewAfterCheck(const TVMFFIAny* source) {
+    if (source->type_index == kTVMFFINone) return {};
+    return TypeTraits<Error>::CopyFromAnyViewAfterCheck(source);
+  }
+  static Expected<void> MoveFromAnyAfterCheck(TVMFFIAny* source) {
+    if (source->type_index == kTVMFFINone) return {};
+    return TypeTraits<Error>::MoveFromAnyAfterCheck(source);
+  }
+  static std::optional<Expected<void>> TryCastFromAnyView(const TVMFFIAny* source) {
+    if (!CheckAnyStrict(source)) return std::nullopt;
+    return CopyFromAnyViewAfterCheck(source);
+  }
+  static std::string TypeStr() { return "Expected<void>"; }
+  static std::string TypeSchema() {
+    return detail::SchemaWithArgs(
+        "Expected", {detail::SimpleSchema("None"), detail::SimpleSchema("ffi.Error")});
+  }
+};
 
 template <typename T>
 struct TypeTraits<Expected<T>> : TypeTraitsBase {

@@ -136,13 +136,21 @@ struct OrderedCall {
     if constexpr (std::is_void_v<R>) {
       callable(std::forward<Values>(values)...);
     } else if constexpr (ExpectedValue<RemoveCVRef<R>>::kIsExpected) {
-      Write(callable(std::forward<Values>(values)...).value(), result);
+      WriteExpected(callable(std::forward<Values>(values)...), result);
     } else {
       Write(callable(std::forward<Values>(values)...), result);
     }
   }
 
  private:
+  template <typename T>
+  static TVM_FFI_INLINE void WriteExpected(T&& expected, TVMFFIAny* result) {
+    if constexpr (std::is_void_v<typename ExpectedValue<RemoveCVRef<T>>::Type>) {
+      expected.value();
+    } else {
+      Write(std::forward<T>(expected).value(), result);
+    }
+  }
   template <typename T>
   static TVM_FFI_INLINE void Write(T&& value, TVMFFIAny* result) {
     static_assert(TypeTraitsNoCR<T>::convert_enabled, "this return type has no TypeTraits");

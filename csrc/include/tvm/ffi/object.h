@@ -58,6 +58,9 @@ class ObjectRef {
   template <typename RefType, typename = std::enable_if_t<std::is_base_of_v<ObjectRef, RefType>>,
             typename = void>
   std::optional<RefType> as() const;
+  /// A reference of type RefType. \throws Error(TypeError) if the object is of another type
+  template <typename RefType>
+  RefType as_or_throw() const;
 
  protected:
   friend struct detail::ObjectUnsafe;
@@ -143,7 +146,7 @@ struct ObjectUnsafe {
   static ObjectPtr<T> ObjectPtrFromObjectRef(ObjectRef&& ref) {
     return ObjectPtr<T>(std::exchange(ref.data_.data_, nullptr));
   }
-  template <typename T>
+  template <typename T = Object>
   static T* RawObjectPtrFromObjectRef(const ObjectRef& ref) {
     return static_cast<T*>(ref.data_.data_);
   }
@@ -173,21 +176,7 @@ struct ObjectUnsafe {
   }
 };
 
-template <typename RefType>
-RefType CastRef(const ObjectRef& ref) {
-  return ObjectUnsafe::ObjectRefFromObjectPtr<RefType>(
-      ObjectUnsafe::ObjectPtrFromObjectRef<Object>(ref));
-}
-
 }  // namespace detail
-
-template <typename RefType, typename, typename>
-std::optional<RefType> ObjectRef::as() const {
-  if (data_ == nullptr || !data_->IsInstance<typename RefType::ContainerType>()) {
-    return std::nullopt;
-  }
-  return detail::CastRef<RefType>(*this);
-}
 
 /// Declares an object type whose index is the constant _type_index, which the class defines.
 #define TVM_FFI_DECLARE_OBJECT_INFO_STATIC(TypeKey, TypeName, ParentType)                         \

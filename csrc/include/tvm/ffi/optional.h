@@ -28,9 +28,6 @@ inline constexpr bool use_ptr_based_optional_v =
 
 namespace detail {
 
-template <typename T>
-inline constexpr bool kIsText = std::is_same_v<T, String> || std::is_same_v<T, Bytes>;
-
 /// Where an Optional keeps its value.
 template <typename T, typename = void>
 class OptionalStorage {
@@ -78,6 +75,8 @@ class OptionalStorage<T, std::enable_if_t<kIsText<T>>> {
 template <typename T>
 class Optional {
  public:
+  using value_type = T;
+
   Optional() = default;
   Optional(std::nullopt_t) {}  // NOLINT(runtime/explicit)
   Optional(std::optional<T> other) {  // NOLINT(runtime/explicit)
@@ -131,6 +130,26 @@ class Optional {
   const T* operator->() const { return &storage_.get(); }
   T* operator->() { return &storage_.get(); }
   void reset() { storage_.clear(); }
+
+  /// The value if it is a U as it stands, nothing (or null) otherwise.
+  template <typename U>
+  auto as() const {
+    return AnyView(*this).template as<U>();
+  }
+  /// \throws Error(TypeError) if there is none, or of another type
+  template <typename U>
+  U as_or_throw() const {
+    return AnyView(*this).template as_or_throw<U>();
+  }
+  /// The object of a reference, null if there is none.
+  template <typename U = T, typename = std::enable_if_t<std::is_base_of_v<ObjectRef, U>>>
+  const Object* get() const {
+    return has_value() ? static_cast<const ObjectRef&>(storage_.get()).get() : nullptr;
+  }
+  template <typename U = T, typename = std::enable_if_t<std::is_base_of_v<ObjectRef, U>>>
+  int use_count() const {
+    return has_value() ? storage_.get().use_count() : 0;
+  }
 
   operator std::optional<T>() const {  // NOLINT(runtime/explicit)
     if (!has_value()) return std::nullopt;

@@ -5,12 +5,14 @@
 #include <tvm/ffi/type_traits.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <functional>
 #include <ostream>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace tvm {
 namespace ffi {
@@ -103,8 +105,11 @@ class BytesBase {
   size_t size() const { return View().size(); }
   size_t length() const { return size(); }
   bool empty() const { return size() == 0; }
-  /// Negative, zero or positive, like memcmp and then the length.
-  int compare(std::string_view other) const { return View().compare(other); }
+  /// -1, 0 or 1: bytes compared as unsigned, then the length.
+  int compare(std::string_view other) const {
+    int order = View().compare(other);
+    return (order > 0) - (order < 0);
+  }
   operator std::string() const { return std::string(View()); }  // NOLINT(runtime/explicit)
   operator std::string_view() const { return View(); }           // NOLINT(runtime/explicit)
   void swap(BytesBase& other) noexcept { std::swap(value_, other.value_); }
@@ -133,11 +138,6 @@ class BytesBase {
   friend struct tvm::ffi::graphffi_v1::TypeTraits;
   TVMFFIAny value_;
 };
-
-/// True for what a String compares with but is not: const char*, std::string, std::string_view.
-template <typename T, typename Self>
-inline constexpr bool kIsOtherText =
-    std::is_convertible_v<const T&, std::string_view> && !std::is_base_of_v<Self, T>;
 
 }  // namespace detail
 
@@ -197,6 +197,16 @@ class String : public detail::BytesBase<String, detail::StringObj, kTVMFFISmallS
     if (from > size()) throw std::out_of_range("tvm::ffi::String substr out of bounds");
     return String(View().substr(from, count));
   }
+  /// The pieces between the delimiters: always one more than there are of those.
+  std::vector<String> Split(char delimiter) const {
+    std::vector<String> pieces;
+    std::string_view rest = View();
+    for (size_t end; (end = rest.find(delimiter)) != npos; rest = rest.substr(end + 1)) {
+      pieces.emplace_back(rest.substr(0, end));
+    }
+    pieces.emplace_back(rest);
+    return pieces;
+  }
   bool starts_with(std::string_view prefix) const {
     return View().substr(0, prefix.size()) == prefix;
   }
@@ -211,6 +221,13 @@ class String : public detail::BytesBase<String, detail::StringObj, kTVMFFISmallS
 };
 
 namespace detail {
+
+template <typename T>
+inline constexpr bool kIsText = std::is_same_v<T, String> || std::is_same_v<T, Bytes>;
+/// What a String compares with but is not: const char*, std::string, std::string_view.
+template <typename T>
+inline constexpr bool kIsOtherText = std::is_convertible_v<const T&, std::string_view> && !kIsText<T>;
+
 inline String Concat(std::string_view a, std::string_view b) {
   std::string text;
   text.reserve(a.size() + b.size());
@@ -219,37 +236,57 @@ inline String Concat(std::string_view a, std::string_view b) {
 }  // namespace detail
 
 inline String operator+(const String& a, const String& b) { return detail::Concat(a, b); }
-template <typename T, typename = std::enable_if_t<detail::kIsOtherText<T, String>>>
+template <typename T, typename = std::enable_if_t<detail::kIsOtherText<T>>>
 String operator+(const String& a, const T& b) {
   return detail::Concat(a, std::string_view(b));
 }
-template <typename T, typename = std::enable_if_t<detail::kIsOtherText<T, String>>>
+template <typename T, typename = std::enable_if_t<detail::kIsOtherText<T>>>
 String operator+(const T& a, const String& b) {
   return detail::Concat(std::string_view(a), b);
 }
 
-#define TVM_FFI_DEFINE_TEXT_COMPARISON_(Self, op)                                          \
-  template <typename S, typename T,                                                        \
-            typename = std::enable_if_t<std::is_same_v<S, Self> && detail::kIsOtherText<T, Self>>> \
-  bool operator op(const S& a, const T& b) {                                               \
-    return std::string_view(a) op std::string_view(b);                                     \
-  }                                                                                        \
-  template <typename S, typename T,                                                        \
-            typename = std::enable_if_t<std::is_same_v<S, Self> && detail::kIsOtherText<T, Self>>, \
-            typename = void>                                                               \
-  bool operator op(const T& a, const S& b) {                                               \
-    return std::string_view(a) op std::string_view(b);                                     \
+#define TVM_FFI_DEFINE_TEXT_COMPARISON_(op)                                                     \
+  template <typename S, typename T,                                                             \
+            typename = std::enable_if_t<detail::kIsText<S> && detail::kIsOtherText<T>>>         \
+  bool operator op(const S& a, const T& b) {                                                    \
+    return std::string_view(a) op std::string_view(b);                                          \
+  }                                                                                             \
+  template <typename S, typename T,                                                             \
+            typename = std::enable_if_t<detail::kIsText<S> && detail::kIsOtherText<T>>, int = 0> \
+  bool operator op(const T& a, const S& b) {                                                    \
+    return std::string_view(a) op std::string_view(b);                                          \
   }
-TVM_FFI_DEFINE_TEXT_COMPARISON_(String, ==)
-TVM_FFI_DEFINE_TEXT_COMPARISON_(String, !=)
-TVM_FFI_DEFINE_TEXT_COMPARISON_(String, <)
-TVM_FFI_DEFINE_TEXT_COMPARISON_(String, <=)
-TVM_FFI_DEFINE_TEXT_COMPARISON_(String, >)
-TVM_FFI_DEFINE_TEXT_COMPARISON_(String, >=)
+TVM_FFI_DEFINE_TEXT_COMPARISON_(==)
+TVM_FFI_DEFINE_TEXT_COMPARISON_(!=)
+TVM_FFI_DEFINE_TEXT_COMPARISON_(<)
+TVM_FFI_DEFINE_TEXT_COMPARISON_(<=)
+TVM_FFI_DEFINE_TEXT_COMPARISON_(>)
+TVM_FFI_DEFINE_TEXT_COMPARISON_(>=)
 #undef TVM_FFI_DEFINE_TEXT_COMPARISON_
 
 inline std::ostream& operator<<(std::ostream& os, const String& text) {
   return os << std::string_view(text);
+}
+
+/// The text as a JSON string, in quotes.
+inline String EscapeStringJSON(const String& text) {
+  std::string json = "\"";
+  for (char c : text) {
+    constexpr std::string_view kSpecial = "\"\\\b\f\n\r\t";
+    constexpr std::string_view kLetter = "\"\\bfnrt";
+    size_t special = kSpecial.find(c);
+    if (special != std::string_view::npos) {
+      json += '\\';
+      json += kLetter[special];
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      char code[7];
+      std::snprintf(code, sizeof(code), "\\u%04x", c);
+      json += code;
+    } else {
+      json += c;
+    }
+  }
+  return json + "\"";
 }
 
 /// The address and size of a string's bytes; borrowed.
@@ -324,6 +361,10 @@ struct TypeTraits<Bytes> : detail::BytesTraits<Bytes, kTVMFFISmallBytes, kTVMFFI
 template <>
 struct TypeTraits<const char*> : TypeTraitsBase {
   static constexpr bool storage_enabled = false;
+  static bool CheckAnyStrict(const TVMFFIAny* source) {
+    return source->type_index == kTVMFFIRawStr;
+  }
+  static const char* CopyFromAnyViewAfterCheck(const TVMFFIAny* source) { return source->v_c_str; }
   static void CopyToAnyView(const char* value, TVMFFIAny* out) {
     TVM_FFI_ICHECK_NOTNULL(value);
     detail::WritePOD(out, kTVMFFIRawStr, 0);

@@ -128,10 +128,32 @@ struct TypeTraits<bool> : detail::PODTraits<bool, TypeTraits<bool>, kTVMFFIBool>
   static std::string TypeSchema() { return detail::SimpleSchema("bool"); }
 };
 
+/// A bool that no int converts to, for overloads and fallbacks.
+struct StrictBool {
+  StrictBool(bool value) : value_(value) {}        // NOLINT(runtime/explicit)
+  operator bool() const { return value_; }         // NOLINT(runtime/explicit)
+
+ private:
+  bool value_;
+};
+
+template <>
+struct TypeTraits<StrictBool> : detail::PODTraits<StrictBool, TypeTraits<StrictBool>, kTVMFFIBool> {
+  static void Write(StrictBool value, TVMFFIAny* out) { out->v_int64 = value ? 1 : 0; }
+  static StrictBool Read(const TVMFFIAny* source) { return source->v_int64 != 0; }
+  static std::string TypeStr() { return StaticTypeKey::kTVMFFIBool; }
+  static std::string TypeSchema() { return detail::SimpleSchema("bool"); }
+};
+
 template <typename Int>
 struct TypeTraits<Int, std::enable_if_t<std::is_integral_v<Int>>>
     : detail::PODTraits<Int, TypeTraits<Int>, kTVMFFIInt> {
-  static void Write(Int value, TVMFFIAny* out) { out->v_int64 = static_cast<int64_t>(value); }
+  static void Write(Int value, TVMFFIAny* out) {
+    if constexpr (std::is_unsigned_v<Int> && sizeof(Int) == sizeof(int64_t)) {
+      if (TVM_FFI_PREDICT_FALSE(value > static_cast<Int>(INT64_MAX))) detail::ThrowTooLarge(value);
+    }
+    out->v_int64 = static_cast<int64_t>(value);
+  }
   static Int Read(const TVMFFIAny* source) { return static_cast<Int>(source->v_int64); }
   static std::optional<Int> TryCastFromAnyView(const TVMFFIAny* source) {
     if (source->type_index == kTVMFFIInt || source->type_index == kTVMFFIBool) return Read(source);
@@ -233,7 +255,8 @@ struct ObjectRefTypeTraitsBase : TypeTraitsBase {
     return FromPointer(detail::ObjectUnsafe::ObjectPtrFromOwned<Object>(object));
   }
   static std::optional<RefType> TryCastFromAnyView(const TVMFFIAny* source) {
-    if (CheckAnyStrict(source)) return CopyFromAnyViewAfterCheck(source);
+    // Of the specialisation, which may narrow or widen the check.
+    if (TypeTraits<RefType>::CheckAnyStrict(source)) return CopyFromAnyViewAfterCheck(source);
     return std::nullopt;
   }
   static std::string TypeStr() { return ContainerType::_type_key; }
@@ -278,6 +301,69 @@ struct TypeTraits<ObjectType*, std::enable_if_t<std::is_base_of_v<Object, Object
   }
   static std::string TypeStr() { return Pointee::_type_key; }
   static std::string TypeSchema() { return detail::SimpleSchema(Pointee::_type_key); }
+};
+
+/// A counted pointer that may be null.
+template <typename ObjectType>
+struct TypeTraits<ObjectPtr<ObjectType>, std::enable_if_t<!std::is_const_v<ObjectType> &&
+                                                          !std::is_volatile_v<ObjectType>>>
+    : TypeTraitsBase {
+  using Self = ObjectPtr<ObjectType>;
+  static constexpr int32_t field_static_type_index = kTVMFFIObject;
+
+  static void CopyToAnyView(const Self& value, TVMFFIAny* out) {
+    detail::WriteObject(out, detail::ObjectUnsafe::TVMFFIObjectPtrFromObjectPtr(value));
+  }
+  static void MoveToAny(Self value, TVMFFIAny* out) {
+    detail::WriteObject(out, detail::ObjectUnsafe::MoveObjectPtrToTVMFFIObjectPtr(std::move(value)));
+  }
+  static bool CheckAnyStrict(const TVMFFIAny* source) {
+    return source->type_index == kTVMFFINone ||
+           (source->type_index >= kTVMFFIStaticObjectBegin &&
+            detail::IsObjectInstance<ObjectType>(source->type_index));
+  }
+  static Self CopyFromAnyViewAfterCheck(const TVMFFIAny* source) {
+    if (source->type_index == kTVMFFINone) return nullptr;
+    return detail::ObjectUnsafe::ObjectPtrFromUnowned<ObjectType>(source->v_obj);
+  }
+  static Self MoveFromAnyAfterCheck(TVMFFIAny* source) {
+    if (source->type_index == kTVMFFINone) return nullptr;
+    TVMFFIObject* object = source->v_obj;
+    detail::WritePOD(source, kTVMFFINone, 0);
+    return detail::ObjectUnsafe::ObjectPtrFromOwned<ObjectType>(object);
+  }
+  static std::optional<Self> TryCastFromAnyView(const TVMFFIAny* source) {
+    if (CheckAnyStrict(source)) return CopyFromAnyViewAfterCheck(source);
+    return std::nullopt;
+  }
+  static std::string TypeStr() {
+    return std::string("Optional<") + ObjectType::_type_key + ">";
+  }
+  static std::string TypeSchema() {
+    return detail::SchemaWithArgs("Optional", {detail::SimpleSchema(ObjectType::_type_key)});
+  }
+};
+
+/// What kind a field of type T is, kTVMFFIAny if it varies.
+template <typename T, typename = void>
+struct TypeToFieldStaticTypeIndex : std::integral_constant<int32_t, kTVMFFIAny> {};
+template <typename T>
+struct TypeToFieldStaticTypeIndex<T, std::enable_if_t<TypeTraits<T>::convert_enabled>>
+    : std::integral_constant<int32_t, TypeTraits<T>::field_static_type_index> {};
+
+/// The type index of the object that a reference or pointer type is about.
+template <typename T, typename = void>
+struct TypeToRuntimeTypeIndex {
+  static int32_t v() { return TypeToFieldStaticTypeIndex<T>::value; }
+};
+template <typename T>
+struct TypeToRuntimeTypeIndex<T, std::enable_if_t<std::is_base_of_v<ObjectRef, T>>> {
+  static int32_t v() { return T::ContainerType::RuntimeTypeIndex(); }
+};
+
+template <typename T>
+struct TypeToRuntimeTypeIndex<ObjectPtr<T>, void> {
+  static int32_t v() { return T::RuntimeTypeIndex(); }
 };
 
 /// Base of traits of a type that is converted from Fallbacks, one after the other, when it is not there itself.

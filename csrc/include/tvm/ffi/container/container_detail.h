@@ -20,6 +20,22 @@ inline constexpr bool type_contains_v =
     std::is_same_v<Base, Any> || std::is_same_v<Base, Derived> ||
     (std::is_base_of_v<ObjectRef, Base> && std::is_base_of_v<Base, Derived>);
 
+}  // namespace detail
+
+/// Whether every Derived is a Base as it stands.
+template <typename Base, typename Derived>
+inline constexpr bool type_subsumes_v = detail::type_contains_v<Base, Derived>;
+/// Whether every object of type ObjectType makes a RefType.
+template <typename RefType, typename ObjectType>
+inline constexpr bool object_ref_contains_v =
+    std::is_base_of_v<typename RefType::ContainerType, ObjectType>;
+
+namespace detail {
+
+template <typename Base, typename Derived>
+inline constexpr bool type_contains_v<ObjectPtr<Base>, ObjectPtr<Derived>> =
+    std::is_base_of_v<Base, Derived>;
+
 /// Types that a container can hold.
 template <typename T>
 inline constexpr bool storage_enabled_v = std::is_same_v<T, Any> || TypeTraits<T>::storage_enabled;

@@ -87,6 +87,7 @@ class MapRef : public ObjectRef {
 
   using ContainerType = ObjType;
   static constexpr bool _type_is_nullable = false;
+  static constexpr bool _type_container_is_exact = false;
   const ObjType* operator->() const { return Obj(); }
   const ObjType* get() const { return Obj(); }
 
@@ -138,7 +139,7 @@ struct MapTraits : ObjectRefTypeTraitsBase<Ref> {
     if (source->type_index != kIndex && source->type_index != kOtherIndex) {
       return TypeTraitsBase::GetMismatchTypeInfo(source);
     }
-    std::string name = source->type_index == kTVMFFIMap ? "Map" : "Dict";
+    std::string name = kIndex == kTVMFFIMap ? "Map" : "Dict";
     for (const auto& [key, value] : *MapOf(source)) {
       if (!key.template try_cast<K>().has_value()) {
         return name + "[some key is " + AnyUnsafe::GetMismatchTypeInfo<K>(key) + ", V]";

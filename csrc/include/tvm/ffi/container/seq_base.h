@@ -53,7 +53,38 @@ class SeqBaseObj : public Object, public TVMFFISeqCell {
     return begin();
   }
 
+  /// \throws Error(IndexError) if empty
+  void pop_back() {
+    RequireElement("pop_back");
+    Truncate(size() - 1);
+  }
+  /// \throws Error(IndexError)
+  void erase(int64_t index) {
+    CheckIndex(index);
+    Erase(static_cast<size_t>(index), static_cast<size_t>(index) + 1);
+  }
+  /// \throws Error(IndexError) unless 0 <= first <= last <= size()
+  void erase(int64_t first, int64_t last) {
+    if (first < 0 || first > last || last > TVMFFISeqCell::size) {
+      TVM_FFI_THROW(IndexError) << "cannot erase [" << first << ", " << last << ") of " << size();
+    }
+    if (first != last) Erase(static_cast<size_t>(first), static_cast<size_t>(last));
+  }
+
   // The following need room: capacity is not checked.
+
+  /// \throws Error(IndexError)
+  void insert(int64_t index, Any value) {
+    if (index != TVMFFISeqCell::size) CheckIndex(index);
+    OpenGap(static_cast<size_t>(index), 1);
+    MutableBegin()[index] = std::move(value);
+  }
+  /// \throws Error(ValueError) for a negative size
+  void resize(int64_t new_size) {
+    if (new_size < 0) TVM_FFI_THROW(ValueError) << "cannot resize to " << new_size;
+    if (new_size < TVMFFISeqCell::size) Truncate(static_cast<size_t>(new_size));
+    while (TVMFFISeqCell::size < new_size) Append(Any());
+  }
   void Append(Any value) {
     new (MutableEnd()) Any(std::move(value));
     ++TVMFFISeqCell::size;
@@ -141,10 +172,9 @@ class SeqRef : public ObjectRef {
     push_back(T(std::forward<Args>(args)...));
   }
   void insert(iterator position, const T& value) {
-    size_t index = IndexOf(position);
-    ObjType* object = Self()->Mutable(size() + 1);
-    object->OpenGap(index, 1);
-    object->SetItem(static_cast<int64_t>(index), Any(value));
+    auto index = static_cast<int64_t>(IndexOf(position));
+    Any owned(value);  // value may be an element of this container
+    Self()->Mutable(size() + 1)->insert(index, std::move(owned));
   }
   template <typename Iter, typename = std::enable_if_t<IsIterator<Iter>::value>>
   void insert(iterator position, Iter first, Iter last) {
@@ -158,17 +188,14 @@ class SeqRef : public ObjectRef {
   /// \throws Error(IndexError) if empty
   void pop_back() {
     Checked()->RequireElement("pop_back");
-    ObjType* object = Self()->Mutable(size());
-    object->Truncate(object->size() - 1);
+    Self()->Mutable(size())->pop_back();
   }
   /// \throws Error(IndexError) if there is no such element
   void erase(iterator position) { erase(position, position + 1); }
   void erase(iterator first, iterator last) {
-    size_t from = IndexOf(first);
-    size_t to = IndexOf(last);
-    if (from > to) TVM_FFI_THROW(IndexError) << "cannot erase from " << from << " to " << to;
-    if (from == to) return;
-    Self()->Mutable(size())->Erase(from, to);
+    auto from = static_cast<int64_t>(IndexOf(first));
+    auto to = static_cast<int64_t>(IndexOf(last));
+    if (from != to) Self()->Mutable(size())->erase(from, to);
   }
   void resize(int64_t new_size) {
     if (new_size < 0) TVM_FFI_THROW(ValueError) << "cannot resize to " << new_size;
@@ -194,6 +221,7 @@ class SeqRef : public ObjectRef {
 
   using ContainerType = ObjType;
   static constexpr bool _type_is_nullable = false;
+  static constexpr bool _type_container_is_exact = false;
   const ObjType* operator->() const { return Obj(); }
   const ObjType* get() const { return Obj(); }
 
@@ -249,7 +277,7 @@ struct SeqTraits : ObjectRefTypeTraitsBase<Ref> {
       return TypeTraitsBase::GetMismatchTypeInfo(source);
     }
     const TVMFFISeqCell* items = TVMFFISeqGetCellPtr(source->v_obj);
-    std::string name = source->type_index == kTVMFFIArray ? "Array" : "List";
+    std::string name = kIndex == kTVMFFIArray ? "Array" : "List";
     for (int64_t i = 0; i < items->size; ++i) {
       if (!TypeTraits<T>::TryCastFromAnyView(Item(items, i)).has_value()) {
         return name + "[index " + std::to_string(i) + ": " +

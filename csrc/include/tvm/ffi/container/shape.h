@@ -129,6 +129,12 @@ class Shape : public ObjectRef {
   Shape(const std::vector<int64_t>& dims)  // NOLINT(runtime/explicit)
       : Shape(dims.begin(), dims.end()) {}
   Shape(ShapeView other) : Shape(other.begin(), other.end()) {}  // NOLINT(runtime/explicit)
+  /// From an Array<int64_t> or another range of integers.
+  template <typename Range,
+            typename = decltype(int64_t{*std::declval<const Range&>().begin()}),
+            typename = std::enable_if_t<!std::is_convertible_v<const Range&, ShapeView> &&
+                                        !std::is_base_of_v<Shape, Range>>>
+  Shape(const Range& dims) : Shape(dims.begin(), dims.end()) {}  // NOLINT(runtime/explicit)
   template <typename Iter, typename = decltype(*std::declval<Iter&>())>
   Shape(Iter begin, Iter end) : ObjectRef(detail::MakeShape(begin, end)) {}
 

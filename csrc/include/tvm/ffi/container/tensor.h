@@ -157,6 +157,12 @@ struct TypeTraits<TensorView> : TypeTraitsBase {
     detail::WritePOD(out, kTVMFFIDLTensorPtr, 0);
     out->v_ptr = const_cast<DLTensor*>(value.GetDLTensorPtr());
   }
+  static bool CheckAnyStrict(const TVMFFIAny* source) {
+    return source->type_index == kTVMFFIDLTensorPtr;
+  }
+  static TensorView CopyFromAnyViewAfterCheck(const TVMFFIAny* source) {
+    return TensorView(static_cast<const DLTensor*>(source->v_ptr));
+  }
   static std::optional<TensorView> TryCastFromAnyView(const TVMFFIAny* source) {
     if (source->type_index == kTVMFFIDLTensorPtr) {
       return TensorView(static_cast<const DLTensor*>(source->v_ptr));

@@ -67,6 +67,7 @@ class Tuple : public ObjectRef {
 
   using ContainerType = ArrayObj;
   static constexpr bool _type_is_nullable = false;
+  static constexpr bool _type_container_is_exact = false;
   const ArrayObj* operator->() const { return Obj(); }
   const ArrayObj* get() const { return Obj(); }
 
@@ -92,8 +93,18 @@ auto get(Tuple<Types...>&& tuple) {
 }
 
 namespace detail {
+template <typename T, typename U>
+inline constexpr bool kContainsEach = false;
 template <typename... T, typename... U>
-inline constexpr bool type_contains_v<Tuple<T...>, Tuple<U...>> = (type_contains_v<T, U> && ...);
+inline constexpr bool kContainsEach<std::tuple<T...>, std::tuple<U...>> =
+    std::conjunction_v<std::bool_constant<type_contains_v<T, U>>...>;
+template <bool kSameLength, typename T, typename U>
+inline constexpr bool kContainsTuple = false;
+template <typename T, typename U>
+inline constexpr bool kContainsTuple<true, T, U> = kContainsEach<T, U>;
+template <typename... T, typename... U>
+inline constexpr bool type_contains_v<Tuple<T...>, Tuple<U...>> =
+    kContainsTuple<sizeof...(T) == sizeof...(U), std::tuple<T...>, std::tuple<U...>>;
 }  // namespace detail
 
 template <typename... Types>

@@ -12,38 +12,9 @@
 namespace tvm {
 namespace ffi {
 inline namespace graphffi_v1 {
-namespace detail {
-
-/// A variant of reference types is itself a reference; any other holds an Any.
-template <bool kAllObjects>
-class VariantBase {
- public:
-  bool same_as(const VariantBase& other) const { return value_.same_as(other.value_); }
-
- protected:
-  VariantBase() = default;
-  explicit VariantBase(Any value) : value_(std::move(value)) {}
-  Any ToAny() const& { return value_; }
-  Any ToAny() && { return std::move(value_); }
-  AnyView ToView() const { return value_; }
-
-  Any value_;
-};
-
-template <>
-class VariantBase<true> : public ObjectRef {
- protected:
-  VariantBase() = default;
-  explicit VariantBase(ObjectRef value) : ObjectRef(std::move(value)) {}
-  Any ToAny() const { return Any(static_cast<const ObjectRef&>(*this)); }
-  AnyView ToView() const { return AnyView(static_cast<const ObjectRef&>(*this)); }
-};
-
-}  // namespace detail
-
+/// Crosses the ABI as the value itself.
 template <typename... Types>
-class Variant : public detail::VariantBase<detail::all_object_ref_v<Types...>> {
-  using Base = detail::VariantBase<detail::all_object_ref_v<Types...>>;
+class Variant {
   static_assert(detail::all_storage_enabled_v<Types...>, "this type cannot be in a Variant");
 
  public:
@@ -57,47 +28,54 @@ class Variant : public detail::VariantBase<detail::all_object_ref_v<Types...>> {
   Variant& operator=(const Variant&) = default;
   Variant& operator=(Variant&&) = default;
   template <typename T, typename = enable_if_variant_contains_t<T>>
-  Variant(T other) : Base(Wrap(std::move(other))) {}  // NOLINT(runtime/explicit)
+  Variant(T other) : value_(std::move(other)) {}  // NOLINT(runtime/explicit)
   template <typename T, typename = enable_if_variant_contains_t<T>>
   Variant& operator=(T other) {
     return *this = Variant(std::move(other));
   }
   explicit Variant(UnsafeInit) {}
+  static constexpr bool _type_container_is_exact = false;
+
+  /// Only where every type is a reference type.
+  template <typename RefType = ObjectRef,
+            typename = std::enable_if_t<std::is_same_v<RefType, ObjectRef> &&
+                                        detail::all_object_ref_v<Types...>>>
+  operator RefType() const {  // NOLINT(runtime/explicit)
+    return value_.template cast<ObjectRef>();
+  }
 
   /// The value if it is a T as it stands.
   template <typename T, typename = enable_if_variant_contains_t<T>>
   std::optional<T> as() const {
-    return Any(this->ToView()).template as<T>();
+    return value_.template as<T>();
   }
   /// The object if it is a T, null otherwise. Borrowed from this variant.
   template <typename T, typename = std::enable_if_t<std::is_base_of_v<Object, T>>, typename = void>
   const T* as() const {
-    return this->ToView().template as<T>();
+    return value_.template as<T>();
   }
   /// \throws Error(TypeError) if it holds another type
   template <typename T, typename = enable_if_variant_contains_t<T>>
   T get() const& {
-    return Any(this->ToView()).template cast<T>();
+    return value_.template cast<T>();
   }
   template <typename T, typename = enable_if_variant_contains_t<T>>
   T get() && {
-    return std::move(*this).ToAny().template cast<T>();
+    return std::move(value_).template cast<T>();
   }
-  std::string GetTypeKey() const { return this->ToView().GetTypeKey(); }
-  int32_t type_index() const { return this->ToView().type_index(); }
+  bool same_as(const Variant& other) const { return value_.same_as(other.value_); }
+  template <typename T>
+  T as_or_throw() const {
+    return value_.template as_or_throw<T>();
+  }
+  std::string GetTypeKey() const { return value_.GetTypeKey(); }
+  int32_t type_index() const { return value_.type_index(); }
 
  private:
   template <typename, typename>
   friend struct TypeTraits;
 
-  template <typename T>
-  static auto Wrap(T value) {
-    if constexpr (detail::all_object_ref_v<Types...>) {
-      return ObjectRef(std::move(value));
-    } else {
-      return Any(std::move(value));
-    }
-  }
+  Any value_;
 };
 
 template <typename... Types>
@@ -115,10 +93,10 @@ template <typename... Types>
 struct TypeTraits<Variant<Types...>> : TypeTraitsBase {
   using Self = Variant<Types...>;
   static void CopyToAnyView(const Self& value, TVMFFIAny* out) {
-    *out = value.ToView().CopyToTVMFFIAny();
+    *out = AnyView(value.value_).CopyToTVMFFIAny();
   }
   static void MoveToAny(Self value, TVMFFIAny* out) {
-    *out = detail::AnyUnsafe::MoveAnyToTVMFFIAny(std::move(value).ToAny());
+    *out = detail::AnyUnsafe::MoveAnyToTVMFFIAny(std::move(value.value_));
   }
   static bool CheckAnyStrict(const TVMFFIAny* source) {
     return (TypeTraits<Types>::CheckAnyStrict(source) || ...);
@@ -148,11 +126,7 @@ struct TypeTraits<Variant<Types...>> : TypeTraitsBase {
  private:
   static Self FromAny(Any value) {
     Self result{UnsafeInit{}};
-    if constexpr (detail::all_object_ref_v<Types...>) {
-      static_cast<ObjectRef&>(result) = std::move(value).cast<ObjectRef>();
-    } else {
-      result.value_ = std::move(value);
-    }
+    result.value_ = std::move(value);
     return result;
   }
   template <typename T>

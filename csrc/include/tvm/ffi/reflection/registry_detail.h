@@ -111,25 +111,17 @@ class MetadataText {
       : text_(::tvm::ffi::detail::MetadataOf(schema)) {}
   void Add(const Metadata& metadata) {
     for (const auto& [key, value] : metadata.entries()) {
-      text_.insert(text_.size() - 1, "," + Quote(key) + ":" + Json(value));
+      text_.insert(text_.size() - 1, "," + std::string(EscapeStringJSON(key)) + ":" + Json(value));
     }
   }
   TVMFFIByteArray View() const { return ToByteArray(text_); }
 
  private:
-  static std::string Quote(std::string_view text) {
-    std::string quoted = "\"";
-    for (char c : text) {
-      if (c == '"' || c == '\\') quoted += '\\';
-      quoted += c;
-    }
-    return quoted + "\"";
-  }
   static std::string Json(const Any& value) {
     if (auto flag = value.as<bool>()) return *flag ? "true" : "false";
     if (auto number = value.as<int64_t>()) return std::to_string(*number);
     if (auto number = value.as<double>()) return std::to_string(*number);
-    if (auto text = value.as<String>()) return Quote(*text);
+    if (auto text = value.as<String>()) return EscapeStringJSON(*text);
     if (value == nullptr) return "null";
     TVM_FFI_THROW(TypeError) << "metadata cannot hold a " << value.GetTypeKey();
   }
