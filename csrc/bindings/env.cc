@@ -54,6 +54,18 @@ void RegisterPython() {
   CheckRc(TVMFFIEnvRegisterCAPI("PyGILState_Release", reinterpret_cast<void*>(&PyGILState_Release)));
 }
 
+/// Libraries exported by Apache TVM that call functions reach the runtime through variables, which the loader fills
+/// from this table. Only TVM's own runtime registers them otherwise; without them such a library would crash.
+void RegisterContextSymbols() {
+  const auto add = [](const char* name, auto* function) {
+    CheckRc(TVMFFIEnvModRegisterContextSymbol(name, reinterpret_cast<void*>(function)));
+  };
+  add("__TVMFFIFunctionCall", &TVMFFIFunctionCall);
+  add("__TVMFFIErrorSetRaisedFromCStr", &TVMFFIErrorSetRaisedFromCStr);
+  add("__TVMFFIEnvModLookupFromImports", &TVMFFIEnvModLookupFromImports);
+  add("__TVMFFIHandleInitOnce", &TVMFFIHandleInitOnce);
+}
+
 /// The file of the runtime that this module's symbols come from.
 std::string RuntimePath() {
   Dl_info info{};
@@ -71,6 +83,7 @@ py::tuple RuntimeVersion() {
 
 void DefineEnv(py::module_& module) {
   RegisterPython();
+  RegisterContextSymbols();
   py::class_<StreamScope>(module, "StreamScope", "Sets the env's stream while it is entered.")
       .def(py::init<py::handle, uintptr_t>(), py::arg("device"), py::arg("stream"))
       .def("enter", &StreamScope::Enter)
