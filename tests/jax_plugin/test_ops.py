@@ -261,6 +261,6 @@ def test_a_function_that_is_registered_anew_is_found() -> None:
 
 def test_operands_of_two_frameworks_are_refused(ops: SimpleNamespace) -> None:
     torch = pytest.importorskip("torch")
-    pytest.importorskip("graphffi_torch")
+    pytest.importorskip("graphffi_torch", exc_type=ImportError)
     with pytest.raises(TypeError, match="expected tensors of one framework, got"):
         ops.axpy(jnp.asarray(X), torch.zeros(2, 3))

@@ -117,10 +117,11 @@ def test_symbolic_shapes(ops: SimpleNamespace) -> None:
         kernel=ops.copy_bytes.definition.kernel,
         infer=rule,
     )
-    rows, columns = jax.export.symbolic_shape("n, 3")
-    exported = jax.export.export(
+    export = pytest.importorskip("jax.export")
+    rows, columns = export.symbolic_shape("n, 3")
+    exported = export.export(
         jax.jit(lambda x: (ops.add_one(x), op(x))),
-        disabled_checks=[jax.export.DisabledSafetyCheck.custom_call(graphffi_jax.TARGET)],
+        disabled_checks=[export.DisabledSafetyCheck.custom_call(graphffi_jax.TARGET)],
     )(jax.ShapeDtypeStruct((rows, columns), jnp.float32))
     assert str(exported.out_avals[1].shape[0]) == "3*n"
     for n in (1, 2, 5):
@@ -130,6 +131,7 @@ def test_symbolic_shapes(ops: SimpleNamespace) -> None:
         np.testing.assert_allclose(second, np.ones(3 * n))
 
 
+@pytest.mark.skipif(not hasattr(jax, "shard_map"), reason="needs jax.shard_map")
 def test_shard_map_gives_local_shards(ops: SimpleNamespace) -> None:
     mesh = jax.make_mesh((1,), ("i",), axis_types=(jax.sharding.AxisType.Auto,))
     spec = jax.sharding.PartitionSpec("i")

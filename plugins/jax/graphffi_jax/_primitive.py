@@ -126,10 +126,19 @@ def _abstract_eval(
 ) -> list[Any]:
     mutated = operands[len(operands) - call.num_mutated :]
     shapes = [*results, *((a.shape, a.dtype) for a in mutated)]
-    # Inside of shard_map, what varies over a mesh axis: with any operand, so do all results.
-    axes: frozenset[Any] = frozenset().union(*(getattr(a, "vma", frozenset()) for a in operands))
-    varying = {"vma": axes} if axes else {}
-    return [_ShapedArray(shape, dtype, **varying) for shape, dtype in shapes]
+    return [_result_aval(shape, dtype, operands) for shape, dtype in shapes]
+
+
+def _result_aval(shape: tuple[Any, ...], dtype: Any, operands: Sequence[Any]) -> Any:
+    # Inside of shard_map: over a mesh axis over which any operand varies, so do all results.
+    varying = [a for a in operands if getattr(a, "vma", None)]
+    if not varying:
+        return _ShapedArray(shape, dtype)
+    spec: Any = jax.sharding.PartitionSpec
+    replicated = spec(*[None] * len(shape))
+    sharding = jax.sharding.NamedSharding(varying[0].sharding.mesh, replicated)
+    axes = frozenset().union(*(a.vma for a in varying))
+    return _ShapedArray(shape, dtype, sharding=sharding, vma=axes)
 
 
 def _lower(context: Any, *operands: Any, call: KernelCall, results: Any) -> Any:
