@@ -207,8 +207,7 @@ void Arguments::NoteTensor(TypeEntry& type, DLDevice device) {
 TVMFFIAny Arguments::OwnTensor(PyObject* value, TypeEntry& type) {
   ObjectRef tensor;
   try {
-    tensor = type.opt_exchange != nullptr ? ImportExchanged(value, type)
-                                          : ImportProduced(value);
+    tensor = type.opt_exchange != nullptr ? ImportExchanged(value, type) : ImportProduced(value);
   } catch (const PythonError&) {
     FailTensor(value);
   } catch (py::error_already_set& error) {
@@ -286,8 +285,7 @@ TVMFFIAny Arguments::Own(PyObject* value) {
     case ArgumentKind::kMapping:
       return OwnMapping(value);
     case ArgumentKind::kObject:
-      return ObjectView(
-          ObjectRef::Retain(reinterpret_cast<PyObjectRef*>(value)->handle).release());
+      return ObjectView(ObjectRef::Retain(reinterpret_cast<PyObjectRef*>(value)->handle).release());
     case ArgumentKind::kForeignObject:
       return FromForeignObject(value);
     case ArgumentKind::kExchange:
@@ -311,7 +309,8 @@ TVMFFIAny Arguments::Own(PyObject* value) {
 }
 
 std::string Arguments::Position() const {
-  std::string text = opt_subject_ == nullptr ? "graphffi" : py::str(opt_subject_).cast<std::string>();
+  std::string text =
+      opt_subject_ == nullptr ? "graphffi" : py::str(opt_subject_).cast<std::string>();
   text += std::string(": ") + bank_;
   return index_ < 0 ? text : text + std::to_string(index_);
 }
@@ -321,7 +320,8 @@ void Arguments::FailValue(PyObject* type, const char* expected, const std::strin
 }
 
 void Arguments::FailTensor(PyObject* value) {
-  FailFromCurrent(PyExc_ValueError, Position() + ": expected a tensor that DLPack can describe, got a " +
+  FailFromCurrent(PyExc_ValueError, Position() +
+                                        ": expected a tensor that DLPack can describe, got a " +
                                         Py_TYPE(value)->tp_name + " that it can't");
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Python values as arguments of a call: what they become, and what is kept for them until the call has returned.
+// Python values as arguments of a call: what they become, and what is kept for them until the call
+// has returned.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -22,8 +23,8 @@ struct Env {
   DLPackManagedTensorAllocator allocator = nullptr;
 };
 
-/// Converts the arguments of one call and owns every temporary. Lives on the caller's stack, under the GIL; made
-/// before the call's CallFrame. Up to kInline of them cost no allocation.
+/// Converts the arguments of one call and owns every temporary. Lives on the caller's stack, under
+/// the GIL; made before the call's CallFrame. Up to kInline of them cost no allocation.
 class Arguments {
  public:
   static constexpr int kInline = CallFrame::kInline;
@@ -41,8 +42,9 @@ class Arguments {
     index_ = index;
   }
 
-  /// `value` (borrowed until the call has returned) as an argument. Tensors of a framework with an exchange table
-  /// are of kind DLTensorPtr, to be lent. \throws PythonError (TypeError, OverflowError)
+  /// `value` (borrowed until the call has returned) as an argument. Tensors of a framework with an
+  /// exchange table are of kind DLTensorPtr, to be lent. \throws PythonError (TypeError,
+  /// OverflowError)
   TVMFFIAny View(PyObject* value);
 
   /// `value` as a value that the caller owns: for results and elements of containers.

@@ -32,7 +32,8 @@ PyObject* CallAndConvert(PyObject* callable, const TVMFFIAny* args, int32_t num_
 int SafeCall(void* self, const TVMFFIAny* args, int32_t num_args, TVMFFIAny* result) {
   const GilHold gil;
   if (!gil.ok()) {
-    return SetRaised("RuntimeError", "graphffi: a Python function was called while Python shuts down");
+    return SetRaised("RuntimeError",
+                     "graphffi: a Python function was called while Python shuts down");
   }
   auto* callable = static_cast<PyObject*>(self);
   PyObject* none = Guard([&] { return CallAndConvert(callable, args, num_args, result); });

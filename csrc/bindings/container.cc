@@ -13,7 +13,8 @@ namespace graphffi::bindings {
 
 namespace {
 
-/// Maps have two layouts, told apart by the top bit of `slots`: a flat array of pairs, or blocks of 16 linked items.
+/// Maps have two layouts, told apart by the top bit of `slots`: a flat array of pairs, or blocks of
+/// 16 linked items.
 struct MapBody {
   const char* data;
   uint64_t size;
@@ -67,7 +68,8 @@ OwnedValues::~OwnedValues() {
 TVMFFIAny MakeContainer(const char* name, const OwnedValues& values) {
   const ObjectRef function = FindGlobal(name);
   if (!function) {
-    throw Error("RuntimeError", std::string("graphffi: the runtime lacks the function '") + name + "'");
+    throw Error("RuntimeError",
+                std::string("graphffi: the runtime lacks the function '") + name + "'");
   }
   TVMFFIAny container{};
   const TVMFFIFunctionCell* cell = TVMFFIFunctionGetCellPtr(function.get());
@@ -134,7 +136,8 @@ void DefineContainer(py::module_& module) {
   module.def(
       "module_imports",
       [](py::handle module_object) {
-        // The C++ object, 8 bytes before its handle, has the array of its imports at 32: see the ABI's layout.
+        // The C++ object, 8 bytes before its handle, has the array of its imports at 32: see the
+        // ABI's layout.
         TVMFFIObjectHandle handle = HandleOf(module_object, ObjectType());
         if (TVMFFIObjectGetTypeIndex(handle) != kTVMFFIModule) {
           Fail(PyExc_TypeError, "graphffi: module_imports: expected a module");

@@ -36,8 +36,7 @@ struct Protocol<DLManagedTensorVersioned> {
 template <typename Managed>
 void DestroyCapsule(PyObject* capsule) {
   if (PyCapsule_IsValid(capsule, Protocol<Managed>::kName) == 0) return;
-  auto* managed =
-      static_cast<Managed*>(PyCapsule_GetPointer(capsule, Protocol<Managed>::kName));
+  auto* managed = static_cast<Managed*>(PyCapsule_GetPointer(capsule, Protocol<Managed>::kName));
   if (managed->deleter != nullptr) managed->deleter(managed);
 }
 
@@ -45,8 +44,7 @@ template <typename Managed>
 py::object Make(TVMFFIObjectHandle tensor) {
   Managed* managed = nullptr;
   CheckRc(Protocol<Managed>::kExport(tensor, &managed));
-  PyObject* capsule =
-      PyCapsule_New(managed, Protocol<Managed>::kName, &DestroyCapsule<Managed>);
+  PyObject* capsule = PyCapsule_New(managed, Protocol<Managed>::kName, &DestroyCapsule<Managed>);
   if (capsule == nullptr) {
     managed->deleter(managed);
     throw PythonError();
@@ -72,8 +70,7 @@ Managed* Content(PyObject* capsule) {
 /// `value.__dlpack__(max_version=…)`, or without it for producers of the protocol before 1.0.
 py::object CallProducer(py::handle value) {
   static const py::handle keywords =
-      py::dict(py::arg("max_version") =
-                   py::make_tuple(DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION))
+      py::dict(py::arg("max_version") = py::make_tuple(DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION))
           .release();
   const py::object producer = value.attr("__dlpack__");
   PyObject* capsule = PyObject_VectorcallDict(producer.ptr(), nullptr, 0, keywords.ptr());

@@ -8,7 +8,8 @@
 
 namespace graphffi::bindings {
 
-/// A capsule that owns a managed tensor of `tensor`, of protocol 1 or of the one before. \throws Error
+/// A capsule that owns a managed tensor of `tensor`, of protocol 1 or of the one before. \throws
+/// Error
 py::object MakeCapsule(TVMFFIObjectHandle tensor, bool versioned);
 
 /// A tensor of a capsule's managed tensor, which is used up. \throws PythonError, Error

@@ -64,8 +64,8 @@ PyObject* FromDType(DLDataType dtype) {
 
 PyObject* FromDevice(DLDevice device) {
   static auto* cache = new std::unordered_map<uint64_t, py::handle>;
-  const uint64_t key = (static_cast<uint64_t>(device.device_type) << 32) |
-                       static_cast<uint32_t>(device.device_id);
+  const uint64_t key =
+      (static_cast<uint64_t>(device.device_type) << 32) | static_cast<uint32_t>(device.device_id);
   return Cached(key, cache, [&] {
     return DeviceClass()(
         py::make_tuple(static_cast<int32_t>(device.device_type), device.device_id));

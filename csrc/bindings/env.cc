@@ -21,15 +21,16 @@ class StreamScope {
   StreamScope(py::handle device, uintptr_t stream)
       : device_(ToForeignDevice(device.ptr())), stream_(reinterpret_cast<void*>(stream)) {
     if (device_.device_type == kDLCPU) {
-      Fail(PyExc_ValueError, "graphffi: use_stream: expected an accelerator, got cpu, which has no streams");
+      Fail(PyExc_ValueError,
+           "graphffi: use_stream: expected an accelerator, got cpu, which has no streams");
     }
   }
 
   void Enter() {
     if (scope_ != nullptr) Fail(PyExc_RuntimeError, "graphffi: use_stream: already entered");
     thread_ = std::this_thread::get_id();
-    scope_ = std::make_unique<EnvScope>(device_, stream_,
-                                        TVMFFIEnvGetDLPackManagedTensorAllocator());
+    scope_ =
+        std::make_unique<EnvScope>(device_, stream_, TVMFFIEnvGetDLPackManagedTensorAllocator());
   }
 
   void Exit() {
@@ -47,11 +48,14 @@ class StreamScope {
   std::thread::id thread_;
 };
 
-/// Lets kernels ask for Python's pending signals. Another package may have done so: with the same functions.
+/// Lets kernels ask for Python's pending signals. Another package may have done so: with the same
+/// functions.
 void RegisterPython() {
-  CheckRc(TVMFFIEnvRegisterCAPI("PyErr_CheckSignals", reinterpret_cast<void*>(&PyErr_CheckSignals)));
+  CheckRc(
+      TVMFFIEnvRegisterCAPI("PyErr_CheckSignals", reinterpret_cast<void*>(&PyErr_CheckSignals)));
   CheckRc(TVMFFIEnvRegisterCAPI("PyGILState_Ensure", reinterpret_cast<void*>(&PyGILState_Ensure)));
-  CheckRc(TVMFFIEnvRegisterCAPI("PyGILState_Release", reinterpret_cast<void*>(&PyGILState_Release)));
+  CheckRc(
+      TVMFFIEnvRegisterCAPI("PyGILState_Release", reinterpret_cast<void*>(&PyGILState_Release)));
 }
 
 /// Libraries exported by Apache TVM that call functions reach the runtime through variables, which the loader fills

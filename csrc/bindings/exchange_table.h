@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// graphffi.Tensor's own DLPack exchange table, by which other libraries read it at the cost of a C call.
+// graphffi.Tensor's own DLPack exchange table, by which other libraries read it at the cost of a C
+// call.
 #pragma once
 
 #include <pybind11/pybind11.h>

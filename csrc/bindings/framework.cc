@@ -112,7 +112,8 @@ ArgumentKind ForeignKind(PyTypeObject* type) {
   return type->tp_call != nullptr ? ArgumentKind::kCallable : ArgumentKind::kUnknown;
 }
 
-/// A subclass of torch.Tensor that handles operators itself keeps its elements elsewhere, or nowhere.
+/// A subclass of torch.Tensor that handles operators itself keeps its elements elsewhere, or
+/// nowhere.
 bool WrapsTensors(PyTypeObject* type) {
   const py::object own = Attribute(type, "__torch_dispatch__");
   if (!own) return false;
@@ -163,10 +164,11 @@ TypeEntry& FindType(PyTypeObject* type) {
 
 PyObject* ImporterOf(Framework framework) {
   if (framework->opt_importer == nullptr) {
-    framework->opt_importer = py::module_::import("graphffi._tensor")
-                                  .attr("importer_of")(py::handle(reinterpret_cast<PyObject*>(framework->type)))
-                                  .release()
-                                  .ptr();
+    framework->opt_importer =
+        py::module_::import("graphffi._tensor")
+            .attr("importer_of")(py::handle(reinterpret_cast<PyObject*>(framework->type)))
+            .release()
+            .ptr();
   }
   return framework->opt_importer;
 }

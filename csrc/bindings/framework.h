@@ -10,10 +10,10 @@ namespace graphffi::bindings {
 enum class ArgumentKind : uint8_t {
   kUnknown,
   kNone,
-  kBool,           // by truth: bool, np.bool_
-  kInt,            // int and its subclasses
-  kIndex,          // __index__: NumPy integers
-  kFloat,          // __float__: float, NumPy floats
+  kBool,   // by truth: bool, np.bool_
+  kInt,    // int and its subclasses
+  kIndex,  // __index__: NumPy integers
+  kFloat,  // __float__: float, NumPy floats
   kStr,
   kBytes,
   kByteArray,
@@ -39,26 +39,30 @@ enum class ArgumentKind : uint8_t {
 struct TypeEntry {
   ArgumentKind kind = ArgumentKind::kUnknown;
   const DLPackExchangeAPI* opt_exchange = nullptr;
-  bool has_lazy_bits = false;  // the table gives the memory of torch's lazy conjugates and negatives as it is
-  PyTypeObject* type = nullptr;      // borrowed
-  PyObject* opt_importer = nullptr;  // of a kDLPack type, once asked for: None, or graphffi.Tensor -> its array
+  bool has_lazy_bits =
+      false;  // the table gives the memory of torch's lazy conjugates and negatives as it is
+  PyTypeObject* type = nullptr;  // borrowed
+  PyObject* opt_importer =
+      nullptr;  // of a kDLPack type, once asked for: None, or graphffi.Tensor -> its array
 };
 
 /// The entry of `type`. \throws PythonError, py::error_already_set
 TypeEntry& FindType(PyTypeObject* type);
 
-/// The framework of a call's arguments, as one of their types; NULL for none. Borrowed from that type.
+/// The framework of a call's arguments, as one of their types; NULL for none. Borrowed from that
+/// type.
 using Framework = TypeEntry*;
 
-/// What makes an array of `framework` (a kDLPack type) of a graphffi.Tensor; *borrowed reference*, None if nothing
-/// does. \throws py::error_already_set
+/// What makes an array of `framework` (a kDLPack type) of a graphffi.Tensor; *borrowed reference*,
+/// None if nothing does. \throws py::error_already_set
 PyObject* ImporterOf(Framework framework);
 
 /// \throws PythonError (BufferError) if `value`'s elements are not what its memory `tensor` holds.
 void CheckPlainSlow(PyObject* value);
 inline void CheckPlain(PyObject* value, const TypeEntry& type, const DLTensor& tensor) {
   if (!type.has_lazy_bits) return;
-  // A lazy conjugate is complex, and a lazy negative an imaginary part: every second element, or a scalar.
+  // A lazy conjugate is complex, and a lazy negative an imaginary part: every second element, or a
+  // scalar.
   bool suspect = tensor.dtype.code == kDLComplex || tensor.ndim == 0;
   if (!suspect && tensor.strides != nullptr) {
     suspect = true;

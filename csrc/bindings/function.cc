@@ -24,7 +24,8 @@ PyFunction* AsFunction(PyObject* self) { return reinterpret_cast<PyFunction*>(se
 PyObject* Call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
   return Guard([&]() -> PyObject* {
     PyFunction* function = AsFunction(self);
-    if (kwnames != nullptr && PyTuple_GET_SIZE(kwnames) != 0) FailKeywords(function->opt_name, kwnames);
+    if (kwnames != nullptr && PyTuple_GET_SIZE(kwnames) != 0)
+      FailKeywords(function->opt_name, kwnames);
     Arguments arguments(function->opt_name);
     CallFrame frame(arguments.lending());
     const Py_ssize_t count = PyVectorcall_NARGS(nargsf);
@@ -82,10 +83,12 @@ PyMemberDef members[] = {
     {"name", T_OBJECT, offsetof(PyFunction, opt_name), READONLY,
      "Its name in its module or in the registry, or None."},
     {"reference", T_OBJECT, offsetof(PyFunction, opt_reference), READONLY,
-     "How graphs and artifacts name it: a global name or '/path/library.so::symbol'; None if it has no name."},
+     "How graphs and artifacts name it: a global name or '/path/library.so::symbol'; None if it "
+     "has no name."},
     {"doc", T_OBJECT, offsetof(PyFunction, opt_doc), READONLY, "Its documentation, or None."},
     {"release_gil", T_BOOL, offsetof(PyFunction, release_gil), 0,
-     "Whether calls give the GIL up, True unless set: False saves some 20 ns a call of a short kernel "
+     "Whether calls give the GIL up, True unless set: False saves some 20 ns a call of a short "
+     "kernel "
      "that waits for no other Python thread."},
     {nullptr, 0, 0, 0, nullptr},
 };

@@ -26,8 +26,9 @@ PyTypeObject* FunctionType();
 PyObject* WrapFunction(ObjectRef function, PyObject* opt_name = nullptr,
                        PyObject* opt_reference = nullptr);
 
-/// Calls `function` with what `frame` holds: with the env of the arguments, and without the GIL unless the function
-/// keeps it. *New reference* to the result, in the arguments' framework. \throws PythonError, Error
+/// Calls `function` with what `frame` holds: with the env of the arguments, and without the GIL
+/// unless the function keeps it. *New reference* to the result, in the arguments' framework.
+/// \throws PythonError, Error
 PyObject* CallWithFrame(const PyFunction& function, CallFrame& frame, const Arguments& arguments);
 
 void DefineFunction(py::module_& module);

@@ -6,8 +6,8 @@
 
 namespace graphffi::bindings {
 
-/// Takes the GIL on any thread. Near the interpreter's end, when it can't be had, ok() is false and no Python
-/// object may be touched: leak instead.
+/// Takes the GIL on any thread. Near the interpreter's end, when it can't be had, ok() is false and
+/// no Python object may be touched: leak instead.
 class GilHold {
  public:
   GilHold();

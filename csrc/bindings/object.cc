@@ -26,7 +26,8 @@ std::unordered_map<int32_t, PyTypeObject*>& Classes() {
 PyObjectRef* AsRef(PyObject* self) { return reinterpret_cast<PyObjectRef*>(self); }
 
 PyObject* RefuseNew(PyTypeObject* type, PyObject*, PyObject*) {
-  PyErr_Format(PyExc_TypeError, "graphffi: %s: expected to be made by the runtime, got a direct call",
+  PyErr_Format(PyExc_TypeError,
+               "graphffi: %s: expected to be made by the runtime, got a direct call",
                type->tp_name);
   return nullptr;
 }

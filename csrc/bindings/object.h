@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Objects of the runtime as Python objects: the type graphffi.Object, base of Function, Tensor and Module.
+// Objects of the runtime as Python objects: the type graphffi.Object, base of Function, Tensor and
+// Module.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -50,14 +51,14 @@ inline TVMFFIAny ObjectView(TVMFFIObjectHandle object) {
 
 /// What graphffi.Object and its subtypes begin with.
 struct PyObjectRef {
-  PyObject_HEAD
-  TVMFFIObjectHandle handle;  // NULL only while it is being made
+  PyObject_HEAD TVMFFIObjectHandle handle;  // NULL only while it is being made
   PyObject* weak_references;
 };
 
 /// The Python type graphffi.Object; *borrowed reference*.
 PyTypeObject* ObjectType();
-/// A subtype of Object with `slots`; to be kept for the rest of the process. \throws py::error_already_set
+/// A subtype of Object with `slots`; to be kept for the rest of the process. \throws
+/// py::error_already_set
 PyTypeObject* MakeObjectSubtype(PyType_Spec* spec);
 /// Frees what Object added: what a subtype's tp_dealloc ends with.
 void DeallocateObject(PyObject* self);
@@ -67,15 +68,16 @@ PyObject* WrapObject(ObjectRef object);
 /// The same, of `type`, an Object or a subtype without other state.
 PyObject* WrapObjectAs(PyTypeObject* type, ObjectRef object);
 
-/// The object of a graphffi.Object; *borrowed reference*. \throws PythonError (TypeError) for anything else.
+/// The object of a graphffi.Object; *borrowed reference*. \throws PythonError (TypeError) for
+/// anything else.
 TVMFFIObjectHandle HandleOf(py::handle self, PyTypeObject* type);
 
 /// Adds a method written with pybind11 to a type of ours.
 template <typename Body, typename... Extra>
 void DefineMethod(PyTypeObject* type, const char* name, Body&& body, const Extra&... extra) {
   py::handle owner(reinterpret_cast<PyObject*>(type));
-  owner.attr(name) = py::cpp_function(std::forward<Body>(body), py::name(name),
-                                      py::is_method(owner), extra...);
+  owner.attr(name) =
+      py::cpp_function(std::forward<Body>(body), py::name(name), py::is_method(owner), extra...);
 }
 
 /// Adds a read-only property.

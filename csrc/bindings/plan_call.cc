@@ -94,13 +94,14 @@ py::object ResolveReference(const std::string& reference) {
 }  // namespace
 
 void DefinePlanCall(py::module_& module) {
-  module.def("call_plan", &CallPlan, py::arg("function"), py::arg("plan"), py::arg("inputs"),
-             py::arg("outputs"), py::arg("ints"), py::arg("floats"), py::arg("strs"),
-             py::arg("subject"),
-             "Call `function` with what `plan` says of the banks; `subject` begins the text of errors.");
-  module.def("check_plan", &CheckPlan, py::arg("plan"), py::arg("counts"), py::arg("subject"),
-             "Raise ValueError for a canonical plan that does not parse; `counts` are those of inputs, "
-             "outputs, ints, floats and strs.");
+  module.def(
+      "call_plan", &CallPlan, py::arg("function"), py::arg("plan"), py::arg("inputs"),
+      py::arg("outputs"), py::arg("ints"), py::arg("floats"), py::arg("strs"), py::arg("subject"),
+      "Call `function` with what `plan` says of the banks; `subject` begins the text of errors.");
+  module.def(
+      "check_plan", &CheckPlan, py::arg("plan"), py::arg("counts"), py::arg("subject"),
+      "Raise ValueError for a canonical plan that does not parse; `counts` are those of inputs, "
+      "outputs, ints, floats and strs.");
   module.def("resolve_kernel", &ResolveReference, py::arg("reference"),
              "Return the function that a kernel reference names.");
 }

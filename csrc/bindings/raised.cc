@@ -11,8 +11,9 @@ namespace graphffi::bindings {
 
 namespace {
 
-/// Exceptions that travel as error objects: by error, while it lives. Guarded by the GIL. An error that is in
-/// here was made below, so nobody else's extra_context is ever read. Never destroyed: errors may outlive Python.
+/// Exceptions that travel as error objects: by error, while it lives. Guarded by the GIL. An error
+/// that is in here was made below, so nobody else's extra_context is ever read. Never destroyed:
+/// errors may outlive Python.
 using KeptExceptions = std::unordered_map<TVMFFIObjectHandle, PyObject*>;
 KeptExceptions& Kept() {
   static auto* kept = new KeptExceptions;
@@ -90,14 +91,14 @@ TVMFFIObjectHandle MakeError(py::object exception) {
     throw py::error_already_set();
   }
   TVMFFIObjectHandle context = nullptr;
-  if (const int rc = TVMFFIObjectCreateOpaque(capsule, kTVMFFIOpaquePyObject, &ReleaseCapsule,
-                                              &context)) {
+  if (const int rc =
+          TVMFFIObjectCreateOpaque(capsule, kTVMFFIOpaquePyObject, &ReleaseCapsule, &context)) {
     Py_DECREF(capsule);
     throw Error::TakeRaised(rc);
   }
   TVMFFIObjectHandle error = nullptr;
-  const int rc = TVMFFIErrorCreateWithCauseAndExtraContext(&kind_bytes, &message_bytes,
-                                                           &traceback_bytes, nullptr, context, &error);
+  const int rc = TVMFFIErrorCreateWithCauseAndExtraContext(
+      &kind_bytes, &message_bytes, &traceback_bytes, nullptr, context, &error);
   if (rc == 0) {
     keeper->error = error;
     Kept()[error] = keeper->exception;

@@ -35,7 +35,8 @@ void SetPythonError(const Error& error);
 /// The exception that an Error object stands for.
 py::object ToException(TVMFFIObjectHandle error);
 
-/// Puts the Python exception that is set now into this thread's error slot, which keeps it alive; -1.
+/// Puts the Python exception that is set now into this thread's error slot, which keeps it alive;
+/// -1.
 int RaiseCurrentPythonError() noexcept;
 
 /// \throws Error if `rc` is not 0.

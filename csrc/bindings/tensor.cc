@@ -98,8 +98,9 @@ size_t CompactBytes(const std::vector<int64_t>& shape, DLDataType dtype) {
   size_t bytes = (static_cast<size_t>(dtype.bits) * dtype.lanes + 7) / 8;
   for (const int64_t dim : shape) {
     if (dim < 0 || __builtin_mul_overflow(bytes, static_cast<size_t>(dim), &bytes)) {
-      Fail(PyExc_ValueError, "graphffi: empty: expected a shape that fits memory, got a dimension of " +
-                                 std::to_string(dim));
+      Fail(PyExc_ValueError,
+           "graphffi: empty: expected a shape that fits memory, got a dimension of " +
+               std::to_string(dim));
     }
   }
   return bytes;
@@ -170,7 +171,8 @@ py::object ToCapsule(py::handle self, py::object, py::object max_version, py::ob
                                 py::str(dl_device).cast<std::string>());
   }
   if (!copy.is_none() && copy.cast<bool>()) {
-    Fail(PyExc_BufferError, "graphffi.Tensor: __dlpack__: expected copy=False, got True; copy the result");
+    Fail(PyExc_BufferError,
+         "graphffi.Tensor: __dlpack__: expected copy=False, got True; copy the result");
   }
   const bool versioned =
       !max_version.is_none() && py::tuple(max_version)[0].cast<int>() >= DLPACK_MAJOR_VERSION;
@@ -224,7 +226,8 @@ void DefineMethods() {
 
 ObjectRef ImportExchanged(PyObject* value, const TypeEntry& type) {
   DLManagedTensorVersioned* managed = nullptr;
-  if (type.opt_exchange->managed_tensor_from_py_object_no_sync(value, &managed) != 0) throw PythonError();
+  if (type.opt_exchange->managed_tensor_from_py_object_no_sync(value, &managed) != 0)
+    throw PythonError();
   TVMFFIObjectHandle tensor = nullptr;
   if (const int rc = TVMFFITensorFromDLPackVersioned(managed, 0, 0, &tensor)) {
     if (managed->deleter != nullptr) managed->deleter(managed);
@@ -271,7 +274,8 @@ void DefineTensor(py::module_& module) {
   DefineProperties();
   DefineMethods();
   type.attr("__dlpack_c_exchange_api__") = OwnExchangeTable();
-  module.def("from_dlpack", &FromDLPack, py::arg("value"), "Return a graphffi.Tensor of any tensor.");
+  module.def("from_dlpack", &FromDLPack, py::arg("value"),
+             "Return a graphffi.Tensor of any tensor.");
   module.def("reinterpret", &Reinterpret, py::arg("tensor"), py::arg("dtype"),
              "Return the same memory as elements of another data type of the same width.");
   module.def("empty", &Empty, py::arg("shape"), py::arg("dtype"), py::arg("device") = "cpu",

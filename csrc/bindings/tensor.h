@@ -19,8 +19,9 @@ ObjectRef ImportProduced(PyObject* value);
 /// *New reference* to an array of the framework behind `exchange`. \throws PythonError, Error
 PyObject* ExportTensor(TVMFFIObjectHandle tensor, const DLPackExchangeAPI& exchange);
 
-/// A tensor like `source` with shape and strides of its own. `opt_release(owner)` runs when it dies, or now if it
-/// can't be made. Without it nobody keeps the memory alive: for callbacks, while they run. \throws Error
+/// A tensor like `source` with shape and strides of its own. `opt_release(owner)` runs when it
+/// dies, or now if it can't be made. Without it nobody keeps the memory alive: for callbacks, while
+/// they run. \throws Error
 ObjectRef MakeTensor(const DLTensor& source, void* owner, void (*opt_release)(void* owner));
 
 PyTypeObject* TensorType();

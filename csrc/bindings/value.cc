@@ -16,8 +16,7 @@ namespace graphffi::bindings {
 namespace {
 
 PyObject* FromString(const TVMFFIByteArray& content) {
-  return Check(
-      PyUnicode_DecodeUTF8(content.data, static_cast<Py_ssize_t>(content.size), nullptr));
+  return Check(PyUnicode_DecodeUTF8(content.data, static_cast<Py_ssize_t>(content.size), nullptr));
 }
 
 PyObject* FromBytes(const TVMFFIByteArray& content) {
@@ -124,7 +123,8 @@ PyObject* ToPython(TVMFFIAny* owned, Framework opt_framework) {
   if (owned->type_index < kTVMFFIStaticObjectBegin) {
     if (owned->type_index == kTVMFFIDLTensorPtr) {
       Fail(PyExc_RuntimeError,
-           "graphffi: expected an owning tensor as result, got a view that nobody keeps alive; let the "
+           "graphffi: expected an owning tensor as result, got a view that nobody keeps alive; let "
+           "the "
            "kernel return a Tensor");
     }
     return ElementToPython(*owned, opt_framework);

@@ -9,8 +9,8 @@
 
 namespace graphffi::bindings {
 
-/// *New reference* to `owned`, which is used up, as a Python value; tensors, also those in containers, become
-/// arrays of `opt_framework`. \throws PythonError, Error
+/// *New reference* to `owned`, which is used up, as a Python value; tensors, also those in
+/// containers, become arrays of `opt_framework`. \throws PythonError, Error
 PyObject* ToPython(TVMFFIAny* owned, Framework opt_framework);
 
 /// The same of a view, for arguments of callbacks.

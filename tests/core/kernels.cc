@@ -116,7 +116,8 @@ extern "C" TVM_FFI_DLL_EXPORT int __tvm_ffi_count(void*, const TVMFFIAny*, int32
   return 0;
 }
 
-extern "C" TVM_FFI_DLL_EXPORT int __tvm_ffi_minus_two(void*, const TVMFFIAny*, int32_t, TVMFFIAny*) {
+extern "C" TVM_FFI_DLL_EXPORT int __tvm_ffi_minus_two(void*, const TVMFFIAny*, int32_t,
+                                                      TVMFFIAny*) {
   std::raise(SIGUSR1);
   return TVMFFIEnvCheckSignals() != 0 ? -2 : 0;
 }
