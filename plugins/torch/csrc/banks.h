@@ -13,16 +13,18 @@
 
 namespace graphffi_torch {
 
-/// What `value` holds as a list. An empty list also arrives as None (AOTInductor's ProxyExecutor), and an int[] as
-/// a list of any of int and SymInt (Inductor's C++ wrapper).
+/// What `value` holds as a list. An empty list also arrives as None (AOTInductor's ProxyExecutor),
+/// and an int[] as a list of any of int and SymInt (Inductor's C++ wrapper).
 c10::ArrayRef<c10::IValue> ListOf(const c10::IValue& value);
 
-/// Tensors of one bank as DLTensors. Borrows the IValues: they stay put until the call has returned.
+/// Tensors of one bank as DLTensors. Borrows the IValues: they stay put until the call has
+/// returned.
 class TensorBank {
  public:
   static constexpr unsigned kInline = 16;
 
-  /// For errors: `subject` begins them; slots are called by `opt_names`, else by `prefix` and their number.
+  /// For errors: `subject` begins them; slots are called by `opt_names`, else by `prefix` and their
+  /// number.
   TensorBank(const std::string& subject, char prefix,
              const std::vector<std::string>* opt_names = nullptr)
       : subject_(subject), prefix_(prefix), opt_names_(opt_names) {}

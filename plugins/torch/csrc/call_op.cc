@@ -93,8 +93,8 @@ void CallMeta(const c10::OperatorHandle&, Stack* stack) {
   torch::jit::drop(*stack, kNumArguments);
 }
 
-/// `call(str func, Tensor?[] inputs, Tensor(a!)[] outputs, str plan="", SymInt[] ints=[], float[] floats=[],
-/// str[] strs=[], str digest="") -> ()`
+/// `call(str func, Tensor?[] inputs, Tensor(a!)[] outputs, str plan="", SymInt[] ints=[], float[]
+/// floats=[], str[] strs=[], str digest="") -> ()`
 c10::FunctionSchema CallSchema() {
   c10::FunctionSchema schema = torch::jit::parseSchema(
       "tvm_ffi::call(str func, Tensor?[] inputs, Tensor(a!)[] outputs, str plan, SymInt[] ints, "

@@ -9,8 +9,8 @@
 
 namespace graphffi_torch {
 
-/// Makes `device` current and its current stream and torch's allocator the env, for a scope. Any device type that
-/// has a guard implementation, PrivateUse1 included.
+/// Makes `device` current and its current stream and torch's allocator the env, for a scope. Any
+/// device type that has a guard implementation, PrivateUse1 included.
 class TorchEnvScope {
  public:
   explicit TorchEnvScope(c10::Device device);

@@ -14,8 +14,8 @@ using ErrorThrower = void (*)(const graphffi::Error& error);
 /// Set by `_C`, which can throw any Python exception. NULL: back to C++ errors only.
 GRAPHFFI_TORCH_API void SetErrorThrower(ErrorThrower opt_thrower);
 
-/// Throws through the thrower if one is set, otherwise the c10 error of that kind; kinds that c10 lacks become
-/// a c10::Error whose text begins with the kind.
+/// Throws through the thrower if one is set, otherwise the c10 error of that kind; kinds that c10
+/// lacks become a c10::Error whose text begins with the kind.
 [[noreturn]] GRAPHFFI_TORCH_API void ThrowTorchError(const graphffi::Error& error);
 
 }  // namespace graphffi_torch

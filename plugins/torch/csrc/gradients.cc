@@ -59,8 +59,8 @@ NodeRef MakeNode(Args&&... args) {
   }
 }
 
-/// Raises when it runs on data. While a backward graph is traced, it leaves an operator that does so, because
-/// tracing does not mean that anybody goes backward.
+/// Raises when it runs on data. While a backward graph is traced, it leaves an operator that does
+/// so, because tracing does not mean that anybody goes backward.
 class NoGradient : public autograd::Node {
  public:
   NoGradient(std::string message, std::vector<std::vector<c10::SymInt>> sizes)
@@ -91,8 +91,8 @@ class NoGradient : public autograd::Node {
 
 std::string NoRuleMessage(const std::string& subject) {
   return subject +
-         ": backward: expected a gradient rule, got none; register one with register_vjp, or call the op "
-         "under torch.no_grad()";
+         ": backward: expected a gradient rule, got none; register one with register_vjp, or call the "
+         "op under torch.no_grad()";
 }
 
 class RefuseBackwardKernel : public c10::OperatorKernel {

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Autograd kernels for operators without a gradient rule: never a silently wrong or missing gradient.
+// Autograd kernels for operators without a gradient rule: never a silently wrong or missing
+// gradient.
 #pragma once
 
 #include <torch/library.h>
 
 namespace graphffi_torch {
 
-/// DispatchKey::Autograd of an operator with fresh results only: runs it; going backward through a result raises.
+/// DispatchKey::Autograd of an operator with fresh results only: runs it; going backward through a
+/// result raises.
 torch::CppFunction RefuseBackward();
 
-/// DispatchKey::Autograd of an operator that writes operands: raises where a gradient would be recorded.
+/// DispatchKey::Autograd of an operator that writes operands: raises where a gradient would be
+/// recorded.
 torch::CppFunction RefuseRecording();
 
 /// DispatchKey::ADInplaceOrView of an operator that writes operands: bumps their version counters.

@@ -220,7 +220,8 @@ void RegisterForm(torch::Library* library, const std::string& schema, const char
 void Register(const OpDescription& description, const std::shared_ptr<const OpCall>& call) {
   std::string ns = call->subject().substr(0, call->subject().find("::"));
   // Never destroyed: destroying it would unregister the operators while Python is being torn down.
-  auto* library = new torch::Library(torch::Library::FRAGMENT, ns, std::nullopt, __FILE__, __LINE__);
+  auto* library =
+      new torch::Library(torch::Library::FRAGMENT, ns, std::nullopt, __FILE__, __LINE__);
   const char* name = call->subject().c_str();
   RegisterForm<AllocatingForm>(library, description.schema, name, call);
   if (call->writes_operands()) {

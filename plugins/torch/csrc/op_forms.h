@@ -31,13 +31,13 @@ class ResultRule {
   virtual std::vector<ResultSpec> Infer(c10::ArrayRef<c10::IValue> arguments) = 0;
 };
 
-/// An op as torch sees it. Operands are the schema's tensors, mutated ones those that it marks as written;
-/// everything else is an attribute.
+/// An op as torch sees it. Operands are the schema's tensors, mutated ones those that it marks as
+/// written; everything else is an attribute.
 struct OpDescription {
   /// `ns::name(Tensor x, Tensor(a!) cache, float eps=1e-6) -> Tensor`
   std::string schema;
-  /// The destination-passing form, `ns::name.out(…, *, Tensor(a!) out) -> ()`: the arguments of `schema`, then one
-  /// per result. Empty: none.
+  /// The destination-passing form, `ns::name.out(…, *, Tensor(a!) out) -> ()`: the arguments of
+  /// `schema`, then one per result. Empty: none.
   std::string opt_out_schema;
   std::vector<std::string> results;
   /// Attributes whose strings the kernel gets as something else, by name.
@@ -48,9 +48,10 @@ struct OpDescription {
   std::shared_ptr<ResultRule> rule;
 };
 
-/// Registers the operators of an op with the dispatcher, for the life of the process: kernels for all devices,
-/// autograd guards, and for the destination-passing form Meta. The fake of `schema` is the caller's to register.
-/// Gives false if the same description was registered before. Thread-safe.
+/// Registers the operators of an op with the dispatcher, for the life of the process: kernels for
+/// all devices, autograd guards, and for the destination-passing form Meta. The fake of `schema` is
+/// the caller's to register. Gives false if the same description was registered before.
+/// Thread-safe.
 /// \throws graphffi::Error(ValueError) for another description under the same name.
 GRAPHFFI_TORCH_API bool DefineOp(const OpDescription& description);
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-import graphffi
 import torch
 
-from graphffi_torch import _library  # noqa: F401 - first: it loads what the next ones need
-from graphffi_torch import _C  # isort: skip
+import graphffi
+from graphffi_torch import _C
 from graphffi_torch._operators import operator_of
 from graphffi_torch._specs import empty
 from graphffi_torch._traced_call import make_traced_call, operator_arguments
@@ -35,8 +34,19 @@ class TorchFramework:
     def call_op(self, op: Op, bound: BoundCall) -> Any:
         """Calls the op's operator."""
         returned = operator_of(op)(*operator_arguments(op.definition, bound))
-        fresh = returned if isinstance(returned, (tuple, list)) else [] if returned is None else [returned]
-        mutated = [t for o, v in zip(op.definition.operands, bound.operands, strict=True) if o.mutated for t in _flat(v)]
+        fresh = (
+            returned
+            if isinstance(returned, (tuple, list))
+            else []
+            if returned is None
+            else [returned]
+        )
+        mutated = [
+            t
+            for o, v in zip(op.definition.operands, bound.operands, strict=True)
+            if o.mutated
+            for t in _flat(v)
+        ]
         return op.definition.pack_results(bound.operands, fresh, mutated)
 
     def call_raw(self, call: CanonicalCall, results: Sequence[TensorSpec]) -> list[Any]:
@@ -45,7 +55,14 @@ class TorchFramework:
         outputs = [empty(spec, first.device) for spec in results]
         outputs.extend(call.mutated)
         torch.ops.tvm_ffi.call.default(
-            call.func, call.inputs, outputs, call.plan, call.ints, call.floats, call.strs, call.digest
+            call.func,
+            call.inputs,
+            outputs,
+            call.plan,
+            call.ints,
+            call.floats,
+            call.strs,
+            call.digest,
         )
         return outputs
 

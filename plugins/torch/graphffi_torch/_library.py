@@ -6,8 +6,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-import graphffi  # noqa: F401 - opens the runtime that the libraries below need
 import torch
+
+import graphffi  # noqa: F401 - opens the runtime that the libraries below need
 
 _FOLDER: Final = Path(__file__).parent / "lib"
 
@@ -20,8 +21,8 @@ def check_torch_version(built_for: str, running: str) -> None:
     """
     if built_for != running:
         raise ImportError(
-            f"graphffi_torch: expected torch {built_for}, for which it was built, got torch {running}; "
-            "rebuild it with pip install --no-build-isolation"
+            f"graphffi_torch: expected torch {built_for}, for which it was built, got torch "
+            f"{running}; rebuild it with pip install --no-build-isolation"
         )
 
 
@@ -33,9 +34,11 @@ def load() -> None:
     """
     library = _FOLDER / "libgraphffi_torch.so"
     if not library.exists():
-        raise ImportError(f"graphffi_torch: cannot load '{library}': no such file; build the torch plugin")
+        raise ImportError(
+            f"graphffi_torch: cannot load '{library}': no such file; build the torch plugin"
+        )
     check_torch_version((_FOLDER / "built_for_torch.txt").read_text().strip(), torch.__version__)
-    torch.ops.load_library(library)
+    torch.ops.load_library(library)  # type: ignore[no-untyped-call]
 
 
 load()

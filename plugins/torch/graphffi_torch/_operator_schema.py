@@ -15,12 +15,17 @@ if TYPE_CHECKING:
 _OPERAND_TYPES: Final = {"tensor": "Tensor{}", "optional": "Tensor{}?", "list": "Tensor{}[]"}
 # dtypes and devices travel by name: torch knows fewer of them than kernels do.
 _ATTRIBUTE_TYPES: Final = {
-    "int": "SymInt", "float": "float", "bool": "bool", "str": "str", "dtype": "str", "device": "str",
+    "int": "SymInt",
+    "float": "float",
+    "bool": "bool",
+    "str": "str",
+    "dtype": "str",
+    "device": "str",
 }
 
 
 def operator_schemas(definition: Definition) -> tuple[str, str]:
-    """The schemas of `ns::name` and of `ns::name.out`, the latter empty for ops that write operands.
+    """The schemas of `ns::name` and of `ns::name.out`: none for ops that write operands.
 
     Example:
         ``mylib::scale(Tensor x, float factor=2.0) -> Tensor`` and

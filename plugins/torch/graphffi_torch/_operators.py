@@ -8,8 +8,8 @@ import threading
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
-from graphffi import Device, Operand, dtype
 
+from graphffi import Device, Operand, dtype
 from graphffi_torch import _C
 from graphffi_torch._operator_schema import operator_schemas
 from graphffi_torch._specs import allocation, specs_of
@@ -46,7 +46,9 @@ def _register(definition: Definition) -> Any:
         schema=schema,
         out_schema=out_schema,
         results=list(definition.results),
-        conversions={a.name: a.kind for a in definition.attributes if a.kind in ("dtype", "device")},
+        conversions={
+            a.name: a.kind for a in definition.attributes if a.kind in ("dtype", "device")
+        },
         kernel=definition.kernel,
         plan=_op_plan(definition),
         digest=definition.digest,
@@ -67,7 +69,9 @@ def _op_plan(definition: Definition) -> str:
         "*outputs": ", ".join(definition.results),
     }
     return re.sub(
-        r'"(?:[^"\\]|\\.)*"|\*inputs\b|\*outputs\b', lambda m: groups.get(m[0], m[0]), definition.plan
+        r'"(?:[^"\\]|\\.)*"|\*inputs\b|\*outputs\b',
+        lambda m: groups.get(m[0], m[0]),
+        definition.plan,
     )
 
 

@@ -8,6 +8,7 @@ import functools
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
+
 from graphffi import Device, TensorSpec, dtype
 
 if TYPE_CHECKING:

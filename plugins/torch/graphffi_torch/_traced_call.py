@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The calls of an op that torch.compile traces.
 
-`Op.__call__` checks arguments with loops over the op's definition. Tracing those would cost seconds, and a guard for
-each object that they touch. So every op has a function of its own, written out like the methods of a dataclass, that
-holds what it needs as constants.
+`Op.__call__` checks arguments with loops over the op's definition. Tracing those would cost
+seconds, and a guard for each object that they touch. So every op has a function of its own, written
+out like the methods of a dataclass, that holds what it needs as constants.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
-from graphffi import MISSING, Attribute, Device, Operand
 
+from graphffi import MISSING, Attribute, Device, Operand
 from graphffi_torch._specs import DTYPE_NAMES
 
 if TYPE_CHECKING:
@@ -53,7 +53,9 @@ def make_traced_call(definition: Definition, operator: Any) -> Callable[..., Any
 
 
 def _is_tensor_list(value: Any) -> bool:
-    return isinstance(value, (list, tuple)) and all(isinstance(item, torch.Tensor) for item in value)
+    return isinstance(value, (list, tuple)) and all(
+        isinstance(item, torch.Tensor) for item in value
+    )
 
 
 def _is_list_of(value: Any, kind: type) -> bool:
@@ -153,14 +155,21 @@ def _test_source(parameter: Operand | Attribute, value: str) -> str:
 
 def _result_source(definition: Definition, call: str) -> list[str]:
     mutated = [
-        f"list(v_{o.name})" if o.kind == "list" else f"v_{o.name}" for o in definition.operands if o.mutated
+        f"list(v_{o.name})" if o.kind == "list" else f"v_{o.name}"
+        for o in definition.operands
+        if o.mutated
     ]
     count = len(definition.results)
     if not mutated:
         if count == 1:
             return [f"return {call}"]
-        return [f"return {call}" if definition.result_type is None else f"return result_type(*{call})"]
+        return [
+            f"return {call}" if definition.result_type is None else f"return result_type(*{call})"
+        ]
     if count == 0:
-        return [call, f"return {mutated[0] if len(mutated) == 1 else '(' + ', '.join(mutated) + ')'}"]
+        return [
+            call,
+            f"return {mutated[0] if len(mutated) == 1 else '(' + ', '.join(mutated) + ')'}",
+        ]
     fresh = "results" if count == 1 else "*results"
     return [f"results = {call}", f"return ({fresh}, {', '.join(mutated)})"]

@@ -91,8 +91,9 @@ PyObject* reraise = nullptr;  // kept for the life of the process
 /// The function behind `reraise`: fails with the error that is in this thread's slot.
 int FailAgain(void*, const TVMFFIAny*, int32_t, TVMFFIAny*) { return -1; }
 
-/// The ErrorThrower. What Python makes of the error is graphffi's business: it is put back, and a call through
-/// graphffi raises it, as the very exception that a Python callback raised, or as one of its kind.
+/// The ErrorThrower. What Python makes of the error is graphffi's business: it is put back, and a
+/// call through graphffi raises it, as the very exception that a Python callback raised, or as one
+/// of its kind.
 void ThrowPython(const graphffi::Error& error) {
   py::gil_scoped_acquire gil;
   if (error.host_error_pending() && PyErr_Occurred()) ThrowPending();

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ops and the primitive in eager code and under torch.compile, with the same results."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+
+import graphffi
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+X = torch.arange(6.0).reshape(2, 3)
+
+CALLS: dict[str, Callable[[Any, torch.Tensor], Any]] = {
+    "add": lambda ops, x: ops.add(x * 2, 3.0) + 1,
+    "an int for a float": lambda ops, x: ops.add(x, 3),
+    "keywords": lambda ops, x: ops.add(a=3.0, x=x),
+    "noncontiguous": lambda ops, x: ops.add(x.T),
+    "expanded": lambda ops, x: ops.add(x[:1].expand(4, 3)),
+    "0-d": lambda ops, x: ops.add(x.sum()),
+    "empty": lambda ops, x: ops.add(x[:0]),
+    "named results": lambda ops, x: ops.split(x).large - ops.split(x).small,
+    "optional operand": lambda ops, x: ops.masked(x, x[:1, 1]),
+    "absent operand": lambda ops, x: ops.masked(x),
+    "list": lambda ops, x: ops.total_of([x[0], x[1]], x[0]),
+    "empty list": lambda ops, x: ops.total_of([], x[0]),
+    "attributes": lambda ops, x: ops.attributes(
+        x, n=4, f=0.5, b=False, s="", t=torch.int8, d=torch.device("cpu"), ns=[7], o=2
+    ),
+    "default attributes": lambda ops, x: ops.attributes(x),
+    "constants": lambda ops, x: ops.constants(x),
+    "in place": lambda ops, x: ops.increment(x.clone(), 2.0) * 2,
+    "in place and a result": lambda ops, x: ops.increment_and_copy(x.clone()),
+    "size as attribute": lambda ops, x: ops.attributes(x, n=x.shape[0]),
+}
+EXPECTED: dict[str, Callable[[torch.Tensor], Any]] = {
+    "add": lambda x: x * 2 + 4,
+    "an int for a float": lambda x: x + 3,
+    "keywords": lambda x: x + 3,
+    "noncontiguous": lambda x: x.T + 1,
+    "expanded": lambda x: x[:1].expand(4, 3) + 1,
+    "0-d": lambda x: x.sum() + 1,
+    "empty": lambda x: x[:0],
+    "named results": lambda x: torch.full_like(x, 2.0),
+    "optional operand": lambda x: x + x[0, 1],
+    "absent operand": lambda x: x,
+    "list": lambda x: x[0] + x[1],
+    "empty list": lambda x: torch.zeros(3),
+    "attributes": lambda x: x + 4 + 0.5 + 8 + 1000 + 7 + 2,
+    "default attributes": lambda x: x + 1 + 2 + 100 + 3 + 16 + 1000 + 3,
+    "constants": lambda x: x + 13,
+    "in place": lambda x: (x + 2) * 2,
+    "in place and a result": lambda x: (x, x + 1),
+    "size as attribute": lambda x: x + x.shape[0] + 2 + 100 + 3 + 16 + 1000 + 3,
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("mode", ["eager", "static", "dynamic"])
+def test_every_call_gives_the_reference(ops: Any, name: str, mode: str) -> None:
+    def call(x: torch.Tensor) -> Any:
+        return CALLS[name](ops, x)
+
+    if mode != "eager":
+        backend = "aot_eager" if mode == "static" else "inductor"
+        call = torch.compile(call, fullgraph=True, dynamic=mode == "dynamic", backend=backend)
+    torch.testing.assert_close(call(X), EXPECTED[name](X))
+
+
+def test_changing_sizes_do_not_recompile(ops: Any) -> None:
+    compiled = 0
+
+    def backend(graph: torch.fx.GraphModule, _: Any) -> Any:
+        nonlocal compiled
+        compiled += 1
+        return graph.forward
+
+    f = torch.compile(ops.add, fullgraph=True, dynamic=True, backend=backend)
+    for size in (2, 5, 9):
+        torch.testing.assert_close(f(torch.ones(size, 4)), torch.full((size, 4), 2.0))
+    assert compiled == 1
+
+
+def test_ops_in_place_return_the_same_objects(ops: Any) -> None:
+    x = torch.zeros(3)
+    assert ops.increment(x) is x
+    before, after = ops.increment_and_copy(x)
+    assert after is x
+    assert before.tolist() == [1, 1, 1]
+    assert x.tolist() == [2, 2, 2]
+
+
+def test_inputs_of_a_graph_are_updated(ops: Any) -> None:
+    def step(x: torch.Tensor) -> torch.Tensor:
+        ops.increment(x)
+        return x * 2
+
+    x = torch.zeros(3)
+    y = torch.compile(step, fullgraph=True)(x)
+    assert x.tolist() == [1, 1, 1]
+    assert y.tolist() == [2, 2, 2]
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_functions_are_called_without_an_op(kernels: Any, compiled: bool) -> None:
+    reference = kernels.add.reference
+
+    def call(x: torch.Tensor) -> Any:
+        return graphffi.call_tvm_ffi(reference, x, 2.0, out=graphffi.like(x))
+
+    if compiled:
+        call = torch.compile(call, fullgraph=True, dynamic=True)
+    torch.testing.assert_close(call(X), X + 2)
+
+
+def test_symbolic_trace_keeps_a_call_as_one_node(ops: Any) -> None:
+    graph = torch.fx.symbolic_trace(lambda x: ops.add(x, 2.0))
+    targets = [node.target for node in graph.graph.nodes if node.op == "call_function"]
+    assert targets == [torch.ops.mytest.add.default]
+    torch.testing.assert_close(graph(X), X + 2)
+
+
+def test_fake_and_meta_tensors_follow_the_rule(ops: Any) -> None:
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    assert ops.add(X.to("meta")).shape == X.shape
+    with FakeTensorMode():
+        y = ops.split(torch.empty(4, 5)).small
+    assert y.shape == (4, 5)
+
+
+def test_an_op_met_first_in_a_graph_works() -> None:
+    program = """
+import graphffi
+from graphffi import Tensor
+
+graphffi.register_global_func("first.f", lambda x, y: None)
+
+@graphffi.op("first::f", kernel="first.f")
+def f(x: Tensor) -> Tensor:
+    return graphffi.like(x)
+
+import torch
+import graphffi_torch
+assert torch.compile(f, fullgraph=True, backend="aot_eager")(torch.ones(3)).shape == (3,)
+
+@graphffi.op("first::g", kernel="first.f")
+def g(x: Tensor) -> Tensor:
+    return graphffi.like(x)
+
+y = torch.compile(lambda x: g(x), fullgraph=True, backend="aot_eager")(torch.ones(3))
+assert y.shape == (3,)
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)

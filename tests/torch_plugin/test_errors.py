@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Wrong calls: text and type are those of eager code, and the process goes on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+
+import graphffi
+from graphffi import Tensor
+from graphffi_torch._library import check_torch_version
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+X = torch.ones(3)
+# What torch.compile raises for errors in the code that it traces; the original is in the text.
+TRACED = (torch._dynamo.exc.TorchRuntimeError, torch._dynamo.exc.Unsupported)
+
+
+def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    return torch.compile(function, fullgraph=True, backend="aot_eager")
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "text"),
+    [
+        (
+            lambda ops: ops.add(X.double()),
+            ValueError,
+            "mytest::add: operand 'x': expected float32, got float64",
+        ),
+        (
+            lambda ops: ops.add(X, a="b"),
+            TypeError,
+            "mytest::add: attribute 'a': expected a float, got str 'b'",
+        ),
+        (
+            lambda ops: ops.add(),
+            TypeError,
+            "mytest::add: operand 'x': expected a tensor, got nothing",
+        ),
+        (
+            lambda ops: ops.add(X, 1.0, 2.0),
+            TypeError,
+            "mytest::add: expected at most 2 arguments, got 3",
+        ),
+        (
+            lambda ops: ops.add(X, b=1.0),
+            TypeError,
+            "mytest::add: argument 'b': expected a known name",
+        ),
+    ],
+    ids=["rule", "attribute", "missing", "count", "unknown"],
+)
+def test_wrong_arguments_are_reported(ops: Any, call: Any, kind: Any, text: str) -> None:
+    with pytest.raises(kind) as eager:
+        call(ops)
+    assert text in str(eager.value)
+    with pytest.raises(TRACED) as traced:
+        compiled(lambda: call(ops))()
+    assert kind.__name__ in str(traced.value)
+    assert text in str(traced.value)
+
+
+class CustomError(Exception):
+    """Of a Python callback."""
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "ValueError",
+        "TypeError",
+        "KeyError",
+        "IndexError",
+        "RuntimeError",
+        "NotImplementedError",
+        "ZeroDivisionError",
+    ],
+)
+@pytest.mark.parametrize("wrap", [lambda f: f, compiled], ids=["eager", "compiled"])
+def test_errors_of_kernels_keep_type_and_text(ops: Any, kind: str, wrap: Any) -> None:
+    expected = __builtins__[kind] if isinstance(__builtins__, dict) else getattr(__builtins__, kind)
+    with pytest.raises(expected, match="mytest::fail: operand 'x': expected luck, got none"):
+        wrap(lambda x: ops.fail(x, kind))(X)
+    torch.testing.assert_close(ops.add(X), X + 1)
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, compiled], ids=["eager", "compiled"])
+def test_errors_of_unknown_kinds_name_it(ops: Any, wrap: Any) -> None:
+    with pytest.raises(graphffi.Error, match="OddError: mytest::fail"):
+        wrap(lambda x: ops.fail(x, "OddError"))(X)
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, compiled], ids=["eager", "compiled"])
+def test_exceptions_of_callbacks_come_back_as_the_same_object(wrap: Any) -> None:
+    raised = CustomError("mine")
+
+    def callback(x: Any, y: Any) -> None:
+        raise raised
+
+    graphffi.register_global_func("mytest.callback", callback, override=True)
+
+    def call(x: torch.Tensor) -> Any:
+        return graphffi.call_tvm_ffi("mytest.callback", x, out=graphffi.like(x))
+
+    with pytest.raises(CustomError) as error:
+        wrap(call)(X)
+    assert error.value is raised
+    assert any(entry.name == "callback" for entry in error.traceback)
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, compiled], ids=["eager", "compiled"])
+@pytest.mark.parametrize(
+    ("reference", "kind", "text"),
+    [
+        ("no.such.function", KeyError, "no.such.function"),
+        ("/no/such/library.so::f", RuntimeError, "library.so"),
+    ],
+)
+def test_missing_kernels_are_named(wrap: Any, reference: str, kind: Any, text: str) -> None:
+    def call(x: torch.Tensor) -> Any:
+        return graphffi.call_tvm_ffi(reference, x, out=graphffi.like(x))
+
+    with pytest.raises(kind, match=text):
+        wrap(call)(X)
+
+
+def test_outputs_that_share_memory_are_refused(kernels: Any) -> None:
+    call, add = torch.ops.tvm_ffi.call, kernels.add.reference
+    x = torch.ones(4)
+    for inputs, outputs, text in (
+        ([x], [x], "output 'o0': expected memory of its own, got memory shared with input 'i0'"),
+        ([x[:3]], [x[1:]], "got memory shared with input 'i0'"),
+        ([], [x, x], "output 'o1': expected memory of its own, got memory shared with output 'o0'"),
+        ([x], [torch.ones(1).expand(4)], "expected one place in memory per element"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            call(add, inputs, outputs, "i0, f0, o0" if inputs else "o0, f0, o1", floats=[1.0])
+    assert x.tolist() == [1, 1, 1, 1]
+
+
+def test_outputs_of_the_destination_form_are_checked(ops: Any) -> None:
+    assert ops.add
+    with pytest.raises(
+        ValueError, match=r"output 'out': expected float32\[3\] on cpu, got float32\[4\] on cpu"
+    ):
+        torch.ops.mytest.add.out(X, out=torch.empty(4))
+    with pytest.raises(TypeError, match=r"expected float32\[3\] on cpu, got float64\[3\] on cpu"):
+        torch.ops.mytest.add.out(X, out=torch.empty(3, dtype=torch.float64))
+
+
+def test_sparse_tensors_are_refused(kernels: Any) -> None:
+    with pytest.raises(ValueError, match="'i0': expected a strided tensor, got Sparse"):
+        torch.ops.tvm_ffi.call(
+            kernels.add.reference,
+            [torch.eye(3).to_sparse()],
+            [torch.empty(3, 3)],
+            "i0, f0, o0",
+            floats=[1.0],
+        )
+
+
+def test_names_of_other_libraries_are_refused() -> None:
+    with pytest.raises(ValueError, match="aten::relu: expected a name that is free"):
+
+        @graphffi.op("aten::relu", kernel="no.kernel")
+        def relu(x: Tensor) -> Tensor:
+            return graphffi.like(x)
+
+
+def test_the_same_definition_twice_is_fine_and_another_is_refused() -> None:
+    def define(size: int) -> Any:
+        return graphffi.define_op(
+            "mytest::twice",
+            schema="(Tensor x) -> Tensor",
+            kernel="no.kernel",
+            infer=lambda x: graphffi.empty((size,), "float32"),
+        )
+
+    assert define(3) is define(3)
+    with pytest.raises(ValueError, match="mytest::twice"):
+        define(4)
+
+
+def test_a_library_for_another_torch_is_refused() -> None:
+    with pytest.raises(ImportError, match="for which it was built, got torch"):
+        check_torch_version("2.10.0", "2.11.0")

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Without a gradient rule there is an error, never a silently wrong or missing gradient."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+MODES = [lambda f: f, lambda f: torch.compile(f, fullgraph=True, backend="aot_eager")]
+
+
+@pytest.mark.parametrize("wrap", MODES, ids=["eager", "compiled"])
+def test_forward_works_and_backward_says_what_is_missing(ops: Any, wrap: Any) -> None:
+    x = torch.ones(3, requires_grad=True)
+    y = wrap(lambda x: ops.add(x) * 2)(x)
+    assert y.requires_grad
+    assert y.tolist() == [4, 4, 4]
+    with pytest.raises(
+        NotImplementedError, match="mytest::add: backward: expected a gradient rule"
+    ):
+        y.sum().backward()
+    assert x.grad is None
+
+
+def test_no_grad_records_nothing(ops: Any) -> None:
+    x = torch.ones(3, requires_grad=True)
+    with torch.no_grad():
+        assert not ops.add(x).requires_grad
+        ops.increment(x)
+    with torch.inference_mode():
+        assert ops.add(x).tolist() == [3, 3, 3]
+
+
+def test_writing_what_is_recorded_is_refused(ops: Any) -> None:
+    x = torch.ones(3, requires_grad=True)
+    with pytest.raises(
+        NotImplementedError, match="mytest::increment: operand 'x': expected no gradient"
+    ):
+        ops.increment(x * 1)
+    compiled = torch.compile(lambda x: ops.increment(x * 1), fullgraph=True, backend="aot_eager")
+    with pytest.raises(torch._dynamo.exc.Unsupported, match="expected no gradient"):
+        compiled(x)
+
+
+def test_the_primitive_refuses_differentiable_inputs(kernels: Any) -> None:
+    x = torch.ones(3, requires_grad=True)
+    with pytest.raises(NotImplementedError, match=r"operand 'inputs\[0\]': expected no gradient"):
+        torch.ops.tvm_ffi.call(
+            kernels.add.reference, [x], [torch.empty(3)], "i0, f0, o0", floats=[1.0]
+        )
+
+
+def test_versions_are_bumped_so_that_saved_tensors_are_protected(ops: Any) -> None:
+    w = torch.ones(3, requires_grad=True)
+    x = torch.ones(3)
+    y = w * x
+    version = x._version
+    ops.increment(x)
+    assert x._version == version + 1
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()

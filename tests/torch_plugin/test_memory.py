@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lifetimes: nothing leaks, kept tensors live, kernels allocate with torch."""
+
+from __future__ import annotations
+
+import resource
+import threading
+from typing import Any
+
+import pytest
+import torch
+
+
+def test_ten_thousand_calls_keep_memory_flat(ops: Any) -> None:
+    x = torch.ones(1024)
+
+    def calls(count: int) -> None:
+        for _ in range(count):
+            ops.add(x)
+            ops.increment(x)
+            with pytest.raises(ValueError, match="luck"):
+                ops.fail(x, "ValueError")
+
+    calls(500)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    calls(3500)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 8192  # KiB
+
+
+def test_a_tensor_that_a_kernel_keeps_outlives_the_caller(ops: Any, kernels: Any) -> None:
+    ops.keep(torch.full((1000,), 7.0))
+    torch.full((1000,), 3.0)  # would take the memory if it were free
+    kept = torch.from_dlpack(kernels.kept_tensor())
+    assert (kept == 7).all()
+
+
+def test_kernels_allocate_with_torch(ops: Any, kernels: Any) -> None:
+    x = torch.ones(5)
+    activities = [torch.profiler.ProfilerActivity.CPU]
+    with torch.profiler.profile(activities=activities) as profile:
+        y = ops.allocate(x)
+    torch.testing.assert_close(y, x + 1)
+    allocations = [event for event in profile.events() if event.name == "aten::empty"]
+    assert len(allocations) == 2  # the result and the kernel's own
+    assert torch.from_dlpack(kernels.kept_tensor()).tolist() == [2, 2, 2, 2, 2]
+
+
+def test_threads_do_not_disturb_each_other(ops: Any) -> None:
+    failures: list[str] = []
+
+    def work(i: int) -> None:
+        x = torch.full((16,), float(i))
+        for _ in range(300):
+            if not torch.equal(ops.add(x, 2.0), x + 2):
+                failures.append("wrong result")
+            try:
+                ops.fail(x, "ValueError" if i % 2 else "TypeError")
+            except (ValueError, TypeError) as error:
+                if isinstance(error, ValueError) != bool(i % 2):
+                    failures.append("wrong error")
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
