@@ -58,8 +58,9 @@ void RegisterPython() {
       TVMFFIEnvRegisterCAPI("PyGILState_Release", reinterpret_cast<void*>(&PyGILState_Release)));
 }
 
-/// Libraries exported by Apache TVM that call functions reach the runtime through variables, which the loader fills
-/// from this table. Only TVM's own runtime registers them otherwise; without them such a library would crash.
+/// Libraries exported by Apache TVM that call functions reach the runtime through variables, which
+/// the loader fills from this table. Only TVM's own runtime registers them otherwise; without them
+/// such a library would crash.
 void RegisterContextSymbols() {
   const auto add = [](const char* name, auto* function) {
     CheckRc(TVMFFIEnvModRegisterContextSymbol(name, reinterpret_cast<void*>(function)));

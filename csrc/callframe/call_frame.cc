@@ -176,8 +176,7 @@ void CallFrame::PushSlot(const Bank& bank, int32_t index, const char* what) {
 void CallFrame::PushAttribute(const Plan::Item& item, const Bank& bank) {
   if (item.conversion == Plan::Conversion::kNone) return PushSlot(bank, item.index, "attributes");
   if (item.index >= bank.size) FailMissing("attributes", item.index, bank.size);
-  const int32_t index =
-      bank.opt_slots == nullptr ? item.index : bank.opt_slots[item.index].begin;
+  const int32_t index = bank.opt_slots == nullptr ? item.index : bank.opt_slots[item.index].begin;
   Append(Convert(bank.values[index], item.conversion));
 }
 

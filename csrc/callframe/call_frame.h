@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The call frame: the only code that packs a kernel's TVMFFIAny arguments and owns what lives as long as a call.
+// The call frame: the only code that packs a kernel's TVMFFIAny arguments and owns what lives as
+// long as a call.
 #pragma once
 
 #include <tvm/ffi/c_api.h>
@@ -12,7 +13,8 @@ namespace graphffi {
 
 class LentTensor;
 
-/// A function to call: its safe_call and what that gets as handle. Borrowed from the function object.
+/// A function to call: its safe_call and what that gets as handle. Borrowed from the function
+/// object.
 struct Kernel {
   TVMFFISafeCallType safe_call = nullptr;
   void* handle = nullptr;
@@ -22,24 +24,26 @@ struct Kernel {
   }
 };
 
-/// How tensors that a framework owns are passed as owning Tensor objects: the object is *lent* for the call, and
-/// what the kernel still holds when it returns either becomes an owner (`retain`) or is an error.
+/// How tensors that a framework owns are passed as owning Tensor objects: the object is *lent* for
+/// the call, and what the kernel still holds when it returns either becomes an owner (`retain`) or
+/// is an error.
 struct Lending {
-  /// Makes the memory behind `tensor` outlive the call; gives a token for `release`. NULL: the framework can't.
+  /// Makes the memory behind `tensor` outlive the call; gives a token for `release`. NULL: the
+  /// framework can't.
   void* (*opt_retain)(void* context, const DLTensor* tensor) = nullptr;
   /// Runs on any thread, once the kernel's last reference is gone.
   void (*opt_release)(void* token) = nullptr;
   void* context = nullptr;
 };
 
-/// Arguments of one call. Not shared between threads; lives on the stack of the caller. Up to kInline arguments
-/// and lent tensors cost no allocation.
+/// Arguments of one call. Not shared between threads; lives on the stack of the caller. Up to
+/// kInline arguments and lent tensors cost no allocation.
 class CallFrame {
  public:
   static constexpr int32_t kInline = 16;
 
-  /// Without `opt_lending`, a DLTensor* is passed as the weak view that it is (inside an ffi.Array, where only
-  /// owning tensors are possible, it is lent without the possibility to retain).
+  /// Without `opt_lending`, a DLTensor* is passed as the weak view that it is (inside an ffi.Array,
+  /// where only owning tensors are possible, it is lent without the possibility to retain).
   explicit CallFrame(const Lending* opt_lending = nullptr) : opt_lending_(opt_lending) {}
   ~CallFrame();
   CallFrame(const CallFrame&) = delete;
@@ -49,16 +53,19 @@ class CallFrame {
   void Push(const TVMFFIAny& value);
   /// The frame takes over the reference that `value` holds.
   void PushOwned(TVMFFIAny value);
-  /// What is pushed in between becomes one ffi.Array. \throws Error when the runtime can't make one.
+  /// What is pushed in between becomes one ffi.Array. \throws Error when the runtime can't make
+  /// one.
   void BeginArray();
   void EndArray();
-  /// Everything that `plan` says. \throws Error(ValueError) when a value that it names is not there.
+  /// Everything that `plan` says. \throws Error(ValueError) when a value that it names is not
+  /// there.
   void PushPlan(const Plan& plan, const CallValues& values);
 
   int32_t num_args() const { return size_; }
 
-  /// Calls once. 0 with *result owned by the caller; otherwise the error is in this thread's slot (for -2, see
-  /// Error::TakeRaised). A tensor that was kept and can't be retained is a RuntimeError.
+  /// Calls once. 0 with *result owned by the caller; otherwise the error is in this thread's slot
+  /// (for -2, see Error::TakeRaised). A tensor that was kept and can't be retained is a
+  /// RuntimeError.
   int Call(const Kernel& kernel, TVMFFIAny* result);
 
  private:

@@ -13,17 +13,28 @@ struct Entry {
   std::string_view name;
 };
 constexpr Entry kDevices[] = {
-    {kDLCPU, "cpu"},       {kDLCUDA, "cuda"},         {kDLCUDAHost, "cuda_host"},
-    {kDLOpenCL, "opencl"}, {kDLVulkan, "vulkan"},     {kDLMetal, "metal"},
-    {kDLVPI, "vpi"},       {kDLROCM, "rocm"},         {kDLROCMHost, "rocm_host"},
-    {kDLExtDev, "ext_dev"}, {kDLCUDAManaged, "cuda_managed"}, {kDLOneAPI, "oneapi"},
-    {kDLWebGPU, "webgpu"}, {kDLHexagon, "hexagon"},   {kDLMAIA, "maia"},
+    {kDLCPU, "cpu"},
+    {kDLCUDA, "cuda"},
+    {kDLCUDAHost, "cuda_host"},
+    {kDLOpenCL, "opencl"},
+    {kDLVulkan, "vulkan"},
+    {kDLMetal, "metal"},
+    {kDLVPI, "vpi"},
+    {kDLROCM, "rocm"},
+    {kDLROCMHost, "rocm_host"},
+    {kDLExtDev, "ext_dev"},
+    {kDLCUDAManaged, "cuda_managed"},
+    {kDLOneAPI, "oneapi"},
+    {kDLWebGPU, "webgpu"},
+    {kDLHexagon, "hexagon"},
+    {kDLMAIA, "maia"},
     {kDLTrn, "trn"},
 };
 
 [[noreturn]] void Fail(std::string_view name) {
   std::string known;
-  for (const Entry& entry : kDevices) known += (known.empty() ? "" : ", ") + std::string(entry.name);
+  for (const Entry& entry : kDevices)
+    known += (known.empty() ? "" : ", ") + std::string(entry.name);
   throw Error("ValueError", "graphffi: device: expected 'type' or 'type:index', got '" +
                                 std::string(name) + "'; known types: " + known);
 }

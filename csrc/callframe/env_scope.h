@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The env of one call: the stream and allocator that a kernel asks for, set for a scope and always restored.
+// The env of one call: the stream and allocator that a kernel asks for, set for a scope and always
+// restored.
 #pragma once
 
 #include <tvm/ffi/extra/c_env_api.h>
 
 namespace graphffi {
 
-/// Sets this thread's env stream of `device` (not for the CPU, which has none) and its allocator, and restores
-/// what was there, NULL included. The only code that sets either.
+/// Sets this thread's env stream of `device` (not for the CPU, which has none) and its allocator,
+/// and restores what was there, NULL included. The only code that sets either.
 class EnvScope {
  public:
   EnvScope(DLDevice device, void* stream, DLPackManagedTensorAllocator allocator)

@@ -14,8 +14,9 @@ Error Error::TakeRaised(int rc) {
   TVMFFIObjectHandle object = nullptr;
   TVMFFIErrorMoveFromRaised(&object);
   if (object == nullptr) {
-    return Error("InternalError", "graphffi: a kernel returned " + std::to_string(rc) +
-                                      " without raising an error; it breaks the calling convention");
+    return Error("InternalError",
+                 "graphffi: a kernel returned " + std::to_string(rc) +
+                     " without raising an error; it breaks the calling convention");
   }
   const TVMFFIErrorCell* cell = TVMFFIErrorGetCellPtr(object);
   Error error(ToString(cell->kind), ToString(cell->message), ToString(cell->backtrace));

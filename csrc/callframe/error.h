@@ -17,11 +17,13 @@ class Error : public std::exception {
   Error(std::string kind, std::string message, std::string backtrace = "")
       : kind_(std::move(kind)), message_(std::move(message)), backtrace_(std::move(backtrace)) {}
 
-  /// Empties this thread's error slot. `rc` is what the failed call returned: -2, from kernels built
-  /// before TVM FFI 0.1.9, means that the host language holds the error, as kind EnvErrorAlreadySet does.
+  /// Empties this thread's error slot. `rc` is what the failed call returned: -2, from kernels
+  /// built before TVM FFI 0.1.9, means that the host language holds the error, as kind
+  /// EnvErrorAlreadySet does.
   static Error TakeRaised(int rc);
 
-  /// The error object that was raised; *borrowed reference*, NULL for errors of graphffi's own code.
+  /// The error object that was raised; *borrowed reference*, NULL for errors of graphffi's own
+  /// code.
   TVMFFIObjectHandle opt_object() const { return object_.get(); }
   const std::string& kind() const { return kind_; }
   const std::string& message() const { return message_; }

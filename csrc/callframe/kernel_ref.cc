@@ -74,12 +74,22 @@ std::string FindLibrary(const std::string& library, std::string_view opt_origin)
                   ", found none; give an absolute path or set GRAPHFFI_LIBRARY_PATH");
 }
 
+/// Runtimes differ in the kind and the words of a failure.
+TVMFFIAny LoadModule(const std::string& path, const TVMFFIAny* args) {
+  try {
+    return CallGlobal("ffi.ModuleLoadFromFile", args, 1);
+  } catch (const Error& error) {
+    if (error.host_error_pending() || error.message().rfind("graphffi: ", 0) == 0) throw;
+    throw Error("RuntimeError", "graphffi: cannot load '" + path + "': " + error.message());
+  }
+}
+
 TVMFFIObjectHandle LoadFromLibrary(const std::string& reference, size_t separator,
                                    std::string_view opt_origin) {
   const std::string path = FindLibrary(reference.substr(0, separator), opt_origin);
   const std::string symbol = reference.substr(separator + 2);
   const TVMFFIAny load_args[] = {RawStr(path.c_str())};
-  const TVMFFIAny module = CallGlobal("ffi.ModuleLoadFromFile", load_args, 1);
+  const TVMFFIAny module = LoadModule(path, load_args);
   // The module is never released: a library must stay mapped while its functions may be called.
   TVMFFIAny query_imports{};
   query_imports.type_index = kTVMFFIBool;
@@ -108,9 +118,8 @@ struct LibraryFunctions {
 
 TVMFFIObjectHandle ResolveKernel(std::string_view reference, std::string_view opt_origin) {
   const size_t separator = reference.rfind("::");
-  const bool in_library =
-      separator != std::string_view::npos && separator > 0 &&
-      reference.substr(0, separator).find(".so") != std::string_view::npos;
+  const bool in_library = separator != std::string_view::npos && separator > 0 &&
+                          reference.substr(0, separator).find(".so") != std::string_view::npos;
   if (!in_library) {
     if (TVMFFIObjectHandle function = GetGlobal(reference)) return function;
     throw Error("KeyError", "graphffi: kernel '" + std::string(reference) +
@@ -128,7 +137,8 @@ TVMFFIObjectHandle ResolveKernel(std::string_view reference, std::string_view op
       return found->second;
     }
   }
-  // Unlocked: static initialisers of the library may come back here. Losing a race leaks one reference.
+  // Unlocked: static initialisers of the library may come back here. Losing a race leaks one
+  // reference.
   TVMFFIObjectHandle function = LoadFromLibrary(std::string(reference), separator, opt_origin);
   std::lock_guard<std::mutex> lock(cache.mutex);
   function = cache.functions.emplace(std::move(key), function).first->second;

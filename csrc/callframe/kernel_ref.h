@@ -8,10 +8,12 @@
 
 namespace graphffi {
 
-/// The function that `reference` names; *new reference*. `global.name` is looked up in the function registry at
-/// each call; `library.so::symbol` is loaded on first use and kept for the rest of the process: an absolute path,
-/// else searched in the folders of GRAPHFFI_LIBRARY_PATH and then in `opt_origin` (the artifact's folder).
-/// \throws Error(KeyError) for an unknown function, Error(RuntimeError) for a library that does not load.
+/// The function that `reference` names; *new reference*. `global.name` is looked up in the function
+/// registry at each call; `library.so::symbol` is loaded on first use and kept for the rest of the
+/// process: an absolute path, else searched in the folders of GRAPHFFI_LIBRARY_PATH and then in
+/// `opt_origin` (the artifact's folder).
+/// \throws Error(KeyError) for an unknown function, Error(RuntimeError) for a library that does not
+/// load.
 TVMFFIObjectHandle ResolveKernel(std::string_view reference, std::string_view opt_origin = {});
 
 }  // namespace graphffi

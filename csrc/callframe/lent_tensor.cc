@@ -13,7 +13,8 @@ namespace {
 constexpr uint64_t kUniqueCount = 1 | (uint64_t{1} << 32);
 constexpr int kPoolCapacity = 64;
 
-/// False once this thread's pool is gone; trivially destructible, so that it can still be read then.
+/// False once this thread's pool is gone; trivially destructible, so that it can still be read
+/// then.
 thread_local bool pool_alive = false;
 }  // namespace
 

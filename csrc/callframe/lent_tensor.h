@@ -6,8 +6,8 @@
 
 namespace graphffi {
 
-/// Laid out like any Tensor object. Made and settled by one thread; a kernel may take and drop references on any.
-/// Shape and strides are its own copies, so that they live as long as it does.
+/// Laid out like any Tensor object. Made and settled by one thread; a kernel may take and drop
+/// references on any. Shape and strides are its own copies, so that they live as long as it does.
 class LentTensor {
  public:
   /// A tensor like `source`, with one reference, from this thread's pool. \throws std::bad_alloc

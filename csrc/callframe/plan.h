@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans: which values a kernel receives, in which order. Parsed once from text, executed by every path.
+// Plans: which values a kernel receives, in which order. Parsed once from text, executed by every
+// path.
 #pragma once
 
 #include <tvm/ffi/c_api.h>
@@ -18,7 +19,8 @@ struct Slot {
   int32_t count = kSingle;  ///< kSingle: the value itself; otherwise the length of the list
 };
 
-/// The values of one class. Without `slots`, slot k is values[k]. All borrowed until the call returns.
+/// The values of one class. Without `slots`, slot k is values[k]. All borrowed until the call
+/// returns.
 struct Bank {
   const TVMFFIAny* values = nullptr;
   const Slot* opt_slots = nullptr;
@@ -36,18 +38,28 @@ struct CallValues {
 struct PlanNames {
   std::vector<std::string> inputs, outputs, attributes;
 
-  /// The names of the raw primitives: i0…, o0…, and n0…, f0…, s0… one after the other as attributes.
+  /// The names of the raw primitives: i0…, o0…, and n0…, f0…, s0… one after the other as
+  /// attributes.
   static PlanNames Raw(int32_t inputs, int32_t outputs, int32_t ints, int32_t floats, int32_t strs);
 };
 
-/// A parsed plan. Grammar: items separated by commas; an item is a name, `None`, `true`, `false`, a number, a
-/// "string" (JSON escapes), `(item, …)` for one ffi.Array, `*inputs`, `*outputs`, `stream`, `workspace`, or a
-/// conversion `bool(n0)`, `dtype(s0)`, `device(s0)` of an attribute. An empty text means `*inputs, *outputs`.
+/// A parsed plan. Grammar: items separated by commas; an item is a name, `None`, `true`, `false`, a
+/// number, a "string" (JSON escapes), `(item, …)` for one ffi.Array, `*inputs`, `*outputs`,
+/// `stream`, `workspace`, or a conversion `bool(n0)`, `dtype(s0)`, `device(s0)` of an attribute. An
+/// empty text means `*inputs, *outputs`.
 class Plan {
  public:
   enum class Op : uint8_t {
-    kInput, kOutput, kAttribute, kConstant, kBeginArray, kEndArray,
-    kAllInputs, kAllOutputs, kStream, kWorkspace,
+    kInput,
+    kOutput,
+    kAttribute,
+    kConstant,
+    kBeginArray,
+    kEndArray,
+    kAllInputs,
+    kAllOutputs,
+    kStream,
+    kWorkspace,
   };
   enum class Conversion : uint8_t { kNone, kBool, kDType, kDevice };
   struct Item {
@@ -57,7 +69,8 @@ class Plan {
   };
 
   /// `subject` (the op's or the kernel's name) begins the text of errors.
-  /// \throws Error(ValueError) for text that does not parse or names nothing known; the known names are listed.
+  /// \throws Error(ValueError) for text that does not parse or names nothing known; the known names
+  /// are listed.
   static Plan Parse(std::string_view text, const PlanNames& names, std::string_view subject);
 
   const std::vector<Item>& items() const { return items_; }

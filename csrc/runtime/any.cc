@@ -16,8 +16,8 @@ Any Any::FromView(const TVMFFIAny& view) {
     case kTVMFFIByteArrayPtr:
       return MakeBytes(View(*static_cast<const TVMFFIByteArray*>(view.v_ptr)));
     case kTVMFFIObjectRValueRef:
-      return Object(ObjectPtr<>::Steal(
-          std::exchange(*static_cast<TVMFFIObject**>(view.v_ptr), nullptr)));
+      return Object(
+          ObjectPtr<>::Steal(std::exchange(*static_cast<TVMFFIObject**>(view.v_ptr), nullptr)));
     default:
       if (HoldsObject(view)) IncRef(view.v_obj);
       return Steal(view);

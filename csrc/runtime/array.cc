@@ -39,8 +39,7 @@ ObjectPtr<SeqObject> MakeArray(std::vector<Any> items) {
 }
 
 ObjectPtr<SeqObject> MakeList(std::vector<Any> items) {
-  auto list =
-      MakeObject<SeqObject>(kTVMFFIList, 0, TVMFFISeqCell{nullptr, 0, 0, nullptr});
+  auto list = MakeObject<SeqObject>(kTVMFFIList, 0, TVMFFISeqCell{nullptr, 0, 0, nullptr});
   ReserveList(list.get(), std::max<int64_t>(kMinListCapacity, items.size()));
   std::uninitialized_move(items.begin(), items.end(), list->items());
   list->cell.size = static_cast<int64_t>(items.size());
@@ -60,8 +59,8 @@ void ReserveList(SeqObject* list, int64_t capacity) {
 }
 
 ObjectPtr<> MakeShape(const std::vector<int64_t>& extents) {
-  auto shape = MakeObject<ShapeObject>(kTVMFFIShape, sizeof(int64_t) * extents.size(),
-                                       TVMFFIShapeCell{});
+  auto shape =
+      MakeObject<ShapeObject>(kTVMFFIShape, sizeof(int64_t) * extents.size(), TVMFFIShapeCell{});
   auto* data = reinterpret_cast<int64_t*>(shape.get() + 1);
   std::copy(extents.begin(), extents.end(), data);
   shape->cell = {data, extents.size()};

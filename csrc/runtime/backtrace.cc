@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The traceback line of a place in a kernel. Frames above it are not unwound: the host language adds its own.
+// The traceback line of a place in a kernel. Frames above it are not unwound: the host language
+// adds its own.
 #include "error.h"
 
 namespace graphffi::runtime {

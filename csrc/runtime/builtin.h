@@ -8,7 +8,8 @@
 
 namespace graphffi::runtime {
 
-/// The arguments of a built-in function. Accessors throw Error(TypeError) naming function and argument.
+/// The arguments of a built-in function. Accessors throw Error(TypeError) naming function and
+/// argument.
 class BuiltinArgs {
  public:
   BuiltinArgs(const char* function, const TVMFFIAny* args, int32_t size)

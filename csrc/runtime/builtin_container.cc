@@ -31,14 +31,13 @@ SeqObject* List(const BuiltinArgs& args, int32_t index = 0) {
 int64_t Index(const BuiltinArgs& args, int32_t argument, int64_t size) {
   int64_t index = args.Int(argument);
   if (index >= 0 && index < size) return index;
-  Throw("IndexError", args.function(), ": argument ", argument, ": expected an index below ",
-        size, ", got ", index);
+  Throw("IndexError", args.function(), ": argument ", argument, ": expected an index below ", size,
+        ", got ", index);
 }
 
 Any Contains(SeqObject* sequence, const TVMFFIAny& wanted) {
-  return Any::Bool(std::any_of(
-      sequence->items(), sequence->items() + sequence->size(),
-      [&](const Any& item) { return KeysEqual(item.view(), wanted); }));
+  return Any::Bool(std::any_of(sequence->items(), sequence->items() + sequence->size(),
+                               [&](const Any& item) { return KeysEqual(item.view(), wanted); }));
 }
 
 /// Replaces items [begin, end) by others. What goes dies when the list is whole again.

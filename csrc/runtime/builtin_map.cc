@@ -20,7 +20,8 @@ ObjectPtr<> MissingItem() {
   return missing;
 }
 
-/// What stands between positional and keyword arguments of a call from Python: always the same object.
+/// What stands between positional and keyword arguments of a call from Python: always the same
+/// object.
 ObjectPtr<> KeywordMarker() {
   struct Marker {
     TVMFFIObject header;
@@ -89,11 +90,10 @@ struct MapFunctions {
   }
 
   static Any ForwardIterator(const BuiltinArgs& args) {
-    auto* iterator = new MapIterator{ObjectPtr<MapObject>::Share(Map(args)),
-                                     FirstPosition(Map(args))};
-    return Any::Object(MakeFunction(iterator, MapIterator::Call, [](void* self) {
-      delete static_cast<MapIterator*>(self);
-    }));
+    auto* iterator =
+        new MapIterator{ObjectPtr<MapObject>::Share(Map(args)), FirstPosition(Map(args))};
+    return Any::Object(MakeFunction(iterator, MapIterator::Call,
+                                    [](void* self) { delete static_cast<MapIterator*>(self); }));
   }
 };
 

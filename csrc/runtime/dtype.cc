@@ -30,18 +30,14 @@ constexpr NamedType kWideTypes[] = {
 constexpr NamedType kShortTypes[] = {
     {"bf", kDLBfloat, 0}, {"f", kDLFloat, 0}, {"i", kDLInt, 0}, {"u", kDLUInt, 0}};
 
-// Of one width, printed without it. Longer names come before their prefixes. fp8_ and f8_ mean float8_, and so on.
+// Of one width, printed without it. Longer names come before their prefixes. fp8_ and f8_ mean
+// float8_, and so on.
 constexpr NamedType kNarrowFloats[] = {
-    {"float8_e3m4", kDLFloat8_e3m4, 8},
-    {"float8_e4m3b11fnuz", kDLFloat8_e4m3b11fnuz, 8},
-    {"float8_e4m3fnuz", kDLFloat8_e4m3fnuz, 8},
-    {"float8_e4m3fn", kDLFloat8_e4m3fn, 8},
-    {"float8_e4m3", kDLFloat8_e4m3, 8},
-    {"float8_e5m2fnuz", kDLFloat8_e5m2fnuz, 8},
-    {"float8_e5m2", kDLFloat8_e5m2, 8},
-    {"float8_e8m0fnu", kDLFloat8_e8m0fnu, 8},
-    {"float6_e2m3fn", kDLFloat6_e2m3fn, 6},
-    {"float6_e3m2fn", kDLFloat6_e3m2fn, 6},
+    {"float8_e3m4", kDLFloat8_e3m4, 8},         {"float8_e4m3b11fnuz", kDLFloat8_e4m3b11fnuz, 8},
+    {"float8_e4m3fnuz", kDLFloat8_e4m3fnuz, 8}, {"float8_e4m3fn", kDLFloat8_e4m3fn, 8},
+    {"float8_e4m3", kDLFloat8_e4m3, 8},         {"float8_e5m2fnuz", kDLFloat8_e5m2fnuz, 8},
+    {"float8_e5m2", kDLFloat8_e5m2, 8},         {"float8_e8m0fnu", kDLFloat8_e8m0fnu, 8},
+    {"float6_e2m3fn", kDLFloat6_e2m3fn, 6},     {"float6_e3m2fn", kDLFloat6_e3m2fn, 6},
     {"float4_e2m1fn", kDLFloat4_e2m1fn, 4},
 };
 

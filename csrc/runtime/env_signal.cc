@@ -43,7 +43,8 @@ int TVMFFIEnvCheckSignals() {
   auto check = reinterpret_cast<CheckSignals>(check_signals.load(std::memory_order_acquire));
   if (check == nullptr) return 0;
   GilScope gil;
-  return check() == 0 ? 0 : -1;  // The exception stays pending in the host language, not in the slot.
+  return check() == 0 ? 0
+                      : -1;  // The exception stays pending in the host language, not in the slot.
 }
 
 int TVMFFIEnvRegisterCAPI(const char* name, void* symbol) {
@@ -55,8 +56,10 @@ int TVMFFIEnvRegisterCAPI(const char* name, void* symbol) {
     } else if (std::strcmp(name, "PyGILState_Release") == 0) {
       release_gil.store(symbol);
     } else {
-      Throw("ValueError", "graphffi: environment function: expected PyErr_CheckSignals, "
-            "PyGILState_Ensure or PyGILState_Release, got '", name, "'");
+      Throw("ValueError",
+            "graphffi: environment function: expected PyErr_CheckSignals, "
+            "PyGILState_Ensure or PyGILState_Release, got '",
+            name, "'");
     }
   });
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The current stream of each device, per thread. Hot: no lock, and no allocation for up to 8 devices.
+// The current stream of each device, per thread. Hot: no lock, and no allocation for up to 8
+// devices.
 #include <tvm/ffi/extra/c_env_api.h>
 
 #include <vector>

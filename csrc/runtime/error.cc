@@ -42,7 +42,8 @@ ObjectPtr<ErrorObject> MakeErrorObject(std::string_view kind, std::string_view m
   return error;
 }
 
-// A plain pointer, so that reading it costs no check for first use; the cleaner is armed by the first error.
+// A plain pointer, so that reading it costs no check for first use; the cleaner is armed by the
+// first error.
 thread_local TVMFFIObject* raised = nullptr;
 
 struct RaisedCleaner {
@@ -70,22 +71,20 @@ TVMFFIObject* NoMemoryError() {
     TVMFFIObject header;
     TVMFFIErrorCell cell;
   };
-  static StaticError error = {
-      {kOneStrongOneWeak, kTVMFFIError, 0, {nullptr}},
-      {{kNoMemoryKind, sizeof(kNoMemoryKind) - 1},
-       {kNoMemoryMessage, sizeof(kNoMemoryMessage) - 1},
-       {"", 0},
-       KeepBacktrace,
-       nullptr,
-       nullptr}};
+  static StaticError error = {{kOneStrongOneWeak, kTVMFFIError, 0, {nullptr}},
+                              {{kNoMemoryKind, sizeof(kNoMemoryKind) - 1},
+                               {kNoMemoryMessage, sizeof(kNoMemoryMessage) - 1},
+                               {"", 0},
+                               KeepBacktrace,
+                               nullptr,
+                               nullptr}};
   IncRef(&error.header);
   return &error.header;
 }
 
 }  // namespace
 
-ObjectPtr<> MakeError(std::string_view kind, std::string_view message,
-                      std::string_view backtrace) {
+ObjectPtr<> MakeError(std::string_view kind, std::string_view message, std::string_view backtrace) {
   return ObjectPtr<>::Steal(MakeErrorObject(kind, message, backtrace).Release());
 }
 
@@ -154,12 +153,9 @@ int TVMFFIErrorCreate(const TVMFFIByteArray* kind, const TVMFFIByteArray* messag
   return Guard([&] { *out = MakeError(View(*kind), View(*message), View(*backtrace)).Release(); });
 }
 
-int TVMFFIErrorCreateWithCauseAndExtraContext(const TVMFFIByteArray* kind,
-                                              const TVMFFIByteArray* message,
-                                              const TVMFFIByteArray* backtrace,
-                                              TVMFFIObjectHandle cause_chain,
-                                              TVMFFIObjectHandle extra_context,
-                                              TVMFFIObjectHandle* out) {
+int TVMFFIErrorCreateWithCauseAndExtraContext(
+    const TVMFFIByteArray* kind, const TVMFFIByteArray* message, const TVMFFIByteArray* backtrace,
+    TVMFFIObjectHandle cause_chain, TVMFFIObjectHandle extra_context, TVMFFIObjectHandle* out) {
   return Guard([&] {
     auto error = MakeErrorObject(View(*kind), View(*message), View(*backtrace));
     error->cell.cause_chain = ObjectPtr<>::Share(cause_chain).Release();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Errors: the exception inside the runtime, the guard at its C functions, Error objects, the thread's slot.
+// Errors: the exception inside the runtime, the guard at its C functions, Error objects, the
+// thread's slot.
 #pragma once
 
 #include <exception>
@@ -14,8 +15,7 @@ namespace graphffi::runtime {
 
 /// What the runtime throws; the guard turns it into an Error object in the thread's slot.
 struct Error : std::exception {
-  Error(std::string_view kind, std::string message)
-      : kind(kind), message(std::move(message)) {}
+  Error(std::string_view kind, std::string message) : kind(kind), message(std::move(message)) {}
   const char* what() const noexcept override { return message.c_str(); }
 
   std::string kind;
@@ -45,14 +45,15 @@ std::string Concat(const Parts&... parts) {
 
 template <typename... Parts>
 [[noreturn]] __attribute__((noinline, cold)) void Throw(std::string_view kind,
-                                                       const Parts&... parts) {
+                                                        const Parts&... parts) {
   throw Error(kind, Concat(parts...));
 }
 
 /// Ends the process: for the functions of the ABI that cannot report an error.
 [[noreturn]] void ExitWithMessage(std::string_view message) noexcept;
 
-/// Puts the exception that is being handled into the thread's slot. Returns what the C function returns.
+/// Puts the exception that is being handled into the thread's slot. Returns what the C function
+/// returns.
 int RaiseCurrentException() noexcept;
 
 /// Runs the body of a C function: no exception leaves it.

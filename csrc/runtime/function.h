@@ -8,8 +8,8 @@
 
 namespace graphffi::runtime {
 
-/// cell.cpp_call stays NULL in every function that the runtime makes, and is never called in one it is given:
-/// it throws the exceptions of another library's C++ world.
+/// cell.cpp_call stays NULL in every function that the runtime makes, and is never called in one it
+/// is given: it throws the exceptions of another library's C++ world.
 struct FunctionObject {
   TVMFFIObject header;
   TVMFFIFunctionCell cell;

@@ -95,20 +95,16 @@ int TVMFFIFunctionGetGlobal(const TVMFFIByteArray* name, TVMFFIObjectHandle* out
   return Guard([&] { *out = FindGlobalFunction(View(*name)).Release(); });
 }
 
-int TVMFFIFunctionSetGlobal(const TVMFFIByteArray* name, TVMFFIObjectHandle f,
-                            int allow_override) {
-  return Guard([&] {
-    SetGlobalFunction(View(*name), ObjectPtr<>::Share(f), {}, {}, allow_override != 0);
-  });
+int TVMFFIFunctionSetGlobal(const TVMFFIByteArray* name, TVMFFIObjectHandle f, int allow_override) {
+  return Guard(
+      [&] { SetGlobalFunction(View(*name), ObjectPtr<>::Share(f), {}, {}, allow_override != 0); });
 }
 
-int TVMFFIFunctionSetGlobalFromMethodInfo(const TVMFFIMethodInfo* method_info,
-                                          int allow_override) {
+int TVMFFIFunctionSetGlobalFromMethodInfo(const TVMFFIMethodInfo* method_info, int allow_override) {
   return Guard([&] {
     if (method_info->method.type_index != kTVMFFIFunction) {
       Throw("TypeError", "graphffi: global function '", View(method_info->name),
-            "': expected a function, got a value of type index ",
-            method_info->method.type_index);
+            "': expected a function, got a value of type index ", method_info->method.type_index);
     }
     SetGlobalFunction(View(method_info->name), ObjectPtr<>::Share(method_info->method.v_obj),
                       View(method_info->doc), View(method_info->metadata), allow_override != 0);

@@ -19,7 +19,8 @@ void SetGlobalFunction(std::string_view name, ObjectPtr<> function, std::string_
 /// False if there was no such function.
 bool RemoveGlobalFunction(std::string_view name);
 std::vector<std::string> ListGlobalFunctions();
-/// The metadata that the function was registered with, "" if with none; nothing if there is no such function.
+/// The metadata that the function was registered with, "" if with none; nothing if there is no such
+/// function.
 std::optional<std::string> FindGlobalFunctionMetadata(std::string_view name);
 
 }  // namespace graphffi::runtime

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Handles that are made once for all threads. The initializer runs without a lock: other threads that ask for
-// the same handle wait for it, those that ask for another one do not.
+// Handles that are made once for all threads. The initializer runs without a lock: other threads
+// that ask for the same handle wait for it, those that ask for another one do not.
 #include <condition_variable>
 #include <map>
 #include <mutex>

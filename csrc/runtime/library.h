@@ -15,8 +15,8 @@ constexpr char kDocPrefix[] = "__tvm_ffi__doc_";
 constexpr char kContextSymbol[] = "__tvm_ffi__library_ctx";
 constexpr char kEmbeddedModules[] = "__tvm_ffi__library_bin";
 
-/// Where symbols are looked up. Lives as long as the process: libraries are never closed, because objects and
-/// functions that they made may be alive.
+/// Where symbols are looked up. Lives as long as the process: libraries are never closed, because
+/// objects and functions that they made may be alive.
 class Library {
  public:
   /// For messages.
@@ -33,10 +33,12 @@ class Library {
 /// A module of the library's functions, without imports.
 ModulePtr MakeLibraryModule(const Library* library);
 
-/// The module and what is embedded into the library, with the library's pointer variables filled in.
+/// The module and what is embedded into the library, with the library's pointer variables filled
+/// in.
 ModulePtr OpenLibrary(const Library* library);
 
-/// Reads what kEmbeddedModules points to. \throws Error(RuntimeError) naming the library and what is malformed.
+/// Reads what kEmbeddedModules points to. \throws Error(RuntimeError) naming the library and what
+/// is malformed.
 ModulePtr ReadEmbeddedModules(const Library* library, const ModulePtr& library_module,
                               const void* content);
 

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Modules that are embedded into a library. All integers are little-endian 64-bit:
-//   size of the rest; list of row starts; list of children; then per module its kind and, unless the kind is
-//   "_lib" (the library itself), its bytes. Module i imports children[row[i]] … children[row[i + 1] - 1].
-// A list is a count and its entries. Module 0 is the root. Nothing is believed before it is checked.
+//   size of the rest; list of row starts; list of children; then per module its kind and, unless
+//   the kind is
+//   "_lib" (the library itself), its bytes. Module i imports children[row[i]] … children[row[i + 1]
+//   - 1].
+// A list is a count and its entries. Module 0 is the root. Nothing is believed before it is
+// checked.
 #include <cstring>
 #include <vector>
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pointer variables that libraries without a link dependency on the runtime have filled in when they are loaded.
+// Pointer variables that libraries without a link dependency on the runtime have filled in when
+// they are loaded.
 #include <tvm/ffi/extra/c_env_api.h>
 
 #include <map>

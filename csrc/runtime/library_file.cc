@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Libraries opened from files. They are never closed, and each has one module for the whole process: the library
-// has one context variable, so two modules of it could not both be right.
+// Libraries opened from files. They are never closed, and each has one module for the whole
+// process: the library has one context variable, so two modules of it could not both be right.
 #include <dlfcn.h>
 
 #include <map>

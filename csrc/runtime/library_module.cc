@@ -21,8 +21,7 @@ struct LibraryFunction {
   ~LibraryFunction() { DecRef(module); }
 };
 
-int CallLibraryFunction(void* handle, const TVMFFIAny* args, int32_t num_args,
-                        TVMFFIAny* result) {
+int CallLibraryFunction(void* handle, const TVMFFIAny* args, int32_t num_args, TVMFFIAny* result) {
   return static_cast<LibraryFunction*>(handle)->symbol(nullptr, args, num_args, result);
 }
 

@@ -35,8 +35,8 @@ uint64_t FindPosition(const MapObject* map, const TVMFFIAny& key) {
   return MapTable(&map->cell).Find(key, HashKey(key));
 }
 
-/// Copies the items bit by bit: whichever of map and table is given up must not destroy them. False if the keys
-/// do not fit into so few slots.
+/// Copies the items bit by bit: whichever of map and table is given up must not destroy them. False
+/// if the keys do not fit into so few slots.
 bool CopyBits(const MapObject* map, MapCell* table) {
   for (uint64_t p = FirstPosition(map); p != kNoSlot; p = NextPosition(map, p)) {
     const MapItem& item = ItemAt(map, p);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Maps and dicts. Code in other libraries reads, and writes where it may, the same memory: layout, hash and the
-// way from key to slot are part of the ABI.
+// Maps and dicts. Code in other libraries reads, and writes where it may, the same memory: layout,
+// hash and the way from key to slot are part of the ABI.
 #pragma once
 
 #include "any.h"
@@ -15,9 +15,9 @@ struct MapItem {
   Any value;
 };
 
-/// Small maps (the top bit of `slots` is set) have up to 4 items in insertion order, in the object itself from
-/// `fib_shift` on. Others are hash tables whose items are linked in insertion order. A small map may become a
-/// table in place.
+/// Small maps (the top bit of `slots` is set) have up to 4 items in insertion order, in the object
+/// itself from `fib_shift` on. Others are hash tables whose items are linked in insertion order. A
+/// small map may become a table in place.
 struct MapCell {
   void* data;
   uint64_t size;
@@ -41,7 +41,8 @@ ObjectPtr<MapObject> MakeMap(int32_t type_index);
 /// Same items in the same order.
 ObjectPtr<MapObject> CopyMap(const MapObject* map);
 
-/// The value, borrowed until the map changes, or NULL. \throws ForeignError from a type's own equality
+/// The value, borrowed until the map changes, or NULL. \throws ForeignError from a type's own
+/// equality
 Any* FindInMap(const MapObject* map, const TVMFFIAny& key);
 void SetInMap(MapObject* map, Any key, Any value);
 /// False if there was no such key.

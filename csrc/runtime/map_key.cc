@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hash and equality of map keys, which code in other libraries computes too: every step is part of the ABI.
+// Hash and equality of map keys, which code in other libraries computes too: every step is part of
+// the ABI.
 #include "map_key.h"
 
 #include <cstring>
@@ -29,7 +30,8 @@ uint64_t HashText(std::string_view text) {
   return hash;
 }
 
-/// The content of a string or bytes, and the type index that stands for both its forms; 0 for other values.
+/// The content of a string or bytes, and the type index that stands for both its forms; 0 for other
+/// values.
 int32_t TextKind(const TVMFFIAny& key, std::string_view* content) {
   if (auto text = TryText(key)) {
     *content = *text;

@@ -16,14 +16,49 @@ constexpr double kMaxLoad = 0.99;
 
 constexpr int kFirstTriangular = 16;
 constexpr int kFirstLarge = 83;
-constexpr uint64_t kLargeJumps[] = {
-    8515, 19110, 42778, 96141, 216153, 486591, 1092981, 2458653, 5532801, 12442566, 27993903,
-    62983476, 141717030, 318844378, 717352503, 1614057336, 3631522476, 8170957530, 18384510628,
-    41364789378, 93070452520, 209408356380, 471168559170, 1060128894105, 2385289465695,
-    5366898840628, 12075518705635, 27169915244790, 61132312065111, 137547689707000,
-    309482283181501, 696335127828753, 1566753995631385, 3525196511162271, 7931691992677701,
-    17846306936293605, 40154190677507445, 90346928918121501, 203280589587557251,
-    457381325854679626, 1029107982097042876, 2315492959180353330, 5209859154120846435};
+constexpr uint64_t kLargeJumps[] = {8515,
+                                    19110,
+                                    42778,
+                                    96141,
+                                    216153,
+                                    486591,
+                                    1092981,
+                                    2458653,
+                                    5532801,
+                                    12442566,
+                                    27993903,
+                                    62983476,
+                                    141717030,
+                                    318844378,
+                                    717352503,
+                                    1614057336,
+                                    3631522476,
+                                    8170957530,
+                                    18384510628,
+                                    41364789378,
+                                    93070452520,
+                                    209408356380,
+                                    471168559170,
+                                    1060128894105,
+                                    2385289465695,
+                                    5366898840628,
+                                    12075518705635,
+                                    27169915244790,
+                                    61132312065111,
+                                    137547689707000,
+                                    309482283181501,
+                                    696335127828753,
+                                    1566753995631385,
+                                    3525196511162271,
+                                    7931691992677701,
+                                    17846306936293605,
+                                    40154190677507445,
+                                    90346928918121501,
+                                    203280589587557251,
+                                    457381325854679626,
+                                    1029107982097042876,
+                                    2315492959180353330,
+                                    5209859154120846435};
 static_assert(kFirstLarge + sizeof(kLargeJumps) / sizeof(kLargeJumps[0]) == kNumJumps);
 
 uint64_t JumpDistance(int code) {
@@ -107,8 +142,8 @@ bool MapTable::Insert(Any* key, Any* value, uint64_t hash) {
   return true;
 }
 
-/// Moves an item out of a slot that is another key's home, with all that follow it in its chain. Plans first,
-/// so that nothing has changed when there is no room.
+/// Moves an item out of a slot that is another key's home, with all that follow it in its chain.
+/// Plans first, so that nothing has changed when there is no room.
 bool MapTable::Vacate(uint64_t slot) {
   uint64_t head = Home(HashKey(item(slot).item.key.view()));
   uint64_t before = PreviousInChain(head, slot);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The hash table form of a map: slots in blocks of 16, and chains of slots that share a home. A chain goes from
-// slot to slot by jumps whose codes are stored in the slots' meta bytes.
+// The hash table form of a map: slots in blocks of 16, and chains of slots that share a home. A
+// chain goes from slot to slot by jumps whose codes are stored in the slots' meta bytes.
 #pragma once
 
 #include "map.h"

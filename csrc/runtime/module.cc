@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Imports of modules and look-up through them. One lock guards the import lists and look-up caches of all
-// modules; no function of a module is called while it is held.
+// Imports of modules and look-up through them. One lock guards the import lists and look-up caches
+// of all modules; no function of a module is called while it is held.
 #include "module.h"
 
 #include <tvm/ffi/extra/c_env_api.h>
@@ -36,8 +36,8 @@ ObjectPtr<> FindCached(ModuleObj* module, const TVMFFIAny& name) {
   return found == nullptr ? ObjectPtr<>() : ObjectPtr<>::Share(found->view().v_obj);
 }
 
-/// Keeps the function for the rest of the module's life. Another thread may have been first; its function then
-/// stays, and is what the caller gets.
+/// Keeps the function for the rest of the module's life. Another thread may have been first; its
+/// function then stays, and is what the caller gets.
 ObjectPtr<> Cache(ModuleObj* module, const Any& name, const ObjectPtr<>& function) {
   ObjectPtr<> replaced;  // Dies after the lock.
   std::lock_guard lock(ImportsMutex());

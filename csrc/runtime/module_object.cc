@@ -39,9 +39,7 @@ Bytes ModuleObj::SaveToBytes() const {
   Throw("RuntimeError", "graphffi: a module of kind '", kind(), "' cannot be saved to bytes");
 }
 
-String ModuleObj::InspectSource(const String&) const {
-  return {graphffi::runtime::MakeString({})};
-}
+String ModuleObj::InspectSource(const String&) const { return {graphffi::runtime::MakeString({})}; }
 
 void ModuleObj::ImportModule(const Module& other) {
   graphffi::runtime::AddImport(this, graphffi::runtime::ModuleFromHandle(other.object.get()));

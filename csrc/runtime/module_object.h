@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The module class of TVM FFI's C++ ABI. Libraries derive from it and call it across the library boundary, so
-// the names, the order of the virtual functions and the layout are fixed; the classes around it only have to
-// have the right size and to be passed by hidden pointer. Everything else of the runtime is in graphffi::runtime.
+// The module class of TVM FFI's C++ ABI. Libraries derive from it and call it across the library
+// boundary, so the names, the order of the virtual functions and the layout are fixed; the classes
+// around it only have to have the right size and to be passed by hidden pointer. Everything else of
+// the runtime is in graphffi::runtime.
 #pragma once
 
 #include <string_view>
@@ -35,8 +36,8 @@ struct Bytes {
   graphffi::runtime::Any value;
 };
 
-/// The object handle points behind the virtual table pointer, 8 bytes into the module. There is no virtual
-/// destructor in the ABI: the object's deleter destroys it.
+/// The object handle points behind the virtual table pointer, 8 bytes into the module. There is no
+/// virtual destructor in the ABI: the object's deleter destroys it.
 class __attribute__((visibility("default"))) ModuleObj {
  public:
   virtual const char* kind() const = 0;
@@ -49,7 +50,8 @@ class __attribute__((visibility("default"))) ModuleObj {
   virtual Array GetWriteFormats() const;
   virtual Bytes SaveToBytes() const;
   virtual String InspectSource(const String& format) const;
-  /// \throws graphffi::runtime::Error(RuntimeError) if `other` imports this module, itself or through others.
+  /// \throws graphffi::runtime::Error(RuntimeError) if `other` imports this module, itself or
+  /// through others.
   virtual void ImportModule(const Module& other);
   virtual void ClearImports();
 

@@ -56,7 +56,7 @@ int TVMFFIObjectCreateOpaque(void* handle, int32_t type_index, void (*deleter)(v
       Throw("RuntimeError", "graphffi: opaque object: expected type index ",
             int{kTVMFFIOpaquePyObject}, ", got ", type_index);
     }
-    *out = MakeObject<OpaqueObject>(type_index, 0, TVMFFIOpaqueObjectCell{handle}, deleter)
-               .Release();
+    *out =
+        MakeObject<OpaqueObject>(type_index, 0, TVMFFIOpaqueObjectCell{handle}, deleter).Release();
   });
 }

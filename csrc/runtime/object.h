@@ -12,7 +12,8 @@
 
 namespace graphffi::runtime {
 
-/// Strong references count in the low half, weak ones in the high half; all strong ones own one weak.
+/// Strong references count in the low half, weak ones in the high half; all strong ones own one
+/// weak.
 constexpr uint64_t kOneStrong = 1;
 constexpr uint64_t kOneWeak = uint64_t{1} << 32;
 constexpr uint64_t kOneStrongOneWeak = kOneStrong | kOneWeak;
@@ -42,7 +43,8 @@ inline bool IsUnique(const TVMFFIObject* object) {
   return __atomic_load_n(&object->combined_ref_count, __ATOMIC_ACQUIRE) == kOneStrongOneWeak;
 }
 
-/// Owns one strong reference to a T, whose first member is the object header (or which is the header).
+/// Owns one strong reference to a T, whose first member is the object header (or which is the
+/// header).
 template <typename T = TVMFFIObject>
 class ObjectPtr {
  public:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// String and Bytes: up to 7 bytes in the value itself, with unused bytes zero because hashes read the whole word.
+// String and Bytes: up to 7 bytes in the value itself, with unused bytes zero because hashes read
+// the whole word.
 #include "string_value.h"
 
 #include <cstring>
@@ -37,9 +38,7 @@ std::string_view Content(const TVMFFIAny& value) {
 
 }  // namespace
 
-Any MakeString(std::string_view text) {
-  return MakeBytesLike(text, kTVMFFISmallStr, kTVMFFIStr);
-}
+Any MakeString(std::string_view text) { return MakeBytesLike(text, kTVMFFISmallStr, kTVMFFIStr); }
 
 Any MakeBytes(std::string_view bytes) {
   return MakeBytesLike(bytes, kTVMFFISmallBytes, kTVMFFIBytes);

@@ -96,9 +96,9 @@ ObjectPtr<> MakeView(TVMFFIObjectHandle source, const DLTensor& prototype) {
   if (ndim > 0 && prototype.strides == nullptr) {
     Throw("ValueError", "graphffi: tensor view: expected strides, got NULL");
   }
-  auto view = MakeObject<TensorObject>(
-      kTVMFFITensor, 2 * sizeof(int64_t) * ndim, prototype,
-      static_cast<void*>(ObjectPtr<>::Share(source).Release()), ReleaseObject);
+  auto view = MakeObject<TensorObject>(kTVMFFITensor, 2 * sizeof(int64_t) * ndim, prototype,
+                                       static_cast<void*>(ObjectPtr<>::Share(source).Release()),
+                                       ReleaseObject);
   view->tensor.shape = view->tail();
   view->tensor.strides = view->tail() + ndim;
   std::copy_n(prototype.shape, ndim, view->tensor.shape);
@@ -125,16 +125,14 @@ using namespace graphffi::runtime;
 
 int TVMFFITensorFromDLPack(DLManagedTensor* from, int32_t require_alignment,
                            int32_t require_contiguous, TVMFFIObjectHandle* out) {
-  return Guard([&] {
-    *out = MakeTensor(from, {require_alignment, require_contiguous != 0}).Release();
-  });
+  return Guard(
+      [&] { *out = MakeTensor(from, {require_alignment, require_contiguous != 0}).Release(); });
 }
 
 int TVMFFITensorFromDLPackVersioned(DLManagedTensorVersioned* from, int32_t require_alignment,
                                     int32_t require_contiguous, TVMFFIObjectHandle* out) {
-  return Guard([&] {
-    *out = MakeTensor(from, {require_alignment, require_contiguous != 0}).Release();
-  });
+  return Guard(
+      [&] { *out = MakeTensor(from, {require_alignment, require_contiguous != 0}).Release(); });
 }
 
 int TVMFFITensorToDLPack(TVMFFIObjectHandle from, DLManagedTensor** out) {

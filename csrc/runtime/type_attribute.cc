@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attributes of types, one column per attribute. Columns are read without a lock by code in other libraries, so
-// a column never moves, its begin_index stays 0, and arrays that it outgrew are kept.
+// Attributes of types, one column per attribute. Columns are read without a lock by code in other
+// libraries, so a column never moves, its begin_index stays 0, and arrays that it outgrew are kept.
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -25,7 +25,8 @@ struct AttributeTable {
   std::shared_mutex mutex;
   std::map<std::string, AttributeColumn, std::less<>> columns;  // Its nodes do not move.
 
-  // Kernels look these up once and keep what they got: the columns exist before the first value does.
+  // Kernels look these up once and keep what they got: the columns exist before the first value
+  // does.
   AttributeTable() {
     for (const char* name : {"__any_hash__", "__any_equal__", "__ffi_enum__"}) columns[name];
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What libraries tell about their types: fields, methods, metadata. Strings are copied, values retained; nothing
-// is freed, because readers hold borrowed pointers without a lock.
+// What libraries tell about their types: fields, methods, metadata. Strings are copied, values
+// retained; nothing is freed, because readers hold borrowed pointers without a lock.
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -64,7 +64,8 @@ TVMFFIFieldInfo KeepField(const TVMFFIFieldInfo& field) {
   kept.name = Keep(field.name);
   kept.doc = Keep(field.doc);
   kept.metadata = Keep(field.metadata);
-  if (field.flags & (kTVMFFIFieldFlagBitMaskHasDefault | kTVMFFIFieldFlagBitMaskDefaultFromFactory)) {
+  if (field.flags &
+      (kTVMFFIFieldFlagBitMaskHasDefault | kTVMFFIFieldFlagBitMaskDefaultFromFactory)) {
     kept.default_value_or_factory = Any::FromView(field.default_value_or_factory).Release();
   } else {
     kept.default_value_or_factory = kNone;

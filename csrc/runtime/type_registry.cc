@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of types. Reading a type by its index takes no lock: entries never move and are never freed.
+// The table of types. Reading a type by its index takes no lock: entries never move and are never
+// freed.
 #include "type_registry.h"
 
 #include <atomic>

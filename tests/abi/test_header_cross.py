@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One kernel source, compiled with apache's headers and with ours, on both runtimes: the same results and errors."""
+"""One kernel source, compiled with both headers, gives the same on both runtimes."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* DLPack 1.3 ABI declarations: the structs by which frameworks hand tensors to each other.
  *
- * Written from the DLPack specification (https://dmlc.github.io/dlpack/latest/c_api.html). The include guard is
- * upstream's, so that a source which includes both this file and another copy of dlpack.h sees one. */
+ * Written from the DLPack specification (https://dmlc.github.io/dlpack/latest/c_api.html). The
+ * include guard is upstream's, so that a source which includes both this file and another copy of
+ * dlpack.h sees one. */
 #ifndef DLPACK_DLPACK_H_
 #define DLPACK_DLPACK_H_
 
@@ -88,7 +89,8 @@ typedef struct {
   uint16_t lanes;
 } DLDataType;
 
-/* A view: it owns neither data, shape nor strides. strides count elements and may be NULL (compact row-major). */
+/* A view: it owns neither data, shape nor strides. strides count elements and may be NULL (compact
+ * row-major). */
 typedef struct {
   void* data;
   DLDevice device;
@@ -99,7 +101,8 @@ typedef struct {
   uint64_t byte_offset;
 } DLTensor;
 
-/* An owning tensor of the protocol before 1.0. The consumer calls deleter once, if it is not NULL. */
+/* An owning tensor of the protocol before 1.0. The consumer calls deleter once, if it is not NULL.
+ */
 typedef struct DLManagedTensor {
   DLTensor dl_tensor;
   void* manager_ctx;
@@ -110,7 +113,8 @@ typedef struct DLManagedTensor {
 #define DLPACK_FLAG_BITMASK_IS_COPIED (1UL << 1UL)
 #define DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED (1UL << 2UL)
 
-/* An owning tensor of protocol 1.x: version, manager_ctx and deleter keep their places in every major version. */
+/* An owning tensor of protocol 1.x: version, manager_ctx and deleter keep their places in every
+ * major version. */
 typedef struct DLManagedTensorVersioned {
   DLPackVersion version;
   void* manager_ctx;
@@ -119,14 +123,15 @@ typedef struct DLManagedTensorVersioned {
   DLTensor dl_tensor;
 } DLManagedTensorVersioned;
 
-/* Allocates a tensor like prototype (dtype, ndim, shape, device). 0 on success with *out a new reference;
- * otherwise SetError(error_ctx, kind, message) has been called. */
+/* Allocates a tensor like prototype (dtype, ndim, shape, device). 0 on success with *out a new
+ * reference; otherwise SetError(error_ctx, kind, message) has been called. */
 typedef int (*DLPackManagedTensorAllocator)(DLTensor* prototype, DLManagedTensorVersioned** out,
                                             void* error_ctx,
                                             void (*SetError)(void* error_ctx, const char* kind,
                                                              const char* message));
 
-/* The functions below return 0, or -1 with a Python error set. None of them synchronizes a stream. */
+/* The functions below return 0, or -1 with a Python error set. None of them synchronizes a stream.
+ */
 typedef int (*DLPackManagedTensorFromPyObjectNoSync)(void* py_object,
                                                      DLManagedTensorVersioned** out);
 /* *out is borrowed: valid while py_object lives and is not changed. */
@@ -142,8 +147,8 @@ typedef struct DLPackExchangeAPIHeader {
   struct DLPackExchangeAPIHeader* prev_api;
 } DLPackExchangeAPIHeader;
 
-/* The table behind a tensor type's __dlpack_c_exchange_api__ capsule (named "dlpack_exchange_api"); it lives as
- * long as the process. Any entry but the first three may be NULL. */
+/* The table behind a tensor type's __dlpack_c_exchange_api__ capsule (named "dlpack_exchange_api");
+ * it lives as long as the process. Any entry but the first three may be NULL. */
 typedef struct DLPackExchangeAPI {
   DLPackExchangeAPIHeader header;
   DLPackManagedTensorAllocator managed_tensor_allocator;

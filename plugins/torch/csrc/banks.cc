@@ -50,8 +50,8 @@ TVMFFIAny ConvertAttribute(const c10::IValue& value, Conversion conversion) {
   }
   if (value.isDouble() || value.isSymFloat()) {
     TVMFFIAny any = AnyOf(kTVMFFIFloat);
-    any.v_float64 = value.isDouble() ? value.toDouble()
-                                     : value.toSymFloat().guard_float(__FILE__, __LINE__);
+    any.v_float64 =
+        value.isDouble() ? value.toDouble() : value.toSymFloat().guard_float(__FILE__, __LINE__);
     return any;
   }
   TVMFFIAny any = AnyOf(kTVMFFIInt);

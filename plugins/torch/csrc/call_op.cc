@@ -43,8 +43,8 @@ class PlanCache {
       auto found = plans_.find(key);
       if (found != plans_.end()) return found->second;
     }
-    graphffi::Plan plan = graphffi::Plan::Parse(
-        text, std::apply(&graphffi::PlanNames::Raw, counts), subject);
+    graphffi::Plan plan =
+        graphffi::Plan::Parse(text, std::apply(&graphffi::PlanNames::Raw, counts), subject);
     std::unique_lock<std::shared_mutex> lock(mutex_);
     return plans_.emplace(std::pair<std::string, Counts>(text, counts), std::move(plan))
         .first->second;
@@ -89,9 +89,7 @@ void CallKernel(const c10::OperatorHandle&, Stack* stack) {
   torch::jit::drop(*stack, kNumArguments);
 }
 
-void CallMeta(const c10::OperatorHandle&, Stack* stack) {
-  torch::jit::drop(*stack, kNumArguments);
-}
+void CallMeta(const c10::OperatorHandle&, Stack* stack) { torch::jit::drop(*stack, kNumArguments); }
 
 /// `call(str func, Tensor?[] inputs, Tensor(a!)[] outputs, str plan="", SymInt[] ints=[], float[]
 /// floats=[], str[] strs=[], str digest="") -> ()`

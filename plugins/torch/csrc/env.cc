@@ -18,9 +18,9 @@ int AllocateWithTorch(DLTensor* prototype, DLManagedTensorVersioned** out, void*
     at::TensorOptions options =
         at::TensorOptions()
             .dtype(at::toScalarType(prototype->dtype))
-            .device(at::dlDeviceToTorchDevice(prototype->device.device_type,
-                                              static_cast<c10::DeviceIndex>(
-                                                  prototype->device.device_id)));
+            .device(at::dlDeviceToTorchDevice(
+                prototype->device.device_type,
+                static_cast<c10::DeviceIndex>(prototype->device.device_id)));
     at::Tensor tensor =
         at::empty(at::IntArrayRef(prototype->shape, static_cast<size_t>(prototype->ndim)), options);
     *out = at::toDLPackVersioned(tensor);

@@ -91,7 +91,8 @@ class NoGradient : public autograd::Node {
 
 std::string NoRuleMessage(const std::string& subject) {
   return subject +
-         ": backward: expected a gradient rule, got none; register one with register_vjp, or call the "
+         ": backward: expected a gradient rule, got none; register one with register_vjp, or call "
+         "the "
          "op under torch.no_grad()";
 }
 
@@ -197,9 +198,9 @@ torch::CppFunction BumpVersions() {
 void RegisterNoGradient(torch::Library& library) {
   library.def("no_gradient(Tensor grad, SymInt[] size, str message) -> Tensor",
               {at::Tag::pt2_compliant_tag});
-  library.impl("no_gradient", torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd,
-                                              torch::CppFunction::makeFromBoxedFunction<
-                                                  &RaiseNoGradient>()));
+  library.impl("no_gradient",
+               torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd,
+                               torch::CppFunction::makeFromBoxedFunction<&RaiseNoGradient>()));
   library.impl("no_gradient", torch::dispatch(c10::DispatchKey::Meta, &NoGradientMeta));
 }
 

@@ -212,9 +212,9 @@ template <typename Form>
 void RegisterForm(torch::Library* library, const std::string& schema, const char* name,
                   const std::shared_ptr<const OpCall>& call) {
   library->def(torch::schema(schema.c_str()), {at::Tag::pt2_compliant_tag});
-  library->impl(name, torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd,
-                                      torch::CppFunction::makeFromBoxedFunctor(
-                                          std::make_unique<Form>(call))));
+  library->impl(name, torch::dispatch(
+                          c10::DispatchKey::CompositeExplicitAutograd,
+                          torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Form>(call))));
 }
 
 void Register(const OpDescription& description, const std::shared_ptr<const OpCall>& call) {

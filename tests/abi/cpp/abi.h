@@ -18,7 +18,9 @@
 inline bool IsBundled() { return std::string(std::getenv("GRAPHFFI_TEST_RUNTIME")) == "bundled"; }
 
 inline TVMFFIByteArray Bytes(std::string_view text) { return {text.data(), text.size()}; }
-inline std::string Text(const TVMFFIByteArray& bytes) { return std::string(bytes.data, bytes.size); }
+inline std::string Text(const TVMFFIByteArray& bytes) {
+  return std::string(bytes.data, bytes.size);
+}
 
 inline uint64_t Count(const void* object) {
   return static_cast<const TVMFFIObject*>(object)->combined_ref_count;
@@ -47,9 +49,7 @@ inline TVMFFIAny Pointer(int32_t type_index, const void* pointer) {
   return value;
 }
 inline TVMFFIAny RawStr(const char* text) { return Pointer(kTVMFFIRawStr, text); }
-inline TVMFFIAny Object(void* object) {
-  return Pointer(TVMFFIObjectGetTypeIndex(object), object);
-}
+inline TVMFFIAny Object(void* object) { return Pointer(TVMFFIObjectGetTypeIndex(object), object); }
 
 /// Owns one value.
 class Value {
@@ -107,7 +107,8 @@ inline std::string RaisedKind() {
   return raised.substr(0, raised.find(':'));
 }
 
-/// Checks that `code` is a failure of the kind; of the bundled runtime, that the message holds the text.
+/// Checks that `code` is a failure of the kind; of the bundled runtime, that the message holds the
+/// text.
 inline void CheckRaised(int code, const std::string& kind, const std::string& text = "") {
   CHECK_EQ(code, -1);
   std::string raised = Raised();

@@ -117,8 +117,9 @@ TEST(tuple_is_an_array_with_a_type_for_each_element) {
   CHECK(number == 1 && text == "x");
   tuple.Set<0>(5);
   CHECK_EQ(tuple.get<0>(), 5);
-  CHECK_EQ(Message([&] { Any(tuple).cast<Tuple<int, int>>(); }),
-           "TypeError: Cannot convert from type `Array[index 1: ffi.SmallStr]` to `Tuple<int, int>`");
+  CHECK_EQ(
+      Message([&] { Any(tuple).cast<Tuple<int, int>>(); }),
+      "TypeError: Cannot convert from type `Array[index 1: ffi.SmallStr]` to `Tuple<int, int>`");
   CHECK_EQ(Message([&] { Any(tuple).cast<Tuple<int>>(); }),
            "TypeError: Cannot convert from type `Array[size=2]` to `Tuple<int>`");
 }

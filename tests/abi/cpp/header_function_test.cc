@@ -13,8 +13,8 @@ TEST(mismatched_argument_names_position_signature_and_types) {
   CHECK_EQ(Message([&] { f(); }),
            "TypeError: Mismatched number of arguments when calling: `f(0: int) -> void`. "
            "Expected 1 but got 0 arguments");
-  Function g = Function::FromTyped([](int, Array<int>, Optional<Tensor>, TensorView, String,
-                                      Map<String, int>) { return 1.0; });
+  Function g = Function::FromTyped(
+      [](int, Array<int>, Optional<Tensor>, TensorView, String, Map<String, int>) { return 1.0; });
   CHECK_EQ(Message([&] { g(1, Array<Any>{"x"}, 3, 4, 5, 6); }),
            "TypeError: Mismatched type on argument #1 when calling: `(0: int, 1: Array<int>, "
            "2: Optional<ffi.Tensor>, 3: DLTensor*, 4: str, 5: Map<str, int>) -> float`. "
@@ -23,7 +23,8 @@ TEST(mismatched_argument_names_position_signature_and_types) {
 
 TEST(functions_never_have_a_cpp_call) {
   Function typed = Function::FromTyped([](int x) { return x; });
-  Function packed = Function::FromPacked([](PackedArgs args, Any* result) { *result = args.size(); });
+  Function packed =
+      Function::FromPacked([](PackedArgs args, Any* result) { *result = args.size(); });
   CHECK(typed->cpp_call == nullptr && packed->cpp_call == nullptr);
   CHECK_EQ(packed(1, 2, 3).cast<int>(), 3);
   CHECK_EQ(Message([] { Function()(1); }), "TypeError: calling a Function that is null");
@@ -67,7 +68,8 @@ TEST(global_functions) {
 TVM_FFI_STATIC_INIT_BLOCK() {
   namespace refl = tvm::ffi::reflection;
   refl::GlobalDef()
-      .def("header_test.add", [](int a, int b) { return a + b; }, "Adds.")
+      .def(
+          "header_test.add", [](int a, int b) { return a + b; }, "Adds.")
       .def_packed("header_test.count", [](PackedArgs args, Any* result) { *result = args.size(); });
 }
 TVM_FFI_STATIC_INIT_BLOCK({

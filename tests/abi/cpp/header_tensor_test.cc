@@ -60,8 +60,9 @@ TEST(tensor_from_an_allocator_is_freed_with_its_last_reference) {
 }
 
 TEST(tensor_from_the_env_allocator) {
-  CHECK_EQ(Message([] { Tensor::FromEnvAlloc(TVMFFIEnvTensorAlloc, {1}, kFloat32, kCpu); })
-               .substr(0, 13),
+  CHECK_EQ(Message([] {
+             Tensor::FromEnvAlloc(TVMFFIEnvTensorAlloc, {1}, kFloat32, kCpu);
+           }).substr(0, 13),
            "RuntimeError:");
   TVMFFIEnvSetDLPackManagedTensorAllocator(EnvAlloc, 0, nullptr);
   Tensor tensor = Tensor::FromEnvAlloc(TVMFFIEnvTensorAlloc, {4, 5}, kFloat32, kCpu);

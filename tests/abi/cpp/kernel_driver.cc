@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls the functions of kernel_features.cc in a library and prints what comes back, errors included.
+// Calls the functions of kernel_features.cc in a library and prints what comes back, errors
+// included.
 #include <dlfcn.h>
 #include <tvm/ffi/extra/module.h>
 #include <tvm/ffi/tvm_ffi.h>
@@ -59,8 +60,10 @@ int main(int, char** argv) {
     return 1;
   }
   Tensor x = Tensor::FromNDAlloc(Alloc(), {2, 3}, DLDataType{kDLFloat, 32, 1}, DLDevice{kDLCPU, 0});
-  Tensor small = Tensor::FromNDAlloc(Alloc(), {2}, DLDataType{kDLFloat, 32, 1}, DLDevice{kDLCPU, 0});
-  Tensor ints = Tensor::FromNDAlloc(Alloc(), {2, 3}, DLDataType{kDLInt, 32, 1}, DLDevice{kDLCPU, 0});
+  Tensor small =
+      Tensor::FromNDAlloc(Alloc(), {2}, DLDataType{kDLFloat, 32, 1}, DLDevice{kDLCPU, 0});
+  Tensor ints =
+      Tensor::FromNDAlloc(Alloc(), {2, 3}, DLDataType{kDLInt, 32, 1}, DLDevice{kDLCPU, 0});
   Call("add_one", x, x);
   std::cout << static_cast<float*>(x.data_ptr())[5] << "\n";
   Call("add_one", TensorView(x), TensorView(x));
@@ -84,9 +87,8 @@ int main(int, char** argv) {
   Call("containers", Array<Any>{5, "x"}, map, Tuple<int64_t, String>(7, "t"), "v", array);
   Call("containers", array, map, Tuple<int64_t>(7), "v", array);
   Call("containers", array, map, Tuple<int64_t, String>(7, "t"), 1.5, array);
-  Call("call_back", Function::FromTyped([](int64_t a, String b) {
-         return a + static_cast<int64_t>(b.size());
-       }),
+  Call("call_back",
+       Function::FromTyped([](int64_t a, String b) { return a + static_cast<int64_t>(b.size()); }),
        10);
   Call("call_back", Function::FromTyped([](int64_t, String) -> int64_t {
          TVM_FFI_THROW(IndexError) << "from the callback";

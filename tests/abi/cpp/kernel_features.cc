@@ -77,7 +77,7 @@ TVM_FFI_DLL_EXPORT_TYPED_FUNC(fail, fail);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC_DOC(fail, "Fails in\nseveral \"ways\".");
 
 extern "C" TVM_FFI_DLL_EXPORT int __tvm_ffi_by_hand(void*, const TVMFFIAny* args, int32_t num_args,
-                                                   TVMFFIAny* result) {
+                                                    TVMFFIAny* result) {
   TVM_FFI_SAFE_CALL_BEGIN();
   TVM_FFI_CHECK(num_args == 1, TypeError) << "one argument";
   ffi::TypeTraits<int64_t>::CopyToAnyView(2 * args[0].v_int64, result);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Module tests over libraries that the Python side compiles: their paths come in environment variables.
+// Module tests over libraries that the Python side compiles: their paths come in environment
+// variables.
 #include <malloc.h>
 
 #include "abi.h"
@@ -87,7 +88,8 @@ TEST(library_finds_functions_of_its_imports_and_globals) {
 TEST(import_cycles_are_refused) {
   Value module = Load("KERNEL");
   Value other = Load("OTHER");
-  CheckCallRaises("ffi.ModuleImportModule", {module.value, module.value}, "RuntimeError", "imports");
+  CheckCallRaises("ffi.ModuleImportModule", {module.value, module.value}, "RuntimeError",
+                  "imports");
   Call("ffi.ModuleImportModule", {module.value, other.value});
   CheckCallRaises("ffi.ModuleImportModule", {other.value, module.value}, "RuntimeError", "imports");
   Call("ffi.ModuleClearImports", {module.value});

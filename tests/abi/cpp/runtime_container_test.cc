@@ -132,9 +132,9 @@ TEST(list_releases_what_leaves_it) {
 TEST(map_finds_keys_of_every_kind) {
   Opaque opaque;
   Value object = opaque.Make();
-  Value map = Call("ffi.Map", {Int(1), Int(10), Float(1.0), Int(11), Bool(true), Int(12),
-                               RawStr("k"), Int(13), RawStr("a longer key"), Int(14),
-                               object.value, Int(15), None(), Int(16)});
+  Value map = Call("ffi.Map",
+                   {Int(1), Int(10), Float(1.0), Int(11), Bool(true), Int(12), RawStr("k"), Int(13),
+                    RawStr("a longer key"), Int(14), object.value, Int(15), None(), Int(16)});
   TVMFFIAny it = map.value;
   CHECK_EQ(Call("ffi.MapSize", {it}).value.v_int64, int64_t{7});
   CHECK_EQ(Call("ffi.MapGetItem", {it, Int(1)}).value.v_int64, int64_t{10});

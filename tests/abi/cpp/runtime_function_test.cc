@@ -11,11 +11,11 @@ static int Sum(void*, const TVMFFIAny* args, int32_t num_args, TVMFFIAny* result
 
 TEST(function_gets_self_and_arguments) {
   Callback callback;
-  Value function = callback.Make([](void* self, const TVMFFIAny* args, int32_t num_args,
-                                    TVMFFIAny* result) {
-    *result = Int(args[num_args - 1].v_int64 + (static_cast<Callback*>(self)->deleted == 0));
-    return 0;
-  });
+  Value function =
+      callback.Make([](void* self, const TVMFFIAny* args, int32_t num_args, TVMFFIAny* result) {
+        *result = Int(args[num_args - 1].v_int64 + (static_cast<Callback*>(self)->deleted == 0));
+        return 0;
+      });
   Value result;
   CHECK_EQ(TryCall(function.object(), {Int(1), Int(41)}, &result), 0);
   CHECK_EQ(result.value.v_int64, int64_t{42});

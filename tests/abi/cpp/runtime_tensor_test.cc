@@ -181,8 +181,8 @@ static int Allocate(DLTensor* prototype, DLManagedTensorVersioned** out, void* e
     set_error(error_context, "MemoryError", "too many");
     return -5;
   }
-  auto* producer = new NewProducer(
-      std::vector<int64_t>(prototype->shape, prototype->shape + prototype->ndim));
+  auto* producer =
+      new NewProducer(std::vector<int64_t>(prototype->shape, prototype->shape + prototype->ndim));
   producer->managed.dl_tensor.dtype = prototype->dtype;
   producer->managed.deleter = [](DLManagedTensorVersioned* self) {
     delete static_cast<NewProducer*>(self->manager_ctx);
@@ -277,31 +277,80 @@ static std::string WriteType(DLDataType dtype) {
 
 TEST(data_types_are_read) {
   std::pair<const char*, const char*> cases[] = {
-      {"int", "0,32,1"},          {"int8", "0,8,1"},           {"uint1", "1,1,1"},
-      {"float", "2,32,1"},        {"float64x4", "2,64,4"},     {"bfloat", "4,16,1"},
-      {"bfloat16", "4,16,1"},     {"bool", "6,8,1"},           {"bool1", "6,1,1"},
-      {"boolx4", "6,8,4"},        {"handle", "3,64,1"},        {"handle32", "3,32,1"},
-      {"", "3,0,0"},              {"void", "3,0,0"},           {"float8", "2,8,1"},
-      {"float8_e3m4", "7,8,1"},   {"float8_e4m3", "8,8,1"},    {"float8_e4m3b11fnuz", "9,8,1"},
-      {"float8_e4m3fn", "10,8,1"}, {"float8_e4m3fnuz", "11,8,1"}, {"float8_e5m2", "12,8,1"},
-      {"float8_e5m2fnuz", "13,8,1"}, {"float8_e8m0fnu", "14,8,1"}, {"float6_e2m3fn", "15,6,1"},
-      {"float6_e3m2fn", "16,6,1"}, {"float4_e2m1fn", "17,4,1"}, {"float4_e2m1fn_x2", "17,4,2"},
-      {"float4_e2m1fnx2", "17,4,2"}, {"float8_e4m3fnx4", "10,8,4"}, {"i32", "0,32,1"},
-      {"u8", "1,8,1"},            {"f16", "2,16,1"},           {"bf16x2", "4,16,2"},
-      {"fp8_e4m3fn", "10,8,1"},   {"f8_e5m2", "12,8,1"},       {"f4_e2m1fn_x2", "17,4,2"},
-      {"int32x65535", "0,32,65535"}, {"float32xvscalex4", "2,32,65532"}, {"int255", "0,255,1"},
+      {"int", "0,32,1"},
+      {"int8", "0,8,1"},
+      {"uint1", "1,1,1"},
+      {"float", "2,32,1"},
+      {"float64x4", "2,64,4"},
+      {"bfloat", "4,16,1"},
+      {"bfloat16", "4,16,1"},
+      {"bool", "6,8,1"},
+      {"bool1", "6,1,1"},
+      {"boolx4", "6,8,4"},
+      {"handle", "3,64,1"},
+      {"handle32", "3,32,1"},
+      {"", "3,0,0"},
+      {"void", "3,0,0"},
+      {"float8", "2,8,1"},
+      {"float8_e3m4", "7,8,1"},
+      {"float8_e4m3", "8,8,1"},
+      {"float8_e4m3b11fnuz", "9,8,1"},
+      {"float8_e4m3fn", "10,8,1"},
+      {"float8_e4m3fnuz", "11,8,1"},
+      {"float8_e5m2", "12,8,1"},
+      {"float8_e5m2fnuz", "13,8,1"},
+      {"float8_e8m0fnu", "14,8,1"},
+      {"float6_e2m3fn", "15,6,1"},
+      {"float6_e3m2fn", "16,6,1"},
+      {"float4_e2m1fn", "17,4,1"},
+      {"float4_e2m1fn_x2", "17,4,2"},
+      {"float4_e2m1fnx2", "17,4,2"},
+      {"float8_e4m3fnx4", "10,8,4"},
+      {"i32", "0,32,1"},
+      {"u8", "1,8,1"},
+      {"f16", "2,16,1"},
+      {"bf16x2", "4,16,2"},
+      {"fp8_e4m3fn", "10,8,1"},
+      {"f8_e5m2", "12,8,1"},
+      {"f4_e2m1fn_x2", "17,4,2"},
+      {"int32x65535", "0,32,65535"},
+      {"float32xvscalex4", "2,32,65532"},
+      {"int255", "0,255,1"},
       {"int0", "0,32,1"},
   };
   for (auto [text, expected] : cases) CHECK_EQ(ReadType(text), std::string(expected));
 }
 
 TEST(other_texts_are_no_data_types) {
-  for (const char* text :
-       {"i", "f", "bf", "fp16", "half", "double", "complex64", "Int32", " int32", "int32 ",
-        "int-1", "int256", "int99999999999999999999", "int32x", "int32x0", "int32x65536",
-        "int32x4x4", "int32x-1", "float32xvscalex", "float8_e4m3fn8", "float32_foo", "void32",
-        "float4_e2m1fn_x2x2", "custom", "custom[", "custom[foo", "custom[]", "custom[foo]8",
-        "int32vscale"}) {
+  for (const char* text : {"i",
+                           "f",
+                           "bf",
+                           "fp16",
+                           "half",
+                           "double",
+                           "complex64",
+                           "Int32",
+                           " int32",
+                           "int32 ",
+                           "int-1",
+                           "int256",
+                           "int99999999999999999999",
+                           "int32x",
+                           "int32x0",
+                           "int32x65536",
+                           "int32x4x4",
+                           "int32x-1",
+                           "float32xvscalex",
+                           "float8_e4m3fn8",
+                           "float32_foo",
+                           "void32",
+                           "float4_e2m1fn_x2x2",
+                           "custom",
+                           "custom[",
+                           "custom[foo",
+                           "custom[]",
+                           "custom[foo]8",
+                           "int32vscale"}) {
     CHECK_EQ(ReadType(text) + text, std::string("ValueError") + text);
   }
 }
@@ -313,15 +362,25 @@ TEST(more_scalable_lanes_than_fit_are_refused) {
 
 TEST(data_types_are_written) {
   std::pair<DLDataType, const char*> cases[] = {
-      {{kDLInt, 32, 1}, "int32"},      {{kDLInt, 32, 4}, "int32x4"},
-      {{kDLFloat, 32, 0}, "float32"},  {{kDLBfloat, 16, 1}, "bfloat16"},
-      {{kDLBool, 8, 1}, "bool"},       {{kDLBool, 8, 4}, "boolx4"},
-      {{kDLBool, 1, 1}, "bool1"},      {{kDLBool, 16, 2}, "bool16x2"},
-      {{kDLUInt, 1, 1}, "uint1"},      {{kDLOpaqueHandle, 0, 0}, ""},
-      {{kDLOpaqueHandle, 64, 1}, "handle"}, {{kDLOpaqueHandle, 64, 4}, "handle"},
-      {{kDLFloat8_e4m3fn, 8, 1}, "float8_e4m3fn"}, {{kDLFloat8_e4m3, 8, 2}, "float8_e4m3x2"},
-      {{kDLFloat4_e2m1fn, 4, 2}, "float4_e2m1fnx2"}, {{kDLFloat, 32, 0xFFFC}, "float32xvscalex4"},
-      {{kDLComplex, 64, 1}, "ValueError"}, {{100, 8, 1}, "ValueError"}, {{200, 8, 1}, "ValueError"},
+      {{kDLInt, 32, 1}, "int32"},
+      {{kDLInt, 32, 4}, "int32x4"},
+      {{kDLFloat, 32, 0}, "float32"},
+      {{kDLBfloat, 16, 1}, "bfloat16"},
+      {{kDLBool, 8, 1}, "bool"},
+      {{kDLBool, 8, 4}, "boolx4"},
+      {{kDLBool, 1, 1}, "bool1"},
+      {{kDLBool, 16, 2}, "bool16x2"},
+      {{kDLUInt, 1, 1}, "uint1"},
+      {{kDLOpaqueHandle, 0, 0}, ""},
+      {{kDLOpaqueHandle, 64, 1}, "handle"},
+      {{kDLOpaqueHandle, 64, 4}, "handle"},
+      {{kDLFloat8_e4m3fn, 8, 1}, "float8_e4m3fn"},
+      {{kDLFloat8_e4m3, 8, 2}, "float8_e4m3x2"},
+      {{kDLFloat4_e2m1fn, 4, 2}, "float4_e2m1fnx2"},
+      {{kDLFloat, 32, 0xFFFC}, "float32xvscalex4"},
+      {{kDLComplex, 64, 1}, "ValueError"},
+      {{100, 8, 1}, "ValueError"},
+      {{200, 8, 1}, "ValueError"},
   };
   for (auto [dtype, expected] : cases) CHECK_EQ(WriteType(dtype), std::string(expected));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Eight threads at once, and memory that stays flat. Apache's tables are not locked, so what several threads
-// register there is only looked up.
+// Eight threads at once, and memory that stays flat. Apache's tables are not locked, so what
+// several threads register there is only looked up.
 #include <malloc.h>
 
 #include <thread>

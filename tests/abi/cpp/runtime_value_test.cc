@@ -102,8 +102,9 @@ TEST(owning_other_values_copies_their_bits) {
   device.v_device = {kDLCUDA, 3};
   TVMFFIAny dtype = {kTVMFFIDataType, {0}, {0}};
   dtype.v_dtype = {kDLFloat, 32, 1};
-  for (TVMFFIAny view : {None(), Int(-5), Bool(true), Float(0.5), Pointer(kTVMFFIOpaquePtr, &tensor),
-                         Pointer(kTVMFFIDLTensorPtr, &tensor), device, dtype}) {
+  for (TVMFFIAny view :
+       {None(), Int(-5), Bool(true), Float(0.5), Pointer(kTVMFFIOpaquePtr, &tensor),
+        Pointer(kTVMFFIDLTensorPtr, &tensor), device, dtype}) {
     Value owned = Value::FromView(view);
     CHECK(std::memcmp(&owned.value, &view, sizeof(view)) == 0);
   }
@@ -170,7 +171,8 @@ TEST(big_integer_that_fits_comes_back_as_int) {
 
 TEST(big_integer_keeps_the_fewest_words) {
   constexpr uint64_t kTop = uint64_t{1} << 63;
-  for (std::vector<uint64_t> words : {std::vector<uint64_t>{0, 1}, {kTop, 0}, {1, kTop}, {0, 0, 7}}) {
+  for (std::vector<uint64_t> words :
+       {std::vector<uint64_t>{0, 1}, {kTop, 0}, {1, kTop}, {0, 0, 7}}) {
     std::vector<uint64_t> longer = words;
     longer.push_back(int64_t(words.back()) < 0 ? ~uint64_t{0} : 0);
     Value value = BigInt(longer);

@@ -211,7 +211,8 @@ TEST(the_kernels_own_error_wins) {
 
 TEST(a_failure_without_an_error_is_an_internal_error) {
   CallFrame frame;
-  const int rc = Run(&frame, {[](void*, const TVMFFIAny*, int32_t, TVMFFIAny*) { return 7; }, nullptr});
+  const int rc =
+      Run(&frame, {[](void*, const TVMFFIAny*, int32_t, TVMFFIAny*) { return 7; }, nullptr});
   CHECK_EQ(rc, 7);
   CHECK_EQ(Error::TakeRaised(rc).kind(), std::string("InternalError"));
 }
@@ -271,8 +272,8 @@ TEST(attributes_are_converted_as_the_plan_says) {
   const TVMFFIAny attributes[] = {Int(7), Str("bfloat16"), Str("cuda:1")};
   CallValues values;
   values.attributes = {attributes, nullptr, 3};
-  const Plan plan = Plan::Parse("bool(n0), dtype(s0), device(s1), stream",
-                                PlanNames::Raw(0, 0, 1, 0, 2), "f");
+  const Plan plan =
+      Plan::Parse("bool(n0), dtype(s0), device(s1), stream", PlanNames::Raw(0, 0, 1, 0, 2), "f");
   CallFrame frame;
   frame.PushPlan(plan, values);
   CHECK_EQ(Run(&frame, kRecord), 0);
@@ -289,7 +290,8 @@ TEST(values_that_a_plan_misses_are_errors) {
   CHECK_EQ(Thrown<Error>([&] { CallFrame().PushPlan(plan, none); }),
            std::string("ValueError: graphffi: plan: expected at least 2 inputs, got 0"));
   const Plan workspace = Plan::Parse("workspace", {}, "f");
-  CHECK(Thrown<Error>([&] { CallFrame().PushPlan(workspace, none); }).find("workspace") != std::string::npos);
+  CHECK(Thrown<Error>([&] { CallFrame().PushPlan(workspace, none); }).find("workspace") !=
+        std::string::npos);
 }
 
 TEST(a_frame_that_is_never_called_releases_what_it_holds) {
@@ -302,20 +304,28 @@ TEST(a_frame_that_is_never_called_releases_what_it_holds) {
 }
 
 TEST(unknown_kernels_and_libraries_are_named) {
-  CHECK(Thrown<Error>([] { graphffi::ResolveKernel("no.such.function"); }).find("KeyError: graphffi: kernel 'no.such.function'") == 0);
-  CHECK(Thrown<Error>([] { graphffi::ResolveKernel("nowhere.so::f"); }).find("cannot load 'nowhere.so'") != std::string::npos);
-  CHECK(Thrown<Error>([] { graphffi::ResolveKernel("/nowhere/k.so::f"); }).find("/nowhere/k.so") != std::string::npos);
+  CHECK(Thrown<Error>([] {
+          graphffi::ResolveKernel("no.such.function");
+        }).find("KeyError: graphffi: kernel 'no.such.function'") == 0);
+  CHECK(Thrown<Error>([] {
+          graphffi::ResolveKernel("nowhere.so::f");
+        }).find("cannot load 'nowhere.so'") != std::string::npos);
+  CHECK(Thrown<Error>([] { graphffi::ResolveKernel("/nowhere/k.so::f"); }).find("/nowhere/k.so") !=
+        std::string::npos);
 }
 
 TEST(device_names_go_both_ways) {
   CHECK_EQ(graphffi::DeviceToName(graphffi::DeviceFromName("cuda:3")), std::string("cuda:3"));
   CHECK_EQ(graphffi::DeviceToName(graphffi::DeviceFromName("cpu")), std::string("cpu"));
   for (const char* bad : {"", "gpu", "cuda:", "cuda:x", "cuda:-1", "cuda:1 "}) {
-    CHECK(Thrown<Error>([&] { graphffi::DeviceFromName(bad); }).find("ValueError: graphffi: device") == 0);
+    CHECK(Thrown<Error>([&] {
+            graphffi::DeviceFromName(bad);
+          }).find("ValueError: graphffi: device") == 0);
   }
 }
 
-int FakeAllocator(DLTensor*, DLManagedTensorVersioned**, void*, void (*)(void*, const char*, const char*)) {
+int FakeAllocator(DLTensor*, DLManagedTensorVersioned**, void*,
+                  void (*)(void*, const char*, const char*)) {
   return -1;
 }
 

@@ -21,29 +21,29 @@ struct TestRegistrar {
   TestRegistrar(const char* name, void (*run)()) { TestCases().push_back({name, run}); }
 };
 
-#define TEST(name)                                      \
-  static void name();                                   \
+#define TEST(name)                                          \
+  static void name();                                       \
   static const TestRegistrar registrar_##name{#name, name}; \
   static void name()
 
-#define CHECK(condition)                                                            \
-  do {                                                                              \
-    if (!(condition)) {                                                             \
+#define CHECK(condition)                                                                 \
+  do {                                                                                   \
+    if (!(condition)) {                                                                  \
       std::fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #condition); \
-      std::exit(1);                                                                 \
-    }                                                                               \
+      std::exit(1);                                                                      \
+    }                                                                                    \
   } while (false)
 
-#define CHECK_EQ(left, right)                                                             \
-  do {                                                                                    \
-    const auto left_ = (left);                                                           \
-    const auto right_ = (right);                                                         \
-    if (!(left_ == right_)) {                                                             \
-      std::fprintf(stderr, "%s:%d: %s is not %s\n", __FILE__, __LINE__, #left, #right);   \
-      PrintValue(left_);                                                                  \
-      PrintValue(right_);                                                                 \
-      std::exit(1);                                                                       \
-    }                                                                                     \
+#define CHECK_EQ(left, right)                                                           \
+  do {                                                                                  \
+    const auto left_ = (left);                                                          \
+    const auto right_ = (right);                                                        \
+    if (!(left_ == right_)) {                                                           \
+      std::fprintf(stderr, "%s:%d: %s is not %s\n", __FILE__, __LINE__, #left, #right); \
+      PrintValue(left_);                                                                \
+      PrintValue(right_);                                                               \
+      std::exit(1);                                                                     \
+    }                                                                                   \
   } while (false)
 
 inline void PrintValue(const std::string& value) { std::fprintf(stderr, "  %s\n", value.c_str()); }

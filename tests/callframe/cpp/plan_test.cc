@@ -45,7 +45,8 @@ TEST(an_operand_called_like_a_keyword_wins) {
 }
 
 TEST(constants_have_the_kind_that_they_are_written_as) {
-  const Plan plan = Parse("None, true, false, 3, -7, 1e-6, 2., \"a\\n\\u00e9\\ud83d\\ude00\", +4, -inf");
+  const Plan plan =
+      Parse("None, true, false, 3, -7, 1e-6, 2., \"a\\n\\u00e9\\ud83d\\ude00\", +4, -inf");
   const auto& values = plan.constants();
   CHECK_EQ(values[0].type_index, int{kTVMFFINone});
   CHECK(values[1].type_index == kTVMFFIBool && values[1].v_int64 == 1);
@@ -68,16 +69,18 @@ TEST(string_constants_survive_a_move_of_the_plan) {
 
 TEST(lists_nest_and_may_be_empty) {
   const Plan plan = Parse("(x, (weight,), ()), *outputs");
-  const Op expected[] = {Op::kBeginArray, Op::kInput,      Op::kBeginArray, Op::kInput,     Op::kEndArray,
-                         Op::kBeginArray, Op::kEndArray, Op::kEndArray,   Op::kAllOutputs};
+  const Op expected[] = {Op::kBeginArray, Op::kInput,    Op::kBeginArray,
+                         Op::kInput,      Op::kEndArray, Op::kBeginArray,
+                         Op::kEndArray,   Op::kEndArray, Op::kAllOutputs};
   CHECK_EQ(plan.items().size(), std::size(expected));
   for (size_t i = 0; i < plan.items().size(); ++i) CHECK(plan.items()[i].op == expected[i]);
 }
 
 TEST(an_unknown_name_is_reported_with_the_known_ones) {
   CHECK_EQ(Failure("x, y"),
-           std::string("ValueError: lib::f: plan 'x, y': expected a known name, got 'y'; known names: x, "
-                       "weight, stream, out, eps, flag, *inputs, *outputs, stream, workspace, None"));
+           std::string(
+               "ValueError: lib::f: plan 'x, y': expected a known name, got 'y'; known names: x, "
+               "weight, stream, out, eps, flag, *inputs, *outputs, stream, workspace, None"));
 }
 
 TEST(text_that_does_not_parse_is_reported_with_its_place) {

@@ -24,7 +24,8 @@ inline const TVMFFIAny* OptTypeAttr(const char* name, int32_t type_index) {
   return &column->data[offset];
 }
 
-/// Calls a type's attribute: a function object, or a plain function that takes its arguments by pointer.
+/// Calls a type's attribute: a function object, or a plain function that takes its arguments by
+/// pointer.
 inline int64_t CallTypeAttr(const TVMFFIAny& attr, const TVMFFIAny* args, int32_t num_args) {
   TVMFFIAny result{};
   if (attr.type_index == kTVMFFIOpaquePtr) {
@@ -69,8 +70,8 @@ inline bool IsBytes(int32_t type_index) {
 
 }  // namespace detail
 
-/// The hash of map keys: contents of strings and bytes, the payload of other values, identity of objects unless
-/// their type has an `__any_hash__` attribute.
+/// The hash of map keys: contents of strings and bytes, the payload of other values, identity of
+/// objects unless their type has an `__any_hash__` attribute.
 struct AnyHash {
   uint64_t operator()(const Any& value) const {
     const TVMFFIAny* data = detail::AnyUnsafe::TVMFFIAnyPtrFromAny(value);
@@ -78,12 +79,13 @@ struct AnyHash {
     if (detail::IsString(index) || detail::IsBytes(index)) {
       std::string_view content = detail::BytesContent(data);
       return detail::StableHashCombine(detail::IsString(index) ? kTVMFFIStr : kTVMFFIBytes,
-                                 detail::StableHashBytes(content.data(), content.size()));
+                                       detail::StableHashBytes(content.data(), content.size()));
     }
     if (index >= kTVMFFIStaticObjectBegin) {
       if (const TVMFFIAny* attr = detail::OptTypeAttr("__any_hash__", index)) {
-        return detail::StableHashCombine(static_cast<uint64_t>(index),
-                                   static_cast<uint64_t>(detail::CallTypeAttr(*attr, data, 1)));
+        return detail::StableHashCombine(
+            static_cast<uint64_t>(index),
+            static_cast<uint64_t>(detail::CallTypeAttr(*attr, data, 1)));
       }
     }
     return detail::StableHashCombine(static_cast<uint64_t>(index), data->v_uint64);

@@ -20,19 +20,21 @@
 #define TVM_FFI_STR_CONCAT_(a, b) a##b
 #define TVM_FFI_STR_CONCAT(a, b) TVM_FFI_STR_CONCAT_(a, b)
 
-#define TVM_FFI_STATIC_INIT_BLOCK_DEF_(name, ...)                                      \
-  static void name();                                                                  \
-  [[maybe_unused]] static const int TVM_FFI_STR_CONCAT(name, _done) = ((name)(), 0);   \
+#define TVM_FFI_STATIC_INIT_BLOCK_DEF_(name, ...)                                    \
+  static void name();                                                                \
+  [[maybe_unused]] static const int TVM_FFI_STR_CONCAT(name, _done) = ((name)(), 0); \
   static void name() __VA_ARGS__
 
-/// Runs a block when the library is loaded: `TVM_FFI_STATIC_INIT_BLOCK() { … }`, or, as older kernels write it,
-/// `TVM_FFI_STATIC_INIT_BLOCK({ … });`. An exception in it ends the process, as in any static initialiser.
-#define TVM_FFI_STATIC_INIT_BLOCK(...) \
-  TVM_FFI_STATIC_INIT_BLOCK_DEF_(      \
-      TVM_FFI_STR_CONCAT(TVMFFIStaticInitBlock, __COUNTER__), __VA_ARGS__)
+/// Runs a block when the library is loaded: `TVM_FFI_STATIC_INIT_BLOCK() { … }`, or, as older
+/// kernels write it, `TVM_FFI_STATIC_INIT_BLOCK({ … });`. An exception in it ends the process, as
+/// in any static initialiser.
+#define TVM_FFI_STATIC_INIT_BLOCK(...)                                                   \
+  TVM_FFI_STATIC_INIT_BLOCK_DEF_(TVM_FFI_STR_CONCAT(TVMFFIStaticInitBlock, __COUNTER__), \
+                                 __VA_ARGS__)
 
-// All of the C++ API lives in an inline namespace: its symbols differ from those of other implementations of
-// tvm::ffi in the same process, while sources written for tvm::ffi compile unchanged.
+// All of the C++ API lives in an inline namespace: its symbols differ from those of other
+// implementations of tvm::ffi in the same process, while sources written for tvm::ffi compile
+// unchanged.
 namespace tvm {
 namespace ffi {
 inline namespace graphffi_v1 {

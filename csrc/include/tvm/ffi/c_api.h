@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The stable C ABI of TVM FFI: value and object layouts, and the functions of libtvm_ffi.so. C11 and C++17.
+/* The stable C ABI of TVM FFI: value and object layouts, and the functions of libtvm_ffi.so. C11
+ * and C++17.
  *
- * Every layout here is pinned by tests/abi/test_layout.py. Nothing in this file may change meaning: libraries
- * built years apart meet through it.
+ * Every layout here is pinned by tests/abi/test_layout.py. Nothing in this file may change meaning:
+ * libraries built years apart meet through it.
  *
- * Conventions: functions returning int give 0 on success; otherwise the thread's error slot holds an Error object
- * (TVMFFIErrorMoveFromRaised). An out-parameter is a *new reference* unless it says *borrowed reference*. */
+ * Conventions: functions returning int give 0 on success; otherwise the thread's error slot holds
+ * an Error object (TVMFFIErrorMoveFromRaised). An out-parameter is a *new reference* unless it says
+ * *borrowed reference*. */
 #ifndef TVM_FFI_C_API_H_
 #define TVM_FFI_C_API_H_
 
@@ -49,53 +51,31 @@ typedef struct {
 
 /* What a TVMFFIAny holds. An index >= kTVMFFIStaticObjectBegin means a counted object. */
 TVM_FFI_C_ENUM_BEGIN_(TVMFFITypeIndex)
-  kTVMFFIAny = -1, /* only in metadata */
-  kTVMFFINone = 0,
-  kTVMFFIInt = 1,
-  kTVMFFIBool = 2,
-  kTVMFFIFloat = 3,
-  kTVMFFIOpaquePtr = 4,
-  kTVMFFIDataType = 5,
-  kTVMFFIDevice = 6,
-  kTVMFFIDLTensorPtr = 7, /* a DLTensor* that nobody keeps alive */
-  /* 8, 9, 10 appear in views only: owning them copies (8, 9) or moves (10). */
-  kTVMFFIRawStr = 8,
-  kTVMFFIByteArrayPtr = 9,
-  kTVMFFIObjectRValueRef = 10,
-  kTVMFFISmallStr = 11,
-  kTVMFFISmallBytes = 12,
-  kTVMFFIUnchanged = 13,
-  kTVMFFIStaticObjectBegin = 64,
-  kTVMFFIObject = 64,
-  kTVMFFIStr = 65,
-  kTVMFFIBytes = 66,
-  kTVMFFIError = 67,
-  kTVMFFIFunction = 68,
-  kTVMFFIShape = 69,
-  kTVMFFITensor = 70,
-  kTVMFFIArray = 71,
-  kTVMFFIMap = 72,
-  kTVMFFIModule = 73,
-  kTVMFFIOpaquePyObject = 74,
-  kTVMFFIList = 75,
-  kTVMFFIDict = 76,
-  kTVMFFIVisitInterrupt = 77,
-  kTVMFFIBigInt = 78,
-  kTVMFFIStaticObjectEnd,
-  kTVMFFIDynObjectBegin = 128
-TVM_FFI_C_ENUM_END_(TVMFFITypeIndex)
+kTVMFFIAny = -1, /* only in metadata */
+    kTVMFFINone = 0, kTVMFFIInt = 1, kTVMFFIBool = 2, kTVMFFIFloat = 3, kTVMFFIOpaquePtr = 4,
+    kTVMFFIDataType = 5, kTVMFFIDevice = 6,
+    kTVMFFIDLTensorPtr = 7, /* a DLTensor* that nobody keeps alive */
+    /* 8, 9, 10 appear in views only: owning them copies (8, 9) or moves (10). */
+    kTVMFFIRawStr = 8, kTVMFFIByteArrayPtr = 9, kTVMFFIObjectRValueRef = 10, kTVMFFISmallStr = 11,
+    kTVMFFISmallBytes = 12, kTVMFFIUnchanged = 13, kTVMFFIStaticObjectBegin = 64,
+    kTVMFFIObject = 64, kTVMFFIStr = 65, kTVMFFIBytes = 66, kTVMFFIError = 67, kTVMFFIFunction = 68,
+    kTVMFFIShape = 69, kTVMFFITensor = 70, kTVMFFIArray = 71, kTVMFFIMap = 72, kTVMFFIModule = 73,
+    kTVMFFIOpaquePyObject = 74, kTVMFFIList = 75, kTVMFFIDict = 76, kTVMFFIVisitInterrupt = 77,
+    kTVMFFIBigInt = 78, kTVMFFIStaticObjectEnd,
+    kTVMFFIDynObjectBegin = 128 TVM_FFI_C_ENUM_END_(TVMFFITypeIndex)
 
-typedef void* TVMFFIObjectHandle;
+        typedef void* TVMFFIObjectHandle;
 
 TVM_FFI_C_ENUM_BEGIN_(TVMFFIObjectDeleterFlagBitMask)
-  kTVMFFIObjectDeleterFlagBitMaskStrong = 1 << 0, /* destroy the contents */
-  kTVMFFIObjectDeleterFlagBitMaskWeak = 1 << 1,   /* free the memory */
-  kTVMFFIObjectDeleterFlagBitMaskBoth = (1 << 0) | (1 << 1)
-TVM_FFI_C_ENUM_END_(TVMFFIObjectDeleterFlagBitMask)
+kTVMFFIObjectDeleterFlagBitMaskStrong = 1 << 0,   /* destroy the contents */
+    kTVMFFIObjectDeleterFlagBitMaskWeak = 1 << 1, /* free the memory */
+    kTVMFFIObjectDeleterFlagBitMaskBoth =
+        (1 << 0) | (1 << 1) TVM_FFI_C_ENUM_END_(TVMFFIObjectDeleterFlagBitMask)
 
-/* The header of every object. Low half of combined_ref_count: strong references; high half: weak ones, of which
- * all strong references together own one. A new object has 1 | 1 << 32. deleter may be NULL (static objects). */
-typedef struct {
+        /* The header of every object. Low half of combined_ref_count: strong references; high half:
+         * weak ones, of which all strong references together own one. A new object has 1 | 1 << 32.
+         * deleter may be NULL (static objects). */
+        typedef struct {
   uint64_t combined_ref_count;
   int32_t type_index;
   uint32_t __padding;
@@ -105,8 +85,9 @@ typedef struct {
   };
 } TVMFFIObject;
 
-/* One value. As a view it borrows; owned, it holds one strong reference if it is an object. zero_padding is zero
- * but for small strings, and all 8 payload bytes are always defined: equality and hashing compare raw words. */
+/* One value. As a view it borrows; owned, it holds one strong reference if it is an object.
+ * zero_padding is zero but for small strings, and all 8 payload bytes are always defined: equality
+ * and hashing compare raw words. */
 typedef struct {
   int32_t type_index;
   union {
@@ -154,12 +135,12 @@ typedef struct {
 #endif
 
 TVM_FFI_C_ENUM_BEGIN_(TVMFFIBacktraceUpdateMode)
-  kTVMFFIBacktraceUpdateModeReplace = 0,
-  kTVMFFIBacktraceUpdateModeAppend = 1
-TVM_FFI_C_ENUM_END_(TVMFFIBacktraceUpdateMode)
+kTVMFFIBacktraceUpdateModeReplace = 0, kTVMFFIBacktraceUpdateModeAppend =
+                                           1 TVM_FFI_C_ENUM_END_(TVMFFIBacktraceUpdateMode)
 
-/* cause_chain and extra_context do not exist in errors made by kernels that were built before TVM FFI 0.1.8. */
-typedef struct {
+                                       /* cause_chain and extra_context do not exist in errors made
+                                          by kernels that were built before TVM FFI 0.1.8. */
+                                       typedef struct {
   TVMFFIByteArray kind;
   TVMFFIByteArray message;
   TVMFFIByteArray backtrace; /* most recent frame first */
@@ -169,8 +150,9 @@ typedef struct {
   TVMFFIObjectHandle extra_context;
 } TVMFFIErrorCell;
 
-/* The calling convention. args are borrowed; *result is None on entry, owned by the caller on success and
- * untouched on failure. handle is the function object, or NULL for an exported __tvm_ffi_<name> symbol. */
+/* The calling convention. args are borrowed; *result is None on entry, owned by the caller on
+ * success and untouched on failure. handle is the function object, or NULL for an exported
+ * __tvm_ffi_<name> symbol. */
 typedef int (*TVMFFISafeCallType)(void* handle, const TVMFFIAny* args, int32_t num_args,
                                   TVMFFIAny* result);
 
@@ -183,12 +165,14 @@ typedef struct {
   void* handle;
 } TVMFFIOpaqueObjectCell;
 
-/* ---- Version, objects, allocation ------------------------------------------------------------------------- */
+/* ---- Version, objects, allocation
+ * ------------------------------------------------------------------------- */
 
 TVM_FFI_DLL void TVMFFIGetVersion(TVMFFIVersion* out_version);
 TVM_FFI_DLL int TVMFFIObjectIncRef(TVMFFIObjectHandle obj);
 TVM_FFI_DLL int TVMFFIObjectDecRef(TVMFFIObjectHandle obj);
-/* type_index is kTVMFFIOpaquePyObject. On success the object owns handle; on failure the caller still does. */
+/* type_index is kTVMFFIOpaquePyObject. On success the object owns handle; on failure the caller
+ * still does. */
 TVM_FFI_DLL int TVMFFIObjectCreateOpaque(void* handle, int32_t type_index,
                                          void (*deleter)(void* handle), TVMFFIObjectHandle* out);
 
@@ -207,11 +191,12 @@ TVM_FFI_DLL TVMFFICustomAllocator* TVMFFIGetCustomAllocator(void);
 /* NULL restores the default. allocator is borrowed for the rest of the process. */
 TVM_FFI_DLL int TVMFFISetCustomAllocator(TVMFFICustomAllocator* allocator);
 
-/* ---- Functions and values --------------------------------------------------------------------------------- */
+/* ---- Functions and values
+ * --------------------------------------------------------------------------------- */
 
 TVM_FFI_DLL int TVMFFITypeKeyToIndex(const TVMFFIByteArray* type_key, int32_t* out_tindex);
-/* safe_call gets self as its handle, and deleter runs once with self when the function dies. With neither self
- * nor deleter, safe_call gets the function object instead. */
+/* safe_call gets self as its handle, and deleter runs once with self when the function dies. With
+ * neither self nor deleter, safe_call gets the function object instead. */
 TVM_FFI_DLL int TVMFFIFunctionCreate(void* self, TVMFFISafeCallType safe_call,
                                      void (*deleter)(void* self), TVMFFIObjectHandle* out);
 /* An unknown name is no error: *out becomes NULL. */
@@ -221,7 +206,9 @@ TVM_FFI_DLL int TVMFFIAnyViewToOwnedAny(const TVMFFIAny* any_view, TVMFFIAny* ou
 TVM_FFI_DLL int TVMFFIFunctionCall(TVMFFIObjectHandle func, TVMFFIAny* args, int32_t num_args,
                                    TVMFFIAny* result);
 
-/* ---- Errors ----------------------------------------------------------------------------------------------- */
+/* ---- Errors
+ * -----------------------------------------------------------------------------------------------
+ */
 
 /* Hands the thread's error over and empties the slot; *result is NULL where there was none. */
 TVM_FFI_DLL void TVMFFIErrorMoveFromRaised(TVMFFIObjectHandle* result);
@@ -239,7 +226,8 @@ TVM_FFI_DLL int TVMFFIErrorCreateWithCauseAndExtraContext(
     const TVMFFIByteArray* kind, const TVMFFIByteArray* message, const TVMFFIByteArray* backtrace,
     TVMFFIObjectHandle cause_chain, TVMFFIObjectHandle extra_context, TVMFFIObjectHandle* out);
 
-/* ---- Tensors ---------------------------------------------------------------------------------------------- */
+/* ---- Tensors
+ * ---------------------------------------------------------------------------------------------- */
 
 /* Takes from over on success only. require_alignment is in bytes, 0 for none. */
 TVM_FFI_DLL int TVMFFITensorFromDLPack(DLManagedTensor* from, int32_t require_alignment,
@@ -251,11 +239,13 @@ TVM_FFI_DLL int TVMFFITensorFromDLPackVersioned(DLManagedTensorVersioned* from,
                                                 TVMFFIObjectHandle* out);
 TVM_FFI_DLL int TVMFFITensorToDLPackVersioned(TVMFFIObjectHandle from,
                                               DLManagedTensorVersioned** out);
-/* A tensor with the metadata of prototype (strides not NULL) that keeps source alive; nothing is checked. */
+/* A tensor with the metadata of prototype (strides not NULL) that keeps source alive; nothing is
+ * checked. */
 TVM_FFI_DLL int TVMFFITensorCreateUnsafeView(TVMFFIObjectHandle source, const DLTensor* prototype,
                                              TVMFFIObjectHandle* out);
 
-/* ---- Strings, bytes, big integers, data types --------------------------------------------------------------- */
+/* ---- Strings, bytes, big integers, data types
+ * --------------------------------------------------------------- */
 
 /* Up to 7 bytes come back small, inside the value. */
 TVM_FFI_DLL int TVMFFIStringFromByteArray(const TVMFFIByteArray* input, TVMFFIAny* out);
@@ -267,44 +257,35 @@ TVM_FFI_DLL TVMFFIByteArray TVMFFIBigIntGetContentByteArray(const TVMFFIAny* val
 TVM_FFI_DLL int TVMFFIDataTypeFromString(const TVMFFIByteArray* str, DLDataType* out);
 TVM_FFI_DLL int TVMFFIDataTypeToString(const DLDataType* dtype, TVMFFIAny* out);
 
-/* ---- Types and reflection --------------------------------------------------------------------------------- */
+/* ---- Types and reflection
+ * --------------------------------------------------------------------------------- */
 
 typedef int (*TVMFFIFieldGetter)(void* field, TVMFFIAny* result);
 typedef int (*TVMFFIFieldSetter)(void* field, const TVMFFIAny* value);
 typedef int (*TVMFFIObjectCreator)(TVMFFIObjectHandle* result);
 
 TVM_FFI_C_ENUM_BEGIN_(TVMFFIFieldFlagBitMask)
-  kTVMFFIFieldFlagBitMaskWritable = 1 << 0,
-  kTVMFFIFieldFlagBitMaskHasDefault = 1 << 1,
-  kTVMFFIFieldFlagBitMaskIsStaticMethod = 1 << 2,
-  kTVMFFIFieldFlagBitMaskSEqHashIgnore = 1 << 3,
-  kTVMFFIFieldFlagBitMaskSEqHashDefPattern = 1 << 4,
-  kTVMFFIFieldFlagBitMaskDefaultFromFactory = 1 << 5,
-  kTVMFFIFieldFlagBitMaskReprOff = 1 << 6,
-  kTVMFFIFieldFlagBitMaskCompareOff = 1 << 7,
-  kTVMFFIFieldFlagBitMaskHashOff = 1 << 8,
-  kTVMFFIFieldFlagBitMaskInitOff = 1 << 9,
-  kTVMFFIFieldFlagBitMaskKwOnly = 1 << 10,
-  kTVMFFIFieldFlagBitSetterIsFunctionObj = 1 << 11,
-  kTVMFFIFieldFlagBitMaskSEqHashDefSimple = 1 << 12
-TVM_FFI_C_ENUM_END_(TVMFFIFieldFlagBitMask)
+kTVMFFIFieldFlagBitMaskWritable = 1 << 0,
+    kTVMFFIFieldFlagBitMaskHasDefault = 1 << 1, kTVMFFIFieldFlagBitMaskIsStaticMethod = 1 << 2,
+    kTVMFFIFieldFlagBitMaskSEqHashIgnore = 1 << 3,
+    kTVMFFIFieldFlagBitMaskSEqHashDefPattern = 1 << 4,
+    kTVMFFIFieldFlagBitMaskDefaultFromFactory = 1 << 5, kTVMFFIFieldFlagBitMaskReprOff = 1 << 6,
+    kTVMFFIFieldFlagBitMaskCompareOff = 1 << 7, kTVMFFIFieldFlagBitMaskHashOff = 1 << 8,
+    kTVMFFIFieldFlagBitMaskInitOff = 1 << 9, kTVMFFIFieldFlagBitMaskKwOnly = 1 << 10,
+    kTVMFFIFieldFlagBitSetterIsFunctionObj = 1 << 11,
+    kTVMFFIFieldFlagBitMaskSEqHashDefSimple = 1 << 12 TVM_FFI_C_ENUM_END_(TVMFFIFieldFlagBitMask)
 
-TVM_FFI_C_ENUM_BEGIN_(TVMFFISEqHashKind)
-  kTVMFFISEqHashKindUnsupported = 0,
-  kTVMFFISEqHashKindTreeNode = 1,
-  kTVMFFISEqHashKindFreeVar = 2,
-  kTVMFFISEqHashKindDAGNode = 3,
-  kTVMFFISEqHashKindConstTreeNode = 4,
-  kTVMFFISEqHashKindUniqueInstance = 5
-TVM_FFI_C_ENUM_END_(TVMFFISEqHashKind)
+                                                  TVM_FFI_C_ENUM_BEGIN_(TVMFFISEqHashKind)
+                                                      kTVMFFISEqHashKindUnsupported = 0,
+    kTVMFFISEqHashKindTreeNode = 1, kTVMFFISEqHashKindFreeVar = 2, kTVMFFISEqHashKindDAGNode = 3,
+    kTVMFFISEqHashKindConstTreeNode = 4,
+    kTVMFFISEqHashKindUniqueInstance = 5 TVM_FFI_C_ENUM_END_(TVMFFISEqHashKind)
 
-TVM_FFI_C_ENUM_BEGIN_(TVMFFIDefRegionKind)
-  kTVMFFIDefRegionKindNone = 0,
-  kTVMFFIDefRegionKindPattern = 1,
-  kTVMFFIDefRegionKindSimple = 2
-TVM_FFI_C_ENUM_END_(TVMFFIDefRegionKind)
+        TVM_FFI_C_ENUM_BEGIN_(TVMFFIDefRegionKind) kTVMFFIDefRegionKindNone = 0,
+    kTVMFFIDefRegionKindPattern = 1,
+    kTVMFFIDefRegionKindSimple = 2 TVM_FFI_C_ENUM_END_(TVMFFIDefRegionKind)
 
-typedef struct {
+        typedef struct {
   TVMFFIByteArray name;
   TVMFFIByteArray doc;
   TVMFFIByteArray metadata; /* JSON */
@@ -333,7 +314,8 @@ typedef struct {
   TVMFFISEqHashKind structural_eq_hash_kind;
 } TVMFFITypeMetadata;
 
-/* Index by type_index - begin_index; a missing entry is None. The column's address is stable, data is not. */
+/* Index by type_index - begin_index; a missing entry is None. The column's address is stable, data
+ * is not. */
 typedef struct {
   const TVMFFIAny* data;
   int32_t size;
@@ -376,21 +358,25 @@ TVM_FFI_DLL const TVMFFITypeAttrColumn* TVMFFIGetTypeAttrColumn(const TVMFFIByte
 /* *Borrowed reference*: text of this thread, overwritten by the next call. */
 TVM_FFI_DLL const TVMFFIByteArray* TVMFFIBacktrace(const char* filename, int lineno,
                                                    const char* func, int cross_ffi_boundary);
-/* A known key gives its index whatever else is passed; parent_type_index -2 only asks (-2 if unknown). */
+/* A known key gives its index whatever else is passed; parent_type_index -2 only asks (-2 if
+ * unknown). */
 TVM_FFI_DLL int32_t TVMFFITypeGetOrAllocIndex(const TVMFFIByteArray* type_key,
                                               int32_t static_type_index, int32_t type_depth,
                                               int32_t num_child_slots,
                                               int32_t child_slots_can_overflow,
                                               int32_t parent_type_index);
-/* *Borrowed reference* for the rest of the process. An index that was never handed out ends the process. */
+/* *Borrowed reference* for the rest of the process. An index that was never handed out ends the
+ * process. */
 TVM_FFI_DLL TVM_FFI_ATTRIBUTE_PURE const TVMFFITypeInfo* TVMFFIGetTypeInfo(int32_t type_index);
 
-/* ---- Once-only handles ------------------------------------------------------------------------------------ */
+/* ---- Once-only handles
+ * ------------------------------------------------------------------------------------ */
 
 TVM_FFI_DLL int TVMFFIHandleInitOnce(void** handle_addr, int (*init_func)(void** result));
 TVM_FFI_DLL int TVMFFIHandleDeinitOnce(void** handle_addr, int (*deinit_func)(void* handle));
 
-/* ---- Access to object bodies ------------------------------------------------------------------------------ */
+/* ---- Access to object bodies
+ * ------------------------------------------------------------------------------ */
 
 static inline int32_t TVMFFIObjectGetTypeIndex(TVMFFIObjectHandle obj) {
   return ((const TVMFFIObject*)obj)->type_index;

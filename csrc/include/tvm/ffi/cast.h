@@ -16,7 +16,8 @@ ObjectPtr<BaseType> GetObjectPtr(ObjectType* object) {
       const_cast<Object*>(static_cast<const Object*>(object)));
 }
 
-/// A reference to an object that somebody already owns; object is null only for nullable reference types.
+/// A reference to an object that somebody already owns; object is null only for nullable reference
+/// types.
 template <typename RefType, typename ObjectType>
 RefType GetRef(const ObjectType* object) {
   static_assert(std::is_base_of_v<typename RefType::ContainerType, ObjectType>,

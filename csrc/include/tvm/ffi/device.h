@@ -23,12 +23,24 @@ struct DeviceName {
 
 /// The first name of a type is the one that is printed.
 inline constexpr DeviceName kDeviceNames[] = {
-    {"cpu", kDLCPU},       {"cuda", kDLCUDA},         {"cuda_host", kDLCUDAHost},
-    {"opencl", kDLOpenCL}, {"vulkan", kDLVulkan},     {"metal", kDLMetal},
-    {"mps", kDLMetal},     {"vpi", kDLVPI},           {"rocm", kDLROCM},
-    {"rocm_host", kDLROCMHost}, {"ext_dev", kDLExtDev}, {"cuda_managed", kDLCUDAManaged},
-    {"oneapi", kDLOneAPI}, {"webgpu", kDLWebGPU},     {"wgpu", kDLWebGPU},
-    {"hexagon", kDLHexagon}, {"maia", kDLMAIA},       {"trn", kDLTrn},
+    {"cpu", kDLCPU},
+    {"cuda", kDLCUDA},
+    {"cuda_host", kDLCUDAHost},
+    {"opencl", kDLOpenCL},
+    {"vulkan", kDLVulkan},
+    {"metal", kDLMetal},
+    {"mps", kDLMetal},
+    {"vpi", kDLVPI},
+    {"rocm", kDLROCM},
+    {"rocm_host", kDLROCMHost},
+    {"ext_dev", kDLExtDev},
+    {"cuda_managed", kDLCUDAManaged},
+    {"oneapi", kDLOneAPI},
+    {"webgpu", kDLWebGPU},
+    {"wgpu", kDLWebGPU},
+    {"hexagon", kDLHexagon},
+    {"maia", kDLMAIA},
+    {"trn", kDLTrn},
 };
 
 /// "cuda", "cuda:1", …; nothing if the text is no device.
@@ -90,8 +102,8 @@ struct TypeTraits<DLDevice> : detail::PODTraits<DLDevice, TypeTraits<DLDevice>, 
 }  // namespace ffi
 }  // namespace tvm
 
-// DLDevice is declared outside any namespace, and so are its operators. As templates they yield to operators that a
-// kernel library may define itself.
+// DLDevice is declared outside any namespace, and so are its operators. As templates they yield to
+// operators that a kernel library may define itself.
 
 template <typename T, typename = std::enable_if_t<std::is_same_v<T, DLDevice>>, int = 0>
 constexpr bool operator==(const T& a, const T& b) {

@@ -53,8 +53,8 @@ struct TypeTraits<DLDataType>
 }  // namespace ffi
 }  // namespace tvm
 
-// DLDataType is declared outside any namespace, and so are its operators. As templates they yield to operators that
-// a kernel library may define itself.
+// DLDataType is declared outside any namespace, and so are its operators. As templates they yield
+// to operators that a kernel library may define itself.
 
 template <typename T, typename = std::enable_if_t<std::is_same_v<T, DLDataType>>>
 constexpr bool operator==(const T& a, const T& b) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Errors: an Error is both a counted object that crosses the ABI and a C++ exception; and the throw and check macros.
+// Errors: an Error is both a counted object that crosses the ABI and a C++ exception; and the throw
+// and check macros.
 #pragma once
 
 #include <tvm/ffi/memory.h>
@@ -18,8 +19,8 @@ namespace tvm {
 namespace ffi {
 inline namespace graphffi_v1 {
 
-/// The object behind Error. cause_chain and extra_context of foreign errors may not exist: they are never read
-/// here but in errors that this library made.
+/// The object behind Error. cause_chain and extra_context of foreign errors may not exist: they are
+/// never read here but in errors that this library made.
 class ErrorObj : public Object, public TVMFFIErrorCell {
  public:
   static constexpr int32_t _type_index = kTVMFFIError;
@@ -107,7 +108,7 @@ class Error : public ObjectRef, public std::exception {
 
  private:
   static std::string ToString(const TVMFFIByteArray& text) { return {text.data, text.size}; }
-  TVMFFIObject* OptOwned(TVMFFIObjectHandle ErrorObj::*field) const;
+  TVMFFIObject* OptOwned(TVMFFIObjectHandle ErrorObj::* field) const;
 };
 
 /// Thrown to pass on an error that the host language already holds (Python's Ctrl-C).
@@ -137,7 +138,7 @@ inline std::string Error::TracebackMostRecentCallLast() const {
   return reversed;
 }
 
-inline TVMFFIObject* Error::OptOwned(TVMFFIObjectHandle ErrorObj::*field) const {
+inline TVMFFIObject* Error::OptOwned(TVMFFIObjectHandle ErrorObj::* field) const {
   auto* header = detail::ObjectUnsafe::GetHeader(get());
   if (header->deleter != detail::ObjectDeleter<detail::OwnedErrorObj>::Delete) return nullptr;
   return static_cast<TVMFFIObject*>(get()->*field);
@@ -170,8 +171,8 @@ TVM_FFI_COLD_CODE inline void SetSafeCallRaised(const Error& error) {
   TVMFFIErrorSetRaised(ObjectUnsafe::TVMFFIObjectPtrFromObjectRef(error));
 }
 
-/// Throws what a call with return code rc raised. -2 was, before TVM FFI 0.1.9, an error that the host language
-/// holds.
+/// Throws what a call with return code rc raised. -2 was, before TVM FFI 0.1.9, an error that the
+/// host language holds.
 [[noreturn]] TVM_FFI_COLD_CODE TVM_FFI_NO_INLINE inline void ThrowSafeCallRaised(int rc) {
   if (rc == -2) throw EnvErrorAlreadySet();
   Error error = MoveFromSafeCallRaised();
@@ -239,7 +240,7 @@ void PrintOperand(std::ostream& os, const T& value) {
 
 template <typename X, typename Y>
 TVM_FFI_COLD_CODE TVM_FFI_NO_INLINE std::unique_ptr<std::string> DescribeOperands(const X& x,
-                                                                                 const Y& y) {
+                                                                                  const Y& y) {
   std::ostringstream os;
   os << " (";
   PrintOperand(os, x);
@@ -254,11 +255,11 @@ TVM_FFI_COLD_CODE TVM_FFI_NO_INLINE std::unique_ptr<std::string> DescribeOperand
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wsign-compare"
 #endif
-#define TVM_FFI_DEFINE_CHECK_(Name, op)                                      \
-  template <typename X, typename Y>                                          \
+#define TVM_FFI_DEFINE_CHECK_(Name, op)                                             \
+  template <typename X, typename Y>                                                 \
   TVM_FFI_INLINE std::unique_ptr<std::string> Check##Name(const X& x, const Y& y) { \
-    if (TVM_FFI_PREDICT_TRUE(x op y)) return nullptr;                        \
-    return DescribeOperands(x, y);                                           \
+    if (TVM_FFI_PREDICT_TRUE(x op y)) return nullptr;                               \
+    return DescribeOperands(x, y);                                                  \
   }
 TVM_FFI_DEFINE_CHECK_(EQ, ==)
 TVM_FFI_DEFINE_CHECK_(NE, !=)
@@ -277,9 +278,8 @@ TVM_FFI_DEFINE_CHECK_(GE, >=)
 #define TVM_FFI_ALWAYS_LOG_BEFORE_THROW 0
 #endif
 
-#define TVM_FFI_THROW_(ErrorKind, Log)                                                        \
-  ::tvm::ffi::detail::ErrorBuilder(#ErrorKind, __FILE__, __LINE__, TVM_FFI_FUNC_SIG, (Log))   \
-      .stream()
+#define TVM_FFI_THROW_(ErrorKind, Log) \
+  ::tvm::ffi::detail::ErrorBuilder(#ErrorKind, __FILE__, __LINE__, TVM_FFI_FUNC_SIG, (Log)).stream()
 
 /// `TVM_FFI_THROW(ValueError) << "…";` throws an Error of that kind, with a backtrace.
 #define TVM_FFI_THROW(ErrorKind) TVM_FFI_THROW_(ErrorKind, TVM_FFI_ALWAYS_LOG_BEFORE_THROW)
@@ -287,15 +287,16 @@ TVM_FFI_DEFINE_CHECK_(GE, >=)
 /// Throws like TVM_FFI_THROW and prints the error first: for code whose exceptions nobody catches.
 #define TVM_FFI_LOG_AND_THROW(ErrorKind) TVM_FFI_THROW_(ErrorKind, true)
 
-/// `TVM_FFI_CHECK(condition, ValueError) << "…";` throws an Error of that kind if the condition does not hold.
-#define TVM_FFI_CHECK(cond, ErrorKind)                  \
-  TVM_FFI_PREDICT_TRUE(cond)                            \
-  ? static_cast<void>(0)                                \
-  : ::tvm::ffi::detail::Voidify() &                     \
-          TVM_FFI_THROW(ErrorKind) << "Check failed: (" #cond ") is false: "
+/// `TVM_FFI_CHECK(condition, ValueError) << "…";` throws an Error of that kind if the condition
+/// does not hold.
+#define TVM_FFI_CHECK(cond, ErrorKind)                       \
+  TVM_FFI_PREDICT_TRUE(cond)                                 \
+  ? static_cast<void>(0)                                     \
+  : ::tvm::ffi::detail::Voidify() & TVM_FFI_THROW(ErrorKind) \
+                                        << "Check failed: (" #cond ") is false: "
 
-#define TVM_FFI_CHECK_BINARY_OP(Name, op, x, y, ErrorKind)                                   \
-  while (auto tvm_ffi_operands_ = ::tvm::ffi::detail::Check##Name((x), (y)))                 \
+#define TVM_FFI_CHECK_BINARY_OP(Name, op, x, y, ErrorKind)                   \
+  while (auto tvm_ffi_operands_ = ::tvm::ffi::detail::Check##Name((x), (y))) \
   TVM_FFI_THROW(ErrorKind) << "Check failed: " #x " " #op " " #y << *tvm_ffi_operands_ << ": "
 
 #define TVM_FFI_CHECK_EQ(x, y, ErrorKind) TVM_FFI_CHECK_BINARY_OP(EQ, ==, x, y, ErrorKind)
@@ -305,7 +306,7 @@ TVM_FFI_DEFINE_CHECK_(GE, >=)
 #define TVM_FFI_CHECK_GT(x, y, ErrorKind) TVM_FFI_CHECK_BINARY_OP(GT, >, x, y, ErrorKind)
 #define TVM_FFI_CHECK_GE(x, y, ErrorKind) TVM_FFI_CHECK_BINARY_OP(GE, >=, x, y, ErrorKind)
 /// Gives x back, or throws if it is null.
-#define TVM_FFI_CHECK_NOTNULL(x, ErrorKind)                                       \
+#define TVM_FFI_CHECK_NOTNULL(x, ErrorKind) \
   ((x) == nullptr ? (TVM_FFI_THROW(ErrorKind) << "Check not null: " #x " ", (x)) : (x))
 
 /// Checks of what cannot happen: they throw an InternalError.
@@ -339,12 +340,12 @@ TVM_FFI_DEFINE_CHECK_(GE, >=)
 #endif
 
 /// Throws what a C function of the ABI raised.
-#define TVM_FFI_CHECK_SAFE_CALL(func)                              \
-  {                                                                \
-    int tvm_ffi_rc_ = (func);                                      \
-    if (TVM_FFI_PREDICT_FALSE(tvm_ffi_rc_ != 0)) {                 \
-      ::tvm::ffi::detail::ThrowSafeCallRaised(tvm_ffi_rc_);        \
-    }                                                              \
+#define TVM_FFI_CHECK_SAFE_CALL(func)                       \
+  {                                                         \
+    int tvm_ffi_rc_ = (func);                               \
+    if (TVM_FFI_PREDICT_FALSE(tvm_ffi_rc_ != 0)) {          \
+      ::tvm::ffi::detail::ThrowSafeCallRaised(tvm_ffi_rc_); \
+    }                                                       \
   }
 
 }  // namespace graphffi_v1

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Expected<T>: a T or an Error, for code that does not throw. A function that returns one raises the error.
+// Expected<T>: a T or an Error, for code that does not throw. A function that returns one raises
+// the error.
 #pragma once
 
 #include <tvm/ffi/function.h>
@@ -43,8 +44,9 @@ class Expected {
   Expected(Error error) : data_(std::move(error)) {}         // NOLINT(runtime/explicit)
   template <typename E>
   Expected(Unexpected<E> error) : data_(Error(std::move(error).error())) {}  // NOLINT
-  template <typename U, typename = std::enable_if_t<!std::is_same_v<T, U> && !std::is_void_v<U> &&
-                                                    std::is_convertible_v<U, T>>,
+  template <typename U,
+            typename = std::enable_if_t<!std::is_same_v<T, U> && !std::is_void_v<U> &&
+                                        std::is_convertible_v<U, T>>,
             typename = void>
   Expected(const Expected<U>& other)  // NOLINT(runtime/explicit)
       : data_(other.is_ok() ? Any(T(other.value())) : Any(other.error())) {}
@@ -176,8 +178,8 @@ struct TypeTraits<Expected<T>> : TypeTraitsBase {
   }
   static std::string TypeStr() { return "Expected<" + detail::Type2Str<T>::v() + ">"; }
   static std::string TypeSchema() {
-    return detail::SchemaWithArgs("Expected", {detail::TypeSchema<T>::v(),
-                                               detail::SimpleSchema("ffi.Error")});
+    return detail::SchemaWithArgs("Expected",
+                                  {detail::TypeSchema<T>::v(), detail::SimpleSchema("ffi.Error")});
   }
 };
 

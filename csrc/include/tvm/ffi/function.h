@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Function: anything that can be called through the ABI; TypedFunction; and the macro that exports kernels.
+// Function: anything that can be called through the ABI; TypedFunction; and the macro that exports
+// kernels.
 #pragma once
 
 #include <tvm/ffi/function_detail.h>
@@ -58,7 +59,8 @@ class PackedArgs {
 
 namespace detail {
 
-/// A function object around a callable; Invoke is `void (F&, const TVMFFIAny*, int32_t, TVMFFIAny*)`.
+/// A function object around a callable; Invoke is `void (F&, const TVMFFIAny*, int32_t,
+/// TVMFFIAny*)`.
 template <typename F, typename Invoke>
 class FunctionObjImpl : public FunctionObj {
  public:
@@ -145,9 +147,9 @@ class Function : public ObjectRef {
  public:
   Function(std::nullptr_t) {}  // NOLINT(runtime/explicit)
   /// From `void(PackedArgs, Any*)` or `void(const AnyView*, int32_t, Any*)`.
-  template <typename F, typename = std::enable_if_t<
-                            std::is_invocable_v<std::decay_t<F>&, PackedArgs, Any*> &&
-                            !std::is_base_of_v<Function, std::decay_t<F>>>>
+  template <typename F,
+            typename = std::enable_if_t<std::is_invocable_v<std::decay_t<F>&, PackedArgs, Any*> &&
+                                        !std::is_base_of_v<Function, std::decay_t<F>>>>
   explicit Function(F&& callable) : Function(FromPacked(std::forward<F>(callable))) {}
 
   template <typename F>
@@ -165,8 +167,8 @@ class Function : public ObjectRef {
     using Impl = detail::FunctionObjImpl<F, detail::InvokeTyped>;
     return Function(make_object<Impl>(std::move(callable), std::move(name)));
   }
-  /// From a C callback; deleter(self) runs when the function dies. With neither self nor deleter the callback gets the
-  /// function object as its handle.
+  /// From a C callback; deleter(self) runs when the function dies. With neither self nor deleter
+  /// the callback gets the function object as its handle.
   static Function FromExternC(void* self, TVMFFISafeCallType safe_call, void (*deleter)(void*)) {
     if (self == nullptr && deleter == nullptr) {
       return Function(make_object<detail::BareExternCFunctionObj>(safe_call));
@@ -257,10 +259,10 @@ class TypedFunction<R(Args...)> {
   TypedFunction(std::nullptr_t) {}  // NOLINT(runtime/explicit)
   /// Nothing is checked: a mismatch shows when it is called.
   TypedFunction(Function packed) : packed_(std::move(packed)) {}  // NOLINT(runtime/explicit)
-  template <typename F, typename = std::enable_if_t<
-                            std::is_invocable_v<F&, Args...> &&
-                            (std::is_void_v<R> ||
-                             std::is_convertible_v<std::invoke_result_t<F&, Args...>, R>)>>
+  template <typename F,
+            typename = std::enable_if_t<
+                std::is_invocable_v<F&, Args...> &&
+                (std::is_void_v<R> || std::is_convertible_v<std::invoke_result_t<F&, Args...>, R>)>>
   TypedFunction(F callable) : TypedFunction(std::move(callable), std::string()) {}  // NOLINT
   template <typename F, typename = std::enable_if_t<std::is_invocable_v<F&, Args...>>>
   TypedFunction(F callable, std::string name)
@@ -327,8 +329,7 @@ struct TypeTraits<TypedFunction<Signature>> : TypeTraitsBase {
 };
 
 inline std::vector<String> Function::ListGlobalNames() {
-  Function names =
-      GetGlobalRequired("ffi.FunctionListGlobalNamesFunctor")().cast<Function>();
+  Function names = GetGlobalRequired("ffi.FunctionListGlobalNamesFunctor")().cast<Function>();
   int64_t count = names(-1).cast<int64_t>();
   std::vector<String> result;
   for (int64_t i = 0; i < count; ++i) result.push_back(names(i).cast<String>());

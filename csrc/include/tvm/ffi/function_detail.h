@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a C++ callable to the calling convention: signatures, argument conversion and their error texts.
+// From a C++ callable to the calling convention: signatures, argument conversion and their error
+// texts.
 #pragma once
 
-#include <tvm/ffi/any.h>
-
 #include <cxxabi.h>
+#include <tvm/ffi/any.h>
 
 #include <exception>
 #include <string>
@@ -90,7 +90,9 @@ struct CallSite {
   const char* opt_name;
   std::string (*signature)();
 
-  std::string Text() const { return std::string(opt_name == nullptr ? "" : opt_name) + signature(); }
+  std::string Text() const {
+    return std::string(opt_name == nullptr ? "" : opt_name) + signature();
+  }
 };
 
 [[noreturn]] TVM_FFI_COLD_CODE TVM_FFI_NO_INLINE inline void ThrowArgumentMismatch(
@@ -166,9 +168,9 @@ TVM_FFI_INLINE void UnpackCall(std::index_sequence<Is...>, const char* opt_name,
   if (TVM_FFI_PREDICT_FALSE(num_args != static_cast<int32_t>(sizeof...(Is)))) {
     ThrowCountMismatch(site, sizeof...(Is), num_args);
   }
-  OrderedCall{callable, result,
-              ConvertArgument<std::tuple_element_t<Is, typename Info::ArgType>>(site, Is,
-                                                                                args + Is)...};
+  OrderedCall{
+      callable, result,
+      ConvertArgument<std::tuple_element_t<Is, typename Info::ArgType>>(site, Is, args + Is)...};
 }
 
 /// Calls callable with arguments of the calling convention. \throws Error(TypeError) on a mismatch
@@ -205,23 +207,24 @@ TVM_FFI_COLD_CODE TVM_FFI_NO_INLINE inline int RaiseCurrentException() {
   try {                           \
   (void)0
 
-#define TVM_FFI_SAFE_CALL_END()                               \
-  return 0;                                                   \
-  }                                                           \
-  catch (...) {                                               \
-    return ::tvm::ffi::detail::RaiseCurrentException();       \
+#define TVM_FFI_SAFE_CALL_END()                         \
+  return 0;                                             \
+  }                                                     \
+  catch (...) {                                         \
+    return ::tvm::ffi::detail::RaiseCurrentException(); \
   }
 
-/// Around code in which an exception can only be printed, at exit or in a static initialiser: it ends the process.
+/// Around code in which an exception can only be printed, at exit or in a static initialiser: it
+/// ends the process.
 #define TVM_FFI_LOG_EXCEPTION_CALL_BEGIN() \
   try {                                    \
   (void)0
 
-#define TVM_FFI_LOG_EXCEPTION_CALL_END(name)                                             \
-  }                                                                                      \
-  catch (const std::exception& tvm_ffi_error_) {                                         \
+#define TVM_FFI_LOG_EXCEPTION_CALL_END(name)                                                \
+  }                                                                                         \
+  catch (const std::exception& tvm_ffi_error_) {                                            \
     std::fprintf(stderr, "Exception caught during " #name ": %s\n", tvm_ffi_error_.what()); \
-    std::exit(-1);                                                                       \
+    std::exit(-1);                                                                          \
   }
 
 }  // namespace graphffi_v1

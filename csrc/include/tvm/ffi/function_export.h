@@ -61,26 +61,26 @@ inline int WriteExportedDoc(std::string_view doc, TVMFFIAny* result) {
 #define TVM_FFI_DLL_EXPORT_INCLUDE_METADATA 0
 #endif
 
-#define TVM_FFI_DLL_EXPORT_TYPED_FUNC_IMPL_(ExportName, ...)                                       \
-  extern "C" TVM_FFI_DLL_EXPORT int __tvm_ffi_##ExportName(                                        \
-      void* /*handle*/, const TVMFFIAny* args, int32_t num_args, TVMFFIAny* result) {              \
-    return ::tvm::ffi::detail::CallExported(#ExportName, __VA_ARGS__, args, num_args, result);     \
+#define TVM_FFI_DLL_EXPORT_TYPED_FUNC_IMPL_(ExportName, ...)                                   \
+  extern "C" TVM_FFI_DLL_EXPORT int __tvm_ffi_##ExportName(                                    \
+      void* /*handle*/, const TVMFFIAny* args, int32_t num_args, TVMFFIAny* result) {          \
+    return ::tvm::ffi::detail::CallExported(#ExportName, __VA_ARGS__, args, num_args, result); \
   }
 
-#define TVM_FFI_DLL_EXPORT_METADATA_IMPL_(ExportName, ...)                                         \
-  extern "C" TVM_FFI_DLL_EXPORT int __tvm_ffi__metadata_##ExportName(                              \
-      void* /*handle*/, const TVMFFIAny* /*args*/, int32_t /*num_args*/, TVMFFIAny* result) {      \
-    return ::tvm::ffi::detail::WriteExportedMetadata(__VA_ARGS__, result);                         \
+#define TVM_FFI_DLL_EXPORT_METADATA_IMPL_(ExportName, ...)                                    \
+  extern "C" TVM_FFI_DLL_EXPORT int __tvm_ffi__metadata_##ExportName(                         \
+      void* /*handle*/, const TVMFFIAny* /*args*/, int32_t /*num_args*/, TVMFFIAny* result) { \
+    return ::tvm::ffi::detail::WriteExportedMetadata(__VA_ARGS__, result);                    \
   }
 
-#define TVM_FFI_DLL_EXPORT_DOC_IMPL_(ExportName, DocString)                                        \
-  extern "C" TVM_FFI_DLL_EXPORT int __tvm_ffi__doc_##ExportName(                                   \
-      void* /*handle*/, const TVMFFIAny* /*args*/, int32_t /*num_args*/, TVMFFIAny* result) {      \
-    return ::tvm::ffi::detail::WriteExportedDoc(DocString, result);                                \
+#define TVM_FFI_DLL_EXPORT_DOC_IMPL_(ExportName, DocString)                                   \
+  extern "C" TVM_FFI_DLL_EXPORT int __tvm_ffi__doc_##ExportName(                              \
+      void* /*handle*/, const TVMFFIAny* /*args*/, int32_t /*num_args*/, TVMFFIAny* result) { \
+    return ::tvm::ffi::detail::WriteExportedDoc(DocString, result);                           \
   }
 
-/// Exports a function or lambda as the kernel `ExportName` (the C symbol `__tvm_ffi_ExportName`). With
-/// TVM_FFI_DLL_EXPORT_INCLUDE_METADATA set to 1 its signature is exported too.
+/// Exports a function or lambda as the kernel `ExportName` (the C symbol `__tvm_ffi_ExportName`).
+/// With TVM_FFI_DLL_EXPORT_INCLUDE_METADATA set to 1 its signature is exported too.
 #if TVM_FFI_DLL_EXPORT_INCLUDE_METADATA
 #define TVM_FFI_DLL_EXPORT_TYPED_FUNC(ExportName, ...)         \
   TVM_FFI_DLL_EXPORT_TYPED_FUNC_IMPL_(ExportName, __VA_ARGS__) \

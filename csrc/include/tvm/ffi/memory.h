@@ -59,10 +59,12 @@ ObjectPtr<T> make_object(Args&&... args) {
   return detail::MakeObjectOfSize<T>(sizeof(T), alignof(T), std::forward<Args>(args)...);
 }
 
-/// A new ArrayType followed by room for num_elems ElemType, which ArrayType's constructor and destructor look after.
+/// A new ArrayType followed by room for num_elems ElemType, which ArrayType's constructor and
+/// destructor look after.
 template <typename ArrayType, typename ElemType, typename... Args>
 ObjectPtr<ArrayType> make_inplace_array_object(size_t num_elems, Args&&... args) {
-  static_assert(sizeof(ArrayType) % alignof(ElemType) == 0, "elements start right behind the object");
+  static_assert(sizeof(ArrayType) % alignof(ElemType) == 0,
+                "elements start right behind the object");
   constexpr size_t kAlignment =
       alignof(ArrayType) > alignof(ElemType) ? alignof(ArrayType) : alignof(ElemType);
   return detail::MakeObjectOfSize<ArrayType>(sizeof(ArrayType) + num_elems * sizeof(ElemType),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ObjectRef, the base of every reference type, and the macros that declare object and reference types.
+// ObjectRef, the base of every reference type, and the macros that declare object and reference
+// types.
 #pragma once
 
 #include <tvm/ffi/object_ptr.h>
@@ -95,7 +96,8 @@ struct ObjectUnsafe {
   static TVMFFIObject* GetHeader(const Object* object) {
     return const_cast<TVMFFIObject*>(&object->header_);
   }
-  /// Where, from a Class object's handle, its first own byte lies (negative for polymorphic classes).
+  /// Where, from a Class object's handle, its first own byte lies (negative for polymorphic
+  /// classes).
   template <typename Class>
   static int64_t GetObjectOffsetToSubclass() {
     alignas(Class) static char probe[sizeof(Class)];
@@ -179,31 +181,32 @@ struct ObjectUnsafe {
 }  // namespace detail
 
 /// Declares an object type whose index is the constant _type_index, which the class defines.
-#define TVM_FFI_DECLARE_OBJECT_INFO_STATIC(TypeKey, TypeName, ParentType)                         \
-  static constexpr const char* _type_key = TypeKey;                                               \
-  static constexpr int32_t _type_depth = ParentType::_type_depth + 1;                             \
-  static_assert(!ParentType::_type_final, "the parent type is final");                            \
-  static int32_t RuntimeTypeIndex() { return TypeName::_type_index; }                             \
-  static int32_t _GetOrAllocRuntimeTypeIndex() {                                                  \
-    static const int32_t index = ::tvm::ffi::detail::AllocTypeIndex(                              \
-        TypeKey, TypeName::_type_index, TypeName::_type_depth, TypeName::_type_child_slots,       \
-        TypeName::_type_child_slots_can_overflow, ParentType::_GetOrAllocRuntimeTypeIndex());     \
-    return index;                                                                                 \
+#define TVM_FFI_DECLARE_OBJECT_INFO_STATIC(TypeKey, TypeName, ParentType)                     \
+  static constexpr const char* _type_key = TypeKey;                                           \
+  static constexpr int32_t _type_depth = ParentType::_type_depth + 1;                         \
+  static_assert(!ParentType::_type_final, "the parent type is final");                        \
+  static int32_t RuntimeTypeIndex() { return TypeName::_type_index; }                         \
+  static int32_t _GetOrAllocRuntimeTypeIndex() {                                              \
+    static const int32_t index = ::tvm::ffi::detail::AllocTypeIndex(                          \
+        TypeKey, TypeName::_type_index, TypeName::_type_depth, TypeName::_type_child_slots,   \
+        TypeName::_type_child_slots_can_overflow, ParentType::_GetOrAllocRuntimeTypeIndex()); \
+    return index;                                                                             \
   }
 
 /// Declares an object type of a key that the class itself defines as _type_key.
-#define TVM_FFI_DECLARE_OBJECT_INFO_PREDEFINED_TYPE_KEY(TypeName, ParentType)                     \
-  static constexpr int32_t _type_depth = ParentType::_type_depth + 1;                             \
-  static_assert(!ParentType::_type_final, "the parent type is final");                            \
-  static int32_t RuntimeTypeIndex() { return _GetOrAllocRuntimeTypeIndex(); }                     \
-  static int32_t _GetOrAllocRuntimeTypeIndex() {                                                  \
-    static const int32_t index = ::tvm::ffi::detail::AllocTypeIndex(                              \
-        TypeName::_type_key, -1, TypeName::_type_depth, TypeName::_type_child_slots,              \
-        TypeName::_type_child_slots_can_overflow, ParentType::_GetOrAllocRuntimeTypeIndex());     \
-    return index;                                                                                 \
+#define TVM_FFI_DECLARE_OBJECT_INFO_PREDEFINED_TYPE_KEY(TypeName, ParentType)                 \
+  static constexpr int32_t _type_depth = ParentType::_type_depth + 1;                         \
+  static_assert(!ParentType::_type_final, "the parent type is final");                        \
+  static int32_t RuntimeTypeIndex() { return _GetOrAllocRuntimeTypeIndex(); }                 \
+  static int32_t _GetOrAllocRuntimeTypeIndex() {                                              \
+    static const int32_t index = ::tvm::ffi::detail::AllocTypeIndex(                          \
+        TypeName::_type_key, -1, TypeName::_type_depth, TypeName::_type_child_slots,          \
+        TypeName::_type_child_slots_can_overflow, ParentType::_GetOrAllocRuntimeTypeIndex()); \
+    return index;                                                                             \
   }
 
-/// Declares an object type that others may derive from. Its index comes from the runtime, on first use.
+/// Declares an object type that others may derive from. Its index comes from the runtime, on first
+/// use.
 #define TVM_FFI_DECLARE_OBJECT_INFO(TypeKey, TypeName, ParentType) \
   static constexpr const char* _type_key = TypeKey;                \
   TVM_FFI_DECLARE_OBJECT_INFO_PREDEFINED_TYPE_KEY(TypeName, ParentType)
@@ -220,27 +223,26 @@ struct ObjectUnsafe {
   TypeName& operator=(const TypeName& other) = default;       \
   TypeName& operator=(TypeName&& other) = default
 
-#define TVM_FFI_DEFINE_OBJECT_REF_ACCESS_(ObjectName)                                             \
-  using __PtrType =                                                                               \
-      std::conditional_t<ObjectName::_type_mutable, ObjectName*, const ObjectName*>;              \
-  __PtrType operator->() const { return static_cast<__PtrType>(data_.get()); }                    \
-  __PtrType get() const { return static_cast<__PtrType>(data_.get()); }                           \
+#define TVM_FFI_DEFINE_OBJECT_REF_ACCESS_(ObjectName)                                              \
+  using __PtrType = std::conditional_t<ObjectName::_type_mutable, ObjectName*, const ObjectName*>; \
+  __PtrType operator->() const { return static_cast<__PtrType>(data_.get()); }                     \
+  __PtrType get() const { return static_cast<__PtrType>(data_.get()); }                            \
   using ContainerType = ObjectName
 
 /// The methods of a reference type that may be null.
-#define TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(TypeName, ParentType, ObjectName)              \
-  TypeName() = default;                                                                           \
-  explicit TypeName(::tvm::ffi::ObjectPtr<ObjectName> n) : ParentType(std::move(n)) {}            \
-  explicit TypeName(::tvm::ffi::UnsafeInit tag) : ParentType(tag) {}                              \
-  TVM_FFI_DEFINE_DEFAULT_COPY_MOVE_AND_ASSIGN(TypeName);                                          \
-  static constexpr bool _type_is_nullable = true;                                                 \
+#define TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(TypeName, ParentType, ObjectName)   \
+  TypeName() = default;                                                                \
+  explicit TypeName(::tvm::ffi::ObjectPtr<ObjectName> n) : ParentType(std::move(n)) {} \
+  explicit TypeName(::tvm::ffi::UnsafeInit tag) : ParentType(tag) {}                   \
+  TVM_FFI_DEFINE_DEFAULT_COPY_MOVE_AND_ASSIGN(TypeName);                               \
+  static constexpr bool _type_is_nullable = true;                                      \
   TVM_FFI_DEFINE_OBJECT_REF_ACCESS_(ObjectName)
 
 /// The methods of a reference type that is never null; a call with None instead is a type error.
-#define TVM_FFI_DEFINE_OBJECT_REF_METHODS_NOTNULLABLE(TypeName, ParentType, ObjectName)           \
-  explicit TypeName(::tvm::ffi::UnsafeInit tag) : ParentType(tag) {}                              \
-  TVM_FFI_DEFINE_DEFAULT_COPY_MOVE_AND_ASSIGN(TypeName);                                          \
-  static constexpr bool _type_is_nullable = false;                                                \
+#define TVM_FFI_DEFINE_OBJECT_REF_METHODS_NOTNULLABLE(TypeName, ParentType, ObjectName) \
+  explicit TypeName(::tvm::ffi::UnsafeInit tag) : ParentType(tag) {}                    \
+  TVM_FFI_DEFINE_DEFAULT_COPY_MOVE_AND_ASSIGN(TypeName);                                \
+  static constexpr bool _type_is_nullable = false;                                      \
   TVM_FFI_DEFINE_OBJECT_REF_ACCESS_(ObjectName)
 
 }  // namespace graphffi_v1

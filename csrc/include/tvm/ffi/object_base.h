@@ -96,7 +96,8 @@ inline void DecRef(TVMFFIObject* object) {
 
 }  // namespace detail
 
-/// The base of every object: 24 bytes of header. Objects are made by make_object and live behind an ObjectPtr.
+/// The base of every object: 24 bytes of header. Objects are made by make_object and live behind an
+/// ObjectPtr.
 class Object {
  public:
   static constexpr const char* _type_key = StaticTypeKey::kTVMFFIObject;
@@ -124,7 +125,8 @@ class Object {
   template <typename TargetType>
   bool IsInstance() const;
 
-  /// True if there is exactly one strong reference and no weak one: the object may be changed in place.
+  /// True if there is exactly one strong reference and no weak one: the object may be changed in
+  /// place.
   bool unique() const {
     return __atomic_load_n(&header_.combined_ref_count, __ATOMIC_ACQUIRE) == detail::kUniqueCount;
   }

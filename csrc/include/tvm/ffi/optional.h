@@ -55,7 +55,8 @@ class OptionalStorage<T, std::enable_if_t<use_ptr_based_optional_v<T>>> {
   T value_{UnsafeInit{}};
 };
 
-/// Strings are values of the ABI's 16 bytes in which None stands for nothing: modules return them through their vtable.
+/// Strings are values of the ABI's 16 bytes in which None stands for nothing: modules return them
+/// through their vtable.
 template <typename T>
 class OptionalStorage<T, std::enable_if_t<kIsText<T>>> {
  public:
@@ -78,7 +79,7 @@ class Optional {
   using value_type = T;
 
   Optional() = default;
-  Optional(std::nullopt_t) {}  // NOLINT(runtime/explicit)
+  Optional(std::nullopt_t) {}         // NOLINT(runtime/explicit)
   Optional(std::optional<T> other) {  // NOLINT(runtime/explicit)
     if (other.has_value()) storage_.set(*std::move(other));
   }
@@ -89,9 +90,10 @@ class Optional {
   Optional(U&& value) {  // NOLINT(runtime/explicit)
     storage_.set(std::forward<U>(value));
   }
-  template <typename U, typename = std::enable_if_t<std::is_convertible_v<const U&, T> &&
-                                                    !std::is_same_v<T, U>>,
-            typename = void>
+  template <
+      typename U,
+      typename = std::enable_if_t<std::is_convertible_v<const U&, T> && !std::is_same_v<T, U>>,
+      typename = void>
   Optional(const Optional<U>& other) {  // NOLINT(runtime/explicit)
     if (other.has_value()) storage_.set(other.value());
   }

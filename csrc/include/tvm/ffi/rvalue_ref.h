@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// RValueRef<T>: a parameter that takes the caller's reference over, so that the callee may change a unique object.
+// RValueRef<T>: a parameter that takes the caller's reference over, so that the callee may change a
+// unique object.
 #pragma once
 
 #include <tvm/ffi/any.h>

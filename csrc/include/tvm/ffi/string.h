@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// String and Bytes: up to 7 bytes live inside the value, longer ones in a counted, immutable object.
+// String and Bytes: up to 7 bytes live inside the value, longer ones in a counted, immutable
+// object.
 #pragma once
 
 #include <tvm/ffi/type_traits.h>
@@ -38,7 +39,8 @@ class BytesObj : public BytesObjBase {
 
 inline constexpr size_t kMaxSmallSize = 7;
 
-/// Writes owned bytes of the given size, of which data are the first (a null data: zeros), and gives their address.
+/// Writes owned bytes of the given size, of which data are the first (a null data: zeros), and
+/// gives their address.
 template <typename ObjectType>
 char* WriteOwnedBytes(const char* data, size_t size, TVMFFIAny* out) {
   constexpr bool kIsString = std::is_same_v<ObjectType, StringObj>;
@@ -111,7 +113,7 @@ class BytesBase {
     return (order > 0) - (order < 0);
   }
   operator std::string() const { return std::string(View()); }  // NOLINT(runtime/explicit)
-  operator std::string_view() const { return View(); }           // NOLINT(runtime/explicit)
+  operator std::string_view() const { return View(); }          // NOLINT(runtime/explicit)
   void swap(BytesBase& other) noexcept { std::swap(value_, other.value_); }
 
   friend bool operator==(const Derived& a, const Derived& b) { return a.View() == b.View(); }
@@ -146,9 +148,9 @@ class Bytes : public detail::BytesBase<Bytes, detail::BytesObj, kTVMFFISmallByte
  public:
   Bytes() : BytesBase(std::string_view()) {}
   Bytes(const char* data, size_t size) : BytesBase(std::string_view(data, size)) {}
-  Bytes(TVMFFIByteArray array) : Bytes(array.data, array.size) {}   // NOLINT(runtime/explicit)
-  Bytes(const std::string& other) : BytesBase(other) {}             // NOLINT(runtime/explicit)
-  Bytes(std::string_view other) : BytesBase(other) {}               // NOLINT(runtime/explicit)
+  Bytes(TVMFFIByteArray array) : Bytes(array.data, array.size) {}  // NOLINT(runtime/explicit)
+  Bytes(const std::string& other) : BytesBase(other) {}            // NOLINT(runtime/explicit)
+  Bytes(std::string_view other) : BytesBase(other) {}              // NOLINT(runtime/explicit)
 
   /// Compares bytes, as memcmp does.
   static int memncmp(const char* a, const char* b, size_t a_size, size_t b_size) {
@@ -171,10 +173,10 @@ class String : public detail::BytesBase<String, detail::StringObj, kTVMFFISmallS
 
   String() : BytesBase(std::string_view()) {}
   String(std::nullptr_t) = delete;
-  String(const char* text) : BytesBase(std::string_view(text)) {}                     // NOLINT
+  String(const char* text) : BytesBase(std::string_view(text)) {}  // NOLINT
   String(const char* data, size_t size) : BytesBase(std::string_view(data, size)) {}
-  String(const std::string& other) : BytesBase(other) {}                              // NOLINT
-  String(std::string_view other) : BytesBase(other) {}                                // NOLINT
+  String(const std::string& other) : BytesBase(other) {}  // NOLINT
+  String(std::string_view other) : BytesBase(other) {}    // NOLINT
   explicit String(TVMFFIByteArray array) : String(array.data, array.size) {}
   String& operator=(const std::string& other) { return *this = String(other); }
   String& operator=(const char* other) { return *this = String(other); }
@@ -226,7 +228,8 @@ template <typename T>
 inline constexpr bool kIsText = std::is_same_v<T, String> || std::is_same_v<T, Bytes>;
 /// What a String compares with but is not: const char*, std::string, std::string_view.
 template <typename T>
-inline constexpr bool kIsOtherText = std::is_convertible_v<const T&, std::string_view> && !kIsText<T>;
+inline constexpr bool kIsOtherText =
+    std::is_convertible_v<const T&, std::string_view> && !kIsText<T>;
 
 inline String Concat(std::string_view a, std::string_view b) {
   std::string text;
@@ -245,16 +248,16 @@ String operator+(const T& a, const String& b) {
   return detail::Concat(std::string_view(a), b);
 }
 
-#define TVM_FFI_DEFINE_TEXT_COMPARISON_(op)                                                     \
-  template <typename S, typename T,                                                             \
-            typename = std::enable_if_t<detail::kIsText<S> && detail::kIsOtherText<T>>>         \
-  bool operator op(const S& a, const T& b) {                                                    \
-    return std::string_view(a) op std::string_view(b);                                          \
-  }                                                                                             \
-  template <typename S, typename T,                                                             \
+#define TVM_FFI_DEFINE_TEXT_COMPARISON_(op)                                                      \
+  template <typename S, typename T,                                                              \
+            typename = std::enable_if_t<detail::kIsText<S> && detail::kIsOtherText<T>>>          \
+  bool operator op(const S& a, const T& b) {                                                     \
+    return std::string_view(a) op std::string_view(b);                                           \
+  }                                                                                              \
+  template <typename S, typename T,                                                              \
             typename = std::enable_if_t<detail::kIsText<S> && detail::kIsOtherText<T>>, int = 0> \
-  bool operator op(const T& a, const S& b) {                                                    \
-    return std::string_view(a) op std::string_view(b);                                          \
+  bool operator op(const T& a, const S& b) {                                                     \
+    return std::string_view(a) op std::string_view(b);                                           \
   }
 TVM_FFI_DEFINE_TEXT_COMPARISON_(==)
 TVM_FFI_DEFINE_TEXT_COMPARISON_(!=)
@@ -411,7 +414,8 @@ struct TypeTraits<TVMFFIByteArray*> : TypeTraitsBase {
   static std::string TypeSchema() { return detail::SimpleSchema("TVMFFIByteArray*"); }
 };
 
-/// A std::string argument is lent as its C string; a parameter of this type takes any kind of string or bytes.
+/// A std::string argument is lent as its C string; a parameter of this type takes any kind of
+/// string or bytes.
 template <>
 struct TypeTraits<std::string> : TypeTraitsBase {
   static constexpr bool storage_enabled = false;

@@ -19,12 +19,12 @@
 #include <tvm/ffi/endian.h>
 #include <tvm/ffi/error.h>
 #include <tvm/ffi/expected.h>
+#include <tvm/ffi/extra/c_env_api.h>
 #include <tvm/ffi/function.h>
 #include <tvm/ffi/memory.h>
 #include <tvm/ffi/object.h>
 #include <tvm/ffi/optional.h>
+#include <tvm/ffi/reflection/registry.h>
 #include <tvm/ffi/rvalue_ref.h>
 #include <tvm/ffi/string.h>
 #include <tvm/ffi/type_traits.h>
-#include <tvm/ffi/extra/c_env_api.h>
-#include <tvm/ffi/reflection/registry.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// TypeTraits<T>: how a C++ type goes into a TVMFFIAny and comes out of it. Specialise it for types of your own.
+// TypeTraits<T>: how a C++ type goes into a TVMFFIAny and comes out of it. Specialise it for types
+// of your own.
 #pragma once
 
 #include <tvm/ffi/error.h>
@@ -15,13 +16,13 @@ inline namespace graphffi_v1 {
 
 /// The conversions of T. A specialisation has
 ///
-///   convert_enabled, storage_enabled   whether T can be an argument, and whether an Any can hold it
-///   field_static_type_index            what kind a field of this type is, kTVMFFIAny if it varies
-///   CopyToAnyView(const T&, TVMFFIAny*)      writes a view that borrows from the argument
+///   convert_enabled, storage_enabled   whether T can be an argument, and whether an Any can hold
+///   it field_static_type_index            what kind a field of this type is, kTVMFFIAny if it
+///   varies CopyToAnyView(const T&, TVMFFIAny*)      writes a view that borrows from the argument
 ///   MoveToAny(T, TVMFFIAny*)                 writes an owned value
 ///   CheckAnyStrict(const TVMFFIAny*)         is it a T as it stands, without conversion?
-///   CopyFromAnyViewAfterCheck(const TVMFFIAny*), MoveFromAnyAfterCheck(TVMFFIAny*)   for values that passed it
-///   TryCastFromAnyView(const TVMFFIAny*)     std::optional<T>, with conversions
+///   CopyFromAnyViewAfterCheck(const TVMFFIAny*), MoveFromAnyAfterCheck(TVMFFIAny*)   for values
+///   that passed it TryCastFromAnyView(const TVMFFIAny*)     std::optional<T>, with conversions
 ///   GetMismatchTypeInfo(const TVMFFIAny*)    what it is instead, for the error text
 ///   TypeStr(), TypeSchema()                  T's name in error texts, and in metadata (JSON)
 template <typename T, typename = void>
@@ -33,7 +34,8 @@ struct TypeTraits {
 template <typename T>
 using TypeTraitsNoCR = TypeTraits<std::remove_const_t<std::remove_reference_t<T>>>;
 
-/// Whether ObjectRef's own conversion serves a reference type: set to false where a specialisation replaces it.
+/// Whether ObjectRef's own conversion serves a reference type: set to false where a specialisation
+/// replaces it.
 template <typename T>
 inline constexpr bool use_default_type_traits_v = true;
 
@@ -49,7 +51,8 @@ inline void WritePOD(TVMFFIAny* out, int32_t type_index, int64_t payload) {
 
 /// Hands the object's reference over to out; null becomes None.
 inline void WriteObject(TVMFFIAny* out, TVMFFIObject* opt_object) {
-  out->type_index = opt_object == nullptr ? static_cast<int32_t>(kTVMFFINone) : opt_object->type_index;
+  out->type_index =
+      opt_object == nullptr ? static_cast<int32_t>(kTVMFFINone) : opt_object->type_index;
   out->zero_padding = 0;
   out->v_uint64 = 0;
   out->v_obj = opt_object;
@@ -87,7 +90,8 @@ struct TypeTraitsBase {
 
 namespace detail {
 
-/// Traits of a value inside the payload. Derived gives kIndex, kName, Read, Write; conversions are its own.
+/// Traits of a value inside the payload. Derived gives kIndex, kName, Read, Write; conversions are
+/// its own.
 template <typename T, typename Derived, int32_t kIndex>
 struct PODTraits : TypeTraitsBase {
   static constexpr int32_t field_static_type_index = kIndex;
@@ -130,8 +134,8 @@ struct TypeTraits<bool> : detail::PODTraits<bool, TypeTraits<bool>, kTVMFFIBool>
 
 /// A bool that no int converts to, for overloads and fallbacks.
 struct StrictBool {
-  StrictBool(bool value) : value_(value) {}        // NOLINT(runtime/explicit)
-  operator bool() const { return value_; }         // NOLINT(runtime/explicit)
+  StrictBool(bool value) : value_(value) {}  // NOLINT(runtime/explicit)
+  operator bool() const { return value_; }   // NOLINT(runtime/explicit)
 
  private:
   bool value_;
@@ -233,7 +237,8 @@ struct ObjectRefTypeTraitsBase : TypeTraitsBase {
     detail::WriteObject(out, detail::ObjectUnsafe::TVMFFIObjectPtrFromObjectRef(value));
   }
   static void MoveToAny(RefType value, TVMFFIAny* out) {
-    detail::WriteObject(out, detail::ObjectUnsafe::MoveObjectRefToTVMFFIObjectPtr(std::move(value)));
+    detail::WriteObject(out,
+                        detail::ObjectUnsafe::MoveObjectRefToTVMFFIObjectPtr(std::move(value)));
   }
   static bool CheckAnyStrict(const TVMFFIAny* source) {
     if (source->type_index == kTVMFFINone) return RefType::_type_is_nullable;
@@ -281,8 +286,7 @@ struct TypeTraits<ObjectType*, std::enable_if_t<std::is_base_of_v<Object, Object
   static constexpr int32_t field_static_type_index = kTVMFFIObject;
 
   static void CopyToAnyView(ObjectType* value, TVMFFIAny* out) {
-    detail::WriteObject(
-        out, value == nullptr ? nullptr : detail::ObjectUnsafe::GetHeader(value));
+    detail::WriteObject(out, value == nullptr ? nullptr : detail::ObjectUnsafe::GetHeader(value));
   }
   static void MoveToAny(ObjectType* value, TVMFFIAny* out) {
     CopyToAnyView(value, out);
@@ -305,8 +309,8 @@ struct TypeTraits<ObjectType*, std::enable_if_t<std::is_base_of_v<Object, Object
 
 /// A counted pointer that may be null.
 template <typename ObjectType>
-struct TypeTraits<ObjectPtr<ObjectType>, std::enable_if_t<!std::is_const_v<ObjectType> &&
-                                                          !std::is_volatile_v<ObjectType>>>
+struct TypeTraits<ObjectPtr<ObjectType>,
+                  std::enable_if_t<!std::is_const_v<ObjectType> && !std::is_volatile_v<ObjectType>>>
     : TypeTraitsBase {
   using Self = ObjectPtr<ObjectType>;
   static constexpr int32_t field_static_type_index = kTVMFFIObject;
@@ -315,7 +319,8 @@ struct TypeTraits<ObjectPtr<ObjectType>, std::enable_if_t<!std::is_const_v<Objec
     detail::WriteObject(out, detail::ObjectUnsafe::TVMFFIObjectPtrFromObjectPtr(value));
   }
   static void MoveToAny(Self value, TVMFFIAny* out) {
-    detail::WriteObject(out, detail::ObjectUnsafe::MoveObjectPtrToTVMFFIObjectPtr(std::move(value)));
+    detail::WriteObject(out,
+                        detail::ObjectUnsafe::MoveObjectPtrToTVMFFIObjectPtr(std::move(value)));
   }
   static bool CheckAnyStrict(const TVMFFIAny* source) {
     return source->type_index == kTVMFFINone ||
@@ -336,9 +341,7 @@ struct TypeTraits<ObjectPtr<ObjectType>, std::enable_if_t<!std::is_const_v<Objec
     if (CheckAnyStrict(source)) return CopyFromAnyViewAfterCheck(source);
     return std::nullopt;
   }
-  static std::string TypeStr() {
-    return std::string("Optional<") + ObjectType::_type_key + ">";
-  }
+  static std::string TypeStr() { return std::string("Optional<") + ObjectType::_type_key + ">"; }
   static std::string TypeSchema() {
     return detail::SchemaWithArgs("Optional", {detail::SimpleSchema(ObjectType::_type_key)});
   }
@@ -366,8 +369,8 @@ struct TypeToRuntimeTypeIndex<ObjectPtr<T>, void> {
   static int32_t v() { return T::RuntimeTypeIndex(); }
 };
 
-/// Base of traits of a type that is converted from Fallbacks, one after the other, when it is not there itself.
-/// Derived has `static T ConvertFallbackValue(Fallback)` for each.
+/// Base of traits of a type that is converted from Fallbacks, one after the other, when it is not
+/// there itself. Derived has `static T ConvertFallbackValue(Fallback)` for each.
 template <typename T, typename... Fallbacks>
 struct FallbackOnlyTraitsBase : TypeTraitsBase {
   static constexpr bool storage_enabled = false;
@@ -388,7 +391,8 @@ struct FallbackOnlyTraitsBase : TypeTraitsBase {
   }
 };
 
-/// Base of traits of a reference type that is also made from Fallbacks, e.g. an expression from an int.
+/// Base of traits of a reference type that is also made from Fallbacks, e.g. an expression from an
+/// int.
 template <typename RefType, typename... Fallbacks>
 struct ObjectRefWithFallbackTraitsBase : ObjectRefTypeTraitsBase<RefType> {
   static std::optional<RefType> TryCastFromAnyView(const TVMFFIAny* source) {

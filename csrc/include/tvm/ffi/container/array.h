@@ -98,7 +98,8 @@ class Array : public detail::SeqRef<Array<T>, ArrayObj, T> {
     }
     return result;
   }
-  /// Replaces each element by what f makes of it: in place if nobody else holds the array, moving the elements.
+  /// Replaces each element by what f makes of it: in place if nobody else holds the array, moving
+  /// the elements.
   template <typename F>
   void MutateByApply(F f) {
     if (this->data_ == nullptr) return;
@@ -123,7 +124,8 @@ class Array : public detail::SeqRef<Array<T>, ArrayObj, T> {
     } else if (!this->unique()) {
       this->data_ = ArrayObj::CopyFrom(capacity, array);
     } else if (array->capacity() < capacity) {
-      ObjectPtr<ArrayObj> grown = ArrayObj::Empty(detail::GrownCapacity(array->capacity(), capacity));
+      ObjectPtr<ArrayObj> grown =
+          ArrayObj::Empty(detail::GrownCapacity(array->capacity(), capacity));
       for (size_t i = 0; i < array->size(); ++i) grown->Append(std::move(array->MutableBegin()[i]));
       this->data_ = std::move(grown);
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the containers share: iterators over owned values, which element types include which, default elements.
+// What the containers share: iterators over owned values, which element types include which,
+// default elements.
 #pragma once
 
 #include <tvm/ffi/any.h>
@@ -14,7 +15,8 @@ namespace ffi {
 inline namespace graphffi_v1 {
 namespace detail {
 
-/// Whether every Derived is a Base as it stands, so that a container of one may be used as a container of the other.
+/// Whether every Derived is a Base as it stands, so that a container of one may be used as a
+/// container of the other.
 template <typename Base, typename Derived>
 inline constexpr bool type_contains_v =
     std::is_same_v<Base, Any> || std::is_same_v<Base, Derived> ||

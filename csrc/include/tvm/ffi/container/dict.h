@@ -46,14 +46,14 @@ class Dict : public detail::MapRef<Dict<K, V>, DictObj, K, V> {
   Dict(Dict&&) = default;
   Dict& operator=(const Dict&) = default;
   Dict& operator=(Dict&&) = default;
-  template <typename K2, typename V2,
-            typename = std::enable_if_t<detail::type_contains_v<K, K2> &&
-                                        detail::type_contains_v<V, V2>>>
+  template <
+      typename K2, typename V2,
+      typename = std::enable_if_t<detail::type_contains_v<K, K2> && detail::type_contains_v<V, V2>>>
   Dict(const Dict<K2, V2>& other)  // NOLINT(runtime/explicit)
       : Base(detail::ObjectUnsafe::ObjectPtrFromObjectRef<Object>(other)) {}
-  template <typename K2, typename V2,
-            typename = std::enable_if_t<detail::type_contains_v<K, K2> &&
-                                        detail::type_contains_v<V, V2>>>
+  template <
+      typename K2, typename V2,
+      typename = std::enable_if_t<detail::type_contains_v<K, K2> && detail::type_contains_v<V, V2>>>
   Dict(Dict<K2, V2>&& other)  // NOLINT(runtime/explicit)
       : Base(detail::ObjectUnsafe::ObjectPtrFromObjectRef<Object>(std::move(other))) {}
 

@@ -46,14 +46,14 @@ class Map : public detail::MapRef<Map<K, V>, MapObj, K, V> {
   Map(Map&&) = default;
   Map& operator=(const Map&) = default;
   Map& operator=(Map&&) = default;
-  template <typename K2, typename V2,
-            typename = std::enable_if_t<detail::type_contains_v<K, K2> &&
-                                        detail::type_contains_v<V, V2>>>
+  template <
+      typename K2, typename V2,
+      typename = std::enable_if_t<detail::type_contains_v<K, K2> && detail::type_contains_v<V, V2>>>
   Map(const Map<K2, V2>& other)  // NOLINT(runtime/explicit)
       : Base(detail::ObjectUnsafe::ObjectPtrFromObjectRef<Object>(other)) {}
-  template <typename K2, typename V2,
-            typename = std::enable_if_t<detail::type_contains_v<K, K2> &&
-                                        detail::type_contains_v<V, V2>>>
+  template <
+      typename K2, typename V2,
+      typename = std::enable_if_t<detail::type_contains_v<K, K2> && detail::type_contains_v<V, V2>>>
   Map(Map<K2, V2>&& other)  // NOLINT(runtime/explicit)
       : Base(detail::ObjectUnsafe::ObjectPtrFromObjectRef<Object>(std::move(other))) {}
 

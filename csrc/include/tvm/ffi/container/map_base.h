@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The object behind Map and Dict: pairs in insertion order, up to 4 of them in a plain array, more in a hash table.
+// The object behind Map and Dict: pairs in insertion order, up to 4 of them in a plain array, more
+// in a hash table.
 //
-// Libraries of any age walk and change these objects inline, so layout, hash and probing are ABI. In the table each slot
-// has one byte: 0xFF empty; otherwise the low 7 bits say how far, as an index into kJumps, the next element of the same
-// chain lies (0: none), and a clear top bit marks the head of a chain. A chain holds the keys whose home slot its head is.
+// Libraries of any age walk and change these objects inline, so layout, hash and probing are ABI.
+// In the table each slot has one byte: 0xFF empty; otherwise the low 7 bits say how far, as an
+// index into kJumps, the next element of the same chain lies (0: none), and a clear top bit marks
+// the head of a chain. A chain holds the keys whose home slot its head is.
 #pragma once
 
 #include <tvm/ffi/any.h>
@@ -25,7 +27,8 @@ struct JumpTable {
   uint64_t distance[kCount];
 };
 
-/// Distances 0 to 15, then triangular numbers: the consecutive ones up to T(72), then ever larger ones.
+/// Distances 0 to 15, then triangular numbers: the consecutive ones up to T(72), then ever larger
+/// ones.
 constexpr JumpTable MakeJumpTable() {
   constexpr uint64_t kLarge[] = {8515,
                                  19110,
@@ -327,8 +330,8 @@ class MapBaseObj : public Object {
     return 0;
   }
 
-  /// Empties a slot that a foreign chain runs through: it and what follows it in that chain move elsewhere. Changes
-  /// nothing and gives false if there is no room in reach.
+  /// Empties a slot that a foreign chain runs through: it and what follows it in that chain move
+  /// elsewhere. Changes nothing and gives false if there is no room in reach.
   bool Evict(uint64_t slot) {
     uint64_t before = PredecessorOf(slot);
     std::vector<uint64_t> from;

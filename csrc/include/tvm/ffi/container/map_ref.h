@@ -77,7 +77,9 @@ class MapRef : public ObjectRef {
     return ElementAs<V>(position->second);
   }
 
-  void Set(const K& key, const V& value) { Self()->Mutable()->InsertOrAssign(Any(key), Any(value)); }
+  void Set(const K& key, const V& value) {
+    Self()->Mutable()->InsertOrAssign(Any(key), Any(value));
+  }
   void erase(const K& key) {
     if (count(key) != 0) Self()->Mutable()->Erase(Any(key));
   }
@@ -113,7 +115,8 @@ class MapRef : public ObjectRef {
   }
 };
 
-/// Traits of Map and Dict. kIndex is their own kind, kOtherIndex the other's: it is converted, pair by pair.
+/// Traits of Map and Dict. kIndex is their own kind, kOtherIndex the other's: it is converted, pair
+/// by pair.
 template <typename Ref, typename K, typename V, int32_t kIndex, int32_t kOtherIndex>
 struct MapTraits : ObjectRefTypeTraitsBase<Ref> {
   static constexpr int32_t field_static_type_index = kIndex;
@@ -158,7 +161,8 @@ struct MapTraits : ObjectRefTypeTraitsBase<Ref> {
   static bool PairsMatch(const TVMFFIAny* source) {
     if constexpr (!std::is_same_v<K, Any> || !std::is_same_v<V, Any>) {
       for (const auto& [key, value] : *MapOf(source)) {
-        if (!AnyUnsafe::CheckAnyStrict<K>(key) || !AnyUnsafe::CheckAnyStrict<V>(value)) return false;
+        if (!AnyUnsafe::CheckAnyStrict<K>(key) || !AnyUnsafe::CheckAnyStrict<V>(value))
+          return false;
       }
     }
     return true;

@@ -106,7 +106,8 @@ class SeqBaseObj : public Object, public TVMFFISeqCell {
 
   /// Moves the elements into a larger buffer of their own.
   void MoveToBuffer(size_t new_capacity) {
-    Any* buffer = static_cast<Any*>(detail::AllocateObject(new_capacity * sizeof(Any), alignof(Any)));
+    Any* buffer =
+        static_cast<Any*>(detail::AllocateObject(new_capacity * sizeof(Any), alignof(Any)));
     size_t count = size();
     for (size_t i = 0; i < count; ++i) new (buffer + i) Any(std::move(MutableBegin()[i]));
     FreeBuffer();
@@ -133,7 +134,8 @@ inline size_t GrownCapacity(size_t current, size_t needed) {
 }
 
 /// The interface of Array and List. Derived has
-///   ObjType* Mutable(size_t capacity)   an object that may be changed and has room for capacity elements
+///   ObjType* Mutable(size_t capacity)   an object that may be changed and has room for capacity
+///   elements
 template <typename Derived, typename ObjType, typename T>
 class SeqRef : public ObjectRef {
   static_assert(storage_enabled_v<T>, "this type cannot be an element");
@@ -248,7 +250,8 @@ class SeqRef : public ObjectRef {
   }
 };
 
-/// Traits of Array and List. kIndex is their own kind, kOtherIndex the other's: it is converted, element by element.
+/// Traits of Array and List. kIndex is their own kind, kOtherIndex the other's: it is converted,
+/// element by element.
 template <typename Ref, typename T, int32_t kIndex, int32_t kOtherIndex>
 struct SeqTraits : ObjectRefTypeTraitsBase<Ref> {
   static constexpr int32_t field_static_type_index = kIndex;

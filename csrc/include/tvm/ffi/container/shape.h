@@ -130,8 +130,7 @@ class Shape : public ObjectRef {
       : Shape(dims.begin(), dims.end()) {}
   Shape(ShapeView other) : Shape(other.begin(), other.end()) {}  // NOLINT(runtime/explicit)
   /// From an Array<int64_t> or another range of integers.
-  template <typename Range,
-            typename = decltype(int64_t{*std::declval<const Range&>().begin()}),
+  template <typename Range, typename = decltype(int64_t{*std::declval<const Range&>().begin()}),
             typename = std::enable_if_t<!std::is_convertible_v<const Range&, ShapeView> &&
                                         !std::is_base_of_v<Shape, Range>>>
   Shape(const Range& dims) : Shape(dims.begin(), dims.end()) {}  // NOLINT(runtime/explicit)
@@ -183,8 +182,8 @@ struct TypeTraits<Shape> : ObjectRefTypeTraitsBase<Shape> {
     int64_t* dims;
     auto shape = detail::MakeEmptyShape(static_cast<size_t>(items->size), &dims);
     for (int64_t i = 0; i < items->size; ++i) {
-      auto dim = TypeTraits<int64_t>::TryCastFromAnyView(
-          static_cast<const TVMFFIAny*>(items->data) + i);
+      auto dim =
+          TypeTraits<int64_t>::TryCastFromAnyView(static_cast<const TVMFFIAny*>(items->data) + i);
       if (!dim.has_value()) return std::nullopt;
       dims[i] = *dim;
     }

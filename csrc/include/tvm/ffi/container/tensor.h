@@ -15,11 +15,13 @@ namespace tvm {
 namespace ffi {
 inline namespace graphffi_v1 {
 
-/// Owned tensor: keeps the framework's memory alive, so that it may be kept and returned. Null when default constructed.
+/// Owned tensor: keeps the framework's memory alive, so that it may be kept and returned. Null when
+/// default constructed.
 class Tensor : public ObjectRef, public detail::TensorAccess<Tensor> {
  public:
-  /// Row-major memory from alloc.AllocData(DLTensor*, extra_args…), given back by alloc.FreeData(DLTensor*). The
-  /// allocator is kept in the tensor. AllocData sets the data pointer, everything else is already there.
+  /// Row-major memory from alloc.AllocData(DLTensor*, extra_args…), given back by
+  /// alloc.FreeData(DLTensor*). The allocator is kept in the tensor. AllocData sets the data
+  /// pointer, everything else is already there.
   template <typename NDAlloc, typename... ExtraArgs>
   static Tensor FromNDAlloc(NDAlloc alloc, ShapeView shape, DLDataType dtype, DLDevice device,
                             ExtraArgs&&... extra_args) {
@@ -40,7 +42,8 @@ class Tensor : public ObjectRef, public detail::TensorAccess<Tensor> {
         2 * shape.size(), std::move(alloc), shape, strides, dtype, device,
         std::forward<ExtraArgs>(extra_args)...));
   }
-  /// Row-major memory from the calling framework: `FromEnvAlloc(TVMFFIEnvTensorAlloc, shape, dtype, device)`.
+  /// Row-major memory from the calling framework: `FromEnvAlloc(TVMFFIEnvTensorAlloc, shape, dtype,
+  /// device)`.
   static Tensor FromEnvAlloc(int (*env_alloc)(DLTensor*, TVMFFIObjectHandle*), ShapeView shape,
                              DLDataType dtype, DLDevice device) {
     DLTensor prototype{};
@@ -56,8 +59,8 @@ class Tensor : public ObjectRef, public detail::TensorAccess<Tensor> {
   static Tensor FromDLPack(DLManagedTensor* tensor, size_t require_alignment = 0,
                            bool require_contiguous = false) {
     TVMFFIObjectHandle out = nullptr;
-    TVM_FFI_CHECK_SAFE_CALL(TVMFFITensorFromDLPack(
-        tensor, static_cast<int32_t>(require_alignment), require_contiguous ? 1 : 0, &out));
+    TVM_FFI_CHECK_SAFE_CALL(TVMFFITensorFromDLPack(tensor, static_cast<int32_t>(require_alignment),
+                                                   require_contiguous ? 1 : 0, &out));
     return FromHandle(out);
   }
   /// Takes tensor over on success. \throws if it is not aligned or contiguous as required
@@ -81,13 +84,14 @@ class Tensor : public ObjectRef, public detail::TensorAccess<Tensor> {
     return out;
   }
 
-  /// A tensor of another shape over the same memory, which it keeps alive. Offset in elements. Bounds are not checked.
+  /// A tensor of another shape over the same memory, which it keeps alive. Offset in elements.
+  /// Bounds are not checked.
   Tensor as_strided(ShapeView shape, ShapeView strides,
                     std::optional<int64_t> element_offset = std::nullopt) const {
     TVM_FFI_CHECK(shape.size() == strides.size(), ValueError)
         << "shape has " << shape.size() << " dimensions, strides " << strides.size();
-    DLTensor prototype = detail::StridedPrototype(*GetDLTensorPtr(), shape, strides,
-                                                  element_offset.value_or(0));
+    DLTensor prototype =
+        detail::StridedPrototype(*GetDLTensorPtr(), shape, strides, element_offset.value_or(0));
     TVMFFIObjectHandle out = nullptr;
     TVM_FFI_CHECK_SAFE_CALL(TVMFFITensorCreateUnsafeView(Handle(), &prototype, &out));
     return FromHandle(out);
@@ -107,7 +111,8 @@ class Tensor : public ObjectRef, public detail::TensorAccess<Tensor> {
   }
 };
 
-/// Borrowed tensor: what kernels take. Valid during the call; never kept, returned or put into an Any.
+/// Borrowed tensor: what kernels take. Valid during the call; never kept, returned or put into an
+/// Any.
 class TensorView : public detail::TensorAccess<TensorView> {
  public:
   TensorView(const Tensor& tensor)  // NOLINT(runtime/explicit)
@@ -121,7 +126,8 @@ class TensorView : public detail::TensorAccess<TensorView> {
     return *this;
   }
 
-  /// A view of another shape. shape and strides are borrowed, like the memory. Offset in elements, not checked.
+  /// A view of another shape. shape and strides are borrowed, like the memory. Offset in elements,
+  /// not checked.
   TensorView as_strided(ShapeView shape, ShapeView strides,
                         std::optional<int64_t> element_offset = std::nullopt) const {
     DLTensor prototype =

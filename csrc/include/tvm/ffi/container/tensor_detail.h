@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What Tensor and TensorView share: accessors under both common spellings, checks on DLTensor, allocation.
+// What Tensor and TensorView share: accessors under both common spellings, checks on DLTensor,
+// allocation.
 #pragma once
 
 #include <tvm/ffi/container/shape.h>
@@ -23,7 +24,8 @@ inline size_t GetDataSize(const DLTensor& tensor) {
                      tensor.dtype);
 }
 
-/// Whether the elements lie row-major without gaps. Dimensions of size 1 and empty tensors do not care.
+/// Whether the elements lie row-major without gaps. Dimensions of size 1 and empty tensors do not
+/// care.
 inline bool IsContiguous(const DLTensor& tensor) {
   if (tensor.strides == nullptr) return true;
   int64_t expected = 1;
@@ -58,10 +60,10 @@ class TensorObj : public Object, public DLTensor {
 
 namespace detail {
 
-/// Row-major strides for a tensor that came without any. They live for the rest of the process: the few distinct ones
-/// (the outermost dimension does not matter) are kept once.
-TVM_FFI_COLD_CODE TVM_FFI_NO_INLINE inline const int64_t* InternCompactStrides(
-    const int64_t* shape, int32_t ndim) {
+/// Row-major strides for a tensor that came without any. They live for the rest of the process: the
+/// few distinct ones (the outermost dimension does not matter) are kept once.
+TVM_FFI_COLD_CODE TVM_FFI_NO_INLINE inline const int64_t* InternCompactStrides(const int64_t* shape,
+                                                                               int32_t ndim) {
   static auto* mutex = new std::mutex;
   static auto* interned = new std::set<std::vector<int64_t>>;
   std::vector<int64_t> strides(static_cast<size_t>(ndim));
@@ -77,7 +79,8 @@ TVM_FFI_COLD_CODE TVM_FFI_NO_INLINE inline const int64_t* InternCompactStrides(
   TVM_FFI_UNREACHABLE();
 }
 
-/// The accessors of Tensor and TensorView, each under PyTorch's spelling too. Derived has `const DLTensor& dl() const`.
+/// The accessors of Tensor and TensorView, each under PyTorch's spelling too. Derived has `const
+/// DLTensor& dl() const`.
 template <typename Derived>
 class TensorAccess {
  public:
@@ -130,7 +133,8 @@ class TensorAccess {
   }
 };
 
-/// tensor with another shape and strides, moved by so many elements. shape and strides are borrowed.
+/// tensor with another shape and strides, moved by so many elements. shape and strides are
+/// borrowed.
 inline DLTensor StridedPrototype(const DLTensor& tensor, ShapeView shape, ShapeView strides,
                                  int64_t element_offset) {
   DLTensor prototype = tensor;
@@ -154,8 +158,8 @@ class TensorObjFromNDAlloc : public TensorObj {
   TensorObjFromNDAlloc(NDAlloc alloc, ShapeView shape, ShapeView opt_strides, DLDataType dtype,
                        DLDevice device, ExtraArgs&&... extra_args)
       : alloc_(std::move(alloc)) {
-    auto* dims = reinterpret_cast<int64_t*>(reinterpret_cast<char*>(this) +
-                                            sizeof(TensorObjFromNDAlloc));
+    auto* dims =
+        reinterpret_cast<int64_t*>(reinterpret_cast<char*>(this) + sizeof(TensorObjFromNDAlloc));
     this->data = nullptr;
     this->device = device;
     this->ndim = static_cast<int32_t>(shape.size());

@@ -21,16 +21,15 @@ class Tuple : public ObjectRef {
   template <size_t I>
   using Element = std::tuple_element_t<I, std::tuple<Types...>>;
   template <typename... U>
-  static constexpr bool kConstructible = sizeof...(U) == sizeof...(Types) &&
-                                         (std::is_constructible_v<Types, U> && ...);
+  static constexpr bool kConstructible =
+      sizeof...(U) == sizeof...(Types) && (std::is_constructible_v<Types, U> && ...);
 
  public:
   Tuple() : ObjectRef(Make(Types()...)) {}
   template <typename... U,
             typename = std::enable_if_t<
                 (sizeof...(U) > 0) && sizeof...(U) == sizeof...(Types) &&
-                !(sizeof...(U) == 1 &&
-                  (std::is_base_of_v<Tuple, detail::RemoveCVRef<U>> && ...))>,
+                !(sizeof...(U) == 1 && (std::is_base_of_v<Tuple, detail::RemoveCVRef<U>> && ...))>,
             typename = std::enable_if_t<kConstructible<U...>>>
   explicit Tuple(U&&... values) : ObjectRef(Make(Types(std::forward<U>(values))...)) {}
   explicit Tuple(UnsafeInit tag) : ObjectRef(tag) {}
@@ -158,7 +157,8 @@ struct TypeTraits<Tuple<Types...>> : ObjectRefTypeTraitsBase<Tuple<Types...>> {
   template <size_t... Is>
   static std::optional<Self> Convert([[maybe_unused]] const TVMFFIAny* items,
                                      std::index_sequence<Is...>) {
-    std::tuple<std::optional<Types>...> values{TypeTraits<Types>::TryCastFromAnyView(items + Is)...};
+    std::tuple<std::optional<Types>...> values{
+        TypeTraits<Types>::TryCastFromAnyView(items + Is)...};
     if (!(std::get<Is>(values).has_value() && ...)) return std::nullopt;
     return Self(*std::move(std::get<Is>(values))...);
   }

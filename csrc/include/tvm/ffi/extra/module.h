@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Module: functions that belong together, e.g. those of a library; ModuleObj is derived from to make new kinds.
+// Module: functions that belong together, e.g. those of a library; ModuleObj is derived from to
+// make new kinds.
 #pragma once
 
 #include <tvm/ffi/cast.h>
@@ -21,9 +22,10 @@ class Module;
 
 /// The base of all kinds of modules.
 ///
-/// Order and signatures of the virtual functions are ABI, and so are the two fields: modules made by other libraries
-/// are called through this class. It is polymorphic without a virtual destructor, its vtable pointer lies 8 bytes
-/// before the object's header, and nothing of it comes from the runtime.
+/// Order and signatures of the virtual functions are ABI, and so are the two fields: modules made
+/// by other libraries are called through this class. It is polymorphic without a virtual
+/// destructor, its vtable pointer lies 8 bytes before the object's header, and nothing of it comes
+/// from the runtime.
 class ModuleObj : public Object {
  public:
   /// The name of the kind: its loader is the global function `ffi.Module.load_from_bytes.<kind>`.
@@ -74,7 +76,8 @@ class ModuleObj : public Object {
   friend struct detail::ObjectDeleter<ModuleObj>;
 
  private:
-  /// Calls query on this module and, if it gives nothing and query_imports is set, on the imported ones.
+  /// Calls query on this module and, if it gives nothing and query_imports is set, on the imported
+  /// ones.
   template <typename R, typename Query>
   R Search(bool query_imports, const Query& query);
 
@@ -131,8 +134,8 @@ inline bool ModuleObj::ImplementsFunction(const String& name, bool query_imports
                       [&](ModuleObj* module) { return module->ImplementsFunction(name); });
 }
 inline Optional<String> ModuleObj::GetFunctionDoc(const String& name, bool query_imports) {
-  return Search<Optional<String>>(
-      query_imports, [&](ModuleObj* module) { return module->GetFunctionDoc(name); });
+  return Search<Optional<String>>(query_imports,
+                                  [&](ModuleObj* module) { return module->GetFunctionDoc(name); });
 }
 inline Optional<String> ModuleObj::GetFunctionMetadata(const String& name, bool query_imports) {
   return Search<Optional<String>>(

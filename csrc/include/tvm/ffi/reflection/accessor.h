@@ -44,7 +44,7 @@ inline Function GetMethod(std::string_view type_key, std::string_view name) {
 
 /// Where a field lies from the object's header.
 template <typename Class, typename T>
-int64_t GetFieldByteOffsetToObject(T Class::*field) {
+int64_t GetFieldByteOffsetToObject(T Class::* field) {
   return detail::FieldOffset<Class>(field);
 }
 
@@ -118,7 +118,8 @@ bool ForEachFieldInfoWithEarlyStop(const TypeInfo* type, F f) {
   return stop;
 }
 
-/// An attribute of types. \throws Error(RuntimeError) if nobody registered an attribute of that name
+/// An attribute of types. \throws Error(RuntimeError) if nobody registered an attribute of that
+/// name
 class TypeAttrColumn {
  public:
   explicit TypeAttrColumn(std::string_view name) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// GlobalDef registers functions under global names, ObjectDef the fields and methods of object types, TypeAttrDef
-// attributes of types. All of them are used in a TVM_FFI_STATIC_INIT_BLOCK.
+// GlobalDef registers functions under global names, ObjectDef the fields and methods of object
+// types, TypeAttrDef attributes of types. All of them are used in a TVM_FFI_STATIC_INIT_BLOCK.
 #pragma once
 
 #include <tvm/ffi/reflection/registry_detail.h>
@@ -14,7 +14,8 @@ namespace ffi {
 inline namespace graphffi_v1 {
 namespace reflection {
 
-/// Registers global functions: `GlobalDef().def("my.add", [](int a, int b) { return a + b; }, "Adds.")`.
+/// Registers global functions: `GlobalDef().def("my.add", [](int a, int b) { return a + b; },
+/// "Adds.")`.
 class GlobalDef {
  public:
   /// \throws Error(RuntimeError) if the name is taken
@@ -114,19 +115,20 @@ class ObjectDef {
 
   /// A field that the host language reads.
   template <typename Base, typename T, typename... Extra>
-  ObjectDef& def_ro(const char* name, T Base::*field, Extra&&... extra) {
+  ObjectDef& def_ro(const char* name, T Base::* field, Extra&&... extra) {
     return RegisterField(name, field, false, extra...);
   }
   /// A field that the host language reads and writes.
   template <typename Base, typename T, typename... Extra>
-  ObjectDef& def_rw(const char* name, T Base::*field, Extra&&... extra) {
+  ObjectDef& def_rw(const char* name, T Base::* field, Extra&&... extra) {
     static_assert(Class::_type_mutable, "only types with _type_mutable have writable fields");
     return RegisterField(name, field, true, extra...);
   }
   /// A method: a member function, or a function whose first parameter is the object.
   template <typename F, typename... Extra>
   ObjectDef& def(const char* name, F&& method, Extra&&... extra) {
-    return RegisterMethod(name, detail::BindMethod<Class>(std::decay_t<F>(method)), false, extra...);
+    return RegisterMethod(name, detail::BindMethod<Class>(std::decay_t<F>(method)), false,
+                          extra...);
   }
   template <typename F, typename... Extra>
   ObjectDef& def_static(const char* name, F&& function, Extra&&... extra) {
@@ -146,7 +148,8 @@ class ObjectDef {
 
  private:
   template <typename Base, typename T, typename... Extra>
-  ObjectDef& RegisterField(const char* name, T Base::*field, bool writable, const Extra&... extra) {
+  ObjectDef& RegisterField(const char* name, T Base::* field, bool writable,
+                           const Extra&... extra) {
     detail::FieldRecord record(name, detail::FieldOffset<Class>(field), writable,
                                static_cast<T*>(nullptr));
     (record.Apply(extra), ...);
@@ -155,8 +158,8 @@ class ObjectDef {
   }
   template <typename F, typename... Extra>
   ObjectDef& RegisterMethod(const char* name, F function, bool is_static, const Extra&... extra) {
-    auto record = detail::TypedRecord(name, std::move(function),
-                                      std::string(Class::_type_key) + "." + name);
+    auto record =
+        detail::TypedRecord(name, std::move(function), std::string(Class::_type_key) + "." + name);
     (record.Apply(extra), ...);
     TVM_FFI_CHECK_SAFE_CALL(TVMFFITypeRegisterMethod(type_index_, record.Info(is_static)));
     return *this;

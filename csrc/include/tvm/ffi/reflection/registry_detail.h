@@ -15,7 +15,8 @@ namespace ffi {
 inline namespace graphffi_v1 {
 namespace reflection {
 
-/// Base of what registrations take after the name and the function or field; it applies itself to the record.
+/// Base of what registrations take after the name and the function or field; it applies itself to
+/// the record.
 struct InfoTrait {};
 /// Base of those that are about fields.
 struct FieldInfoTrait : InfoTrait {};
@@ -95,9 +96,10 @@ namespace detail {
 
 using ::tvm::ffi::detail::FunctionInfo;
 
-/// Where a field lies from the object's header. The storage stands in for an object that is never made.
+/// Where a field lies from the object's header. The storage stands in for an object that is never
+/// made.
 template <typename Class, typename Base, typename T>
-int64_t FieldOffset(T Base::*field) {
+int64_t FieldOffset(T Base::* field) {
   alignas(Class) static char storage[sizeof(Class)];
   auto* object = reinterpret_cast<Class*>(storage);
   return reinterpret_cast<char*>(&(object->*field)) -
@@ -160,9 +162,9 @@ class MethodRecord {
 template <typename F>
 MethodRecord TypedRecord(const char* name, F&& function, std::string full_name) {
   using Decayed = std::decay_t<F>;
-  return MethodRecord(
-      name, Function::FromTyped(Decayed(std::forward<F>(function)), std::move(full_name)),
-      FunctionInfo<Decayed>::TypeSchema());
+  return MethodRecord(name,
+                      Function::FromTyped(Decayed(std::forward<F>(function)), std::move(full_name)),
+                      FunctionInfo<Decayed>::TypeSchema());
 }
 template <typename F>
 MethodRecord PackedRecord(const char* name, F function) {
@@ -207,8 +209,7 @@ class FieldRecord {
 
   void Apply(const char* doc) { info_.doc = ToByteArray(doc); }
   void Apply(const Metadata& metadata) { metadata_.Add(metadata); }
-  template <typename Trait,
-            typename = std::enable_if_t<std::is_base_of_v<FieldInfoTrait, Trait>>>
+  template <typename Trait, typename = std::enable_if_t<std::is_base_of_v<FieldInfoTrait, Trait>>>
   void Apply(const Trait& trait) {
     trait.Apply(&info_);
   }
@@ -262,7 +263,8 @@ struct MemberClass<R (C::*)(Args...) const> {
   using Type = C;
 };
 
-/// The member function as a function of the object, given as pointer (object types) or reference (reference types).
+/// The member function as a function of the object, given as pointer (object types) or reference
+/// (reference types).
 template <typename Class, typename R, typename Base, typename... Args>
 auto BindMethod(R (Base::*method)(Args...)) {
   if constexpr (std::is_base_of_v<ObjectRef, Class>) {

@@ -12,15 +12,15 @@ namespace ffi {
 inline namespace graphffi_v1 {
 
 /// Throws a RuntimeError if a call of the CUDA runtime fails.
-#define TVM_FFI_CHECK_CUDA_ERROR(stmt)                                                    \
-  do {                                                                                    \
-    cudaError_t tvm_ffi_cuda_error_ = (stmt);                                             \
-    if (TVM_FFI_PREDICT_FALSE(tvm_ffi_cuda_error_ != cudaSuccess)) {                      \
-      TVM_FFI_THROW(RuntimeError) << "CUDA Runtime Error: "                               \
-                                  << cudaGetErrorName(tvm_ffi_cuda_error_) << " ("        \
-                                  << static_cast<int>(tvm_ffi_cuda_error_)                \
-                                  << "): " << cudaGetErrorString(tvm_ffi_cuda_error_);    \
-    }                                                                                     \
+#define TVM_FFI_CHECK_CUDA_ERROR(stmt)                                                 \
+  do {                                                                                 \
+    cudaError_t tvm_ffi_cuda_error_ = (stmt);                                          \
+    if (TVM_FFI_PREDICT_FALSE(tvm_ffi_cuda_error_ != cudaSuccess)) {                   \
+      TVM_FFI_THROW(RuntimeError) << "CUDA Runtime Error: "                            \
+                                  << cudaGetErrorName(tvm_ffi_cuda_error_) << " ("     \
+                                  << static_cast<int>(tvm_ffi_cuda_error_)             \
+                                  << "): " << cudaGetErrorString(tvm_ffi_cuda_error_); \
+    }                                                                                  \
   } while (0)
 
 /// Grid or block dimensions.

@@ -8,7 +8,8 @@ namespace tvm {
 namespace ffi {
 inline namespace graphffi_v1 {
 
-/// Makes device_index the thread's current CUDA device, and the former one again at the end of the scope.
+/// Makes device_index the thread's current CUDA device, and the former one again at the end of the
+/// scope.
 class CUDADeviceGuard {
  public:
   /// Changes nothing: set_device_index may follow.
