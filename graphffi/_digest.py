@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from types import CodeType
 from typing import Any
 
@@ -16,6 +15,8 @@ def definition_digest(texts: tuple[str, ...], kernel: str, rule: Any) -> str:
         kernel: Kernel reference; the content of a library at an absolute path counts too.
         rule: Shape rule or None.
     """
+    import hashlib
+
     hasher = hashlib.sha256("\n".join((*texts, kernel)).encode())
     hasher.update(_library_content(kernel))
     hasher.update(_rule_text(rule).encode())
@@ -26,6 +27,8 @@ def _library_content(reference: str) -> bytes:
     path = reference.partition("::")[0]
     if not path.startswith("/"):
         return b""
+    import hashlib
+
     try:
         with open(path, "rb") as file:
             return hashlib.sha256(file.read()).digest()

@@ -5,9 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import importlib.util
 import sys
-from importlib.abc import MetaPathFinder
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 if TYPE_CHECKING:
@@ -79,7 +77,7 @@ def _prepare_for_tracing() -> None:
             importlib.import_module(_PLUGINS["torch"])
 
 
-class _CompilerWatch(MetaPathFinder):
+class _CompilerWatch:
     """For ops that are defined before torch is imported: its tracer is to meet the plugin."""
 
     def find_spec(
@@ -89,7 +87,9 @@ class _CompilerWatch(MetaPathFinder):
         if fullname != "torch._dynamo":
             return None
         sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(fullname)
+        from importlib.util import find_spec
+
+        spec = find_spec(fullname)
         if spec is None or spec.loader is None:
             return spec
         execute = spec.loader.exec_module
