@@ -28,8 +28,9 @@ $(VENV)/editable.stamp: pyproject.toml setup.py $(VENV)/quickstart.stamp
 	$(PIP) install --quiet --no-build-isolation --no-deps --editable .
 	touch $@
 
-build: $(VENV)/editable.stamp
+build: $(VENV)/quickstart.stamp
 	$(PY) setup.py --quiet build_native
+	@$(MAKE) --no-print-directory $(VENV)/editable.stamp
 
 quickstart: build
 	$(PY) examples/quickstart/quickstart.py
