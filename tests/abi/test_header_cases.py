@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cases of cpp/header_*.cc, which use the kernel-author headers, on every runtime."""
+"""The kernel-author headers as the cases of cpp/header_*.cc use them, on every runtime.
+
+Each case is a process of its own, under the address and undefined-behaviour sanitizers,
+which also report leaks.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,6 @@ from toolchain import HERE, RUNTIMES, Toolchain, cases_of
 
 SOURCES = sorted((HERE / "cpp").glob("header_*_test.cc"))
 CASES = [(source, case) for source in SOURCES for case in cases_of(source)]
-# Exceptions leave through libraries without frame information: leaks are what it finds here.
 SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-pthread")
 
 

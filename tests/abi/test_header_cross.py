@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One kernel source, compiled with both headers, gives the same on both runtimes."""
+"""One kernel source, compiled with apache's headers and with ours, on both runtimes.
+
+Results, error texts and metadata are the same.
+"""
 
 from __future__ import annotations
 

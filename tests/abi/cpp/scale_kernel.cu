@@ -24,9 +24,9 @@ void Launch(ffi::TensorView out, ffi::TensorView in, double factor, cudaStream_t
   constexpr int64_t kThreads = 256;
   int64_t n = in.numel();
   auto blocks = static_cast<unsigned>((n + kThreads - 1) / kThreads);
-  ScaleKernel<T><<<blocks, kThreads, 0, stream>>>(
-      static_cast<T*>(out.data_ptr()), static_cast<const T*>(in.data_ptr()),
-      static_cast<float>(factor), n);
+  ScaleKernel<T><<<blocks, kThreads, 0, stream>>>(static_cast<T*>(out.data_ptr()),
+                                                  static_cast<const T*>(in.data_ptr()),
+                                                  static_cast<float>(factor), n);
   TVM_FFI_CHECK_CUDA_ERROR(cudaGetLastError());
 }
 
@@ -36,8 +36,8 @@ void Scale(ffi::TensorView out, ffi::TensorView in, double factor) {
   TVM_FFI_CHECK_EQ(in.dtype(), out.dtype(), TypeError) << "in and out differ";
   TVM_FFI_ICHECK_EQ(in.numel(), out.numel());
   ffi::CUDADeviceGuard guard(in.device().device_id);
-  auto stream = static_cast<cudaStream_t>(
-      TVMFFIEnvGetStream(in.device().device_type, in.device().device_id));
+  auto stream =
+      static_cast<cudaStream_t>(TVMFFIEnvGetStream(in.device().device_type, in.device().device_id));
   if (in.dtype() == kFloat32) {
     Launch<float>(out, in, factor, stream);
   } else if (in.dtype() == kFloat16) {

@@ -202,12 +202,7 @@ class Function : public ObjectRef {
   /// \throws what the callee raised
   template <typename... Args>
   TVM_FFI_INLINE Any operator()(Args&&... args) const {
-    constexpr size_t kCount = sizeof...(Args);
-    AnyView views[kCount == 0 ? 1 : kCount];
-    PackedArgs::Fill(views, std::forward<Args>(args)...);
-    Any result;
-    NotNull()->CallPacked(views, static_cast<int32_t>(kCount), &result);
-    return result;
+    return CallViews(detail::AsArgument(std::forward<Args>(args))...);
   }
   void CallPacked(const AnyView* args, int32_t num_args, Any* result) const {
     result->reset();
@@ -236,6 +231,16 @@ class Function : public ObjectRef {
   TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(Function, ObjectRef, FunctionObj);
 
  private:
+  /// args live until the call is over.
+  template <typename... Args>
+  TVM_FFI_INLINE Any CallViews(Args&&... args) const {
+    constexpr size_t kCount = sizeof...(Args);
+    AnyView views[kCount == 0 ? 1 : kCount];
+    PackedArgs::Fill(views, std::forward<Args>(args)...);
+    Any result;
+    NotNull()->CallPacked(views, static_cast<int32_t>(kCount), &result);
+    return result;
+  }
   TVM_FFI_INLINE const FunctionObj* NotNull() const {
     if (TVM_FFI_PREDICT_FALSE(get() == nullptr)) ThrowNull();
     return get();

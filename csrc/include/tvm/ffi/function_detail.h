@@ -182,6 +182,23 @@ TVM_FFI_INLINE void CallTyped(const char* opt_name, F& callable, const TVMFFIAny
                    result);
 }
 
+template <typename T, typename = void>
+struct HasStorage : std::false_type {};
+template <typename T>
+struct HasStorage<T, std::void_t<decltype(TypeTraits<T>::ToStorage(std::declval<T>()))>>
+    : std::true_type {};
+
+/// An argument as something that a view can borrow from: standard containers are converted, the
+/// rest is passed on.
+template <typename T>
+TVM_FFI_INLINE decltype(auto) AsArgument(T&& value) {
+  if constexpr (HasStorage<RemoveCVRef<T>>::value) {
+    return TypeTraits<RemoveCVRef<T>>::ToStorage(std::forward<T>(value));
+  } else {
+    return std::forward<T>(value);
+  }
+}
+
 /// Turns the exception being handled into the thread's error, for the return code -1.
 TVM_FFI_COLD_CODE TVM_FFI_NO_INLINE inline int RaiseCurrentException() {
   try {
