@@ -52,7 +52,7 @@ def _register(definition: Definition) -> Any:
         kernel=definition.kernel,
         plan=_op_plan(definition),
         digest=definition.digest,
-        infer=infer,
+        infer=_remembered(infer),
     )
     torch.library.register_fake(definition.name, _make_fake(definition, infer))
     namespace, _, name = definition.name.partition("::")
@@ -89,6 +89,39 @@ def _make_infer(definition: Definition) -> Callable[..., list[Any]]:
         return [allocation(spec, _CPU) for spec in definition.infer(operands, attributes)]
 
     return infer
+
+
+# Calls with another structure of sizes come and go: what a rule said of them is dropped at once.
+_MAX_REMEMBERED: Final = 4096
+
+
+def _remembered(infer: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
+    """A rule depends on shapes, dtypes, devices and attributes alone: it is asked once for each."""
+    known: dict[Any, list[Any]] = {}
+
+    def remembered(*arguments: Any) -> list[Any]:
+        key = tuple([_key(argument) for argument in arguments])
+        results = known.get(key)
+        if results is None:
+            if len(known) >= _MAX_REMEMBERED:
+                known.clear()
+            known[key] = results = infer(*arguments)
+        return results
+
+    return remembered
+
+
+def _key(argument: Any) -> Any:
+    if isinstance(argument, torch.Tensor):
+        return (argument.shape, argument.dtype, argument.device)
+    if isinstance(argument, (list, tuple)):
+        return tuple([_key(item) for item in argument])
+    # 1, 1.0 and True are equal keys, -0.0 and 0.0 too.
+    return (
+        (type(argument), repr(argument))
+        if isinstance(argument, float)
+        else (type(argument), argument)
+    )
 
 
 def _attribute_value(attribute: Attribute, value: Any) -> Any:
