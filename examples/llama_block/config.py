@@ -66,7 +66,8 @@ def random_weights(config: Config, *, seed: int = 0) -> Weights:
     hidden, width = config.hidden, config.head_dim
 
     def matrix(rows: int, columns: int) -> NDArray[np.float32]:
-        return (generator.standard_normal((rows, columns)) / np.sqrt(rows)).astype(np.float32)
+        scale = rows**-0.5
+        return (generator.standard_normal((rows, columns)) * scale).astype(np.float32)
 
     def norm() -> NDArray[np.float32]:
         return (1.0 + 0.1 * generator.standard_normal(hidden)).astype(np.float32)

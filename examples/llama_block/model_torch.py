@@ -96,7 +96,8 @@ def forward(
         normed = operations.rms_norm(x, layer["mlp_norm"], eps=config.eps)
         x = x + operations.silu_and_mul(normed @ layer["gate_up"]) @ layer["down"]
     x = operations.rms_norm(x, weights["final_norm"], eps=config.eps)
-    return (x @ weights["lm_head"]).float()
+    logits: Tensor = (x @ weights["lm_head"]).float()
+    return logits
 
 
 def make_step(config: Config, operations: ModuleType, weights: Weights, *, compiled: bool) -> Step:
@@ -133,7 +134,7 @@ def generate(
     token, position, logits = step(prompt, torch.arange(prompt.shape[1]), caches)
     all_tokens, all_logits = [token], [logits]
     for i in range(count):
-        token = token if forced is None else forced[:, i : i + 1]
+        token = token if forced is None else forced[:, i : i + 1].contiguous()
         token, position, logits = step(token, position, caches)
         all_tokens.append(token)
         all_logits.append(logits)
