@@ -14,6 +14,7 @@ from graphffi._framework import announce_op, framework_of
 from graphffi._plan import CanonicalCall, append_attribute
 from graphffi._schema import Definition
 from graphffi._spec import TensorSpec
+from graphffi._tracing import report_to_tracer, traced_as_constant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -192,6 +193,7 @@ def get_op(name: str) -> Op:
         ) from None
 
 
+@traced_as_constant
 def kernel_reference(subject: str, kernel: Any) -> str:
     """The string by which graphs name a kernel.
 
@@ -207,11 +209,12 @@ def kernel_reference(subject: str, kernel: Any) -> str:
     if isinstance(kernel, str):
         return kernel
     if not callable(kernel):
-        raise TypeError(
+        message = (
             f"{subject}: kernel: expected a graphffi.Function, a callable or a kernel reference, "
-            f"got "
-            f"{describe(kernel)}"
+            f"got {describe(kernel)}"
         )
+        report_to_tracer("TypeError", message)
+        raise TypeError(message)
     function = _core.as_function(kernel)
     if function.reference is not None:
         return function.reference
@@ -242,8 +245,24 @@ def call_tvm_ffi(func: Any, *args: Any, out: Any = None, mutates: Sequence[int] 
     Example:
         >>> y = graphffi.call_tvm_ffi("my.func", x, 2.0, out=graphffi.like(x))  # doctest: +SKIP
     """
-    reference = kernel_reference("graphffi.call_tvm_ffi", func)
-    specs = [] if out is None else [out] if isinstance(out, TensorSpec) else list(out)
+    try:
+        reference = kernel_reference("graphffi.call_tvm_ffi", func)
+        call, specs = _pack_arguments(reference, args, out, mutates)
+        # Without tensors, the results' dtypes say whose call it is, where they are no names.
+        frameworks_own = [spec.dtype for spec in specs if not isinstance(spec.dtype, str)]
+        framework = framework_of(reference, [*call.inputs, *call.mutated] or frameworks_own)
+    except (TypeError, ValueError) as error:
+        report_to_tracer(type(error).__name__, error.args[0])
+        raise
+    results = framework.call_raw(call, specs)
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def _pack_arguments(
+    reference: str, args: Sequence[Any], out: Any, mutates: Sequence[int]
+) -> tuple[CanonicalCall, list[TensorSpec]]:
+    """The call in canonical form, and the results to allocate for it."""
+    specs = [] if out is None else list(out) if isinstance(out, (list, tuple)) else [out]
     packer = _ArgumentPacker(reference, len(specs), frozenset(mutates))
     items = [packer.item(value, i in packer.mutates) for i, value in enumerate(args)]
     if not specs and not packer.call.mutated:
@@ -254,14 +273,11 @@ def call_tvm_ffi(func: Any, *args: Any, out: Any = None, mutates: Sequence[int] 
     for spec in specs:
         if not isinstance(spec, TensorSpec):
             raise TypeError(
-                f"{reference}: out: expected graphffi.like(...) or graphffi.empty(...), got "
-                f"{describe(spec)}"
+                f"{reference}: out: expected graphffi.like(...), graphffi.empty(...) or a list of "
+                f"these, got {describe(spec)}"
             )
     items.extend(f"o{i}" for i in range(len(specs)))
-    call = packer.finish(", ".join(items))
-    framework = framework_of(reference, [*call.inputs, *call.mutated])
-    results = framework.call_raw(call, specs)
-    return results[0] if len(results) == 1 else tuple(results)
+    return packer.finish(", ".join(items)), specs
 
 
 class _ArgumentPacker:

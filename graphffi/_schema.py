@@ -19,6 +19,7 @@ from graphffi._parameter import Attribute as Attribute
 from graphffi._parameter import Operand as Operand
 from graphffi._plan import CanonicalCall, PlanTemplate
 from graphffi._spec import CheckError, TensorSpec
+from graphffi._tracing import report_to_tracer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -105,7 +106,11 @@ class Definition:
             TypeError: For missing, unknown, surplus or wrong-typed arguments; all of them in one
             message.
         """
-        return bind(self.name, self.parameters, args, kwargs)
+        try:
+            return bind(self.name, self.parameters, args, kwargs)
+        except (TypeError, ValueError) as error:
+            report_to_tracer(type(error).__name__, error.args[0])
+            raise
 
     def infer(self, operands: Sequence[Any], attributes: Sequence[Any]) -> tuple[TensorSpec, ...]:
         """Runs the shape rule.

@@ -4,10 +4,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from graphffi._core import Tensor
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -49,8 +53,8 @@ class CheckError(ValueError):
 
 
 def like(
-    x: Any, *, shape: Sequence[Any] | None = None, dtype: Any = None, device: Any = None
-) -> TensorSpec:
+    x: _T, *, shape: Sequence[Any] | None = None, dtype: Any = None, device: Any = None
+) -> _T:
     """A result like `x`, but for what is given.
 
     Args:
@@ -60,20 +64,23 @@ def like(
         device: Default: that of `x`.
 
     Returns:
-        The spec of a row-major contiguous tensor.
+        The `TensorSpec` of a row-major contiguous tensor. For type checkers it is what `x` is:
+        rules are annotated with the tensors that calls take and return.
 
     Example:
         >>> like(TensorSpec((2, 3), "float32"), dtype="bool")
         TensorSpec(shape=(2, 3), dtype='bool', device=None)
     """
-    return TensorSpec(
-        tuple(x.shape if shape is None else shape),
-        x.dtype if dtype is None else dtype,
-        getattr(x, "device", None) if device is None else device,
+    model: Any = x
+    spec = TensorSpec(
+        tuple(model.shape if shape is None else shape),
+        model.dtype if dtype is None else dtype,
+        getattr(model, "device", None) if device is None else device,
     )
+    return cast("_T", spec)
 
 
-def empty(shape: Sequence[Any], dtype: Any, device: Any = None) -> TensorSpec:
+def empty(shape: Sequence[Any], dtype: Any, device: Any = None) -> Tensor:
     """A result of the given shape and dtype.
 
     Args:
@@ -82,9 +89,9 @@ def empty(shape: Sequence[Any], dtype: Any, device: Any = None) -> TensorSpec:
         device: Default: the device of the op's first tensor operand.
 
     Returns:
-        The spec of a row-major contiguous tensor.
+        The `TensorSpec` of a row-major contiguous tensor; for type checkers, the tensor.
     """
-    return TensorSpec(tuple(shape), dtype, device)
+    return cast("Tensor", TensorSpec(tuple(shape), dtype, device))
 
 
 def check(condition: Any, text: str) -> None:

@@ -67,7 +67,8 @@ def random_weights(config: Config, *, seed: int = 0) -> Weights:
 
     def matrix(rows: int, columns: int) -> NDArray[np.float32]:
         scale = rows**-0.5
-        return (generator.standard_normal((rows, columns)) * scale).astype(np.float32)
+        normal: NDArray[np.float64] = generator.standard_normal((rows, columns)) * scale
+        return normal.astype(np.float32)
 
     def norm() -> NDArray[np.float32]:
         return (1.0 + 0.1 * generator.standard_normal(hidden)).astype(np.float32)

@@ -33,14 +33,15 @@ def errors() -> Iterator[None]:
     """
     try:
         yield
-    except jax.errors.JaxRuntimeError as error:
+    # Where a program ran asynchronously, jaxlib raises ValueError for INVALID_ARGUMENT (0.10).
+    except (jax.errors.JaxRuntimeError, ValueError) as error:
         original = _original(error)
         if original is None:
             raise
         raise original from error
 
 
-def _original(error: jax.errors.JaxRuntimeError) -> BaseException | None:
+def _original(error: Exception) -> BaseException | None:
     numbers = _NUMBER.findall(str(error))
     if not numbers:
         return None

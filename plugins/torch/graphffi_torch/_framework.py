@@ -9,6 +9,7 @@ import torch
 
 import graphffi
 from graphffi_torch import _C
+from graphffi_torch._dynamo import end_trace
 from graphffi_torch._operators import operator_of
 from graphffi_torch._specs import empty
 from graphffi_torch._traced_call import make_traced_call, operator_arguments
@@ -51,8 +52,10 @@ class TorchFramework:
 
     def call_raw(self, call: CanonicalCall, results: Sequence[TensorSpec]) -> list[Any]:
         """Allocates the results and calls `tvm_ffi::call`."""
-        first = next(t for t in (*call.inputs, *call.mutated) if isinstance(t, torch.Tensor))
-        outputs = [empty(spec, first.device) for spec in results]
+        tensors = (t for t in (*call.inputs, *call.mutated) if isinstance(t, torch.Tensor))
+        first = next(tensors, None)
+        device = None if first is None else first.device
+        outputs = [empty(spec, device) for spec in results]
         outputs.extend(call.mutated)
         torch.ops.tvm_ffi.call.default(
             call.func,
@@ -71,6 +74,7 @@ def install() -> None:
     """Makes graphffi's calls on torch tensors and torch's operators known to each other."""
     _C.register_fail_again(_FAIL_AGAIN)
     _C.set_reraise(graphffi.get_global_func(_FAIL_AGAIN))
+    graphffi.register_tracer(end_trace)
     graphffi.register_framework(TorchFramework(), type_prefixes=("torch",))
 
 

@@ -11,8 +11,9 @@ import torch
 
 from graphffi import Device, Operand, dtype
 from graphffi_torch import _C
+from graphffi_torch._dynamo import end_trace
 from graphffi_torch._operator_schema import operator_schemas
-from graphffi_torch._specs import allocation, specs_of
+from graphffi_torch._specs import allocation, concrete, specs_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -139,15 +140,32 @@ def _make_fake(definition: Definition, infer: Callable[..., list[Any]]) -> Calla
         # Torch leaves out arguments that have their default.
         absent = definition.parameters[len(arguments) :]
         rest = [keywords[p.name] if p.name in keywords else _default(p) for p in absent]
+        try:
+            allocations = infer(*arguments, *rest)
+        except (TypeError, ValueError) as error:
+            end_trace(_with_sizes(error, infer, (*arguments, *rest)))
+            raise
         results = [
-            torch.empty(shape, dtype=dtype, device=device)
-            for shape, dtype, device in infer(*arguments, *rest)
+            torch.empty(shape, dtype=dtype, device=device) for shape, dtype, device in allocations
         ]
         if len(results) == 1:
             return results[0]
         return tuple(results) if results else None
 
     return fake
+
+
+def _with_sizes(
+    error: Exception, infer: Callable[..., Any], arguments: tuple[Any, ...]
+) -> Exception:
+    """The rule's error with the sizes at hand where it has a tracer's symbols."""
+    try:
+        infer(*[concrete(argument) for argument in arguments])
+    except type(error) as concrete_error:
+        return concrete_error
+    except Exception:
+        pass  # the rule fails for symbols alone, or there are no sizes yet
+    return error
 
 
 def _default(parameter: Operand | Attribute) -> Any:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -28,6 +27,8 @@ def _dtype_names() -> dict[torch.dtype, str]:
 #: The names of torch's data types that kernels can be given: not the quantized ones.
 DTYPE_NAMES: Final = _dtype_names()
 _TORCH_DTYPES: Final = {name: torch_dtype for torch_dtype, name in DTYPE_NAMES.items()}
+_DTYPES: Final = {torch_dtype: dtype(name) for torch_dtype, name in DTYPE_NAMES.items()}
+_devices: Final[dict[torch.device, Device]] = {}
 # Devices that torch calls otherwise than DLPack.
 _TORCH_DEVICES: Final = {
     "metal": "mps",
@@ -51,7 +52,7 @@ def torch_dtype(value: Any) -> torch.dtype:
     return _TORCH_DTYPES[name]
 
 
-def torch_device(value: Any, default: torch.device) -> torch.device:
+def torch_device(value: Any, default: torch.device | None) -> torch.device | None:
     """The device of that name; one of torch's own is given back, and `default` for None."""
     if value is None:
         return default
@@ -62,9 +63,12 @@ def torch_device(value: Any, default: torch.device) -> torch.device:
     return torch.device(kind) if kind in ("cpu", "meta") else torch.device(kind, device.index)
 
 
-def spec_of(tensor: torch.Tensor) -> TensorSpec:
+def spec_of(tensor: torch.Tensor | TensorSpec) -> TensorSpec:
     """What a shape rule sees of `tensor`; sizes may be symbolic."""
-    return TensorSpec(tuple(tensor.shape), _dtype_of(tensor.dtype), _device_of(tensor.device))
+    device = _devices.get(tensor.device)
+    if device is None:
+        _devices[tensor.device] = device = Device(tensor.device)
+    return TensorSpec(tuple(tensor.shape), _DTYPES.get(tensor.dtype, tensor.dtype), device)
 
 
 def specs_of(operand: torch.Tensor | Sequence[torch.Tensor] | None) -> Any:
@@ -76,26 +80,32 @@ def specs_of(operand: torch.Tensor | Sequence[torch.Tensor] | None) -> Any:
     return spec_of(operand)  # type: ignore[arg-type]
 
 
-Allocation = tuple[tuple[Any, ...], torch.dtype, torch.device]
+def concrete(argument: Any) -> Any:
+    """An operator's argument with the sizes at hand in place of a tracer's symbols.
+
+    Returns:
+        A spec for a tensor. Sizes that are not known yet stay symbols.
+    """
+    if isinstance(argument, torch.Tensor):
+        return TensorSpec(concrete(tuple(argument.shape)), argument.dtype, argument.device)
+    if isinstance(argument, (list, tuple)):
+        return tuple(concrete(item) for item in argument)
+    if isinstance(argument, torch.SymInt):
+        hint = argument.node.hint
+        return argument if hint is None else hint
+    return argument
 
 
-def allocation(spec: TensorSpec, default_device: torch.device) -> Allocation:
+Allocation = tuple[tuple[Any, ...], torch.dtype, torch.device | None]
+
+
+def allocation(spec: TensorSpec, default_device: torch.device | None) -> Allocation:
     """Shape, dtype and device that a result of that spec has in torch."""
     device = torch_device(spec.device, default_device)
     return tuple(spec.shape), torch_dtype(spec.dtype), device
 
 
-def empty(spec: TensorSpec, default_device: torch.device) -> torch.Tensor:
-    """A tensor of that spec."""
+def empty(spec: TensorSpec, default_device: torch.device | None) -> torch.Tensor:
+    """A tensor of that spec; without any device, where torch puts new ones."""
     shape, dtype, device = allocation(spec, default_device)
     return torch.empty(shape, dtype=dtype, device=device)
-
-
-@functools.cache
-def _dtype_of(torch_dtype: torch.dtype) -> dtype:
-    return dtype(torch_dtype)
-
-
-@functools.cache
-def _device_of(torch_device: torch.device) -> Device:
-    return Device(torch_device)

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What tracers of Python code, such as that of torch.compile, need to know of graphffi's."""
+
+from __future__ import annotations
+
+import builtins
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_F = TypeVar("_F", bound="Callable[..., Any]")
+_reporters: Final[list[Callable[[Exception], None]]] = []
+
+
+def traced_as_constant(function: _F) -> _F:
+    """Has tracers call a function, with constants, where they would follow its code.
+
+    `torch.compiler.assume_constant_result` does the same, and imports torch's compiler for it.
+    """
+    function._dynamo_marked_constant = True  # type: ignore[attr-defined]
+    return function
+
+
+def register_tracer(reporter: Callable[[Exception], None]) -> None:
+    """Adds one framework's way to end a trace.
+
+    Args:
+        reporter: Raises what ends the trace with the error; returns where no trace is under way.
+    """
+    _reporters.append(reporter)
+
+
+@traced_as_constant
+def report_to_tracer(kind: str, message: str) -> None:
+    """Ends the trace that is under way, so that its caller gets the error as eager code does.
+
+    Tracers wrap the exceptions of the code that they follow in their own. Does nothing elsewhere.
+
+    Args:
+        kind: The name of a built-in exception: tracers know no exceptions as constants.
+        message: What it says.
+    """
+    error = getattr(builtins, kind)(message)
+    for reporter in _reporters:
+        reporter(error)

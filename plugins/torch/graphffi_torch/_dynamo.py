@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Wrong calls in code that torch.compile traces: the caller gets the error of eager code.
+
+Dynamo raises exceptions of its own for what goes wrong while it traces, with the original's text
+among others (torch 2.10 to 2.13); it has no public way to say that an exception is meant for the
+caller. An `Unsupported` breaks the graph where that is allowed, so that eager code raises the
+error. With `fullgraph=True` it reaches `torch.compile`'s wrapper, which raises what its
+`with_traceback` gives.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+
+def end_trace(error: Exception) -> None:
+    """Raises what ends a trace with this error; returns where Dynamo does not trace."""
+    if "torch._dynamo.exc" in sys.modules and torch._guards.TracingContext.try_get() is not None:
+        raise _wrong_call_type()(error)
+
+
+@functools.cache
+def _wrong_call_type() -> Any:
+    from torch._dynamo.exc import Unsupported
+
+    class WrongCall(Unsupported):
+        """Ends a trace; its caller gets `error`."""
+
+        def __init__(self, error: Exception) -> None:
+            super().__init__(f"{type(error).__name__}: {error}")
+            self.error = error
+
+        def with_traceback(self, traceback: TracebackType | None) -> Any:
+            """What torch.compile raises; it has no use for the traceback through Dynamo."""
+            if traceback is not None:
+                return super().with_traceback(traceback)
+            if hasattr(self.error, "add_note"):  # Python 3.11
+                self.error.add_note("in code that torch.compile traced:\n" + self._user_code())
+            return self.error
+
+        def _user_code(self) -> str:
+            return "".join(self.real_stack.format())
+
+    return WrongCall

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The same mistake gives the same text and the same exception wherever an op is called."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+
+import graphffi
+import graphffi_jax
+from graphffi import Tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+HERE = Path(__file__).resolve().parent
+
+
+@pytest.fixture(scope="module")
+def ops() -> SimpleNamespace:
+    library = graphffi.cpp.build("faulty", sources=[HERE / "faulty.cc"])
+
+    def define(name: str, kernel: Any) -> Any:
+        @graphffi.op(f"faulty::{name}", kernel=kernel, plan="x, out, limit, on_gpu")
+        def clamp(x: Tensor, limit: float = 2.0, on_gpu: bool = False) -> Tensor:
+            graphffi.check(x.dtype == "float32", f"operand 'x': expected float32, got {x.dtype}")
+            graphffi.check(x.ndim == 2, f"operand 'x': expected 2 dimensions, got {x.ndim}")
+            graphffi.check(x.size(1) == 3, f"operand 'x': expected 3 columns, got {x.size(1)}")
+            return graphffi.like(x)
+
+        return clamp
+
+    return SimpleNamespace(
+        clamp=define("clamp", f"{library}::clamp"),
+        no_function=define("no_function", "faulty.no_such_function"),
+        no_symbol=define("no_symbol", f"{library}::no_such_symbol"),
+        no_library=define("no_library", "/no/such/library.so::clamp"),
+    )
+
+
+def on_host(call: Callable[..., Any], x: np.ndarray) -> None:
+    call(x)
+
+
+def in_torch(call: Callable[..., Any], x: np.ndarray) -> None:
+    call(torch.from_numpy(x))
+
+
+def compiled_static(call: Callable[..., Any], x: np.ndarray) -> None:
+    torch._dynamo.reset()
+    torch.compile(call, fullgraph=True, dynamic=False, backend="aot_eager")(torch.from_numpy(x))
+
+
+def compiled_dynamic(call: Callable[..., Any], x: np.ndarray) -> None:
+    torch._dynamo.reset()
+    torch.compile(call, fullgraph=True, dynamic=True, backend="aot_eager")(torch.from_numpy(x))
+
+
+def in_jax(call: Callable[..., Any], x: np.ndarray) -> None:
+    with graphffi_jax.errors():
+        jax.block_until_ready(call(jnp.asarray(x)))
+
+
+def jitted(call: Callable[..., Any], x: np.ndarray) -> None:
+    with graphffi_jax.errors():
+        jax.block_until_ready(jax.jit(call)(jnp.asarray(x)))
+
+
+PATHS = (on_host, in_torch, compiled_static, compiled_dynamic, in_jax, jitted)
+GOOD = np.ones((2, 3), "float32")
+# What is wrong: the call, its tensor, the exception and its whole text.
+MISTAKES: dict[str, tuple[Callable[[Any], Any], np.ndarray, type[Exception], str]] = {
+    "dtype": (
+        lambda ops: ops.clamp,
+        GOOD.astype("int32"),
+        ValueError,
+        "faulty::clamp: operand 'x': expected float32, got int32",
+    ),
+    "rank": (
+        lambda ops: ops.clamp,
+        np.ones(3, "float32"),
+        ValueError,
+        "faulty::clamp: operand 'x': expected 2 dimensions, got 1",
+    ),
+    "shape": (
+        lambda ops: ops.clamp,
+        np.ones((2, 5), "float32"),
+        ValueError,
+        "faulty::clamp: operand 'x': expected 3 columns, got 5",
+    ),
+    "device": (
+        lambda ops: lambda x: ops.clamp(x, on_gpu=True),
+        GOOD,
+        ValueError,
+        "faulty::clamp: operand 'x': expected a tensor on cuda, got cpu",
+    ),
+    "count": (
+        lambda ops: lambda x: ops.clamp(x, 2.0, False, 1),
+        GOOD,
+        TypeError,
+        "faulty::clamp: expected at most 3 arguments, got 4",
+    ),
+    "missing operand": (
+        lambda ops: lambda x: (x, ops.clamp()),
+        GOOD,
+        TypeError,
+        "faulty::clamp: operand 'x': expected a tensor, got nothing",
+    ),
+    "operand": (
+        lambda ops: lambda x: (x, ops.clamp("x")),
+        GOOD,
+        TypeError,
+        "faulty::clamp: operand 'x': expected a tensor, got str 'x'",
+    ),
+    "attribute": (
+        lambda ops: lambda x: ops.clamp(x, limit="high"),
+        GOOD,
+        TypeError,
+        "faulty::clamp: attribute 'limit': expected a float, got str 'high'; "
+        "known attributes: limit, on_gpu",
+    ),
+    "unknown attribute": (
+        lambda ops: lambda x: ops.clamp(x, bound=1.0),
+        GOOD,
+        TypeError,
+        "faulty::clamp: argument 'bound': expected a known name; "
+        "known attributes: limit, on_gpu; operands: x",
+    ),
+    "several": (
+        lambda ops: lambda x: ops.clamp(x, limit=None, bound=1.0),
+        GOOD,
+        TypeError,
+        "faulty::clamp: attribute 'limit': expected a float, got None; argument 'bound': expected "
+        "a known name; known attributes: limit, on_gpu; operands: x",
+    ),
+    "value": (
+        lambda ops: lambda x: ops.clamp(x, -1.0),
+        GOOD,
+        ValueError,
+        "faulty::clamp: attribute 'limit': expected at least 0, got -1",
+    ),
+    "data": (
+        lambda ops: ops.clamp,
+        -GOOD,
+        IndexError,
+        "faulty::clamp: operand 'x': expected no negative",
+    ),
+    "function": (lambda ops: ops.no_function, GOOD, KeyError, "faulty.no_such_function"),
+    "symbol": (lambda ops: ops.no_symbol, GOOD, KeyError, "no_such_symbol"),
+    "library": (lambda ops: ops.no_library, GOOD, RuntimeError, "/no/such/library.so"),
+    "kernel": (
+        lambda ops: lambda x: graphffi.call_tvm_ffi(3, x, out=graphffi.like(x)),
+        GOOD,
+        TypeError,
+        "graphffi.call_tvm_ffi: kernel: expected a graphffi.Function, a callable or a kernel "
+        "reference, got int 3",
+    ),
+    "result": (
+        lambda ops: lambda x: graphffi.call_tvm_ffi("faulty.f", x, out=3),
+        GOOD,
+        TypeError,
+        "faulty.f: out: expected graphffi.like(...), graphffi.empty(...) or a list of these, got "
+        "int 3",
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_the_same_error_everywhere(ops: SimpleNamespace, mistake: str) -> None:
+    make, x, kind, text = MISTAKES[mistake]
+    call, told = make(ops), {}
+    for path in PATHS:
+        with pytest.raises(Exception) as caught:  # noqa: PT011 (which one is the question)
+            path(call, x)
+        told[path.__name__] = (type(caught.value), caught.value.args[0])
+        # The process goes on.
+        path(ops.clamp, GOOD)
+    assert told == dict.fromkeys(told, (kind, told["on_host"][1]))
+    assert text in told["on_host"][1]
