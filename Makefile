@@ -2,7 +2,8 @@
 # What one does with graphffi's source tree. Everything is installed into .venv, nothing outside.
 #   make quickstart   install, build, run the first example
 #   make test         install, build, run all tests, on both runtimes
-#   make check        what CI runs: format, lint, types, a build without warnings, tests
+#   make sanitize     build the runtime and the call frame with sanitizers, run their C++ tests
+#   make check        what CI runs: format, lint, types, a build without warnings, tests, sanitizers
 PYTHON ?= python3
 VENV ?= .venv
 PY := $(VENV)/bin/python
@@ -11,7 +12,7 @@ RUNTIMES ?= bundled apache
 PYTEST_ARGS ?=
 CXX_FILES = $(shell find csrc plugins tests examples benchmarks \( -name '*.h' -o -name '*.cc' -o -name '*.c' \) -print)
 
-.PHONY: quickstart build test check format format-check lint types bench clean
+.PHONY: quickstart build test sanitize check format format-check lint types bench clean
 .DEFAULT_GOAL := build
 
 $(VENV)/quickstart.stamp: requirements/quickstart.txt
@@ -41,7 +42,22 @@ test: build $(VENV)/test.stamp
 	  GRAPHFFI_RUNTIME=$$runtime $(PY) -m pytest $(PYTEST_ARGS) || failed="$$failed $$runtime"; \
 	done; test -z "$$failed" || { echo "tests failed on:$$failed"; exit 1; }
 
-check: format-check lint types build test
+# Headers are tested in one thread: the thread sanitizer has nothing to find there.
+SANITIZED := tests/abi/test_runtime_cases.py tests/callframe
+SANITIZED_address := $(SANITIZED) tests/abi/test_header_cases.py
+
+sanitize: $(VENV)/test.stamp
+	@failed=; for sanitizer in address thread; do \
+	  echo "== C++ tests with the $$sanitizer sanitizer"; \
+	  $(MAKE) --no-print-directory sanitize-$$sanitizer || failed="$$failed $$sanitizer"; \
+	done; test -z "$$failed" || { echo "tests failed with sanitizers:$$failed"; exit 1; }
+
+sanitize-%: $(VENV)/test.stamp
+	@PATH=$(abspath $(VENV)/bin):$$PATH $(VENV)/bin/cmake -S . -B build/sanitize/$* -G Ninja -DGRAPHFFI_SANITIZE=$* >/dev/null
+	@$(VENV)/bin/cmake --build build/sanitize/$*
+	GRAPHFFI_SANITIZE=$* $(PY) -m pytest $(PYTEST_ARGS) $(or $(SANITIZED_$*),$(SANITIZED))
+
+check: format-check lint types build test sanitize
 
 format: $(VENV)/dev.stamp
 	$(PY) -m ruff format

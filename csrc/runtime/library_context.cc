@@ -24,13 +24,21 @@ ContextSymbols& Registered() {
   return *registered;
 }
 
+std::map<std::string, void*> RegisteredSymbols() {
+  ContextSymbols& registered = Registered();
+  std::shared_lock lock(registered.mutex);
+  return registered.symbols;
+}
+
 }  // namespace
 
 void FillContextSymbols(const Library& library) {
-  ContextSymbols& registered = Registered();
-  std::shared_lock lock(registered.mutex);
-  for (const auto& [name, pointer] : registered.symbols) {
-    if (void* variable = library.Find(name)) *static_cast<void**>(variable) = pointer;
+  // Not locked meanwhile: looking up a symbol waits for the loader, which may be running the
+  // initializers of a library that registers a symbol.
+  for (const auto& [name, pointer] : RegisteredSymbols()) {
+    if (void* variable = library.Find(name)) {
+      __atomic_store_n(static_cast<void**>(variable), pointer, __ATOMIC_RELEASE);
+    }
   }
 }
 

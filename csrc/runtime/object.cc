@@ -20,13 +20,11 @@ struct OpaqueObject {
 }  // namespace
 
 void DropLastStrong(TVMFFIObject* object) {
-  __atomic_thread_fence(__ATOMIC_ACQUIRE);
   if (object->deleter != nullptr) {
     object->deleter(object, kTVMFFIObjectDeleterFlagBitMaskStrong);
   }
-  uint64_t before = __atomic_fetch_sub(&object->combined_ref_count, kOneWeak, __ATOMIC_RELEASE);
+  uint64_t before = __atomic_fetch_sub(&object->combined_ref_count, kOneWeak, __ATOMIC_ACQ_REL);
   if (before != kOneWeak) return;
-  __atomic_thread_fence(__ATOMIC_ACQUIRE);
   if (object->deleter != nullptr) {
     object->deleter(object, kTVMFFIObjectDeleterFlagBitMaskWeak);
   }

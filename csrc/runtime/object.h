@@ -27,9 +27,9 @@ inline void IncRef(TVMFFIObject* object) {
 void DropLastStrong(TVMFFIObject* object);
 
 inline void DecRef(TVMFFIObject* object) {
-  uint64_t before = __atomic_fetch_sub(&object->combined_ref_count, kOneStrong, __ATOMIC_RELEASE);
+  // Acquire on each, rather than a fence before the deleter: thread sanitizers know no fences.
+  uint64_t before = __atomic_fetch_sub(&object->combined_ref_count, kOneStrong, __ATOMIC_ACQ_REL);
   if (before == kOneStrongOneWeak) {
-    __atomic_thread_fence(__ATOMIC_ACQUIRE);
     if (object->deleter != nullptr) {
       object->deleter(object, kTVMFFIObjectDeleterFlagBitMaskBoth);
     }

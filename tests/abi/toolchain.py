@@ -16,7 +16,18 @@ import pytest
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 INCLUDE = ROOT / "csrc/include"
-RUNTIMES = ("bundled", "apache")
+# With instrumentation, gcc believes that the payload of a std::optional may be uninitialised.
+SANITIZERS = {
+    "": (),
+    "address": (
+        "-fsanitize=address,undefined",
+        "-fno-sanitize-recover=all",
+        "-Wno-maybe-uninitialized",
+    ),
+    "thread": ("-fsanitize=thread", "-Wno-maybe-uninitialized"),
+}
+# What the programs are built with, set by `make sanitize`.
+SANITIZE = os.environ.get("GRAPHFFI_SANITIZE", "")
 COMPILERS = {".c": ("gcc", "-std=c11"), ".cc": ("g++", "-std=c++17")}
 FLAGS = (
     "-O1",
@@ -24,19 +35,28 @@ FLAGS = (
     "-Wall",
     "-Wextra",
     "-Werror",
+    "-pthread",
     f"-I{ROOT}/tests/callframe/cpp",
 )
 
 
-def runtime_path(name: str) -> Path:
-    """The library of a runtime, by its name; skips the test where it is not there.
+def runtimes_in_use() -> tuple[str, ...]:
+    """The runtimes that this run of the tests is about: both, if nothing chooses."""
+    if SANITIZE:
+        return ("bundled",)
+    known = ("bundled", "apache")
+    asked = os.environ.get("GRAPHFFI_RUNTIME", "")
+    return (asked,) if asked in known else known
 
-    ``GRAPHFFI_BUNDLED_RUNTIME`` may name another build of the bundled one, say with sanitizers.
-    """
+
+RUNTIMES = runtimes_in_use()
+
+
+def runtime_path(name: str) -> Path:
+    """The library of a runtime, by its name; skips the test where it is not there."""
     if name == "bundled":
-        path = Path(
-            os.environ.get("GRAPHFFI_BUNDLED_RUNTIME", ROOT / "graphffi/_lib/libtvm_ffi.so")
-        )
+        folder = f"build/sanitize/{SANITIZE}" if SANITIZE else "graphffi/_lib"
+        path = ROOT / folder / "libtvm_ffi.so"
     else:
         spec = importlib.util.find_spec("tvm_ffi")
         if spec is None or spec.origin is None:
@@ -80,9 +100,13 @@ class Toolchain:
     def program(
         self, source: str | Path, *, language: str = "cc", flags: Sequence[str] = ()
     ) -> Path:
-        """A program that needs libtvm_ffi.so and gets the one that ``run`` names."""
+        """A program that needs libtvm_ffi.so and gets the one that ``run`` names.
+
+        It is built with the sanitizers of this run, if there are any.
+        """
         # Linked with a stand-in of the right name, so that one program serves every runtime.
-        flags = (f"-I{INCLUDE}", *flags, f"-L{self._stand_in()}", "-ltvm_ffi")
+        library = (f"-L{self._stand_in()}", "-ltvm_ffi")
+        flags = (f"-I{INCLUDE}", *SANITIZERS[SANITIZE], *flags, *library)
         return self._compile(source, language, flags, "")
 
     def run(

@@ -1,47 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plans and call frames, tested from C++ under the address and undefined-behaviour sanitizers."""
+"""Plans and call frames, tested from C++; `make sanitize` runs them with sanitizers, too."""
 
 from __future__ import annotations
 
-import re
-import subprocess
 from pathlib import Path
 
 import pytest
+from toolchain import ROOT, RUNTIMES, Toolchain, cases_of
 
-import graphffi
-
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
-CASES = [
-    (source.stem, case)
-    for source in sorted((HERE / "cpp").glob("*.cc"))
-    for case in re.findall(r"^TEST\((\w+)\)", source.read_text(), re.MULTILINE)
-]
+SOURCES = sorted((Path(__file__).resolve().parent / "cpp").glob("*.cc"))
+CASES = [(source, case) for source in SOURCES for case in cases_of(source)]
+UNITS = tuple(str(path) for path in sorted((ROOT / "csrc/callframe").glob("*.cc")))
 
 
 @pytest.fixture(scope="session")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the test programs, linked with the runtime in use."""
-    folder = tmp_path_factory.mktemp("callframe")
-    runtime = Path(graphffi.runtime_info().path)
-    flags = ["-std=c++17", "-g", "-O1", "-Wall", "-Wextra", "-Werror"]
-    flags += ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
-    flags += [f"-I{ROOT}/csrc/include", f"-I{ROOT}/csrc"]
-    library = [str(runtime), f"-Wl,-rpath,{runtime.parent}", "-pthread"]
-    units = [str(path) for path in sorted((ROOT / "csrc" / "callframe").glob("*.cc"))]
-    for source in (HERE / "cpp").glob("*.cc"):
-        command = ["g++", *flags, str(source), *units, *library, "-o", str(folder / source.stem)]
-        subprocess.run(command, check=True)
-    return folder
+def toolchain(tmp_path_factory: pytest.TempPathFactory) -> Toolchain:
+    """Compiles the programs, each with the whole call frame."""
+    return Toolchain(tmp_path_factory.mktemp("callframe"))
 
 
-@pytest.mark.parametrize(("program", "case"), CASES, ids=[case for _, case in CASES])
-def test_callframe(programs: Path, program: str, case: str) -> None:
-    result = subprocess.run([str(programs / program), case], capture_output=True, text=True)
-    assert result.returncode == 0, result.stderr
+@pytest.mark.parametrize("runtime", RUNTIMES)
+@pytest.mark.parametrize(("source", "case"), CASES, ids=[case for _, case in CASES])
+def test_callframe(toolchain: Toolchain, source: Path, case: str, runtime: str) -> None:
+    program = toolchain.program(source, flags=(f"-I{ROOT}/csrc", *UNITS))
+    toolchain.run(program, case, runtime=runtime)
 
 
 def test_the_programs_hold_cases() -> None:
-    assert {program for program, _ in CASES} == {"call_frame_test", "plan_test"}
+    assert {source.stem for source in SOURCES} == {"call_frame_test", "plan_test", "thread_test"}
     assert len(CASES) > 20

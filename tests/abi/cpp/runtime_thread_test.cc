@@ -96,7 +96,9 @@ TEST(threads_register_types_and_attributes) {
       TVMFFIAny value = Int(index);
       if (TVMFFITypeRegisterAttr(index, &name, &value) != 0) Raised();
       const TVMFFITypeAttrColumn* column = TVMFFIGetTypeAttrColumn(&name);
-      CHECK_EQ(column->data[index - column->begin_index].v_int64, int64_t{index});
+      // As kernels do: without a lock, while other threads let the column grow.
+      const TVMFFIAny* values = __atomic_load_n(&column->data, __ATOMIC_ACQUIRE);
+      CHECK_EQ(values[index - column->begin_index].v_int64, int64_t{index});
       TVMFFIMethodInfo method = {Bytes("m"), Bytes(""), Bytes(""), 0, Int(t)};
       CHECK_EQ(TVMFFITypeRegisterMethod(index, &method), 0);
     }
