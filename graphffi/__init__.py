@@ -33,6 +33,7 @@ from ._op import op as op
 from ._parameter import MISSING as MISSING
 from ._parameter import Attribute as Attribute
 from ._parameter import Operand as Operand
+from ._plan import CallTraits as CallTraits
 from ._plan import CanonicalCall as CanonicalCall
 from ._registry import get_global_func as get_global_func
 from ._registry import list_global_func_names as list_global_func_names

@@ -7,10 +7,11 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from graphffi import _core
-from graphffi._describe import describe
+from graphffi._describe import describe, is_tensor
 from graphffi._device import Device
 from graphffi._dtype import dtype
 from graphffi._framework import register_framework
+from graphffi._plan import passes_results
 from graphffi._spec import TensorSpec
 
 if TYPE_CHECKING:
@@ -47,8 +48,12 @@ class HostFramework:
                     f"read-only "
                     f"{describe(tensor)}"
                 )
-        outputs = [*(_allocate(spec, use_numpy) for spec in results), *call.mutated]
-        _core.call_plan(
+        is_filled = passes_results(call.plan, len(results))
+        fresh = (
+            [_allocate(spec, use_numpy) for spec in results] if is_filled else [None] * len(results)
+        )
+        outputs = [*fresh, *call.mutated]
+        returned = _core.call_plan(
             _core.resolve_kernel(call.func),
             call.plan,
             list(call.inputs),
@@ -58,7 +63,36 @@ class HostFramework:
             list(call.strs),
             call.subject,
         )
+        if not is_filled:
+            outputs[: len(results)] = _checked_returned(call.subject, returned, results)
         return outputs
+
+
+def _checked_returned(subject: str, returned: Any, results: Sequence[TensorSpec]) -> list[Any]:
+    """What a kernel returned that was not given the results to fill."""
+    values = list(returned) if isinstance(returned, (list, tuple)) else [returned]
+    if len(values) != len(results):
+        raise TypeError(
+            f"{subject}: results: expected {len(results)} returned tensors, got {len(values)}"
+        )
+    for i, (value, spec) in enumerate(zip(values, results, strict=True)):
+        expected = f"{subject}: result {i}: expected {_describe_spec(spec)}, got"
+        if not is_tensor(value):
+            raise TypeError(
+                f"{expected} no tensor; the plan does not pass the result, so that the kernel has "
+                "to return it"
+            )
+        got = _describe_spec(_specs_of(value))
+        if dtype(value.dtype) != dtype(spec.dtype):
+            raise TypeError(f"{expected} {got}")
+        if tuple(value.shape) != tuple(spec.shape):
+            raise ValueError(f"{expected} {got}")
+    return values
+
+
+def _describe_spec(spec: TensorSpec) -> str:
+    device = "" if spec.device is None else f" on {Device(spec.device)}"
+    return f"{dtype(spec.dtype)}[{', '.join(map(str, spec.shape))}]{device}"
 
 
 def _specs_of(operand: Any) -> Any:

@@ -11,7 +11,7 @@ from graphffi._describe import describe, is_tensor
 from graphffi._device import Device
 from graphffi._dtype import dtype
 from graphffi._framework import announce_op, framework_of
-from graphffi._plan import CanonicalCall, append_attribute
+from graphffi._plan import CallTraits, CanonicalCall, append_attribute
 from graphffi._schema import Definition
 from graphffi._spec import TensorSpec
 from graphffi._tracing import report_to_tracer, traced_as_constant
@@ -79,6 +79,8 @@ def op(
     kernel: Any,
     plan: str = "",
     mutates: Sequence[str] = (),
+    pass_owning_tensor: bool = False,
+    allow_cuda_graph: bool = False,
 ) -> Callable[[Callable[..., Any]], Op]:
     """Defines an op from an annotated function whose body is the shape rule.
 
@@ -91,6 +93,10 @@ def op(
             ``out0``,
             ``out1``, … or the NamedTuple's fields). Default: the parameters, then the results.
         mutates: Operands that the kernel updates in place; they are returned after the results.
+        pass_owning_tensor: The kernel takes `Tensor` parameters, and its library does not export
+            metadata that says so (what `graphffi.cpp` builds does). They own for the call; see
+            docs/jax.md.
+        allow_cuda_graph: The kernel only launches work on its stream: it may be recorded.
 
     Returns:
         A decorator that makes an `Op`.
@@ -109,7 +115,8 @@ def op(
         signature = _signature.from_function(
             name, rule, (mutates,) if isinstance(mutates, str) else mutates
         )
-        return _register(name, signature, kernel, plan, rule, rule.__doc__ or "")
+        traits = CallTraits(pass_owning_tensor, allow_cuda_graph)
+        return _register(name, signature, kernel, plan, rule, rule.__doc__ or "", traits)
 
     return decorate
 
@@ -122,6 +129,8 @@ def define_op(
     plan: str = "",
     infer: Callable[..., Any] | None = None,
     doc: str = "",
+    pass_owning_tensor: bool = False,
+    allow_cuda_graph: bool = False,
 ) -> Op:
     """Defines an op from a schema string, for compilers that generate definitions.
 
@@ -134,6 +143,8 @@ def define_op(
         plan: As for `op`.
         infer: Shape rule, called with the parameters in order; not needed for ``-> ()``.
         doc: What the op computes.
+        pass_owning_tensor: As for `op`.
+        allow_cuda_graph: As for `op`.
 
     Returns:
         The op.
@@ -141,11 +152,19 @@ def define_op(
     Raises:
         ValueError: If schema or plan don't parse, or another op has that name.
     """
-    return _register(name, _signature.from_schema(name, schema), kernel, plan, infer, doc)
+    signature = _signature.from_schema(name, schema)
+    traits = CallTraits(pass_owning_tensor, allow_cuda_graph)
+    return _register(name, signature, kernel, plan, infer, doc, traits)
 
 
 def _register(
-    name: str, signature: _signature.Signature, kernel: Any, plan: str, rule: Any, doc: str
+    name: str,
+    signature: _signature.Signature,
+    kernel: Any,
+    plan: str,
+    rule: Any,
+    doc: str,
+    traits: CallTraits,
 ) -> Op:
     definition = Definition(
         name=name,
@@ -156,6 +175,7 @@ def _register(
         rule=rule,
         result_type=signature.result_type,
         doc=doc,
+        traits=traits,
     )
     if rule is None and definition.results:
         raise ValueError(
@@ -223,7 +243,14 @@ def kernel_reference(subject: str, kernel: Any) -> str:
     return name
 
 
-def call_tvm_ffi(func: Any, *args: Any, out: Any = None, mutates: Sequence[int] = ()) -> Any:
+def call_tvm_ffi(
+    func: Any,
+    *args: Any,
+    out: Any = None,
+    mutates: Sequence[int] = (),
+    pass_owning_tensor: bool = False,
+    allow_cuda_graph: bool = False,
+) -> Any:
     """Calls a TVM FFI function without defining an op, in eager code and in graphs.
 
     Args:
@@ -234,6 +261,8 @@ def call_tvm_ffi(func: Any, *args: Any, out: Any = None, mutates: Sequence[int] 
         out: A `TensorSpec` (`graphffi.like`, `graphffi.empty`), or a list of them: results to
             allocate.
         mutates: Positions in `args` of tensors that the function updates in place.
+        pass_owning_tensor: As for `op`.
+        allow_cuda_graph: As for `op`.
 
     Returns:
         The results, then the updated tensors: one object, or a tuple of several.
@@ -247,7 +276,10 @@ def call_tvm_ffi(func: Any, *args: Any, out: Any = None, mutates: Sequence[int] 
     """
     try:
         reference = kernel_reference("graphffi.call_tvm_ffi", func)
-        call, specs = _pack_arguments(reference, args, out, mutates)
+        traits = None
+        if pass_owning_tensor or allow_cuda_graph:
+            traits = CallTraits(pass_owning_tensor, allow_cuda_graph)
+        call, specs = _pack_arguments(reference, args, out, mutates, traits)
         # Without tensors, the results' dtypes say whose call it is, where they are no names.
         frameworks_own = [spec.dtype for spec in specs if not isinstance(spec.dtype, str)]
         framework = framework_of(reference, [*call.inputs, *call.mutated] or frameworks_own)
@@ -259,7 +291,7 @@ def call_tvm_ffi(func: Any, *args: Any, out: Any = None, mutates: Sequence[int] 
 
 
 def _pack_arguments(
-    reference: str, args: Sequence[Any], out: Any, mutates: Sequence[int]
+    reference: str, args: Sequence[Any], out: Any, mutates: Sequence[int], traits: CallTraits | None
 ) -> tuple[CanonicalCall, list[TensorSpec]]:
     """The call in canonical form, and the results to allocate for it."""
     specs = [] if out is None else list(out) if isinstance(out, (list, tuple)) else [out]
@@ -277,7 +309,7 @@ def _pack_arguments(
                 f"these, got {describe(spec)}"
             )
     items.extend(f"o{i}" for i in range(len(specs)))
-    return packer.finish(", ".join(items)), specs
+    return packer.finish(", ".join(items), traits), specs
 
 
 class _ArgumentPacker:
@@ -312,7 +344,7 @@ class _ArgumentPacker:
             )
         return append_attribute(kind, value, call.ints, call.floats, call.strs)
 
-    def finish(self, plan: str) -> CanonicalCall:
+    def finish(self, plan: str, traits: CallTraits | None) -> CanonicalCall:
         """The call with its plan."""
         call = self.call
         return CanonicalCall(
@@ -324,6 +356,7 @@ class _ArgumentPacker:
             call.floats,
             call.strs,
             call.subject,
+            traits=traits,
         )
 
 

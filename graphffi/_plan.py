@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -23,6 +24,24 @@ _NAME: Final = re.compile(r"\*?[A-Za-z_]\w*")
 
 
 @dataclass(frozen=True)
+class CallTraits:
+    """What a framework may have to know of a kernel to call it.
+
+    Args:
+        pass_owning_tensor: Tensors are passed as owning `Tensor` objects also where the framework
+            would pass views. Kernels whose exported metadata asks for `Tensor` get them anyway.
+        allow_cuda_graph: The kernel only launches work on the stream that it is given, so that
+            the framework may record it into a graph of device work.
+    """
+
+    pass_owning_tensor: bool = False
+    allow_cuda_graph: bool = False
+
+
+NO_TRAITS: Final = CallTraits()
+
+
+@dataclass(frozen=True)
 class CanonicalCall:
     """One call of a kernel, without op: what `tvm_ffi::call` and the JAX custom call take.
 
@@ -38,6 +57,7 @@ class CanonicalCall:
         strs: Strings.
         subject: The op's or function's name, for error messages.
         digest: Changes with the definition.
+        traits: What the framework may have to know of the kernel; None: nothing.
     """
 
     func: str
@@ -49,6 +69,7 @@ class CanonicalCall:
     strs: list[str]
     subject: str = ""
     digest: str = ""
+    traits: CallTraits | None = None  # torch's tracer takes no instance as default
 
 
 @dataclass(frozen=True)
@@ -114,7 +135,24 @@ class PlanTemplate:
             strs,
             definition.name,
             definition.digest,
+            definition.traits,
         )
+
+
+@functools.lru_cache(maxsize=1024)
+def passes_results(plan: str, count: int) -> bool:
+    """Whether a kernel fills its results; otherwise it has to return them.
+
+    It fills them if the plan passes one of them, or there are none.
+
+    Args:
+        plan: Plan text over the canonical names; empty: all inputs, then all outputs.
+        count: Number of results.
+    """
+    names = (re.fullmatch(r"o(\d+)", token) for token in _TOKEN.findall(plan))
+    if not plan or count == 0:
+        return True
+    return any(name is not None and int(name[1]) < count for name in names)
 
 
 def append_attribute(

@@ -17,7 +17,7 @@ from graphffi._dtype import dtype
 from graphffi._parameter import MISSING as MISSING
 from graphffi._parameter import Attribute as Attribute
 from graphffi._parameter import Operand as Operand
-from graphffi._plan import CanonicalCall, PlanTemplate
+from graphffi._plan import NO_TRAITS, CallTraits, CanonicalCall, PlanTemplate
 from graphffi._spec import CheckError, TensorSpec
 from graphffi._tracing import report_to_tracer
 
@@ -41,6 +41,7 @@ class Definition:
             returns the specs of the results.
         result_type: A NamedTuple class for several results, or None.
         doc: What the op computes.
+        traits: What a framework may have to know of the kernel.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Definition:
     rule: Callable[..., Any] | None
     result_type: Any = None
     doc: str = ""
+    traits: CallTraits = NO_TRAITS
     _templates: dict[Any, PlanTemplate] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
@@ -97,7 +99,8 @@ class Definition:
     @cached_property
     def digest(self) -> str:
         """Changes when signature, plan, kernel reference, kernel library or shape rule do."""
-        return definition_digest((self.name, self.signature, self.plan), self.kernel, self.rule)
+        texts = (self.name, self.signature, self.plan, repr(self.traits))
+        return definition_digest(texts, self.kernel, self.rule)
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> BoundCall:
         """Matches arguments with parameters.

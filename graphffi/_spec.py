@@ -52,9 +52,7 @@ class CheckError(ValueError):
     """A `check` that failed; whoever runs the rule puts the op's name in front."""
 
 
-def like(
-    x: _T, *, shape: Sequence[Any] | None = None, dtype: Any = None, device: Any = None
-) -> _T:
+def like(x: _T, *, shape: Sequence[Any] | None = None, dtype: Any = None, device: Any = None) -> _T:
     """A result like `x`, but for what is given.
 
     Args:

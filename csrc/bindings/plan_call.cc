@@ -4,12 +4,15 @@
 #include <pybind11/stl.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "bindings/function.h"
 #include "bindings/raised.h"
+#include "callframe/allocation.h"
+#include "callframe/env_scope.h"
 #include "callframe/kernel_ref.h"
 #include "callframe/plan.h"
 
@@ -69,6 +72,11 @@ py::object CallPlan(py::handle function, const std::string& plan_text, py::list 
   values.outputs = AsBank(output_views);
   values.attributes = AsBank(attribute_views);
   values.stream = arguments.opt_env() == nullptr ? nullptr : arguments.opt_env()->stream;
+  std::optional<EnvScope> host;
+  if (arguments.opt_env() == nullptr) {
+    constexpr DLDevice kCpu = {kDLCPU, 0};
+    host.emplace(kCpu, nullptr, &AllocateOnHeap);
+  }
   CallFrame frame(arguments.lending());
   frame.PushPlan(plan, values);
   return py::reinterpret_steal<py::object>(

@@ -248,12 +248,17 @@ int CallFrame::SettleLent() {
   return rc;
 }
 
-int CallFrame::Call(const Kernel& kernel, TVMFFIAny* result) {
+int CallFrame::Invoke(const Kernel& kernel, TVMFFIAny* result) {
   *result = TVMFFIAny{};
   const int rc = kernel.safe_call(kernel.handle, args_, size_, result);
   if (num_owned_ != 0) ReleaseOwned();
+  return rc;
+}
+
+int CallFrame::Settle(int rc, TVMFFIAny* result) {
+  if (rc != 0) ReleaseAny(result);
   if (lent_ == nullptr) return rc;
-  // With a kernel's own error in the slot, that is the one to report.
+  // With an error in the slot, that is the one to report.
   TVMFFIObjectHandle raised = nullptr;
   if (rc != 0) TVMFFIErrorMoveFromRaised(&raised);
   const int settled = SettleLent();
@@ -266,6 +271,10 @@ int CallFrame::Call(const Kernel& kernel, TVMFFIAny* result) {
   }
   if (settled != 0) ReleaseAny(result);
   return settled;
+}
+
+int CallFrame::Call(const Kernel& kernel, TVMFFIAny* result) {
+  return Settle(Invoke(kernel, result), result);
 }
 
 void FillCompactStrides(const int64_t* shape, int32_t ndim, int64_t* strides) {

@@ -67,6 +67,10 @@ class CallFrame {
   /// (for -2, see Error::TakeRaised). A tensor that was kept and can't be retained is a
   /// RuntimeError.
   int Call(const Kernel& kernel, TVMFFIAny* result);
+  /// The two halves of Call. What is lent stays valid in between, *result included. `rc` is what
+  /// Invoke returned, or -1 with an error that was raised since; *result is released on failure.
+  int Invoke(const Kernel& kernel, TVMFFIAny* result);
+  int Settle(int rc, TVMFFIAny* result);
 
  private:
   void Append(const TVMFFIAny& value);

@@ -24,6 +24,13 @@ TVMFFIAny RawStr(const char* text) {
   return value;
 }
 
+TVMFFIAny Bool(bool truth) {
+  TVMFFIAny value{};
+  value.type_index = kTVMFFIBool;
+  value.v_int64 = truth;
+  return value;
+}
+
 /// NULL where there is none.
 TVMFFIObjectHandle GetGlobal(std::string_view name) {
   const TVMFFIByteArray bytes = {name.data(), name.size()};
@@ -84,43 +91,90 @@ TVMFFIAny LoadModule(const std::string& path, const TVMFFIAny* args) {
   }
 }
 
-TVMFFIObjectHandle LoadFromLibrary(const std::string& reference, size_t separator,
-                                   std::string_view opt_origin) {
+/// Whether a parameter of a signature (metadata's JSON, whose "type_schema" is JSON in a string) is
+/// an owning tensor. What the function returns does not count.
+bool TakesTensors(std::string_view metadata) {
+  std::string text;
+  for (const char c : metadata) {
+    if (c != '\\') text += c;
+  }
+  constexpr std::string_view kReturn = "\"return\":[";
+  size_t position = text.find(kReturn);
+  if (position == std::string::npos) return false;
+  position += kReturn.size();
+  for (int depth = 1; depth > 0 && position < text.size(); ++position) {
+    depth += text[position] == '[' ? 1 : text[position] == ']' ? -1 : 0;
+  }
+  return text.find("\"ffi.Tensor\"", position) != std::string::npos;
+}
+
+/// Signatures are exported where the library's author wants it, and told by newer runtimes.
+bool TakesTensors(const TVMFFIAny& module, const std::string& symbol) {
+  constexpr char kName[] = "ffi.ModuleGetFunctionMetadata";
+  const TVMFFIObjectHandle getter = GetGlobal(kName);
+  if (getter == nullptr) return false;
+  TVMFFIObjectDecRef(getter);
+  const TVMFFIAny args[] = {module, RawStr(symbol.c_str()), Bool(true)};
+  TVMFFIAny metadata = CallGlobal(kName, args, 3);
+  bool takes = false;
+  if (metadata.type_index == kTVMFFISmallStr) {
+    const TVMFFIByteArray text = TVMFFISmallBytesGetContentByteArray(&metadata);
+    takes = TakesTensors({text.data, text.size});
+  } else if (metadata.type_index == kTVMFFIStr) {
+    const TVMFFIByteArray* text = TVMFFIBytesGetByteArrayPtr(metadata.v_obj);
+    takes = TakesTensors({text->data, text->size});
+  }
+  if (metadata.type_index >= kTVMFFIStaticObjectBegin) TVMFFIObjectDecRef(metadata.v_obj);
+  return takes;
+}
+
+struct LibraryFunction {
+  TVMFFIObjectHandle function = nullptr;
+  bool takes_tensors = false;
+};
+
+LibraryFunction LoadFromLibrary(const std::string& reference, size_t separator,
+                                std::string_view opt_origin) {
   const std::string path = FindLibrary(reference.substr(0, separator), opt_origin);
   const std::string symbol = reference.substr(separator + 2);
   const TVMFFIAny load_args[] = {RawStr(path.c_str())};
   const TVMFFIAny module = LoadModule(path, load_args);
   // The module is never released: a library must stay mapped while its functions may be called.
-  TVMFFIAny query_imports{};
-  query_imports.type_index = kTVMFFIBool;
-  query_imports.v_int64 = 1;
-  const TVMFFIAny get_args[] = {module, RawStr(symbol.c_str()), query_imports};
+  const TVMFFIAny get_args[] = {module, RawStr(symbol.c_str()), Bool(true)};
   const TVMFFIAny function = CallGlobal("ffi.ModuleGetFunction", get_args, 3);
   if (function.type_index != kTVMFFIFunction) {
     throw Error("KeyError", "graphffi: kernel '" + reference + "': expected a function '" + symbol +
                                 "' in the library, found none; is __tvm_ffi_" + symbol +
                                 " exported?");
   }
-  return function.v_obj;
+  return {function.v_obj, TakesTensors(module, symbol)};
 }
 
 /// Functions of libraries by reference and origin; leaked, since they may be called at exit.
 struct LibraryFunctions {
   std::mutex mutex;
-  std::unordered_map<std::string, TVMFFIObjectHandle> functions;
+  std::unordered_map<std::string, LibraryFunction> functions;
   static LibraryFunctions& Global() {
     static auto* instance = new LibraryFunctions();
     return *instance;
   }
 };
 
+TVMFFIObjectHandle NewReference(const LibraryFunction& found, KernelFacts* opt_facts) {
+  if (opt_facts != nullptr) *opt_facts = {true, found.takes_tensors};
+  TVMFFIObjectIncRef(found.function);
+  return found.function;
+}
+
 }  // namespace
 
-TVMFFIObjectHandle ResolveKernel(std::string_view reference, std::string_view opt_origin) {
+TVMFFIObjectHandle ResolveKernel(std::string_view reference, std::string_view opt_origin,
+                                 KernelFacts* opt_facts) {
   const size_t separator = reference.rfind("::");
   const bool in_library = separator != std::string_view::npos && separator > 0 &&
                           reference.substr(0, separator).find(".so") != std::string_view::npos;
   if (!in_library) {
+    if (opt_facts != nullptr) *opt_facts = {};
     if (TVMFFIObjectHandle function = GetGlobal(reference)) return function;
     throw Error("KeyError", "graphffi: kernel '" + std::string(reference) +
                                 "': expected a registered function or 'library.so::name', got an "
@@ -132,18 +186,13 @@ TVMFFIObjectHandle ResolveKernel(std::string_view reference, std::string_view op
   {
     std::lock_guard<std::mutex> lock(cache.mutex);
     const auto found = cache.functions.find(key);
-    if (found != cache.functions.end()) {
-      TVMFFIObjectIncRef(found->second);
-      return found->second;
-    }
+    if (found != cache.functions.end()) return NewReference(found->second, opt_facts);
   }
   // Unlocked: static initialisers of the library may come back here. Losing a race leaks one
   // reference.
-  TVMFFIObjectHandle function = LoadFromLibrary(std::string(reference), separator, opt_origin);
+  const LibraryFunction loaded = LoadFromLibrary(std::string(reference), separator, opt_origin);
   std::lock_guard<std::mutex> lock(cache.mutex);
-  function = cache.functions.emplace(std::move(key), function).first->second;
-  TVMFFIObjectIncRef(function);
-  return function;
+  return NewReference(cache.functions.emplace(std::move(key), loaded).first->second, opt_facts);
 }
 
 }  // namespace graphffi

@@ -147,7 +147,6 @@ def ops(library: str) -> SimpleNamespace:
         huge_scratch=define("huge_scratch", "(Tensor x) -> Tensor", infer=like),
         fail=define("fail", "(Tensor x, str kind) -> Tensor", infer=lambda x, kind: like(x)),
         takes_owning=define("takes_owning", "(Tensor x) -> Tensor", infer=like),
-        returns=define("returns", "(Tensor x) -> Tensor", infer=like),
     )
 
 

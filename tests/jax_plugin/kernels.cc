@@ -2,6 +2,7 @@
 // Kernels of the JAX plugin's tests.
 #include <tvm/ffi/container/array.h>
 #include <tvm/ffi/container/tensor.h>
+#include <tvm/ffi/container/tuple.h>
 #include <tvm/ffi/error.h>
 #include <tvm/ffi/extra/c_env_api.h>
 #include <tvm/ffi/function.h>
@@ -182,10 +183,38 @@ void KeepsOwning(Tensor x, TensorView out) {
   (void)out;
 }
 
-Tensor Returns(Tensor x, TensorView out) {
-  (void)out;
-  return x;
+void TakesAnyTensor(ffi::AnyView x, TensorView out) {
+  Tensor owned = x.cast<Tensor>();
+  CopyBytes(owned, out);
 }
+
+// Holds a reference of its own beyond the call, in an array.
+void KeepsInArray(ffi::Array<Tensor> xs, TensorView out) {
+  static ffi::Array<Tensor> kept = xs;
+  kept = xs;
+  (void)out;
+}
+
+Tensor Identity(Tensor x) { return x; }
+
+Tensor Doubled(TensorView x) {
+  Tensor y = AllocLike(x);
+  for (int64_t i = 0; i < x.numel(); ++i) Floats(y)[i] = 2 * Floats(x)[i];
+  return y;
+}
+
+ffi::Tuple<Tensor, Tensor> Split(TensorView x) {
+  int64_t shape[] = {x.numel() / 2};
+  Tensor halves[2];
+  for (int i = 0; i < 2; ++i) {
+    halves[i] =
+        Tensor::FromEnvAlloc(TVMFFIEnvTensorAlloc, ffi::ShapeView(shape, 1), x.dtype(), x.device());
+    std::memcpy(halves[i].data_ptr(), Floats(x) + i * shape[0], NumBytes(halves[i]));
+  }
+  return ffi::Tuple<Tensor, Tensor>(halves[0], halves[1]);
+}
+
+int64_t ReturnsInt(TensorView x) { return x.numel(); }
 
 // out: float32[1] = the env's stream of x's device, or -1 where the plan's differs.
 void Stream(TensorView x, void* stream, TensorView out) {
@@ -222,7 +251,12 @@ TVM_FFI_DLL_EXPORT_TYPED_FUNC(huge_scratch, HugeScratch);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(fail, Fail);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(takes_owning, TakesOwning);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(keeps_owning, KeepsOwning);
-TVM_FFI_DLL_EXPORT_TYPED_FUNC(returns, Returns);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(takes_any_tensor, TakesAnyTensor);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(keeps_in_array, KeepsInArray);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(identity, Identity);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(doubled, Doubled);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(split, Split);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(returns_int, ReturnsInt);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(stream, Stream);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(current_stream, CurrentStream);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(has_allocator, HasAllocator);

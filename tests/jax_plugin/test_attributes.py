@@ -129,16 +129,10 @@ def test_unused_attributes_are_fine(library: str) -> None:
 
 
 def test_owning_tensors_are_passed_where_asked(library: str) -> None:
-    func = f"{library}::takes_owning"
+    func = f"{library}::takes_any_tensor"
     np.testing.assert_array_equal(call(func=func, pass_owning_tensor=True), X)
-
-
-def test_a_kept_tensor_is_an_error(library: str) -> None:
-    text = "RuntimeError: .*a kernel kept or returned a tensor that its framework only lends"
-    for name in ("keeps_owning", "returns"):
-        for _ in range(2):
-            with pytest.raises(jax.errors.JaxRuntimeError, match=text):
-                call(func=f"{library}::{name}", pass_owning_tensor=True)
+    with pytest.raises(jax.errors.JaxRuntimeError, match=r"TypeError: .*ffi\.Tensor"):
+        call(func=func)
 
 
 def test_no_operands_and_many(library: str) -> None:

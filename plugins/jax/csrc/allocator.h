@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tensor allocators that kernels get under XLA: the heap on the CPU, XLA's scratch memory on
-// GPUs.
+// The tensor allocators that kernels get under XLA on GPUs.
 #pragma once
 
 #include <dlpack/dlpack.h>
@@ -11,10 +10,6 @@
 #include "xla_ffi.h"
 
 namespace graphffi {
-
-/// One 64-byte aligned heap block per tensor, which may outlive the call.
-int AllocateOnHeap(DLTensor* prototype, DLManagedTensorVersioned** out, void* error_context,
-                   void (*set_error)(void*, const char*, const char*));
 
 /// Memory of the ScratchScope that is open on this thread; valid until that closes.
 int AllocateScratch(DLTensor* prototype, DLManagedTensorVersioned** out, void* error_context,

@@ -11,8 +11,10 @@
 
 #include "allocator.h"
 #include "attributes.h"
+#include "callframe/allocation.h"
 #include "callframe/env_scope.h"
 #include "callframe/error.h"
+#include "callframe/returned.h"
 #include "error_ring.h"
 #include "exit_gate.h"
 #include "site.h"
@@ -87,25 +89,17 @@ xla::Status* Instantiate(const xla::CallFrame* call, uint32_t traits) {
   });
 }
 
-void ReleaseResult(const TVMFFIAny& result) {
-  if (result.type_index >= kTVMFFIStaticObjectBegin) TVMFFIObjectDecRef(result.v_obj);
-}
-
 /// The kernel's call, in an env that is set. \throws Error
 void CallKernel(const Site& site, const CallValues& values) {
   // Without retain: XLA takes its buffers back when the call returns.
   static constexpr Lending kLending;
   CallFrame frame(site.lends() ? &kLending : nullptr);
   frame.PushPlan(site.plan(), values);
-  TVMFFIAny result;
-  if (int rc = frame.Call(site.kernel(), &result)) throw Error::TakeRaised(rc);
-  if (result.type_index == kTVMFFINone) return;
-  ReleaseResult(result);
-  if (result.type_index == kTVMFFITensor || result.type_index == kTVMFFIArray) {
-    throw Error("TypeError",
-                "result: expected None, got returned tensors; a kernel that XLA calls writes into "
-                "its outputs");
-  }
+  Results results;
+  results.outputs = values.outputs;
+  results.count = values.outputs.size - static_cast<int32_t>(site.mutated());
+  results.is_passed = site.PassesResults(results.count);
+  CallForResults(site.kernel(), results, &frame);
 }
 
 CallValues ValuesOf(const xla::CallFrame& call, const Site& site, const Tensors& tensors) {

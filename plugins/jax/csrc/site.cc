@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "callframe/error.h"
-#include "callframe/kernel_ref.h"
+#include "callframe/returned.h"
 #include "xla_api.h"
 
 namespace graphffi {
@@ -82,14 +82,16 @@ void Destroy(std::vector<TVMFFIAny>* values) {
 
 }  // namespace
 
-Site::Site(CallAttributes attributes, TVMFFIObjectHandle function, std::string key)
+Site::Site(CallAttributes attributes, TVMFFIObjectHandle function, const KernelFacts& facts,
+           std::string key)
     : kernel_(Kernel::FromFunction(function)),
       mutated_(attributes.mutated),
       // Functions registered by name may be Python's, which need tensors that own; libraries say so
       // if they do.
-      lends_(attributes.pass_owning_tensor || attributes.func.find("::") == std::string::npos),
-      gated_(attributes.func.find("::") == std::string::npos),
+      lends_(attributes.pass_owning_tensor || !facts.in_library || facts.takes_tensors),
+      gated_(!facts.in_library),
       plan_(ParsePlan(attributes)),
+      first_output_(FirstOutput(plan_)),
       subject_(std::move(attributes.subject)),
       function_(function),
       key_(std::move(key)) {
@@ -111,14 +113,15 @@ Site::~Site() {
 
 Site* Site::Get(CallAttributes attributes) {
   // Resolved each time: a name may be registered anew.
-  TVMFFIObjectHandle function = ResolveKernel(attributes.func);
+  KernelFacts facts;
+  TVMFFIObjectHandle function = ResolveKernel(attributes.func, {}, &facts);
   std::string key = attributes.Key() + "@" + std::to_string(reinterpret_cast<uintptr_t>(function));
   Table& table = GetTable();
   try {
     std::unique_lock<std::mutex> lock(table.mutex);
     auto found = table.sites.find(key);
     if (found == table.sites.end()) {
-      Site* site = new Site(std::move(attributes), function, key);
+      Site* site = new Site(std::move(attributes), function, facts, key);
       table.sites.emplace(std::move(key), site);
       return site;
     }

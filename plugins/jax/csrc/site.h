@@ -8,6 +8,7 @@
 
 #include "attributes.h"
 #include "callframe/call_frame.h"
+#include "callframe/kernel_ref.h"
 #include "callframe/plan.h"
 
 namespace graphffi {
@@ -27,6 +28,8 @@ class Site {
     return {values_.data(), nullptr, static_cast<int32_t>(values_.size())};
   }
   int64_t mutated() const { return mutated_; }
+  /// The plan passes one of `count` results, so that the kernel fills them.
+  bool PassesResults(int32_t count) const { return first_output_ < count; }
   /// Tensors are lent as owning Tensor objects instead of being passed as views.
   bool lends() const { return lends_; }
   /// The kernel may enter Python, so that calls must be over before the interpreter ends.
@@ -37,7 +40,8 @@ class Site {
   Site& operator=(const Site&) = delete;
 
  private:
-  Site(CallAttributes attributes, TVMFFIObjectHandle function, std::string key);
+  Site(CallAttributes attributes, TVMFFIObjectHandle function, const KernelFacts& facts,
+       std::string key);
   ~Site();
 
   // What a call reads comes first.
@@ -45,6 +49,7 @@ class Site {
   int64_t mutated_;
   bool lends_, gated_;
   Plan plan_;
+  int32_t first_output_;
   std::vector<TVMFFIAny> values_;  // owned
   std::string subject_;
   TVMFFIObjectHandle function_;

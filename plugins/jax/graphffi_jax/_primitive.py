@@ -13,7 +13,9 @@ import numpy as np
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir, xla
 
-from ._library import TARGET
+import graphffi
+
+from ._library import TARGET, TARGET_GRAPH
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,7 @@ class KernelCall:
         num_mutated: How many of the last operands the kernel updates in place.
         subject: The op's or function's name.
         digest: Changes with the definition: compiled programs are not reused for another one.
+        traits: Which tensors the kernel gets, and whether it may be recorded.
     """
 
     func: str
@@ -39,6 +42,7 @@ class KernelCall:
     num_mutated: int
     subject: str
     digest: str
+    traits: graphffi.CallTraits
 
     @staticmethod
     def make(call: Any) -> KernelCall:
@@ -56,7 +60,13 @@ class KernelCall:
             num_mutated=len(call.mutated),
             subject=call.subject,
             digest=call.digest,
+            traits=call.traits or graphffi.CallTraits(),
         )
+
+    @property
+    def target(self) -> str:
+        """The custom call's target."""
+        return TARGET_GRAPH if self.traits.allow_cuda_graph else TARGET
 
     def attributes(self) -> dict[str, Any]:
         """The attributes of the custom call; empty ones are left out."""
@@ -72,6 +82,8 @@ class KernelCall:
             found["ints"] = np.frombuffer(self.ints, np.int64)
         if self.floats:
             found["floats"] = np.frombuffer(self.floats, np.float64)
+        if self.traits.pass_owning_tensor:
+            found["pass_owning_tensor"] = True
         if self.num_mutated:
             found["mutated"] = np.int64(self.num_mutated)
         return found
@@ -144,7 +156,7 @@ def _result_aval(shape: tuple[Any, ...], dtype: Any, operands: Sequence[Any]) ->
 def _lower(context: Any, *operands: Any, call: KernelCall, results: Any) -> Any:
     first_mutated = len(operands) - call.num_mutated
     aliases = {first_mutated + i: len(results) + i for i in range(call.num_mutated)}
-    rule = jax.ffi.ffi_lowering(TARGET, operand_output_aliases=aliases)
+    rule = jax.ffi.ffi_lowering(call.target, operand_output_aliases=aliases)
     return rule(context, *operands, **call.attributes())
 
 

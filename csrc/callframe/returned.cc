@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "callframe/returned.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "callframe/device_name.h"
+#include "callframe/error.h"
+
+namespace graphffi {
+
+namespace {
+
+std::string DTypeName(DLDataType dtype) {
+  TVMFFIAny text{};
+  if (TVMFFIDataTypeToString(&dtype, &text) != 0) throw Error::TakeRaised(-1);
+  std::string name;
+  if (text.type_index == kTVMFFISmallStr) {
+    const TVMFFIByteArray bytes = TVMFFISmallBytesGetContentByteArray(&text);
+    name.assign(bytes.data, bytes.size);
+  } else {
+    const TVMFFIByteArray* bytes = TVMFFIBytesGetByteArrayPtr(text.v_obj);
+    name.assign(bytes->data, bytes->size);
+    TVMFFIObjectDecRef(text.v_obj);
+  }
+  return name;
+}
+
+/// "float32[2, 3] on cuda:0"
+std::string Describe(const DLTensor& tensor) {
+  std::string text = DTypeName(tensor.dtype) + "[";
+  for (int32_t i = 0; i < tensor.ndim; ++i) {
+    text += (i == 0 ? "" : ", ") + std::to_string(tensor.shape[i]);
+  }
+  return text + "] on " + DeviceToName(tensor.device);
+}
+
+bool IsCompact(const DLTensor& tensor) {
+  if (tensor.strides == nullptr) return true;
+  int64_t stride = 1;
+  for (int32_t i = tensor.ndim - 1; i >= 0; --i) {
+    if (tensor.shape[i] == 0) return true;
+    if (tensor.shape[i] != 1 && tensor.strides[i] != stride) return false;
+    stride *= tensor.shape[i];
+  }
+  return true;
+}
+
+bool IsSame(DLDataType a, DLDataType b) {
+  return a.code == b.code && a.bits == b.bits && a.lanes == b.lanes;
+}
+
+bool IsSamePlace(const DLTensor& a, const DLTensor& b) {
+  return a.device.device_type == b.device.device_type && a.device.device_id == b.device.device_id &&
+         a.ndim == b.ndim && std::equal(a.shape, a.shape + a.ndim, b.shape);
+}
+
+char* DataOf(const DLTensor& tensor) {
+  return static_cast<char*>(tensor.data) + tensor.byte_offset;
+}
+
+/// NULL for what is no tensor.
+const DLTensor* TensorOf(const TVMFFIAny& value) {
+  if (value.type_index == kTVMFFITensor) return TVMFFITensorGetDLTensorPtr(value.v_obj);
+  return value.type_index == kTVMFFIDLTensorPtr ? static_cast<const DLTensor*>(value.v_ptr)
+                                                : nullptr;
+}
+
+const DLTensor& ResultAt(const Results& results, int32_t i) {
+  const Bank& bank = results.outputs;
+  const TVMFFIAny& value = bank.values[bank.opt_slots == nullptr ? i : bank.opt_slots[i].begin];
+  const DLTensor* tensor = TensorOf(value);
+  if (tensor == nullptr) {
+    throw Error("InternalError", "graphffi: result " + std::to_string(i) + " is no tensor");
+  }
+  return *tensor;
+}
+
+/// Its elements, which are references of their own.
+class Elements {
+ public:
+  explicit Elements(const TVMFFIAny& array) {
+    const TVMFFIAny size = Call("ffi.ArraySize", &array, 1);
+    for (int64_t i = 0; i < size.v_int64; ++i) {
+      TVMFFIAny index{};
+      index.type_index = kTVMFFIInt;
+      index.v_int64 = i;
+      const TVMFFIAny args[] = {array, index};
+      values_.push_back(Call("ffi.ArrayGetItem", args, 2));
+    }
+  }
+  ~Elements() {
+    for (const TVMFFIAny& value : values_) {
+      if (value.type_index >= kTVMFFIStaticObjectBegin) TVMFFIObjectDecRef(value.v_obj);
+    }
+  }
+  Elements(const Elements&) = delete;
+  Elements& operator=(const Elements&) = delete;
+  const std::vector<TVMFFIAny>& values() const { return values_; }
+
+ private:
+  static TVMFFIAny Call(const std::string& name, const TVMFFIAny* args, int32_t num_args) {
+    const TVMFFIByteArray bytes = {name.data(), name.size()};
+    TVMFFIObjectHandle function = nullptr;
+    if (const int rc = TVMFFIFunctionGetGlobal(&bytes, &function)) throw Error::TakeRaised(rc);
+    if (function == nullptr) {
+      throw Error("RuntimeError", "graphffi: the runtime lacks the function '" + name + "'");
+    }
+    TVMFFIAny result{};
+    const Kernel kernel = Kernel::FromFunction(function);
+    const int rc = kernel.safe_call(kernel.handle, args, num_args, &result);
+    TVMFFIObjectDecRef(function);
+    if (rc != 0) throw Error::TakeRaised(rc);
+    return result;
+  }
+
+  std::vector<TVMFFIAny> values_;
+};
+
+void StoreOne(const Results& results, int32_t i, const TVMFFIAny& returned) {
+  const std::string subject = "result " + std::to_string(i) + ": expected ";
+  const DLTensor& to = ResultAt(results, i);
+  const DLTensor* from = TensorOf(returned);
+  if (from == nullptr) {
+    throw Error("TypeError", subject + Describe(to) +
+                                 ", got no tensor; the plan does not pass the result, so that the "
+                                 "kernel has to return it");
+  }
+  if (!IsSame(from->dtype, to.dtype) || !IsSamePlace(*from, to)) {
+    const char* kind = IsSame(from->dtype, to.dtype) ? "ValueError" : "TypeError";
+    throw Error(kind, subject + Describe(to) + ", got " + Describe(*from));
+  }
+  if (!IsCompact(*from)) {
+    throw Error("ValueError", subject + "a row-major contiguous tensor, got other strides");
+  }
+  if (DataOf(*from) != DataOf(to)) results.copy(results.copy_context, *from, to);
+}
+
+void Store(const Results& results, const std::vector<TVMFFIAny>& returned) {
+  if (static_cast<size_t>(results.count) != returned.size()) {
+    throw Error("TypeError", "results: expected " + std::to_string(results.count) +
+                                 " returned tensors, got " + std::to_string(returned.size()));
+  }
+  for (int32_t i = 0; i < results.count; ++i) {
+    StoreOne(results, i, returned[static_cast<size_t>(i)]);
+  }
+}
+
+/// A kernel may give back the very results that it was given, as Python functions like to do.
+void CheckGivenBack(const Results& results, const std::vector<TVMFFIAny>& returned) {
+  for (const TVMFFIAny& value : returned) {
+    const DLTensor* tensor = TensorOf(value);
+    bool known = tensor == nullptr;
+    for (int32_t i = 0; !known && i < results.outputs.size; ++i) {
+      known = DataOf(*tensor) == DataOf(ResultAt(results, i));
+    }
+    if (known) continue;
+    throw Error("TypeError",
+                "result: expected None, got returned tensors; the plan passes the results, which "
+                "the kernel has to fill: leave them out of the plan to have what it returns");
+  }
+}
+
+void TakeReturned(const Results& results, const TVMFFIAny& returned) {
+  const auto take = results.is_passed ? &CheckGivenBack : &Store;
+  if (returned.type_index == kTVMFFIArray) return take(results, Elements(returned).values());
+  take(results, {returned});
+}
+
+}  // namespace
+
+void CopyOnCpu(void*, const DLTensor& from, const DLTensor& to) {
+  if (to.device.device_type != kDLCPU) {
+    throw Error("NotImplementedError",
+                "result: expected a kernel that writes into its results on " +
+                    DeviceToName(to.device) +
+                    ", got returned tensors; pass the results in the plan");
+  }
+  int64_t bits = int64_t{to.dtype.bits} * to.dtype.lanes;
+  for (int32_t i = 0; i < to.ndim; ++i) bits *= to.shape[i];
+  if (bits != 0) std::memcpy(DataOf(to), DataOf(from), static_cast<size_t>(bits + 7) / 8);
+}
+
+int32_t FirstOutput(const Plan& plan) {
+  int32_t first = INT32_MAX;
+  for (const Plan::Item& item : plan.items()) {
+    if (item.op == Plan::Op::kAllOutputs) return 0;
+    if (item.op == Plan::Op::kOutput) first = std::min(first, item.index);
+  }
+  return first;
+}
+
+void CallForResults(const Kernel& kernel, const Results& results, CallFrame* frame) {
+  TVMFFIAny returned;
+  int rc = frame->Invoke(kernel, &returned);
+  const bool must_store = !results.is_passed && results.count != 0;
+  if (rc == 0 && (must_store || returned.type_index != kTVMFFINone)) {
+    // Before lent tensors are settled: it may be one of them that is returned.
+    try {
+      TakeReturned(results, returned);
+    } catch (const Error& error) {
+      rc = SetRaised(error.kind(), error.message());
+    }
+    if (returned.type_index >= kTVMFFIStaticObjectBegin) TVMFFIObjectDecRef(returned.v_obj);
+    returned = TVMFFIAny{};
+  }
+  rc = frame->Settle(rc, &returned);
+  if (rc != 0) throw Error::TakeRaised(rc);
+}
+
+}  // namespace graphffi

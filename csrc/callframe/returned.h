@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls whose results a framework has allocated, of kernels that fill them or return tensors.
+#pragma once
+
+#include <tvm/ffi/c_api.h>
+
+#include <cstdint>
+
+#include "callframe/call_frame.h"
+
+namespace graphffi {
+
+/// Copies `from` into `to`, which have one dtype, shape and device and are both compact.
+/// \throws Error
+using CopyTensor = void (*)(void* context, const DLTensor& from, const DLTensor& to);
+
+/// Between tensors on the CPU. \throws Error(NotImplementedError) for other devices.
+void CopyOnCpu(void* context, const DLTensor& from, const DLTensor& to);
+
+/// What a call has to fill.
+struct Results {
+  Bank outputs;           ///< the results come first in it
+  int32_t count = 0;      ///< how many of them are results; operands that are updated follow
+  bool is_passed = true;  ///< the plan passes results: the kernel fills them
+  CopyTensor copy = &CopyOnCpu;
+  void* copy_context = nullptr;
+};
+
+/// The lowest index of an output that `plan` passes; INT32_MAX if it passes none. A call with more
+/// results than that passes results.
+int32_t FirstOutput(const Plan& plan);
+
+/// Calls once. Where the plan does not pass the results, what the kernel returns is copied into
+/// them: one tensor, or an array of `count`. \throws Error of the kernel, or (TypeError,
+/// ValueError) where it returned something else, or tensors although it was given the results.
+void CallForResults(const Kernel& kernel, const Results& results, CallFrame* frame);
+
+}  // namespace graphffi

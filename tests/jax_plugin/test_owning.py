@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels that take owning tensors, keep them, or return what they computed."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import graphffi
+
+X = jnp.arange(6, dtype=jnp.float32).reshape(2, 3)
+
+
+def define(library: str, name: str, plan: str = "", **traits: bool) -> graphffi.Op:
+    kernel, suffix = f"{library}::{name}", "_owning" if traits else ""
+    return graphffi.define_op(
+        f"jaxowning::{name}{suffix}",
+        schema="(Tensor x) -> Tensor",
+        kernel=kernel,
+        plan=plan,
+        infer=graphffi.like,
+        **traits,
+    )
+
+
+def test_a_kernel_whose_metadata_asks_for_tensors_gets_them(ops: SimpleNamespace) -> None:
+    np.testing.assert_array_equal(ops.takes_owning(X), X)
+    np.testing.assert_array_equal(jax.jit(ops.takes_owning)(X), X)
+
+
+def test_an_op_may_ask_for_owning_tensors(library: str) -> None:
+    views = define(library, "takes_any_tensor")
+    with pytest.raises(jax.errors.JaxRuntimeError, match=r"TypeError: .*ffi\.Tensor"):
+        jax.block_until_ready(views(X))
+    owning = define(library, "takes_any_tensor", pass_owning_tensor=True)
+    for x in (X, np.asarray(X)):
+        np.testing.assert_array_equal(owning(x), X)
+
+
+def test_a_call_may_ask_for_owning_tensors(library: str) -> None:
+    func = f"{library}::takes_any_tensor"
+    y = graphffi.call_tvm_ffi(func, X, out=graphffi.like(X), pass_owning_tensor=True)
+    np.testing.assert_array_equal(y, X)
+
+
+@pytest.mark.parametrize("name", ["keeps_owning", "keeps_in_array"])
+def test_keeping_a_tensor_is_an_error(library: str, name: str) -> None:
+    plan = "(x,), out" if name == "keeps_in_array" else ""
+    op = define(library, name, plan)
+    text = rf"RuntimeError: jaxowning::{name}: .*kept or returned a tensor that its framework only"
+    for call in (op, jax.jit(op)):
+        for _ in range(2):
+            with pytest.raises(jax.errors.JaxRuntimeError, match=text):
+                jax.block_until_ready(call(X))
+
+
+@pytest.mark.parametrize(("name", "factor"), [("doubled", 2), ("identity", 1)])
+@pytest.mark.parametrize("shape", [(2, 3), (), (0, 3)])
+def test_a_returned_tensor_becomes_the_result(
+    library: str, name: str, factor: int, shape: tuple[int, ...]
+) -> None:
+    op = define(library, name, "x")
+    x = jnp.ones(shape)
+    for call, operand in ((op, x), (jax.jit(op), x), (op, np.asarray(x))):
+        np.testing.assert_array_equal(call(operand), factor * np.ones(shape))
+
+
+def test_returned_tensors_become_the_results(library: str) -> None:
+    def rule(x: Any) -> Any:
+        half = graphffi.empty((x.numel // 2,), x.dtype)
+        return half, half
+
+    op = graphffi.define_op(
+        "jaxowning::split",
+        schema="(Tensor x) -> (Tensor a, Tensor b)",
+        kernel=f"{library}::split",
+        plan="x",
+        infer=rule,
+    )
+    for call, x in ((op, X), (jax.jit(op), X), (op, np.asarray(X))):
+        a, b = call(x)
+        np.testing.assert_array_equal(a, [0, 1, 2])
+        np.testing.assert_array_equal(b, [3, 4, 5])
+
+
+@pytest.mark.parametrize(
+    ("name", "spec", "kind", "text"),
+    [
+        (
+            "doubled",
+            ((3, 2), "float32"),
+            "ValueError",
+            r"result 0: expected float32\[3, 2\] on cpu, "
+            r"got float32\[2, 3\] on cpu",
+        ),
+        (
+            "doubled",
+            ((2, 3), "int32"),
+            "TypeError",
+            r"result 0: expected int32\[2, 3\] on cpu, got float32",
+        ),
+        (
+            "returns_int",
+            ((2, 3), "float32"),
+            "TypeError",
+            r"result 0: expected float32\[2, 3\] on cpu"
+            r", got no tensor; the plan does not pass",
+        ),
+        ("split", ((2, 3), "float32"), "TypeError", r"results: expected 1 returned tensors, got 2"),
+    ],
+)
+def test_what_is_returned_must_be_the_result(
+    library: str, name: str, spec: Any, kind: str, text: str
+) -> None:
+    op = graphffi.define_op(
+        f"jaxowning::{name}_{len(spec[0])}{spec[0][0]}{spec[1]}",
+        schema="(Tensor x) -> Tensor",
+        kernel=f"{library}::{name}",
+        plan="x",
+        infer=lambda x: graphffi.empty(*spec),
+    )
+    with pytest.raises(jax.errors.JaxRuntimeError, match=f"{kind}: {op.name}: {text}"):
+        jax.block_until_ready(op(X))
+    with pytest.raises({"ValueError": ValueError, "TypeError": TypeError}[kind], match=text):
+        op(np.asarray(X))
+
+
+def test_a_returned_tensor_beside_results_to_fill_is_an_error(library: str) -> None:
+    graphffi.register_global_func(
+        "jaxowning.returns", lambda x, out: graphffi.from_dlpack(np.zeros(4)), override=True
+    )
+    text = r"TypeError: jaxowning.returns: result: expected None, got returned tensors"
+    with pytest.raises(jax.errors.JaxRuntimeError, match=text):
+        graphffi.call_tvm_ffi("jaxowning.returns", X, out=graphffi.like(X))
+
+
+def test_a_python_kernel_may_give_its_result_back() -> None:
+    def double(x: Any, out: Any) -> Any:
+        np.from_dlpack(out)[...] = 2 * np.from_dlpack(x)
+        return out
+
+    graphffi.register_global_func("jaxowning.double", double, override=True)
+    y = graphffi.call_tvm_ffi("jaxowning.double", X, out=graphffi.like(X))
+    np.testing.assert_array_equal(y, 2 * X)
+
+
+def test_a_python_kernel_may_not_keep_its_tensors() -> None:
+    kept: list[Any] = []
+    graphffi.register_global_func("jaxowning.keep", lambda x, out: kept.append(x), override=True)
+    for _ in range(2):
+        with pytest.raises(jax.errors.JaxRuntimeError, match="kept or returned a tensor"):
+            jax.block_until_ready(graphffi.call_tvm_ffi("jaxowning.keep", X, out=graphffi.like(X)))
