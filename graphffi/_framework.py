@@ -70,6 +70,18 @@ def announce_op(op: Op) -> None:
         _add_op(framework, op)
 
 
+def announce_vjp(op: Op) -> None:
+    """Tells frameworks that an op that they know has a gradient rule now.
+
+    Args:
+        op: Was announced before.
+    """
+    for framework in {id(f): f for f in _frameworks.values()}.values():
+        add_vjp = getattr(framework, "add_vjp", None)
+        if add_vjp is not None:
+            add_vjp(op)
+
+
 def _prepare_for_tracing() -> None:
     """Imports the plugin for torch: a tracer of Python code can't in the middle of its work."""
     if "torch" not in _frameworks:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,11 +11,13 @@ from graphffi import _core, _signature
 from graphffi._describe import describe, is_tensor
 from graphffi._device import Device
 from graphffi._dtype import dtype
-from graphffi._framework import announce_op, framework_of
+from graphffi._framework import announce_op, announce_vjp, framework_of
 from graphffi._plan import CallTraits, CanonicalCall, append_attribute
 from graphffi._schema import Definition
 from graphffi._spec import TensorSpec
 from graphffi._tracing import report_to_tracer, traced_as_constant
+from graphffi._vjp import Vjp
+from graphffi._vmap import VmapRule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -69,6 +72,39 @@ class Op:
         bound = self.definition.bind(args, kwargs)
         return framework_of(self.definition.name, bound.tensors()).call_op(self, bound)
 
+    def register_vjp(self, backward: Callable[..., Any], *, save: Sequence[str] = ()) -> None:
+        """Gives the op a gradient rule, for every framework.
+
+        Args:
+            backward: Called as ``backward(saved, *cotangents)``. `saved` has every attribute of the
+                op, and what `save` names, as fields. There is one cotangent per result, with its
+                shape; None for a result that is no floating-point tensor. Returns one gradient or
+                None per tensor operand, in signature order, with the operand's shape: a tuple, or
+                the gradient itself if the op has one operand; for a list, a list. Written with
+                graphffi's ops and with operators that all frameworks have.
+            save: Names of the operands and results that `backward` reads; they stay in memory
+                until it has run.
+
+        Raises:
+            TypeError: If `backward` is not callable.
+            ValueError: If `save` names something unknown, the op updates operands in place, or it
+                has another rule.
+
+        Example:
+            >>> scale.register_vjp(lambda saved, grad: grad * saved.factor)  # doctest: +SKIP
+        """
+        with _lock:
+            vjp = Vjp.make(self.definition, backward, save)
+            definition = dataclasses.replace(self.definition, vjp=vjp)
+            if self.definition.vjp is None:
+                self.definition = definition
+                announce_vjp(self)
+            elif self.definition.digest != definition.digest:
+                raise ValueError(
+                    f"{self.name}: register_vjp: expected the rule that is registered, got another "
+                    "one; define an op with another name"
+                )
+
     def __repr__(self) -> str:
         return f"<graphffi.Op {self.name}{self.definition.signature}>"
 
@@ -81,6 +117,7 @@ def op(
     mutates: Sequence[str] = (),
     pass_owning_tensor: bool = False,
     allow_cuda_graph: bool = False,
+    vmap: str | Callable[..., Any] | None = None,
 ) -> Callable[[Callable[..., Any]], Op]:
     """Defines an op from an annotated function whose body is the shape rule.
 
@@ -97,6 +134,9 @@ def op(
             metadata that says so (what `graphffi.cpp` builds does). They own for the call; see
             docs/jax.md.
         allow_cuda_graph: The kernel only launches work on its stream: it may be recorded.
+        vmap: What becomes of a call under ``vmap``: ``"broadcast"`` calls the op with the batch
+            dimension in front of all operands, ``"sequential"`` calls it for each element,
+            a callable is a rule of one's own. Default: ``vmap`` is refused.
 
     Returns:
         A decorator that makes an `Op`.
@@ -116,7 +156,8 @@ def op(
             name, rule, (mutates,) if isinstance(mutates, str) else mutates
         )
         traits = CallTraits(pass_owning_tensor, allow_cuda_graph)
-        return _register(name, signature, kernel, plan, rule, rule.__doc__ or "", traits)
+        rest = {"traits": traits, "vmap": VmapRule.make(name, vmap)}
+        return _register(name, signature, kernel, plan, rule, rule.__doc__ or "", rest)
 
     return decorate
 
@@ -131,6 +172,7 @@ def define_op(
     doc: str = "",
     pass_owning_tensor: bool = False,
     allow_cuda_graph: bool = False,
+    vmap: str | Callable[..., Any] | None = None,
 ) -> Op:
     """Defines an op from a schema string, for compilers that generate definitions.
 
@@ -145,6 +187,7 @@ def define_op(
         doc: What the op computes.
         pass_owning_tensor: As for `op`.
         allow_cuda_graph: As for `op`.
+        vmap: As for `op`.
 
     Returns:
         The op.
@@ -154,7 +197,8 @@ def define_op(
     """
     signature = _signature.from_schema(name, schema)
     traits = CallTraits(pass_owning_tensor, allow_cuda_graph)
-    return _register(name, signature, kernel, plan, infer, doc, traits)
+    rest = {"traits": traits, "vmap": VmapRule.make(name, vmap)}
+    return _register(name, signature, kernel, plan, infer, doc, rest)
 
 
 def _register(
@@ -164,7 +208,7 @@ def _register(
     plan: str,
     rule: Any,
     doc: str,
-    traits: CallTraits,
+    rest: dict[str, Any],
 ) -> Op:
     definition = Definition(
         name=name,
@@ -175,7 +219,7 @@ def _register(
         rule=rule,
         result_type=signature.result_type,
         doc=doc,
-        traits=traits,
+        **rest,
     )
     if rule is None and definition.results:
         raise ValueError(
@@ -190,13 +234,18 @@ def _register(
         if existing is None:
             _ops[name] = existing = Op(definition)
             announce_op(existing)
-        elif existing.definition.digest != definition.digest:
+        elif not _is_same(existing.definition, definition):
             raise ValueError(
                 f"{name}: expected the definition that is registered, "
                 f"{existing.definition.signature}, got "
                 f"another one, {definition.signature}; give it another name"
             )
     return existing
+
+
+def _is_same(registered: Definition, definition: Definition) -> bool:
+    """Whether a definition repeats one, to which a gradient rule may have been added since."""
+    return dataclasses.replace(registered, vjp=None).digest == definition.digest
 
 
 def get_op(name: str) -> Op:

@@ -12,7 +12,7 @@ from graphffi._binding import BoundCall as BoundCall
 from graphffi._binding import bind
 from graphffi._describe import describe
 from graphffi._device import Device
-from graphffi._digest import definition_digest
+from graphffi._digest import definition_digest, extended_digest
 from graphffi._dtype import dtype
 from graphffi._parameter import MISSING as MISSING
 from graphffi._parameter import Attribute as Attribute
@@ -23,6 +23,9 @@ from graphffi._tracing import report_to_tracer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+    from graphffi._vjp import Vjp
+    from graphffi._vmap import VmapRule
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +45,8 @@ class Definition:
         result_type: A NamedTuple class for several results, or None.
         doc: What the op computes.
         traits: What a framework may have to know of the kernel.
+        vmap: Batching rule, or None.
+        vjp: Gradient rule, or None.
     """
 
     name: str
@@ -53,6 +58,8 @@ class Definition:
     result_type: Any = None
     doc: str = ""
     traits: CallTraits = NO_TRAITS
+    vmap: VmapRule | None = None
+    vjp: Vjp | None = None
     _templates: dict[Any, PlanTemplate] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
@@ -97,10 +104,21 @@ class Definition:
         return f"({', '.join(parts)}) -> ({', '.join(self.results)})"
 
     @cached_property
-    def digest(self) -> str:
+    def base_digest(self) -> str:
         """Changes when signature, plan, kernel reference, kernel library or shape rule do."""
         texts = (self.name, self.signature, self.plan, repr(self.traits))
         return definition_digest(texts, self.kernel, self.rule)
+
+    @cached_property
+    def digest(self) -> str:
+        """Changes when anything of the definition does, its rules included."""
+        method = None if self.vmap is None else self.vmap.method
+        if method is None and self.vjp is None:
+            return self.base_digest
+        save = () if self.vjp is None else self.vjp.save
+        backward = None if self.vjp is None else self.vjp.backward
+        texts = (method if isinstance(method, str) else "", *save)
+        return extended_digest(self.base_digest, texts, (method, backward))
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> BoundCall:
         """Matches arguments with parameters.

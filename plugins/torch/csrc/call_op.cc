@@ -117,6 +117,7 @@ TORCH_LIBRARY_FRAGMENT(tvm_ffi, library) {
                                        torch::CppFunction::makeFromBoxedFunction<&CallMeta>()));
   library.impl("call", torch::dispatch(c10::DispatchKey::Autograd, RefuseRecording()));
   library.impl("call", torch::dispatch(c10::DispatchKey::ADInplaceOrView, BumpVersions()));
+  library.impl("call", torch::dispatch(c10::DispatchKey::FuncTorchBatched, RefuseVmap()));
   RegisterNoGradient(library);
 }
 

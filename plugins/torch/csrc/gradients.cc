@@ -9,33 +9,20 @@
 
 #include <memory>
 #include <string>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "autograd_node.h"
 #include "banks.h"
 #include "call_op.h"
 #include "errors.h"
+#include "vjp_node.h"
 
 namespace graphffi_torch {
 namespace {
 
 namespace autograd = torch::autograd;
 using torch::jit::Stack;
-
-/// Visits the tensors of one argument with their position in it (-1: not a list).
-template <typename Visit>
-void ForEachTensor(const c10::IValue& value, const Visit& visit) {
-  if (value.isTensor()) {
-    if (value.toTensor().defined()) visit(value.toTensor(), -1);
-  } else if (value.isList()) {
-    int index = 0;
-    for (const c10::IValue& item : value.toListRef()) {
-      if (item.isTensor() && item.toTensor().defined()) visit(item.toTensor(), index);
-      ++index;
-    }
-  }
-}
 
 c10::ArrayRef<c10::IValue> Arguments(const c10::OperatorHandle& op, const Stack& stack) {
   return torch::jit::last(stack, op.schema().arguments().size());
@@ -45,18 +32,6 @@ c10::ArrayRef<c10::IValue> Arguments(const c10::OperatorHandle& op, const Stack&
 std::string SubjectOf(const c10::OperatorHandle& op, const Stack& stack) {
   const std::string& name = op.schema().name();
   return name == kCallName ? Arguments(op, stack)[0].toStringRef() : name;
-}
-
-// Nodes are held by shared_ptr up to torch 2.12 and by intrusive_ptr later.
-using NodeRef = decltype(autograd::Edge::function);
-
-template <typename T, typename... Args>
-NodeRef MakeNode(Args&&... args) {
-  if constexpr (std::is_same_v<NodeRef, std::shared_ptr<autograd::Node>>) {
-    return NodeRef(new T(std::forward<Args>(args)...));
-  } else {
-    return NodeRef(c10::make_intrusive<T>(std::forward<Args>(args)...));
-  }
 }
 
 /// Raises when it runs on data. While a backward graph is traced, it leaves an operator that does
@@ -96,28 +71,69 @@ std::string NoRuleMessage(const std::string& subject) {
          "op under torch.no_grad()";
 }
 
-class RefuseBackwardKernel : public c10::OperatorKernel {
+/// Tangents would get lost: nothing of graphffi goes forward.
+void RefuseTangents(const c10::OperatorHandle& op, const Stack& stack) {
+  for (const c10::IValue& value : Arguments(op, stack)) {
+    ForEachTensor(value, [&](const at::Tensor& tensor, int) {
+      if (!autograd::isFwGradDefined(tensor)) return;
+      ThrowTorchError(graphffi::Error(
+          "NotImplementedError", SubjectOf(op, stack) +
+                                     ": jvp: expected reverse-mode differentiation, got forward "
+                                     "mode; use torch.func.vjp, torch.func.grad or backward()"));
+    });
+  }
+}
+
+bool IsRecorded(const c10::OperatorHandle& op, const Stack& stack) {
+  bool recorded = false;
+  for (const c10::IValue& value : Arguments(op, stack)) {
+    ForEachTensor(value, [&](const at::Tensor& tensor, int) {
+      recorded = recorded || tensor.requires_grad();
+    });
+  }
+  return recorded;
+}
+
+/// With a rule, records a node that applies it; without, one that raises.
+class RecordGradientKernel : public c10::OperatorKernel {
  public:
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
+    RefuseTangents(op, *stack);
+    if (!c10::GradMode::is_enabled() || !IsRecorded(op, *stack)) {
+      Redispatch(op, keys, stack);
+    } else if (const GradientRule* rule = FindGradientRule(op.schema().name())) {
+      auto node = MakeNode<VjpNode>(op.schema().name(), rule, Arguments(op, *stack));
+      Redispatch(op, keys, stack);
+      node->RecordResults(Results(op, *stack));
+    } else {
+      RecordRefusal(op, keys, stack);
+    }
+  }
+
+ private:
+  static void Redispatch(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
+    at::AutoDispatchBelowAutograd below;
+    op.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
+  }
+
+  static c10::ArrayRef<c10::IValue> Results(const c10::OperatorHandle& op, const Stack& stack) {
+    return torch::jit::last(stack, op.schema().returns().size());
+  }
+
+  static void RecordRefusal(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
     autograd::edge_list edges;
     std::vector<std::vector<c10::SymInt>> sizes;
     for (const c10::IValue& value : Arguments(op, *stack)) {
       ForEachTensor(value, [&](const at::Tensor& tensor, int) {
-        if (!c10::GradMode::is_enabled() || !tensor.requires_grad()) return;
+        if (!tensor.requires_grad()) return;
         edges.push_back(autograd::impl::gradient_edge(tensor));
         sizes.push_back(tensor.sym_sizes().vec());
       });
     }
-    const bool recorded = !edges.empty();
-    std::string subject = recorded ? SubjectOf(op, *stack) : std::string();
-    {
-      at::AutoDispatchBelowAutograd below;
-      op.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
-    }
-    if (!recorded) return;
-    NodeRef node = MakeNode<NoGradient>(NoRuleMessage(subject), std::move(sizes));
+    NodeRef node = MakeNode<NoGradient>(NoRuleMessage(SubjectOf(op, *stack)), std::move(sizes));
     node->set_next_edges(std::move(edges));
-    for (const c10::IValue& result : torch::jit::last(*stack, op.schema().returns().size())) {
+    Redispatch(op, keys, stack);
+    for (const c10::IValue& result : Results(op, *stack)) {
       ForEachTensor(result, [&](const at::Tensor& tensor, int) {
         if (autograd::isDifferentiableType(tensor.scalar_type())) {
           autograd::set_history(tensor, node);
@@ -130,6 +146,7 @@ class RefuseBackwardKernel : public c10::OperatorKernel {
 class RefuseRecordingKernel : public c10::OperatorKernel {
  public:
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
+    RefuseTangents(op, *stack);
     if (c10::GradMode::is_enabled()) CheckNothingIsRecorded(op, *stack);
     at::AutoDispatchBelowAutograd below;
     op.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
@@ -173,6 +190,17 @@ class BumpVersionsKernel : public c10::OperatorKernel {
   }
 };
 
+class RefuseVmapKernel : public c10::OperatorKernel {
+ public:
+  void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
+    ThrowTorchError(graphffi::Error(
+        "NotImplementedError",
+        SubjectOf(op, *stack) +
+            ": vmap: expected a batching rule, got none; define the op with vmap='sequential', or "
+            "with vmap='broadcast' if its kernel takes leading batch dimensions"));
+  }
+};
+
 void RaiseNoGradient(const c10::OperatorHandle&, Stack* stack) {
   ThrowTorchError(graphffi::Error("NotImplementedError", stack->back().toStringRef()));
 }
@@ -183,8 +211,12 @@ at::Tensor NoGradientMeta(const at::Tensor& grad, c10::SymIntArrayRef size, std:
 
 }  // namespace
 
-torch::CppFunction RefuseBackward() {
-  return torch::CppFunction::makeFromBoxedFunctor(std::make_unique<RefuseBackwardKernel>());
+torch::CppFunction RecordGradient() {
+  return torch::CppFunction::makeFromBoxedFunctor(std::make_unique<RecordGradientKernel>());
+}
+
+torch::CppFunction RefuseVmap() {
+  return torch::CppFunction::makeFromBoxedFunctor(std::make_unique<RefuseVmapKernel>());
 }
 
 torch::CppFunction RefuseRecording() {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Autograd kernels for operators without a gradient rule: never a silently wrong or missing
-// gradient.
+// Kernels of operators for torch's transformations: never a silently wrong or missing gradient.
 #pragma once
 
 #include <torch/library.h>
@@ -8,12 +7,15 @@
 namespace graphffi_torch {
 
 /// DispatchKey::Autograd of an operator with fresh results only: runs it; going backward through a
-/// result raises.
-torch::CppFunction RefuseBackward();
+/// result applies the op's rule, or raises if it has none. Forward mode is refused.
+torch::CppFunction RecordGradient();
 
 /// DispatchKey::Autograd of an operator that writes operands: raises where a gradient would be
 /// recorded.
 torch::CppFunction RefuseRecording();
+
+/// DispatchKey::FuncTorchBatched of an operator without a batching rule: raises.
+torch::CppFunction RefuseVmap();
 
 /// DispatchKey::ADInplaceOrView of an operator that writes operands: bumps their version counters.
 torch::CppFunction BumpVersions();

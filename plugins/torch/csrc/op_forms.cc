@@ -227,12 +227,17 @@ void Register(const OpDescription& description, const std::shared_ptr<const OpCa
   if (call->writes_operands()) {
     RegisterWriteGuards(library, name);
   } else {
-    library->impl(name, torch::dispatch(c10::DispatchKey::Autograd, RefuseBackward()));
+    library->impl(name, torch::dispatch(c10::DispatchKey::Autograd, RecordGradient()));
+  }
+  if (!description.has_vmap_rule) {
+    library->impl(name, torch::dispatch(c10::DispatchKey::FuncTorchBatched, RefuseVmap()));
   }
   if (description.opt_out_schema.empty()) return;
   std::string out_name = call->subject() + ".out";
   RegisterForm<DestinationForm>(library, description.opt_out_schema, out_name.c_str(), call);
   RegisterWriteGuards(library, out_name.c_str());
+  library->impl(out_name.c_str(),
+                torch::dispatch(c10::DispatchKey::FuncTorchBatched, RefuseVmap()));
   library->impl(out_name.c_str(),
                 torch::dispatch(c10::DispatchKey::Meta,
                                 torch::CppFunction::makeFromBoxedFunction<&DropArguments>()));

@@ -46,6 +46,7 @@ struct OpDescription {
   std::string plan;    ///< over the names of arguments and results
   std::string digest;  ///< changes with anything that the rest does not show
   std::shared_ptr<ResultRule> rule;
+  bool has_vmap_rule = false;  ///< the caller registers it; otherwise vmap is refused
 };
 
 /// Registers the operators of an op with the dispatcher, for the life of the process: kernels for

@@ -14,6 +14,14 @@ def define_op(
     plan: str,
     digest: str,
     infer: Callable[..., Sequence[tuple[Sequence[int], torch.dtype, torch.device]]],
+    has_vmap_rule: bool,
 ) -> bool: ...
 def register_fail_again(name: str) -> None: ...
 def set_reraise(function: Any) -> None: ...
+def set_gradient_rule(
+    *,
+    op: str,
+    saved_arguments: list[bool],
+    saved_results: list[bool],
+    backward: Callable[..., Sequence[torch.Tensor | None]],
+) -> None: ...

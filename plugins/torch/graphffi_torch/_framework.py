@@ -10,6 +10,7 @@ import torch
 import graphffi
 from graphffi_torch import _C
 from graphffi_torch._dynamo import end_trace
+from graphffi_torch._gradients import set_gradient_rule
 from graphffi_torch._operators import operator_of
 from graphffi_torch._specs import empty
 from graphffi_torch._traced_call import make_traced_call, operator_arguments
@@ -31,6 +32,12 @@ class TorchFramework:
         """Registers the op with torch, so that graphs can hold it."""
         op.is_traced = torch.compiler.is_dynamo_compiling
         op.traced_call = make_traced_call(op.definition, operator_of(op))
+        if op.definition.vjp is not None:
+            set_gradient_rule(op.definition)
+
+    def add_vjp(self, op: Op) -> None:
+        """Lets autograd go back through the op by its rule."""
+        set_gradient_rule(op.definition)
 
     def call_op(self, op: Op, bound: BoundCall) -> Any:
         """Calls the op's operator."""

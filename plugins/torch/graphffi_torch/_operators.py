@@ -14,6 +14,7 @@ from graphffi_torch import _C
 from graphffi_torch._dynamo import end_trace
 from graphffi_torch._operator_schema import operator_schemas
 from graphffi_torch._specs import allocation, concrete, specs_of
+from graphffi_torch._vmap import register_vmap
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +37,10 @@ def operator_of(op: Op) -> Any:
         with _lock:
             operator = _operators.get(op.name)
             if operator is None:
-                _operators[op.name] = operator = _register(op.definition)
+                operator = _register(op.definition)
+                if op.definition.vmap is not None:
+                    register_vmap(op, operator)
+                _operators[op.name] = operator
     return operator
 
 
@@ -54,6 +58,7 @@ def _register(definition: Definition) -> Any:
         plan=_op_plan(definition),
         digest=definition.digest,
         infer=_remembered(infer),
+        has_vmap_rule=definition.vmap is not None,
     )
     torch.library.register_fake(definition.name, _make_fake(definition, infer))
     namespace, _, name = definition.name.partition("::")
@@ -86,7 +91,7 @@ def _make_infer(definition: Definition) -> Callable[..., list[Any]]:
             if isinstance(parameter, Operand):
                 operands.append(specs_of(value))
             else:
-                attributes.append(_attribute_value(parameter, value))
+                attributes.append(attribute_value(parameter, value))
         return [allocation(spec, _CPU) for spec in definition.infer(operands, attributes)]
 
     return infer
@@ -125,8 +130,8 @@ def _key(argument: Any) -> Any:
     )
 
 
-def _attribute_value(attribute: Attribute, value: Any) -> Any:
-    """An operator's argument as the shape rule gets it."""
+def attribute_value(attribute: Attribute, value: Any) -> Any:
+    """An operator's argument as rules get it."""
     convert: Any = {"dtype": dtype, "device": Device}.get(attribute.kind)
     if convert is None or value is None:
         return value

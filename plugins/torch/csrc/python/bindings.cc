@@ -4,8 +4,10 @@
 #include <pybind11/stl.h>
 #include <torch/csrc/Device.h>
 #include <torch/csrc/Dtype.h>
+#include <torch/csrc/DynamicTypes.h>
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/utils/pybind.h>
 
 #include <memory>
 #include <stdexcept>
@@ -17,6 +19,7 @@
 
 #include "errors.h"
 #include "op_forms.h"
+#include "vjp_node.h"
 
 namespace py = pybind11;
 
@@ -86,6 +89,66 @@ class PythonRule : public ResultRule {
   PyObject* infer_;
 };
 
+/// A gradient rule in Python:
+/// `backward(arguments, specs, results, cotangents) -> [torch.Tensor | None, …]`, checked there.
+class PythonGradientRule : public GradientRule {
+ public:
+  /// Takes a reference and keeps it: the operator outlives the interpreter.
+  PythonGradientRule(std::vector<bool> saved_arguments, std::vector<bool> saved_results,
+                     py::object backward)
+      : GradientRule(std::move(saved_arguments), std::move(saved_results)),
+        backward_(backward.release().ptr()) {}
+
+  torch::autograd::variable_list Apply(const BackwardCall& call) const override {
+    py::gil_scoped_acquire gil;
+    try {
+      py::list arguments, specs;
+      for (const BackwardArgument& argument : call.arguments) {
+        arguments.append(ToSymbolicPython(argument.value));
+        specs.append(SpecsOf(argument));
+      }
+      PyObject* returned = PyObject_CallFunctionObjArgs(backward_, arguments.ptr(), specs.ptr(),
+                                                        ToList(call.results).ptr(),
+                                                        ToList(call.cotangents).ptr(), nullptr);
+      if (returned == nullptr) ThrowPending();
+      torch::autograd::variable_list gradients;
+      for (py::handle item : py::reinterpret_steal<py::object>(returned)) {
+        gradients.push_back(item.is_none() ? at::Tensor() : THPVariable_Unpack(item.ptr()));
+      }
+      return gradients;
+    } catch (py::error_already_set& error) {
+      error.restore();
+      ThrowPending();
+    }
+  }
+
+ private:
+  static py::object ToSymbolicPython(const c10::IValue& value) {
+    return value.isSymInt() ? py::cast(value.toSymInt()) : ToPython(value);
+  }
+
+  static py::list ToList(const std::vector<at::Tensor>& tensors) {
+    py::list list;
+    for (const at::Tensor& tensor : tensors) list.append(ToPython(tensor));
+    return list;
+  }
+
+  /// `(shape, torch.dtype)`, a list of these, or None.
+  static py::object SpecsOf(const BackwardArgument& argument) {
+    py::list list;
+    for (const TensorDescription& tensor : argument.tensors) {
+      py::tuple shape(tensor.shape.size());
+      for (size_t i = 0; i < tensor.shape.size(); ++i) shape[i] = py::cast(tensor.shape[i]);
+      auto* dtype = reinterpret_cast<PyObject*>(torch::getTHPDtype(tensor.dtype));
+      list.append(py::make_tuple(shape, py::reinterpret_borrow<py::object>(dtype)));
+    }
+    if (argument.is_list) return list;
+    return list.empty() ? py::none() : py::object(list[0]);
+  }
+
+  PyObject* backward_;
+};
+
 PyObject* reraise = nullptr;  // kept for the life of the process
 
 /// The function behind `reraise`: fails with the error that is in this thread's slot.
@@ -122,7 +185,7 @@ using Conversion = graphffi::Plan::Conversion;
 
 bool Define(std::string schema, std::string out_schema, std::vector<std::string> results,
             const std::unordered_map<std::string, std::string>& conversions, std::string kernel,
-            std::string plan, std::string digest, py::object infer) {
+            std::string plan, std::string digest, py::object infer, bool has_vmap_rule) {
   OpDescription description;
   for (const auto& [name, conversion] : conversions) {
     description.conversions[name] =
@@ -135,6 +198,7 @@ bool Define(std::string schema, std::string out_schema, std::vector<std::string>
   description.plan = std::move(plan);
   description.digest = std::move(digest);
   description.rule = std::make_shared<PythonRule>(std::move(infer));
+  description.has_vmap_rule = has_vmap_rule;
   try {
     py::gil_scoped_release no_gil;
     return DefineOp(description);
@@ -166,15 +230,26 @@ PYBIND11_MODULE(_C, module) {
       "define_op",
       [](std::string schema, std::string out_schema, std::vector<std::string> results,
          const std::unordered_map<std::string, std::string>& conversions, std::string kernel,
-         std::string plan, std::string digest, py::object infer) {
+         std::string plan, std::string digest, py::object infer, bool has_vmap_rule) {
         return Translated([&] {
           return Define(std::move(schema), std::move(out_schema), std::move(results), conversions,
-                        std::move(kernel), std::move(plan), std::move(digest), std::move(infer));
+                        std::move(kernel), std::move(plan), std::move(digest), std::move(infer),
+                        has_vmap_rule);
         });
       },
       py::kw_only(), py::arg("schema"), py::arg("out_schema"), py::arg("results"),
       py::arg("conversions"), py::arg("kernel"), py::arg("plan"), py::arg("digest"),
-      py::arg("infer"));
+      py::arg("infer"), py::arg("has_vmap_rule"));
+  module.def(
+      "set_gradient_rule",
+      [](const std::string& op, std::vector<bool> saved_arguments, std::vector<bool> saved_results,
+         py::object backward) {
+        SetGradientRule(
+            op, std::make_unique<PythonGradientRule>(
+                    std::move(saved_arguments), std::move(saved_results), std::move(backward)));
+      },
+      py::kw_only(), py::arg("op"), py::arg("saved_arguments"), py::arg("saved_results"),
+      py::arg("backward"));
   module.def("register_fail_again", &RegisterFailAgain, py::arg("name"));
   module.def(
       "set_reraise",

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gradient rules of ops: what they are given, and the check of what they return."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from graphffi._describe import describe, is_tensor
+from graphffi._dtype import dtype
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from graphffi._schema import Definition
+
+
+class Saved:
+    """What a gradient rule gets of the call that it goes back through, by name.
+
+    Every attribute of the op is there, and the operands and results that ``save`` names: tensors,
+    lists of tensors, or None for an optional operand that was not given.
+    """
+
+    def __init__(self, subject: str, values: Mapping[str, Any]) -> None:
+        self.__dict__.update(values)
+        self.__dict__["__subject__"] = subject
+
+    def __getattr__(self, name: str) -> Any:
+        known = ", ".join(key for key in self.__dict__ if key != "__subject__")
+        raise AttributeError(
+            f"{self.__dict__.get('__subject__', 'graphffi: backward')}: saved value: expected one "
+            f"of {known or 'none'}, got {name!r}; name it in register_vjp(save=...)"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Vjp:
+    """A gradient rule (vector-Jacobian product).
+
+    Args:
+        backward: Called with a `Saved` and one cotangent per result (None for results that are no
+            floating-point tensors); returns one gradient or None per tensor operand, in signature
+            order: a tuple, or the gradient itself if the op has one operand. The gradient of a
+            list is a list of gradients and None.
+        save: Names of the operands and results that the rule reads.
+    """
+
+    backward: Callable[..., Any]
+    save: tuple[str, ...]
+
+    @staticmethod
+    def make(definition: Definition, backward: Any, save: Sequence[str]) -> Vjp:
+        """A checked rule for an op.
+
+        Raises:
+            TypeError: If `backward` is not callable.
+            ValueError: If `save` names something unknown, or the op updates an operand in place.
+        """
+        subject = f"{definition.name}: register_vjp"
+        if not callable(backward):
+            raise TypeError(f"{subject}: expected a callable, got {describe(backward)}")
+        names = (save,) if isinstance(save, str) else tuple(save)
+        known = [*(p.name for p in definition.parameters), *definition.results]
+        unknown = [name for name in names if name not in known]
+        if unknown:
+            raise ValueError(
+                f"{subject}: save: expected names of parameters and results, got "
+                f"{', '.join(map(repr, unknown))}; known names: {', '.join(known)}"
+            )
+        mutated = [o.name for o in definition.operands if o.mutated]
+        if mutated:
+            raise ValueError(
+                f"{subject}: expected an op that returns new tensors only, got one that updates "
+                f"{', '.join(map(repr, mutated))} in place"
+            )
+        if not definition.operands or not definition.results:
+            raise ValueError(f"{subject}: expected an op with tensor operands and results")
+        return Vjp(backward, names)
+
+    def gradients(
+        self,
+        definition: Definition,
+        specs: Sequence[Any],
+        values: Mapping[str, Any],
+        cotangents: Sequence[Any],
+    ) -> list[Any]:
+        """Runs the rule.
+
+        Args:
+            definition: Of the op.
+            specs: Shape and dtype of each operand of the call: a `TensorSpec`, None, a list.
+            values: Saved operands, saved results and all attributes by name.
+            cotangents: One tensor or None per result.
+
+        Returns:
+            One gradient or None per tensor among the operands, lists flattened.
+
+        Raises:
+            TypeError: If the rule returns something else than a gradient or None per operand.
+            ValueError: If a gradient has another shape than its operand.
+        """
+        subject = f"{definition.name}: backward"
+        returned = self.backward(Saved(subject, values), *cotangents)
+        operands = definition.operands
+        per_operand = (returned,) if len(operands) == 1 else returned
+        if not isinstance(per_operand, (tuple, list)) or len(per_operand) != len(operands):
+            got = len(per_operand) if isinstance(per_operand, (tuple, list)) else describe(returned)
+            raise TypeError(
+                f"{subject}: expected {len(operands)} gradients, for "
+                f"{', '.join(o.name for o in operands)}, got {got}"
+            )
+        check = _GradientCheck(subject)
+        for operand, spec, gradient in zip(operands, specs, per_operand, strict=True):
+            check.add_operand(operand.name, spec, gradient)
+        return check.finish()
+
+
+class _GradientCheck:
+    """Collects the gradients of tensors, and what is wrong with them."""
+
+    def __init__(self, subject: str) -> None:
+        self.subject = subject
+        self.flat: list[Any] = []
+        self.problems: list[str] = []
+        self.wrong_type = False
+
+    def add_operand(self, name: str, spec: Any, gradient: Any) -> None:
+        if not isinstance(spec, list):
+            self._add(name, spec, gradient)
+            return
+        if gradient is None:
+            gradient = [None] * len(spec)
+        if not isinstance(gradient, (list, tuple)) or len(gradient) != len(spec):
+            got = len(gradient) if isinstance(gradient, (list, tuple)) else describe(gradient)
+            self._problem(name, f"a list of {len(spec)} gradients", str(got))
+            return
+        for i, (item, item_spec) in enumerate(zip(gradient, spec, strict=True)):
+            self._add(f"{name}[{i}]", item_spec, item)
+
+    def _add(self, name: str, spec: Any, gradient: Any) -> None:
+        if gradient is not None:
+            self._check(name, spec, gradient)
+        if spec is not None:
+            self.flat.append(gradient)
+
+    def _check(self, name: str, spec: Any, gradient: Any) -> None:
+        if spec is None:
+            self._problem(name, "None, as there is no such operand in the call", describe(gradient))
+        elif not is_floating(spec.dtype):
+            self._problem(name, f"None for {dtype(spec.dtype)}", describe(gradient))
+        elif not is_tensor(gradient):
+            self._problem(name, "a tensor or None", describe(gradient))
+        elif len(gradient.shape) != len(spec.shape) or any(
+            a != b for a, b in zip(gradient.shape, spec.shape, strict=True)
+        ):
+            expected = f"{dtype(spec.dtype)}[{', '.join(map(str, spec.shape))}]"
+            got = f"{dtype(gradient.dtype)}[{', '.join(map(str, gradient.shape))}]"
+            self._problem(name, expected, got, wrong_type=False)
+
+    def _problem(self, name: str, expected: str, got: str, *, wrong_type: bool = True) -> None:
+        self.wrong_type = self.wrong_type or wrong_type
+        self.problems.append(f"gradient of {name!r}: expected {expected}, got {got}")
+
+    def finish(self) -> list[Any]:
+        if self.problems:
+            kind = TypeError if self.wrong_type else ValueError
+            raise kind(f"{self.subject}: {'; '.join(self.problems)}")
+        return self.flat
+
+
+def is_floating(value: Any) -> bool:
+    """Whether tensors of a data type can have gradients."""
+    return dtype(value).startswith(("float", "bfloat", "complex"))

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Batching rules of ops: what a call becomes when some operands have one more dimension."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from graphffi._describe import describe, is_tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from graphffi._op import Op
+    from graphffi._schema import Definition
+
+
+@dataclass(frozen=True, eq=False)
+class VmapRule:
+    """A batching rule.
+
+    Args:
+        method: ``"broadcast"``: the op itself takes operands that all have the batch dimension in
+            front; those that are not batched are repeated. ``"sequential"``: one call per element
+            of the batch. A callable: the user's own, see `call`.
+    """
+
+    method: str | Callable[..., Any]
+
+    @staticmethod
+    def make(subject: str, method: Any) -> VmapRule | None:
+        """A checked rule, or None for None.
+
+        Raises:
+            TypeError: If `method` is no rule.
+            ValueError: If it is an unknown name.
+        """
+        if method is None:
+            return None
+        if isinstance(method, str):
+            if method not in ("broadcast", "sequential"):
+                raise ValueError(
+                    f"{subject}: vmap: expected 'broadcast', 'sequential' or a callable, got "
+                    f"{method!r}"
+                )
+        elif not callable(method):
+            raise TypeError(
+                f"{subject}: vmap: expected 'broadcast', 'sequential' or a callable, got "
+                f"{describe(method)}"
+            )
+        return VmapRule(method)
+
+    def call(
+        self,
+        op: Op,
+        size: Any,
+        batched: Sequence[Any],
+        values: Sequence[Any],
+        repeat: Callable[[Any], Any],
+    ) -> Any:
+        """Runs the rule for one call.
+
+        A callable gets the size of the batch, a namespace that says of each operand by name whether
+        it is batched (a list of bools for a list), and the op's arguments in signature order,
+        batched ones with the batch dimension in front. It returns what the op returns, everything
+        with the batch dimension in front; or `NotImplemented`, to have the op called in a loop.
+
+        Args:
+            op: The op.
+            size: Of the batch.
+            batched: One bool per operand, a list of bools for a list, False for None.
+            values: One per parameter, in signature order, batch dimensions in front.
+            repeat: Puts the batch dimension in front of a tensor that has none.
+
+        Returns:
+            What the op returns, batched; or `NotImplemented`: the op is to be called in a loop.
+
+        Raises:
+            ValueError: If a result does not have the batch dimension in front.
+        """
+        definition = op.definition
+        if self.method == "sequential":
+            return NotImplemented
+        if callable(self.method):
+            names = (o.name for o in definition.operands)
+            flags = SimpleNamespace(**dict(zip(names, batched, strict=True)))
+            returned = self.method(size, flags, *values)
+        else:
+            operands = iter(batched)
+            repeated = [
+                _repeat(value, next(operands), repeat)
+                if parameter in definition.operands
+                else value
+                for parameter, value in zip(definition.parameters, values, strict=True)
+            ]
+            returned = op(*repeated)
+        if returned is not NotImplemented:
+            _check_results(definition, returned, size)
+        return returned
+
+
+def _repeat(value: Any, batched: Any, repeat: Callable[[Any], Any]) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_repeat(item, flag, repeat) for item, flag in zip(value, batched, strict=True)]
+    return value if value is None or batched else repeat(value)
+
+
+def _check_results(definition: Definition, returned: Any, size: Any) -> None:
+    """Updated operands come after the results, and need no check: the op returns what it got."""
+    results = definition.results
+    several = len(results) + sum(o.mutated for o in definition.operands) != 1
+    values = returned if several and isinstance(returned, (tuple, list)) else (returned,)
+    if len(values) < len(results):
+        raise TypeError(
+            f"{definition.name}: vmap: expected {len(results)} results, got {describe(returned)}"
+        )
+    for name, value in zip(results, values, strict=False):
+        if not is_tensor(value):
+            raise TypeError(
+                f"{definition.name}: vmap: result {name!r}: expected a tensor, got "
+                f"{describe(value)}"
+            )
+        if len(value.shape) == 0 or value.shape[0] != size:
+            raise ValueError(
+                f"{definition.name}: vmap: result {name!r}: expected a batch of {size} in front, "
+                f"got shape [{', '.join(map(str, value.shape))}]; use vmap='sequential' or a "
+                "callable"
+            )

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the autograd kernels share: visiting the tensors of a boxed call, making nodes.
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <torch/csrc/autograd/function.h>
+
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+namespace graphffi_torch {
+
+/// Visits the tensors of one argument with their position in it (-1: not a list).
+template <typename Visit>
+void ForEachTensor(const c10::IValue& value, const Visit& visit) {
+  if (value.isTensor()) {
+    if (value.toTensor().defined()) visit(value.toTensor(), -1);
+  } else if (value.isList()) {
+    int index = 0;
+    for (const c10::IValue& item : value.toListRef()) {
+      if (item.isTensor() && item.toTensor().defined()) visit(item.toTensor(), index);
+      ++index;
+    }
+  }
+}
+
+// Nodes are held by shared_ptr up to torch 2.12 and by intrusive_ptr later.
+using NodeRef = decltype(torch::autograd::Edge::function);
+
+template <typename T, typename... Args>
+auto MakeNode(Args&&... args) {
+  if constexpr (std::is_same_v<NodeRef, std::shared_ptr<torch::autograd::Node>>) {
+    return std::shared_ptr<T>(new T(std::forward<Args>(args)...));
+  } else {
+    return c10::make_intrusive<T>(std::forward<Args>(args)...);
+  }
+}
+
+}  // namespace graphffi_torch

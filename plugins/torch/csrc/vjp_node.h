@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gradients of ops that have a rule: what is saved in a call, and the node that goes back.
+#pragma once
+
+#include <ATen/core/ivalue.h>
+#include <c10/core/SymInt.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/saved_variable.h>
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "errors.h"
+
+namespace graphffi_torch {
+
+/// What a rule may ask of a tensor that is not saved.
+struct TensorDescription {
+  std::vector<c10::SymInt> shape;
+  at::ScalarType dtype;
+};
+
+/// An operand or attribute of a call that a rule goes back through.
+struct BackwardArgument {
+  /// The attribute; the saved tensor or list of tensors; None for what is not saved, or not given.
+  c10::IValue value;
+  bool is_list;
+  /// One per tensor; empty for attributes.
+  std::vector<TensorDescription> tensors;
+};
+
+struct BackwardCall {
+  std::vector<BackwardArgument> arguments;    ///< in schema order
+  std::vector<at::Tensor> results;            ///< undefined: not saved
+  torch::autograd::variable_list cotangents;  ///< undefined: not differentiable
+};
+
+/// An op's gradient rule. Called on any thread, without the GIL; lives until the process ends.
+class GradientRule {
+ public:
+  GradientRule(std::vector<bool> saved_arguments, std::vector<bool> saved_results)
+      : saved_arguments_(std::move(saved_arguments)), saved_results_(std::move(saved_results)) {}
+  virtual ~GradientRule() = default;
+
+  /// One gradient per tensor of the operands, undefined for none; operations on tensors are
+  /// recorded if the caller wants gradients of gradients.
+  virtual torch::autograd::variable_list Apply(const BackwardCall& call) const = 0;
+
+  bool saves_argument(size_t i) const { return saved_arguments_[i]; }
+  bool saves_result(size_t i) const { return saved_results_[i]; }
+
+ private:
+  std::vector<bool> saved_arguments_, saved_results_;
+};
+
+/// Gives an op of this process its rule, for calls from now on. Takes `rule` and keeps it.
+/// Thread-safe.
+GRAPHFFI_TORCH_API void SetGradientRule(const std::string& op, std::unique_ptr<GradientRule> rule);
+
+/// The rule of an op, or NULL. Borrowed for the life of the process.
+const GradientRule* FindGradientRule(const std::string& op);
+
+/// Applies a rule when autograd goes back through a call.
+class VjpNode : public torch::autograd::Node {
+ public:
+  /// Saves what the rule wants of the arguments; the edges are those of all their tensors.
+  VjpNode(std::string op, const GradientRule* rule, c10::ArrayRef<c10::IValue> arguments);
+
+  /// Makes this the history of the results and saves what the rule wants of them.
+  void RecordResults(c10::ArrayRef<c10::IValue> results);
+
+  torch::autograd::variable_list apply(torch::autograd::variable_list&& cotangents) override;
+  void release_variables() override;
+  std::string name() const override { return op_ + "Backward"; }
+
+ private:
+  struct SavedArgument {
+    c10::IValue attribute;
+    bool is_list, is_saved;
+    std::vector<TensorDescription> descriptions;
+    std::vector<torch::autograd::SavedVariable> tensors;
+  };
+
+  BackwardCall Unpack(torch::autograd::variable_list&& cotangents);
+
+  std::string op_;
+  const GradientRule* rule_;
+  std::vector<SavedArgument> arguments_;
+  std::vector<torch::autograd::SavedVariable> results_;
+  std::vector<bool> is_differentiable_;  // by result
+};
+
+}  // namespace graphffi_torch

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gradient rules of ops as torch's autograd applies them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from graphffi import Operand, TensorSpec
+from graphffi_torch import _C
+from graphffi_torch._operators import attribute_value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from graphffi import Definition
+
+
+def set_gradient_rule(definition: Definition) -> None:
+    """Makes autograd go back through calls of an op by its rule.
+
+    Args:
+        definition: Of an op that has one.
+    """
+    assert definition.vjp is not None
+    save = definition.vjp.save
+    _C.set_gradient_rule(
+        op=definition.name,
+        saved_arguments=[p.name in save for p in definition.parameters],
+        saved_results=[name in save for name in definition.results],
+        backward=_make_backward(definition),
+    )
+
+
+def _make_backward(definition: Definition) -> Callable[..., list[torch.Tensor | None]]:
+    vjp = definition.vjp
+    assert vjp is not None
+
+    def backward(
+        arguments: Sequence[Any],
+        specs: Sequence[Any],
+        results: Sequence[Any],
+        cotangents: Sequence[Any],
+    ) -> list[torch.Tensor | None]:
+        values: dict[str, Any] = {}
+        operand_specs: list[Any] = []
+        for parameter, value, spec in zip(definition.parameters, arguments, specs, strict=True):
+            if isinstance(parameter, Operand):
+                operand_specs.append(_spec(spec))
+                if parameter.name in vjp.save:
+                    values[parameter.name] = value
+            else:
+                values[parameter.name] = attribute_value(parameter, value)
+        saved = zip(definition.results, results, strict=True)
+        values.update((name, value) for name, value in saved if name in vjp.save)
+        # Autograd passes expanded tensors, which a rule for all frameworks could not make dense.
+        dense = [None if c is None else c.contiguous() for c in cotangents]
+        gradients = vjp.gradients(definition, operand_specs, values, dense)
+        for gradient in gradients:
+            if gradient is not None and not isinstance(gradient, torch.Tensor):
+                raise TypeError(
+                    f"{definition.name}: backward: expected gradients that are torch tensors, got "
+                    f"{type(gradient).__name__}"
+                )
+        return gradients
+
+    return backward
+
+
+def _spec(described: Any) -> Any:
+    if isinstance(described, list):
+        return [_spec(item) for item in described]
+    return None if described is None else TensorSpec(*described)

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Batching rules of ops as torch.vmap applies them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from graphffi import Operand
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from graphffi import Op
+
+
+def register_vmap(op: Op, operator: Any) -> None:
+    """Makes torch.vmap call an op by its rule.
+
+    Args:
+        op: One that has a rule.
+        operator: Its operator.
+    """
+
+    def rule(info: Any, in_dims: Sequence[Any], *args: Any) -> tuple[Any, Any]:
+        results = _call(op, operator, info.batch_size, in_dims, args)
+        if not results:
+            return None, None
+        return (results[0], 0) if len(results) == 1 else (tuple(results), (0,) * len(results))
+
+    torch.library.register_vmap(op.name, rule)
+
+
+def _call(
+    op: Op, operator: Any, size: int, in_dims: Sequence[Any], args: Sequence[Any]
+) -> list[Any]:
+    definition = op.definition
+    assert definition.vmap is not None
+    values: list[Any] = []
+    batched: list[Any] = []  # one per operand
+    for i, parameter in enumerate(definition.parameters):
+        # Torch leaves out arguments that have their default.
+        default = None if isinstance(parameter, Operand) else parameter.default
+        value, dim = (args[i], in_dims[i]) if i < len(args) else (default, None)
+        if isinstance(parameter, Operand):
+            batched.append(_is_batched(value, dim))
+            value = _to_front(value, dim, parameter.mutated)
+        values.append(value)
+    _check_mutated(op, batched)
+    returned = definition.vmap.call(op, size, batched, values, _repeater(size))
+    if returned is NotImplemented:
+        return _loop(op, operator, size, batched, values)
+    fresh = returned if isinstance(returned, (tuple, list)) else (returned,)
+    return list(fresh[: len(definition.results)])
+
+
+def _is_batched(value: Any, dim: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [d is not None for d in (dim if dim is not None else [None] * len(value))]
+    return dim is not None
+
+
+def _to_front(value: Any, dim: Any, mutated: bool) -> Any:
+    """What is updated stays a view, so that the update arrives; the rest is laid out anew."""
+    if dim is None:
+        return value
+    if isinstance(value, (list, tuple)):
+        return [_to_front(item, d, mutated) for item, d in zip(value, dim, strict=True)]
+    if dim == 0:
+        return value
+    moved = value.movedim(dim, 0)
+    return moved if mutated else moved.contiguous()
+
+
+def _check_mutated(op: Op, batched: Sequence[Any]) -> None:
+    operands = op.definition.operands
+    names = [o.name for o, flags in zip(operands, batched, strict=True) if _any(flags)]
+    for operand, flags in zip(operands, batched, strict=True):
+        if operand.mutated and not (all(flags) if isinstance(flags, list) else flags) and names:
+            raise ValueError(
+                f"{op.name}: vmap: operand {operand.name!r}: expected a batched tensor, because "
+                f"the op updates it and {', '.join(map(repr, names))} is batched, got one for the "
+                "whole batch; expand and clone it, and pass it with in_dims=0"
+            )
+
+
+def _any(flags: Any) -> bool:
+    return any(flags) if isinstance(flags, list) else bool(flags)
+
+
+def _repeater(size: int) -> Callable[[torch.Tensor], torch.Tensor]:
+    return lambda tensor: tensor.expand(size, *tensor.shape).contiguous()
+
+
+def _loop(
+    op: Op, operator: Any, size: int, batched: Sequence[Any], values: Sequence[Any]
+) -> list[Any]:
+    """One call per element; results are stacked, updates go to views of the batch."""
+    definition = op.definition
+    if size == 0:
+        raise ValueError(
+            f"{op.name}: vmap: expected at least one element for vmap='sequential', got an empty "
+            "batch"
+        )
+    calls = []
+    for i in range(size):
+        flags = iter(batched)
+        arguments = [
+            _select(value, next(flags), i) if isinstance(parameter, Operand) else value
+            for parameter, value in zip(definition.parameters, values, strict=True)
+        ]
+        returned = operator(*arguments)
+        calls.append(returned if isinstance(returned, (tuple, list)) else [returned])
+    count = len(definition.results)
+    return [torch.stack([call[k] for call in calls]) for k in range(count)]
+
+
+def _select(value: Any, batched: Any, i: int) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_select(item, flag, i) for item, flag in zip(value, batched, strict=True)]
+    return value.select(0, i) if batched else value

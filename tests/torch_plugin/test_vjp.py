@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gradients by the rules of ops: eager, compiled, functional, twice."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+import torch
+
+import graphffi
+from tests import differentiable_ops as ops
+
+MODES = {
+    "eager": lambda f: f,
+    "aot": lambda f: torch.compile(f, fullgraph=True, backend="aot_eager"),
+    "inductor": lambda f: torch.compile(f, fullgraph=True),
+    "dynamic": lambda f: torch.compile(f, fullgraph=True, dynamic=True),
+}
+
+
+def tensor(*shape: int, seed: int = 0) -> torch.Tensor:
+    values = torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+    return values.requires_grad_()
+
+
+def gradients(f: Any, tensors: list[torch.Tensor]) -> tuple[list[Any], tuple[Any, ...]]:
+    """The results of f and the gradients of their sum of squares."""
+    results = [r for r in f(*tensors) if r is not None]
+    return results, torch.autograd.grad(sum((r * r).sum() for r in results), tensors)
+
+
+def use_all(family: Any, prefix: str, x: Any, y: Any, weight: Any) -> list[Any]:
+    """Every kind of operand and result in one function."""
+    mul, scale, combine = (
+        getattr(family, prefix + name) for name in ("mul", "scale_rows", "combine")
+    )
+    scaled, inverse = scale(mul(x, y), weight, 1e-3)
+    return [combine([scaled, x], y, [0.5, 2.0]), combine([x * 2], None, [3.0]), inverse]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_gradients_are_those_of_plain_torch(mode: str) -> None:
+    f = MODES[mode](lambda *args: use_all(ops, "", *args))
+    for rows in (4, 5):
+        tensors = [tensor(rows, 3), tensor(rows, 3, seed=1), tensor(3, seed=2)]
+        expected = gradients(lambda *args: use_all(ops, "reference_", *args), tensors)
+        torch.testing.assert_close(gradients(f, tensors), expected)
+
+
+@pytest.mark.parametrize("mode", ["eager", "aot"])
+def test_results_without_gradients_get_no_cotangent(mode: str) -> None:
+    x = tensor(4, 3)
+    value, position = MODES[mode](lambda x: tuple(ops.largest(x, 3)))(x)
+    assert value.requires_grad
+    assert not position.requires_grad
+    (grad,) = torch.autograd.grad(value.sum(), x)
+    assert grad.argmax(-1).equal(position.long())
+    assert grad.sum() == 4
+
+
+def test_gradients_of_gradients() -> None:
+    x, y = tensor(4, 3), tensor(4, 3, seed=1)
+    cube = ops.mul(ops.mul(x, y), x)
+    (first,) = torch.autograd.grad(cube.sum(), x, create_graph=True)
+    torch.testing.assert_close(first, 2 * x * y)
+    (second,) = torch.autograd.grad(first.sum(), y, create_graph=True)
+    torch.testing.assert_close(second, 2 * x)
+    (third,) = torch.autograd.grad(second.sum(), x)
+    torch.testing.assert_close(third, torch.full_like(x, 2))
+
+
+def test_a_rule_of_undifferentiable_ops_ends_the_chain_with_an_error() -> None:
+    x = tensor(4, 3)
+    (first,) = torch.autograd.grad((ops.largest(x, 3).value ** 2).sum(), x, create_graph=True)
+    with pytest.raises(NotImplementedError, match="gradtest::put: backward: expected a gradient"):
+        torch.autograd.grad(first.sum(), x)
+
+
+def test_only_what_is_saved_is_kept() -> None:
+    with _Packed() as kept:
+        ops.combine([tensor(3), tensor(3)], None, [1.0, 2.0])
+        assert kept == []
+        ops.scale_rows(tensor(2, 3), tensor(3))
+    assert [tuple(t.shape) for t in kept] == [(2, 3), (3,), (2,)]
+
+
+class _Packed(torch.autograd.graph.saved_tensors_hooks):
+    def __init__(self) -> None:
+        self.kept: list[torch.Tensor] = []
+        super().__init__(lambda t: self.kept.append(t.detach()) or t.detach(), lambda t: t)
+
+    def __enter__(self) -> list[torch.Tensor]:  # type: ignore[override]
+        super().__enter__()
+        return self.kept
+
+
+def test_a_changed_saved_tensor_is_noticed() -> None:
+    x, y = tensor(3), torch.ones(3)
+    z = ops.mul(x, y)
+    y += 1
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        z.sum().backward()
+
+
+def test_going_back_twice_needs_the_graph_to_be_kept() -> None:
+    x = tensor(3)
+    z = ops.mul(x, x).sum()
+    z.backward(retain_graph=True)
+    z.backward()
+    torch.testing.assert_close(x.grad, 4 * x)
+    with pytest.raises(RuntimeError, match="a second time"):
+        z.backward()
+
+
+def test_checkpoint_recomputes() -> None:
+    x = tensor(4, 3)
+    z = torch.utils.checkpoint.checkpoint(lambda x: ops.mul(x, x) * x, x, use_reentrant=False)
+    (grad,) = torch.autograd.grad(z.sum(), x)
+    torch.testing.assert_close(grad, 3 * x * x)
+
+
+@pytest.mark.parametrize("mode", ["eager", "aot"])
+def test_functional_transforms(mode: str) -> None:
+    x, y = tensor(4, 3).detach(), tensor(4, 3, seed=1).detach()
+    square = MODES[mode](torch.func.grad(lambda x: ops.mul(ops.mul(x, y), x).sum()))
+    torch.testing.assert_close(square(x), 2 * x * y)
+    _, pull = torch.func.vjp(lambda x: ops.scale_rows(x, x[0])[0], x)
+    _, expected = torch.func.vjp(lambda x: ops.reference_scale_rows(x, x[0])[0], x)
+    torch.testing.assert_close(pull(y), expected(y))
+    jacobian = torch.func.jacrev(lambda x: ops.mul(x, y[0]))(x[0])
+    torch.testing.assert_close(jacobian, torch.diag(y[0]))
+
+
+# Torch scripts functions of its own when forward mode begins.
+scripts = pytest.mark.filterwarnings("ignore:.*torch.jit.script. is deprecated")
+
+
+@scripts
+@pytest.mark.parametrize(
+    "transform",
+    [
+        lambda f, x: torch.func.jvp(f, (x,), (x,)),
+        lambda f, x: torch.func.jacfwd(f)(x),
+        lambda f, x: torch.func.hessian(lambda x: f(x).sum())(x),
+    ],
+)
+def test_forward_mode_is_refused_by_name(transform: Any) -> None:
+    with pytest.raises(NotImplementedError, match="gradtest::mul: jvp: expected reverse-mode"):
+        transform(lambda x: ops.mul(x, x), tensor(3).detach())
+
+
+@scripts
+def test_forward_mode_through_updates_is_refused_by_name() -> None:
+    def f(x: Any) -> Any:
+        return ops.accumulate(x * 1, x)
+
+    with pytest.raises(NotImplementedError, match="gradtest::accumulate: jvp: expected reverse"):
+        torch.func.jvp(f, (torch.ones(3),), (torch.ones(3),))
+
+
+def test_errors_of_rules_reach_the_caller() -> None:
+    op = graphffi.define_op(
+        "gradtest::bad_rule",
+        schema="(Tensor x, Tensor y) -> Tensor",
+        kernel=ops.mul.definition.kernel,
+        infer=lambda x, y: graphffi.like(x),
+    )
+    returned: list[Any] = []
+
+    def backward(saved: Any, grad: Any) -> Any:
+        if isinstance(returned[-1], Exception):
+            raise returned[-1]
+        return returned[-1]
+
+    op.register_vjp(backward)
+    for value, kind, message in (
+        (ZeroDivisionError("on purpose"), ZeroDivisionError, "on purpose"),
+        ((None,), TypeError, "gradtest::bad_rule: backward: expected 2 gradients, for x, y, got 1"),
+        ((torch.ones(1), None), ValueError, r"'x': expected float32\[3\], got float32\[1\]"),
+        (
+            (torch.ones(3).numpy(), None),
+            TypeError,
+            "expected gradients that are torch tensors, got nd",
+        ),
+    ):
+        returned.append(value)
+        with pytest.raises(kind, match=message):
+            op(tensor(3), tensor(3)).sum().backward()
+    returned.append((None, torch.ones(3, dtype=torch.float64)))
+    y = tensor(3)
+    op(tensor(3), y).sum().backward()
+    assert y.grad is not None
+    assert y.grad.dtype == torch.float32
+
+
+def test_threads_go_back_at_the_same_time() -> None:
+    failures: list[Exception] = []
+
+    def work(seed: int) -> None:
+        try:
+            for _ in range(50):
+                x = tensor(4, 3, seed=seed)
+                ops.mul(x, x).sum().backward()
+                torch.testing.assert_close(x.grad, 2 * x)
+        except Exception as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+
+
+@pytest.mark.parametrize("rows", [0, 1])
+def test_small_tensors(rows: int) -> None:
+    x, weight = tensor(rows, 3), tensor(3)
+    results = ops.scale_rows(x, weight)
+    grads = torch.autograd.grad(results[0].sum(), (x, weight))
+    assert [g.shape for g in grads] == [x.shape, weight.shape]
+    zero = tensor()
+    (grad,) = torch.autograd.grad(ops.mul(zero, zero), zero)
+    torch.testing.assert_close(grad, 2 * zero)
+
+
+def test_opcheck_with_gradients() -> None:
+    x, y, weight = tensor(4, 3), tensor(4, 3, seed=1), tensor(3, seed=2)
+    torch.library.opcheck(torch.ops.gradtest.mul.default, (x, y))
+    torch.library.opcheck(torch.ops.gradtest.scale_rows.default, (x, weight, 1e-3))
+    torch.library.opcheck(torch.ops.gradtest.combine.default, ([x, y], None, [1.0, 2.0]))
