@@ -85,7 +85,8 @@ def announce_vjp(op: Op) -> None:
 def _prepare_for_tracing() -> None:
     """Imports the plugin for torch: a tracer of Python code can't in the middle of its work."""
     if "torch" not in _frameworks:
-        with contextlib.suppress(ImportError):  # raised again by the first call with a torch tensor
+        # Raised again by the first call with a torch tensor, which others can do without.
+        with contextlib.suppress(Exception):
             importlib.import_module(_PLUGINS["torch"])
 
 

@@ -8,6 +8,8 @@
 #include <thread>
 
 #include "bindings/dtype_device.h"
+#include "bindings/gil.h"
+#include "bindings/object.h"
 #include "bindings/raised.h"
 #include "callframe/env_scope.h"
 
@@ -58,6 +60,20 @@ void RegisterPython() {
       TVMFFIEnvRegisterCAPI("PyGILState_Release", reinterpret_cast<void*>(&PyGILState_Release)));
 }
 
+int RaisePending(void*, const TVMFFIAny*, int32_t, TVMFFIAny*) {
+  const GilHold gil;
+  return gil.ok() && PyErr_Occurred() != nullptr ? RaiseCurrentPythonError() : 0;
+}
+
+/// Kernels that stop for a signal leave the exception with Python, see Error::TakeRaised.
+void RegisterRaisePending() {
+  const TVMFFIByteArray name{Error::kRaisePendingName, sizeof(Error::kRaisePendingName) - 1};
+  TVMFFIObjectHandle handle = nullptr;
+  CheckRc(TVMFFIFunctionCreate(nullptr, &RaisePending, nullptr, &handle));
+  const ObjectRef function(handle);
+  CheckRc(TVMFFIFunctionSetGlobal(&name, function.get(), 1));
+}
+
 /// Libraries exported by Apache TVM that call functions reach the runtime through variables, which
 /// the loader fills from this table. Only TVM's own runtime registers them otherwise; without them
 /// such a library would crash.
@@ -88,6 +104,7 @@ py::tuple RuntimeVersion() {
 
 void DefineEnv(py::module_& module) {
   RegisterPython();
+  RegisterRaisePending();
   RegisterContextSymbols();
   py::class_<StreamScope>(module, "StreamScope", "Sets the env's stream while it is entered.")
       .def(py::init<py::handle, uintptr_t>(), py::arg("device"), py::arg("stream"))

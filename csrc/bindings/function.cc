@@ -108,10 +108,7 @@ PyType_Spec spec = {"graphffi.Function", sizeof(PyFunction), 0,
                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL, slots};
 
 [[noreturn]] void FailCall(int rc) {
-  const Error error = Error::TakeRaised(rc);
-  // A runtime may have turned -2 into -1 on the way, so that only the pending exception tells.
-  if (error.opt_object() != nullptr || PyErr_Occurred() == nullptr) SetPythonError(error);
-  throw PythonError();
+  throw Error::TakeRaised(rc);
 }
 
 void ReplaceText(PyObject** field, py::handle opt_text) {

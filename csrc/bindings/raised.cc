@@ -148,13 +148,6 @@ py::object ToException(TVMFFIObjectHandle error) {
 }
 
 void SetPythonError(const Error& error) try {
-  if (error.host_error_pending()) {
-    if (PyErr_Occurred() == nullptr) {
-      PyErr_SetString(PyExc_SystemError,
-                      "graphffi: a kernel said that a Python exception is pending, but none is");
-    }
-    return;
-  }
   PyErr_Clear();
   py::object exception;
   if (PyObject* kept = FindKept(error.opt_object())) {

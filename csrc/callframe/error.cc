@@ -7,21 +7,47 @@ namespace {
 std::string ToString(const TVMFFIByteArray& bytes) {
   return bytes.size == 0 ? std::string() : std::string(bytes.data, bytes.size);
 }
-}  // namespace
 
-Error Error::TakeRaised(int rc) {
-  if (rc == -2) return Error("EnvErrorAlreadySet", "an exception is pending in the host language");
+std::shared_ptr<void> Owned(TVMFFIObjectHandle object) {
+  return std::shared_ptr<void>(object, [](void* handle) { TVMFFIObjectDecRef(handle); });
+}
+
+/// What this thread's slot holds, which is empty then.
+std::shared_ptr<void> TakeSlot() {
   TVMFFIObjectHandle object = nullptr;
   TVMFFIErrorMoveFromRaised(&object);
-  if (object == nullptr) {
-    return Error("InternalError",
-                 "graphffi: a kernel returned " + std::to_string(rc) +
-                     " without raising an error; it breaks the calling convention");
-  }
-  const TVMFFIErrorCell* cell = TVMFFIErrorGetCellPtr(object);
-  Error error(ToString(cell->kind), ToString(cell->message), ToString(cell->backtrace));
-  error.object_ = std::shared_ptr<void>(object, [](void* handle) { TVMFFIObjectDecRef(handle); });
-  return error;
+  return object == nullptr ? nullptr : Owned(object);
+}
+
+/// What is pending in the host language, where it no longer is then.
+std::shared_ptr<void> TakePending() {
+  const TVMFFIByteArray name{Error::kRaisePendingName, sizeof(Error::kRaisePendingName) - 1};
+  TVMFFIObjectHandle function = nullptr;
+  if (TVMFFIFunctionGetGlobal(&name, &function) != 0) return TakeSlot();
+  if (function == nullptr) return nullptr;  // no host language
+  const std::shared_ptr<void> owned = Owned(function);
+  TVMFFIAny result{};
+  return TVMFFIFunctionCall(function, nullptr, 0, &result) == 0 ? nullptr : TakeSlot();
+}
+}  // namespace
+
+Error::Error(std::shared_ptr<void> object) : object_(std::move(object)) {
+  const TVMFFIErrorCell* cell = TVMFFIErrorGetCellPtr(object_.get());
+  kind_ = ToString(cell->kind);
+  message_ = ToString(cell->message);
+  backtrace_ = ToString(cell->backtrace);
+}
+
+Error Error::TakeRaised(int rc) {
+  std::shared_ptr<void> object = TakeSlot();
+  const bool is_elsewhere =
+      rc == -2 || object == nullptr || Error(object).kind() == "EnvErrorAlreadySet";
+  if (!is_elsewhere) return Error(std::move(object));
+  if (std::shared_ptr<void> pending = TakePending()) return Error(std::move(pending));
+  const char* what = rc == -2 || object != nullptr
+                         ? " and said that an exception is pending in Python, but none is"
+                         : " without raising an error; it breaks the calling convention";
+  return Error("InternalError", "graphffi: a kernel returned " + std::to_string(rc) + what);
 }
 
 const char* Error::what() const noexcept {

@@ -18,9 +18,12 @@ class Error : public std::exception {
       : kind_(std::move(kind)), message_(std::move(message)), backtrace_(std::move(backtrace)) {}
 
   /// Empties this thread's error slot. `rc` is what the failed call returned: -2, from kernels
-  /// built before TVM FFI 0.1.9, means that the host language holds the error, as kind
-  /// EnvErrorAlreadySet does.
+  /// built before TVM FFI 0.1.9, means that the host language (Python) holds the error, as do an
+  /// empty slot and kind EnvErrorAlreadySet. It is asked for it: the global function
+  /// kRaisePendingName puts what is pending there into the slot and fails, or returns if nothing
+  /// is.
   static Error TakeRaised(int rc);
+  static constexpr char kRaisePendingName[] = "graphffi.raise_pending";
 
   /// The error object that was raised; *borrowed reference*, NULL for errors of graphffi's own
   /// code.
@@ -28,12 +31,12 @@ class Error : public std::exception {
   const std::string& kind() const { return kind_; }
   const std::string& message() const { return message_; }
   const std::string& backtrace() const { return backtrace_; }
-  /// An exception is pending in the host language (Python) and must be left to propagate.
-  bool host_error_pending() const { return kind_ == "EnvErrorAlreadySet"; }
   /// "Kind: message", for frameworks that carry text only.
   const char* what() const noexcept override;
 
  private:
+  explicit Error(std::shared_ptr<void> object);
+
   std::string kind_, message_, backtrace_;
   std::shared_ptr<void> object_;
   mutable std::string what_;

@@ -86,7 +86,7 @@ TVMFFIAny LoadModule(const std::string& path, const TVMFFIAny* args) {
   try {
     return CallGlobal("ffi.ModuleLoadFromFile", args, 1);
   } catch (const Error& error) {
-    if (error.host_error_pending() || error.message().rfind("graphffi: ", 0) == 0) throw;
+    if (error.message().rfind("graphffi: ", 0) == 0) throw;
     throw Error("RuntimeError", "graphffi: cannot load '" + path + "': " + error.message());
   }
 }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A kernel that checks what a shape rule can't know, for tests of what its callers then see.
+#include <tvm/ffi/extra/c_env_api.h>
 #include <tvm/ffi/tvm_ffi.h>
 
 #include <algorithm>
+#include <csignal>
 
 namespace {
 
@@ -26,3 +28,15 @@ void Clamp(ffi::TensorView x, ffi::TensorView out, double limit, bool on_gpu) {
 }  // namespace
 
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(clamp, Clamp);
+
+// As C code stops: the exception stays with Python.
+extern "C" TVM_FFI_DLL_EXPORT int __tvm_ffi_stop(void*, const TVMFFIAny*, int32_t, TVMFFIAny*) {
+  std::raise(SIGUSR1);
+  return TVMFFIEnvCheckSignals();
+}
+
+extern "C" TVM_FFI_DLL_EXPORT int __tvm_ffi_stop_as_before_0_1_9(void*, const TVMFFIAny*, int32_t,
+                                                                 TVMFFIAny*) {
+  std::raise(SIGUSR1);
+  return TVMFFIEnvCheckSignals() != 0 ? -2 : 0;
+}

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -184,3 +185,25 @@ def test_a_mistake_is_the_same_error_everywhere(ops: SimpleNamespace, mistake: s
         path(ops.clamp, GOOD)
     assert told == dict.fromkeys(told, (kind, told["on_host"][1]))
     assert text in told["on_host"][1]
+
+
+@pytest.mark.parametrize("name", ["stop", "stop_as_before_0_1_9"])
+@pytest.mark.parametrize("path", PATHS)
+def test_a_kernel_that_stops_for_a_signal_raises_what_its_handler_raised(
+    ops: SimpleNamespace, path: Callable[..., None], name: str
+) -> None:
+    library = graphffi.cpp.build("faulty", sources=[HERE / "faulty.cc"])
+
+    def call(x: Any) -> Any:
+        return graphffi.call_tvm_ffi(f"{library}::{name}", x, out=graphffi.like(x))
+
+    def interrupt(*_: object) -> None:
+        raise TimeoutError("rung")
+
+    old = signal.signal(signal.SIGUSR1, interrupt)
+    try:
+        with pytest.raises(TimeoutError, match="rung"):
+            path(call, GOOD)
+    finally:
+        signal.signal(signal.SIGUSR1, old)
+    path(ops.clamp, GOOD)

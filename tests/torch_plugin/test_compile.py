@@ -119,6 +119,34 @@ def test_functions_are_called_without_an_op(kernels: Any, compiled: bool) -> Non
     torch.testing.assert_close(call(X), X + 2)
 
 
+def add_in_python(x: Any, a: float, out: Any) -> None:
+    torch.from_dlpack(out).copy_(torch.from_dlpack(x) + a)
+
+
+def test_functions_and_python_callables_are_constants_of_a_graph(kernels: Any) -> None:
+    for function in (kernels.add, add_in_python):
+
+        def call(x: torch.Tensor, function: Any = function) -> Any:
+            return graphffi.call_tvm_ffi(function, x, 2.0, out=graphffi.like(x)) * 2
+
+        compiled = torch.compile(call, fullgraph=True, backend="aot_eager")
+        torch.testing.assert_close(compiled(X), (X + 2) * 2)
+
+
+def test_a_call_without_tensors_gives_tensors_of_the_results_dtype(kernels: Any) -> None:
+    def call() -> Any:
+        return graphffi.call_tvm_ffi(
+            "graphffi_test.fill", 2.0, out=graphffi.empty((3,), torch.float32)
+        )
+
+    def fill(value: float, out: Any) -> None:
+        torch.from_dlpack(out).fill_(value)
+
+    graphffi.register_global_func("graphffi_test.fill", fill, override=True)
+    for run in (call, torch.compile(call, fullgraph=True, backend="aot_eager")):
+        torch.testing.assert_close(run(), torch.full((3,), 2.0))
+
+
 def test_symbolic_trace_keeps_a_call_as_one_node(ops: Any) -> None:
     graph = torch.fx.symbolic_trace(lambda x: ops.add(x, 2.0))
     targets = [node.target for node in graph.graph.nodes if node.op == "call_function"]

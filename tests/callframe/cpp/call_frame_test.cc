@@ -2,6 +2,7 @@
 #include "callframe/call_frame.h"
 
 #include <atomic>
+#include <cstring>
 #include <thread>
 
 #include "callframe/device_name.h"
@@ -18,6 +19,7 @@ using graphffi::Kernel;
 using graphffi::Lending;
 using graphffi::Plan;
 using graphffi::PlanNames;
+using graphffi::SetRaised;
 using graphffi::Slot;
 
 namespace {
@@ -217,8 +219,24 @@ TEST(a_failure_without_an_error_is_an_internal_error) {
   CHECK_EQ(Error::TakeRaised(rc).kind(), std::string("InternalError"));
 }
 
-TEST(minus_two_means_that_the_host_has_the_error) {
-  CHECK(Error::TakeRaised(-2).host_error_pending());
+int RaiseInterrupt(void*, const TVMFFIAny*, int32_t, TVMFFIAny*) {
+  return SetRaised("KeyboardInterrupt", "by the user");
+}
+
+TEST(the_host_language_is_asked_for_an_error_that_is_not_in_the_slot) {
+  CHECK(std::string(Error::TakeRaised(-2).what()).find("pending in Python, but none is") !=
+        std::string::npos);
+  TVMFFIObjectHandle function = nullptr;
+  CHECK_EQ(TVMFFIFunctionCreate(nullptr, &RaiseInterrupt, nullptr, &function), 0);
+  const TVMFFIByteArray name{Error::kRaisePendingName, std::strlen(Error::kRaisePendingName)};
+  CHECK_EQ(TVMFFIFunctionSetGlobal(&name, function, 1), 0);
+  const std::string interrupt = "KeyboardInterrupt: by the user";
+  CHECK_EQ(std::string(Error::TakeRaised(-2).what()), interrupt);
+  CHECK_EQ(std::string(Error::TakeRaised(-1).what()), interrupt);
+  CHECK_EQ(std::string(Error::TakeRaised(SetRaised("EnvErrorAlreadySet", "")).what()), interrupt);
+  CHECK_EQ(std::string(Error::TakeRaised(SetRaised("ValueError", "own")).what()),
+           std::string("ValueError: own"));
+  TVMFFIObjectDecRef(function);
 }
 
 int CheckNested(void*, const TVMFFIAny* args, int32_t num_args, TVMFFIAny*) {

@@ -159,7 +159,6 @@ int FailAgain(void*, const TVMFFIAny*, int32_t, TVMFFIAny*) { return -1; }
 /// of its kind.
 void ThrowPython(const graphffi::Error& error) {
   py::gil_scoped_acquire gil;
-  if (error.host_error_pending() && PyErr_Occurred()) ThrowPending();
   if (error.opt_object() != nullptr) {
     TVMFFIErrorSetRaised(error.opt_object());
   } else {
