@@ -222,7 +222,8 @@ struct TypeTraits<Optional<T>> : TypeTraitsBase {
     return TypeTraits<T>::MoveFromAnyAfterCheck(source);
   }
   static std::optional<Optional<T>> TryCastFromAnyView(const TVMFFIAny* source) {
-    if (source->type_index == kTVMFFINone) return Optional<T>(std::nullopt);
+    // In place: gcc warns of copying the payload of an empty one.
+    if (source->type_index == kTVMFFINone) return std::optional<Optional<T>>(std::in_place);
     std::optional<T> value = TypeTraits<T>::TryCastFromAnyView(source);
     if (!value.has_value()) return std::nullopt;
     return Optional<T>(*std::move(value));
