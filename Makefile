@@ -2,7 +2,7 @@
 # What one does with graphffi's source tree. Everything is installed into .venv, nothing outside.
 #   make quickstart   install, build, run the first example
 #   make test         install, build, run all tests, on both runtimes
-#   make sanitize     build the runtime and the call frame with sanitizers, run their C++ tests
+#   make sanitize     build the runtime and the call frame with sanitizers, run their C++ tests, fuzz their readers
 #   make check        what CI runs: format, lint, types, a build without warnings, tests, sanitizers
 PYTHON ?= python3
 VENV ?= .venv
@@ -44,7 +44,7 @@ test: build $(VENV)/test.stamp
 
 # Headers are tested in one thread: the thread sanitizer has nothing to find there.
 SANITIZED := tests/abi/test_runtime_cases.py tests/callframe
-SANITIZED_address := $(SANITIZED) tests/abi/test_header_cases.py
+SANITIZED_address := $(SANITIZED) tests/abi/test_header_cases.py tests/fuzz
 
 sanitize: $(VENV)/test.stamp
 	@failed=; for sanitizer in address thread; do \

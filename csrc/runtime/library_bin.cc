@@ -18,6 +18,8 @@ namespace graphffi::runtime {
 namespace {
 
 constexpr std::string_view kThisLibrary = "_lib";
+// Modules that import one another in a row are freed recursively.
+constexpr size_t kMaxModules = 4096;
 
 class EmbeddedReader {
  public:
@@ -70,6 +72,7 @@ struct ImportTree {
 ImportTree ReadTree(EmbeddedReader* reader) {
   ImportTree tree = {reader->Numbers(), reader->Numbers()};
   if (tree.rows.size() < 2) reader->Fail("expected at least one module");
+  if (tree.num_modules() > kMaxModules) reader->Fail("expected at most 4096 modules");
   for (size_t i = 1; i < tree.rows.size(); ++i) {
     if (tree.rows[i] < tree.rows[i - 1]) reader->Fail("row starts decrease");
   }

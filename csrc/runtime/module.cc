@@ -6,6 +6,7 @@
 #include <tvm/ffi/extra/c_env_api.h>
 
 #include <mutex>
+#include <unordered_set>
 
 #include "array.h"
 #include "error.h"
@@ -21,12 +22,31 @@ std::mutex& ImportsMutex() {
   return *mutex;
 }
 
-bool Imports(ModuleObj* module, ModuleObj* wanted) {
-  if (module == wanted) return true;
-  for (const ModulePtr& import : ImportsOf(module)) {
-    if (Imports(import.get(), wanted)) return true;
+/// Asks the module and what it imports, depth first, each module once: where imports share their
+/// own imports, the number of paths doubles at every level.
+template <typename Found>
+ModulePtr FindModule(ModuleObj* module, bool query_imports, const Found& found) {
+  if (found(module)) return ModulePtr::Share(module);
+  if (!query_imports) return {};
+  std::unordered_set<ModuleObj*> asked = {module};
+  std::vector<ModulePtr> pending;
+  auto push_imports = [&pending](ModuleObj* of) {
+    std::vector<ModulePtr> imports = ImportsOf(of);
+    pending.insert(pending.end(), imports.rbegin(), imports.rend());
+  };
+  for (push_imports(module); !pending.empty();) {
+    ModulePtr next = std::move(pending.back());
+    pending.pop_back();
+    if (!asked.insert(next.get()).second) continue;
+    if (found(next.get())) return next;
+    push_imports(next.get());
   }
-  return false;
+  return {};
+}
+
+bool Imports(ModuleObj* module, ModuleObj* wanted) {
+  return static_cast<bool>(
+      FindModule(module, true, [wanted](ModuleObj* imported) { return imported == wanted; }));
 }
 
 ObjectPtr<> FindCached(ModuleObj* module, const TVMFFIAny& name) {
@@ -102,21 +122,17 @@ void RemoveImports(ModuleObj* module) {
 }
 
 ObjectPtr<> FindFunction(ModuleObj* module, const tvm::ffi::String& name, bool query_imports) {
-  if (ObjectPtr<> function = module->GetFunction(name).object) return function;
-  if (!query_imports) return {};
-  for (const ModulePtr& import : ImportsOf(module)) {
-    if (ObjectPtr<> function = FindFunction(import.get(), name, true)) return function;
-  }
-  return {};
+  ObjectPtr<> function;
+  FindModule(module, query_imports, [&](ModuleObj* asked) {
+    function = asked->GetFunction(name).object;
+    return static_cast<bool>(function);
+  });
+  return function;
 }
 
 ModulePtr FindImplementer(ModuleObj* module, const tvm::ffi::String& name, bool query_imports) {
-  if (module->ImplementsFunction(name)) return ModulePtr::Share(module);
-  if (!query_imports) return {};
-  for (const ModulePtr& import : ImportsOf(module)) {
-    if (ModulePtr found = FindImplementer(import.get(), name, true)) return found;
-  }
-  return {};
+  return FindModule(module, query_imports,
+                    [&](ModuleObj* asked) { return asked->ImplementsFunction(name); });
 }
 
 Any LoadModule(std::string_view path) {

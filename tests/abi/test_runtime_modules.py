@@ -147,6 +147,7 @@ MALFORMED = {
     "child out of range": sized(numbers(0, 1) + numbers(7) + LIB),
     "module imports itself": sized(numbers(0, 1) + numbers(0) + LIB),
     "loop": sized(numbers(0, 1, 2) + numbers(1, 0) + LIB + LIB),
+    "too many modules": sized(numbers(*[0] * 4098) + numbers() + LIB * 4097),
     "unknown kind": sized(numbers(0, 0) + numbers() + text(b"nobody") + text(b"")),
 }
 
