@@ -107,10 +107,6 @@ PyType_Slot slots[] = {
 PyType_Spec spec = {"graphffi.Function", sizeof(PyFunction), 0,
                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL, slots};
 
-[[noreturn]] void FailCall(int rc) {
-  throw Error::TakeRaised(rc);
-}
-
 void ReplaceText(PyObject** field, py::handle opt_text) {
   PyObject* text = opt_text.is_none() ? nullptr : py::str(opt_text).release().ptr();
   Py_XSETREF(*field, text);
@@ -142,7 +138,7 @@ PyObject* CallWithFrame(const PyFunction& function, CallFrame& frame, const Argu
     const GilRelease release(function.release_gil != 0);
     rc = frame.Call(function.kernel, &result);
   }
-  if (rc != 0) FailCall(rc);
+  if (rc != 0) throw Error::TakeRaised(rc);
   if (PyErr_Occurred() != nullptr) {  // a signal that the kernel asked for and then ignored
     ReleaseValue(&result);
     throw PythonError();
