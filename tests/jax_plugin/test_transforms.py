@@ -68,7 +68,7 @@ def test_an_unused_call_is_removed(ops: SimpleNamespace) -> None:
 
 def test_vmap_is_refused_by_name(ops: SimpleNamespace) -> None:
     with pytest.raises(
-        NotImplementedError, match=r"jaxtest::add_one: jax.vmap: expected a batching"
+        NotImplementedError, match="jaxtest::add_one: vmap: expected a batching rule"
     ):
         jax.vmap(ops.add_one)(X)
     np.testing.assert_allclose(jax.lax.map(ops.add_one, X), X + 1)
@@ -85,7 +85,7 @@ def test_vmap_is_refused_by_name(ops: SimpleNamespace) -> None:
 )
 def test_differentiation_is_refused_by_name(ops: SimpleNamespace, transform: Any) -> None:
     with pytest.raises(
-        NotImplementedError, match=r"jaxtest::add_one: differentiation: expected a gr"
+        NotImplementedError, match="jaxtest::add_one: backward: expected a gradient rule"
     ):
         transform(ops.add_one)(X)
 

@@ -12,6 +12,8 @@ import numpy as np
 
 import graphffi
 
+from ._batching import OpCall
+from ._gradients import call_differentiable
 from ._library import register_targets
 from ._primitive import KernelCall, bind
 
@@ -31,7 +33,14 @@ class JaxFramework:
         specs = definition.infer([_specs(value) for value in operands], bound.attributes)
         call = definition.canonical(operands, bound.attributes)
         shapes = _result_shapes(op.name, definition.results, specs)
-        outputs = bind(KernelCall.make(call), call.inputs, call.mutated, shapes)
+        made_of = OpCall.make(op, operands, bound.attributes)
+        kernel_call = KernelCall.make(call, made_of)
+        if definition.vjp is not None and any(isinstance(a, jax.core.Tracer) for a in call.inputs):
+            outputs = call_differentiable(
+                made_of, lambda arrays: bind(kernel_call, arrays, (), shapes), call.inputs
+            )
+        else:
+            outputs = bind(kernel_call, call.inputs, call.mutated, shapes)
         fresh, mutated = outputs[: len(specs)], outputs[len(specs) :]
         return definition.pack_results(bound.operands, fresh, mutated)
 

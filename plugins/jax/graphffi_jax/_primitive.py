@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn
 
 import jax
@@ -15,6 +15,7 @@ from jax.interpreters import ad, batching, mlir, xla
 
 import graphffi
 
+from ._batching import OpCall, batch
 from ._library import TARGET, TARGET_GRAPH
 
 
@@ -32,6 +33,7 @@ class KernelCall:
         subject: The op's or function's name.
         digest: Changes with the definition: compiled programs are not reused for another one.
         traits: Which tensors the kernel gets, and whether it may be recorded.
+        made_of: The op that was called, if it was one.
     """
 
     func: str
@@ -43,9 +45,10 @@ class KernelCall:
     subject: str
     digest: str
     traits: graphffi.CallTraits
+    made_of: OpCall | None = field(default=None, compare=False, repr=False)
 
     @staticmethod
-    def make(call: Any) -> KernelCall:
+    def make(call: Any, made_of: OpCall | None = None) -> KernelCall:
         """The constant part of a canonical call.
 
         Raises:
@@ -61,6 +64,7 @@ class KernelCall:
             subject=call.subject,
             digest=call.digest,
             traits=call.traits or graphffi.CallTraits(),
+            made_of=made_of,
         )
 
     @property
@@ -160,24 +164,17 @@ def _lower(context: Any, *operands: Any, call: KernelCall, results: Any) -> Any:
     return rule(context, *operands, **call.attributes())
 
 
-def _refuse_batching(args: Any, dims: Any, *, call: KernelCall, results: Any) -> NoReturn:
-    raise NotImplementedError(
-        f"{call.subject}: jax.vmap: expected a batching rule, got none; loop with jax.lax.map, or "
-        "give the kernel a batch dimension"
-    )
-
-
 def _refuse_differentiation(
     primals: Any, tangents: Any, *, call: KernelCall, results: Any
 ) -> NoReturn:
     raise NotImplementedError(
-        f"{call.subject}: differentiation: expected a gradient rule, got none; wrap the call in "
-        "jax.custom_vjp, or its operands in jax.lax.stop_gradient"
+        f"{call.subject}: backward: expected a gradient rule, got none; register one with "
+        "register_vjp, or wrap the operands in jax.lax.stop_gradient"
     )
 
 
 call_p.def_impl(functools.partial(xla.apply_primitive, call_p))
 call_p.def_abstract_eval(_abstract_eval)
 mlir.register_lowering(call_p, _lower)
-batching.primitive_batchers[call_p] = _refuse_batching
+batching.primitive_batchers[call_p] = functools.partial(batch, call_p)
 ad.primitive_jvps[call_p] = _refuse_differentiation

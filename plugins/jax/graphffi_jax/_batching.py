@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Batching rules of ops as jax.vmap applies them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+import graphffi
+
+
+@dataclass(frozen=True, eq=False)
+class OpCall:
+    """What a call of an op was made of, to make another one of it.
+
+    Args:
+        op: The op.
+        structure: Of each operand: None for None, -1 for one array, the length of a list.
+        attributes: One value per attribute.
+    """
+
+    op: graphffi.Op
+    structure: tuple[int | None, ...]
+    attributes: tuple[Any, ...]
+
+    @staticmethod
+    def make(op: graphffi.Op, operands: Sequence[Any], attributes: Sequence[Any]) -> OpCall:
+        """Of converted operands: arrays, lists of arrays, None."""
+        structure = (
+            None if o is None else len(o) if isinstance(o, (list, tuple)) else -1 for o in operands
+        )
+        return OpCall(op, tuple(structure), tuple(attributes))
+
+    def operands(self, flat: Sequence[Any]) -> list[Any]:
+        """One item per operand, of one per array in the order of the primitive's operands."""
+        definitions = self.op.definition.operands
+        found: dict[int, Any] = {}
+        items = iter(flat)
+        for mutated in (False, True):  # updated operands come last
+            for i, operand in enumerate(definitions):
+                if operand.mutated is mutated:
+                    found[i] = _take(items, self.structure[i])
+        return [found[i] for i in range(len(definitions))]
+
+    def arguments(self, operands: Sequence[Any]) -> list[Any]:
+        """One value per parameter of the op, in signature order."""
+        values, attributes = iter(operands), iter(self.attributes)
+        return [
+            next(values if isinstance(p, graphffi.Operand) else attributes)
+            for p in self.op.definition.parameters
+        ]
+
+
+def _take(items: Iterator[Any], structure: int | None) -> Any:
+    if structure is None:
+        return None
+    return next(items) if structure < 0 else [next(items) for _ in range(structure)]
+
+
+def batch(
+    primitive: Any, arrays: Sequence[Any], dims: Sequence[Any], *, call: Any, results: Any
+) -> tuple[list[Any], list[int]]:
+    """The primitive's rule for one more dimension.
+
+    Args:
+        primitive: The primitive.
+        arrays: Its operands.
+        dims: Of each, where the batch dimension is; None if it is not batched.
+        call: The primitive's parameter.
+        results: Likewise.
+
+    Returns:
+        The batched outputs, and where their batch dimension is: in front.
+
+    Raises:
+        NotImplementedError: If the call is not one of an op with a rule.
+    """
+    made_of: OpCall | None = call.made_of
+    rule = None if made_of is None else made_of.op.definition.vmap
+    if made_of is None or rule is None:
+        raise NotImplementedError(
+            f"{call.subject}: vmap: expected a batching rule, got none; define the op with "
+            "vmap='sequential', or with vmap='broadcast' if its kernel takes leading batch "
+            "dimensions"
+        )
+    size = next(a.shape[d] for a, d in zip(arrays, dims, strict=True) if d is not None)
+    batched = [d is not None for d in dims]
+    front = [a if d is None else jnp.moveaxis(a, d, 0) for a, d in zip(arrays, dims, strict=True)]
+    flags = [False if f is None else f for f in made_of.operands(batched)]
+    values = made_of.arguments(made_of.operands(front))
+
+    def repeat(array: Any) -> Any:
+        return jnp.broadcast_to(array, (size, *array.shape))
+
+    returned = rule.call(made_of.op, size, flags, values, repeat)
+    if returned is NotImplemented:
+        outputs = _loop(primitive, front, batched, call, results)
+    else:
+        outputs = jax.tree.leaves(returned)
+        if len(outputs) != len(results) + call.num_mutated:
+            raise TypeError(
+                f"{call.subject}: vmap: expected {len(results) + call.num_mutated} results, got "
+                f"{len(outputs)}"
+            )
+    return outputs, [0] * len(outputs)
+
+
+def _loop(
+    primitive: Any, arrays: Sequence[Any], batched: Sequence[bool], call: Any, results: Any
+) -> list[Any]:
+    """One call per element of the batch."""
+
+    def one(items: Sequence[Any]) -> Any:
+        rest = iter(items)
+        operands = [next(rest) if b else a for a, b in zip(arrays, batched, strict=True)]
+        return primitive.bind(*operands, call=call, results=results)
+
+    mapped = [a for a, b in zip(arrays, batched, strict=True) if b]
+    return list(jax.lax.map(one, mapped))

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gradients by the rules of ops: eager, compiled, twice, in control flow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import graphffi
+from tests import differentiable_ops as ops
+
+X = jax.random.normal(jax.random.key(0), (4, 3))
+Y = X[::-1] - 0.5
+WEIGHT = X[1]
+MODES = {"eager": lambda f: f, "jit": jax.jit}
+
+
+def assert_close(got: Any, expected: Any) -> None:
+    assert jax.tree.structure(got) == jax.tree.structure(expected)
+    for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
+
+
+def use_all(prefix: str) -> Any:
+    """The sum of squares of every kind of result of every kind of operand."""
+    mul, scale, combine = (getattr(ops, prefix + n) for n in ("mul", "scale_rows", "combine"))
+
+    def f(x: Any, y: Any, weight: Any) -> Any:
+        scaled, inverse = scale(mul(x, y), weight, 1e-3)
+        results = [combine([scaled, x], y, [0.5, 2.0]), combine([x * 2], None, [3.0]), inverse]
+        return sum((r * r).sum() for r in results)
+
+    return f
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_gradients_are_those_of_plain_jax(mode: str) -> None:
+    got, expected = (
+        MODES[mode](jax.value_and_grad(use_all(prefix), (0, 1, 2)))(X, Y, WEIGHT)
+        for prefix in ("", "reference_")
+    )
+    assert_close(got, expected)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_results_without_gradients_get_no_cotangent(mode: str) -> None:
+    grad = MODES[mode](jax.grad(lambda x: ops.largest(x, 3).value.sum()))(X)
+    np.testing.assert_array_equal(np.argmax(X, -1), np.argmax(grad, -1))
+    assert grad.sum() == 4
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_gradients_of_gradients(mode: str) -> None:
+    def cube(x: Any, y: Any) -> Any:
+        return ops.mul(ops.mul(x, y), x).sum()
+
+    def second(x: Any, y: Any) -> Any:
+        return jax.grad(lambda y: jax.grad(cube)(x, y).sum())(y).sum()
+
+    assert_close(MODES[mode](jax.grad(second))(X, Y), jnp.full_like(X, 2))
+
+
+def test_a_rule_of_undifferentiable_ops_ends_the_chain_with_an_error() -> None:
+    first = jax.grad(lambda x: (ops.largest(x, 3).value ** 2).sum())
+    with pytest.raises(NotImplementedError, match="gradtest::put: backward: expected a gradient"):
+        jax.grad(lambda x: first(x).sum())(X)
+
+
+def test_control_flow() -> None:
+    def f(mul: Any) -> Any:
+        def run(x: Any) -> Any:
+            product = jax.lax.scan(lambda c, row: (mul(c, row), c), jnp.ones(3), x)[0]
+            product = jax.lax.cond(product[0] > 0, lambda p: mul(p, p), lambda p: p, product)
+            return jax.lax.fori_loop(0, 3, lambda _, p: mul(p, product), product).sum()
+
+        return run
+
+    for transform in (lambda f: f, jax.checkpoint):
+        got, expected = (
+            jax.jit(jax.grad(transform(f(mul))))(X) for mul in (ops.mul, ops.reference_mul)
+        )
+        assert_close(got, expected)
+
+
+def test_checkpoint_runs_the_kernel_again() -> None:
+    def loss(x: Any) -> Any:
+        return jnp.sin(ops.mul(x, x)).sum()
+
+    def count(f: Any) -> int:
+        return str(jax.make_jaxpr(jax.grad(f))(X)).count("tvm_ffi_call")
+
+    assert count(jax.checkpoint(loss)) == count(loss) + 1
+    assert_close(jax.grad(jax.checkpoint(loss))(X), 2 * X * jnp.cos(X * X))
+
+
+def test_only_what_is_saved_is_kept() -> None:
+    _, pull = jax.vjp(lambda x: ops.combine([x, x], None, [1.0, 2.0]), X)
+    assert [a.shape for a in jax.tree.leaves(pull) if getattr(a, "shape", ())] == []
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [
+        lambda f: jax.jvp(f, (X,), (X,)),
+        lambda f: jax.jacfwd(f)(X),
+        lambda f: jax.hessian(lambda x: f(x).sum())(X),
+    ],
+)
+def test_forward_mode_is_refused_by_name(transform: Any) -> None:
+    with pytest.raises(NotImplementedError, match="gradtest::mul: jvp: expected reverse-mode"):
+        transform(lambda x: ops.mul(x, x))
+
+
+def test_forward_mode_is_refused_when_it_is_compiled() -> None:
+    with pytest.raises(TypeError, match="forward-mode"):
+        jax.jit(lambda x: jax.jvp(ops.mul, (x, x), (x, x)))(X)
+
+
+def test_errors_of_rules_reach_the_caller() -> None:
+    op = graphffi.define_op(
+        "gradtest::bad_rule_in_jax",
+        schema="(Tensor x, Tensor y) -> Tensor",
+        kernel=ops.mul.definition.kernel,
+        infer=lambda x, y: graphffi.like(x),
+    )
+    returned: list[Any] = []
+
+    def backward(saved: Any, grad: Any) -> Any:
+        if isinstance(returned[-1], Exception):
+            raise returned[-1]
+        return returned[-1]
+
+    op.register_vjp(backward)
+    for value, kind, message in (
+        (ZeroDivisionError("on purpose"), ZeroDivisionError, "on purpose"),
+        ((None,), TypeError, "rule_in_jax: backward: expected 2 gradients, for x, y, got 1"),
+        ((X[0], None), ValueError, r"gradient of 'x': expected float32\[4, 3\], got float32\[3\]"),
+    ):
+        returned.append(value)
+        with pytest.raises(kind, match=message):
+            jax.grad(lambda x: op(x, Y).sum())(X)
+    returned.append((None, Y.astype("bfloat16")))
+    first, second = jax.grad(lambda x, y: op(x, y).sum(), (0, 1))(X, Y)
+    assert not first.any()
+    assert second.dtype == jnp.float32
+
+
+def test_integer_operands_are_constants() -> None:
+    op = graphffi.define_op(
+        "gradtest::put_with_gradient",
+        schema="(Tensor values, Tensor positions, int n) -> Tensor",
+        kernel=ops.put.definition.kernel,
+        plan="values, positions, out",
+        infer=lambda values, positions, n: graphffi.like(values, shape=(*values.shape, n)),
+    )
+    op.register_vjp(lambda saved, grad: (grad.sum(-1), None))
+    positions = jnp.array([0, 1, 2, 0], jnp.int32)
+    grad = jax.grad(lambda v, p: op(v, p, 3).sum(), 0)
+    np.testing.assert_array_equal(grad(X[:, 0], positions), np.full(4, 3))
+    zeros = jax.grad(lambda v, p: op(v, p, 3).sum(), (0, 1), allow_int=True)(X[:, 0], positions)[1]
+    assert zeros.dtype == jax.dtypes.float0
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (0, 3), (2, 1, 3)])
+def test_shapes(shape: tuple[int, ...]) -> None:
+    x = jnp.ones(shape)
+    assert_close(jax.grad(lambda x: ops.mul(x, x).sum())(x), 2 * x)
