@@ -168,12 +168,25 @@ TVMFFIObjectHandle NewReference(const LibraryFunction& found, KernelFacts* opt_f
 
 }  // namespace
 
+bool IsLibraryReference(std::string_view reference) {
+  const size_t separator = reference.rfind("::");
+  return separator != std::string_view::npos && separator > 0 &&
+         reference.substr(0, separator).find(".so") != std::string_view::npos;
+}
+
+TVMFFIObjectHandle KernelSlot::Resolve() const {
+  TVMFFIObjectHandle function = ResolveKernel(reference_, opt_origin_);
+  TVMFFIObjectHandle none = nullptr;
+  if (IsLibraryReference(reference_) && kept_.compare_exchange_strong(none, function)) {
+    TVMFFIObjectIncRef(function);  // one for the slot, one for the caller
+  }
+  return function;
+}
+
 TVMFFIObjectHandle ResolveKernel(std::string_view reference, std::string_view opt_origin,
                                  KernelFacts* opt_facts) {
   const size_t separator = reference.rfind("::");
-  const bool in_library = separator != std::string_view::npos && separator > 0 &&
-                          reference.substr(0, separator).find(".so") != std::string_view::npos;
-  if (!in_library) {
+  if (!IsLibraryReference(reference)) {
     if (opt_facts != nullptr) *opt_facts = {};
     if (TVMFFIObjectHandle function = GetGlobal(reference)) return function;
     throw Error("KeyError", "graphffi: kernel '" + std::string(reference) +

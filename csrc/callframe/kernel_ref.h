@@ -4,7 +4,11 @@
 
 #include <tvm/ffi/c_api.h>
 
+#include <atomic>
+#include <string>
 #include <string_view>
+
+#include "callframe/call_frame.h"
 
 namespace graphffi {
 
@@ -22,5 +26,44 @@ struct KernelFacts {
 /// load.
 TVMFFIObjectHandle ResolveKernel(std::string_view reference, std::string_view opt_origin = {},
                                  KernelFacts* opt_facts = nullptr);
+
+/// Whether `reference` is of the form `library.so::symbol`.
+bool IsLibraryReference(std::string_view reference);
+
+/// A kernel reference that is called often: a function of a library is resolved once, a global one,
+/// which may be registered anew, for each call. Thread-safe.
+class KernelSlot {
+ public:
+  explicit KernelSlot(std::string reference, std::string opt_origin = "")
+      : reference_(std::move(reference)), opt_origin_(std::move(opt_origin)) {}
+
+  const std::string& reference() const { return reference_; }
+
+  /// The kernel for the duration of one call.
+  class Use {
+   public:
+    /// \throws Error as ResolveKernel does.
+    explicit Use(const KernelSlot& slot)
+        : kept_(slot.kept_.load(std::memory_order_acquire)),
+          opt_owned_(kept_ == nullptr ? slot.Resolve() : nullptr) {}
+    ~Use() {
+      if (opt_owned_ != nullptr) TVMFFIObjectDecRef(opt_owned_);
+    }
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+
+    Kernel kernel() const { return Kernel::FromFunction(kept_ != nullptr ? kept_ : opt_owned_); }
+
+   private:
+    TVMFFIObjectHandle kept_, opt_owned_;
+  };
+
+ private:
+  /// *New reference*.
+  TVMFFIObjectHandle Resolve() const;
+
+  std::string reference_, opt_origin_;
+  mutable std::atomic<TVMFFIObjectHandle> kept_{nullptr};  // leaked, as ResolveKernel's are
+};
 
 }  // namespace graphffi

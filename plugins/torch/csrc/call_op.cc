@@ -14,9 +14,9 @@
 #include <utility>
 #include <vector>
 
+#include "call_site.h"
 #include "errors.h"
 #include "gradients.h"
-#include "kernel_call.h"
 
 namespace graphffi_torch {
 namespace {
@@ -25,59 +25,64 @@ using torch::jit::Stack;
 
 constexpr size_t kNumArguments = 8;  // of the schema below
 
-/// Parsed plans by text and counts, for the life of the process: graphs hold few, and keep them.
-class PlanCache {
+/// Call sites of the primitive, for the life of the process: graphs hold few, and keep them.
+class SiteCache {
  public:
-  using Counts = std::tuple<int32_t, int32_t, int32_t, int32_t, int32_t>;
-
-  static PlanCache& Global() {
-    static auto* instance = new PlanCache();
+  static SiteCache& Global() {
+    static auto* instance = new SiteCache();
     return *instance;
   }
 
-  const graphffi::Plan& Get(const std::string& text, const Counts& counts,
-                            const std::string& subject) {
-    std::pair<std::string_view, Counts> key(text, counts);
+  const CallSite& Get(const std::string& func, const std::string& plan, const CallCounts& counts,
+                      const std::string& digest) {
+    Key<std::string_view> key{func, plan, digest, Fields(counts)};
     {
       std::shared_lock<std::shared_mutex> lock(mutex_);
-      auto found = plans_.find(key);
-      if (found != plans_.end()) return found->second;
+      auto found = sites_.find(key);
+      if (found != sites_.end()) return *found->second;
     }
-    graphffi::Plan plan =
-        graphffi::Plan::Parse(text, std::apply(&graphffi::PlanNames::Raw, counts), subject);
+    auto site = std::make_unique<CallSite>(func, plan, counts, digest);
     std::unique_lock<std::shared_mutex> lock(mutex_);
-    return plans_.emplace(std::pair<std::string, Counts>(text, counts), std::move(plan))
-        .first->second;
+    return *sites_.emplace(Key<std::string>{func, plan, digest, Fields(counts)}, std::move(site))
+                .first->second;
   }
 
  private:
+  using Counts = std::tuple<int32_t, int32_t, int32_t, int32_t, int32_t>;
+  template <typename Text>
+  using Key = std::tuple<Text, Text, Text, Counts>;
+
+  static Counts Fields(const CallCounts& counts) {
+    return {counts.inputs, counts.outputs, counts.ints, counts.floats, counts.strs};
+  }
+
   struct Less {
     using is_transparent = void;
     template <typename A, typename B>
     bool operator()(const A& a, const B& b) const {
-      return std::tie(a.second, a.first) < std::tie(b.second, b.first);
+      return a < b;
     }
   };
   std::shared_mutex mutex_;
-  std::map<std::pair<std::string, Counts>, graphffi::Plan, Less> plans_;
+  std::map<Key<std::string>, std::unique_ptr<CallSite>, Less> sites_;
 };
 
 int32_t Count(c10::ArrayRef<c10::IValue> list) { return static_cast<int32_t>(list.size()); }
 
 void RunCall(c10::ArrayRef<c10::IValue> arguments) {
-  const std::string& func = arguments[0].toStringRef();
   c10::ArrayRef<c10::IValue> inputs = ListOf(arguments[1]), outputs = ListOf(arguments[2]);
   c10::ArrayRef<c10::IValue> ints = ListOf(arguments[4]), floats = ListOf(arguments[5]),
                              strs = ListOf(arguments[6]);
-  const graphffi::Plan& plan = PlanCache::Global().Get(
-      arguments[3].toStringRef(),
-      {Count(inputs), Count(outputs), Count(ints), Count(floats), Count(strs)}, func);
-  TensorBank input_bank(func, 'i'), output_bank(func, 'o');
+  const CallSite& site = SiteCache::Global().Get(
+      arguments[0].toStringRef(), arguments[3].toStringRef(),
+      {Count(inputs), Count(outputs), Count(ints), Count(floats), Count(strs)},
+      arguments[7].toStringRef());
+  TensorBank input_bank = site.MakeInputs(), output_bank = site.MakeOutputs();
   input_bank.AddEach(inputs);
   output_bank.AddEach(outputs);
   AttributeBank attributes;
   for (c10::ArrayRef<c10::IValue> list : {ints, floats, strs}) attributes.AddEach(list);
-  KernelCall{func, func, plan, input_bank, output_bank, attributes}.Run();
+  site.Run(input_bank, output_bank, attributes.bank());
 }
 
 void CallKernel(const c10::OperatorHandle&, Stack* stack) {
@@ -110,7 +115,7 @@ c10::FunctionSchema CallSchema() {
 }
 
 TORCH_LIBRARY_FRAGMENT(tvm_ffi, library) {
-  library.def(CallSchema(), {at::Tag::pt2_compliant_tag});
+  library.def(CallSchema(), {at::Tag::pt2_compliant_tag, at::Tag::needs_exact_strides});
   library.impl("call", torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd,
                                        torch::CppFunction::makeFromBoxedFunction<&CallKernel>()));
   library.impl("call", torch::dispatch(c10::DispatchKey::Meta,

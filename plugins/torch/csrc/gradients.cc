@@ -28,6 +28,12 @@ c10::ArrayRef<c10::IValue> Arguments(const c10::OperatorHandle& op, const Stack&
   return torch::jit::last(stack, op.schema().arguments().size());
 }
 
+/// The arguments of an op's operator but for the last, the digest.
+c10::ArrayRef<c10::IValue> ParametersOf(const c10::OperatorHandle& op, const Stack& stack) {
+  c10::ArrayRef<c10::IValue> arguments = Arguments(op, stack);
+  return arguments.slice(0, arguments.size() - 1);
+}
+
 /// What the user calls the operator: for the primitive, the kernel.
 std::string SubjectOf(const c10::OperatorHandle& op, const Stack& stack) {
   const std::string& name = op.schema().name();
@@ -102,7 +108,7 @@ class RecordGradientKernel : public c10::OperatorKernel {
     if (!c10::GradMode::is_enabled() || !IsRecorded(op, *stack)) {
       Redispatch(op, keys, stack);
     } else if (const GradientRule* rule = FindGradientRule(op.schema().name())) {
-      auto node = MakeNode<VjpNode>(op.schema().name(), rule, Arguments(op, *stack));
+      auto node = MakeNode<VjpNode>(op.schema().name(), rule, ParametersOf(op, *stack));
       Redispatch(op, keys, stack);
       node->RecordResults(Results(op, *stack));
     } else {

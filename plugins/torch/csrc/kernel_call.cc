@@ -4,19 +4,11 @@
 #include <ATen/MemoryOverlap.h>
 #include <ATen/core/Tensor.h>
 
-#include <memory>
-
 #include "callframe/call_frame.h"
 #include "callframe/error.h"
-#include "callframe/kernel_ref.h"
 
 namespace graphffi_torch {
 namespace {
-
-struct ReleaseObject {
-  void operator()(void* object) const { TVMFFIObjectDecRef(object); }
-};
-using ObjectRef = std::unique_ptr<void, ReleaseObject>;
 
 using Banks = std::pair<const TensorBank*, const TensorBank*>;
 
@@ -80,19 +72,19 @@ c10::Device DeviceOf(const TensorBank& inputs, const TensorBank& outputs) {
 
 void KernelCall::Run() const {
   CheckOutputMemory(*this);
-  ObjectRef function(graphffi::ResolveKernel(kernel));
+  graphffi::KernelSlot::Use function(kernel);
   TorchEnvScope env(DeviceOf(inputs, outputs));
   Banks banks(&inputs, &outputs);
   graphffi::Lending lending{&RetainTensor, &ReleaseTensor, &banks};
   graphffi::CallValues values;
   values.inputs = inputs.bank();
   values.outputs = outputs.bank();
-  values.attributes = attributes.bank();
+  values.attributes = attributes;
   values.stream = env.stream();
   graphffi::CallFrame frame(&lending);
   frame.PushPlan(plan, values);
   TVMFFIAny result{};
-  int rc = frame.Call(graphffi::Kernel::FromFunction(function.get()), &result);
+  int rc = frame.Call(function.kernel(), &result);
   if (rc != 0) throw graphffi::Error::TakeRaised(rc);
   // Operators return what they were given to fill; a value that the kernel returned is of no use.
   if (result.type_index >= kTVMFFIStaticObjectBegin) TVMFFIObjectDecRef(result.v_obj);

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "banks.h"
+#include "callframe/kernel_ref.h"
 #include "callframe/plan.h"
 #include "env.h"
 
@@ -12,12 +13,12 @@ namespace graphffi_torch {
 
 /// One call of a kernel on real tensors. Everything is borrowed until Run has returned.
 struct KernelCall {
-  const std::string& kernel;   ///< reference
+  const graphffi::KernelSlot& kernel;
   const std::string& subject;  ///< begins the text of errors
   const graphffi::Plan& plan;
   TensorBank& inputs;
   TensorBank& outputs;
-  const AttributeBank& attributes;
+  graphffi::Bank attributes;
 
   /// Checks that no output shares memory, enters the env of the tensors' device, calls.
   /// \throws graphffi::Error, also for what the kernel raised.

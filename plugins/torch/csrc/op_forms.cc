@@ -19,6 +19,9 @@ namespace {
 using torch::jit::Stack;
 using Arguments = c10::ArrayRef<c10::IValue>;
 
+// For compilers' caches only; the last of the schema.
+constexpr std::string_view kDigestArgument = "graphffi_digest";
+
 at::Tensor Allocate(const ResultSpec& spec) {
   return at::empty(spec.shape, at::TensorOptions().dtype(spec.dtype).device(spec.device));
 }
@@ -51,6 +54,7 @@ class OpCall {
     graphffi::PlanNames names;
     names.outputs = description.results;
     for (const c10::Argument& argument : schema_.arguments()) {
+      if (argument.name() == kDigestArgument) continue;
       parameters_.push_back(ParameterOf(argument, description));
       Names(parameters_.back().bank, &names).push_back(argument.name());
     }
@@ -61,7 +65,8 @@ class OpCall {
 
   const std::string& subject() const { return schema_.name(); }
   const c10::FunctionSchema& schema() const { return schema_; }
-  size_t num_arguments() const { return parameters_.size(); }
+  /// Of the schema without the digest.
+  size_t num_parameters() const { return parameters_.size(); }
   size_t num_results() const { return num_results_; }
   bool writes_operands() const { return output_names_.size() > num_results_; }
 
@@ -91,7 +96,7 @@ class OpCall {
         parameter.is_list ? bank.AddList(ListOf(arguments[i])) : bank.Add(arguments[i]);
       }
     }
-    KernelCall{kernel_, subject(), plan_, inputs, outputs, attributes}.Run();
+    KernelCall{kernel_, subject(), plan_, inputs, outputs, attributes.bank()}.Run();
   }
 
   /// \throws graphffi::Error that names every output which is not as the rule says.
@@ -145,7 +150,7 @@ class OpCall {
   }
 
   c10::FunctionSchema schema_;
-  std::string kernel_;
+  graphffi::KernelSlot kernel_;
   std::shared_ptr<ResultRule> rule_;
   size_t num_results_;
   std::vector<Parameter> parameters_;
@@ -159,15 +164,16 @@ class AllocatingForm : public c10::OperatorKernel {
   explicit AllocatingForm(std::shared_ptr<const OpCall> call) : call_(std::move(call)) {}
 
   void operator()(const c10::OperatorHandle&, c10::DispatchKeySet, Stack* stack) {
+    const size_t count = call_->num_parameters() + 1;
     Stack results;
     try {
-      Arguments arguments = torch::jit::last(*stack, call_->num_arguments());
+      Arguments arguments = torch::jit::last(*stack, count).slice(0, call_->num_parameters());
       for (const ResultSpec& spec : call_->Infer(arguments)) results.emplace_back(Allocate(spec));
       call_->Run(arguments, results);
     } catch (const graphffi::Error& error) {
       ThrowTorchError(error);
     }
-    torch::jit::drop(*stack, call_->num_arguments());
+    torch::jit::drop(*stack, count);
     for (c10::IValue& result : results) stack->push_back(std::move(result));
   }
 
@@ -181,11 +187,11 @@ class DestinationForm : public c10::OperatorKernel {
   explicit DestinationForm(std::shared_ptr<const OpCall> call) : call_(std::move(call)) {}
 
   void operator()(const c10::OperatorHandle&, c10::DispatchKeySet, Stack* stack) {
-    size_t count = call_->num_arguments() + call_->num_results();
+    const size_t count = call_->num_parameters() + call_->num_results() + 1;
     try {
       Arguments all = torch::jit::last(*stack, count);
-      Arguments arguments = all.slice(0, call_->num_arguments());
-      Arguments outputs = all.slice(call_->num_arguments());
+      Arguments arguments = all.slice(0, call_->num_parameters());
+      Arguments outputs = all.slice(call_->num_parameters(), call_->num_results());
       call_->CheckOutputs(call_->Infer(arguments), outputs);
       call_->Run(arguments, outputs);
     } catch (const graphffi::Error& error) {
@@ -211,7 +217,8 @@ void RegisterWriteGuards(torch::Library* library, const char* name) {
 template <typename Form>
 void RegisterForm(torch::Library* library, const std::string& schema, const char* name,
                   const std::shared_ptr<const OpCall>& call) {
-  library->def(torch::schema(schema.c_str()), {at::Tag::pt2_compliant_tag});
+  library->def(torch::schema(schema.c_str()),
+               {at::Tag::pt2_compliant_tag, at::Tag::needs_exact_strides});
   library->impl(name, torch::dispatch(
                           c10::DispatchKey::CompositeExplicitAutograd,
                           torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Form>(call))));

@@ -34,10 +34,11 @@ class ResultRule {
 /// An op as torch sees it. Operands are the schema's tensors, mutated ones those that it marks as
 /// written; everything else is an attribute.
 struct OpDescription {
-  /// `ns::name(Tensor x, Tensor(a!) cache, float eps=1e-6) -> Tensor`
+  /// `ns::name(Tensor x, Tensor(a!) cache, float eps=1e-6, *, str graphffi_digest="") -> Tensor`
   std::string schema;
-  /// The destination-passing form, `ns::name.out(…, *, Tensor(a!) out) -> ()`: the arguments of
-  /// `schema`, then one per result. Empty: none.
+  /// The destination-passing form, `ns::name.out(…, *, Tensor(a!) out, str
+  /// graphffi_digest="") -> ()`: the arguments of `schema`, and one per result before the digest.
+  /// Empty: none.
   std::string opt_out_schema;
   std::vector<std::string> results;
   /// Attributes whose strings the kernel gets as something else, by name.

@@ -25,3 +25,14 @@ def set_gradient_rule(
     saved_results: list[bool],
     backward: Callable[..., Sequence[torch.Tensor | None]],
 ) -> None: ...
+def call_site_v1(
+    func: str,
+    plan: str,
+    digest: str,
+    num_inputs: int,
+    num_outputs: int,
+    ints: Sequence[int | None],
+    floats: Sequence[float],
+    strs: Sequence[str],
+) -> Callable[..., None]: ...
+def raise_aot_error() -> None: ...

@@ -3,15 +3,18 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
 import graphffi
 from graphffi_torch import _C
+from graphffi_torch._after_import import after_import
 from graphffi_torch._dynamo import end_trace
 from graphffi_torch._gradients import set_gradient_rule
-from graphffi_torch._operators import operator_of
+from graphffi_torch._operator_schema import DIGEST
+from graphffi_torch._operators import operator_of, watch_operators
 from graphffi_torch._specs import empty
 from graphffi_torch._traced_call import make_traced_call, operator_arguments
 
@@ -41,7 +44,9 @@ class TorchFramework:
 
     def call_op(self, op: Op, bound: BoundCall) -> Any:
         """Calls the op's operator."""
-        returned = operator_of(op)(*operator_arguments(op.definition, bound))
+        returned = operator_of(op)(
+            *operator_arguments(op.definition, bound), **{DIGEST: op.definition.digest}
+        )
         fresh = (
             returned
             if isinstance(returned, (tuple, list))
@@ -83,6 +88,22 @@ def install() -> None:
     _C.set_reraise(graphffi.get_global_func(_FAIL_AGAIN))
     graphffi.register_tracer(end_trace)
     graphffi.register_framework(TorchFramework(), type_prefixes=("torch",))
+    # Importing Inductor takes seconds; it is met where something else needs it.
+    after_import("torch._inductor.lowering", _install_lowerings)
+
+
+def _install_lowerings() -> None:
+    try:
+        from graphffi_torch import _inductor
+    except ImportError as error:  # a private name of torch that is no more
+        logging.getLogger("graphffi_torch").warning(
+            "graphffi_torch: Inductor: %s; compiled graphs call ops through the dispatcher, which "
+            "is slower",
+            error,
+        )
+        return
+    if _inductor.install():
+        watch_operators(_inductor.add_op)
 
 
 def _flat(value: Any) -> list[Any]:

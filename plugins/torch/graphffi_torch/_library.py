@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from pathlib import Path
 from typing import Final
 
@@ -39,6 +40,8 @@ def load() -> None:
         )
     check_torch_version((_FOLDER / "built_for_torch.txt").read_text().strip(), torch.__version__)
     torch.ops.load_library(library)  # type: ignore[no-untyped-call]
+    # Again, for code that Inductor generates: it finds the entry among the process's symbols.
+    ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
 
 
 load()

@@ -24,21 +24,28 @@ _ATTRIBUTE_TYPES: Final = {
 }
 
 
+#: An operator's last argument: calls in graphs carry the digest of the definition, so that no
+#: compiler's cache serves what was made from another one. It has no other effect.
+DIGEST: Final = "graphffi_digest"
+
+
 def operator_schemas(definition: Definition) -> tuple[str, str]:
     """The schemas of `ns::name` and of `ns::name.out`: none for ops that write operands.
 
     Example:
-        ``mylib::scale(Tensor x, float factor=2.0) -> Tensor`` and
-        ``mylib::scale.out(Tensor x, float factor=2.0, *, Tensor(a!) out) -> ()``
+        ``mylib::scale(Tensor x, float factor=2.0, *, str graphffi_digest="") -> Tensor`` and
+        ``mylib::scale.out(Tensor x, float factor=2.0, *, Tensor(a!) out, str graphffi_digest="")
+        -> ()``
     """
-    arguments = _arguments(definition)
+    arguments = [*_arguments(definition), "*"]
+    digest = f'str {DIGEST}=""'
     returns = ["Tensor"] * len(definition.results)
     result = returns[0] if len(returns) == 1 else f"({', '.join(returns)})"
-    schema = f"{definition.name}({', '.join(arguments)}) -> {result}"
+    schema = f"{definition.name}({', '.join((*arguments, digest))}) -> {result}"
     if any(operand.mutated for operand in definition.operands):
         return schema, ""
     outputs = [f"Tensor({_letter(i)}!) {name}" for i, name in enumerate(definition.results)]
-    return schema, f"{definition.name}.out({', '.join((*arguments, '*', *outputs))}) -> ()"
+    return schema, f"{definition.name}.out({', '.join((*arguments, *outputs, digest))}) -> ()"
 
 
 def _arguments(definition: Definition) -> list[str]:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _lock: Final = threading.RLock()
 _operators: Final[dict[str, Any]] = {}
+_registered: Final[list[tuple[Definition, list[Any]]]] = []
+_watchers: Final[list[Callable[[Definition, list[Any]], None]]] = []
 _CPU: Final = torch.device("cpu")
 
 
@@ -44,6 +46,18 @@ def operator_of(op: Op) -> Any:
     return operator
 
 
+def watch_operators(watcher: Callable[[Definition, list[Any]], None]) -> None:
+    """Lets `watcher` see the operators of every op that is registered or will be.
+
+    Args:
+        watcher: Gets the definition and its operators, `ns::name` first.
+    """
+    with _lock:
+        _watchers.append(watcher)
+        for definition, operators in _registered:
+            watcher(definition, operators)
+
+
 def _register(definition: Definition) -> Any:
     schema, out_schema = operator_schemas(definition)
     infer = _make_infer(definition)
@@ -62,7 +76,12 @@ def _register(definition: Definition) -> Any:
     )
     torch.library.register_fake(definition.name, _make_fake(definition, infer))
     namespace, _, name = definition.name.partition("::")
-    return getattr(getattr(torch.ops, namespace), name).default
+    packet = getattr(getattr(torch.ops, namespace), name)
+    operators = [packet.default, packet.out] if out_schema else [packet.default]
+    _registered.append((definition, operators))
+    for watcher in _watchers:
+        watcher(definition, operators)
+    return packet.default
 
 
 def _op_plan(definition: Definition) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from graphffi import MISSING, Attribute, Device, Operand
+from graphffi_torch._operator_schema import DIGEST
 from graphffi_torch._specs import DTYPE_NAMES
 
 if TYPE_CHECKING:
@@ -110,7 +111,12 @@ def _source(name: str, definition: Definition) -> str:
     arguments = ", ".join(f"v_{p.name}" for p in definition.parameters)
     lines.append("    if values or not good:")
     lines.append(f"        ({arguments},) = bind(args, kwargs)")
-    lines.extend(f"    {line}" for line in _result_source(definition, f"operator({arguments})"))
+    lines.extend(
+        f"    {line}"
+        for line in _result_source(
+            definition, f"operator({arguments}, {DIGEST}={definition.digest!r})"
+        )
+    )
     return "\n".join(lines)
 
 

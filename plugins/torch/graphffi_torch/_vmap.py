@@ -23,7 +23,7 @@ def register_vmap(op: Op, operator: Any) -> None:
         operator: Its operator.
     """
 
-    def rule(info: Any, in_dims: Sequence[Any], *args: Any) -> tuple[Any, Any]:
+    def rule(info: Any, in_dims: Sequence[Any], *args: Any, **_: Any) -> tuple[Any, Any]:
         results = _call(op, operator, info.batch_size, in_dims, args)
         if not results:
             return None, None

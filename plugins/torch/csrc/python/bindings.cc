@@ -5,32 +5,26 @@
 #include <torch/csrc/Device.h>
 #include <torch/csrc/Dtype.h>
 #include <torch/csrc/DynamicTypes.h>
-#include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/pybind.h>
 
 #include <memory>
-#include <stdexcept>
 #include <string>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
-#include "errors.h"
+#include "aot_error.h"
 #include "op_forms.h"
+#include "python/raise.h"
+#include "python/site_object.h"
 #include "vjp_node.h"
 
 namespace py = pybind11;
 
 namespace graphffi_torch {
 namespace {
-
-[[noreturn]] void ThrowPending() {
-  python_error pending;
-  pending.persist();
-  throw pending;  // NOLINT: moved out of the block that owns it
-}
 
 py::object ToPython(const c10::IValue& value) {
   if (value.isTensor()) {
@@ -149,37 +143,6 @@ class PythonGradientRule : public GradientRule {
   PyObject* backward_;
 };
 
-PyObject* reraise = nullptr;  // kept for the life of the process
-
-/// The function behind `reraise`: fails with the error that is in this thread's slot.
-int FailAgain(void*, const TVMFFIAny*, int32_t, TVMFFIAny*) { return -1; }
-
-/// The ErrorThrower. What Python makes of the error is graphffi's business: it is put back, and a
-/// call through graphffi raises it, as the very exception that a Python callback raised, or as one
-/// of its kind.
-void ThrowPython(const graphffi::Error& error) {
-  py::gil_scoped_acquire gil;
-  if (error.opt_object() != nullptr) {
-    TVMFFIErrorSetRaised(error.opt_object());
-  } else {
-    graphffi::SetRaised(error.kind(), error.message());
-  }
-  Py_XDECREF(PyObject_CallNoArgs(reraise));
-  ThrowPending();
-}
-
-/// A function that raises what is in the error slot, under a name by which graphffi can get it.
-void RegisterFailAgain(const std::string& name) {
-  TVMFFIObjectHandle function = nullptr;
-  int rc = TVMFFIFunctionCreate(nullptr, &FailAgain, nullptr, &function);
-  if (rc == 0) {
-    TVMFFIByteArray bytes{name.data(), name.size()};
-    rc = TVMFFIFunctionSetGlobal(&bytes, function, 1);
-    TVMFFIObjectDecRef(function);
-  }
-  if (rc != 0) throw std::runtime_error(graphffi::Error::TakeRaised(rc).what());
-}
-
 using Conversion = graphffi::Plan::Conversion;
 
 bool Define(std::string schema, std::string out_schema, std::vector<std::string> results,
@@ -198,25 +161,8 @@ bool Define(std::string schema, std::string out_schema, std::vector<std::string>
   description.digest = std::move(digest);
   description.rule = std::make_shared<PythonRule>(std::move(infer));
   description.has_vmap_rule = has_vmap_rule;
-  try {
-    py::gil_scoped_release no_gil;
-    return DefineOp(description);
-  } catch (const graphffi::Error& error) {
-    ThrowTorchError(error);
-  }
-}
-
-/// Runs `body` so that errors become what torch's own bindings make of them.
-template <typename Body>
-auto Translated(const Body& body) -> decltype(body()) {
-  try {
-    return body();
-  } catch (python_error& error) {
-    error.restore();
-  } catch (const c10::Error& error) {
-    PyErr_SetString(PyExc_RuntimeError, error.what_without_backtrace());
-  }
-  throw py::error_already_set();
+  py::gil_scoped_release no_gil;
+  return DefineOp(description);
 }
 
 }  // namespace
@@ -251,11 +197,11 @@ PYBIND11_MODULE(_C, module) {
       py::arg("backward"));
   module.def("register_fail_again", &RegisterFailAgain, py::arg("name"));
   module.def(
-      "set_reraise",
-      [](py::object function) {
-        Py_XDECREF(reraise);
-        reraise = function.release().ptr();
-        SetErrorThrower(&ThrowPython);
-      },
+      "set_reraise", [](py::object function) { SetReraise(std::move(function)); },
       py::arg("function"));
+  AddSiteObject(module);
+  module.def("raise_aot_error", [] {
+    std::unique_ptr<graphffi::Error> error = TakeAotError();
+    if (error != nullptr) Translated([&] { throw graphffi::Error(*error); });
+  });
 }

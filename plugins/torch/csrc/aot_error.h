@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// The error behind a failed run of generated code, which itself carries text only.
+#pragma once
+
+#include <memory>
+
+#include "errors.h"
+
+namespace graphffi_torch {
+
+/// What this thread's last failed call raised, once; NULL if none did since.
+GRAPHFFI_TORCH_API std::unique_ptr<graphffi::Error> TakeAotError();
+
+}  // namespace graphffi_torch

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "aoti_entry.h"
+
+#include <dlfcn.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "aot_error.h"
+#include "call_site.h"
+
+namespace graphffi_torch {
+namespace {
+
+/// What a thread's last failed call left. Leaked: it may refer to objects of Python.
+std::unique_ptr<graphffi::Error>& LastError() {
+  static thread_local auto* error = new std::unique_ptr<graphffi::Error>();
+  return *error;
+}
+
+/// The folder of the library that holds `address`: the artifact's.
+std::string FolderOf(const void* address) {
+  Dl_info found;
+  if (dladdr(address, &found) == 0 || found.dli_fname == nullptr) return "";
+  std::string path = found.dli_fname;
+  size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "" : path.substr(0, slash);
+}
+
+const BoundSite* MakeSite(GraphffiCallV1* call) {
+  BoundSite::Description description;
+  description.func = call->func;
+  description.plan = call->plan;
+  description.digest = call->digest;
+  description.opt_origin = FolderOf(call);
+  description.num_inputs = call->num_inputs;
+  description.num_outputs = call->num_outputs;
+  description.ints.assign(call->ints, call->ints + call->num_ints);
+  for (int32_t i = 0; i < call->num_open_ints; ++i) {
+    description.ints[static_cast<size_t>(call->open_ints[i])].reset();
+  }
+  description.floats.assign(call->floats, call->floats + call->num_floats);
+  description.strs.assign(call->strs, call->strs + call->num_strs);
+  auto made = std::make_unique<BoundSite>(std::move(description));
+  void* none = nullptr;
+  if (__atomic_compare_exchange_n(&call->site, &none, made.get(), false, __ATOMIC_ACQ_REL,
+                                  __ATOMIC_ACQUIRE)) {
+    return made.release();
+  }
+  return static_cast<const BoundSite*>(none);  // another thread was faster
+}
+
+void RunCall(GraphffiCallV1* call, void* const* tensors, const int64_t* open_ints) {
+  const auto* site = static_cast<const BoundSite*>(__atomic_load_n(&call->site, __ATOMIC_ACQUIRE));
+  if (C10_UNLIKELY(site == nullptr)) site = MakeSite(call);
+  static const at::Tensor* const undefined = new at::Tensor();
+  c10::SmallVector<const at::Tensor*, 16> unpacked;
+  for (int32_t i = 0; i < site->num_tensors(); ++i) {
+    // An AtenTensorHandle is an at::Tensor*.
+    unpacked.push_back(tensors[i] == nullptr ? undefined
+                                             : static_cast<const at::Tensor*>(tensors[i]));
+  }
+  site->Run(unpacked.data(), open_ints);
+}
+
+int32_t Keep(graphffi::Error error) {
+  LastError() = std::make_unique<graphffi::Error>(std::move(error));
+  return -1;
+}
+
+}  // namespace
+
+std::unique_ptr<graphffi::Error> TakeAotError() { return std::move(LastError()); }
+
+}  // namespace graphffi_torch
+
+int32_t aoti_torch_graphffi_call_v1(GraphffiCallV1* call, void* const* tensors,
+                                    const int64_t* open_ints) {
+  using namespace graphffi_torch;  // NOLINT: C functions live outside
+  try {
+    RunCall(call, tensors, open_ints);
+    return 0;
+  } catch (const graphffi::Error& error) {
+    return Keep(error);
+  } catch (const c10::Error& error) {
+    return Keep({"RuntimeError", error.what_without_backtrace()});
+  } catch (const std::exception& error) {
+    return Keep({"RuntimeError", error.what()});
+  }
+}
+
+const char* aoti_torch_graphffi_error_v1(void) {
+  const auto& error = graphffi_torch::LastError();
+  return error == nullptr ? "" : error->what();
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "call_site.h"
+
+#include <ATen/record_function.h>
+
+#include <utility>
+
+#include "callframe/error.h"
+#include "kernel_call.h"
+
+namespace graphffi_torch {
+namespace {
+
+std::vector<std::string> SplitNames(const std::string& text) {
+  std::vector<std::string> names;
+  for (size_t begin = 0; begin < text.size();) {
+    size_t end = text.find(", ", begin);
+    if (end == std::string::npos) end = text.size();
+    names.push_back(text.substr(begin, end - begin));
+    begin = end + 2;
+  }
+  return names;
+}
+
+TVMFFIAny IntAny(int64_t value) {
+  TVMFFIAny any{};
+  any.type_index = kTVMFFIInt;
+  any.v_int64 = value;
+  return any;
+}
+
+TVMFFIAny FloatAny(double value) {
+  TVMFFIAny any{};
+  any.type_index = kTVMFFIFloat;
+  any.v_float64 = value;
+  return any;
+}
+
+TVMFFIAny StringAny(const std::string& text) {
+  TVMFFIAny any{};
+  any.type_index = kTVMFFIRawStr;
+  any.v_c_str = text.c_str();
+  return any;
+}
+
+}  // namespace
+
+CallNames CallNames::Parse(const std::string& digest, const std::string& func) {
+  size_t open = digest.find('('), arrow = digest.find(" -> "), close = digest.rfind(") ");
+  if (open == std::string::npos || arrow == std::string::npos || close == std::string::npos ||
+      open > arrow || arrow > close) {
+    return {func, {}, {}};
+  }
+  return {digest.substr(0, open), SplitNames(digest.substr(open + 1, arrow - open - 1)),
+          SplitNames(digest.substr(arrow + 4, close - arrow - 4))};
+}
+
+CallSite::CallSite(const std::string& func, const std::string& plan, const CallCounts& counts,
+                   const std::string& digest, std::string opt_origin)
+    : counts_(counts), kernel_(func, std::move(opt_origin)) {
+  CallNames names = CallNames::Parse(digest, func);
+  subject_ = std::move(names.subject);
+  if (names.inputs.size() == static_cast<size_t>(counts.inputs)) {
+    input_names_ = std::move(names.inputs);
+  }
+  if (names.outputs.size() == static_cast<size_t>(counts.outputs)) {
+    output_names_ = std::move(names.outputs);
+  }
+  plan_ = graphffi::Plan::Parse(plan,
+                                graphffi::PlanNames::Raw(counts.inputs, counts.outputs, counts.ints,
+                                                         counts.floats, counts.strs),
+                                subject_);
+}
+
+void CallSite::Run(TensorBank& inputs, TensorBank& outputs,
+                   const graphffi::Bank& attributes) const {
+  KernelCall{kernel_, subject_, plan_, inputs, outputs, attributes}.Run();
+}
+
+BoundSite::BoundSite(Description description)
+    : strs_(std::move(description.strs)),
+      site_(description.func, description.plan,
+            {description.num_inputs, description.num_outputs,
+             static_cast<int32_t>(description.ints.size()),
+             static_cast<int32_t>(description.floats.size()), static_cast<int32_t>(strs_.size())},
+            description.digest, std::move(description.opt_origin)) {
+  for (const std::optional<int64_t>& value : description.ints) {
+    if (!value) open_ints_.push_back(attributes_.size());
+    attributes_.push_back(IntAny(value.value_or(0)));
+  }
+  for (double value : description.floats) attributes_.push_back(FloatAny(value));
+  for (const std::string& text : strs_) attributes_.push_back(StringAny(text));
+}
+
+void BoundSite::Run(const at::Tensor* const* tensors, const int64_t* ints) const {
+  // What the dispatcher does for operators.
+  at::RecordFunction event(at::RecordScope::FUNCTION);
+  if (C10_UNLIKELY(event.isActive())) event.before(site_.subject());
+  if (open_ints_.empty()) {
+    return RunWith(tensors,
+                   {attributes_.data(), nullptr, static_cast<int32_t>(attributes_.size())});
+  }
+  c10::SmallVector<TVMFFIAny, 16> attributes;
+  attributes.append(attributes_.begin(), attributes_.end());
+  for (size_t i = 0; i < open_ints_.size(); ++i) attributes[open_ints_[i]].v_int64 = ints[i];
+  RunWith(tensors, {attributes.data(), nullptr, static_cast<int32_t>(attributes.size())});
+}
+
+void BoundSite::RunWith(const at::Tensor* const* tensors, const graphffi::Bank& attributes) const {
+  int32_t num_inputs = site_.counts().inputs, count = num_tensors();
+  TensorBank inputs = site_.MakeInputs(), outputs = site_.MakeOutputs();
+  for (int32_t i = 0; i < count; ++i) (i < num_inputs ? inputs : outputs).Add(*tensors[i]);
+  site_.Run(inputs, outputs, attributes);
+}
+
+}  // namespace graphffi_torch

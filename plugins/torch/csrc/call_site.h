@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Call sites: calls of tvm_ffi::call of which everything but the values is known, prepared once.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "banks.h"
+#include "callframe/kernel_ref.h"
+#include "callframe/plan.h"
+#include "errors.h"
+
+namespace graphffi_torch {
+
+/// How many values of each kind a call has.
+struct CallCounts {
+  int32_t inputs = 0, outputs = 0, ints = 0, floats = 0, strs = 0;
+};
+
+/// One call in a graph. Immutable; runs on any thread.
+class CallSite {
+ public:
+  /// `digest` may carry names for errors, see CallNames. `opt_origin` is the folder of the artifact
+  /// that holds the call.
+  /// \throws graphffi::Error for a plan that does not parse.
+  CallSite(const std::string& func, const std::string& plan, const CallCounts& counts,
+           const std::string& digest, std::string opt_origin = "");
+
+  const CallCounts& counts() const { return counts_; }
+  const std::string& subject() const { return subject_; }
+  TensorBank MakeInputs() const { return {subject_, 'i', opt_inputs()}; }
+  TensorBank MakeOutputs() const { return {subject_, 'o', opt_outputs()}; }
+
+  /// `attributes` are ints, floats and strings, one after the other.
+  /// \throws graphffi::Error
+  void Run(TensorBank& inputs, TensorBank& outputs, const graphffi::Bank& attributes) const;
+
+ private:
+  const std::vector<std::string>* opt_inputs() const {
+    return input_names_.empty() ? nullptr : &input_names_;
+  }
+  const std::vector<std::string>* opt_outputs() const {
+    return output_names_.empty() ? nullptr : &output_names_;
+  }
+
+  CallCounts counts_;
+  graphffi::KernelSlot kernel_;
+  std::string subject_;
+  std::vector<std::string> input_names_, output_names_;  // empty, or one for each tensor
+  graphffi::Plan plan_;
+};
+
+/// A call of a compiled graph: also the attributes are known, but for some ints.
+class GRAPHFFI_TORCH_API BoundSite {
+ public:
+  struct Description {
+    std::string func, plan, digest, opt_origin;
+    int32_t num_inputs = 0, num_outputs = 0;
+    std::vector<std::optional<int64_t>> ints;  ///< nullopt: given at each call
+    std::vector<double> floats;
+    std::vector<std::string> strs;
+  };
+
+  /// \throws graphffi::Error as CallSite does.
+  explicit BoundSite(Description description);
+  BoundSite(const BoundSite&) = delete;
+  BoundSite& operator=(const BoundSite&) = delete;
+
+  /// Inputs and outputs.
+  int32_t num_tensors() const { return site_.counts().inputs + site_.counts().outputs; }
+  /// Those given at each call.
+  int32_t num_ints() const { return static_cast<int32_t>(open_ints_.size()); }
+
+  /// `tensors`: inputs, then outputs; undefined for None. Borrowed for the call.
+  /// \throws graphffi::Error
+  void Run(const at::Tensor* const* tensors, const int64_t* ints) const;
+
+ private:
+  void RunWith(const at::Tensor* const* tensors, const graphffi::Bank& attributes) const;
+
+  std::vector<std::string> strs_;
+  CallSite site_;
+  std::vector<TVMFFIAny> attributes_;
+  std::vector<size_t> open_ints_;  // positions in attributes_
+};
+
+/// The names in a digest of the form `ns::op(x, w, xs[0] -> out) 0123456789abcdef`.
+struct CallNames {
+  std::string subject;
+  std::vector<std::string> inputs, outputs;
+
+  /// Without such names, the subject is `func`.
+  static CallNames Parse(const std::string& digest, const std::string& func);
+};
+
+}  // namespace graphffi_torch

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "python/raise.h"
+
+#include <stdexcept>
+
+namespace py = pybind11;
+
+namespace graphffi_torch {
+namespace {
+
+PyObject* reraise = nullptr;  // kept for the life of the process
+
+/// The function behind `reraise`: fails with the error that is in this thread's slot.
+int FailAgain(void*, const TVMFFIAny*, int32_t, TVMFFIAny*) { return -1; }
+
+/// The ErrorThrower.
+void ThrowPython(const graphffi::Error& error) {
+  py::gil_scoped_acquire gil;
+  SetPythonError(error);
+  ThrowPending();
+}
+
+}  // namespace
+
+void ThrowPending() {
+  python_error pending;
+  pending.persist();
+  throw pending;  // NOLINT: moved out of the block that owns it
+}
+
+// What Python makes of the error is graphffi's business: it is put back, and a call through
+// graphffi raises it, as the very exception that a Python callback raised, or as one of its kind.
+void SetPythonError(const graphffi::Error& error) {
+  if (error.opt_object() != nullptr) {
+    TVMFFIErrorSetRaised(error.opt_object());
+  } else {
+    graphffi::SetRaised(error.kind(), error.message());
+  }
+  Py_XDECREF(PyObject_CallNoArgs(reraise));
+}
+
+void SetReraise(py::object function) {
+  Py_XDECREF(reraise);
+  reraise = function.release().ptr();
+  SetErrorThrower(&ThrowPython);
+}
+
+void RegisterFailAgain(const std::string& name) {
+  TVMFFIObjectHandle function = nullptr;
+  int rc = TVMFFIFunctionCreate(nullptr, &FailAgain, nullptr, &function);
+  if (rc == 0) {
+    TVMFFIByteArray bytes{name.data(), name.size()};
+    rc = TVMFFIFunctionSetGlobal(&bytes, function, 1);
+    TVMFFIObjectDecRef(function);
+  }
+  if (rc != 0) throw std::runtime_error(graphffi::Error::TakeRaised(rc).what());
+}
+
+}  // namespace graphffi_torch

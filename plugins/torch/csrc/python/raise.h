@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Python exceptions for C++ errors.
+#pragma once
+
+#include <pybind11/pybind11.h>
+#include <torch/csrc/Exceptions.h>
+
+#include "errors.h"
+
+namespace graphffi_torch {
+
+/// Throws the pending Python exception as torch's C++ exception for it.
+[[noreturn]] void ThrowPending();
+
+/// Makes Python's exception of `error` pending. Needs the GIL.
+void SetPythonError(const graphffi::Error& error);
+
+/// What `SetPythonError` calls to raise the error that is in the thread's slot; kept for good.
+void SetReraise(pybind11::object function);
+
+/// Registers a function that raises what is in the error slot, by which graphffi can get it.
+void RegisterFailAgain(const std::string& name);
+
+/// Runs `body` so that errors become what torch's own bindings make of them.
+template <typename Body>
+auto Translated(const Body& body) -> decltype(body()) {
+  try {
+    return body();
+  } catch (const graphffi::Error& error) {
+    SetPythonError(error);
+  } catch (python_error& error) {
+    error.restore();
+  } catch (const c10::Error& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what_without_backtrace());
+  }
+  throw pybind11::error_already_set();
+}
+
+}  // namespace graphffi_torch

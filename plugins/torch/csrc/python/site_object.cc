@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "python/site_object.h"
+
+#include <pybind11/stl.h>
+#include <structmember.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "call_site.h"
+#include "python/raise.h"
+
+namespace py = pybind11;
+
+namespace graphffi_torch {
+namespace {
+
+/// `site(*inputs, *outputs, *open_ints)`.
+struct SiteObject {
+  PyObject_HEAD vectorcallfunc vectorcall;
+  BoundSite* site;  // owned
+};
+
+const at::Tensor& UndefinedTensor() {
+  static const at::Tensor* const undefined = new at::Tensor();
+  return *undefined;
+}
+
+class GilRelease {
+ public:
+  GilRelease() : state_(PyEval_SaveThread()) {}
+  ~GilRelease() { PyEval_RestoreThread(state_); }
+  GilRelease(const GilRelease&) = delete;
+  GilRelease& operator=(const GilRelease&) = delete;
+
+ private:
+  PyThreadState* state_;
+};
+
+bool UnpackTensor(PyObject* object, const at::Tensor** tensor) {
+  if (C10_LIKELY(THPVariable_CheckExact(object) || THPVariable_Check(object))) {
+    *tensor = &THPVariable_Unpack(object);
+    return true;
+  }
+  if (object == Py_None) {
+    *tensor = &UndefinedTensor();
+    return true;
+  }
+  PyErr_Format(PyExc_TypeError, "graphffi: call site: expected a torch.Tensor or None, got %s",
+               Py_TYPE(object)->tp_name);
+  return false;
+}
+
+PyObject* WrongCount(Py_ssize_t expected, Py_ssize_t got) {
+  PyErr_Format(PyExc_TypeError, "graphffi: call site: expected %zd arguments, got %zd", expected,
+               got);
+  return nullptr;
+}
+
+PyObject* CallSiteObject(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
+  const BoundSite& site = *reinterpret_cast<SiteObject*>(self)->site;
+  const Py_ssize_t num_tensors = site.num_tensors(), expected = num_tensors + site.num_ints();
+  const Py_ssize_t got = PyVectorcall_NARGS(nargsf) + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0);
+  if (C10_UNLIKELY(got != expected || kwnames != nullptr)) return WrongCount(expected, got);
+  c10::SmallVector<const at::Tensor*, 16> tensors;
+  c10::SmallVector<int64_t, 16> ints;
+  for (Py_ssize_t i = 0; i < num_tensors; ++i) {
+    const at::Tensor* tensor = nullptr;
+    if (!UnpackTensor(args[i], &tensor)) return nullptr;
+    tensors.push_back(tensor);
+  }
+  for (Py_ssize_t i = num_tensors; i < expected; ++i) {
+    ints.push_back(PyLong_AsLongLong(args[i]));
+    if (ints.back() == -1 && PyErr_Occurred()) return nullptr;
+  }
+  try {
+    return Translated([&] {
+      {
+        const GilRelease no_gil;
+        site.Run(tensors.data(), ints.data());
+      }
+      return Py_NewRef(Py_None);
+    });
+  } catch (py::error_already_set& error) {
+    error.restore();
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+  }
+  return nullptr;
+}
+
+void Deallocate(PyObject* self) {
+  delete reinterpret_cast<SiteObject*>(self)->site;
+  PyTypeObject* type = Py_TYPE(self);
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+PyTypeObject* SiteType() {
+  static PyTypeObject* const type = [] {
+    static PyMemberDef members[] = {
+        {"__vectorcalloffset__", T_PYSSIZET, offsetof(SiteObject, vectorcall), READONLY, nullptr},
+        {nullptr, 0, 0, 0, nullptr}};
+    static PyType_Slot slots[] = {
+        {Py_tp_dealloc, reinterpret_cast<void*>(&Deallocate)},
+        {Py_tp_call, reinterpret_cast<void*>(&PyVectorcall_Call)},
+        {Py_tp_members, members},
+        {Py_tp_doc, const_cast<char*>("A prepared call in a compiled graph.")},
+        {0, nullptr}};
+    static PyType_Spec spec = {
+        "graphffi_torch._C.CallSite", sizeof(SiteObject), 0,
+        Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
+    return reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
+  }();
+  return type;
+}
+
+py::object MakeSite(BoundSite::Description description) {
+  auto site = std::make_unique<BoundSite>(std::move(description));
+  PyTypeObject* type = SiteType();
+  PyObject* object = type->tp_alloc(type, 0);
+  if (object == nullptr) throw py::error_already_set();
+  reinterpret_cast<SiteObject*>(object)->vectorcall = &CallSiteObject;
+  reinterpret_cast<SiteObject*>(object)->site = site.release();
+  return py::reinterpret_steal<py::object>(object);
+}
+
+}  // namespace
+
+void AddSiteObject(py::module_& module) {
+  module.def(
+      "call_site_v1",
+      [](std::string func, std::string plan, std::string digest, int32_t num_inputs,
+         int32_t num_outputs, std::vector<std::optional<int64_t>> ints, std::vector<double> floats,
+         std::vector<std::string> strs) {
+        return Translated([&] {
+          return MakeSite({std::move(func), std::move(plan), std::move(digest), "", num_inputs,
+                           num_outputs, std::move(ints), std::move(floats), std::move(strs)});
+        });
+      },
+      py::arg("func"), py::arg("plan"), py::arg("digest"), py::arg("num_inputs"),
+      py::arg("num_outputs"), py::arg("ints"), py::arg("floats"), py::arg("strs"));
+}
+
+}  // namespace graphffi_torch

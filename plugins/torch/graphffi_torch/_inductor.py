@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Inductor lowerings: a call becomes a direct one, its results buffers that Inductor plans.
+
+The one file of the plugin that uses private names of torch. They are looked up when Inductor is
+first imported; where one is missing, or torch is none of the tested versions, nothing is installed,
+and Inductor calls the operators through the dispatcher, as it does with everybody's.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import logging
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import sympy  # type: ignore[import-untyped]
+import torch
+from torch._inductor import ir, lowering
+from torch._inductor.codegen.wrapper import PythonWrapperCodegen
+from torch._inductor.utils import convert_shape_to_inductor
+from torch._inductor.virtualized import V
+
+from graphffi_torch._call_label import call_label
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphffi import Definition
+
+_TESTED: Final = ((2, 10), (2, 15))
+_log: Final = logging.getLogger("graphffi_torch")
+_CALL: Final = torch.ops.tvm_ffi.call.default
+_PARAMETERS: Final = tuple(argument.name for argument in _CALL._schema.arguments)
+_PRIVATE_NAMES: Final[dict[Any, tuple[str, ...]]] = {
+    ir.FallbackKernel: ("create", "codegen_comment", "codegen_unbacked_symbol_defs"),
+    lowering: ("lowerings", "empty_strided"),
+    PythonWrapperCodegen: ("writeline", "val_to_arg_str"),
+}
+_ENTRY_HEADER: Final = Path(__file__).parent / "lib" / "aoti_entry.h"
+
+
+def unavailable() -> str | None:
+    """Why the lowerings can't serve this torch, or None."""
+    version = tuple(int(part) for part in torch.__version__.split(".")[:2])
+    if not _TESTED[0] <= version <= _TESTED[1]:
+        low, high = (".".join(map(str, v)) for v in _TESTED)
+        return f"expected torch {low} to {high}, got {torch.__version__}"
+    for owner, names in _PRIVATE_NAMES.items():
+        for name in names:
+            if not hasattr(owner, name):
+                return f"expected {getattr(owner, '__name__', owner)}.{name}, got none"
+    return None
+
+
+def install() -> bool:
+    """Installs the lowering of `tvm_ffi::call`.
+
+    Returns:
+        Whether it could; otherwise the reason has been logged.
+    """
+    if os.environ.get("GRAPHFFI_INDUCTOR") == "0":
+        _log.info("graphffi_torch: GRAPHFFI_INDUCTOR=0: calls go through the dispatcher")
+        return False
+    reason = unavailable()
+    if reason is not None:
+        _log.warning(
+            "graphffi_torch: Inductor: %s; compiled graphs call ops through the dispatcher, which "
+            "is slower",
+            reason,
+        )
+        return False
+    lowering.lowerings[_CALL] = _lower_call
+    return True
+
+
+def add_op(definition: Definition, operators: Sequence[Any]) -> None:
+    """Installs the lowerings of an op.
+
+    Args:
+        definition: Of the op.
+        operators: `ns::name` and, if there is one, `ns::name.out`.
+    """
+    for operator in operators:
+        lowering.lowerings[operator] = functools.partial(_lower_op, definition, operator)
+
+
+def _lower_call(*args: Any, **kwargs: Any) -> None:
+    DirectCall.create(_CALL, *args, **kwargs)
+
+
+def _lower_op(definition: Definition, operator: Any, *args: Any, **kwargs: Any) -> Any:
+    """Lowers a call of an op to buffers for its results and a call of `tvm_ffi::call`."""
+    values = {a.name: a.default_value for a in operator._schema.arguments if a.has_default_value()}
+    values.update(zip((a.name for a in operator._schema.arguments), args, strict=False))
+    values.update(kwargs)
+    operands = [values[o.name] for o in definition.operands]
+    call = definition.canonical(operands, [values[a.name] for a in definition.attributes])
+    if operator._schema.returns:
+        results = [_empty_like(fake) for fake in _fakes()]
+    else:
+        results = [values[name] for name in definition.results]
+    DirectCall.create(
+        _CALL,
+        call.func,
+        call.inputs,
+        [*results, *call.mutated],
+        call.plan,
+        call.ints,
+        call.floats,
+        call.strs,
+        call_label(definition, operands),
+    )
+    if not operator._schema.returns:
+        return None
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def _fakes() -> Sequence[torch.Tensor]:
+    """The results of the node that is being lowered, without data."""
+    fakes = V.graph.current_node.meta["val"]
+    return (fakes,) if isinstance(fakes, torch.Tensor) else tuple(fakes)
+
+
+def _empty_like(fake: torch.Tensor) -> Any:
+    """A buffer that Inductor plans: it may reuse the memory of one that is no longer needed."""
+    return lowering.empty_strided(
+        convert_shape_to_inductor(fake.size()),
+        convert_shape_to_inductor(fake.stride()),
+        dtype=fake.dtype,
+        device=fake.device,
+    )
+
+
+class DirectCall(ir.FallbackKernel):
+    """A call of `tvm_ffi::call` that does not go through the dispatcher."""
+
+    def codegen(self, wrapper: Any) -> None:
+        """Writes the call into the graph's code."""
+        if getattr(V.graph, "fx_wrapper", False):
+            super().codegen(wrapper)
+            return
+        self.codegen_comment(wrapper)
+        args, kwargs = self.unflatten_args(self.inputs, self.constant_args)
+        values = {"plan": "", "ints": (), "floats": (), "strs": (), "digest": ""}
+        values.update(zip(_PARAMETERS, args, strict=False))
+        values.update(kwargs)
+        ints = [_as_expression(value) for value in values["ints"]]
+        if V.graph.cpp_wrapper:
+            _write_cpp_call(wrapper, values, ints)
+        else:
+            _write_python_call(wrapper, values, ints)
+        self.codegen_unbacked_symbol_defs(wrapper)
+
+
+def _as_expression(value: Any) -> int | sympy.Expr:
+    if isinstance(value, torch.SymInt):
+        value = value.node.expr
+    if isinstance(value, sympy.Expr):
+        value = V.graph.sizevars.simplify(value)
+    return int(value) if isinstance(value, (int, sympy.Integer)) else value
+
+
+def _write_python_call(wrapper: Any, values: dict[str, Any], ints: Sequence[Any]) -> None:
+    tensors = [*values["inputs"], *values["outputs"]]
+    open_ints = [value for value in ints if not isinstance(value, int)]
+    bound = ", ".join(
+        repr(value)
+        for value in (
+            values["func"],
+            values["plan"],
+            values["digest"],
+            len(values["inputs"]),
+            len(values["outputs"]),
+            [value if isinstance(value, int) else None for value in ints],
+        )
+    )
+    floats = ", ".join(_python_float(value) for value in values["floats"])
+    site = _new_name(wrapper)
+    wrapper.add_import_once("from graphffi_torch._C import call_site_v1 as graphffi_call_site_v1")
+    wrapper.add_import_once(
+        f"{site} = graphffi_call_site_v1({bound}, [{floats}], {list(values['strs'])!r})"
+    )
+    arguments = ["None" if t is None else t.codegen_reference() for t in tensors]
+    arguments.extend(wrapper.val_to_arg_str(value) for value in open_ints)
+    wrapper.writeline(f"{site}({', '.join(arguments)})")
+
+
+def _python_float(value: float) -> str:
+    return f"float({str(float(value))!r})"
+
+
+def _new_name(wrapper: Any) -> str:
+    """A name for a site that no other call of the generated module has."""
+    count = wrapper.__dict__.setdefault("graphffi_sites", itertools.count())
+    return "_".join(filter(None, ("graphffi_site", V.graph.name, str(next(count)))))
+
+
+def _write_cpp_call(wrapper: Any, values: dict[str, Any], ints: Sequence[Any]) -> None:
+    if not getattr(wrapper, "graphffi_declared", False):
+        wrapper.header.splice(_entry_declaration())
+        wrapper.graphffi_declared = True
+    site = _new_name(wrapper)
+    open_ints = [i for i, value in enumerate(ints) if not isinstance(value, int)]
+    numbers = [value if isinstance(value, int) else 0 for value in ints]
+    arrays = {
+        "int64_t": ("ints", [f"int64_t({value % 2**64:#x}ULL)" for value in numbers]),
+        "int32_t": ("open_ints", [str(i) for i in open_ints]),
+        "double": ("floats", [_cpp_float(value) for value in values["floats"]]),
+        "const char*": ("strs", [_cpp_string(text) for text in values["strs"]]),
+    }
+    pointers = {}
+    for kind, (name, items) in arrays.items():
+        pointers[name] = f"{site}_{name}" if items else "nullptr"
+        if items:
+            wrapper.header.writeline(
+                f"static {kind} const {site}_{name}[] = {{{', '.join(items)}}};"
+            )
+    fields = [
+        *(_cpp_string(values[name]) for name in ("func", "plan", "digest")),
+        *(str(len(values[name])) for name in ("inputs", "outputs")),
+        *(str(len(values_)) for values_ in (ints, values["floats"], values["strs"], open_ints)),
+        *(pointers[name] for name in ("ints", "open_ints", "floats", "strs")),
+        "nullptr",
+    ]
+    wrapper.header.writeline(f"static GraphffiCallV1 {site} = {{{', '.join(fields)}}};")
+    tensors = [
+        "nullptr" if t is None else f"AtenTensorHandle({t.codegen_reference()})"
+        for t in (*values["inputs"], *values["outputs"])
+    ]
+    handles = ", ".join(tensors)
+    dynamic = ", ".join(f"int64_t({wrapper.val_to_arg_str(ints[i])})" for i in open_ints)
+    wrapper.writeline(f"graphffi_call({site}, {{{handles}}}, {{{dynamic}}});")
+
+
+@functools.cache
+def _entry_declaration() -> str:
+    return f"""{_ENTRY_HEADER.read_text()}
+#ifndef GRAPHFFI_TORCH_GENERATED
+#define GRAPHFFI_TORCH_GENERATED
+#include <initializer_list>
+#include <stdexcept>
+static inline void graphffi_call(GraphffiCallV1& call, std::initializer_list<void*> tensors,
+                                 std::initializer_list<int64_t> open_ints) {{
+  if (!aoti_torch_graphffi_call_v1) {{
+    throw std::runtime_error("graphffi: expected libgraphffi_torch.so in the process, got none; "
+                             "import graphffi_torch, or link it");
+  }}
+  if (aoti_torch_graphffi_call_v1(&call, tensors.begin(), open_ints.begin()) != 0) {{
+    throw std::runtime_error(aoti_torch_graphffi_error_v1());
+  }}
+}}
+#endif
+"""
+
+
+def _cpp_float(value: float) -> str:
+    text = str(float(value))
+    special = {
+        "inf": "std::numeric_limits<double>::infinity()",
+        "-inf": "-std::numeric_limits<double>::infinity()",
+        "nan": "std::numeric_limits<double>::quiet_NaN()",
+    }
+    return special.get(text, text)
+
+
+def _cpp_string(text: str) -> str:
+    """A literal of the UTF-8 bytes."""
+    plain = set(range(32, 127)) - {ord('"'), ord("\\"), ord("?")}
+    escaped = "".join(chr(b) if b in plain else f"\\{b:03o}" for b in text.encode())
+    return f'"{escaped}"'

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls in code that Inductor generates: direct, planned, the ordinary op as the fallback."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+import torch._inductor.lowering  # imports the module below
+from torch._inductor.utils import run_and_get_code
+
+import graphffi
+from graphffi_torch import _inductor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+X = torch.arange(6.0).reshape(2, 3)
+
+
+def compiled_code(function: Callable[..., Any], *args: Any, **options: Any) -> tuple[Any, str]:
+    """The result of the compiled function and the code that Inductor made of it."""
+    compiled = torch.compile(function, fullgraph=True, **options)
+    with (
+        torch._inductor.config.patch(fx_graph_cache=False),
+        torch._functorch.config.patch(enable_autograd_cache=False),
+    ):
+        result, code = run_and_get_code(compiled, *args)
+    return result, code[0]
+
+
+def chain(ops: Any, x: torch.Tensor) -> torch.Tensor:
+    y = ops.add(x * 2, 3.0)
+    ops.increment(y, 2.0)
+    return ops.attributes(ops.split(y).large, n=x.shape[0])
+
+
+CHAIN = X * 2 + 3 + 2 + 1 + 2 + 2 + 100 + 3 + 16 + 1000 + 3
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_ops_are_called_directly(ops: Any, dynamic: bool) -> None:
+    result, code = compiled_code(lambda x: chain(ops, x), X, dynamic=dynamic)
+    torch.testing.assert_close(result, CHAIN)
+    assert code.count("= graphffi_call_site_v1(") == 4
+    assert "torch.ops.mytest" not in code
+
+
+def test_results_are_buffers_that_inductor_plans(ops: Any) -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        for _ in range(4):
+            x = ops.add(x)
+        return x
+
+    result, code = compiled_code(program, X)
+    torch.testing.assert_close(result, X + 4)
+    assert code.count("= empty_strided_cpu((2, 3)") == 2
+    assert code.count("# reuse") == 2
+
+
+def test_the_primitive_is_called_directly(kernels: Any) -> None:
+    reference = kernels.add.reference
+
+    def program(x: torch.Tensor) -> Any:
+        return graphffi.call_tvm_ffi(reference, x, 2.0, out=graphffi.like(x))
+
+    result, code = compiled_code(program, X)
+    torch.testing.assert_close(result, X + 2)
+    assert "graphffi_call_site_v1(" in code
+    assert "torch.ops.tvm_ffi" not in code
+
+
+def test_special_floats_and_strings_survive(ops: Any) -> None:
+    def program(x: torch.Tensor) -> Any:
+        return ops.attributes(x, f=float("-inf"), s='a"b\\n\u00e9'), ops.add(x, float("nan"))
+
+    (infinite, nan), _ = compiled_code(program, X)
+    assert infinite.eq(float("-inf")).all()
+    assert nan.isnan().all()
+
+
+@pytest.mark.parametrize("mode", ["python", "cpp"])
+def test_errors_are_those_of_eager_calls(ops: Any, mode: str) -> None:
+    with pytest.raises(ValueError, match="expected luck, got none") as eager:
+        ops.fail(X, "ValueError")
+    compiled = torch.compile(
+        lambda x: ops.fail(x, "ValueError"),
+        fullgraph=True,
+        options={"cpp_wrapper": mode == "cpp"},
+    )
+    # C++ code that Inductor generates carries text only.
+    with pytest.raises(RuntimeError if mode == "cpp" else ValueError) as raised:
+        compiled(X)
+    prefix = "ValueError: " if mode == "cpp" else ""
+    assert str(raised.value).splitlines()[0] == prefix + str(eager.value).splitlines()[0]
+
+
+def test_the_cpp_wrapper_calls_the_packed_entry(ops: Any) -> None:
+    result, code = compiled_code(
+        lambda x: chain(ops, x), X, dynamic=True, options={"cpp_wrapper": True}
+    )
+    torch.testing.assert_close(result, CHAIN)
+    assert code.count("graphffi_call(graphffi_site_") == 4
+    special, _ = compiled_code(
+        lambda x: ops.attributes(x, f=float("-inf"), s='a"b\\n??/\u00e9'),
+        X,
+        options={"cpp_wrapper": True},
+    )
+    assert special.eq(float("-inf")).all()
+
+
+def test_profilers_see_direct_calls(ops: Any) -> None:
+    compiled = torch.compile(ops.add, fullgraph=True)
+    compiled(X)
+    with torch.profiler.profile() as profile:
+        compiled(X)
+    assert "mytest::add" in {event.name for event in profile.events()}
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    [(o, name) for o, names in _inductor._PRIVATE_NAMES.items() for name in names],
+)
+def test_a_hidden_private_name_leaves_the_ordinary_op(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, owner: Any, name: str
+) -> None:
+    hidden = [owner] if name in vars(owner) else [c for c in owner.__mro__ if name in vars(c)]
+    with monkeypatch.context() as patch, caplog.at_level(logging.WARNING, "graphffi_torch"):
+        for holder in hidden:
+            patch.delattr(holder, name)
+        assert not _inductor.install()
+    (record,) = caplog.records
+    assert f".{name}, got none" in record.getMessage()
+
+
+def test_an_untested_torch_gets_the_ordinary_op(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "__version__", "2.99.0")
+    assert _inductor.unavailable() == "expected torch 2.10 to 2.15, got 2.99.0"
+    assert not _inductor.install()
+
+
+PROGRAM = """
+import sys
+import torch
+import graphffi
+from graphffi import Tensor
+
+version = sys.argv[1]
+mod = graphffi.cpp.load_inline("cache_test", cpp_sources=r'''
+#include <tvm/ffi/tvm_ffi.h>
+void fill(tvm::ffi::TensorView x, tvm::ffi::TensorView y) {
+  for (int64_t i = 0; i < y.numel(); ++i) static_cast<float*>(y.data_ptr())[i] = VERSION;
+}
+'''.replace("VERSION", version[0]), functions=["fill"])
+
+if version == "1":
+    rule = lambda x: graphffi.like(x)
+else:
+    rule = lambda x: graphffi.like(x, shape=(x.shape[0] * 2,))
+fill = graphffi.define_op(
+    "cachetest::fill", schema="(Tensor x) -> Tensor", kernel=mod.fill, infer=rule
+)
+from torch._dynamo.utils import counters
+y = torch.compile(lambda x: fill(x) + 1, fullgraph=True)(torch.ones(3))
+print(y.tolist(), counters["aot_autograd"]["autograd_cache_hit"] > 0)
+"""
+
+
+def run_program(tmp_path: Path, text: str, *args: str, **env: str) -> str:
+    environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache"), **env}
+    done = subprocess.run(
+        [sys.executable, "-c", text, *args],
+        check=True,
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    return done.stdout.strip()
+
+
+def test_a_changed_rule_or_kernel_is_not_served_from_a_cache(tmp_path: Path) -> None:
+    assert run_program(tmp_path, PROGRAM, "1") == "[2.0, 2.0, 2.0] False"
+    assert run_program(tmp_path, PROGRAM, "1") == "[2.0, 2.0, 2.0] True"
+    assert run_program(tmp_path, PROGRAM, "2") == "[3.0, 3.0, 3.0, 3.0, 3.0, 3.0] False"
+
+
+def test_calls_through_the_dispatcher_can_be_asked_for(tmp_path: Path) -> None:
+    program = PROGRAM + (
+        "from torch._inductor.utils import run_and_get_code\n"
+        "torch._dynamo.reset()\n"
+        "print('torch.ops.cachetest' in "
+        "run_and_get_code(torch.compile(lambda x: fill(x)), torch.ones(2))[1][0])\n"
+    )
+    assert run_program(tmp_path, program, "1", GRAPHFFI_INDUCTOR="0").endswith("True")
