@@ -118,6 +118,7 @@ def op(
     pass_owning_tensor: bool = False,
     allow_cuda_graph: bool = False,
     vmap: str | Callable[..., Any] | None = None,
+    dims: str = "",
 ) -> Callable[[Callable[..., Any]], Op]:
     """Defines an op from an annotated function whose body is the shape rule.
 
@@ -137,6 +138,9 @@ def op(
         vmap: What becomes of a call under ``vmap``: ``"broadcast"`` calls the op with the batch
             dimension in front of all operands, ``"sequential"`` calls it for each element,
             a callable is a rule of one's own. Default: ``vmap`` is refused.
+        dims: Names of dimensions, a group for each tensor operand and each result, such as
+            ``"... [h], [h] -> ... [h]"``. Equal names have equal sizes: calls are checked. Those in
+            brackets the kernel works along; the others may be split between devices.
 
     Returns:
         A decorator that makes an `Op`.
@@ -156,7 +160,7 @@ def op(
             name, rule, (mutates,) if isinstance(mutates, str) else mutates
         )
         traits = CallTraits(pass_owning_tensor, allow_cuda_graph)
-        rest = {"traits": traits, "vmap": VmapRule.make(name, vmap)}
+        rest = {"traits": traits, "vmap": VmapRule.make(name, vmap), "dims_text": dims}
         return _register(name, signature, kernel, plan, rule, rule.__doc__ or "", rest)
 
     return decorate
@@ -173,6 +177,7 @@ def define_op(
     pass_owning_tensor: bool = False,
     allow_cuda_graph: bool = False,
     vmap: str | Callable[..., Any] | None = None,
+    dims: str = "",
 ) -> Op:
     """Defines an op from a schema string, for compilers that generate definitions.
 
@@ -188,6 +193,7 @@ def define_op(
         pass_owning_tensor: As for `op`.
         allow_cuda_graph: As for `op`.
         vmap: As for `op`.
+        dims: As for `op`.
 
     Returns:
         The op.
@@ -197,7 +203,7 @@ def define_op(
     """
     signature = _signature.from_schema(name, schema)
     traits = CallTraits(pass_owning_tensor, allow_cuda_graph)
-    rest = {"traits": traits, "vmap": VmapRule.make(name, vmap)}
+    rest = {"traits": traits, "vmap": VmapRule.make(name, vmap), "dims_text": dims}
     return _register(name, signature, kernel, plan, infer, doc, rest)
 
 

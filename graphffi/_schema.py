@@ -12,6 +12,7 @@ from graphffi._binding import BoundCall as BoundCall
 from graphffi._binding import bind
 from graphffi._describe import describe
 from graphffi._device import Device
+from graphffi._dims import Dims, parse_dims
 from graphffi._digest import definition_digest, extended_digest
 from graphffi._dtype import dtype
 from graphffi._parameter import MISSING as MISSING
@@ -47,6 +48,7 @@ class Definition:
         traits: What a framework may have to know of the kernel.
         vmap: Batching rule, or None.
         vjp: Gradient rule, or None.
+        dims_text: Names of dimensions, or nothing.
     """
 
     name: str
@@ -60,6 +62,7 @@ class Definition:
     traits: CallTraits = NO_TRAITS
     vmap: VmapRule | None = None
     vjp: Vjp | None = None
+    dims_text: str = ""
     _templates: dict[Any, PlanTemplate] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
@@ -71,6 +74,7 @@ class Definition:
             if name in seen:
                 raise ValueError(f"{self.name}: expected distinct names, got {name!r} twice")
             seen.add(name)
+        _ = self.dims  # which raises if the text is wrong
         # A plan that does not parse shows where the op is defined: lists are empty here.
         call = self.canonical(
             tuple(() if o.kind == "list" else "tensor" for o in self.operands),
@@ -104,9 +108,16 @@ class Definition:
         return f"({', '.join(parts)}) -> ({', '.join(self.results)})"
 
     @cached_property
+    def dims(self) -> Dims | None:
+        """The named dimensions of operands and results, if the op has names for them."""
+        if not self.dims_text:
+            return None
+        return parse_dims(self.name, self.dims_text, self.operands, self.results)
+
+    @cached_property
     def base_digest(self) -> str:
         """Changes when signature, plan, kernel reference, kernel library or shape rule do."""
-        texts = (self.name, self.signature, self.plan, repr(self.traits))
+        texts = (self.name, self.signature, self.plan, repr(self.traits), self.dims_text)
         return definition_digest(texts, self.kernel, self.rule)
 
     @cached_property
@@ -145,13 +156,21 @@ class Definition:
             `graphffi.Device` or None.
 
         Raises:
-            ValueError: If a `check` of the rule fails.
+            ValueError: If a `check` of the rule fails, or sizes are not as `dims` says.
             TypeError: If the rule returns something else than the declared results.
         """
-        if self.rule is None:
-            specs: tuple[Any, ...] = ()
-        else:
-            specs = self._run_rule(operands, attributes)
+        try:
+            return self._infer(operands, attributes)
+        except CheckError as error:
+            raise ValueError(f"{self.name}: {error}") from None
+
+    def _infer(self, operands: Sequence[Any], attributes: Sequence[Any]) -> tuple[TensorSpec, ...]:
+        if self.dims is not None:
+            self.dims.check(self.operands, operands)
+        specs = () if self.rule is None else self._run_rule(operands, attributes)
+        if self.dims is not None and len(specs) == len(self.results):
+            results = dict(zip(self.results, specs, strict=True))
+            self.dims.check_results(self.operands, operands, results)
         if len(specs) != len(self.results):
             raise TypeError(
                 f"{self.name}: shape rule: expected {len(self.results)} results, got {len(specs)}"
@@ -166,10 +185,7 @@ class Definition:
         assert self.rule is not None
         tensors, values = iter(operands), iter(attributes)
         args = [next(tensors if isinstance(p, Operand) else values) for p in self.parameters]
-        try:
-            returned = self.rule(*args)
-        except CheckError as error:
-            raise ValueError(f"{self.name}: {error}") from None
+        returned = self.rule(*args)
         if returned is None:
             return ()
         return (returned,) if isinstance(returned, TensorSpec) else tuple(returned)

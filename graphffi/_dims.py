@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Named dimensions of an op: what has to have one size, and what may be cut into parts.
+
+``"b s [h], [h] -> b s [h]"`` has a group of names for each tensor operand and each result. A name
+in brackets is a dimension that the kernel works along, and needs whole; the kernel does the same
+for every index of the others, so that these may be split between devices. ``...`` stands for any
+number of leading dimensions, a number for a size, ``_`` for any size of a dimension that is needed
+whole.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from graphffi._spec import CheckError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from graphffi._parameter import Operand
+
+_TOKEN: Final = re.compile(r"\.\.\.|[\[\]]|[A-Za-z]\w*|_|[0-9]+|\S")
+_NAME: Final = re.compile(r"[A-Za-z]\w*")
+
+
+@dataclass(frozen=True)
+class Group:
+    """The dimensions of one operand or result.
+
+    Args:
+        names: Outermost first: names, sizes as digits, ``_``; without the ellipsis.
+        has_ellipsis: Whether any number of dimensions comes before these.
+    """
+
+    names: tuple[str, ...]
+    has_ellipsis: bool
+
+    def __str__(self) -> str:
+        return " ".join(("...", *self.names) if self.has_ellipsis else self.names)
+
+    def positions(self, ndim: int) -> dict[str, int]:
+        """Where the named dimensions of a tensor with that many are; ellipsis ones are ``...0``."""
+        leading = ndim - len(self.names)
+        found = {f"...{i}": i for i in range(leading)}
+        found.update({n: leading + i for i, n in enumerate(self.names) if _NAME.fullmatch(n)})
+        return found
+
+
+@dataclass(frozen=True)
+class Dims:
+    """The named dimensions of an op.
+
+    Args:
+        text: As it was given.
+        operands: A group for each tensor operand, in signature order; for a list, that of its
+            items.
+        results: A group for each result.
+        whole: The names that were in brackets.
+    """
+
+    text: str
+    operands: tuple[Group, ...]
+    results: tuple[Group, ...]
+    whole: frozenset[str]
+
+    def check(self, operands: Sequence[Operand], values: Sequence[Any]) -> None:
+        """Compares the operands' sizes with each other and with the sizes that are given.
+
+        Args:
+            operands: Of the op.
+            values: One `TensorSpec`, None or list of specs per operand.
+
+        Raises:
+            CheckError: If they differ.
+        """
+        sizes = _Sizes()
+        for name, group, spec in self._specs(operands, values):
+            sizes.meet(f"operand {name!r}", group, spec.shape)
+
+    def check_results(
+        self, operands: Sequence[Operand], values: Sequence[Any], results: dict[str, Any]
+    ) -> None:
+        """The same for what the shape rule returned.
+
+        Args:
+            operands: Of the op.
+            values: One `TensorSpec`, None or list of specs per operand.
+            results: A `TensorSpec` for each name of a result.
+
+        Raises:
+            CheckError: If they differ.
+        """
+        sizes = _Sizes()
+        for name, group, spec in self._specs(operands, values):
+            sizes.meet(f"operand {name!r}", group, spec.shape)
+        for group, (name, spec) in zip(self.results, results.items(), strict=True):
+            sizes.meet(f"shape rule: result {name!r}", group, spec.shape)
+
+    def _specs(
+        self, operands: Sequence[Operand], values: Sequence[Any]
+    ) -> Iterator[tuple[str, Group, Any]]:
+        for operand, group, value in zip(operands, self.operands, values, strict=True):
+            if isinstance(value, (list, tuple)):
+                for i, item in enumerate(value):
+                    yield f"{operand.name}[{i}]", group, item
+            elif value is not None:
+                yield operand.name, group, value
+
+
+class _Sizes:
+    """Sizes by name, and which operand they were seen at first."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, tuple[Any, str]] = {}
+        self._num_leading: tuple[int, str] | None = None
+
+    def meet(self, subject: str, group: Group, shape: Sequence[Any]) -> None:
+        leading = len(shape) - len(group.names)
+        if leading < 0 or (leading > 0 and not group.has_ellipsis):
+            raise CheckError(
+                f"{subject}: expected dimensions ({group}), got {len(shape)} dimensions"
+            )
+        if group.has_ellipsis:
+            if self._num_leading is None:
+                self._num_leading = (leading, subject)
+            elif self._num_leading[0] != leading:
+                raise CheckError(
+                    f"{subject}: expected {self._num_leading[0]} dimensions before those of "
+                    f"({group}) as in {self._num_leading[1]}, got {leading}"
+                )
+        names = (*(f"...{i}" for i in range(leading)), *group.names)
+        for i, (name, size) in enumerate(zip(names, shape, strict=True)):
+            if name == "_":
+                continue
+            first, where = self._seen.setdefault(
+                name, (int(name), "dims") if name.isdigit() else (size, subject)
+            )
+            if first != size:
+                label = f"dimension {i}" if name[0] in ".0123456789" else f"{name!r}"
+                raise CheckError(
+                    f"{subject}: expected size {first} of {label} as in {where}, got {size}"
+                )
+
+
+def parse_dims(
+    subject: str, text: str, operands: Sequence[Operand], results: Sequence[str]
+) -> Dims:
+    """Reads the text.
+
+    Args:
+        subject: The op's name, for error messages.
+        text: ``"b s [h], [h] -> b s [h]"``.
+        operands: Of the op.
+        results: Names of the results that it allocates.
+
+    Raises:
+        ValueError: If it does not parse, or has not one group per operand and result; if a
+            dimension that is not in brackets is missing from a result or an operand that is updated
+            in place.
+    """
+    left, arrow, right = text.partition("->")
+    if not arrow and results:
+        raise ValueError(f"{subject}: dims {text!r}: expected '->' and the results' dimensions")
+    whole: set[str] = set()
+    groups = []
+    for side, what, count in ((left, "operands", len(operands)), (right, "results", len(results))):
+        parts = side.split(",") if side.strip() or count else []
+        if len(parts) != count:
+            raise ValueError(
+                f"{subject}: dims {text!r}: expected {count} groups for the {what}, got "
+                f"{len(parts)}"
+            )
+        groups.append(tuple(_parse_group(subject, text, part, whole) for part in parts))
+    dims = Dims(text, groups[0], groups[1], frozenset(whole))
+    written = [g for o, g in zip(operands, dims.operands, strict=True) if o.mutated]
+    for group in (*dims.operands, *dims.results):
+        for name in (*group.names, *(("...",) if group.has_ellipsis else ())):
+            is_free = name == "..." or (_NAME.fullmatch(name) and name not in whole)
+            for output in (*written, *dims.results):
+                if is_free and name not in str(output).split():
+                    raise ValueError(
+                        f"{subject}: dims {text!r}: expected {name!r} in every result; write "
+                        f"[{name}] for a dimension that the kernel needs whole"
+                    )
+    return dims
+
+
+def _parse_group(subject: str, text: str, part: str, whole: set[str]) -> Group:
+    names: list[str] = []
+    has_ellipsis = is_bracketed = False
+    for token in _TOKEN.findall(part):
+        if token in "[]":
+            if is_bracketed == (token == "["):
+                raise ValueError(f"{subject}: dims {text!r}: expected brackets in pairs")
+            is_bracketed = token == "["
+        elif token == "...":
+            if names or has_ellipsis or is_bracketed:
+                raise ValueError(f"{subject}: dims {text!r}: expected '...' to come first")
+            has_ellipsis = True
+        elif _NAME.fullmatch(token) or token == "_" or token.isdigit():
+            if token in names and not is_bracketed and _NAME.fullmatch(token):
+                raise ValueError(
+                    f"{subject}: dims {text!r}: expected {token!r} once in a group; write "
+                    f"[{token}] for a dimension that the kernel needs whole"
+                )
+            names.append(token)
+            if is_bracketed:
+                whole.add(token)
+        else:
+            raise ValueError(
+                f"{subject}: dims {text!r}: expected names, sizes, '_', '...' and brackets, got "
+                f"{token!r}"
+            )
+    if is_bracketed:
+        raise ValueError(f"{subject}: dims {text!r}: expected brackets in pairs")
+    return Group(tuple(names), has_ellipsis)
