@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import re
 from typing import Any
@@ -13,8 +12,10 @@ from ._nearby import near_names
 from ._registry import get_global_func
 
 _MODULE_TYPE_INDEX = 73
-# Loaded libraries stay: objects that kernels made need the code of their deleters.
-_loaded: list[Module] = []
+# By module, since several Python objects may stand for one: what load_module was asked for, and
+# where the code of a library module is, which may also be an import of the former.
+_files: dict[_core.Object, str] = {}
+_code_files: dict[_core.Object, str] = {}
 
 
 class Module(_core.Object):
@@ -24,7 +25,10 @@ class Module(_core.Object):
         path: the library's file, None for a module that was not loaded from one.
     """
 
-    path: str | None = None
+    @property
+    def path(self) -> str | None:
+        """The file that it was loaded from."""
+        return _files.get(self)
 
     def get_function(self, name: str, *, query_imports: bool = False) -> _core.Function:
         """Look a function up.
@@ -128,26 +132,32 @@ def load_module(path: str | os.PathLike[str]) -> Module:
         path: a shared library that exports functions of TVM FFI's calling convention.
 
     Returns:
-        The module.
+        The module; the same one for the same library.
 
     Raises:
-        RuntimeError: if there is no such file or it does not load, such as for an undefined symbol.
+        RuntimeError: if there is no such file, or it does not load: it is no library, lacks a
+            library or a symbol that it needs, or has modules embedded that can't be read. With
+            ``GRAPHFFI_CHECK_BINDING=1`` in the environment also if a TVM FFI function that it
+            imports is bound to anything but the runtime in use.
     """
     file = os.path.realpath(path)
-    if not os.path.isfile(file):
-        raise RuntimeError(f"graphffi: cannot load {str(path)!r}: expected a file, got none")
-    try:
-        # All symbols now: a runtime that binds late would end the process at the first call.
-        ctypes.CDLL(file, mode=os.RTLD_NOW | os.RTLD_LOCAL)
-        module = get_global_func("ffi.ModuleLoadFromFile")(file)
-    except (OSError, RuntimeError) as failure:
-        reason = str(failure).strip().splitlines()[-1]
-        raise RuntimeError(
-            f"graphffi: cannot load {str(path)!r}: {reason}; was it built for another runtime?"
-        ) from failure
-    module.path = file
-    _loaded.append(module)
-    return module  # type: ignore[no-any-return]
+    module: Module = _core.load_library(file)
+    if module not in _files:
+        _files[module] = file
+        _note_code(module, file)
+    return module
+
+
+def code_file(module: Module) -> str | None:
+    """Return the shared library that has a module's functions, if a library module it is."""
+    return _code_files.get(module)
+
+
+def _note_code(module: Module, file: str) -> None:
+    if module.kind == "library":
+        _code_files.setdefault(module, file)
+    for imported in module.imports:
+        _note_code(imported, file)
 
 
 def _exported_names(path: str) -> list[str]:

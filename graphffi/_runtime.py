@@ -22,6 +22,7 @@ _FLAGS: Final = os.RTLD_NOW | os.RTLD_GLOBAL
 # What graphffi's binaries import. Kernels may need more.
 NEEDED_SYMBOLS: Final = (
     "TVMFFIAnyViewToOwnedAny",
+    "TVMFFIBacktrace",
     "TVMFFIBytesFromByteArray",
     "TVMFFIDataTypeFromString",
     "TVMFFIDataTypeToString",

@@ -132,22 +132,4 @@ PyObject* FromMap(TVMFFIObjectHandle map, Framework opt_framework) {
   return dict.release().ptr();
 }
 
-void DefineContainer(py::module_& module) {
-  module.def(
-      "module_imports",
-      [](py::handle module_object) {
-        // The C++ object, 8 bytes before its handle, has the array of its imports at 32: see the
-        // ABI's layout.
-        TVMFFIObjectHandle handle = HandleOf(module_object, ObjectType());
-        if (TVMFFIObjectGetTypeIndex(handle) != kTVMFFIModule) {
-          Fail(PyExc_TypeError, "graphffi: module_imports: expected a module");
-        }
-        TVMFFIObjectHandle array = *reinterpret_cast<TVMFFIObjectHandle*>(
-            static_cast<char*>(handle) + sizeof(TVMFFIObject));
-        if (array == nullptr) return py::object(py::list());
-        return py::reinterpret_steal<py::object>(FromArray(array, nullptr));
-      },
-      py::arg("module"), "Return the modules that a module imports.");
-}
-
 }  // namespace graphffi::bindings

@@ -41,6 +41,4 @@ PyObject* FromMap(TVMFFIObjectHandle map, Framework opt_framework);
 /// *New reference* to a view, as a Python value. \throws PythonError, Error
 PyObject* ElementToPython(const TVMFFIAny& view, Framework opt_framework);
 
-void DefineContainer(py::module_& module);
-
 }  // namespace graphffi::bindings

@@ -3,10 +3,10 @@
 
 #include <pybind11/pybind11.h>
 
-#include "bindings/container.h"
 #include "bindings/env.h"
 #include "bindings/function.h"
 #include "bindings/guard.h"
+#include "bindings/library.h"
 #include "bindings/object.h"
 #include "bindings/plan_call.h"
 #include "bindings/registry.h"
@@ -26,7 +26,7 @@ PYBIND11_MODULE(_core, module) {
   bindings::DefineObject(module);
   bindings::DefineFunction(module);
   bindings::DefineTensor(module);
-  bindings::DefineContainer(module);
+  bindings::DefineLibrary(module);
   bindings::DefineRegistry(module);
   bindings::DefinePlanCall(module);
   bindings::DefineEnv(module);

@@ -3,15 +3,11 @@
 
 #include "bindings/function.h"
 #include "bindings/raised.h"
+#include "callframe/global_function.h"
 
 namespace graphffi::bindings {
 
-ObjectRef FindGlobal(const std::string& name) {
-  const TVMFFIByteArray bytes = {name.data(), name.size()};
-  TVMFFIObjectHandle function = nullptr;
-  CheckRc(TVMFFIFunctionGetGlobal(&bytes, &function));
-  return ObjectRef(function);
-}
+ObjectRef FindGlobal(const std::string& name) { return ObjectRef(graphffi::FindGlobal(name)); }
 
 void DefineRegistry(py::module_& module) {
   module.def(

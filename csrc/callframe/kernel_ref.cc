@@ -4,14 +4,14 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <cstring>
 #include <mutex>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
-#include "callframe/call_frame.h"
 #include "callframe/error.h"
+#include "callframe/global_function.h"
+#include "callframe/library.h"
 
 namespace graphffi {
 
@@ -29,29 +29,6 @@ TVMFFIAny Bool(bool truth) {
   value.type_index = kTVMFFIBool;
   value.v_int64 = truth;
   return value;
-}
-
-/// NULL where there is none.
-TVMFFIObjectHandle GetGlobal(std::string_view name) {
-  const TVMFFIByteArray bytes = {name.data(), name.size()};
-  TVMFFIObjectHandle function = nullptr;
-  if (const int rc = TVMFFIFunctionGetGlobal(&bytes, &function)) throw Error::TakeRaised(rc);
-  return function;
-}
-
-/// Calls a function of the runtime by name.
-TVMFFIAny CallGlobal(const char* name, const TVMFFIAny* args, int32_t num_args) {
-  const TVMFFIObjectHandle function = GetGlobal(name);
-  if (function == nullptr) {
-    throw Error("RuntimeError",
-                "graphffi: the runtime lacks the function '" + std::string(name) + "'");
-  }
-  TVMFFIAny result{};
-  const Kernel kernel = Kernel::FromFunction(function);
-  const int rc = kernel.safe_call(kernel.handle, args, num_args, &result);
-  TVMFFIObjectDecRef(function);
-  if (rc != 0) throw Error::TakeRaised(rc);
-  return result;
 }
 
 bool IsReadable(const std::string& path) { return access(path.c_str(), R_OK) == 0; }
@@ -81,16 +58,6 @@ std::string FindLibrary(const std::string& library, std::string_view opt_origin)
                   ", found none; give an absolute path or set GRAPHFFI_LIBRARY_PATH");
 }
 
-/// Runtimes differ in the kind and the words of a failure.
-TVMFFIAny LoadModule(const std::string& path, const TVMFFIAny* args) {
-  try {
-    return CallGlobal("ffi.ModuleLoadFromFile", args, 1);
-  } catch (const Error& error) {
-    if (error.message().rfind("graphffi: ", 0) == 0) throw;
-    throw Error("RuntimeError", "graphffi: cannot load '" + path + "': " + error.message());
-  }
-}
-
 /// Whether a parameter of a signature (metadata's JSON, whose "type_schema" is JSON in a string) is
 /// an owning tensor. What the function returns does not count.
 bool TakesTensors(std::string_view metadata) {
@@ -111,7 +78,7 @@ bool TakesTensors(std::string_view metadata) {
 /// Signatures are exported where the library's author wants it, and told by newer runtimes.
 bool TakesTensors(const TVMFFIAny& module, const std::string& symbol) {
   constexpr char kName[] = "ffi.ModuleGetFunctionMetadata";
-  const TVMFFIObjectHandle getter = GetGlobal(kName);
+  const TVMFFIObjectHandle getter = FindGlobal(kName);
   if (getter == nullptr) return false;
   TVMFFIObjectDecRef(getter);
   const TVMFFIAny args[] = {module, RawStr(symbol.c_str()), Bool(true)};
@@ -137,9 +104,9 @@ LibraryFunction LoadFromLibrary(const std::string& reference, size_t separator,
                                 std::string_view opt_origin) {
   const std::string path = FindLibrary(reference.substr(0, separator), opt_origin);
   const std::string symbol = reference.substr(separator + 2);
-  const TVMFFIAny load_args[] = {RawStr(path.c_str())};
-  const TVMFFIAny module = LoadModule(path, load_args);
-  // The module is never released: a library must stay mapped while its functions may be called.
+  TVMFFIAny module{};
+  module.type_index = kTVMFFIModule;
+  module.v_obj = static_cast<TVMFFIObject*>(LoadLibrary(path));
   const TVMFFIAny get_args[] = {module, RawStr(symbol.c_str()), Bool(true)};
   const TVMFFIAny function = CallGlobal("ffi.ModuleGetFunction", get_args, 3);
   if (function.type_index != kTVMFFIFunction) {
@@ -188,7 +155,7 @@ TVMFFIObjectHandle ResolveKernel(std::string_view reference, std::string_view op
   const size_t separator = reference.rfind("::");
   if (!IsLibraryReference(reference)) {
     if (opt_facts != nullptr) *opt_facts = {};
-    if (TVMFFIObjectHandle function = GetGlobal(reference)) return function;
+    if (TVMFFIObjectHandle function = FindGlobal(reference)) return function;
     throw Error("KeyError", "graphffi: kernel '" + std::string(reference) +
                                 "': expected a registered function or 'library.so::name', got an "
                                 "unknown name; register it or load its library first");

@@ -2,6 +2,8 @@
 // A library that functions come from: a file, or what is linked into the process.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -23,6 +25,11 @@ class Library {
   virtual std::string_view name() const = 0;
   /// NULL if there is no such symbol.
   virtual void* Find(const std::string& symbol) const = 0;
+  /// How many bytes are at the address of a symbol, as far as that is known.
+  virtual size_t SizeAt(const void* address) const {
+    static_cast<void>(address);
+    return SIZE_MAX;
+  }
   /// The exported function, or NULL.
   virtual void* FindFunction(std::string_view function) const;
 

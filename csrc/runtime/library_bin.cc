@@ -25,8 +25,12 @@ class EmbeddedReader {
  public:
   EmbeddedReader(const Library* library, const void* content) : library_(library) {
     auto* start = static_cast<const char*>(content);
+    size_t available = library->SizeAt(content);
+    if (available < sizeof(uint64_t)) Fail("truncated");
     rest_ = std::string_view(start, sizeof(uint64_t));
-    rest_ = std::string_view(start + sizeof(uint64_t), Number());
+    uint64_t size = Number();
+    if (size > available - sizeof(uint64_t)) Fail("truncated");
+    rest_ = std::string_view(start + sizeof(uint64_t), size);
   }
 
   uint64_t Number() {
@@ -69,6 +73,28 @@ struct ImportTree {
   size_t num_modules() const { return rows.size() - 1; }
 };
 
+/// No module may import itself, directly or through others: takes away modules that import nothing
+/// that is left, until none is left or all that are left import one another.
+bool HasCycle(const ImportTree& tree) {
+  std::vector<uint64_t> num_imports(tree.num_modules());
+  std::vector<std::vector<uint64_t>> importers(tree.num_modules());
+  std::vector<uint64_t> free;
+  for (uint64_t i = 0; i < tree.num_modules(); ++i) {
+    num_imports[i] = tree.rows[i + 1] - tree.rows[i];
+    if (num_imports[i] == 0) free.push_back(i);
+    for (uint64_t row = tree.rows[i]; row < tree.rows[i + 1]; ++row) {
+      importers[tree.children[row]].push_back(i);
+    }
+  }
+  size_t num_free = 0;
+  for (; num_free < free.size(); ++num_free) {
+    for (uint64_t importer : importers[free[num_free]]) {
+      if (--num_imports[importer] == 0) free.push_back(importer);
+    }
+  }
+  return num_free < tree.num_modules();
+}
+
 ImportTree ReadTree(EmbeddedReader* reader) {
   ImportTree tree = {reader->Numbers(), reader->Numbers()};
   if (tree.rows.size() < 2) reader->Fail("expected at least one module");
@@ -80,6 +106,7 @@ ImportTree ReadTree(EmbeddedReader* reader) {
   for (uint64_t child : tree.children) {
     if (child >= tree.num_modules()) reader->Fail("a child is no module");
   }
+  if (HasCycle(tree)) reader->Fail("modules import one another in a circle");
   return tree;
 }
 
@@ -108,8 +135,11 @@ ModulePtr ReadEmbeddedModules(const Library* library, const ModulePtr& library_m
   EmbeddedReader reader(library, content);
   ImportTree tree = ReadTree(&reader);
   std::vector<ModulePtr> modules;
+  size_t num_itself = 0;
   for (size_t i = 0; i < tree.num_modules(); ++i) {
     modules.push_back(ReadModule(&reader, library, library_module));
+    num_itself += modules.back().get() == library_module.get() ? 1 : 0;
+    if (num_itself > 1) reader.Fail("the library itself is there twice");
   }
   for (size_t i = 0; i < modules.size(); ++i) {
     for (uint64_t row = tree.rows[i]; row < tree.rows[i + 1]; ++row) {

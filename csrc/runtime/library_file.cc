@@ -2,6 +2,7 @@
 // Libraries opened from files. They are never closed, and each has one module for the whole
 // process: the library has one context variable, so two modules of it could not both be right.
 #include <dlfcn.h>
+#include <link.h>
 
 #include <map>
 #include <memory>
@@ -18,6 +19,14 @@ class LibraryFile final : public Library {
   LibraryFile(std::string path, void* handle) : path_(std::move(path)), handle_(handle) {}
   std::string_view name() const override { return path_; }
   void* Find(const std::string& symbol) const override { return dlsym(handle_, symbol.c_str()); }
+  size_t SizeAt(const void* address) const override {
+    Dl_info info;
+    ElfW(Sym)* symbol = nullptr;
+    auto** found = reinterpret_cast<void**>(&symbol);
+    if (dladdr1(address, &info, found, RTLD_DL_SYMENT) == 0 || symbol == nullptr) return SIZE_MAX;
+    // Assemblers leave it 0 unless told.
+    return info.dli_saddr != address || symbol->st_size == 0 ? SIZE_MAX : symbol->st_size;
+  }
 
  private:
   std::string path_;

@@ -140,6 +140,8 @@ MALFORMED = {
     "truncated count": sized(GOOD, 4),
     "truncated list": sized(GOOD, 20),
     "truncated kind": sized(numbers(0, 0) + numbers() + LIB, 35),
+    "shorter than it says": sized(GOOD, 1 << 40),
+    "shorter than its size": b"\1\2\3",
     "huge count": sized(struct.pack("<Q", 2**61) + bytes(64)),
     "huge text": sized(numbers(0, 0) + numbers() + struct.pack("<Q", 2**63)),
     "decreasing rows": sized(numbers(0, 2, 1) + numbers(1, 1) + LIB + LIB),
@@ -148,6 +150,8 @@ MALFORMED = {
     "module imports itself": sized(numbers(0, 1) + numbers(0) + LIB),
     "loop": sized(numbers(0, 1, 2) + numbers(1, 0) + LIB + LIB),
     "too many modules": sized(numbers(*[0] * 4098) + numbers() + LIB * 4097),
+    "itself twice": sized(numbers(0, 1, 1) + numbers(1) + LIB + LIB),
+    "long loop": sized(numbers(0, 1, 2, 3) + numbers(1, 2, 1) + LIB + LIB + LIB),
     "unknown kind": sized(numbers(0, 0) + numbers() + text(b"nobody") + text(b"")),
 }
 

@@ -87,9 +87,7 @@ def test_missing_library_is_refused(tmp_path: Path) -> None:
 def test_broken_library_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "broken.so"
     path.write_text("no library")
-    with pytest.raises(
-        RuntimeError, match=r"cannot load .*broken\.so'.*; was it built for another"
-    ):
+    with pytest.raises(RuntimeError, match=r"cannot load '.*broken\.so': .*(invalid|short)"):
         graphffi.load_module(path)
 
 

@@ -156,8 +156,8 @@ TEST(embedded_modules_are_imported) {
 TEST(malformed_embedding_is_refused) {
   Value result;
   Value load = Global("ffi.ModuleLoadFromFile");
-  CHECK_EQ(TryCall(load.object(), {RawStr(Path("EMBEDDING"))}, &result), -1);
-  CHECK_EQ(RaisedKind(), std::string("RuntimeError"));
+  CheckRaised(TryCall(load.object(), {RawStr(Path("EMBEDDING"))}, &result), "RuntimeError",
+              std::string("graphffi: cannot load '") + Path("EMBEDDING") + "': ");
 }
 
 // Ours never closes a library.

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bindings/library.h"
+
+#include <tvm/ffi/extra/module.h>
+
+#include <string>
+
+#include "bindings/container.h"
+#include "bindings/gil.h"
+#include "bindings/object.h"
+#include "bindings/raised.h"
+#include "callframe/library.h"
+
+namespace graphffi::bindings {
+
+namespace {
+
+/// The C++ object behind a module's handle: that begins 8 bytes before.
+tvm::ffi::ModuleObj* ModuleOf(py::handle module) {
+  TVMFFIObjectHandle handle = HandleOf(module, ObjectType());
+  if (TVMFFIObjectGetTypeIndex(handle) != kTVMFFIModule) {
+    Fail(PyExc_TypeError,
+         std::string("graphffi: expected a module, got ") + Py_TYPE(module.ptr())->tp_name);
+  }
+  return static_cast<tvm::ffi::ModuleObj*>(static_cast<tvm::ffi::Object*>(handle));
+}
+
+py::object Load(const std::string& path) {
+  TVMFFIObjectHandle module = nullptr;
+  {
+    const GilRelease release(true);
+    module = LoadLibrary(path);
+  }
+  return py::reinterpret_steal<py::object>(WrapObject(ObjectRef::Retain(module)));
+}
+
+py::object Imports(py::handle module) {
+  // The first field behind the object's header, by the ABI's layout.
+  ModuleOf(module);
+  void* handle = HandleOf(module, ObjectType());
+  auto* array =
+      *reinterpret_cast<TVMFFIObjectHandle*>(static_cast<char*>(handle) + sizeof(TVMFFIObject));
+  if (array == nullptr) return py::list();
+  return py::reinterpret_steal<py::object>(FromArray(array, nullptr));
+}
+
+/// The module's class may be another library's, with exceptions that are known as std ones only.
+py::bytes SaveToBytes(py::handle module) {
+  const tvm::ffi::Bytes content = ModuleOf(module)->SaveToBytes();
+  return py::bytes(content.data(), content.size());
+}
+
+}  // namespace
+
+void DefineLibrary(py::module_& module) {
+  module.def("load_library", &Load, py::arg("path"),
+             "Return the module of a library, loaded for the rest of the process.");
+  module.def("module_imports", &Imports, py::arg("module"),
+             "Return the modules that a module imports.");
+  module.def("save_module_to_bytes", &SaveToBytes, py::arg("module"),
+             "Return what the loader of the module's kind makes it from again.");
+}
+
+}  // namespace graphffi::bindings

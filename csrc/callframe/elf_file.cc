@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "callframe/elf_file.h"
+
+#include <elf.h>
+#include <link.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <fstream>
+
+namespace graphffi {
+
+namespace {
+
+bool IsOurElf(const ElfW(Ehdr) & header) {
+  const int own_class = sizeof(void*) == 8 ? ELFCLASS64 : ELFCLASS32;
+  return std::memcmp(header.e_ident, ELFMAG, SELFMAG) == 0 &&
+         header.e_ident[EI_CLASS] == own_class && header.e_phentsize == sizeof(ElfW(Phdr));
+}
+
+}  // namespace
+
+std::string DescribeTruncation(const std::string& path) {
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  const auto size = static_cast<uint64_t>(std::max<std::streamoff>(file.tellg(), 0));
+  ElfW(Ehdr) header;
+  file.seekg(0);
+  if (!file.read(reinterpret_cast<char*>(&header), sizeof(header)) || !IsOurElf(header)) return "";
+  uint64_t needed = header.e_phoff + uint64_t{header.e_phnum} * sizeof(ElfW(Phdr));
+  file.seekg(static_cast<std::streamoff>(header.e_phoff));
+  for (int i = 0; i < header.e_phnum && needed <= size; ++i) {
+    ElfW(Phdr) segment;
+    if (!file.read(reinterpret_cast<char*>(&segment), sizeof(segment))) break;
+    if (segment.p_type == PT_LOAD) {
+      needed = std::max<uint64_t>(needed, segment.p_offset + segment.p_filesz);
+    }
+  }
+  if (needed <= size) return "";
+  return "expected a library of at least " + std::to_string(needed) + " bytes, got " +
+         std::to_string(size) + ": it is truncated";
+}
+
+}  // namespace graphffi

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// Libraries of kernels: opened once, all symbols at once, for the rest of the process.
+#pragma once
+
+#include <tvm/ffi/c_api.h>
+
+#include <string>
+
+namespace graphffi {
+
+/// The module of the library at `path`; *borrowed reference*, since it is never released: code of
+/// the library must stay mapped while what it made is alive. The same library gives the same
+/// module. With GRAPHFFI_CHECK_BINDING=1 in the environment, CheckBinding runs first.
+/// \throws Error(RuntimeError) that names the file and what is wrong with it.
+TVMFFIObjectHandle LoadLibrary(const std::string& path);
+
+}  // namespace graphffi

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Libraries that do not load say which file it is and why; the check of what they are bound to."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import graphffi
+from graphffi import _core
+
+LOADERS = {
+    "load_module": graphffi.load_module,
+    "kernel reference": lambda path: _core.resolve_kernel(f"{path}::f"),
+}
+
+
+def compile_c(path: Path, source: str, *flags: str) -> Path:
+    command = ["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", str(path), *flags]
+    subprocess.run(command, input=source, text=True, check=True)
+    return path
+
+
+def missing(folder: Path) -> Path:
+    return folder / "lib.so"
+
+
+def text_file(folder: Path) -> Path:
+    (folder / "lib.so").write_text("no library")
+    return folder / "lib.so"
+
+
+def truncated(folder: Path) -> Path:
+    source = "char content[100000] = {1};\nint __tvm_ffi_f(void) { return 0; }\n"
+    library = compile_c(folder / "whole.so", source)
+    (folder / "lib.so").write_bytes(library.read_bytes()[:9000])
+    return folder / "lib.so"
+
+
+def truncated_header(folder: Path) -> Path:
+    truncated(folder).write_bytes((folder / "whole.so").read_bytes()[:100])
+    return folder / "lib.so"
+
+
+def other_machine(folder: Path) -> Path:
+    library = compile_c(folder / "lib.so", "int __tvm_ffi_f(void) { return 0; }\n")
+    content = bytearray(library.read_bytes())
+    content[18:20] = (0xF7).to_bytes(2, "little")  # e_machine: BPF
+    library.write_bytes(content)
+    return library
+
+
+def undefined_symbol(folder: Path) -> Path:
+    # Called on no path that is taken, so that only binding at once finds it.
+    source = "int missing_symbol(void);\nint __tvm_ffi_f(void) { return missing_symbol(); }\n"
+    return compile_c(folder / "lib.so", source)
+
+
+def missing_dependency(folder: Path) -> Path:
+    name = "-Wl,-soname,libneeded_one.so"
+    needed = compile_c(folder / "libneeded_one.so", "int needed(void) { return 1; }\n", name)
+    source = "int needed(void);\nint __tvm_ffi_f(void) { return needed(); }\n"
+    library = compile_c(folder / "lib.so", source, f"-L{folder}", "-lneeded_one")
+    needed.unlink()
+    return library
+
+
+BROKEN: dict[Callable[[Path], Path], str] = {
+    missing: r"expected a file, got none",
+    text_file: r"(invalid ELF header|file too short)",
+    truncated: r"expected a library of at least \d+ bytes, got 9000: it is truncated",
+    truncated_header: r"expected a library of at least \d+ bytes, got 100: it is truncated",
+    other_machine: r"\w+",
+    undefined_symbol: r"undefined symbol: missing_symbol; was it built for another runtime\?",
+    missing_dependency: r"libneeded_one\.so: cannot open shared object file: .*",
+}
+
+
+@pytest.mark.parametrize("load", LOADERS.values(), ids=LOADERS)
+@pytest.mark.parametrize("make", BROKEN, ids=lambda make: make.__name__)
+def test_broken_library_is_refused_by_name_and_reason(
+    tmp_path: Path, make: Callable[[Path], Path], load: Callable[[Path], Any]
+) -> None:
+    path = make(tmp_path)
+    with pytest.raises(RuntimeError) as caught:
+        load(path)
+    text = rf"graphffi: cannot load '{re.escape(str(path))}': .*{BROKEN[make]}"
+    assert re.fullmatch(text, str(caught.value)), caught.value
+
+
+def test_same_library_is_the_same_module(kernels_path: str, tmp_path: Path) -> None:
+    link = tmp_path / "link.so"
+    link.symlink_to(kernels_path)
+    assert graphffi.load_module(link) == graphffi.load_module(kernels_path)
+
+
+def test_10000_loads_calls_and_failures_leave_memory_flat(run_python: Any, tmp_path: Path) -> None:
+    library = compile_c(tmp_path / "lib.so", "int __tvm_ffi_f(void) { return 0; }\n")
+    (tmp_path / "bad").mkdir()
+    bad = undefined_symbol(tmp_path / "bad")
+    code = f"""
+import ctypes, graphffi
+from graphffi import _core
+
+class Usage(ctypes.Structure):  # mallinfo2; uordblks is the eighth field
+    _fields_ = [("fields", ctypes.c_size_t * 10)]
+
+libc = ctypes.CDLL(None)
+libc.mallinfo2.restype = Usage
+
+def work(times):
+    for _ in range(times):
+        graphffi.load_module({str(library)!r}).f()
+        _core.resolve_kernel({str(library)!r} + "::f")()
+        for load in (graphffi.load_module, lambda path: _core.resolve_kernel(path + "::f")):
+            try:
+                load({str(bad)!r})
+            except RuntimeError:
+                pass
+
+work(200)
+before = libc.mallinfo2().fields[7]
+work(5000)
+grown = libc.mallinfo2().fields[7] - before
+assert grown < 200_000, grown
+"""
+    assert run_python(code, GRAPHFFI_RUNTIME=graphffi.runtime_info().path) == (0, "")
+
+
+STUB = "void TVMFFIErrorSetRaisedFromCStr(const char* kind, const char* text) {}\n"
+CALLER = """
+void TVMFFIErrorSetRaisedFromCStr(const char* kind, const char* text);
+int __tvm_ffi_fail(void) { TVMFFIErrorSetRaisedFromCStr("ValueError", "text"); return -1; }
+"""
+
+
+@pytest.mark.parametrize("is_checked", [True, False])
+def test_kernel_bound_to_something_else_is_found(
+    run_python: Any, tmp_path: Path, is_checked: bool
+) -> None:
+    stub = compile_c(tmp_path / "stub.so", STUB)
+    caller = compile_c(tmp_path / "caller.so", CALLER)
+    code = f"""
+import ctypes
+ctypes.CDLL({str(stub)!r}, ctypes.RTLD_GLOBAL)
+import graphffi
+try:
+    graphffi.load_module({str(caller)!r})
+except RuntimeError as error:
+    print(error)
+"""
+    environment = {"GRAPHFFI_CHECK_BINDING": "1"} if is_checked else {}
+    status, output = run_python(code, **environment)
+    assert status == 0
+    if not is_checked:
+        assert output == ""
+        return
+    found = re.fullmatch(
+        rf"graphffi: cannot load '{caller}': function TVMFFIErrorSetRaisedFromCStr: "
+        rf"expected it bound to the runtime '(.*)', got '{stub}'; see that .*\n",
+        output,
+    )
+    assert found is not None, output
+    assert found[1].endswith("libtvm_ffi.so")
+
+
+def test_kernels_pass_the_check_of_their_binding(run_python: Any, kernels_path: str) -> None:
+    code = f"import graphffi; print(graphffi.load_module({kernels_path!r}).echo(7))"
+    for runtime in ("bundled", "apache"):
+        if runtime == "apache":
+            if importlib.util.find_spec("tvm_ffi") is None:
+                continue
+        environment = {"GRAPHFFI_CHECK_BINDING": "1", "GRAPHFFI_RUNTIME": runtime}
+        assert run_python(code, **environment) == (0, "7\n")
