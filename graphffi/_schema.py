@@ -12,8 +12,8 @@ from graphffi._binding import BoundCall as BoundCall
 from graphffi._binding import bind
 from graphffi._describe import describe
 from graphffi._device import Device
-from graphffi._dims import Dims, parse_dims
 from graphffi._digest import definition_digest, extended_digest
+from graphffi._dims import Dims, parse_dims
 from graphffi._dtype import dtype
 from graphffi._parameter import MISSING as MISSING
 from graphffi._parameter import Attribute as Attribute
