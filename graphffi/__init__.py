@@ -22,6 +22,7 @@ from ._error import InternalError as InternalError
 from ._error import register_error as register_error
 from ._framework import Framework as Framework
 from ._framework import register_framework as register_framework
+from ._import_hook import when_imported as when_imported
 from ._location import include_path as include_path
 from ._module import Module as Module
 from ._module import load_module as load_module

@@ -8,10 +8,10 @@ import importlib
 import sys
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from graphffi._import_hook import when_imported
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from importlib.machinery import ModuleSpec
-    from types import ModuleType
 
     from graphffi._op import Op
     from graphffi._plan import CanonicalCall
@@ -63,8 +63,8 @@ def announce_op(op: Op) -> None:
     """
     if "torch" in sys.modules:
         _prepare_for_tracing()
-    elif not any(isinstance(finder, _CompilerWatch) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _CompilerWatch())
+    elif not _announced:
+        when_imported("torch._dynamo", _prepare_for_tracing)
     _announced.append(op)
     for framework in {id(f): f for f in _frameworks.values()}.values():
         _add_op(framework, op)
@@ -84,36 +84,11 @@ def announce_vjp(op: Op) -> None:
 
 def _prepare_for_tracing() -> None:
     """Imports the plugin for torch: a tracer of Python code can't in the middle of its work."""
-    if "torch" not in _frameworks:
-        # Raised again by the first call with a torch tensor, which others can do without.
-        with contextlib.suppress(Exception):
-            importlib.import_module(_PLUGINS["torch"])
-
-
-class _CompilerWatch:
-    """For ops that are defined before torch is imported: its tracer is to meet the plugin."""
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        """Finds torch's tracer as others do, and adds the import of the plugin after it."""
-        if fullname != "torch._dynamo":
-            return None
-        sys.meta_path.remove(self)
-        from importlib.util import find_spec
-
-        spec = find_spec(fullname)
-        if spec is None or spec.loader is None:
-            return spec
-        execute = spec.loader.exec_module
-
-        def execute_and_prepare(module: ModuleType) -> None:
-            execute(module)
-            if not getattr(sys.modules["torch"].__spec__, "_initializing", False):
-                _prepare_for_tracing()
-
-        spec.loader.exec_module = execute_and_prepare  # type: ignore[method-assign]
-        return spec
+    if "torch" in _frameworks or getattr(sys.modules["torch"].__spec__, "_initializing", False):
+        return
+    # Raised again by the first call with a torch tensor, which others can do without.
+    with contextlib.suppress(Exception):
+        importlib.import_module(_PLUGINS["torch"])
 
 
 def _add_op(framework: Framework, op: Op) -> None:

@@ -15,6 +15,7 @@ from graphffi_torch._dynamo import end_trace
 from graphffi_torch._gradients import set_gradient_rule
 from graphffi_torch._operator_schema import DIGEST
 from graphffi_torch._operators import operator_of, watch_operators
+from graphffi_torch._sharding import announce_sharding
 from graphffi_torch._specs import empty
 from graphffi_torch._traced_call import make_traced_call, operator_arguments
 
@@ -35,6 +36,7 @@ class TorchFramework:
         """Registers the op with torch, so that graphs can hold it."""
         op.is_traced = torch.compiler.is_dynamo_compiling
         op.traced_call = make_traced_call(op.definition, operator_of(op))
+        announce_sharding(op.definition, operator_of(op))
         if op.definition.vjp is not None:
             set_gradient_rule(op.definition)
 

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One of two processes that share DTensors; run by test_dtensor.py with its rank and a file."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+import graphffi
+from graphffi import Tensor
+
+
+def normalize(x: Any, weight: Any, out: Any) -> None:
+    x, weight = torch.from_dlpack(x), torch.from_dlpack(weight)
+    torch.from_dlpack(out).copy_(x / x.pow(2).mean(-1, keepdim=True).sqrt() * weight)
+
+
+def accumulate(x: Any, xs: Any, total: Any) -> None:
+    for item in (x, *xs):
+        if item is not None:
+            torch.from_dlpack(total).add_(torch.from_dlpack(item))
+
+
+graphffi.register_global_func("dtensor.normalize", normalize)
+graphffi.register_global_func("dtensor.accumulate", accumulate)
+
+
+@graphffi.op("dtensor::norm", kernel="dtensor.normalize", dims="... [h], [h] -> ... [h]")
+def norm(x: Tensor, weight: Tensor) -> Tensor:
+    return graphffi.like(x)
+
+
+@graphffi.op("dtensor::whole", kernel="dtensor.normalize")
+def whole(x: Tensor, weight: Tensor) -> Tensor:
+    return graphffi.like(x)
+
+
+@graphffi.op(
+    "dtensor::accumulate",
+    kernel="dtensor.accumulate",
+    plan="x, xs, total",
+    mutates="total",
+    dims="b [h], b [h], b [h]",
+)
+def accumulated(x: Tensor | None, xs: list[Tensor], total: Tensor) -> None:
+    pass
+
+
+def check_results(mesh: Any) -> None:
+    from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+
+    torch.manual_seed(0)
+    x, weight = torch.randn(4, 6, 8), torch.randn(8)
+    expected = norm(x, weight)
+    everywhere = distribute_tensor(weight, mesh, [Replicate()])
+    compiled = torch.compile(norm, fullgraph=True, backend="aot_eager")
+    for given, got in (
+        (Shard(0), Shard(0)),
+        (Shard(1), Shard(1)),
+        (Shard(2), Replicate()),
+        (Replicate(), Replicate()),
+    ):
+        for call in (norm, compiled):
+            y = call(distribute_tensor(x, mesh, [given]), everywhere)
+            assert y.placements == (got,), (given, y.placements)
+            torch.testing.assert_close(y.full_tensor(), expected)
+    y = whole(distribute_tensor(x, mesh, [Shard(0)]), everywhere)
+    assert y.placements == (Replicate(),)
+    torch.testing.assert_close(y.full_tensor(), expected)
+
+
+def check_updates(mesh: Any) -> None:
+    from torch.distributed.tensor import Replicate, Shard, distribute_tensor, init_device_mesh
+
+    ones = torch.ones(4, 6)
+    for given, other in ((Shard(0), Replicate()), (Replicate(), Shard(0)), (Shard(0), Shard(1))):
+        total = distribute_tensor(torch.zeros(4, 6), mesh, [given])
+        x = distribute_tensor(ones, mesh, [other])
+        returned = accumulated(x, [x, x], total)
+        assert returned is total
+        accumulated(None, [], total)
+        assert total.placements == (given,)
+        torch.testing.assert_close(total.full_tensor(), ones * 3)
+    plane = init_device_mesh("cpu", (1, 2))
+    for where, placements, text in (
+        (mesh, [Shard(1)], "got S"),
+        (plane, [Shard(0), Replicate()], "placed alike on all dimensions of the mesh"),
+    ):
+        total = distribute_tensor(torch.zeros(4, 6), where, placements)
+        x = distribute_tensor(ones, where, [Replicate()] * where.ndim)
+        try:
+            accumulated(x, [], total)
+        except RuntimeError as error:
+            assert "dtensor::accumulate: expected operands that are updated in place" in str(error)
+            assert text in str(error), error
+        else:
+            raise AssertionError("expected an error")
+        assert total.full_tensor().sum() == 0
+
+
+def main() -> None:
+    rank, store = int(sys.argv[1]), sys.argv[2]
+    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=2)
+    from torch.distributed.tensor import init_device_mesh
+
+    mesh = init_device_mesh("cpu", (2,))
+    check_results(mesh)
+    check_updates(mesh)
+    dist.destroy_process_group()
+
+
+main()
