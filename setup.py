@@ -208,7 +208,7 @@ class BinaryDistribution(Distribution):
 def main() -> None:
     """Packs the core and the plugins that are built here."""
     built = [plugin for plugin in PLUGINS if plugin.is_wanted()]
-    files = [f"*{sysconfig.get_config_var('EXT_SUFFIX')}", "*.pyi", "py.typed"]
+    files = [f"*{sysconfig.get_config_var('EXT_SUFFIX')}", "*.pyi", "*.c", "py.typed"]
     setup(
         distclass=BinaryDistribution,
         cmdclass={"build": Build, "build_native": BuildNative, "build_payload": BuildPayload},

@@ -25,6 +25,7 @@ from ._framework import register_framework as register_framework
 from ._import_hook import when_imported as when_imported
 from ._location import include_path as include_path
 from ._module import Module as Module
+from ._module import export_library as export_library
 from ._module import load_module as load_module
 from ._op import Op as Op
 from ._op import call_tvm_ffi as call_tvm_ffi

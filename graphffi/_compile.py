@@ -126,8 +126,8 @@ class _Toolchain:
 
     @staticmethod
     def for_recipe(recipe: Recipe) -> _Toolchain:
-        cxx = _find_tool("CXX", ("g++", "c++", "clang++"), "a C++ compiler")
-        nvcc = _find_tool("NVCC", ("nvcc",), "the CUDA compiler") if recipe.uses_cuda else ()
+        cxx = find_tool("CXX", ("g++", "c++", "clang++"), "a C++ compiler")
+        nvcc = find_tool("NVCC", ("nvcc",), "the CUDA compiler") if recipe.uses_cuda else ()
         return _Toolchain(cxx, nvcc, tuple(_version_of(tool) for tool in (cxx, nvcc) if tool))
 
     def compile_command(self, recipe: Recipe, source: Path, output: Path) -> list[str]:
@@ -149,7 +149,12 @@ class _Toolchain:
         return [*tool, "-shared", *paths, *recipe.ldflags]
 
 
-def _find_tool(variable: str, names: Sequence[str], what: str) -> tuple[str, ...]:
+def find_tool(variable: str, names: Sequence[str], what: str) -> tuple[str, ...]:
+    """Return the command that an environment variable names, or the first of `names` there is.
+
+    Raises:
+        RuntimeError: if there is none.
+    """
     asked = os.environ.get(variable)
     candidates = [tuple(shlex.split(asked))] if asked else [(name,) for name in names]
     for command in candidates:

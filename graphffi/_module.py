@@ -13,9 +13,9 @@ from ._registry import get_global_func
 
 _MODULE_TYPE_INDEX = 73
 # By module, since several Python objects may stand for one: what load_module was asked for, and
-# where the code of a library module is, which may also be an import of the former.
+# from which file and by which way from import to import a library module came.
 _files: dict[_core.Object, str] = {}
-_code_files: dict[_core.Object, str] = {}
+_origins: dict[_core.Object, tuple[str, tuple[int, ...]]] = {}
 
 
 class Module(_core.Object):
@@ -56,7 +56,9 @@ class Module(_core.Object):
             )
         # A graph can name what a file exports; what an import provides has no such name.
         reference = f"{self.path}::{name}" if self.path and own is not None else None
-        _core.describe_function(function, name, reference, self._doc(name))
+        _core.describe_function(
+            function, name, reference, self.get_function_doc(name, query_imports=own is None)
+        )
         return function
 
     def __getattr__(self, name: str) -> _core.Function:
@@ -77,13 +79,67 @@ class Module(_core.Object):
         implements = get_global_func("ffi.ModuleImplementsFunction")
         return bool(implements(self, name, query_imports))
 
+    def import_module(self, other: Module) -> None:
+        """Import another module, for the rest of this one's life.
+
+        Args:
+            other: whose functions this module's own can call, and ``query_imports`` finds.
+
+        Raises:
+            RuntimeError: if the other one imports this one.
+        """
+        get_global_func("ffi.ModuleImportModule")(self, other)
+
+    def clear_imports(self) -> None:
+        """Forget all imports."""
+        get_global_func("ffi.ModuleClearImports")(self)
+
+    def inspect_source(self, format: str = "") -> str:
+        """Return its source as text, empty if its kind has none to show."""
+        source: str = get_global_func("ffi.ModuleInspectSource")(self, format)
+        return source
+
+    @property
+    def property_mask(self) -> int:
+        """What can be done with it: 1 save to bytes, 2 run, 4 write as object files."""
+        mask: int = get_global_func("ffi.ModuleGetPropertyMask")(self)
+        return mask
+
+    @property
+    def write_formats(self) -> list[str]:
+        """The formats that `write_to_file` knows; for most kinds none."""
+        return list(get_global_func("ffi.ModuleGetWriteFormats")(self))
+
+    def write_to_file(self, path: str | os.PathLike[str], format: str) -> None:
+        """Write it in one of its formats.
+
+        Raises:
+            RuntimeError: if its kind can't be written.
+        """
+        get_global_func("ffi.ModuleWriteToFile")(self, os.fspath(path), format)
+
+    def save_to_bytes(self) -> bytes:
+        """Return what ``ffi.Module.load_from_bytes.<kind>`` makes an equal module of.
+
+        Raises:
+            RuntimeError: if its kind can't be saved.
+        """
+        return _core.save_module_to_bytes(self)
+
     def function_names(self) -> list[str]:
         """Return the names that its file exports; none for a module without a file."""
         return _exported_names(self.path) if self.path else []
 
-    def get_function_metadata(self, name: str) -> dict[str, Any] | None:
+    def get_function_doc(self, name: str, *, query_imports: bool = False) -> str | None:
+        """Return a function's documentation, None if it has none."""
+        get_doc = get_global_func("ffi.ModuleGetFunctionDoc", allow_missing=True)
+        return None if get_doc is None else get_doc(self, name, query_imports)
+
+    def get_function_metadata(
+        self, name: str, *, query_imports: bool = False
+    ) -> dict[str, Any] | None:
         """Return what the kernel's compiler recorded about a function, such as its type."""
-        text = get_global_func("ffi.ModuleGetFunctionMetadata")(self, name, False)
+        text = get_global_func("ffi.ModuleGetFunctionMetadata")(self, name, query_imports)
         if text is None:
             return None
         import json
@@ -114,10 +170,6 @@ class Module(_core.Object):
         function: _core.Function | None = get(self, name, query_imports)
         return function
 
-    def _doc(self, name: str) -> str | None:
-        get_doc = get_global_func("ffi.ModuleGetFunctionDoc", allow_missing=True)
-        return None if get_doc is None else get_doc(self, name, False)
-
     def __repr__(self) -> str:
         return f"<graphffi.Module {self.path or self.kind!r}>"
 
@@ -144,20 +196,60 @@ def load_module(path: str | os.PathLike[str]) -> Module:
     module: Module = _core.load_library(file)
     if module not in _files:
         _files[module] = file
-        _note_code(module, file)
+        _note_origins(module, file, ())
     return module
 
 
-def code_file(module: Module) -> str | None:
-    """Return the shared library that has a module's functions, if a library module it is."""
-    return _code_files.get(module)
+def export_library(module: Module, path: str | os.PathLike[str]) -> None:
+    """Pack a module and all that it imports into one shared library.
+
+    Whoever loads the library gets the same modules with the same imports: `load_module`, a kernel
+    reference, ``tvm_ffi.load_module`` or C++. Needs a C compiler (``CC``, else cc).
+
+    Args:
+        module: what to pack. Libraries are embedded as files; what a compiler holds in memory is
+            written as an object file and linked; all other kinds are saved as bytes, which the
+            global function ``ffi.Module.load_from_bytes.<kind>`` must turn into a module where
+            the library is loaded.
+        path: of the library, such as ``model.so``. A file that is there is replaced.
+
+    Raises:
+        TypeError: if a module of the tree is of a kind that can't be saved.
+        ValueError: if the modules import one another in a way that one library can't repeat.
+        RuntimeError: if the compiler is missing or fails, with what it said.
+    """
+    from ._export import write_library  # which needs a good deal of the standard library
+
+    write_library(as_module(module), path)
 
 
-def _note_code(module: Module, file: str) -> None:
+def as_module(module: Any) -> Module:
+    """Return a module of another package, such as a ``tvm_ffi.Module``, as one of this.
+
+    Raises:
+        TypeError: if it is no module of the process's runtime.
+    """
+    if not isinstance(module, Module):
+        (module,) = get_global_func("ffi.Array")(module)
+    if not isinstance(module, Module):
+        raise TypeError(f"graphffi: expected a module, got {type(module).__name__}")
+    return module
+
+
+def origin_of(module: Module) -> tuple[str, tuple[int, ...]] | None:
+    """Return where a library module came from: a file, and positions in lists of imports.
+
+    Returns:
+        None for a module of another kind, or that `load_module` did not load.
+    """
+    return _origins.get(module)
+
+
+def _note_origins(module: Module, file: str, way: tuple[int, ...]) -> None:
     if module.kind == "library":
-        _code_files.setdefault(module, file)
-    for imported in module.imports:
-        _note_code(imported, file)
+        _origins.setdefault(module, (file, way))
+    for index, imported in enumerate(module.imports):
+        _note_origins(imported, file, (*way, index))
 
 
 def _exported_names(path: str) -> list[str]:
