@@ -45,6 +45,15 @@ def test_header_compiles_alone(header: str) -> None:
     assert result.returncode == 0, result.stderr
 
 
+def test_headers_compile_as_cpp20_in_either_order() -> None:
+    headers = [h for h in HEADERS if "/cuda/" not in h]
+    for order in (headers, headers[::-1]):
+        text = "".join(f"#include <{header}>\n" for header in order)
+        command = ["g++", "-std=c++20", *STRICT, "-fsyntax-only", f"-I{INCLUDE}", "-x", "c++", "-"]
+        result = subprocess.run(command, input=text, text=True, capture_output=True, check=False)
+        assert result.returncode == 0, result.stderr
+
+
 @pytest.mark.parametrize("header", ["tvm/ffi/c_api.h", "tvm/ffi/extra/c_env_api.h"])
 def test_c_header_compiles_as_c11(header: str) -> None:
     command = ["gcc", "-std=c11", *STRICT, "-fsyntax-only", f"-I{INCLUDE}", "-x", "c", "-"]
@@ -81,8 +90,16 @@ def test_metadata_and_doc_are_exported_when_asked_for(toolchain: Toolchain) -> N
     }
 
 
-def nvcc(source: Path, target: Path) -> subprocess.CompletedProcess[str]:
-    flags = ["-std=c++17", "-Werror", "all-warnings", f"-I{INCLUDE}", "-Xcompiler", "-fPIC,-Wall"]
+def nvcc(source: Path, target: Path, *flags: str) -> subprocess.CompletedProcess[str]:
+    flags = (
+        "-std=c++17",
+        "-Werror",
+        "all-warnings",
+        f"-I{INCLUDE}",
+        "-Xcompiler",
+        "-fPIC,-Wall",
+        *flags,
+    )
     command = [str(NVCC), *flags, "-shared", "-cudart", "shared", str(source), "-o", str(target)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
@@ -101,3 +118,15 @@ def test_cuda_kernel_with_dtype_dispatch_compiles(tmp_path: Path) -> None:
     result = nvcc(HERE / "cpp/scale_kernel.cu", tmp_path / "scale.so")
     assert result.returncode == 0, result.stderr
     assert "__tvm_ffi_scale" in symbols(tmp_path / "scale.so", "T")
+
+
+@needs_nvcc
+@pytest.mark.parametrize("driver_api", [0, 1])
+def test_kernel_with_embedded_gpu_code_compiles(tmp_path: Path, driver_api: int) -> None:
+    define = f"-DTVM_FFI_CUBIN_LAUNCHER_USE_DRIVER_API={driver_api}"
+    result = nvcc(HERE / "cpp/cubin_kernel.cc", tmp_path / "cubin.so", define)
+    assert result.returncode == 0, result.stderr
+    exported = symbols(tmp_path / "cubin.so", "T")
+    assert {"__tvm_ffi_run_linked", "__tvm_ffi_run_bytes", "__tvm_ffi_run_clusters"} <= exported
+    loads = "cuLibraryLoadData" if driver_api else "cudaLibraryLoadData"
+    assert any(name.startswith(loads) for name in symbols(tmp_path / "cubin.so", "U"))

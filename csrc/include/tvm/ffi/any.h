@@ -375,12 +375,24 @@ using TypeSchema = TypeSchemaImpl<T>;
 }  // namespace detail
 
 template <typename RefType, typename, typename>
-std::optional<RefType> ObjectRef::as() const {
+std::optional<RefType> ObjectRef::as() const& {
   return AnyView(*this).as<RefType>();
 }
+template <typename RefType, typename, typename>
+std::optional<RefType> ObjectRef::as() && {
+  TVMFFIAny view = AnyView(*this).CopyToTVMFFIAny();
+  if (!TypeTraits<RefType>::CheckAnyStrict(&view)) return std::nullopt;
+  detail::ObjectUnsafe::MoveObjectRefToTVMFFIObjectPtr(std::move(*this));
+  return TypeTraits<RefType>::MoveFromAnyAfterCheck(&view);
+}
 template <typename RefType>
-RefType ObjectRef::as_or_throw() const {
+RefType ObjectRef::as_or_throw() const& {
   return AnyView(*this).as_or_throw<RefType>();
+}
+template <typename RefType>
+RefType ObjectRef::as_or_throw() && {
+  std::optional<RefType> ref = std::move(*this).template as<RefType>();
+  return ref.has_value() ? *std::move(ref) : AnyView(*this).as_or_throw<RefType>();
 }
 
 inline void TypeTraits<Any>::MoveToAny(Any value, TVMFFIAny* out) {

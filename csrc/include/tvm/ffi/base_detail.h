@@ -3,6 +3,7 @@
 #pragma once
 
 #include <tvm/ffi/c_api.h>
+#include <tvm/ffi/endian.h>
 
 #include <cstddef>
 #include <cstdint>

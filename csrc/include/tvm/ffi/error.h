@@ -5,9 +5,13 @@
 
 #include <tvm/ffi/memory.h>
 
+// <cstring>, <iomanip> and <iostream> are for sources written for TVM FFI, which count on them.
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
+#include <iomanip>
+#include <iostream>
 #include <memory>
 #include <optional>
 #include <sstream>
@@ -102,12 +106,16 @@ class Error : public ObjectRef, public std::exception {
   /// Nothing for errors that another library made: old kernels have no such fields.
   std::optional<Error> cause_chain() const;
   std::optional<ObjectRef> extra_context() const;
+  /// An error of another library is replaced by a copy that carries the context.
+  void SetExtraContext(const ObjectRef& context);
 
   explicit Error(ObjectPtr<ErrorObj> data) : ObjectRef(std::move(data)) {}
   TVM_FFI_DEFINE_OBJECT_REF_METHODS_NOTNULLABLE(Error, ObjectRef, ErrorObj);
 
  private:
   static std::string ToString(const TVMFFIByteArray& text) { return {text.data, text.size}; }
+  /// Whether this library made the error, so that all fields exist.
+  bool IsOwned() const;
   TVMFFIObject* OptOwned(TVMFFIObjectHandle ErrorObj::* field) const;
 };
 
@@ -138,10 +146,13 @@ inline std::string Error::TracebackMostRecentCallLast() const {
   return reversed;
 }
 
+inline bool Error::IsOwned() const {
+  return detail::ObjectUnsafe::GetHeader(get())->deleter ==
+         detail::ObjectDeleter<detail::OwnedErrorObj>::Delete;
+}
+
 inline TVMFFIObject* Error::OptOwned(TVMFFIObjectHandle ErrorObj::* field) const {
-  auto* header = detail::ObjectUnsafe::GetHeader(get());
-  if (header->deleter != detail::ObjectDeleter<detail::OwnedErrorObj>::Delete) return nullptr;
-  return static_cast<TVMFFIObject*>(get()->*field);
+  return IsOwned() ? static_cast<TVMFFIObject*>(get()->*field) : nullptr;
 }
 
 inline std::optional<Error> Error::cause_chain() const {
@@ -154,6 +165,18 @@ inline std::optional<ObjectRef> Error::extra_context() const {
   TVMFFIObject* context = OptOwned(&ErrorObj::extra_context);
   if (context == nullptr) return std::nullopt;
   return ObjectRef(detail::ObjectUnsafe::ObjectPtrFromUnowned<Object>(context));
+}
+
+inline void Error::SetExtraContext(const ObjectRef& context) {
+  if (!IsOwned()) {
+    *this = Error(kind(), message(), backtrace(), std::nullopt, context);
+    return;
+  }
+  auto* error = const_cast<ErrorObj*>(get());
+  ObjectRef kept = context;
+  TVMFFIObjectHandle previous = error->extra_context;
+  error->extra_context = detail::ObjectUnsafe::MoveObjectRefToTVMFFIObjectPtr(std::move(kept));
+  detail::ObjectUnsafe::DecRefObjectHandle(previous);
 }
 
 namespace detail {
@@ -184,8 +207,9 @@ TVM_FFI_COLD_CODE inline void SetSafeCallRaised(const Error& error) {
 class ErrorBuilder {
  public:
   TVM_FFI_COLD_CODE TVM_FFI_NO_INLINE ErrorBuilder(const char* kind, const char* file, int line,
-                                                   const char* function, bool log)
-      : kind_(kind), log_(log) {
+                                                   const char* function, bool log,
+                                                   std::optional<ObjectRef> context = std::nullopt)
+      : kind_(kind), log_(log), context_(std::move(context)) {
     const TVMFFIByteArray* frames = TVMFFIBacktrace(file, line, function, 0);
     backtrace_.assign(frames->data, frames->size);
   }
@@ -199,7 +223,7 @@ class ErrorBuilder {
 #pragma GCC diagnostic ignored "-Wterminate"
 #endif
   [[noreturn]] TVM_FFI_COLD_CODE TVM_FFI_NO_INLINE ~ErrorBuilder() noexcept(false) {
-    Error error(kind_, stream_.str(), std::move(backtrace_));
+    Error error(kind_, stream_.str(), std::move(backtrace_), std::nullopt, std::move(context_));
     if (log_) {
       std::fprintf(stderr, "%s\n", error.FullMessage().c_str());
     }
@@ -212,6 +236,7 @@ class ErrorBuilder {
  private:
   const char* kind_;
   bool log_;
+  std::optional<ObjectRef> context_;
   std::string backtrace_;
   std::ostringstream stream_;
 };

@@ -16,10 +16,13 @@ inline namespace graphffi_v1 {
 /// An error on its way into an Expected.
 template <typename E = Error>
 class Unexpected {
+  static_assert(std::is_base_of_v<Error, E>, "an Expected holds an Error");
+
  public:
   explicit Unexpected(E error) : error_(std::move(error)) {}
-  const E& error() const& { return error_; }
-  E error() && { return std::move(error_); }
+  const E& error() const& noexcept { return error_; }
+  E& error() & noexcept { return error_; }
+  E&& error() && noexcept { return std::move(error_); }
 
  private:
   E error_;
@@ -28,90 +31,186 @@ class Unexpected {
 template <typename E>
 Unexpected(E) -> Unexpected<E>;
 
+namespace detail {
+
+struct ExpectedUnsafe;
+
 template <typename T>
-class Expected {
+inline constexpr bool is_expected_v = ExpectedValue<T>::kIsExpected;
+template <typename T>
+inline constexpr bool is_unexpected_v = false;
+template <typename E>
+inline constexpr bool is_unexpected_v<Unexpected<E>> = true;
+
+template <typename Derived, typename Base>
+inline constexpr bool type_contains_v<Expected<Derived>, Expected<Base>> =
+    type_subsumes_v<Derived, Base>;
+
+/// What every Expected is: a value (None for void) or an error.
+class ExpectedBase {
+ public:
+  using error_type = Error;
+
+  bool is_ok() const noexcept { return !is_err(); }
+  bool is_err() const noexcept { return data_.type_index() == kTVMFFIError; }
+  bool has_value() const noexcept { return is_ok(); }
+  explicit operator bool() const noexcept { return is_ok(); }
+  int32_t type_index() const noexcept { return data_.type_index(); }
+  /// \throws Error(RuntimeError) if there is none
+  Error error() const& {
+    RequireError();
+    return AnyUnsafe::CopyFromAnyViewAfterCheck<Error>(data_);
+  }
+  Error error() && {
+    RequireError();
+    return AnyUnsafe::MoveFromAnyAfterCheck<Error>(std::move(data_));
+  }
+
+ protected:
+  friend struct ExpectedUnsafe;
+
+  ExpectedBase() = default;
+  explicit ExpectedBase(Any data) : data_(std::move(data)) {}
+
+  TVM_FFI_INLINE void ThrowIfError() const {
+    if (TVM_FFI_PREDICT_FALSE(is_err())) throw error();
+  }
+  void RequireError() const {
+    if (is_ok()) TVM_FFI_THROW(RuntimeError) << "Bad expected access: contains value, not error";
+  }
+
+  Any data_;
+};
+
+}  // namespace detail
+
+template <typename T>
+class Expected : public detail::ExpectedBase {
   static_assert(!std::is_same_v<T, Error>, "an Expected of an Error is ambiguous");
 
  public:
   using value_type = T;
-  using error_type = Error;
 
-  template <typename U = T, typename = std::enable_if_t<
-                                std::is_convertible_v<U&&, T> &&
-                                !std::is_base_of_v<Error, detail::RemoveCVRef<U>> &&
-                                !detail::ExpectedValue<detail::RemoveCVRef<U>>::kIsExpected>>
-  Expected(U&& value) : data_(T(std::forward<U>(value))) {}  // NOLINT(runtime/explicit)
-  Expected(Error error) : data_(std::move(error)) {}         // NOLINT(runtime/explicit)
+  template <typename U = T,
+            typename = std::enable_if_t<std::is_convertible_v<U&&, T> &&
+                                        !std::is_base_of_v<Error, detail::RemoveCVRef<U>> &&
+                                        !detail::is_unexpected_v<detail::RemoveCVRef<U>> &&
+                                        !detail::is_expected_v<detail::RemoveCVRef<U>>>>
+  Expected(U&& value) : ExpectedBase(Any(T(std::forward<U>(value)))) {}  // NOLINT
+  Expected(Error error) : ExpectedBase(Any(std::move(error))) {}         // NOLINT
   template <typename E>
-  Expected(Unexpected<E> error) : data_(Error(std::move(error).error())) {}  // NOLINT
+  Expected(Unexpected<E> error)  // NOLINT(runtime/explicit)
+      : ExpectedBase(Any(Error(std::move(error).error()))) {}
   template <typename U,
             typename = std::enable_if_t<!std::is_same_v<T, U> && !std::is_void_v<U> &&
-                                        std::is_convertible_v<U, T>>,
-            typename = void>
-  Expected(const Expected<U>& other)  // NOLINT(runtime/explicit)
-      : data_(other.is_ok() ? Any(T(other.value())) : Any(other.error())) {}
+                                        (type_subsumes_v<T, U> || std::is_convertible_v<U, T>)>>
+  Expected(Expected<U> other)  // NOLINT(runtime/explicit)
+      : ExpectedBase(Convert(std::move(other))) {}
 
-  bool is_ok() const { return !is_err(); }
-  bool is_err() const { return data_.type_index() == kTVMFFIError; }
-  bool has_value() const { return is_ok(); }
-  explicit operator bool() const { return is_ok(); }
-  int32_t type_index() const { return data_.type_index(); }
   /// \throws the error if there is one
   T value() const& {
-    if (is_err()) throw error();
+    ThrowIfError();
     return detail::AnyUnsafe::CopyFromAnyViewAfterCheck<T>(data_);
   }
   T value() && {
-    if (is_err()) throw error();
+    ThrowIfError();
     return detail::AnyUnsafe::MoveFromAnyAfterCheck<T>(std::move(data_));
   }
   T operator*() const& { return value(); }
   T operator*() && { return std::move(*this).value(); }
-  /// \throws Error(RuntimeError) if there is none
-  Error error() const {
-    if (is_ok()) TVM_FFI_THROW(RuntimeError) << "Bad expected access: it holds a value";
-    return data_.cast<Error>();
+  template <typename U = std::remove_cv_t<T>>
+  T value_or(U&& fallback) const& {
+    return is_ok() ? value() : T(std::forward<U>(fallback));
   }
-  template <typename U = T>
-  T value_or(U&& fallback) const {
-    return is_ok() ? value() : static_cast<T>(std::forward<U>(fallback));
+  template <typename U = std::remove_cv_t<T>>
+  T value_or(U&& fallback) && {
+    return is_ok() ? std::move(*this).value() : T(std::forward<U>(fallback));
+  }
+
+  /// The same as an Expected of a U: with a TypeError if the value is not one as it stands.
+  template <typename U,
+            typename = std::enable_if_t<!std::is_base_of_v<Error, U> &&
+                                        (TypeTraits<U>::storage_enabled || std::is_same_v<U, Any>)>>
+  Expected<U> as_or_error() const& {
+    return Expected(*this).template as_or_error<U>();
+  }
+  template <typename U,
+            typename = std::enable_if_t<!std::is_base_of_v<Error, U> &&
+                                        (TypeTraits<U>::storage_enabled || std::is_same_v<U, Any>)>>
+  Expected<U> as_or_error() && {
+    if (TVM_FFI_PREDICT_FALSE(is_ok() && !detail::AnyUnsafe::CheckAnyStrict<U>(data_))) {
+      return Error("TypeError",
+                   "Cannot treat type `" + data_.GetTypeKey() + "` as type `" +
+                       detail::Type2Str<U>::v() + "`",
+                   "");
+    }
+    return Expected<U>(UnsafeInit{}, std::move(data_));
   }
 
  private:
-  template <typename, typename>
-  friend struct TypeTraits;
-  Any data_;
+  template <typename>
+  friend class Expected;
+  friend struct detail::ExpectedUnsafe;
+
+  /// data: a T or an Error, unchecked.
+  Expected(UnsafeInit, Any data) : ExpectedBase(std::move(data)) {}
+  template <typename U>
+  static Any Convert(Expected<U> other) {
+    if (type_subsumes_v<T, U> || other.is_err()) return std::move(other.data_);
+    if constexpr (std::is_convertible_v<U, T>) return Any(T(std::move(other).value()));
+    TVM_FFI_UNREACHABLE();
+  }
 };
 
 template <>
-class Expected<void> {
+class Expected<void> : public detail::ExpectedBase {
  public:
   using value_type = void;
-  using error_type = Error;
 
   Expected() = default;
-  Expected(Error error) : data_(std::move(error)) {}  // NOLINT(runtime/explicit)
+  Expected(Error error) : ExpectedBase(Any(std::move(error))) {}  // NOLINT(runtime/explicit)
   template <typename E>
-  Expected(Unexpected<E> error) : data_(Error(std::move(error).error())) {}  // NOLINT
+  Expected(Unexpected<E> error)  // NOLINT(runtime/explicit)
+      : ExpectedBase(Any(Error(std::move(error).error()))) {}
 
-  bool is_ok() const { return !is_err(); }
-  bool is_err() const { return data_.type_index() == kTVMFFIError; }
-  bool has_value() const { return is_ok(); }
-  explicit operator bool() const { return is_ok(); }
-  int32_t type_index() const { return data_.type_index(); }
-  void value() const {
-    if (is_err()) throw error();
-  }
-  Error error() const {
-    if (is_ok()) TVM_FFI_THROW(RuntimeError) << "Bad expected access: it holds a value";
-    return data_.cast<Error>();
-  }
+  /// \throws the error if there is one
+  void value() const { ThrowIfError(); }
 
  private:
-  template <typename, typename>
-  friend struct TypeTraits;
-  Any data_;
+  friend struct detail::ExpectedUnsafe;
+  Expected(UnsafeInit, Any data) : ExpectedBase(std::move(data)) {}
 };
+
+namespace detail {
+
+/// Between Expected and the raw value that it holds, unchecked.
+struct ExpectedUnsafe {
+  /// Takes raw over: a T (None for void) or an Error.
+  template <typename T>
+  static Expected<T> MoveFromTVMFFIAny(TVMFFIAny raw) {
+    return Expected<T>(UnsafeInit{}, AnyUnsafe::MoveTVMFFIAnyToAny(&raw));
+  }
+  template <typename T>
+  static TVMFFIAny MoveToTVMFFIAny(Expected<T>&& result) {
+    return AnyUnsafe::MoveAnyToTVMFFIAny(std::move(result.data_));
+  }
+  template <typename T>
+  static Any&& GetData(Expected<T>& result) noexcept {
+    return std::move(result.data_);
+  }
+  template <typename T>
+  static const Any& GetData(const Expected<T>& result) noexcept {
+    return result.data_;
+  }
+  /// The value as a T, which it must be. \throws the error if there is one
+  template <typename T, typename U>
+  static T ValueAs(const Expected<U>& result) {
+    result.ThrowIfError();
+    if constexpr (!std::is_void_v<T>) return AnyUnsafe::CopyFromAnyViewAfterCheck<T>(result.data_);
+  }
+};
+
+}  // namespace detail
 
 template <typename T>
 inline constexpr bool use_default_type_traits_v<Expected<T>> = false;
@@ -120,10 +219,10 @@ inline constexpr bool use_default_type_traits_v<Expected<T>> = false;
 template <>
 struct TypeTraits<Expected<void>> : TypeTraitsBase {
   static void CopyToAnyView(const Expected<void>& value, TVMFFIAny* out) {
-    *out = AnyView(value.data_).CopyToTVMFFIAny();
+    *out = AnyView(detail::ExpectedUnsafe::GetData(value)).CopyToTVMFFIAny();
   }
   static void MoveToAny(Expected<void> value, TVMFFIAny* out) {
-    *out = detail::AnyUnsafe::MoveAnyToTVMFFIAny(std::move(value.data_));
+    *out = detail::ExpectedUnsafe::MoveToTVMFFIAny(std::move(value));
   }
   static bool CheckAnyStrict(const TVMFFIAny* source) {
     return source->type_index == kTVMFFIError || source->type_index == kTVMFFINone;
@@ -150,10 +249,10 @@ struct TypeTraits<Expected<void>> : TypeTraitsBase {
 template <typename T>
 struct TypeTraits<Expected<T>> : TypeTraitsBase {
   static void CopyToAnyView(const Expected<T>& value, TVMFFIAny* out) {
-    *out = AnyView(value.data_).CopyToTVMFFIAny();
+    *out = AnyView(detail::ExpectedUnsafe::GetData(value)).CopyToTVMFFIAny();
   }
   static void MoveToAny(Expected<T> value, TVMFFIAny* out) {
-    *out = detail::AnyUnsafe::MoveAnyToTVMFFIAny(std::move(value.data_));
+    *out = detail::ExpectedUnsafe::MoveToTVMFFIAny(std::move(value));
   }
   static bool CheckAnyStrict(const TVMFFIAny* source) {
     return source->type_index == kTVMFFIError || TypeTraits<T>::CheckAnyStrict(source);
@@ -213,3 +312,5 @@ Expected<T> Function::CallExpected(Args&&... args) const {
 }  // namespace graphffi_v1
 }  // namespace ffi
 }  // namespace tvm
+
+#include <tvm/ffi/expected_check.h>  // IWYU pragma: export

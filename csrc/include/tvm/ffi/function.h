@@ -7,6 +7,7 @@
 #include <tvm/ffi/optional.h>
 
 #include <functional>
+#include <limits>  // not used here, but sources written for TVM FFI count on it
 #include <optional>
 #include <sstream>
 #include <string>
@@ -357,4 +358,5 @@ inline int32_t TypeKeyToIndex(std::string_view type_key) {
 }  // namespace ffi
 }  // namespace tvm
 
+#include <tvm/ffi/expected.h>         // IWYU pragma: export
 #include <tvm/ffi/function_export.h>  // IWYU pragma: export

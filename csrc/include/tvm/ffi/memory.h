@@ -59,6 +59,12 @@ ObjectPtr<T> make_object(Args&&... args) {
   return detail::MakeObjectOfSize<T>(sizeof(T), alignof(T), std::forward<Args>(args)...);
 }
 
+/// A new T with one reference, as a pointer that is never null.
+template <typename T, typename... Args>
+Arc<T> make_arc(Args&&... args) {
+  return detail::ObjectUnsafe::ArcFromObjectPtr(make_object<T>(std::forward<Args>(args)...));
+}
+
 /// A new ArrayType followed by room for num_elems ElemType, which ArrayType's constructor and
 /// destructor look after.
 template <typename ArrayType, typename ElemType, typename... Args>

@@ -3,6 +3,7 @@
 // types.
 #pragma once
 
+#include <tvm/ffi/object_arc.h>
 #include <tvm/ffi/object_ptr.h>
 
 #include <functional>
@@ -51,17 +52,23 @@ class ObjectRef {
 
   /// The object as an ObjectType, null if it is none. Borrowed from this reference.
   template <typename ObjectType, typename = std::enable_if_t<std::is_base_of_v<Object, ObjectType>>>
-  const ObjectType* as() const {
+  const ObjectType* as() const& {
     if (data_ == nullptr || !data_->IsInstance<ObjectType>()) return nullptr;
     return static_cast<const ObjectType*>(data_.get());
   }
   /// A reference of type RefType, or nothing if the object is of another type (or null).
   template <typename RefType, typename = std::enable_if_t<std::is_base_of_v<ObjectRef, RefType>>,
             typename = void>
-  std::optional<RefType> as() const;
+  std::optional<RefType> as() const&;
+  /// Moves the reference out where the type fits.
+  template <typename RefType, typename = std::enable_if_t<std::is_base_of_v<ObjectRef, RefType>>,
+            typename = void>
+  std::optional<RefType> as() &&;
   /// A reference of type RefType. \throws Error(TypeError) if the object is of another type
   template <typename RefType>
-  RefType as_or_throw() const;
+  RefType as_or_throw() const&;
+  template <typename RefType>
+  RefType as_or_throw() &&;
 
  protected:
   friend struct detail::ObjectUnsafe;
@@ -70,6 +77,15 @@ class ObjectRef {
 
   ObjectPtr<Object> data_;
 };
+
+/// Whether every object of type ObjectType makes a RefType. To be specialised for reference types
+/// with a check of their own, which have _type_container_is_exact = false.
+template <typename RefType, typename ObjectType,
+          typename = std::enable_if_t<std::is_base_of_v<ObjectRef, RefType> &&
+                                      std::is_base_of_v<Object, ObjectType>>>
+inline constexpr bool object_ref_contains_v =
+    RefType::_type_container_is_exact &&
+    std::is_base_of_v<typename RefType::ContainerType, ObjectType>;
 
 /// Hash of identity.
 struct ObjectPtrHash {
@@ -166,6 +182,11 @@ struct ObjectUnsafe {
   template <typename T>
   static TVMFFIObject* MoveObjectPtrToTVMFFIObjectPtr(ObjectPtr<T>&& pointer) {
     return reinterpret_cast<TVMFFIObject*>(std::exchange(pointer.data_, nullptr));
+  }
+  /// pointer must not be null.
+  template <typename T>
+  static Arc<T> ArcFromObjectPtr(ObjectPtr<T>&& pointer) {
+    return Arc<T>(std::move(pointer));
   }
   /// The slot that an rvalue reference argument points to.
   static Object** SlotOf(ObjectRef& ref) { return &ref.data_.data_; }

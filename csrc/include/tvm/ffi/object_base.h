@@ -142,6 +142,11 @@ class Object {
 
 static_assert(sizeof(Object) == sizeof(TVMFFIObject), "Object is exactly the ABI's header");
 
+/// Whether T is an object type. May be specialised for a type that is not complete yet, so that it
+/// can hold containers of pointers to itself.
+template <typename T>
+inline constexpr bool is_object_subclass_v = std::is_base_of_v<Object, T>;
+
 namespace detail {
 
 TVM_FFI_NO_INLINE inline bool HasAncestor(int32_t type_index, int32_t depth, int32_t ancestor) {
@@ -182,9 +187,6 @@ template <typename TargetType>
 bool Object::IsInstance() const {
   return detail::IsObjectInstance<TargetType>(header_.type_index);
 }
-
-template <typename T>
-inline constexpr bool is_object_subclass_v = std::is_base_of_v<Object, T>;
 
 }  // namespace graphffi_v1
 }  // namespace ffi

@@ -21,10 +21,14 @@ inline constexpr bool is_optional_type_v = false;
 template <typename T>
 inline constexpr bool is_optional_type_v<Optional<T>> = true;
 
-/// A reference type whose null stands for nothing: the optional is one pointer.
+/// A reference or pointer type whose null stands for nothing: the optional is one pointer.
 template <typename T>
 inline constexpr bool use_ptr_based_optional_v =
     std::is_base_of_v<ObjectRef, T> && sizeof(T) == sizeof(ObjectRef);
+template <typename T>
+inline constexpr bool use_ptr_based_optional_v<ObjectPtr<T>> = true;
+template <typename T>
+inline constexpr bool use_ptr_based_optional_v<Arc<T>> = true;
 
 namespace detail {
 
@@ -42,17 +46,44 @@ class OptionalStorage {
   std::optional<T> value_;
 };
 
+/// Numbers, enums, dtypes and devices: always initialised, and of the ABI's 16 bytes.
+template <typename T>
+class OptionalStorage<T, std::enable_if_t<std::is_trivially_copyable_v<T> &&
+                                          std::is_default_constructible_v<T> &&
+                                          sizeof(T) <= sizeof(int64_t)>> {
+ public:
+  bool has() const { return has_; }
+  const T& get() const { return value_; }
+  T& get() { return value_; }
+  void set(T value) {
+    has_ = true;
+    value_ = value;
+  }
+  void clear() { has_ = false; }
+
+ private:
+  bool has_ = false;
+  alignas(int64_t) T value_{};
+};
+
 template <typename T>
 class OptionalStorage<T, std::enable_if_t<use_ptr_based_optional_v<T>>> {
  public:
-  bool has() const { return value_.defined(); }
+  bool has() const { return value_ != nullptr; }
   const T& get() const { return value_; }
   T& get() { return value_; }
   void set(T value) { value_ = std::move(value); }
-  void clear() { value_ = T(UnsafeInit{}); }
+  void clear() { value_ = Null(); }
 
  private:
-  T value_{UnsafeInit{}};
+  static T Null() {
+    if constexpr (std::is_constructible_v<T, UnsafeInit>) {
+      return T(UnsafeInit{});
+    } else {
+      return T(nullptr);
+    }
+  }
+  T value_ = Null();
 };
 
 /// Strings are values of the ABI's 16 bytes in which None stands for nothing: modules return them
@@ -88,7 +119,7 @@ class Optional {
                                         !std::is_base_of_v<Optional, detail::RemoveCVRef<U>> &&
                                         !std::is_same_v<detail::RemoveCVRef<U>, std::optional<T>>>>
   Optional(U&& value) {  // NOLINT(runtime/explicit)
-    storage_.set(std::forward<U>(value));
+    Set(std::forward<U>(value));
   }
   template <
       typename U,
@@ -106,7 +137,7 @@ class Optional {
             typename = std::enable_if_t<std::is_convertible_v<U&&, T> &&
                                         !is_optional_type_v<detail::RemoveCVRef<U>>>>
   Optional& operator=(U&& value) {
-    storage_.set(std::forward<U>(value));
+    Set(std::forward<U>(value));
     return *this;
   }
 
@@ -117,9 +148,12 @@ class Optional {
     RequireValue();
     return storage_.get();
   }
+  /// Moves the value out and leaves nothing.
   T value() && {
     RequireValue();
-    return std::move(storage_.get());
+    T value = std::move(storage_.get());
+    storage_.clear();
+    return value;
   }
   template <typename U = T>
   T value_or(U&& fallback) const {
@@ -140,15 +174,21 @@ class Optional {
   }
   /// \throws Error(TypeError) if there is none, or of another type
   template <typename U>
-  U as_or_throw() const {
+  U as_or_throw() const& {
     return AnyView(*this).template as_or_throw<U>();
   }
-  /// The object of a reference, null if there is none.
-  template <typename U = T, typename = std::enable_if_t<std::is_base_of_v<ObjectRef, U>>>
-  const Object* get() const {
-    return has_value() ? static_cast<const ObjectRef&>(storage_.get()).get() : nullptr;
+  /// Moves the value out, or leaves it where it throws.
+  template <typename U>
+  U as_or_throw() && {
+    if (!as<U>()) return AnyView(*this).template as_or_throw<U>();
+    return Any(std::move(*this).value()).template as_or_throw<U>();
   }
-  template <typename U = T, typename = std::enable_if_t<std::is_base_of_v<ObjectRef, U>>>
+  /// The object of a reference or pointer, null if there is none.
+  template <typename U = T, typename = std::enable_if_t<use_ptr_based_optional_v<U>>>
+  auto get() const {
+    return storage_.get().get();
+  }
+  template <typename U = T, typename = std::enable_if_t<use_ptr_based_optional_v<U>>>
   int use_count() const {
     return has_value() ? storage_.get().use_count() : 0;
   }
@@ -179,6 +219,14 @@ class Optional {
   }
 
  private:
+  /// An optional of an optional has nothing where the inner one has nothing: across the ABI both
+  /// are None.
+  void Set(T value) {
+    if constexpr (is_optional_type_v<T>) {
+      if (!value.has_value()) return storage_.clear();
+    }
+    storage_.set(std::move(value));
+  }
   void RequireValue() const {
     if (TVM_FFI_PREDICT_FALSE(!has_value())) ThrowNoValue();
   }

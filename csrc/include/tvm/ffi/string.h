@@ -66,6 +66,31 @@ char* WriteOwnedBytes(const char* data, size_t size, TVMFFIAny* out) {
   return target;
 }
 
+/// A String or Bytes object around a std::string.
+template <typename ObjectType>
+class FromStdString : public ObjectType {
+ public:
+  explicit FromStdString(std::string text) : text_(std::move(text)) {
+    this->data = text_.data();
+    this->size = text_.size();
+  }
+
+ private:
+  std::string text_;
+};
+
+/// Takes the text over without a copy, unless it is small; text is empty afterwards.
+template <typename ObjectType>
+void WriteMovedString(std::string&& text, TVMFFIAny* out) {
+  if (text.size() <= kMaxSmallSize) {
+    WriteOwnedBytes<ObjectType>(text.data(), text.size(), out);
+    text.clear();
+    return;
+  }
+  auto object = make_object<FromStdString<ObjectType>>(std::move(text));
+  WriteObject(out, ObjectUnsafe::MoveObjectPtrToTVMFFIObjectPtr(std::move(object)));
+}
+
 inline void WriteOwnedString(std::string_view text, TVMFFIAny* out) {
   WriteOwnedBytes<StringObj>(text.data() == nullptr ? "" : text.data(), text.size(), out);
 }
@@ -127,6 +152,7 @@ class BytesBase {
   explicit BytesBase(std::string_view text) {
     WriteOwnedBytes<ObjectType>(text.data() == nullptr ? "" : text.data(), text.size(), &value_);
   }
+  explicit BytesBase(std::string&& text) { WriteMovedString<ObjectType>(std::move(text), &value_); }
   explicit BytesBase(const TVMFFIAny& owned) : value_(owned) {}
 
   std::string_view View() const { return BytesContent(&value_); }
@@ -147,10 +173,12 @@ class BytesBase {
 class Bytes : public detail::BytesBase<Bytes, detail::BytesObj, kTVMFFISmallBytes> {
  public:
   Bytes() : BytesBase(std::string_view()) {}
+  Bytes(const char* text) : BytesBase(std::string_view(text)) {}  // NOLINT(runtime/explicit)
   Bytes(const char* data, size_t size) : BytesBase(std::string_view(data, size)) {}
   Bytes(TVMFFIByteArray array) : Bytes(array.data, array.size) {}  // NOLINT(runtime/explicit)
-  Bytes(const std::string& other) : BytesBase(other) {}            // NOLINT(runtime/explicit)
-  Bytes(std::string_view other) : BytesBase(other) {}              // NOLINT(runtime/explicit)
+  Bytes(const std::string& other) : BytesBase(std::string_view(other)) {}  // NOLINT
+  Bytes(std::string&& other) : BytesBase(std::move(other)) {}  // NOLINT(runtime/explicit)
+  Bytes(std::string_view other) : BytesBase(other) {}          // NOLINT(runtime/explicit)
 
   /// Compares bytes, as memcmp does.
   static int memncmp(const char* a, const char* b, size_t a_size, size_t b_size) {
@@ -175,8 +203,9 @@ class String : public detail::BytesBase<String, detail::StringObj, kTVMFFISmallS
   String(std::nullptr_t) = delete;
   String(const char* text) : BytesBase(std::string_view(text)) {}  // NOLINT
   String(const char* data, size_t size) : BytesBase(std::string_view(data, size)) {}
-  String(const std::string& other) : BytesBase(other) {}  // NOLINT
-  String(std::string_view other) : BytesBase(other) {}    // NOLINT
+  String(const std::string& other) : BytesBase(std::string_view(other)) {}  // NOLINT
+  String(std::string&& other) : BytesBase(std::move(other)) {}  // NOLINT(runtime/explicit)
+  String(std::string_view other) : BytesBase(other) {}          // NOLINT
   explicit String(TVMFFIByteArray array) : String(array.data, array.size) {}
   String& operator=(const std::string& other) { return *this = String(other); }
   String& operator=(const char* other) { return *this = String(other); }
@@ -460,3 +489,5 @@ struct std::hash<tvm::ffi::String> {
     return std::hash<std::string_view>()(text);
   }
 };
+
+#include <tvm/ffi/string_escape.h>  // IWYU pragma: export

@@ -14,6 +14,8 @@ namespace tvm {
 namespace ffi {
 inline namespace graphffi_v1 {
 
+class Any;
+
 /// The conversions of T. A specialisation has
 ///
 ///   convert_enabled, storage_enabled   whether T can be an argument, and whether an Any can hold
@@ -33,6 +35,29 @@ struct TypeTraits {
 
 template <typename T>
 using TypeTraitsNoCR = TypeTraits<std::remove_const_t<std::remove_reference_t<T>>>;
+
+namespace detail {
+
+/// What type_subsumes_v is for the types of these headers.
+template <typename Base, typename Derived>
+inline constexpr bool type_contains_v =
+    std::is_same_v<Base, Any> || std::is_same_v<Base, Derived> ||
+    (std::is_base_of_v<ObjectRef, Base> && std::is_base_of_v<Base, Derived>);
+template <typename Base, typename Derived>
+inline constexpr bool type_contains_v<ObjectPtr<Base>, ObjectPtr<Derived>> =
+    std::is_base_of_v<Base, Derived>;
+template <typename Base, typename Derived>
+inline constexpr bool type_contains_v<Arc<Base>, Arc<Derived>> = std::is_base_of_v<Base, Derived>;
+template <typename Base, typename Derived>
+inline constexpr bool type_contains_v<ObjectPtr<Base>, Arc<Derived>> =
+    std::is_base_of_v<Base, Derived>;
+
+}  // namespace detail
+
+/// Whether every Derived is a Base as it stands, so that a container of one may be used as a
+/// container of the other. May be specialised for types of your own.
+template <typename Base, typename Derived, typename = void>
+inline constexpr bool type_subsumes_v = detail::type_contains_v<Base, Derived>;
 
 /// Whether ObjectRef's own conversion serves a reference type: set to false where a specialisation
 /// replaces it.
@@ -74,6 +99,13 @@ inline std::string SchemaWithArgs(const char* type, std::initializer_list<std::s
     separator = ",";
   }
   return text + "]}";
+}
+
+inline int32_t LookupTypeKey(const char* key) {
+  TVMFFIByteArray name = {key, std::char_traits<char>::length(key)};
+  int32_t index = 0;
+  TVM_FFI_CHECK_SAFE_CALL(TVMFFITypeKeyToIndex(&name, &index));
+  return index;
 }
 
 }  // namespace detail
@@ -310,7 +342,8 @@ struct TypeTraits<ObjectType*, std::enable_if_t<std::is_base_of_v<Object, Object
 /// A counted pointer that may be null.
 template <typename ObjectType>
 struct TypeTraits<ObjectPtr<ObjectType>,
-                  std::enable_if_t<!std::is_const_v<ObjectType> && !std::is_volatile_v<ObjectType>>>
+                  std::enable_if_t<is_object_subclass_v<ObjectType> &&
+                                   !std::is_const_v<ObjectType> && !std::is_volatile_v<ObjectType>>>
     : TypeTraitsBase {
   using Self = ObjectPtr<ObjectType>;
   static constexpr int32_t field_static_type_index = kTVMFFIObject;
@@ -347,6 +380,32 @@ struct TypeTraits<ObjectPtr<ObjectType>,
   }
 };
 
+/// A counted pointer that is never null.
+template <typename ObjectType>
+struct TypeTraits<Arc<ObjectType>,
+                  std::enable_if_t<is_object_subclass_v<ObjectType> &&
+                                   !std::is_const_v<ObjectType> && !std::is_volatile_v<ObjectType>>>
+    : TypeTraits<ObjectPtr<ObjectType>> {
+  using Self = Arc<ObjectType>;
+  using Nullable = TypeTraits<ObjectPtr<ObjectType>>;
+
+  static bool CheckAnyStrict(const TVMFFIAny* source) {
+    return source->type_index != kTVMFFINone && Nullable::CheckAnyStrict(source);
+  }
+  static Self CopyFromAnyViewAfterCheck(const TVMFFIAny* source) {
+    return detail::ObjectUnsafe::ArcFromObjectPtr(Nullable::CopyFromAnyViewAfterCheck(source));
+  }
+  static Self MoveFromAnyAfterCheck(TVMFFIAny* source) {
+    return detail::ObjectUnsafe::ArcFromObjectPtr(Nullable::MoveFromAnyAfterCheck(source));
+  }
+  static std::optional<Self> TryCastFromAnyView(const TVMFFIAny* source) {
+    if (CheckAnyStrict(source)) return CopyFromAnyViewAfterCheck(source);
+    return std::nullopt;
+  }
+  static std::string TypeStr() { return ObjectType::_type_key; }
+  static std::string TypeSchema() { return detail::SimpleSchema(ObjectType::_type_key); }
+};
+
 /// What kind a field of type T is, kTVMFFIAny if it varies.
 template <typename T, typename = void>
 struct TypeToFieldStaticTypeIndex : std::integral_constant<int32_t, kTVMFFIAny> {};
@@ -366,6 +425,10 @@ struct TypeToRuntimeTypeIndex<T, std::enable_if_t<std::is_base_of_v<ObjectRef, T
 
 template <typename T>
 struct TypeToRuntimeTypeIndex<ObjectPtr<T>, void> {
+  static int32_t v() { return T::RuntimeTypeIndex(); }
+};
+template <typename T>
+struct TypeToRuntimeTypeIndex<Arc<T>, void> {
   static int32_t v() { return T::RuntimeTypeIndex(); }
 };
 
@@ -412,6 +475,20 @@ struct ObjectRefWithFallbackTraitsBase : ObjectRefTypeTraitsBase<RefType> {
     return true;
   }
 };
+
+/// Declares an object type that another library registers: its index is looked up on first use, and
+/// nothing is registered. Needs `tvm/ffi/function.h`. \throws Error if nobody registered the key
+#define TVM_FFI_DECLARE_OBJECT_INFO_LOOKUP(TypeKey, TypeDepth)               \
+  static constexpr const char* _type_key = TypeKey;                          \
+  static constexpr int32_t _type_depth = TypeDepth;                          \
+  static constexpr bool _type_mutable = true;                                \
+  static constexpr bool _type_final = false;                                 \
+  static constexpr int32_t _type_child_slots = 0;                            \
+  static constexpr bool _type_child_slots_can_overflow = true;               \
+  static int32_t RuntimeTypeIndex() {                                        \
+    static const int32_t index = ::tvm::ffi::detail::LookupTypeKey(TypeKey); \
+    return index;                                                            \
+  }
 
 }  // namespace graphffi_v1
 }  // namespace ffi

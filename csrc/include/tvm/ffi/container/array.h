@@ -67,13 +67,13 @@ class Array : public detail::SeqRef<Array<T>, ArrayObj, T> {
   Array& operator=(const Array&) = default;
   Array& operator=(Array&&) = default;
   /// An array of a narrower type is one of a wider type: the same object.
-  template <typename U, typename = std::enable_if_t<detail::type_contains_v<T, U>>>
+  template <typename U, typename = std::enable_if_t<type_subsumes_v<T, U>>>
   Array(const Array<U>& other)  // NOLINT(runtime/explicit)
       : Base(detail::ObjectUnsafe::ObjectPtrFromObjectRef<Object>(other)) {}
-  template <typename U, typename = std::enable_if_t<detail::type_contains_v<T, U>>>
+  template <typename U, typename = std::enable_if_t<type_subsumes_v<T, U>>>
   Array(Array<U>&& other)  // NOLINT(runtime/explicit)
       : Base(detail::ObjectUnsafe::ObjectPtrFromObjectRef<Object>(std::move(other))) {}
-  template <typename U, typename = std::enable_if_t<detail::type_contains_v<T, U>>>
+  template <typename U, typename = std::enable_if_t<type_subsumes_v<T, U>>>
   Array& operator=(const Array<U>& other) {
     return *this = Array(other);
   }
@@ -87,13 +87,13 @@ class Array : public detail::SeqRef<Array<T>, ArrayObj, T> {
   Array<U> Map(F f) const {
     Array<U> result;
     result.reserve(static_cast<int64_t>(this->size()));
-    bool same = detail::type_contains_v<U, T>;
+    bool same = type_subsumes_v<U, T>;
     for (size_t i = 0; i < this->size(); ++i) {
       const Any& before = this->Obj()->begin()[i];
       result.push_back(f(detail::ElementAs<T>(before)));
       same = same && result.GetArrayObj()->back().same_as(before);
     }
-    if constexpr (detail::type_contains_v<U, T>) {
+    if constexpr (type_subsumes_v<U, T>) {
       if (same) return *this;
     }
     return result;
@@ -142,7 +142,7 @@ Array<T> Concat(Array<T> left, const Array<T>& right) {
 
 namespace detail {
 template <typename T, typename U>
-inline constexpr bool type_contains_v<Array<T>, Array<U>> = type_contains_v<T, U>;
+inline constexpr bool type_contains_v<Array<T>, Array<U>> = type_subsumes_v<T, U>;
 }  // namespace detail
 
 template <typename T>

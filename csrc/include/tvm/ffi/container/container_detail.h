@@ -15,29 +15,6 @@ namespace ffi {
 inline namespace graphffi_v1 {
 namespace detail {
 
-/// Whether every Derived is a Base as it stands, so that a container of one may be used as a
-/// container of the other.
-template <typename Base, typename Derived>
-inline constexpr bool type_contains_v =
-    std::is_same_v<Base, Any> || std::is_same_v<Base, Derived> ||
-    (std::is_base_of_v<ObjectRef, Base> && std::is_base_of_v<Base, Derived>);
-
-}  // namespace detail
-
-/// Whether every Derived is a Base as it stands.
-template <typename Base, typename Derived>
-inline constexpr bool type_subsumes_v = detail::type_contains_v<Base, Derived>;
-/// Whether every object of type ObjectType makes a RefType.
-template <typename RefType, typename ObjectType>
-inline constexpr bool object_ref_contains_v =
-    std::is_base_of_v<typename RefType::ContainerType, ObjectType>;
-
-namespace detail {
-
-template <typename Base, typename Derived>
-inline constexpr bool type_contains_v<ObjectPtr<Base>, ObjectPtr<Derived>> =
-    std::is_base_of_v<Base, Derived>;
-
 /// Types that a container can hold.
 template <typename T>
 inline constexpr bool storage_enabled_v = std::is_same_v<T, Any> || TypeTraits<T>::storage_enabled;
@@ -59,13 +36,14 @@ class ElementIterator {
   using value_type = T;
   using difference_type = std::ptrdiff_t;
   using pointer = const T*;
-  using reference = T;
+  // const: callers write `for (auto& element : array)`.
+  using reference = const T;
 
   ElementIterator() = default;
   explicit ElementIterator(const Any* element) : element_(element) {}
 
-  T operator*() const { return ElementAs<T>(*element_); }
-  T operator[](difference_type n) const { return ElementAs<T>(element_[n]); }
+  const T operator*() const { return ElementAs<T>(*element_); }
+  const T operator[](difference_type n) const { return ElementAs<T>(element_[n]); }
   ElementIterator& operator++() { return *this += 1; }
   ElementIterator& operator--() { return *this += -1; }
   ElementIterator operator++(int) { return ElementIterator(element_++); }

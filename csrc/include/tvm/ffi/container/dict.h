@@ -46,14 +46,12 @@ class Dict : public detail::MapRef<Dict<K, V>, DictObj, K, V> {
   Dict(Dict&&) = default;
   Dict& operator=(const Dict&) = default;
   Dict& operator=(Dict&&) = default;
-  template <
-      typename K2, typename V2,
-      typename = std::enable_if_t<detail::type_contains_v<K, K2> && detail::type_contains_v<V, V2>>>
+  template <typename K2, typename V2,
+            typename = std::enable_if_t<type_subsumes_v<K, K2> && type_subsumes_v<V, V2>>>
   Dict(const Dict<K2, V2>& other)  // NOLINT(runtime/explicit)
       : Base(detail::ObjectUnsafe::ObjectPtrFromObjectRef<Object>(other)) {}
-  template <
-      typename K2, typename V2,
-      typename = std::enable_if_t<detail::type_contains_v<K, K2> && detail::type_contains_v<V, V2>>>
+  template <typename K2, typename V2,
+            typename = std::enable_if_t<type_subsumes_v<K, K2> && type_subsumes_v<V, V2>>>
   Dict(Dict<K2, V2>&& other)  // NOLINT(runtime/explicit)
       : Base(detail::ObjectUnsafe::ObjectPtrFromObjectRef<Object>(std::move(other))) {}
 
@@ -70,7 +68,7 @@ class Dict : public detail::MapRef<Dict<K, V>, DictObj, K, V> {
 namespace detail {
 template <typename K, typename V, typename K2, typename V2>
 inline constexpr bool type_contains_v<Dict<K, V>, Dict<K2, V2>> =
-    type_contains_v<K, K2> && type_contains_v<V, V2>;
+    type_subsumes_v<K, K2> && type_subsumes_v<V, V2>;
 }  // namespace detail
 
 template <typename K, typename V>

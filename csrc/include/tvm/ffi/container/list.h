@@ -56,10 +56,10 @@ class List : public detail::SeqRef<List<T>, ListObj, T> {
   List& operator=(const List&) = default;
   List& operator=(List&&) = default;
   /// A list of a narrower type is one of a wider type: the same object.
-  template <typename U, typename = std::enable_if_t<detail::type_contains_v<T, U>>>
+  template <typename U, typename = std::enable_if_t<type_subsumes_v<T, U>>>
   List(const List<U>& other)  // NOLINT(runtime/explicit)
       : Base(detail::ObjectUnsafe::ObjectPtrFromObjectRef<Object>(other)) {}
-  template <typename U, typename = std::enable_if_t<detail::type_contains_v<T, U>>>
+  template <typename U, typename = std::enable_if_t<type_subsumes_v<T, U>>>
   List(List<U>&& other)  // NOLINT(runtime/explicit)
       : Base(detail::ObjectUnsafe::ObjectPtrFromObjectRef<Object>(std::move(other))) {}
 
@@ -81,7 +81,7 @@ class List : public detail::SeqRef<List<T>, ListObj, T> {
 
 namespace detail {
 template <typename T, typename U>
-inline constexpr bool type_contains_v<List<T>, List<U>> = type_contains_v<T, U>;
+inline constexpr bool type_contains_v<List<T>, List<U>> = type_subsumes_v<T, U>;
 }  // namespace detail
 
 template <typename T>

@@ -46,14 +46,12 @@ class Map : public detail::MapRef<Map<K, V>, MapObj, K, V> {
   Map(Map&&) = default;
   Map& operator=(const Map&) = default;
   Map& operator=(Map&&) = default;
-  template <
-      typename K2, typename V2,
-      typename = std::enable_if_t<detail::type_contains_v<K, K2> && detail::type_contains_v<V, V2>>>
+  template <typename K2, typename V2,
+            typename = std::enable_if_t<type_subsumes_v<K, K2> && type_subsumes_v<V, V2>>>
   Map(const Map<K2, V2>& other)  // NOLINT(runtime/explicit)
       : Base(detail::ObjectUnsafe::ObjectPtrFromObjectRef<Object>(other)) {}
-  template <
-      typename K2, typename V2,
-      typename = std::enable_if_t<detail::type_contains_v<K, K2> && detail::type_contains_v<V, V2>>>
+  template <typename K2, typename V2,
+            typename = std::enable_if_t<type_subsumes_v<K, K2> && type_subsumes_v<V, V2>>>
   Map(Map<K2, V2>&& other)  // NOLINT(runtime/explicit)
       : Base(detail::ObjectUnsafe::ObjectPtrFromObjectRef<Object>(std::move(other))) {}
 
@@ -84,7 +82,7 @@ Map<K, V> Merge(Map<K, V> left, const Map<K, V>& right) {
 namespace detail {
 template <typename K, typename V, typename K2, typename V2>
 inline constexpr bool type_contains_v<Map<K, V>, Map<K2, V2>> =
-    type_contains_v<K, K2> && type_contains_v<V, V2>;
+    type_subsumes_v<K, K2> && type_subsumes_v<V, V2>;
 }  // namespace detail
 
 template <typename K, typename V>

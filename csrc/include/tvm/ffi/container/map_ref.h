@@ -28,7 +28,8 @@ class MapRef : public ObjectRef {
    public:
     using iterator_category = std::bidirectional_iterator_tag;
     using difference_type = int64_t;
-    using value_type = std::pair<K, V>;
+    // const: callers write `for (auto& [key, value] : map)`.
+    using value_type = const std::pair<K, V>;
     using pointer = value_type*;
     using reference = value_type;
 
@@ -69,7 +70,7 @@ class MapRef : public ObjectRef {
   iterator find(const K& key) const { return iterator(Checked()->find(Any(key))); }
   /// \throws Error(KeyError)
   V at(const K& key) const { return ElementAs<V>(Checked()->at(Any(key))); }
-  V operator[](const K& key) const { return at(key); }
+  const V operator[](const K& key) const { return at(key); }
   /// The value, or nothing if there is no such key.
   Optional<V> Get(const K& key) const {
     auto position = Checked()->find(Any(key));

@@ -157,7 +157,7 @@ class SeqRef : public ObjectRef {
   reverse_iterator rend() const { return reverse_iterator(begin()); }
 
   /// \throws Error(IndexError)
-  T operator[](int64_t index) const { return ElementAs<T>(Checked()->at(index)); }
+  const T operator[](int64_t index) const { return ElementAs<T>(Checked()->at(index)); }
   T at(int64_t index) const { return (*this)[index]; }
   T front() const { return ElementAs<T>(Checked()->front()); }
   T back() const { return ElementAs<T>(Checked()->back()); }

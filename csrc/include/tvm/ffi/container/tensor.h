@@ -2,6 +2,7 @@
 // TensorView and Tensor: a tensor in any framework's memory, borrowed or owned.
 #pragma once
 
+#include <tvm/ffi/container/array.h>
 #include <tvm/ffi/container/tensor_detail.h>
 
 #include <atomic>

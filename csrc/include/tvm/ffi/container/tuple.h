@@ -39,11 +39,11 @@ class Tuple : public ObjectRef {
   Tuple& operator=(const Tuple&) = default;
   Tuple& operator=(Tuple&&) = default;
   template <typename... U, typename = std::enable_if_t<sizeof...(U) == sizeof...(Types)>,
-            typename = std::enable_if_t<(detail::type_contains_v<Types, U> && ...)>>
+            typename = std::enable_if_t<(type_subsumes_v<Types, U> && ...)>>
   Tuple(const Tuple<U...>& other)  // NOLINT(runtime/explicit)
       : ObjectRef(detail::ObjectUnsafe::ObjectPtrFromObjectRef<Object>(other)) {}
   template <typename... U, typename = std::enable_if_t<sizeof...(U) == sizeof...(Types)>,
-            typename = std::enable_if_t<(detail::type_contains_v<Types, U> && ...)>>
+            typename = std::enable_if_t<(type_subsumes_v<Types, U> && ...)>>
   Tuple(Tuple<U...>&& other)  // NOLINT(runtime/explicit)
       : ObjectRef(detail::ObjectUnsafe::ObjectPtrFromObjectRef<Object>(std::move(other))) {}
 
@@ -96,7 +96,7 @@ template <typename T, typename U>
 inline constexpr bool kContainsEach = false;
 template <typename... T, typename... U>
 inline constexpr bool kContainsEach<std::tuple<T...>, std::tuple<U...>> =
-    std::conjunction_v<std::bool_constant<type_contains_v<T, U>>...>;
+    std::conjunction_v<std::bool_constant<type_subsumes_v<T, U>>...>;
 template <bool kSameLength, typename T, typename U>
 inline constexpr bool kContainsTuple = false;
 template <typename T, typename U>

@@ -19,7 +19,7 @@ class Variant {
 
  public:
   template <typename T>
-  static constexpr bool variant_contains_v = (detail::type_contains_v<Types, T> || ...);
+  static constexpr bool variant_contains_v = (type_subsumes_v<Types, T> || ...);
   template <typename T>
   using enable_if_variant_contains_t = std::enable_if_t<variant_contains_v<T>>;
 
@@ -65,8 +65,12 @@ class Variant {
   }
   bool same_as(const Variant& other) const { return value_.same_as(other.value_); }
   template <typename T>
-  T as_or_throw() const {
+  T as_or_throw() const& {
     return value_.template as_or_throw<T>();
+  }
+  template <typename T>
+  T as_or_throw() && {
+    return std::move(value_).template as_or_throw<T>();
   }
   std::string GetTypeKey() const { return value_.GetTypeKey(); }
   int32_t type_index() const { return value_.type_index(); }
@@ -83,10 +87,10 @@ inline constexpr bool use_default_type_traits_v<Variant<Types...>> = false;
 
 namespace detail {
 template <typename... Types, typename T>
-inline constexpr bool type_contains_v<Variant<Types...>, T> = (type_contains_v<Types, T> || ...);
+inline constexpr bool type_contains_v<Variant<Types...>, T> = (type_subsumes_v<Types, T> || ...);
 template <typename... Types, typename... Other>
 inline constexpr bool type_contains_v<Variant<Types...>, Variant<Other...>> =
-    (type_contains_v<Variant<Types...>, Other> && ...);
+    (type_subsumes_v<Variant<Types...>, Other> && ...);
 }  // namespace detail
 
 template <typename... Types>

@@ -13,6 +13,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <unordered_map>
@@ -277,7 +278,11 @@ struct TypeTraits<std::function<R(Args...)>> : TypeTraitsBase {
   static std::string TypeStr() {
     return "std::function<" + detail::FunctionInfo<R(Args...)>::Sig() + ">";
   }
-  static std::string TypeSchema() { return detail::FunctionInfo<R(Args...)>::TypeSchema(); }
+  static std::string TypeSchema() {
+    constexpr std::string_view kFunction = "ffi.Function";
+    std::string schema = detail::FunctionInfo<R(Args...)>::TypeSchema();
+    return schema.replace(schema.find(kFunction), kFunction.size(), "std::function");
+  }
 };
 
 }  // namespace graphffi_v1

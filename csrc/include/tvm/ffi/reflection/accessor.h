@@ -3,7 +3,8 @@
 #pragma once
 
 #include <tvm/ffi/function.h>
-#include <tvm/ffi/reflection/registry_detail.h>
+#include <tvm/ffi/reflection/native_function.h>
+#include <tvm/ffi/reflection/type_attr.h>
 
 #include <string>
 #include <string_view>
@@ -42,10 +43,27 @@ inline Function GetMethod(std::string_view type_key, std::string_view name) {
   return AnyView::CopyFromTVMFFIAny(GetMethodInfo(type_key, name)->method).cast<Function>();
 }
 
-/// Where a field lies from the object's header.
-template <typename Class, typename T>
-int64_t GetFieldByteOffsetToObject(T Class::* field) {
-  return detail::FieldOffset<Class>(field);
+/// Sets the field at address through its setter. The result is a return code of the ABI.
+inline int CallFieldSetter(const TVMFFIFieldInfo* field, void* address, const TVMFFIAny* value) {
+  if ((field->flags & kTVMFFIFieldFlagBitSetterIsFunctionObj) == 0) {
+    return reinterpret_cast<TVMFFIFieldSetter>(field->setter)(address, value);
+  }
+  TVMFFIAny args[2] = {AnyView(address).CopyToTVMFFIAny(), *value};
+  TVMFFIAny result{};
+  int rc = TVMFFIFunctionCall(field->setter, args, 2, &result);
+  Any owned = ::tvm::ffi::detail::AnyUnsafe::MoveTVMFFIAnyToAny(&result);
+  return rc;
+}
+
+/// Sets the field at address to its default, which it must have. \throws what the setter or the
+/// factory raised
+inline void SetFieldToDefault(const TVMFFIFieldInfo* field, void* address) {
+  Any value = AnyView::CopyFromTVMFFIAny(field->default_value_or_factory);
+  if ((field->flags & kTVMFFIFieldFlagBitMaskDefaultFromFactory) != 0) {
+    value = value.cast<Function>()();
+  }
+  TVMFFIAny view = AnyView(value).CopyToTVMFFIAny();
+  TVM_FFI_CHECK_SAFE_CALL(CallFieldSetter(field, address, &view));
 }
 
 /// Reads one field of objects of one type.
@@ -81,15 +99,8 @@ class FieldSetter {
   void operator()(const Object* object, AnyView value) const {
     auto* header = reinterpret_cast<char*>(::tvm::ffi::detail::ObjectUnsafe::GetHeader(object));
     void* field = header + info_->offset;
-    if ((info_->flags & kTVMFFIFieldFlagBitSetterIsFunctionObj) != 0) {
-      auto* function = static_cast<FunctionObj*>(static_cast<Object*>(info_->setter));
-      AnyView args[2] = {AnyView(field), value};
-      Any ignored;
-      function->CallPacked(args, 2, &ignored);
-      return;
-    }
     TVMFFIAny data = value.CopyToTVMFFIAny();
-    TVM_FFI_CHECK_SAFE_CALL(reinterpret_cast<TVMFFIFieldSetter>(info_->setter)(field, &data));
+    TVM_FFI_CHECK_SAFE_CALL(CallFieldSetter(info_, field, &data));
   }
   void operator()(const ObjectRef& ref, AnyView value) const { (*this)(ref.get(), value); }
   template <typename T>
@@ -117,28 +128,6 @@ bool ForEachFieldInfoWithEarlyStop(const TypeInfo* type, F f) {
   ForEachFieldInfo(type, [&](const TVMFFIFieldInfo* field) { stop = stop || f(field); });
   return stop;
 }
-
-/// An attribute of types. \throws Error(RuntimeError) if nobody registered an attribute of that
-/// name
-class TypeAttrColumn {
- public:
-  explicit TypeAttrColumn(std::string_view name) {
-    TVMFFIByteArray key = ToByteArray(name);
-    column_ = TVMFFIGetTypeAttrColumn(&key);
-    if (column_ == nullptr) {
-      TVM_FFI_THROW(RuntimeError) << "Cannot find type attribute " << name;
-    }
-  }
-  /// None if the type has no such attribute.
-  AnyView operator[](int32_t type_index) const {
-    int64_t offset = static_cast<int64_t>(type_index) - column_->begin_index;
-    if (offset < 0 || offset >= column_->size) return AnyView();
-    return AnyView::CopyFromTVMFFIAny(column_->data[offset]);
-  }
-
- private:
-  const TVMFFITypeAttrColumn* column_;
-};
 
 }  // namespace reflection
 }  // namespace graphffi_v1

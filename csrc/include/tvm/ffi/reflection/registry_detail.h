@@ -1,175 +1,81 @@
 // SPDX-License-Identifier: Apache-2.0
-// The records that registrations hand to the runtime, and what may be said about them.
+// The records that registrations hand to the runtime, and the functions in them.
 #pragma once
 
 #include <tvm/ffi/function.h>
+#include <tvm/ffi/reflection/info_trait.h>
 
-#include <initializer_list>
 #include <string>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 namespace tvm {
 namespace ffi {
 inline namespace graphffi_v1 {
 namespace reflection {
 
-/// Base of what registrations take after the name and the function or field; it applies itself to
-/// the record.
-struct InfoTrait {};
-/// Base of those that are about fields.
-struct FieldInfoTrait : InfoTrait {};
+/// `.def(init<Args...>())`: the host language may construct the type with these arguments.
+template <typename... Args>
+struct init {
+  constexpr init() noexcept = default;
 
-/// The value of a field that is not given.
-class default_value : public FieldInfoTrait {
- public:
-  explicit default_value(Any value) : value_(std::move(value)) {}
+  template <typename Class>
+  static ObjectRef execute(Args... args) {
+    return ObjectRef(make_object<Class>(std::forward<Args>(args)...));
+  }
+};
+/// `init(false)`: the constructor that the host language gets by default leaves the field out, or,
+/// as an argument of ObjectDef, there is none.
+template <>
+struct init<> : InfoTrait {
+  constexpr init() noexcept = default;
+  constexpr explicit init(bool include) : include(include) {}
   void Apply(TVMFFIFieldInfo* info) const {
-    info->default_value_or_factory = AnyView(value_).CopyToTVMFFIAny();
-    info->flags |= kTVMFFIFieldFlagBitMaskHasDefault;
+    if (!include) info->flags |= kTVMFFIFieldFlagBitMaskInitOff;
   }
 
- private:
-  Any value_;
+  template <typename Class>
+  static ObjectRef execute() {
+    return ObjectRef(make_object<Class>());
+  }
+
+  bool include = true;
 };
-using DefaultValue = default_value;
+init(bool) -> init<>;
 
-/// Makes the value of a field that is not given.
-class default_factory : public FieldInfoTrait {
- public:
-  explicit default_factory(Function factory) : factory_(std::move(factory)) {}
-  void Apply(TVMFFIFieldInfo* info) const {
-    info->default_value_or_factory = AnyView(factory_).CopyToTVMFFIAny();
-    info->flags |= kTVMFFIFieldFlagBitMaskHasDefault | kTVMFFIFieldFlagBitMaskDefaultFromFactory;
-  }
-
- private:
-  Function factory_;
-};
-
-/// Flags of a field.
-class AttachFieldFlag : public FieldInfoTrait {
- public:
-  explicit AttachFieldFlag(int64_t flag) : flag_(flag) {}
-  static AttachFieldFlag SEqHashIgnore() {
-    return AttachFieldFlag(kTVMFFIFieldFlagBitMaskSEqHashIgnore);
-  }
-  static AttachFieldFlag SEqHashDef() { return SEqHashDefPattern(); }
-  static AttachFieldFlag SEqHashDefPattern() {
-    return AttachFieldFlag(kTVMFFIFieldFlagBitMaskSEqHashDefPattern);
-  }
-  static AttachFieldFlag SEqHashDefSimple() {
-    return AttachFieldFlag(kTVMFFIFieldFlagBitMaskSEqHashDefSimple);
-  }
-  void Apply(TVMFFIFieldInfo* info) const { info->flags |= flag_; }
-
- private:
-  int64_t flag_;
-};
-
-/// A named bit of a field, off unless asked for: `repr(false)`, `kw_only(true)`, …
-template <int64_t kFlag, bool kSetWhen>
-struct FieldBit : FieldInfoTrait {
-  explicit FieldBit(bool value) : value(value) {}
-  void Apply(TVMFFIFieldInfo* info) const {
-    if (value == kSetWhen) info->flags |= kFlag;
-  }
-  bool value;
-};
-using repr = FieldBit<kTVMFFIFieldFlagBitMaskReprOff, false>;
-using compare = FieldBit<kTVMFFIFieldFlagBitMaskCompareOff, false>;
-using hash = FieldBit<kTVMFFIFieldFlagBitMaskHashOff, false>;
-using kw_only = FieldBit<kTVMFFIFieldFlagBitMaskKwOnly, true>;
-
-/// Additional keys in the JSON metadata.
-class Metadata : public InfoTrait {
- public:
-  Metadata(std::initializer_list<std::pair<String, Any>> entries) : entries_(entries) {}
-  const std::vector<std::pair<String, Any>>& entries() const { return entries_; }
-
- private:
-  std::vector<std::pair<String, Any>> entries_;
-};
-
-namespace detail {
-
-using ::tvm::ffi::detail::FunctionInfo;
-
-/// Where a field lies from the object's header. The storage stands in for an object that is never
-/// made.
-template <typename Class, typename Base, typename T>
-int64_t FieldOffset(T Base::* field) {
+/// Where a field lies from the object's header.
+template <typename Class, typename T>
+int64_t GetFieldByteOffsetToObject(T Class::* field) {
+  // The storage stands in for an object that is never made.
   alignas(Class) static char storage[sizeof(Class)];
   auto* object = reinterpret_cast<Class*>(storage);
   return reinterpret_cast<char*>(&(object->*field)) -
          reinterpret_cast<char*>(static_cast<Object*>(object));
 }
 
-/// The JSON object of metadata: the type and what Metadata adds.
-class MetadataText {
- public:
-  explicit MetadataText(const std::string& schema)
-      : text_(::tvm::ffi::detail::MetadataOf(schema)) {}
-  void Add(const Metadata& metadata) {
-    for (const auto& [key, value] : metadata.entries()) {
-      text_.insert(text_.size() - 1, "," + std::string(EscapeStringJSON(key)) + ":" + Json(value));
-    }
-  }
-  TVMFFIByteArray View() const { return ToByteArray(text_); }
+namespace detail {
 
- private:
-  static std::string Json(const Any& value) {
-    if (auto flag = value.as<bool>()) return *flag ? "true" : "false";
-    if (auto number = value.as<int64_t>()) return std::to_string(*number);
-    if (auto number = value.as<double>()) return std::to_string(*number);
-    if (auto text = value.as<String>()) return EscapeStringJSON(*text);
-    if (value == nullptr) return "null";
-    TVM_FFI_THROW(TypeError) << "metadata cannot hold a " << value.GetTypeKey();
-  }
+using ::tvm::ffi::detail::FunctionInfo;
 
-  std::string text_;
-};
-
-/// A function or method on its way into the runtime, which copies it.
-class MethodRecord {
- public:
-  MethodRecord(const char* name, Function function, const std::string& schema)
-      : name_(name), function_(std::move(function)), metadata_(schema) {}
-
-  void Apply(const char* doc) { doc_ = doc; }
-  void Apply(const std::string& doc) { doc_ = doc; }
-  void Apply(const Metadata& metadata) { metadata_.Add(metadata); }
-
-  const TVMFFIMethodInfo* Info(bool is_static) {
-    info_.name = ToByteArray(name_);
-    info_.doc = ToByteArray(doc_);
-    info_.metadata = metadata_.View();
-    info_.flags = is_static ? static_cast<int64_t>(kTVMFFIFieldFlagBitMaskIsStaticMethod) : 0;
-    info_.method = AnyView(function_).CopyToTVMFFIAny();
-    return &info_;
-  }
-
- private:
-  std::string name_;
-  std::string doc_;
-  Function function_;
-  MetadataText metadata_;
-  TVMFFIMethodInfo info_{};
-};
-
-/// full_name appears in the errors about arguments.
-template <typename F>
-MethodRecord TypedRecord(const char* name, F&& function, std::string full_name) {
-  using Decayed = std::decay_t<F>;
-  return MethodRecord(name,
-                      Function::FromTyped(Decayed(std::forward<F>(function)), std::move(full_name)),
-                      FunctionInfo<Decayed>::TypeSchema());
+/// The record of a function or method, without what extra arguments add. function must outlive it.
+inline MethodInfoBuilder MethodRecord(const char* name, const Function& function, bool is_static,
+                                      const std::string& schema) {
+  MethodInfoBuilder info{};
+  info.name = ToByteArray(name);
+  info.doc = ToByteArray("");
+  info.flags = is_static ? static_cast<int64_t>(kTVMFFIFieldFlagBitMaskIsStaticMethod) : 0;
+  info.method = AnyView(function).CopyToTVMFFIAny();
+  info.metadata_.emplace_back("type_schema", String(schema));
+  return info;
 }
-template <typename F>
-MethodRecord PackedRecord(const char* name, F function) {
-  return MethodRecord(name, Function::FromPacked(std::move(function)),
-                      ::tvm::ffi::detail::SimpleSchema("ffi.Function"));
+
+/// Applies the extra arguments and hands the record to `int submit(const Info*)`.
+template <typename Info, typename Submit, typename... Extra>
+void SubmitRecord(Info* info, Submit submit, const Extra&... extra) {
+  (ApplyExtra(info, extra), ...);
+  std::string metadata = MetadataJSON(info->metadata_);
+  info->metadata = ToByteArray(metadata);
+  TVM_FFI_CHECK_SAFE_CALL(submit(info));
 }
 
 template <typename T>
@@ -190,52 +96,31 @@ int SetField(void* field, const TVMFFIAny* value) {
   TVM_FFI_SAFE_CALL_END();
 }
 
-/// A field on its way into the runtime, which copies it.
-class FieldRecord {
- public:
-  template <typename T>
-  FieldRecord(const char* name, int64_t offset, bool writable, T* /*type*/)
-      : metadata_(::tvm::ffi::detail::TypeSchema<T>::v()) {
-    info_.name = ToByteArray(name);
-    info_.doc = ToByteArray("");
-    info_.flags = writable ? static_cast<int64_t>(kTVMFFIFieldFlagBitMaskWritable) : 0;
-    info_.size = sizeof(T);
-    info_.alignment = alignof(T);
-    info_.offset = offset;
-    info_.getter = GetField<T>;
-    info_.setter = reinterpret_cast<void*>(SetField<T>);
-    info_.field_static_type_index = TypeTraits<T>::field_static_type_index;
-  }
+template <typename Class, typename T, typename Base>
+FieldInfoBuilder FieldRecord(const char* name, T Base::* field, bool writable) {
+  FieldInfoBuilder info{};
+  info.name = ToByteArray(name);
+  info.doc = ToByteArray("");
+  info.flags = writable ? static_cast<int64_t>(kTVMFFIFieldFlagBitMaskWritable) : 0;
+  info.size = sizeof(T);
+  info.alignment = alignof(T);
+  info.offset = GetFieldByteOffsetToObject<Class, T>(field);
+  info.getter = GetField<T>;
+  info.setter = reinterpret_cast<void*>(SetField<T>);
+  info.field_static_type_index = TypeToFieldStaticTypeIndex<T>::value;
+  info.metadata_.emplace_back("type_schema", String(::tvm::ffi::detail::TypeSchema<T>::v()));
+  return info;
+}
 
-  void Apply(const char* doc) { info_.doc = ToByteArray(doc); }
-  void Apply(const Metadata& metadata) { metadata_.Add(metadata); }
-  template <typename Trait, typename = std::enable_if_t<std::is_base_of_v<FieldInfoTrait, Trait>>>
-  void Apply(const Trait& trait) {
-    trait.Apply(&info_);
-  }
-
-  const TVMFFIFieldInfo* Info() {
-    info_.metadata = metadata_.View();
-    return &info_;
-  }
-
- private:
-  MetadataText metadata_;
-  TVMFFIFieldInfo info_{};
-};
-
-inline void ApplyToType(TVMFFITypeMetadata* info, const char* doc) { info->doc = ToByteArray(doc); }
-template <typename T>
-void ApplyToType(TVMFFITypeMetadata*, const T&) {}
-
+/// What the runtime stores about a type as a whole.
 template <typename Class>
 int CreateObject(TVMFFIObjectHandle* result) {
   TVM_FFI_SAFE_CALL_BEGIN();
   ObjectPtr<Class> object;
-  if constexpr (std::is_constructible_v<Class, UnsafeInit>) {
-    object = make_object<Class>(UnsafeInit{});
-  } else {
+  if constexpr (std::is_default_constructible_v<Class>) {
     object = make_object<Class>();
+  } else {
+    object = make_object<Class>(UnsafeInit{});
   }
   *result = ::tvm::ffi::detail::ObjectUnsafe::MoveObjectPtrToTVMFFIObjectPtr(std::move(object));
   TVM_FFI_SAFE_CALL_END();
@@ -295,6 +180,48 @@ F BindMethod(F function) {
 }
 
 }  // namespace detail
+
+namespace detail {
+
+/// `overload_cast<Args...>(&f)` picks the overload of f whose parameters begin with Args;
+/// `const_` as the second argument picks the const one.
+template <typename... Args>
+struct OverloadCast {
+  // Exact parameter lists come first: they are the better match where one is a prefix of another.
+  template <typename R>
+  constexpr auto operator()(R (*function)(Args...)) const noexcept {
+    return function;
+  }
+  template <typename R, typename Class>
+  constexpr auto operator()(R (Class::*method)(Args...), std::false_type = {}) const noexcept {
+    return method;
+  }
+  template <typename R, typename Class>
+  constexpr auto operator()(R (Class::*method)(Args...) const, std::true_type) const noexcept {
+    return method;
+  }
+  template <typename R, typename... Rest>
+  constexpr auto operator()(R (*function)(Args..., Rest...)) const noexcept {
+    return function;
+  }
+  template <typename R, typename Class, typename... Rest>
+  constexpr auto operator()(R (Class::*method)(Args..., Rest...),
+                            std::false_type = {}) const noexcept {
+    return method;
+  }
+  template <typename R, typename Class, typename... Rest>
+  constexpr auto operator()(R (Class::*method)(Args..., Rest...) const,
+                            std::true_type) const noexcept {
+    return method;
+  }
+};
+
+}  // namespace detail
+
+template <typename... Args>
+inline constexpr detail::OverloadCast<Args...> overload_cast = {};
+inline constexpr std::true_type const_ = {};
+
 }  // namespace reflection
 }  // namespace graphffi_v1
 }  // namespace ffi

@@ -25,11 +25,12 @@ inline namespace graphffi_v1 {
 
 /// Grid or block dimensions.
 struct dim3 {
-  unsigned int x;
-  unsigned int y;
-  unsigned int z;
-  explicit dim3(unsigned int x_ = 1, unsigned int y_ = 1, unsigned int z_ = 1)
-      : x(x_), y(y_), z(z_) {}
+  unsigned int x = 1;
+  unsigned int y = 1;
+  unsigned int z = 1;
+  dim3() = default;
+  explicit dim3(unsigned int x_) : x(x_) {}
+  dim3(unsigned int x_, unsigned int y_, unsigned int z_ = 1) : x(x_), y(y_), z(z_) {}
   operator ::dim3() const { return ::dim3(x, y, z); }  // NOLINT(runtime/explicit)
 };
 
