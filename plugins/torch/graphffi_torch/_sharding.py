@@ -90,7 +90,9 @@ def _placement(
     for group, tensor in _tensors(definition, arguments):
         if group is not None and group.has_ellipsis:
             ndims["..."] = tensor.ndim - len(group.names)
-    groups = [None] * len(definition.results) if definition.dims is None else definition.dims.results
+    groups = (
+        [None] * len(definition.results) if definition.dims is None else definition.dims.results
+    )
     outputs = [
         place(g, 0 if g is None else len(g.names) + (ndims.get("...", 0) if g.has_ellipsis else 0))
         for g in groups
