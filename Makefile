@@ -3,6 +3,7 @@
 #   make quickstart   install, build, run the first example
 #   make test         install, build, run all tests, on both runtimes
 #   make sanitize     build the runtime and the call frame with sanitizers, run their C++ tests, fuzz their readers
+#   make matrix       test the plugins with older and newer frameworks (several GB)
 #   make check        what CI runs: format, lint, types, a build without warnings, tests, sanitizers
 PYTHON ?= python3
 VENV ?= .venv
@@ -12,7 +13,7 @@ RUNTIMES ?= bundled apache
 PYTEST_ARGS ?=
 CXX_FILES = $(shell find csrc plugins tests examples benchmarks \( -name '*.h' -o -name '*.cc' -o -name '*.c' \) -print)
 
-.PHONY: quickstart build test sanitize check format format-check lint types bench clean
+.PHONY: quickstart build test sanitize matrix check format format-check lint types bench clean
 .DEFAULT_GOAL := build
 
 $(VENV)/quickstart.stamp: requirements/quickstart.txt
@@ -73,6 +74,9 @@ lint: $(VENV)/dev.stamp
 
 types: $(VENV)/dev.stamp
 	$(PY) -m mypy
+
+matrix:
+	$(PYTHON) tests/matrix.py --write docs/versions.md $(MATRIX_ARGS)
 
 bench: build $(VENV)/test.stamp
 	$(PY) benchmarks/run.py $(BENCH_ARGS)
