@@ -37,7 +37,9 @@ std::string Describe(const Any& value) {
 template <typename... Args>
 Any Call(const std::string& name, Args&&... args) {
   try {
-    Any result = Function::InvokeExternC(nullptr, Symbol(name), std::forward<Args>(args)...);
+    TVMFFISafeCallType symbol = Symbol(name);
+    if (symbol == nullptr) return Any();
+    Any result = Function::InvokeExternC(nullptr, symbol, std::forward<Args>(args)...);
     std::cout << name << ": " << Describe(result) << "\n";
     return result;
   } catch (const Error& error) {

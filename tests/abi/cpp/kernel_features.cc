@@ -26,6 +26,15 @@ using tvm::ffi::TensorView;
 using tvm::ffi::Tuple;
 using tvm::ffi::Variant;
 
+// What the oldest releases do not have yet.
+#ifndef TVM_FFI_CHECK_LT
+#define TVM_FFI_CHECK_LT(x, y, ErrorKind) \
+  if (!((x) < (y))) TVM_FFI_THROW(ErrorKind)
+#endif
+#ifndef TVM_FFI_DLL_EXPORT_TYPED_FUNC_DOC
+#define TVM_FFI_DLL_EXPORT_TYPED_FUNC_DOC(...)
+#endif
+
 constexpr DLDataType dl_float32 = DLDataType{kDLFloat, 32, 1};
 
 void add_one(TensorView x, TensorView y) {
