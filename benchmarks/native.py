@@ -46,3 +46,20 @@ def xla_handler() -> Path:
     import jax
 
     return compile_library("xla_handler.c", f"-isystem{jax.ffi.include_dir()}")
+
+
+def function_calls(side: str) -> tuple[Path, Path]:
+    """The program that times calls from C++, with one set of headers, and its runtime's folder."""
+    import graphffi
+    import tvm_ffi
+
+    if side == "apache":
+        root = Path(tvm_ffi.__file__).parent
+        include, folder = root / "include", root / "lib"
+    else:
+        include, folder = Path(graphffi.include_path()), Path(graphffi.__file__).parent / "_lib"
+    source, program = HERE / "csrc/function_calls.cc", OUTPUT / f"function_calls_{side}"
+    OUTPUT.mkdir(parents=True, exist_ok=True)
+    flags = ["-std=c++17", "-O2", f"-isystem{include}", str(source), "-o", str(program)]
+    subprocess.run(["g++", *flags, f"-L{folder}", "-ltvm_ffi"], check=True)
+    return program, folder

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures graphffi's calls against the other ways to make them, in one run on the CPU.
 
-    python benchmarks/run.py [--only torch jax import] [--json results.json]
+    python benchmarks/run.py [--only torch jax cpp import] [--json results.json]
 
 Prints medians over rounds in which all contenders take turns, and graphffi's time over theirs with
 the quartiles of the rounds' ratios. docs/benchmarks.md explains the method.
@@ -16,7 +16,7 @@ import platform
 from importlib import metadata
 from typing import Any
 
-GROUPS = ("torch", "jax", "import")
+GROUPS = ("torch", "jax", "cpp", "import")
 DISTRIBUTIONS = ("torch", "jaxlib", "apache-tvm-ffi", "jax-tvm-ffi")
 
 
@@ -72,6 +72,10 @@ def load(group: str) -> list[Any]:
         import jax_cases
 
         return jax_cases.cases(native.kernels())
+    if group == "cpp":
+        import cpp_cases
+
+        return cpp_cases.cases()
     import import_cases
 
     return import_cases.cases()
