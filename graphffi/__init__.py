@@ -43,6 +43,7 @@ from ._registry import register_global_func as register_global_func
 from ._registry import remove_global_func as remove_global_func
 from ._schema import Definition as Definition
 from ._shape import Shape as Shape
+from ._shape_program import make_answer as make_answer
 from ._spec import TensorSpec as TensorSpec
 from ._spec import check as check
 from ._spec import empty as empty

@@ -31,6 +31,13 @@ class Function(Object):
     @property
     def doc(self) -> str | None: ...
 
+class OpBase:
+    """The base of graphffi.Op."""
+
+    def _add_direct_call(self, capsule: Any) -> None: ...
+
+def enable_vectorcall(type: type[OpBase]) -> None: ...
+
 @final
 class Tensor(Object):
     """A tensor of the runtime. It speaks DLPack."""

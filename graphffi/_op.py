@@ -26,7 +26,7 @@ _lock: Final = threading.Lock()
 _ops: Final[dict[str, Op]] = {}
 
 
-class Op:
+class Op(_core.OpBase):
     """A callable op, run by the framework of its operands: eagerly, traced or exported.
 
     Attributes:
@@ -109,6 +109,10 @@ class Op:
         return f"<graphffi.Op {self.name}{self.definition.signature}>"
 
 
+# Calls that a framework takes over (plain torch tensors, eagerly) never reach `__call__`.
+_core.enable_vectorcall(Op)
+
+
 def op(
     name: str,
     *,
@@ -125,8 +129,8 @@ def op(
     Args:
         name: ``namespace::op``.
         kernel: A `graphffi.Function`, a kernel reference (global function's name or
-            ``library.so::symbol``), a
-            ``tvm_ffi.Function`` or a Python callable.
+            ``library.so::symbol``), a ``tvm_ffi.Function`` or a Python callable. A function whose
+            `release_gil` is False keeps Python's lock in eager calls of the op, too.
         plan: What the kernel receives, in order, by the names of parameters and results (``out``;
             ``out0``,
             ``out1``, … or the NamedTuple's fields). Default: the parameters, then the results.
@@ -225,6 +229,7 @@ def _register(
         rule=rule,
         result_type=signature.result_type,
         doc=doc,
+        release_gil=getattr(kernel, "release_gil", True),
         **rest,
     )
     if rule is None and definition.results:

@@ -49,6 +49,7 @@ class Definition:
         vmap: Batching rule, or None.
         vjp: Gradient rule, or None.
         dims_text: Names of dimensions, or nothing.
+        release_gil: Whether eager calls give Python's lock up while the kernel runs.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Definition:
     vmap: VmapRule | None = None
     vjp: Vjp | None = None
     dims_text: str = ""
+    release_gil: bool = True
     _templates: dict[Any, PlanTemplate] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:

@@ -8,6 +8,7 @@
 #include "bindings/guard.h"
 #include "bindings/library.h"
 #include "bindings/object.h"
+#include "bindings/op.h"
 #include "bindings/plan_call.h"
 #include "bindings/registry.h"
 #include "bindings/tensor.h"
@@ -27,6 +28,7 @@ PYBIND11_MODULE(_core, module) {
   bindings::DefineFunction(module);
   bindings::DefineTensor(module);
   bindings::DefineLibrary(module);
+  bindings::DefineOp(module);
   bindings::DefineRegistry(module);
   bindings::DefinePlanCall(module);
   bindings::DefineEnv(module);

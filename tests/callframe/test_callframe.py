@@ -27,5 +27,10 @@ def test_callframe(toolchain: Toolchain, source: Path, case: str, runtime: str) 
 
 
 def test_the_programs_hold_cases() -> None:
-    assert {source.stem for source in SOURCES} == {"call_frame_test", "plan_test", "thread_test"}
+    assert {source.stem for source in SOURCES} == {
+        "call_frame_test",
+        "plan_test",
+        "shape_program_test",
+        "thread_test",
+    }
     assert len(CASES) > 20

@@ -65,18 +65,29 @@ c10::ArrayRef<c10::IValue> ListOf(const c10::IValue& value) {
   return value.isNone() ? c10::ArrayRef<c10::IValue>() : value.toListRef();
 }
 
+void TensorBank::View(size_t i) {
+  const at::Tensor& tensor = *tensors_[i];
+  if (C10_UNLIKELY(tensor.layout() != at::kStrided)) {
+    throw graphffi::Error("ValueError", subject_ + ": " + NameOf(i) +
+                                            ": expected a strided tensor, got " +
+                                            c10::str(tensor.layout()) + "; call .to_dense()");
+  }
+  at::toDLPackNonOwning(tensor, &views_[i]);
+  values_[i].type_index = kTVMFFIDLTensorPtr;
+}
+
 void TensorBank::Append(const at::Tensor& tensor) {
   tensors_.push_back(&tensor);
-  DLTensor& view = views_.emplace_back();
-  if (tensor.defined()) {
-    if (tensor.layout() != at::kStrided) {
-      throw graphffi::Error("ValueError", subject_ + ": " + NameOf(tensors_.size() - 1) +
-                                              ": expected a strided tensor, got " +
-                                              c10::str(tensor.layout()) + "; call .to_dense()");
-    }
-    at::toDLPackNonOwning(tensor, &view);
-  }
-  values_.push_back(AnyOf(tensor.defined() ? kTVMFFIDLTensorPtr : kTVMFFINone));
+  views_.emplace_back();
+  values_.push_back(AnyOf(kTVMFFINone));
+  if (tensor.defined()) View(tensors_.size() - 1);
+}
+
+void TensorBank::AddVacant() { Add(UndefinedTensor()); }
+
+void TensorBank::Fill(size_t i, const at::Tensor& tensor) {
+  tensors_[i] = &tensor;
+  if (tensor.defined()) View(i);
 }
 
 void TensorBank::Add(const at::Tensor& tensor) {
@@ -98,6 +109,12 @@ void TensorBank::AddList(c10::ArrayRef<c10::IValue> list) {
   for (const c10::IValue& value : list) {
     Append(value.isTensor() ? value.toTensor() : UndefinedTensor());
   }
+}
+
+void TensorBank::AddList(c10::ArrayRef<const at::Tensor*> list) {
+  has_list_ = true;
+  slots_.push_back({static_cast<int32_t>(values_.size()), static_cast<int32_t>(list.size())});
+  for (const at::Tensor* tensor : list) Append(*tensor);
 }
 
 const at::Tensor& TensorBank::tensor(size_t i) const { return *tensors_[i]; }
@@ -127,8 +144,17 @@ graphffi::Bank TensorBank::bank() {
 }
 
 void AttributeBank::Add(const c10::IValue& value, Conversion conversion) {
+  Add(ConvertAttribute(value, conversion));
+}
+
+void AttributeBank::Add(const TVMFFIAny& value) {
   slots_.push_back({static_cast<int32_t>(values_.size())});
-  values_.push_back(ConvertAttribute(value, conversion));
+  values_.push_back(value);
+}
+
+void AttributeBank::BeginList(size_t count) {
+  has_list_ = true;
+  slots_.push_back({static_cast<int32_t>(values_.size()), static_cast<int32_t>(count)});
 }
 
 void AttributeBank::AddEach(c10::ArrayRef<c10::IValue> list) {
@@ -136,8 +162,7 @@ void AttributeBank::AddEach(c10::ArrayRef<c10::IValue> list) {
 }
 
 void AttributeBank::AddList(c10::ArrayRef<c10::IValue> list, Conversion conversion) {
-  has_list_ = true;
-  slots_.push_back({static_cast<int32_t>(values_.size()), static_cast<int32_t>(list.size())});
+  BeginList(list.size());
   for (const c10::IValue& value : list) values_.push_back(ConvertAttribute(value, conversion));
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "callframe/plan.h"
+#include "errors.h"
 
 namespace graphffi_torch {
 
@@ -19,7 +20,7 @@ c10::ArrayRef<c10::IValue> ListOf(const c10::IValue& value);
 
 /// Tensors of one bank as DLTensors. Borrows the IValues: they stay put until the call has
 /// returned.
-class TensorBank {
+class GRAPHFFI_TORCH_API TensorBank {
  public:
   static constexpr unsigned kInline = 16;
 
@@ -36,6 +37,11 @@ class TensorBank {
   void AddEach(c10::ArrayRef<c10::IValue> list);
   /// One slot, which the plan passes as an ffi.Array.
   void AddList(c10::ArrayRef<c10::IValue> list);
+  void AddList(c10::ArrayRef<const at::Tensor*> list);
+  /// One slot for a tensor that comes later: None until then.
+  void AddVacant();
+  /// Fills the vacant slot that value `i` is.
+  void Fill(size_t i, const at::Tensor& tensor);
 
   size_t size() const { return values_.size(); }
   /// Undefined for None.
@@ -50,6 +56,7 @@ class TensorBank {
 
  private:
   void Append(const at::Tensor& tensor);
+  void View(size_t i);
 
   const std::string& subject_;
   char prefix_;
@@ -62,16 +69,20 @@ class TensorBank {
 };
 
 /// Ints, floats, bools and strings. Strings are borrowed from the IValues.
-class AttributeBank {
+class GRAPHFFI_TORCH_API AttributeBank {
  public:
   using Conversion = graphffi::Plan::Conversion;
 
   /// One slot. \throws Error when a string does not convert.
   void Add(const c10::IValue& value, Conversion conversion = Conversion::kNone);
+  void Add(const TVMFFIAny& value);
   /// One slot per element.
   void AddEach(c10::ArrayRef<c10::IValue> list);
   /// One slot, which the plan passes as an ffi.Array.
   void AddList(c10::ArrayRef<c10::IValue> list, Conversion conversion = Conversion::kNone);
+  /// The same of values that are added next, by AddItem.
+  void BeginList(size_t count);
+  void AddItem(const TVMFFIAny& value) { values_.push_back(value); }
 
   graphffi::Bank bank() const;
 

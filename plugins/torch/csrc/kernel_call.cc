@@ -37,7 +37,7 @@ bool Overlap(const at::Tensor& a, const at::Tensor& b) {
 
 /// What kernels write must not change what they read, nor each other.
 void CheckOutputMemory(const KernelCall& call) {
-  for (size_t i = 0; i < call.outputs.size(); ++i) {
+  for (size_t i = call.num_fresh; i < call.outputs.size(); ++i) {
     const at::Tensor& output = call.outputs.tensor(i);
     if (!output.defined()) continue;
     if (at::has_internal_overlap(output) == at::MemOverlap::Yes) {
@@ -50,7 +50,7 @@ void CheckOutputMemory(const KernelCall& call) {
         ThrowShared(call.subject, call.outputs.NameOf(i), "with input " + call.inputs.NameOf(k));
       }
     }
-    for (size_t k = 0; k < i; ++k) {
+    for (size_t k = call.num_fresh; k < i; ++k) {
       if (Overlap(output, call.outputs.tensor(k))) {
         ThrowShared(call.subject, call.outputs.NameOf(i), "with output " + call.outputs.NameOf(k));
       }

@@ -19,6 +19,7 @@ struct KernelCall {
   TensorBank& inputs;
   TensorBank& outputs;
   graphffi::Bank attributes;
+  size_t num_fresh = 0;  ///< outputs, the first, that were just allocated and share no memory
 
   /// Checks that no output shares memory, enters the env of the tensors' device, calls.
   /// \throws graphffi::Error, also for what the kernel raised.

@@ -2,34 +2,18 @@
 // Operators of their own for ops that were defined at run time.
 #pragma once
 
-#include <ATen/core/ivalue.h>
-#include <c10/core/Device.h>
-#include <c10/core/ScalarType.h>
-
 #include <memory>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "callframe/plan.h"
+#include "callframe/shape_rule.h"
 #include "errors.h"
 
 namespace graphffi_torch {
 
-/// A result to allocate: row-major contiguous.
-struct ResultSpec {
-  std::vector<int64_t> shape;
-  at::ScalarType dtype;
-  c10::Device device;
-};
-
-/// An op's shape rule. Called on any thread, without the GIL; lives until the process ends.
-class ResultRule {
- public:
-  virtual ~ResultRule() = default;
-  /// One spec per result. `arguments` are those of the schema, tensors real.
-  virtual std::vector<ResultSpec> Infer(c10::ArrayRef<c10::IValue> arguments) = 0;
-};
+class OpCall;
 
 /// An op as torch sees it. Operands are the schema's tensors, mutated ones those that it marks as
 /// written; everything else is an attribute.
@@ -46,15 +30,15 @@ struct OpDescription {
   std::string kernel;  ///< reference
   std::string plan;    ///< over the names of arguments and results
   std::string digest;  ///< changes with anything that the rest does not show
-  std::shared_ptr<ResultRule> rule;
+  std::shared_ptr<graphffi::ShapeRule> rule;
   bool has_vmap_rule = false;  ///< the caller registers it; otherwise vmap is refused
 };
 
 /// Registers the operators of an op with the dispatcher, for the life of the process: kernels for
 /// all devices, autograd guards, and for the destination-passing form Meta. The fake of `schema` is
-/// the caller's to register. Gives false if the same description was registered before.
-/// Thread-safe.
+/// the caller's to register. Gives the op, also if the same description was registered before; it
+/// lives as long as the process. Thread-safe.
 /// \throws graphffi::Error(ValueError) for another description under the same name.
-GRAPHFFI_TORCH_API bool DefineOp(const OpDescription& description);
+GRAPHFFI_TORCH_API const OpCall* DefineOp(const OpDescription& description);
 
 }  // namespace graphffi_torch

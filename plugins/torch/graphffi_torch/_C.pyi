@@ -13,9 +13,12 @@ def define_op(
     kernel: str,
     plan: str,
     digest: str,
-    infer: Callable[..., Sequence[tuple[Sequence[int], torch.dtype, torch.device]]],
+    answer: Callable[..., str],
+    parameters: list[tuple[str, str, str, Any]],
+    result_type: Any,
+    release_gil: bool,
     has_vmap_rule: bool,
-) -> bool: ...
+) -> Any: ...
 def register_fail_again(name: str) -> None: ...
 def set_reraise(function: Any) -> None: ...
 def set_gradient_rule(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from graphffi import Device, Operand, dtype
+from graphffi import MISSING, Device, Operand, dtype, make_answer
 from graphffi_torch import _C
 from graphffi_torch._dynamo import end_trace
 from graphffi_torch._operator_schema import operator_schemas
@@ -39,7 +39,7 @@ def operator_of(op: Op) -> Any:
         with _lock:
             operator = _operators.get(op.name)
             if operator is None:
-                operator = _register(op.definition)
+                operator = _register(op)
                 if op.definition.vmap is not None:
                     register_vmap(op, operator)
                 _operators[op.name] = operator
@@ -58,10 +58,10 @@ def watch_operators(watcher: Callable[[Definition, list[Any]], None]) -> None:
             watcher(definition, operators)
 
 
-def _register(definition: Definition) -> Any:
+def _register(op: Op) -> Any:
+    definition = op.definition
     schema, out_schema = operator_schemas(definition)
-    infer = _make_infer(definition)
-    _C.define_op(
+    direct_call = _C.define_op(
         schema=schema,
         out_schema=out_schema,
         results=list(definition.results),
@@ -71,10 +71,14 @@ def _register(definition: Definition) -> Any:
         kernel=definition.kernel,
         plan=_op_plan(definition),
         digest=definition.digest,
-        infer=_remembered(infer),
+        answer=make_answer(definition),
+        parameters=[_direct_parameter(p) for p in definition.parameters],
+        result_type=definition.result_type,
+        release_gil=definition.release_gil,
         has_vmap_rule=definition.vmap is not None,
     )
-    torch.library.register_fake(definition.name, _make_fake(definition, infer))
+    torch.library.register_fake(definition.name, _make_fake(definition, _make_infer(definition)))
+    op._add_direct_call(direct_call)
     namespace, _, name = definition.name.partition("::")
     packet = getattr(getattr(torch.ops, namespace), name)
     operators = [packet.default, packet.out] if out_schema else [packet.default]
@@ -82,6 +86,25 @@ def _register(definition: Definition) -> Any:
     for watcher in _watchers:
         watcher(definition, operators)
     return packet.default
+
+
+def _direct_parameter(parameter: Operand | Attribute) -> tuple[str, str, str, Any]:
+    """Name, kind, flags and default of a parameter, as `_C` takes it."""
+    flags = []
+    if isinstance(parameter, Operand):
+        flags += ["mutated"] * parameter.mutated + ["required"] * parameter.required
+        return parameter.name, parameter.kind, " ".join(flags), None
+    flags += ["list"] * parameter.is_list + ["optional"] * parameter.optional
+    if parameter.default is MISSING:
+        return parameter.name, parameter.kind, " ".join((*flags, "required")), None
+    return parameter.name, parameter.kind, " ".join(flags), _direct_default(parameter)
+
+
+def _direct_default(attribute: Attribute) -> Any:
+    value = attribute.default
+    if attribute.kind != "device" or value is None:
+        return value
+    return tuple(map(str, value)) if attribute.is_list else str(value)
 
 
 def _op_plan(definition: Definition) -> str:
@@ -114,39 +137,6 @@ def _make_infer(definition: Definition) -> Callable[..., list[Any]]:
         return [allocation(spec, _CPU) for spec in definition.infer(operands, attributes)]
 
     return infer
-
-
-# Calls with another structure of sizes come and go: what a rule said of them is dropped at once.
-_MAX_REMEMBERED: Final = 4096
-
-
-def _remembered(infer: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
-    """A rule depends on shapes, dtypes, devices and attributes alone: it is asked once for each."""
-    known: dict[Any, list[Any]] = {}
-
-    def remembered(*arguments: Any) -> list[Any]:
-        key = tuple([_key(argument) for argument in arguments])
-        results = known.get(key)
-        if results is None:
-            if len(known) >= _MAX_REMEMBERED:
-                known.clear()
-            known[key] = results = infer(*arguments)
-        return results
-
-    return remembered
-
-
-def _key(argument: Any) -> Any:
-    if isinstance(argument, torch.Tensor):
-        return (argument.shape, argument.dtype, argument.device)
-    if isinstance(argument, (list, tuple)):
-        return tuple([_key(item) for item in argument])
-    # 1, 1.0 and True are equal keys, -0.0 and 0.0 too.
-    return (
-        (type(argument), repr(argument))
-        if isinstance(argument, float)
-        else (type(argument), argument)
-    )
 
 
 def attribute_value(attribute: Attribute, value: Any) -> Any:

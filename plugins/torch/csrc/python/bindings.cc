@@ -2,8 +2,6 @@
 // The extension module _C: what Python needs to register ops, and Python exceptions for C++ errors.
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
-#include <torch/csrc/Device.h>
-#include <torch/csrc/Dtype.h>
 #include <torch/csrc/DynamicTypes.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/pybind.h>
@@ -17,6 +15,8 @@
 
 #include "aot_error.h"
 #include "op_forms.h"
+#include "python/direct_call.h"
+#include "python/python_rule.h"
 #include "python/raise.h"
 #include "python/site_object.h"
 #include "vjp_node.h"
@@ -44,44 +44,6 @@ py::object ToPython(const c10::IValue& value) {
   for (const c10::IValue& item : value.toListRef()) list.append(ToPython(item));
   return list;
 }
-
-/// A shape rule in Python: `infer(*arguments) -> [(shape, torch.dtype, torch.device), …]`.
-class PythonRule : public ResultRule {
- public:
-  /// Takes a reference and keeps it: the operator outlives the interpreter.
-  explicit PythonRule(py::object infer) : infer_(infer.release().ptr()) {}
-
-  std::vector<ResultSpec> Infer(c10::ArrayRef<c10::IValue> arguments) override {
-    py::gil_scoped_acquire gil;
-    try {
-      py::tuple args(arguments.size());
-      for (size_t i = 0; i < arguments.size(); ++i) args[i] = ToPython(arguments[i]);
-      PyObject* returned = PyObject_CallObject(infer_, args.ptr());
-      if (returned == nullptr) ThrowPending();
-      std::vector<ResultSpec> specs;
-      for (py::handle item : py::reinterpret_steal<py::object>(returned)) {
-        specs.push_back(ToSpec(item));
-      }
-      return specs;
-    } catch (py::error_already_set& error) {
-      error.restore();
-      ThrowPending();
-    }
-  }
-
- private:
-  static ResultSpec ToSpec(py::handle item) {
-    auto [shape, dtype, device] =
-        py::cast<std::tuple<std::vector<int64_t>, py::object, py::object>>(item);
-    if (!THPDtype_Check(dtype.ptr()) || !THPDevice_Check(device.ptr())) {
-      throw py::type_error("graphffi: infer: expected (shape, torch.dtype, torch.device)");
-    }
-    return {std::move(shape), reinterpret_cast<THPDtype*>(dtype.ptr())->scalar_type,
-            reinterpret_cast<THPDevice*>(device.ptr())->device};
-  }
-
-  PyObject* infer_;
-};
 
 /// A gradient rule in Python:
 /// `backward(arguments, specs, results, cotangents) -> [torch.Tensor | None, …]`, checked there.
@@ -145,9 +107,26 @@ class PythonGradientRule : public GradientRule {
 
 using Conversion = graphffi::Plan::Conversion;
 
-bool Define(std::string schema, std::string out_schema, std::vector<std::string> results,
-            const std::unordered_map<std::string, std::string>& conversions, std::string kernel,
-            std::string plan, std::string digest, py::object infer, bool has_vmap_rule) {
+std::vector<DirectParameter> ToParameters(const py::list& list) {
+  std::vector<DirectParameter> parameters;
+  for (py::handle item : list) {
+    auto [name, kind, flags, value] =
+        py::cast<std::tuple<std::string, std::string, std::string, py::object>>(item);
+    const auto has = [&flags = flags](const char* flag) {
+      return flags.find(flag) != std::string::npos;
+    };
+    parameters.push_back({std::move(name), std::move(kind), has("list"), has("optional"),
+                          has("mutated"), has("required"), std::move(value)});
+  }
+  return parameters;
+}
+
+/// Gives the capsule that takes over plain calls of the op.
+py::capsule Define(std::string schema, std::string out_schema, std::vector<std::string> results,
+                   const std::unordered_map<std::string, std::string>& conversions,
+                   std::string kernel, std::string plan, std::string digest, py::object answer,
+                   const py::list& parameters, py::object result_type, bool release_gil,
+                   bool has_vmap_rule) {
   OpDescription description;
   for (const auto& [name, conversion] : conversions) {
     description.conversions[name] =
@@ -155,14 +134,18 @@ bool Define(std::string schema, std::string out_schema, std::vector<std::string>
   }
   description.schema = std::move(schema);
   description.opt_out_schema = std::move(out_schema);
+  description.rule = std::make_shared<PythonRule>(std::move(answer), results.size());
   description.results = std::move(results);
   description.kernel = std::move(kernel);
   description.plan = std::move(plan);
   description.digest = std::move(digest);
-  description.rule = std::make_shared<PythonRule>(std::move(infer));
   description.has_vmap_rule = has_vmap_rule;
-  py::gil_scoped_release no_gil;
-  return DefineOp(description);
+  const OpCall* call = nullptr;
+  {
+    py::gil_scoped_release no_gil;
+    call = DefineOp(description);
+  }
+  return MakeDirectCall(*call, ToParameters(parameters), std::move(result_type), release_gil);
 }
 
 }  // namespace
@@ -175,16 +158,18 @@ PYBIND11_MODULE(_C, module) {
       "define_op",
       [](std::string schema, std::string out_schema, std::vector<std::string> results,
          const std::unordered_map<std::string, std::string>& conversions, std::string kernel,
-         std::string plan, std::string digest, py::object infer, bool has_vmap_rule) {
+         std::string plan, std::string digest, py::object answer, const py::list& parameters,
+         py::object result_type, bool release_gil, bool has_vmap_rule) {
         return Translated([&] {
           return Define(std::move(schema), std::move(out_schema), std::move(results), conversions,
-                        std::move(kernel), std::move(plan), std::move(digest), std::move(infer),
-                        has_vmap_rule);
+                        std::move(kernel), std::move(plan), std::move(digest), std::move(answer),
+                        parameters, std::move(result_type), release_gil, has_vmap_rule);
         });
       },
       py::kw_only(), py::arg("schema"), py::arg("out_schema"), py::arg("results"),
       py::arg("conversions"), py::arg("kernel"), py::arg("plan"), py::arg("digest"),
-      py::arg("infer"), py::arg("has_vmap_rule"));
+      py::arg("answer"), py::arg("parameters"), py::arg("result_type"), py::arg("release_gil"),
+      py::arg("has_vmap_rule"));
   module.def(
       "set_gradient_rule",
       [](const std::string& op, std::vector<bool> saved_arguments, std::vector<bool> saved_results,

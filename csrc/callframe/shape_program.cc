@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "callframe/shape_program.h"
+
+#include <charconv>
+#include <cstring>
+#include <utility>
+
+#include "callframe/error.h"
+
+namespace graphffi {
+
+namespace {
+
+/// Values that a program computes without an allocation.
+constexpr size_t kInlineValues = 128;
+
+/// The tensor of an operand's value; NULL for None.
+const DLTensor* TensorOf(const TVMFFIAny& value) {
+  if (value.type_index == kTVMFFIDLTensorPtr) return static_cast<const DLTensor*>(value.v_ptr);
+  return value.type_index == kTVMFFITensor ? TVMFFITensorGetDLTensorPtr(value.v_obj) : nullptr;
+}
+
+bool IsString(int32_t type_index) {
+  return type_index == kTVMFFIRawStr || type_index == kTVMFFISmallStr || type_index == kTVMFFIStr;
+}
+
+std::string_view StringOf(const TVMFFIAny& value) {
+  if (value.type_index == kTVMFFIRawStr) return value.v_c_str;
+  const TVMFFIByteArray bytes = value.type_index == kTVMFFISmallStr
+                                    ? TVMFFISmallBytesGetContentByteArray(&value)
+                                    : *TVMFFIBytesGetByteArrayPtr(value.v_obj);
+  return {bytes.data, bytes.size};
+}
+
+bool SameDType(DLDataType a, DLDataType b) {
+  return a.code == b.code && a.bits == b.bits && a.lanes == b.lanes;
+}
+
+bool SameDevice(DLDevice a, DLDevice b) {
+  return a.device_type == b.device_type && a.device_id == b.device_id;
+}
+
+int32_t NumValues(const Bank& bank) {
+  if (bank.opt_slots == nullptr || bank.size == 0) return bank.size;
+  const Slot& last = bank.opt_slots[bank.size - 1];
+  return last.begin + (last.count == Slot::kSingle ? 1 : last.count);
+}
+
+std::vector<int32_t> SlotLengths(const Bank& bank) {
+  std::vector<int32_t> lengths(static_cast<size_t>(bank.size), Slot::kSingle);
+  if (bank.opt_slots == nullptr) return lengths;
+  for (size_t i = 0; i < lengths.size(); ++i) lengths[i] = bank.opt_slots[i].count;
+  return lengths;
+}
+
+bool HasSlotLengths(const Bank& bank, const std::vector<int32_t>& lengths) {
+  if (static_cast<size_t>(bank.size) != lengths.size()) return false;
+  for (size_t i = 0; i < lengths.size(); ++i) {
+    if (lengths[i] != (bank.opt_slots == nullptr ? Slot::kSingle : bank.opt_slots[i].count)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+void ResultShapes::Reset(int32_t num_results, int32_t num_dims) {
+  size_ = num_results;
+  results_ = inline_results_;
+  dims_ = inline_dims_;
+  if (num_results > kInlineResults) {
+    more_results_.resize(static_cast<size_t>(num_results));
+    results_ = more_results_.data();
+  }
+  if (num_dims > kInlineDims) {
+    more_dims_.resize(static_cast<size_t>(num_dims));
+    dims_ = more_dims_.data();
+  }
+}
+
+/// Reads lines of instructions.
+class ShapeProgramParser {
+ public:
+  ShapeProgramParser(std::string_view text, ShapeProgram* program)
+      : text_(text), program_(program) {}
+
+  void Run() {
+    num_values_ = program_->num_loaded_;
+    for (std::string_view word = Word(); !word.empty(); word = Word()) {
+      if (word == "true" || word == "false") {
+        program_->guards_.push_back({Value(), word == "true"});
+      } else if (word == "same") {
+        ParseSame();
+      } else if (word == "result") {
+        ParseResult();
+      } else {
+        ParseValue(word);
+      }
+    }
+  }
+
+  /// A line `result …` with sizes; false at the end of the text.
+  bool ReadResult(ShapeProgram::Result* result, std::vector<int64_t>* sizes) {
+    if (Word() != "result") return false;
+    ReadType(result);
+    for (int64_t ndim = Number(); ndim > 0; --ndim) sizes->push_back(Number());
+    return true;
+  }
+
+ private:
+  using Op = ShapeProgram::Op;
+
+  [[noreturn]] void Fail() {
+    throw Error("InternalError",
+                "graphffi: a shape program does not parse at offset " + std::to_string(pos_));
+  }
+
+  std::string_view Word() {
+    while (pos_ < text_.size() && (text_[pos_] == ' ' || text_[pos_] == '\n')) ++pos_;
+    const size_t begin = pos_;
+    while (pos_ < text_.size() && text_[pos_] != ' ' && text_[pos_] != '\n') ++pos_;
+    return text_.substr(begin, pos_ - begin);
+  }
+
+  int64_t Number() {
+    const std::string_view word = Word();
+    int64_t number = 0;
+    const char* end = word.data() + word.size();
+    const auto parsed = std::from_chars(word.data(), end, number);
+    if (word.empty() || parsed.ec != std::errc() || parsed.ptr != end) Fail();
+    return number;
+  }
+
+  int32_t Value() {
+    const int64_t index = Number();
+    if (index < 0 || index >= num_values_) Fail();
+    return static_cast<int32_t>(index);
+  }
+
+  void ParseValue(std::string_view word) {
+    static constexpr std::pair<std::string_view, Op> kOps[] = {
+        {"const", Op::kConst},
+        {"add", Op::kAdd},
+        {"sub", Op::kSub},
+        {"mul", Op::kMul},
+        {"floordiv", Op::kFloorDiv},
+        {"mod", Op::kMod},
+        {"and", Op::kAnd},
+        {"or", Op::kOr},
+        {"xor", Op::kXor},
+        {"eq", Op::kEq},
+        {"ne", Op::kNe},
+        {"lt", Op::kLt},
+        {"le", Op::kLe},
+        {"gt", Op::kGt},
+        {"ge", Op::kGe},
+    };
+    for (const auto& [name, op] : kOps) {
+      if (name != word) continue;
+      ShapeProgram::Instruction instruction{op, 0, 0, 0};
+      if (op == Op::kConst) {
+        instruction.constant = Number();
+      } else {
+        instruction.a = Value();
+        instruction.b = Value();
+      }
+      program_->code_.push_back(instruction);
+      ++num_values_;
+      return;
+    }
+    Fail();
+  }
+
+  void ParseSame() {
+    const int64_t index = Number();
+    if (index < 0 || index >= static_cast<int64_t>(program_->attributes_.size())) Fail();
+    program_->attributes_[static_cast<size_t>(index)].is_fixed = true;
+  }
+
+  void ReadType(ShapeProgram::Result* result) {
+    result->dtype.code = static_cast<uint8_t>(Number());
+    result->dtype.bits = static_cast<uint8_t>(Number());
+    result->dtype.lanes = static_cast<uint16_t>(Number());
+    result->device.device_type = static_cast<DLDeviceType>(Number());
+    result->device.device_id = static_cast<int32_t>(Number());
+  }
+
+  void ParseResult() {
+    ShapeProgram::Result result{};
+    ReadType(&result);
+    for (int64_t ndim = Number(); ndim > 0; --ndim) result.dims.push_back(Value());
+    program_->num_dims_ += static_cast<int32_t>(result.dims.size());
+    program_->results_.push_back(std::move(result));
+  }
+
+  std::string_view text_;
+  ShapeProgram* program_;
+  size_t pos_ = 0;
+  int32_t num_values_ = 0;
+};
+
+ShapeProgram ShapeProgram::Parse(std::string_view text, const CallValues& traced) {
+  ShapeProgram program;
+  program.NoteStructure(traced);
+  ShapeProgramParser(text, &program).Run();
+  return program;
+}
+
+void ShapeProgram::ParseResults(std::string_view text, ResultShapes* results) {
+  ShapeProgramParser parser(text, nullptr);
+  std::vector<Result> types;
+  std::vector<int64_t> sizes;
+  std::vector<int32_t> ndims;
+  for (Result type{}; true; types.push_back(type)) {
+    const size_t before = sizes.size();
+    if (!parser.ReadResult(&type, &sizes)) break;
+    ndims.push_back(static_cast<int32_t>(sizes.size() - before));
+  }
+  results->Reset(static_cast<int32_t>(types.size()), static_cast<int32_t>(sizes.size()));
+  int64_t* dims = results->dims();
+  if (!sizes.empty()) std::memcpy(dims, sizes.data(), sizes.size() * sizeof(int64_t));
+  for (size_t i = 0; i < types.size(); ++i) {
+    results->results()[i] =
+        DLTensor{nullptr, types[i].device, ndims[i], types[i].dtype, dims, nullptr, 0};
+    dims += ndims[i];
+  }
+}
+
+void ShapeProgram::NoteStructure(const CallValues& traced) {
+  structure_ = {SlotLengths(traced.inputs), SlotLengths(traced.outputs),
+                SlotLengths(traced.attributes)};
+  num_inputs_ = NumValues(traced.inputs);
+  for (const Bank* bank : {&traced.inputs, &traced.outputs}) {
+    for (int32_t i = 0; i < NumValues(*bank); ++i) {
+      const DLTensor* tensor = TensorOf(bank->values[i]);
+      operands_.push_back(tensor == nullptr ? Operand{-1, {}, {}}
+                                            : Operand{tensor->ndim, tensor->dtype, tensor->device});
+      if (tensor != nullptr) num_loaded_ += tensor->ndim;
+    }
+  }
+  for (int32_t i = 0; i < NumValues(traced.attributes); ++i) {
+    const TVMFFIAny& value = traced.attributes.values[i];
+    Attribute attribute{value.type_index, false, value.v_int64, {}};
+    if (IsString(value.type_index)) attribute.text = StringOf(value);
+    if (value.type_index == kTVMFFIInt) ++num_loaded_;
+    attributes_.push_back(std::move(attribute));
+  }
+}
+
+bool ShapeProgram::LoadTensors(const Bank& bank, int32_t first, size_t* operand,
+                               int64_t** next) const {
+  const int32_t count = NumValues(bank);
+  for (int32_t i = first; i < count; ++i) {
+    const Operand& expected = operands_[(*operand)++];
+    const DLTensor* tensor = TensorOf(bank.values[i]);
+    if (tensor == nullptr) {
+      if (expected.ndim != -1) return false;
+      continue;
+    }
+    if (tensor->ndim != expected.ndim || !SameDType(tensor->dtype, expected.dtype) ||
+        !SameDevice(tensor->device, expected.device)) {
+      return false;
+    }
+    for (int32_t d = 0; d < tensor->ndim; ++d) *(*next)++ = tensor->shape[d];
+  }
+  return true;
+}
+
+bool ShapeProgram::LoadAttributes(const Bank& bank, int64_t** next) const {
+  for (size_t i = 0; i < attributes_.size(); ++i) {
+    const Attribute& expected = attributes_[i];
+    const TVMFFIAny& value = bank.values[i];
+    if (value.type_index != expected.type_index) return false;
+    if (value.type_index == kTVMFFIInt) {
+      *(*next)++ = value.v_int64;
+    } else if (expected.is_fixed) {
+      const bool same = IsString(value.type_index) ? StringOf(value) == expected.text
+                                                   : value.v_int64 == expected.payload;
+      if (!same) return false;
+    }
+  }
+  return true;
+}
+
+bool ShapeProgram::Evaluate(const Instruction& instruction, int64_t a, int64_t b, int64_t* out) {
+  switch (instruction.op) {
+    case Op::kConst:
+      *out = instruction.constant;
+      return true;
+    case Op::kAdd:
+      return !__builtin_add_overflow(a, b, out);
+    case Op::kSub:
+      return !__builtin_sub_overflow(a, b, out);
+    case Op::kMul:
+      return !__builtin_mul_overflow(a, b, out);
+    case Op::kFloorDiv:
+    case Op::kMod: {
+      if (b == 0 || (b == -1 && a == INT64_MIN)) return false;
+      int64_t quotient = a / b, remainder = a % b;
+      if (remainder != 0 && (remainder < 0) != (b < 0)) {  // towards minus infinity
+        --quotient;
+        remainder += b;
+      }
+      *out = instruction.op == Op::kMod ? remainder : quotient;
+      return true;
+    }
+    case Op::kAnd:
+      *out = a & b;
+      return true;
+    case Op::kOr:
+      *out = a | b;
+      return true;
+    case Op::kXor:
+      *out = a ^ b;
+      return true;
+    case Op::kEq:
+      *out = a == b;
+      return true;
+    case Op::kNe:
+      *out = a != b;
+      return true;
+    case Op::kLt:
+      *out = a < b;
+      return true;
+    case Op::kLe:
+      *out = a <= b;
+      return true;
+    case Op::kGt:
+      *out = a > b;
+      return true;
+    case Op::kGe:
+      *out = a >= b;
+      return true;
+  }
+  return false;
+}
+
+bool ShapeProgram::Compute(int64_t* values) const {
+  int64_t* out = values + num_loaded_;
+  for (const Instruction& instruction : code_) {
+    const bool is_const = instruction.op == Op::kConst;
+    const int64_t a = is_const ? 0 : values[instruction.a],
+                  b = is_const ? 0 : values[instruction.b];
+    if (!Evaluate(instruction, a, b, out++)) return false;
+  }
+  for (const Guard& guard : guards_) {
+    if ((values[guard.value] != 0) != guard.expected) return false;
+  }
+  return true;
+}
+
+bool ShapeProgram::Fill(const int64_t* values, ResultShapes* results) const {
+  results->Reset(static_cast<int32_t>(results_.size()), num_dims_);
+  int64_t* dims = results->dims();
+  for (size_t i = 0; i < results_.size(); ++i) {
+    const Result& result = results_[i];
+    results->results()[i] = DLTensor{nullptr,
+                                     result.device,
+                                     static_cast<int32_t>(result.dims.size()),
+                                     result.dtype,
+                                     dims,
+                                     nullptr,
+                                     0};
+    for (const int32_t dim : result.dims) {
+      if (values[dim] < 0) return false;
+      *dims++ = values[dim];
+    }
+  }
+  return true;
+}
+
+bool ShapeProgram::Run(const CallValues& call, ResultShapes* results) const {
+  if (!HasSlotLengths(call.inputs, structure_.inputs) ||
+      !HasSlotLengths(call.outputs, structure_.outputs) ||
+      !HasSlotLengths(call.attributes, structure_.attributes)) {
+    return false;
+  }
+  const size_t num_values = static_cast<size_t>(num_loaded_) + code_.size();
+  int64_t inline_values[kInlineValues];
+  std::vector<int64_t> more_values;
+  int64_t* values = inline_values;
+  if (num_values > kInlineValues) {
+    more_values.resize(num_values);
+    values = more_values.data();
+  }
+  int64_t* next = values;
+  size_t operand = 0;
+  const auto num_results = static_cast<int32_t>(results_.size());
+  if (!LoadTensors(call.inputs, 0, &operand, &next)) return false;
+  operand += results_.size();
+  return LoadTensors(call.outputs, num_results, &operand, &next) &&
+         LoadAttributes(call.attributes, &next) && Compute(values) && Fill(values, results);
+}
+
+}  // namespace graphffi

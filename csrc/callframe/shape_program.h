@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shape programs: what a shape rule says, traced once, run for each call without Python.
+#pragma once
+
+#include <tvm/ffi/c_api.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "callframe/plan.h"
+
+namespace graphffi {
+
+/// Results to allocate, as row-major DLTensors without data. Lives on the stack of one call; a few
+/// small results cost no allocation.
+class ResultShapes {
+ public:
+  ResultShapes() = default;
+  ResultShapes(const ResultShapes&) = delete;
+  ResultShapes& operator=(const ResultShapes&) = delete;
+
+  int32_t size() const { return size_; }
+  /// Borrowed until the next Reset.
+  const DLTensor& operator[](int32_t i) const { return results_[i]; }
+
+  /// Makes room for that many results, whose sizes are `num_dims` numbers in all.
+  void Reset(int32_t num_results, int32_t num_dims);
+  DLTensor* results() { return results_; }
+  int64_t* dims() { return dims_; }
+
+ private:
+  static constexpr int32_t kInlineResults = 4, kInlineDims = 16;
+  int32_t size_ = 0;
+  DLTensor* results_ = inline_results_;
+  int64_t* dims_ = inline_dims_;
+  DLTensor inline_results_[kInlineResults];
+  int64_t inline_dims_[kInlineDims];
+  std::vector<DLTensor> more_results_;
+  std::vector<int64_t> more_dims_;
+};
+
+/// What a rule says of calls of one structure (ranks, data types, devices, lengths of lists), as
+/// integer arithmetic on the operands' sizes and the integer attributes. Immutable.
+///
+/// Text: one instruction a line. Numbers name values: first the sizes of the input tensors, then
+/// those of the updated ones, then the integer attributes (no bools), then what the value
+/// instructions give, in order.
+///
+///     const 128            a value
+///     add 0 3              also sub, mul, floordiv, mod (as in Python), and, or, xor, eq, ne, lt,
+///                          le, gt, ge (0 or 1)
+///     true 5               the program is for calls in which value 5 is not 0; false: in which it
+///                          is
+///     same 2               … in which the attribute bank's value 2 is that of the traced call
+///     result 2 32 1 1 0 2 0 5
+///                          dtype code, bits, lanes; device type, index; rank; a value per size
+class ShapeProgram {
+ public:
+  /// `traced` is the call by which the rule was traced: its structure is the program's.
+  /// \throws Error(InternalError) for text that no tracer writes.
+  static ShapeProgram Parse(std::string_view text, const CallValues& traced);
+
+  /// Reads the results of one call out of `result` lines with sizes in place of values.
+  /// \throws Error(InternalError)
+  static void ParseResults(std::string_view text, ResultShapes* results);
+
+  /// The results of a call; false if the program is not for such calls, or if its arithmetic fails
+  /// (division by zero, overflow, a negative size): then the rule must be asked. The outputs' bank
+  /// begins with one value per result, which is not looked at.
+  bool Run(const CallValues& values, ResultShapes* results) const;
+
+ private:
+  enum class Op : uint8_t {
+    kConst,
+    kAdd,
+    kSub,
+    kMul,
+    kFloorDiv,
+    kMod,
+    kAnd,
+    kOr,
+    kXor,
+    kEq,
+    kNe,
+    kLt,
+    kLe,
+    kGt,
+    kGe,
+  };
+  struct Instruction {
+    Op op;
+    int32_t a, b;
+    int64_t constant;
+  };
+  struct Guard {
+    int32_t value;
+    bool expected;
+  };
+  struct Operand {
+    int32_t ndim;  // -1: None
+    DLDataType dtype;
+    DLDevice device;
+  };
+  struct Attribute {
+    int32_t type_index;
+    bool is_fixed;  // to `payload` or, for a string, to `text`
+    int64_t payload;
+    std::string text;
+  };
+  struct Result {
+    DLDataType dtype;
+    DLDevice device;
+    std::vector<int32_t> dims;
+  };
+  struct Structure {
+    std::vector<int32_t> inputs, outputs, attributes;  // lengths of slots
+  };
+
+  static bool Evaluate(const Instruction& instruction, int64_t a, int64_t b, int64_t* out);
+  void NoteStructure(const CallValues& traced);
+  bool LoadTensors(const Bank& bank, int32_t first, size_t* operand, int64_t** next) const;
+  bool LoadAttributes(const Bank& bank, int64_t** next) const;
+  bool Compute(int64_t* values) const;
+  bool Fill(const int64_t* values, ResultShapes* results) const;
+
+  friend class ShapeProgramParser;
+  Structure structure_;
+  std::vector<Operand> operands_;
+  std::vector<Attribute> attributes_;
+  std::vector<Instruction> code_;
+  std::vector<Guard> guards_;
+  std::vector<Result> results_;
+  int32_t num_inputs_ = 0;  // tensors of the inputs' bank, the first of operands_
+  int32_t num_loaded_ = 0;  // values that come from the call
+  int32_t num_dims_ = 0;    // of all results
+};
+
+}  // namespace graphffi

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shape rules as programs: traced once for each structure of calls, then run in C++.
+
+csrc/callframe/shape_program.h has the text of programs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import operator
+from typing import TYPE_CHECKING, Any, Final
+
+from graphffi._device import Device
+from graphffi._dtype import dtype
+from graphffi._spec import TensorSpec
+from graphffi._symbolic import NeedsValueError, Opaque, SymbolicInt, Trace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from graphffi._schema import Definition
+
+# A rule that can't be traced this often is only asked from then on.
+_MAX_FAILURES: Final = 3
+
+
+def make_answer(definition: Definition) -> Callable[..., str]:
+    """What C++ asks for the results of a call that no program is for.
+
+    The function that is returned takes `(inputs, mutated, attributes, trace)`: the operands that
+    are only read, those that are updated, and the attributes, each in signature order. A tensor is
+    `(shape, (code, bits, lanes), (device_type, device_id))`; a dtype or device attribute is its
+    tuple. It gives a line for each result and, if `trace` is true and the rule could be traced, the
+    program.
+    """
+    failures = 0
+
+    def answer(
+        inputs: Sequence[Any], mutated: Sequence[Any], attributes: Sequence[Any], trace: bool
+    ) -> str:
+        nonlocal failures
+        operands = _in_order(definition, inputs, mutated)
+        values = [
+            _attribute(a.kind, v) for a, v in zip(definition.attributes, attributes, strict=True)
+        ]
+        if trace and failures < _MAX_FAILURES:
+            with contextlib.suppress(Exception):
+                return _traced(definition, operands, values)
+        specs = definition.infer(operands, values)  # which raises if the call is wrong
+        failures += trace
+        return "".join(_result_line(definition, i, spec) for i, spec in enumerate(specs))
+
+    return answer
+
+
+def _in_order(definition: Definition, inputs: Sequence[Any], mutated: Sequence[Any]) -> list[Any]:
+    read, updated = iter(inputs), iter(mutated)
+    return [_specs(next(updated if o.mutated else read)) for o in definition.operands]
+
+
+def _specs(operand: Any) -> Any:
+    if operand is None:
+        return None
+    if isinstance(operand, list):
+        return [_specs(item) for item in operand]
+    shape, data_type, device = operand
+    return TensorSpec(shape, dtype.from_dlpack_type(*data_type), Device(device))
+
+
+def _attribute(kind: str, value: Any) -> Any:
+    if value is None or kind not in ("dtype", "device"):
+        return value
+    convert = _dtype_of if kind == "dtype" else Device
+    return [convert(item) for item in value] if isinstance(value, list) else convert(value)
+
+
+def _dtype_of(value: tuple[int, int, int]) -> dtype:
+    return dtype.from_dlpack_type(*value)
+
+
+def _traced(definition: Definition, operands: Sequence[Any], attributes: Sequence[Any]) -> str:
+    """The results of a call and the program for calls like it.
+
+    The rule runs until it has been given the value of every attribute that it looks at.
+    """
+    looked_at: set[int] = set()
+    while True:
+        trace = Trace()
+        traced_operands = _load_operands(trace, definition, operands)
+        traced_attributes = _load_attributes(trace, attributes, looked_at)
+        try:
+            specs = definition.infer(traced_operands, traced_attributes)
+            results = "".join(_result_line(definition, i, spec) for i, spec in enumerate(specs))
+            lines = [_program_line(trace, spec) for spec in specs]
+        except NeedsValueError as missing:
+            if missing.index in looked_at:
+                raise RuntimeError("an attribute was kept from an earlier trace") from None
+            looked_at.add(missing.index)
+            continue
+        same = [f"same {i}" for i in sorted(looked_at | _bools(attributes))]
+        return "\n".join((f"{results}program", *trace.lines, *same, *lines, ""))
+
+
+def _load_operands(trace: Trace, definition: Definition, operands: Sequence[Any]) -> list[Any]:
+    loaded: dict[str, Any] = {}
+    for mutated in (False, True):  # the order of a program's values
+        for parameter, operand in zip(definition.operands, operands, strict=True):
+            if parameter.mutated is mutated:
+                loaded[parameter.name] = _load(trace, operand)
+    return [loaded[parameter.name] for parameter in definition.operands]
+
+
+def _load(trace: Trace, operand: Any) -> Any:
+    if operand is None:
+        return None
+    if isinstance(operand, list):
+        return [_load(trace, item) for item in operand]
+    return TensorSpec(tuple(map(trace.load, operand.shape)), operand.dtype, operand.device)
+
+
+def _flat(attributes: Sequence[Any]) -> list[Any]:
+    flat: list[Any] = []
+    for value in attributes:
+        flat.extend(value if isinstance(value, list) else (value,))
+    return flat
+
+
+def _bools(attributes: Sequence[Any]) -> set[int]:
+    """Those that rules may compare by identity, so that nothing can stand for them."""
+    return {i for i, value in enumerate(_flat(attributes)) if isinstance(value, bool)}
+
+
+def _load_attributes(trace: Trace, attributes: Sequence[Any], looked_at: set[int]) -> list[Any]:
+    count = 0
+
+    def load(value: Any) -> Any:
+        nonlocal count
+        count += 1
+        if type(value) is int:
+            return trace.load(value)
+        known = value is None or isinstance(value, bool) or count - 1 in looked_at
+        return value if known else Opaque(count - 1)
+
+    return [
+        [load(item) for item in value] if isinstance(value, list) else load(value)
+        for value in attributes
+    ]
+
+
+def _result_line(definition: Definition, i: int, spec: TensorSpec) -> str:
+    try:
+        sizes = [size.hint if _is_symbolic(size) else operator.index(size) for size in spec.shape]
+    except TypeError:
+        sizes = [-1]
+    if any(size < 0 for size in sizes):
+        raise ValueError(
+            f"{definition.name}: shape rule: result {definition.results[i]!r}: expected sizes of 0 "
+            f"or more, got {tuple(spec.shape)}"
+        )
+    return f"result {_types(spec)} {_counted(sizes)}\n"
+
+
+def _program_line(trace: Trace, spec: TensorSpec) -> str:
+    dims = [size.index if _is_symbolic(size) else trace.const(int(size)) for size in spec.shape]
+    return f"result {_types(spec)} {_counted(dims)}"
+
+
+def _is_symbolic(size: Any) -> bool:
+    return issubclass(type(size), SymbolicInt)
+
+
+def _types(spec: TensorSpec) -> str:
+    device = Device("cpu" if spec.device is None else spec.device)
+    kind = spec.dtype
+    return f"{kind.code} {kind.bits} {kind.lanes} {device.dlpack_type} {device.index}"
+
+
+def _counted(numbers: Sequence[int]) -> str:
+    return " ".join(map(str, (len(numbers), *numbers)))

@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Integers and other values that note what a shape rule does with them.
+
+Each stands for one value of the call by which a rule is traced (its *hint*). Arithmetic becomes
+instructions; a decision (`if`, `min`, a dictionary look-up) becomes a condition under which the
+program is valid. Text made of a size has the hint's digits: it is for messages.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_MAX: Final = 2**63
+_MAX_POWER: Final = 8
+
+
+class NeedsValueError(BaseException):
+    """A rule looked at an attribute: it is traced again with that attribute's value.
+
+    Not an `Exception`: rules must not catch it.
+    """
+
+    def __init__(self, index: int) -> None:
+        super().__init__(index)
+        self.index = index
+
+
+class Trace:
+    """What a rule did: instructions over numbered values, of which the first come from the call."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self._hints: list[int] = []
+        self._known: dict[tuple[str, int, int], int] = {}
+
+    def load(self, hint: int) -> SymbolicInt:
+        """The next value that comes from the call."""
+        self._hints.append(hint)
+        return SymbolicInt(self, len(self._hints) - 1)
+
+    def hint(self, index: int) -> int:
+        """What a value is in the traced call."""
+        return self._hints[index]
+
+    def const(self, value: int) -> int:
+        """The number of a constant.
+
+        Raises:
+            OverflowError: If it has more than 64 bits.
+        """
+        if not -_MAX <= value < _MAX:
+            raise OverflowError(f"expected an int of 64 bits, got {value}")
+        return self._emit("const", value, 0, value)
+
+    def apply(self, name: str, a: int, b: int) -> int:
+        """The number of the result of an instruction."""
+        return self._emit(name, a, b, _OPERATORS[name](self._hints[a], self._hints[b]))
+
+    def assume(self, index: int) -> None:
+        """Makes the program one for calls in which a value is as true as it is now."""
+        line = f"{'true' if self._hints[index] else 'false'} {index}"
+        if line not in self.lines:
+            self.lines.append(line)
+
+    def _emit(self, name: str, a: int, b: int, hint: int) -> int:
+        key = (name, a, b)
+        index = self._known.get(key)
+        if index is None:
+            self.lines.append(f"const {a}" if name == "const" else f"{name} {a} {b}")
+            self._hints.append(int(hint))
+            self._known[key] = index = len(self._hints) - 1
+        return index
+
+
+class SymbolicInt:
+    """An int of the traced call. `isinstance(x, int)` holds, as it does for real sizes."""
+
+    __slots__ = ("_trace", "index")
+
+    def __init__(self, trace: Trace, index: int) -> None:
+        self._trace = trace
+        self.index = index
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return int
+
+    @property
+    def hint(self) -> int:
+        """What it is in the traced call."""
+        return self._trace.hint(self.index)
+
+    def _fix(self) -> int:
+        """The value, of which the program becomes one for exactly this value."""
+        hint = self.hint
+        self._trace.assume(self._trace.apply("eq", self.index, self._trace.const(hint)))
+        return hint
+
+    def _binary(self, name: str, other: Any, reverse: bool = False) -> Any:
+        symbolic = issubclass(type(other), SymbolicInt)
+        if not symbolic and type(other) not in (int, bool):
+            python = _OPERATORS[name]
+            return python(other, self._fix()) if reverse else python(self._fix(), other)
+        index = other.index if symbolic else self._trace.const(int(other))
+        a, b = (index, self.index) if reverse else (self.index, index)
+        kind = SymbolicBool if self._gives_bool(name, other) else SymbolicInt
+        return kind(self._trace, self._trace.apply(name, a, b))
+
+    def _gives_bool(self, name: str, other: Any) -> bool:
+        if name in _COMPARISONS:
+            return True
+        bools = issubclass(type(self), SymbolicBool) and issubclass(
+            type(other), (SymbolicBool, bool)
+        )
+        return bools and name in ("and", "or", "xor")
+
+    def __bool__(self) -> bool:
+        self._trace.assume(self.index)
+        return bool(self.hint)
+
+    def __neg__(self) -> Any:
+        return self._binary("sub", 0, reverse=True)
+
+    def __pos__(self) -> Any:
+        return self
+
+    def __invert__(self) -> Any:
+        return self._binary("xor", -1)
+
+    def __abs__(self) -> Any:
+        return -self if self._binary("lt", 0) else self
+
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return other // self, other % self
+
+    def __lshift__(self, count: Any) -> Any:
+        fixed = operator.index(count)
+        return self._binary("mul", 1 << fixed) if fixed >= 0 else self._fix() << fixed
+
+    def __rshift__(self, count: Any) -> Any:
+        fixed = operator.index(count)
+        return self._binary("floordiv", 1 << fixed) if fixed >= 0 else self._fix() >> fixed
+
+    def __pow__(self, exponent: Any, modulus: Any = None) -> Any:
+        if modulus is not None or type(exponent) is not int or not 0 <= exponent <= _MAX_POWER:
+            return pow(self._fix(), exponent, modulus)
+        result: Any = 1
+        for _ in range(exponent):
+            result = self * result
+        return result
+
+    def __str__(self) -> str:
+        return str(self.hint)
+
+    def __repr__(self) -> str:
+        return repr(self.hint)
+
+    def __format__(self, spec: str) -> str:
+        return format(self.hint, spec)
+
+    def __getattr__(self, name: str) -> Any:
+        if not hasattr(int, name):
+            raise AttributeError(name)
+        return getattr(self._fix(), name)
+
+
+class SymbolicBool(SymbolicInt):
+    """What a comparison of sizes gives; deciding on it is a condition of the program."""
+
+    __slots__ = ()
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return bool
+
+    def __invert__(self) -> Any:
+        return self._binary("sub", -1, reverse=True)
+
+    def __str__(self) -> str:
+        return str(bool(self.hint))
+
+    __repr__ = __str__
+
+    def __format__(self, spec: str) -> str:
+        return format(bool(self.hint), spec)
+
+
+_COMPARISONS: Final = ("eq", "ne", "lt", "le", "gt", "ge")
+_OPERATORS: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "floordiv": operator.floordiv,
+    "mod": operator.mod,
+    "and": operator.and_,
+    "or": operator.or_,
+    "xor": operator.xor,
+    **{name: getattr(operator, name) for name in _COMPARISONS},
+}
+
+
+def _forward(name: str, reverse: bool) -> Callable[[SymbolicInt, Any], Any]:
+    return lambda self, other: self._binary(name, other, reverse)
+
+
+def _fixed(name: str) -> Callable[..., Any]:
+    return lambda self, *args: getattr(self._fix(), name)(*args)
+
+
+for _name in _OPERATORS:
+    setattr(SymbolicInt, f"__{_name}__", _forward(_name, False))
+    if _name not in _COMPARISONS:
+        setattr(SymbolicInt, f"__r{_name}__", _forward(_name, True))
+# What an instruction can't express makes the value a constant of the program.
+for _name in (
+    "index int float hash round trunc ceil floor truediv rtruediv rpow rlshift rrshift"
+).split():
+    setattr(SymbolicInt, f"__{_name}__", _fixed(f"__{_name}__"))
+
+
+class Opaque:
+    """An attribute that is no int, until the rule looks at it."""
+
+    __slots__ = ("_index",)
+
+    def __init__(self, index: int) -> None:
+        object.__setattr__(self, "_index", index)
+
+
+def _look(self: Opaque, *_: Any) -> Any:
+    raise NeedsValueError(object.__getattribute__(self, "_index"))
+
+
+for _name in (
+    "getattribute setattr eq ne lt le gt ge hash bool str repr format int float complex index len "
+    "iter next contains getitem call add radd sub rsub mul rmul truediv rtruediv floordiv "
+    "rfloordiv mod rmod pow rpow neg pos abs round trunc ceil floor and rand or ror xor rxor "
+    "invert lshift rlshift rshift rrshift divmod rdivmod fspath bytes enter exit"
+).split():
+    setattr(Opaque, f"__{_name}__", _look)

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "op_call.h"
+
+#include <ATen/DLConvertor.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_cpu_dispatch.h>
+#include <ATen/record_function.h>
+#include <torch/csrc/jit/frontend/function_schema_parser.h>
+
+#include <string_view>
+#include <utility>
+
+#include "callframe/device_name.h"
+#include "callframe/error.h"
+#include "kernel_call.h"
+
+namespace graphffi_torch {
+namespace {
+
+/// For compilers' caches only; the last of the schema.
+constexpr std::string_view kDigestArgument = "graphffi_digest";
+
+at::Tensor Allocate(const DLTensor& result, bool is_profiled) {
+  at::IntArrayRef shape(result.shape, static_cast<size_t>(result.ndim));
+  at::TensorOptions options = at::TensorOptions().dtype(at::toScalarType(result.dtype));
+  // The dispatcher would add nothing but a profiler's event.
+  if (result.device.device_type == kDLCPU && !is_profiled) return at::cpu::empty(shape, options);
+  auto index = static_cast<c10::DeviceIndex>(result.device.device_id);
+  return at::empty(shape,
+                   options.device(at::dlDeviceToTorchDevice(result.device.device_type, index)));
+}
+
+/// `float32[2, 3] on cpu`
+std::string Describe(const DLTensor& tensor) {
+  TVMFFIAny text{};
+  std::string name = "?";
+  if (TVMFFIDataTypeToString(&tensor.dtype, &text) == 0) {
+    bool is_object = text.type_index >= kTVMFFIStaticObjectBegin;
+    TVMFFIByteArray bytes = is_object ? *TVMFFIBytesGetByteArrayPtr(text.v_obj)
+                                      : TVMFFISmallBytesGetContentByteArray(&text);
+    name.assign(bytes.data, bytes.size);
+    if (is_object) TVMFFIObjectDecRef(text.v_obj);
+  }
+  std::string sizes;
+  for (int32_t i = 0; i < tensor.ndim; ++i) {
+    sizes += (i == 0 ? "" : ", ") + std::to_string(tensor.shape[i]);
+  }
+  return name + "[" + sizes + "] on " + graphffi::DeviceToName(tensor.device);
+}
+
+bool SameDType(DLDataType a, DLDataType b) {
+  return a.code == b.code && a.bits == b.bits && a.lanes == b.lanes;
+}
+
+bool SameShape(const DLTensor& a, const DLTensor& b) {
+  return at::IntArrayRef(a.shape, static_cast<size_t>(a.ndim)) ==
+         at::IntArrayRef(b.shape, static_cast<size_t>(b.ndim));
+}
+
+std::vector<std::string>& NamesOf(OpCall::Bank bank, graphffi::PlanNames* names) {
+  if (bank == OpCall::Bank::kAttributes) return names->attributes;
+  return bank == OpCall::Bank::kInputs ? names->inputs : names->outputs;
+}
+
+}  // namespace
+
+OpCall::OpCall(const OpDescription& description)
+    : schema_(torch::jit::parseSchema(description.schema)),
+      kernel_(description.kernel),
+      rule_(description.rule),
+      num_results_(description.results.size()) {
+  graphffi::PlanNames names;
+  names.outputs = description.results;
+  for (const c10::Argument& argument : schema_.arguments()) {
+    if (argument.name() == kDigestArgument) continue;
+    parameters_.push_back(ParameterOf(argument, description));
+    NamesOf(parameters_.back().bank, &names).push_back(argument.name());
+  }
+  plan_ = graphffi::Plan::Parse(description.plan, names, subject());
+  input_names_ = std::move(names.inputs);
+  output_names_ = std::move(names.outputs);
+}
+
+OpCall::Parameter OpCall::ParameterOf(const c10::Argument& argument,
+                                      const OpDescription& description) {
+  c10::TypePtr type = argument.type();
+  auto optional = type->cast<c10::OptionalType>();
+  if (optional) type = optional->getElementType();
+  auto list = type->cast<c10::ListType>();
+  if (list) type = list->getElementType();
+  Parameter parameter{Bank::kAttributes, list != nullptr, optional != nullptr,
+                      graphffi::Plan::Conversion::kNone};
+  if (type->isSubtypeOf(*c10::TensorType::get())) {
+    const c10::AliasInfo* alias = argument.alias_info();
+    parameter.bank = alias && alias->isWrite() ? Bank::kOutputs : Bank::kInputs;
+  }
+  auto conversion = description.conversions.find(argument.name());
+  if (conversion != description.conversions.end()) parameter.conversion = conversion->second;
+  return parameter;
+}
+
+OpFrame::OpFrame(const OpCall& call)
+    : call_(call),
+      inputs_(call.subject(), 'i', &call.input_names_),
+      outputs_(call.subject(), 'o', &call.output_names_) {
+  for (size_t i = 0; i < call.num_results_; ++i) outputs_.AddVacant();
+}
+
+void OpFrame::Add(c10::ArrayRef<c10::IValue> arguments) {
+  size_t i = 0;
+  for (const OpCall::Parameter& parameter : call_.parameters_) {
+    const c10::IValue& argument = arguments[i++];
+    if (parameter.bank == OpCall::Bank::kAttributes) {
+      parameter.is_list && !(parameter.is_optional && argument.isNone())
+          ? attributes_.AddList(ListOf(argument), parameter.conversion)
+          : attributes_.Add(argument, parameter.conversion);
+    } else {
+      TensorBank& bank = BankOf(parameter);
+      parameter.is_list ? bank.AddList(ListOf(argument)) : bank.Add(argument);
+    }
+  }
+}
+
+void OpFrame::Infer(graphffi::ResultShapes* shapes) {
+  graphffi::CallValues values;
+  values.inputs = inputs_.bank();
+  values.outputs = outputs_.bank();
+  values.attributes = attributes_.bank();
+  call_.rule_->Infer(values, shapes);
+}
+
+void OpFrame::Run() {
+  graphffi::ResultShapes shapes;
+  Infer(&shapes);
+  const bool is_profiled = at::getStepCallbacksUnlessEmpty(at::RecordScope::FUNCTION).has_value();
+  for (int32_t i = 0; i < shapes.size(); ++i) results_.push_back(Allocate(shapes[i], is_profiled));
+  for (size_t i = 0; i < results_.size(); ++i) outputs_.Fill(i, results_[i]);
+  Call(results_.size());
+}
+
+void OpFrame::RunInto(c10::ArrayRef<c10::IValue> outputs) {
+  graphffi::ResultShapes shapes;
+  Infer(&shapes);
+  for (size_t i = 0; i < outputs.size(); ++i) outputs_.Fill(i, outputs[i].toTensor());
+  CheckOutputs(shapes);
+  Call(0);
+}
+
+/// \throws graphffi::Error that names every output which is not as the rule says.
+void OpFrame::CheckOutputs(const graphffi::ResultShapes& shapes) {
+  std::string problems;
+  bool wrong_dtype = false;
+  const graphffi::Bank outputs = outputs_.bank();
+  for (int32_t i = 0; i < shapes.size(); ++i) {
+    const DLTensor& expected = shapes[i];
+    const auto& actual = *static_cast<const DLTensor*>(outputs.values[i].v_ptr);
+    bool same_device = actual.device.device_type == expected.device.device_type &&
+                       actual.device.device_id == expected.device.device_id;
+    bool same_dtype = SameDType(actual.dtype, expected.dtype);
+    if (same_device && same_dtype && SameShape(actual, expected)) continue;
+    wrong_dtype = wrong_dtype || !same_dtype;
+    problems += (problems.empty() ? " output '" : "; output '") +
+                call_.output_names_[static_cast<size_t>(i)] + "': expected " + Describe(expected) +
+                ", got " + Describe(actual);
+  }
+  if (problems.empty()) return;
+  throw graphffi::Error(wrong_dtype ? "TypeError" : "ValueError", call_.subject() + ":" + problems);
+}
+
+void OpFrame::Call(size_t num_fresh) {
+  KernelCall{call_.kernel_, call_.subject(),    call_.plan_, inputs_,
+             outputs_,      attributes_.bank(), num_fresh}
+      .Run();
+}
+
+}  // namespace graphffi_torch

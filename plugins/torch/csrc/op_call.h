@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every call of one op shares, and the values of one call.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/function_schema.h>
+#include <ATen/core/ivalue.h>
+#include <c10/util/SmallVector.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "banks.h"
+#include "callframe/kernel_ref.h"
+#include "callframe/plan.h"
+#include "callframe/shape_rule.h"
+#include "errors.h"
+#include "op_forms.h"
+
+namespace graphffi_torch {
+
+/// An op, ready to be called. Immutable; used on any thread.
+class GRAPHFFI_TORCH_API OpCall {
+ public:
+  enum class Bank { kInputs, kOutputs, kAttributes };
+  struct Parameter {
+    Bank bank;
+    bool is_list, is_optional;
+    graphffi::Plan::Conversion conversion;
+  };
+
+  /// \throws graphffi::Error(ValueError) for a plan that does not parse.
+  explicit OpCall(const OpDescription& description);
+
+  const std::string& subject() const { return schema_.name(); }
+  size_t num_results() const { return num_results_; }
+  /// Of the schema, in its order, without the digest.
+  const std::vector<Parameter>& parameters() const { return parameters_; }
+  bool writes_operands() const { return output_names_.size() > num_results_; }
+
+ private:
+  friend class OpFrame;
+
+  static Parameter ParameterOf(const c10::Argument& argument, const OpDescription& description);
+
+  c10::FunctionSchema schema_;
+  graphffi::KernelSlot kernel_;
+  std::shared_ptr<graphffi::ShapeRule> rule_;
+  size_t num_results_;
+  std::vector<Parameter> parameters_;
+  graphffi::Plan plan_;
+  std::vector<std::string> input_names_, output_names_;
+};
+
+/// The values of one call: first the arguments are added, in the order of the schema, then it runs
+/// once. Tensors are borrowed until then. Lives on the stack.
+class GRAPHFFI_TORCH_API OpFrame {
+ public:
+  explicit OpFrame(const OpCall& call);
+
+  /// Where argument `i`, a tensor or a list of tensors, goes.
+  TensorBank& BankOf(const OpCall::Parameter& parameter) {
+    return parameter.bank == OpCall::Bank::kInputs ? inputs_ : outputs_;
+  }
+  AttributeBank& attributes() { return attributes_; }
+
+  /// All arguments as the dispatcher has them, without the digest.
+  void Add(c10::ArrayRef<c10::IValue> arguments);
+
+  /// Checks the arguments, allocates the results and calls the kernel. \throws graphffi::Error,
+  /// what the shape rule throws
+  void Run();
+  /// The same with tensors to fill, whose shapes, dtypes and devices are checked.
+  void RunInto(c10::ArrayRef<c10::IValue> outputs);
+
+  /// What Run allocated.
+  c10::SmallVectorImpl<at::Tensor>& results() { return results_; }
+
+ private:
+  void Infer(graphffi::ResultShapes* shapes);
+  void CheckOutputs(const graphffi::ResultShapes& shapes);
+  void Call(size_t num_fresh);
+
+  const OpCall& call_;
+  TensorBank inputs_, outputs_;  // the outputs begin with the results
+  AttributeBank attributes_;
+  c10::SmallVector<at::Tensor, 4> results_;
+};
+
+}  // namespace graphffi_torch

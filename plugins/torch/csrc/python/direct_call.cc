@@ -1,0 +1,420 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "python/direct_call.h"
+
+#include <ATen/DLConvertor.h>
+#include <ATen/PythonTorchFunctionTLS.h>
+#include <ATen/ops/empty.h>
+#include <ATen/record_function.h>
+#include <c10/core/GradMode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/csrc/Device.h>
+#include <torch/csrc/Dtype.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <memory>
+#include <new>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "callframe/device_name.h"
+#include "callframe/direct_call.h"
+#include "callframe/error.h"
+#include "op_call.h"
+#include "python/raise.h"
+
+namespace py = pybind11;
+
+namespace graphffi_torch {
+namespace {
+
+using c10::DispatchKey;
+using c10::DispatchKeySet;
+
+using TensorPointers = c10::SmallVector<const at::Tensor*, 8>;
+
+enum class Kind { kTensor, kOptional, kTensors, kInt, kFloat, kBool, kStr, kDType, kDevice };
+
+/// What the dispatcher would do nothing for: strided memory, no lazy bits, no subclass, no
+/// transformation.
+constexpr DispatchKeySet kPlainTensor =
+    DispatchKeySet(
+        {DispatchKey::Dense, DispatchKey::ADInplaceOrView, DispatchKey::AutogradFunctionality}) |
+    c10::autocast_dispatch_keyset |
+    DispatchKeySet({c10::BackendComponent::CPUBit, c10::BackendComponent::CUDABit,
+                    c10::BackendComponent::HIPBit, c10::BackendComponent::XPUBit,
+                    c10::BackendComponent::MPSBit, c10::BackendComponent::PrivateUse1Bit});
+
+/// The thread's state outside of all modes, tracers and transformations. Autocast has no rule for
+/// ops.
+constexpr DispatchKeySet kPlainThread = c10::default_included_set | c10::autocast_dispatch_keyset;
+
+struct Parameter {
+  PyObject* name;  // interned, kept for good
+  Kind kind;
+  bool is_list, is_optional, is_mutated;
+  PyObject* opt_default;  // kept for good; NULL: required
+};
+
+/// An op whose calls it takes over.
+struct DirectOp {
+  const OpCall* call;
+  std::vector<Parameter> parameters;
+  PyObject* opt_result_type;  // kept for good
+  bool release_gil;
+};
+
+class GilRelease {
+ public:
+  explicit GilRelease(bool release) : opt_state_(release ? PyEval_SaveThread() : nullptr) {}
+  ~GilRelease() {
+    if (opt_state_ != nullptr) PyEval_RestoreThread(opt_state_);
+  }
+  GilRelease(const GilRelease&) = delete;
+  GilRelease& operator=(const GilRelease&) = delete;
+
+ private:
+  PyThreadState* opt_state_;
+};
+
+/// Operator- of DispatchKeySet would leave backends in.
+bool IsWithin(DispatchKeySet keys, DispatchKeySet allowed) {
+  return (keys.raw_repr() & ~allowed.raw_repr()) == 0;
+}
+
+bool IsPlainThread() {
+  const c10::impl::LocalDispatchKeySet keys = c10::impl::tls_local_dispatch_key_set();
+  // A profiler that records operators gets them from the dispatcher.
+  return IsWithin(keys.included_, kPlainThread) && !at::impl::torch_function_mode_enabled() &&
+         !at::getStepCallbacksUnlessEmpty(at::RecordScope::FUNCTION).has_value();
+}
+
+/// One call that is being taken over. Every step gives false where the call is not plain: then
+/// nothing has happened, and the way through the dispatcher runs it or says what is wrong.
+class DirectCall {
+ public:
+  explicit DirectCall(const DirectOp& op) : op_(op), frame_(*op.call) {}
+
+  ~DirectCall() {
+    for (PyObject* object : owned_) Py_DECREF(object);
+  }
+
+  bool Bind(PyObject* const* args, Py_ssize_t num_args, PyObject* opt_names) {
+    const size_t count = op_.parameters.size();
+    if (static_cast<size_t>(num_args) > count) return false;
+    values_.resize(count, nullptr);
+    for (Py_ssize_t i = 0; i < num_args; ++i) values_[static_cast<size_t>(i)] = args[i];
+    const Py_ssize_t num_names = opt_names == nullptr ? 0 : PyTuple_GET_SIZE(opt_names);
+    for (Py_ssize_t i = 0; i < num_names; ++i) {
+      PyObject** place = Find(PyTuple_GET_ITEM(opt_names, i));
+      if (place == nullptr || *place != nullptr) return false;
+      *place = args[num_args + i];
+    }
+    for (size_t i = 0; i < count; ++i) {
+      if (values_[i] != nullptr) continue;
+      values_[i] = op_.parameters[i].opt_default;
+      if (values_[i] == nullptr) return false;
+    }
+    return true;
+  }
+
+  bool Convert() {
+    // Read once: a mode of the thread, not of the call.
+    records_ = c10::GradMode::is_enabled();
+    for (size_t i = 0; i < values_.size(); ++i) {
+      const Parameter& parameter = op_.parameters[i];
+      const bool done = parameter.kind <= Kind::kTensors ? AddOperand(i) : AddAttribute(i);
+      if (!done) return false;
+    }
+    return has_tensor_;
+  }
+
+  void BumpVersions() {
+    const c10::impl::LocalDispatchKeySet keys = c10::impl::tls_local_dispatch_key_set();
+    if (keys.excluded_.has(DispatchKey::ADInplaceOrView)) return;
+    for (const at::Tensor* tensor : mutated_) {
+      if (!tensor->is_inference()) tensor->unsafeGetTensorImpl()->bump_version();
+    }
+  }
+
+  void Run() {
+    const GilRelease release(op_.release_gil);
+    frame_.Run();
+  }
+
+  /// What Definition.pack_results gives. *New reference*; NULL with a Python error.
+  PyObject* TakeResults() {
+    c10::SmallVectorImpl<at::Tensor>& fresh = frame_.results();
+    c10::SmallVector<PyObject*, 8> objects;
+    for (at::Tensor& result : fresh) objects.push_back(THPVariable_Wrap(std::move(result)));
+    for (size_t i = 0; i < values_.size(); ++i) {
+      if (!op_.parameters[i].is_mutated) continue;
+      const bool is_list = op_.parameters[i].kind == Kind::kTensors;
+      objects.push_back(is_list ? PySequence_List(values_[i]) : Py_NewRef(values_[i]));
+    }
+    PyObject* returned = Pack(objects, fresh.size() == objects.size());
+    for (PyObject* object : objects) Py_XDECREF(object);
+    return returned;
+  }
+
+ private:
+  PyObject** Find(PyObject* name) {
+    for (size_t i = 0; i < op_.parameters.size(); ++i) {
+      if (op_.parameters[i].name == name) return &values_[i];
+    }
+    for (size_t i = 0; i < op_.parameters.size(); ++i) {
+      if (PyUnicode_Compare(op_.parameters[i].name, name) == 0) return &values_[i];
+    }
+    return nullptr;
+  }
+
+  /// NULL for anything but a plain tensor.
+  const at::Tensor* Unpack(PyObject* value) {
+    if (!THPVariable_CheckExact(value)) return nullptr;
+    const at::Tensor& tensor = THPVariable_Unpack(value);
+    if (!IsWithin(tensor.key_set(), kPlainTensor)) return nullptr;
+    if (tensor.unsafeGetTensorImpl()->autograd_meta() != nullptr) {
+      if ((records_ && tensor.requires_grad()) || tensor._fw_grad(0).defined()) return nullptr;
+    }
+    has_tensor_ = true;
+    return &tensor;
+  }
+
+  bool AddOperand(size_t i) {
+    const Parameter& parameter = op_.parameters[i];
+    TensorBank& bank = frame_.BankOf(op_.call->parameters()[i]);
+    if (parameter.kind == Kind::kTensors) return AddTensors(i, &bank);
+    if (values_[i] == Py_None && parameter.kind == Kind::kOptional) {
+      bank.AddVacant();
+      return true;
+    }
+    const at::Tensor* tensor = Unpack(values_[i]);
+    if (tensor == nullptr) return false;
+    if (parameter.is_mutated) mutated_.push_back(tensor);
+    bank.Add(*tensor);
+    return true;
+  }
+
+  bool AddTensors(size_t i, TensorBank* bank) {
+    PyObject* list = Frozen(i);
+    if (list == nullptr) return false;
+    TensorPointers tensors;
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(list); ++k) {
+      tensors.push_back(Unpack(PyTuple_GET_ITEM(list, k)));
+      if (tensors.back() == nullptr) return false;
+    }
+    if (op_.parameters[i].is_mutated) mutated_.append(tensors.begin(), tensors.end());
+    bank->AddList(tensors);
+    return true;
+  }
+
+  /// The list at `i` as a tuple that lives as long as the call: others may change the list
+  /// meanwhile. NULL if it is no list.
+  PyObject* Frozen(size_t i) {
+    if (PyTuple_CheckExact(values_[i])) return values_[i];
+    if (!PyList_CheckExact(values_[i])) return nullptr;
+    PyObject* tuple = PyList_AsTuple(values_[i]);
+    if (tuple == nullptr) throw std::bad_alloc();
+    owned_.push_back(tuple);
+    return values_[i] = tuple;
+  }
+
+  bool AddAttribute(size_t i) {
+    const Parameter& parameter = op_.parameters[i];
+    TVMFFIAny value{};
+    if (values_[i] == Py_None && parameter.is_optional) {
+      frame_.attributes().Add(value);
+      return true;
+    }
+    if (!parameter.is_list) {
+      if (!ToAny(parameter.kind, values_[i], &value)) return false;
+      frame_.attributes().Add(value);
+      return true;
+    }
+    PyObject* list = Frozen(i);
+    if (list == nullptr) return false;
+    frame_.attributes().BeginList(static_cast<size_t>(PyTuple_GET_SIZE(list)));
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(list); ++k) {
+      if (!ToAny(parameter.kind, PyTuple_GET_ITEM(list, k), &value)) return false;
+      frame_.attributes().AddItem(value);
+    }
+    return true;
+  }
+
+  static bool ToAny(Kind kind, PyObject* value, TVMFFIAny* out) {
+    switch (kind) {
+      case Kind::kInt:
+        return PyLong_CheckExact(value) && ToInt(value, out);
+      case Kind::kFloat:
+        return ToFloat(value, out);
+      case Kind::kBool:
+        out->type_index = kTVMFFIBool;
+        out->v_int64 = value == Py_True;
+        return PyBool_Check(value);
+      case Kind::kStr:
+        return PyUnicode_CheckExact(value) && ToStr(value, out);
+      case Kind::kDType:
+        return ToDType(value, out);
+      case Kind::kDevice:
+        return ToDevice(value, out);
+      default:
+        return false;
+    }
+  }
+
+  static bool ToInt(PyObject* value, TVMFFIAny* out) {
+    int overflow = 0;
+    out->type_index = kTVMFFIInt;
+    out->v_int64 = PyLong_AsLongLongAndOverflow(value, &overflow);
+    return overflow == 0;
+  }
+
+  static bool ToFloat(PyObject* value, TVMFFIAny* out) {
+    TVMFFIAny integer{};
+    out->type_index = kTVMFFIFloat;
+    if (PyFloat_CheckExact(value)) {
+      out->v_float64 = PyFloat_AS_DOUBLE(value);
+      return true;
+    }
+    if (!PyLong_CheckExact(value) || !ToInt(value, &integer)) return false;
+    out->v_float64 = static_cast<double>(integer.v_int64);
+    return true;
+  }
+
+  static bool ToStr(PyObject* value, TVMFFIAny* out) {
+    Py_ssize_t size = 0;
+    out->type_index = kTVMFFIRawStr;
+    out->v_c_str = PyUnicode_AsUTF8AndSize(value, &size);
+    if (out->v_c_str != nullptr) return true;
+    PyErr_Clear();
+    return false;
+  }
+
+  static bool ToDType(PyObject* value, TVMFFIAny* out) {
+    out->type_index = kTVMFFIDataType;
+    if (THPDtype_Check(value)) return ToDType(reinterpret_cast<THPDtype*>(value)->scalar_type, out);
+    TVMFFIAny text{};
+    if (!PyUnicode_Check(value) || !ToStr(value, &text)) return false;
+    const TVMFFIByteArray bytes = {text.v_c_str, std::char_traits<char>::length(text.v_c_str)};
+    if (TVMFFIDataTypeFromString(&bytes, &out->v_dtype) == 0) return true;
+    graphffi::Error::TakeRaised(-1);
+    return false;
+  }
+
+  static bool ToDType(at::ScalarType scalar, TVMFFIAny* out) {
+    try {
+      out->v_dtype =
+          at::getDLDataType(at::empty({0}, at::TensorOptions(scalar).device(at::DeviceType::Meta)));
+      return true;
+    } catch (const c10::Error&) {
+      return false;
+    }
+  }
+
+  static bool ToDevice(PyObject* value, TVMFFIAny* out) {
+    out->type_index = kTVMFFIDevice;
+    TVMFFIAny text{};
+    try {
+      if (THPDevice_Check(value)) {
+        c10::Device device = reinterpret_cast<THPDevice*>(value)->device;
+        if (!device.has_index()) device.set_index(0);
+        out->v_device = at::torchDeviceToDLDevice(device);
+        return true;
+      }
+      if (!PyUnicode_CheckExact(value) || !ToStr(value, &text)) return false;
+      out->v_device = graphffi::DeviceFromName(text.v_c_str);
+      return true;
+    } catch (const graphffi::Error&) {
+      return false;
+    } catch (const c10::Error&) {
+      return false;
+    }
+  }
+
+  PyObject* Pack(const c10::SmallVectorImpl<PyObject*>& objects, bool only_fresh) {
+    for (PyObject* object : objects) {
+      if (object == nullptr) return nullptr;
+    }
+    if (op_.opt_result_type != nullptr && only_fresh) {
+      return PyObject_Vectorcall(op_.opt_result_type, objects.data(), objects.size(), nullptr);
+    }
+    if (objects.size() == 1) return Py_NewRef(objects[0]);
+    PyObject* tuple = PyTuple_New(static_cast<Py_ssize_t>(objects.size()));
+    if (tuple == nullptr) return nullptr;
+    for (size_t i = 0; i < objects.size(); ++i) {
+      PyTuple_SET_ITEM(tuple, static_cast<Py_ssize_t>(i), Py_NewRef(objects[i]));
+    }
+    return tuple;
+  }
+
+  const DirectOp& op_;
+  OpFrame frame_;
+  bool records_ = false, has_tensor_ = false;
+  c10::SmallVector<PyObject*, 16> values_;  // borrowed, or owned by owned_
+  c10::SmallVector<PyObject*, 4> owned_;
+  TensorPointers mutated_;
+};
+
+PyObject* Finish(DirectCall* call) {
+  try {
+    return Translated([&] {
+      call->BumpVersions();
+      call->Run();
+      return call->TakeResults();
+    });
+  } catch (py::error_already_set& error) {
+    error.restore();
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+  }
+  return nullptr;
+}
+
+bool Prepare(DirectCall* call, PyObject* const* args, Py_ssize_t num_args, PyObject* opt_names) {
+  try {
+    return call->Bind(args, num_args, opt_names) && call->Convert();
+  } catch (const std::exception&) {  // a tensor that kernels can't be given
+    return false;
+  }
+}
+
+/// graphffi::DirectCall::call
+void* TakeOver(void* context, void* const* args, ptrdiff_t num_args, void* opt_names) {
+  if (!IsPlainThread()) return nullptr;
+  DirectCall call(*static_cast<const DirectOp*>(context));
+  auto* objects = reinterpret_cast<PyObject* const*>(const_cast<void**>(args));
+  if (!Prepare(&call, objects, num_args, static_cast<PyObject*>(opt_names))) return nullptr;
+  return Finish(&call);
+}
+
+Kind KindOf(const std::string& kind) {
+  static const std::unordered_map<std::string, Kind> kinds = {
+      {"tensor", Kind::kTensor}, {"optional", Kind::kOptional}, {"list", Kind::kTensors},
+      {"int", Kind::kInt},       {"float", Kind::kFloat},       {"bool", Kind::kBool},
+      {"str", Kind::kStr},       {"dtype", Kind::kDType},       {"device", Kind::kDevice}};
+  return kinds.at(kind);
+}
+
+}  // namespace
+
+py::capsule MakeDirectCall(const OpCall& call, const std::vector<DirectParameter>& parameters,
+                           py::object opt_result_type, bool release_gil) {
+  auto op = std::make_unique<DirectOp>();
+  op->call = &call;
+  op->release_gil = release_gil;
+  op->opt_result_type = opt_result_type.is_none() ? nullptr : opt_result_type.release().ptr();
+  for (const DirectParameter& parameter : parameters) {
+    PyObject* name = PyUnicode_InternFromString(parameter.name.c_str());
+    if (name == nullptr) throw py::error_already_set();
+    op->parameters.push_back(
+        {name, KindOf(parameter.kind), parameter.is_list, parameter.is_optional,
+         parameter.is_mutated,
+         parameter.is_required ? nullptr : parameter.default_value.inc_ref().ptr()});
+  }
+  // Both live as long as the process, as the op does.
+  auto* direct = new graphffi::DirectCall{&TakeOver, op.release()};
+  return py::capsule(direct, graphffi::DirectCall::kName);
+}
+
+}  // namespace graphffi_torch
