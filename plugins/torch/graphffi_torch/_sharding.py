@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from graphffi import Operand, when_imported
@@ -42,111 +43,120 @@ def _register(definition: Definition, operator: Any) -> None:
     def acceptable(*arguments: Any, **keywords: Any) -> list[tuple[list[Any], list[Any]]]:
         names = [p.name for p in definition.parameters]
         values = dict(zip(names, arguments, strict=False)) | keywords
-        return _placements(definition, [values.get(name) for name in names])
+        return _Call.of(definition, [values.get(name) for name in names]).placements()
 
     register_sharding(operator)(acceptable)
 
 
-def _placements(
-    definition: Definition, arguments: Sequence[Any]
-) -> list[tuple[list[Any], list[Any]]]:
-    """Every way to place results and arguments along one dimension of the mesh."""
-    found = [_placement(definition, arguments, name) for name in _free_dims(definition, arguments)]
-    allowed = [(outputs, inputs) for outputs, inputs, _ in found]
-    current = _mutated_placement(definition, arguments)
-    if current is None:
-        return allowed
-    allowed = [(outputs, inputs) for outputs, inputs, written in found if written == current]
-    if not allowed:
-        whole = "" if definition.dims is None else f" {definition.dims.text!r}"
-        raise ValueError(
-            f"{definition.name}: expected operands that are updated in place to be split along "
-            f"free dimensions of dims{whole}, got {current}; redistribute them before the call"
+@dataclass(frozen=True)
+class _Argument:
+    """One argument of a call: its tensors, none for attributes, and their dimensions."""
+
+    tensors: tuple[Any, ...]
+    group: Any
+    is_mutated: bool
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A call as DTensor sees it: shapes and placements."""
+
+    definition: Definition
+    arguments: list[_Argument]
+
+    @staticmethod
+    def of(definition: Definition, values: Sequence[Any]) -> _Call:
+        groups: Any = iter([None] * len(definition.operands))
+        if definition.dims is not None:
+            groups = iter(definition.dims.operands)
+        arguments = []
+        for parameter, value in zip(definition.parameters, values, strict=True):
+            if isinstance(parameter, Operand):
+                items = value if isinstance(value, (list, tuple)) else (value,)
+                tensors = tuple(item for item in items if item is not None)
+                arguments.append(_Argument(tensors, next(groups), parameter.mutated))
+            else:
+                arguments.append(_Argument((), None, False))
+        return _Call(definition, arguments)
+
+    def placements(self) -> list[tuple[list[Any], list[Any]]]:
+        """Every way to place results and arguments along one dimension of the mesh."""
+        names: dict[str | None, None] = {None: None}  # no split at all comes first
+        for argument in self.arguments:
+            for tensor in argument.tensors:
+                names.update(dict.fromkeys(self._free_dims(argument.group, tensor.ndim)))
+        current = self._mutated_placement()
+        found = [
+            (self._results(name), self._inputs(name))
+            for name in names
+            if current is None or self._written(name) == current
+        ]
+        if not found:
+            dims = "" if self.definition.dims is None else f" {self.definition.dims.text!r}"
+            raise ValueError(
+                f"{self.definition.name}: expected operands that are updated in place to be split "
+                f"along free dimensions of dims{dims}, got {current}; redistribute them before the "
+                "call"
+            )
+        return found
+
+    def _free_dims(self, group: Any, ndim: int) -> list[str]:
+        if group is None or self.definition.dims is None:
+            return []
+        whole = self.definition.dims.whole
+        return [name for name in group.positions(ndim) if name not in whole]
+
+    def _results(self, name: str | None) -> list[Any]:
+        dims = self.definition.dims
+        if dims is None:
+            return [_place(None, 0, None) for _ in self.definition.results]
+        leading = max(
+            (
+                t.ndim - len(a.group.names)
+                for a in self.arguments
+                for t in a.tensors
+                if a.group.has_ellipsis
+            ),
+            default=0,
         )
-    return allowed
+        return [
+            _place(group, len(group.names) + leading * group.has_ellipsis, name)
+            for group in dims.results
+        ]
+
+    def _inputs(self, name: str | None) -> list[Any]:
+        inputs: list[Any] = []
+        for argument in self.arguments:
+            inputs.extend(_place(argument.group, t.ndim, name) for t in argument.tensors)
+            if not argument.tensors:
+                inputs.append(None)
+        return inputs
+
+    def _written(self, name: str | None) -> Any:
+        """Where the operands that are updated would be; all have every free dimension."""
+        return next(
+            _place(a.group, t.ndim, name) for a in self.arguments if a.is_mutated for t in a.tensors
+        )
+
+    def _mutated_placement(self) -> Any:
+        """The one placement of all operands that are updated, or None if there are none.
+
+        DTensor would move such an operand to where a rule wants it, and update the copy.
+        """
+        tensors = [t for a in self.arguments if a.is_mutated for t in a.tensors]
+        placements = dict.fromkeys(p for tensor in tensors for p in tensor.placements)
+        if len(placements) > 1:
+            raise ValueError(
+                f"{self.definition.name}: expected operands that are updated in place to be placed "
+                f"alike on all dimensions of the mesh, got {', '.join(map(str, placements))}; "
+                "redistribute them before the call"
+            )
+        return next(iter(placements), None)
 
 
-def _free_dims(definition: Definition, arguments: Sequence[Any]) -> list[str | None]:
-    """Names of dimensions that may be split, and None for no split at all."""
-    names: dict[str | None, None] = {None: None}
-    for group, tensor in _tensors(definition, arguments):
-        for name in {} if group is None else group.positions(tensor.ndim):
-            if definition.dims is not None and name not in definition.dims.whole:
-                names[name] = None
-    return list(names)
-
-
-def _placement(
-    definition: Definition, arguments: Sequence[Any], name: str | None
-) -> tuple[list[Any], list[Any], Any]:
-    """Placements of results, of arguments, and of the operands that are updated, if any are."""
+def _place(group: Any, ndim: int, name: str | None) -> Any:
+    """Where a tensor is if the call is split along a dimension of that name."""
     from torch.distributed.tensor import Replicate, Shard
 
-    def place(group: Any, ndim: int) -> Any:
-        position = None if group is None else group.positions(ndim).get(name)
-        return Replicate() if position is None else Shard(position)
-
-    ndims = {}  # of what the ellipsis stands for, the same everywhere
-    for group, tensor in _tensors(definition, arguments):
-        if group is not None and group.has_ellipsis:
-            ndims["..."] = tensor.ndim - len(group.names)
-    groups = (
-        [None] * len(definition.results) if definition.dims is None else definition.dims.results
-    )
-    outputs = [
-        place(g, 0 if g is None else len(g.names) + (ndims.get("...", 0) if g.has_ellipsis else 0))
-        for g in groups
-    ]
-    inputs: list[Any] = []
-    written = None
-    operand_groups = iter(_operand_groups(definition))
-    for parameter, value in zip(definition.parameters, arguments, strict=True):
-        group = next(operand_groups) if isinstance(parameter, Operand) else None
-        if not isinstance(parameter, Operand) or value is None:
-            inputs.append(None)
-            continue
-        placed = [
-            place(group, item.ndim)
-            for item in (value if isinstance(value, (list, tuple)) else (value,))
-        ]
-        inputs.extend(placed)
-        if parameter.mutated and placed:
-            written = placed[0]
-    return outputs, inputs, written
-
-
-def _operand_groups(definition: Definition) -> Sequence[Any]:
-    if definition.dims is None:
-        return [None] * len(definition.operands)
-    return definition.dims.operands
-
-
-def _tensors(definition: Definition, arguments: Sequence[Any]) -> list[tuple[Any, Any]]:
-    """Every tensor argument with the group of its operand."""
-    found = []
-    groups = iter(_operand_groups(definition))
-    for parameter, value in zip(definition.parameters, arguments, strict=True):
-        if isinstance(parameter, Operand):
-            group = next(groups)
-            items = value if isinstance(value, (list, tuple)) else () if value is None else (value,)
-            found.extend((group, item) for item in items)
-    return found
-
-
-def _mutated_placement(definition: Definition, arguments: Sequence[Any]) -> Any:
-    """The one placement of all operands that are updated, or None if there are no such operands.
-
-    DTensor would move such an operand to where a rule wants it, and update the copy.
-    """
-    placements = {}
-    for parameter, value in zip(definition.parameters, arguments, strict=True):
-        if isinstance(parameter, Operand) and parameter.mutated and value is not None:
-            for item in value if isinstance(value, (list, tuple)) else (value,):
-                placements.update(dict.fromkeys(item.placements))
-    if len(placements) > 1:
-        raise ValueError(
-            f"{definition.name}: expected operands that are updated in place to be placed alike on "
-            f"all dimensions of the mesh, got {', '.join(map(str, placements))}; redistribute them "
-            "before the call"
-        )
-    return next(iter(placements), None)
+    position = None if group is None else group.positions(ndim).get(name)
+    return Replicate() if position is None else Shard(position)
