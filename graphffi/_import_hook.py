@@ -17,7 +17,7 @@ def when_imported(name: str, action: Callable[[], None]) -> None:
 
     Args:
         name: Dotted name of the module.
-        action: Runs once, in the thread that imports the module.
+        action: Runs once, in the thread that imports the module. Must not raise.
     """
     module = sys.modules.get(name)
     if module is not None and not getattr(module.__spec__, "_initializing", False):

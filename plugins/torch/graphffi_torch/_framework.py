@@ -10,7 +10,6 @@ import torch
 
 import graphffi
 from graphffi_torch import _C
-from graphffi_torch._after_import import after_import
 from graphffi_torch._dynamo import end_trace
 from graphffi_torch._gradients import set_gradient_rule
 from graphffi_torch._operator_schema import DIGEST
@@ -91,7 +90,7 @@ def install() -> None:
     graphffi.register_tracer(end_trace)
     graphffi.register_framework(TorchFramework(), type_prefixes=("torch",))
     # Importing Inductor takes seconds; it is met where something else needs it.
-    after_import("torch._inductor.lowering", _install_lowerings)
+    graphffi.when_imported("torch._inductor.lowering", _install_lowerings)
 
 
 def _install_lowerings() -> None:
