@@ -231,3 +231,42 @@ def test_opcheck_with_gradients() -> None:
     torch.library.opcheck(torch.ops.gradtest.mul.default, (x, y))
     torch.library.opcheck(torch.ops.gradtest.scale_rows.default, (x, weight, 1e-3))
     torch.library.opcheck(torch.ops.gradtest.combine.default, ([x, y], None, [1.0, 2.0]))
+
+
+class Loss(torch.nn.Module):
+    """What trains a weight."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(tensor(3, seed=2).detach())
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return (ops.scale_rows(ops.mul(x, x), self.weight).out ** 2).sum()
+
+
+def test_an_exported_model_can_be_trained(tmp_path: Any) -> None:
+    model, x = Loss(), tensor(4, 3).detach()
+    rows = torch.export.Dim("rows")
+    torch.export.save(
+        torch.export.export(model, (x,), dynamic_shapes=[{0: rows}]), tmp_path / "m.pt2"
+    )
+    loaded = torch.export.load(tmp_path / "m.pt2").module()
+    for data in (x, tensor(7, 3).detach()):
+        for m in (model, loaded):
+            m.zero_grad()
+            m(data).backward()
+        torch.testing.assert_close(loaded.weight.grad, model.weight.grad)
+
+
+def test_a_training_step_can_be_a_graph() -> None:
+    def step(weight: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        scaled = ops.scale_rows(x, weight.requires_grad_()).out
+        return torch.autograd.grad((scaled**2).sum(), weight)[0]
+
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    weight, x = tensor(3).detach(), tensor(4, 3).detach()
+    graph = make_fx(step)(weight, x)
+    assert "gradtest.scale_rows" in graph.code
+    weight, x = tensor(3, seed=5).detach(), tensor(4, 3, seed=6).detach()
+    torch.testing.assert_close(graph(weight, x), step(weight, x))
