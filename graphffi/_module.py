@@ -138,15 +138,27 @@ class Module(_core.Object):
     def get_function_metadata(
         self, name: str, *, query_imports: bool = False
     ) -> dict[str, Any] | None:
-        """Return what the kernel's compiler recorded about a function, such as its type."""
-        text = get_global_func("ffi.ModuleGetFunctionMetadata")(self, name, query_imports)
-        if text is None:
-            return None
+        """Return what the kernel's compiler recorded about a function, such as its type.
+
+        Raises:
+            ValueError: if what the library says is no JSON object.
+        """
         import json
 
-        metadata: dict[str, Any] = json.loads(text)
-        if isinstance(metadata.get("type_schema"), str):
-            metadata["type_schema"] = json.loads(metadata["type_schema"])
+        text = None
+        try:
+            text = get_global_func("ffi.ModuleGetFunctionMetadata")(self, name, query_imports)
+            if text is None:
+                return None
+            metadata: dict[str, Any] = json.loads(text)
+            schema = metadata.get("type_schema")
+            if isinstance(schema, str):
+                metadata["type_schema"] = json.loads(schema)
+        except (ValueError, TypeError, AttributeError, RecursionError) as error:
+            raise ValueError(
+                f"graphffi: {self._title}: metadata of function {name!r}: expected a JSON object, "
+                f"got {str(text)[:80]!r}: {error}"
+            ) from None
         return metadata
 
     @property

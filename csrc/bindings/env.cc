@@ -108,8 +108,8 @@ void DefineEnv(py::module_& module) {
   RegisterContextSymbols();
   py::class_<StreamScope>(module, "StreamScope", "Sets the env's stream while it is entered.")
       .def(py::init<py::handle, uintptr_t>(), py::arg("device"), py::arg("stream"))
-      .def("enter", &StreamScope::Enter)
-      .def("exit", &StreamScope::Exit);
+      .def("enter", [](StreamScope& scope) { scope.Enter(); })
+      .def("exit", [](StreamScope& scope) { scope.Exit(); });
   module.def("runtime_path", &RuntimePath, "Return the file of the runtime.");
   module.def("runtime_version", &RuntimeVersion, "Return the TVM FFI release of the runtime.");
   module.def(

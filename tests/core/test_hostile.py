@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""No argument crashes a call: of the package, of the bindings, of kernels, of the runtime."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import graphffi
+
+PROGRAM = Path(__file__).with_name("hostile_calls.py")
+CALLS = 40_000
+DESCRIBED = r"""
+#include <tvm/ffi/tvm_ffi.h>
+static std::string& Metadata() {
+  static std::string* text = new std::string();
+  return *text;
+}
+static void SetMetadata(tvm::ffi::Bytes text) { Metadata().assign(text.data(), text.size()); }
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(set_metadata, SetMetadata);
+extern "C" TVM_FFI_DLL_EXPORT int __tvm_ffi_f(void*, const TVMFFIAny*, int32_t, TVMFFIAny*) {
+  return 0;
+}
+extern "C" TVM_FFI_DLL_EXPORT int __tvm_ffi__metadata_f(void*, const TVMFFIAny*, int32_t,
+                                                        TVMFFIAny* result) {
+  TVMFFIByteArray bytes = {Metadata().data(), Metadata().size()};
+  return TVMFFIStringFromByteArray(&bytes, result);
+}
+"""
+
+
+def test_calls_with_arguments_of_any_kind_only_raise(kernels_path: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-W", "ignore", str(PROGRAM), kernels_path, str(CALLS), "1", "0"]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert result.returncode == 0, f"{tmp_path}\n{result.stdout}\n{result.stderr}"
+
+
+@pytest.fixture(scope="module")
+def described(tmp_path_factory: pytest.TempPathFactory) -> graphffi.Module:
+    """A library whose function `f` has the metadata that `set_metadata` says."""
+    source = tmp_path_factory.mktemp("described") / "described.cc"
+    source.write_text(DESCRIBED)
+    return graphffi.load_module(graphffi.cpp.build("described", [source], extra_cflags=["-O1"]))
+
+
+def test_both_forms_of_metadata_are_read(described: graphffi.Module) -> None:
+    for schema in ({"type": "ffi.Function", "args": [{"type": "None"}]}, {"type": "ffi.Function"}):
+        for form in (schema, json.dumps(schema)):
+            described.set_metadata(json.dumps({"type_schema": form}).encode())
+            assert described.get_function_metadata("f") == {"type_schema": schema}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [b"", b"[1]", b"{", b'"text"', b'{"type_schema": "{"}', b"\xff", b"[" * 100_000, b"null"],
+    ids=["empty", "list", "open", "string", "schema", "utf8", "deep", "null"],
+)
+def test_metadata_that_is_no_object_is_refused(described: graphffi.Module, text: bytes) -> None:
+    described.set_metadata(text)
+    with pytest.raises(ValueError, match="metadata of function 'f': expected a JSON object, got"):
+        described.get_function_metadata("f")
+
+
+def test_mutated_metadata_is_read_or_refused(described: graphffi.Module) -> None:
+    seed = json.dumps({"type_schema": json.dumps({"type": "ffi.Function", "args": [1, 2.5e3]})})
+    chosen, refused = random.Random(1), 0
+    for _ in range(3000):
+        text = bytearray(seed.encode())
+        for _ in range(chosen.randrange(1, 4)):
+            place = chosen.randrange(len(text))
+            text[place : place + chosen.randrange(3)] = chosen.randbytes(chosen.randrange(3))
+        described.set_metadata(bytes(text))
+        try:
+            assert isinstance(described.get_function_metadata("f"), dict)
+        except ValueError:
+            refused += 1
+    assert refused > 1000
