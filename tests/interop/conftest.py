@@ -22,21 +22,30 @@ def package_folder(name: str) -> Path:
     return Path(spec.origin).parent
 
 
-def build_with_apache_headers(library: Path, *, linked: bool) -> None:
-    """Compiles scale_add.cc as apache-tvm-ffi's users do, with or without a link to its runtime."""
+def build_with_apache_headers(library: Path, source: str, *, linked: bool) -> None:
+    """Compiles a source as apache-tvm-ffi's users do, with or without a link to its runtime."""
     apache = package_folder("tvm_ffi")
     command = ["g++", "-std=c++17", "-O1", "-fPIC", "-shared", "-fvisibility=hidden"]
-    command += [f"-I{apache}/include", str(HERE / "scale_add.cc"), "-o", str(library)]
+    command += [f"-I{apache}/include", str(HERE / source), "-o", str(library)]
     command += [f"-L{apache}/lib", "-ltvm_ffi"] if linked else []
     subprocess.run(command, check=True)
 
 
 @pytest.fixture(scope="session")
-def tvm_exports(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def table_module(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A library that defines a kind of module, and its loader."""
+    library = tmp_path_factory.mktemp("table") / "table_module.so"
+    build_with_apache_headers(library, "table_module.cc", linked=True)
+    return library
+
+
+@pytest.fixture(scope="session")
+def tvm_exports(tmp_path_factory: pytest.TempPathFactory, table_module: Path) -> Path:
     """The folder of what Apache TVM exported."""
     package_folder("tvm")
     folder = tmp_path_factory.mktemp("tvm")
-    command = [sys.executable, "-W", "ignore", str(HERE / "export_with_tvm.py"), str(folder)]
+    script = [str(HERE / "export_with_tvm.py"), str(folder), str(table_module)]
+    command = [sys.executable, "-W", "ignore", *script]
     environment = {k: v for k, v in os.environ.items() if k != "GRAPHFFI_RUNTIME"}
     result = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
@@ -51,5 +60,11 @@ def scale_add_library(
     if request.param == "tvm_export":
         return request.getfixturevalue("tvm_exports") / "scale_add.so"
     library = tmp_path_factory.mktemp("apache") / f"{request.param}.so"
-    build_with_apache_headers(library, linked=request.param == "apache_headers")
+    build_with_apache_headers(library, "scale_add.cc", linked=request.param == "apache_headers")
     return library
+
+
+@pytest.fixture(scope="session")
+def xgrammar_library() -> Path:
+    """The library of an installed xgrammar, whose Python package need not be importable."""
+    return package_folder("xgrammar") / "libxgrammar_bindings.so"
