@@ -15,6 +15,7 @@ from ._binding import BoundCall as BoundCall
 from ._core import Function as Function
 from ._core import Object as Object
 from ._core import Tensor as Tensor
+from ._cuda import cuda_module as cuda_module
 from ._device import Device as Device
 from ._dtype import dtype as dtype
 from ._error import Error as Error

@@ -84,8 +84,8 @@ def _read_tree(root: Module, folder: Path) -> tuple[list[_Node], list[Path]]:
             places[module] = len(nodes)
             nodes.append(_save(module))
         modules.extend(module.imports)
-    for module, place in places.items():
-        assert isinstance(module, Module)
+    for module in modules:
+        place = places[module]
         for imported in module.imports:
             child = places[imported]
             if child != place and child not in nodes[place].imports:

@@ -10,6 +10,7 @@
 #include "bindings/object.h"
 #include "bindings/raised.h"
 #include "callframe/library.h"
+#include "modules/cuda_module.h"
 
 namespace graphffi::bindings {
 
@@ -53,6 +54,7 @@ py::bytes SaveToBytes(py::handle module) {
 }  // namespace
 
 void DefineLibrary(py::module_& module) {
+  modules::RegisterCudaModule();
   module.def("load_library", &Load, py::arg("path"),
              "Return the module of a library, loaded for the rest of the process.");
   module.def("module_imports", &Imports, py::arg("module"),

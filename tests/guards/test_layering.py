@@ -20,6 +20,7 @@ FOLDERS = {
     "dlpack": "dlpack",
     "tvm": "tvm/ffi",
     "callframe": "callframe",
+    "modules": "modules",
     "runtime": "runtime",
     "bindings": "bindings",
     "pybind11": "pybind11",
@@ -60,7 +61,10 @@ NATIVE = {
     "cuda headers": NativeLayer("csrc/include/tvm/ffi/extra/cuda", FFI | {"cuda"}),
     "runtime": NativeLayer("csrc/runtime", FFI | {"runtime"}),
     "callframe": NativeLayer("csrc/callframe", frozenset({"c_api", "dlpack", "callframe"})),
-    "bindings": NativeLayer("csrc/bindings", FFI | {"callframe", "bindings", "pybind11", "python"}),
+    "modules": NativeLayer("csrc/modules", FFI | {"modules"}),
+    "bindings": NativeLayer(
+        "csrc/bindings", FFI | {"callframe", "modules", "bindings", "pybind11", "python"}
+    ),
     "torch plugin": NativeLayer(
         "plugins/torch/csrc", FFI | {"callframe", "torch"}, but=("/csrc/python/",)
     ),
@@ -206,6 +210,7 @@ def test_python_code_imports_only_what_its_layer_may(name: str) -> None:
         ("runtime", "#include <Python.h>"),
         ("callframe", '#include "tvm/ffi/any.h"'),
         ("callframe", "#include <ATen/ATen.h>"),
+        ("modules", "#include <cuda.h>"),
         ("bindings", "#include <torch/torch.h>"),
         ("torch plugin", "#include <torch/extension.h>"),
         ("torch plugin", "#include <pybind11/pybind11.h>"),

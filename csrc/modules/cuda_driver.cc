@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "modules/cuda_driver.h"
+
+#include <dlfcn.h>
+#include <tvm/ffi/error.h>
+
+#include <cstdlib>
+
+namespace graphffi::modules {
+
+namespace {
+
+constexpr int kNotFound = 500;              // CUDA_ERROR_NOT_FOUND
+constexpr int kMaxDynamicSharedMemory = 8;  // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+
+void* Open() {
+  const char* asked = std::getenv("GRAPHFFI_LIBCUDA");
+  const char* name = asked == nullptr ? "libcuda.so.1" : asked;
+  if (void* library = dlopen(name, RTLD_NOW | RTLD_LOCAL)) return library;
+  TVM_FFI_THROW(RuntimeError) << "graphffi: a CUDA module: expected CUDA's driver, got "
+                              << dlerror()
+                              << "; install it, or name its library in GRAPHFFI_LIBCUDA";
+}
+
+template <typename F>
+void Find(void* library, const char* name, F* function) {
+  *function = reinterpret_cast<F>(dlsym(library, name));
+  if (*function == nullptr) {
+    TVM_FFI_THROW(RuntimeError) << "graphffi: a CUDA module: CUDA's driver lacks the function "
+                                << name << "; upgrade it";
+  }
+}
+
+}  // namespace
+
+const CudaDriver& CudaDriver::Get() {
+  static const CudaDriver* driver = new CudaDriver();
+  return *driver;
+}
+
+CudaDriver::CudaDriver() {
+  void* library = Open();
+  Find(library, "cuInit", &init_);
+  Find(library, "cuDeviceGet", &device_get_);
+  Find(library, "cuDevicePrimaryCtxRetain", &primary_context_retain_);
+  Find(library, "cuCtxPushCurrent_v2", &context_push_);
+  Find(library, "cuCtxPopCurrent_v2", &context_pop_);
+  Find(library, "cuModuleLoadData", &module_load_);
+  Find(library, "cuModuleUnload", &module_unload_);
+  Find(library, "cuModuleGetFunction", &module_get_function_);
+  Find(library, "cuFuncSetAttribute", &function_set_attribute_);
+  Find(library, "cuLaunchKernel", &launch_);
+  Find(library, "cuGetErrorString", &get_error_string_);
+  Check(init_(0), "start the driver");
+}
+
+void CudaDriver::Check(Status status, const char* action) const {
+  if (__builtin_expect(status == 0, 1)) return;
+  const char* text = nullptr;
+  get_error_string_(status, &text);
+  TVM_FFI_THROW(RuntimeError) << "graphffi: CUDA: cannot " << action << ": "
+                              << (text == nullptr ? "unknown reason" : text) << " (" << status
+                              << ")";
+}
+
+CudaContext CudaDriver::RetainPrimaryContext(int device_id) const {
+  CudaDevice device = 0;
+  CudaContext context = nullptr;
+  Check(device_get_(&device, device_id), "find the device");
+  Check(primary_context_retain_(&context, device), "use the device");
+  return context;
+}
+
+void CudaDriver::PushContext(CudaContext context) const {
+  Check(context_push_(context), "make the device current");
+}
+
+void CudaDriver::PopContext() const {
+  CudaContext context = nullptr;
+  context_pop_(&context);
+}
+
+CudaModule CudaDriver::LoadModule(const void* image) const {
+  CudaModule module = nullptr;
+  Check(module_load_(&module, image), "load a PTX or cubin image");
+  return module;
+}
+
+void CudaDriver::UnloadModule(CudaModule module) const { module_unload_(module); }
+
+CudaFunction CudaDriver::FindFunction(CudaModule module, const char* name) const {
+  CudaFunction function = nullptr;
+  const Status status = module_get_function_(&function, module, name);
+  if (status == kNotFound) return nullptr;
+  Check(status, "look a kernel up");
+  return function;
+}
+
+void CudaDriver::AllowSharedMemory(CudaFunction function, unsigned int bytes) const {
+  Check(function_set_attribute_(function, kMaxDynamicSharedMemory, static_cast<int>(bytes)),
+        "give a kernel that much shared memory");
+}
+
+void CudaDriver::Launch(CudaFunction function, CudaDim3 grid, CudaDim3 block,
+                        unsigned int shared_bytes, void* stream, void** parameters) const {
+  Check(launch_(function, grid.x, grid.y, grid.z, block.x, block.y, block.z, shared_bytes, stream,
+                parameters, nullptr),
+        "launch a kernel");
+}
+
+}  // namespace graphffi::modules

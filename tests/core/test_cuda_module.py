@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Modules of PTX and cubins, on a stand-in of CUDA's driver: there need be no GPU."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import graphffi
+
+HERE = Path(__file__).resolve().parent
+
+# Tensors that say they are on a GPU, in memory of the host.
+TENSORS = """
+struct HostMemory {
+  void AllocData(DLTensor* t) { t->data = std::calloc(1, tvm::ffi::GetDataSize(*t) + 1); }
+  void FreeData(DLTensor* t) { std::free(t->data); }
+};
+tvm::ffi::Tensor make(int64_t n, int device_type, int device_id) {
+  DLDevice device{static_cast<DLDeviceType>(device_type), device_id};
+  DLDataType dtype{kDLFloat, 32, 1};
+  auto t = tvm::ffi::Tensor::FromNDAlloc(HostMemory(), tvm::ffi::Shape({n}), dtype, device);
+  for (int64_t i = 0; i < n; ++i) static_cast<float*>(t.data_ptr())[i] = static_cast<float>(i);
+  return t;
+}
+double at(tvm::ffi::TensorView t, int64_t i) { return static_cast<float*>(t.data_ptr())[i]; }
+"""
+
+PRELUDE = """
+import ctypes, os, sys
+os.environ["GRAPHFFI_LIBCUDA"] = driver_path = sys.argv[1]
+import graphffi
+tensors = graphffi.load_module(sys.argv[2])
+driver = ctypes.CDLL(driver_path)
+def read(name, kind=ctypes.c_int): return kind.in_dll(driver, name).value
+def launch(): return list((ctypes.c_uint * 7).in_dll(driver, "fake_launch"))
+def failure(call, *args):
+    try: call(*args)
+    except Exception as error: return f"{type(error).__name__}: {error}"
+types = ["tensor", "tensor", "float32", "int64"]
+module = graphffi.cuda_module("fake", {"scale": types, "absent": [], "narrow": ["uint8"]})
+x, out, host = tensors.make(5, 2, 0), tensors.make(5, 2, 0), tensors.make(5, 1, 0)
+def values(t): return [tensors.at(t, i) for i in range(5)]
+"""
+
+
+@pytest.fixture(scope="module")
+def libraries(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    folder = tmp_path_factory.mktemp("cuda")
+    driver = folder / "libcuda.so.1"
+    flags = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
+    subprocess.run(["cc", *flags, str(HERE / "fake_cuda_driver.c"), "-o", str(driver)], check=True)
+    tensors = graphffi.cpp.build("tensors", cpp_sources=TENSORS, functions=["make", "at"])
+    return [str(driver), tensors]
+
+
+@pytest.fixture
+def run(libraries: list[str]) -> Any:
+    """Runs code in a process of its own, since a process opens one driver."""
+
+    def run_code(code: str, *arguments: str) -> str:
+        command = [sys.executable, "-c", PRELUDE + code, *libraries, *arguments]
+        result = subprocess.run(command, capture_output=True, text=True)
+        assert (result.returncode, result.stderr) == (0, "")
+        return result.stdout
+
+    return run_code
+
+
+def test_kernel_is_launched_on_the_stream(run: Any) -> None:
+    code = """
+assert read("fake_loads") == 0
+with graphffi.use_stream("cuda:0", 0x1234):
+    module.scale(x, out, 2.5, 5, 7, 6, 5, 4, 3, 2, 1)
+print(values(out), launch(), hex(read("fake_stream", ctypes.c_void_p)))
+module.scale(x, out, 0.5, 5, 1, 1, 1, 32, 1, 1, 100_000)
+print(values(out), read("fake_stream", ctypes.c_void_p), read("fake_allowed_shared_memory"))
+print(read("fake_loads"), module.kind, module.inspect_source())
+"""
+    assert run(code).splitlines() == [
+        "[0.0, 2.5, 5.0, 7.5, 10.0] [7, 6, 5, 4, 3, 2, 1] 0x1234",
+        "[0.0, 0.5, 1.0, 1.5, 2.0] None 100000",
+        "1 graphffi_cuda fake",
+    ]
+
+
+def test_empty_grid_launches_nothing(run: Any) -> None:
+    code = "module.scale(x, out, 2.5, 5, 0, 1, 1, 1, 1, 1, 0); print(read('fake_loads'))"
+    assert run(code) == "0\n"
+
+
+def test_devices_load_the_image_once_and_unload_it(run: Any) -> None:
+    code = """
+y = tensors.make(5, 2, 1)
+launch_one = (1, 1, 1, 1, 1, 1, 0)
+for t in (x, y, x, y):
+    module.scale(t, t, 1.0, 5, *launch_one)
+print(read("fake_loads"))
+scale = module.scale
+del module
+scale(x, x, 1.0, 5, *launch_one)
+print(read("fake_unloads"))
+del scale
+print(read("fake_unloads"))
+"""
+    assert run(code).split() == ["2", "0", "2"]
+
+
+def test_wrong_calls_are_refused(run: Any) -> None:
+    code = """
+one = (1, 1, 1, 1, 1, 1, 0)
+print(failure(module.scale, x, out, 2.5))
+print(failure(module.scale, x, "out", 2.5, 5, *one))
+print(failure(module.scale, x, host, 2.5, 5, *one))
+print(failure(module.scale, x, tensors.make(5, 2, 1), 2.5, 5, *one))
+print(failure(module.scale, x, out, None, 5, *one))
+print(failure(module.scale, x, out, 1.0, 5, -1, *one[1:]))
+print(failure(module.narrow, 256, *one))
+print(failure(module.absent, *one))
+print(failure(module.scale, x, out, 1.0, 5, 1, 1, 1, 1, 1, 1, 300_000))
+far = tensors.make(5, 2, 3)
+print(failure(module.scale, far, far, 1.0, 5, *one))
+bad = graphffi.cuda_module("other", {"scale": types})
+print(failure(bad.scale, x, out, 1.0, 5, *one))
+print(failure(lambda: module.unknown))
+"""
+    expected = [
+        "TypeError: scale: arguments: expected 11, got 3; after the kernel's own come grid x,",
+        "TypeError: scale: argument 1: expected tensor, got ",
+        "ValueError: scale: argument 1: expected a tensor on cuda, got one on device type 1",
+        "ValueError: scale: argument 1: expected a tensor on cuda:0, got one on cuda:1",
+        "TypeError: scale: argument 2: expected float32, got None",
+        "ValueError: scale: argument 4: expected a size of the launch, got -1",
+        "TypeError: narrow: argument 0: expected uint8, got 256",
+        "RuntimeError: graphffi: a CUDA module: expected a kernel 'absent' in the image, found",
+        "RuntimeError: graphffi: CUDA: cannot give a kernel that much shared memory: unknown",
+        "RuntimeError: graphffi: CUDA: cannot find the device: unknown reason (101)",
+        "RuntimeError: graphffi: CUDA: cannot load a PTX or cubin image: device kernel image is",
+        "AttributeError: ",
+    ]
+    lines = run(code).splitlines()
+    assert len(lines) == len(expected), lines
+    for line, start in zip(lines, expected, strict=True):
+        assert line.startswith(start)
+
+
+def test_module_is_imported_exported_and_described(run: Any, tmp_path: Path) -> None:
+    code = """
+tensors.import_module(module)
+graphffi.export_library(tensors, sys.argv[3])
+read_back = graphffi.load_module(sys.argv[3])
+scale = read_back.get_function("scale", query_imports=True)
+scale(x, out, 3.0, 5, 1, 1, 1, 1, 1, 1, 0)
+print(values(out), read_back.imports[0].kind)
+schema = read_back.imports[0].get_function_metadata("scale")["type_schema"]
+print([p["type"] for p in schema["named_args"]["params"]])
+"""
+    assert run(code, str(tmp_path / "both.so")).splitlines() == [
+        "[0.0, 3.0, 6.0, 9.0, 12.0] graphffi_cuda",
+        str(["DLTensor*", "DLTensor*", "float", *["int"] * 8]),
+    ]
+
+
+@pytest.mark.parametrize("types", [["int"], ["tensor", ""], ["float16"]])
+def test_bad_signature_is_refused(types: list[str]) -> None:
+    with pytest.raises(
+        ValueError, match=r"signature of a CUDA kernel: expected 'name\(type, .*got"
+    ):
+        graphffi.cuda_module("x", {"k": types})
+
+
+def test_bad_saved_module_is_refused() -> None:
+    load = graphffi.get_global_func("ffi.Module.load_from_bytes.graphffi_cuda")
+    for saved in (b"", b"1234567", b"\xff" * 8, (9).to_bytes(8, "little") + b"k()"):
+        with pytest.raises(ValueError, match=r"expected what one was saved as"):
+            load(saved)
+
+
+def test_missing_driver_is_named(run: Any) -> None:
+    code = """
+os.environ["GRAPHFFI_LIBCUDA"] = "/no/libcuda.so"
+print(failure(module.scale, x, out, 1.0, 5, 1, 1, 1, 1, 1, 1, 0))
+"""
+    text = "RuntimeError: graphffi: a CUDA module: expected CUDA's driver, got /no/libcuda.so: "
+    assert run(code).startswith(text)
