@@ -160,6 +160,28 @@ def test_forward_mode_through_updates_is_refused_by_name() -> None:
         torch.func.jvp(f, (torch.ones(3),), (torch.ones(3),))
 
 
+@scripts
+def test_dual_numbers_are_refused_by_name() -> None:
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(torch.ones(3), torch.ones(3))
+        with pytest.raises(NotImplementedError, match="gradtest::mul: jvp: expected reverse-mode"):
+            ops.mul(dual, torch.ones(3))
+        with pytest.raises(NotImplementedError, match="gradtest::accumulate: jvp: expected rev"):
+            ops.accumulate(torch.ones(3), dual)
+
+
+def test_graphs_carry_the_digest_that_covers_the_rule() -> None:
+    digests = []
+
+    def backend(graph: torch.fx.GraphModule, _: Any) -> Any:
+        digests.extend(n.kwargs.get("graphffi_digest") for n in graph.graph.nodes)
+        return graph
+
+    torch.compile(ops.mul, fullgraph=True, backend=backend)(tensor(3), tensor(3))
+    assert ops.mul.definition.digest in digests
+    assert ops.mul.definition.digest != ops.mul.definition.base_digest
+
+
 def test_errors_of_rules_reach_the_caller() -> None:
     op = graphffi.define_op(
         "gradtest::bad_rule",

@@ -139,3 +139,29 @@ def test_a_wrong_rule_is_reported() -> None:
         vmap(op)(X)
     with pytest.raises(TypeError, match="result 'y': expected a tensor, got int 3"):
         vmap(op)(X[:3])
+
+
+def test_attributes_and_updates_in_a_loop() -> None:
+    seen: list[Any] = []
+
+    def rule(size: int, batched: Any, *args: Any) -> Any:
+        seen.append((size, vars(batched), args[2:]))
+        return NotImplemented
+
+    op = graphffi.define_op(
+        "gradtest::looped",
+        schema="(Tensor(a!) total, Tensor x, dtype t='float32', Device d='cpu') -> ()",
+        kernel=ops.accumulate.definition.kernel,
+        plan="total, x",
+        vmap=rule,
+    )
+    total = torch.zeros(4, 3)
+    torch.testing.assert_close(vmap(op, (0, 1))(torch.zeros(4, 3), X.T), X)
+    vmap(op, (0, None))(total, X[1])
+    torch.testing.assert_close(total, X[1].expand(4, 3))
+    flags, attributes = (
+        {"total": True, "x": True},
+        (graphffi.dtype("float32"), graphffi.Device("cpu")),
+    )
+    assert seen == [(4, flags, attributes), (4, flags | {"x": False}, attributes)]
+    assert [type(value) for value in seen[0][2]] == [graphffi.dtype, graphffi.Device]

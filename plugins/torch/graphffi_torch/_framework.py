@@ -42,6 +42,8 @@ class TorchFramework:
     def add_vjp(self, op: Op) -> None:
         """Lets autograd go back through the op by its rule."""
         set_gradient_rule(op.definition)
+        # With the digest that covers the rule: it is in graphs from now on.
+        op.traced_call = make_traced_call(op.definition, operator_of(op))
 
     def call_op(self, op: Op, bound: BoundCall) -> Any:
         """Calls the op's operator."""

@@ -9,7 +9,7 @@ import torch
 
 from graphffi import Operand, TensorSpec
 from graphffi_torch import _C
-from graphffi_torch._operators import attribute_value
+from graphffi_torch._specs import attribute_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

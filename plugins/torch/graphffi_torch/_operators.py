@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from graphffi import MISSING, Device, Operand, dtype, make_answer
+from graphffi import MISSING, Operand, make_answer
 from graphffi_torch import _C
 from graphffi_torch._dynamo import end_trace
 from graphffi_torch._operator_schema import operator_schemas
-from graphffi_torch._specs import allocation, concrete, specs_of
+from graphffi_torch._specs import allocation, attribute_value, concrete, specs_of
 from graphffi_torch._vmap import register_vmap
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def operator_of(op: Op) -> Any:
             if operator is None:
                 operator = _register(op)
                 if op.definition.vmap is not None:
-                    register_vmap(op, operator)
+                    register_vmap(op)
                 _operators[op.name] = operator
     return operator
 
@@ -137,14 +137,6 @@ def _make_infer(definition: Definition) -> Callable[..., list[Any]]:
         return [allocation(spec, _CPU) for spec in definition.infer(operands, attributes)]
 
     return infer
-
-
-def attribute_value(attribute: Attribute, value: Any) -> Any:
-    """An operator's argument as rules get it."""
-    convert: Any = {"dtype": dtype, "device": Device}.get(attribute.kind)
-    if convert is None or value is None:
-        return value
-    return [convert(item) for item in value] if attribute.is_list else convert(value)
 
 
 def _make_fake(definition: Definition, infer: Callable[..., list[Any]]) -> Callable[..., Any]:

@@ -13,6 +13,8 @@ from graphffi import Device, TensorSpec, dtype
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from graphffi import Attribute
+
 
 def _dtype_names() -> dict[torch.dtype, str]:
     names: dict[torch.dtype, str] = {}
@@ -109,3 +111,11 @@ def empty(spec: TensorSpec, default_device: torch.device | None) -> torch.Tensor
     """A tensor of that spec; without any device, where torch puts new ones."""
     shape, dtype, device = allocation(spec, default_device)
     return torch.empty(shape, dtype=dtype, device=device)
+
+
+def attribute_value(attribute: Attribute, value: Any) -> Any:
+    """An operator's argument as rules get it."""
+    convert: Any = {"dtype": dtype, "device": Device}.get(attribute.kind)
+    if convert is None or value is None:
+        return value
+    return [convert(item) for item in value] if attribute.is_list else convert(value)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from graphffi import Operand
+from graphffi_torch._specs import attribute_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -15,16 +16,15 @@ if TYPE_CHECKING:
     from graphffi import Op
 
 
-def register_vmap(op: Op, operator: Any) -> None:
+def register_vmap(op: Op) -> None:
     """Makes torch.vmap call an op by its rule.
 
     Args:
-        op: One that has a rule.
-        operator: Its operator.
+        op: One that has a rule, registered with torch.
     """
 
     def rule(info: Any, in_dims: Sequence[Any], *args: Any, **_: Any) -> tuple[Any, Any]:
-        results = _call(op, operator, info.batch_size, in_dims, args)
+        results = _call(op, info.batch_size, in_dims, args)
         if not results:
             return None, None
         return (results[0], 0) if len(results) == 1 else (tuple(results), (0,) * len(results))
@@ -32,9 +32,7 @@ def register_vmap(op: Op, operator: Any) -> None:
     torch.library.register_vmap(op.name, rule)
 
 
-def _call(
-    op: Op, operator: Any, size: int, in_dims: Sequence[Any], args: Sequence[Any]
-) -> list[Any]:
+def _call(op: Op, size: int, in_dims: Sequence[Any], args: Sequence[Any]) -> list[Any]:
     definition = op.definition
     assert definition.vmap is not None
     values: list[Any] = []
@@ -46,13 +44,20 @@ def _call(
         if isinstance(parameter, Operand):
             batched.append(_is_batched(value, dim))
             value = _to_front(value, dim, parameter.mutated)
+        else:
+            value = attribute_value(parameter, value)
         values.append(value)
     _check_mutated(op, batched)
     returned = definition.vmap.call(op, size, batched, values, _repeater(size))
     if returned is NotImplemented:
-        return _loop(op, operator, size, batched, values)
-    fresh = returned if isinstance(returned, (tuple, list)) else (returned,)
-    return list(fresh[: len(definition.results)])
+        return _loop(op, size, batched, values)
+    return _fresh(op, returned)
+
+
+def _fresh(op: Op, returned: Any) -> list[Any]:
+    """The results among what the op returns."""
+    values = returned if isinstance(returned, (tuple, list)) else (returned,)
+    return list(values[: len(op.definition.results)])
 
 
 def _is_batched(value: Any, dim: Any) -> Any:
@@ -93,9 +98,7 @@ def _repeater(size: int) -> Callable[[torch.Tensor], torch.Tensor]:
     return lambda tensor: tensor.expand(size, *tensor.shape).contiguous()
 
 
-def _loop(
-    op: Op, operator: Any, size: int, batched: Sequence[Any], values: Sequence[Any]
-) -> list[Any]:
+def _loop(op: Op, size: int, batched: Sequence[Any], values: Sequence[Any]) -> list[Any]:
     """One call per element; results are stacked, updates go to views of the batch."""
     definition = op.definition
     if size == 0:
@@ -110,10 +113,8 @@ def _loop(
             _select(value, next(flags), i) if isinstance(parameter, Operand) else value
             for parameter, value in zip(definition.parameters, values, strict=True)
         ]
-        returned = operator(*arguments)
-        calls.append(returned if isinstance(returned, (tuple, list)) else [returned])
-    count = len(definition.results)
-    return [torch.stack([call[k] for call in calls]) for k in range(count)]
+        calls.append(_fresh(op, op(*arguments)))
+    return [torch.stack(results) for results in zip(*calls, strict=True)]
 
 
 def _select(value: Any, batched: Any, i: int) -> Any:
