@@ -40,10 +40,14 @@ def symbols(path: Path, *, defined: bool) -> set[str]:
 
 
 def exported(path: Path) -> set[str]:
-    """What a library exports, C++ functions without their parameters."""
+    """What a library exports; the C++ between the torch plugin's libraries as one name."""
     command = ["nm", "-D", "-C", "--defined-only", str(path)]
     lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
-    return {re.sub(r"[@(].*", "", line.split(maxsplit=2)[2]) for line in lines}
+    names = {re.sub(r"[@(].*", "", line.split(maxsplit=2)[2]) for line in lines}
+    return {
+        re.sub(r"^((typeinfo|vtable)\b.* )?graphffi_torch::.*", "graphffi_torch::*", name)
+        for name in names
+    }
 
 
 def allowed_exports(path: Path) -> set[str]:
