@@ -121,6 +121,7 @@ def op(
     mutates: Sequence[str] = (),
     pass_owning_tensor: bool = False,
     allow_cuda_graph: bool = False,
+    has_side_effect: bool = False,
     vmap: str | Callable[..., Any] | None = None,
     dims: str = "",
 ) -> Callable[[Callable[..., Any]], Op]:
@@ -139,6 +140,8 @@ def op(
             metadata that says so (what `graphffi.cpp` builds does). They own for the call; see
             docs/jax.md.
         allow_cuda_graph: The kernel only launches work on its stream: it may be recorded.
+        has_side_effect: Calls count for more than their results: none is dropped or merged, not
+            even of an op that has no results.
         vmap: What becomes of a call under ``vmap``: ``"broadcast"`` calls the op with the batch
             dimension in front of all operands, ``"sequential"`` calls it for each element,
             a callable is a rule of one's own. Default: ``vmap`` is refused.
@@ -163,7 +166,7 @@ def op(
         signature = _signature.from_function(
             name, rule, (mutates,) if isinstance(mutates, str) else mutates
         )
-        traits = CallTraits(pass_owning_tensor, allow_cuda_graph)
+        traits = CallTraits(pass_owning_tensor, allow_cuda_graph, has_side_effect)
         rest = {"traits": traits, "vmap": VmapRule.make(name, vmap), "dims_text": dims}
         return _register(name, signature, kernel, plan, rule, rule.__doc__ or "", rest)
 
@@ -180,6 +183,7 @@ def define_op(
     doc: str = "",
     pass_owning_tensor: bool = False,
     allow_cuda_graph: bool = False,
+    has_side_effect: bool = False,
     vmap: str | Callable[..., Any] | None = None,
     dims: str = "",
 ) -> Op:
@@ -196,6 +200,7 @@ def define_op(
         doc: What the op computes.
         pass_owning_tensor: As for `op`.
         allow_cuda_graph: As for `op`.
+        has_side_effect: As for `op`.
         vmap: As for `op`.
         dims: As for `op`.
 
@@ -206,7 +211,7 @@ def define_op(
         ValueError: If schema or plan don't parse, or another op has that name.
     """
     signature = _signature.from_schema(name, schema)
-    traits = CallTraits(pass_owning_tensor, allow_cuda_graph)
+    traits = CallTraits(pass_owning_tensor, allow_cuda_graph, has_side_effect)
     rest = {"traits": traits, "vmap": VmapRule.make(name, vmap), "dims_text": dims}
     return _register(name, signature, kernel, plan, infer, doc, rest)
 
@@ -236,9 +241,11 @@ def _register(
         raise ValueError(
             f"{name}: expected a shape rule for {', '.join(definition.results)}, got none"
         )
-    if not definition.results and not any(o.mutated for o in definition.operands):
+    has_effect = definition.traits.has_side_effect or any(o.mutated for o in definition.operands)
+    if not definition.results and not has_effect:
         raise ValueError(
-            f"{name}: expected a result or an operand that is updated in place, got neither"
+            f"{name}: expected a result or an operand that is updated in place, got neither; pass "
+            "has_side_effect=True for an op that is called for something else"
         )
     with _lock:
         existing = _ops.get(name)

@@ -32,10 +32,12 @@ class CallTraits:
             would pass views. Kernels whose exported metadata asks for `Tensor` get them anyway.
         allow_cuda_graph: The kernel only launches work on the stream that it is given, so that
             the framework may record it into a graph of device work.
+        has_side_effect: Calls count for more than their results: none is dropped or merged.
     """
 
     pass_owning_tensor: bool = False
     allow_cuda_graph: bool = False
+    has_side_effect: bool = False
 
 
 NO_TRAITS: Final = CallTraits()

@@ -98,7 +98,7 @@ PYTHON = {
     "graphffi_torch": PythonLayer(
         "plugins/torch/graphffi_torch",
         never=frozenset({"jax", "jaxlib", "graphffi_jax"}),
-        private_files=("_inductor.py", "_dynamo.py"),
+        private_files=("_inductor.py", "_dynamo.py", "_effects.py"),
     ),
     "graphffi_jax": PythonLayer(
         "plugins/jax/graphffi_jax",

@@ -6,9 +6,10 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir, xla
@@ -139,10 +140,21 @@ def bind(
 
 def _abstract_eval(
     *operands: Any, call: KernelCall, results: tuple[tuple[tuple[Any, ...], np.dtype[Any]], ...]
-) -> list[Any]:
+) -> tuple[list[Any], frozenset[Any]]:
     mutated = operands[len(operands) - call.num_mutated :]
     shapes = [*results, *((a.shape, a.dtype) for a in mutated)]
-    return [_result_aval(shape, dtype, operands) for shape, dtype in shapes]
+    avals = [_result_aval(shape, dtype, operands) for shape, dtype in shapes]
+    return avals, _ffi_effects() if call.traits.has_side_effect else frozenset()
+
+
+@functools.cache
+def _ffi_effects() -> frozenset[Any]:
+    """JAX's own effect of foreign calls, which control flow admits. It has no public name."""
+
+    def call() -> Any:
+        return jax.ffi.ffi_call(TARGET, (), has_side_effect=True)()
+
+    return frozenset(jax.make_jaxpr(call)().effects)
 
 
 def _result_aval(shape: tuple[Any, ...], dtype: Any, operands: Sequence[Any]) -> Any:
@@ -160,13 +172,21 @@ def _result_aval(shape: tuple[Any, ...], dtype: Any, operands: Sequence[Any]) ->
 def _lower(context: Any, *operands: Any, call: KernelCall, results: Any) -> Any:
     first_mutated = len(operands) - call.num_mutated
     aliases = {first_mutated + i: len(results) + i for i in range(call.num_mutated)}
-    rule = jax.ffi.ffi_lowering(call.target, operand_output_aliases=aliases)
+    rule = jax.ffi.ffi_lowering(
+        call.target,
+        operand_output_aliases=aliases,
+        has_side_effect=call.traits.has_side_effect,
+    )
     return rule(context, *operands, **call.attributes())
 
 
-def _refuse_differentiation(
+def _differentiate(
     primals: Any, tangents: Any, *, call: KernelCall, results: Any
-) -> NoReturn:
+) -> tuple[list[Any], list[Any]]:
+    """Refuses, but for results that have no tangents: integers, or none at all."""
+    if call.num_mutated == 0 and not any(jnp.issubdtype(d, jnp.inexact) for _, d in results):
+        outputs = call_p.bind(*primals, call=call, results=results)
+        return outputs, [ad.Zero(_ShapedArray(o.shape, jax.dtypes.float0)) for o in outputs]
     raise NotImplementedError(
         f"{call.subject}: backward: expected a gradient rule, got none; register one with "
         "register_vjp, or wrap the operands in jax.lax.stop_gradient"
@@ -174,7 +194,7 @@ def _refuse_differentiation(
 
 
 call_p.def_impl(functools.partial(xla.apply_primitive, call_p))
-call_p.def_abstract_eval(_abstract_eval)
+call_p.def_effectful_abstract_eval(_abstract_eval)
 mlir.register_lowering(call_p, _lower)
 batching.primitive_batchers[call_p] = functools.partial(batch, call_p)
-ad.primitive_jvps[call_p] = _refuse_differentiation
+ad.primitive_jvps[call_p] = _differentiate

@@ -30,7 +30,9 @@ DIGEST: Final = "graphffi_digest"
 
 
 def operator_schemas(definition: Definition) -> tuple[str, str]:
-    """The schemas of `ns::name` and of `ns::name.out`: none for ops that write operands.
+    """The schemas of `ns::name` and of `ns::name.out`.
+
+    There is no second one for ops that write operands or have no results.
 
     Example:
         ``mylib::scale(Tensor x, float factor=2.0, *, str graphffi_digest="") -> Tensor`` and
@@ -42,7 +44,7 @@ def operator_schemas(definition: Definition) -> tuple[str, str]:
     returns = ["Tensor"] * len(definition.results)
     result = returns[0] if len(returns) == 1 else f"({', '.join(returns)})"
     schema = f"{definition.name}({', '.join((*arguments, digest))}) -> {result}"
-    if any(operand.mutated for operand in definition.operands):
+    if not definition.results or any(operand.mutated for operand in definition.operands):
         return schema, ""
     outputs = [f"Tensor({_letter(i)}!) {name}" for i, name in enumerate(definition.results)]
     return schema, f"{definition.name}.out({', '.join((*arguments, *outputs, digest))}) -> ()"

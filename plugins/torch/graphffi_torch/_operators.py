@@ -12,6 +12,7 @@ import torch
 from graphffi import MISSING, Operand, make_answer
 from graphffi_torch import _C
 from graphffi_torch._dynamo import end_trace
+from graphffi_torch._effects import register_side_effect
 from graphffi_torch._operator_schema import operator_schemas
 from graphffi_torch._specs import allocation, attribute_value, concrete, specs_of
 from graphffi_torch._vmap import register_vmap
@@ -81,6 +82,8 @@ def _register(op: Op) -> Any:
     op._add_direct_call(direct_call)
     namespace, _, name = definition.name.partition("::")
     packet = getattr(getattr(torch.ops, namespace), name)
+    if definition.traits.has_side_effect:
+        register_side_effect(packet.default)
     operators = [packet.default, packet.out] if out_schema else [packet.default]
     _registered.append((definition, operators))
     for watcher in _watchers:
