@@ -22,8 +22,9 @@ class VmapRule:
 
     Args:
         method: ``"broadcast"``: the op itself takes operands that all have the batch dimension in
-            front; those that are not batched are repeated. ``"sequential"``: one call per element
-            of the batch. A callable: the user's own, see `call`.
+            front; those that are not batched are repeated. If the op has `dims`, that concerns the
+            operands with an ellipsis; a batch of others is looped over. ``"sequential"``: one
+            call per element of the batch. A callable: the user's own, see `call`.
     """
 
     method: str | Callable[..., Any]
@@ -87,17 +88,35 @@ class VmapRule:
             flags = SimpleNamespace(**dict(zip(names, batched, strict=True)))
             returned = self.method(size, flags, *values)
         else:
-            operands = iter(batched)
-            repeated = [
-                _repeat(value, next(operands), repeat)
-                if parameter in definition.operands
-                else value
-                for parameter, value in zip(definition.parameters, values, strict=True)
-            ]
-            returned = op(*repeated)
+            returned = _broadcast(op, batched, values, repeat)
         if returned is not NotImplemented:
             _check_results(definition, returned, size)
         return returned
+
+
+def _broadcast(
+    op: Op, batched: Sequence[Any], values: Sequence[Any], repeat: Callable[[Any], Any]
+) -> Any:
+    """One call; of operands whose `dims` have no ellipsis there must be one for the batch."""
+    definition = op.definition
+    operands = definition.operands
+    dims = definition.dims
+    takes = [True] * len(operands) if dims is None else [g.has_ellipsis for g in dims.operands]
+    if any(_is_any(flag) and not take for flag, take in zip(batched, takes, strict=True)):
+        return NotImplemented
+    flags = iter(zip(batched, takes, strict=True))
+    arguments = []
+    for parameter, value in zip(definition.parameters, values, strict=True):
+        if parameter in operands:
+            flag, take = next(flags)
+            arguments.append(_repeat(value, flag, repeat) if take else value)
+        else:
+            arguments.append(value)
+    return op(*arguments)
+
+
+def _is_any(flag: Any) -> bool:
+    return any(flag) if isinstance(flag, list) else bool(flag)
 
 
 def _repeat(value: Any, batched: Any, repeat: Callable[[Any], Any]) -> Any:

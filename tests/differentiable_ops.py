@@ -119,6 +119,17 @@ def scale_rows(x: Tensor, weight: Tensor, eps: float = 1e-5) -> Scaled:
     return Scaled(graphffi.like(x), graphffi.like(x, shape=x.shape[:-1]))
 
 
+@graphffi.op(
+    "gradtest::scale_rows_with_dims",
+    kernel=_kernels.scale_rows,
+    vmap="broadcast",
+    dims="... [n], [n] -> ... [n], ...",
+)
+def scale_rows_with_dims(x: Tensor, weight: Tensor, eps: float = 1e-5) -> Scaled:
+    """The same; what takes a batch follows from its dims."""
+    return Scaled(graphffi.like(x), graphffi.like(x, shape=x.shape[:-1]))
+
+
 def _scale_rows_backward(saved, grad, grad_inverse):
     x, weight, inverse = saved.x, saved.weight, saved.inverse[..., None]
     n = x.shape[-1]
@@ -130,6 +141,7 @@ def _scale_rows_backward(saved, grad, grad_inverse):
 
 
 scale_rows.register_vjp(_scale_rows_backward, save=("x", "weight", "inverse"))
+scale_rows_with_dims.register_vjp(_scale_rows_backward, save=("x", "weight", "inverse"))
 
 
 def reference_scale_rows(x, weight, eps=1e-5):

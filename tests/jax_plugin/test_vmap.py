@@ -60,10 +60,12 @@ def test_sequential_with_lists_and_absent_operands(mode: Any) -> None:
 
 
 @MODES
-def test_a_rule_of_ones_own_or_a_loop_where_it_gives_up(mode: Any) -> None:
+@pytest.mark.parametrize("op", [ops.scale_rows, ops.scale_rows_with_dims], ids=["own", "dims"])
+def test_one_call_for_a_shared_weight_or_a_loop(mode: Any, op: Any) -> None:
     def check(in_dims: Any, *args: Any) -> None:
         expected = vmap(ops.reference_scale_rows, in_dims)(*args)
-        assert_close(mode(vmap(ops.scale_rows, in_dims))(*args), expected)
+        assert_close(mode(vmap(op, in_dims))(*args), expected)
+        assert ("scan" in str(jax.make_jaxpr(vmap(op, in_dims))(*args))) is (in_dims[1] == 0)
 
     batch = jnp.stack([X, Y])
     check((0, None), batch, X[0])

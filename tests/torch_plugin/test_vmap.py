@@ -47,9 +47,10 @@ def test_sequential_with_lists_and_absent_operands() -> None:
 
 
 @pytest.mark.parametrize("compiled", [False, True])
-def test_a_rule_of_ones_own_or_a_loop_where_it_gives_up(compiled: bool) -> None:
+@pytest.mark.parametrize("op", [ops.scale_rows, ops.scale_rows_with_dims], ids=["own", "dims"])
+def test_one_call_for_a_shared_weight_or_a_loop(compiled: bool, op: Any) -> None:
     def check(in_dims: Any, *args: Any) -> None:
-        f = vmap(lambda x, w: tuple(ops.scale_rows(x, w)), in_dims)
+        f = vmap(lambda x, w: tuple(op(x, w)), in_dims)
         if compiled:
             f = torch.compile(f, fullgraph=True, backend="aot_eager")
         expected = vmap(ops.reference_scale_rows, in_dims)(*args)
