@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -147,18 +148,18 @@ class _GradientCheck:
             self.flat.append(gradient)
 
     def _check(self, name: str, spec: Any, gradient: Any) -> None:
-        if spec is None:
-            self._problem(name, "None, as there is no such operand in the call", describe(gradient))
-        elif not is_floating(spec.dtype):
-            self._problem(name, f"None for {dtype(spec.dtype)}", describe(gradient))
-        elif not is_tensor(gradient):
-            self._problem(name, "a tensor or None", describe(gradient))
-        elif len(gradient.shape) != len(spec.shape) or any(
-            a != b for a, b in zip(gradient.shape, spec.shape, strict=True)
-        ):
+        if spec is not None and is_tensor(gradient) and is_floating(spec.dtype):
+            if tuple(gradient.shape) == tuple(spec.shape):
+                return
             expected = f"{dtype(spec.dtype)}[{', '.join(map(str, spec.shape))}]"
             got = f"{dtype(gradient.dtype)}[{', '.join(map(str, gradient.shape))}]"
             self._problem(name, expected, got, wrong_type=False)
+        elif spec is None:
+            self._problem(name, "None, as there is no such operand in the call", describe(gradient))
+        elif not is_floating(spec.dtype):
+            self._problem(name, f"None for {dtype(spec.dtype)}", describe(gradient))
+        else:
+            self._problem(name, "a tensor or None", describe(gradient))
 
     def _problem(self, name: str, expected: str, got: str, *, wrong_type: bool = True) -> None:
         self.wrong_type = self.wrong_type or wrong_type
@@ -171,6 +172,7 @@ class _GradientCheck:
         return self.flat
 
 
+@functools.cache
 def is_floating(value: Any) -> bool:
     """Whether tensors of a data type can have gradients."""
     return dtype(value).startswith(("float", "bfloat", "complex"))

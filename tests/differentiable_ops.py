@@ -16,6 +16,7 @@ KERNELS = r"""
 #include <tvm/ffi/tvm_ffi.h>
 
 #include <cmath>
+#include <complex>
 
 namespace ffi = tvm::ffi;
 
@@ -28,6 +29,14 @@ float* Write(const ffi::TensorView& x) { return const_cast<float*>(Read(x)); }
 
 void mul(ffi::TensorView x, ffi::TensorView y, ffi::TensorView out) {
   for (int64_t i = 0; i < out.numel(); ++i) Write(out)[i] = Read(x)[i] * Read(y)[i];
+}
+
+void mul_complex(ffi::TensorView x, ffi::TensorView y, ffi::TensorView out) {
+  using Complex = std::complex<float>;
+  for (int64_t i = 0; i < out.numel(); ++i) {
+    static_cast<Complex*>(out.data_ptr())[i] =
+        static_cast<const Complex*>(x.data_ptr())[i] * static_cast<const Complex*>(y.data_ptr())[i];
+  }
 }
 
 // [rows, n], [n] -> [rows, n], [rows]
@@ -79,7 +88,7 @@ void accumulate(ffi::TensorView total, ffi::TensorView x) {
 }
 """
 
-_NAMES = ["mul", "scale_rows", "combine", "largest", "put", "accumulate"]
+_NAMES = ["mul", "mul_complex", "scale_rows", "combine", "largest", "put", "accumulate"]
 _kernels = graphffi.cpp.load_inline("differentiable_ops", cpp_sources=KERNELS, functions=_NAMES)
 
 
@@ -97,6 +106,15 @@ mul.register_vjp(lambda saved, grad: (mul(grad, saved.y), mul(grad, saved.x)), s
 
 def reference_mul(x, y):
     return x * y
+
+
+@graphffi.op("gradtest::mul_complex", kernel=_kernels.mul_complex)
+def mul_complex(x: Tensor, y: Tensor) -> Tensor:
+    """The product of complex64 numbers."""
+    return graphffi.like(x)
+
+
+mul_complex.register_vjp(lambda saved, grad: (grad * saved.y, grad * saved.x), save=("x", "y"))
 
 
 class Scaled(NamedTuple):

@@ -64,6 +64,16 @@ def test_gradients_of_gradients(mode: str) -> None:
     assert_close(MODES[mode](jax.grad(second))(X, Y), jnp.full_like(X, 2))
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_gradients_of_complex_numbers(mode: str) -> None:
+    x, y, grad = X + 1j * Y, Y - 2j * X, X - 1j
+    got, expected = (
+        MODES[mode](lambda x, y, grad, mul=mul: jax.vjp(mul, x, y)[1](grad))(x, y, grad)
+        for mul in (ops.mul_complex, ops.reference_mul)
+    )
+    assert_close(got, expected)
+
+
 def test_a_rule_of_undifferentiable_ops_ends_the_chain_with_an_error() -> None:
     first = jax.grad(lambda x: (ops.largest(x, 3).value ** 2).sum())
     with pytest.raises(NotImplementedError, match="gradtest::put: backward: expected a gradient"):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from typing import Any
 
 import pytest
@@ -69,6 +70,27 @@ def test_gradients_of_gradients() -> None:
     torch.testing.assert_close(second, 2 * x)
     (third,) = torch.autograd.grad(second.sum(), x)
     torch.testing.assert_close(third, torch.full_like(x, 2))
+
+
+@pytest.mark.parametrize("mode", ["eager", "aot"])
+def test_gradients_of_complex_numbers(mode: str) -> None:
+    x, y, grad = (torch.complex(tensor(4, seed=i), tensor(4, seed=9 - i)) for i in range(3))
+    x, y, grad = x.detach().requires_grad_(), y.detach().requires_grad_(), grad.detach()
+    for f in (lambda x, y, mul: mul(x, y), lambda x, y, mul: mul(x.conj(), y).conj()):
+        got, expected = (
+            torch.autograd.grad(
+                MODES[mode](lambda x, y, f=f, mul=mul: f(x, y, mul))(x, y), (x, y), grad
+            )
+            for mul in (ops.mul_complex, torch.mul)
+        )
+        torch.testing.assert_close(got, expected)
+
+
+def test_what_is_saved_is_freed_with_the_graph() -> None:
+    results = ops.scale_rows(tensor(4, 3), tensor(3))
+    alive = weakref.ref(results.inverse)
+    del results
+    assert alive() is None
 
 
 def test_a_rule_of_undifferentiable_ops_ends_the_chain_with_an_error() -> None:

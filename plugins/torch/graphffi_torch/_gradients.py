@@ -54,18 +54,33 @@ def _make_backward(definition: Definition) -> Callable[..., list[torch.Tensor | 
                 values[parameter.name] = attribute_value(parameter, value)
         saved = zip(definition.results, results, strict=True)
         values.update((name, value) for name, value in saved if name in vjp.save)
-        # Autograd passes expanded tensors, which a rule for all frameworks could not make dense.
-        dense = [None if c is None else c.contiguous() for c in cotangents]
-        gradients = vjp.gradients(definition, operand_specs, values, dense)
-        for gradient in gradients:
-            if gradient is not None and not isinstance(gradient, torch.Tensor):
-                raise TypeError(
-                    f"{definition.name}: backward: expected gradients that are torch tensors, got "
-                    f"{type(gradient).__name__}"
-                )
-        return gradients
+        gradients = vjp.gradients(definition, operand_specs, values, [*map(_given, cotangents)])
+        return [_taken(definition.name, gradient) for gradient in gradients]
 
     return backward
+
+
+# Rules transpose linear maps, as JAX's do. Torch's gradients of complex numbers are conjugates of
+# what that gives: both ends are conjugated.
+
+
+def _given(cotangent: torch.Tensor | None) -> torch.Tensor | None:
+    """A cotangent as rules get it: dense, because rules for all frameworks can't make it so."""
+    if cotangent is None:
+        return None
+    return (torch.conj_physical(cotangent) if cotangent.is_complex() else cotangent).contiguous()
+
+
+def _taken(subject: str, gradient: Any) -> torch.Tensor | None:
+    """A gradient that a rule returned, as autograd takes it."""
+    if gradient is None:
+        return None
+    if not isinstance(gradient, torch.Tensor):
+        raise TypeError(
+            f"{subject}: backward: expected gradients that are torch tensors, got "
+            f"{type(gradient).__name__}"
+        )
+    return gradient.conj() if gradient.is_complex() else gradient
 
 
 def _spec(described: Any) -> Any:
