@@ -55,6 +55,44 @@ def test_a_loop_updates_in_place(ops: SimpleNamespace) -> None:
     np.testing.assert_array_equal(jitted(cache, row), expected)
 
 
+def test_carries_of_scan_and_while_are_updated_in_place(ops: SimpleNamespace) -> None:
+    def step(cache: Any, row: Any) -> Any:
+        norm, cache = ops.append(row, cache, 2)
+        return cache, norm
+
+    def scan(cache: Any, rows: Any) -> Any:
+        return jax.lax.scan(step, cache, rows)
+
+    def loop(cache: Any, rows: Any) -> Any:
+        return jax.lax.while_loop(lambda c: c[2, 0] < 5, lambda c: step(c, c[2] + 1)[0], cache)
+
+    cache, rows = jnp.zeros((4, 8)), jnp.arange(24.0).reshape(3, 8)
+    for f in (scan, loop):
+        step_in_place = jax.jit(f, donate_argnums=0)
+        text = step_in_place.lower(cache, rows).compile().as_text()
+        assert "tvm_ffi.call" in text
+        assert not re.search(r"f32\[4,8\]\S* copy\(", text)
+    expected = np.zeros((4, 8), np.float32)
+    expected[2] = rows[2]
+    np.testing.assert_array_equal(jax.jit(scan)(cache, rows)[0], expected)
+    assert jax.jit(loop)(cache, rows)[2, 0] == 5
+    address = cache.unsafe_buffer_pointer()
+    assert step_in_place(cache, rows).unsafe_buffer_pointer() == address
+
+
+def test_branches_update_a_donated_operand(ops: SimpleNamespace) -> None:
+    def f(flag: Any, x: Any) -> Any:
+        return jax.lax.cond(flag, ops.increment, lambda x: ops.increment(ops.increment(x)), x)
+
+    x = jnp.zeros(512)
+    step = jax.jit(f, donate_argnums=1)
+    # XLA copies inside of conditionals, for updates of its own too.
+    address = x.unsafe_buffer_pointer()
+    x = step(False, step(True, x))
+    np.testing.assert_array_equal(x, np.full(512, 3))
+    assert x.unsafe_buffer_pointer() == address
+
+
 def test_a_value_that_is_still_needed_is_not_clobbered(ops: SimpleNamespace) -> None:
     def both(x: Any) -> Any:
         y = x * 2
