@@ -95,6 +95,33 @@ bool TakesTensors(const TVMFFIAny& module, const std::string& symbol) {
   return takes;
 }
 
+/// Modules of libraries that ProvideLibrary loaded, by name; leaked like all libraries.
+struct ProvidedLibraries {
+  std::mutex mutex;
+  std::unordered_map<std::string, TVMFFIAny> modules;
+  static ProvidedLibraries& Global() {
+    static auto* instance = new ProvidedLibraries();
+    return *instance;
+  }
+};
+
+TVMFFIAny LoadModule(const std::string& path) {
+  TVMFFIAny module{};
+  module.type_index = kTVMFFIModule;
+  module.v_obj = static_cast<TVMFFIObject*>(LoadLibrary(path));
+  return module;
+}
+
+TVMFFIAny FindModule(const std::string& library, std::string_view opt_origin) {
+  ProvidedLibraries& provided = ProvidedLibraries::Global();
+  {
+    std::lock_guard<std::mutex> lock(provided.mutex);
+    const auto found = provided.modules.find(library);
+    if (found != provided.modules.end()) return found->second;
+  }
+  return LoadModule(FindLibrary(library, opt_origin));
+}
+
 struct LibraryFunction {
   TVMFFIObjectHandle function = nullptr;
   bool takes_tensors = false;
@@ -102,11 +129,8 @@ struct LibraryFunction {
 
 LibraryFunction LoadFromLibrary(const std::string& reference, size_t separator,
                                 std::string_view opt_origin) {
-  const std::string path = FindLibrary(reference.substr(0, separator), opt_origin);
   const std::string symbol = reference.substr(separator + 2);
-  TVMFFIAny module{};
-  module.type_index = kTVMFFIModule;
-  module.v_obj = static_cast<TVMFFIObject*>(LoadLibrary(path));
+  const TVMFFIAny module = FindModule(reference.substr(0, separator), opt_origin);
   const TVMFFIAny get_args[] = {module, RawStr(symbol.c_str()), Bool(true)};
   const TVMFFIAny function = CallGlobal("ffi.ModuleGetFunction", get_args, 3);
   if (function.type_index != kTVMFFIFunction) {
@@ -134,6 +158,13 @@ TVMFFIObjectHandle NewReference(const LibraryFunction& found, KernelFacts* opt_f
 }
 
 }  // namespace
+
+void ProvideLibrary(const std::string& name, const std::string& path) {
+  const TVMFFIAny module = LoadModule(path);
+  ProvidedLibraries& provided = ProvidedLibraries::Global();
+  std::lock_guard<std::mutex> lock(provided.mutex);
+  provided.modules.emplace(name, module);
+}
 
 bool IsLibraryReference(std::string_view reference) {
   const size_t separator = reference.rfind("::");

@@ -27,6 +27,12 @@ struct KernelFacts {
 TVMFFIObjectHandle ResolveKernel(std::string_view reference, std::string_view opt_origin = {},
                                  KernelFacts* opt_facts = nullptr);
 
+/// Loads the library at `path`, kept for the rest of the process; from then on, references
+/// `name::symbol` mean it, wherever they stand. `name` holds no slash. Thread-safe; the first
+/// library of a name stays.
+/// \throws Error(RuntimeError) if it does not load.
+void ProvideLibrary(const std::string& name, const std::string& path);
+
 /// Whether `reference` is of the form `library.so::symbol`.
 bool IsLibraryReference(std::string_view reference);
 

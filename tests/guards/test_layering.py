@@ -27,6 +27,8 @@ FOLDERS = {
     "torch": "torch",
     "ATen": "torch",
     "c10": "torch",
+    "caffe2": "torch",
+    "graphffi_torch": "graphffi_torch",
     "xla": "xla",
     "cuda": "cuda",
 }
@@ -66,15 +68,16 @@ NATIVE = {
         "csrc/bindings", FFI | {"callframe", "modules", "bindings", "pybind11", "python"}
     ),
     "torch plugin": NativeLayer(
-        "plugins/torch/csrc", FFI | {"callframe", "torch"}, but=("/csrc/python/",)
+        "plugins/torch/csrc", FFI | {"callframe", "torch", "graphffi_torch"}, but=("/csrc/python/",)
     ),
     "torch plugin, _C": NativeLayer(
         "plugins/torch/csrc/python",
-        FFI | {"callframe", "torch", "torch-python", "python", "pybind11"},
+        FFI | {"callframe", "torch", "graphffi_torch", "torch-python", "python", "pybind11"},
         own_headers="plugins/torch/csrc",
     ),
     "jax plugin": NativeLayer("plugins/jax/csrc", FFI | {"callframe", "xla"}),
-    "examples": NativeLayer("examples", FFI | {"cuda"}),
+    "examples": NativeLayer("examples", FFI | {"cuda"}, but=("/llama_block_cpp/",)),
+    "C++ program": NativeLayer("examples/llama_block_cpp", frozenset({"torch", "graphffi_torch"})),
 }
 
 
@@ -98,7 +101,7 @@ PYTHON = {
     "graphffi_torch": PythonLayer(
         "plugins/torch/graphffi_torch",
         never=frozenset({"jax", "jaxlib", "graphffi_jax"}),
-        private_files=("_inductor.py", "_dynamo.py", "_effects.py"),
+        private_files=("_inductor.py", "_dynamo.py", "_effects.py", "_package.py"),
     ),
     "graphffi_jax": PythonLayer(
         "plugins/jax/graphffi_jax",

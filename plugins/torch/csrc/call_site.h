@@ -55,7 +55,7 @@ class CallSite {
 };
 
 /// A call of a compiled graph: also the attributes are known, but for some ints.
-class GRAPHFFI_TORCH_API BoundSite {
+class BoundSite {
  public:
   struct Description {
     std::string func, plan, digest, opt_origin;
@@ -66,7 +66,7 @@ class GRAPHFFI_TORCH_API BoundSite {
   };
 
   /// \throws graphffi::Error as CallSite does.
-  explicit BoundSite(Description description);
+  GRAPHFFI_TORCH_API explicit BoundSite(Description description);
   BoundSite(const BoundSite&) = delete;
   BoundSite& operator=(const BoundSite&) = delete;
 
@@ -77,7 +77,7 @@ class GRAPHFFI_TORCH_API BoundSite {
 
   /// `tensors`: inputs, then outputs; undefined for None. Borrowed for the call.
   /// \throws graphffi::Error
-  void Run(const at::Tensor* const* tensors, const int64_t* ints) const;
+  GRAPHFFI_TORCH_API void Run(const at::Tensor* const* tensors, const int64_t* ints) const;
 
  private:
   void RunWith(const at::Tensor* const* tensors, const graphffi::Bank& attributes) const;

@@ -7,11 +7,16 @@ Importing it makes `torch.ops.tvm_ffi.call` known and every `graphffi` op an ope
 
 from __future__ import annotations
 
-from graphffi_torch import _library as _library
+from graphffi_torch._library import include_path as include_path
+from graphffi_torch._library import library_path as library_path
 
 # isort: split
 # From here on, the operators' library is loaded.
+from graphffi_torch._decompose import decompose as decompose
 from graphffi_torch._framework import TorchFramework as TorchFramework
 from graphffi_torch._framework import install as _install
+from graphffi_torch._package import Package as Package
+from graphffi_torch._package import load_package as load_package
+from graphffi_torch._package import package as package
 
 _install()

@@ -22,7 +22,7 @@ from torch._inductor.codegen.wrapper import PythonWrapperCodegen
 from torch._inductor.utils import convert_shape_to_inductor
 from torch._inductor.virtualized import V
 
-from graphffi_torch._call_label import call_label
+from graphffi_torch._primitive import PrimitiveCall
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -92,33 +92,18 @@ def _lower_call(*args: Any, **kwargs: Any) -> None:
 
 def _lower_op(definition: Definition, operator: Any, *args: Any, **kwargs: Any) -> Any:
     """Lowers a call of an op to buffers for its results and a call of `tvm_ffi::call`."""
-    values = {a.name: a.default_value for a in operator._schema.arguments if a.has_default_value()}
-    values.update(zip((a.name for a in operator._schema.arguments), args, strict=False))
-    values.update(kwargs)
-    operands = [values[o.name] for o in definition.operands]
-    call = definition.canonical(operands, [values[a.name] for a in definition.attributes])
-    if operator._schema.returns:
-        results = [_empty_like(fake) for fake in _fakes()]
-    else:
-        results = [values[name] for name in definition.results]
-    DirectCall.create(
-        _CALL,
-        call.func,
-        call.inputs,
-        [*results, *call.mutated],
-        call.plan,
-        call.ints,
-        call.floats,
-        call.strs,
-        call_label(definition, operands),
-    )
-    if not operator._schema.returns:
+    call = PrimitiveCall.of(definition, operator, args, kwargs)
+    results: Sequence[Any] = call.outputs or [_empty_like(fake) for fake in _fakes(definition)]
+    DirectCall.create(_CALL, *call.arguments(results))
+    if call.outputs is not None or not results:
         return None
     return results[0] if len(results) == 1 else tuple(results)
 
 
-def _fakes() -> Sequence[torch.Tensor]:
+def _fakes(definition: Definition) -> Sequence[torch.Tensor]:
     """The results of the node that is being lowered, without data."""
+    if not definition.results:
+        return ()
     fakes = V.graph.current_node.meta["val"]
     return (fakes,) if isinstance(fakes, torch.Tensor) else tuple(fakes)
 

@@ -27,6 +27,16 @@ def check_torch_version(built_for: str, running: str) -> None:
         )
 
 
+def library_path() -> str:
+    """The folder of libgraphffi_torch.so, for C++ programs that link it."""
+    return str(_FOLDER)
+
+
+def include_path() -> str:
+    """The folder of the headers for C++ programs, such as ``graphffi_torch/package.h``."""
+    return str(_FOLDER / "include")
+
+
 def load() -> None:
     """Makes the operators of the library known to torch.
 

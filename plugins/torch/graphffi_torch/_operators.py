@@ -59,6 +59,12 @@ def watch_operators(watcher: Callable[[Definition, list[Any]], None]) -> None:
             watcher(definition, operators)
 
 
+def registered_operators() -> list[tuple[Definition, list[Any]]]:
+    """The definitions of all ops and their operators."""
+    with _lock:
+        return list(_registered)
+
+
 def _register(op: Op) -> Any:
     definition = op.definition
     schema, out_schema = operator_schemas(definition)

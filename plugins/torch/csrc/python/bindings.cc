@@ -7,6 +7,7 @@
 #include <torch/csrc/utils/pybind.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <unordered_map>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "aot_error.h"
+#include "graphffi_torch/package.h"
 #include "op_forms.h"
 #include "python/direct_call.h"
 #include "python/python_rule.h"
@@ -185,6 +187,25 @@ PYBIND11_MODULE(_C, module) {
       "set_reraise", [](py::object function) { SetReraise(std::move(function)); },
       py::arg("function"));
   AddSiteObject(module);
+  module.def(
+      "package_libraries",
+      [](const std::string& path) {
+        return Translated([&] {
+          std::vector<std::pair<std::string, std::string>> libraries;
+          for (PackageLibrary& library : PackageLibraries(path)) {
+            libraries.emplace_back(std::move(library.name), std::move(library.sha256));
+          }
+          return libraries;
+        });
+      },
+      py::arg("path"));
+  module.def(
+      "load_package_libraries",
+      [](const std::string& path, const std::optional<std::vector<std::string>>& trusted) {
+        Translated([&] { LoadPackageLibraries(path, trusted ? &*trusted : nullptr); });
+      },
+      py::arg("path"), py::arg("trusted"));
+  module.def("clear_aot_error", [] { TakeAotError(); });
   module.def("raise_aot_error", [] {
     std::unique_ptr<graphffi::Error> error = TakeAotError();
     if (error != nullptr) Translated([&] { throw graphffi::Error(*error); });

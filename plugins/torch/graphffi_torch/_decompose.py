@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Exported programs whose ops are calls of `tvm_ffi::call`: they run without the definitions."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.node import map_arg
+
+from graphffi_torch._operators import registered_operators
+from graphffi_torch._primitive import PrimitiveCall
+from graphffi_torch._specs import attribute_value, empty, specs_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from graphffi import Definition
+
+
+def decompose(exported: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+    """Replaces every op by the allocation of its results and a call of `tvm_ffi::call`.
+
+    Args:
+        exported: From `torch.export.export`, before `run_decompositions`.
+
+    Returns:
+        Another program that computes the same. Saved, it is loaded and run by any process that has
+        imported `graphffi_torch`, without the Python that defined the ops; it names kernels by
+        reference.
+
+    Raises:
+        ValueError: For an op that updates operands and has been functionalized.
+    """
+    operators = {o: definition for definition, all_of in registered_operators() for o in all_of}
+    # Names of nodes that stand for results, by the graph and the name of the node before.
+    names: dict[torch.fx.Graph, dict[str, str]] = {}
+
+    def change(graph: torch.fx.Graph) -> None:
+        replaced = names.setdefault(graph, {})
+        for node in list(graph.nodes):
+            definition = operators.get(node.target)
+            if definition is not None:
+                replaced.update(_replace(node, definition))
+            elif node.op == "call_function" and node.args and node.args[0] in operators:
+                raise ValueError(
+                    f"{operators[node.args[0]].name}: decompose: expected a program before "
+                    "run_decompositions, got one where the op is functionalized; decompose first"
+                )
+
+    module = copy_graph_module(exported.graph_module, change)
+    return with_graph_module(exported, module, names[module.graph])
+
+
+def with_graph_module(
+    exported: torch.export.ExportedProgram,
+    module: torch.fx.GraphModule,
+    names: Mapping[str, str],
+) -> torch.export.ExportedProgram:
+    """The program with another graph; weights are shared.
+
+    Args:
+        exported: The program.
+        module: The graph, with the same inputs and outputs.
+        names: What nodes that are outputs are called now.
+    """
+    signature = copy.deepcopy(exported.graph_signature)
+    for old, new in names.items():
+        signature.replace_all_uses(old, new)
+    return torch.export.ExportedProgram(
+        root=module,
+        graph=module.graph,
+        graph_signature=signature,
+        state_dict=exported.state_dict,
+        range_constraints=exported.range_constraints,
+        module_call_graph=exported.module_call_graph,
+        example_inputs=exported.example_inputs,
+        constants=exported.constants,
+        verifiers=exported.verifiers,
+    )
+
+
+def copy_graph_module(
+    module: torch.fx.GraphModule, change: Callable[[torch.fx.Graph], None]
+) -> torch.fx.GraphModule:
+    """A copy of a graph module and those that it calls, changed; tensors are shared.
+
+    Args:
+        module: From an exported program.
+        change: Edits a graph in place.
+    """
+    copied = torch.fx.GraphModule(module, copy.deepcopy(module.graph))
+    copied.meta.update(module.meta)
+    for name, child in list(copied.named_children()):
+        if isinstance(child, torch.fx.GraphModule):
+            setattr(copied, name, copy_graph_module(child, change))
+    change(copied.graph)
+    copied.recompile()
+    return copied
+
+
+def _replace(node: torch.fx.Node, definition: Definition) -> dict[str, str]:
+    """Puts what the op is made of in the place of its node.
+
+    Returns:
+        The new names of nodes that stand for results, by the old ones.
+    """
+    body = _trace(node, definition)
+    inputs = iter(node.all_input_nodes)
+    copies: dict[torch.fx.Node, Any] = {}
+    returned: list[Any] = []
+    with node.graph.inserting_before(node):
+        for inner in body.graph.nodes:
+            if inner.op == "placeholder":
+                copies[inner] = next(inputs)
+            elif inner.op == "output":
+                returned = [copies[result] for result in inner.args[0]]
+            else:
+                made = node.graph.node_copy(inner, copies.__getitem__)
+                kept = {k: v for k, v in node.meta.items() if k not in ("val", "eager_input_vals")}
+                made.meta = {**kept, **inner.meta}
+                copies[inner] = made
+    if isinstance(node.meta.get("val"), torch.Tensor):
+        stand_ins = {node: returned[0]}
+    else:  # users of a tuple take items from it
+        stand_ins = {user: returned[int(user.args[1])] for user in node.users}  # type: ignore[arg-type]
+    for old, new in stand_ins.items():
+        old.replace_all_uses_with(new)
+        if old is not node:
+            node.graph.erase_node(old)
+    node.graph.erase_node(node)
+    return {old.name: new.name for old, new in stand_ins.items()}
+
+
+def _trace(node: torch.fx.Node, definition: Definition) -> torch.fx.GraphModule:
+    """A graph of the node's input nodes that returns a list of the op's results."""
+
+    def body(*values: Any) -> list[torch.Tensor]:
+        given = dict(zip(node.all_input_nodes, values, strict=True))
+        args = map_arg(node.args, given.__getitem__)
+        kwargs: Any = map_arg(node.kwargs, given.__getitem__)
+        return run_decomposed(definition, node.target, args, kwargs)
+
+    values = [input_node.meta["val"] for input_node in node.all_input_nodes]
+    (fake_mode,) = {v.fake_mode for v in values if hasattr(v, "fake_mode")}
+    with fake_mode:  # below the tracer: it gives allocations symbolic sizes
+        return make_fx(body)(*values)
+
+
+def run_decomposed(
+    definition: Definition, target: Any, args: Any, kwargs: Mapping[str, Any]
+) -> list[torch.Tensor]:
+    """Calls `tvm_ffi::call` in the place of an op's operator.
+
+    Returns:
+        The results that the op allocates.
+    """
+    call = PrimitiveCall.of(definition, target, args, kwargs)
+    results: list[torch.Tensor] = []
+    if call.outputs is None:
+        attributes = [
+            attribute_value(a, value)
+            for a, value in zip(definition.attributes, call.attributes, strict=True)
+        ]
+        specs = definition.infer([specs_of(o) for o in call.operands], attributes)
+        results = [empty(spec, torch.device("cpu")) for spec in specs]
+    torch.ops.tvm_ffi.call.default(
+        *call.arguments(results if call.outputs is None else call.outputs)
+    )
+    return results

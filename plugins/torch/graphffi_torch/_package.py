@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""AOTInductor packages that carry their kernel libraries."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+
+from graphffi_torch import _C
+from graphffi_torch._decompose import copy_graph_module, decompose, with_graph_module
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+# As plugins/torch/csrc/package.cc reads them.
+_FOLDER: Final = "graphffi/"
+_MANIFEST: Final = "graphffi/libraries.sha256"
+
+
+def package(
+    exported: torch.export.ExportedProgram,
+    path: str | os.PathLike[str],
+    *,
+    inductor_configs: Mapping[str, Any] | None = None,
+) -> str:
+    """Compiles a program with AOTInductor into a package that holds its kernel libraries.
+
+    Kernels of libraries are found in the package; global functions are to be registered by the
+    process that runs it.
+
+    Args:
+        exported: From `torch.export.export`.
+        path: Of the package to write, ``model.pt2``.
+        inductor_configs: Options of Inductor.
+
+    Returns:
+        The path.
+
+    Raises:
+        FileNotFoundError: If a kernel library is not where its reference says.
+
+    Example:
+        >>> exported = torch.export.export(model, (x,))  # doctest: +SKIP
+        >>> graphffi_torch.package(exported, "model.pt2")  # doctest: +SKIP
+        >>> model = graphffi_torch.load_package("model.pt2", trust=True)  # doctest: +SKIP
+    """
+    import torch._inductor
+
+    libraries: dict[str, Path] = {}
+    program = _with_own_libraries(decompose(exported), libraries)
+    written: str = torch._inductor.aoti_compile_and_package(
+        program,
+        package_path=os.fspath(path),
+        inductor_configs=None if inductor_configs is None else dict(inductor_configs),
+    )
+    with zipfile.ZipFile(written, "a") as archive:
+        root = archive.namelist()[0].partition("/")[0]
+        lines = []
+        for name, library in libraries.items():
+            content = library.read_bytes()
+            archive.writestr(f"{root}/{_FOLDER}{name}", content)
+            lines.append(f"{hashlib.sha256(content).hexdigest()}  {name}\n")
+        archive.writestr(f"{root}/{_MANIFEST}", "".join(lines))
+    return written
+
+
+def load_package(path: str | os.PathLike[str], *, trust: bool | Collection[str] = False) -> Package:
+    """Loads a package that `package` wrote.
+
+    Its kernel libraries are compared with the hashes that it holds for them.
+
+    Args:
+        path: Of the package.
+        trust: Loading runs native code: True if all that is in the package may run, or the SHA-256
+            of the kernel libraries that may.
+
+    Returns:
+        The model, to be called like the module that was exported.
+
+    Raises:
+        ValueError: Without `trust`, for a library that is not trusted or differs from its hash, and
+            for a file that is no such package.
+    """
+    file = os.fspath(path)
+    libraries = _C.package_libraries(file)
+    if trust is False:
+        listed = ", ".join(f"{name} (sha256 {digest})" for name, digest in libraries)
+        raise ValueError(
+            f"graphffi_torch: package '{file}': expected trust=True or the trusted hashes, because "
+            f"loading it runs native code, got trust=False; it holds a compiled model and {listed}"
+        )
+    _C.load_package_libraries(file, None if trust is True else list(trust))
+    import torch._inductor
+
+    return Package(torch._inductor.aoti_load_package(file))
+
+
+class Package:
+    """A model of a package."""
+
+    def __init__(self, model: Any) -> None:
+        """Not for users: see `load_package`.
+
+        Args:
+            model: What torch loaded.
+        """
+        self.model = model
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Runs the model.
+
+        Args:
+            *args: As of the module that was exported.
+            **kwargs: The same.
+
+        Raises:
+            Exception: What a kernel raised, as in eager code.
+        """
+        _C.clear_aot_error()
+        try:
+            return self.model(*args, **kwargs)
+        except RuntimeError:
+            try:
+                _C.raise_aot_error()
+            except Exception as error:
+                # Generated code carries no exceptions: its own says nothing more.
+                raise error from None
+            raise
+
+
+def _with_own_libraries(
+    program: torch.export.ExportedProgram, libraries: dict[str, Path]
+) -> torch.export.ExportedProgram:
+    """Renames the libraries in references to names that only the package gives.
+
+    Args:
+        program: A decomposed one.
+        libraries: Gets the files by their names in the package.
+    """
+
+    def change(graph: torch.fx.Graph) -> None:
+        for node in graph.nodes:
+            if node.target is torch.ops.tvm_ffi.call.default:
+                node.args = (_packaged(node.args[0], libraries), *node.args[1:])
+
+    module = copy_graph_module(program.graph_module, change)
+    return with_graph_module(program, module, {})
+
+
+def _packaged(reference: str, libraries: dict[str, Path]) -> str:
+    library, separator, symbol = reference.rpartition("::")
+    if not separator or ".so" not in library:
+        return reference
+    file = _find(library)
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    name = f"{file.name.partition('.so')[0]}-{digest[:16]}.so"
+    libraries[name] = file
+    return f"{name}::{symbol}"
+
+
+def _find(library: str) -> Path:
+    folders = os.environ.get("GRAPHFFI_LIBRARY_PATH", "").split(":")
+    for folder in ("",) if library.startswith("/") else filter(None, folders):
+        file = Path(folder, library)
+        if file.exists():
+            return file
+    raise FileNotFoundError(
+        f"graphffi_torch: package: expected the kernel library '{library}', found none; give an "
+        "absolute path or set GRAPHFFI_LIBRARY_PATH"
+    )

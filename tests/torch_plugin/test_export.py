@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Exported programs and AOTInductor packages, made here and run by processes that know no op."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import graphffi_torch
+
+pytestmark = pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec:FutureWarning")
+
+X = torch.arange(6.0).reshape(2, 3)
+ROWS = torch.export.Dim("rows", min=2, max=64)
+
+
+class Model(torch.nn.Module):
+    """Uses every kind of op: results, several results, updates, lists, attributes, sizes."""
+
+    def __init__(self, ops: Any) -> None:
+        super().__init__()
+        self.ops = ops
+        self.register_buffer("bias", torch.ones(3))
+
+    def forward(self, x: torch.Tensor, state: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        ops = self.ops
+        y = ops.add(x * 2, 3.0)
+        ops.increment(y, 2.0)
+        ops.increment(state)
+        pair = ops.split(y + self.bias)
+        total = ops.total_of([pair.small, pair.large], x)
+        return ops.attributes(total, n=x.shape[0], s='a"?'), ops.masked(x.T), pair.large
+
+
+def expected(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    y = x * 2 + 6
+    return 2 * y + x.shape[0] + 2 + 100 + 3 + 16 + 1000 + 3, x.T, y + 1
+
+
+@pytest.fixture(scope="module")
+def exported(ops: Any) -> torch.export.ExportedProgram:
+    """The model, with any number of rows."""
+    with torch.no_grad():
+        return torch.export.export(
+            Model(ops), (X, torch.zeros(1)), dynamic_shapes={"x": {0: ROWS}, "state": None}
+        )
+
+
+@pytest.fixture(scope="module")
+def packaged(
+    exported: torch.export.ExportedProgram, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """Its package."""
+    path = tmp_path_factory.mktemp("package") / "model.pt2"
+    with torch.no_grad():
+        assert graphffi_torch.package(exported, path) == str(path)
+    return path
+
+
+PROGRAM = """
+import sys
+import torch
+import graphffi_torch
+
+{load}
+x, state = torch.arange(15.0).reshape(5, 3), torch.zeros(1)
+for result in model(x, state):
+    print(result.flatten().tolist())
+print(state.tolist())
+assert "graphffi.cpp" not in sys.modules
+"""
+
+
+def run_elsewhere(load: str, **environment: str) -> list[Any]:
+    """What a process that has only imported graphffi_torch gets from the model."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", PROGRAM.format(load=load)],
+        env={**os.environ, **environment},
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    return [eval(line) for line in done.stdout.splitlines()]
+
+
+def expected_elsewhere() -> list[Any]:
+    results = expected(torch.arange(15.0).reshape(5, 3))
+    return [*(r.flatten().tolist() for r in results), [1.0]]
+
+
+def test_decomposed_programs_hold_the_primitive_only(
+    exported: torch.export.ExportedProgram,
+) -> None:
+    program = graphffi_torch.decompose(exported)
+    targets = {str(node.target) for node in program.graph.nodes if node.op == "call_function"}
+    assert "tvm_ffi.call.default" in targets
+    assert not any(target.startswith("mytest") for target in targets)
+    state = torch.zeros(1)
+    torch.testing.assert_close(program.module()(X, state), expected(X))
+    assert state.item() == 1
+    torch.testing.assert_close(exported.module()(X, state), expected(X))
+    functional = program.run_decompositions()
+    torch.testing.assert_close(functional.module()(X, state), expected(X))
+
+
+def test_a_functionalized_update_is_refused(exported: torch.export.ExportedProgram) -> None:
+    with pytest.raises(ValueError, match="mytest::increment: decompose: expected a program before"):
+        graphffi_torch.decompose(exported.run_decompositions())
+
+
+def test_a_saved_program_runs_in_a_process_that_knows_no_op(
+    exported: torch.export.ExportedProgram, tmp_path: Path
+) -> None:
+    path = str(tmp_path / "program.pt2")
+    torch.export.save(graphffi_torch.decompose(exported), path)
+    load = f"model = torch.export.load({path!r}).module()"
+    assert run_elsewhere(load) == expected_elsewhere()
+
+
+def test_libraries_are_searched_for_references_without_a_folder(
+    exported: torch.export.ExportedProgram, kernels: Any, tmp_path: Path
+) -> None:
+    program = graphffi_torch.decompose(exported)
+    library = Path(kernels.add.reference.partition("::")[0])
+    for node in program.graph.nodes:
+        if node.target is torch.ops.tvm_ffi.call.default:
+            node.args = (node.args[0].replace(f"{library.parent}/", ""), *node.args[1:])
+    path = str(tmp_path / "program.pt2")
+    torch.export.save(program, path)
+    load = f"model = torch.export.load({path!r}).module()"
+    folders = f"/nowhere:{library.parent}"
+    assert run_elsewhere(load, GRAPHFFI_LIBRARY_PATH=folders) == expected_elsewhere()
+
+
+def test_a_package_runs_in_a_process_that_knows_no_op(packaged: Path, tmp_path: Path) -> None:
+    load = f"model = graphffi_torch.load_package({str(packaged)!r}, trust=True)"
+    # The temporary copies of libraries are gone when they have been loaded.
+    assert run_elsewhere(load, TMPDIR=str(tmp_path)) == expected_elsewhere()
+    assert not list(tmp_path.glob("graphffi-*"))
+
+
+def test_packages_call_kernels_without_the_proxy_executor(packaged: Path) -> None:
+    with zipfile.ZipFile(packaged) as archive:
+        (code,) = (n for n in archive.namelist() if n.endswith(".wrapper.cpp"))
+        text = archive.read(code).decode()
+    assert "graphffi_call(graphffi_site_" in text
+    assert "aoti_torch_proxy_executor_call_function(" not in text
+
+
+def test_packages_ask_for_trust(packaged: Path) -> None:
+    with pytest.raises(ValueError, match="expected trust=True or the trusted hashes") as raised:
+        graphffi_torch.load_package(packaged)
+    (digest,) = re.findall("sha256 ([0-9a-f]{64})", str(raised.value))
+    with pytest.raises(ValueError, match=f"expected a trusted sha256, got {digest}"):
+        graphffi_torch.load_package(packaged, trust={"0" * 64})
+    model = graphffi_torch.load_package(packaged, trust={digest})
+    torch.testing.assert_close(tuple(model(X, torch.zeros(1))), expected(X))
+
+
+@pytest.mark.parametrize("damage", ["library", "manifest", "missing", "slash", "no archive"])
+def test_damaged_packages_are_refused(packaged: Path, tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "model.pt2"
+    message = _damage(packaged, path, damage)
+    with pytest.raises(ValueError, match=message):
+        graphffi_torch.load_package(path, trust=True)
+
+
+def _damage(source: Path, target: Path, damage: str) -> str:
+    if damage == "no archive":
+        target.write_text("nothing")
+        return "expected a PyTorch archive, got"
+    with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w") as new:
+        for name in old.namelist():
+            content = old.read(name)
+            is_library = "/graphffi/" in name and name.endswith(".so")
+            is_manifest = name.endswith("libraries.sha256")
+            if (is_library and damage == "missing") or (is_manifest and damage == "manifest"):
+                continue
+            if is_library and damage == "library":
+                content = content[:-1] + b"?"
+            if is_manifest and damage == "slash":
+                content = content.replace(b"  ", b"  ../")
+            new.writestr(name, content)
+    return {
+        "library": "expected sha256 [0-9a-f]{64}, got [0-9a-f]{64}; the package is damaged",
+        "manifest": "expected one that graphffi_torch.package wrote",
+        "missing": "expected it in the package, found none",
+        "slash": "expected a name without slashes",
+    }[damage]
+
+
+class Failing(torch.nn.Module):
+    """Raises what it is told."""
+
+    def __init__(self, ops: Any) -> None:
+        super().__init__()
+        self.ops = ops
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.ops.fail(x, "IndexError")
+
+
+def test_packages_raise_what_eager_calls_raise(ops: Any, tmp_path: Path) -> None:
+    exported = torch.export.export(Failing(ops), (X,))
+    path = graphffi_torch.package(exported, tmp_path / "model.pt2")
+    model = graphffi_torch.load_package(path, trust=True)
+    with pytest.raises(IndexError) as eager:
+        ops.fail(X, "IndexError")
+    for _ in range(2):
+        with pytest.raises(IndexError) as raised:
+            model(X)
+        assert str(raised.value) == str(eager.value)
+
+
+def test_errors_of_the_model_itself_are_torchs(ops: Any) -> None:
+    def model(_: torch.Tensor) -> None:
+        raise RuntimeError("torch's own")
+
+    failing = torch.compile(
+        lambda x: ops.fail(x, "IndexError"), fullgraph=True, options={"cpp_wrapper": True}
+    )
+    with pytest.raises(RuntimeError, match="IndexError: "):
+        failing(X)
+    with pytest.raises(RuntimeError, match="torch's own"):
+        graphffi_torch.Package(model)(X)
