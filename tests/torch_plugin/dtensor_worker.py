@@ -25,6 +25,13 @@ def accumulate(x: Any, xs: Any, total: Any) -> None:
             torch.from_dlpack(total).add_(torch.from_dlpack(item))
 
 
+def weigh(x: Any, weight: Any, out: Any, double: Any) -> None:
+    x, weight = torch.from_dlpack(x), torch.from_dlpack(weight)
+    torch.from_dlpack(out).copy_(x * weight)
+    torch.from_dlpack(double).copy_(x * 2)
+
+
+graphffi.register_global_func("dtensor.weigh", weigh)
 graphffi.register_global_func("dtensor.normalize", normalize)
 graphffi.register_global_func("dtensor.accumulate", accumulate)
 
@@ -48,6 +55,38 @@ def whole(x: Tensor, weight: Tensor) -> Tensor:
 )
 def accumulated(x: Tensor | None, xs: list[Tensor], total: Tensor) -> None:
     pass
+
+
+weighed = graphffi.define_op(
+    "dtensor::weighed",
+    schema="(Tensor x, Tensor weight) -> (Tensor out, Tensor double)",
+    kernel="dtensor.weigh",
+    infer=lambda x, weight: (graphffi.like(x), graphffi.like(x)),
+    dims="b h, h -> b h, b h",
+)
+weighed.register_vjp(
+    lambda saved, grad, grad_double: (
+        grad * saved.weight + grad_double * 2,
+        (grad * saved.x).sum(0),
+    ),
+    save=("x", "weight"),
+)
+
+
+def check_gradients(mesh: Any) -> None:
+    from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+
+    torch.manual_seed(0)
+    x, weight = torch.randn(4, 6), torch.randn(6)
+    for given in (Shard(0), Replicate()):
+        shards = distribute_tensor(x, mesh, [given]).requires_grad_()
+        everywhere = distribute_tensor(weight, mesh, [Replicate()]).requires_grad_()
+        for i, expected in ((0, (weight.expand(4, 6), x.sum(0))), (1, (x * 0 + 2, weight * 0))):
+            total = weighed(shards, everywhere)[i].sum()
+            for got, want in zip(
+                torch.autograd.grad(total, (shards, everywhere)), expected, strict=True
+            ):
+                torch.testing.assert_close(got.full_tensor(), want)
 
 
 def check_results(mesh: Any) -> None:
@@ -106,6 +145,7 @@ def main() -> None:
     mesh = init_device_mesh("cpu", (2,))
     check_results(mesh)
     check_updates(mesh)
+    check_gradients(mesh)
     dist.destroy_process_group()
 
 

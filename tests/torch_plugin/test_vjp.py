@@ -93,6 +93,16 @@ def test_what_is_saved_is_freed_with_the_graph() -> None:
     assert alive() is None
 
 
+def test_long_chains_are_freed() -> None:
+    x, one = tensor(2), torch.ones(2)
+    y = x
+    for _ in range(30_000):
+        y = ops.mul(y, one)
+    y.sum().backward()
+    assert x.grad.tolist() == [1, 1]
+    del y
+
+
 def test_a_rule_of_undifferentiable_ops_ends_the_chain_with_an_error() -> None:
     x = tensor(4, 3)
     (first,) = torch.autograd.grad((ops.largest(x, 3).value ** 2).sum(), x, create_graph=True)

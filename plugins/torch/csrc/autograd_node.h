@@ -31,7 +31,9 @@ using NodeRef = decltype(torch::autograd::Edge::function);
 template <typename T, typename... Args>
 auto MakeNode(Args&&... args) {
   if constexpr (std::is_same_v<NodeRef, std::shared_ptr<torch::autograd::Node>>) {
-    return std::shared_ptr<T>(new T(std::forward<Args>(args)...));
+    // Torch's own deleter: long chains of nodes would overflow the stack without it.
+    return std::shared_ptr<T>(new T(std::forward<Args>(args)...),
+                              [](auto* node) { deleteNode(node); });
   } else {
     return c10::make_intrusive<T>(std::forward<Args>(args)...);
   }

@@ -101,14 +101,23 @@ BackwardCall VjpNode::Unpack(autograd::variable_list&& cotangents) {
     call.results.push_back(result.unpack(getptr()));
   }
   call.cotangents = std::move(cotangents);
-  for (size_t i = 0; i < call.cotangents.size(); ++i) {
+  FillCotangents(&call.cotangents);
+  return call;
+}
+
+void VjpNode::FillCotangents(autograd::variable_list* cotangents) {
+  auto given = std::find_if(cotangents->begin(), cotangents->end(),
+                            [](const at::Tensor& tensor) { return tensor.defined(); });
+  const at::Tensor like = *given;  // of the same kind, such as DTensor
+  for (size_t i = 0; i < cotangents->size(); ++i) {
+    at::Tensor& cotangent = (*cotangents)[i];
     if (!is_differentiable_[i]) {
-      call.cotangents[i] = at::Tensor();
-    } else if (!call.cotangents[i].defined()) {
-      call.cotangents[i] = input_metadata(i).zeros_like();
+      cotangent = at::Tensor();
+    } else if (!cotangent.defined()) {
+      const autograd::InputMetadata& result = input_metadata(i);
+      cotangent = like.new_zeros_symint(result.shape_as_dim_vector(), result.options());
     }
   }
-  return call;
 }
 
 autograd::variable_list VjpNode::apply(autograd::variable_list&& cotangents) {

@@ -84,6 +84,8 @@ class VjpNode : public torch::autograd::Node {
   };
 
   BackwardCall Unpack(torch::autograd::variable_list&& cotangents);
+  /// Zeros for undefined ones; at least one is defined.
+  void FillCotangents(torch::autograd::variable_list* cotangents);
 
   std::string op_;
   const GradientRule* rule_;
