@@ -424,6 +424,11 @@ std::optional<T> Any::as() && {
 
 }  // namespace graphffi_v1
 }  // namespace ffi
+
+// Apache TVM's sources write them without `ffi::`.
+using ffi::Any;
+using ffi::AnyView;
+
 }  // namespace tvm
 
 #include <tvm/ffi/any_hash.h>  // IWYU pragma: export

@@ -45,6 +45,13 @@ namespace detail {
 template <typename T>
 using RemoveCVRef = std::remove_cv_t<std::remove_reference_t<T>>;
 
+/// Calls f(index, arg) for each argument.
+template <typename F, typename... Args>
+void for_each(const F& f, Args&&... args) {
+  [[maybe_unused]] size_t index = 0;
+  (f(index++, std::forward<Args>(args)), ...);
+}
+
 /// The mixing step of every hash in the ABI (map keys depend on it).
 constexpr uint64_t StableHashCombine(uint64_t seed, uint64_t value) {
   return seed ^ (value + 0x9e3779b9u + (seed << 6) + (seed >> 2));

@@ -69,7 +69,14 @@ class OptionalStorage<T, std::enable_if_t<std::is_trivially_copyable_v<T> &&
 template <typename T>
 class OptionalStorage<T, std::enable_if_t<use_ptr_based_optional_v<T>>> {
  public:
-  bool has() const { return value_ != nullptr; }
+  bool has() const {
+    // Not through T's operators: expression types overload them.
+    if constexpr (std::is_base_of_v<ObjectRef, T>) {
+      return static_cast<const ObjectRef&>(value_).defined();
+    } else {
+      return value_ != nullptr;
+    }
+  }
   const T& get() const { return value_; }
   T& get() { return value_; }
   void set(T value) { value_ = std::move(value); }
@@ -187,6 +194,10 @@ class Optional {
   template <typename U = T, typename = std::enable_if_t<use_ptr_based_optional_v<U>>>
   auto get() const {
     return storage_.get().get();
+  }
+  template <typename U = T, typename = std::enable_if_t<std::is_base_of_v<ObjectRef, U>>>
+  bool defined() const {
+    return has_value();
   }
   template <typename U = T, typename = std::enable_if_t<use_ptr_based_optional_v<U>>>
   int use_count() const {

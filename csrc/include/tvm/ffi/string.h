@@ -304,8 +304,8 @@ inline std::ostream& operator<<(std::ostream& os, const String& text) {
 inline String EscapeStringJSON(const String& text) {
   std::string json = "\"";
   for (char c : text) {
-    constexpr std::string_view kSpecial = "\"\\\b\f\n\r\t";
-    constexpr std::string_view kLetter = "\"\\bfnrt";
+    constexpr std::string_view kSpecial = "\"\\/\b\f\n\r\t";
+    constexpr std::string_view kLetter = "\"\\/bfnrt";
     size_t special = kSpecial.find(c);
     if (special != std::string_view::npos) {
       json += '\\';

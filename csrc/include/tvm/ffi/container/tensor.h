@@ -103,6 +103,10 @@ class Tensor : public ObjectRef, public detail::TensorAccess<Tensor> {
 
   TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(Tensor, ObjectRef, TensorObj);
 
+ protected:
+  /// For derived tensor types.
+  TensorObj* get_mutable() const { return static_cast<TensorObj*>(data_.get()); }
+
  private:
   friend class detail::TensorAccess<Tensor>;
   const DLTensor& dl() const { return *get(); }

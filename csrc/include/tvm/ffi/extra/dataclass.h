@@ -57,23 +57,6 @@ template <typename T>
 std::ostream& operator<<(std::ostream& os, const Optional<T>& value) {
   return os << ReprPrint(Any(value));
 }
-
-namespace type_attr {
-/// A type's own versions. They call the function that they get for what is inside.
-inline constexpr reflection::AttrKey<
-    TypedFunction<String(const Object*, const TypedFunction<String(AnyView)>&)>>
-    kRepr{"__ffi_repr__"};
-inline constexpr reflection::AttrKey<
-    TypedFunction<int64_t(const Object*, const TypedFunction<int64_t(AnyView)>&)>>
-    kHash{"__ffi_hash__"};
-inline constexpr reflection::AttrKey<
-    TypedFunction<bool(const Object*, const Object*, const TypedFunction<bool(AnyView, AnyView)>&)>>
-    kEq{"__ffi_eq__"};
-/// Negative, zero or positive.
-inline constexpr reflection::AttrKey<TypedFunction<int32_t(
-    const Object*, const Object*, const TypedFunction<int32_t(AnyView, AnyView)>&)>>
-    kCompare{"__ffi_compare__"};
-}  // namespace type_attr
 }  // namespace graphffi_v1
 }  // namespace ffi
 }  // namespace tvm

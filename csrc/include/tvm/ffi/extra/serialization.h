@@ -20,13 +20,6 @@ inline json::Value ToJSONGraph(const Any& value, const Any& metadata = Any(nullp
 inline Any FromJSONGraph(const json::Value& value) {
   return TVM_FFI_RUNTIME_FUNCTION_("ffi.FromJSONGraph")(value);
 }
-
-namespace type_attr {
-/// A type's own JSON value, and how to make an object from it.
-inline constexpr reflection::AttrKey<TypedFunction<Any(AnyView)>> kDataToJson{"__data_to_json__"};
-inline constexpr reflection::AttrKey<TypedFunction<Any(AnyView)>> kDataFromJson{
-    "__data_from_json__"};
-}  // namespace type_attr
 }  // namespace graphffi_v1
 }  // namespace ffi
 }  // namespace tvm

@@ -35,13 +35,6 @@ class StructuralEqual {
   }
   bool operator()(const Any& lhs, const Any& rhs) const { return Equal(lhs, rhs); }
 };
-
-namespace type_attr {
-/// A type's own comparison. It calls the function that it gets for what is inside.
-inline constexpr reflection::AttrKey<TypedFunction<bool(
-    const Object*, const Object*, const TypedFunction<bool(AnyView, AnyView, int, AnyView)>&)>>
-    kSEqual{"__s_equal__"};
-}  // namespace type_attr
 }  // namespace graphffi_v1
 }  // namespace ffi
 }  // namespace tvm

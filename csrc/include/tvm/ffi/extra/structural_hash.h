@@ -24,13 +24,6 @@ class StructuralHash {
   }
   uint64_t operator()(const Any& value) const { return Hash(value); }
 };
-
-namespace type_attr {
-/// A type's own hash. It calls the function that it gets for what is inside.
-inline constexpr reflection::AttrKey<TypedFunction<int64_t(
-    const Object*, int64_t, const TypedFunction<int64_t(AnyView, int64_t, int)>&)>>
-    kSHash{"__s_hash__"};
-}  // namespace type_attr
 }  // namespace graphffi_v1
 }  // namespace ffi
 }  // namespace tvm

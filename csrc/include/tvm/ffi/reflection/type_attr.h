@@ -25,6 +25,8 @@ struct AttrKey {
   using ValueType = T;
   const char* name;
 
+  /// For what takes names.
+  constexpr operator const char*() const { return name; }  // NOLINT(runtime/explicit)
   /// Nothing where a type does not have the attribute. \throws Error(TypeError)
   std::optional<T> ValueFrom(AnyView value) const {
     if (value == nullptr) return std::nullopt;
@@ -88,7 +90,42 @@ inline constexpr reflection::AttrKey<reflection::NativeFunctionView<int64_t(cons
 inline constexpr reflection::AttrKey<reflection::NativeFunctionView<bool(const Any&, const Any&)>>
     kAnyEqual{"__any_equal__"};
 
+/// A type's own versions. They call the function that they get for what is inside.
+inline constexpr reflection::AttrKey<
+    TypedFunction<String(const Object*, const TypedFunction<String(AnyView)>&)>>
+    kRepr{"__ffi_repr__"};
+inline constexpr reflection::AttrKey<
+    TypedFunction<int64_t(const Object*, const TypedFunction<int64_t(AnyView)>&)>>
+    kHash{"__ffi_hash__"};
+inline constexpr reflection::AttrKey<
+    TypedFunction<bool(const Object*, const Object*, const TypedFunction<bool(AnyView, AnyView)>&)>>
+    kEq{"__ffi_eq__"};
+/// Negative, zero or positive.
+inline constexpr reflection::AttrKey<TypedFunction<int32_t(
+    const Object*, const Object*, const TypedFunction<int32_t(AnyView, AnyView)>&)>>
+    kCompare{"__ffi_compare__"};
+
+/// A type's own comparison. It calls the function that it gets for what is inside.
+inline constexpr reflection::AttrKey<TypedFunction<bool(
+    const Object*, const Object*, const TypedFunction<bool(AnyView, AnyView, int, AnyView)>&)>>
+    kSEqual{"__s_equal__"};
+
+/// A type's own hash. It calls the function that it gets for what is inside.
+inline constexpr reflection::AttrKey<TypedFunction<int64_t(
+    const Object*, int64_t, const TypedFunction<int64_t(AnyView, int64_t, int)>&)>>
+    kSHash{"__s_hash__"};
+
+/// A type's own JSON value, and how to make an object from it.
+inline constexpr reflection::AttrKey<TypedFunction<Any(AnyView)>> kDataToJson{"__data_to_json__"};
+inline constexpr reflection::AttrKey<TypedFunction<Any(AnyView)>> kDataFromJson{
+    "__data_from_json__"};
+
 }  // namespace type_attr
+
+namespace reflection {
+/// The spelling of sources that are older than the keys' types.
+namespace type_attr = ::tvm::ffi::graphffi_v1::type_attr;
+}  // namespace reflection
 }  // namespace graphffi_v1
 }  // namespace ffi
 }  // namespace tvm
