@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// What structural equality and structural hashes share.
+#pragma once
+
+#include <tvm/ffi/container/array.h>
+#include <tvm/ffi/container/dict.h>
+#include <tvm/ffi/container/list.h>
+#include <tvm/ffi/container/map.h>
+#include <tvm/ffi/container/shape.h>
+#include <tvm/ffi/container/tensor.h>
+#include <tvm/ffi/reflection/accessor.h>
+
+#include <string_view>
+
+namespace graphffi::runtime {
+
+/// Where variables bind. In a pattern region the variable and all that it contains bind; in a
+/// simple one the variable itself; elsewhere it is used.
+class Region {
+ public:
+  explicit Region(TVMFFIDefRegionKind kind) : kind_(kind) {}
+  bool binds() const { return kind_ != kTVMFFIDefRegionKindNone; }
+  /// Of what is inside a value of this region, if its place says kind.
+  Region Enter(TVMFFIDefRegionKind kind) const {
+    return kind_ == kTVMFFIDefRegionKindPattern ? *this : Region(kind);
+  }
+  Region EnterField(const TVMFFIFieldInfo* field) const {
+    if ((field->flags & kTVMFFIFieldFlagBitMaskSEqHashDefPattern) != 0) {
+      return Enter(kTVMFFIDefRegionKindPattern);
+    }
+    if ((field->flags & kTVMFFIFieldFlagBitMaskSEqHashDefSimple) != 0) {
+      return Enter(kTVMFFIDefRegionKindSimple);
+    }
+    return Enter(kTVMFFIDefRegionKindNone);
+  }
+
+ private:
+  TVMFFIDefRegionKind kind_;
+};
+
+/// Counts how deep a recursion is. \throws Error(ValueError) where that looks like a cycle
+class DepthGuard {
+ public:
+  explicit DepthGuard(int* depth) : depth_(depth) {
+    constexpr int kMaxDepth = 4000;
+    if (++*depth_ <= kMaxDepth) return;
+    --*depth_;
+    TVM_FFI_THROW(ValueError) << "the structure is nested too deeply or has a cycle";
+  }
+  ~DepthGuard() { --*depth_; }
+  DepthGuard(const DepthGuard&) = delete;
+  DepthGuard& operator=(const DepthGuard&) = delete;
+
+ private:
+  int* depth_;
+};
+
+/// The same for both forms of strings, and of bytes.
+inline int32_t KindOf(const tvm::ffi::Any& value) {
+  int32_t index = value.type_index();
+  if (index == kTVMFFISmallStr) return kTVMFFIStr;
+  if (index == kTVMFFISmallBytes) return kTVMFFIBytes;
+  return index;
+}
+
+/// How objects of a type compare. \throws Error(TypeError) if the type does not say
+inline TVMFFISEqHashKind CompareKind(int32_t type_index, const char* what) {
+  const TVMFFITypeInfo* type = TVMFFIGetTypeInfo(type_index);
+  if (type->metadata == nullptr ||
+      type->metadata->structural_eq_hash_kind == kTVMFFISEqHashKindUnsupported) {
+    TVM_FFI_THROW(TypeError) << what << " is not supported for type `"
+                             << tvm::ffi::TypeIndexToTypeKey(type_index) << "`";
+  }
+  return type->metadata->structural_eq_hash_kind;
+}
+
+/// The bytes of a tensor. \throws Error(ValueError) where they cannot be read
+inline std::string_view TensorBytes(const DLTensor& tensor) {
+  if (tensor.device.device_type != kDLCPU || !tvm::ffi::IsContiguous(tensor)) {
+    TVM_FFI_THROW(ValueError) << "only contiguous tensors on the CPU are compared by content";
+  }
+  return {static_cast<const char*>(tensor.data) + tensor.byte_offset,
+          tvm::ffi::GetDataSize(tensor)};
+}
+
+inline std::string_view BigIntBytes(const tvm::ffi::Any& value) {
+  TVMFFIByteArray bytes =
+      TVMFFIBigIntGetContentByteArray(tvm::ffi::detail::AnyUnsafe::TVMFFIAnyPtrFromAny(value));
+  return {bytes.data, bytes.size};
+}
+
+}  // namespace graphffi::runtime

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+// ffi.StructuralEqual and ffi.GetFirstStructuralMismatch.
+#include <tvm/ffi/reflection/access_path.h>
+#include <tvm/ffi/reflection/registry.h>
+
+#include <cmath>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "structural.h"
+
+namespace graphffi::runtime {
+namespace {
+
+namespace ffi = tvm::ffi;
+namespace refl = tvm::ffi::reflection;
+using ffi::Any;
+using ffi::AnyView;
+using ffi::Object;
+using refl::AccessStep;
+
+class Comparison {
+ public:
+  Comparison(bool map_free_vars, bool skip_tensor_content)
+      : region_(map_free_vars ? kTVMFFIDefRegionKindPattern : kTVMFFIDefRegionKindNone),
+        skip_tensor_content_(skip_tensor_content) {}
+
+  bool Equal(const Any& a, const Any& b) {
+    DepthGuard guard(&depth_);
+    int32_t kind = KindOf(a);
+    if (kind != KindOf(b)) return false;
+    switch (kind) {
+      case kTVMFFIFloat: {
+        double x = a.cast<double>();
+        double y = b.cast<double>();
+        // The zeros differ: 1 / x tells them apart.
+        return a.same_as(b) || (std::isnan(x) && std::isnan(y));
+      }
+      case kTVMFFIStr:
+      case kTVMFFIBytes:
+        return ffi::AnyEqual()(a, b);
+      case kTVMFFIBigInt:
+        return BigIntBytes(a) == BigIntBytes(b);
+      case kTVMFFIArray:
+        return EqualItems(a.cast<ffi::Array<Any>>(), b.cast<ffi::Array<Any>>());
+      case kTVMFFIList:
+        return EqualItems(a.cast<ffi::List<Any>>(), b.cast<ffi::List<Any>>());
+      case kTVMFFIMap:
+        return EqualEntries(a.cast<ffi::Map<Any, Any>>(), b.cast<ffi::Map<Any, Any>>());
+      case kTVMFFIDict:
+        return EqualEntries(a.cast<ffi::Dict<Any, Any>>(), b.cast<ffi::Dict<Any, Any>>());
+      case kTVMFFIShape:
+        return EqualShapes(a.cast<ffi::Shape>(), b.cast<ffi::Shape>());
+      case kTVMFFITensor:
+        return EqualTensors(*a.cast<ffi::Tensor>().get(), *b.cast<ffi::Tensor>().get());
+      default:
+        return kind < kTVMFFIStaticObjectBegin ? a.same_as(b) : EqualObjects(a, b);
+    }
+  }
+
+  /// Where the last comparison, which was false, ended.
+  refl::AccessPathPair Mismatch() const {
+    return refl::AccessPathPair(refl::AccessPath::FromSteps(a_steps_.rbegin(), a_steps_.rend()),
+                                refl::AccessPath::FromSteps(b_steps_.rbegin(), b_steps_.rend()));
+  }
+
+ private:
+  bool EqualIn(Region region, const Any& a, const Any& b) {
+    std::swap(region_, region);
+    bool equal = Equal(a, b);
+    std::swap(region_, region);
+    return equal;
+  }
+
+  /// Steps are noted from the innermost outwards, while a mismatch is passed on.
+  bool Differ(AccessStep a, AccessStep b) {
+    a_steps_.push_back(std::move(a));
+    b_steps_.push_back(std::move(b));
+    return false;
+  }
+
+  template <typename Items>
+  bool EqualItems(const Items& a, const Items& b) {
+    auto common = static_cast<int64_t>(std::min(a.size(), b.size()));
+    for (int64_t i = 0; i < common; ++i) {
+      if (!Equal(a[i], b[i])) return Differ(AccessStep::ArrayItem(i), AccessStep::ArrayItem(i));
+    }
+    if (a.size() == b.size()) return true;
+    return a.size() > b.size()
+               ? Differ(AccessStep::ArrayItem(common), AccessStep::ArrayItemMissing(common))
+               : Differ(AccessStep::ArrayItemMissing(common), AccessStep::ArrayItem(common));
+  }
+
+  template <typename Entries>
+  bool EqualEntries(const Entries& a, const Entries& b) {
+    for (const auto& [key, value] : a) {
+      Any partner = Partner(key, a_to_b_);
+      if (b.count(partner) == 0) {
+        return Differ(AccessStep::MapItem(key), AccessStep::MapItemMissing(key));
+      }
+      if (!Equal(value, b.at(partner))) {
+        return Differ(AccessStep::MapItem(key), AccessStep::MapItem(partner));
+      }
+    }
+    if (a.size() == b.size()) return true;
+    for (const auto& [key, value] : b) {
+      if (a.count(Partner(key, b_to_a_)) == 0) {
+        return Differ(AccessStep::MapItemMissing(key), AccessStep::MapItem(key));
+      }
+    }
+    return true;
+  }
+
+  static bool EqualShapes(const ffi::Shape& a, const ffi::Shape& b) {
+    return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin());
+  }
+
+  bool EqualTensors(const DLTensor& a, const DLTensor& b) const {
+    if (&a == &b) return true;
+    if (a.ndim != b.ndim || a.dtype != b.dtype || !std::equal(a.shape, a.shape + a.ndim, b.shape)) {
+      return false;
+    }
+    return skip_tensor_content_ || TensorBytes(a) == TensorBytes(b);
+  }
+
+  bool EqualObjects(const Any& a, const Any& b) {
+    const Object* x = a.cast<const Object*>();
+    const Object* y = b.cast<const Object*>();
+    if (a.type_index() == kTVMFFIFunction || a.type_index() == kTVMFFIModule) return x == y;
+    switch (CompareKind(a.type_index(), "StructuralEqual")) {
+      case kTVMFFISEqHashKindUniqueInstance:
+        return x == y;
+      case kTVMFFISEqHashKindConstTreeNode:
+        return x == y || EqualFields(x, y);
+      case kTVMFFISEqHashKindFreeVar: {
+        if (auto known = BoundTo(x, y)) return *known;
+        if (x != y && (!region_.binds() || !EqualFields(x, y))) return false;
+        if (x != y || region_.binds()) Bind(a, b);
+        return true;
+      }
+      case kTVMFFISEqHashKindDAGNode: {
+        if (auto known = BoundTo(x, y)) return *known;
+        if (!EqualFields(x, y)) return false;
+        Bind(a, b);
+        return true;
+      }
+      default:
+        return EqualFields(x, y);
+    }
+  }
+
+  bool EqualFields(const Object* a, const Object* b) {
+    const TVMFFIAny* own =
+        ffi::detail::OptTypeAttr(ffi::type_attr::kSEqual.name, a->type_index());
+    if (own != nullptr) return EqualByThemselves(AnyView::CopyFromTVMFFIAny(*own), a, b);
+    return !refl::ForEachFieldInfoWithEarlyStop(
+        TVMFFIGetTypeInfo(a->type_index()), [&](const TVMFFIFieldInfo* field) {
+          if ((field->flags & kTVMFFIFieldFlagBitMaskSEqHashIgnore) != 0) return false;
+          refl::FieldGetter get(field);
+          if (EqualIn(region_.EnterField(field), get(a), get(b))) return false;
+          return !DifferInField(ffi::String(field->name));
+        });
+  }
+
+  bool DifferInField(const ffi::String& name) {
+    return Differ(AccessStep::Attr(name), AccessStep::Attr(name));
+  }
+
+  bool EqualByThemselves(AnyView own, const Object* a, const Object* b) {
+    auto compare = [this](AnyView x, AnyView y, int kind, AnyView name) {
+      Region inner = region_.Enter(static_cast<TVMFFIDefRegionKind>(kind));
+      bool equal = EqualIn(inner, x, y);
+      if (!equal && name != nullptr) DifferInField(name.cast<ffi::String>());
+      return equal;
+    };
+    return own.cast<ffi::Function>()(a, b, ffi::Function::FromTyped(compare)).cast<bool>();
+  }
+
+  /// Whether x and y are bound to each other, if either is bound.
+  std::optional<bool> BoundTo(const Object* x, const Object* y) const {
+    auto it = a_to_b_.find(x);
+    if (it != a_to_b_.end()) return it->second.cast<const Object*>() == y;
+    if (b_to_a_.count(y) != 0) return false;
+    return std::nullopt;
+  }
+  void Bind(const Any& a, const Any& b) {
+    a_to_b_.emplace(a.cast<const Object*>(), b);
+    b_to_a_.emplace(b.cast<const Object*>(), a);
+  }
+
+  using Bindings = std::unordered_map<const Object*, Any>;
+  static Any Partner(const Any& key, const Bindings& bindings) {
+    const auto* object = key.as<Object>();
+    auto it = object == nullptr ? bindings.end() : bindings.find(object);
+    return it == bindings.end() ? key : it->second;
+  }
+
+  Region region_;
+  bool skip_tensor_content_;
+  int depth_ = 0;
+  Bindings a_to_b_;
+  Bindings b_to_a_;
+  std::vector<AccessStep> a_steps_;
+  std::vector<AccessStep> b_steps_;
+};
+
+bool StructuralEqual(const Any& a, const Any& b, bool map_free_vars, bool skip_tensor_content) {
+  return Comparison(map_free_vars, skip_tensor_content).Equal(a, b);
+}
+
+ffi::Optional<refl::AccessPathPair> GetFirstStructuralMismatch(const Any& a, const Any& b,
+                                                               bool map_free_vars,
+                                                               bool skip_tensor_content) {
+  Comparison comparison(map_free_vars, skip_tensor_content);
+  if (comparison.Equal(a, b)) return std::nullopt;
+  return comparison.Mismatch();
+}
+
+TVM_FFI_STATIC_INIT_BLOCK() {
+  refl::ObjectDef<refl::AccessStepObj>()
+      .def_ro("kind", &refl::AccessStepObj::kind)
+      .def_ro("key", &refl::AccessStepObj::key);
+  refl::ObjectDef<refl::AccessPathObj>()
+      .def_ro("parent", &refl::AccessPathObj::parent)
+      .def_ro("step", &refl::AccessPathObj::step)
+      .def_ro("depth", &refl::AccessPathObj::depth);
+  refl::GlobalDef()
+      .def("ffi.StructuralEqual", StructuralEqual)
+      .def("ffi.GetFirstStructuralMismatch", GetFirstStructuralMismatch);
+}
+
+}  // namespace
+}  // namespace graphffi::runtime

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// ffi.StructuralHash: what StructuralEqual finds equal has the same hash.
+#include <tvm/ffi/reflection/registry.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "structural.h"
+
+namespace graphffi::runtime {
+namespace {
+
+namespace ffi = tvm::ffi;
+namespace refl = tvm::ffi::reflection;
+using ffi::Any;
+using ffi::AnyView;
+using ffi::Object;
+using ffi::detail::StableHashBytes;
+using ffi::detail::StableHashCombine;
+
+class Hasher {
+ public:
+  Hasher(bool map_free_vars, bool skip_tensor_content)
+      : region_(map_free_vars ? kTVMFFIDefRegionKindPattern : kTVMFFIDefRegionKindNone),
+        skip_tensor_content_(skip_tensor_content) {}
+
+  uint64_t Hash(const Any& value) {
+    DepthGuard guard(&depth_);
+    int32_t kind = KindOf(value);
+    switch (kind) {
+      case kTVMFFIFloat:
+        return StableHashCombine(static_cast<uint64_t>(kind), HashFloat(value.cast<double>()));
+      case kTVMFFIStr:
+      case kTVMFFIBytes:
+        return ffi::AnyHash()(value);
+      case kTVMFFIBigInt:
+        return HashBytes(kind, BigIntBytes(value));
+      case kTVMFFIArray:
+        return HashItems(kind, value.cast<ffi::Array<Any>>());
+      case kTVMFFIList:
+        return HashItems(kind, value.cast<ffi::List<Any>>());
+      case kTVMFFIMap:
+        return HashEntries(kind, value.cast<ffi::Map<Any, Any>>());
+      case kTVMFFIDict:
+        return HashEntries(kind, value.cast<ffi::Dict<Any, Any>>());
+      case kTVMFFIShape: {
+        auto shape = value.cast<ffi::Shape>();
+        return HashNumbers(static_cast<uint64_t>(kind), shape.begin(), shape.end());
+      }
+      case kTVMFFITensor:
+        return HashTensor(*value.cast<ffi::Tensor>().get());
+      default:
+        return kind < kTVMFFIStaticObjectBegin
+                   ? StableHashCombine(static_cast<uint64_t>(kind), Payload(value))
+                   : HashObject(value);
+    }
+  }
+
+ private:
+  static uint64_t Payload(const Any& value) { return AnyView(value).CopyToTVMFFIAny().v_uint64; }
+  static uint64_t HashBytes(int32_t kind, std::string_view bytes) {
+    return StableHashCombine(static_cast<uint64_t>(kind),
+                             StableHashBytes(bytes.data(), bytes.size()));
+  }
+  /// One hash for every NaN.
+  static uint64_t HashFloat(double value) {
+    if (std::isnan(value)) value = std::numeric_limits<double>::quiet_NaN();
+    uint64_t bits;
+    std::memcpy(&bits, &value, sizeof(bits));
+    return bits;
+  }
+  template <typename Iterator>
+  static uint64_t HashNumbers(uint64_t seed, Iterator begin, Iterator end) {
+    seed = StableHashCombine(seed, static_cast<uint64_t>(end - begin));
+    for (; begin != end; ++begin) seed = StableHashCombine(seed, static_cast<uint64_t>(*begin));
+    return seed;
+  }
+
+  template <typename Items>
+  uint64_t HashItems(int32_t kind, const Items& items) {
+    uint64_t hash = StableHashCombine(static_cast<uint64_t>(kind), items.size());
+    for (const Any& item : items) hash = StableHashCombine(hash, Hash(item));
+    return hash;
+  }
+
+  /// The order of entries does not matter.
+  template <typename Entries>
+  uint64_t HashEntries(int32_t kind, const Entries& entries) {
+    std::vector<std::pair<uint64_t, Any>> values;
+    for (const auto& [key, value] : entries) values.emplace_back(Hash(key), value);
+    std::stable_sort(values.begin(), values.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
+    uint64_t hash = StableHashCombine(static_cast<uint64_t>(kind), entries.size());
+    for (const auto& [key, value] : values) {
+      hash = StableHashCombine(StableHashCombine(hash, key), Hash(value));
+    }
+    return hash;
+  }
+
+  uint64_t HashTensor(const DLTensor& tensor) const {
+    uint64_t hash = HashNumbers(kTVMFFITensor, tensor.shape, tensor.shape + tensor.ndim);
+    uint32_t dtype;
+    std::memcpy(&dtype, &tensor.dtype, sizeof(dtype));
+    hash = StableHashCombine(hash, dtype);
+    if (skip_tensor_content_) return hash;
+    std::string_view bytes = TensorBytes(tensor);
+    return StableHashCombine(hash, StableHashBytes(bytes.data(), bytes.size()));
+  }
+
+  uint64_t HashObject(const Any& value) {
+    const Object* object = value.cast<const Object*>();
+    int32_t index = value.type_index();
+    if (index == kTVMFFIFunction || index == kTVMFFIModule) return Payload(value);
+    switch (CompareKind(index, "StructuralHash")) {
+      case kTVMFFISEqHashKindUniqueInstance:
+        return Payload(value);
+      case kTVMFFISEqHashKindFreeVar:
+        return HashOnce(object, region_.binds());
+      case kTVMFFISEqHashKindDAGNode:
+        return HashOnce(object, true);
+      default:
+        return HashFields(object);
+    }
+  }
+
+  /// A node that may appear again stands for the order of its first appearance.
+  uint64_t HashOnce(const Object* object, bool binds) {
+    auto known = bound_.find(object);
+    if (known != bound_.end()) return known->second;
+    if (!binds) return reinterpret_cast<uint64_t>(object);
+    uint64_t fields = HashFields(object);
+    return bound_[object] = StableHashCombine(fields, bound_.size() + 1);
+  }
+
+  uint64_t HashFields(const Object* object) {
+    const TVMFFITypeInfo* type = TVMFFIGetTypeInfo(object->type_index());
+    uint64_t hash = type->type_key_hash;
+    const TVMFFIAny* own =
+        ffi::detail::OptTypeAttr(ffi::type_attr::kSHash.name, object->type_index());
+    if (own != nullptr) return HashByItself(AnyView::CopyFromTVMFFIAny(*own), object, hash);
+    refl::ForEachFieldInfo(type, [&](const TVMFFIFieldInfo* field) {
+      if ((field->flags & kTVMFFIFieldFlagBitMaskSEqHashIgnore) != 0) return;
+      hash = StableHashCombine(hash,
+                               HashIn(region_.EnterField(field), refl::FieldGetter(field)(object)));
+    });
+    return hash;
+  }
+
+  uint64_t HashByItself(AnyView own, const Object* object, uint64_t seed) {
+    auto combine = [this](AnyView value, int64_t hash, int kind) {
+      Region inner = region_.Enter(static_cast<TVMFFIDefRegionKind>(kind));
+      return static_cast<int64_t>(
+          StableHashCombine(static_cast<uint64_t>(hash), HashIn(inner, value)));
+    };
+    Any hash = own.cast<ffi::Function>()(object, static_cast<int64_t>(seed),
+                                         ffi::Function::FromTyped(combine));
+    return static_cast<uint64_t>(hash.cast<int64_t>());
+  }
+
+  uint64_t HashIn(Region region, const Any& value) {
+    std::swap(region_, region);
+    uint64_t hash = Hash(value);
+    std::swap(region_, region);
+    return hash;
+  }
+
+  Region region_;
+  bool skip_tensor_content_;
+  int depth_ = 0;
+  std::unordered_map<const Object*, uint64_t> bound_;
+};
+
+TVM_FFI_STATIC_INIT_BLOCK() {
+  refl::GlobalDef().def(
+      "ffi.StructuralHash", [](const Any& value, bool map_free_vars, bool skip_tensor_content) {
+        return static_cast<int64_t>(Hasher(map_free_vars, skip_tensor_content).Hash(value));
+      });
+}
+
+}  // namespace
+}  // namespace graphffi::runtime
