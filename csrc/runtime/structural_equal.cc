@@ -151,8 +151,7 @@ class Comparison {
   }
 
   bool EqualFields(const Object* a, const Object* b) {
-    const TVMFFIAny* own =
-        ffi::detail::OptTypeAttr(ffi::type_attr::kSEqual.name, a->type_index());
+    const TVMFFIAny* own = ffi::detail::OptTypeAttr(ffi::type_attr::kSEqual.name, a->type_index());
     if (own != nullptr) return EqualByThemselves(AnyView::CopyFromTVMFFIAny(*own), a, b);
     return !refl::ForEachFieldInfoWithEarlyStop(
         TVMFFIGetTypeInfo(a->type_index()), [&](const TVMFFIFieldInfo* field) {

@@ -48,9 +48,9 @@ class OptionalStorage {
 
 /// Numbers, enums, dtypes and devices: always initialised, and of the ABI's 16 bytes.
 template <typename T>
-class OptionalStorage<T, std::enable_if_t<std::is_trivially_copyable_v<T> &&
-                                          std::is_default_constructible_v<T> &&
-                                          sizeof(T) <= sizeof(int64_t)>> {
+class OptionalStorage<
+    T, std::enable_if_t<std::is_trivially_copyable_v<T> && std::is_default_constructible_v<T> &&
+                        sizeof(T) <= sizeof(int64_t)>> {
  public:
   bool has() const { return has_; }
   const T& get() const { return value_; }
