@@ -157,10 +157,15 @@ struct TypeTraits<Tuple<Types...>> : ObjectRefTypeTraitsBase<Tuple<Types...>> {
   template <size_t... Is>
   static std::optional<Self> Convert([[maybe_unused]] const TVMFFIAny* items,
                                      std::index_sequence<Is...>) {
-    std::tuple<std::optional<Types>...> values{
-        TypeTraits<Types>::TryCastFromAnyView(items + Is)...};
-    if (!(std::get<Is>(values).has_value() && ...)) return std::nullopt;
-    return Self(*std::move(std::get<Is>(values))...);
+    Any values[sizeof...(Is) == 0 ? 1 : sizeof...(Is)];
+    if (!(ConvertOne<Types>(items + Is, &values[Is]) && ...)) return std::nullopt;
+    return Self(detail::AnyUnsafe::MoveFromAnyAfterCheck<Types>(std::move(values[Is]))...);
+  }
+  template <typename T>
+  static bool ConvertOne(const TVMFFIAny* item, Any* value) {
+    std::optional<T> converted = TypeTraits<T>::TryCastFromAnyView(item);
+    if (converted.has_value()) *value = *std::move(converted);
+    return converted.has_value();
   }
   template <size_t... Is>
   static std::string FirstMismatch([[maybe_unused]] const TVMFFIAny* items,
