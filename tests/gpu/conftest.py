@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests on a GPU: skipped where there is none, or no nvcc to compile their kernels."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+import graphffi
+from graphffi import Tensor
+
+HERE = Path(__file__).resolve().parent
+
+
+@pytest.fixture(scope="session")
+def library() -> str:
+    """The path of the compiled kernels."""
+    if shutil.which("nvcc") is None:
+        pytest.skip("needs nvcc")
+    return graphffi.cpp.build("gpu_kernels", sources=[HERE / "kernels.cu"])
+
+
+@pytest.fixture(scope="session")
+def ops(library: str) -> SimpleNamespace:
+    """Ops of the kernels, for both frameworks."""
+
+    @graphffi.op(
+        "gpu::scale",
+        kernel=f"{library}::scale",
+        plan="x, out, factor",
+        allow_cuda_graph=True,
+        vmap="broadcast",
+    )
+    def scale(x: Tensor, factor: float = 2.0) -> Tensor:
+        return graphffi.like(x)
+
+    @graphffi.op("gpu::scale_twice", kernel=f"{library}::scale_twice", plan="x, out, factor")
+    def scale_twice(x: Tensor, factor: float = 2.0) -> Tensor:
+        return graphffi.like(x)
+
+    @graphffi.op("gpu::late_fill", kernel=f"{library}::late_fill", plan="x, out, value, cycles")
+    def late_fill(x: Tensor, value: float, cycles: int = 50_000_000) -> Tensor:
+        return graphffi.like(x)
+
+    return SimpleNamespace(scale=scale, scale_twice=scale_twice, late_fill=late_fill)

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""JAX on a GPU: XLA's streams, its scratch memory, command buffers."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+jax = pytest.importorskip("jax")
+jnp = pytest.importorskip("jax.numpy")
+
+
+def gpus() -> list[Any]:
+    try:
+        return list(jax.devices("gpu"))
+    except RuntimeError:
+        return []
+
+
+pytestmark = pytest.mark.skipif(not gpus(), reason="needs a GPU for jax")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("shape", [(), (0,), (3,), (5, 1000)])
+def test_results(ops: SimpleNamespace, dtype: str, shape: tuple[int, ...]) -> None:
+    x = jnp.ones(shape, dtype)
+    for wrap in (lambda f: f, jax.jit):
+        assert jnp.array_equal(wrap(lambda x: ops.scale(x, 3.0) + 1)(x), x * 3 + 1)
+        # Between the two kernels lies scratch memory of XLA.
+        assert jnp.array_equal(wrap(ops.scale_twice)(x), x * 4)
+
+
+def test_calls_are_ordered_with_what_xla_runs(ops: SimpleNamespace) -> None:
+    @jax.jit
+    def step(x: Any) -> Any:
+        return ops.scale(ops.late_fill(x * 0, 3.0), 2.0) + x
+
+    x = jnp.ones(256)
+    for _ in range(3):
+        x = step(x)
+    assert x[0] == 19.0
+
+
+def test_a_long_chain_of_recordable_calls(ops: SimpleNamespace) -> None:
+    @jax.jit
+    def chain(x: Any) -> Any:
+        for _ in range(16):
+            x = ops.scale(x, 2.0)
+        return x
+
+    for value in (1.0, 3.0):
+        assert chain(jnp.full((64,), value))[0] == value * 2**16
+
+
+def test_vmap_on_the_gpu(ops: SimpleNamespace) -> None:
+    x = jnp.arange(12.0).reshape(3, 4)
+    assert jnp.array_equal(jax.vmap(ops.scale)(x), x * 2)
+
+
+@pytest.mark.skipif(len(gpus()) < 2, reason="needs two GPUs")
+def test_every_device_runs_its_own_calls(ops: SimpleNamespace) -> None:
+    for device in gpus():
+        x = jax.device_put(jnp.ones(64), device)
+        y = jax.jit(ops.scale_twice)(x)
+        assert y.devices() == {device}
+        assert y[0] == 4.0

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Torch on a GPU: streams, memory, graphs."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import graphffi
+
+torch = pytest.importorskip("torch")
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU for torch")
+
+
+@pytest.fixture(params=["eager", "compiled"])
+def wrap(request: pytest.FixtureRequest) -> Callable[..., Any]:
+    torch._dynamo.reset()
+    if request.param == "eager":
+        return lambda function: function
+    return lambda function: torch.compile(function, fullgraph=True, dynamic=False)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize("shape", [(), (0,), (3,), (5, 1000)])
+def test_results(ops: SimpleNamespace, wrap: Any, dtype: Any, shape: tuple[int, ...]) -> None:
+    x = torch.randn(shape, device="cuda").to(dtype)
+    torch.testing.assert_close(wrap(lambda x: ops.scale(x, 3.0) + 1)(x), x * 3 + 1)
+    torch.testing.assert_close(wrap(ops.scale_twice)(x), x * 4)
+
+
+def test_wrong_arguments(ops: SimpleNamespace) -> None:
+    with pytest.raises(ValueError, match="operand 'x': expected a tensor on cuda, got cpu"):
+        ops.scale(torch.ones(3))
+    with pytest.raises(TypeError, match="expected float32 or float16, got int32"):
+        ops.scale(torch.ones(3, device="cuda", dtype=torch.int32))
+
+
+def test_the_env_stream_is_the_current_one_and_is_restored(library: str) -> None:
+    stream_of = graphffi.load_module(library).stream
+    x = torch.ones(3, device="cuda")
+    default = torch.cuda.current_stream().cuda_stream
+    assert stream_of(x) == default
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        assert stream_of(x) == side.cuda_stream
+        with torch.cuda.stream(None):
+            assert stream_of(x) == side.cuda_stream
+    assert stream_of(x) == default
+
+
+def test_calls_are_ordered_by_their_stream_and_by_no_other(ops: SimpleNamespace, wrap: Any) -> None:
+    x = torch.zeros(256, device="cuda")
+    call = wrap(lambda x: ops.scale(ops.late_fill(x, 3.0), 2.0))
+    call(x)
+    torch.cuda.synchronize()
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        y = call(x)
+        late = torch.cuda.Event()
+        late.record()
+    # A stream that was not waited for is still busy: the call did not use the default stream.
+    z = ops.scale(x + 1, 2.0)
+    torch.cuda.current_stream().synchronize()
+    assert not late.query()
+    torch.testing.assert_close(z, torch.full_like(x, 2.0))
+    side.synchronize()
+    torch.testing.assert_close(y, torch.full_like(x, 6.0))
+
+
+def test_scratch_memory_comes_from_torchs_allocator(ops: SimpleNamespace) -> None:
+    x = torch.ones(1 << 20, device="cuda")
+    ops.scale_twice(x)
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_stats()
+    y = ops.scale_twice(x)
+    after = torch.cuda.memory_stats()
+    count = "allocation.all.allocated"
+    assert after[count] - before[count] == 2  # the result and the scratch memory
+    assert torch.cuda.memory_allocated() == before["allocated_bytes.all.current"] + y.nbytes
+
+
+def test_calls_are_captured_into_a_cuda_graph(ops: SimpleNamespace) -> None:
+    x = torch.ones(64, device="cuda")
+    ops.scale_twice(x)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        y = ops.scale(ops.scale_twice(x), 0.5)
+    for value in (1.0, 5.0):
+        x.fill_(value)
+        graph.replay()
+        torch.testing.assert_close(y, torch.full_like(x, value * 2))
+
+
+def test_reduce_overhead_replays_a_graph(ops: SimpleNamespace) -> None:
+    torch._dynamo.reset()
+    step = torch.compile(lambda x: ops.scale(x, 2.0) + 1, fullgraph=True, mode="reduce-overhead")
+    for value in range(5):
+        x = torch.full((64,), float(value), device="cuda")
+        torch.testing.assert_close(step(x), x * 2 + 1)
+
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
+def test_tensors_of_another_device_than_the_current_one(ops: SimpleNamespace, wrap: Any) -> None:
+    x = torch.ones(64, device="cuda:1")
+    assert torch.cuda.current_device() == 0
+    y = wrap(ops.scale_twice)(x)
+    assert y.device == x.device
+    assert torch.cuda.current_device() == 0
+    torch.testing.assert_close(y, x * 4)
