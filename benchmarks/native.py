@@ -50,8 +50,9 @@ def xla_handler() -> Path:
 
 def function_calls(side: str) -> tuple[Path, Path]:
     """The program that times calls from C++, with one set of headers, and its runtime's folder."""
-    import graphffi
     import tvm_ffi
+
+    import graphffi
 
     if side == "apache":
         root = Path(tvm_ffi.__file__).parent

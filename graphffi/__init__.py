@@ -33,6 +33,7 @@ from ._op import call_tvm_ffi as call_tvm_ffi
 from ._op import define_op as define_op
 from ._op import get_op as get_op
 from ._op import op as op
+from ._op import pack_call as pack_call
 from ._parameter import MISSING as MISSING
 from ._parameter import Attribute as Attribute
 from ._parameter import Operand as Operand

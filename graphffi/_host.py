@@ -30,8 +30,10 @@ class HostFramework:
     def call_op(self, op: Op, bound: BoundCall) -> Any:
         """Runs the op now."""
         definition = op.definition
-        specs = definition.infer([_specs_of(o) for o in bound.operands], bound.attributes)
-        call = definition.canonical(bound.operands, bound.attributes)
+        operands = [_specs_of(o) for o in bound.operands]
+        specs = definition.infer(operands, bound.attributes)
+        workspace = definition.workspace_bytes(operands, bound.attributes)
+        call = definition.canonical(bound.operands, bound.attributes, workspace)
         outputs = self.call_raw(call, specs)
         fresh, mutated = outputs[: len(specs)], outputs[len(specs) :]
         return definition.pack_results(bound.operands, fresh, mutated)

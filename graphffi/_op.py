@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _lock: Final = threading.Lock()
 _ops: Final[dict[str, Op]] = {}
+_named_callables: Final[dict[int, tuple[Any, str]]] = {}  # by id, and kept, so that ids stay theirs
 
 
 class Op(_core.OpBase):
@@ -124,6 +125,7 @@ def op(
     has_side_effect: bool = False,
     vmap: str | Callable[..., Any] | None = None,
     dims: str = "",
+    workspace: int | Callable[..., Any] | None = None,
 ) -> Callable[[Callable[..., Any]], Op]:
     """Defines an op from an annotated function whose body is the shape rule.
 
@@ -148,6 +150,10 @@ def op(
         dims: Names of dimensions, a group for each tensor operand and each result, such as
             ``"... [h], [h] -> ... [h]"``. Equal names have equal sizes: calls are checked. Those in
             brackets the kernel works along; the others may be split between devices.
+        workspace: Bytes of scratch memory that the kernel needs: an int, or a rule that gets what
+            the shape rule gets. `workspace` in the plan passes them as a uint8 tensor of one
+            dimension; without it, they are what the kernel allocates from in JAX, where XLA plans
+            them.
 
     Returns:
         A decorator that makes an `Op`.
@@ -167,7 +173,8 @@ def op(
             name, rule, (mutates,) if isinstance(mutates, str) else mutates
         )
         traits = CallTraits(pass_owning_tensor, allow_cuda_graph, has_side_effect)
-        rest = {"traits": traits, "vmap": VmapRule.make(name, vmap), "dims_text": dims}
+        rest: dict[str, Any] = {"traits": traits, "vmap": VmapRule.make(name, vmap)}
+        rest |= {"dims_text": dims, "workspace": workspace}
         return _register(name, signature, kernel, plan, rule, rule.__doc__ or "", rest)
 
     return decorate
@@ -186,6 +193,7 @@ def define_op(
     has_side_effect: bool = False,
     vmap: str | Callable[..., Any] | None = None,
     dims: str = "",
+    workspace: int | Callable[..., Any] | None = None,
 ) -> Op:
     """Defines an op from a schema string, for compilers that generate definitions.
 
@@ -203,6 +211,7 @@ def define_op(
         has_side_effect: As for `op`.
         vmap: As for `op`.
         dims: As for `op`.
+        workspace: As for `op`.
 
     Returns:
         The op.
@@ -212,7 +221,8 @@ def define_op(
     """
     signature = _signature.from_schema(name, schema)
     traits = CallTraits(pass_owning_tensor, allow_cuda_graph, has_side_effect)
-    rest = {"traits": traits, "vmap": VmapRule.make(name, vmap), "dims_text": dims}
+    rest: dict[str, Any] = {"traits": traits, "vmap": VmapRule.make(name, vmap)}
+    rest |= {"dims_text": dims, "workspace": workspace}
     return _register(name, signature, kernel, plan, infer, doc, rest)
 
 
@@ -281,7 +291,7 @@ def get_op(name: str) -> Op:
 
 
 @traced_as_constant
-def kernel_reference(subject: str, kernel: Any) -> str:
+def kernel_reference(subject: str, kernel: Any, is_shared: bool = True) -> str:
     """The string by which graphs name a kernel.
 
     A function that no string names (a Python callable, a closure) is registered as a global one.
@@ -289,6 +299,8 @@ def kernel_reference(subject: str, kernel: Any) -> str:
     Args:
         subject: The op's name, for error messages.
         kernel: A function, a callable, or a reference, which is given back as it is.
+        is_shared: A callable takes the place of the one that was given for the same subject.
+            Otherwise each has a name of its own, for the rest of the process.
 
     Raises:
         TypeError: If it is none of these.
@@ -306,8 +318,22 @@ def kernel_reference(subject: str, kernel: Any) -> str:
     if function.reference is not None:
         return function.reference
     name = f"graphffi.kernel.{subject.replace('::', '.')}"
+    if not is_shared:
+        name = _own_name(name, kernel)
     _core.register_global_func(name, function, override=True)
     return name
+
+
+def _own_name(prefix: str, kernel: Any) -> str:
+    """The same for the same callable, also in another process where that is possible."""
+    named = _named_callables.get(id(kernel))
+    if named is None:
+        base = f"{prefix}.{getattr(kernel, '__qualname__', type(kernel).__qualname__)}"
+        with _lock:
+            number = sum(name.startswith(base) for _, name in _named_callables.values())
+            named = (kernel, f"{base}.{number}" if number else base)
+            _named_callables[id(kernel)] = named
+    return named[1]
 
 
 def call_tvm_ffi(
@@ -342,19 +368,51 @@ def call_tvm_ffi(
         >>> y = graphffi.call_tvm_ffi("my.func", x, 2.0, out=graphffi.like(x))  # doctest: +SKIP
     """
     try:
-        reference = kernel_reference("graphffi.call_tvm_ffi", func)
-        traits = None
-        if pass_owning_tensor or allow_cuda_graph:
-            traits = CallTraits(pass_owning_tensor, allow_cuda_graph)
-        call, specs = _pack_arguments(reference, args, out, mutates, traits)
+        call, specs = pack_call(
+            func,
+            args,
+            out=out,
+            mutates=mutates,
+            pass_owning_tensor=pass_owning_tensor,
+            allow_cuda_graph=allow_cuda_graph,
+        )
         # Without tensors, the results' dtypes say whose call it is, where they are no names.
         frameworks_own = [spec.dtype for spec in specs if not isinstance(spec.dtype, str)]
-        framework = framework_of(reference, [*call.inputs, *call.mutated] or frameworks_own)
+        framework = framework_of(call.func, [*call.inputs, *call.mutated] or frameworks_own)
     except (TypeError, ValueError) as error:
         report_to_tracer(type(error).__name__, error.args[0])
         raise
     results = framework.call_raw(call, specs)
     return results[0] if len(results) == 1 else tuple(results)
+
+
+def pack_call(
+    func: Any,
+    args: Sequence[Any],
+    *,
+    out: Any = None,
+    mutates: Sequence[int] = (),
+    pass_owning_tensor: bool = False,
+    allow_cuda_graph: bool = False,
+) -> tuple[CanonicalCall, list[TensorSpec]]:
+    """The call that `call_tvm_ffi` makes, for plugins that make it themselves.
+
+    Args:
+        func: As for `call_tvm_ffi`, like all others.
+        args: Likewise.
+        out: Likewise.
+        mutates: Likewise.
+        pass_owning_tensor: Likewise.
+        allow_cuda_graph: Likewise.
+
+    Returns:
+        The call in canonical form, and the results to allocate for it.
+    """
+    reference = kernel_reference("graphffi.call_tvm_ffi", func, is_shared=False)
+    traits = None
+    if pass_owning_tensor or allow_cuda_graph:
+        traits = CallTraits(pass_owning_tensor, allow_cuda_graph)
+    return _pack_arguments(reference, args, out, mutates, traits)
 
 
 def _pack_arguments(

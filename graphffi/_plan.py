@@ -79,6 +79,7 @@ class PlanTemplate:
     """The canonical plan of all calls whose operands and attributes have one structure."""
 
     plan: str
+    takes_size: bool
 
     @staticmethod
     def make(
@@ -104,12 +105,27 @@ class PlanTemplate:
             names[attribute.name] = _item(banks[_BANK[attribute.kind]], structure, conversion)
         parameters = [p.name for p in definition.parameters]
         text = definition.plan or ", ".join((*parameters, *definition.results))
+        takes_size = "workspace" not in names and callable(definition.workspace)
+        if takes_size:
+            takes_size = "workspace" in _TOKEN.findall(text)
+            names["workspace"] = f"workspace({next(banks['n'])})"
+        elif definition.workspace is not None:
+            names.setdefault("workspace", f"workspace({definition.workspace})")
+        elif "workspace" not in names and "workspace" in _TOKEN.findall(text):
+            raise ValueError(
+                f"{definition.name}: plan {text!r}: expected workspace= to say how many bytes, got "
+                "nothing"
+            )
         names["*inputs"] = ", ".join(names[p.name] for p in definition.operands)
         names["*outputs"] = ", ".join(names[name] for name in definition.results)
-        return PlanTemplate(_substitute(definition.name, text, names))
+        return PlanTemplate(_substitute(definition.name, text, names), takes_size)
 
     def fill(
-        self, definition: Definition, operands: Sequence[Any], attributes: Sequence[Any]
+        self,
+        definition: Definition,
+        operands: Sequence[Any],
+        attributes: Sequence[Any],
+        workspace: Any,
     ) -> CanonicalCall:
         """The call with its values."""
         inputs: list[Any] = []
@@ -127,6 +143,8 @@ class PlanTemplate:
             for item in value if isinstance(value, (list, tuple)) else (value,):
                 if item is not None:
                     append_attribute(attribute.kind, item, ints, floats, strs)
+        if self.takes_size:
+            ints.append(workspace)
         return CanonicalCall(
             definition.kernel,
             self.plan,

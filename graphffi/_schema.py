@@ -49,6 +49,8 @@ class Definition:
         vmap: Batching rule, or None.
         vjp: Gradient rule, or None.
         dims_text: Names of dimensions, or nothing.
+        workspace: Bytes of scratch memory that a call needs: an int, or a rule that gets what the
+            shape rule gets; None for a kernel that needs none, or asks for an unknown amount.
         release_gil: Whether eager calls give Python's lock up while the kernel runs.
     """
 
@@ -65,6 +67,7 @@ class Definition:
     vjp: Vjp | None = None
     dims_text: str = ""
     release_gil: bool = True
+    workspace: int | Callable[..., Any] | None = None
     _templates: dict[Any, PlanTemplate] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
@@ -76,6 +79,12 @@ class Definition:
             if name in seen:
                 raise ValueError(f"{self.name}: expected distinct names, got {name!r} twice")
             seen.add(name)
+        is_size = isinstance(self.workspace, int) and self.workspace >= 0
+        if not (is_size or self.workspace is None or callable(self.workspace)):
+            raise ValueError(
+                f"{self.name}: workspace: expected bytes (an int of 0 or more) or a callable, got "
+                f"{self.workspace!r}"
+            )
         _ = self.dims  # which raises if the text is wrong
         # A plan that does not parse shows where the op is defined: lists are empty here.
         call = self.canonical(
@@ -119,8 +128,10 @@ class Definition:
     @cached_property
     def base_digest(self) -> str:
         """Changes when signature, plan, kernel reference, kernel library or shape rule do."""
-        texts = (self.name, self.signature, self.plan, repr(self.traits), self.dims_text)
-        return definition_digest(texts, self.kernel, self.rule)
+        size = "" if callable(self.workspace) else repr(self.workspace)
+        texts = (self.name, self.signature, self.plan, repr(self.traits), self.dims_text, size)
+        digest = definition_digest(texts, self.kernel, self.rule)
+        return extended_digest(digest, (), (self.workspace,)) if not size else digest
 
     @cached_property
     def digest(self) -> str:
@@ -183,11 +194,36 @@ class Definition:
             for name, spec in zip(self.results, specs, strict=True)
         )
 
+    def workspace_bytes(self, operands: Sequence[Any], attributes: Sequence[Any]) -> Any:
+        """The size of the call's workspace.
+
+        Args:
+            operands: As for `infer`.
+            attributes: As for `infer`.
+
+        Returns:
+            Bytes: an int or a framework's symbolic one; None if the op declares no workspace.
+
+        Raises:
+            ValueError: If the rule gives a negative number.
+            TypeError: If it gives something else.
+        """
+        if not callable(self.workspace):
+            return self.workspace
+        size = self.workspace(*self._arguments(operands, attributes))
+        if isinstance(size, (bool, float)) or not hasattr(size, "__add__"):
+            raise TypeError(f"{self.name}: workspace: expected bytes (an int), got {size!r}")
+        if isinstance(size, int) and size < 0:
+            raise ValueError(f"{self.name}: workspace: expected 0 bytes or more, got {size}")
+        return size
+
+    def _arguments(self, operands: Sequence[Any], attributes: Sequence[Any]) -> list[Any]:
+        tensors, values = iter(operands), iter(attributes)
+        return [next(tensors if isinstance(p, Operand) else values) for p in self.parameters]
+
     def _run_rule(self, operands: Sequence[Any], attributes: Sequence[Any]) -> tuple[Any, ...]:
         assert self.rule is not None
-        tensors, values = iter(operands), iter(attributes)
-        args = [next(tensors if isinstance(p, Operand) else values) for p in self.parameters]
-        returned = self.rule(*args)
+        returned = self.rule(*self._arguments(operands, attributes))
         if returned is None:
             return ()
         return (returned,) if isinstance(returned, TensorSpec) else tuple(returned)
@@ -201,7 +237,9 @@ class Definition:
         device = default_device if spec.device is None else Device(spec.device)
         return TensorSpec(tuple(spec.shape), dtype(spec.dtype), device)
 
-    def canonical(self, operands: Sequence[Any], attributes: Sequence[Any]) -> CanonicalCall:
+    def canonical(
+        self, operands: Sequence[Any], attributes: Sequence[Any], workspace: Any = 0
+    ) -> CanonicalCall:
         """The call in the form that every framework's primitive takes.
 
         Args:
@@ -209,6 +247,9 @@ class Definition:
             None and lists
                 are looked at.
             attributes: One converted value per attribute.
+            workspace: What `workspace_bytes` gave, where the call itself has to know: if the
+                kernel takes a workspace, the framework does not bring it, and its size follows a
+                rule.
         """
         key = (
             tuple(_structure(o) for o in operands),
@@ -218,7 +259,7 @@ class Definition:
         if template is None:
             template = PlanTemplate.make(self, *key)
             self._templates[key] = template
-        return template.fill(self, operands, attributes)
+        return template.fill(self, operands, attributes, workspace)
 
     def pack_results(
         self, operands: Sequence[Any], fresh: Sequence[Any], mutated: Sequence[Any]

@@ -4,7 +4,6 @@
 #include <pybind11/stl.h>
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -72,11 +71,11 @@ py::object CallPlan(py::handle function, const std::string& plan_text, py::list 
   values.outputs = AsBank(output_views);
   values.attributes = AsBank(attribute_views);
   values.stream = arguments.opt_env() == nullptr ? nullptr : arguments.opt_env()->stream;
-  std::optional<EnvScope> host;
-  if (arguments.opt_env() == nullptr) {
-    constexpr DLDevice kCpu = {kDLCPU, 0};
-    host.emplace(kCpu, nullptr, &AllocateOnHeap);
-  }
+  // For the workspace, and on the host, where no framework brings an allocator, for the kernel too.
+  const Env* opt_env = arguments.opt_env();
+  const EnvScope env(opt_env == nullptr ? values.device : opt_env->device, values.stream,
+                     opt_env == nullptr ? &AllocateOnHeap : opt_env->allocator);
+  if (opt_env != nullptr) values.device = opt_env->device;
   CallFrame frame(arguments.lending());
   frame.PushPlan(plan, values);
   return py::reinterpret_steal<py::object>(

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "callframe/call_frame.h"
 
+#include <tvm/ffi/extra/c_env_api.h>
+
 #include <climits>
 #include <cstdlib>
 #include <cstring>
@@ -8,7 +10,7 @@
 #include <new>
 #include <string>
 
-#include "callframe/device_name.h"
+#include "callframe/convert.h"
 #include "callframe/error.h"
 #include "callframe/lent_tensor.h"
 
@@ -31,20 +33,6 @@ void ReleaseAny(TVMFFIAny* value) {
   *value = TVMFFIAny{};
 }
 
-/// The runtime's constructor of arrays; kept for the rest of the process.
-Kernel ArrayConstructor() {
-  static const TVMFFIObjectHandle function = [] {
-    const TVMFFIByteArray name = {"ffi.Array", 9};
-    TVMFFIObjectHandle found = nullptr;
-    if (TVMFFIFunctionGetGlobal(&name, &found) != 0) throw Error::TakeRaised(-1);
-    if (found == nullptr) {
-      throw Error("RuntimeError", "graphffi: the runtime lacks the function 'ffi.Array'");
-    }
-    return found;
-  }();
-  return Kernel::FromFunction(function);
-}
-
 /// Doubles `*buffer`, which is `inline_buffer` or from malloc.
 template <typename T>
 void Grow(T** buffer, const T* inline_buffer, int32_t* capacity) {
@@ -57,47 +45,6 @@ void Grow(T** buffer, const T* inline_buffer, int32_t* capacity) {
   *capacity *= 2;
 }
 
-TVMFFIByteArray StringContent(const TVMFFIAny& value) {
-  switch (value.type_index) {
-    case kTVMFFIRawStr:
-      return {value.v_c_str, std::strlen(value.v_c_str)};
-    case kTVMFFISmallStr:
-      return TVMFFISmallBytesGetContentByteArray(&value);
-    case kTVMFFIStr:
-      return *TVMFFIBytesGetByteArrayPtr(value.v_obj);
-    default:
-      throw Error("TypeError", "graphffi: plan: a dtype() or device() conversion needs a string");
-  }
-}
-
-TVMFFIAny Convert(const TVMFFIAny& value, Plan::Conversion conversion) {
-  TVMFFIAny out{};
-  switch (conversion) {
-    case Plan::Conversion::kNone:
-      return value;
-    case Plan::Conversion::kBool:
-      if (value.type_index != kTVMFFIInt && value.type_index != kTVMFFIBool) {
-        throw Error("TypeError", "graphffi: plan: a bool() conversion needs an integer");
-      }
-      out.type_index = kTVMFFIBool;
-      out.v_int64 = value.v_int64 != 0;
-      return out;
-    case Plan::Conversion::kDType: {
-      const TVMFFIByteArray text = StringContent(value);
-      out.type_index = kTVMFFIDataType;
-      if (const int rc = TVMFFIDataTypeFromString(&text, &out.v_dtype)) throw Error::TakeRaised(rc);
-      return out;
-    }
-    case Plan::Conversion::kDevice: {
-      const TVMFFIByteArray text = StringContent(value);
-      out.type_index = kTVMFFIDevice;
-      out.v_device = DeviceFromName({text.data, text.size});
-      return out;
-    }
-  }
-  return out;
-}
-
 [[noreturn]] void FailMissing(const char* what, int32_t index, int32_t size) {
   throw Error("ValueError", "graphffi: plan: expected at least " + std::to_string(index + 1) + " " +
                                 what + ", got " + std::to_string(size));
@@ -105,7 +52,7 @@ TVMFFIAny Convert(const TVMFFIAny& value, Plan::Conversion conversion) {
 
 }  // namespace
 
-CallFrame::~CallFrame() {
+void CallFrame::Clear() {
   ReleaseOwned();
   while (lent_ != nullptr) {  // only when nothing was called
     LentTensor* next = lent_->next();
@@ -154,10 +101,7 @@ void CallFrame::BeginArray() {
 void CallFrame::EndArray() {
   int32_t marker = size_ - 1;
   while (args_[marker].type_index != kArrayMarker) --marker;
-  TVMFFIAny array{};
-  const Kernel make = ArrayConstructor();
-  const int rc = make.safe_call(make.handle, args_ + marker + 1, size_ - marker - 1, &array);
-  if (rc != 0) throw Error::TakeRaised(rc);
+  const TVMFFIAny array = MakeArray(args_ + marker + 1, size_ - marker - 1);
   size_ = marker;
   --array_depth_;
   PushOwned(array);
@@ -177,10 +121,73 @@ void CallFrame::PushAttribute(const Plan::Item& item, const Bank& bank) {
   if (item.conversion == Plan::Conversion::kNone) return PushSlot(bank, item.index, "attributes");
   if (item.index >= bank.size) FailMissing("attributes", item.index, bank.size);
   const int32_t index = bank.opt_slots == nullptr ? item.index : bank.opt_slots[item.index].begin;
-  Append(Convert(bank.values[index], item.conversion));
+  Append(ConvertAttribute(bank.values[index], item.conversion));
 }
 
-void CallFrame::PushPlan(const Plan& plan, const CallValues& values) {
+void CallFrame::PushWorkspace(const Plan& plan, const Plan::Item& item, const CallValues& values) {
+  if (values.workspace.type_index != kTVMFFINone) return Push(values.workspace);
+  if (item.index == Plan::kNoSize) {
+    throw Error(
+        "ValueError",
+        "graphffi: plan: expected a workspace, got a call without one; declare workspace= as "
+        "a number of bytes, or let the kernel allocate");
+  }
+  const bool is_constant = item.conversion == Plan::Conversion::kInt;
+  const Bank& bank = values.attributes;
+  if (!is_constant && item.index >= bank.size) FailMissing("attributes", item.index, bank.size);
+  const TVMFFIAny& size =
+      is_constant
+          ? plan.constants()[static_cast<size_t>(item.index)]
+          : bank.values[bank.opt_slots == nullptr ? item.index : bank.opt_slots[item.index].begin];
+  if (size.type_index != kTVMFFIInt || size.v_int64 < 0) {
+    throw Error("ValueError", "graphffi: workspace: expected a size in bytes of 0 or more");
+  }
+  int64_t dim = size.v_int64;
+  DLTensor prototype{};
+  prototype.device = values.device;
+  prototype.ndim = 1;
+  prototype.dtype = {kDLUInt, 8, 1};
+  prototype.shape = &dim;
+  TVMFFIObjectHandle tensor = nullptr;
+  if (const int rc = TVMFFIEnvTensorAlloc(&prototype, &tensor)) throw Error::TakeRaised(rc);
+  PushOwned(MakeObject(kTVMFFITensor, tensor));
+}
+
+/// Values as they are, into room that is there. False where that is not all there is to do.
+bool CallFrame::PushFlat(const Plan& plan, const CallValues& values) {
+  const Bank &inputs = values.inputs, &outputs = values.outputs;
+  if (!plan.is_flat() || inputs.opt_slots != nullptr || outputs.opt_slots != nullptr) return false;
+  if (opt_lending_ != nullptr || array_depth_ != 0) return false;
+  const std::vector<Plan::Item>& items = plan.items();
+  const int64_t most =
+      int64_t{size_} + static_cast<int64_t>(items.size()) + inputs.size + outputs.size;
+  if (most > capacity_) return false;
+  TVMFFIAny* arg = args_ + size_;
+  for (const Plan::Item& item : items) {
+    switch (item.op) {
+      case Plan::Op::kInput:
+        if (item.index >= inputs.size) FailMissing("inputs", item.index, inputs.size);
+        *arg++ = inputs.values[item.index];
+        break;
+      case Plan::Op::kOutput:
+        if (item.index >= outputs.size) FailMissing("outputs", item.index, outputs.size);
+        *arg++ = outputs.values[item.index];
+        break;
+      case Plan::Op::kAllInputs:
+        for (int32_t i = 0; i < inputs.size; ++i) *arg++ = inputs.values[i];
+        break;
+      case Plan::Op::kAllOutputs:
+        for (int32_t i = 0; i < outputs.size; ++i) *arg++ = outputs.values[i];
+        break;
+      default:
+        *arg++ = plan.constants()[static_cast<size_t>(item.index)];
+    }
+  }
+  size_ = static_cast<int32_t>(arg - args_);
+  return true;
+}
+
+void CallFrame::PushItems(const Plan& plan, const CallValues& values) {
   for (const Plan::Item& item : plan.items()) {
     switch (item.op) {
       case Plan::Op::kInput:
@@ -208,17 +215,15 @@ void CallFrame::PushPlan(const Plan& plan, const CallValues& values) {
         for (int32_t i = 0; i < values.outputs.size; ++i) PushSlot(values.outputs, i, "outputs");
         break;
       case Plan::Op::kStream: {
+        const bool as_int = item.conversion == Plan::Conversion::kInt;
         TVMFFIAny stream{};
-        stream.type_index = kTVMFFIOpaquePtr;
+        stream.type_index = as_int ? kTVMFFIInt : kTVMFFIOpaquePtr;
         stream.v_ptr = values.stream;
         Append(stream);
         break;
       }
       case Plan::Op::kWorkspace:
-        if (values.workspace.type_index == kTVMFFINone) {
-          throw Error("ValueError", "graphffi: plan: expected a workspace, got a call without one");
-        }
-        Push(values.workspace);
+        PushWorkspace(plan, item, values);
         break;
     }
   }
@@ -248,14 +253,7 @@ int CallFrame::SettleLent() {
   return rc;
 }
 
-int CallFrame::Invoke(const Kernel& kernel, TVMFFIAny* result) {
-  *result = TVMFFIAny{};
-  const int rc = kernel.safe_call(kernel.handle, args_, size_, result);
-  if (num_owned_ != 0) ReleaseOwned();
-  return rc;
-}
-
-int CallFrame::Settle(int rc, TVMFFIAny* result) {
+int CallFrame::SettleCall(int rc, TVMFFIAny* result) {
   if (rc != 0) ReleaseAny(result);
   if (lent_ == nullptr) return rc;
   // With an error in the slot, that is the one to report.

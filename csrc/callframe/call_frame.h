@@ -45,7 +45,11 @@ class CallFrame {
   /// Without `opt_lending`, a DLTensor* is passed as the weak view that it is (inside an ffi.Array,
   /// where only owning tensors are possible, it is lent without the possibility to retain).
   explicit CallFrame(const Lending* opt_lending = nullptr) : opt_lending_(opt_lending) {}
-  ~CallFrame();
+  ~CallFrame() {
+    if (num_owned_ != 0 || lent_ != nullptr || args_ != inline_args_ || owned_ != inline_owned_) {
+      Clear();
+    }
+  }
   CallFrame(const CallFrame&) = delete;
   CallFrame& operator=(const CallFrame&) = delete;
 
@@ -59,9 +63,12 @@ class CallFrame {
   void EndArray();
   /// Everything that `plan` says. \throws Error(ValueError) when a value that it names is not
   /// there.
-  void PushPlan(const Plan& plan, const CallValues& values);
+  void PushPlan(const Plan& plan, const CallValues& values) {
+    if (!PushFlat(plan, values)) PushItems(plan, values);
+  }
 
   int32_t num_args() const { return size_; }
+  bool has_lent() const { return lent_ != nullptr; }
 
   /// Calls once. 0 with *result owned by the caller; otherwise the error is in this thread's slot
   /// (for -2, see Error::TakeRaised). A tensor that was kept and can't be retained is a
@@ -69,13 +76,25 @@ class CallFrame {
   int Call(const Kernel& kernel, TVMFFIAny* result);
   /// The two halves of Call. What is lent stays valid in between, *result included. `rc` is what
   /// Invoke returned, or -1 with an error that was raised since; *result is released on failure.
-  int Invoke(const Kernel& kernel, TVMFFIAny* result);
-  int Settle(int rc, TVMFFIAny* result);
+  int Invoke(const Kernel& kernel, TVMFFIAny* result) {
+    *result = TVMFFIAny{};
+    const int rc = kernel.safe_call(kernel.handle, args_, size_, result);
+    if (num_owned_ != 0) ReleaseOwned();
+    return rc;
+  }
+  int Settle(int rc, TVMFFIAny* result) {
+    return rc == 0 && lent_ == nullptr ? 0 : SettleCall(rc, result);
+  }
 
  private:
   void Append(const TVMFFIAny& value);
   void ReleaseOwned();
   void PushSlot(const Bank& bank, int32_t index, const char* what);
+  void Clear();
+  int SettleCall(int rc, TVMFFIAny* result);
+  void PushItems(const Plan& plan, const CallValues& values);
+  bool PushFlat(const Plan& plan, const CallValues& values);
+  void PushWorkspace(const Plan& plan, const Plan::Item& item, const CallValues& values);
   void PushAttribute(const Plan::Item& item, const Bank& bank);
   TVMFFIAny Lend(const DLTensor* tensor);
   int SettleLent();

@@ -169,13 +169,17 @@ class PlanParser {
     if (name == "false" || name == "False") return EmitConstant(MakeValue(kTVMFFIBool, 0));
     if (name == "inf" || name == "nan") return EmitFloat(name);
     if (name == "stream") return Emit(Plan::Op::kStream);
-    if (name == "workspace") return Emit(Plan::Op::kWorkspace);
+    if (name == "workspace") return Emit(Plan::Op::kWorkspace, Plan::kNoSize);
     FailUnknown(name);
   }
 
   void ParseConversion(std::string_view conversion) {
+    Plan::Op op = Plan::Op::kAttribute;
     Plan::Conversion kind{};
-    if (conversion == "bool") {
+    if (conversion == "int") return ParseStreamAsInt();
+    if (conversion == "workspace") {
+      op = Plan::Op::kWorkspace;
+    } else if (conversion == "bool") {
       kind = Plan::Conversion::kBool;
     } else if (conversion == "dtype") {
       kind = Plan::Conversion::kDType;
@@ -184,10 +188,26 @@ class PlanParser {
     } else {
       FailUnknown(std::string(conversion) + "()");
     }
+    if (op == Plan::Op::kWorkspace && !AtEnd() && std::isdigit(text_[pos_])) {
+      ParseNumber();
+      plan_->items_.back() = {op, Plan::Conversion::kInt, plan_->items_.back().index};
+      return ExpectClosed();
+    }
     const std::string_view name = TakeName();
     const auto index = Find(names_.attributes, name);
     if (!index) FailUnknown(name);
-    Emit(Plan::Op::kAttribute, *index, kind);
+    Emit(op, *index, kind);
+    ExpectClosed();
+  }
+
+  void ParseStreamAsInt() {
+    const std::string_view name = TakeName();
+    if (name != "stream") FailUnknown("int()");
+    Emit(Plan::Op::kStream, 0, Plan::Conversion::kInt);
+    ExpectClosed();
+  }
+
+  void ExpectClosed() {
     if (!Take(')')) Fail(AtEnd() ? "the end of the text; ')' is missing" : "no ')'");
   }
 
@@ -280,9 +300,9 @@ class PlanParser {
       }
     }
     content.push_back('\0');
-    plan_->strings_.push_back(std::move(content));  // moving keeps the buffer's address
+    plan_->strings_.push_back(std::make_shared<const std::vector<char>>(std::move(content)));
     TVMFFIAny value = MakeValue(kTVMFFIRawStr, 0);
-    value.v_c_str = plan_->strings_.back().data();
+    value.v_c_str = plan_->strings_.back()->data();
     EmitConstant(value);
   }
 
@@ -296,7 +316,21 @@ class PlanParser {
 Plan Plan::Parse(std::string_view text, const PlanNames& names, std::string_view subject) {
   Plan plan;
   PlanParser(text, names, subject, &plan).Run();
+  plan.Finish();
   return plan;
+}
+
+void Plan::Finish() {
+  const auto count = [this](auto&& matches) {
+    return std::count_if(items_.begin(), items_.end(), matches);
+  };
+  const auto is_simple = [](const Item& item) {
+    return item.op == Op::kInput || item.op == Op::kOutput || item.op == Op::kConstant;
+  };
+  const auto all_inputs = count([](const Item& item) { return item.op == Op::kAllInputs; });
+  const auto all_outputs = count([](const Item& item) { return item.op == Op::kAllOutputs; });
+  is_flat_ = all_inputs <= 1 && all_outputs <= 1 &&
+             count(is_simple) + all_inputs + all_outputs == static_cast<long>(items_.size());
 }
 
 }  // namespace graphffi

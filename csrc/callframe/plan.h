@@ -6,6 +6,7 @@
 #include <tvm/ffi/c_api.h>
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,7 +32,8 @@ struct Bank {
 struct CallValues {
   Bank inputs, outputs, attributes;
   void* stream = nullptr;
-  TVMFFIAny workspace{};  ///< a tensor, or None
+  TVMFFIAny workspace{};       ///< a tensor, or None: the env's allocator gives one if it is needed
+  DLDevice device{kDLCPU, 0};  ///< where that is
 };
 
 /// What the identifiers of a plan text mean.
@@ -45,8 +47,9 @@ struct PlanNames {
 
 /// A parsed plan. Grammar: items separated by commas; an item is a name, `None`, `true`, `false`, a
 /// number, a "string" (JSON escapes), `(item, …)` for one ffi.Array, `*inputs`, `*outputs`,
-/// `stream`, `workspace`, or a conversion `bool(n0)`, `dtype(s0)`, `device(s0)` of an attribute. An
-/// empty text means `*inputs, *outputs`.
+/// `stream`, `workspace`, `workspace(n0)`, `workspace(64)` with the size in bytes for calls that
+/// bring none, or a conversion `bool(n0)`, `dtype(s0)`, `device(s0)` of an attribute,
+/// `int(stream)`. An empty text means `*inputs, *outputs`.
 class Plan {
  public:
   enum class Op : uint8_t {
@@ -61,27 +64,42 @@ class Plan {
     kStream,
     kWorkspace,
   };
-  enum class Conversion : uint8_t { kNone, kBool, kDType, kDevice };
+  enum class Conversion : uint8_t { kNone, kBool, kDType, kDevice, kInt };
   struct Item {
     Op op;
     Conversion conversion = Conversion::kNone;
-    int32_t index = 0;  ///< of the slot, or into constants()
+    /// Of the slot, or into constants(). Of a workspace's size: kNoSize, an attribute, or (where
+    /// conversion is kInt) a constant.
+    int32_t index = 0;
   };
+  static constexpr int32_t kNoSize = -1;
 
   /// `subject` (the op's or the kernel's name) begins the text of errors.
   /// \throws Error(ValueError) for text that does not parse or names nothing known; the known names
   /// are listed.
   static Plan Parse(std::string_view text, const PlanNames& names, std::string_view subject);
 
+  /// The same plan for calls whose attributes always have these values: attributes, and arrays of
+  /// nothing else, become constants. \throws Error for a value that can't be converted.
+  Plan Fold(const Bank& attributes) const;
+
+  /// Nothing but single values and constants: no arrays, conversions, stream, workspace, and at
+  /// most one `*inputs` and one `*outputs`.
+  bool is_flat() const { return is_flat_; }
   const std::vector<Item>& items() const { return items_; }
-  /// Borrowed from the plan: None, bools, ints, floats, and strings as RawStr.
+  /// Borrowed from the plan: None, bools, ints, floats, strings as RawStr; objects in folded plans.
   const std::vector<TVMFFIAny>& constants() const { return constants_; }
 
  private:
   friend class PlanParser;
+  friend class PlanFolder;
+  void Finish();
+  bool is_flat_ = false;
   std::vector<Item> items_;
   std::vector<TVMFFIAny> constants_;
-  std::vector<std::vector<char>> strings_;  // what RawStr constants point to
+  // What RawStr constants point to, which folded plans share.
+  std::vector<std::shared_ptr<const std::vector<char>>> strings_;
+  std::vector<std::shared_ptr<void>> objects_;  // what other constants refer to
 };
 
 }  // namespace graphffi

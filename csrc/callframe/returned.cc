@@ -69,7 +69,7 @@ const DLTensor* TensorOf(const TVMFFIAny& value) {
 }
 
 const DLTensor& ResultAt(const Results& results, int32_t i) {
-  const Bank& bank = results.outputs;
+  const Bank& bank = *results.outputs;
   const TVMFFIAny& value = bank.values[bank.opt_slots == nullptr ? i : bank.opt_slots[i].begin];
   const DLTensor* tensor = TensorOf(value);
   if (tensor == nullptr) {
@@ -153,7 +153,7 @@ void CheckGivenBack(const Results& results, const std::vector<TVMFFIAny>& return
   for (const TVMFFIAny& value : returned) {
     const DLTensor* tensor = TensorOf(value);
     bool known = tensor == nullptr;
-    for (int32_t i = 0; !known && i < results.outputs.size; ++i) {
+    for (int32_t i = 0; !known && i < results.outputs->size; ++i) {
       known = DataOf(*tensor) == DataOf(ResultAt(results, i));
     }
     if (known) continue;
@@ -192,21 +192,19 @@ int32_t FirstOutput(const Plan& plan) {
   return first;
 }
 
-void CallForResults(const Kernel& kernel, const Results& results, CallFrame* frame) {
-  TVMFFIAny returned;
-  int rc = frame->Invoke(kernel, &returned);
+void FinishCall(int rc, const Results& results, TVMFFIAny* returned, CallFrame* frame) {
   const bool must_store = !results.is_passed && results.count != 0;
-  if (rc == 0 && (must_store || returned.type_index != kTVMFFINone)) {
+  if (rc == 0 && (must_store || returned->type_index != kTVMFFINone)) {
     // Before lent tensors are settled: it may be one of them that is returned.
     try {
-      TakeReturned(results, returned);
+      TakeReturned(results, *returned);
     } catch (const Error& error) {
       rc = SetRaised(error.kind(), error.message());
     }
-    if (returned.type_index >= kTVMFFIStaticObjectBegin) TVMFFIObjectDecRef(returned.v_obj);
-    returned = TVMFFIAny{};
+    if (returned->type_index >= kTVMFFIStaticObjectBegin) TVMFFIObjectDecRef(returned->v_obj);
+    *returned = TVMFFIAny{};
   }
-  rc = frame->Settle(rc, &returned);
+  rc = frame->Settle(rc, returned);
   if (rc != 0) throw Error::TakeRaised(rc);
 }
 

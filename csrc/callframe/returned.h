@@ -19,8 +19,8 @@ void CopyOnCpu(void* context, const DLTensor& from, const DLTensor& to);
 
 /// What a call has to fill.
 struct Results {
-  Bank outputs;           ///< the results come first in it
-  int32_t count = 0;      ///< how many of them are results; operands that are updated follow
+  const Bank* outputs;    ///< the results come first in it
+  int32_t count;          ///< how many of them are results; operands that are updated follow
   bool is_passed = true;  ///< the plan passes results: the kernel fills them
   CopyTensor copy = &CopyOnCpu;
   void* copy_context = nullptr;
@@ -30,9 +30,18 @@ struct Results {
 /// results than that passes results.
 int32_t FirstOutput(const Plan& plan);
 
+/// What CallForResults does after a call that is not over with it.
+void FinishCall(int rc, const Results& results, TVMFFIAny* returned, CallFrame* frame);
+
 /// Calls once. Where the plan does not pass the results, what the kernel returns is copied into
 /// them: one tensor, or an array of `count`. \throws Error of the kernel, or (TypeError,
 /// ValueError) where it returned something else, or tensors although it was given the results.
-void CallForResults(const Kernel& kernel, const Results& results, CallFrame* frame);
+inline void CallForResults(const Kernel& kernel, const Results& results, CallFrame* frame) {
+  TVMFFIAny returned;
+  const int rc = frame->Invoke(kernel, &returned);
+  const bool is_done =
+      returned.type_index == kTVMFFINone && (results.is_passed || results.count == 0);
+  if (rc != 0 || !is_done || frame->has_lent()) FinishCall(rc, results, &returned, frame);
+}
 
 }  // namespace graphffi

@@ -160,3 +160,14 @@ def run_python() -> Callable[[str], subprocess.CompletedProcess[str]]:
         )
 
     return run
+
+
+@pytest.fixture
+def run_script() -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs a script with arguments in a fresh interpreter."""
+
+    def run(script: str, *arguments: Any) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", script, *map(str, arguments)]
+        return subprocess.run(command, capture_output=True, text=True, timeout=300)
+
+    return run

@@ -138,6 +138,25 @@ void Scratch(TensorView x, TensorView out) {
   ScratchAnyAlignment(x, out);
 }
 
+void TwoScratch(TensorView x, TensorView out) {
+  Tensor first = AllocLike(x);
+  Tensor second = AllocLike(x);
+  if (reinterpret_cast<uintptr_t>(second.data_ptr()) % 64 != 0) {
+    TVM_FFI_THROW(RuntimeError) << "unaligned";
+  }
+  std::memcpy(first.data_ptr(), x.data_ptr(), NumBytes(x));
+  std::memset(second.data_ptr(), 0, NumBytes(x));
+  std::memcpy(out.data_ptr(), first.data_ptr(), NumBytes(x));
+}
+
+// Writes all of the workspace; out[0] is its size.
+void UsesWorkspace(TensorView x, TensorView workspace, TensorView out) {
+  if (workspace.ndim() != 1) TVM_FFI_THROW(ValueError) << "workspace: expected 1 dimension";
+  std::memset(workspace.data_ptr(), 0xff, NumBytes(workspace));
+  std::memcpy(out.data_ptr(), x.data_ptr(), NumBytes(x));
+  Floats(out)[0] = static_cast<float>(workspace.size(0));
+}
+
 void KeepOne(TensorView x, TensorView out) {
   static ffi::Optional<Tensor> kept;
   kept = AllocLike(x);
@@ -245,6 +264,8 @@ TVM_FFI_DLL_EXPORT_TYPED_FUNC(attributes, Attributes);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(scratch, Scratch);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(scratch_any_alignment, ScratchAnyAlignment);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(keep_one, KeepOne);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(two_scratch, TwoScratch);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(uses_workspace, UsesWorkspace);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(large_scratch, LargeScratch);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(keep_scratch, KeepScratch);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(huge_scratch, HugeScratch);

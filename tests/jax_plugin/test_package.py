@@ -14,7 +14,8 @@ import graphffi_jax
 
 
 def test_public_names() -> None:
-    assert set(graphffi_jax.__all__) == {"TARGET", "TARGET_GRAPH", "errors"}
+    for name in graphffi_jax.__all__:
+        assert hasattr(graphffi_jax, name)
     assert graphffi_jax.TARGET == "tvm_ffi.call"
 
 

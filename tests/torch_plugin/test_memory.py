@@ -7,8 +7,11 @@ import resource
 import threading
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+
+import graphffi
 
 
 def test_ten_thousand_calls_keep_memory_flat(ops: Any) -> None:
@@ -65,3 +68,29 @@ def test_threads_do_not_disturb_each_other(ops: Any) -> None:
     for thread in threads:
         thread.join()
     assert not failures
+
+
+def test_a_workspace_in_the_plan_is_allocated() -> None:
+    def scaled(x: Any, workspace: Any, out: Any) -> None:
+        view = np.from_dlpack(workspace)
+        view[...] = 7
+        np.from_dlpack(out)[...] = np.from_dlpack(x) * view.size
+
+    graphffi.register_global_func("torchtest.workspace", scaled, override=True)
+    options: Any = {"schema": "(Tensor x) -> Tensor", "kernel": "torchtest.workspace"}
+    plan = "x, workspace, out"
+    op = graphffi.define_op(
+        "torchtest::workspace", **options, plan=plan, infer=graphffi.like, workspace=64
+    )
+    x = torch.ones(3)
+    for call in (op, torch.compile(op, fullgraph=True), torch.ops.torchtest.workspace):
+        assert torch.equal(call(x), 64 * x)
+    ruled = graphffi.define_op(
+        "torchtest::ruled_workspace",
+        **options,
+        plan=plan,
+        infer=graphffi.like,
+        workspace=lambda x: x.numel,
+    )
+    with pytest.raises(ValueError, match="declare workspace= as a number of bytes"):
+        ruled(x)

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "allocator.h"
 
-#include <atomic>
-#include <memory>
+#include <string>
 
-#include "callframe/allocation.h"
 #include "callframe/error.h"
 #include "xla_api.h"
 
@@ -15,33 +13,28 @@ constexpr size_t kXlaAlignment = 16;  // XLA refuses to promise more, and gives 
 
 thread_local ScratchScope* current_scope = nullptr;
 
+void Free(const xla::CallFrame& call, void* data, size_t num_bytes) {
+  if (data == nullptr) return;
+  xla::MemoryFreeArgs args{};
+  args.struct_size = sizeof(args);
+  args.context = call.context;
+  args.size = num_bytes;
+  args.data = data;
+  if (xla::Status* status = call.api->memory_free(&args)) xla::TakeMessage(call.api, status);
+}
+
 }  // namespace
 
-/// A tensor in scratch memory. Two parties let go of it, the kernel and the scope; the second one
-/// deletes it.
-struct ScratchBlock {
-  DLManagedTensorVersioned managed{};
-  std::unique_ptr<int64_t[]> dims;
-  size_t num_bytes = 0;
-  std::atomic<bool> released{false};
-
-  /// True if the other party still holds it.
-  bool Release() {
-    if (!released.exchange(true, std::memory_order_acq_rel)) return true;
-    delete this;
-    return false;
-  }
-};
-
 int RefuseUnderCapture(DLTensor*, DLManagedTensorVersioned**, void* error_context,
-                       void (*set_error)(void*, const char*, const char*)) {
+                       SetAllocationError set_error) {
   set_error(error_context, "RuntimeError",
-            "graphffi: a kernel that is recorded into a command buffer can't allocate tensors");
+            "graphffi: a kernel that is recorded into a command buffer can't allocate tensors; "
+            "declare workspace=");
   return -1;
 }
 
 int AllocateScratch(DLTensor* prototype, DLManagedTensorVersioned** out, void* error_context,
-                    void (*set_error)(void*, const char*, const char*)) {
+                    SetAllocationError set_error) {
   return RunAllocator(error_context, set_error, [&] {
     if (current_scope == nullptr) {
       throw Error("RuntimeError", "graphffi: scratch memory is there only during a call from XLA");
@@ -60,45 +53,36 @@ ScratchScope::~ScratchScope() {
 }
 
 ScratchBlock* ScratchScope::Allocate(const DLTensor& prototype) {
-  auto block = std::make_unique<ScratchBlock>();
-  block->num_bytes = NumBytes(prototype);
-  block->dims = std::make_unique<int64_t[]>(2 * static_cast<size_t>(prototype.ndim));
   xla::MemoryAllocateArgs args{};
   args.struct_size = sizeof(args);
   args.context = call_.context;
-  args.size = block->num_bytes;
+  args.size = NumBytes(prototype);
   args.alignment = kXlaAlignment;
-  blocks_.reserve(blocks_.size() + 1);
-  if (block->num_bytes != 0) {
+  if (args.size != 0) {
     if (xla::Status* status = call_.api->memory_allocate(&args)) {
       throw Error("MemoryError", "graphffi: cannot allocate " + std::to_string(args.size) +
                                      " bytes: " + xla::TakeMessage(call_.api, status));
     }
   }
-  block->managed.version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
-  block->managed.manager_ctx = block.get();
-  block->managed.deleter = [](DLManagedTensorVersioned* self) {
-    static_cast<ScratchBlock*>(self->manager_ctx)->Release();
-  };
-  DescribeAllocated(prototype, args.data, block->dims.get(), &block->managed.dl_tensor);
-  blocks_.push_back(block.get());
-  return block.release();
+  try {
+    ScratchBlock* block = ScratchBlock::Make(prototype, args.data, args.size);
+    block->next = blocks_;
+    blocks_ = block;
+    return block;
+  } catch (...) {
+    Free(call_, args.data, args.size);
+    throw;
+  }
 }
 
 int ScratchScope::Close() {
   int held = 0;
-  for (ScratchBlock* block : blocks_) {
-    xla::MemoryFreeArgs args{};
-    args.struct_size = sizeof(args);
-    args.context = call_.context;
-    args.size = block->num_bytes;
-    args.data = block->managed.dl_tensor.data;
-    if (args.data != nullptr) {
-      if (xla::Status* status = call_.api->memory_free(&args)) xla::TakeMessage(call_.api, status);
-    }
+  while (blocks_ != nullptr) {
+    ScratchBlock* block = blocks_;
+    blocks_ = block->next;
+    Free(call_, block->managed.dl_tensor.data, block->num_bytes);
     held += block->Release() ? 1 : 0;
   }
-  blocks_.clear();
   return held;
 }
 

@@ -4,22 +4,19 @@
 
 #include <dlpack/dlpack.h>
 
-#include <string>
-#include <vector>
-
+#include "callframe/allocation.h"
+#include "scratch_block.h"
 #include "xla_ffi.h"
 
 namespace graphffi {
 
 /// Memory of the ScratchScope that is open on this thread; valid until that closes.
 int AllocateScratch(DLTensor* prototype, DLManagedTensorVersioned** out, void* error_context,
-                    void (*set_error)(void*, const char*, const char*));
+                    SetAllocationError set_error);
 
 /// Refuses: memory can't be had while XLA records a command buffer.
 int RefuseUnderCapture(DLTensor* prototype, DLManagedTensorVersioned** out, void* error_context,
-                       void (*set_error)(void*, const char*, const char*));
-
-struct ScratchBlock;
+                       SetAllocationError set_error);
 
 /// The scratch memory of one call on a device: what AllocateScratch hands out on this thread while
 /// it is open.
@@ -35,13 +32,12 @@ class ScratchScope {
   int Close();
 
  private:
-  friend int AllocateScratch(DLTensor*, DLManagedTensorVersioned**, void*,
-                             void (*)(void*, const char*, const char*));
+  friend int AllocateScratch(DLTensor*, DLManagedTensorVersioned**, void*, SetAllocationError);
   ScratchBlock* Allocate(const DLTensor& prototype);
 
   const xla::CallFrame& call_;
   ScratchScope* outer_;
-  std::vector<ScratchBlock*> blocks_;
+  ScratchBlock* blocks_ = nullptr;
 };
 
 }  // namespace graphffi

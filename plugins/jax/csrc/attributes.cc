@@ -14,20 +14,6 @@ namespace {
 
 using xla::ByteSpan;
 
-std::string Describe(xla::AttributeTag tag, const void* value) {
-  switch (tag) {
-    case xla::kString:
-      return "a string";
-    case xla::kScalar:
-      return "a scalar of " + DataTypeName(static_cast<const xla::Scalar*>(value)->dtype);
-    case xla::kArray:
-      return "an array of " + DataTypeName(static_cast<const xla::Array*>(value)->dtype);
-    case xla::kDictionary:
-      return "a dictionary";
-  }
-  return "an attribute of unknown type " + std::to_string(tag);
-}
-
 bool ReadString(xla::AttributeTag tag, const void* value, std::string* out) {
   if (tag != xla::kString) return false;
   auto* span = static_cast<const ByteSpan*>(value);
@@ -51,20 +37,6 @@ bool ReadScalar(xla::AttributeTag tag, const void* value, xla::DataType dtype, T
   auto* scalar = static_cast<const xla::Scalar*>(value);
   if (scalar->dtype != dtype) return false;
   std::memcpy(out, scalar->value, sizeof(T));
-  return true;
-}
-
-/// `3:abc0:` is ("abc", "").
-bool SplitStrings(std::string_view text, std::vector<std::string>* out) {
-  while (!text.empty()) {
-    size_t length;
-    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), length);
-    if (error != std::errc() || end == text.data() + text.size() || *end != ':') return false;
-    text.remove_prefix(end + 1 - text.data());
-    if (length > text.size()) return false;
-    out->emplace_back(text.substr(0, length));
-    text.remove_prefix(length);
-  }
   return true;
 }
 
@@ -97,23 +69,12 @@ std::vector<Field> Fields(CallAttributes* to, std::string* packed_strs) {
       {"plan", "a string", text(&to->plan)},
       {"strs", "a string", text(packed_strs)},
       {"subject", "a string", text(&to->subject)},
+      {"workspace", "a scalar of bool",
+       [to](Tag tag, const void* value) {
+         return ReadScalar(tag, value, xla::kPred, &to->workspace);
+       }},
   };
 }
-
-/// The problems of one decoding, told together.
-class Problems {
- public:
-  void Add(const std::string& kind, const std::string& text) {
-    if (text_.empty()) kind_ = kind;
-    text_ += (text_.empty() ? "" : "; ") + text;
-  }
-  void ThrowIfAny(const std::string& subject) const {
-    if (!text_.empty()) throw Error(kind_, subject + ": " + text_);
-  }
-
- private:
-  std::string kind_, text_;
-};
 
 void ReadAll(const xla::Attributes& attributes, const std::vector<Field>& fields,
              Problems* problems) {
@@ -130,19 +91,55 @@ void ReadAll(const xla::Attributes& attributes, const std::vector<Field>& fields
         known += (known.empty() ? "" : ", ") + std::string(candidate.name);
       }
       problems->Add("TypeError", quoted + "expected a known attribute (" + known + "), got " +
-                                     Describe(attributes.tags[i], attributes.values[i]));
+                                     DescribeAttribute(attributes.tags[i], attributes.values[i]));
     } else if (!field->read(attributes.tags[i], attributes.values[i])) {
       problems->Add("TypeError", quoted + "expected " + field->expected + ", got " +
-                                     Describe(attributes.tags[i], attributes.values[i]));
+                                     DescribeAttribute(attributes.tags[i], attributes.values[i]));
     }
   }
 }
 
-void Append(std::string* key, std::string_view bytes) {
+}  // namespace
+
+std::string DescribeAttribute(xla::AttributeTag tag, const void* value) {
+  switch (tag) {
+    case xla::kString:
+      return "a string";
+    case xla::kScalar:
+      return "a scalar of " + DataTypeName(static_cast<const xla::Scalar*>(value)->dtype);
+    case xla::kArray:
+      return "an array of " + DataTypeName(static_cast<const xla::Array*>(value)->dtype);
+    case xla::kDictionary:
+      return "a dictionary";
+  }
+  return "an attribute of unknown type " + std::to_string(tag);
+}
+
+void Problems::Add(const std::string& kind, const std::string& text) {
+  if (text_.empty()) kind_ = kind;
+  text_ += (text_.empty() ? "" : "; ") + text;
+}
+
+void Problems::ThrowIfAny(const std::string& subject) const {
+  if (!text_.empty()) throw Error(kind_, subject + ": " + text_);
+}
+
+void AppendToKey(std::string_view bytes, std::string* key) {
   key->append(std::to_string(bytes.size())).append(":").append(bytes);
 }
 
-}  // namespace
+bool SplitStrings(std::string_view text, std::vector<std::string>* out) {
+  while (!text.empty()) {
+    size_t length;
+    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), length);
+    if (error != std::errc() || end == text.data() + text.size() || *end != ':') return false;
+    text.remove_prefix(end + 1 - text.data());
+    if (length > text.size()) return false;
+    out->emplace_back(text.substr(0, length));
+    text.remove_prefix(length);
+  }
+  return true;
+}
 
 CallAttributes CallAttributes::Decode(const xla::Attributes& attributes) {
   CallAttributes result;
@@ -168,12 +165,35 @@ CallAttributes CallAttributes::Decode(const xla::Attributes& attributes) {
 
 std::string CallAttributes::Key() const {
   std::string key;
-  for (const std::string* text : {&func, &plan, &digest, &subject}) Append(&key, *text);
-  Append(&key, {reinterpret_cast<const char*>(ints.data()), ints.size() * sizeof(int64_t)});
-  Append(&key, {reinterpret_cast<const char*>(floats.data()), floats.size() * sizeof(double)});
-  for (const std::string& text : strs) Append(&key, text);
-  key += "/" + std::to_string(mutated) + (pass_owning_tensor ? "o" : "v");
+  for (const std::string* text : {&func, &plan, &digest, &subject}) AppendToKey(*text, &key);
+  auto append_all = [&key](const auto& values) {
+    AppendToKey({reinterpret_cast<const char*>(values.data()), values.size() * sizeof(values[0])},
+                &key);
+  };
+  append_all(ints);
+  append_all(floats);
+  for (const std::string& text : strs) AppendToKey(text, &key);
   return key;
+}
+
+SiteParts CallAttributes::Resolve() const {
+  SiteParts parts;
+  parts.key = Key();
+  // Each time: a name may be registered anew.
+  parts.function.reset(ResolveKernel(func, {}, &parts.facts));
+  parts.subject = subject;
+  parts.plan = plan;
+  parts.attribute_names =
+      PlanNames::Raw(0, 0, static_cast<int32_t>(ints.size()), static_cast<int32_t>(floats.size()),
+                     static_cast<int32_t>(strs.size()))
+          .attributes;
+  for (int64_t value : ints) parts.attributes.Add(MakeInt(value));
+  for (double value : floats) parts.attributes.Add(MakeFloat(value));
+  for (const std::string& value : strs) parts.attributes.Add(MakeString(value));
+  parts.mutated = mutated;
+  parts.pass_owning_tensor = pass_owning_tensor;
+  parts.has_workspace = workspace;
+  return parts;
 }
 
 }  // namespace graphffi

@@ -4,13 +4,15 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "site.h"
 #include "xla_ffi.h"
 
 namespace graphffi {
 
-/// What the program says about one call. Everything but `func` may be left out of the program.
+/// What the program says about a call of tvm_ffi.call. Everything but `func` may be left out.
 struct CallAttributes {
   std::string func;            ///< the kernel reference
   std::string plan;            ///< empty: all inputs, then all outputs
@@ -22,12 +24,36 @@ struct CallAttributes {
   std::string subject;  ///< begins the text of errors; `func` if it is not given
   int64_t mutated = 0;  ///< how many of the last operands are aliased with the last results
   bool pass_owning_tensor = false;  ///< lend Tensor objects instead of views
+  bool workspace = false;           ///< the last result is scratch memory
 
   /// \throws Error(TypeError or ValueError) naming all bad attributes at once.
   static CallAttributes Decode(const xla::Attributes& attributes);
 
-  /// Equal for equal attributes only.
+  /// Resolves the kernel. \throws Error(KeyError, RuntimeError): no such function, no such library.
+  SiteParts Resolve() const;
+
+ private:
   std::string Key() const;
 };
+
+/// "a string", "an array of float32", …
+std::string DescribeAttribute(xla::AttributeTag tag, const void* value);
+
+/// The problems of one decoding, told together.
+class Problems {
+ public:
+  void Add(const std::string& kind, const std::string& text);
+  /// \throws Error(the first kind)
+  void ThrowIfAny(const std::string& subject) const;
+
+ private:
+  std::string kind_, text_;
+};
+
+/// Appends `bytes` to a text that is equal for equal parts only.
+void AppendToKey(std::string_view bytes, std::string* key);
+
+/// `3:abc0:` is ("abc", ""). False for text of another form.
+bool SplitStrings(std::string_view text, std::vector<std::string>* out);
 
 }  // namespace graphffi

@@ -4,18 +4,8 @@
 namespace graphffi {
 namespace {
 
-struct Row {
-  const char* name = nullptr;
-  DLDataType dtype{};
-};
-
-constexpr int kRows = xla::kF8E8M0FNU + 1;
-
-/// Indexed by xla::DataType.
-struct Table {
-  Row rows[kRows];
-
-  constexpr Table() {
+struct Filled : DataTypes {
+  constexpr Filled() : DataTypes{} {
     Set(xla::kPred, "bool", kDLBool, 8);
     Set(xla::kS1, "int1", kDLInt, 1);
     Set(xla::kS2, "int2", kDLInt, 2);
@@ -48,24 +38,22 @@ struct Table {
     Set(xla::kF4E2M1FN, "float4_e2m1fn", kDLFloat4_e2m1fn, 4);
   }
   constexpr void Set(xla::DataType dtype, const char* name, int code, int bits) {
-    rows[dtype].name = name;
-    rows[dtype].dtype.code = static_cast<uint8_t>(code);
-    rows[dtype].dtype.bits = static_cast<uint8_t>(bits);
-    rows[dtype].dtype.lanes = 1;
+    names[dtype] = name;
+    dtypes[dtype].code = static_cast<uint8_t>(code);
+    dtypes[dtype].bits = static_cast<uint8_t>(bits);
+    dtypes[dtype].lanes = 1;
   }
 };
-constexpr Table kTable;
 
 }  // namespace
 
-DLDataType ToDLPack(xla::DataType dtype) {
-  return dtype >= 0 && dtype < kRows ? kTable.rows[dtype].dtype : DLDataType{};
-}
+const DataTypes kDataTypes = Filled();
 
 std::string DataTypeName(xla::DataType dtype) {
   if (dtype == xla::kToken) return "a token";
-  if (dtype >= 0 && dtype < kRows && kTable.rows[dtype].name != nullptr)
-    return kTable.rows[dtype].name;
+  if (dtype >= 0 && dtype < kNumDataTypes && kDataTypes.names[dtype] != nullptr) {
+    return kDataTypes.names[dtype];
+  }
   return "XLA data type " + std::to_string(dtype);
 }
 

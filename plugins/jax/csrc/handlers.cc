@@ -9,26 +9,17 @@
 #include <string_view>
 #include <utility>
 
-#include "allocator.h"
 #include "attributes.h"
-#include "callframe/allocation.h"
-#include "callframe/env_scope.h"
 #include "callframe/error.h"
-#include "callframe/returned.h"
 #include "error_ring.h"
+#include "execute.h"
 #include "exit_gate.h"
+#include "named_target.h"
 #include "site.h"
-#include "tensors.h"
 #include "xla_api.h"
 
 namespace graphffi {
 namespace {
-
-/// What a handler is registered for.
-struct Target {
-  DLDeviceType device_type;
-  bool graph;  ///< may be recorded into a command buffer
-};
 
 Error InternalError(const std::string& what) {
   return Error("InternalError",
@@ -74,12 +65,13 @@ xla::Status* Guarded(const xla::CallFrame* call, xla::Stage stage, uint32_t trai
   }
 }
 
-xla::Status* Instantiate(const xla::CallFrame* call, uint32_t traits) {
+/// Attaches what `decode` says to the call site.
+template <typename Decode>
+xla::Status* InstantiateSite(const xla::CallFrame* call, uint32_t traits, Decode&& decode) {
   return Guarded(call, xla::kInstantiate, traits, [&]() -> xla::Status* {
-    CallAttributes attributes = CallAttributes::Decode(call->attributes);
-    std::string subject = attributes.subject;
+    std::string subject;
     try {
-      Site* site = Site::Get(std::move(attributes));
+      Site* site = Site::Get(decode(call->attributes, &subject));
       xla::Status* status = xla::SetState(*call, site);
       if (status != nullptr) site->Release();
       return status;
@@ -89,54 +81,12 @@ xla::Status* Instantiate(const xla::CallFrame* call, uint32_t traits) {
   });
 }
 
-/// The kernel's call, in an env that is set. \throws Error
-void CallKernel(const Site& site, const CallValues& values) {
-  // Without retain: XLA takes its buffers back when the call returns.
-  static constexpr Lending kLending;
-  CallFrame frame(site.lends() ? &kLending : nullptr);
-  frame.PushPlan(site.plan(), values);
-  Results results;
-  results.outputs = values.outputs;
-  results.count = values.outputs.size - static_cast<int32_t>(site.mutated());
-  results.is_passed = site.PassesResults(results.count);
-  CallForResults(site.kernel(), results, &frame);
-}
-
-CallValues ValuesOf(const xla::CallFrame& call, const Site& site, const Tensors& tensors) {
-  int64_t num_inputs = call.args.size - site.mutated();
-  if (num_inputs < 0 || call.rets.size < site.mutated()) {
-    throw Error("ValueError", "attribute 'mutated': expected at most " +
-                                  std::to_string(std::min(call.args.size, call.rets.size)) +
-                                  ", got " + std::to_string(site.mutated()));
-  }
-  CallValues values;
-  values.inputs = {tensors.values(), nullptr, static_cast<int32_t>(num_inputs)};
-  values.outputs = {tensors.values() + call.args.size, nullptr,
-                    static_cast<int32_t>(call.rets.size)};
-  values.attributes = site.attributes();
-  return values;
-}
-
-void ExecuteOnCpu(const xla::CallFrame& call, const Site& site) {
-  constexpr DLDevice kDevice = {kDLCPU, 0};
-  Tensors tensors(call, kDevice);
-  EnvScope env(kDevice, nullptr, &AllocateOnHeap);
-  CallKernel(site, ValuesOf(call, site, tensors));
-}
-
-void ExecuteOnGpu(const xla::CallFrame& call, const Site& site, Target target) {
-  DLDevice device = {target.device_type, xla::GetDeviceOrdinal(call)};
-  Tensors tensors(call, device);
-  CallValues values = ValuesOf(call, site, tensors);
-  values.stream = xla::GetStream(call);
-  EnvScope env(device, values.stream, target.graph ? &RefuseUnderCapture : &AllocateScratch);
-  ScratchScope scratch(call);
-  CallKernel(site, values);
-  if (int held = scratch.Close()) {
-    throw Error("RuntimeError", "graphffi: the kernel kept " + std::to_string(held) +
-                                    " of the tensors that it allocated; XLA's scratch memory lives "
-                                    "as long as the call");
-  }
+xla::Status* Instantiate(const xla::CallFrame* call, uint32_t traits) {
+  return InstantiateSite(call, traits, [](const xla::Attributes& given, std::string* subject) {
+    CallAttributes attributes = CallAttributes::Decode(given);
+    *subject = attributes.subject;
+    return attributes.Resolve();
+  });
 }
 
 xla::Status* Execute(const xla::CallFrame* call, Target target, uint32_t traits) {
@@ -150,11 +100,7 @@ xla::Status* Execute(const xla::CallFrame* call, Target target, uint32_t traits)
                              site.subject() + ": the process is ending");
     }
     try {
-      if (target.device_type == kDLCPU) {
-        ExecuteOnCpu(*call, site);
-      } else {
-        ExecuteOnGpu(*call, site, target);
-      }
+      ExecuteSite(*call, site, target);
       return nullptr;
     } catch (const Error& error) {
       return Report(call->api, error, site.subject());
@@ -183,14 +129,6 @@ xla::Handler* Find(std::string_view target, std::string_view stage) {
   return nullptr;
 }
 
-/// The function graphffi_jax.raise_error(number): raises the kept error, or returns None.
-int RaiseError(void*, const TVMFFIAny* args, int32_t num_args, TVMFFIAny*) {
-  if (num_args != 1 || args[0].type_index != kTVMFFIInt) {
-    return SetRaised("TypeError", "graphffi_jax.raise_error: expected an int");
-  }
-  return RaiseKept(args[0].v_int64) ? -1 : 0;
-}
-
 }  // namespace
 }  // namespace graphffi
 
@@ -209,16 +147,17 @@ TVM_FFI_DLL_EXPORT void* graphffi_jax_handler(const char* target, const char* pl
   return reinterpret_cast<void*>(handler);
 }
 
-/// Registers this library's functions with the runtime. 0, or -1 with the error in this thread's
-/// slot.
-TVM_FFI_DLL_EXPORT int graphffi_jax_register_functions() {
-  constexpr std::string_view kName = "graphffi_jax.raise_error";
-  TVMFFIByteArray name = {kName.data(), kName.size()};
-  TVMFFIObjectHandle function = nullptr;
-  if (int rc = TVMFFIFunctionCreate(nullptr, &graphffi::RaiseError, nullptr, &function)) return rc;
-  int rc = TVMFFIFunctionSetGlobal(&name, function, /*allow_override=*/1);
-  TVMFFIObjectDecRef(function);
-  return rc;
+/// What handlers of named targets do when XLA instantiates a call site: `target` is a NamedTarget,
+/// `call` an xla::CallFrame; gives an xla::Status.
+TVM_FFI_DLL_EXPORT void* graphffi_jax_instantiate_named(void* target, void* call) {
+  using namespace graphffi;
+  auto& named = *static_cast<const NamedTarget*>(target);
+  uint32_t traits = named.graph ? uint32_t{xla::kCommandBufferCompatible} : 0;
+  return InstantiateSite(static_cast<const xla::CallFrame*>(call), traits,
+                         [&named](const xla::Attributes& given, std::string* subject) {
+                           *subject = named.name;
+                           return named.Decode(given);
+                         });
 }
 
 /// Ends calls that may enter Python; 1 if none is in flight any more.

@@ -2,12 +2,15 @@
 #include "site.h"
 
 #include <algorithm>
+#include <cctype>
 #include <mutex>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 
 #include "callframe/error.h"
 #include "callframe/returned.h"
+#include "workspace.h"
 #include "xla_api.h"
 
 namespace graphffi {
@@ -42,97 +45,57 @@ int32_t CountNames(std::string_view text, char prefix) {
   return count;
 }
 
-Plan ParsePlan(const CallAttributes& attributes) {
-  return Plan::Parse(
-      attributes.plan,
-      PlanNames::Raw(CountNames(attributes.plan, 'i'), CountNames(attributes.plan, 'o'),
-                     static_cast<int32_t>(attributes.ints.size()),
-                     static_cast<int32_t>(attributes.floats.size()),
-                     static_cast<int32_t>(attributes.strs.size())),
-      attributes.subject);
+Plan FoldedPlan(const SiteParts& parts) {
+  Bank attributes;
+  attributes.values = parts.attributes.data();
+  attributes.size = parts.attributes.size();
+  return ParseSitePlan(parts.plan, parts.attribute_names, parts.subject).Fold(attributes);
 }
 
-TVMFFIAny Int(int64_t value) {
-  TVMFFIAny any{};
-  any.type_index = kTVMFFIInt;
-  any.v_int64 = value;
-  return any;
-}
-
-TVMFFIAny Float(double value) {
-  TVMFFIAny any{};
-  any.type_index = kTVMFFIFloat;
-  any.v_float64 = value;
-  return any;
-}
-
-TVMFFIAny String(const std::string& value) {
-  TVMFFIAny any{};
-  TVMFFIByteArray bytes = {value.data(), value.size()};
-  if (int rc = TVMFFIStringFromByteArray(&bytes, &any)) throw Error::TakeRaised(rc);
-  return any;
-}
-
-void Destroy(std::vector<TVMFFIAny>* values) {
-  for (TVMFFIAny& value : *values) {
-    if (value.type_index >= kTVMFFIStaticObjectBegin) TVMFFIObjectDecRef(value.v_obj);
-  }
-  values->clear();
+bool PassesWorkspace(const Plan& plan) {
+  return std::any_of(plan.items().begin(), plan.items().end(),
+                     [](const Plan::Item& item) { return item.op == Plan::Op::kWorkspace; });
 }
 
 }  // namespace
 
-Site::Site(CallAttributes attributes, TVMFFIObjectHandle function, const KernelFacts& facts,
-           std::string key)
-    : kernel_(Kernel::FromFunction(function)),
-      mutated_(attributes.mutated),
+Plan ParseSitePlan(const std::string& text, const std::vector<std::string>& attribute_names,
+                   const std::string& subject) {
+  PlanNames names = PlanNames::Raw(CountNames(text, 'i'), CountNames(text, 'o'), 0, 0, 0);
+  names.attributes = attribute_names;
+  return Plan::Parse(text, names, subject);
+}
+
+Site::Site(SiteParts parts)
+    : kernel_(Kernel::FromFunction(parts.function.get())),
+      mutated_(parts.mutated),
       // Functions registered by name may be Python's, which need tensors that own; libraries say so
       // if they do.
-      lends_(attributes.pass_owning_tensor || !facts.in_library || facts.takes_tensors),
-      gated_(!facts.in_library),
-      plan_(ParsePlan(attributes)),
-      first_output_(FirstOutput(plan_)),
-      subject_(std::move(attributes.subject)),
-      function_(function),
-      key_(std::move(key)) {
-  values_.reserve(attributes.ints.size() + attributes.floats.size() + attributes.strs.size());
-  try {
-    for (int64_t value : attributes.ints) values_.push_back(Int(value));
-    for (double value : attributes.floats) values_.push_back(Float(value));
-    for (const std::string& value : attributes.strs) values_.push_back(String(value));
-  } catch (...) {
-    Destroy(&values_);
-    throw;
-  }
+      lends_(parts.pass_owning_tensor || !parts.facts.in_library || parts.facts.takes_tensors),
+      gated_(!parts.facts.in_library),
+      has_workspace_(parts.has_workspace),
+      plan_(FoldedPlan(parts)),
+      subject_(std::move(parts.subject)),
+      function_(std::move(parts.function)),
+      key_(std::move(parts.key)) {
+  first_output_ = FirstOutput(plan_);
+  passes_workspace_ = PassesWorkspace(plan_);
 }
 
-Site::~Site() {
-  Destroy(&values_);
-  TVMFFIObjectDecRef(function_);
-}
-
-Site* Site::Get(CallAttributes attributes) {
-  // Resolved each time: a name may be registered anew.
-  KernelFacts facts;
-  TVMFFIObjectHandle function = ResolveKernel(attributes.func, {}, &facts);
-  std::string key = attributes.Key() + "@" + std::to_string(reinterpret_cast<uintptr_t>(function));
+Site* Site::Get(SiteParts parts) {
+  parts.key += "@" + std::to_string(reinterpret_cast<uintptr_t>(parts.function.get()));
+  parts.key += parts.pass_owning_tensor ? "o" : "v";
+  parts.key += std::to_string(parts.mutated) + (parts.has_workspace ? "w" : "");
   Table& table = GetTable();
-  try {
-    std::unique_lock<std::mutex> lock(table.mutex);
-    auto found = table.sites.find(key);
-    if (found == table.sites.end()) {
-      Site* site = new Site(std::move(attributes), function, facts, key);
-      table.sites.emplace(std::move(key), site);
-      return site;
-    }
+  std::lock_guard<std::mutex> lock(table.mutex);
+  auto found = table.sites.find(parts.key);
+  if (found != table.sites.end()) {
     ++found->second->references_;
-    lock.unlock();
-    TVMFFIObjectDecRef(function);
     return found->second;
-  } catch (...) {
-    TVMFFIObjectDecRef(function);
-    throw;
   }
+  Site* site = new Site(std::move(parts));
+  table.sites.emplace(site->key_, site);
+  return site;
 }
 
 void Site::Release() {
@@ -143,6 +106,13 @@ void Site::Release() {
     table.sites.erase(key_);
   }
   delete this;  // outside of the lock: the function may be Python's, whose end takes the GIL
+}
+
+void Site::NoteWorkspace(int64_t bytes, int64_t capacity) const {
+  int64_t peak = workspace_peak_.load(std::memory_order_relaxed);
+  if (bytes <= peak) return;
+  workspace_peak_.store(bytes, std::memory_order_relaxed);
+  RecordWorkspacePeak(subject_, bytes, capacity);
 }
 
 void xla::StateDeleter(void* state) { static_cast<Site*>(state)->Release(); }

@@ -3,30 +3,52 @@
 #pragma once
 
 #include <atomic>
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "attributes.h"
 #include "callframe/call_frame.h"
 #include "callframe/kernel_ref.h"
 #include "callframe/plan.h"
+#include "values.h"
 
 namespace graphffi {
 
-/// A resolved kernel, its parsed plan and its converted attributes: immutable, shared by all call
-/// sites that say the same, counted by them.
+struct ReleaseObject {
+  void operator()(void* object) const { TVMFFIObjectDecRef(object); }
+};
+using ObjectRef = std::unique_ptr<void, ReleaseObject>;
+
+/// What a call site says, decoded and resolved.
+struct SiteParts {
+  std::string key;  ///< equal for equal parts only, but for `function`
+  ObjectRef function;
+  KernelFacts facts;
+  std::string subject;  ///< begins the text of errors
+  std::string plan;     ///< over i0…, o0… and attribute_names
+  std::vector<std::string> attribute_names;
+  OwnedValues attributes;
+  int64_t mutated = 0;              ///< how many of the last operands alias the last results
+  bool pass_owning_tensor = false;  ///< lend Tensor objects instead of views
+  bool has_workspace = false;       ///< the last result is scratch memory
+};
+
+/// The plan of a call site, whose numbers of operands and results are not known yet. \throws
+/// Error(ValueError) for text that does not parse.
+Plan ParseSitePlan(const std::string& text, const std::vector<std::string>& attribute_names,
+                   const std::string& subject);
+
+/// A resolved kernel and its plan, with the attributes in it: immutable, shared by all call sites
+/// that say the same, counted by them.
 class Site {
  public:
-  /// *New reference*. \throws Error(KeyError, RuntimeError, ValueError): no such kernel, library,
-  /// name in the plan.
-  static Site* Get(CallAttributes attributes);
+  /// *New reference*. \throws Error(ValueError) for a plan that does not parse.
+  static Site* Get(SiteParts parts);
   void Release();
 
   const Kernel& kernel() const { return kernel_; }
+  /// Has no attributes left.
   const Plan& plan() const { return plan_; }
-  Bank attributes() const {
-    return {values_.data(), nullptr, static_cast<int32_t>(values_.size())};
-  }
   int64_t mutated() const { return mutated_; }
   /// The plan passes one of `count` results, so that the kernel fills them.
   bool PassesResults(int32_t count) const { return first_output_ < count; }
@@ -34,25 +56,31 @@ class Site {
   bool lends() const { return lends_; }
   /// The kernel may enter Python, so that calls must be over before the interpreter ends.
   bool gated() const { return gated_; }
+  /// The last result is scratch memory, hidden from the program.
+  bool has_workspace() const { return has_workspace_; }
+  /// The kernel gets it as an argument; otherwise the env's allocator serves from it.
+  bool passes_workspace() const { return passes_workspace_; }
   const std::string& subject() const { return subject_; }
+
+  /// Remembers that a call needed `bytes` of a workspace of `capacity`.
+  void NoteWorkspace(int64_t bytes, int64_t capacity) const;
 
   Site(const Site&) = delete;
   Site& operator=(const Site&) = delete;
 
  private:
-  Site(CallAttributes attributes, TVMFFIObjectHandle function, const KernelFacts& facts,
-       std::string key);
-  ~Site();
+  explicit Site(SiteParts parts);
+  ~Site() = default;
 
   // What a call reads comes first.
   Kernel kernel_;
   int64_t mutated_;
-  bool lends_, gated_;
-  Plan plan_;
   int32_t first_output_;
-  std::vector<TVMFFIAny> values_;  // owned
+  bool lends_, gated_, has_workspace_, passes_workspace_;
+  Plan plan_;
+  mutable std::atomic<int64_t> workspace_peak_{-1};
   std::string subject_;
-  TVMFFIObjectHandle function_;
+  ObjectRef function_;
   const std::string key_;
   int64_t references_ = 1;  // under the mutex of the table of sites
 };

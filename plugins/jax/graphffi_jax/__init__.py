@@ -7,11 +7,27 @@ does that by itself when it meets the first array.
 
 from __future__ import annotations
 
+from ._call import call as call
 from ._errors import errors as errors
+from ._export import export_checks as export_checks
 from ._framework import register as _register
 from ._library import TARGET as TARGET
 from ._library import TARGET_GRAPH as TARGET_GRAPH
+from ._targets import register_ffi_target as register_ffi_target
+from ._targets import registered_count as registered_count
+from ._workspace import WorkspaceUse as WorkspaceUse
+from ._workspace import workspace_peaks as workspace_peaks
 
-__all__ = ["TARGET", "TARGET_GRAPH", "errors"]
+__all__ = [
+    "TARGET",
+    "TARGET_GRAPH",
+    "WorkspaceUse",
+    "call",
+    "errors",
+    "export_checks",
+    "register_ffi_target",
+    "registered_count",
+    "workspace_peaks",
+]
 
 _register()

@@ -30,11 +30,13 @@ class JaxFramework:
             _to_arrays(f"{op.name}: operand {o.name!r}", value)
             for o, value in zip(definition.operands, bound.operands, strict=True)
         ]
-        specs = definition.infer([_specs(value) for value in operands], bound.attributes)
+        seen = [_specs(value) for value in operands]
+        specs = definition.infer(seen, bound.attributes)
+        workspace = definition.workspace_bytes(seen, bound.attributes)
         call = definition.canonical(operands, bound.attributes)
         shapes = _result_shapes(op.name, definition.results, specs)
         made_of = OpCall.make(op, operands, bound.attributes)
-        kernel_call = KernelCall.make(call, made_of)
+        kernel_call = KernelCall.make(call, made_of, workspace)
         if definition.vjp is not None and any(isinstance(a, jax.core.Tracer) for a in call.inputs):
             outputs = call_differentiable(
                 made_of, lambda arrays: bind(kernel_call, arrays, (), shapes), call.inputs
@@ -44,12 +46,14 @@ class JaxFramework:
         fresh, mutated = outputs[: len(specs)], outputs[len(specs) :]
         return definition.pack_results(bound.operands, fresh, mutated)
 
-    def call_raw(self, call: Any, results: Sequence[Any]) -> list[Any]:
+    def call_raw(
+        self, call: Any, results: Sequence[Any], workspace: int | None = None
+    ) -> list[Any]:
         """Runs a call without op; gives the results, then the updated arrays."""
         inputs = [_to_array(f"{call.subject}: argument", value) for value in call.inputs]
         mutated = [_to_array(f"{call.subject}: argument", value) for value in call.mutated]
         shapes = _result_shapes(call.subject, [str(i) for i in range(len(results))], results)
-        return bind(KernelCall.make(call), inputs, mutated, shapes)
+        return bind(KernelCall.make(call, workspace=workspace), inputs, mutated, shapes)
 
 
 def _to_arrays(subject: str, operand: Any) -> Any:

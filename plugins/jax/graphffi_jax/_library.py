@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import functools
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +24,7 @@ _STAGES: Final = ("instantiate", "execute")
 _EXIT_TIMEOUT_MS: Final = 10_000
 
 
+@functools.cache
 def _load() -> ctypes.CDLL:
     path = Path(__file__).with_name("lib") / "libgraphffi_jax.so"
     try:
@@ -37,6 +39,17 @@ def _load() -> ctypes.CDLL:
     library.graphffi_jax_register_functions.argtypes = []
     library.graphffi_jax_close_gate.argtypes = [ctypes.c_int]
     return library
+
+
+def handler_address(target: str, platform: str, stage: str) -> int:
+    """The handler of one of the two targets that serve all ops."""
+    address: int = _load().graphffi_jax_handler(target.encode(), platform.encode(), stage.encode())
+    return address
+
+
+def instantiate_named_address() -> int:
+    """The function that handlers of named targets call when XLA instantiates a call site."""
+    return ctypes.cast(_load().graphffi_jax_instantiate_named, ctypes.c_void_p).value or 0
 
 
 def register_targets() -> None:
@@ -54,10 +67,7 @@ def register_targets() -> None:
     for target in (TARGET, TARGET_GRAPH):
         for platform in _PLATFORMS:
             handlers = {
-                stage: capsule(
-                    library.graphffi_jax_handler(target.encode(), platform.encode(), stage.encode())
-                )
-                for stage in _STAGES
+                stage: capsule(handler_address(target, platform, stage)) for stage in _STAGES
             }
             jax.ffi.register_ffi_target(target, handlers, platform=platform, api_version=1)
     # Calls in XLA's threads that need the GIL would abort the process once the interpreter is gone.

@@ -34,6 +34,8 @@ class KernelCall:
         subject: The op's or function's name.
         digest: Changes with the definition: compiled programs are not reused for another one.
         traits: Which tensors the kernel gets, and whether it may be recorded.
+        workspace: Bytes of scratch memory that XLA plans for the call: an int or a symbolic
+            dimension; None for a kernel that declares none.
         made_of: The op that was called, if it was one.
     """
 
@@ -46,10 +48,11 @@ class KernelCall:
     subject: str
     digest: str
     traits: graphffi.CallTraits
+    workspace: Any = None
     made_of: OpCall | None = field(default=None, compare=False, repr=False)
 
     @staticmethod
-    def make(call: Any, made_of: OpCall | None = None) -> KernelCall:
+    def make(call: Any, made_of: OpCall | None = None, workspace: Any = None) -> KernelCall:
         """The constant part of a canonical call.
 
         Raises:
@@ -65,6 +68,7 @@ class KernelCall:
             subject=call.subject,
             digest=call.digest,
             traits=call.traits or graphffi.CallTraits(),
+            workspace=workspace,
             made_of=made_of,
         )
 
@@ -89,6 +93,8 @@ class KernelCall:
             found["floats"] = np.frombuffer(self.floats, np.float64)
         if self.traits.pass_owning_tensor:
             found["pass_owning_tensor"] = True
+        if self.workspace is not None:
+            found["workspace"] = True
         if self.num_mutated:
             found["mutated"] = np.int64(self.num_mutated)
         return found
@@ -177,7 +183,12 @@ def _lower(context: Any, *operands: Any, call: KernelCall, results: Any) -> Any:
         operand_output_aliases=aliases,
         has_side_effect=call.traits.has_side_effect,
     )
-    return rule(context, *operands, **call.attributes())
+    if call.workspace is None:
+        return rule(context, *operands, **call.attributes())
+    # A result that nobody reads: XLA gives its memory to others as soon as the call is over.
+    hidden = _ShapedArray((call.workspace,), np.dtype(np.uint8))
+    context = context.replace(avals_out=[*context.avals_out, hidden])
+    return rule(context, *operands, **call.attributes())[:-1]
 
 
 def _differentiate(

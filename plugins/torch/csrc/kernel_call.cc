@@ -58,6 +58,18 @@ void CheckOutputMemory(const KernelCall& call) {
   }
 }
 
+/// Where the tensors are that are not on the CPU, if there are any.
+DLDevice WorkspaceDevice(const graphffi::CallValues& values) {
+  for (const graphffi::Bank* bank : {&values.inputs, &values.outputs}) {
+    for (int32_t i = 0; i < bank->size && bank->opt_slots == nullptr; ++i) {
+      if (bank->values[i].type_index != kTVMFFIDLTensorPtr) continue;
+      const DLDevice device = static_cast<const DLTensor*>(bank->values[i].v_ptr)->device;
+      if (device.device_type != kDLCPU) return device;
+    }
+  }
+  return {kDLCPU, 0};
+}
+
 }  // namespace
 
 c10::Device DeviceOf(const TensorBank& inputs, const TensorBank& outputs) {
@@ -81,6 +93,7 @@ void KernelCall::Run() const {
   values.outputs = outputs.bank();
   values.attributes = attributes;
   values.stream = env.stream();
+  values.device = WorkspaceDevice(values);
   graphffi::CallFrame frame(&lending);
   frame.PushPlan(plan, values);
   TVMFFIAny result{};

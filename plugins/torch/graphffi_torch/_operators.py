@@ -125,8 +125,11 @@ def _op_plan(definition: Definition) -> str:
         "*inputs": ", ".join(o.name for o in definition.operands),
         "*outputs": ", ".join(definition.results),
     }
+    # One whose size follows a rule is refused by the call: operators have no argument for it.
+    if "workspace" not in (*parameters, *definition.results) and not callable(definition.workspace):
+        groups["workspace"] = f"workspace({definition.workspace})"
     return re.sub(
-        r'"(?:[^"\\]|\\.)*"|\*inputs\b|\*outputs\b',
+        r'"(?:[^"\\]|\\.)*"|\*inputs\b|\*outputs\b|\bworkspace\b',
         lambda m: groups.get(m[0], m[0]),
         definition.plan,
     )

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "callframe/convert.h"
+
+#include <cstring>
+
+#include "callframe/call_frame.h"
+#include "callframe/device_name.h"
+#include "callframe/error.h"
+
+namespace graphffi {
+
+namespace {
+
+/// The runtime's constructor of arrays; kept for the rest of the process.
+Kernel ArrayConstructor() {
+  static const TVMFFIObjectHandle function = [] {
+    const TVMFFIByteArray name = {"ffi.Array", 9};
+    TVMFFIObjectHandle found = nullptr;
+    if (TVMFFIFunctionGetGlobal(&name, &found) != 0) throw Error::TakeRaised(-1);
+    if (found == nullptr) {
+      throw Error("RuntimeError", "graphffi: the runtime lacks the function 'ffi.Array'");
+    }
+    return found;
+  }();
+  return Kernel::FromFunction(function);
+}
+
+TVMFFIByteArray StringContent(const TVMFFIAny& value) {
+  switch (value.type_index) {
+    case kTVMFFIRawStr:
+      return {value.v_c_str, std::strlen(value.v_c_str)};
+    case kTVMFFISmallStr:
+      return TVMFFISmallBytesGetContentByteArray(&value);
+    case kTVMFFIStr:
+      return *TVMFFIBytesGetByteArrayPtr(value.v_obj);
+    default:
+      throw Error("TypeError", "graphffi: plan: a dtype() or device() conversion needs a string");
+  }
+}
+
+}  // namespace
+
+TVMFFIAny MakeArray(const TVMFFIAny* values, int32_t count) {
+  TVMFFIAny array{};
+  const Kernel make = ArrayConstructor();
+  const int rc = make.safe_call(make.handle, values, count, &array);
+  if (rc != 0) throw Error::TakeRaised(rc);
+  return array;
+}
+
+TVMFFIAny ConvertAttribute(const TVMFFIAny& value, Plan::Conversion conversion) {
+  TVMFFIAny out{};
+  switch (conversion) {
+    case Plan::Conversion::kNone:
+    case Plan::Conversion::kInt:  // of streams only
+      return value;
+    case Plan::Conversion::kBool:
+      if (value.type_index != kTVMFFIInt && value.type_index != kTVMFFIBool) {
+        throw Error("TypeError", "graphffi: plan: a bool() conversion needs an integer");
+      }
+      out.type_index = kTVMFFIBool;
+      out.v_int64 = value.v_int64 != 0;
+      return out;
+    case Plan::Conversion::kDType: {
+      const TVMFFIByteArray text = StringContent(value);
+      out.type_index = kTVMFFIDataType;
+      if (const int rc = TVMFFIDataTypeFromString(&text, &out.v_dtype)) throw Error::TakeRaised(rc);
+      return out;
+    }
+    case Plan::Conversion::kDevice: {
+      const TVMFFIByteArray text = StringContent(value);
+      out.type_index = kTVMFFIDevice;
+      out.v_device = DeviceFromName({text.data, text.size});
+      return out;
+    }
+  }
+  return out;
+}
+
+}  // namespace graphffi

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// The functions of this library that Python calls through the runtime, which carries errors.
+#include <tvm/ffi/c_api.h>
+
+#include <exception>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "attributes.h"
+#include "callframe/convert.h"
+#include "callframe/error.h"
+#include "error_ring.h"
+#include "named_target.h"
+#include "workspace.h"
+
+namespace graphffi {
+namespace {
+
+/// The arguments of a call, checked as they are read.
+class Arguments {
+ public:
+  Arguments(const char* function, const TVMFFIAny* args, int32_t size, int32_t expected)
+      : function_(function), args_(args) {
+    if (size != expected) {
+      throw Error("TypeError", function_ + ": expected " + std::to_string(expected) +
+                                   " arguments, got " + std::to_string(size));
+    }
+  }
+
+  int64_t Int(int32_t i) const {
+    if (args_[i].type_index != kTVMFFIInt && args_[i].type_index != kTVMFFIBool) Fail(i, "an int");
+    return args_[i].v_int64;
+  }
+
+  bool IsText(int32_t i) const {
+    const int32_t type = args_[i].type_index;
+    return type == kTVMFFIRawStr || type == kTVMFFISmallStr || type == kTVMFFIStr;
+  }
+
+  std::string Text(int32_t i) const {
+    if (!IsText(i)) Fail(i, "a str");
+    if (args_[i].type_index == kTVMFFIRawStr) return args_[i].v_c_str;
+    const TVMFFIByteArray bytes = args_[i].type_index == kTVMFFISmallStr
+                                      ? TVMFFISmallBytesGetContentByteArray(&args_[i])
+                                      : *TVMFFIBytesGetByteArrayPtr(args_[i].v_obj);
+    return std::string(bytes.data, bytes.size);
+  }
+
+  /// A function, or the reference of one.
+  ObjectRef Function(int32_t i, KernelFacts* facts) const {
+    if (IsText(i)) return ObjectRef(ResolveKernel(Text(i), {}, facts));
+    if (args_[i].type_index != kTVMFFIFunction) Fail(i, "a function");
+    TVMFFIObjectIncRef(args_[i].v_obj);
+    return ObjectRef(args_[i].v_obj);
+  }
+
+ private:
+  [[noreturn]] void Fail(int32_t i, const char* expected) const {
+    throw Error("TypeError",
+                function_ + ": argument " + std::to_string(i) + ": expected " + expected);
+  }
+
+  std::string function_;
+  const TVMFFIAny* args_;
+};
+
+template <typename Body>
+int Guarded(Body&& body) {
+  try {
+    body();
+    return 0;
+  } catch (const Error& error) {
+    return SetRaised(error.kind(), error.message());
+  } catch (const std::exception& error) {
+    return SetRaised("InternalError", error.what());
+  }
+}
+
+/// graphffi_jax.raise_error(number): raises the kept error, or returns None.
+int RaiseError(void*, const TVMFFIAny* args, int32_t num_args, TVMFFIAny*) {
+  bool raised = false;
+  const int rc = Guarded(
+      [&] { raised = RaiseKept(Arguments("graphffi_jax.raise_error", args, num_args, 1).Int(0)); });
+  return raised ? -1 : rc;
+}
+
+/// graphffi_jax.new_target(function, name, plan, attributes, owning, workspace, graph): the address
+/// of a NamedTarget. `attributes` are parts of the form `<length>:<bytes>`.
+int NewTarget(void*, const TVMFFIAny* args, int32_t num_args, TVMFFIAny* result) {
+  return Guarded([&] {
+    Arguments arguments("graphffi_jax.new_target", args, num_args, 7);
+    auto target = std::make_unique<NamedTarget>();
+    target->function = arguments.Function(0, &target->facts);
+    target->name = arguments.Text(1);
+    target->plan = arguments.Text(2);
+    if (!SplitStrings(arguments.Text(3), &target->attributes)) {
+      throw Error("ValueError", "graphffi_jax.new_target: attributes: expected strings");
+    }
+    ParseSitePlan(target->plan, target->AttributeNames(), target->name);
+    target->pass_owning_tensor = arguments.Int(4) != 0;
+    target->has_workspace = arguments.Int(5) != 0;
+    target->graph = arguments.Int(6) != 0;
+    *result = MakeInt(reinterpret_cast<int64_t>(target.release()));
+  });
+}
+
+/// graphffi_jax.workspace_peaks(): [subject, peak, capacity, subject, …].
+int GetWorkspacePeaks(void*, const TVMFFIAny*, int32_t, TVMFFIAny* result) {
+  return Guarded([&] {
+    OwnedValues values;
+    for (const WorkspaceUse& use : WorkspacePeaks()) {
+      values.Add(MakeString(use.subject));
+      values.Add(MakeInt(use.peak));
+      values.Add(MakeInt(use.capacity));
+    }
+    *result = MakeArray(values.data(), values.size());
+  });
+}
+
+int Register(std::string_view text, TVMFFISafeCallType body) {
+  const TVMFFIByteArray name = {text.data(), text.size()};
+  TVMFFIObjectHandle function = nullptr;
+  if (const int rc = TVMFFIFunctionCreate(nullptr, body, nullptr, &function)) return rc;
+  const int rc = TVMFFIFunctionSetGlobal(&name, function, /*allow_override=*/1);
+  TVMFFIObjectDecRef(function);
+  return rc;
+}
+
+}  // namespace
+}  // namespace graphffi
+
+/// Registers this library's functions with the runtime. 0, or an error in this thread's slot.
+extern "C" TVM_FFI_DLL_EXPORT int graphffi_jax_register_functions() {
+  using namespace graphffi;
+  if (const int rc = Register("graphffi_jax.raise_error", &RaiseError)) return rc;
+  if (const int rc = Register("graphffi_jax.new_target", &NewTarget)) return rc;
+  return Register("graphffi_jax.workspace_peaks", &GetWorkspacePeaks);
+}

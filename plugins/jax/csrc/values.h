@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attribute values as kernels get them.
+#pragma once
+
+#include <tvm/ffi/c_api.h>
+
+#include <cstdint>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace graphffi {
+
+/// Values with the references that they hold.
+class OwnedValues {
+ public:
+  OwnedValues() = default;
+  OwnedValues(OwnedValues&& other) noexcept : values_(std::move(other.values_)) {
+    other.values_.clear();
+  }
+  OwnedValues(const OwnedValues&) = delete;
+  OwnedValues& operator=(const OwnedValues&) = delete;
+  ~OwnedValues();
+
+  /// Takes the reference of `value` over.
+  void Add(const TVMFFIAny& value);
+  const TVMFFIAny* data() const { return values_.data(); }
+  int32_t size() const { return static_cast<int32_t>(values_.size()); }
+
+ private:
+  std::vector<TVMFFIAny> values_;
+};
+
+TVMFFIAny MakeInt(int64_t value);
+TVMFFIAny MakeFloat(double value);
+TVMFFIAny MakeBool(bool value);
+/// *New reference*, where the text is too long for the value itself. \throws Error
+TVMFFIAny MakeString(std::string_view text);
+
+}  // namespace graphffi

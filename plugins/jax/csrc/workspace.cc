@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "workspace.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+
+#include "callframe/error.h"
+
+namespace graphffi {
+namespace {
+
+thread_local WorkspaceScope* current_scope = nullptr;
+
+/// Never destroyed: XLA's threads may still report at exit.
+struct Peaks {
+  std::mutex mutex;
+  std::map<std::string, WorkspaceUse> by_subject;
+};
+Peaks& GetPeaks() {
+  static Peaks* peaks = new Peaks;
+  return *peaks;
+}
+
+/// `offset` such that `base` + it is aligned.
+int64_t Align(const char* base, int64_t offset) {
+  constexpr uintptr_t kMask = kTensorAlignment - 1;
+  uintptr_t address = reinterpret_cast<uintptr_t>(base) + static_cast<uintptr_t>(offset);
+  return offset + static_cast<int64_t>(((address + kMask) & ~kMask) - address);
+}
+
+}  // namespace
+
+int AllocateInWorkspace(DLTensor* prototype, DLManagedTensorVersioned** out, void* error_context,
+                        SetAllocationError set_error) {
+  return RunAllocator(error_context, set_error, [&] {
+    if (current_scope == nullptr) {
+      throw Error("RuntimeError", "graphffi: a workspace is there only during a call from XLA");
+    }
+    *out = current_scope->Allocate(*prototype);
+  });
+}
+
+WorkspaceScope::WorkspaceScope(void* data, int64_t capacity, DLDevice device)
+    : data_(static_cast<char*>(data)), capacity_(capacity), device_(device), outer_(current_scope) {
+  current_scope = this;
+}
+
+WorkspaceScope::~WorkspaceScope() {
+  Close();
+  current_scope = outer_;
+}
+
+void* WorkspaceScope::TakeData(int64_t begin, size_t num_bytes, bool* is_heap) const {
+  *is_heap = begin + static_cast<int64_t>(num_bytes) > capacity_;
+  if (!*is_heap) return data_ + begin;
+  const std::string needed = std::to_string(begin + static_cast<int64_t>(num_bytes));
+  if (device_.device_type != kDLCPU) {
+    throw Error("MemoryError", "workspace: expected at least " + needed + " bytes, got " +
+                                   std::to_string(capacity_) + "; declare a larger workspace=");
+  }
+  void* data = std::aligned_alloc(
+      kTensorAlignment, (num_bytes + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment);
+  if (data == nullptr) {
+    throw Error("MemoryError", "graphffi: cannot allocate " + std::to_string(num_bytes) + " bytes");
+  }
+  return data;
+}
+
+void WorkspaceScope::Pop() {
+  ScratchBlock* block = blocks_;
+  blocks_ = block->next;
+  used_ = block->offset;
+  if (block->is_heap) std::free(block->managed.dl_tensor.data);
+  block->Release();
+}
+
+DLManagedTensorVersioned* WorkspaceScope::Allocate(const DLTensor& prototype) {
+  if (prototype.device.device_type != device_.device_type ||
+      prototype.device.device_id != device_.device_id) {
+    throw Error("ValueError", "workspace: expected a tensor on the device of the call");
+  }
+  while (blocks_ != nullptr && blocks_->IsReleased()) Pop();
+  const size_t num_bytes = NumBytes(prototype);
+  const int64_t begin = Align(data_, used_);
+  bool is_heap = false;
+  void* data = TakeData(begin, num_bytes, &is_heap);
+  ScratchBlock* block = nullptr;
+  try {
+    block = ScratchBlock::Make(prototype, data, num_bytes);
+  } catch (...) {
+    if (is_heap) std::free(data);
+    throw;
+  }
+  block->offset = used_;
+  block->is_heap = is_heap;
+  block->next = blocks_;
+  blocks_ = block;
+  used_ = begin + static_cast<int64_t>(num_bytes);
+  peak_ = std::max(peak_, used_);
+  return &block->managed;
+}
+
+int WorkspaceScope::Close() {
+  int held = 0;
+  while (blocks_ != nullptr) {
+    held += blocks_->IsReleased() ? 0 : 1;
+    Pop();
+  }
+  return held;
+}
+
+void RecordWorkspacePeak(const std::string& subject, int64_t peak, int64_t capacity) {
+  Peaks& peaks = GetPeaks();
+  std::lock_guard<std::mutex> lock(peaks.mutex);
+  WorkspaceUse& use = peaks.by_subject.emplace(subject, WorkspaceUse{subject, -1, 0}).first->second;
+  if (peak > use.peak) use = {subject, peak, capacity};
+}
+
+std::vector<WorkspaceUse> WorkspacePeaks() {
+  Peaks& peaks = GetPeaks();
+  std::lock_guard<std::mutex> lock(peaks.mutex);
+  std::vector<WorkspaceUse> uses;
+  for (const auto& entry : peaks.by_subject) uses.push_back(entry.second);
+  return uses;
+}
+
+}  // namespace graphffi

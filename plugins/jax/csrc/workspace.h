@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Declared workspaces: a hidden result of a custom call, from which the env's allocator serves.
+#pragma once
+
+#include <dlpack/dlpack.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "callframe/allocation.h"
+#include "scratch_block.h"
+
+namespace graphffi {
+
+/// Memory of the WorkspaceScope that is open on this thread; valid until that closes.
+int AllocateInWorkspace(DLTensor* prototype, DLManagedTensorVersioned** out, void* error_context,
+                        SetAllocationError set_error);
+
+/// The workspace of one call: what AllocateInWorkspace hands out on this thread while it is open,
+/// like a stack, 64-byte aligned: what the kernel releases is used again once all that came after
+/// it is released too. On the CPU, what does not fit comes from the heap, so that the call can tell
+/// how much it needs.
+class WorkspaceScope {
+ public:
+  WorkspaceScope(void* data, int64_t capacity, DLDevice device);
+  ~WorkspaceScope();
+  WorkspaceScope(const WorkspaceScope&) = delete;
+  WorkspaceScope& operator=(const WorkspaceScope&) = delete;
+
+  /// How many tensors the kernel still holds, which are dangling now.
+  int Close();
+  /// What the tensors took together at most, alignment included.
+  int64_t peak() const { return peak_; }
+  int64_t capacity() const { return capacity_; }
+
+ private:
+  friend int AllocateInWorkspace(DLTensor*, DLManagedTensorVersioned**, void*, SetAllocationError);
+  DLManagedTensorVersioned* Allocate(const DLTensor& prototype);
+  void Pop();
+  void* TakeData(int64_t begin, size_t num_bytes, bool* is_heap) const;
+
+  char* data_;
+  int64_t capacity_, used_ = 0, peak_ = 0;
+  DLDevice device_;
+  WorkspaceScope* outer_;
+  ScratchBlock* blocks_ = nullptr;
+};
+
+/// What the calls of one kernel took of their workspace.
+struct WorkspaceUse {
+  std::string subject;
+  int64_t peak, capacity;
+};
+
+/// Keeps the largest for each subject.
+void RecordWorkspacePeak(const std::string& subject, int64_t peak, int64_t capacity);
+std::vector<WorkspaceUse> WorkspacePeaks();
+
+}  // namespace graphffi

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that leave the process: what jax.export has to know of graphffi's custom calls."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ._library import TARGET, TARGET_GRAPH
+
+if TYPE_CHECKING:
+    from jax import export
+
+
+def export_checks() -> list[export.DisabledSafetyCheck]:
+    """The checks of `jax.export` that programs with kernels can't pass, for ``disabled_checks=``.
+
+    jax.export lets only those custom calls pass whose meaning JAX promises to keep. That of
+    graphffi's two is promised by graphffi: a process that has imported `graphffi_jax` runs such a
+    program, if it finds the kernels by their references.
+
+    Returns:
+        One check for each of the two targets, whatever the number of ops.
+
+    Raises:
+        ImportError: If the package flatbuffers is missing, which jax.export needs.
+
+    Example:
+        >>> exported = jax.export.export(f, disabled_checks=export_checks())(x)  # doctest: +SKIP
+    """
+    from jax import export
+
+    return [export.DisabledSafetyCheck.custom_call(name) for name in (TARGET, TARGET_GRAPH)]

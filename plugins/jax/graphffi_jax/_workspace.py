@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What kernels take of the workspaces that are declared for them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import graphffi
+
+
+class WorkspaceUse(NamedTuple):
+    """The largest use of a workspace so far.
+
+    Attributes:
+        peak: Bytes that one call took, alignment included.
+        size: Bytes that were declared for that call.
+    """
+
+    peak: int
+    size: int
+
+
+def workspace_peaks() -> dict[str, WorkspaceUse]:
+    """How much of their declared workspaces the kernels of this process took at most.
+
+    Returns:
+        One entry per op, function or target whose kernel allocates from a declared workspace, by
+        name. Kernels that get the workspace as an argument do not report.
+
+    Example:
+        >>> workspace_peaks()["mylib::sort"].peak  # doctest: +SKIP
+        65536
+    """
+    items = iter(graphffi.get_global_func("graphffi_jax.workspace_peaks")())
+    return {str(name): WorkspaceUse(next(items), next(items)) for name in items}

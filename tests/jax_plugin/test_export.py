@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that leave the process: jax.export, serialized executables, the compilation cache."""
+
+from __future__ import annotations
+
+import pickle
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import graphffi
+import graphffi_jax
+
+X = jnp.arange(6, dtype=jnp.float32).reshape(2, 3)
+export = pytest.importorskip("jax.export")
+
+RELOAD = """
+import sys
+import jax, jax.numpy as jnp, numpy as np
+import graphffi_jax
+program = jax.export.deserialize(open(sys.argv[1], "rb").read())
+x = np.arange(6, dtype=np.float32).reshape(2, 3)
+print(np.asarray(program.call(x)).tolist())
+"""
+
+
+def exported(f: Callable[..., Any], *shapes: Any, **options: Any) -> Any:
+    return export.export(jax.jit(f), disabled_checks=graphffi_jax.export_checks(), **options)(
+        *shapes
+    )
+
+
+@pytest.mark.parametrize("is_symbolic", [False, True])
+def test_an_exported_program_runs_where_only_the_plugin_is_imported(
+    ops: SimpleNamespace, run_script: Callable[..., Any], tmp_path: Path, is_symbolic: bool
+) -> None:
+    shape = export.symbolic_shape("n, m") if is_symbolic else X.shape
+    program = exported(
+        lambda x: ops.axpy(ops.scratch(x), x, a=2.0), jax.ShapeDtypeStruct(shape, X.dtype)
+    )
+    path = tmp_path / "program"
+    path.write_bytes(program.serialize())
+    result = run_script(RELOAD, path)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.strip() == str((3 * np.asarray(X)).tolist())
+
+
+def test_a_program_for_several_platforms(ops: SimpleNamespace) -> None:
+    program = exported(
+        ops.add_one, jax.ShapeDtypeStruct(X.shape, X.dtype), platforms=("cpu", "cuda")
+    )
+    assert program.platforms == ("cpu", "cuda")
+    again = export.deserialize(program.serialize())
+    np.testing.assert_array_equal(again.call(X), X + 1)
+
+
+def test_without_the_checks_export_refuses(ops: SimpleNamespace) -> None:
+    with pytest.raises(ValueError, match="Cannot serialize code with custom calls"):
+        export.export(jax.jit(ops.add_one))(X)
+
+
+def test_a_missing_library_is_reported_by_name(
+    library: str, run_script: Callable[..., Any], tmp_path: Path
+) -> None:
+    copy = tmp_path / "kernels.so"
+    shutil.copy(library, copy)
+    op = graphffi.define_op(
+        f"jaxexport::missing_{tmp_path.name.replace('-', '_')}",
+        schema="(Tensor x) -> Tensor",
+        kernel=f"{copy}::add_one",
+        infer=graphffi.like,
+    )
+    path = tmp_path / "program"
+    path.write_bytes(exported(op, X).serialize())
+    copy.unlink()
+    result = run_script(RELOAD, path)
+    assert result.returncode != 0
+    assert "kernels.so" in result.stderr
+    assert op.name in result.stderr
+
+
+def test_a_library_is_found_by_its_name_on_the_path(
+    library: str, run_script: Callable[..., Any], tmp_path: Path
+) -> None:
+    folder = tmp_path / "libraries"
+    folder.mkdir()
+    shutil.copy(library, folder / "jaxexport_kernels.so")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GRAPHFFI_LIBRARY_PATH", str(folder))
+        program = exported(
+            lambda x: graphffi_jax.call(
+                "jaxexport_kernels.so::add_one", x, out=jax.ShapeDtypeStruct(x.shape, x.dtype)
+            ),
+            X,
+        )
+        path = tmp_path / "program"
+        path.write_bytes(program.serialize())
+        result = run_script(RELOAD, path)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.strip() == str((np.asarray(X) + 1).tolist())
+
+
+def test_a_serialized_executable_is_loaded_and_runs(
+    ops: SimpleNamespace, run_script: Callable[..., Any], tmp_path: Path
+) -> None:
+    serialization = pytest.importorskip("jax.experimental.serialize_executable")
+    compiled = jax.jit(ops.add_one).lower(X).compile()
+    payload = serialization.serialize(compiled)
+    path = tmp_path / "executable"
+    path.write_bytes(pickle.dumps(payload))
+    script = """
+import pickle, sys
+import numpy as np
+import graphffi_jax
+from jax.experimental import serialize_executable
+run = serialize_executable.deserialize_and_load(*pickle.load(open(sys.argv[1], "rb")))
+print(np.asarray(run(np.arange(6, dtype=np.float32).reshape(2, 3))).tolist())
+"""
+    result = run_script(script, path)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.strip() == str((np.asarray(X) + 1).tolist())
+
+
+CACHED = """
+import sys
+import jax, jax.numpy as jnp, numpy as np
+import graphffi
+from jax import monitoring
+events = []
+monitoring.register_event_listener(lambda name, **_: events.append(name))
+jax.config.update("jax_compilation_cache_dir", sys.argv[2])
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+factor = int(sys.argv[3])
+op = graphffi.define_op(
+    "jaxcache::f", schema="(Tensor x) -> Tensor", kernel=sys.argv[1],
+    infer=lambda x: graphffi.empty((x.shape[0] * factor,), x.dtype),
+)
+y = jax.jit(op)(np.arange(4, dtype=np.float32))
+hits = sum(name == "/jax/compilation_cache/cache_hits" for name in events)
+print(hits, np.asarray(y)[:4].tolist(), y.shape[0])
+"""
+
+
+def test_the_compilation_cache_hits_and_is_never_stale(
+    library: str, run_script: Callable[..., Any], tmp_path: Path
+) -> None:
+    copy, cache = tmp_path / "kernels.so", tmp_path / "cache"
+    shutil.copy(library, copy)
+
+    def run(kernel: str, factor: int = 1) -> str:
+        result = run_script(CACHED, f"{copy}::{kernel}", cache, factor)
+        assert result.returncode == 0, result.stderr
+        return str(result.stdout.strip())
+
+    assert run("add_one") == "0 [1.0, 2.0, 3.0, 4.0] 4"
+    assert run("add_one") == "1 [1.0, 2.0, 3.0, 4.0] 4"
+    assert run("copy_bytes") == "0 [0.0, 1.0, 2.0, 3.0] 4"  # another kernel
+    assert run("copy_bytes", 2).startswith("0 [0.0, 1.0, 2.0, 3.0] 8")  # another rule
+    with copy.open("ab") as file:
+        file.write(b"\0")  # another library in the same place
+    assert run("add_one") == "0 [1.0, 2.0, 3.0, 4.0] 4"
