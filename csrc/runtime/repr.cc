@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+// ffi.ReprPrint: values as Python would print them.
+#include <tvm/ffi/container/array.h>
+#include <tvm/ffi/container/dict.h>
+#include <tvm/ffi/container/list.h>
+#include <tvm/ffi/container/map.h>
+#include <tvm/ffi/container/tensor.h>
+#include <tvm/ffi/device.h>
+#include <tvm/ffi/dtype.h>
+#include <tvm/ffi/reflection/access_path.h>
+#include <tvm/ffi/reflection/registry.h>
+
+#include <algorithm>
+#include <charconv>
+#include <string>
+#include <vector>
+
+namespace {
+
+namespace ffi = tvm::ffi;
+namespace refl = tvm::ffi::reflection;
+using ffi::Any;
+using ffi::AnyView;
+using ffi::Object;
+
+class Printer {
+ public:
+  void Print(const Any& value) {
+    switch (value.type_index()) {
+      case kTVMFFINone:
+        out_ += "None";
+        return;
+      case kTVMFFIBool:
+        out_ += value.cast<bool>() ? "True" : "False";
+        return;
+      case kTVMFFIInt:
+        out_ += std::to_string(value.cast<int64_t>());
+        return;
+      case kTVMFFIFloat:
+        return PrintFloat(value.cast<double>());
+      case kTVMFFIDataType:
+        out_ += ffi::DLDataTypeToString(value.cast<DLDataType>());
+        return;
+      case kTVMFFIDevice:
+        return PrintStreamed(value.cast<DLDevice>());
+      case kTVMFFISmallStr:
+      case kTVMFFIStr:
+        out_ += ffi::EscapedStringPy(value.cast<ffi::String>());
+        return;
+      case kTVMFFISmallBytes:
+      case kTVMFFIBytes:
+        return PrintBytes(value.cast<ffi::Bytes>());
+      default:
+        break;
+    }
+    if (const auto* object = value.as<Object>()) return PrintObject(value, object);
+    out_ += value.GetTypeKey();
+  }
+  std::string Text() && { return std::move(out_); }
+
+ private:
+  void PrintFloat(double value) {
+    char digits[32];
+    auto end = std::to_chars(digits, digits + sizeof(digits), value).ptr;
+    std::string_view text(digits, static_cast<size_t>(end - digits));
+    out_ += text;
+    if (text.find_first_of(".en") == std::string_view::npos) out_ += ".0";
+  }
+
+  template <typename T>
+  void PrintStreamed(const T& value) {
+    std::ostringstream os;
+    os << value;
+    out_ += os.str();
+  }
+
+  void PrintBytes(const ffi::Bytes& bytes) {
+    out_ += "b\"";
+    for (char c : std::string_view(bytes)) {
+      auto byte = static_cast<unsigned char>(c);
+      if (c == '"' || c == '\\') {
+        out_.append({'\\', c});
+      } else if (byte < 0x20 || byte >= 0x7F) {
+        ffi::detail::AppendFormatted(&out_, "\\x%02x", static_cast<unsigned>(byte));
+      } else {
+        out_ += c;
+      }
+    }
+    out_ += '"';
+  }
+
+  /// An object inside itself is printed as three dots.
+  void PrintObject(const Any& value, const Object* object) {
+    if (std::find(open_.begin(), open_.end(), object) != open_.end()) {
+      out_ += "...";
+      return;
+    }
+    open_.push_back(object);
+    PrintContent(value, object);
+    open_.pop_back();
+  }
+
+  void PrintContent(const Any& value, const Object* object) {
+    switch (value.type_index()) {
+      case kTVMFFIArray: {
+        auto array = value.cast<ffi::Array<Any>>();
+        return PrintItems("(", array, array.size() == 1 ? ",)" : ")");
+      }
+      case kTVMFFIList:
+        return PrintItems("[", value.cast<ffi::List<Any>>(), "]");
+      case kTVMFFIMap:
+        return PrintEntries(value.cast<ffi::Map<Any, Any>>());
+      case kTVMFFIDict:
+        return PrintEntries(value.cast<ffi::Dict<Any, Any>>());
+      case kTVMFFIShape:
+        return PrintItems("Shape(", value.cast<ffi::Shape>(), ")");
+      case kTVMFFITensor:
+        return PrintTensor(*value.cast<ffi::Tensor>().get());
+      default:
+        return PrintFields(object);
+    }
+  }
+
+  template <typename Items>
+  void PrintItems(const char* begin, const Items& items, const char* end) {
+    out_ += begin;
+    const char* separator = "";
+    for (const auto& item : items) {
+      out_ += separator;
+      separator = ", ";
+      Print(item);
+    }
+    out_ += end;
+  }
+
+  template <typename Entries>
+  void PrintEntries(const Entries& entries) {
+    out_ += '{';
+    const char* separator = "";
+    for (const auto& [key, value] : entries) {
+      out_ += separator;
+      separator = ", ";
+      Print(key);
+      out_ += ": ";
+      Print(value);
+    }
+    out_ += '}';
+  }
+
+  /// `float32[2, 3]@cpu:0`
+  void PrintTensor(const DLTensor& tensor) {
+    out_ += ffi::DLDataTypeToString(tensor.dtype);
+    PrintItems("[", ffi::ShapeView(tensor.shape, static_cast<size_t>(tensor.ndim)), "]@");
+    PrintStreamed(tensor.device);
+  }
+
+  void PrintFields(const Object* object) {
+    int32_t index = object->type_index();
+    if (const TVMFFIAny* own = ffi::detail::OptTypeAttr(ffi::type_attr::kRepr.name, index)) {
+      auto print = ffi::Function::FromTyped([this](AnyView value) {
+        std::string before;
+        std::swap(out_, before);
+        Print(value);
+        std::swap(out_, before);
+        return ffi::String(std::move(before));
+      });
+      auto function = AnyView::CopyFromTVMFFIAny(*own).cast<ffi::Function>();
+      out_ += function(object, print).cast<ffi::String>();
+      return;
+    }
+    const TVMFFITypeInfo* type = TVMFFIGetTypeInfo(index);
+    out_ += ffi::TypeIndexToTypeKey(index);
+    if (type->metadata == nullptr) return;
+    out_ += '(';
+    const char* separator = "";
+    refl::ForEachFieldInfo(type, [&](const TVMFFIFieldInfo* field) {
+      if ((field->flags & kTVMFFIFieldFlagBitMaskReprOff) != 0) return;
+      out_.append(separator).append(field->name.data, field->name.size).append("=");
+      separator = ", ";
+      Print(refl::FieldGetter(field)(object));
+    });
+    out_ += ')';
+  }
+
+  std::string out_;
+  std::vector<const Object*> open_;
+};
+
+/// `<root>.body[2]["key"]`; what is missing is in angle brackets.
+ffi::String PrintAccessPath(const refl::AccessPathObj* path, const ffi::Function& print) {
+  std::string text = "<root>";
+  for (const refl::AccessStep& step : path->ToSteps()) {
+    bool is_missing = step->kind >= refl::AccessKind::kAttrMissing;
+    if (step->kind == refl::AccessKind::kAttr) {
+      text.append(".").append(step->key.cast<ffi::String>());
+    } else {
+      text.append(is_missing ? "[<missing:" : "[").append(print(step->key).cast<ffi::String>());
+      text += is_missing ? ">]" : "]";
+    }
+  }
+  return text;
+}
+
+TVM_FFI_STATIC_INIT_BLOCK() {
+  refl::GlobalDef().def("ffi.ReprPrint", [](const Any& value) {
+    Printer printer;
+    printer.Print(value);
+    return ffi::String(std::move(printer).Text());
+  });
+  refl::TypeAttrDef<refl::AccessPathObj>().def(ffi::type_attr::kRepr.name, PrintAccessPath);
+}
+
+}  // namespace

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// extra/dataclass.h, and the runtime's part of it.
+#include <tvm/ffi/extra/dataclass.h>
+#include <tvm/ffi/reflection/access_path.h>
+
+#include <cmath>
+#include <sstream>
+#include <string>
+
+#include "header.h"
+
+namespace refl = tvm::ffi::reflection;
+
+class BoxObj : public Object {
+ public:
+  int64_t size = 0;
+  Any content;
+  String note;
+  BoxObj() = default;
+  BoxObj(int64_t size, Any content) : size(size), content(std::move(content)), note("n") {}
+  static constexpr bool _type_mutable = true;
+  TVM_FFI_DECLARE_OBJECT_INFO_FINAL("test.dataclass.Box", BoxObj, Object);
+};
+ObjectRef Box(int64_t size, Any content) {
+  return ObjectRef(make_object<BoxObj>(size, std::move(content)));
+}
+
+class ModuloObj : public Object {
+ public:
+  int64_t value = 0;
+  ModuloObj() = default;
+  explicit ModuloObj(int64_t value) : value(value) {}
+  TVM_FFI_DECLARE_OBJECT_INFO_FINAL("test.dataclass.Modulo", ModuloObj, Object);
+};
+ObjectRef Modulo(int64_t value) { return ObjectRef(make_object<ModuloObj>(value)); }
+
+TVM_FFI_STATIC_INIT_BLOCK() {
+  refl::ObjectDef<BoxObj>()
+      .def_rw("size", &BoxObj::size)
+      .def_rw("content", &BoxObj::content)
+      .def_rw("note", &BoxObj::note, refl::repr(false), refl::compare(false), refl::hash(false));
+  refl::ObjectDef<ModuloObj>().def_ro("value", &ModuloObj::value);
+  refl::TypeAttrDef<ModuloObj>()
+      .def(type_attr::kRepr.name,
+           [](const ModuloObj* self, Function repr) {
+             return "mod " + repr(self->value % 10).cast<String>();
+           })
+      .def(type_attr::kEq.name,
+           [](const ModuloObj* a, const ModuloObj* b, Function equal) {
+             return equal(a->value % 10, b->value % 10).cast<bool>();
+           })
+      .def(type_attr::kCompare.name,
+           [](const ModuloObj* a, const ModuloObj* b, Function compare) {
+             return compare(a->value % 10, b->value % 10).cast<int>();
+           })
+      .def(type_attr::kHash.name, [](const ModuloObj* self, Function hash) {
+        return hash(self->value % 10).cast<int64_t>();
+      });
+}
+
+TEST(repr_is_that_of_python) {
+  CHECK_EQ(std::string(ReprPrint(nullptr)), std::string("None"));
+  CHECK_EQ(std::string(ReprPrint(Array<Any>{true, 1, 2.5, "a\"\u00e9", Bytes("\x01", 1)})),
+           std::string("(True, 1, 2.5, \"a\\\"\\u00e9\", b\"\\x01\")"));
+  CHECK_EQ(std::string(ReprPrint(Array<int>{1})), std::string("(1,)"));
+  CHECK_EQ(std::string(ReprPrint(Map<String, Any>{{"k", List<int>{1, 2}}})),
+           std::string("{\"k\": [1, 2]}"));
+  CHECK_EQ(std::string(ReprPrint(
+               Array<Any>{Shape{2, 3}, DLDataType{kDLFloat, 32, 1}, DLDevice{kDLCUDA, 1}})),
+           std::string("(Shape(2, 3), float32, cuda:1)"));
+  CHECK_EQ(std::string(ReprPrint(Box(1, Modulo(12)))),
+           std::string("test.dataclass.Box(size=1, content=mod 2)"));
+  CHECK_EQ(std::string(ReprPrint(refl::AccessPath::Root()->Attr("a")->ArrayItemMissing(2))),
+           std::string("<root>.a[<missing:2>]"));
+  List<Any> cycle{1};
+  cycle.push_back(cycle);
+  CHECK_EQ(std::string(ReprPrint(cycle)), std::string("[1, ...]"));
+  cycle.clear();
+  std::ostringstream os;
+  os << Any(1) << Optional<int>() << Variant<int, String>(String("v"));
+  CHECK_EQ(os.str(), std::string("1None\"v\""));
+}
+
+TEST(deep_copies_share_what_the_original_shared) {
+  ObjectRef inner = Box(1, "text");
+  Array<Any> original{inner, inner, List<Any>{inner}};
+  auto copy = DeepCopy(original).cast<Array<Any>>();
+  CHECK(copy[0].same_as(copy[1]) && !copy[0].same_as(original[0]));
+  CHECK(copy[2].cast<List<Any>>()[0].same_as(copy[0]));
+  const_cast<BoxObj*>(copy[0].as<BoxObj>())->size = 5;
+  CHECK_EQ(inner.as<BoxObj>()->size, int64_t{1});
+  List<Any> cycle;
+  cycle.push_back(cycle);
+  auto again = DeepCopy(cycle).cast<List<Any>>();
+  CHECK(again[0].same_as(again) && !again.same_as(cycle));
+  cycle.clear();
+  again.clear();
+  Function function = Function::FromTyped([] {});
+  CHECK(Message([&] { DeepCopy(function); }).find("ffi.Function") != std::string::npos);
+}
+
+TEST(values_are_equal_ordered_and_hashed_by_content) {
+  CHECK(RecursiveEq(Box(1, Array<int>{1}), Box(1, Array<int>{1})));
+  CHECK(!RecursiveEq(Box(1, 2), Box(1, 3)) && RecursiveLt(Box(1, 2), Box(1, 3)));
+  CHECK_EQ(RecursiveHash(Box(1, 2)), RecursiveHash(Box(1, 2)));
+  CHECK(RecursiveHash(Box(1, 2)) != RecursiveHash(Box(2, 1)));
+  CHECK(RecursiveEq(Modulo(12), Modulo(2)) && RecursiveGt(Modulo(13), Modulo(2)));
+  CHECK_EQ(RecursiveHash(Modulo(12)), RecursiveHash(Modulo(2)));
+  CHECK(RecursiveLt(Array<int>{1, 2}, Array<int>{1, 2, 3}) && RecursiveLe("a", "b"));
+  CHECK(RecursiveLt(nullptr, 1) && RecursiveGe(2, 2));
+  CHECK(RecursiveEq(std::nan(""), std::nan("")) && RecursiveEq(0.0, -0.0));
+  CHECK_EQ(RecursiveHash(0.0), RecursiveHash(-0.0));
+  CHECK(!RecursiveEq(1, 1.0) && !RecursiveEq("1", 1));
+  CHECK(RecursiveEq(Map<String, int>{{"a", 1}, {"b", 2}}, Map<String, int>{{"b", 2}, {"a", 1}}));
+  CHECK_EQ(Message([] { RecursiveLt(1, 2.0); }),
+           "TypeError: Cannot compare values of different types: int vs float");
+  CHECK_EQ(Message([] { RecursiveLt(std::nan(""), 1.0); }), "TypeError: Cannot order NaN values");
+  CHECK_EQ(Message([] { RecursiveLt(Map<String, int>{{"a", 1}}, Map<String, int>{{"a", 2}}); }),
+           "TypeError: Cannot order Map/Dict values");
+}
