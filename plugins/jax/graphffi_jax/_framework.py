@@ -16,6 +16,7 @@ from ._batching import OpCall
 from ._gradients import call_differentiable
 from ._library import register_targets
 from ._primitive import KernelCall, bind
+from ._sharding import register_partitioning
 
 
 class JaxFramework:
@@ -131,4 +132,5 @@ def _check_width(subject: str, dtype: Any) -> None:
 def register() -> None:
     """Registers the targets with XLA and the arrays with graphffi."""
     register_targets()
+    register_partitioning()
     graphffi.register_framework(JaxFramework(), type_prefixes=("jax", "jaxlib"))

@@ -18,6 +18,7 @@ import graphffi
 
 from ._batching import OpCall, batch
 from ._library import TARGET, TARGET_GRAPH
+from ._sharding import sharding_attributes
 
 
 @dataclass(frozen=True)
@@ -178,10 +179,14 @@ def _result_aval(shape: tuple[Any, ...], dtype: Any, operands: Sequence[Any]) ->
 def _lower(context: Any, *operands: Any, call: KernelCall, results: Any) -> Any:
     first_mutated = len(operands) - call.num_mutated
     aliases = {first_mutated + i: len(results) + i for i in range(call.num_mutated)}
+    options: dict[str, Any] = {}
+    if attributes := sharding_attributes(context, call, len(operands)):
+        options["extra_attributes"] = attributes
     rule = jax.ffi.ffi_lowering(
         call.target,
         operand_output_aliases=aliases,
         has_side_effect=call.traits.has_side_effect,
+        **options,
     )
     if call.workspace is None:
         return rule(context, *operands, **call.attributes())
