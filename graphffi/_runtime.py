@@ -33,6 +33,7 @@ NEEDED_SYMBOLS: Final = (
     "TVMFFIEnvRegisterCAPI",
     "TVMFFIEnvSetDLPackManagedTensorAllocator",
     "TVMFFIEnvSetStream",
+    "TVMFFIEnvTensorAlloc",
     "TVMFFIErrorCreate",
     "TVMFFIErrorCreateWithCauseAndExtraContext",
     "TVMFFIErrorMoveFromRaised",
