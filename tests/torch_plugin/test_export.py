@@ -231,3 +231,35 @@ def test_errors_of_the_model_itself_are_torchs(ops: Any) -> None:
         failing(X)
     with pytest.raises(RuntimeError, match="torch's own"):
         graphffi_torch.Package(model)(X)
+
+
+class UpdatesAView(torch.nn.Module):
+    """Updates one row of an intermediate."""
+
+    def __init__(self, ops: Any) -> None:
+        super().__init__()
+        self.ops = ops
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        rows = x * 2
+        self.ops.increment(rows[1])
+        return rows + 0
+
+
+@pytest.mark.parametrize("worked_around", [True, False])
+def test_a_view_of_an_intermediate_is_updated_in_its_place(
+    ops: Any, tmp_path: Path, worked_around: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch._inductor.lowering
+
+    if not worked_around:
+        lowerings = torch._inductor.lowering.lowerings
+        monkeypatch.delitem(lowerings, torch.ops.aten.sym_storage_offset.default)
+    columns = {"x": {1: torch.export.Dim("columns", min=2, max=64)}}
+    with torch.no_grad():
+        exported = torch.export.export(UpdatesAView(ops), (X,), dynamic_shapes=columns)
+        path = graphffi_torch.package(exported, tmp_path / "model.pt2")
+    rows = graphffi_torch.load_package(path, trust=True)(torch.zeros(2, 5))
+    assert rows[1].eq(1).all() == worked_around, (
+        "torch lowers sym_storage_offset by itself: drop work_around_storage_offsets"
+    )

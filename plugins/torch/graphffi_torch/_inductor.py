@@ -60,6 +60,7 @@ def install() -> bool:
     Returns:
         Whether it could; otherwise the reason has been logged.
     """
+    work_around_storage_offsets()
     if os.environ.get("GRAPHFFI_INDUCTOR") == "0":
         _log.info("graphffi_torch: GRAPHFFI_INDUCTOR=0: calls go through the dispatcher")
         return False
@@ -73,6 +74,21 @@ def install() -> bool:
         return False
     lowering.lowerings[_CALL] = _lower_call
     return True
+
+
+def work_around_storage_offsets() -> None:
+    """Gives the offset of a view its lowering, which torch (2.10 to 2.15 at least) lacks.
+
+    Where a call updates a view of an intermediate (``w[1]``) with symbolic sizes, the offset would
+    be 0: the kernel would write to another part of ``w``.
+    """
+    lowerings = getattr(lowering, "lowerings", {})
+    lowerings.setdefault(torch.ops.aten.sym_storage_offset.default, _lower_storage_offset)
+
+
+def _lower_storage_offset(_: Any) -> Any:
+    offset = V.graph.current_node.meta["val"]
+    return offset.node.expr if isinstance(offset, torch.SymInt) else offset
 
 
 def add_op(definition: Definition, operators: Sequence[Any]) -> None:
