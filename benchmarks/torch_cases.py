@@ -46,6 +46,31 @@ def compiled_chain(op: Callable[[Any], Any], x: torch.Tensor) -> Callable[[int],
     return build
 
 
+def packaged_chain(op: Callable[[Any], Any], x: torch.Tensor) -> Callable[[int], Callable[[], Any]]:
+    """Builds AOTInductor packages that call `op` one call after the other."""
+
+    class Program(torch.nn.Module):
+        def __init__(self, length: int) -> None:
+            super().__init__()
+            self.length = length
+
+        def forward(self, value: torch.Tensor) -> torch.Tensor:
+            for _ in range(self.length):
+                value = op(value)
+            return value
+
+    def build(length: int) -> Callable[[], Any]:
+        import torch._inductor
+
+        exported = torch.export.export(Program(length), (x,))
+        package = torch._inductor.aoti_load_package(
+            torch._inductor.aoti_compile_and_package(exported)
+        )
+        return lambda: package(x)
+
+    return build
+
+
 def cases(library: Path) -> list[Case]:
     """All of them, on one CPU thread and without gradients."""
     torch.set_num_threads(1)
@@ -72,6 +97,10 @@ def cases(library: Path) -> list[Case]:
         Contender("typed C++ op", chain(compiled_chain(typed, x), SHORT, LONG)),
         Contender("torch.library.custom_op", chain(compiled_chain(custom, x), SHORT, LONG)),
     ]
+    packages = [
+        Contender("graphffi op", chain(packaged_chain(op, x), SHORT, LONG)),
+        Contender("typed C++ op", chain(packaged_chain(typed, x), SHORT, LONG)),
+    ]
     function = [
         Contender("graphffi Function", call("f(x, out)", {**names, "f": ours.touch})),
         Contender("apache tvm_ffi.Function", call("f(x, out)", {**names, "f": theirs.touch})),
@@ -80,4 +109,5 @@ def cases(library: Path) -> list[Case]:
         Case("torch eager: function of 2 tensors", function),
         Case("torch eager: op that allocates its result", eager),
         Case("torch.compile: op in a graph", graph),
+        Case("AOTInductor: op in a package", packages),
     ]

@@ -3,6 +3,8 @@
 
 #include <ATen/record_function.h>
 
+#include <algorithm>
+#include <array>
 #include <utility>
 
 #include "callframe/error.h"
@@ -94,16 +96,25 @@ BoundSite::BoundSite(Description description)
 
 void BoundSite::Run(const at::Tensor* const* tensors, const int64_t* ints) const {
   // What the dispatcher does for operators.
-  at::RecordFunction event(at::RecordScope::FUNCTION);
-  if (C10_UNLIKELY(event.isActive())) event.before(site_.subject());
+  std::optional<at::StepCallbacks> profiled =
+      at::getStepCallbacksUnlessEmpty(at::RecordScope::FUNCTION);
+  if (C10_LIKELY(!profiled)) return RunUnprofiled(tensors, ints);
+  at::RecordFunction event(std::move(*profiled));
+  event.before(site_.subject());
+  RunUnprofiled(tensors, ints);
+}
+
+void BoundSite::RunUnprofiled(const at::Tensor* const* tensors, const int64_t* ints) const {
   if (open_ints_.empty()) {
     return RunWith(tensors,
                    {attributes_.data(), nullptr, static_cast<int32_t>(attributes_.size())});
   }
-  c10::SmallVector<TVMFFIAny, 16> attributes;
-  attributes.append(attributes_.begin(), attributes_.end());
+  std::array<TVMFFIAny, 16> few;
+  std::vector<TVMFFIAny> many(attributes_.size() > few.size() ? attributes_.size() : 0);
+  TVMFFIAny* attributes = many.empty() ? few.data() : many.data();
+  std::copy(attributes_.begin(), attributes_.end(), attributes);
   for (size_t i = 0; i < open_ints_.size(); ++i) attributes[open_ints_[i]].v_int64 = ints[i];
-  RunWith(tensors, {attributes.data(), nullptr, static_cast<int32_t>(attributes.size())});
+  RunWith(tensors, {attributes, nullptr, static_cast<int32_t>(attributes_.size())});
 }
 
 void BoundSite::RunWith(const at::Tensor* const* tensors, const graphffi::Bank& attributes) const {

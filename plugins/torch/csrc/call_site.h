@@ -80,6 +80,7 @@ class BoundSite {
   GRAPHFFI_TORCH_API void Run(const at::Tensor* const* tensors, const int64_t* ints) const;
 
  private:
+  void RunUnprofiled(const at::Tensor* const* tensors, const int64_t* ints) const;
   void RunWith(const at::Tensor* const* tensors, const graphffi::Bank& attributes) const;
 
   std::vector<std::string> strs_;
