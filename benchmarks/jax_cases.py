@@ -48,38 +48,104 @@ def jitted_chain(op: Callable[[Any], Any]) -> Callable[[int], Callable[[], Any]]
     return build
 
 
+def peer_workspace(name: str, num_bytes: int) -> Callable[[jax.Array], jax.Array]:
+    """A target of jax-tvm-ffi whose last result is its workspace."""
+    workspace = jax.ShapeDtypeStruct((num_bytes,), jnp.uint8)
+
+    def call(x: jax.Array) -> jax.Array:
+        result = jax.ShapeDtypeStruct(x.shape, x.dtype)
+        return jax.ffi.ffi_call(name, (result, workspace))(x)[0]
+
+    return call
+
+
+def attribute_case(
+    title: str, kernel: str, ours: Any, theirs: Any, schema: str, **values: Any
+) -> Case:
+    """An op with attributes against a target of jax-tvm-ffi with the same ones."""
+    target, names = f"peer.{kernel}", ", ".join(values)
+    spec = ["args", "rets", *(f"attrs.{name}" for name in values)]
+    jax_tvm_ffi.register_ffi_target(target, theirs[kernel], spec)
+    op = graphffi.define_op(
+        f"benchmark::{kernel}",
+        schema=f"(Tensor x, {schema}) -> Tensor out",
+        kernel=ours[kernel],
+        plan=f"x, out, {names}",
+        infer=lambda x, *_: graphffi.like(x),
+    )
+    plain = {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in values.items()}
+    contenders: dict[str, Callable[[Any], Any]] = {
+        "graphffi op": lambda x: op(x, **plain),
+        "jax-tvm-ffi": ffi_call(target, **values),
+    }
+    return chain_case(f"jax.jit: op with {title}", contenders)
+
+
+def chain_case(title: str, ops: dict[str, Callable[[Any], Any]]) -> Case:
+    """Chains of calls, graphffi's first."""
+    return Case(title, [Contender(n, chain(jitted_chain(f), SHORT, LONG)) for n, f in ops.items()])
+
+
+def simple_op(name: str, kernel: Any, **options: Any) -> Any:
+    """An op of one operand and one result."""
+    return graphffi.define_op(
+        f"benchmark::{name}",
+        schema="(Tensor x) -> Tensor",
+        kernel=kernel,
+        infer=graphffi.like,
+        **options,
+    )
+
+
 def cases(library: Path) -> list[Case]:
-    """Without attributes against the raw handler and jax-tvm-ffi, with two against jax-tvm-ffi."""
-    theirs = tvm_ffi.load_module(str(library))
+    """Against the raw handler and jax-tvm-ffi."""
+    theirs, ours = tvm_ffi.load_module(str(library)), graphffi.load_module(str(library))
     jax_tvm_ffi.register_ffi_target("peer.touch", theirs.touch, ["args", "rets"])
-    arguments = ["args", "rets", "attrs.scale", "attrs.shift"]
-    jax_tvm_ffi.register_ffi_target("peer.touch_scaled", theirs.touch_scaled, arguments)
     handler = ctypes.CDLL(str(native.xla_handler())).touch
     jax.ffi.register_ffi_target("raw.touch", jax.ffi.pycapsule(handler), platform="cpu")
+    jax_tvm_ffi.register_ffi_target(
+        "peer.scratch",
+        theirs.touch_scratch,
+        ["args", "rets"],
+        use_last_output_for_alloc_workspace=True,
+    )
 
-    ours = graphffi.load_module(str(library))
-    touch = graphffi.define_op(
-        "benchmark::touch", schema="(Tensor x) -> Tensor", kernel=ours.touch, infer=graphffi.like
+    def python_kernel(x: Any, out: Any) -> None:
+        pass
+
+    function = tvm_ffi.convert(python_kernel)
+    jax_tvm_ffi.register_ffi_target(
+        "peer.python", function, ["args", "rets"], pass_owned_tensor=True
     )
-    scaled = graphffi.define_op(
-        "benchmark::touch_scaled",
-        schema="(Tensor x, float scale, float shift) -> Tensor out",
-        kernel=ours.touch_scaled,
-        plan="x, out, scale, shift",
-        infer=lambda x, scale, shift: graphffi.like(x),
-    )
-    attributes = {"scale": np.float64(SCALE), "shift": np.float64(SHIFT)}
     plain: dict[str, Callable[[Any], Any]] = {
-        "graphffi op": touch,
+        "graphffi op": simple_op("touch", ours.touch),
         "raw XLA FFI handler": ffi_call("raw.touch"),
         "jax-tvm-ffi": ffi_call("peer.touch"),
     }
-    with_attributes: dict[str, Callable[[Any], Any]] = {
-        "graphffi op": lambda x: scaled(x, SCALE, SHIFT),
-        "jax-tvm-ffi": ffi_call("peer.touch_scaled", **attributes),
+    scratch: dict[str, Callable[[Any], Any]] = {
+        "graphffi op": simple_op("scratch", ours.touch_scratch, workspace=1024),
+        "jax-tvm-ffi": peer_workspace("peer.scratch", 1024),
     }
-    titles = ("jax.jit: op without attributes", "jax.jit: op with 2 attributes")
+    python: dict[str, Callable[[Any], Any]] = {
+        "graphffi op": simple_op("python", python_kernel),
+        "jax-tvm-ffi": ffi_call("peer.python"),
+    }
+    scale, shift = np.float64(SCALE), np.float64(SHIFT)
+    both = (ours, theirs)
     return [
-        Case(title, [Contender(n, chain(jitted_chain(f), SHORT, LONG)) for n, f in ops.items()])
-        for title, ops in zip(titles, (plain, with_attributes), strict=True)
+        chain_case("jax.jit: op without attributes", plain),
+        attribute_case(
+            "2 attributes",
+            "touch_scaled",
+            *both,
+            "float scale, float shift",
+            scale=scale,
+            shift=shift,
+        ),
+        attribute_case(
+            "8 ints as attribute", "touch_ints", *both, "int[] sizes", sizes=np.arange(8)
+        ),
+        attribute_case("a string as attribute", "touch_text", *both, "str text", text="x" * 16),
+        chain_case("jax.jit: op that allocates in a workspace", scratch),
+        chain_case("jax.jit: op whose kernel is a Python function", python),
     ]

@@ -13,7 +13,27 @@ void TouchScaled(tvm::ffi::TensorView x, tvm::ffi::TensorView out, double scale,
       static_cast<float>(scale * *static_cast<const float*>(x.data_ptr()) + shift);
 }
 
+void TouchInts(tvm::ffi::TensorView x, tvm::ffi::TensorView out, tvm::ffi::Array<int64_t> sizes) {
+  *static_cast<float*>(out.data_ptr()) =
+      *static_cast<const float*>(x.data_ptr()) + static_cast<float>(sizes.size());
+}
+
+void TouchText(tvm::ffi::TensorView x, tvm::ffi::TensorView out, tvm::ffi::String text) {
+  *static_cast<float*>(out.data_ptr()) =
+      *static_cast<const float*>(x.data_ptr()) + static_cast<float>(text.size());
+}
+
+void TouchScratch(tvm::ffi::TensorView x, tvm::ffi::TensorView out) {
+  auto scratch =
+      tvm::ffi::Tensor::FromEnvAlloc(TVMFFIEnvTensorAlloc, x.shape(), x.dtype(), x.device());
+  *static_cast<float*>(scratch.data_ptr()) = *static_cast<const float*>(x.data_ptr());
+  *static_cast<float*>(out.data_ptr()) = *static_cast<const float*>(scratch.data_ptr());
+}
+
 }  // namespace
 
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(touch_ints, TouchInts);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(touch_text, TouchText);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(touch_scratch, TouchScratch);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(touch, Touch);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(touch_scaled, TouchScaled);
