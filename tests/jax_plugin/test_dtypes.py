@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -117,3 +119,47 @@ def test_a_result_dtype_that_jax_lacks_is_refused() -> None:
         TypeError, match=r"result 'out': expected a dtype that JAX has, got float32x4"
     ):
         op(jnp.zeros(2))
+
+
+TABLE = Path(__file__).parents[2] / "docs" / "jax.md"
+
+
+def table() -> str:
+    """The table of the documentation, from what the tests above show."""
+    rows = ["| JAX | DLPack code | bits | in memory on the CPU |", "|---|---:|---:|---|"]
+    for name in [*NARROW, *WIDE]:
+        dtype = graphffi.dtype(name)
+        packed = f"{8 // dtype.bits} per byte, low bits first" if dtype.bits < 8 else "as it is"
+        rows.append(f"| `{name}` | {dtype.code} | {dtype.bits} | {packed} |")
+    return "\n".join(rows)
+
+
+def test_the_documented_table_is_up_to_date() -> None:
+    assert table() in TABLE.read_text(), f"put this into {TABLE}:\n{table()}"
+
+
+def test_sub_byte_values_are_packed_in_memory() -> None:
+    def low_nibbles(x: Any, out: Any) -> None:
+        data = (ctypes.c_uint8 * 3).from_address(x.data_ptr)
+        np.from_dlpack(out)[...] = list(data)
+
+    graphffi.register_global_func("jaxtest.low_nibbles", low_nibbles, override=True)
+    x = jnp.asarray([1, 2, 3, 4, 5], jnp.int4)
+    y = graphffi.call_tvm_ffi("jaxtest.low_nibbles", x, out=graphffi.empty((3,), "float32"))
+    *full, last = np.asarray(y).astype(int).tolist()
+    assert full == [0x21, 0x43]
+    assert last & 0xF == 5  # the rest of the last byte is anything
+
+
+def test_fp4_as_elements_and_as_packed_bytes(ops: SimpleNamespace) -> None:
+    # JAX's own convention: one element, one index. A byte of two elements is what other
+    # frameworks hold; in JAX it is a uint8 array of half as many, or a bitcast of one.
+    values = jnp.asarray([0.5, 1.0, -2.0, 6.0], jnp.float4_e2m1fn)
+    described = np.asarray(ops.describe(values))
+    assert described[:3].tolist() == [graphffi.dtype("float4_e2m1fn").code, 4, 1]
+    assert described[6] == 4
+    packed = jax.lax.bitcast_convert_type(values.reshape(2, 2), jnp.uint8)
+    described = np.asarray(jax.jit(ops.describe)(packed))
+    assert described[:3].tolist() == [1, 8, 1]
+    assert described[6] == 2
+    np.testing.assert_array_equal(packed, [0x21, 0x7C])

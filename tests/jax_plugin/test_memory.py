@@ -99,3 +99,30 @@ def test_a_dead_program_lets_its_kernel_go() -> None:
     del program, programs, f  # jax.jit caches programs as long as the function lives
     gc.collect()
     assert alive() is None
+
+
+def test_a_million_calls_with_attributes_leave_memory_flat(ops: SimpleNamespace) -> None:
+    def chain(x: Any) -> Any:
+        for i in range(500):
+            x = ops.axpy(x, x, a=float(i % 7))
+        return ops.attributes(x, 1, 2.0, True, "text" * 8, "int8", "cuda:1", list(range(8)))
+
+    f = jax.jit(chain)
+    assert grows(lambda: f(X).block_until_ready(), 1_000) < 4096
+
+
+def test_thousands_of_distinct_ops(library: str) -> None:
+    count = 5_000
+    ops = [
+        graphffi.define_op(
+            f"jaxmany::f{i}",
+            schema="(Tensor x) -> Tensor",
+            kernel=f"{library}::axpy",
+            plan=f"{i}.0, x, out, x",
+            infer=graphffi.like,
+        )
+        for i in range(count)
+    ]
+    some = (0, 1, 1023, 1024, count - 1)
+    for i, y in zip(some, jax.jit(lambda x: [ops[k](x) for k in some])(X), strict=True):
+        np.testing.assert_allclose(y, (i + 1) * X, rtol=1e-6)
