@@ -46,6 +46,39 @@ Any MakeBigInt(std::string_view bytes) {
   return Any::Object(std::move(object));
 }
 
+std::string_view Content(const TVMFFIAny& value) {
+  auto* object = reinterpret_cast<const BigIntObject*>(value.v_obj);
+  return {reinterpret_cast<const char*>(object + 1), static_cast<size_t>(object->num_words) * 8};
+}
+
+// As map keys, big integers are equal if their numbers are. Libraries call these through pointers.
+TVMFFIAny HashContent(const TVMFFIAny* value) {
+  uint64_t hash = 0;
+  std::string_view content = Content(*value);
+  for (size_t i = 0; i < content.size() / sizeof(Word); ++i) {
+    hash = hash * 1099511628211ULL + LoadWord(content, i);
+  }
+  return Any::Int(static_cast<int64_t>(hash)).Release();
+}
+
+TVMFFIAny ContentsEqual(const TVMFFIAny* a, const TVMFFIAny* b) {
+  return Any::Bool(Content(*a) == Content(*b)).Release();
+}
+
+template <typename F>
+void RegisterPointer(std::string_view name, F* function) {
+  TVMFFIByteArray bytes = {name.data(), name.size()};
+  TVMFFIAny pointer = {kTVMFFIOpaquePtr, {0}, {0}};
+  pointer.v_ptr = reinterpret_cast<void*>(function);
+  TVMFFITypeRegisterAttr(kTVMFFIBigInt, &bytes, &pointer);
+}
+
+[[maybe_unused]] const bool attributes_are_registered = [] {
+  RegisterPointer("__any_hash__", HashContent);
+  RegisterPointer("__any_equal__", ContentsEqual);
+  return true;
+}();
+
 }  // namespace
 }  // namespace graphffi::runtime
 
@@ -57,6 +90,6 @@ int TVMFFIBigIntFromByteArray(const TVMFFIByteArray* input, TVMFFIAny* out) {
 
 TVMFFIByteArray TVMFFIBigIntGetContentByteArray(const TVMFFIAny* value) {
   if (value->type_index != kTVMFFIBigInt) return {value->v_bytes, sizeof(value->v_bytes)};
-  auto* object = reinterpret_cast<BigIntObject*>(value->v_obj);
-  return {reinterpret_cast<const char*>(object + 1), static_cast<size_t>(object->num_words) * 8};
+  std::string_view content = Content(*value);
+  return {content.data(), content.size()};
 }

@@ -6,6 +6,7 @@
 #include "array.h"
 #include "builtin.h"
 #include "error.h"
+#include "map.h"
 #include "map_key.h"
 #include "string_value.h"
 
@@ -115,7 +116,52 @@ Any ListSetItem(const BuiltinArgs& args) {
   return {};
 }
 
+/// The first tensor in `value` that is not in host memory. Containers that hold themselves have no
+/// end, so that there is a limit to how deep it looks.
+bool FindDevice(const TVMFFIAny& value, int depth, DLDevice* device) {
+  constexpr int kMaxDepth = 1000;
+  if (depth > kMaxDepth) {
+    Throw("RecursionError", "ffi.ContainerFindFirstNonCPUDevice: expected at most ", kMaxDepth,
+          " levels of nesting");
+  }
+  switch (value.type_index) {
+    case kTVMFFIDLTensorPtr:
+      *device = static_cast<const DLTensor*>(value.v_ptr)->device;
+      return device->device_type != kDLCPU;
+    case kTVMFFITensor:
+      *device = TVMFFITensorGetDLTensorPtr(value.v_obj)->device;
+      return device->device_type != kDLCPU;
+    case kTVMFFIArray:
+    case kTVMFFIList: {
+      auto* list = reinterpret_cast<SeqObject*>(value.v_obj);
+      for (int64_t i = 0; i < list->size(); ++i) {
+        if (FindDevice(list->items()[i].view(), depth + 1, device)) return true;
+      }
+      return false;
+    }
+    case kTVMFFIMap:
+    case kTVMFFIDict: {
+      auto* map = reinterpret_cast<MapObject*>(value.v_obj);
+      for (uint64_t p = FirstPosition(map); p != kNoSlot; p = NextPosition(map, p)) {
+        const MapItem& item = ItemAt(map, p);
+        if (FindDevice(item.key.view(), depth + 1, device)) return true;
+        if (FindDevice(item.value.view(), depth + 1, device)) return true;
+      }
+      return false;
+    }
+    default:
+      return false;
+  }
+}
+
+Any FindFirstDevice(const BuiltinArgs& args) {
+  TVMFFIAny result = {kTVMFFIDevice, {0}, {0}};
+  if (!FindDevice(args[0], 0, &result.v_device)) result.v_device = {kDLCPU, 0};
+  return Any::Steal(result);
+}
+
 constexpr Builtin kBuiltins[] = {
+    {"ffi.ContainerFindFirstNonCPUDevice", 1, FindFirstDevice},
     {"ffi.String", 1, [](const BuiltinArgs& args) { return MakeString(args.Text(0)); }},
     {"ffi.Bytes", 1, [](const BuiltinArgs& args) { return MakeBytes(args.Bytes(0)); }},
     {"ffi.Shape", -1, MakeShapeOf},

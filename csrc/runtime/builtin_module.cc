@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Built-in functions about modules.
 #include <iterator>
+#include <map>
+#include <mutex>
 
 #include "builtin.h"
 #include "error.h"
@@ -60,7 +62,36 @@ Any GetSystemLibrary(const BuiltinArgs& args) {
   return Any::Object(SystemLibraryModule(prefix).handle());
 }
 
+/// Modules that are kept for whoever may still use what they made.
+struct KeptModules {
+  std::mutex mutex;
+  std::map<ModuleObj*, ModulePtr> modules;
+
+  static KeptModules& Global() {
+    static KeptModules* kept = new KeptModules();
+    return *kept;
+  }
+};
+
+Any KeepModule(const BuiltinArgs& args) {
+  ModulePtr module = ModulePtr::Share(Module(args));
+  KeptModules& kept = KeptModules::Global();
+  std::lock_guard lock(kept.mutex);
+  kept.modules.emplace(module.get(), module);
+  return {};
+}
+
+Any ForgetModule(const BuiltinArgs& args) {
+  ModulePtr module = ModulePtr::Share(Module(args));
+  KeptModules& kept = KeptModules::Global();
+  std::lock_guard lock(kept.mutex);
+  kept.modules.erase(module.get());
+  return {};
+}
+
 constexpr Builtin kBuiltins[] = {
+    {"ffi.ModuleGlobalsAdd", 1, KeepModule},
+    {"ffi.ModuleGlobalsRemove", 1, ForgetModule},
     {"ffi.ModuleLoadFromFile", 1, [](const BuiltinArgs& args) { return LoadModule(args.Text(0)); }},
     {"ffi.Module.load_from_file.so", -1, LoadLibrary},
     {"ffi.SystemLib", -1, GetSystemLibrary},

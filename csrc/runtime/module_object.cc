@@ -61,4 +61,30 @@ static_assert(offsetof(ModuleObj, imports_) == 32);
 static_assert(offsetof(ModuleObj, import_lookup_cache_) == 40);
 #pragma GCC diagnostic pop
 
+namespace {
+
+int GetImports(void* field, TVMFFIAny* result) {
+  return Guard([&] {
+    auto* imports = static_cast<ObjectPtr<>*>(field);
+    *result = (*imports ? Any::Object(*imports) : Any::Object(MakeArray({}))).Release();
+  });
+}
+
+// The Python package of TVM FFI reads imports as a field of the object.
+[[maybe_unused]] const bool imports_are_registered = [] {
+  TVMFFIFieldInfo field = {};
+  field.name = {"imports_", 8};
+  field.size = sizeof(void*);
+  field.alignment = alignof(void*);
+  field.offset = sizeof(TVMFFIObject);
+  field.getter = GetImports;
+  field.default_value_or_factory = kNone;
+  TVMFFITypeRegisterField(kTVMFFIModule, &field);
+  TVMFFIByteArray is_final = {"__ffi_type_final__",
+                              18};  // A class in Python cannot derive from it.
+  TVMFFITypeRegisterAttr(kTVMFFIModule, &is_final, &Any::Bool(true).view());
+  return true;
+}();
+
+}  // namespace
 }  // namespace graphffi::runtime

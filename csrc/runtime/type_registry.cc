@@ -77,6 +77,25 @@ constexpr BuiltinType kBuiltinTypes[] = {
     {kTVMFFIBigInt, "ffi.BigInt"},
 };
 
+struct NamedType {
+  const char* key;
+  const char* parent;
+};
+
+// What the Python package of TVM FFI asks for when it is imported; from kTVMFFIDynObjectBegin on.
+constexpr NamedType kNamedTypes[] = {
+    {"ffi.EnumState", "ffi.Object"},
+    {"ffi.Enum", "ffi.Object"},
+    {"ffi.IntEnum", "ffi.Enum"},
+    {"ffi.StrEnum", "ffi.Enum"},
+    {"ffi.reflection.AccessStep", "ffi.Object"},
+    {"ffi.reflection.AccessPath", "ffi.Object"},
+    {"ffi.StructuralVisitor", "ffi.Object"},
+    {"ffi.VisitErrorContext", "ffi.Object"},
+    {"ffi.StructuralMutator", "ffi.Object"},
+    {"ffi.StructuralKey", "ffi.Object"},
+};
+
 // 64-bit FNV-1a.
 uint64_t HashKey(std::string_view key) {
   uint64_t hash = 14695981039346656037ULL;
@@ -91,6 +110,10 @@ class TypeTable {
       bool derived = builtin.index > kTVMFFIObject;
       Add({builtin.key, builtin.index, derived ? 1 : 0, 0, true,
            derived ? int32_t{kTVMFFIObject} : kNoParent});
+    }
+    for (const NamedType& type : kNamedTypes) {
+      int32_t parent = indices_.find(type.parent)->second;
+      Add({type.key, -1, Find(parent)->type.type_depth + 1, 0, true, parent});
     }
   }
 

@@ -40,6 +40,14 @@ def table_module(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def scale_add_apache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """scale_add.cc built with apache's headers."""
+    library = tmp_path_factory.mktemp("scale_add") / "scale_add.so"
+    build_with_apache_headers(library, "scale_add.cc", linked=True)
+    return library
+
+
+@pytest.fixture(scope="session")
 def tvm_exports(tmp_path_factory: pytest.TempPathFactory, table_module: Path) -> Path:
     """The folder of what Apache TVM exported."""
     package_folder("tvm")

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What compilers record about functions, as text for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def describe_type(schema: Mapping[str, Any]) -> str:
+    """Return a type of a schema as text, such as ``ffi.Array[ffi.Tensor]``."""
+    name = str(schema.get("type", "Any"))
+    if name == "ffi.Function" and ("named_args" in schema or "args" in schema):
+        return describe_function("", schema)
+    args = [describe_type(arg) for arg in schema.get("args", ())]
+    if name == "Optional" and len(args) == 1:
+        return f"{args[0]} | None"
+    return f"{name}[{', '.join(args)}]" if args else name
+
+
+def describe_function(name: str, schema: Mapping[str, Any]) -> str:
+    """Return a signature, such as ``add(int, int) -> int``.
+
+    Args:
+        name: of the function.
+        schema: its ``type_schema``, in the form of any release of TVM FFI: ``named_args`` with
+            ``params`` and ``return``, or before 0.1.15 ``args`` with the result first.
+    """
+    if "named_args" in schema:
+        named = schema["named_args"]
+        params, results = list(named.get("params", ())), list(named.get("return", ()))
+    elif "args" in schema:
+        results, params = list(schema["args"][:1]), list(schema["args"][1:])
+    else:
+        return f"{name}(...)"
+    arguments = ", ".join(describe_type(param) for param in params)
+    result = describe_type(results[0]) if results else "None"
+    return f"{name}({arguments}) -> {result}"
