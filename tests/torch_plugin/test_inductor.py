@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 import torch._inductor.lowering  # imports the module below
+from torch._dynamo.testing import CompileCounterWithBackend
 from torch._inductor.utils import run_and_get_code
 
 import graphffi
@@ -198,3 +199,14 @@ def test_calls_through_the_dispatcher_can_be_asked_for(tmp_path: Path) -> None:
         "run_and_get_code(torch.compile(lambda x: fill(x)), torch.ones(2))[1][0])\n"
     )
     assert run_program(tmp_path, program, "1", GRAPHFFI_INDUCTOR="0").endswith("True")
+
+
+def test_other_sizes_and_ints_do_not_recompile(ops: Any) -> None:
+    graphs = CompileCounterWithBackend("inductor")
+    compiled = torch.compile(
+        lambda x, n: ops.attributes(x, n=n), fullgraph=True, dynamic=True, backend=graphs
+    )
+    for rows, n in ((2, 5), (4, 7), (9, -3)):
+        x = torch.ones(rows, 3)
+        torch.testing.assert_close(compiled(x, n), x + n + 2 + 100 + 3 + 16 + 1000 + 3)
+    assert graphs.frame_count == 1
