@@ -2,6 +2,7 @@
 # What one does with graphffi's source tree. Everything is installed into .venv, nothing outside.
 #   make quickstart   install, build, run the first example
 #   make test         install, build, run all tests, on both runtimes
+#   make test-full    the tests of random ops with all of them, in every mode: an hour
 #   make sanitize     build the runtime and the call frame with sanitizers, run their C++ tests, fuzz their readers
 #   make matrix       test the plugins with older and newer frameworks (several GB)
 #   make check        what CI runs: format, lint, types, a build without warnings, tests, sanitizers
@@ -13,7 +14,7 @@ RUNTIMES ?= bundled apache
 PYTEST_ARGS ?=
 CXX_FILES = $(shell find csrc plugins tests examples benchmarks \( -name '*.h' -o -name '*.cc' -o -name '*.c' \) -print)
 
-.PHONY: quickstart build test sanitize matrix check format format-check lint types bench clean
+.PHONY: quickstart build test test-full sanitize matrix check format format-check lint types bench clean
 .DEFAULT_GOAL := build
 
 $(VENV)/quickstart.stamp: requirements/quickstart.txt
@@ -46,6 +47,10 @@ test: build $(VENV)/nodeps.stamp
 	  echo "== tests on the $$runtime runtime"; \
 	  GRAPHFFI_RUNTIME=$$runtime $(PY) -m pytest $(PYTEST_ARGS) || failed="$$failed $$runtime"; \
 	done; test -z "$$failed" || { echo "tests failed on:$$failed"; exit 1; }
+
+test-full: build $(VENV)/test.stamp
+	GRAPHFFI_FAMILY=200 $(PY) -m pytest $(PYTEST_ARGS) tests/core/test_family.py tests/torch_plugin/test_family.py \
+	  tests/jax_plugin/test_family.py
 
 # Headers are tested in one thread: the thread sanitizer has nothing to find there.
 SANITIZED := tests/abi/test_runtime_cases.py tests/callframe

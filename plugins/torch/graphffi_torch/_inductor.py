@@ -12,6 +12,7 @@ import functools
 import itertools
 import logging
 import os
+from operator import getitem
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -113,7 +114,15 @@ def _lower_op(definition: Definition, operator: Any, *args: Any, **kwargs: Any) 
     DirectCall.create(_CALL, *call.arguments(results))
     if call.outputs is not None or not results:
         return None
-    return results[0] if len(results) == 1 else tuple(results)
+    return results[0] if len(results) == 1 and not _is_indexed() else tuple(results)
+
+
+def _is_indexed() -> bool:
+    """Whether the node's only result is taken out of a tuple.
+
+    Torch up to 2.13 leaves graphs so where an op that can update operands was given none of them.
+    """
+    return any(user.target is getitem for user in V.graph.current_node.users)
 
 
 def _fakes(definition: Definition) -> Sequence[torch.Tensor]:

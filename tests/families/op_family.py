@@ -1,0 +1,363 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random definitions of ops, calls of them, and what the calls give, computed with NumPy.
+
+Member `i` of the family is the same on every machine. All members have one kernel, family.cc.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import graphffi
+
+HERE = Path(__file__).resolve().parent
+DTYPES = ("float32", "int32", "int16")
+BITS = {"float32": 32, "int8": 8, "bfloat16": 16, "float64": 64}
+DEVICES = {"cpu": 1, "cuda:1": 2}
+# How many members a run of the tests takes: `make test-full` takes all.
+COUNT = int(os.environ.get("GRAPHFFI_FAMILY", "10"))
+
+
+@dataclass(frozen=True)
+class View:
+    """A strided view of a base, which is a flat array."""
+
+    base: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]  # in elements
+    offset: int
+    dtype: str
+
+
+@dataclass
+class Call:
+    """Arguments of one call: views (None, lists) for operands, values for attributes."""
+
+    bases: list[np.ndarray]
+    args: list[Any]
+    num_positional: int  # the others are passed by name
+    omitted: frozenset[int]  # attributes that keep their default
+
+    def build(self, make: Callable[[np.ndarray, View], Any]) -> list[Any]:
+        """The arguments, with tensors made by ``make(base, view)`` of fresh copies of the bases."""
+        bases = [base.copy() for base in self.bases]
+
+        def one(value: Any) -> Any:
+            if isinstance(value, list) and value and isinstance(value[0], View):
+                return [one(item) for item in value]
+            return make(bases[value.base], value) if isinstance(value, View) else value
+
+        return [one(value) for value in self.args]
+
+
+def numpy_view(base: np.ndarray, view: View) -> np.ndarray:
+    """The view as a NumPy array."""
+    strides = tuple(stride * base.itemsize for stride in view.strides)
+    start = base[view.offset :] if view.shape else base[view.offset : view.offset + 1]
+    return np.lib.stride_tricks.as_strided(start, view.shape, strides)
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """An operand or attribute, as the schema has it."""
+
+    name: str
+    type: str  # without list and optional
+    is_list: bool = False
+    optional: bool = False
+    mutated: bool = False
+    default: Any = ...
+
+    @property
+    def is_operand(self) -> bool:
+        return self.type == "Tensor"
+
+    @property
+    def letter(self) -> str:
+        """What family.cc calls it."""
+        if not self.is_operand:
+            return "a"
+        letter = "u" if self.mutated else "i"
+        return letter.upper() if self.is_list else letter
+
+    @property
+    def text(self) -> str:
+        alias = f"({chr(ord('a') + int(self.name[1:]))}!)" if self.mutated else ""
+        suffix = ("[]" if self.is_list else "") + ("?" if self.optional else "")
+        default = "" if self.default is ... else f"={self.default!r}"
+        return f"{self.type}{alias}{suffix} {self.name}{default}"
+
+
+@dataclass(frozen=True)
+class Result:
+    """Shape and dtype of a result, from operands and attributes."""
+
+    rule: str
+    of: tuple[str, str]  # names of required tensor operands
+    size: str | None  # name of an int attribute
+    dtype: str
+
+    def spec(self, values: dict[str, Any]) -> tuple[tuple[Any, ...], Any]:
+        """The shape and dtype of a call; `values` have shapes and dtypes."""
+        x, y = (values[name] for name in self.of)
+        numel: Any = 1
+        for size in x.shape:
+            numel = numel * size
+        shapes: dict[str, tuple[Any, ...]] = {
+            "like": tuple(x.shape),
+            "cast": tuple(x.shape),
+            "flat": (numel,),
+            "scalar": (),
+            "outer": (*x.shape[:2], *y.shape[:2]),
+            "add": tuple(size + 1 for size in x.shape),
+            "sized": (values[self.size] if self.size else 2, 3),
+        }
+        return shapes[self.rule], x.dtype if self.rule == "like" else self.dtype
+
+
+class Member:
+    """One op of the family."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self._random = random.Random(number)
+        self.parameters = self._make_parameters()
+        self.results = self._make_results()
+        names = [p.name for p in self.parameters] + [f"r{i}" for i in range(len(self.results))]
+        letters = {p.name: p.letter for p in self.parameters}
+        self.order = self._random.sample(names, len(names))
+        for constant in self._random.sample(['"text"', "None", "true", "2", "0.25"], 2):
+            self.order.insert(self._random.randrange(len(self.order) + 1), constant)
+        self.letters = "".join(
+            letters.get(name, "o" if name[0] == "r" and name[1:].isdigit() else "a")
+            for name in self.order
+        )
+
+    @property
+    def schema(self) -> str:
+        results = ", ".join(f"Tensor r{i}" for i in range(len(self.results)))
+        return f"({', '.join(p.text for p in self.parameters)}) -> ({results})"
+
+    def define(self, namespace: str) -> graphffi.Op:
+        """The op, under its own name."""
+        return graphffi.define_op(
+            f"{namespace}::member{self.number}",
+            schema=self.schema,
+            kernel=f"{kernel_library()}::family",
+            plan=f'"{self.letters}", {", ".join(self.order)}',
+            infer=self._infer if self.results else None,
+            vmap=None if self.updates else "sequential",
+        )
+
+    @property
+    def updates(self) -> bool:
+        """Whether it has operands that are updated in place."""
+        return any(p.mutated for p in self.parameters)
+
+    def _infer(self, *args: Any) -> tuple[Any, ...]:
+        values = dict(zip((p.name for p in self.parameters), args, strict=True))
+        return tuple(graphffi.empty(*result.spec(values)) for result in self.results)
+
+    def _chance(self, likelihood: float) -> bool:
+        return self._random.random() < likelihood
+
+    def _make_parameters(self) -> list[Parameter]:
+        operands = [Parameter("x0", "Tensor"), Parameter("x1", "Tensor", mutated=self._chance(0.4))]
+        for i in range(2, 2 + self._random.randrange(3)):
+            kind = self._random.choice(("tensor", "optional", "list"))
+            mutated = self._chance(0.3)
+            operands.append(
+                Parameter(f"x{i}", "Tensor", kind == "list", kind == "optional", mutated)
+            )
+        attributes = [self._make_attribute(i) for i in range(self._random.randrange(6))]
+        required = [*operands, *(a for a in attributes if a.default is ...)]
+        self._random.shuffle(required)
+        return [*required, *(a for a in attributes if a.default is not ...)]
+
+    def _make_attribute(self, i: int) -> Parameter:
+        kind = self._random.choice(("int", "float", "bool", "str", "dtype", "Device"))
+        is_list = kind in ("int", "float") and self._chance(0.4)
+        parameter = Parameter(f"a{i}", kind, is_list, self._chance(0.3))
+        if kind in ("dtype", "Device") or is_list or self._chance(0.5):
+            return parameter
+        default = self._attribute_value(parameter, self._random)
+        return Parameter(parameter.name, kind, is_list, parameter.optional, default=default)
+
+    def _make_results(self) -> list[Result]:
+        ranked = [p.name for p in self.parameters if p.letter in "iu" and not p.optional]
+        sizes: list[str | None] = [
+            p.name for p in self.parameters if p.type == "int" and not (p.is_list or p.optional)
+        ]
+        rules = ("like", "like", "cast", "flat", "scalar", "outer", "add", "sized")
+        return [
+            Result(
+                self._random.choice(rules),
+                (self._random.choice(ranked), self._random.choice(ranked)),
+                self._random.choice(sizes or [None]),
+                self._random.choice(DTYPES),
+            )
+            for _ in range(self._random.randrange(0 if self.updates else 1, 4))
+        ]
+
+    @staticmethod
+    def _attribute_value(parameter: Parameter, chosen: random.Random) -> Any:
+        if parameter.optional and chosen.random() < 0.4:
+            return None
+        values: dict[str, Callable[[], Any]] = {
+            "int": lambda: chosen.randrange(7),
+            "float": lambda: chosen.randrange(-8, 8) / 4,
+            "bool": lambda: chosen.random() < 0.5,
+            "str": lambda: "text"[: chosen.randrange(5)],
+            "dtype": lambda: chosen.choice(list(BITS)),
+            "Device": lambda: chosen.choice(list(DEVICES)),
+        }
+        make = values[parameter.type]
+        return [make() for _ in range(chosen.randrange(4))] if parameter.is_list else make()
+
+    def make_call(self, variant: int) -> Call:
+        """Arguments; calls of one member differ in sizes, layouts and values, not in ranks."""
+        structure, chosen = random.Random(self.number), random.Random(f"{self.number} {variant}")
+        maker = _ViewMaker(chosen)
+        args: list[Any] = []
+        omitted = set()
+        for i, p in enumerate(self.parameters):
+            if not p.is_operand:
+                # Only numbers vary: the others are constants of a graph.
+                varying = chosen if p.type == "int" and not p.optional else structure
+                args.append(self._attribute_value(p, varying if not p.is_list else structure))
+                if p.default is not ... and structure.random() < 0.5:
+                    omitted.add(i)
+                    args[-1] = p.default
+                continue
+            count = structure.randrange(4) if p.is_list else 1
+            shapes = [(structure.randrange(4), structure.choice(DTYPES)) for _ in range(count)]
+            absent = p.optional and structure.random() < 0.4
+            views = [maker.make(ndim, dtype, p.mutated) for ndim, dtype in shapes]
+            args.append(views if p.is_list else None if absent else views[0])
+        return Call(maker.bases, args, structure.randrange(len(args) + 1), frozenset(omitted))
+
+    def apply(self, call: Call, op: Callable[..., Any], args: Sequence[Any]) -> Any:
+        """Calls the op as the call says: by position, by name, or by default."""
+        named = {
+            p.name: args[i]
+            for i, p in enumerate(self.parameters)
+            if i >= call.num_positional and i not in call.omitted
+        }
+        return op(*args[: call.num_positional], **named)
+
+    def split(self, args: Sequence[Any]) -> tuple[list[Any], Callable[..., list[Any]]]:
+        """The operands alone, and what makes all arguments of them again: for graphs."""
+        is_operand = [p.is_operand for p in self.parameters]
+
+        def join(*operands: Any) -> list[Any]:
+            rest = iter(operands)
+            return [next(rest) if one else arg for one, arg in zip(is_operand, args, strict=True)]
+
+        return [arg for one, arg in zip(is_operand, args, strict=True) if one], join
+
+    def expected(self, call: Call) -> list[np.ndarray]:
+        """The results, then the updated tensors, one after the other."""
+        args = call.build(numpy_view)
+        values = dict(zip((p.name for p in self.parameters), args, strict=True))
+        constants = {'"text"': "text", "None": None, "true": True, "2": 2, "0.25": 0.25}
+        sources: list[np.ndarray] = []
+        total, num_attributes = 0.0, 0
+        for name, letter in zip(self.order, self.letters, strict=True):
+            if letter == "a":
+                num_attributes += 1
+                total += num_attributes * _number(values.get(name, constants.get(name)))
+            elif letter != "o":
+                sources += _flat([values[name]])
+        specs = [result.spec(values) for result in self.results]
+        # Results are numbered, and updated tensors updated, in the order of the plan.
+        letters = zip(self.order, self.letters, strict=True)
+        numbers = [int(name[1:]) for name, letter in letters if letter == "o"]
+        updated = _flat([values[p.name] for p in self.parameters if p.mutated])
+        sizes = [int(np.prod(shape)) for shape, _ in specs] + [u.size for u in updated]
+        base = np.full(max(sizes, default=0), total)
+        for weight, source in enumerate(sources, 1):
+            if source.size:
+                base += weight * np.resize(source.ravel().astype("float64"), base.size)
+        results = [
+            (base[:size] + numbers.index(i)).astype(dtype).reshape(shape)
+            for i, (size, (shape, dtype)) in enumerate(zip(sizes, specs, strict=False))
+        ]
+        return results + [
+            (0.5 * u + base[: u.size].reshape(u.shape)).astype(u.dtype) for u in updated
+        ]
+
+
+class _ViewMaker:
+    """Makes views of any layout, some of the memory of earlier ones."""
+
+    def __init__(self, chosen: random.Random) -> None:
+        self.chosen = chosen
+        self.bases: list[np.ndarray] = []
+        self._shared: list[View] = []
+
+    def make(self, ndim: int, dtype: str, mutated: bool) -> View:
+        chosen = self.chosen
+        shape = tuple(chosen.choice((1, 2, 2, 3, 3, 5, 0)) for _ in range(ndim))
+        layout = chosen.choice(("compact", "compact", "transposed", "stepped", "expanded", "alias"))
+        if layout == "alias" and not mutated:
+            same = [v for v in self._shared if len(v.shape) == ndim and v.dtype == dtype]
+            if same:
+                return chosen.choice(same)
+        order = list(range(ndim))
+        if layout == "transposed":
+            chosen.shuffle(order)
+        step = 2 if layout == "stepped" else 1
+        strides, size = [0] * ndim, step
+        for d in reversed(order):
+            if layout == "expanded" and not mutated and d == 0:
+                continue
+            strides[d] = size
+            size *= max(shape[d], 1)
+        offset = chosen.randrange(3)
+        view = View(len(self.bases), shape, tuple(strides), offset, dtype)
+        values = [chosen.randrange(8) for _ in range(size + offset)]
+        self.bases.append(np.array(values, dtype))
+        if not mutated:
+            self._shared.append(view)
+        return view
+
+
+def _flat(values: Sequence[Any]) -> list[Any]:
+    flat: list[Any] = []
+    for value in values:
+        flat += _flat(value) if isinstance(value, (list, tuple)) else [value]
+    return [value for value in flat if value is not None]
+
+
+#: Results and updated tensors of a call, one after the other, without those that are None.
+flatten = _flat
+
+
+def _number(value: Any) -> float:
+    """What family.cc makes of an attribute."""
+    if value is None:
+        return 0.5
+    if isinstance(value, list):
+        return sum(place * _number(item) for place, item in enumerate(value, 1))
+    if isinstance(value, str):
+        return BITS.get(value, DEVICES.get(value, len(value)))
+    return float(value)
+
+
+@functools.cache
+def kernel_library() -> str:
+    """The path of the library of family.cc."""
+    return graphffi.cpp.build("family", [HERE / "family.cc"], extra_cflags=["-O1"])
+
+
+def members() -> list[Member]:
+    """The members that this run of the tests is about."""
+    return [Member(number) for number in range(COUNT)]

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The family of random ops in JAX: eager, under jit, and exported to another program."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import graphffi
+from tests.families.op_family import Call, Member, View, flatten, members, numpy_view
+
+NAMESPACE = "family_jax"
+
+
+def jax_array(base: np.ndarray, view: View) -> jax.Array:
+    return jnp.asarray(np.ascontiguousarray(numpy_view(base, view)).reshape(view.shape))
+
+
+@pytest.fixture(scope="module")
+def ops() -> dict[int, graphffi.Op]:
+    return {member.number: member.define(NAMESPACE) for member in members()}
+
+
+def check(member: Member, call: Call, got: Any) -> None:
+    expected = member.expected(call)
+    actual = flatten([got])
+    assert len(actual) == len(expected)
+    for one, wanted in zip(actual, expected, strict=True):
+        assert str(one.dtype) == str(wanted.dtype)
+        np.testing.assert_array_equal(np.asarray(one), wanted)
+
+
+@pytest.mark.parametrize("member", members(), ids=lambda m: str(m.number))
+class TestMember:
+    """One member in every mode."""
+
+    def test_eager(self, member: Member, ops: Any) -> None:
+        for variant in range(2):
+            call = member.make_call(variant)
+            check(member, call, member.apply(call, ops[member.number], call.build(jax_array)))
+
+    def test_jit(self, member: Member, ops: Any) -> None:
+        for variant in range(2):
+            call = member.make_call(variant)
+            operands, join = member.split(call.build(jax_array))
+            op = ops[member.number]
+            run = jax.jit(lambda *given, c=call, j=join, o=op: member.apply(c, o, j(*given)))
+            check(member, call, run(*operands))
+
+    @pytest.mark.needs("flatbuffers")
+    def test_exported(self, member: Member, ops: Any) -> None:
+        call = member.make_call(0)
+        operands, join = member.split(call.build(jax_array))
+        run = jax.jit(lambda *given: member.apply(call, ops[member.number], join(*given)))
+        checks = [jax.export.DisabledSafetyCheck.custom_call("tvm_ffi.call")]
+        exported = jax.export.export(run, disabled_checks=checks)(*operands)
+        restored = jax.export.deserialize(exported.serialize())
+        check(member, call, restored.call(*operands))
+
+
+@pytest.mark.parametrize(
+    "member", [m for m in members() if not m.updates], ids=lambda m: str(m.number)
+)
+def test_vmap(member: Member, ops: Any) -> None:
+    call = member.make_call(0)
+    operands, join = member.split(call.build(jax_array))
+    batch = jax.tree.map(lambda x: jnp.stack([x, x + 1, x * 2]), operands)
+    got = jax.vmap(lambda *one: member.apply(call, ops[member.number], join(*one)))(*batch)
+    for i in range(3):
+        one = join(*jax.tree.map(lambda x, i=i: x[i], batch))
+        expected = flatten([member.apply(call, ops[member.number], one)])
+        for actual, wanted in zip(flatten([got]), expected, strict=True):
+            np.testing.assert_array_equal(np.asarray(actual[i]), np.asarray(wanted))

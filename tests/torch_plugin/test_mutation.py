@@ -1,0 +1,317 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operands that are updated in place, and tensors that share memory: eager and in graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import graphffi
+from graphffi import Tensor
+
+MODES = {
+    "eager": lambda f: f,
+    "aot_eager": lambda f: torch.compile(f, fullgraph=True, backend="aot_eager"),
+    "inductor": lambda f: torch.compile(f, fullgraph=True),
+    "dynamic": lambda f: torch.compile(f, fullgraph=True, dynamic=True),
+}
+
+
+@pytest.fixture(scope="module")
+def maybe(kernels: Any) -> graphffi.Op:
+    """Updates an operand that may be absent, and gives a result."""
+
+    @graphffi.op(
+        "mytest::maybe_update", kernel=kernels.masked, plan="x, cache, out", mutates=("cache",)
+    )
+    def maybe_update(x: Tensor, cache: Tensor | None = None) -> Tensor:
+        return graphffi.like(x)
+
+    return maybe_update
+
+
+@pytest.fixture(scope="module")
+def lists(kernels: Any) -> graphffi.Op:
+    """Updates each tensor of a list."""
+
+    def increment_all(*xs: Any) -> None:
+        for x in xs[0]:
+            torch.from_dlpack(x).add_(1)
+
+    graphffi.register_global_func("mytest.increment_all", increment_all, override=True)
+    return graphffi.define_op(
+        "mytest::increment_all", schema="(Tensor(a!)[] xs) -> ()", kernel="mytest.increment_all"
+    )
+
+
+def two_views(ops: Any, x: torch.Tensor) -> Any:
+    ops.increment(x[0])
+    ops.increment(x[1], 10.0)
+    return x * 2
+
+
+def overlapping_views(ops: Any, x: torch.Tensor) -> Any:
+    flat = x.view(-1)
+    ops.increment(flat[1:5])
+    ops.increment(flat[2:4], 10.0)
+    return flat + x.reshape(-1)
+
+
+def view_of_an_intermediate(ops: Any, x: torch.Tensor) -> Any:
+    w = x * 3
+    ops.increment(w[1])
+    return w, w.sum()
+
+
+def update_then_read_an_alias(ops: Any, x: torch.Tensor) -> Any:
+    alias = x.view(-1)
+    before = alias.sum()
+    ops.increment(x, 2.0)
+    return before, alias.clone()
+
+
+def twice(ops: Any, x: torch.Tensor) -> Any:
+    ops.increment(ops.increment(x), 3.0)
+    return x.clone()
+
+
+def result_of_an_update(ops: Any, x: torch.Tensor) -> Any:
+    before, after = ops.increment_and_copy(x[:, 0].clone())
+    return before + after
+
+
+def empty(ops: Any, x: torch.Tensor) -> Any:
+    w = x[:0].clone()
+    ops.increment(w)
+    return w
+
+
+def expected(f: Callable[..., Any], x: torch.Tensor) -> Any:
+    """With torch's own operators."""
+
+    class Ops:
+        @staticmethod
+        def increment(x: torch.Tensor, by: float = 1.0) -> torch.Tensor:
+            return x.add_(by)
+
+        @staticmethod
+        def increment_and_copy(x: torch.Tensor) -> Any:
+            return x.clone(), x.add_(1)
+
+    return f(Ops, x)
+
+
+FUNCTIONS = (
+    two_views,
+    overlapping_views,
+    view_of_an_intermediate,
+    update_then_read_an_alias,
+    twice,
+    result_of_an_update,
+    empty,
+)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
+def test_updates_are_seen_where_torch_would_see_them(
+    ops: Any, function: Callable[..., Any], mode: str
+) -> None:
+    x, reference = (torch.arange(6.0).reshape(2, 3) for _ in range(2))
+    got = MODES[mode](lambda x: function(ops, x))(x)
+    torch.testing.assert_close(got, expected(function, reference))
+    torch.testing.assert_close(x, reference)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_an_operand_to_update_may_be_absent(maybe: Any, mode: str) -> None:
+    x = torch.ones(3)
+    got, absent = MODES[mode](lambda x: maybe(x, None))(x)
+    torch.testing.assert_close(got, x)
+    assert absent is None
+    got, cache = MODES[mode](maybe)(x, torch.full((1,), 2.0))
+    torch.testing.assert_close(got, x + 2)
+    assert cache.tolist() == [2.0]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_lists_are_updated(lists: Any, mode: str, count: int) -> None:
+    def call(x: torch.Tensor) -> Any:
+        xs = [x[i] for i in range(count)]
+        return lists(xs), x * 2
+
+    x = torch.zeros(3, 2)
+    updated, doubled = MODES[mode](call)(x)
+    assert [t.tolist() for t in updated] == [[1.0, 1.0]] * count
+    torch.testing.assert_close(doubled, x * 2)
+    assert x[:, 0].tolist() == [1.0] * count + [0.0] * (3 - count)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_call_whose_results_nobody_reads_still_updates(ops: Any, mode: str) -> None:
+    def call(x: torch.Tensor) -> torch.Tensor:
+        ops.increment_and_copy(x)
+        ops.add(x)  # dead, and may go
+        return x + 0
+
+    x = torch.zeros(3)
+    torch.testing.assert_close(MODES[mode](call)(x), torch.ones(3))
+    assert x.tolist() == [1.0] * 3
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_both_branches_of_cond_call_ops(ops: Any, mode: str) -> None:
+    def call(x: torch.Tensor) -> torch.Tensor:
+        return torch.cond(x.sum() > 0, lambda x: ops.add(x, 1.0), lambda x: ops.add(x, 5.0), (x,))
+
+    run = MODES[mode](call)
+    torch.testing.assert_close(run(torch.ones(3)), torch.full((3,), 2.0))
+    torch.testing.assert_close(run(-torch.ones(3)), torch.full((3,), 4.0))
+
+
+@pytest.mark.parametrize("mode", ["eager", "inductor", "dynamic"])
+def test_sizes_that_only_the_data_knows(ops: Any, mode: str) -> None:
+    def call(x: torch.Tensor) -> torch.Tensor:
+        return ops.attributes(ops.add(x[x > 1]), n=2)
+
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        run = MODES[mode](call)
+        for x in (torch.arange(4.0), torch.arange(9.0), torch.zeros(2)):
+            torch.testing.assert_close(run(x), x[x > 1] + 1 + call_offset())
+
+
+def call_offset() -> float:
+    """What `attributes` adds by its defaults, with n=2."""
+    return 2 + 2.0 + 100 + 3 + 16 + 1000 + 3
+
+
+@pytest.mark.parametrize("context", [torch.inference_mode, torch.no_grad, torch.enable_grad])
+@pytest.mark.parametrize("mode", ["eager", "inductor"])
+def test_grad_modes(ops: Any, context: Any, mode: str) -> None:
+    def call(x: torch.Tensor) -> Any:
+        w = x.clone()
+        ops.increment(w)
+        return ops.add(w, 1.0)
+
+    with context():
+        torch.testing.assert_close(MODES[mode](call)(torch.zeros(3)), torch.full((3,), 2.0))
+    with torch.inference_mode():
+        x = torch.zeros(3)
+    torch.testing.assert_close(ops.add(x), torch.ones(3))
+
+
+def test_updates_of_tensors_that_need_gradients_are_refused(ops: Any) -> None:
+    x = torch.zeros(3, requires_grad=True)
+    with pytest.raises(RuntimeError, match="mytest::increment"):
+        ops.increment(x)
+    with torch.no_grad():
+        ops.increment(x)
+    assert x.tolist() == [1.0] * 3
+
+
+def test_updates_bump_the_version(ops: Any) -> None:
+    x = torch.zeros(3)
+    y = torch.ones(3, requires_grad=True)
+    product = x * y
+    ops.increment(x)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        product.sum().backward()
+
+
+def test_autocast_leaves_operands_as_they_are(ops: Any) -> None:
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert ops.add(torch.zeros(3)).dtype == torch.float32
+
+
+@pytest.mark.parametrize("mode", ["eager", "aot_eager"])
+def test_functionalisation_sees_results_of_ops(ops: Any, mode: str) -> None:
+    def call(x: torch.Tensor) -> torch.Tensor:
+        y = ops.add(x)
+        y.view(-1)[0] = 9.0
+        return y
+
+    functional = (
+        torch.func.functionalize(MODES[mode](call)) if mode == "eager" else MODES[mode](call)
+    )
+    assert functional(torch.zeros(2, 2)).tolist() == [[9.0, 1.0], [1.0, 1.0]]
+
+
+class Wrapped(torch.Tensor):
+    """A subclass that goes through __torch_function__ only."""
+
+
+class Counting(torch.Tensor):
+    """A subclass with __torch_dispatch__, around a plain tensor."""
+
+    calls: list[str]
+
+    @staticmethod
+    def __new__(cls, inner: torch.Tensor) -> Counting:
+        made = torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)
+        made.inner = inner
+        return made
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        seen.append(str(func))
+        unwrap = torch.utils._pytree.tree_map_only(
+            Counting, lambda t: t.inner, (args, kwargs or {})
+        )
+        return torch.utils._pytree.tree_map_only(
+            torch.Tensor, Counting, func(*unwrap[0], **unwrap[1])
+        )
+
+
+seen: list[str] = []
+
+
+def test_subclasses_of_tensors(ops: Any) -> None:
+    x = torch.zeros(3).as_subclass(Wrapped)
+    assert ops.add(x).tolist() == [1.0] * 3
+    seen.clear()
+    y = ops.add(Counting(torch.zeros(3)), 2.0)
+    assert isinstance(y, Counting)
+    assert y.inner.tolist() == [2.0] * 3
+    assert seen == ["mytest.add.default"]
+
+
+def test_parameters_and_buffers(ops: Any) -> None:
+    module = torch.nn.Module()
+    module.register_buffer("state", torch.zeros(3))
+    ops.increment(module.state)
+    assert module.state.tolist() == [1.0] * 3
+    weight = torch.nn.Parameter(torch.zeros(3), requires_grad=False)
+    assert ops.increment(weight) is weight
+    assert ops.add(weight).tolist() == [2.0] * 3
+
+
+SHARED: dict[str, Callable[[torch.Tensor], tuple[Any, ...]]] = {
+    "the input": lambda x: (x, x),
+    "a part of the input": lambda x: (x[:2], x[1:3]),
+    "an expanded output": lambda x: (x[:2], torch.zeros(1).expand(2)),
+}
+
+
+@pytest.mark.parametrize("case", SHARED)
+def test_an_output_that_shares_memory_is_refused(kernels: Any, case: str) -> None:
+    x, out = SHARED[case](torch.arange(4.0))
+    before = out.clone()
+    with pytest.raises(ValueError, match=r"expected (memory of its own|one place in memory)"):
+        torch.ops.tvm_ffi.call(kernels.add.reference, [x], [out], "i0, f0, o0", [], [1.0], [])
+    torch.testing.assert_close(out, before)
+
+
+def test_two_updated_operands_that_share_memory_are_refused(lists: Any) -> None:
+    x = torch.zeros(4)
+    with pytest.raises(ValueError, match="expected memory of its own, got memory shared"):
+        lists([x[:3], x[2:]])
+    assert x.tolist() == [0.0] * 4
+
+
+def test_inputs_may_share_memory(ops: Any) -> None:
+    x = torch.ones(3)
+    assert ops.total_of([x, x, x], x).tolist() == [3.0] * 3
