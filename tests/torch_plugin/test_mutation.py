@@ -138,7 +138,7 @@ def test_an_operand_to_update_may_be_absent(maybe: Any, mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("count", [0, 1, 2])
+@pytest.mark.parametrize("count", [0, 1, 3])
 def test_lists_are_updated(lists: Any, mode: str, count: int) -> None:
     def call(x: torch.Tensor) -> Any:
         xs = [x[i] for i in range(count)]

@@ -45,8 +45,19 @@ void* CurrentStream(c10::Device device) {
 }  // namespace
 
 TorchEnvScope::TorchEnvScope(c10::Device device)
-    : guard_(GuardOf(device)),
+    : device_(device),
+      guard_(GuardOf(device)),
       stream_(CurrentStream(device)),
       scope_(at::torchDeviceToDLDevice(device), stream_, &AllocateWithTorch) {}
+
+void TorchEnvScope::AddDevice(c10::Device device) {
+  if (device.is_cpu() || device == device_) return;
+  for (const auto& other : others_) {
+    if (other.first == device) return;
+  }
+  others_.emplace_back(
+      device, std::make_unique<graphffi::EnvScope>(at::torchDeviceToDLDevice(device),
+                                                   CurrentStream(device), &AllocateWithTorch));
+}
 
 }  // namespace graphffi_torch

@@ -5,6 +5,10 @@
 #include <c10/core/Device.h>
 #include <c10/core/DeviceGuard.h>
 
+#include <memory>
+#include <utility>
+#include <vector>
+
 #include "callframe/env_scope.h"
 
 namespace graphffi_torch {
@@ -15,13 +19,20 @@ class TorchEnvScope {
  public:
   explicit TorchEnvScope(c10::Device device);
 
+  /// The current stream of another device of the call becomes its env stream, too. Nothing for the
+  /// CPU and for devices that are known.
+  void AddDevice(c10::Device device);
+
   /// The native handle of the current stream; NULL on the CPU.
   void* stream() const { return stream_; }
 
  private:
+  c10::Device device_;
   c10::OptionalDeviceGuard guard_;
   void* stream_;
   graphffi::EnvScope scope_;
+  // Calls on several accelerators are rare.
+  std::vector<std::pair<c10::Device, std::unique_ptr<graphffi::EnvScope>>> others_;
 };
 
 }  // namespace graphffi_torch

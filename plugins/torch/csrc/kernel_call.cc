@@ -70,6 +70,14 @@ DLDevice WorkspaceDevice(const graphffi::CallValues& values) {
   return {kDLCPU, 0};
 }
 
+void AddDevices(const TensorBank& inputs, const TensorBank& outputs, TorchEnvScope* env) {
+  for (const TensorBank* bank : {&inputs, &outputs}) {
+    for (size_t i = 0; i < bank->size(); ++i) {
+      if (bank->tensor(i).defined()) env->AddDevice(bank->tensor(i).device());
+    }
+  }
+}
+
 }  // namespace
 
 c10::Device DeviceOf(const TensorBank& inputs, const TensorBank& outputs) {
@@ -85,7 +93,9 @@ c10::Device DeviceOf(const TensorBank& inputs, const TensorBank& outputs) {
 void KernelCall::Run() const {
   CheckOutputMemory(*this);
   graphffi::KernelSlot::Use function(kernel);
-  TorchEnvScope env(DeviceOf(inputs, outputs));
+  const c10::Device device = DeviceOf(inputs, outputs);
+  TorchEnvScope env(device);
+  if (!device.is_cpu()) AddDevices(inputs, outputs, &env);
   Banks banks(&inputs, &outputs);
   graphffi::Lending lending{&RetainTensor, &ReleaseTensor, &banks};
   graphffi::CallValues values;

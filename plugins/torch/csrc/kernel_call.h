@@ -21,12 +21,12 @@ struct KernelCall {
   graphffi::Bank attributes;
   size_t num_fresh = 0;  ///< outputs, the first, that were just allocated and share no memory
 
-  /// Checks that no output shares memory, enters the env of the tensors' device, calls.
+  /// Checks that no output shares memory, enters the env of the tensors' devices, calls.
   /// \throws graphffi::Error, also for what the kernel raised.
   void Run() const;
 };
 
-/// The device whose env a call enters: the first that is not the CPU.
+/// The device that a call makes current: the first that is not the CPU.
 c10::Device DeviceOf(const TensorBank& inputs, const TensorBank& outputs);
 
 }  // namespace graphffi_torch
