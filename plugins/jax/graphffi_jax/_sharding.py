@@ -47,12 +47,12 @@ def sharding_attributes(context: Any, call: Any, num_operands: int) -> dict[str,
     count = _num_leading(names, made_of.op.definition.dims.whole)
     if count == 0:
         return {}
-    return {
-        "mhlo.frontend_attributes": ir.DictAttr.get(
-            {"num_batch_dims": ir.StringAttr.get(str(count))}
-        ),
-        "sdy.sharding_rule": ir.Attribute.parse(_rule(shapes, num_operands, count)),
-    }
+    batch = ir.DictAttr.get({"num_batch_dims": ir.StringAttr.get(str(count))})
+    attributes: dict[str, ir.Attribute] = {"mhlo.frontend_attributes": batch}
+    # Older versions propagate shardings without Shardy, and do not take its attributes.
+    if getattr(jax.config, "jax_use_shardy_partitioner", False):
+        attributes["sdy.sharding_rule"] = ir.Attribute.parse(_rule(shapes, num_operands, count))
+    return attributes
 
 
 def _names(made_of: Any, shapes: Sequence[Any], num_operands: int) -> list[list[str]]:
