@@ -27,6 +27,16 @@ def from_dlpack(x: object) -> _core.Tensor:
     return _core.from_dlpack(x)
 
 
+def register_tensor_viewer(kind: type, viewer: Any) -> None:
+    """Has tensors of a type that speaks DLPack's exchange protocol read in another way.
+
+    Args:
+        kind: exactly this type, no subclass.
+        viewer: a capsule of a ``TensorViewer`` (``csrc/callframe/direct_call.h``).
+    """
+    _core.set_tensor_viewer(kind, viewer)
+
+
 def importer_of(kind: type) -> Callable[[_core.Tensor], Any] | None:
     """Return the ``from_dlpack`` of the library, loaded already, that a tensor type belongs to."""
     root = kind.__module__.partition(".")[0]

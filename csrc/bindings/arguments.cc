@@ -144,10 +144,7 @@ TVMFFIAny Arguments::View(PyObject* value) {
 
 TVMFFIAny Arguments::ViewOther(PyObject* value) {
   TypeEntry& type = FindType(Py_TYPE(value));
-  if (type.kind == ArgumentKind::kExchange &&
-      type.opt_exchange->dltensor_from_py_object_no_sync != nullptr) {
-    return Lend(value, type);
-  }
+  if (type.kind == ArgumentKind::kExchange && type.opt_view != nullptr) return Lend(value, type);
   if (type.kind == ArgumentKind::kObject) {
     return ObjectView(reinterpret_cast<PyObjectRef*>(value)->handle);
   }
@@ -173,13 +170,13 @@ TVMFFIAny Arguments::Lend(PyObject* value, TypeEntry& type) {
   }
   lent->source = value;
   lent->exchange = type.opt_exchange;
-  if (type.opt_exchange->dltensor_from_py_object_no_sync(value, &lent->tensor) != 0) {
-    FailTensor(value);
-  }
-  try {
-    CheckPlain(value, type, lent->tensor);
-  } catch (const PythonError&) {
-    FailTensor(value);
+  if (type.opt_view(value, &lent->tensor) != 0) FailTensor(value);
+  if (type.has_lazy_bits && !type.is_view_plain) {
+    try {
+      CheckPlain(value, type, lent->tensor);
+    } catch (const PythonError&) {
+      FailTensor(value);
+    }
   }
   NoteTensor(type, lent->tensor.device);
   TVMFFIAny view{};

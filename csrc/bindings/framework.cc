@@ -145,6 +145,7 @@ void Classify(PyTypeObject* type, TypeEntry* entry) {
     return;
   }
   entry->kind = WrapsTensors(type) ? ArgumentKind::kNoMemory : ArgumentKind::kExchange;
+  entry->opt_view = entry->opt_exchange->dltensor_from_py_object_no_sync;
   entry->has_lazy_bits = HasProtocol(type, "is_conj") && HasProtocol(type, "is_neg");
 }
 
@@ -180,6 +181,17 @@ void CheckPlainSlow(PyObject* value) {
     Fail(PyExc_BufferError, conjugate ? "its memory holds the conjugate; pass x.resolve_conj()"
                                       : "its memory holds the negative; pass x.resolve_neg()");
   }
+}
+
+void SetView(PyTypeObject* type, int (*view)(void* object, DLTensor* view)) {
+  TypeEntry& entry = FindType(type);
+  if (entry.kind != ArgumentKind::kExchange) {
+    Fail(PyExc_TypeError, std::string("graphffi: set_view: expected a type with an exchange table, "
+                                      "got ") +
+                              type->tp_name);
+  }
+  entry.opt_view = view;
+  entry.is_view_plain = true;
 }
 
 bool IsNumPyArray(PyTypeObject* type) { return HasBase(type, "numpy", "ndarray"); }

@@ -41,6 +41,9 @@ struct TypeEntry {
   const DLPackExchangeAPI* opt_exchange = nullptr;
   bool has_lazy_bits =
       false;  // the table gives the memory of torch's lazy conjugates and negatives as it is
+  /// Fills a view of the memory of an object of this type, or returns -1 with a Python error.
+  int (*opt_view)(void* object, DLTensor* view) = nullptr;
+  bool is_view_plain = false;    // opt_view refuses lazy bits by itself
   PyTypeObject* type = nullptr;  // borrowed
   PyObject* opt_importer =
       nullptr;  // of a kDLPack type, once asked for: None, or graphffi.Tensor -> its array
@@ -70,6 +73,10 @@ inline void CheckPlain(PyObject* value, const TypeEntry& type, const DLTensor& t
   }
   if (suspect) CheckPlainSlow(value);
 }
+
+/// Replaces how objects of a type with an exchange table are viewed. `view` refuses what is not
+/// in memory as it seems. \throws PythonError (TypeError)
+void SetView(PyTypeObject* type, int (*view)(void* object, DLTensor* view));
 
 bool IsNumPyArray(PyTypeObject* type);
 

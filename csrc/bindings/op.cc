@@ -88,8 +88,8 @@ PyMemberDef members[] = {
 };
 
 PyMethodDef methods[] = {
-    {"_add_direct_call", &AddDirectCall, METH_O,
-     "Let a framework take calls over, by a capsule of a DirectCall."},
+    {"add_direct_call", &AddDirectCall, METH_O,
+     "Have a plugin take calls over, by a capsule of a DirectCall."},
     {nullptr, nullptr, 0, nullptr},
 };
 

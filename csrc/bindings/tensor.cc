@@ -13,6 +13,7 @@
 #include "bindings/framework.h"
 #include "bindings/raised.h"
 #include "callframe/call_frame.h"
+#include "callframe/direct_call.h"
 
 namespace graphffi::bindings {
 
@@ -179,6 +180,13 @@ py::object ToCapsule(py::handle self, py::object, py::object max_version, py::ob
   return MakeCapsule(HandleOf(self, tensor_type), versioned);
 }
 
+void SetTensorViewer(py::type type, py::capsule capsule) {
+  auto* viewer =
+      static_cast<TensorViewer*>(PyCapsule_GetPointer(capsule.ptr(), TensorViewer::kName));
+  if (viewer == nullptr) throw py::error_already_set();
+  SetView(reinterpret_cast<PyTypeObject*>(type.ptr()), viewer->view);
+}
+
 PyType_Slot slots[] = {
     {Py_tp_doc, const_cast<char*>("A tensor of the runtime. It speaks DLPack.")},
     {0, nullptr},
@@ -276,6 +284,8 @@ void DefineTensor(py::module_& module) {
   type.attr("__dlpack_c_exchange_api__") = OwnExchangeTable();
   module.def("from_dlpack", &FromDLPack, py::arg("value"),
              "Return a graphffi.Tensor of any tensor.");
+  module.def("set_tensor_viewer", &SetTensorViewer, py::arg("type"), py::arg("viewer"),
+             "Read tensors of a type by a capsule of a TensorViewer.");
   module.def("reinterpret", &Reinterpret, py::arg("tensor"), py::arg("dtype"),
              "Return the same memory as elements of another data type of the same width.");
   module.def("empty", &Empty, py::arg("shape"), py::arg("dtype"), py::arg("device") = "cpu",

@@ -56,7 +56,7 @@ void CallFrame::Clear() {
   ReleaseOwned();
   while (lent_ != nullptr) {  // only when nothing was called
     LentTensor* next = lent_->next();
-    lent_->Drop();
+    lent_->Drop(*pool_);
     lent_ = next;
   }
   if (args_ != inline_args_) std::free(args_);
@@ -73,7 +73,8 @@ void CallFrame::Append(const TVMFFIAny& value) {
 }
 
 TVMFFIAny CallFrame::Lend(const DLTensor* tensor) {
-  LentTensor* lent = LentTensor::Make(*tensor);
+  if (pool_ == nullptr) pool_ = &LentTensor::ThreadPool();
+  LentTensor* lent = LentTensor::Make(*tensor, *pool_);
   lent->set_next(lent_);
   lent_ = lent;
   return MakeObject(kTVMFFITensor, lent->handle());
@@ -248,7 +249,7 @@ int CallFrame::SettleLent() {
                        "for the call; let it copy the data or write into an output");
       }
     }
-    lent->Drop();
+    lent->Drop(*pool_);
   }
   return rc;
 }

@@ -12,6 +12,7 @@
 namespace graphffi {
 
 class LentTensor;
+struct LentTensorPool;
 
 /// A function to call: its safe_call and what that gets as handle. Borrowed from the function
 /// object.
@@ -104,7 +105,8 @@ class CallFrame {
   TVMFFIAny* args_ = inline_args_;
   int32_t size_ = 0, capacity_ = kInline;
   int32_t array_depth_ = 0;
-  LentTensor* lent_ = nullptr;  // list of those made for this call
+  LentTensor* lent_ = nullptr;      // list of those made for this call
+  LentTensorPool* pool_ = nullptr;  // this thread's, once something is lent
   TVMFFIObjectHandle inline_owned_[kInline];
   TVMFFIObjectHandle* owned_ = inline_owned_;
   int32_t num_owned_ = 0, owned_capacity_ = kInline;

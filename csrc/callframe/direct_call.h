@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a plugin takes over calls of one op from Python without running Python code.
+// What a plugin gives graphffi._core, so that calls from Python run no Python code.
 #pragma once
+
+#include <tvm/ffi/c_api.h>
 
 #include <cstddef>
 
 namespace graphffi {
 
-/// The content of a capsule called kName. Objects are PyObject pointers: this header is for both
-/// sides of a boundary that knows no Python.
+/// Takes over calls of one op. The content of a capsule called kName. Objects are PyObject
+/// pointers: this header is for both sides of a boundary that knows no Python.
 struct DirectCall {
   static constexpr char kName[] = "graphffi.direct_call";
 
@@ -16,6 +18,15 @@ struct DirectCall {
   /// then nothing has happened.
   void* (*call)(void* context, void* const* args, ptrdiff_t num_args, void* opt_names);
   void* context;
+};
+
+/// Reads tensors of one Python type. The content of a capsule called kName.
+struct TensorViewer {
+  static constexpr char kName[] = "graphffi.tensor_viewer";
+
+  /// Fills a view of the object's memory, valid as long as the object; or returns -1 with a Python
+  /// exception set, also where the memory holds something else than the elements.
+  int (*view)(void* object, DLTensor* view);
 };
 
 }  // namespace graphffi

@@ -18,28 +18,26 @@ constexpr int kPoolCapacity = 64;
 thread_local bool pool_alive = false;
 }  // namespace
 
-/// Blocks of dropped tensors of this thread, kept for the next call.
-struct LentTensor::Pool {
+struct LentTensorPool {
   LentTensor* head = nullptr;
   int size = 0;
-  Pool() { pool_alive = true; }
-  ~Pool() {
+  LentTensorPool() { pool_alive = true; }
+  ~LentTensorPool() {
     pool_alive = false;
     while (head != nullptr) {
-      LentTensor* next = head->next_;
+      LentTensor* next = head->next();
       std::free(head);
       head = next;
     }
   }
 };
 
-LentTensor::Pool& LentTensor::ThreadPool() {
-  thread_local Pool pool;
+LentTensorPool& LentTensor::ThreadPool() {
+  thread_local LentTensorPool pool;
   return pool;
 }
 
-LentTensor* LentTensor::Make(const DLTensor& source) {
-  Pool& pool = ThreadPool();
+LentTensor* LentTensor::Make(const DLTensor& source, LentTensorPool& pool) {
   LentTensor* self = pool.head;
   if (self != nullptr) {
     pool.head = self->next_;
@@ -88,9 +86,10 @@ void LentTensor::Retain(void* token, void (*release)(void* token)) {
   opt_release_ = release;
 }
 
-void LentTensor::Drop() {
+void LentTensor::Drop(LentTensorPool& pool) {
   if (IsUnique()) {
-    Delete(this, kTVMFFIObjectDeleterFlagBitMaskBoth);
+    Clear();
+    Free(&pool);
   } else {
     TVMFFIObjectDecRef(this);
   }
@@ -105,15 +104,15 @@ void LentTensor::Delete(void* handle, int flags) {
   auto* self = static_cast<LentTensor*>(handle);
   if ((flags & kTVMFFIObjectDeleterFlagBitMaskStrong) != 0) self->Clear();
   if ((flags & kTVMFFIObjectDeleterFlagBitMaskWeak) == 0) return;
-  std::free(self->opt_heap_dims_);
-  if (pool_alive && ThreadPool().size < kPoolCapacity) {
-    Pool& pool = ThreadPool();
-    self->next_ = pool.head;
-    pool.head = self;
-    ++pool.size;
-  } else {
-    std::free(self);
-  }
+  self->Free(pool_alive ? &ThreadPool() : nullptr);
+}
+
+void LentTensor::Free(LentTensorPool* opt_pool) {
+  if (opt_heap_dims_ != nullptr) std::free(opt_heap_dims_);
+  if (opt_pool == nullptr || opt_pool->size >= kPoolCapacity) return std::free(this);
+  next_ = opt_pool->head;
+  opt_pool->head = this;
+  ++opt_pool->size;
 }
 
 }  // namespace graphffi

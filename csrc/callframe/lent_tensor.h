@@ -6,12 +6,17 @@
 
 namespace graphffi {
 
+struct LentTensorPool;
+
 /// Laid out like any Tensor object. Made and settled by one thread; a kernel may take and drop
 /// references on any. Shape and strides are its own copies, so that they live as long as it does.
 class LentTensor {
  public:
+  /// This thread's blocks of dropped tensors, kept for the next call.
+  static LentTensorPool& ThreadPool();
+
   /// A tensor like `source`, with one reference, from this thread's pool. \throws std::bad_alloc
-  static LentTensor* Make(const DLTensor& source);
+  static LentTensor* Make(const DLTensor& source, LentTensorPool& pool);
 
   TVMFFIObjectHandle handle() { return &header_; }
   const DLTensor* source() const { return source_; }
@@ -25,14 +30,13 @@ class LentTensor {
   /// The memory is going away while somebody still holds the tensor.
   void Invalidate() { tensor_.data = nullptr; }
   /// Gives up the maker's reference.
-  void Drop();
+  void Drop(LentTensorPool& pool);
 
  private:
   static constexpr int kInlineDims = 8;
-  struct Pool;
-  static Pool& ThreadPool();
   static void Delete(void* self, int flags);
   void Clear();
+  void Free(LentTensorPool* opt_pool);
 
   // A Tensor object begins with these two.
   TVMFFIObject header_;

@@ -3,6 +3,9 @@
 
 #include <ATen/DLConvertor.h>
 
+#include <atomic>
+#include <cstring>
+
 #include "callframe/device_name.h"
 #include "callframe/error.h"
 
@@ -20,6 +23,13 @@ TVMFFIAny AnyOf(int32_t type_index) {
 const at::Tensor& UndefinedTensor() {
   static const at::Tensor undefined;
   return undefined;
+}
+
+/// Before the first list, value k is slot k.
+void BeginSlots(bool* has_list, c10::SmallVectorImpl<graphffi::Slot>* slots, size_t count) {
+  if (*has_list) return;
+  *has_list = true;
+  for (size_t i = 0; i < count; ++i) slots->push_back({static_cast<int32_t>(i)});
 }
 
 TVMFFIAny ConvertString(const std::string& text, Conversion conversion) {
@@ -65,35 +75,52 @@ c10::ArrayRef<c10::IValue> ListOf(const c10::IValue& value) {
   return value.isNone() ? c10::ArrayRef<c10::IValue>() : value.toListRef();
 }
 
+void FillView(const at::Tensor& tensor, DLTensor* view) {
+  // By scalar type; found on first use, and the same whoever finds it.
+  static std::atomic<uint32_t> known[static_cast<size_t>(at::ScalarType::NumOptions)];
+  std::atomic<uint32_t>& packed = known[static_cast<size_t>(tensor.scalar_type())];
+  uint32_t bits = packed.load(std::memory_order_relaxed);
+  if (C10_UNLIKELY(bits == 0)) {
+    const DLDataType dtype = at::getDLDataType(tensor);
+    std::memcpy(&bits, &dtype, sizeof(bits));
+    packed.store(bits, std::memory_order_relaxed);
+  }
+  std::memcpy(&view->dtype, &bits, sizeof(bits));
+  view->data = tensor.mutable_data_ptr();
+  view->device = C10_LIKELY(tensor.is_cpu()) ? DLDevice{kDLCPU, 0}
+                                             : at::torchDeviceToDLDevice(tensor.device());
+  const at::IntArrayRef sizes = tensor.sizes();
+  view->ndim = static_cast<int32_t>(sizes.size());
+  view->shape = const_cast<int64_t*>(sizes.data());
+  view->strides = const_cast<int64_t*>(tensor.strides().data());
+  view->byte_offset = 0;
+}
+
 void TensorBank::View(size_t i) {
-  const at::Tensor& tensor = *tensors_[i];
+  const at::Tensor& tensor = *entries_[i].tensor;
   if (C10_UNLIKELY(tensor.layout() != at::kStrided)) {
     throw graphffi::Error("ValueError", subject_ + ": " + NameOf(i) +
                                             ": expected a strided tensor, got " +
                                             c10::str(tensor.layout()) + "; call .to_dense()");
   }
-  at::toDLPackNonOwning(tensor, &views_[i]);
+  if (opt_accelerated_ == nullptr && !tensor.is_cpu()) opt_accelerated_ = &tensor;
+  FillView(tensor, &entries_[i].view);
   values_[i].type_index = kTVMFFIDLTensorPtr;
+  values_[i].v_ptr = &entries_[i].view;
 }
 
-void TensorBank::Append(const at::Tensor& tensor) {
-  tensors_.push_back(&tensor);
-  views_.emplace_back();
-  values_.push_back(AnyOf(kTVMFFINone));
-  if (tensor.defined()) View(tensors_.size() - 1);
+void TensorBank::PointToViews() {
+  for (size_t i = 0; i < values_.size(); ++i) {
+    if (values_[i].type_index == kTVMFFIDLTensorPtr) values_[i].v_ptr = &entries_[i].view;
+  }
+}
+
+void TensorBank::BeginList(size_t count) {
+  BeginSlots(&has_list_, &slots_, values_.size());
+  slots_.push_back({static_cast<int32_t>(values_.size()), static_cast<int32_t>(count)});
 }
 
 void TensorBank::AddVacant() { Add(UndefinedTensor()); }
-
-void TensorBank::Fill(size_t i, const at::Tensor& tensor) {
-  tensors_[i] = &tensor;
-  if (tensor.defined()) View(i);
-}
-
-void TensorBank::Add(const at::Tensor& tensor) {
-  slots_.push_back({static_cast<int32_t>(values_.size())});
-  Append(tensor);
-}
 
 void TensorBank::Add(const c10::IValue& tensor_or_none) {
   Add(tensor_or_none.isTensor() ? tensor_or_none.toTensor() : UndefinedTensor());
@@ -104,56 +131,41 @@ void TensorBank::AddEach(c10::ArrayRef<c10::IValue> list) {
 }
 
 void TensorBank::AddList(c10::ArrayRef<c10::IValue> list) {
-  has_list_ = true;
-  slots_.push_back({static_cast<int32_t>(values_.size()), static_cast<int32_t>(list.size())});
+  BeginList(list.size());
   for (const c10::IValue& value : list) {
     Append(value.isTensor() ? value.toTensor() : UndefinedTensor());
   }
 }
 
 void TensorBank::AddList(c10::ArrayRef<const at::Tensor*> list) {
-  has_list_ = true;
-  slots_.push_back({static_cast<int32_t>(values_.size()), static_cast<int32_t>(list.size())});
+  BeginList(list.size());
   for (const at::Tensor* tensor : list) Append(*tensor);
 }
 
-const at::Tensor& TensorBank::tensor(size_t i) const { return *tensors_[i]; }
-
 std::string TensorBank::NameOf(size_t i) const {
-  int32_t value = static_cast<int32_t>(i);
+  size_t slot = i;
+  std::string index;
   for (size_t k = 0; k < slots_.size(); ++k) {
-    const graphffi::Slot& slot = slots_[k];
-    bool single = slot.count == graphffi::Slot::kSingle;
-    if (value < slot.begin || value >= slot.begin + (single ? 1 : slot.count)) continue;
-    std::string name = opt_names_ ? (*opt_names_)[k] : prefix_ + std::to_string(k);
-    return single ? "'" + name + "'" : "'" + name + "[" + std::to_string(value - slot.begin) + "]'";
+    const auto begin = static_cast<size_t>(slots_[k].begin);
+    if (begin > i) break;
+    slot = k;
+    const bool is_list = slots_[k].count != graphffi::Slot::kSingle;
+    index = is_list ? "[" + std::to_string(i - begin) + "]" : "";
   }
-  return prefix_ + std::to_string(i);
+  return "'" + (opt_names_ ? (*opt_names_)[slot] : prefix_ + std::to_string(slot)) + index + "'";
 }
 
 const at::Tensor* TensorBank::Find(const DLTensor* view) const {
-  bool inside = view >= views_.begin() && view < views_.end();
-  return inside ? tensors_[static_cast<size_t>(view - views_.begin())] : nullptr;
-}
-
-graphffi::Bank TensorBank::bank() {
-  for (size_t i = 0; i < values_.size(); ++i) {
-    if (values_[i].type_index == kTVMFFIDLTensorPtr) values_[i].v_ptr = &views_[i];
-  }
-  return {values_.data(), has_list_ ? slots_.data() : nullptr, static_cast<int32_t>(slots_.size())};
+  const auto* entry = reinterpret_cast<const Entry*>(view);
+  return entry >= entries_.begin() && entry < entries_.end() ? entry->tensor : nullptr;
 }
 
 void AttributeBank::Add(const c10::IValue& value, Conversion conversion) {
   Add(ConvertAttribute(value, conversion));
 }
 
-void AttributeBank::Add(const TVMFFIAny& value) {
-  slots_.push_back({static_cast<int32_t>(values_.size())});
-  values_.push_back(value);
-}
-
 void AttributeBank::BeginList(size_t count) {
-  has_list_ = true;
+  BeginSlots(&has_list_, &slots_, values_.size());
   slots_.push_back({static_cast<int32_t>(values_.size()), static_cast<int32_t>(count)});
 }
 
@@ -164,10 +176,6 @@ void AttributeBank::AddEach(c10::ArrayRef<c10::IValue> list) {
 void AttributeBank::AddList(c10::ArrayRef<c10::IValue> list, Conversion conversion) {
   BeginList(list.size());
   for (const c10::IValue& value : list) values_.push_back(ConvertAttribute(value, conversion));
-}
-
-graphffi::Bank AttributeBank::bank() const {
-  return {values_.data(), has_list_ ? slots_.data() : nullptr, static_cast<int32_t>(slots_.size())};
 }
 
 }  // namespace graphffi_torch

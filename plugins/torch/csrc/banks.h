@@ -18,6 +18,9 @@ namespace graphffi_torch {
 /// and an int[] as a list of any of int and SymInt (Inductor's C++ wrapper).
 c10::ArrayRef<c10::IValue> ListOf(const c10::IValue& value);
 
+/// at::toDLPackNonOwning, which asks for data type and device step by step, in few loads.
+GRAPHFFI_TORCH_API void FillView(const at::Tensor& tensor, DLTensor* view);
+
 /// Tensors of one bank as DLTensors. Borrows the IValues: they stay put until the call has
 /// returned.
 class GRAPHFFI_TORCH_API TensorBank {
@@ -30,8 +33,14 @@ class GRAPHFFI_TORCH_API TensorBank {
              const std::vector<std::string>* opt_names = nullptr)
       : subject_(subject), prefix_(prefix), opt_names_(opt_names) {}
 
+  TensorBank(const TensorBank&) = delete;
+  TensorBank& operator=(const TensorBank&) = delete;
+
   /// One slot: a tensor or None.
-  void Add(const at::Tensor& tensor);
+  void Add(const at::Tensor& tensor) {
+    if (C10_UNLIKELY(has_list_)) slots_.push_back({static_cast<int32_t>(values_.size())});
+    Append(tensor);
+  }
   void Add(const c10::IValue& tensor_or_none);
   /// One slot per element.
   void AddEach(c10::ArrayRef<c10::IValue> list);
@@ -41,31 +50,52 @@ class GRAPHFFI_TORCH_API TensorBank {
   /// One slot for a tensor that comes later: None until then.
   void AddVacant();
   /// Fills the vacant slot that value `i` is.
-  void Fill(size_t i, const at::Tensor& tensor);
+  void Fill(size_t i, const at::Tensor& tensor) {
+    entries_[i].tensor = &tensor;
+    if (tensor.defined()) View(i);
+  }
 
   size_t size() const { return values_.size(); }
   /// Undefined for None.
-  const at::Tensor& tensor(size_t i) const;
+  const at::Tensor& tensor(size_t i) const { return *entries_[i].tensor; }
+  /// The first that is not on the CPU, or NULL.
+  const at::Tensor* opt_accelerated() const { return opt_accelerated_; }
   /// What the user calls value `i`: `x`, `xs[1]`, `i0`.
   std::string NameOf(size_t i) const;
   /// The tensor that `view` (handed out by bank()) was made from, or NULL.
   const at::Tensor* Find(const DLTensor* view) const;
 
   /// Valid until the next Add.
-  graphffi::Bank bank();
+  graphffi::Bank bank() const {
+    return {values_.data(), has_list_ ? slots_.data() : nullptr,
+            static_cast<int32_t>(has_list_ ? slots_.size() : values_.size())};
+  }
 
  private:
-  void Append(const at::Tensor& tensor);
+  struct Entry {
+    DLTensor view;  // first: it finds its entry
+    const at::Tensor* tensor;
+  };
+
+  void Append(const at::Tensor& tensor) {
+    const Entry* before = entries_.data();
+    entries_.emplace_back().tensor = &tensor;
+    values_.emplace_back().type_index = kTVMFFINone;
+    if (C10_UNLIKELY(entries_.data() != before)) PointToViews();
+    if (tensor.defined()) View(values_.size() - 1);
+  }
+  void BeginList(size_t count);
+  void PointToViews();
   void View(size_t i);
 
   const std::string& subject_;
   char prefix_;
   const std::vector<std::string>* opt_names_;
   bool has_list_ = false;
-  c10::SmallVector<const at::Tensor*, kInline> tensors_;  // parallel to views_ and values_
-  c10::SmallVector<DLTensor, kInline> views_;
+  const at::Tensor* opt_accelerated_ = nullptr;
+  c10::SmallVector<Entry, kInline> entries_;  // parallel to values_
   c10::SmallVector<TVMFFIAny, kInline> values_;
-  c10::SmallVector<graphffi::Slot, kInline> slots_;
+  c10::SmallVector<graphffi::Slot, kInline> slots_;  // empty without a list
 };
 
 /// Ints, floats, bools and strings. Strings are borrowed from the IValues.
@@ -75,7 +105,10 @@ class GRAPHFFI_TORCH_API AttributeBank {
 
   /// One slot. \throws Error when a string does not convert.
   void Add(const c10::IValue& value, Conversion conversion = Conversion::kNone);
-  void Add(const TVMFFIAny& value);
+  void Add(const TVMFFIAny& value) {
+    if (C10_UNLIKELY(has_list_)) slots_.push_back({static_cast<int32_t>(values_.size())});
+    values_.push_back(value);
+  }
   /// One slot per element.
   void AddEach(c10::ArrayRef<c10::IValue> list);
   /// One slot, which the plan passes as an ffi.Array.
@@ -84,12 +117,15 @@ class GRAPHFFI_TORCH_API AttributeBank {
   void BeginList(size_t count);
   void AddItem(const TVMFFIAny& value) { values_.push_back(value); }
 
-  graphffi::Bank bank() const;
+  graphffi::Bank bank() const {
+    return {values_.data(), has_list_ ? slots_.data() : nullptr,
+            static_cast<int32_t>(has_list_ ? slots_.size() : values_.size())};
+  }
 
  private:
   bool has_list_ = false;
   c10::SmallVector<TVMFFIAny, 16> values_;
-  c10::SmallVector<graphffi::Slot, 16> slots_;
+  c10::SmallVector<graphffi::Slot, 16> slots_;  // empty without a list
 };
 
 }  // namespace graphffi_torch

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernel_call.h"
 
+#include <ATen/DLConvertor.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/core/Tensor.h>
 
@@ -24,6 +25,7 @@ void ReleaseTensor(void* token) { delete static_cast<at::Tensor*>(token); }
 
 bool Overlap(const at::Tensor& a, const at::Tensor& b) {
   if (!a.defined() || !b.defined()) return false;
+  if (a.storage().data() != b.storage().data()) return false;  // nearly always
   at::MemOverlapStatus status = at::get_overlap_status(a, b);
   return status == at::MemOverlapStatus::Full || status == at::MemOverlapStatus::Partial;
 }
@@ -40,7 +42,7 @@ void CheckOutputMemory(const KernelCall& call) {
   for (size_t i = call.num_fresh; i < call.outputs.size(); ++i) {
     const at::Tensor& output = call.outputs.tensor(i);
     if (!output.defined()) continue;
-    if (at::has_internal_overlap(output) == at::MemOverlap::Yes) {
+    if (!output.is_contiguous() && at::has_internal_overlap(output) == at::MemOverlap::Yes) {
       throw graphffi::Error("ValueError", call.subject + ": output " + call.outputs.NameOf(i) +
                                               ": expected one place in memory per element, got an "
                                               "expanded tensor; pass a contiguous one");
@@ -58,18 +60,6 @@ void CheckOutputMemory(const KernelCall& call) {
   }
 }
 
-/// Where the tensors are that are not on the CPU, if there are any.
-DLDevice WorkspaceDevice(const graphffi::CallValues& values) {
-  for (const graphffi::Bank* bank : {&values.inputs, &values.outputs}) {
-    for (int32_t i = 0; i < bank->size && bank->opt_slots == nullptr; ++i) {
-      if (bank->values[i].type_index != kTVMFFIDLTensorPtr) continue;
-      const DLDevice device = static_cast<const DLTensor*>(bank->values[i].v_ptr)->device;
-      if (device.device_type != kDLCPU) return device;
-    }
-  }
-  return {kDLCPU, 0};
-}
-
 void AddDevices(const TensorBank& inputs, const TensorBank& outputs, TorchEnvScope* env) {
   for (const TensorBank* bank : {&inputs, &outputs}) {
     for (size_t i = 0; i < bank->size(); ++i) {
@@ -81,13 +71,9 @@ void AddDevices(const TensorBank& inputs, const TensorBank& outputs, TorchEnvSco
 }  // namespace
 
 c10::Device DeviceOf(const TensorBank& inputs, const TensorBank& outputs) {
-  for (const TensorBank* bank : {&inputs, &outputs}) {
-    for (size_t i = 0; i < bank->size(); ++i) {
-      const at::Tensor& tensor = bank->tensor(i);
-      if (tensor.defined() && !tensor.device().is_cpu()) return tensor.device();
-    }
-  }
-  return c10::Device(c10::DeviceType::CPU);
+  const at::Tensor* tensor = inputs.opt_accelerated();
+  if (tensor == nullptr) tensor = outputs.opt_accelerated();
+  return tensor == nullptr ? c10::Device(c10::DeviceType::CPU) : tensor->device();
 }
 
 void KernelCall::Run() const {
@@ -98,12 +84,12 @@ void KernelCall::Run() const {
   if (!device.is_cpu()) AddDevices(inputs, outputs, &env);
   Banks banks(&inputs, &outputs);
   graphffi::Lending lending{&RetainTensor, &ReleaseTensor, &banks};
-  graphffi::CallValues values;
-  values.inputs = inputs.bank();
-  values.outputs = outputs.bank();
-  values.attributes = attributes;
-  values.stream = env.stream();
-  values.device = WorkspaceDevice(values);
+  const graphffi::CallValues values{inputs.bank(),
+                                    outputs.bank(),
+                                    attributes,
+                                    env.stream(),
+                                    {},
+                                    at::torchDeviceToDLDevice(device)};
   graphffi::CallFrame frame(&lending);
   frame.PushPlan(plan, values);
   TVMFFIAny result{};

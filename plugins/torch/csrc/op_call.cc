@@ -67,7 +67,7 @@ std::vector<std::string>& NamesOf(OpCall::Bank bank, graphffi::PlanNames* names)
 OpCall::OpCall(const OpDescription& description)
     : schema_(torch::jit::parseSchema(description.schema)),
       kernel_(description.kernel),
-      rule_(description.rule),
+      opt_rule_(description.opt_rule),
       num_results_(description.results.size()) {
   graphffi::PlanNames names;
   names.outputs = description.results;
@@ -122,11 +122,10 @@ void OpFrame::Add(c10::ArrayRef<c10::IValue> arguments) {
 }
 
 void OpFrame::Infer(graphffi::ResultShapes* shapes) {
-  graphffi::CallValues values;
-  values.inputs = inputs_.bank();
-  values.outputs = outputs_.bank();
-  values.attributes = attributes_.bank();
-  call_.rule_->Infer(values, shapes);
+  if (call_.opt_rule_ == nullptr) return;
+  const graphffi::CallValues values{
+      inputs_.bank(), outputs_.bank(), attributes_.bank(), nullptr, {}, {kDLCPU, 0}};
+  call_.opt_rule_->Infer(values, shapes);
 }
 
 void OpFrame::Run() {

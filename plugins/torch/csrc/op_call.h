@@ -46,7 +46,7 @@ class GRAPHFFI_TORCH_API OpCall {
 
   c10::FunctionSchema schema_;
   graphffi::KernelSlot kernel_;
-  std::shared_ptr<graphffi::ShapeRule> rule_;
+  std::shared_ptr<graphffi::ShapeRule> opt_rule_;
   size_t num_results_;
   std::vector<Parameter> parameters_;
   graphffi::Plan plan_;

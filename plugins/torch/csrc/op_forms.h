@@ -30,7 +30,7 @@ struct OpDescription {
   std::string kernel;  ///< reference
   std::string plan;    ///< over the names of arguments and results
   std::string digest;  ///< changes with anything that the rest does not show
-  std::shared_ptr<graphffi::ShapeRule> rule;
+  std::shared_ptr<graphffi::ShapeRule> opt_rule;  ///< NULL: no results, nothing to check
   bool has_vmap_rule = false;  ///< the caller registers it; otherwise vmap is refused
 };
 

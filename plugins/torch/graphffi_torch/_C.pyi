@@ -13,12 +13,13 @@ def define_op(
     kernel: str,
     plan: str,
     digest: str,
-    answer: Callable[..., str],
+    answer: Callable[..., str] | None,
     parameters: list[tuple[str, str, str, Any]],
     result_type: Any,
     release_gil: bool,
     has_vmap_rule: bool,
 ) -> Any: ...
+def make_tensor_viewer(exchange: Any) -> Any: ...
 def register_fail_again(name: str) -> None: ...
 def set_reraise(function: Any) -> None: ...
 def set_gradient_rule(

@@ -78,14 +78,14 @@ def _register(op: Op) -> Any:
         kernel=definition.kernel,
         plan=_op_plan(definition),
         digest=definition.digest,
-        answer=make_answer(definition),
+        answer=make_answer(definition) if _has_rule(definition) else None,
         parameters=[_direct_parameter(p) for p in definition.parameters],
         result_type=definition.result_type,
         release_gil=definition.release_gil,
         has_vmap_rule=definition.vmap is not None,
     )
     torch.library.register_fake(definition.name, _make_fake(definition, _make_infer(definition)))
-    op._add_direct_call(direct_call)
+    op.add_direct_call(direct_call)
     namespace, _, name = definition.name.partition("::")
     packet = getattr(getattr(torch.ops, namespace), name)
     if definition.traits.has_side_effect:
@@ -95,6 +95,10 @@ def _register(op: Op) -> Any:
     for watcher in _watchers:
         watcher(definition, operators)
     return packet.default
+
+
+def _has_rule(definition: Definition) -> bool:
+    return definition.rule is not None or definition.dims is not None
 
 
 def _direct_parameter(parameter: Operand | Attribute) -> tuple[str, str, str, Any]:

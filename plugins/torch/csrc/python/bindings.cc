@@ -21,6 +21,7 @@
 #include "python/python_rule.h"
 #include "python/raise.h"
 #include "python/site_object.h"
+#include "python/tensor_viewer.h"
 #include "vjp_node.h"
 
 namespace py = pybind11;
@@ -136,7 +137,9 @@ py::capsule Define(std::string schema, std::string out_schema, std::vector<std::
   }
   description.schema = std::move(schema);
   description.opt_out_schema = std::move(out_schema);
-  description.rule = std::make_shared<PythonRule>(std::move(answer), results.size());
+  if (!answer.is_none()) {
+    description.opt_rule = std::make_shared<PythonRule>(std::move(answer), results.size());
+  }
   description.results = std::move(results);
   description.kernel = std::move(kernel);
   description.plan = std::move(plan);
@@ -182,6 +185,7 @@ PYBIND11_MODULE(_C, module) {
       },
       py::kw_only(), py::arg("op"), py::arg("saved_arguments"), py::arg("saved_results"),
       py::arg("backward"));
+  module.def("make_tensor_viewer", &MakeTensorViewer, py::arg("exchange"));
   module.def("register_fail_again", &RegisterFailAgain, py::arg("name"));
   module.def(
       "set_reraise", [](py::object function) { SetReraise(std::move(function)); },

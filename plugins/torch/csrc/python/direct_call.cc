@@ -22,6 +22,7 @@
 #include "callframe/direct_call.h"
 #include "callframe/error.h"
 #include "op_call.h"
+#include "python/plain_tensor.h"
 #include "python/raise.h"
 
 namespace py = pybind11;
@@ -35,16 +36,6 @@ using c10::DispatchKeySet;
 using TensorPointers = c10::SmallVector<const at::Tensor*, 8>;
 
 enum class Kind { kTensor, kOptional, kTensors, kInt, kFloat, kBool, kStr, kDType, kDevice };
-
-/// What the dispatcher would do nothing for: strided memory, no lazy bits, no subclass, no
-/// transformation.
-constexpr DispatchKeySet kPlainTensor =
-    DispatchKeySet(
-        {DispatchKey::Dense, DispatchKey::ADInplaceOrView, DispatchKey::AutogradFunctionality}) |
-    c10::autocast_dispatch_keyset |
-    DispatchKeySet({c10::BackendComponent::CPUBit, c10::BackendComponent::CUDABit,
-                    c10::BackendComponent::HIPBit, c10::BackendComponent::XPUBit,
-                    c10::BackendComponent::MPSBit, c10::BackendComponent::PrivateUse1Bit});
 
 /// The thread's state outside of all modes, tracers and transformations. Autocast has no rule for
 /// ops.
@@ -78,11 +69,6 @@ class GilRelease {
   PyThreadState* opt_state_;
 };
 
-/// Operator- of DispatchKeySet would leave backends in.
-bool IsWithin(DispatchKeySet keys, DispatchKeySet allowed) {
-  return (keys.raw_repr() & ~allowed.raw_repr()) == 0;
-}
-
 bool IsPlainThread() {
   const c10::impl::LocalDispatchKeySet keys = c10::impl::tls_local_dispatch_key_set();
   // A profiler that records operators gets them from the dispatcher.
@@ -97,14 +83,18 @@ class DirectCall {
   explicit DirectCall(const DirectOp& op) : op_(op), frame_(*op.call) {}
 
   ~DirectCall() {
-    for (PyObject* object : owned_) Py_DECREF(object);
+    for (const auto& [index, tuple] : frozen_) Py_DECREF(tuple);
   }
 
   bool Bind(PyObject* const* args, Py_ssize_t num_args, PyObject* opt_names) {
     const size_t count = op_.parameters.size();
+    if (static_cast<size_t>(num_args) == count && opt_names == nullptr) {
+      values_ = args;
+      return true;
+    }
     if (static_cast<size_t>(num_args) > count) return false;
-    values_.resize(count, nullptr);
-    for (Py_ssize_t i = 0; i < num_args; ++i) values_[static_cast<size_t>(i)] = args[i];
+    own_values_.resize(count, nullptr);
+    for (Py_ssize_t i = 0; i < num_args; ++i) own_values_[static_cast<size_t>(i)] = args[i];
     const Py_ssize_t num_names = opt_names == nullptr ? 0 : PyTuple_GET_SIZE(opt_names);
     for (Py_ssize_t i = 0; i < num_names; ++i) {
       PyObject** place = Find(PyTuple_GET_ITEM(opt_names, i));
@@ -112,17 +102,16 @@ class DirectCall {
       *place = args[num_args + i];
     }
     for (size_t i = 0; i < count; ++i) {
-      if (values_[i] != nullptr) continue;
-      values_[i] = op_.parameters[i].opt_default;
-      if (values_[i] == nullptr) return false;
+      if (own_values_[i] != nullptr) continue;
+      own_values_[i] = op_.parameters[i].opt_default;
+      if (own_values_[i] == nullptr) return false;
     }
+    values_ = own_values_.data();
     return true;
   }
 
   bool Convert() {
-    // Read once: a mode of the thread, not of the call.
-    records_ = c10::GradMode::is_enabled();
-    for (size_t i = 0; i < values_.size(); ++i) {
+    for (size_t i = 0; i < op_.parameters.size(); ++i) {
       const Parameter& parameter = op_.parameters[i];
       const bool done = parameter.kind <= Kind::kTensors ? AddOperand(i) : AddAttribute(i);
       if (!done) return false;
@@ -131,6 +120,7 @@ class DirectCall {
   }
 
   void BumpVersions() {
+    if (mutated_.empty()) return;
     const c10::impl::LocalDispatchKeySet keys = c10::impl::tls_local_dispatch_key_set();
     if (keys.excluded_.has(DispatchKey::ADInplaceOrView)) return;
     for (const at::Tensor* tensor : mutated_) {
@@ -148,10 +138,10 @@ class DirectCall {
     c10::SmallVectorImpl<at::Tensor>& fresh = frame_.results();
     c10::SmallVector<PyObject*, 8> objects;
     for (at::Tensor& result : fresh) objects.push_back(THPVariable_Wrap(std::move(result)));
-    for (size_t i = 0; i < values_.size(); ++i) {
+    for (size_t i = 0; i < op_.parameters.size(); ++i) {
       if (!op_.parameters[i].is_mutated) continue;
       const bool is_list = op_.parameters[i].kind == Kind::kTensors;
-      objects.push_back(is_list ? PySequence_List(values_[i]) : Py_NewRef(values_[i]));
+      objects.push_back(is_list ? PySequence_List(Frozen(i)) : Py_NewRef(values_[i]));
     }
     PyObject* returned = Pack(objects, fresh.size() == objects.size());
     for (PyObject* object : objects) Py_XDECREF(object);
@@ -161,10 +151,10 @@ class DirectCall {
  private:
   PyObject** Find(PyObject* name) {
     for (size_t i = 0; i < op_.parameters.size(); ++i) {
-      if (op_.parameters[i].name == name) return &values_[i];
+      if (op_.parameters[i].name == name) return &own_values_[i];
     }
     for (size_t i = 0; i < op_.parameters.size(); ++i) {
-      if (PyUnicode_Compare(op_.parameters[i].name, name) == 0) return &values_[i];
+      if (PyUnicode_Compare(op_.parameters[i].name, name) == 0) return &own_values_[i];
     }
     return nullptr;
   }
@@ -175,7 +165,8 @@ class DirectCall {
     const at::Tensor& tensor = THPVariable_Unpack(value);
     if (!IsWithin(tensor.key_set(), kPlainTensor)) return nullptr;
     if (tensor.unsafeGetTensorImpl()->autograd_meta() != nullptr) {
-      if ((records_ && tensor.requires_grad()) || tensor._fw_grad(0).defined()) return nullptr;
+      const bool records = tensor.requires_grad() && c10::GradMode::is_enabled();
+      if (records || tensor._fw_grad(0).defined()) return nullptr;
     }
     has_tensor_ = true;
     return &tensor;
@@ -214,10 +205,13 @@ class DirectCall {
   PyObject* Frozen(size_t i) {
     if (PyTuple_CheckExact(values_[i])) return values_[i];
     if (!PyList_CheckExact(values_[i])) return nullptr;
+    for (const auto& [index, tuple] : frozen_) {
+      if (index == i) return tuple;
+    }
     PyObject* tuple = PyList_AsTuple(values_[i]);
     if (tuple == nullptr) throw std::bad_alloc();
-    owned_.push_back(tuple);
-    return values_[i] = tuple;
+    frozen_.emplace_back(i, tuple);
+    return tuple;
   }
 
   bool AddAttribute(size_t i) {
@@ -350,9 +344,10 @@ class DirectCall {
 
   const DirectOp& op_;
   OpFrame frame_;
-  bool records_ = false, has_tensor_ = false;
-  c10::SmallVector<PyObject*, 16> values_;  // borrowed, or owned by owned_
-  c10::SmallVector<PyObject*, 4> owned_;
+  bool has_tensor_ = false;
+  PyObject* const* values_ = nullptr;  // one for each parameter, borrowed
+  c10::SmallVector<PyObject*, 16> own_values_;
+  c10::SmallVector<std::pair<size_t, PyObject*>, 4> frozen_;  // owned
   TensorPointers mutated_;
 };
 

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "python/tensor_viewer.h"
+
+#include <torch/csrc/autograd/python_variable.h>
+
+#include "banks.h"
+#include "callframe/direct_call.h"
+#include "python/plain_tensor.h"
+
+namespace py = pybind11;
+
+namespace graphffi_torch {
+namespace {
+
+const DLPackExchangeAPI* exchange_table = nullptr;  // torch's own
+
+int FailLazy(const char* what, const char* remedy) {
+  PyErr_Format(PyExc_BufferError, "its memory holds the %s; pass x.%s()", what, remedy);
+  return -1;
+}
+
+int ViewOther(void* object, const at::Tensor& tensor, DLTensor* view) {
+  const c10::DispatchKeySet keys = tensor.key_set();
+  if (keys.has(c10::DispatchKey::Conjugate)) return FailLazy("conjugate", "resolve_conj");
+  if (keys.has(c10::DispatchKey::Negative)) return FailLazy("negative", "resolve_neg");
+  return exchange_table->dltensor_from_py_object_no_sync(object, view);
+}
+
+int View(void* object, DLTensor* view) {
+  const at::Tensor& tensor = THPVariable_Unpack(static_cast<PyObject*>(object));
+  if (C10_LIKELY(IsWithin(tensor.key_set(), kPlainTensor))) {
+    try {
+      FillView(tensor, view);
+      return 0;
+    } catch (const std::exception&) {  // torch's table says what is wrong
+    }
+  }
+  return ViewOther(object, tensor, view);
+}
+
+}  // namespace
+
+py::capsule MakeTensorViewer(const py::capsule& exchange) {
+  const void* table = PyCapsule_GetPointer(exchange.ptr(), "dlpack_exchange_api");
+  if (table == nullptr) throw py::error_already_set();
+  exchange_table = static_cast<const DLPackExchangeAPI*>(table);
+  static const graphffi::TensorViewer viewer{&View};
+  return py::capsule(&viewer, graphffi::TensorViewer::kName);
+}
+
+}  // namespace graphffi_torch
