@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from timing import Case, Contender, call, chain
 import graphffi
 
 SHORT, LONG = 10, 50
+MANY = 1_000
 
 
 def custom_op(kernel: Any) -> Callable[[torch.Tensor], torch.Tensor]:
@@ -71,6 +73,43 @@ def packaged_chain(op: Callable[[Any], Any], x: torch.Tensor) -> Callable[[int],
     return build
 
 
+def compile_time(op: Callable[[Any], Any], x: torch.Tensor, calls: int) -> Callable[[], float]:
+    """Measures what compiling one call costs, in nanoseconds, in a program of that many."""
+
+    def measure() -> float:
+        names: dict[str, Any] = {"op": op}
+        body = "".join("    value = op(value)\n" for _ in range(calls))
+        exec(f"def program(value):\n{body}    return value", names)
+        torch.compiler.reset()
+        with torch._inductor.config.patch(force_disable_caches=True):
+            begin = time.perf_counter()
+            torch.compile(names["program"], fullgraph=True)(x)
+        return (time.perf_counter() - begin) / calls * 1e9
+
+    return measure
+
+
+def by_argument_count(ours: Any, theirs: Any, count: int) -> Case:
+    """Calls with that many tensors, of which the last is written."""
+    tensors = {f"x{i}": torch.ones(16) for i in range(count)}
+    schema = ", ".join(f"Tensor {name}" for name in list(tensors)[:-1])
+    op = graphffi.define_op(
+        f"benchmark::touch_{count}",
+        schema=f"({schema}, Tensor(a!) out) -> ()",
+        kernel=ours.touch_many,
+    )
+    statement = f"f({', '.join(tensors)})"
+    contenders = (
+        ("graphffi op, in place", op),
+        ("graphffi Function", ours.touch_many),
+        ("apache tvm_ffi.Function", theirs.touch_many),
+    )
+    return Case(
+        f"torch eager: {count} tensors",
+        [Contender(name, call(statement, {**tensors, "f": f}, 5_000)) for name, f in contenders],
+    )
+
+
 def cases(library: Path) -> list[Case]:
     """All of them, on one CPU thread and without gradients."""
     torch.set_num_threads(1)
@@ -92,6 +131,19 @@ def cases(library: Path) -> list[Case]:
         Contender("torch.library.custom_op", call("f(x)", {**names, "f": custom}, 5_000)),
         Contender("typed C++ op", call("f(x)", {**names, "f": typed})),
     ]
+    write = graphffi.define_op(
+        "benchmark::touch_out", schema="(Tensor x, Tensor(a!) out) -> ()", kernel=ours.touch
+    )
+    ours.touch.release_gil = False
+    held = graphffi.define_op(
+        "benchmark::touch_held", schema="(Tensor x, Tensor(a!) out) -> ()", kernel=ours.touch
+    )
+    ours.touch.release_gil = True
+    in_place = [
+        Contender("graphffi op", call("f(x, out)", {**names, "f": write})),
+        Contender("graphffi op, release_gil=False", call("f(x, out)", {**names, "f": held})),
+        Contender("apache tvm_ffi.Function", call("f(x, out)", {**names, "f": theirs.touch})),
+    ]
     graph = [
         Contender("graphffi op", chain(compiled_chain(op, x), SHORT, LONG)),
         Contender("typed C++ op", chain(compiled_chain(typed, x), SHORT, LONG)),
@@ -105,9 +157,22 @@ def cases(library: Path) -> list[Case]:
         Contender("graphffi Function", call("f(x, out)", {**names, "f": ours.touch})),
         Contender("apache tvm_ffi.Function", call("f(x, out)", {**names, "f": theirs.touch})),
     ]
+    compiling = [
+        Contender("graphffi op", compile_time(op, x, MANY)),
+        Contender("typed C++ op", compile_time(typed, x, MANY)),
+    ]
     return [
         Case("torch eager: function of 2 tensors", function),
         Case("torch eager: op that allocates its result", eager),
+        Case("torch eager: op that writes its operand", in_place),
+        *(by_argument_count(ours, theirs, count) for count in (3, 8, 14, 51)),
         Case("torch.compile: op in a graph", graph),
         Case("AOTInductor: op in a package", packages),
+        Case(
+            f"torch.compile: compiling one of {MANY} calls",
+            compiling,
+            unit="ms",
+            scale=1e-6,
+            rounds=2,
+        ),
     ]

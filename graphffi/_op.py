@@ -106,6 +106,10 @@ class Op(_core.OpBase):
                     "one; define an op with another name"
                 )
 
+    def __reduce__(self) -> tuple[Callable[[str], Op], tuple[str]]:
+        """Copies are the op itself; elsewhere it is found by name."""
+        return get_op, (self.name,)
+
     def __repr__(self) -> str:
         return f"<graphffi.Op {self.name}{self.definition.signature}>"
 

@@ -35,5 +35,17 @@ void TouchScratch(tvm::ffi::TensorView x, tvm::ffi::TensorView out) {
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(touch_ints, TouchInts);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(touch_text, TouchText);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(touch_scratch, TouchScratch);
+/// Any number of tensors: the last one is written.
+extern "C" TVM_FFI_DLL_EXPORT int __tvm_ffi_touch_many(void*, const TVMFFIAny* args,
+                                                       int32_t num_args, TVMFFIAny*) {
+  const auto tensor = [](const TVMFFIAny& value) {
+    return value.type_index == kTVMFFIDLTensorPtr ? static_cast<DLTensor*>(value.v_ptr)
+                                                  : TVMFFITensorGetDLTensorPtr(value.v_obj);
+  };
+  *static_cast<float*>(tensor(args[num_args - 1])->data) =
+      *static_cast<const float*>(tensor(args[0])->data);
+  return 0;
+}
+
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(touch, Touch);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(touch_scaled, TouchScaled);

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import copy
 import gc
+import pickle
 import sys
 import threading
 from typing import TYPE_CHECKING, Any
@@ -371,6 +373,8 @@ def test_subclasses_and_replaced_methods_keep_working(ops: Any) -> None:
     assert said == "loud"
     torch.testing.assert_close(value, X + 1)
     assert ops.add.__name__ == "add"
+    assert copy.deepcopy({"op": ops.add})["op"] is ops.add
+    assert pickle.loads(pickle.dumps(ops.add)) is ops.add
     ops.add.custom = 3  # ops are ordinary objects
     assert ops.add.custom == 3
     del ops.add.custom

@@ -90,7 +90,7 @@ def install() -> None:
     _C.register_fail_again(_FAIL_AGAIN)
     _C.set_reraise(graphffi.get_global_func(_FAIL_AGAIN))
     graphffi.register_tracer(end_trace)
-    viewer = _C.make_tensor_viewer(torch.Tensor.__dlpack_c_exchange_api__)  # type: ignore[attr-defined]
+    viewer = _C.make_tensor_viewer(torch.Tensor.__dlpack_c_exchange_api__)
     for kind in (torch.Tensor, torch.nn.Parameter):
         graphffi.register_tensor_viewer(kind, viewer)
     graphffi.register_framework(TorchFramework(), type_prefixes=("torch",))
