@@ -148,13 +148,24 @@ void Store(const Results& results, const std::vector<TVMFFIAny>& returned) {
   }
 }
 
+/// Whether an output, or an element of a list of outputs, has the memory of `tensor`.
+bool IsAmong(const Bank& outputs, int32_t slot, const DLTensor& tensor) {
+  const Slot where = outputs.opt_slots == nullptr ? Slot{slot} : outputs.opt_slots[slot];
+  const int32_t count = where.count == Slot::kSingle ? 1 : where.count;
+  for (int32_t i = where.begin; i < where.begin + count; ++i) {
+    const DLTensor* output = TensorOf(outputs.values[i]);
+    if (output != nullptr && DataOf(*output) == DataOf(tensor)) return true;
+  }
+  return false;
+}
+
 /// A kernel may give back the very results that it was given, as Python functions like to do.
 void CheckGivenBack(const Results& results, const std::vector<TVMFFIAny>& returned) {
   for (const TVMFFIAny& value : returned) {
     const DLTensor* tensor = TensorOf(value);
     bool known = tensor == nullptr;
     for (int32_t i = 0; !known && i < results.outputs->size; ++i) {
-      known = DataOf(*tensor) == DataOf(ResultAt(results, i));
+      known = IsAmong(*results.outputs, i, *tensor);
     }
     if (known) continue;
     throw Error("TypeError",
@@ -199,7 +210,8 @@ void FinishCall(int rc, const Results& results, TVMFFIAny* returned, CallFrame* 
     try {
       TakeReturned(results, *returned);
     } catch (const Error& error) {
-      rc = SetRaised(error.kind(), error.message());
+      const std::string subject = results.subject;
+      rc = SetRaised(error.kind(), (subject.empty() ? "" : subject + ": ") + error.message());
     }
     if (returned->type_index >= kTVMFFIStaticObjectBegin) TVMFFIObjectDecRef(returned->v_obj);
     *returned = TVMFFIAny{};

@@ -24,6 +24,7 @@ struct Results {
   bool is_passed = true;  ///< the plan passes results: the kernel fills them
   CopyTensor copy = &CopyOnCpu;
   void* copy_context = nullptr;
+  const char* subject = "";  ///< begins the text of errors about what was returned
 };
 
 /// The lowest index of an output that `plan` passes; INT32_MAX if it passes none. A call with more

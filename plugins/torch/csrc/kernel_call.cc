@@ -3,10 +3,15 @@
 
 #include <ATen/DLConvertor.h>
 #include <ATen/MemoryOverlap.h>
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/from_blob.h>
+
+#include <algorithm>
 
 #include "callframe/call_frame.h"
 #include "callframe/error.h"
+#include "callframe/returned.h"
 
 namespace graphffi_torch {
 namespace {
@@ -68,6 +73,21 @@ void AddDevices(const TensorBank& inputs, const TensorBank& outputs, TorchEnvSco
   }
 }
 
+at::Tensor AsTensor(const DLTensor& view) {
+  const at::IntArrayRef shape(view.shape, static_cast<size_t>(view.ndim));
+  const auto index = static_cast<c10::DeviceIndex>(view.device.device_id);
+  const c10::Device device = at::dlDeviceToTorchDevice(view.device.device_type, index);
+  return at::from_blob(static_cast<char*>(view.data) + view.byte_offset, shape,
+                       at::TensorOptions().dtype(at::toScalarType(view.dtype)).device(device));
+}
+
+/// graphffi::CopyTensor, in the order of the current stream.
+void CopyReturned(void*, const DLTensor& from, const DLTensor& to) {
+  if (to.device.device_type == kDLCPU) return graphffi::CopyOnCpu(nullptr, from, to);
+  at::AutoDispatchBelowADInplaceOrView guard;
+  AsTensor(to).copy_(AsTensor(from), /*non_blocking=*/true);
+}
+
 }  // namespace
 
 c10::Device DeviceOf(const TensorBank& inputs, const TensorBank& outputs) {
@@ -92,11 +112,11 @@ void KernelCall::Run() const {
                                     at::torchDeviceToDLDevice(device)};
   graphffi::CallFrame frame(&lending);
   frame.PushPlan(plan, values);
-  TVMFFIAny result{};
-  int rc = frame.Call(function.kernel(), &result);
-  if (rc != 0) throw graphffi::Error::TakeRaised(rc);
-  // Operators return what they were given to fill; a value that the kernel returned is of no use.
-  if (result.type_index >= kTVMFFIStaticObjectBegin) TVMFFIObjectDecRef(result.v_obj);
+  // Results that the plan does not pass are what the kernel returns.
+  const int32_t count = std::min(graphffi::FirstOutput(plan), values.outputs.size);
+  graphffi::CallForResults(
+      function.kernel(),
+      {&values.outputs, count, count == 0, &CopyReturned, nullptr, subject.c_str()}, &frame);
 }
 
 }  // namespace graphffi_torch
