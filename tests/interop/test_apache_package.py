@@ -131,6 +131,30 @@ def test_package_runs_on_the_bundled_runtime(
     assert output.split() == [str(BUNDLED.resolve())]
 
 
+ENUM_OF_PYTHON = """
+from tvm_ffi.dataclasses import Enum, EnumState, auto
+
+state = EnumState()
+assert list(state.entries) == [] and len(state.indexes) == len(state.attrs) == 0
+try:
+    class Colour(Enum, type_key="peer.Colour"):
+        red = auto()
+except RuntimeError as error:
+    print(error)
+"""
+
+
+def test_enums_of_python_are_refused_on_the_bundled_runtime(
+    package_on_bundled: Path, run: Run
+) -> None:
+    source = package_on_bundled / "tvm_ffi" / "dataclasses" / "enum.py"
+    if not source.exists() or "class EnumState" not in source.read_text():
+        pytest.skip("the package has no EnumState")
+    assert run(ENUM_OF_PYTHON, path=package_on_bundled).startswith(
+        "graphffi: peer.Colour: expected a type that C++ defines, got a class or enum of Python; "
+    )
+
+
 EXCHANGE = """
 import numpy as np
 
