@@ -152,6 +152,45 @@ TEST(overloads_are_chosen_by_their_arguments) {
            "`ffi.SmallStr`");
 }
 
+class PlainObj : public Object {
+ public:
+  static constexpr bool _type_mutable = true;
+  int64_t x = 0;
+  int64_t scale = 0;
+  String label;
+  int64_t cached = 9;
+  TVM_FFI_DECLARE_OBJECT_INFO_FINAL("test.reflection.Plain", PlainObj, Object);
+};
+
+TEST(types_without_a_constructor_get_one_from_their_fields) {
+  refl::ObjectDef<PlainObj>()
+      .def_rw("scale", &PlainObj::scale, refl::default_value(2))
+      .def_rw("x", &PlainObj::x)
+      .def_rw("label", &PlainObj::label, refl::kw_only(true), refl::default_value("none"))
+      .def_rw("cached", &PlainObj::cached, refl::init(false));
+  const TVMFFIAny* attr = detail::OptTypeAttr("__ffi_init__", PlainObj::RuntimeTypeIndex());
+  CHECK(attr != nullptr);
+  Function init = AnyView::CopyFromTVMFFIAny(*attr).cast<Function>();
+  Any keywords = Function::GetGlobalRequired("ffi.GetKwargsObject")();
+  Any made = init(5);
+  const auto* plain = made.as<PlainObj>();
+  CHECK(plain->x == 5 && plain->scale == 2 && plain->label == "none" && plain->cached == 9);
+  made = init(5, 6, keywords, "label", "some");
+  plain = made.as<PlainObj>();
+  CHECK(plain->x == 5 && plain->scale == 6 && plain->label == "some");
+  const std::string name = "TypeError: test.reflection.Plain.__ffi_init__() ";
+  CHECK_EQ(Message([&] { init(); }), name + "missing required argument: 'x'");
+  CHECK_EQ(Message([&] { init(1, 2, 3); }),
+           name + "takes at most 2 positional argument(s), but 3 were given");
+  CHECK_EQ(Message([&] { init(1, keywords, "x", 2); }),
+           name + "got multiple values for argument 'x'");
+  CHECK_EQ(Message([&] { init(1, keywords, "cached", 2); }),
+           name + "got an unexpected keyword argument 'cached'");
+  CHECK_EQ(Message([&] { init(1, keywords, "label"); }),
+           name + "KWARGS requires an even number of key-value arguments");
+  CHECK(Message([&] { init("x"); }).rfind("TypeError: ", 0) == 0);
+}
+
 class ColourObj : public EnumObj {
  public:
   TVM_FFI_DECLARE_OBJECT_INFO_FINAL("test.reflection.Colour", ColourObj, EnumObj);
