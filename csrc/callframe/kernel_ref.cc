@@ -58,25 +58,8 @@ std::string FindLibrary(const std::string& library, std::string_view opt_origin)
                   ", found none; give an absolute path or set GRAPHFFI_LIBRARY_PATH");
 }
 
-/// Whether a parameter of a signature (metadata's JSON, whose "type_schema" is JSON in a string) is
-/// an owning tensor. What the function returns does not count.
-bool TakesTensors(std::string_view metadata) {
-  std::string text;
-  for (const char c : metadata) {
-    if (c != '\\') text += c;
-  }
-  constexpr std::string_view kReturn = "\"return\":[";
-  size_t position = text.find(kReturn);
-  if (position == std::string::npos) return false;
-  position += kReturn.size();
-  for (int depth = 1; depth > 0 && position < text.size(); ++position) {
-    depth += text[position] == '[' ? 1 : text[position] == ']' ? -1 : 0;
-  }
-  return text.find("\"ffi.Tensor\"", position) != std::string::npos;
-}
-
 /// Signatures are exported where the library's author wants it, and told by newer runtimes.
-bool TakesTensors(const TVMFFIAny& module, const std::string& symbol) {
+bool KernelTakesTensors(const TVMFFIAny& module, const std::string& symbol) {
   constexpr char kName[] = "ffi.ModuleGetFunctionMetadata";
   const TVMFFIObjectHandle getter = FindGlobal(kName);
   if (getter == nullptr) return false;
@@ -138,7 +121,7 @@ LibraryFunction LoadFromLibrary(const std::string& reference, size_t separator,
                                 "' in the library, found none; is __tvm_ffi_" + symbol +
                                 " exported?");
   }
-  return {function.v_obj, TakesTensors(module, symbol)};
+  return {function.v_obj, KernelTakesTensors(module, symbol)};
 }
 
 /// Functions of libraries by reference and origin; leaked, since they may be called at exit.
@@ -158,6 +141,21 @@ TVMFFIObjectHandle NewReference(const LibraryFunction& found, KernelFacts* opt_f
 }
 
 }  // namespace
+
+bool TakesTensors(std::string_view metadata) {
+  std::string text;
+  for (const char c : metadata) {
+    if (c != '\\') text += c;
+  }
+  constexpr std::string_view kReturn = "\"return\":[";
+  size_t position = text.find(kReturn);
+  if (position == std::string::npos) return false;
+  position += kReturn.size();
+  for (int depth = 1; depth > 0 && position < text.size(); ++position) {
+    depth += text[position] == '[' ? 1 : text[position] == ']' ? -1 : 0;
+  }
+  return text.find("\"ffi.Tensor\"", position) != std::string::npos;
+}
 
 void ProvideLibrary(const std::string& name, const std::string& path) {
   const TVMFFIAny module = LoadModule(path);
