@@ -42,7 +42,7 @@ class Region {
 class DepthGuard {
  public:
   explicit DepthGuard(int* depth) : depth_(depth) {
-    constexpr int kMaxDepth = 4000;
+    constexpr int kMaxDepth = 1000;
     if (++*depth_ <= kMaxDepth) return;
     --*depth_;
     TVM_FFI_THROW(ValueError) << "the structure is nested too deeply or has a cycle";
