@@ -12,24 +12,11 @@
 #include "callframe/error.h"
 #include "callframe/global_function.h"
 #include "callframe/library.h"
+#include "callframe/value.h"
 
 namespace graphffi {
 
 namespace {
-
-TVMFFIAny RawStr(const char* text) {
-  TVMFFIAny value{};
-  value.type_index = kTVMFFIRawStr;
-  value.v_c_str = text;
-  return value;
-}
-
-TVMFFIAny Bool(bool truth) {
-  TVMFFIAny value{};
-  value.type_index = kTVMFFIBool;
-  value.v_int64 = truth;
-  return value;
-}
 
 bool IsReadable(const std::string& path) { return access(path.c_str(), R_OK) == 0; }
 
@@ -64,7 +51,7 @@ bool KernelTakesTensors(const TVMFFIAny& module, const std::string& symbol) {
   const TVMFFIObjectHandle getter = FindGlobal(kName);
   if (getter == nullptr) return false;
   TVMFFIObjectDecRef(getter);
-  const TVMFFIAny args[] = {module, RawStr(symbol.c_str()), Bool(true)};
+  const TVMFFIAny args[] = {module, MakeRawStr(symbol.c_str()), MakeBool(true)};
   TVMFFIAny metadata = CallGlobal(kName, args, 3);
   bool takes = false;
   if (metadata.type_index == kTVMFFISmallStr) {
@@ -114,7 +101,7 @@ LibraryFunction LoadFromLibrary(const std::string& reference, size_t separator,
                                 std::string_view opt_origin) {
   const std::string symbol = reference.substr(separator + 2);
   const TVMFFIAny module = FindModule(reference.substr(0, separator), opt_origin);
-  const TVMFFIAny get_args[] = {module, RawStr(symbol.c_str()), Bool(true)};
+  const TVMFFIAny get_args[] = {module, MakeRawStr(symbol.c_str()), MakeBool(true)};
   const TVMFFIAny function = CallGlobal("ffi.ModuleGetFunction", get_args, 3);
   if (function.type_index != kTVMFFIFunction) {
     throw Error("KeyError", "graphffi: kernel '" + reference + "': expected a function '" + symbol +

@@ -13,17 +13,11 @@
 #include "callframe/elf_file.h"
 #include "callframe/error.h"
 #include "callframe/global_function.h"
+#include "callframe/value.h"
 
 namespace graphffi {
 
 namespace {
-
-TVMFFIAny RawStr(const char* text) {
-  TVMFFIAny value{};
-  value.type_index = kTVMFFIRawStr;
-  value.v_c_str = text;
-  return value;
-}
 
 [[noreturn]] void Fail(const std::string& path, const std::string& reason) {
   const bool is_foreign = reason.find("undefined symbol") != std::string::npos;
@@ -44,7 +38,7 @@ void* Open(const std::string& path) {
 /// Runtimes differ in the kind and the words of a failure.
 TVMFFIObjectHandle MakeModule(const std::string& path) {
   try {
-    const TVMFFIAny args[] = {RawStr(path.c_str()), RawStr("so")};
+    const TVMFFIAny args[] = {MakeRawStr(path.c_str()), MakeRawStr("so")};
     return CallGlobal("ffi.Module.load_from_file.so", args, 2).v_obj;
   } catch (const Error& error) {
     const std::string& text = error.message();

@@ -6,36 +6,15 @@
 #include <string>
 #include <vector>
 
+#include "callframe/describe_tensor.h"
 #include "callframe/device_name.h"
 #include "callframe/error.h"
+#include "callframe/global_function.h"
+#include "callframe/value.h"
 
 namespace graphffi {
 
 namespace {
-
-std::string DTypeName(DLDataType dtype) {
-  TVMFFIAny text{};
-  if (TVMFFIDataTypeToString(&dtype, &text) != 0) throw Error::TakeRaised(-1);
-  std::string name;
-  if (text.type_index == kTVMFFISmallStr) {
-    const TVMFFIByteArray bytes = TVMFFISmallBytesGetContentByteArray(&text);
-    name.assign(bytes.data, bytes.size);
-  } else {
-    const TVMFFIByteArray* bytes = TVMFFIBytesGetByteArrayPtr(text.v_obj);
-    name.assign(bytes->data, bytes->size);
-    TVMFFIObjectDecRef(text.v_obj);
-  }
-  return name;
-}
-
-/// "float32[2, 3] on cuda:0"
-std::string Describe(const DLTensor& tensor) {
-  std::string text = DTypeName(tensor.dtype) + "[";
-  for (int32_t i = 0; i < tensor.ndim; ++i) {
-    text += (i == 0 ? "" : ", ") + std::to_string(tensor.shape[i]);
-  }
-  return text + "] on " + DeviceToName(tensor.device);
-}
 
 bool IsCompact(const DLTensor& tensor) {
   if (tensor.strides == nullptr) return true;
@@ -82,13 +61,10 @@ const DLTensor& ResultAt(const Results& results, int32_t i) {
 class Elements {
  public:
   explicit Elements(const TVMFFIAny& array) {
-    const TVMFFIAny size = Call("ffi.ArraySize", &array, 1);
+    const TVMFFIAny size = CallGlobal("ffi.ArraySize", &array, 1);
     for (int64_t i = 0; i < size.v_int64; ++i) {
-      TVMFFIAny index{};
-      index.type_index = kTVMFFIInt;
-      index.v_int64 = i;
-      const TVMFFIAny args[] = {array, index};
-      values_.push_back(Call("ffi.ArrayGetItem", args, 2));
+      const TVMFFIAny args[] = {array, MakeInt(i)};
+      values_.push_back(CallGlobal("ffi.ArrayGetItem", args, 2));
     }
   }
   ~Elements() {
@@ -101,21 +77,6 @@ class Elements {
   const std::vector<TVMFFIAny>& values() const { return values_; }
 
  private:
-  static TVMFFIAny Call(const std::string& name, const TVMFFIAny* args, int32_t num_args) {
-    const TVMFFIByteArray bytes = {name.data(), name.size()};
-    TVMFFIObjectHandle function = nullptr;
-    if (const int rc = TVMFFIFunctionGetGlobal(&bytes, &function)) throw Error::TakeRaised(rc);
-    if (function == nullptr) {
-      throw Error("RuntimeError", "graphffi: the runtime lacks the function '" + name + "'");
-    }
-    TVMFFIAny result{};
-    const Kernel kernel = Kernel::FromFunction(function);
-    const int rc = kernel.safe_call(kernel.handle, args, num_args, &result);
-    TVMFFIObjectDecRef(function);
-    if (rc != 0) throw Error::TakeRaised(rc);
-    return result;
-  }
-
   std::vector<TVMFFIAny> values_;
 };
 
@@ -124,13 +85,13 @@ void StoreOne(const Results& results, int32_t i, const TVMFFIAny& returned) {
   const DLTensor& to = ResultAt(results, i);
   const DLTensor* from = TensorOf(returned);
   if (from == nullptr) {
-    throw Error("TypeError", subject + Describe(to) +
+    throw Error("TypeError", subject + DescribeTensor(to) +
                                  ", got no tensor; the plan does not pass the result, so that the "
                                  "kernel has to return it");
   }
   if (!IsSame(from->dtype, to.dtype) || !IsSamePlace(*from, to)) {
     const char* kind = IsSame(from->dtype, to.dtype) ? "ValueError" : "TypeError";
-    throw Error(kind, subject + Describe(to) + ", got " + Describe(*from));
+    throw Error(kind, subject + DescribeTensor(to) + ", got " + DescribeTensor(*from));
   }
   if (!IsCompact(*from)) {
     throw Error("ValueError", subject + "a row-major contiguous tensor, got other strides");

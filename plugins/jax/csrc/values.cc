@@ -20,27 +20,6 @@ void OwnedValues::Add(const TVMFFIAny& value) {
   }
 }
 
-TVMFFIAny MakeInt(int64_t value) {
-  TVMFFIAny any{};
-  any.type_index = kTVMFFIInt;
-  any.v_int64 = value;
-  return any;
-}
-
-TVMFFIAny MakeFloat(double value) {
-  TVMFFIAny any{};
-  any.type_index = kTVMFFIFloat;
-  any.v_float64 = value;
-  return any;
-}
-
-TVMFFIAny MakeBool(bool value) {
-  TVMFFIAny any{};
-  any.type_index = kTVMFFIBool;
-  any.v_int64 = value;
-  return any;
-}
-
 TVMFFIAny MakeString(std::string_view text) {
   TVMFFIAny any{};
   TVMFFIByteArray bytes = {text.data(), text.size()};

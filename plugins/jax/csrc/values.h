@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "callframe/value.h"
+
 namespace graphffi {
 
 /// Values with the references that they hold.
@@ -31,9 +33,6 @@ class OwnedValues {
   std::vector<TVMFFIAny> values_;
 };
 
-TVMFFIAny MakeInt(int64_t value);
-TVMFFIAny MakeFloat(double value);
-TVMFFIAny MakeBool(bool value);
 /// *New reference*, where the text is too long for the value itself. \throws Error
 TVMFFIAny MakeString(std::string_view text);
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "callframe/error.h"
+#include "callframe/value.h"
 #include "kernel_call.h"
 
 namespace graphffi_torch {
@@ -22,27 +23,6 @@ std::vector<std::string> SplitNames(const std::string& text) {
     begin = end + 2;
   }
   return names;
-}
-
-TVMFFIAny IntAny(int64_t value) {
-  TVMFFIAny any{};
-  any.type_index = kTVMFFIInt;
-  any.v_int64 = value;
-  return any;
-}
-
-TVMFFIAny FloatAny(double value) {
-  TVMFFIAny any{};
-  any.type_index = kTVMFFIFloat;
-  any.v_float64 = value;
-  return any;
-}
-
-TVMFFIAny StringAny(const std::string& text) {
-  TVMFFIAny any{};
-  any.type_index = kTVMFFIRawStr;
-  any.v_c_str = text.c_str();
-  return any;
 }
 
 }  // namespace
@@ -88,10 +68,10 @@ BoundSite::BoundSite(Description description)
             description.digest, std::move(description.opt_origin)) {
   for (const std::optional<int64_t>& value : description.ints) {
     if (!value) open_ints_.push_back(attributes_.size());
-    attributes_.push_back(IntAny(value.value_or(0)));
+    attributes_.push_back(graphffi::MakeInt(value.value_or(0)));
   }
-  for (double value : description.floats) attributes_.push_back(FloatAny(value));
-  for (const std::string& text : strs_) attributes_.push_back(StringAny(text));
+  for (double value : description.floats) attributes_.push_back(graphffi::MakeFloat(value));
+  for (const std::string& text : strs_) attributes_.push_back(graphffi::MakeRawStr(text.c_str()));
 }
 
 void BoundSite::Run(const at::Tensor* const* tensors, const int64_t* ints) const {

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <utility>
 
-#include "callframe/device_name.h"
+#include "callframe/describe_tensor.h"
 #include "callframe/error.h"
 #include "kernel_call.h"
 
@@ -28,24 +28,6 @@ at::Tensor Allocate(const DLTensor& result, bool is_profiled) {
   auto index = static_cast<c10::DeviceIndex>(result.device.device_id);
   return at::empty(shape,
                    options.device(at::dlDeviceToTorchDevice(result.device.device_type, index)));
-}
-
-/// `float32[2, 3] on cpu`
-std::string Describe(const DLTensor& tensor) {
-  TVMFFIAny text{};
-  std::string name = "?";
-  if (TVMFFIDataTypeToString(&tensor.dtype, &text) == 0) {
-    bool is_object = text.type_index >= kTVMFFIStaticObjectBegin;
-    TVMFFIByteArray bytes = is_object ? *TVMFFIBytesGetByteArrayPtr(text.v_obj)
-                                      : TVMFFISmallBytesGetContentByteArray(&text);
-    name.assign(bytes.data, bytes.size);
-    if (is_object) TVMFFIObjectDecRef(text.v_obj);
-  }
-  std::string sizes;
-  for (int32_t i = 0; i < tensor.ndim; ++i) {
-    sizes += (i == 0 ? "" : ", ") + std::to_string(tensor.shape[i]);
-  }
-  return name + "[" + sizes + "] on " + graphffi::DeviceToName(tensor.device);
 }
 
 bool SameDType(DLDataType a, DLDataType b) {
@@ -159,8 +141,8 @@ void OpFrame::CheckOutputs(const graphffi::ResultShapes& shapes) {
     if (same_device && same_dtype && SameShape(actual, expected)) continue;
     wrong_dtype = wrong_dtype || !same_dtype;
     problems += (problems.empty() ? " output '" : "; output '") +
-                call_.output_names_[static_cast<size_t>(i)] + "': expected " + Describe(expected) +
-                ", got " + Describe(actual);
+                call_.output_names_[static_cast<size_t>(i)] + "': expected " +
+                graphffi::DescribeTensor(expected) + ", got " + graphffi::DescribeTensor(actual);
   }
   if (problems.empty()) return;
   throw graphffi::Error(wrong_dtype ? "TypeError" : "ValueError", call_.subject() + ":" + problems);

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "callframe/describe_tensor.h"
+
+#include "callframe/device_name.h"
+#include "callframe/error.h"
+
+namespace graphffi {
+
+namespace {
+
+std::string DTypeName(DLDataType dtype) {
+  TVMFFIAny text{};
+  if (TVMFFIDataTypeToString(&dtype, &text) != 0) throw Error::TakeRaised(-1);
+  std::string name;
+  if (text.type_index == kTVMFFISmallStr) {
+    const TVMFFIByteArray bytes = TVMFFISmallBytesGetContentByteArray(&text);
+    name.assign(bytes.data, bytes.size);
+  } else {
+    const TVMFFIByteArray* bytes = TVMFFIBytesGetByteArrayPtr(text.v_obj);
+    name.assign(bytes->data, bytes->size);
+    TVMFFIObjectDecRef(text.v_obj);
+  }
+  return name;
+}
+
+}  // namespace
+
+std::string DescribeTensor(const DLTensor& tensor) {
+  std::string text = DTypeName(tensor.dtype) + "[";
+  for (int32_t i = 0; i < tensor.ndim; ++i) {
+    text += (i == 0 ? "" : ", ") + std::to_string(tensor.shape[i]);
+  }
+  return text + "] on " + DeviceToName(tensor.device);
+}
+
+}  // namespace graphffi
