@@ -145,7 +145,8 @@ def _trace(node: torch.fx.Node, definition: Definition) -> torch.fx.GraphModule:
 
     values = [input_node.meta["val"] for input_node in node.all_input_nodes]
     (fake_mode,) = {v.fake_mode for v in values if hasattr(v, "fake_mode")}
-    with fake_mode:  # below the tracer: it gives allocations symbolic sizes
+    # Below the tracer: it gives allocations symbolic sizes. Parameters are among the values.
+    with fake_mode, torch.no_grad():
         return make_fx(body)(*values)
 
 
