@@ -10,6 +10,7 @@
 #include "bindings/gil.h"
 #include "bindings/raised.h"
 #include "bindings/tensor.h"
+#include "callframe/value.h"
 
 namespace graphffi::bindings {
 
@@ -17,41 +18,6 @@ namespace {
 
 constexpr char kAccepted[] =
     "None, a number, str, bytes, tensor, list, tuple, dict, dtype, device, function or module";
-
-TVMFFIAny Value(int32_t type_index, int64_t payload) {
-  TVMFFIAny value{};
-  value.type_index = type_index;
-  value.v_int64 = payload;
-  return value;
-}
-
-TVMFFIAny FloatValue(double payload) {
-  TVMFFIAny value{};
-  value.type_index = kTVMFFIFloat;
-  value.v_float64 = payload;
-  return value;
-}
-
-TVMFFIAny PointerValue(void* pointer) {
-  TVMFFIAny value{};
-  value.type_index = kTVMFFIOpaquePtr;
-  value.v_ptr = pointer;
-  return value;
-}
-
-TVMFFIAny DTypeValue(DLDataType dtype) {
-  TVMFFIAny value{};
-  value.type_index = kTVMFFIDataType;
-  value.v_dtype = dtype;
-  return value;
-}
-
-TVMFFIAny DeviceValue(DLDevice device) {
-  TVMFFIAny value{};
-  value.type_index = kTVMFFIDevice;
-  value.v_device = device;
-  return value;
-}
 
 TVMFFIAny FromText(const char* text, Py_ssize_t size) {
   TVMFFIAny value{};
@@ -82,24 +48,24 @@ TVMFFIAny FromBytes(const char* text, Py_ssize_t size) {
 TVMFFIAny FromTruth(PyObject* value) {
   const int truth = PyObject_IsTrue(value);
   if (truth < 0) throw PythonError();
-  return Value(kTVMFFIBool, truth);
+  return MakeBool(truth != 0);
 }
 
 TVMFFIAny FromFloat(PyObject* value) {
   const double payload = PyFloat_AsDouble(value);
   if (payload == -1.0 && PyErr_Occurred() != nullptr) throw PythonError();
-  return FloatValue(payload);
+  return MakeFloat(payload);
 }
 
 TVMFFIAny FromPointerAttribute(PyObject* value) {
   const py::object address = py::handle(value).attr("value");  // None for NULL
-  return PointerValue(address.is_none() ? nullptr
-                                        : reinterpret_cast<void*>(address.cast<uintptr_t>()));
+  return MakePointer(address.is_none() ? nullptr
+                                       : reinterpret_cast<void*>(address.cast<uintptr_t>()));
 }
 
 TVMFFIAny FromStream(PyObject* value) {
   const py::tuple version_and_handle = py::handle(value).attr("__cuda_stream__")();
-  return PointerValue(reinterpret_cast<void*>(version_and_handle[1].cast<uintptr_t>()));
+  return MakePointer(reinterpret_cast<void*>(version_and_handle[1].cast<uintptr_t>()));
 }
 
 /// An object of another package that uses this runtime.
@@ -136,8 +102,8 @@ Arguments::~Arguments() {
 
 TVMFFIAny Arguments::View(PyObject* value) {
   if (PyLong_CheckExact(value)) return FromInt(value);
-  if (PyFloat_CheckExact(value)) return FloatValue(PyFloat_AS_DOUBLE(value));
-  if (PyBool_Check(value)) return Value(kTVMFFIBool, value == Py_True);
+  if (PyFloat_CheckExact(value)) return MakeFloat(PyFloat_AS_DOUBLE(value));
+  if (PyBool_Check(value)) return MakeBool(value == Py_True);
   if (value == Py_None) return TVMFFIAny{};
   return ViewOther(value);
 }
@@ -179,10 +145,7 @@ TVMFFIAny Arguments::Lend(PyObject* value, TypeEntry& type) {
     }
   }
   NoteTensor(type, lent->tensor.device);
-  TVMFFIAny view{};
-  view.type_index = kTVMFFIDLTensorPtr;
-  view.v_ptr = &lent->tensor;
-  return view;
+  return MakeTensorView(&lent->tensor);
 }
 
 void Arguments::NoteTensor(TypeEntry& type, DLDevice device) {
@@ -222,7 +185,7 @@ TVMFFIAny Arguments::FromInt(PyObject* value) {
     FailValue(PyExc_OverflowError, "an int of 64 bits", py::repr(py::handle(value)));
   }
   if (payload == -1 && PyErr_Occurred() != nullptr) throw PythonError();
-  return Value(kTVMFFIInt, payload);
+  return MakeInt(payload);
 }
 
 TVMFFIAny Arguments::OwnSequence(PyObject* value) {
@@ -268,13 +231,13 @@ TVMFFIAny Arguments::Own(PyObject* value) {
     case ArgumentKind::kByteArray:
       return FromBytes(PyByteArray_AS_STRING(value), PyByteArray_GET_SIZE(value));
     case ArgumentKind::kDType:
-      return DTypeValue(ToDType(value));
+      return MakeDType(ToDType(value));
     case ArgumentKind::kForeignDType:
-      return DTypeValue(ToForeignDType(value));
+      return MakeDType(ToForeignDType(value));
     case ArgumentKind::kDevice:
-      return DeviceValue(ToDevice(value));
+      return MakeDevice(ToDevice(value));
     case ArgumentKind::kForeignDevice:
-      return DeviceValue(ToForeignDevice(value));
+      return MakeDevice(ToForeignDevice(value));
     case ArgumentKind::kShape:
       return MakeShape(value);
     case ArgumentKind::kSequence:
@@ -293,7 +256,7 @@ TVMFFIAny Arguments::Own(PyObject* value) {
     case ArgumentKind::kStream:
       return FromStream(value);
     case ArgumentKind::kClass:
-      if (IsDTypeClass(value)) return DTypeValue(ToForeignDType(value));
+      if (IsDTypeClass(value)) return MakeDType(ToForeignDType(value));
       return ObjectView(MakeCallback(value).release());
     case ArgumentKind::kCallable:
       return ObjectView(MakeCallback(value).release());

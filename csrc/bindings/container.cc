@@ -3,11 +3,10 @@
 
 #include <cstdlib>
 #include <new>
-#include <string>
 
 #include "bindings/raised.h"
-#include "bindings/registry.h"
 #include "bindings/value.h"
+#include "callframe/global_function.h"
 
 namespace graphffi::bindings {
 
@@ -61,20 +60,8 @@ void DeleteShape(void* self, int flags) {
 
 }  // namespace
 
-OwnedValues::~OwnedValues() {
-  for (TVMFFIAny& value : values_) ReleaseValue(&value);
-}
-
 TVMFFIAny MakeContainer(const char* name, const OwnedValues& values) {
-  const ObjectRef function = FindGlobal(name);
-  if (!function) {
-    throw Error("RuntimeError",
-                std::string("graphffi: the runtime lacks the function '") + name + "'");
-  }
-  TVMFFIAny container{};
-  const TVMFFIFunctionCell* cell = TVMFFIFunctionGetCellPtr(function.get());
-  CheckRc(cell->safe_call(function.get(), values.data(), values.size(), &container));
-  return container;
+  return CallGlobal(name, values.data(), values.size());
 }
 
 TVMFFIAny MakeShape(PyObject* tuple) {

@@ -5,28 +5,11 @@
 #include <pybind11/pybind11.h>
 #include <tvm/ffi/c_api.h>
 
-#include <vector>
-
 #include "bindings/framework.h"
 #include "bindings/object.h"
+#include "callframe/owned_values.h"
 
 namespace graphffi::bindings {
-
-/// Values that are owned until they are handed to a container.
-class OwnedValues {
- public:
-  OwnedValues() = default;
-  ~OwnedValues();
-  OwnedValues(const OwnedValues&) = delete;
-  OwnedValues& operator=(const OwnedValues&) = delete;
-
-  void Add(TVMFFIAny owned) { values_.push_back(owned); }
-  const TVMFFIAny* data() const { return values_.data(); }
-  int32_t size() const { return static_cast<int32_t>(values_.size()); }
-
- private:
-  std::vector<TVMFFIAny> values_;
-};
 
 /// What the runtime's constructor `name` ("ffi.Array", "ffi.Map") makes of `values`. \throws Error
 TVMFFIAny MakeContainer(const char* name, const OwnedValues& values);

@@ -12,6 +12,7 @@
 #include "bindings/raised.h"
 #include "bindings/value.h"
 #include "callframe/env_scope.h"
+#include "callframe/value.h"
 
 namespace graphffi::bindings {
 

@@ -135,9 +135,4 @@ PyObject* ToPython(TVMFFIAny* owned, Framework opt_framework) {
 
 PyObject* ViewToPython(const TVMFFIAny& view) { return ElementToPython(view, nullptr); }
 
-void ReleaseValue(TVMFFIAny* value) {
-  if (value->type_index >= kTVMFFIStaticObjectBegin) TVMFFIObjectDecRef(value->v_obj);
-  *value = TVMFFIAny{};
-}
-
 }  // namespace graphffi::bindings

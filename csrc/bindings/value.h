@@ -16,7 +16,4 @@ PyObject* ToPython(TVMFFIAny* owned, Framework opt_framework);
 /// The same of a view, for arguments of callbacks.
 PyObject* ViewToPython(const TVMFFIAny& view);
 
-/// Gives up what `value` owns and makes it None.
-void ReleaseValue(TVMFFIAny* value);
-
 }  // namespace graphffi::bindings

@@ -13,6 +13,7 @@
 #include "callframe/convert.h"
 #include "callframe/error.h"
 #include "callframe/lent_tensor.h"
+#include "callframe/value.h"
 
 namespace graphffi {
 
@@ -26,11 +27,6 @@ TVMFFIAny MakeObject(int32_t type_index, TVMFFIObjectHandle handle) {
   value.type_index = type_index;
   value.v_obj = static_cast<TVMFFIObject*>(handle);
   return value;
-}
-
-void ReleaseAny(TVMFFIAny* value) {
-  if (value->type_index >= kTVMFFIStaticObjectBegin) TVMFFIObjectDecRef(value->v_obj);
-  *value = TVMFFIAny{};
 }
 
 /// Doubles `*buffer`, which is `inline_buffer` or from malloc.
@@ -255,7 +251,7 @@ int CallFrame::SettleLent() {
 }
 
 int CallFrame::SettleCall(int rc, TVMFFIAny* result) {
-  if (rc != 0) ReleaseAny(result);
+  if (rc != 0) ReleaseValue(result);
   if (lent_ == nullptr) return rc;
   // With an error in the slot, that is the one to report.
   TVMFFIObjectHandle raised = nullptr;
@@ -268,7 +264,7 @@ int CallFrame::SettleCall(int rc, TVMFFIAny* result) {
     }
     return rc;
   }
-  if (settled != 0) ReleaseAny(result);
+  if (settled != 0) ReleaseValue(result);
   return settled;
 }
 

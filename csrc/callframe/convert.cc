@@ -6,6 +6,7 @@
 #include "callframe/call_frame.h"
 #include "callframe/device_name.h"
 #include "callframe/error.h"
+#include "callframe/value.h"
 
 namespace graphffi {
 
@@ -58,9 +59,7 @@ TVMFFIAny ConvertAttribute(const TVMFFIAny& value, Plan::Conversion conversion) 
       if (value.type_index != kTVMFFIInt && value.type_index != kTVMFFIBool) {
         throw Error("TypeError", "graphffi: plan: a bool() conversion needs an integer");
       }
-      out.type_index = kTVMFFIBool;
-      out.v_int64 = value.v_int64 != 0;
-      return out;
+      return MakeBool(value.v_int64 != 0);
     case Plan::Conversion::kDType: {
       const TVMFFIByteArray text = StringContent(value);
       out.type_index = kTVMFFIDataType;
@@ -69,9 +68,7 @@ TVMFFIAny ConvertAttribute(const TVMFFIAny& value, Plan::Conversion conversion) 
     }
     case Plan::Conversion::kDevice: {
       const TVMFFIByteArray text = StringContent(value);
-      out.type_index = kTVMFFIDevice;
-      out.v_device = DeviceFromName({text.data, text.size});
-      return out;
+      return MakeDevice(DeviceFromName({text.data, text.size}));
     }
   }
   return out;

@@ -61,7 +61,7 @@ bool KernelTakesTensors(const TVMFFIAny& module, const std::string& symbol) {
     const TVMFFIByteArray* text = TVMFFIBytesGetByteArrayPtr(metadata.v_obj);
     takes = TakesTensors({text->data, text->size});
   }
-  if (metadata.type_index >= kTVMFFIStaticObjectBegin) TVMFFIObjectDecRef(metadata.v_obj);
+  ReleaseValue(&metadata);
   return takes;
 }
 

@@ -6,6 +6,7 @@
 #include "callframe/convert.h"
 #include "callframe/error.h"
 #include "callframe/plan.h"
+#include "callframe/value.h"
 
 namespace graphffi {
 
@@ -68,7 +69,7 @@ class PlanFolder {
 
   /// Takes the reference that `value` holds over.
   void AddOwned(const TVMFFIAny& value) {
-    if (value.type_index >= kTVMFFIStaticObjectBegin) {
+    if (IsObject(value)) {
       to_->objects_.emplace_back(value.v_obj, [](void* object) { TVMFFIObjectDecRef(object); });
     }
     AddConstant(value);
@@ -82,7 +83,7 @@ class PlanFolder {
     if (item.conversion != Plan::Conversion::kNone) {
       return AddConstant(ConvertAttribute(value, item.conversion));
     }
-    if (value.type_index >= kTVMFFIStaticObjectBegin) TVMFFIObjectIncRef(value.v_obj);
+    if (IsObject(value)) TVMFFIObjectIncRef(value.v_obj);
     AddOwned(value);
   }
 

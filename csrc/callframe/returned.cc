@@ -4,13 +4,11 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
-#include <vector>
 
 #include "callframe/describe_tensor.h"
 #include "callframe/device_name.h"
 #include "callframe/error.h"
-#include "callframe/global_function.h"
-#include "callframe/value.h"
+#include "callframe/owned_values.h"
 
 namespace graphffi {
 
@@ -57,29 +55,6 @@ const DLTensor& ResultAt(const Results& results, int32_t i) {
   return *tensor;
 }
 
-/// Its elements, which are references of their own.
-class Elements {
- public:
-  explicit Elements(const TVMFFIAny& array) {
-    const TVMFFIAny size = CallGlobal("ffi.ArraySize", &array, 1);
-    for (int64_t i = 0; i < size.v_int64; ++i) {
-      const TVMFFIAny args[] = {array, MakeInt(i)};
-      values_.push_back(CallGlobal("ffi.ArrayGetItem", args, 2));
-    }
-  }
-  ~Elements() {
-    for (const TVMFFIAny& value : values_) {
-      if (value.type_index >= kTVMFFIStaticObjectBegin) TVMFFIObjectDecRef(value.v_obj);
-    }
-  }
-  Elements(const Elements&) = delete;
-  Elements& operator=(const Elements&) = delete;
-  const std::vector<TVMFFIAny>& values() const { return values_; }
-
- private:
-  std::vector<TVMFFIAny> values_;
-};
-
 void StoreOne(const Results& results, int32_t i, const TVMFFIAny& returned) {
   const std::string subject = "result " + std::to_string(i) + ": expected ";
   const DLTensor& to = ResultAt(results, i);
@@ -99,14 +74,12 @@ void StoreOne(const Results& results, int32_t i, const TVMFFIAny& returned) {
   if (DataOf(*from) != DataOf(to)) results.copy(results.copy_context, *from, to);
 }
 
-void Store(const Results& results, const std::vector<TVMFFIAny>& returned) {
-  if (static_cast<size_t>(results.count) != returned.size()) {
+void Store(const Results& results, const TVMFFIAny* returned, int32_t count) {
+  if (results.count != count) {
     throw Error("TypeError", "results: expected " + std::to_string(results.count) +
-                                 " returned tensors, got " + std::to_string(returned.size()));
+                                 " returned tensors, got " + std::to_string(count));
   }
-  for (int32_t i = 0; i < results.count; ++i) {
-    StoreOne(results, i, returned[static_cast<size_t>(i)]);
-  }
+  for (int32_t i = 0; i < count; ++i) StoreOne(results, i, returned[i]);
 }
 
 /// Whether an output, or an element of a list of outputs, has the memory of `tensor`.
@@ -121,12 +94,12 @@ bool IsAmong(const Bank& outputs, int32_t slot, const DLTensor& tensor) {
 }
 
 /// A kernel may give back the very results that it was given, as Python functions like to do.
-void CheckGivenBack(const Results& results, const std::vector<TVMFFIAny>& returned) {
-  for (const TVMFFIAny& value : returned) {
-    const DLTensor* tensor = TensorOf(value);
+void CheckGivenBack(const Results& results, const TVMFFIAny* returned, int32_t count) {
+  for (int32_t i = 0; i < count; ++i) {
+    const DLTensor* tensor = TensorOf(returned[i]);
     bool known = tensor == nullptr;
-    for (int32_t i = 0; !known && i < results.outputs->size; ++i) {
-      known = IsAmong(*results.outputs, i, *tensor);
+    for (int32_t slot = 0; !known && slot < results.outputs->size; ++slot) {
+      known = IsAmong(*results.outputs, slot, *tensor);
     }
     if (known) continue;
     throw Error("TypeError",
@@ -137,8 +110,9 @@ void CheckGivenBack(const Results& results, const std::vector<TVMFFIAny>& return
 
 void TakeReturned(const Results& results, const TVMFFIAny& returned) {
   const auto take = results.is_passed ? &CheckGivenBack : &Store;
-  if (returned.type_index == kTVMFFIArray) return take(results, Elements(returned).values());
-  take(results, {returned});
+  if (returned.type_index != kTVMFFIArray) return take(results, &returned, 1);
+  const OwnedValues elements = ElementsOf(returned);
+  take(results, elements.data(), elements.size());
 }
 
 }  // namespace
@@ -174,8 +148,7 @@ void FinishCall(int rc, const Results& results, TVMFFIAny* returned, CallFrame* 
       const std::string subject = results.subject;
       rc = SetRaised(error.kind(), (subject.empty() ? "" : subject + ": ") + error.message());
     }
-    if (returned->type_index >= kTVMFFIStaticObjectBegin) TVMFFIObjectDecRef(returned->v_obj);
-    *returned = TVMFFIAny{};
+    ReleaseValue(returned);
   }
   rc = frame->Settle(rc, returned);
   if (rc != 0) throw Error::TakeRaised(rc);

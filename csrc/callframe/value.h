@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plain values as TVMFFIAny, which hold no references.
+// Plain values as TVMFFIAny, and the references that a value may hold.
 #pragma once
 
 #include <tvm/ffi/c_api.h>
@@ -29,12 +29,51 @@ inline TVMFFIAny MakeBool(bool value) {
   return any;
 }
 
+inline TVMFFIAny MakePointer(void* value) {
+  TVMFFIAny any{};
+  any.type_index = kTVMFFIOpaquePtr;
+  any.v_ptr = value;
+  return any;
+}
+
+inline TVMFFIAny MakeDType(DLDataType value) {
+  TVMFFIAny any{};
+  any.type_index = kTVMFFIDataType;
+  any.v_dtype = value;
+  return any;
+}
+
+inline TVMFFIAny MakeDevice(DLDevice value) {
+  TVMFFIAny any{};
+  any.type_index = kTVMFFIDevice;
+  any.v_device = value;
+  return any;
+}
+
 /// Borrows `text`.
 inline TVMFFIAny MakeRawStr(const char* text) {
   TVMFFIAny any{};
   any.type_index = kTVMFFIRawStr;
   any.v_c_str = text;
   return any;
+}
+
+/// Borrows `tensor`.
+inline TVMFFIAny MakeTensorView(DLTensor* tensor) {
+  TVMFFIAny any{};
+  any.type_index = kTVMFFIDLTensorPtr;
+  any.v_ptr = tensor;
+  return any;
+}
+
+inline bool IsObject(const TVMFFIAny& value) {
+  return value.type_index >= kTVMFFIStaticObjectBegin;
+}
+
+/// Gives up what `value` owns and makes it None.
+inline void ReleaseValue(TVMFFIAny* value) {
+  if (IsObject(*value)) TVMFFIObjectDecRef(value->v_obj);
+  *value = TVMFFIAny{};
 }
 
 }  // namespace graphffi

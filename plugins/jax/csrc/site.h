@@ -9,8 +9,8 @@
 
 #include "callframe/call_frame.h"
 #include "callframe/kernel_ref.h"
+#include "callframe/owned_values.h"
 #include "callframe/plan.h"
-#include "values.h"
 
 namespace graphffi {
 

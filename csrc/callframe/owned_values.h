@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attribute values as kernels get them.
+// Values with the references that they hold.
 #pragma once
 
 #include <tvm/ffi/c_api.h>
@@ -13,7 +13,6 @@
 
 namespace graphffi {
 
-/// Values with the references that they hold.
 class OwnedValues {
  public:
   OwnedValues() = default;
@@ -25,13 +24,16 @@ class OwnedValues {
   ~OwnedValues();
 
   /// Takes the reference of `value` over.
-  void Add(const TVMFFIAny& value);
+  void Add(TVMFFIAny value);
   const TVMFFIAny* data() const { return values_.data(); }
   int32_t size() const { return static_cast<int32_t>(values_.size()); }
 
  private:
   std::vector<TVMFFIAny> values_;
 };
+
+/// The elements of an ffi.Array. \throws Error
+OwnedValues ElementsOf(const TVMFFIAny& array);
 
 /// *New reference*, where the text is too long for the value itself. \throws Error
 TVMFFIAny MakeString(std::string_view text);
