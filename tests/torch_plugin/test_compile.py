@@ -3,14 +3,18 @@
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
+from torch._dynamo.variables import UserDefinedObjectVariable
+from torch._dynamo.variables.builder import VariableBuilder
 
 import graphffi
+from graphffi_torch import _dynamo_op, _framework
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,15 +66,64 @@ EXPECTED: dict[str, Callable[[torch.Tensor], Any]] = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-@pytest.mark.parametrize("mode", ["eager", "static", "dynamic"])
-def test_every_call_gives_the_reference(ops: Any, name: str, mode: str) -> None:
+@pytest.mark.parametrize("mode", ["eager", "static", "followed", "dynamic"])
+def test_every_call_gives_the_reference(
+    ops: Any, name: str, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def call(x: torch.Tensor) -> Any:
         return CALLS[name](ops, x)
 
+    if mode == "followed":  # through the op's Python code
+        monkeypatch.setattr(_dynamo_op, "_plain_arguments", lambda *_: None)
     if mode != "eager":
-        backend = "aot_eager" if mode == "static" else "inductor"
+        backend = "inductor" if mode == "dynamic" else "aot_eager"
         call = torch.compile(call, fullgraph=True, dynamic=mode == "dynamic", backend=backend)
     torch.testing.assert_close(call(X), EXPECTED[name](X))
+
+
+PLAIN = sorted(CALLS.keys() - {"attributes", "named results", "in place and a result"})
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_dynamo_does_not_follow_plain_calls(
+    ops: Any, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def follow(*_: Any) -> None:
+        raise AssertionError("followed")
+
+    monkeypatch.setattr(UserDefinedObjectVariable, "call_function", follow)
+    compiled = torch.compile(lambda x: CALLS[name](ops, x), fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(X), EXPECTED[name](X))
+
+
+def test_without_dynamos_private_names_calls_are_followed(
+    ops: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.delitem(VariableBuilder._type_dispatch(), graphffi.Op)
+    with monkeypatch.context() as patch, caplog.at_level(logging.WARNING, "graphffi_torch"):
+        patch.delattr(VariableBuilder, "_type_dispatch")
+        _framework._install_traced_ops()
+    (record,) = caplog.records
+    assert "_type_dispatch" in record.getMessage()
+    compiled = torch.compile(lambda x: ops.add(x, 2.0), fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(X), X + 2)
+
+
+def test_another_op_or_a_new_gradient_rule_compiles_anew(ops: Any, kernels: Any) -> None:
+    op = graphffi.define_op(
+        "mytest::add_later",
+        schema="(Tensor x, float a) -> Tensor",
+        kernel=kernels.add,
+        plan="x, a, out",
+        infer=lambda x, a: graphffi.like(x),
+    )
+    compiled = torch.compile(lambda f, x: f(x, 2.0), fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(op, X), X + 2)
+    torch.testing.assert_close(compiled(ops.add, X), X + 2)
+    op.register_vjp(lambda saved, grad: grad * 1.0)
+    x = X.clone().requires_grad_()
+    compiled(op, x).sum().backward()
+    torch.testing.assert_close(x.grad, torch.ones_like(X))
 
 
 def test_changing_sizes_do_not_recompile(ops: Any) -> None:

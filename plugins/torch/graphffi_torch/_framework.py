@@ -94,8 +94,21 @@ def install() -> None:
     for kind in (torch.Tensor, torch.nn.Parameter):
         graphffi.register_tensor_viewer(kind, viewer)
     graphffi.register_framework(TorchFramework(), type_prefixes=("torch",))
-    # Importing Inductor takes seconds; it is met where something else needs it.
+    # Importing Dynamo and Inductor takes seconds; they are met where something else needs them.
+    graphffi.when_imported("torch._dynamo", _install_traced_ops)
     graphffi.when_imported("torch._inductor.lowering", _install_lowerings)
+
+
+def _install_traced_ops() -> None:
+    try:
+        from graphffi_torch import _dynamo_op
+
+        _dynamo_op.install()
+    except (ImportError, AttributeError) as error:  # a private name of torch that is no more
+        logging.getLogger("graphffi_torch").warning(
+            "graphffi_torch: Dynamo: %s; it follows the Python code of ops' calls, which is slower",
+            error,
+        )
 
 
 def _install_lowerings() -> None:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inductor lowerings: a call becomes a direct one, its results buffers that Inductor plans.
 
-The one file of the plugin that uses private names of torch. They are looked up when Inductor is
-first imported; where one is missing, or torch is none of the tested versions, nothing is installed,
-and Inductor calls the operators through the dispatcher, as it does with everybody's.
+Uses private names of torch. They are looked up when Inductor is first imported; where one is
+missing, or torch is none of the tested versions, nothing is installed, and Inductor calls the
+operators through the dispatcher, as it does with everybody's.
 """
 
 from __future__ import annotations
@@ -35,7 +35,12 @@ _log: Final = logging.getLogger("graphffi_torch")
 _CALL: Final = torch.ops.tvm_ffi.call.default
 _PARAMETERS: Final = tuple(argument.name for argument in _CALL._schema.arguments)
 _PRIVATE_NAMES: Final[dict[Any, tuple[str, ...]]] = {
-    ir.FallbackKernel: ("create", "codegen_comment", "codegen_unbacked_symbol_defs"),
+    ir.FallbackKernel: (
+        "create",
+        "process_kernel",
+        "codegen_comment",
+        "codegen_unbacked_symbol_defs",
+    ),
     lowering: ("lowerings", "empty_strided"),
     PythonWrapperCodegen: ("writeline", "val_to_arg_str"),
 }
@@ -146,6 +151,11 @@ def _empty_like(fake: torch.Tensor) -> Any:
 class DirectCall(ir.FallbackKernel):
     """A call of `tvm_ffi::call` that does not go through the dispatcher."""
 
+    @classmethod
+    def process_kernel(cls, kernel: Any, *args: Any, **kwargs: Any) -> Any:
+        """Sorts the arguments. What is run once more to learn of results is spared: it has none."""
+        return super().process_kernel(_return_nothing, *args, **kwargs)
+
     def codegen(self, wrapper: Any) -> None:
         """Writes the call into the graph's code."""
         if getattr(V.graph, "fx_wrapper", False):
@@ -162,6 +172,10 @@ class DirectCall(ir.FallbackKernel):
         else:
             _write_python_call(wrapper, values, ints)
         self.codegen_unbacked_symbol_defs(wrapper)
+
+
+def _return_nothing(*args: Any, **kwargs: Any) -> None:
+    pass
 
 
 def _as_expression(value: Any) -> int | sympy.Expr:
