@@ -18,13 +18,13 @@ from torch._dynamo.source import AttrSource
 from torch._dynamo.variables import (
     ConstantVariable,
     ListVariable,
-    SymNodeVariable,
     TensorVariable,
     TupleVariable,
     UserDefinedObjectVariable,
 )
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.builder import VariableBuilder
+from torch._dynamo.variables.tensor import SymNodeVariable
 
 from graphffi import MISSING, Op, Operand
 from graphffi_torch._operator_schema import DIGEST
@@ -63,7 +63,9 @@ def _wrap(builder: Any, op: Op) -> Any:
 class OpVariable(UserDefinedObjectVariable):
     """An op in traced code."""
 
-    def call_function(self, tx: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    value: Op
+
+    def call_function(self, tx: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """Puts a plain call into the graph; follows the others."""
         definition = self.value.definition
         returns = _plain_returns(definition)

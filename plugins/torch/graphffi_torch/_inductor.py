@@ -154,7 +154,8 @@ class DirectCall(ir.FallbackKernel):
     @classmethod
     def process_kernel(cls, kernel: Any, *args: Any, **kwargs: Any) -> Any:
         """Sorts the arguments. What is run once more to learn of results is spared: it has none."""
-        return super().process_kernel(_return_nothing, *args, **kwargs)
+        no_kernel: Any = _return_nothing
+        return super().process_kernel(no_kernel, *args, **kwargs)
 
     def codegen(self, wrapper: Any) -> None:
         """Writes the call into the graph's code."""
