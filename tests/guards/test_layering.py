@@ -106,6 +106,7 @@ PYTHON = {
     "graphffi_jax": PythonLayer(
         "plugins/jax/graphffi_jax",
         never=frozenset({"torch", "graphffi_torch"}),
+        private_files=("_partition.py",),
     ),
 }
 

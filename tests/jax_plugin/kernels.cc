@@ -52,6 +52,19 @@ void SumList(ffi::Array<Tensor> xs, TensorView out) {
   }
 }
 
+// out[j, i, :] = w[j] * x[i, j, :]
+void ScaleTransposed(TensorView x, TensorView w, TensorView out) {
+  const int64_t rows = x.size(0), columns = x.size(1), width = x.size(2);
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t j = 0; j < columns; ++j) {
+      for (int64_t k = 0; k < width; ++k) {
+        Floats(out)[(j * rows + i) * width + k] =
+            Floats(w)[j] * Floats(x)[(i * columns + j) * width + k];
+      }
+    }
+  }
+}
+
 void Masked(TensorView x, ffi::Optional<TensorView> mask, TensorView out) {
   for (int64_t i = 0; i < x.numel(); ++i) {
     bool keep = !mask.has_value() || static_cast<const uint8_t*>(mask.value().data_ptr())[i] != 0;
@@ -254,6 +267,7 @@ TVM_FFI_DLL_EXPORT_TYPED_FUNC(add_one, AddOne);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(axpy, Axpy);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(min_max, MinMax);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(sum_list, SumList);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(scale_transposed, ScaleTransposed);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(masked, Masked);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(append, Append);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(increment, Increment);

@@ -53,9 +53,13 @@ std::vector<Field> Fields(CallAttributes* to, std::string* packed_strs) {
   };
   return {
       {"digest", "a string", text(&to->digest)},
+      // What Python's part of the plugin tells itself, when XLA splits the call.
+      {"dims", "a string", [](Tag tag, const void*) { return tag == xla::kString; }},
       {"floats", "an array of float64",
        [to](Tag tag, const void* value) { return ReadArray(tag, value, xla::kF64, &to->floats); }},
       {"func", "a string", text(&to->func)},
+      {"has_side_effect", "a scalar of bool",
+       [](Tag tag, const void*) { return tag == xla::kScalar; }},
       {"ints", "an array of int64",
        [to](Tag tag, const void* value) { return ReadArray(tag, value, xla::kS64, &to->ints); }},
       {"mutated", "a scalar of int64",

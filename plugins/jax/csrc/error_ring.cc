@@ -59,12 +59,17 @@ xla::StatusCode CodeOf(std::string_view kind) {
 
 }  // namespace
 
+int64_t KeepInRing(const Error& error) {
+  TVMFFIObjectHandle object = ObjectOf(error);
+  return object == nullptr ? 0 : Keep(object);
+}
+
 xla::Status* Report(const xla::Api* api, const Error& error, const std::string& subject) {
   bool named = error.message().compare(0, subject.size(), subject) == 0;
   std::string prefix = named || subject.empty() ? "" : subject + ": ";
   std::string text = error.kind() + ": " + prefix + error.message();
-  if (TVMFFIObjectHandle object = ObjectOf(error)) {
-    text += " [tvm_ffi error " + std::to_string(Keep(object)) + "]";
+  if (const int64_t number = KeepInRing(error)) {
+    text += " [tvm_ffi error " + std::to_string(number) + "]";
   }
   return xla::MakeStatus(api, CodeOf(error.kind()), text);
 }

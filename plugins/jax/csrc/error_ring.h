@@ -18,6 +18,9 @@ constexpr int kKeptErrors = 64;
 /// newer ones came.
 xla::Status* Report(const xla::Api* api, const Error& error, const std::string& subject);
 
+/// Keeps an error; its number, 0 if the runtime can't make an object of it.
+int64_t KeepInRing(const Error& error);
+
 /// Puts the kept error `number` into this thread's slot; false if it is no longer kept.
 bool RaiseKept(int64_t number);
 

@@ -85,6 +85,14 @@ int RaiseError(void*, const TVMFFIAny* args, int32_t num_args, TVMFFIAny*) {
   return raised ? -1 : rc;
 }
 
+/// graphffi_jax.keep_error(kind, message): the number of an error that is kept from now on.
+int KeepError(void*, const TVMFFIAny* args, int32_t num_args, TVMFFIAny* result) {
+  return Guarded([&] {
+    Arguments arguments("graphffi_jax.keep_error", args, num_args, 2);
+    *result = MakeInt(KeepInRing(Error(arguments.Text(0), arguments.Text(1))));
+  });
+}
+
 /// graphffi_jax.new_target(function, name, plan, attributes, owning, workspace, graph): the address
 /// of a NamedTarget. `attributes` are parts of the form `<length>:<bytes>`.
 int NewTarget(void*, const TVMFFIAny* args, int32_t num_args, TVMFFIAny* result) {
@@ -134,6 +142,7 @@ int Register(std::string_view text, TVMFFISafeCallType body) {
 extern "C" TVM_FFI_DLL_EXPORT int graphffi_jax_register_functions() {
   using namespace graphffi;
   if (const int rc = Register("graphffi_jax.raise_error", &RaiseError)) return rc;
+  if (const int rc = Register("graphffi_jax.keep_error", &KeepError)) return rc;
   if (const int rc = Register("graphffi_jax.new_target", &NewTarget)) return rc;
   return Register("graphffi_jax.workspace_peaks", &GetWorkspacePeaks);
 }

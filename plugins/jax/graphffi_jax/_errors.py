@@ -50,3 +50,9 @@ def _original(error: Exception) -> BaseException | None:
     except BaseException as original:
         return original
     return None
+
+
+def kept(error: ValueError) -> ValueError:
+    """The exception to raise in its place where XLA turns exceptions into text."""
+    number = graphffi.get_global_func("graphffi_jax.keep_error")(type(error).__name__, str(error))
+    return type(error)(f"{error} [tvm_ffi error {number}]")

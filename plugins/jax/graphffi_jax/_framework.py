@@ -15,8 +15,8 @@ import graphffi
 from ._batching import OpCall
 from ._gradients import call_differentiable
 from ._library import register_targets
+from ._partition import register_partitioner
 from ._primitive import KernelCall, bind
-from ._sharding import register_partitioning
 
 
 class JaxFramework:
@@ -132,5 +132,5 @@ def _check_width(subject: str, dtype: Any) -> None:
 def register() -> None:
     """Registers the targets with XLA and the arrays with graphffi."""
     register_targets()
-    register_partitioning()
+    register_partitioner()
     graphffi.register_framework(JaxFramework(), type_prefixes=("jax", "jaxlib"))

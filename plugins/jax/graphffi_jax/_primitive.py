@@ -18,7 +18,7 @@ import graphffi
 
 from ._batching import OpCall, batch
 from ._library import TARGET, TARGET_GRAPH
-from ._sharding import sharding_attributes
+from ._sharding import result_shardings, sharding_attributes
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,11 @@ def _abstract_eval(
 ) -> tuple[list[Any], frozenset[Any]]:
     mutated = operands[len(operands) - call.num_mutated :]
     shapes = [*results, *((a.shape, a.dtype) for a in mutated)]
-    avals = [_result_aval(shape, dtype, operands) for shape, dtype in shapes]
+    shardings = result_shardings(call, operands, [shape for shape, _ in shapes])
+    avals = [
+        _result_aval(shape, dtype, operands, sharding)
+        for (shape, dtype), sharding in zip(shapes, shardings, strict=True)
+    ]
     return avals, _ffi_effects() if call.traits.has_side_effect else frozenset()
 
 
@@ -164,24 +168,29 @@ def _ffi_effects() -> frozenset[Any]:
     return frozenset(jax.make_jaxpr(call)().effects)
 
 
-def _result_aval(shape: tuple[Any, ...], dtype: Any, operands: Sequence[Any]) -> Any:
+def _result_aval(
+    shape: tuple[Any, ...], dtype: Any, operands: Sequence[Any], opt_sharding: Any
+) -> Any:
     # Inside of shard_map: over a mesh axis over which any operand varies, so do all results.
     varying = [a for a in operands if getattr(a, "vma", None)]
     if not varying:
-        return _ShapedArray(shape, dtype)
+        options = {} if opt_sharding is None else {"sharding": opt_sharding}
+        return _ShapedArray(shape, dtype, **options)
     spec: Any = jax.sharding.PartitionSpec
     replicated = spec(*[None] * len(shape))
     sharding = jax.sharding.NamedSharding(varying[0].sharding.mesh, replicated)
     axes = frozenset().union(*(a.vma for a in varying))
-    return _ShapedArray(shape, dtype, sharding=sharding, vma=axes)
+    return _ShapedArray(shape, dtype, sharding=opt_sharding or sharding, vma=axes)
 
 
 def _lower(context: Any, *operands: Any, call: KernelCall, results: Any) -> Any:
     first_mutated = len(operands) - call.num_mutated
     aliases = {first_mutated + i: len(results) + i for i in range(call.num_mutated)}
     options: dict[str, Any] = {}
-    if attributes := sharding_attributes(context, call, len(operands)):
-        options["extra_attributes"] = attributes
+    attributes, extra = sharding_attributes(context, call, len(operands))
+    attributes.update(call.attributes())
+    if extra:
+        options["extra_attributes"] = extra
     rule = jax.ffi.ffi_lowering(
         call.target,
         operand_output_aliases=aliases,
@@ -189,11 +198,11 @@ def _lower(context: Any, *operands: Any, call: KernelCall, results: Any) -> Any:
         **options,
     )
     if call.workspace is None:
-        return rule(context, *operands, **call.attributes())
+        return rule(context, *operands, **attributes)
     # A result that nobody reads: XLA gives its memory to others as soon as the call is over.
     hidden = _ShapedArray((call.workspace,), np.dtype(np.uint8))
     context = context.replace(avals_out=[*context.avals_out, hidden])
-    return rule(context, *operands, **call.attributes())[:-1]
+    return rule(context, *operands, **attributes)[:-1]
 
 
 def _differentiate(

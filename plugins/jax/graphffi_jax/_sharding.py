@@ -1,27 +1,232 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How XLA may split a call between devices: along leading dimensions that all arrays share."""
+"""What a call says of the dimensions along which it may be split between devices."""
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final
 
 import jax
+from jax.interpreters import mlir
 from jaxlib.mlir import ir
 
-from ._library import TARGET, TARGET_GRAPH
+_ANY: Final[Any] = jax.sharding.PartitionSpec.UNCONSTRAINED
+_ARRAY: Final = re.compile(r"([^,()]+)\(([^()]*)\)")
 
 
-def register_partitioning() -> None:
-    """Lets XLA split calls that say how many of their leading dimensions are a batch."""
-    register: Any = getattr(jax.ffi, "register_ffi_target_as_batch_partitionable", None)
-    if register is not None:
-        register(TARGET)
-        register(TARGET_GRAPH)
+@dataclass(frozen=True)
+class ArrayDims:
+    """The dimensions of one array of a call.
+
+    Args:
+        name: Of the operand or result.
+        dims: One name per dimension; ``[name]`` or ``_`` for one that the kernel needs whole.
+    """
+
+    name: str
+    dims: tuple[str, ...]
+
+    def free(self) -> dict[str, int]:
+        """Where the dimensions are along which the array may be split."""
+        return {dim: i for i, dim in enumerate(self.dims) if dim[0] not in "[_"}
 
 
-def sharding_attributes(context: Any, call: Any, num_operands: int) -> dict[str, ir.Attribute]:
-    """What a custom call says of the dimensions along which it may be split.
+@dataclass(frozen=True)
+class CallDims:
+    """The dimensions of all arrays of a call, in the order of the custom call.
+
+    Args:
+        operands: What it gets.
+        results: What it returns: also updated operands, and its workspace.
+    """
+
+    operands: tuple[ArrayDims, ...]
+    results: tuple[ArrayDims, ...]
+
+    @property
+    def names(self) -> dict[str, None]:
+        """The free dimensions of all arrays."""
+        return {name: None for a in (*self.operands, *self.results) for name in a.free()}
+
+    def __str__(self) -> str:
+        """As the attribute of a custom call: ``x(b [h]), weight([h]) -> out(b [h])``."""
+        left, right = (
+            ", ".join(f"{a.name}({' '.join(a.dims)})" for a in side)
+            for side in (self.operands, self.results)
+        )
+        return f"{left} -> {right}"
+
+    @staticmethod
+    def parse(text: str) -> CallDims:
+        """Reads what `str` wrote."""
+        sides = []
+        for side in text.split("->"):
+            found = _ARRAY.findall(side)
+            sides.append(tuple(ArrayDims(n.strip(), tuple(dims.split())) for n, dims in found))
+        return CallDims(sides[0], sides[1])
+
+    @staticmethod
+    def unnamed(operands: Sequence[int], results: Sequence[int]) -> CallDims:
+        """Of a call that can't be split; gets how many dimensions the arrays have."""
+        sides = [("i", operands), ("o", results)]
+        return CallDims(
+            *(
+                tuple(ArrayDims(f"{letter}{i}", ("_",) * ndim) for i, ndim in enumerate(side))
+                for letter, side in sides
+            )
+        )
+
+    @staticmethod
+    def of(call: Any, shapes: Sequence[Any], num_operands: int) -> CallDims:
+        """Of a call.
+
+        Args:
+            call: The `KernelCall`.
+            shapes: Of its operands, then of its results.
+            num_operands: How many are operands.
+        """
+        if call.made_of is None:
+            ndims = [len(shape) for shape in shapes]
+            found = CallDims.unnamed(ndims[:num_operands], ndims[num_operands:])
+        else:
+            named = _named(call.made_of, shapes)
+            found = CallDims(tuple(named[:num_operands]), tuple(named[num_operands:]))
+        if call.workspace is None:
+            return found
+        # XLA plans the workspace of a whole call for each of its parts.
+        return CallDims(found.operands, (*found.results, ArrayDims("workspace", ("_",))))
+
+
+def _named(made_of: Any, shapes: Sequence[Any]) -> list[ArrayDims]:
+    definition = made_of.op.definition
+    dims = definition.dims
+    groups = [None] * len(definition.operands) if dims is None else dims.operands
+    read: list[Any] = []
+    updated: list[Any] = []
+    for operand, group, structure in zip(
+        definition.operands, groups, made_of.structure, strict=True
+    ):
+        names = [] if structure is None else [operand.name]
+        if structure is not None and structure >= 0:
+            names = [f"{operand.name}[{i}]" for i in range(structure)]
+        (updated if operand.mutated else read).extend((name, group) for name in names)
+    groups = [None] * len(definition.results) if dims is None else dims.results
+    results = zip(definition.results, groups, strict=True)
+    rows = []
+    for (name, group), shape in zip([*read, *updated, *results, *updated], shapes, strict=True):
+        row = ["_"] * len(shape)
+        for dim, position in {} if dims is None else group.positions(len(shape)).items():
+            row[position] = f"[{dim}]" if dim in dims.whole else dim
+        rows.append(ArrayDims(name, tuple(row)))
+    return rows
+
+
+def check_parts(subject: str, dims: CallDims, parts: Sequence[Sequence[int]]) -> None:
+    """Refuses operands that are split where the kernel needs them whole.
+
+    XLA would gather them, without a word, and run the whole call on every device.
+
+    Args:
+        subject: The op's name.
+        dims: Of the call.
+        parts: In how many parts each dimension of each operand is.
+
+    Raises:
+        ValueError: With all of them.
+    """
+    problems = []
+    for array, counts in zip(dims.operands, parts, strict=True):
+        for i, (name, count) in enumerate(zip(array.dims, counts, strict=True)):
+            if count > 1 and name not in array.free():
+                label = f"dimension {i}" + ("" if name == "_" else f" {name}")
+                problems.append(
+                    f"operand {array.name!r}: expected {label} whole on every device, got it in "
+                    f"{count} parts"
+                )
+    if problems:
+        raise ValueError(
+            f"{subject}: {'; '.join(problems)}; gather it with jax.lax.with_sharding_constraint or "
+            "jax.sharding.reshard, or call the op in jax.shard_map, or, if the kernel does the "
+            "same for each index, name the dimension in dims= outside of brackets"
+        )
+
+
+def result_shardings(
+    call: Any, operands: Sequence[Any], shapes: Sequence[Any]
+) -> list[jax.sharding.NamedSharding | None]:
+    """How results are split, by the types of the operands: for meshes with explicit axes.
+
+    Args:
+        call: The `KernelCall`.
+        operands: Types of its operands.
+        shapes: Of its results.
+
+    Returns:
+        One sharding for each result; all None if no operand has one.
+
+    Raises:
+        ValueError: For operands that are split where the kernel needs them whole, or one dimension
+            in two ways.
+    """
+    specs = [_spec(aval) for aval in operands]
+    if not any(entry is not None for spec in specs for entry in spec):
+        return [None] * len(shapes)
+    mesh = next(a.sharding.mesh for a in operands if not a.sharding.mesh.empty)
+    dims = CallDims.of(call, [*(a.shape for a in operands), *shapes], len(operands))
+    check_parts(
+        call.subject,
+        dims,
+        [[math.prod(mesh.shape[axis] for axis in _axes(e)) for e in spec] for spec in specs],
+    )
+    chosen = _choose_axes(call.subject, dims, specs)
+    make_spec: Any = jax.sharding.PartitionSpec
+    return [
+        jax.sharding.NamedSharding(
+            mesh, make_spec(*(chosen.get(d) if d in array.free() else None for d in array.dims))
+        )
+        for array in dims.results[: len(shapes)]
+    ]
+
+
+def _choose_axes(subject: str, dims: CallDims, specs: Sequence[Sequence[Any]]) -> dict[str, Any]:
+    """The mesh axes along which each free dimension is split."""
+    chosen: dict[str, Any] = {}
+    origin: dict[Any, tuple[str, str]] = {}  # of an axis: dimension and operand
+    for array, spec in zip(dims.operands, specs, strict=True):
+        for name, position in array.free().items():
+            entry = spec[position]
+            if entry is None:
+                continue
+            first = chosen.setdefault(name, entry)
+            for axis in (name, *_axes(entry)):
+                known, where = origin.setdefault(axis, (name, array.name))
+                if known != name or first != entry:
+                    raise ValueError(
+                        f"{subject}: operand {array.name!r}: expected dimension {name!r} split as "
+                        f"operand {where!r} is, along one axis of the mesh for each dimension, got "
+                        f"axis {entry!r}; use jax.sharding.reshard"
+                    )
+    return chosen
+
+
+def _spec(aval: Any) -> list[Any]:
+    """The mesh axes along which each dimension is split: a name, a tuple of names, or None."""
+    sharding = getattr(aval, "sharding", None)
+    found = [] if sharding is None else [e if e and e is not _ANY else None for e in sharding.spec]
+    return [*found, *[None] * (len(aval.shape) - len(found))]
+
+
+def _axes(entry: Any) -> tuple[Any, ...]:
+    return () if entry is None else entry if isinstance(entry, tuple) else (entry,)
+
+
+def sharding_attributes(
+    context: Any, call: Any, num_operands: int
+) -> tuple[dict[str, Any], dict[str, ir.Attribute]]:
+    """What a custom call says to XLA's partitioners.
 
     Args:
         context: Of the lowering.
@@ -29,76 +234,52 @@ def sharding_attributes(context: Any, call: Any, num_operands: int) -> dict[str,
         num_operands: How many arrays it gets.
 
     Returns:
-        Attributes of the operation: empty for a call that can't be split, and for programs of one
-        device.
+        Attributes of the call, and of the operation: none in programs of one device, nor where each
+        device runs its own part anyway.
     """
-    made_of = call.made_of
-    if made_of is None or made_of.op.definition.dims is None:
-        return {}
-    # XLA's partitioner forgets which results are operands, and would cut a workspace into parts.
-    if call.num_mutated or call.workspace is not None:
-        return {}
-    if getattr(context.module_context.axis_context, "num_devices", 1) in (1, None):
-        return {}
+    if not _is_partitioned(context.module_context.axis_context):
+        return {}, {}
     shapes = [a.shape for a in (*context.avals_in, *context.avals_out)]
-    if not all(isinstance(size, int) for shape in shapes for size in shape):
-        return {}  # Shardy's rules have no symbolic sizes
-    names = _names(made_of, shapes, num_operands)
-    count = _num_leading(names, made_of.op.definition.dims.whole)
-    if count == 0:
-        return {}
-    batch = ir.DictAttr.get({"num_batch_dims": ir.StringAttr.get(str(count))})
-    attributes: dict[str, ir.Attribute] = {"mhlo.frontend_attributes": batch}
+    dims = CallDims.of(call, shapes, num_operands)
+    attributes: dict[str, Any] = {"dims": str(dims)}
+    if call.traits.has_side_effect:
+        attributes["has_side_effect"] = True
     # Older versions propagate shardings without Shardy, and do not take its attributes.
-    if getattr(jax.config, "jax_use_shardy_partitioner", False):
-        attributes["sdy.sharding_rule"] = ir.Attribute.parse(_rule(shapes, num_operands, count))
-    return attributes
+    if not (dims.operands and dims.results and dims.names) or not getattr(
+        jax.config, "jax_use_shardy_partitioner", False
+    ):
+        return attributes, {}
+    if call.workspace is not None:
+        shapes.append((call.workspace,))
+    if not all(isinstance(size, int) for shape in shapes for size in shape):
+        return attributes, {}  # Shardy's rules have no symbolic sizes
+    return attributes, {"sdy.sharding_rule": ir.Attribute.parse(_rule(dims, shapes))}
 
 
-def _names(made_of: Any, shapes: Sequence[Any], num_operands: int) -> list[list[str]]:
-    """Names of the dimensions of each operand, then of each result; unnamed ones are empty."""
-    definition = made_of.op.definition
-    operands = zip(definition.operands, definition.dims.operands, made_of.structure, strict=True)
-    read: list[Any] = []
-    updated: list[Any] = []
-    for operand, group, structure in operands:
-        count = 0 if structure is None else 1 if structure < 0 else structure
-        (updated if operand.mutated else read).extend([group] * count)
-    groups = [*read, *updated, *definition.dims.results, *updated]
-    named = []
-    for group, shape in zip(groups, shapes, strict=True):
-        row = [""] * len(shape)
-        for name, position in group.positions(len(shape)).items():
-            row[position] = name
-        named.append(row)
-    return named
+def _is_partitioned(axis_context: Any) -> bool:
+    if isinstance(axis_context, mlir.SPMDAxisContext):
+        mesh = axis_context.mesh
+        return set(axis_context.manual_axes) != set(mesh.axis_names) and mesh.size > 1
+    return getattr(axis_context, "num_devices", 1) not in (1, None)
 
 
-def _num_leading(names: Sequence[Sequence[str]], whole: frozenset[str]) -> int:
-    """How many leading dimensions all arrays share, and the kernel does not need whole."""
-    if not names:
-        return 0
-    count = 0
-    for column in zip(*names, strict=False):
-        if len(set(column)) != 1 or not column[0] or column[0] in whole:
-            break
-        count += 1
-    # XLA does not split a call along all dimensions of an array.
-    return min(count, min(len(row) for row in names) - 1) if count else 0
-
-
-def _rule(shapes: Sequence[Any], num_operands: int, count: int) -> str:
-    """Shardy's rule, as text: batch dimensions are common factors, the others stay whole."""
-    sizes: list[int] = list(shapes[0][:count])
+def _rule(dims: CallDims, shapes: Sequence[Any]) -> str:
+    """Shardy's rule, as text: free dimensions are common factors, the others stay whole."""
+    factors: dict[Any, int] = {}
+    sizes: list[int] = []
     groups = []
-    for shape in shapes:
-        factors = list(range(count))
-        for size in shape[count:]:
-            factors.append(len(sizes))
-            sizes.append(size)
-        groups.append("[" + ", ".join(map(_factor, factors)) + "]")
-    needed = ", ".join(map(_factor, range(count, len(sizes))))
-    left, right = ", ".join(groups[:num_operands]), ", ".join(groups[num_operands:])
+    for i, (array, shape) in enumerate(zip((*dims.operands, *dims.results), shapes, strict=True)):
+        row = []
+        for j, (name, size) in enumerate(zip(array.dims, shape, strict=True)):
+            key = name if name in array.free() else (i, j)
+            if key not in factors:
+                factors[key] = len(sizes)
+                sizes.append(size)
+            row.append(_factor(factors[key]))
+        groups.append("[" + ", ".join(row) + "]")
+    needed = ", ".join(_factor(i) for key, i in factors.items() if isinstance(key, tuple))
+    count = len(dims.operands)
+    left, right = ", ".join(groups[:count]), ", ".join(groups[count:])
     known = ", ".join(f"{_factor(i)}={size}" for i, size in enumerate(sizes))
     whole = f" need_replication={{{needed}}}" if needed else ""
     return f"#sdy.op_sharding_rule<({left})->({right}) {{{known}}}{whole}, custom>"

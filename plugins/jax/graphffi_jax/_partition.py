@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""XLA's partitioner of custom calls: parts of a call, or an error where it can't be split."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import jax._src.xla_bridge as xla_bridge  # no public name tells plugins of partitioners
+from jax.interpreters import mlir
+from jaxlib import xla_client
+from jaxlib.mlir import ir
+
+from ._errors import kept
+from ._library import TARGET, TARGET_GRAPH
+from ._sharding import CallDims, check_parts
+from ._tiling import choose_splits, make_sharding, read_splits, splits_of
+
+
+def register_partitioner() -> None:
+    """Has XLA ask how to split the calls of programs for several devices.
+
+    All that it has to know is in the calls' attributes: it works for programs that another process
+    made, too.
+    """
+    register_in_plugins: Any = xla_bridge.register_plugin_callbacks
+    for target in (TARGET, TARGET_GRAPH):
+        register = functools.partial(
+            xla_client.register_custom_call_partitioner,
+            target,
+            lambda sharding, *_: sharding,
+            functools.partial(_partition, target),
+            _infer,
+            can_side_effecting_have_replicated_sharding=True,
+        )
+        register()
+        register_in_plugins(register)
+
+
+def _partition(
+    target: str,
+    operand_shapes: Sequence[Any],
+    operand_shardings: Sequence[Any],
+    result_shape: Any,
+    result_sharding: Any,
+    config: bytes,
+) -> tuple[bytes, list[Any], Any]:
+    """The call that each device runs, and the shardings of its operands and result."""
+    module, operands, result = _partitioned(
+        target,
+        tuple(operand_shapes),
+        tuple(operand_shardings),
+        result_shape,
+        result_sharding,
+        config,
+    )
+    return module, list(operands), result
+
+
+@functools.lru_cache(maxsize=1024)
+def _partitioned(
+    target: str,
+    operand_shapes: tuple[Any, ...],
+    operand_shardings: tuple[Any, ...],
+    result_shape: Any,
+    result_sharding: Any,
+    config: bytes,
+) -> tuple[bytes, tuple[Any, ...], Any]:
+    # Kept, because programs have many equal calls, and a context of MLIR costs milliseconds.
+    results = list(_elements(result_shape, "tuple_shapes"))
+    # An empty tuple of results has a sharding all the same.
+    result_shardings = _elements(result_sharding, "tuple_elements", result_shape)[: len(results)]
+    shapes = [*operand_shapes, *results]
+    shardings = [*operand_shardings, *result_shardings]
+    with mlir.make_ir_context():
+        call = ir.DictAttr(ir.Attribute.parse(config.decode()))
+        # In jax.shard_map the arrays are parts already.
+        if not any(s.is_manual() for s in shardings):
+            dims = _dims(call, operand_shapes, results)
+            splits = [
+                read_splits(s, len(shape.dimensions()))
+                for s, shape in zip(shardings, shapes, strict=True)
+            ]
+            _check(call, dims, splits[: len(operand_shapes)])
+            chosen = choose_splits(dims, [s.dimensions() for s in shapes], splits)
+            arrays = zip((*dims.operands, *dims.results), shardings, strict=True)
+            shardings = [make_sharding(splits_of(array, chosen), s) for array, s in arrays]
+            shapes = [s.tile(shape) for s, shape in zip(shardings, shapes, strict=True)]
+        count = len(operand_shapes)
+        module = _module(target, call, shapes[:count], shapes[count:])
+    return module.encode(), tuple(shardings[:count]), _packed(result_shape, shardings[count:])
+
+
+def _infer(
+    operand_shapes: Sequence[Any],
+    operand_shardings: Sequence[Any],
+    result_shape: Any,
+    config: bytes,
+) -> Any:
+    """The sharding of the result, for versions that do not ask Shardy's rule."""
+    results = list(_elements(result_shape, "tuple_shapes"))
+    if any(s.is_manual() for s in operand_shardings):
+        return _packed(result_shape, [xla_client.HloSharding.manual()] * len(results))
+    with mlir.make_ir_context():
+        call = ir.DictAttr(ir.Attribute.parse(config.decode()))
+        dims = _dims(call, operand_shapes, results)
+    splits = [
+        read_splits(s, len(shape.dimensions()))
+        for s, shape in zip(operand_shardings, operand_shapes, strict=True)
+    ]
+    splits += [[None] * len(shape.dimensions()) for shape in results]
+    chosen = choose_splits(dims, [s.dimensions() for s in (*operand_shapes, *results)], splits)
+    replicated = xla_client.HloSharding.replicate()
+    return _packed(
+        result_shape, [make_sharding(splits_of(a, chosen), replicated) for a in dims.results]
+    )
+
+
+def _dims(call: ir.DictAttr, operands: Sequence[Any], results: Sequence[Any]) -> CallDims:
+    if "dims" in call:
+        return CallDims.parse(_text(call, "dims"))
+    return CallDims.unnamed(*([len(s.dimensions()) for s in side] for side in (operands, results)))
+
+
+def _check(call: ir.DictAttr, dims: CallDims, splits: Sequence[Any]) -> None:
+    parts = [[1 if s is None else s.num_parts for s in found] for found in splits]
+    try:
+        check_parts(_text(call, "subject") or _text(call, "func"), dims, parts)
+    except ValueError as error:
+        raise kept(error) from None
+
+
+def _module(target: str, call: ir.DictAttr, operands: Sequence[Any], results: Sequence[Any]) -> str:
+    """A program of one call, with arrays of these shapes."""
+    first_mutated = len(operands) - _number(call, "mutated")
+    first_updated = len(results) - _number(call, "mutated") - ("workspace" in call)
+    types = [_types(side) for side in (operands, results)]
+    layouts = [
+        ", ".join(_layout(len(shape.dimensions())) for shape in side)
+        for side in (operands, results)
+    ]
+    aliases = ", ".join(
+        "#stablehlo.output_operand_alias<output_tuple_indices = "
+        f"[{first_updated + i if len(results) > 1 else ''}], operand_index = {first_mutated + i}, "
+        "operand_tuple_indices = []>"
+        for i in range(len(operands) - first_mutated)
+    )
+    parameters = ", ".join(f"%arg{i}: {t}" for i, t in enumerate(types[0]))
+    arguments = ", ".join(f"%arg{i}" for i in range(len(operands)))
+    returned = ", ".join(types[1])
+    names = ", ".join(f"%0#{i}" if len(results) > 1 else "%0" for i in range(len(results)))
+    count = f":{len(results)}" if len(results) > 1 else ""
+    body = (
+        f"{f'%0{count} = ' if results else ''}stablehlo.custom_call "
+        f"@{target}({arguments}) {{api_version = 4 : i32, "
+        f"backend_config = {call}, has_side_effect = "
+        f"{str('has_side_effect' in call).lower()}, operand_layouts = [{layouts[0]}], "
+        f"result_layouts = [{layouts[1]}], output_operand_aliases = [{aliases}]}} : "
+        f"({', '.join(types[0])}) -> ({returned})"
+    )
+    return (
+        f"module {{ func.func public @main({parameters}) -> ({returned}) {{ {body}\n"
+        f"return {names + ' : ' + returned if results else ''}\n}} }}"
+    )
+
+
+def _types(shapes: Sequence[Any]) -> list[str]:
+    with ir.Location.unknown():
+        return [
+            str(
+                ir.RankedTensorType.get(
+                    shape.dimensions(), mlir.dtype_to_ir_type(shape.numpy_dtype())
+                )
+            )
+            for shape in shapes
+        ]
+
+
+def _layout(ndim: int) -> str:
+    numbers = str(list(reversed(range(ndim)))) if ndim else ""
+    return f"dense<{numbers}> : tensor<{ndim}xindex>"
+
+
+def _elements(value: Any, elements: str, shape: Any = None) -> Sequence[Any]:
+    is_tuple = (value if shape is None else shape).is_tuple()
+    return getattr(value, elements)() if is_tuple else (value,)
+
+
+def _packed(shape: Any, shardings: list[Any]) -> Any:
+    if shape.is_tuple():
+        return xla_client.HloSharding.tuple_sharding(shape, shardings)
+    return shardings[0]
+
+
+def _text(call: ir.DictAttr, name: str) -> str:
+    return ir.StringAttr(call[name]).value if name in call else ""
+
+
+def _number(call: ir.DictAttr, name: str) -> int:
+    return ir.IntegerAttr(call[name]).value if name in call else 0

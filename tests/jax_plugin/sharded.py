@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs sharded programs on four devices and prints, as JSON, what came of each; see test_sharding.
+
+Of a program: the collectives in its compiled text, and whether the result is split as expected. Of
+an error: its class and text.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=4"
+
+import jax
+import numpy as np
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
+
+import graphffi
+import graphffi_jax
+
+COLLECTIVES = ("all-gather", "all-to-all", "all-reduce", "collective-permute")
+X = np.arange(8 * 4 * 12, dtype=np.float32).reshape(8, 4, 12)
+LIBRARY = sys.argv[1]
+LINE = jax.sharding.Mesh(np.array(jax.devices()), ("i",))
+GRID = jax.sharding.Mesh(np.array(jax.devices()).reshape(2, 2), ("i", "j"))
+results: dict[str, Any] = {}
+
+
+def define(name: str, kernel: str, dims: str, **options: Any) -> Any:
+    options = {"schema": "(Tensor x) -> Tensor", "infer": graphffi.like} | options
+    return graphffi.define_op(
+        f"jaxsharding::{name}", kernel=f"{LIBRARY}::{kernel}", dims=dims, **options
+    )
+
+
+def put(x: Any, *spec: Any, mesh: Any = LINE) -> Any:
+    return jax.device_put(x, NamedSharding(mesh, P(*spec)))
+
+
+def run(
+    name: str, f: Callable[..., Any], *arrays: Any, expected: Any, spec: Any, mesh: Any = LINE
+) -> None:
+    compiled = jax.jit(f).lower(*arrays).compile()
+    text = compiled.as_text()
+    y = jax.tree.leaves(jax.jit(f)(*arrays))[0]
+    np.testing.assert_array_equal(y, expected)
+    alike = y.sharding.is_equivalent_to(NamedSharding(mesh, P(*spec)), y.ndim)
+    results[name] = {"moved": [c for c in COLLECTIVES if c in text], "alike": alike}
+
+
+def refuse(name: str, f: Callable[..., Any], *arrays: Any) -> None:
+    for kind, call in (("jit", jax.jit(f)), ("eager", f)):
+        try:
+            call(*arrays)
+        except Exception as error:
+            is_xla = isinstance(error, jax.errors.JaxRuntimeError)
+            results[f"{name} {kind}"] = ["XLA" if is_xla else type(error).__name__, str(error)]
+        else:
+            results[f"{name} {kind}"] = ["nothing", ""]
+
+
+add = define("add", "add_one", "b s [h] -> b s [h]")
+transposed = define("inner", "add_one", "[h] b _ -> [h] b _")
+leading = define("leading", "add_one", "... [h] -> ... [h]", vmap="broadcast")
+looped = define("looped", "add_one", "b [h] -> b [h]", vmap="sequential")
+nameless = define("nameless", "add_one", "")
+axpy = define(
+    "axpy",
+    "axpy",
+    "b s h, b s h -> b s h",
+    schema="(Tensor x, Tensor y, float a=1.0) -> Tensor",
+    infer=lambda x, y, a: graphffi.like(x),
+    plan="a, x, out, y",
+)
+weighted = define(
+    "weighted",
+    "scale_transposed",
+    "b s [h], s -> s b [h]",
+    schema="(Tensor x, Tensor w) -> Tensor",
+    infer=lambda x, w: graphffi.like(x, shape=(x.shape[1], x.shape[0], x.shape[2])),
+)
+total = define(
+    "total",
+    "sum_list",
+    "b s [h] -> b s [h]",
+    schema="(Tensor[] xs) -> Tensor",
+    infer=lambda xs: graphffi.like(xs[0]),
+)
+increment = define("increment", "increment", "b [s h]", schema="(Tensor(a!) x) -> ()", infer=None)
+scratch = define("scratch", "scratch", "b s [h] -> b s [h]", workspace=4096)
+logged = define("logged", "add_one", "b s [h] -> b s [h]", has_side_effect=True)
+
+
+def replicate(x: Any) -> Any:
+    return jax.lax.with_sharding_constraint(x, NamedSharding(LINE, P()))
+
+
+def run_automatic() -> None:
+    first, second, last = put(X, "i"), put(X, None, "i"), put(X, None, None, "i")
+    run("outer", lambda x: add(x) * 2, first, expected=2 * (X + 1), spec=("i",))
+    run("inner", lambda x: add(x) * 2, second, expected=2 * (X + 1), spec=(None, "i"))
+    run("behind", transposed, second, expected=X + 1, spec=(None, "i"))
+    run("last", axpy, last, last, expected=2 * X, spec=(None, None, "i"))
+    run("leading", leading, first, expected=X + 1, spec=("i",))
+    run("no split", nameless, put(X), expected=X + 1, spec=())
+    run("two operands", axpy, first, first, expected=2 * X, spec=("i",))
+    run("one of two", axpy, first, put(X), expected=2 * X, spec=("i",))
+    run("list", lambda x: total([x, x]), first, expected=2 * X, spec=("i",))
+    run("updated", increment, first, expected=X + 1, spec=("i",))
+    run("workspace", scratch, first, expected=X, spec=("i",))
+    run("side effect", logged, first, expected=X + 1, spec=("i",))
+    run("vmap", jax.vmap(leading), first, expected=X + 1, spec=("i",))
+    run("vmap inside", jax.vmap(looped), second, expected=X + 1, spec=(None, "i"))
+    w = np.arange(4, dtype=np.float32)
+    scaled = (X * w[:, None]).transpose(1, 0, 2)
+    run("moved", weighted, first, put(w), expected=scaled, spec=(None, "i"))
+    run("weight", weighted, put(X), put(w, "i"), expected=scaled, spec=("i",))
+    for name, spec in {"grid": ("i", "j"), "swapped": ("j", "i"), "both": (("i", "j"),)}.items():
+        x = put(X, *spec, mesh=GRID)
+        run(name, add, x, expected=X + 1, spec=spec, mesh=GRID)
+    mixed = (put(X, "i", mesh=GRID), put(X, None, "j", mesh=GRID))
+    run("two axes", axpy, *mixed, expected=2 * X, spec=("i", "j"), mesh=GRID)
+    run("gathered", lambda x: add(replicate(x)), last, expected=X + 1, spec=())
+
+    def constrained(x: Any) -> Any:
+        return jax.lax.with_sharding_constraint(add(x), NamedSharding(LINE, P(None, None, "i")))
+
+    run("result", constrained, put(X), expected=X + 1, spec=(None, None, "i"))
+    refuse("whole", lambda x: add(x) * 2, last)
+    refuse("nameless", lambda x: nameless(x) * 2, first)
+    refuse("listed", lambda x: total([x, x]), last)
+    refuse("updated", increment, second)
+    refuse("raw", lambda x: graphffi_jax.call(f"{LIBRARY}::add_one", x, out=x), first)
+    try:
+        with graphffi_jax.errors():
+            add(last)
+    except ValueError as error:
+        results["original"] = [type(error).__name__, str(error)]
+
+
+def run_shard_map() -> None:
+    last = put(X, None, None, "i")
+    spec = P(None, None, "i")
+    local = jax.shard_map(add, mesh=LINE, in_specs=spec, out_specs=spec)
+    run("shard_map", local, last, expected=X + 1, spec=spec)
+    partial = jax.shard_map(add, mesh=GRID, in_specs=spec, out_specs=spec, axis_names={"i"})
+    split = P("j", None, "i")
+    run("partial", partial, put(X, *split, mesh=GRID), expected=X + 1, spec=split, mesh=GRID)
+    weights = np.ones(X.shape, np.float32)
+    both = jax.shard_map(axpy, mesh=LINE, in_specs=(spec, P()), out_specs=spec)
+    run("varying", lambda x: both(x, weights[..., :3]), last, expected=X + 1, spec=spec)
+
+
+def run_explicit() -> None:
+    from jax.sharding import AxisType
+
+    line = jax.make_mesh((4,), ("i",), axis_types=(AxisType.Explicit,))
+    grid = jax.make_mesh((2, 2), ("i", "j"), axis_types=(AxisType.Explicit, AxisType.Auto))
+
+    def typed(f: Callable[..., Any], expected: str) -> Callable[..., Any]:
+        def call(*arrays: Any) -> Any:
+            y = f(*arrays)
+            assert str(jax.typeof(y)) == expected, jax.typeof(y)
+            return y
+
+        return call
+
+    with jax.set_mesh(line):
+        second, last = put(X, None, "i", mesh=line), put(X, None, None, "i", mesh=line)
+        outer = typed(lambda x: add(x) * 2, "float32[8,4@i,12]")
+        run("explicit", outer, second, expected=2 * (X + 1), spec=(None, "i"), mesh=line)
+        one = typed(axpy, "float32[8,4,12@i]")
+        run(
+            "explicit one",
+            one,
+            last,
+            put(X, mesh=line),
+            expected=2 * X,
+            spec=(None, None, "i"),
+            mesh=line,
+        )
+        mapped = typed(jax.vmap(leading), "float32[8,4@i,12]")
+        run("explicit vmap", mapped, second, expected=X + 1, spec=(None, "i"), mesh=line)
+        gathered = typed(lambda x: add(jax.sharding.reshard(x, P())), "float32[8,4,12]")
+        run("explicit gathered", gathered, last, expected=X + 1, spec=(), mesh=line)
+        refuse("explicit", add, last)
+        refuse("two ways", axpy, put(X, "i", mesh=line), second)
+    with jax.set_mesh(grid):
+        mixed = typed(add, "float32[8@i,4,12]")
+        spec = ("i", "j")
+        run("mixed", mixed, put(X, *spec, mesh=grid), expected=X + 1, spec=spec, mesh=grid)
+
+
+run_automatic()
+if hasattr(jax, "shard_map"):
+    run_shard_map()
+if hasattr(jax, "set_mesh"):
+    run_explicit()
+print(json.dumps(results))
