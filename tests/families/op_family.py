@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random definitions of ops, calls of them, and what the calls give, computed with NumPy.
+"""Random definitions of ops, calls of them, and what the calls give.
 
 Member `i` of the family is the same on every machine. All members have one kernel, family.cc.
 """
@@ -7,6 +7,7 @@ Member `i` of the family is the same on every machine. All members have one kern
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 import random
 from collections.abc import Callable, Sequence
@@ -17,52 +18,13 @@ from typing import Any
 import numpy as np
 
 import graphffi
+from tests.families.calls import DTYPES, Call, ViewMaker, flatten, numpy_view
+from tests.families.reference import BITS, DEVICES, ArrayModule, Arrays, compute
 
 HERE = Path(__file__).resolve().parent
-DTYPES = ("float32", "int32", "int16")
-BITS = {"float32": 32, "int8": 8, "bfloat16": 16, "float64": 64}
-DEVICES = {"cpu": 1, "cuda:1": 2}
+CONSTANTS = {'"text"': "text", "None": None, "true": True, "2": 2, "0.25": 0.25}
 # How many members a run of the tests takes: `make test-full` takes all.
 COUNT = int(os.environ.get("GRAPHFFI_FAMILY", "10"))
-
-
-@dataclass(frozen=True)
-class View:
-    """A strided view of a base, which is a flat array."""
-
-    base: int
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]  # in elements
-    offset: int
-    dtype: str
-
-
-@dataclass
-class Call:
-    """Arguments of one call: views (None, lists) for operands, values for attributes."""
-
-    bases: list[np.ndarray]
-    args: list[Any]
-    num_positional: int  # the others are passed by name
-    omitted: frozenset[int]  # attributes that keep their default
-
-    def build(self, make: Callable[[np.ndarray, View], Any]) -> list[Any]:
-        """The arguments, with tensors made by ``make(base, view)`` of fresh copies of the bases."""
-        bases = [base.copy() for base in self.bases]
-
-        def one(value: Any) -> Any:
-            if isinstance(value, list) and value and isinstance(value[0], View):
-                return [one(item) for item in value]
-            return make(bases[value.base], value) if isinstance(value, View) else value
-
-        return [one(value) for value in self.args]
-
-
-def numpy_view(base: np.ndarray, view: View) -> np.ndarray:
-    """The view as a NumPy array."""
-    strides = tuple(stride * base.itemsize for stride in view.strides)
-    start = base[view.offset :] if view.shape else base[view.offset : view.offset + 1]
-    return np.lib.stride_tricks.as_strided(start, view.shape, strides)
 
 
 @dataclass(frozen=True)
@@ -85,7 +47,7 @@ class Parameter:
         """What family.cc calls it."""
         if not self.is_operand:
             return "a"
-        letter = "u" if self.mutated else "i"
+        letter = "u" if self.mutated else "f" if self.name in ("x0", "x1") else "i"
         return letter.upper() if self.is_list else letter
 
     @property
@@ -134,7 +96,7 @@ class Member:
         names = [p.name for p in self.parameters] + [f"r{i}" for i in range(len(self.results))]
         letters = {p.name: p.letter for p in self.parameters}
         self.order = self._random.sample(names, len(names))
-        for constant in self._random.sample(['"text"', "None", "true", "2", "0.25"], 2):
+        for constant in self._random.sample(list(CONSTANTS), 2):
             self.order.insert(self._random.randrange(len(self.order) + 1), constant)
         self.letters = "".join(
             letters.get(name, "o" if name[0] == "r" and name[1:].isdigit() else "a")
@@ -148,14 +110,22 @@ class Member:
 
     def define(self, namespace: str) -> graphffi.Op:
         """The op, under its own name."""
-        return graphffi.define_op(
+        op = graphffi.define_op(
             f"{namespace}::member{self.number}",
             schema=self.schema,
             kernel=f"{kernel_library()}::family",
             plan=f'"{self.letters}", {", ".join(self.order)}',
             infer=self._infer if self.results else None,
-            vmap=None if self.updates else "sequential",
+            vmap="sequential",
         )
+        if self.is_differentiable:
+            op.register_vjp(self._backward, save=[p.name for p in self.parameters if p.is_operand])
+        return op
+
+    @property
+    def is_differentiable(self) -> bool:
+        """Whether it has a gradient rule."""
+        return bool(self.results) and not self.updates
 
     @property
     def updates(self) -> bool:
@@ -192,7 +162,7 @@ class Member:
         return Parameter(parameter.name, kind, is_list, parameter.optional, default=default)
 
     def _make_results(self) -> list[Result]:
-        ranked = [p.name for p in self.parameters if p.letter in "iu" and not p.optional]
+        ranked = [p.name for p in self.parameters if p.letter in "ifu" and not p.optional]
         sizes: list[str | None] = [
             p.name for p in self.parameters if p.type == "int" and not (p.is_list or p.optional)
         ]
@@ -225,7 +195,7 @@ class Member:
     def make_call(self, variant: int) -> Call:
         """Arguments; calls of one member differ in sizes, layouts and values, not in ranks."""
         structure, chosen = random.Random(self.number), random.Random(f"{self.number} {variant}")
-        maker = _ViewMaker(chosen)
+        maker = ViewMaker(chosen)
         args: list[Any] = []
         omitted = set()
         for i, p in enumerate(self.parameters):
@@ -263,93 +233,74 @@ class Member:
 
         return [arg for one, arg in zip(is_operand, args, strict=True) if one], join
 
-    def expected(self, call: Call) -> list[np.ndarray]:
-        """The results, then the updated tensors, one after the other."""
-        args = call.build(numpy_view)
+    def reference(self, arrays: Arrays, args: Sequence[Any]) -> list[Any]:
+        """The results, then the updated tensors, one after the other: computed by a framework."""
         values = dict(zip((p.name for p in self.parameters), args, strict=True))
-        constants = {'"text"': "text", "None": None, "true": True, "2": 2, "0.25": 0.25}
-        sources: list[np.ndarray] = []
-        total, num_attributes = 0.0, 0
-        for name, letter in zip(self.order, self.letters, strict=True):
-            if letter == "a":
-                num_attributes += 1
-                total += num_attributes * _number(values.get(name, constants.get(name)))
-            elif letter != "o":
-                sources += _flat([values[name]])
+        plan = list(zip(self.order, self.letters, strict=True))
+
+        def tensors(letters: str) -> list[Any]:
+            return flatten([values[name] for name, letter in plan if letter in letters])
+
+        # Results are numbered in the order of the plan.
+        numbers = [name for name, letter in plan if letter == "o"]
         specs = [result.spec(values) for result in self.results]
-        # Results are numbered, and updated tensors updated, in the order of the plan.
-        letters = zip(self.order, self.letters, strict=True)
-        numbers = [int(name[1:]) for name, letter in letters if letter == "o"]
-        updated = _flat([values[p.name] for p in self.parameters if p.mutated])
-        sizes = [int(np.prod(shape)) for shape, _ in specs] + [u.size for u in updated]
-        base = np.full(max(sizes, default=0), total)
-        for weight, source in enumerate(sources, 1):
-            if source.size:
-                base += weight * np.resize(source.ravel().astype("float64"), base.size)
-        results = [
-            (base[:size] + numbers.index(i)).astype(dtype).reshape(shape)
-            for i, (size, (shape, dtype)) in enumerate(zip(sizes, specs, strict=False))
-        ]
-        return results + [
-            (0.5 * u + base[: u.size].reshape(u.shape)).astype(u.dtype) for u in updated
-        ]
+        updated = flatten([values[p.name] for p in self.parameters if p.mutated])
+        return compute(
+            arrays,
+            attributes=[values.get(n, CONSTANTS.get(n)) for n, letter in plan if letter == "a"],
+            sources=tensors("ifIuU"),
+            factors=tensors("f"),
+            updated=updated,
+            results=[
+                (numbers.index(f"r{i}"), shape, graphffi.dtype(dtype))
+                for i, (shape, dtype) in enumerate(specs)
+            ],
+            dtypes=[graphffi.dtype(u.dtype) for u in updated],
+        )
 
+    def expected(self, call: Call) -> list[np.ndarray]:
+        """The results of a call, then the updated tensors, as NumPy arrays."""
+        return self.reference(ArrayModule(np), call.build(numpy_view))
 
-class _ViewMaker:
-    """Makes views of any layout, some of the memory of earlier ones."""
-
-    def __init__(self, chosen: random.Random) -> None:
-        self.chosen = chosen
-        self.bases: list[np.ndarray] = []
-        self._shared: list[View] = []
-
-    def make(self, ndim: int, dtype: str, mutated: bool) -> View:
-        chosen = self.chosen
-        shape = tuple(chosen.choice((1, 2, 2, 3, 3, 5, 0)) for _ in range(ndim))
-        layout = chosen.choice(("compact", "compact", "transposed", "stepped", "expanded", "alias"))
-        if layout == "alias" and not mutated:
-            same = [v for v in self._shared if len(v.shape) == ndim and v.dtype == dtype]
-            if same:
-                return chosen.choice(same)
-        order = list(range(ndim))
-        if layout == "transposed":
-            chosen.shuffle(order)
-        step = 2 if layout == "stepped" else 1
-        strides, size = [0] * ndim, step
-        for d in reversed(order):
-            if layout == "expanded" and not mutated and d == 0:
+    def _backward(self, saved: Any, *cotangents: Any) -> Any:
+        """The gradient rule: a call of `gradient` per tensor that can have one."""
+        given = [cotangent for cotangent in cotangents if cotangent is not None]
+        weights = itertools.count(1)
+        gradients: dict[str, Any] = {}
+        for name, letter in zip(self.order, self.letters, strict=True):
+            if letter not in "ifI":
                 continue
-            strides[d] = size
-            size *= max(shape[d], 1)
-        offset = chosen.randrange(3)
-        view = View(len(self.bases), shape, tuple(strides), offset, dtype)
-        values = [chosen.randrange(8) for _ in range(size + offset)]
-        self.bases.append(np.array(values, dtype))
-        if not mutated:
-            self._shared.append(view)
-        return view
+            other = {"x0": saved.x1, "x1": saved.x0}.get(name)
+            gradients[name] = _map(
+                lambda x, other=other: _gradient(x, other, given, next(weights)),
+                getattr(saved, name),
+            )
+        return tuple(gradients[p.name] for p in self.parameters if p.is_operand)
 
 
-def _flat(values: Sequence[Any]) -> list[Any]:
-    flat: list[Any] = []
-    for value in values:
-        flat += _flat(value) if isinstance(value, (list, tuple)) else [value]
-    return [value for value in flat if value is not None]
+def _map(f: Callable[[Any], Any], values: Any) -> Any:
+    if isinstance(values, (list, tuple)):
+        return [f(value) for value in values]
+    return None if values is None else f(values)
 
 
-#: Results and updated tensors of a call, one after the other, without those that are None.
-flatten = _flat
+def _gradient(x: Any, other: Any, cotangents: list[Any], weight: int) -> Any:
+    if not graphffi.dtype(x.dtype).startswith(("float", "bfloat", "complex")):
+        return None
+    return gradient_op()(x, other, cotangents, weight)
 
 
-def _number(value: Any) -> float:
-    """What family.cc makes of an attribute."""
-    if value is None:
-        return 0.5
-    if isinstance(value, list):
-        return sum(place * _number(item) for place, item in enumerate(value, 1))
-    if isinstance(value, str):
-        return BITS.get(value, DEVICES.get(value, len(value)))
-    return float(value)
+@functools.cache
+def gradient_op() -> graphffi.Op:
+    """The gradient of any member with respect to one tensor."""
+    return graphffi.define_op(
+        "family::gradient",
+        schema="(Tensor x, Tensor? other, Tensor[] cotangents, int weight) -> Tensor",
+        kernel=f"{kernel_library()}::gradient",
+        plan="other, cotangents, weight, out",
+        infer=lambda x, other, cotangents, weight: graphffi.like(x),
+        vmap="sequential",
+    )
 
 
 @functools.cache

@@ -14,13 +14,46 @@ import torch
 from torch.utils._pytree import tree_map
 
 import graphffi
-from tests.families.op_family import Call, Member, View, flatten, members
+from tests.families.calls import Call, View, flatten
+from tests.families.op_family import Member, members
 
 NAMESPACE = "family_torch"
+# Inductor says so of every graph with complex tensors in it.
+pytestmark = pytest.mark.filterwarnings("ignore:Torchinductor does not support.*complex")
 
 
 def torch_view(base: np.ndarray, view: View) -> torch.Tensor:
-    return torch.from_numpy(base).as_strided(view.shape, view.strides, view.offset)
+    is_bfloat16 = view.dtype == "bfloat16"  # which NumPy does not know
+    flat = torch.from_numpy(base.view("int16") if is_bfloat16 else base)
+    flat = flat.view(torch.bfloat16) if is_bfloat16 else flat
+    return flat.as_strided(view.shape, view.strides, view.offset)
+
+
+def differentiable_view(base: np.ndarray, view: View) -> torch.Tensor:
+    """The view as a leaf that gets a gradient, if it can."""
+    x = torch_view(base, view)
+    return x.requires_grad_() if x.dtype.is_floating_point or x.dtype.is_complex else x
+
+
+class TorchArrays:
+    """What the reference needs of PyTorch."""
+
+    def full(self, size: int, value: float) -> torch.Tensor:
+        return torch.full((size,), value, dtype=torch.complex128)
+
+    def widen(self, x: torch.Tensor) -> torch.Tensor:
+        return x.reshape(-1).to(torch.complex128)
+
+    def narrow(self, x: torch.Tensor, dtype: str, shape: tuple[int, ...]) -> torch.Tensor:
+        to = getattr(torch, dtype)
+        if to.is_complex:
+            return x.to(to).reshape(shape)
+        x = x.real
+        if to is torch.bool:
+            return (x != 0).reshape(shape)
+        if not to.is_floating_point:
+            x = x.to(torch.int64)  # wraps around, where a float would not
+        return x.to(to).reshape(shape)
 
 
 @pytest.fixture(scope="module")
@@ -40,15 +73,15 @@ def caller(member: Member, call: Call, op: Any) -> Callable[..., Any]:
 def check(member: Member, call: Call, run: Callable[..., Any]) -> None:
     """What a call returns and what it updates, against the reference."""
     args = call.build(torch_view)
-    got = flatten([run(*args)])
-    expected = member.expected(call)
-    assert len(got) == len(expected)
-    for actual, wanted in zip(got, expected, strict=True):
-        assert str(actual.dtype) == f"torch.{wanted.dtype}"
-        np.testing.assert_array_equal(actual.numpy(), wanted)
+    expected = member.reference(TorchArrays(), args)
+    check_equal(flatten([run(*args)]), expected)
     mutated = flatten([a for p, a in zip(member.parameters, args, strict=True) if p.mutated])
-    for actual, wanted in zip(mutated, expected[len(member.results) :], strict=True):
-        np.testing.assert_array_equal(actual.numpy(), wanted)
+    check_equal(mutated, expected[len(member.results) :])
+
+
+def check_equal(got: list[torch.Tensor], expected: list[torch.Tensor]) -> None:
+    """The same shapes, dtypes and elements, exactly."""
+    torch.testing.assert_close(got, expected, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("member", members(), ids=lambda m: str(m.number))
@@ -109,26 +142,62 @@ def test_packaged(member: Member, ops: Any, tmp_path: Path) -> None:
     check(member, call, lambda *args: package(*member.split(args)[0]))
 
 
+def gradients(member: Member, call: Call, run: Callable[..., Any]) -> list[torch.Tensor]:
+    """Those of a weighted sum of the results, with respect to each tensor; zeros where none is."""
+    args = call.build(differentiable_view)
+    results = [r for r in flatten([run(*args)]) if r.requires_grad]
+    if results:
+        torch.autograd.backward(results, [cotangent(r) for r in results])
+    operands = [x for x in flatten(args) if isinstance(x, torch.Tensor)]
+    return [torch.zeros(x.shape, dtype=x.dtype) if x.grad is None else x.grad for x in operands]
+
+
+def cotangent(result: torch.Tensor) -> torch.Tensor:
+    """Small integers."""
+    values = (torch.arange(result.numel()) % 5).reshape(result.shape)
+    return (values * (1 + 2j) if result.is_complex() else values).to(result.dtype)
+
+
 @pytest.mark.parametrize(
-    "member", [m for m in members() if not m.updates], ids=lambda m: str(m.number)
+    "member", [m for m in members() if m.is_differentiable], ids=lambda m: str(m.number)
 )
+class TestGradients:
+    """Those of members that update nothing, against autograd of the reference."""
+
+    def check(self, member: Member, call: Call, run: Callable[..., Any]) -> None:
+        got = gradients(member, call, run)
+        wanted = gradients(member, call, lambda *args: member.reference(TorchArrays(), args))
+        torch.testing.assert_close(got, wanted)
+
+    def test_eager(self, member: Member, ops: Any) -> None:
+        for variant in range(3):
+            call = member.make_call(variant)
+            self.check(member, call, caller(member, call, ops[member.number]))
+
+    @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+    def test_compiled(self, member: Member, ops: Any, dynamic: bool) -> None:
+        call = member.make_call(0)
+        run = caller(member, call, ops[member.number])
+        compiled = torch.compile(run, fullgraph=True, dynamic=dynamic)
+        for variant in range(2 if dynamic else 1):
+            self.check(member, member.make_call(variant), compiled)
+
+
+@pytest.mark.parametrize("member", members(), ids=lambda m: str(m.number))
 def test_vmap(member: Member, ops: Any) -> None:
-    call = member.make_call(0)
-    operands, join = member.split(call.build(torch_view))
-
-    def stack(x: Any) -> Any:
-        return None if x is None else torch.stack([x, x + 1, x * 2])
-
-    def dim(x: Any) -> int | None:
-        return None if x is None else 0
-
-    batch = tree_map(stack, operands)
+    calls = [member.make_call(0).with_values(seed) for seed in range(3)]
+    operands = [member.split(call.build(torch_view))[0] for call in calls]
+    _, join = member.split(calls[0].build(torch_view))
+    batch = tree_map(lambda *xs: None if xs[0] is None else torch.stack(xs), *operands)
+    in_dims = tree_map(lambda x: None if x is None else 0, tuple(batch))
 
     def run(*one: Any) -> Any:
-        return member.apply(call, ops[member.number], join(*one))
+        # vmap takes no None from a function.
+        return flatten([member.apply(calls[0], ops[member.number], join(*one))])
 
-    got = flatten([torch.func.vmap(run, in_dims=tree_map(dim, tuple(batch)))(*batch)])
-    for i in range(3):
-        expected = flatten([run(*tree_map(lambda x, i=i: None if x is None else x[i], batch))])
-        for actual, wanted in zip(got, expected, strict=True):
-            torch.testing.assert_close(actual[i], wanted, rtol=0, atol=0)
+    got = torch.func.vmap(run, in_dims=in_dims)(*batch)
+    for i, call in enumerate(calls):
+        check_equal(
+            [x[i] for x in got],
+            member.reference(TorchArrays(), call.build(torch_view)),
+        )

@@ -184,6 +184,30 @@ def test_sizes_that_only_the_data_knows(ops: Any, mode: str) -> None:
             torch.testing.assert_close(run(x), x[x > 1] + 1 + call_offset())
 
 
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.filterwarnings("ignore:Torchinductor does not support.*complex")
+def test_updates_of_types_that_inductor_lacks(mode: str) -> None:
+    def increment(x: Any) -> None:
+        torch.from_dlpack(x).add_(1j)
+
+    graphffi.register_global_func("mytest.increment_complex", increment, override=True)
+    op = graphffi.define_op(
+        "mytest::increment_complex",
+        schema="(Tensor(a!) x) -> ()",
+        kernel="mytest.increment_complex",
+    )
+
+    def call(x: torch.Tensor) -> Any:
+        w = x * 2
+        op(w[1])
+        return op(x), w
+
+    x = torch.ones(2, 2, dtype=torch.complex64)
+    updated, w = MODES[mode](call)(x)
+    assert x.tolist() == updated.tolist() == [[1 + 1j] * 2] * 2
+    assert w.tolist() == [[2] * 2, [2 + 1j] * 2]
+
+
 def call_offset() -> float:
     """What `attributes` adds by its defaults, with n=2."""
     return 2 + 2.0 + 100 + 3 + 16 + 1000 + 3

@@ -84,6 +84,18 @@ def test_updates_arrive_in_the_batch(compiled: bool) -> None:
     torch.testing.assert_close(result, X)
 
 
+def test_an_operand_to_update_may_be_absent() -> None:
+    op = graphffi.define_op(
+        "gradtest::maybe_accumulate",
+        schema="(Tensor(a!)? total, Tensor x) -> Tensor",
+        kernel=ops.mul.definition.kernel,
+        plan="x, x, out",
+        infer=lambda total, x: graphffi.like(x),
+        vmap="sequential",
+    )
+    torch.testing.assert_close(vmap(lambda x: op(None, x)[0])(X), X * X)
+
+
 def test_updating_one_tensor_for_a_whole_batch_is_refused() -> None:
     with pytest.raises(ValueError, match="gradtest::accumulate: vmap: operand 'total': expected a"):
         vmap(ops.accumulate, (None, 0))(torch.zeros(3), X)

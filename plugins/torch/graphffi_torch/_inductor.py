@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import sympy  # type: ignore[import-untyped]
 import torch
-from torch._inductor import ir, lowering
+from torch._inductor import ir, lowering, pattern_matcher
 from torch._inductor.codegen.wrapper import PythonWrapperCodegen
 from torch._inductor.utils import convert_shape_to_inductor
 from torch._inductor.virtualized import V
@@ -67,6 +67,7 @@ def install() -> bool:
         Whether it could; otherwise the reason has been logged.
     """
     work_around_storage_offsets()
+    work_around_unsupported_types()
     if os.environ.get("GRAPHFFI_INDUCTOR") == "0":
         _log.info("graphffi_torch: GRAPHFFI_INDUCTOR=0: calls go through the dispatcher")
         return False
@@ -95,6 +96,25 @@ def work_around_storage_offsets() -> None:
 def _lower_storage_offset(_: Any) -> Any:
     offset = V.graph.current_node.meta["val"]
     return offset.node.expr if isinstance(offset, torch.SymInt) else offset
+
+
+def work_around_unsupported_types() -> None:
+    """Lets torch (2.13 at least) prepare calls that update operands of types Inductor lacks.
+
+    Its passes leave alone what touches complex tensors, also where they turn such a call back into
+    one that writes; later they find it unchanged and fail.
+    """
+    name = "fallback_node_due_to_unsupported_type"
+    original = getattr(pattern_matcher, name, None)
+    if original is None or hasattr(original, "__wrapped__"):
+        return
+
+    @functools.wraps(original)
+    def is_left_alone(node: Any, *args: Any, **kwargs: Any) -> bool:
+        updates = str(node.target) in ("auto_functionalized", "auto_functionalized_v2")
+        return not updates and original(node, *args, **kwargs)
+
+    setattr(pattern_matcher, name, is_left_alone)
 
 
 def add_op(definition: Definition, operators: Sequence[Any]) -> None:

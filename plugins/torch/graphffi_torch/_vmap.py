@@ -47,7 +47,7 @@ def _call(op: Op, size: int, in_dims: Sequence[Any], args: Sequence[Any]) -> lis
         else:
             value = attribute_value(parameter, value)
         values.append(value)
-    _check_mutated(op, batched)
+    _check_mutated(op, batched, values)
     returned = definition.vmap.call(op, size, batched, values, _repeater(size))
     if returned is NotImplemented:
         return _loop(op, size, batched, values)
@@ -78,11 +78,16 @@ def _to_front(value: Any, dim: Any, mutated: bool) -> Any:
     return moved if mutated else moved.contiguous()
 
 
-def _check_mutated(op: Op, batched: Sequence[Any]) -> None:
-    operands = op.definition.operands
-    names = [o.name for o, flags in zip(operands, batched, strict=True) if _any(flags)]
-    for operand, flags in zip(operands, batched, strict=True):
-        if operand.mutated and not (all(flags) if isinstance(flags, list) else flags) and names:
+def _check_mutated(op: Op, batched: Sequence[Any], values: Sequence[Any]) -> None:
+    definition = op.definition
+    given = dict(zip((p.name for p in definition.parameters), values, strict=True))
+    flags_of = dict(zip((o.name for o in definition.operands), batched, strict=True))
+    names = [name for name, flags in flags_of.items() if _any(flags)]
+    for operand in definition.operands:
+        if not operand.mutated or given[operand.name] is None:
+            continue
+        flags = flags_of[operand.name]
+        if names and not (all(flags) if isinstance(flags, list) else flags):
             raise ValueError(
                 f"{op.name}: vmap: operand {operand.name!r}: expected a batched tensor, because "
                 f"the op updates it and {', '.join(map(repr, names))} is batched, got one for the "
