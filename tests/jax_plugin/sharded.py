@@ -155,6 +155,19 @@ def run_shard_map() -> None:
     both = jax.shard_map(axpy, mesh=LINE, in_specs=(spec, P()), out_specs=spec)
     run("varying", lambda x: both(x, weights[..., :3]), last, expected=X + 1, spec=spec)
 
+    def gradient(f: Callable[..., Any]) -> Any:
+        def loss(x: Any, w: Any) -> Any:
+            return jax.lax.psum((f(x, w) ** 2).sum(), "i")
+
+        summed = jax.shard_map(loss, mesh=LINE, in_specs=(spec, P()), out_specs=P())
+        return jax.grad(summed, argnums=(0, 1))(last, weights[..., :3])
+
+    axpy.register_vjp(lambda saved, grad: (grad, grad))
+    expected = gradient(lambda x, w: x + w)
+    for actual, wanted in zip(gradient(axpy), expected, strict=True):
+        np.testing.assert_allclose(actual, wanted)
+    results["gradient"] = True
+
 
 def run_explicit() -> None:
     from jax.sharding import AxisType

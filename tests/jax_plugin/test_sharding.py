@@ -38,6 +38,12 @@ def test_a_call_is_split_without_moving_anything(results: dict[str, Any], name: 
     assert results[name] == {"moved": [], "alike": True}
 
 
+def test_gradients_in_shard_map_sum_over_the_parts(results: dict[str, Any]) -> None:
+    if "shard_map" not in results:
+        pytest.skip("needs a newer jax")
+    assert results["gradient"]
+
+
 @pytest.mark.parametrize("name", ["gathered", "explicit gathered"])
 def test_what_the_program_gathers_is_whole(results: dict[str, Any], name: str) -> None:
     if name not in results:

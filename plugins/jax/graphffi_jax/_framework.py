@@ -17,6 +17,7 @@ from ._gradients import call_differentiable
 from ._library import register_targets
 from ._partition import register_partitioner
 from ._primitive import KernelCall, bind
+from ._varying import vary_alike
 
 
 class JaxFramework:
@@ -31,6 +32,7 @@ class JaxFramework:
             _to_arrays(f"{op.name}: operand {o.name!r}", value)
             for o, value in zip(definition.operands, bound.operands, strict=True)
         ]
+        operands = vary_alike(operands)
         seen = [_specs(value) for value in operands]
         specs = definition.infer(seen, bound.attributes)
         workspace = definition.workspace_bytes(seen, bound.attributes)
@@ -53,6 +55,7 @@ class JaxFramework:
         """Runs a call without op; gives the results, then the updated arrays."""
         inputs = [_to_array(f"{call.subject}: argument", value) for value in call.inputs]
         mutated = [_to_array(f"{call.subject}: argument", value) for value in call.mutated]
+        inputs, mutated = vary_alike([inputs, mutated])
         shapes = _result_shapes(call.subject, [str(i) for i in range(len(results))], results)
         return bind(KernelCall.make(call, workspace=workspace), inputs, mutated, shapes)
 

@@ -19,6 +19,7 @@ import graphffi
 from ._batching import OpCall, batch
 from ._library import TARGET, TARGET_GRAPH
 from ._sharding import result_shardings, sharding_attributes
+from ._varying import varying_axes
 
 
 @dataclass(frozen=True)
@@ -171,16 +172,16 @@ def _ffi_effects() -> frozenset[Any]:
 def _result_aval(
     shape: tuple[Any, ...], dtype: Any, operands: Sequence[Any], opt_sharding: Any
 ) -> Any:
+    spec: Any = jax.sharding.PartitionSpec
     # Inside of shard_map: over a mesh axis over which any operand varies, so do all results.
-    varying = [a for a in operands if getattr(a, "vma", None)]
-    if not varying:
+    alike = max(operands, key=lambda a: len(varying_axes(a)), default=None)
+    if alike is None or not varying_axes(alike):
         options = {} if opt_sharding is None else {"sharding": opt_sharding}
         return _ShapedArray(shape, dtype, **options)
-    spec: Any = jax.sharding.PartitionSpec
-    replicated = spec(*[None] * len(shape))
-    sharding = jax.sharding.NamedSharding(varying[0].sharding.mesh, replicated)
-    axes = frozenset().union(*(a.vma for a in varying))
-    return _ShapedArray(shape, dtype, sharding=opt_sharding or sharding, vma=axes)
+    replicated = jax.sharding.NamedSharding(alike.sharding.mesh, spec(*[None] * len(shape)))
+    return alike.update(
+        shape=shape, dtype=dtype, weak_type=False, sharding=opt_sharding or replicated
+    )
 
 
 def _lower(context: Any, *operands: Any, call: KernelCall, results: Any) -> Any:

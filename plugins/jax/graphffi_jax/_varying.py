@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Types of arrays in `jax.shard_map`: over which axes of the mesh their values vary."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import jax
+
+_T = TypeVar("_T")
+
+
+def varying_axes(aval: Any) -> frozenset[str]:
+    """The axes over which values of this type vary; none outside of `jax.shard_map`."""
+    axes: Any = getattr(aval, "vma", None)
+    if axes is None:  # since 0.10
+        axes = getattr(getattr(aval, "manual_axis_type", None), "varying", None)
+    return axes or frozenset()
+
+
+def vary_alike(arrays: _T) -> _T:
+    """Has all arrays vary over the axes over which any of them does, as JAX's own operations do.
+
+    So the gradient of an array that is the same everywhere is the sum over the parts of the others.
+
+    Args:
+        arrays: Lists of arrays and None.
+
+    Returns:
+        The same structure.
+    """
+    axes = frozenset[str]().union(*(_axes_of(leaf) for leaf in jax.tree.leaves(arrays)))
+    return jax.tree.map(lambda leaf: _vary(leaf, axes), arrays) if axes else arrays
+
+
+def _axes_of(array: Any) -> frozenset[str]:
+    return varying_axes(array.aval) if isinstance(array, jax.core.Tracer) else frozenset()
+
+
+def _vary(array: Any, axes: frozenset[str]) -> Any:
+    missing = tuple(sorted(axes - _axes_of(array)))
+    if not missing:
+        return array
+    lax: Any = jax.lax
+    if hasattr(lax, "pcast"):
+        return lax.pcast(array, missing, to="varying")
+    return lax.pvary(array, missing)
