@@ -73,8 +73,13 @@ def caller(member: Member, call: Call, op: Any) -> Callable[..., Any]:
 def check(member: Member, call: Call, run: Callable[..., Any]) -> None:
     """What a call returns and what it updates, against the reference."""
     args = call.build(torch_view)
-    expected = member.reference(TorchArrays(), args)
-    check_equal(flatten([run(*args)]), expected)
+    check_call(member, call, args, run(*args))
+
+
+def check_call(member: Member, call: Call, args: list[Any], results: Any) -> None:
+    """The same, of a call that was made with `args`."""
+    expected = member.reference(TorchArrays(), call.build(torch_view))
+    check_equal(flatten([results]), expected)
     mutated = flatten([a for p, a in zip(member.parameters, args, strict=True) if p.mutated])
     check_equal(mutated, expected[len(member.results) :])
 
@@ -115,31 +120,59 @@ class TestMember:
 
     def test_opcheck(self, member: Member, ops: Any) -> None:
         call = member.make_call(0)
+        # To test gradients, opcheck adds the results up, which takes those of one type.
+        dtypes = {result.dtype for result in member.expected(call)}
+        is_checkable = member.is_differentiable and len(dtypes) == 1
+        make = differentiable_view if is_checkable else torch_view
         operator = getattr(getattr(torch.ops, NAMESPACE), f"member{member.number}").default
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # of opcheck about what it tests
-            result = torch.library.opcheck(operator, tuple(call.build(torch_view)))
+            result = torch.library.opcheck(operator, tuple(call.build(make)))
         assert set(result.values()) == {"SUCCESS"}
 
 
-# Each takes the compiler of C++.
-@pytest.mark.parametrize(
-    "member", [m for m in members() if m.number % 20 == 0], ids=lambda m: str(m.number)
-)
+class Several(torch.nn.Module):
+    """One call of each of several members, whose operands are given one after the other."""
+
+    def __init__(self, calls: dict[Member, Call], ops: dict[int, graphffi.Op]) -> None:
+        super().__init__()
+        self.parts = [
+            (member, call, ops[member.number], *member.split(call.build(torch_view)))
+            for member, call in calls.items()
+        ]
+
+    def operands(self) -> tuple[Any, ...]:
+        return tuple(part[3] for part in self.parts)
+
+    def forward(self, *operands: Any) -> Any:
+        return [
+            member.apply(call, op, join(*own))
+            for (member, call, op, _, join), own in zip(self.parts, operands, strict=True)
+        ]
+
+
+TOGETHER = 10  # members of a package: each package takes the compiler of C++
+GROUPS = [members()[i : i + TOGETHER] for i in range(0, len(members()), TOGETHER)]
+
+
+@pytest.mark.parametrize("group", GROUPS, ids=lambda g: f"{g[0].number}-{g[-1].number}")
 @pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning")
-def test_packaged(member: Member, ops: Any, tmp_path: Path) -> None:
-    call = member.make_call(0)
-    operands, join = member.split(call.build(torch_view))
-
-    class Module(torch.nn.Module):
-        def forward(self, *operands: Any) -> Any:
-            return member.apply(call, ops[member.number], join(*operands))
-
-    program = torch.export.export(Module(), tuple(operands))
-    path = str(tmp_path / "member.pt2")
+def test_packaged(group: list[Member], ops: Any, tmp_path: Path) -> None:
+    calls = {member: member.make_call(0) for member in group}
+    module = Several(calls, ops)
+    program = torch.export.export(module, module.operands())
+    path = str(tmp_path / "members.pt2")
     torch._inductor.aoti_compile_and_package(program, package_path=path)
     package = torch._inductor.aoti_load_package(path)
-    check(member, call, lambda *args: package(*member.split(args)[0]))
+    arguments = {member: call.build(torch_view) for member, call in calls.items()}
+    results = package(*(member.split(args)[0] for member, args in arguments.items()))
+    wrong = []
+    for (member, args), got in zip(arguments.items(), results, strict=True):
+        try:
+            check_call(member, calls[member], args, got)
+        except AssertionError as error:
+            wrong.append(f"member {member.number}: {error}")
+    assert not wrong, "\n".join(wrong)
 
 
 def gradients(member: Member, call: Call, run: Callable[..., Any]) -> list[torch.Tensor]:
