@@ -15,6 +15,14 @@ OPERANDS = {
     "swish": ([(3, 7)], {}),
     "attention": ([(2, 5, 3, 4, 6)], {"scale": 0.4}),
 }
+BACKWARD = {  # of saved results there are any of the right shapes
+    "rms_norm_backward": ([(2, 5, 12), (2, 5, 12), (12,), (2, 5)], {}),
+    "swish_backward": ([(3, 7), (3, 7)], {}),
+    "attention_backward": (
+        [(2, 5, 4, 6), (2, 5, 3, 4, 6), (2, 5, 4, 6), (2, 4, 5)],
+        {"scale": 0.4},
+    ),
+}
 FRAMEWORKS = ["torch", "jax"]
 
 
@@ -65,14 +73,22 @@ def test_values_and_gradients_are_those_of_plain_operations(framework, name):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", OPERANDS)
+@pytest.mark.parametrize("name", OPERANDS | BACKWARD)
 def test_opcheck(name):
     torch = pytest.importorskip("torch")
-    shapes, attributes = OPERANDS[name]
+    shapes, attributes = (OPERANDS | BACKWARD)[name]
     getattr(example("ops"), name)
-    operands = [torch.tensor(random(shape), requires_grad=True) for shape in shapes]
+    operands = [torch.tensor(random(shape), requires_grad=name in OPERANDS) for shape in shapes]
     operator = getattr(torch.ops.digits, name).default
     torch.library.opcheck(operator, tuple(operands), attributes)
+
+
+def test_opcheck_is_about_every_op():
+    import graphffi
+
+    module = example("ops")
+    names = {name for name, value in vars(module).items() if isinstance(value, graphffi.Op)}
+    assert names == set(OPERANDS | BACKWARD)
 
 
 def test_training_with_torch_compile_is_as_good_as_plain_torch():

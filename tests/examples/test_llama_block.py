@@ -7,6 +7,8 @@ import importlib
 import numpy as np
 import pytest
 
+import graphffi
+
 pytestmark = pytest.mark.filterwarnings("ignore:.*script_method:DeprecationWarning")
 
 BATCH, HEADS, KV_HEADS, HEAD_DIM, CAPACITY = 2, 6, 2, 8, 12
@@ -458,6 +460,11 @@ def test_wrong_operand_is_refused_by_name(ops, call, case):
 
 
 # ---- torch's own checks of an op
+
+
+def test_every_op_of_the_example_is_checked(ops):
+    names = {name for name, value in vars(ops).items() if isinstance(value, graphffi.Op)}
+    assert names == set(TYPICAL)
 
 
 @pytest.mark.parametrize("name", TYPICAL)

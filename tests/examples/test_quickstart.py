@@ -76,5 +76,13 @@ def test_every_shape_works(quickstart, shape):
     np.testing.assert_allclose(y, (x + 1) * np.float32(3), rtol=1e-6)
 
 
+@pytest.mark.parametrize(("name", "attributes"), [("add_one", ()), ("scale", (2.0,))])
+def test_opcheck(quickstart, name, attributes):
+    torch = pytest.importorskip("torch")
+    x = torch.arange(6.0).reshape(2, 3)
+    getattr(quickstart, name)(x, *attributes)  # registers it
+    torch.library.opcheck(getattr(torch.ops.quickstart, name).default, (x, *attributes))
+
+
 def test_integer_factor_is_taken_as_a_float(quickstart):
     np.testing.assert_array_equal(quickstart.scale(np.ones(2, np.float32), 3), [3, 3])
