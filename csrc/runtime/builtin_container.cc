@@ -7,7 +7,6 @@
 #include "builtin.h"
 #include "error.h"
 #include "map.h"
-#include "map_key.h"
 #include "string_value.h"
 
 namespace graphffi::runtime {
@@ -143,9 +142,9 @@ bool FindDevice(const TVMFFIAny& value, int depth, DLDevice* device) {
     case kTVMFFIDict: {
       auto* map = reinterpret_cast<MapObject*>(value.v_obj);
       for (uint64_t p = FirstPosition(map); p != kNoSlot; p = NextPosition(map, p)) {
-        const MapItem& item = ItemAt(map, p);
-        if (FindDevice(item.key.view(), depth + 1, device)) return true;
-        if (FindDevice(item.value.view(), depth + 1, device)) return true;
+        const MapItem item = ItemAt(map, p);
+        if (FindDevice(*item.key, depth + 1, device)) return true;
+        if (FindDevice(*item.value, depth + 1, device)) return true;
       }
       return false;
     }

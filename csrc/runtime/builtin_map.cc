@@ -37,13 +37,15 @@ struct MapIterator {
   uint64_t position;
 
   static Any Run(MapIterator* self, const BuiltinArgs& args) {
-    bool at_end = self->position == kNoSlot;
+    const MapObject* map = self->map.get();
     if (args.Int(0) == 0 || args.Int(0) == 1) {
-      if (at_end) Throw("IndexError", args.function(), ": the iterator is at the end");
-      const MapItem& item = ItemAt(self->map.get(), self->position);
-      return args.Int(0) == 0 ? item.key : item.value;
+      if (!HasItemAt(map, self->position)) {
+        Throw("IndexError", args.function(), ": the iterator is at the end, or its item is gone");
+      }
+      const MapItem item = ItemAt(map, self->position);
+      return Own(args.Int(0) == 0 ? *item.key : *item.value);
     }
-    if (!at_end) self->position = NextPosition(self->map.get(), self->position);
+    self->position = NextPosition(map, self->position);
     return Any::Bool(self->position != kNoSlot);
   }
 
@@ -73,19 +75,21 @@ struct MapFunctions {
     return Any::Object(std::move(map));
   }
 
-  static Any Size(const BuiltinArgs& args) { return Any::Int(Map(args)->size()); }
+  static Any Size(const BuiltinArgs& args) {
+    return Any::Int(static_cast<int64_t>(SizeOfMap(Map(args))));
+  }
 
   static Any Count(const BuiltinArgs& args) {
     return Any::Int(FindInMap(Map(args), args[1]) == nullptr ? 0 : 1);
   }
 
   static Any GetItem(const BuiltinArgs& args) {
-    if (const Any* value = FindInMap(Map(args), args[1])) return *value;
+    if (const TVMFFIAny* value = FindInMap(Map(args), args[1])) return Own(*value);
     Throw("KeyError", args.function(), ": no such key");
   }
 
   static Any GetItemOrMissing(const BuiltinArgs& args) {
-    if (const Any* value = FindInMap(Map(args), args[1])) return *value;
+    if (const TVMFFIAny* value = FindInMap(Map(args), args[1])) return Own(*value);
     return Any::Object(MissingItem());
   }
 

@@ -52,8 +52,8 @@ bool Imports(ModuleObj* module, ModuleObj* wanted) {
 ObjectPtr<> FindCached(ModuleObj* module, const TVMFFIAny& name) {
   std::lock_guard lock(ImportsMutex());
   auto* cache = reinterpret_cast<MapObject*>(module->import_lookup_cache_.object.get());
-  const Any* found = cache == nullptr ? nullptr : FindInMap(cache, name);
-  return found == nullptr ? ObjectPtr<>() : ObjectPtr<>::Share(found->view().v_obj);
+  const TVMFFIAny* found = cache == nullptr ? nullptr : FindInMap(cache, name);
+  return found == nullptr ? ObjectPtr<>() : ObjectPtr<>::Share(found->v_obj);
 }
 
 /// Keeps the function for the rest of the module's life. Another thread may have been first; its
@@ -63,8 +63,8 @@ ObjectPtr<> Cache(ModuleObj* module, const Any& name, const ObjectPtr<>& functio
   std::lock_guard lock(ImportsMutex());
   ObjectPtr<>& slot = module->import_lookup_cache_.object;
   auto* cache = reinterpret_cast<MapObject*>(slot.get());
-  if (const Any* found = cache == nullptr ? nullptr : FindInMap(cache, name.view())) {
-    return ObjectPtr<>::Share(found->view().v_obj);
+  if (const TVMFFIAny* found = cache == nullptr ? nullptr : FindInMap(cache, name.view())) {
+    return ObjectPtr<>::Share(found->v_obj);
   }
   ObjectPtr<MapObject> copy = cache == nullptr ? MakeMap(kTVMFFIMap) : CopyMap(cache);
   SetInMap(copy.get(), name, Any::Object(function));

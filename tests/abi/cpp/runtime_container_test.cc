@@ -267,3 +267,65 @@ TEST(types_may_say_what_equal_keys_are) {
   CHECK_EQ(Call("ffi.DictSize", {dict.value}).value.v_int64, int64_t{10});
   CHECK_EQ(Call("ffi.DictGetItem", {dict.value, Object(&keys[4])}).value.v_int64, int64_t{5});
 }
+
+TEST(dict_is_whole_where_a_hash_throws) {
+  if (!IsBundled()) return;
+  TVMFFIByteArray key = Bytes("test.FailingKey");
+  int32_t type = TVMFFITypeGetOrAllocIndex(&key, -1, 1, 0, 1, kTVMFFIObject);
+  struct Key {
+    TVMFFIObject header;
+    int64_t number;
+  };
+  static int calls_left = 0;
+  auto hash = [](void*, const TVMFFIAny* args, int32_t, TVMFFIAny* result) {
+    if (calls_left-- == 0) {
+      TVMFFIErrorSetRaisedFromCStr("ValueError", "no hash today");
+      return -1;
+    }
+    *result = Int(reinterpret_cast<Key*>(args[0].v_obj)->number);
+    return 0;
+  };
+  Callback callback;
+  Value function = callback.Make(hash);
+  TVMFFIByteArray name = Bytes("__any_hash__");
+  CHECK_EQ(TVMFFITypeRegisterAttr(type, &name, &function.value), 0);
+  static Key keys[100];
+  Value dict = Call("ffi.Dict", {});
+  Value set = Global("ffi.DictSetItem");
+  int added = 0;
+  for (int i = 0; i < 100; ++i) {
+    keys[i] = {{1 + kOneWeak, type, 0, {nullptr}}, i};
+    // Fails at the first call, the second, and so on, which may be one of many in a rehash.
+    for (int limit = 0; added == i; ++limit) {
+      calls_left = limit;
+      Value result;
+      const int code = TryCall(set.object(), {dict.value, Object(&keys[i]), Int(i)}, &result);
+      if (code == 0) {
+        ++added;
+      } else {
+        CheckRaised(code, "ValueError", "no hash today");
+      }
+      calls_left = 1000;
+      CHECK_EQ(Call("ffi.DictSize", {dict.value}).value.v_int64, int64_t{added});
+    }
+  }
+  calls_left = 1000;
+  for (int i = 0; i < 100; ++i) {
+    CHECK_EQ(Call("ffi.DictGetItem", {dict.value, Object(&keys[i])}).value.v_int64, int64_t{i});
+  }
+}
+
+TEST(iterator_of_a_dict_that_loses_items_ends) {
+  if (!IsBundled()) return;
+  for (int size : {3, 100}) {
+    Value dict = Call("ffi.Dict", {});
+    for (int i = 0; i < size; ++i) Call("ffi.DictSetItem", {dict.value, Int(i), Int(i)});
+    Value iterator = Call("ffi.DictForwardIterFunctor", {dict.value});
+    Value seen;
+    CHECK_EQ(TryCall(iterator.object(), {Int(2)}, &seen), 0);
+    Call("ffi.DictClear", {dict.value});
+    CheckRaised(TryCall(iterator.object(), {Int(0)}, &seen), "IndexError", "its item is gone");
+    CHECK_EQ(TryCall(iterator.object(), {Int(2)}, &seen), 0);
+    CHECK_EQ(seen.value.v_int64, int64_t{0});
+  }
+}

@@ -114,6 +114,7 @@ class MapBaseObj : public Object {
 
     iterator() = default;
     iterator(const MapBaseObj* map, uint64_t index) : map_(map), index_(index) {}
+    uint64_t index() const { return index_; }
     reference operator*() const { return *map_->PairAt(index_); }
     pointer operator->() const { return map_->PairAt(index_); }
     iterator& operator++() {
@@ -144,7 +145,6 @@ class MapBaseObj : public Object {
     bool operator!=(const iterator& other) const { return !(*this == other); }
 
    private:
-    friend class MapBaseObj;
     const MapBaseObj* map_ = nullptr;
     uint64_t index_ = 0;
   };
@@ -154,6 +154,10 @@ class MapBaseObj : public Object {
   bool empty() const { return size_ == 0; }
   iterator begin() const { return iterator(this, IsSmall() ? 0 : head_); }
   iterator end() const { return iterator(this, IsSmall() ? size_ : kNone); }
+  /// Whether a pair is there now, whatever was changed since the position was taken.
+  bool HasPairAt(uint64_t index) const {
+    return IsSmall() ? index < size_ : index < slots_ && *MetaAt(index) != kEmpty;
+  }
   iterator find(const Any& key) const {
     uint64_t index = Find(key);
     return index == kNone ? end() : iterator(this, index);
@@ -169,12 +173,14 @@ class MapBaseObj : public Object {
     return const_cast<Any&>(static_cast<const MapBaseObj*>(this)->at(key));
   }
 
-  // The following change the map in place, for everybody who holds it.
+  // The following change the map in place, for everybody who holds it. What goes dies when the map
+  // is whole again, because its end may call code that reads the map; where a key's own hash or
+  // equality throws, nothing has changed.
 
   void InsertOrAssign(Any key, Any value) {
     uint64_t index = Find(key);
     if (index != kNone) {
-      PairAt(index)->second = std::move(value);
+      std::swap(PairAt(index)->second, value);
     } else {
       InsertNew(std::move(key), std::move(value));
     }
@@ -191,6 +197,9 @@ class MapBaseObj : public Object {
     return true;
   }
   void Clear() {
+    std::vector<KVType> cleared;
+    cleared.reserve(size_);
+    for (KVType* pair : Pairs()) cleared.push_back(std::move(*pair));
     DestroyPairs();
     size_ = 0;
     if (IsSmall()) return;
@@ -288,12 +297,8 @@ class MapBaseObj : public Object {
     }
     uint64_t slot;
     while ((slot = ClaimSlot(Home(key))) == kNone) Rehash(slots_ * 2);
-    Item* item = ItemAt(slot);
-    new (&item->pair) KVType(std::move(key), std::move(value));
-    item->prev = tail_;
-    item->next = kNone;
-    (tail_ == kNone ? head_ : ItemAt(tail_)->next) = slot;
-    tail_ = slot;
+    new (&ItemAt(slot)->pair) KVType(std::move(key), std::move(value));
+    Link(slot);
     ++size_;
   }
 
@@ -378,6 +383,7 @@ class MapBaseObj : public Object {
 
   void EraseSmall(uint64_t index) {
     KVType* pairs = static_cast<KVType*>(data_);
+    KVType erased = std::move(pairs[index]);
     for (uint64_t i = index; i + 1 < size_; ++i) pairs[i] = std::move(pairs[i + 1]);
     pairs[--size_].~KVType();
   }
@@ -402,24 +408,58 @@ class MapBaseObj : public Object {
     --size_;
   }
 
-  /// Becomes a table of so many slots (a power of two), in the same insertion order.
+  /// Becomes a table of at least so many slots (a power of two), in the same insertion order.
   void Rehash(uint64_t slots) {
-    std::vector<KVType> pairs;
-    pairs.reserve(size_);
-    for (iterator it = begin(); it != end(); ++it) pairs.push_back(std::move(*PairAt(it.index_)));
-    DestroyPairs();
-    FreeBuffer();
-    uint64_t blocks = slots / kSlotsPerBlock;
+    const std::vector<KVType*> pairs = Pairs();
+    MapBaseObj table;  // of size 0, so that it never destroys a pair
+    for (table.MakeSlots(slots); !table.PlaceBits(pairs); table.MakeSlots(slots)) slots *= 2;
+    std::swap(data_, table.data_);
+    std::swap(slots_, table.slots_);
+    std::swap(data_deleter_, table.data_deleter_);
+    std::swap(fib_shift_, table.fib_shift_);
+    std::swap(head_, table.head_);
+    std::swap(tail_, table.tail_);
+  }
+
+  void MakeSlots(uint64_t slots) {
+    const uint64_t blocks = slots / kSlotsPerBlock;
     auto* buffer = static_cast<Block*>(detail::AllocateObject(blocks * sizeof(Block), 16));
     for (uint64_t i = 0; i < blocks; ++i) std::memset(buffer[i].meta, kEmpty, kSlotsPerBlock);
+    FreeBuffer();
     data_ = buffer;
     data_deleter_ = std::free;
-    size_ = 0;
     slots_ = slots;
     fib_shift_ = 64;
     while ((uint64_t{1} << (64 - fib_shift_)) < slots) --fib_shift_;
     head_ = tail_ = kNone;
-    for (KVType& pair : pairs) InsertNew(std::move(pair.first), std::move(pair.second));
+  }
+
+  /// Copies pairs bit by bit into empty slots: one of the two places is then given up without
+  /// destroying them. False if they do not fit.
+  bool PlaceBits(const std::vector<KVType*>& pairs) {
+    for (KVType* pair : pairs) {
+      const uint64_t slot = ClaimSlot(Home(pair->first));
+      if (slot == kNone) return false;
+      std::memcpy(static_cast<void*>(&ItemAt(slot)->pair), pair, sizeof(KVType));
+      Link(slot);
+    }
+    return true;
+  }
+
+  /// The pair of a claimed slot becomes the last one.
+  void Link(uint64_t slot) {
+    Item* item = ItemAt(slot);
+    item->prev = tail_;
+    item->next = kNone;
+    (tail_ == kNone ? head_ : ItemAt(tail_)->next) = slot;
+    tail_ = slot;
+  }
+
+  std::vector<KVType*> Pairs() const {
+    std::vector<KVType*> pairs;
+    pairs.reserve(size_);
+    for (iterator it = begin(); it != end(); ++it) pairs.push_back(PairAt(it.index()));
+    return pairs;
   }
 
   void DestroyPairs() {
