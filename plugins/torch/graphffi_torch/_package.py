@@ -3,23 +3,18 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import zipfile
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import torch
 
+from graphffi import PackagedLibraries, trusted_hashes
 from graphffi_torch import _C
 from graphffi_torch._decompose import copy_graph_module, decompose, with_graph_module
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
-
-# As plugins/torch/csrc/package.cc reads them.
-_FOLDER: Final = "graphffi/"
-_MANIFEST: Final = "graphffi/libraries.sha256"
 
 
 def package(
@@ -51,7 +46,7 @@ def package(
     """
     import torch._inductor
 
-    libraries: dict[str, Path] = {}
+    libraries = PackagedLibraries("graphffi_torch: package")
     program = _with_own_libraries(decompose(exported), libraries)
     written: str = torch._inductor.aoti_compile_and_package(
         program,
@@ -60,12 +55,7 @@ def package(
     )
     with zipfile.ZipFile(written, "a") as archive:
         root = archive.namelist()[0].partition("/")[0]
-        lines = []
-        for name, library in libraries.items():
-            content = library.read_bytes()
-            archive.writestr(f"{root}/{_FOLDER}{name}", content)
-            lines.append(f"{hashlib.sha256(content).hexdigest()}  {name}\n")
-        archive.writestr(f"{root}/{_MANIFEST}", "".join(lines))
+        libraries.write(archive, f"{root}/")
     return written
 
 
@@ -88,13 +78,9 @@ def load_package(path: str | os.PathLike[str], *, trust: bool | Collection[str] 
     """
     file = os.fspath(path)
     libraries = _C.package_libraries(file)
-    if trust is False:
-        listed = ", ".join(f"{name} (sha256 {digest})" for name, digest in libraries)
-        raise ValueError(
-            f"graphffi_torch: package '{file}': expected trust=True or the trusted hashes, because "
-            f"loading it runs native code, got trust=False; it holds a compiled model and {listed}"
-        )
-    _C.load_package_libraries(file, None if trust is True else list(trust))
+    subject = f"graphffi_torch: package '{file}'"
+    trusted = trusted_hashes(subject, "a compiled model", libraries, trust)
+    _C.load_package_libraries(file, trusted)
     import torch._inductor
 
     return Package(torch._inductor.aoti_load_package(file))
@@ -134,42 +120,19 @@ class Package:
 
 
 def _with_own_libraries(
-    program: torch.export.ExportedProgram, libraries: dict[str, Path]
+    program: torch.export.ExportedProgram, libraries: PackagedLibraries
 ) -> torch.export.ExportedProgram:
     """Renames the libraries in references to names that only the package gives.
 
     Args:
         program: A decomposed one.
-        libraries: Gets the files by their names in the package.
+        libraries: Gets them.
     """
 
     def change(graph: torch.fx.Graph) -> None:
         for node in graph.nodes:
             if node.target is torch.ops.tvm_ffi.call.default:
-                node.args = (_packaged(node.args[0], libraries), *node.args[1:])
+                node.args = (libraries.add(node.args[0]), *node.args[1:])
 
     module = copy_graph_module(program.graph_module, change)
     return with_graph_module(program, module, {})
-
-
-def _packaged(reference: str, libraries: dict[str, Path]) -> str:
-    library, separator, symbol = reference.rpartition("::")
-    if not separator or ".so" not in library:
-        return reference
-    file = _find(library)
-    digest = hashlib.sha256(file.read_bytes()).hexdigest()
-    name = f"{file.name.partition('.so')[0]}-{digest[:16]}.so"
-    libraries[name] = file
-    return f"{name}::{symbol}"
-
-
-def _find(library: str) -> Path:
-    folders = os.environ.get("GRAPHFFI_LIBRARY_PATH", "").split(":")
-    for folder in ("",) if library.startswith("/") else filter(None, folders):
-        file = Path(folder, library)
-        if file.exists():
-            return file
-    raise FileNotFoundError(
-        f"graphffi_torch: package: expected the kernel library '{library}', found none; give an "
-        "absolute path or set GRAPHFFI_LIBRARY_PATH"
-    )

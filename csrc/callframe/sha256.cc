@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sha256.h"
+#include "callframe/sha256.h"
 
 #include <array>
 #include <cstdint>
 #include <cstring>
 
-namespace graphffi_torch {
+namespace graphffi {
 namespace {
 
 constexpr size_t kBlock = 64;
@@ -75,4 +75,4 @@ std::string Sha256(const void* bytes, size_t size) {
   return text;
 }
 
-}  // namespace graphffi_torch
+}  // namespace graphffi

@@ -5,9 +5,9 @@
 #include <cstddef>
 #include <string>
 
-namespace graphffi_torch {
+namespace graphffi {
 
 /// 64 lower-case hex digits.
 std::string Sha256(const void* bytes, size_t size);
 
-}  // namespace graphffi_torch
+}  // namespace graphffi

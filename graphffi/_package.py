@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernel libraries that travel in a package, beside the program that calls them."""
+
+from __future__ import annotations
+
+import functools
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+    from zipfile import ZipFile
+
+# As csrc/callframe/packaged.h reads them.
+_FOLDER: Final = "graphffi/"
+_MANIFEST: Final = "graphffi/libraries.sha256"
+
+
+class PackagedLibraries:
+    """The kernel libraries that a package is to hold, under names that only it gives.
+
+    A name has the beginning of the file's SHA-256, so that packages never meet in a process.
+    """
+
+    def __init__(self, subject: str) -> None:
+        """Of one package.
+
+        Args:
+            subject: Begins error messages, ``graphffi_torch: package``.
+        """
+        self._subject = subject
+        self._files: dict[str, Path] = {}
+
+    def add(self, reference: str) -> str:
+        """Takes a kernel's library up.
+
+        Args:
+            reference: Of the kernel.
+
+        Returns:
+            The reference of the same kernel in the package; that of a global function stays.
+
+        Raises:
+            FileNotFoundError: If the library is not where the reference says.
+        """
+        library, separator, symbol = reference.rpartition("::")
+        if not separator or ".so" not in library:
+            return reference
+        file = find_library(library)
+        if file is None:
+            raise FileNotFoundError(
+                f"{self._subject}: expected the kernel library '{library}', found none; give an "
+                "absolute path or set GRAPHFFI_LIBRARY_PATH"
+            )
+        name = packaged_name(file)
+        self._files[name] = file
+        return f"{name}::{symbol}"
+
+    def write(self, archive: ZipFile, root: str = "") -> None:
+        """Writes the libraries and their hashes.
+
+        Args:
+            archive: Open for writing.
+            root: What all names in it begin with, ``model/``.
+        """
+        from hashlib import sha256
+
+        lines = []
+        for name, file in self._files.items():
+            content = file.read_bytes()
+            archive.writestr(f"{root}{_FOLDER}{name}", content)
+            lines.append(f"{sha256(content).hexdigest()}  {name}\n")
+        archive.writestr(f"{root}{_MANIFEST}", "".join(lines))
+
+
+def find_library(library: str) -> Path | None:
+    """The file of a library in a kernel reference: an absolute path, or one that is searched."""
+    folders = os.environ.get("GRAPHFFI_LIBRARY_PATH", "").split(":")
+    for folder in ("",) if library.startswith("/") else filter(None, folders):
+        file = Path(folder, library)
+        if file.exists():
+            return file
+    return None
+
+
+def packaged_name(file: Path) -> str:
+    """The name of a library in packages."""
+    status = file.stat()
+    return _name(file, status.st_mtime_ns, status.st_size)
+
+
+@functools.lru_cache(maxsize=256)
+def _name(file: Path, _mtime: int, _size: int) -> str:
+    from hashlib import sha256
+
+    return f"{file.name.partition('.so')[0]}-{sha256(file.read_bytes()).hexdigest()[:16]}.so"
+
+
+def trusted_hashes(
+    subject: str, what: str, libraries: Iterable[tuple[str, str]], trust: bool | Collection[str]
+) -> list[str] | None:
+    """Asks for trust before a package is loaded.
+
+    Args:
+        subject: Begins error messages, ``graphffi_torch: package 'model.pt2'``.
+        what: Is in the package beside libraries.
+        libraries: Their names and hashes.
+        trust: Of the user: True if all that is in the package may run, or the SHA-256 of the kernel
+            libraries that may.
+
+    Returns:
+        The hashes that are trusted, or None for all.
+
+    Raises:
+        ValueError: Without trust.
+    """
+    if trust is True:
+        return None
+    if trust is False:
+        listed = ", ".join((what, *(f"{name} (sha256 {digest})" for name, digest in libraries)))
+        raise ValueError(
+            f"{subject}: expected trust=True or the trusted hashes, because loading it runs native "
+            f"code, got trust=False; it holds {listed}"
+        )
+    return list(trust)
