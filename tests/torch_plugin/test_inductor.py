@@ -65,6 +65,26 @@ def test_results_are_buffers_that_inductor_plans(ops: Any) -> None:
     assert code.count("# reuse") == 2
 
 
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+@pytest.mark.filterwarnings("ignore:Torchinductor does not support.*complex")
+def test_results_without_dimensions_are_not_filled_first(dtype: str) -> None:
+    def total(x: Any, out: Any) -> None:
+        torch.from_dlpack(out).copy_(torch.from_dlpack(x).sum())
+
+    graphffi.register_global_func("mytest.total", total, override=True)
+    op = graphffi.define_op(
+        f"mytest::total_{dtype}",
+        schema="(Tensor x) -> Tensor",
+        kernel="mytest.total",
+        infer=lambda x: graphffi.like(x, shape=()),
+    )
+    x = X.to(getattr(torch, dtype))
+    result, code = compiled_code(op, x)
+    torch.testing.assert_close(result, x.sum())
+    assert "graphffi_call_site_v1(" in code
+    assert "cpp_fused" not in code
+
+
 def test_the_primitive_is_called_directly(kernels: Any) -> None:
     reference = kernels.add.reference
 

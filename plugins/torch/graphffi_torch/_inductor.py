@@ -160,12 +160,31 @@ def _fakes(definition: Definition) -> Sequence[torch.Tensor]:
 
 def _empty_like(fake: torch.Tensor) -> Any:
     """A buffer that Inductor plans: it may reuse the memory of one that is no longer needed."""
+    if fake.dim() == 0:
+        return _empty_scalar(fake)
     return lowering.empty_strided(
         convert_shape_to_inductor(fake.size()),
         convert_shape_to_inductor(fake.stride()),
         dtype=fake.dtype,
         device=fake.device,
     )
+
+
+class EmptyKernel(ir.NopKernel):
+    """A buffer that nothing fills."""
+
+    def should_allocate(self) -> bool:
+        """Its memory is Inductor's to give."""
+        return True
+
+
+def _empty_scalar(fake: torch.Tensor) -> Any:
+    """What torch's own lowering fills with a zero, which fails for a complex one."""
+    layout = ir.FixedLayout(device=fake.device, dtype=fake.dtype, size=[], stride=[])
+    kernel = EmptyKernel(name=None, layout=layout, inputs=[])
+    kernel.name = V.graph.register_buffer(kernel)
+    V.graph.register_operation(kernel)
+    return ir.TensorBox.create(kernel)
 
 
 class DirectCall(ir.FallbackKernel):
