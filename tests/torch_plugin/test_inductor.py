@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -49,7 +50,7 @@ CHAIN = X * 2 + 3 + 2 + 1 + 2 + 2 + 100 + 3 + 16 + 1000 + 3
 def test_ops_are_called_directly(ops: Any, dynamic: bool) -> None:
     result, code = compiled_code(lambda x: chain(ops, x), X, dynamic=dynamic)
     torch.testing.assert_close(result, CHAIN)
-    assert code.count("= graphffi_call_site_v1(") == 4
+    assert code.count("= graphffi_call_site_v2(") == 4
     assert "torch.ops.mytest" not in code
 
 
@@ -93,8 +94,43 @@ def test_the_primitive_is_called_directly(kernels: Any) -> None:
 
     result, code = compiled_code(program, X)
     torch.testing.assert_close(result, X + 2)
-    assert "graphffi_call_site_v1(" in code
+    assert "graphffi_call_site_v2(" in code
     assert "torch.ops.tvm_ffi" not in code
+
+
+def fresh_outputs(code: str) -> list[int]:
+    """Of each site in the code: how many outputs are not checked for shared memory."""
+    sites = re.findall(r"= graphffi_call_site_v2\(.*?', (\d+), (\d+), (\d+), \[", code)
+    return [int(num_fresh) for _, _, num_fresh in sites]
+
+
+def test_only_outputs_that_nothing_else_can_see_go_unchecked(ops: Any, kernels: Any) -> None:
+    add, count = torch.ops.tvm_ffi.call.default, kernels.add.reference
+
+    def program(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        result = ops.add(x)
+        ops.increment(result)
+        fresh, seen, given = torch.empty_like(x), torch.empty(2, 2, 3), x.clone()
+        add(count, [x], [fresh], "i0, 1.0, o0")
+        row = seen[0]
+        add(count, [x], [row], "i0, 1.0, o0")
+        add(count, [x], [given], "i0, 1.0, o0")
+        return result, fresh, seen[0], given
+
+    results, code = compiled_code(program, X)
+    torch.testing.assert_close(results, (X + 2, X + 1, X + 1, X + 1))
+    assert sorted(fresh_outputs(code)) == [0, 0, 0, 1, 1]
+
+
+def test_shared_memory_is_refused_in_compiled_graphs(kernels: Any) -> None:
+    @torch.compile(fullgraph=True)
+    def program(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        torch.ops.tvm_ffi.call(kernels.add.reference, [x], [y], "i0, 1.0, o0")
+        return y * 2
+
+    storage = torch.ones(6)
+    with pytest.raises(ValueError, match="expected memory of its own, got memory shared"):
+        program(storage[:4], storage[1:5])
 
 
 def test_special_floats_and_strings_survive(ops: Any) -> None:

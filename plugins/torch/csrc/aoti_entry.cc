@@ -29,7 +29,7 @@ std::string FolderOf(const void* address) {
   return slash == std::string::npos ? "" : path.substr(0, slash);
 }
 
-const BoundSite* MakeSite(GraphffiCallV1* call) {
+const BoundSite* MakeSite(GraphffiCallV2* call) {
   BoundSite::Description description;
   description.func = call->func;
   description.plan = call->plan;
@@ -37,6 +37,7 @@ const BoundSite* MakeSite(GraphffiCallV1* call) {
   description.opt_origin = FolderOf(call);
   description.num_inputs = call->num_inputs;
   description.num_outputs = call->num_outputs;
+  description.num_fresh = call->num_fresh;
   description.ints.assign(call->ints, call->ints + call->num_ints);
   for (int32_t i = 0; i < call->num_open_ints; ++i) {
     description.ints[static_cast<size_t>(call->open_ints[i])].reset();
@@ -52,7 +53,7 @@ const BoundSite* MakeSite(GraphffiCallV1* call) {
   return static_cast<const BoundSite*>(none);  // another thread was faster
 }
 
-void RunCall(GraphffiCallV1* call, void* const* tensors, const int64_t* open_ints) {
+void RunCall(GraphffiCallV2* call, void* const* tensors, const int64_t* open_ints) {
   const auto* site = static_cast<const BoundSite*>(__atomic_load_n(&call->site, __ATOMIC_ACQUIRE));
   if (C10_UNLIKELY(site == nullptr)) site = MakeSite(call);
   static const at::Tensor* const undefined = new at::Tensor();
@@ -76,7 +77,7 @@ std::unique_ptr<graphffi::Error> TakeAotError() { return std::move(LastError());
 
 }  // namespace graphffi_torch
 
-int32_t aoti_torch_graphffi_call_v1(GraphffiCallV1* call, void* const* tensors,
+int32_t aoti_torch_graphffi_call_v2(GraphffiCallV2* call, void* const* tensors,
                                     const int64_t* open_ints) {
   using namespace graphffi_torch;  // NOLINT: C functions live outside
   try {
@@ -91,7 +92,7 @@ int32_t aoti_torch_graphffi_call_v1(GraphffiCallV1* call, void* const* tensors,
   }
 }
 
-const char* aoti_torch_graphffi_error_v1(void) {
+const char* aoti_torch_graphffi_error_v2(void) {
   const auto& error = graphffi_torch::LastError();
   return error == nullptr ? "" : error->what();
 }

@@ -11,12 +11,13 @@ extern "C" {
 #endif
 
 /// One call of tvm_ffi::call, in static memory of the generated code.
-typedef struct GraphffiCallV1 {
+typedef struct GraphffiCallV2 {
   const char* func;
   const char* plan;
   const char* digest;
   int32_t num_inputs;
   int32_t num_outputs;
+  int32_t num_fresh;  ///< outputs, the first, that were just allocated and share no memory
   int32_t num_ints;
   int32_t num_floats;
   int32_t num_strs;
@@ -26,17 +27,17 @@ typedef struct GraphffiCallV1 {
   const double* floats;
   const char* const* strs;
   void* site;  ///< NULL; what the first call makes of the rest, kept for the life of the process
-} GraphffiCallV1;
+} GraphffiCallV2;
 
 /// Runs a call. Weak, so that code which lacks the library can say so.
 ///
 /// `tensors` are AtenTensorHandles: inputs, then outputs; NULL for None. Borrowed.
-/// Returns 0, or -1 with the error kept for aoti_torch_graphffi_error_v1.
+/// Returns 0, or -1 with the error kept for aoti_torch_graphffi_error_v2.
 __attribute__((weak, visibility("default"))) int32_t
-aoti_torch_graphffi_call_v1(GraphffiCallV1* call, void* const* tensors, const int64_t* open_ints);
+aoti_torch_graphffi_call_v2(GraphffiCallV2* call, void* const* tensors, const int64_t* open_ints);
 
 /// `Kind: message` of this thread's last error; *borrowed* until the thread's next one.
-__attribute__((weak, visibility("default"))) const char* aoti_torch_graphffi_error_v1(void);
+__attribute__((weak, visibility("default"))) const char* aoti_torch_graphffi_error_v2(void);
 
 #ifdef __cplusplus
 }  // extern "C"

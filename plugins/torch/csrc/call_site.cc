@@ -56,7 +56,9 @@ CallSite::CallSite(const std::string& func, const std::string& plan, const CallC
 
 void CallSite::Run(TensorBank& inputs, TensorBank& outputs,
                    const graphffi::Bank& attributes) const {
-  KernelCall{kernel_, subject_, plan_, inputs, outputs, attributes}.Run();
+  KernelCall{
+      kernel_, subject_, plan_, inputs, outputs, attributes, static_cast<size_t>(counts_.fresh)}
+      .Run();
 }
 
 BoundSite::BoundSite(Description description)
@@ -64,7 +66,8 @@ BoundSite::BoundSite(Description description)
       site_(description.func, description.plan,
             {description.num_inputs, description.num_outputs,
              static_cast<int32_t>(description.ints.size()),
-             static_cast<int32_t>(description.floats.size()), static_cast<int32_t>(strs_.size())},
+             static_cast<int32_t>(description.floats.size()), static_cast<int32_t>(strs_.size()),
+             description.num_fresh},
             description.digest, std::move(description.opt_origin)) {
   for (const std::optional<int64_t>& value : description.ints) {
     if (!value) open_ints_.push_back(attributes_.size());

@@ -19,6 +19,7 @@ namespace graphffi_torch {
 /// How many values of each kind a call has.
 struct CallCounts {
   int32_t inputs = 0, outputs = 0, ints = 0, floats = 0, strs = 0;
+  int32_t fresh = 0;  ///< outputs, the first, that were just allocated and share no memory
 };
 
 /// One call in a graph. Immutable; runs on any thread.
@@ -60,6 +61,7 @@ class BoundSite {
   struct Description {
     std::string func, plan, digest, opt_origin;
     int32_t num_inputs = 0, num_outputs = 0;
+    int32_t num_fresh = 0;                     ///< see CallCounts
     std::vector<std::optional<int64_t>> ints;  ///< nullopt: given at each call
     std::vector<double> floats;
     std::vector<std::string> strs;

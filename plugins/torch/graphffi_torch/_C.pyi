@@ -29,12 +29,13 @@ def set_gradient_rule(
     saved_results: list[bool],
     backward: Callable[..., Sequence[torch.Tensor | None]],
 ) -> None: ...
-def call_site_v1(
+def call_site_v2(
     func: str,
     plan: str,
     digest: str,
     num_inputs: int,
     num_outputs: int,
+    num_fresh: int,
     ints: Sequence[int | None],
     floats: Sequence[float],
     strs: Sequence[str],

@@ -27,7 +27,7 @@ from torch._dynamo.variables.builder import VariableBuilder
 from torch._dynamo.variables.tensor import SymNodeVariable
 
 from graphffi import MISSING, Op, Operand
-from graphffi_torch._operator_schema import DIGEST
+from graphffi_torch._operator_schema import DIGEST, graph_digest
 from graphffi_torch._operators import operator_of
 from graphffi_torch._specs import DTYPE_NAMES
 from graphffi_torch._traced_call import operator_value
@@ -72,7 +72,7 @@ class OpVariable(UserDefinedObjectVariable):
         arguments = _plain_arguments(definition, args, kwargs) if returns is not None else None
         if arguments is None:
             return super().call_function(tx, args, kwargs)
-        digest = ConstantVariable.create(definition.digest)
+        digest = ConstantVariable.create(graph_digest(definition.digest))
         operator = VariableTracker.build(tx, operator_of(self.value))
         result = operator.call_function(tx, arguments, {DIGEST: digest})
         return arguments[definition.parameters.index(returns)] if returns else result

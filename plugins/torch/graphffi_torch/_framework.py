@@ -12,7 +12,7 @@ import graphffi
 from graphffi_torch import _C
 from graphffi_torch._dynamo import end_trace
 from graphffi_torch._gradients import set_gradient_rule
-from graphffi_torch._operator_schema import DIGEST
+from graphffi_torch._operator_schema import DIGEST, graph_digest
 from graphffi_torch._operators import operator_of, watch_operators
 from graphffi_torch._sharding import announce_sharding
 from graphffi_torch._specs import empty
@@ -48,7 +48,8 @@ class TorchFramework:
     def call_op(self, op: Op, bound: BoundCall) -> Any:
         """Calls the op's operator."""
         returned = operator_of(op)(
-            *operator_arguments(op.definition, bound), **{DIGEST: op.definition.digest}
+            *operator_arguments(op.definition, bound),
+            **{DIGEST: graph_digest(op.definition.digest)},
         )
         fresh = (
             returned
@@ -80,7 +81,7 @@ class TorchFramework:
             call.ints,
             call.floats,
             call.strs,
-            call.digest,
+            graph_digest(call.digest),
         )
         return outputs
 

@@ -44,6 +44,7 @@ _PRIVATE_NAMES: Final[dict[Any, tuple[str, ...]]] = {
     lowering: ("lowerings", "empty_strided"),
     PythonWrapperCodegen: ("writeline", "val_to_arg_str"),
 }
+_EMPTY: Final = (torch.ops.aten.empty.memory_format, torch.ops.aten.empty_strided.default)
 _ENTRY_HEADER: Final = Path(__file__).parent / "lib" / "aoti_entry.h"
 
 
@@ -129,14 +130,30 @@ def add_op(definition: Definition, operators: Sequence[Any]) -> None:
 
 
 def _lower_call(*args: Any, **kwargs: Any) -> None:
-    DirectCall.create(_CALL, *args, **kwargs)
+    _direct_call(_count_fresh(V.graph.current_node)).create(_CALL, *args, **kwargs)
+
+
+def _count_fresh(call: torch.fx.Node) -> int:
+    """How many outputs, the first, are tensors that nothing has seen before the call.
+
+    So are the results in exported programs.
+    """
+    inputs, outputs = (a if isinstance(a, (list, tuple)) else () for a in call.args[1:3])
+    seen = set(inputs)
+    for i, output in enumerate(outputs):
+        is_fresh = isinstance(output, torch.fx.Node) and output.target in _EMPTY
+        if not is_fresh or output in seen or any(user < call for user in output.users):
+            return i
+        seen.add(output)
+    return len(outputs)
 
 
 def _lower_op(definition: Definition, operator: Any, *args: Any, **kwargs: Any) -> Any:
     """Lowers a call of an op to buffers for its results and a call of `tvm_ffi::call`."""
     call = PrimitiveCall.of(definition, operator, args, kwargs)
     results: Sequence[Any] = call.outputs or [_empty_like(fake) for fake in _fakes(definition)]
-    DirectCall.create(_CALL, *call.arguments(results))
+    num_fresh = len(results) if call.outputs is None else 0
+    _direct_call(num_fresh).create(_CALL, *call.arguments(results))
     if call.outputs is not None or not results:
         return None
     return results[0] if len(results) == 1 and not _is_indexed() else tuple(results)
@@ -190,6 +207,8 @@ def _empty_scalar(fake: torch.Tensor) -> Any:
 class DirectCall(ir.FallbackKernel):
     """A call of `tvm_ffi::call` that does not go through the dispatcher."""
 
+    num_fresh = 0  # outputs, the first, that share no memory
+
     @classmethod
     def process_kernel(cls, kernel: Any, *args: Any, **kwargs: Any) -> Any:
         """Sorts the arguments. What is run once more to learn of results is spared: it has none."""
@@ -208,10 +227,15 @@ class DirectCall(ir.FallbackKernel):
         values.update(kwargs)
         ints = [_as_expression(value) for value in values["ints"]]
         if V.graph.cpp_wrapper:
-            _write_cpp_call(wrapper, values, ints)
+            _write_cpp_call(wrapper, values, ints, self.num_fresh)
         else:
-            _write_python_call(wrapper, values, ints)
+            _write_python_call(wrapper, values, ints, self.num_fresh)
         self.codegen_unbacked_symbol_defs(wrapper)
+
+
+@functools.cache
+def _direct_call(num_fresh: int) -> Any:
+    return type("DirectCall", (DirectCall,), {"num_fresh": num_fresh})
 
 
 def _return_nothing(*args: Any, **kwargs: Any) -> None:
@@ -226,7 +250,9 @@ def _as_expression(value: Any) -> int | sympy.Expr:
     return int(value) if isinstance(value, (int, sympy.Integer)) else value
 
 
-def _write_python_call(wrapper: Any, values: dict[str, Any], ints: Sequence[Any]) -> None:
+def _write_python_call(
+    wrapper: Any, values: dict[str, Any], ints: Sequence[Any], num_fresh: int
+) -> None:
     tensors = [*values["inputs"], *values["outputs"]]
     open_ints = [value for value in ints if not isinstance(value, int)]
     bound = ", ".join(
@@ -237,14 +263,15 @@ def _write_python_call(wrapper: Any, values: dict[str, Any], ints: Sequence[Any]
             values["digest"],
             len(values["inputs"]),
             len(values["outputs"]),
+            num_fresh,
             [value if isinstance(value, int) else None for value in ints],
         )
     )
     floats = ", ".join(_python_float(value) for value in values["floats"])
     site = _new_name(wrapper)
-    wrapper.add_import_once("from graphffi_torch._C import call_site_v1 as graphffi_call_site_v1")
+    wrapper.add_import_once("from graphffi_torch._C import call_site_v2 as graphffi_call_site_v2")
     wrapper.add_import_once(
-        f"{site} = graphffi_call_site_v1({bound}, [{floats}], {list(values['strs'])!r})"
+        f"{site} = graphffi_call_site_v2({bound}, [{floats}], {list(values['strs'])!r})"
     )
     arguments = ["None" if t is None else t.codegen_reference() for t in tensors]
     arguments.extend(wrapper.val_to_arg_str(value) for value in open_ints)
@@ -261,7 +288,9 @@ def _new_name(wrapper: Any) -> str:
     return "_".join(filter(None, ("graphffi_site", V.graph.name, str(next(count)))))
 
 
-def _write_cpp_call(wrapper: Any, values: dict[str, Any], ints: Sequence[Any]) -> None:
+def _write_cpp_call(
+    wrapper: Any, values: dict[str, Any], ints: Sequence[Any], num_fresh: int
+) -> None:
     if not getattr(wrapper, "graphffi_declared", False):
         wrapper.header.splice(_entry_declaration())
         wrapper.graphffi_declared = True
@@ -284,11 +313,12 @@ def _write_cpp_call(wrapper: Any, values: dict[str, Any], ints: Sequence[Any]) -
     fields = [
         *(_cpp_string(values[name]) for name in ("func", "plan", "digest")),
         *(str(len(values[name])) for name in ("inputs", "outputs")),
+        str(num_fresh),
         *(str(len(values_)) for values_ in (ints, values["floats"], values["strs"], open_ints)),
         *(pointers[name] for name in ("ints", "open_ints", "floats", "strs")),
         "nullptr",
     ]
-    wrapper.header.writeline(f"static GraphffiCallV1 {site} = {{{', '.join(fields)}}};")
+    wrapper.header.writeline(f"static GraphffiCallV2 {site} = {{{', '.join(fields)}}};")
     tensors = [
         "nullptr" if t is None else f"AtenTensorHandle({t.codegen_reference()})"
         for t in (*values["inputs"], *values["outputs"])
@@ -305,14 +335,14 @@ def _entry_declaration() -> str:
 #define GRAPHFFI_TORCH_GENERATED
 #include <initializer_list>
 #include <stdexcept>
-static inline void graphffi_call(GraphffiCallV1& call, std::initializer_list<void*> tensors,
+static inline void graphffi_call(GraphffiCallV2& call, std::initializer_list<void*> tensors,
                                  std::initializer_list<int64_t> open_ints) {{
-  if (!aoti_torch_graphffi_call_v1) {{
+  if (!aoti_torch_graphffi_call_v2) {{
     throw std::runtime_error("graphffi: expected libgraphffi_torch.so in the process, got none; "
                              "import graphffi_torch, or link it");
   }}
-  if (aoti_torch_graphffi_call_v1(&call, tensors.begin(), open_ints.begin()) != 0) {{
-    throw std::runtime_error(aoti_torch_graphffi_error_v1());
+  if (aoti_torch_graphffi_call_v2(&call, tensors.begin(), open_ints.begin()) != 0) {{
+    throw std::runtime_error(aoti_torch_graphffi_error_v2());
   }}
 }}
 #endif

@@ -27,6 +27,13 @@ _ATTRIBUTE_TYPES: Final = {
 #: An operator's last argument: calls in graphs carry the digest of the definition, so that no
 #: compiler's cache serves what was made from another one. It has no other effect.
 DIGEST: Final = "graphffi_digest"
+# Of the lowerings: what Inductor generates for a definition changes with it.
+_LOWERING: Final = "2"
+
+
+def graph_digest(digest: str) -> str:
+    """The digest as calls in graphs carry it."""
+    return f"{digest}.{_LOWERING}"
 
 
 def operator_schemas(definition: Definition) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from graphffi import MISSING, Attribute, Device, Operand
-from graphffi_torch._operator_schema import DIGEST
+from graphffi_torch._operator_schema import DIGEST, graph_digest
 from graphffi_torch._specs import DTYPE_NAMES
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def _source(name: str, definition: Definition) -> str:
     lines.extend(
         f"    {line}"
         for line in _result_source(
-            definition, f"operator({arguments}, {DIGEST}={definition.digest!r})"
+            definition, f"operator({arguments}, {DIGEST}={graph_digest(definition.digest)!r})"
         )
     )
     return "\n".join(lines)

@@ -133,17 +133,19 @@ py::object MakeSite(BoundSite::Description description) {
 
 void AddSiteObject(py::module_& module) {
   module.def(
-      "call_site_v1",
+      "call_site_v2",
       [](std::string func, std::string plan, std::string digest, int32_t num_inputs,
-         int32_t num_outputs, std::vector<std::optional<int64_t>> ints, std::vector<double> floats,
-         std::vector<std::string> strs) {
+         int32_t num_outputs, int32_t num_fresh, std::vector<std::optional<int64_t>> ints,
+         std::vector<double> floats, std::vector<std::string> strs) {
         return Translated([&] {
           return MakeSite({std::move(func), std::move(plan), std::move(digest), "", num_inputs,
-                           num_outputs, std::move(ints), std::move(floats), std::move(strs)});
+                           num_outputs, num_fresh, std::move(ints), std::move(floats),
+                           std::move(strs)});
         });
       },
       py::arg("func"), py::arg("plan"), py::arg("digest"), py::arg("num_inputs"),
-      py::arg("num_outputs"), py::arg("ints"), py::arg("floats"), py::arg("strs"));
+      py::arg("num_outputs"), py::arg("num_fresh"), py::arg("ints"), py::arg("floats"),
+      py::arg("strs"));
 }
 
 }  // namespace graphffi_torch
