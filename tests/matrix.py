@@ -3,14 +3,16 @@
 
     python tests/matrix.py [--folder build/matrix] [--write docs/versions.md] [name ...]
 
-Every release gets a virtual environment and a copy of the source tree, in which graphffi is built;
-both are used again by the next run. Without names, all releases are tested. Frameworks come from
-the package index: some builds of torch take several GB.
+Every release gets a virtual environment, and every release of torch a copy of the source tree, in
+which graphffi is built. Releases of JAX share one build of the JAX plugin. All of it is used again
+by the next run. Without names, all releases are tested; with names, --write keeps the table's
+other rows. Frameworks come from the package index: some builds of torch take several GB.
 """
 
 from __future__ import annotations
 
 import argparse
+import datetime
 import os
 import re
 import shutil
@@ -23,6 +25,17 @@ ROOT = Path(__file__).resolve().parents[1]
 TOOLS = ("cmake", "ninja", "pybind11>=3", "setuptools>=77", "wheel", "pytest>=8", "ml_dtypes")
 PEERS = ("apache-tvm-ffi==0.1.15.post2",)
 COUNTS = re.compile(r"(\d+) (passed|failed|skipped|errors?)\b")
+SKIPPED = re.compile(r"^SKIPPED \[\d+\] \S+: (.*)$", re.M)
+PLUGIN = Path("plugins/jax/graphffi_jax/lib")
+HEAD = """# Versions
+
+What the tests of each plugin gave with releases of its framework, on a machine without a GPU;
+`make matrix` writes this table. The plugin for PyTorch is built for each release, the one for JAX
+once for all of them.
+
+| release | Python | day | bundled runtime | apache-tvm-ffi's | skipped, because |
+|---|---|---|---|---|---|
+"""
 
 
 @dataclass(frozen=True)
@@ -32,20 +45,34 @@ class Release:
     name: str
     packages: tuple[str, ...]
     tests: tuple[str, ...]
+    python: str = "3.11"
+
+    @property
+    def title(self) -> str:
+        """Its name in the table."""
+        return self.name.replace("-", " ")
+
+    @property
+    def framework(self) -> str:
+        """The name without the version."""
+        return self.name.partition("-")[0]
 
 
-def torch_release(version: str) -> Release:
-    return Release(f"torch-{version}", (f"torch=={version}", "numpy"), ("tests/torch_plugin",))
+def torch_release(version: str, python: str = "3.11") -> Release:
+    packages = (f"torch=={version}", "numpy")
+    return Release(f"torch-{version}", packages, ("tests/torch_plugin",), python)
 
 
-def jax_release(version: str) -> Release:
-    packages = (f"jax=={version}", f"jaxlib=={version}", "numpy")
-    return Release(f"jax-{version}", packages, ("tests/jax_plugin",))
+def jax_release(version: str, python: str = "3.11") -> Release:
+    packages = (f"jax=={version}", f"jaxlib=={version}", "numpy", "flatbuffers", "absl-py")
+    return Release(f"jax-{version}", packages, ("tests/jax_plugin",), python)
 
 
 RELEASES = (
     *(torch_release(version) for version in ("2.10.0", "2.13.0", "2.15.0")),
     *(jax_release(version) for version in ("0.6.0", "0.8.3", "0.10.2")),
+    # From 0.11 on, JAX has no wheels for Python 3.11.
+    jax_release("0.12.0.1", "3.12"),
 )
 
 
@@ -90,30 +117,91 @@ def copy_sources(target: Path) -> None:
         shutil.copy(source, copy)
 
 
-def test_release(release: Release, folder: Path) -> str:
-    """Builds and tests with one release; gives what a table says of it."""
-    home = folder / release.name
-    python, sources = home / "venv" / "bin" / "python", home / "source"
-    if not python.exists():
-        must_run(sys.executable, "-m", "venv", home / "venv", cwd=ROOT)
-    must_run(python, "-m", "pip", "install", "--quiet", *release.packages, *TOOLS, *PEERS, cwd=ROOT)
+def find_python(version: str) -> str:
+    """The interpreter of that version.
+
+    Raises:
+        SystemExit: There is none.
+    """
+    if version == f"{sys.version_info.major}.{sys.version_info.minor}":
+        return sys.executable
+    found = shutil.which(f"python{version}")
+    # Version managers have a program of that name also where they have no such Python.
+    if found is None or subprocess.run([found, "-c", ""], capture_output=True).returncode:
+        raise SystemExit(f"matrix: expected python{version} on the PATH, got none")
+    return found
+
+
+def build(sources: Path, python: Path, *plugins: str) -> None:
+    """Builds the core and these plugins in a copy of the source tree."""
     copy_sources(sources)
-    must_run(python, "setup.py", "--quiet", "build_native", cwd=sources)
-    paths = (sources, sources / "plugins/torch", sources / "plugins/jax")
-    told = []
-    for runtime in ("bundled", "apache"):
-        environment = {
-            **os.environ,
-            "GRAPHFFI_RUNTIME": runtime,
-            "GRAPHFFI_CACHE_DIR": str(home / "cache"),
-            "PYTHONPATH": os.pathsep.join(map(str, paths)),
-        }
-        status, output = run(
-            python, "-m", "pytest", "-q", *release.tests, cwd=sources, env=environment
-        )
-        counts = COUNTS.findall(output.strip().splitlines()[-1])
-        told.append(", ".join(" ".join(count) for count in counts) or f"exit status {status}")
-    return f"| {release.name.replace('-', ' ')} | {told[0]} | {told[1]} |"
+    switches = {f"GRAPHFFI_BUILD_{p.upper()}": str(int(p in plugins)) for p in ("torch", "jax")}
+    environment = {**os.environ, **switches}
+    must_run(python, "setup.py", "--quiet", "build_native", cwd=sources, env=environment)
+
+
+class Matrix:
+    """Builds in one folder, and remembers what is built already."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._jax_trees: dict[str, Path] = {}
+        self.has_failed = False
+
+    def _sources(self, release: Release, python: Path) -> Path:
+        """The tree of a release. JAX plugins are copies of the first; the core is per Python."""
+        if release.framework == "torch":
+            sources = self._folder / release.name / "source"
+            build(sources, python, "torch")
+            return sources
+        if release.python not in self._jax_trees:
+            sources = self._folder / f"jax-python{release.python}" / "source"
+            first = next(iter(self._jax_trees.values()), None)
+            build(sources, python, *(() if first else ("jax",)))
+            if first:
+                shutil.copytree(first / PLUGIN, sources / PLUGIN, dirs_exist_ok=True)
+            self._jax_trees[release.python] = sources
+        return self._jax_trees[release.python]
+
+    def test(self, release: Release) -> str:
+        """Builds and tests with one release; gives its row of the table."""
+        home = self._folder / release.name
+        python = home / "venv" / "bin" / "python"
+        if not python.exists():
+            must_run(find_python(release.python), "-m", "venv", home / "venv", cwd=ROOT)
+        packages = (*release.packages, *TOOLS, *PEERS)
+        must_run(python, "-m", "pip", "install", "--quiet", *packages, cwd=ROOT)
+        sources = self._sources(release, python)
+        cells = [release.title, release.python, datetime.date.today().isoformat()]
+        reasons: dict[str, None] = {}
+        for runtime in ("bundled", "apache"):
+            paths = (sources, sources / "plugins/torch", sources / "plugins/jax")
+            environment = {
+                **os.environ,
+                "GRAPHFFI_RUNTIME": runtime,
+                "GRAPHFFI_CACHE_DIR": str(home / "cache"),
+                "PYTHONPATH": os.pathsep.join(map(str, paths)),
+                "PATH": os.pathsep.join([str(python.parent), os.environ.get("PATH", os.defpath)]),
+            }
+            command = (python, "-m", "pytest", "-q", "-rs", *release.tests)
+            status, output = run(*command, cwd=sources, env=environment)
+            counts = COUNTS.findall(output.strip().splitlines()[-1])
+            self.has_failed |= status != 0
+            cells.append(", ".join(map(" ".join, counts)) or f"exit status {status}")
+            reasons |= dict.fromkeys(SKIPPED.findall(output))
+        return f"| {' | '.join(cells)} | {'; '.join(reasons)} |"
+
+
+def write_table(path: Path, rows: dict[str, str]) -> None:
+    """Writes the rows, each under its release's title, and keeps those of other releases."""
+    known = path.read_text().splitlines() if path.exists() else []
+    lines = []
+    for release in RELEASES:
+        start = f"| {release.title} |"
+        kept = next((line for line in known if line.startswith(start)), None)
+        if (line := rows.get(release.title, kept)) is not None:
+            lines.append(line)
+    path.write_text(HEAD + "\n".join(lines) + "\n")
 
 
 def main() -> int:
@@ -125,18 +213,15 @@ def main() -> int:
     unknown = set(options.names) - {release.name for release in RELEASES}
     if unknown:
         parser.error(f"expected some of {[r.name for r in RELEASES]}, got {sorted(unknown)}")
-    folder = options.folder.resolve()
-    rows = [
-        test_release(r, folder) for r in RELEASES if not options.names or r.name in options.names
-    ]
-    text = "\n".join(("| | bundled runtime | apache-tvm-ffi's |", "|---|---|---|", *rows))
-    print(text)
-    if options.write:
-        head = (
-            "# Versions\n\nThe tests of each plugin with releases of its framework (`make matrix`)."
-        )
-        options.write.write_text(f"{head}\n\n{text}\n")
-    return int(bool(re.search(r"failed|error|exit status", text)))
+    matrix = Matrix(options.folder.resolve())
+    rows: dict[str, str] = {}
+    for release in RELEASES:
+        if not options.names or release.name in options.names:
+            rows[release.title] = matrix.test(release)
+            if options.write:
+                write_table(options.write, rows)
+    print("\n".join(rows.values()))
+    return int(matrix.has_failed)
 
 
 if __name__ == "__main__":

@@ -23,9 +23,10 @@ export = pytest.importorskip("jax.export")
 
 RELOAD = """
 import sys
-import jax, jax.numpy as jnp, numpy as np
+import numpy as np
+from jax import export
 import graphffi_jax
-program = jax.export.deserialize(open(sys.argv[1], "rb").read())
+program = export.deserialize(open(sys.argv[1], "rb").read())
 x = np.arange(6, dtype=np.float32).reshape(2, 3)
 print(np.asarray(program.call(x)).tolist())
 """

@@ -65,12 +65,13 @@ class TestMember:
 
     @pytest.mark.needs("flatbuffers")
     def test_exported(self, member: Member, ops: Any) -> None:
+        export = pytest.importorskip("jax.export")
         call = member.make_call(0)
         operands, join = member.split(call.build(jax_array))
         run = jax.jit(lambda *given: member.apply(call, ops[member.number], join(*given)))
-        checks = [jax.export.DisabledSafetyCheck.custom_call("tvm_ffi.call")]
-        exported = jax.export.export(run, disabled_checks=checks)(*operands)
-        restored = jax.export.deserialize(exported.serialize())
+        checks = [export.DisabledSafetyCheck.custom_call("tvm_ffi.call")]
+        exported = export.export(run, disabled_checks=checks)(*operands)
+        restored = export.deserialize(exported.serialize())
         check(member, call, restored.call(*operands))
 
 

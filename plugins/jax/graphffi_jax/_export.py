@@ -25,7 +25,7 @@ def export_checks() -> list[export.DisabledSafetyCheck]:
         ImportError: If the package flatbuffers is missing, which jax.export needs.
 
     Example:
-        >>> exported = jax.export.export(f, disabled_checks=export_checks())(x)  # doctest: +SKIP
+        >>> exported = export.export(f, disabled_checks=export_checks())(x)  # doctest: +SKIP
     """
     from jax import export
 

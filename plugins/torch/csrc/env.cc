@@ -3,10 +3,10 @@
 
 #include <ATen/DLConvertor.h>
 #include <ATen/ops/empty.h>
-#include <c10/core/Stream.h>
-#include <c10/core/impl/DeviceGuardImplInterface.h>
 
 #include <exception>
+
+#include "env_stream.h"
 
 namespace graphffi_torch {
 namespace {
@@ -35,11 +35,6 @@ int AllocateWithTorch(DLTensor* prototype, DLManagedTensorVersioned** out, void*
 
 c10::OptionalDeviceGuard GuardOf(c10::Device device) {
   return device.is_cpu() ? c10::OptionalDeviceGuard() : c10::OptionalDeviceGuard(device);
-}
-
-void* CurrentStream(c10::Device device) {
-  if (device.is_cpu()) return nullptr;
-  return c10::impl::getDeviceGuardImpl(device.type())->getStream(device).native_handle();
 }
 
 }  // namespace

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef GRAPHFFI_TORCH_ENV_STREAM_H_
+#define GRAPHFFI_TORCH_ENV_STREAM_H_
+
+#include <c10/core/Device.h>
+
+namespace graphffi_torch {
+
+/// The device's current stream as its driver knows it (a cudaStream_t, say); null for the CPU.
+/// Throws c10::Error where torch does not know the handles of this device's streams.
+void* CurrentStream(c10::Device device);
+
+}  // namespace graphffi_torch
+
+#endif  // GRAPHFFI_TORCH_ENV_STREAM_H_
