@@ -2,6 +2,7 @@
 """Measures graphffi's calls against the other ways to make them, in one run on the CPU.
 
     python benchmarks/run.py [--only torch jax cpp import] [--json results.json]
+    python benchmarks/run.py --write docs/benchmarks.md
 
 Prints medians over rounds in which all contenders take turns, and graphffi's time over theirs with
 the quartiles of the rounds' ratios. docs/benchmarks.md explains the method.
@@ -14,28 +15,23 @@ import json
 import os
 import platform
 from importlib import metadata
+from pathlib import Path
 from typing import Any
+
+import report
 
 GROUPS = ("torch", "jax", "cpp", "import")
 DISTRIBUTIONS = ("torch", "jaxlib", "apache-tvm-ffi", "jax-tvm-ffi")
 
 
-def print_rows(rows: list[dict[str, Any]]) -> None:
-    """Prints one case, as a table of Markdown."""
-    print(f"\n**{rows[0]['case']}**\n")
-    print(f"| contender | {rows[0]['unit']} | graphffi / it | quartiles |")
-    print("|---|---:|---:|---|")
-    for row in rows:
-        low, high = row["ratio_quartiles"]
-        spread = f"{low:.2f} to {high:.2f}" if row is not rows[0] else ""
-        ratio = f"{row['ratio']:.2f}" if row is not rows[0] else ""
-        print(f"| {row['name']} | {row['median']:.1f} | {ratio} | {spread} |", flush=True)
-
-
 def machine() -> dict[str, str]:
     """What the numbers depend on."""
     versions = {name: metadata.version(name) for name in DISTRIBUTIONS}
-    return {"python": platform.python_version(), "machine": platform.machine(), **versions}
+    return {
+        "python": platform.python_version(),
+        "machine": f"{platform.machine()} with {os.cpu_count()} processors",
+        **versions,
+    }
 
 
 def main() -> None:
@@ -43,21 +39,28 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--only", nargs="+", choices=GROUPS, default=GROUPS)
     parser.add_argument("--json", help="a file to write the results into")
+    parser.add_argument("--write", type=Path, help="a document whose result to replace")
     options = parser.parse_args()
+    if options.write and set(options.only) != set(GROUPS):
+        parser.error("--write needs all groups")
+    if options.write:
+        report.replace_result(options.write.read_text(), "")  # fails now rather than at the end
     # The peers need apache-tvm-ffi's runtime; both sides run on it.
     os.environ.setdefault("GRAPHFFI_RUNTIME", "apache")
     import timing
 
-    print(", ".join(f"{name} {version}" for name, version in machine().items()))
+    print(report.machine_line(machine()))
     results = []
     for group in options.only:
         for case in load(group):
             rows = [row.summary() for row in timing.run(case)]
-            print_rows(rows)
+            print("\n" + report.table(rows), end="", flush=True)
             results += rows
     if options.json:
         with open(options.json, "w") as file:
             json.dump({"machine": machine(), "results": results}, file, indent=1)
+    if options.write:
+        report.write_result(options.write, machine(), results)
 
 
 def load(group: str) -> list[Any]:

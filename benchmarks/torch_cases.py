@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls from PyTorch: a function, an op, an op in a compiled graph."""
+"""Calls from PyTorch: a function, an op, an op in a compiled graph, with gradients."""
 
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,10 +20,10 @@ SHORT, LONG = 10, 50
 MANY = 1_000
 
 
-def custom_op(kernel: Any) -> Callable[[torch.Tensor], torch.Tensor]:
+def custom_op(kernel: Any, name: str = "touch") -> Any:
     """What one writes today: `torch.library.custom_op` around apache-tvm-ffi's function."""
 
-    @torch.library.custom_op("benchmark_custom::touch", mutates_args=())
+    @torch.library.custom_op(f"benchmark_custom::{name}", mutates_args=())
     def touch(x: torch.Tensor) -> torch.Tensor:
         out = torch.empty_like(x)
         kernel(x, out)
@@ -32,18 +33,24 @@ def custom_op(kernel: Any) -> Callable[[torch.Tensor], torch.Tensor]:
     return touch
 
 
+def compiled_program(op: Callable[[Any], Any], length: int) -> Callable[[Any], Any]:
+    """A compiled program that calls `op` that often, one call after the other.
+
+    From text, so that every program has code of its own: compiled variants of shared code would be
+    told apart by guards at each run.
+    """
+    names: dict[str, Any] = {"op": op}
+    body = "".join("    value = op(value)\n" for _ in range(length))
+    exec(f"def program(value):\n{body}    return value", names)
+    return torch.compile(names["program"], fullgraph=True)
+
+
 def compiled_chain(op: Callable[[Any], Any], x: torch.Tensor) -> Callable[[int], Callable[[], Any]]:
-    """Builds compiled programs that call `op` one call after the other."""
+    """Builds compiled programs that call `op`."""
 
     def build(length: int) -> Callable[[], Any]:
-        lines = ["def program(value):", *["    value = op(value)"] * length, "    return value"]
-        names: dict[str, Any] = {"op": op}
-        # From text, so that every program has code of its own: compiled variants of shared code
-        # would be told apart by guards at each run.
-        exec("\n".join(lines), names)
-        compiled = torch.compile(names["program"], fullgraph=True)
-        compiled(x)
-        return lambda: compiled(x)
+        program = compiled_program(op, length)
+        return lambda: program(x)
 
     return build
 
@@ -77,16 +84,64 @@ def compile_time(op: Callable[[Any], Any], x: torch.Tensor, calls: int) -> Calla
     """Measures what compiling one call costs, in nanoseconds, in a program of that many."""
 
     def measure() -> float:
-        names: dict[str, Any] = {"op": op}
-        body = "".join("    value = op(value)\n" for _ in range(calls))
-        exec(f"def program(value):\n{body}    return value", names)
         torch.compiler.reset()
         with torch._inductor.config.patch(force_disable_caches=True):
-            begin = time.perf_counter()
-            torch.compile(names["program"], fullgraph=True)(x)
-        return (time.perf_counter() - begin) / calls * 1e9
+            begin = time.process_time()
+            compiled_program(op, calls)(x)
+        return (time.process_time() - begin) / calls * 1e9
 
     return measure
+
+
+def differentiable_ops(ours: Any, theirs: Any) -> dict[str, Callable[[Any], Any]]:
+    """Ops whose gradient is a call of the same kernel."""
+
+    def define(name: str) -> Any:
+        return graphffi.define_op(
+            f"benchmark::{name}",
+            schema="(Tensor x) -> Tensor",
+            kernel=ours.touch,
+            infer=graphffi.like,
+        )
+
+    op, backward = define("touch_vjp"), define("touch_backward")
+    op.register_vjp(lambda saved, grad: backward(grad))
+
+    custom = custom_op(theirs.touch, "touch_autograd")
+    custom_backward = custom_op(theirs.touch, "touch_backward")
+    custom.register_autograd(lambda context, grad: custom_backward(grad))
+    return {"graphffi op": op, "torch.library.custom_op": custom}
+
+
+def with_gradient(call: Callable[[Any], Any], x: torch.Tensor) -> Callable[[], Any]:
+    """Calls forward and backward."""
+    leaf, cotangent = x.clone().requires_grad_(), torch.ones_like(x)
+    return lambda: torch.autograd.grad(call(leaf), (leaf,), (cotangent,))
+
+
+def gradient_cases(ours: Any, theirs: Any, x: torch.Tensor) -> list[Case]:
+    """Forward and backward of an op, in eager code and in a graph."""
+
+    def recording(measure: Callable[[], float]) -> Callable[[], float]:
+        return torch.enable_grad()(measure)
+
+    def in_graph(op: Callable[[Any], Any]) -> Callable[[int], Callable[[], Any]]:
+        return lambda length: with_gradient(compiled_program(op, length), x)
+
+    ops = differentiable_ops(ours, theirs)
+    with torch.enable_grad():
+        eager = [
+            Contender(name, recording(call("f()", {"f": with_gradient(op, x)}, 2_000)))
+            for name, op in ops.items()
+        ]
+        graph = [
+            Contender(name, recording(chain(in_graph(op), SHORT, LONG, 100)))
+            for name, op in ops.items()
+        ]
+    return [
+        Case("torch eager: op and its gradient", eager),
+        Case("torch.compile: op and its gradient in a graph", graph),
+    ]
 
 
 def by_argument_count(ours: Any, theirs: Any, count: int) -> Case:
@@ -114,6 +169,9 @@ def cases(library: Path) -> list[Case]:
     """All of them, on one CPU thread and without gradients."""
     torch.set_num_threads(1)
     torch.set_grad_enabled(False)
+    # Of torch's own parts about each other.
+    warnings.filterwarnings("ignore", category=FutureWarning)
+    warnings.filterwarnings("ignore", message="dynamo_pgo")
     ours = graphffi.load_module(str(library))
     theirs = tvm_ffi.load_module(str(library))
     torch.ops.load_library(str(native.typed_op()))
@@ -161,18 +219,24 @@ def cases(library: Path) -> list[Case]:
         Contender("graphffi op", compile_time(op, x, MANY)),
         Contender("typed C++ op", compile_time(typed, x, MANY)),
     ]
+    many = [
+        Contender("graphffi op", chain(compiled_chain(op, x), SHORT, MANY, 30)),
+        Contender("typed C++ op", chain(compiled_chain(typed, x), SHORT, MANY, 30)),
+    ]
     return [
         Case("torch eager: function of 2 tensors", function),
         Case("torch eager: op that allocates its result", eager),
         Case("torch eager: op that writes its operand", in_place),
         *(by_argument_count(ours, theirs, count) for count in (3, 8, 14, 51)),
         Case("torch.compile: op in a graph", graph),
+        Case(f"torch.compile: op in a graph of {MANY:,} calls", many),
         Case("AOTInductor: op in a package", packages),
         Case(
-            f"torch.compile: compiling one of {MANY} calls",
+            f"torch.compile: compiling one of {MANY:,} calls",
             compiling,
             unit="ms",
             scale=1e-6,
             rounds=2,
         ),
+        *gradient_cases(ours, theirs, x),
     ]

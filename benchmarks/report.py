@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Results as tables of Markdown, and as the part of a document that they are."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+BEGIN = "<!-- begin of the result: written by benchmarks/run.py -->"
+END = "<!-- end of the result -->"
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """The rows of one case; the first is graphffi's."""
+    lines = [
+        f"**{rows[0]['case']}**",
+        "",
+        f"| contender | {rows[0]['unit']} | graphffi / it | quartiles |",
+        "|---|---:|---:|---|",
+    ]
+    for row in rows:
+        low, high = row["ratio_quartiles"]
+        is_first = row is rows[0]
+        ratio, spread = (
+            ("", "") if is_first else (f"{row['ratio']:.2f}", f"{low:.2f} to {high:.2f}")
+        )
+        lines.append(f"| {row['name']} | {row['median']:,.1f} | {ratio} | {spread} |")
+    return "\n".join(lines) + "\n"
+
+
+def machine_line(machine: dict[str, str]) -> str:
+    """What the numbers depend on."""
+    return ", ".join(f"{name} {version}" for name, version in machine.items())
+
+
+def replace_result(document: str, result: str) -> str:
+    """The document with another result between its marks.
+
+    Raises:
+        ValueError: If the marks are not there, once each and in order.
+    """
+    before, begin, rest = document.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end or BEGIN in rest or END in after:
+        raise ValueError(f"expected {BEGIN!r} and {END!r}, once each and in this order")
+    return f"{before}{BEGIN}\n\n{result}\n{END}{after}"
+
+
+def write_result(path: Path, machine: dict[str, str], rows: list[dict[str, Any]]) -> None:
+    """Writes the results of a run into a document."""
+    cases = [table(list(case)) for _, case in groupby(rows, key=lambda row: row["case"])]
+    text = "\n".join((machine_line(machine) + "\n", *cases))
+    path.write_text(replace_result(path.read_text(), text))
