@@ -145,7 +145,9 @@ def op(
         pass_owning_tensor: The kernel takes `Tensor` parameters, and its library does not export
             metadata that says so (what `graphffi.cpp` builds does). They own for the call; see
             docs/jax.md.
-        allow_cuda_graph: The kernel only launches work on its stream: it may be recorded.
+        allow_cuda_graph: The kernel only launches work on its stream: compilers may record calls
+            into CUDA graphs, and replay them without calling the kernel. Otherwise they leave the
+            calls out of such graphs.
         has_side_effect: Calls count for more than their results: none is dropped or merged, not
             even of an op that has no results.
         vmap: What becomes of a call under ``vmap``: ``"broadcast"`` calls the op with the batch
@@ -347,6 +349,7 @@ def call_tvm_ffi(
     mutates: Sequence[int] = (),
     pass_owning_tensor: bool = False,
     allow_cuda_graph: bool = False,
+    has_side_effect: bool = False,
 ) -> Any:
     """Calls a TVM FFI function without defining an op, in eager code and in graphs.
 
@@ -360,13 +363,14 @@ def call_tvm_ffi(
         mutates: Positions in `args` of tensors that the function updates in place.
         pass_owning_tensor: As for `op`.
         allow_cuda_graph: As for `op`.
+        has_side_effect: As for `op`. Such a call may have no result.
 
     Returns:
-        The results, then the updated tensors: one object, or a tuple of several.
+        The results, then the updated tensors: one object, a tuple of several, or None.
 
     Raises:
         TypeError: For an argument of another kind.
-        ValueError: If the call has no result and updates nothing.
+        ValueError: If the call has no result, updates nothing and has no side effect.
 
     Example:
         >>> y = graphffi.call_tvm_ffi("my.func", x, 2.0, out=graphffi.like(x))  # doctest: +SKIP
@@ -379,6 +383,7 @@ def call_tvm_ffi(
             mutates=mutates,
             pass_owning_tensor=pass_owning_tensor,
             allow_cuda_graph=allow_cuda_graph,
+            has_side_effect=has_side_effect,
         )
         # Without tensors, the results' dtypes say whose call it is, where they are no names.
         frameworks_own = [spec.dtype for spec in specs if not isinstance(spec.dtype, str)]
@@ -387,7 +392,9 @@ def call_tvm_ffi(
         report_to_tracer(type(error).__name__, error.args[0])
         raise
     results = framework.call_raw(call, specs)
-    return results[0] if len(results) == 1 else tuple(results)
+    if len(results) == 1:
+        return results[0]
+    return tuple(results) if results else None
 
 
 def pack_call(
@@ -398,6 +405,7 @@ def pack_call(
     mutates: Sequence[int] = (),
     pass_owning_tensor: bool = False,
     allow_cuda_graph: bool = False,
+    has_side_effect: bool = False,
 ) -> tuple[CanonicalCall, list[TensorSpec]]:
     """The call that `call_tvm_ffi` makes, for plugins that make it themselves.
 
@@ -408,14 +416,15 @@ def pack_call(
         mutates: Likewise.
         pass_owning_tensor: Likewise.
         allow_cuda_graph: Likewise.
+        has_side_effect: Likewise.
 
     Returns:
         The call in canonical form, and the results to allocate for it.
     """
     reference = kernel_reference("graphffi.call_tvm_ffi", func, is_shared=False)
     traits = None
-    if pass_owning_tensor or allow_cuda_graph:
-        traits = CallTraits(pass_owning_tensor, allow_cuda_graph)
+    if pass_owning_tensor or allow_cuda_graph or has_side_effect:
+        traits = CallTraits(pass_owning_tensor, allow_cuda_graph, has_side_effect)
     return _pack_arguments(reference, args, out, mutates, traits)
 
 
@@ -426,10 +435,11 @@ def _pack_arguments(
     specs = [] if out is None else list(out) if isinstance(out, (list, tuple)) else [out]
     packer = _ArgumentPacker(reference, len(specs), frozenset(mutates))
     items = [packer.item(value, i in packer.mutates) for i, value in enumerate(args)]
-    if not specs and not packer.call.mutated:
+    has_effect = traits is not None and traits.has_side_effect
+    if not specs and not packer.call.mutated and not has_effect:
         raise ValueError(
-            f"{reference}: expected out= or mutates=, got neither; a call without effect would "
-            f"be dropped from graphs"
+            f"{reference}: expected out=, mutates= or has_side_effect=True, got none; a call "
+            "without effect would be dropped from graphs"
         )
     for spec in specs:
         if not isinstance(spec, TensorSpec):

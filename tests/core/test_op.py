@@ -287,7 +287,7 @@ def test_call_tvm_ffi_allocates_results(module: graphffi.Module) -> None:
 
 
 def test_call_tvm_ffi_needs_an_effect() -> None:
-    with pytest.raises(ValueError, match=r"expected out= or mutates="):
+    with pytest.raises(ValueError, match=r"expected out=, mutates= or has_side_effect=True"):
         graphffi.call_tvm_ffi(WRITE, array(1))
     with pytest.raises(TypeError, match=r"mutates: expected a tensor, got int 1"):
         graphffi.call_tvm_ffi(WRITE, 1, mutates=(0,))

@@ -104,6 +104,29 @@ def test_reduce_overhead_replays_a_graph(ops: SimpleNamespace) -> None:
         torch.testing.assert_close(step(x), x * 2 + 1)
 
 
+@pytest.mark.parametrize("allowed", [False, True])
+def test_calls_that_must_not_be_recorded_are_made_in_every_run(allowed: bool) -> None:
+    calls = []
+
+    def kernel(x: Any, out: Any) -> None:
+        calls.append("called")
+        torch.from_dlpack(out).copy_(torch.from_dlpack(x))
+
+    op = graphffi.define_op(
+        f"gpu::counted_{int(allowed)}",
+        schema="(Tensor x) -> Tensor",
+        kernel=kernel,
+        infer=graphffi.like,
+        allow_cuda_graph=allowed,
+    )
+    torch._dynamo.reset()
+    step = torch.compile(lambda x: op(x * 2) + 1, fullgraph=True, mode="reduce-overhead")
+    for value in range(8):
+        x = torch.full((64,), float(value), device="cuda")
+        torch.testing.assert_close(step(x), x * 2 + 1)
+    assert (len(calls) == 8) != allowed
+
+
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
 def test_tensors_of_another_device_than_the_current_one(ops: SimpleNamespace, wrap: Any) -> None:
     x = torch.ones(64, device="cuda:1")

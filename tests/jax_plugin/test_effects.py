@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import graphffi
+import graphffi_jax
 
 seen: list[tuple[str, float]] = []
 
@@ -101,6 +102,18 @@ def test_updated_operands_put_calls_in_order() -> None:
     address = log.unsafe_buffer_pointer()
     assert jax.block_until_ready(step(log)).unsafe_buffer_pointer() == address
     assert [label for label, _ in order] == ["first", "loop", "loop", "last"]
+
+
+@pytest.mark.parametrize("call", [graphffi.call_tvm_ffi, graphffi_jax.call])
+@pytest.mark.parametrize("transform", [lambda f: f, jax.jit])
+def test_calls_without_an_op_are_kept(call: Any, transform: Any) -> None:
+    def f(x: Any) -> Any:
+        assert call(_note, x, "first", has_side_effect=True) is None
+        call(_note, x, "first", has_side_effect=True)
+        call(lambda x, y: _note(x, "unused"), x, out=graphffi.like(x), has_side_effect=True)
+        return x * 2
+
+    assert notes(transform(f), X) == [("first", 3.0), ("first", 3.0), ("unused", 3.0)]
 
 
 def test_checkpoint_refuses(note: Any) -> None:

@@ -246,5 +246,5 @@ def test_calls_of_different_functions_do_not_mix() -> None:
 def test_what_a_call_refuses(library: str) -> None:
     with pytest.raises(TypeError, match=r"out: expected jax\.ShapeDtypeStruct"):
         graphffi_jax.call(f"{library}::add_one", X, out=(4,))
-    with pytest.raises(ValueError, match="expected out= or mutates=, got neither"):
+    with pytest.raises(ValueError, match="expected out=, mutates= or has_side_effect=True"):
         graphffi_jax.call(f"{library}::add_one", X)

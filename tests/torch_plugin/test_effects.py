@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
 
 import graphffi
+import graphffi_torch
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 seen: list[tuple[str, float]] = []
 
@@ -64,11 +68,118 @@ def test_no_call_is_dropped_merged_or_moved(note: Any, backend: str, requires_gr
         assert seen == NOTES
 
 
-def test_exported_programs_keep_the_calls(note: Any) -> None:
-    exported = torch.export.export(Model(note), (torch.ones(3),))
+def _count(x: Any, total: Any) -> None:
+    seen.append(("count", torch.from_dlpack(total).sum().item()))
+    torch.from_dlpack(total).add_(torch.from_dlpack(x))
+
+
+def _copy(x: Any, y: Any) -> None:
+    seen.append(("copy", torch.from_dlpack(x).sum().item()))
+    torch.from_dlpack(y).copy_(torch.from_dlpack(x))
+
+
+@pytest.fixture(scope="module")
+def count() -> Any:
+    return graphffi.define_op(
+        "effects::count_in_torch",
+        schema="(Tensor x, Tensor(a!)[] totals) -> ()",
+        kernel=lambda x, totals: [_count(x, total) for total in totals] and None,
+        has_side_effect=True,
+    )
+
+
+@pytest.fixture(scope="module")
+def copy() -> Any:
+    return graphffi.define_op(
+        "effects::copy",
+        schema="(Tensor x) -> Tensor",
+        kernel=_copy,
+        infer=graphffi.like,
+        has_side_effect=True,
+    )
+
+
+class EveryKind(torch.nn.Module):
+    """Calls whose results nobody uses, and calls whose results somebody does."""
+
+    def __init__(self, note: Any, count: Any, copy: Any) -> None:
+        super().__init__()
+        self.note, self.count, self.copy = note, count, copy
+
+    def forward(self, x: torch.Tensor, total: torch.Tensor) -> torch.Tensor:
+        self.note(x, "first")
+        self.note(x, "first")
+        self.count(x, [x * 2])
+        self.count(x, [total])
+        self.count(x, [])
+        self.copy(x)
+        y = self.copy(x + 1)
+        graphffi.call_tvm_ffi(_note, x, "called", has_side_effect=True)
+        z, changed = graphffi.call_tvm_ffi(
+            _count_and_copy, x, y + 0, out=graphffi.like(x), mutates=[1], has_side_effect=True
+        )
+        return y + z + changed
+
+
+def _count_and_copy(x: Any, total: Any, y: Any) -> None:
+    _count(x, total)
+    _copy(x, y)
+
+
+ALL_NOTES = [
+    *[("first", 2.0)] * 2,
+    *(("count", 4.0), ("count", 0.0)),
+    *(("copy", 2.0), ("copy", 4.0)),
+    ("called", 2.0),
+    *(("count", 4.0), ("copy", 2.0)),
+]
+
+
+def check(model: Any) -> None:
+    x, total = torch.ones(2), torch.zeros(2)
+    seen.clear()
+    with torch.no_grad():
+        assert model(x, total).tolist() == [6, 6]
+    assert total.tolist() == [1, 1]
+    assert seen == ALL_NOTES
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor", "cpp"])
+def test_every_kind_of_call_is_kept(note: Any, count: Any, copy: Any, backend: str) -> None:
+    model = EveryKind(note, count, copy)
+    check(model)
+    options = {"options": {"cpp_wrapper": True}} if backend == "cpp" else {"backend": backend}
+    check(torch.compile(model, fullgraph=True, **options))
+
+
+@pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec:FutureWarning")
+def test_artifacts_keep_every_kind_of_call(
+    note: Any, count: Any, copy: Any, tmp_path: Path
+) -> None:
+    arguments = (torch.ones(2), torch.zeros(2))
+    with torch.no_grad():
+        exported = torch.export.export(EveryKind(note, count, copy), arguments)
     assert seen == []
-    exported.module()(torch.ones(3))
-    assert seen == NOTES
+    check(exported.module())
+    check(exported.run_decompositions().module())
+    program = graphffi_torch.decompose(exported)
+    torch.export.save(program, tmp_path / "program.pt2")
+    for loaded in (program, torch.export.load(tmp_path / "program.pt2")):
+        check(loaded.module())
+        check(loaded.run_decompositions().module())
+    path = graphffi_torch.package(exported, tmp_path / "package.pt2")
+    check(graphffi_torch.load_package(path, trust=True))
+    with pytest.raises(ValueError, match="decompose: expected a program before run_decomp"):
+        graphffi_torch.decompose(exported.run_decompositions())
+
+
+def test_gradients_of_calls_with_side_effects_are_refused(count: Any) -> None:
+    x = torch.ones(2, requires_grad=True)
+    with pytest.raises(NotImplementedError, match=r"operand 'totals\[0\]': expected no gradient"):
+        count(torch.ones(2), [x * 1])
+    result = graphffi.call_tvm_ffi(lambda x, y: None, x, out=graphffi.like(x), has_side_effect=True)
+    with pytest.raises(NotImplementedError, match="backward: expected a gradient rule, got none"):
+        result.sum().backward()
 
 
 def test_vmap_makes_one_call_per_element(note: Any) -> None:

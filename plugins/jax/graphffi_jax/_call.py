@@ -19,6 +19,7 @@ def call(
     workspace: int | None = None,
     pass_owning_tensor: bool = False,
     allow_cuda_graph: bool = False,
+    has_side_effect: bool = False,
 ) -> Any:
     """Calls a TVM FFI function on JAX arrays, eagerly or in a trace.
 
@@ -36,13 +37,15 @@ def call(
         workspace: Bytes of scratch memory that XLA plans and the function allocates from.
         pass_owning_tensor: Tensors are passed as owning ones, for the duration of the call.
         allow_cuda_graph: The function only launches work on its stream: it may be recorded.
+        has_side_effect: Calls count for more than their results: none is dropped or merged. Such a
+            call may have no result.
 
     Returns:
-        The results, then the updated arrays: one, or a tuple of several.
+        The results, then the updated arrays: one, a tuple of several, or None.
 
     Raises:
         TypeError: For an argument of another kind.
-        ValueError: If the call has no result and updates nothing.
+        ValueError: If the call has no result, updates nothing and has no side effect.
 
     Example:
         >>> shape = jax.ShapeDtypeStruct(x.shape, x.dtype)  # doctest: +SKIP
@@ -56,9 +59,12 @@ def call(
         mutates=mutates,
         pass_owning_tensor=pass_owning_tensor,
         allow_cuda_graph=allow_cuda_graph,
+        has_side_effect=has_side_effect,
     )
     results = JaxFramework().call_raw(packed, specs, workspace)
-    return results[0] if len(results) == 1 else tuple(results)
+    if len(results) == 1:
+        return results[0]
+    return tuple(results) if results else None
 
 
 def _spec(out: Any) -> graphffi.TensorSpec:

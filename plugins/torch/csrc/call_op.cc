@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "call_op.h"
 
+#include <ATen/ops/empty_like.h>
 #include <torch/csrc/jit/frontend/function_schema_parser.h>
 #include <torch/library.h>
 
@@ -17,6 +18,7 @@
 #include "call_site.h"
 #include "errors.h"
 #include "gradients.h"
+#include "op_forms.h"
 
 namespace graphffi_torch {
 namespace {
@@ -69,8 +71,9 @@ class SiteCache {
 
 int32_t Count(c10::ArrayRef<c10::IValue> list) { return static_cast<int32_t>(list.size()); }
 
-void RunCall(c10::ArrayRef<c10::IValue> arguments) {
-  c10::ArrayRef<c10::IValue> inputs = ListOf(arguments[1]), outputs = ListOf(arguments[2]);
+/// Calls the kernel with `outputs` in the place of those among the arguments.
+void RunCall(c10::ArrayRef<c10::IValue> arguments, c10::ArrayRef<c10::IValue> outputs) {
+  c10::ArrayRef<c10::IValue> inputs = ListOf(arguments[1]);
   c10::ArrayRef<c10::IValue> ints = ListOf(arguments[4]), floats = ListOf(arguments[5]),
                              strs = ListOf(arguments[6]);
   const CallSite& site = SiteCache::Global().Get(
@@ -87,7 +90,8 @@ void RunCall(c10::ArrayRef<c10::IValue> arguments) {
 
 void CallKernel(const c10::OperatorHandle&, Stack* stack) {
   try {
-    RunCall(torch::jit::last(*stack, kNumArguments));
+    c10::ArrayRef<c10::IValue> arguments = torch::jit::last(*stack, kNumArguments);
+    RunCall(arguments, ListOf(arguments[2]));
   } catch (const graphffi::Error& error) {
     ThrowTorchError(error);
   }
@@ -96,12 +100,34 @@ void CallKernel(const c10::OperatorHandle&, Stack* stack) {
 
 void CallMeta(const c10::OperatorHandle&, Stack* stack) { torch::jit::drop(*stack, kNumArguments); }
 
+void CallEffectKernel(const c10::OperatorHandle&, Stack* stack) {
+  c10::ArrayRef<c10::IValue> arguments = torch::jit::last(*stack, kNumArguments);
+  c10::List<at::Tensor> copies;
+  for (const c10::IValue& output : ListOf(arguments[2]))
+    copies.push_back(output.toTensor().clone());
+  try {
+    RunCall(arguments, c10::IValue(copies).toListRef());
+  } catch (const graphffi::Error& error) {
+    ThrowTorchError(error);
+  }
+  ReturnList(std::move(copies), kNumArguments, stack);
+}
+
+void CallEffectMeta(const c10::OperatorHandle&, Stack* stack) {
+  c10::List<at::Tensor> copies;
+  for (const c10::IValue& output : ListOf(torch::jit::last(*stack, kNumArguments)[2])) {
+    copies.push_back(at::empty_like(output.toTensor()));
+  }
+  ReturnList(std::move(copies), kNumArguments, stack);
+}
+
 /// `call(str func, Tensor?[] inputs, Tensor(a!)[] outputs, str plan="", SymInt[] ints=[], float[]
-/// floats=[], str[] strs=[], str digest="") -> ()`
-c10::FunctionSchema CallSchema() {
+/// floats=[], str[] strs=[], str digest="") -> ()`, and the like.
+c10::FunctionSchema CallSchema(const std::string& name, const std::string& outputs,
+                               const std::string& returned) {
   c10::FunctionSchema schema = torch::jit::parseSchema(
-      "tvm_ffi::call(str func, Tensor?[] inputs, Tensor(a!)[] outputs, str plan, SymInt[] ints, "
-      "float[] floats, str[] strs, str digest) -> ()");
+      name + "(str func, Tensor?[] inputs, " + outputs +
+      " outputs, str plan, SymInt[] ints, float[] floats, str[] strs, str digest) -> " + returned);
   // Set here because torch's parser knows no default for a list of strings.
   const c10::IValue defaults[] = {"", c10::List<int64_t>(), c10::List<double>(),
                                   c10::List<std::string>(), ""};
@@ -114,15 +140,31 @@ c10::FunctionSchema CallSchema() {
   return schema.cloneWithArguments(std::move(arguments));
 }
 
+template <c10::BoxedKernel::BoxedKernelFunction* kKernel,
+          c10::BoxedKernel::BoxedKernelFunction* kMeta>
+void Implement(torch::Library* library, const char* name) {
+  library->impl(name, torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd,
+                                      torch::CppFunction::makeFromBoxedFunction<kKernel>()));
+  library->impl(name, torch::dispatch(c10::DispatchKey::Meta,
+                                      torch::CppFunction::makeFromBoxedFunction<kMeta>()));
+  library->impl(name, torch::dispatch(c10::DispatchKey::FuncTorchBatched, RefuseVmap()));
+}
+
+void DefineCall(torch::Library* library, const char* name, const std::vector<at::Tag>& tags) {
+  library->def(CallSchema(name, "Tensor(a!)[]", "()"), tags);
+  Implement<&CallKernel, &CallMeta>(library, name);
+  library->impl(name, torch::dispatch(c10::DispatchKey::Autograd, RefuseRecording()));
+  library->impl(name, torch::dispatch(c10::DispatchKey::ADInplaceOrView, BumpVersions()));
+}
+
 TORCH_LIBRARY_FRAGMENT(tvm_ffi, library) {
-  library.def(CallSchema(), {at::Tag::pt2_compliant_tag, at::Tag::needs_exact_strides});
-  library.impl("call", torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd,
-                                       torch::CppFunction::makeFromBoxedFunction<&CallKernel>()));
-  library.impl("call", torch::dispatch(c10::DispatchKey::Meta,
-                                       torch::CppFunction::makeFromBoxedFunction<&CallMeta>()));
-  library.impl("call", torch::dispatch(c10::DispatchKey::Autograd, RefuseRecording()));
-  library.impl("call", torch::dispatch(c10::DispatchKey::ADInplaceOrView, BumpVersions()));
-  library.impl("call", torch::dispatch(c10::DispatchKey::FuncTorchBatched, RefuseVmap()));
+  const std::vector<at::Tag> tags = {at::Tag::pt2_compliant_tag, at::Tag::needs_exact_strides};
+  const std::vector<at::Tag> unsafe_tags = {tags[0], tags[1], at::Tag::cudagraph_unsafe};
+  DefineCall(&library, kCallName, unsafe_tags);
+  DefineCall(&library, kCallGraphName, tags);
+  library.def(CallSchema(kCallEffectName, "Tensor[]", "Tensor[]"), unsafe_tags);
+  Implement<&CallEffectKernel, &CallEffectMeta>(&library, kCallEffectName);
+  library.impl(kCallEffectName, torch::dispatch(c10::DispatchKey::Autograd, RecordGradient()));
   RegisterNoGradient(library);
 }
 

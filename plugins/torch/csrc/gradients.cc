@@ -34,10 +34,11 @@ c10::ArrayRef<c10::IValue> ParametersOf(const c10::OperatorHandle& op, const Sta
   return arguments.slice(0, arguments.size() - 1);
 }
 
-/// What the user calls the operator: for the primitive, the kernel.
+/// What the user calls the operator: for a primitive, the kernel.
 std::string SubjectOf(const c10::OperatorHandle& op, const Stack& stack) {
   const std::string& name = op.schema().name();
-  return name == kCallName ? Arguments(op, stack)[0].toStringRef() : name;
+  const bool is_primitive = name == kCallName || name == kCallGraphName || name == kCallEffectName;
+  return is_primitive ? Arguments(op, stack)[0].toStringRef() : name;
 }
 
 /// Raises when it runs on data. While a backward graph is traced, it leaves an operator that does

@@ -2,12 +2,14 @@
 #include "op_forms.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/empty.h>
 #include <torch/library.h>
 
 #include <memory>
 #include <mutex>
 #include <utility>
 
+#include "autograd_node.h"
 #include "callframe/error.h"
 #include "gradients.h"
 #include "op_call.h"
@@ -62,6 +64,48 @@ class DestinationForm : public c10::OperatorKernel {
   const OpCall* call_;
 };
 
+/// `ns::name.effect`: leaves what it is given, and gives the results and changed copies.
+class EffectForm : public c10::OperatorKernel {
+ public:
+  explicit EffectForm(const OpCall* call) : call_(call) {}
+
+  void operator()(const c10::OperatorHandle&, c10::DispatchKeySet, Stack* stack) {
+    const size_t num_arguments = call_->parameters().size();
+    c10::List<at::Tensor> copies, returned;
+    std::vector<c10::IValue> arguments;
+    for (const c10::IValue& argument :
+         torch::jit::last(*stack, num_arguments + 1).slice(0, num_arguments)) {
+      const bool is_written = call_->parameters()[arguments.size()].bank == OpCall::Bank::kOutputs;
+      arguments.push_back(is_written ? Copied(argument, &copies) : argument);
+    }
+    OpFrame frame(*call_);
+    try {
+      frame.Add(arguments);
+      frame.Run();
+    } catch (const graphffi::Error& error) {
+      ThrowTorchError(error);
+    }
+    for (at::Tensor& result : frame.results()) returned.push_back(std::move(result));
+    returned.append(std::move(copies));
+    ReturnList(std::move(returned), num_arguments + 1, stack);
+  }
+
+ private:
+  static c10::IValue Copied(const c10::IValue& argument, c10::List<at::Tensor>* copies) {
+    if (argument.isNone()) return argument;
+    if (argument.isTensor()) {
+      copies->push_back(argument.toTensor().clone());
+      return copies->get(copies->size() - 1);
+    }
+    c10::List<at::Tensor> list;
+    for (const c10::IValue& item : argument.toListRef()) list.push_back(item.toTensor().clone());
+    copies->append(list);
+    return list;
+  }
+
+  const OpCall* call_;
+};
+
 /// Meta of the destination-passing form: nothing is allocated, nothing computed.
 void DropArguments(const c10::OperatorHandle& op, Stack* stack) {
   torch::jit::drop(*stack, op.schema().arguments().size());
@@ -72,11 +116,16 @@ void RegisterWriteGuards(torch::Library* library, const char* name) {
   library->impl(name, torch::dispatch(c10::DispatchKey::ADInplaceOrView, BumpVersions()));
 }
 
+std::vector<at::Tag> TagsOf(const OpDescription& description) {
+  std::vector<at::Tag> tags = {at::Tag::pt2_compliant_tag, at::Tag::needs_exact_strides};
+  if (!description.allow_cuda_graph) tags.push_back(at::Tag::cudagraph_unsafe);
+  return tags;
+}
+
 template <typename Form>
 void RegisterForm(torch::Library* library, const std::string& schema, const char* name,
-                  const OpCall* call) {
-  library->def(torch::schema(schema.c_str()),
-               {at::Tag::pt2_compliant_tag, at::Tag::needs_exact_strides});
+                  const std::vector<at::Tag>& tags, const OpCall* call) {
+  library->def(torch::schema(schema.c_str()), tags);
   library->impl(name, torch::dispatch(
                           c10::DispatchKey::CompositeExplicitAutograd,
                           torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Form>(call))));
@@ -88,7 +137,8 @@ void Register(const OpDescription& description, const OpCall* call) {
   auto* library =
       new torch::Library(torch::Library::FRAGMENT, ns, std::nullopt, __FILE__, __LINE__);
   const char* name = call->subject().c_str();
-  RegisterForm<AllocatingForm>(library, description.schema, name, call);
+  const std::vector<at::Tag> tags = TagsOf(description);
+  RegisterForm<AllocatingForm>(library, description.schema, name, tags, call);
   if (call->writes_operands()) {
     RegisterWriteGuards(library, name);
   } else {
@@ -97,9 +147,18 @@ void Register(const OpDescription& description, const OpCall* call) {
   if (!description.has_vmap_rule) {
     library->impl(name, torch::dispatch(c10::DispatchKey::FuncTorchBatched, RefuseVmap()));
   }
+  if (!description.opt_effect_schema.empty()) {
+    std::string effect_name = call->subject() + ".effect";
+    RegisterForm<EffectForm>(library, description.opt_effect_schema, effect_name.c_str(), tags,
+                             call);
+    library->impl(effect_name.c_str(),
+                  torch::dispatch(c10::DispatchKey::Autograd, RefuseRecording()));
+    library->impl(effect_name.c_str(),
+                  torch::dispatch(c10::DispatchKey::FuncTorchBatched, RefuseVmap()));
+  }
   if (description.opt_out_schema.empty()) return;
   std::string out_name = call->subject() + ".out";
-  RegisterForm<DestinationForm>(library, description.opt_out_schema, out_name.c_str(), call);
+  RegisterForm<DestinationForm>(library, description.opt_out_schema, out_name.c_str(), tags, call);
   RegisterWriteGuards(library, out_name.c_str());
   library->impl(out_name.c_str(),
                 torch::dispatch(c10::DispatchKey::FuncTorchBatched, RefuseVmap()));
@@ -127,6 +186,18 @@ struct Registry {
 };
 
 }  // namespace
+
+void ReturnList(c10::List<at::Tensor> list, size_t num_arguments, Stack* stack) {
+  if (list.empty()) {
+    at::Tensor given;
+    for (const c10::IValue& argument : torch::jit::last(*stack, num_arguments)) {
+      ForEachTensor(argument, [&](const at::Tensor& tensor, int) { given = tensor; });
+    }
+    list.push_back(given.defined() ? given.new_empty({0}) : at::empty({0}));
+  }
+  torch::jit::drop(*stack, num_arguments);
+  stack->emplace_back(std::move(list));
+}
 
 const OpCall* DefineOp(const OpDescription& description) {
   auto call = std::make_unique<const OpCall>(description);

@@ -2,6 +2,10 @@
 // Operators of their own for ops that were defined at run time.
 #pragma once
 
+#include <ATen/core/List.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/core/stack.h>
+
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -24,6 +28,11 @@ struct OpDescription {
   /// graphffi_digest="") -> ()`: the arguments of `schema`, and one per result before the digest.
   /// Empty: none.
   std::string opt_out_schema;
+  /// The form for calls that count for more than their outputs, of an op that writes operands,
+  /// `ns::name.effect(…) -> Tensor[]`: it takes the arguments of `schema`, writes none of them, and
+  /// gives the results, then changed copies of the operands. Its fake is the caller's to register.
+  /// Empty: none.
+  std::string opt_effect_schema;
   std::vector<std::string> results;
   /// Attributes whose strings the kernel gets as something else, by name.
   std::unordered_map<std::string, graphffi::Plan::Conversion> conversions;
@@ -31,7 +40,8 @@ struct OpDescription {
   std::string plan;    ///< over the names of arguments and results
   std::string digest;  ///< changes with anything that the rest does not show
   std::shared_ptr<graphffi::ShapeRule> opt_rule;  ///< NULL: no results, nothing to check
-  bool has_vmap_rule = false;  ///< the caller registers it; otherwise vmap is refused
+  bool allow_cuda_graph = false;  ///< otherwise the operators say that they must not be recorded
+  bool has_vmap_rule = false;     ///< the caller registers it; otherwise vmap is refused
 };
 
 /// Registers the operators of an op with the dispatcher, for the life of the process: kernels for
@@ -40,5 +50,10 @@ struct OpDescription {
 /// lives as long as the process. Thread-safe.
 /// \throws graphffi::Error(ValueError) for another description under the same name.
 GRAPHFFI_TORCH_API const OpCall* DefineOp(const OpDescription& description);
+
+/// Puts a list of tensors in the place of the last `num_arguments` of a stack: what forms for side
+/// effects return. Instead of an empty list, which torch's exported programs (up to 2.13) do not
+/// survive, it returns a list of one empty tensor.
+void ReturnList(c10::List<at::Tensor> list, size_t num_arguments, torch::jit::Stack* stack);
 
 }  // namespace graphffi_torch

@@ -8,6 +8,7 @@ def define_op(
     *,
     schema: str,
     out_schema: str,
+    effect_schema: str,
     results: list[str],
     conversions: dict[str, str],
     kernel: str,
@@ -17,6 +18,7 @@ def define_op(
     parameters: list[tuple[str, str, str, Any]],
     result_type: Any,
     release_gil: bool,
+    allow_cuda_graph: bool,
     has_vmap_rule: bool,
 ) -> Any: ...
 def make_tensor_viewer(exchange: Any) -> Any: ...

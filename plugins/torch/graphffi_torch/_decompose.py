@@ -11,7 +11,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.node import map_arg
 
 from graphffi_torch._operators import registered_operators
-from graphffi_torch._primitive import PrimitiveCall
+from graphffi_torch._primitive import CALL_EFFECT, PrimitiveCall, call_primitive
 from graphffi_torch._specs import attribute_value, empty, specs_of
 
 if TYPE_CHECKING:
@@ -44,14 +44,21 @@ def decompose(exported: torch.export.ExportedProgram) -> torch.export.ExportedPr
             definition = operators.get(node.target)
             if definition is not None:
                 replaced.update(_replace(node, definition))
-            elif node.op == "call_function" and node.args and node.args[0] in operators:
-                raise ValueError(
-                    f"{operators[node.args[0]].name}: decompose: expected a program before "
-                    "run_decompositions, got one where the op is functionalized; decompose first"
-                )
+            elif node.op == "call_function":
+                _check_not_functionalized(node, operators)
 
     module = copy_graph_module(exported.graph_module, change)
     return with_graph_module(exported, module, names[module.graph])
+
+
+def _check_not_functionalized(node: torch.fx.Node, operators: Mapping[Any, Definition]) -> None:
+    # auto_functionalized(op, …) and with_effects(token, op, …)
+    for argument in node.args[:2]:
+        if isinstance(argument, torch._ops.OpOverload) and argument in operators:
+            raise ValueError(
+                f"{operators[argument].name}: decompose: expected a program before "
+                "run_decompositions, got one where the op is functionalized; decompose first"
+            )
 
 
 def with_graph_module(
@@ -153,10 +160,10 @@ def _trace(node: torch.fx.Node, definition: Definition) -> torch.fx.GraphModule:
 def run_decomposed(
     definition: Definition, target: Any, args: Any, kwargs: Mapping[str, Any]
 ) -> list[torch.Tensor]:
-    """Calls `tvm_ffi::call` in the place of an op's operator.
+    """Calls the primitive in the place of an op's operator.
 
     Returns:
-        The results that the op allocates.
+        What the operator returns.
     """
     call = PrimitiveCall.of(definition, target, args, kwargs)
     results: list[torch.Tensor] = []
@@ -167,7 +174,10 @@ def run_decomposed(
         ]
         specs = definition.infer([specs_of(o) for o in call.operands], attributes)
         results = [empty(spec, torch.device("cpu")) for spec in specs]
-    torch.ops.tvm_ffi.call.default(
-        *call.arguments(results if call.outputs is None else call.outputs)
+    arguments = call.arguments(results if call.outputs is None else call.outputs)
+    if target._overloadname == "effect":
+        return list(CALL_EFFECT(*arguments))
+    outputs = call_primitive(
+        definition.traits, arguments, num_mutated=len(arguments[2]) - len(results)
     )
-    return results
+    return outputs[: len(results)]

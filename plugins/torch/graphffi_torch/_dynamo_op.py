@@ -84,7 +84,7 @@ def _plain_returns(definition: Definition) -> Operand | tuple[()] | None:
     if not mutated:
         return () if definition.result_type is None else None
     is_one = len(mutated) == 1 and not definition.results and mutated[0].kind == "tensor"
-    return mutated[0] if is_one else None
+    return mutated[0] if is_one and not definition.traits.has_side_effect else None
 
 
 def _plain_arguments(

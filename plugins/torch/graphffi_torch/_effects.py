@@ -8,9 +8,14 @@ missing, calls are not dropped.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
+
+from graphffi_torch._specs import as_list
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
 
 def register_side_effect(operator: Any) -> None:
@@ -22,5 +27,45 @@ def register_side_effect(operator: Any) -> None:
     library: Any = torch.library
     if hasattr(library, "_register_effectful_op"):
         library._register_effectful_op(operator, library.EffectType.ORDERED)
-    else:
-        torch.fx.has_side_effect(operator)
+    # In graphs that are not functional.
+    torch.fx.has_side_effect(operator)
+
+
+def kept_entry(operator: Any, num_results: int, mutated: Sequence[int]) -> Callable[..., Any]:
+    """What calls an operator that updates operands by the form that torch's compilers keep.
+
+    Args:
+        operator: `ns::name` of an op with side effects.
+        num_results: How many tensors it returns.
+        mutated: The places of its arguments that it updates.
+    """
+    namespace, _, name = operator._schema.name.partition("::")
+    effect_form = getattr(getattr(torch.ops, namespace), name).effect
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        tensors = [tensor for i in mutated for tensor in as_list(args[i])]
+        results = put_back(effect_form(*args, **kwargs), num_results, tensors)
+        if len(results) == 1:
+            return results[0]
+        return tuple(results) if results else None
+
+    return call
+
+
+def put_back(
+    returned: Sequence[torch.Tensor], num_results: int, mutated: Sequence[torch.Tensor]
+) -> list[Any]:
+    """Updates tensors with the changed copies that a form without writes gave.
+
+    Args:
+        returned: Results, then the copies. In the place of an empty list, which torch's exported
+            programs (up to 2.13) do not survive, there is an empty tensor.
+        num_results: How many results there are.
+        mutated: What is to be updated.
+
+    Returns:
+        The results.
+    """
+    for i, tensor in enumerate(mutated):
+        tensor.copy_(returned[num_results + i])
+    return list(returned[:num_results])

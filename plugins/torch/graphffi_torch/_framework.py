@@ -13,9 +13,10 @@ from graphffi_torch import _C
 from graphffi_torch._dynamo import end_trace
 from graphffi_torch._gradients import set_gradient_rule
 from graphffi_torch._operator_schema import DIGEST, graph_digest
-from graphffi_torch._operators import operator_of, watch_operators
+from graphffi_torch._operators import entry_of, operator_of, watch_operators
+from graphffi_torch._primitive import call_primitive
 from graphffi_torch._sharding import announce_sharding
-from graphffi_torch._specs import empty
+from graphffi_torch._specs import as_list, empty
 from graphffi_torch._traced_call import make_traced_call, operator_arguments
 
 if TYPE_CHECKING:
@@ -27,14 +28,14 @@ _FAIL_AGAIN: Final = "graphffi_torch.fail_again"
 
 
 class TorchFramework:
-    """Every call becomes a call of an operator: of the op's own, or of `tvm_ffi::call`."""
+    """Every call becomes a call of an operator: of the op's own, or of a primitive."""
 
     name = "torch"
 
     def add_op(self, op: Op) -> None:
         """Registers the op with torch, so that graphs can hold it."""
         op.is_traced = torch.compiler.is_dynamo_compiling
-        op.traced_call = make_traced_call(op.definition, operator_of(op))
+        op.traced_call = make_traced_call(op.definition, entry_of(op))
         announce_sharding(op.definition, operator_of(op))
         if op.definition.vjp is not None:
             set_gradient_rule(op.definition)
@@ -43,47 +44,43 @@ class TorchFramework:
         """Lets autograd go back through the op by its rule."""
         set_gradient_rule(op.definition)
         # With the digest that covers the rule: it is in graphs from now on.
-        op.traced_call = make_traced_call(op.definition, operator_of(op))
+        op.traced_call = make_traced_call(op.definition, entry_of(op))
 
     def call_op(self, op: Op, bound: BoundCall) -> Any:
         """Calls the op's operator."""
-        returned = operator_of(op)(
+        returned = entry_of(op)(
             *operator_arguments(op.definition, bound),
             **{DIGEST: graph_digest(op.definition.digest)},
-        )
-        fresh = (
-            returned
-            if isinstance(returned, (tuple, list))
-            else []
-            if returned is None
-            else [returned]
         )
         mutated = [
             t
             for o, v in zip(op.definition.operands, bound.operands, strict=True)
             if o.mutated
-            for t in _flat(v)
+            for t in as_list(v)
         ]
-        return op.definition.pack_results(bound.operands, fresh, mutated)
+        return op.definition.pack_results(bound.operands, as_list(returned), mutated)
 
     def call_raw(self, call: CanonicalCall, results: Sequence[TensorSpec]) -> list[Any]:
-        """Allocates the results and calls `tvm_ffi::call`."""
+        """Allocates the results and calls the primitive."""
         tensors = (t for t in (*call.inputs, *call.mutated) if isinstance(t, torch.Tensor))
         first = next(tensors, None)
         device = None if first is None else first.device
         outputs = [empty(spec, device) for spec in results]
         outputs.extend(call.mutated)
-        torch.ops.tvm_ffi.call.default(
-            call.func,
-            call.inputs,
-            outputs,
-            call.plan,
-            call.ints,
-            call.floats,
-            call.strs,
-            graph_digest(call.digest),
+        return call_primitive(
+            call.traits,
+            (
+                call.func,
+                call.inputs,
+                outputs,
+                call.plan,
+                call.ints,
+                call.floats,
+                call.strs,
+                graph_digest(call.digest),
+            ),
+            len(call.mutated),
         )
-        return outputs
 
 
 def install() -> None:
@@ -124,9 +121,3 @@ def _install_lowerings() -> None:
         return
     if _inductor.install():
         watch_operators(_inductor.add_op)
-
-
-def _flat(value: Any) -> list[Any]:
-    if isinstance(value, (list, tuple)):
-        return list(value)
-    return [] if value is None else [value]

@@ -18,12 +18,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import sympy  # type: ignore[import-untyped]
 import torch
+from torch._higher_order_ops.effects import _EffectType
 from torch._inductor import ir, lowering, pattern_matcher
 from torch._inductor.codegen.wrapper import PythonWrapperCodegen
+from torch._inductor.dependencies import StarDep
 from torch._inductor.utils import convert_shape_to_inductor
 from torch._inductor.virtualized import V
 
-from graphffi_torch._primitive import PrimitiveCall
+from graphffi_torch._primitive import CALL, CALL_EFFECT, CALL_GRAPH, PrimitiveCall
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,8 +34,7 @@ if TYPE_CHECKING:
 
 _TESTED: Final = ((2, 10), (2, 15))
 _log: Final = logging.getLogger("graphffi_torch")
-_CALL: Final = torch.ops.tvm_ffi.call.default
-_PARAMETERS: Final = tuple(argument.name for argument in _CALL._schema.arguments)
+_PARAMETERS: Final = tuple(argument.name for argument in CALL._schema.arguments)
 _PRIVATE_NAMES: Final[dict[Any, tuple[str, ...]]] = {
     ir.FallbackKernel: (
         "create",
@@ -62,7 +63,7 @@ def unavailable() -> str | None:
 
 
 def install() -> bool:
-    """Installs the lowering of `tvm_ffi::call`.
+    """Installs the lowerings of the primitives.
 
     Returns:
         Whether it could; otherwise the reason has been logged.
@@ -80,7 +81,9 @@ def install() -> bool:
             reason,
         )
         return False
-    lowering.lowerings[_CALL] = _lower_call
+    for primitive in (CALL, CALL_GRAPH):
+        lowering.lowerings[primitive] = functools.partial(_lower_call, primitive)
+    lowering.lowerings[CALL_EFFECT] = _lower_call_effect
     return True
 
 
@@ -129,8 +132,8 @@ def add_op(definition: Definition, operators: Sequence[Any]) -> None:
         lowering.lowerings[operator] = functools.partial(_lower_op, definition, operator)
 
 
-def _lower_call(*args: Any, **kwargs: Any) -> None:
-    _direct_call(_count_fresh(V.graph.current_node)).create(_CALL, *args, **kwargs)
+def _lower_call(primitive: Any, *args: Any, **kwargs: Any) -> None:
+    _direct_call(_count_fresh(V.graph.current_node)).create(primitive, *args, **kwargs)
 
 
 def _count_fresh(call: torch.fx.Node) -> int:
@@ -148,12 +151,28 @@ def _count_fresh(call: torch.fx.Node) -> int:
     return len(outputs)
 
 
+def _lower_call_effect(
+    func: str, inputs: Sequence[Any], outputs: Sequence[Any], *args: Any, **kwargs: Any
+) -> list[Any]:
+    """Lowers a call with side effects to copies of its outputs, which the kernel changes."""
+    copies = [lowering.clone(output) for output in outputs]
+    OrderedCall.create(CALL, func, inputs, copies, *args, **kwargs)
+    return copies or [_empty_like(V.graph.current_node.meta["val"][1][0])]
+
+
 def _lower_op(definition: Definition, operator: Any, *args: Any, **kwargs: Any) -> Any:
-    """Lowers a call of an op to buffers for its results and a call of `tvm_ffi::call`."""
+    """Lowers a call of an op to buffers for its results and a call of the primitive."""
     call = PrimitiveCall.of(definition, operator, args, kwargs)
     results: Sequence[Any] = call.outputs or [_empty_like(fake) for fake in _fakes(definition)]
     num_fresh = len(results) if call.outputs is None else 0
-    _direct_call(num_fresh).create(_CALL, *call.arguments(results))
+    arguments = call.arguments(results)
+    if operator._overloadname == "effect":
+        copies = [lowering.clone(tensor) for tensor in arguments[2][len(results) :]]
+        arguments = (*arguments[:2], [*results, *copies], *arguments[3:])
+        OrderedCall.create(CALL, *arguments)
+        return arguments[2] or [_empty_like(V.graph.current_node.meta["val"][1][0])]
+    kind = OrderedCall if _has_token(V.graph.current_node) else _direct_call(num_fresh)
+    kind.create(CALL_GRAPH if definition.traits.allow_cuda_graph else CALL, *arguments)
     if call.outputs is not None or not results:
         return None
     return results[0] if len(results) == 1 and not _is_indexed() else tuple(results)
@@ -164,7 +183,13 @@ def _is_indexed() -> bool:
 
     Torch up to 2.13 leaves graphs so where an op that can update operands was given none of them.
     """
-    return any(user.target is getitem for user in V.graph.current_node.users)
+    node = V.graph.current_node
+    return not _has_token(node) and any(user.target is getitem for user in node.users)
+
+
+def _has_token(node: torch.fx.Node) -> bool:
+    """Whether the node calls an op with side effects: it returns a token before the results."""
+    return node.target is torch.ops.higher_order.with_effects
 
 
 def _fakes(definition: Definition) -> Sequence[torch.Tensor]:
@@ -172,7 +197,12 @@ def _fakes(definition: Definition) -> Sequence[torch.Tensor]:
     if not definition.results:
         return ()
     fakes = V.graph.current_node.meta["val"]
-    return (fakes,) if isinstance(fakes, torch.Tensor) else tuple(fakes)
+    if _has_token(V.graph.current_node):
+        _, *fakes = fakes
+        if len(fakes) == 1 and isinstance(fakes[0], (list, tuple)):
+            (fakes,) = fakes
+    fakes = (fakes,) if isinstance(fakes, torch.Tensor) else tuple(fakes)
+    return fakes[: len(definition.results)]
 
 
 def _empty_like(fake: torch.Tensor) -> Any:
@@ -205,7 +235,7 @@ def _empty_scalar(fake: torch.Tensor) -> Any:
 
 
 class DirectCall(ir.FallbackKernel):
-    """A call of `tvm_ffi::call` that does not go through the dispatcher."""
+    """A call of a primitive that does not go through the dispatcher."""
 
     num_fresh = 0  # outputs, the first, that share no memory
 
@@ -240,6 +270,31 @@ def _direct_call(num_fresh: int) -> Any:
 
 def _return_nothing(*args: Any, **kwargs: Any) -> None:
     pass
+
+
+class OrderedCall(DirectCall):
+    """One with side effects: it is kept, and stays behind those before it."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        # Torch 2.13 notes the order for with_effects itself, but under names that its scheduler
+        # does not look up.
+        self._before = V.graph.effectful_ops.get(_EffectType.ORDERED)
+        # Whether a call may be recorded into a CUDA graph, torch asks the node that it was lowered
+        # from. That is with_effects, which says nothing of the operator.
+        target: Any = self.op_overload
+        self.fx_node = torch.fx.Graph().call_function(target)
+
+    def get_read_writes(self) -> Any:
+        """What the scheduler orders calls by."""
+        found = super().get_read_writes()
+        if self._before is not None:
+            found.reads.add(StarDep(self._before.get_name()))
+        return found
+
+    def has_side_effects(self) -> bool:
+        """That it must be kept."""
+        return True
 
 
 def _as_expression(value: Any) -> int | sympy.Expr:

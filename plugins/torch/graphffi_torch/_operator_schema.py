@@ -36,35 +36,42 @@ def graph_digest(digest: str) -> str:
     return f"{digest}.{_LOWERING}"
 
 
-def operator_schemas(definition: Definition) -> tuple[str, str]:
-    """The schemas of `ns::name` and of `ns::name.out`.
+def operator_schemas(definition: Definition) -> tuple[str, str, str]:
+    """The schemas of `ns::name`, `ns::name.out` and `ns::name.effect`.
 
-    There is no second one for ops that write operands or have no results.
+    There is no second one for ops that write operands or have no results, and a third one only for
+    ops that write operands and have side effects.
 
     Example:
         ``mylib::scale(Tensor x, float factor=2.0, *, str graphffi_digest="") -> Tensor`` and
         ``mylib::scale.out(Tensor x, float factor=2.0, *, Tensor(a!) out, str graphffi_digest="")
         -> ()``
     """
-    arguments = [*_arguments(definition), "*"]
+    arguments = [*_arguments(definition, alias=True), "*"]
     digest = f'str {DIGEST}=""'
     returns = ["Tensor"] * len(definition.results)
     result = returns[0] if len(returns) == 1 else f"({', '.join(returns)})"
     schema = f"{definition.name}({', '.join((*arguments, digest))}) -> {result}"
-    if not definition.results or any(operand.mutated for operand in definition.operands):
-        return schema, ""
+    if any(operand.mutated for operand in definition.operands):
+        if not definition.traits.has_side_effect:
+            return schema, "", ""
+        unwritten = ", ".join((*_arguments(definition, alias=False), "*", digest))
+        return schema, "", f"{definition.name}.effect({unwritten}) -> Tensor[]"
+    if not definition.results:
+        return schema, "", ""
     outputs = [f"Tensor({_letter(i)}!) {name}" for i, name in enumerate(definition.results)]
-    return schema, f"{definition.name}.out({', '.join((*arguments, *outputs, digest))}) -> ()"
+    return schema, f"{definition.name}.out({', '.join((*arguments, *outputs, digest))}) -> ()", ""
 
 
-def _arguments(definition: Definition) -> list[str]:
+def _arguments(definition: Definition, *, alias: bool) -> list[str]:
     mutated = [operand.name for operand in definition.operands if operand.mutated]
     arguments: list[str] = []
     keep_defaults = True  # torch wants none before an argument that has none
     for parameter in reversed(definition.parameters):
         if isinstance(parameter, Operand):
-            alias = f"({_letter(mutated.index(parameter.name))}!)" if parameter.mutated else ""
-            text = f"{_OPERAND_TYPES[parameter.kind].format(alias)} {parameter.name}"
+            written = alias and parameter.mutated
+            mark = f"({_letter(mutated.index(parameter.name))}!)" if written else ""
+            text = f"{_OPERAND_TYPES[parameter.kind].format(mark)} {parameter.name}"
             default = "None" if not parameter.required else None
         else:
             text = f"{_attribute_type(parameter)} {parameter.name}"

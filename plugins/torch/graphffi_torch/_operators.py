@@ -12,9 +12,9 @@ import torch
 from graphffi import MISSING, Operand, make_answer
 from graphffi_torch import _C
 from graphffi_torch._dynamo import end_trace
-from graphffi_torch._effects import register_side_effect
+from graphffi_torch._effects import kept_entry, register_side_effect
 from graphffi_torch._operator_schema import operator_schemas
-from graphffi_torch._specs import allocation, attribute_value, concrete, specs_of
+from graphffi_torch._specs import allocation, as_list, attribute_value, concrete, specs_of
 from graphffi_torch._vmap import register_vmap
 
 if TYPE_CHECKING:
@@ -47,6 +47,17 @@ def operator_of(op: Op) -> Any:
     return operator
 
 
+def entry_of(op: Op) -> Any:
+    """What calls the op's operator, so that compilers keep the calls that have to be kept."""
+    operator = operator_of(op)
+    mutated = [
+        i for i, p in enumerate(op.definition.parameters) if isinstance(p, Operand) and p.mutated
+    ]
+    if not mutated or not op.definition.traits.has_side_effect:
+        return operator
+    return kept_entry(operator, len(op.definition.results), mutated)
+
+
 def watch_operators(watcher: Callable[[Definition, list[Any]], None]) -> None:
     """Lets `watcher` see the operators of every op that is registered or will be.
 
@@ -67,10 +78,11 @@ def registered_operators() -> list[tuple[Definition, list[Any]]]:
 
 def _register(op: Op) -> Any:
     definition = op.definition
-    schema, out_schema = operator_schemas(definition)
+    schema, out_schema, effect_schema = operator_schemas(definition)
     direct_call = _C.define_op(
         schema=schema,
         out_schema=out_schema,
+        effect_schema=effect_schema,
         results=list(definition.results),
         conversions={
             a.name: a.kind for a in definition.attributes if a.kind in ("dtype", "device")
@@ -82,15 +94,22 @@ def _register(op: Op) -> Any:
         parameters=[_direct_parameter(p) for p in definition.parameters],
         result_type=definition.result_type,
         release_gil=definition.release_gil,
+        allow_cuda_graph=definition.traits.allow_cuda_graph,
         has_vmap_rule=definition.vmap is not None,
     )
-    torch.library.register_fake(definition.name, _make_fake(definition, _make_infer(definition)))
+    fake = _make_fake(definition, _make_infer(definition))
+    torch.library.register_fake(definition.name, fake)
     op.add_direct_call(direct_call)
     namespace, _, name = definition.name.partition("::")
     packet = getattr(getattr(torch.ops, namespace), name)
-    if definition.traits.has_side_effect:
-        register_side_effect(packet.default)
     operators = [packet.default, packet.out] if out_schema else [packet.default]
+    if effect_schema:
+        torch.library.register_fake(
+            f"{definition.name}.effect", _make_effect_fake(definition, fake)
+        )
+        operators.append(packet.effect)
+    if definition.traits.has_side_effect:
+        register_side_effect(packet.effect if effect_schema else packet.default)
     _registered.append((definition, operators))
     for watcher in _watchers:
         watcher(definition, operators)
@@ -175,6 +194,24 @@ def _make_fake(definition: Definition, infer: Callable[..., list[Any]]) -> Calla
         return tuple(results) if results else None
 
     return fake
+
+
+def _make_effect_fake(definition: Definition, fake: Callable[..., Any]) -> Callable[..., Any]:
+    """What `ns::name.effect` does to them."""
+
+    def effect_fake(*arguments: Any, **keywords: Any) -> list[torch.Tensor]:
+        returned = as_list(fake(*arguments, **keywords))
+        values = dict(zip((p.name for p in definition.parameters), arguments, strict=False))
+        values.update(keywords)
+        mutated = [values.get(o.name) for o in definition.operands if o.mutated]
+        returned += [torch.empty_like(t) for value in mutated for t in as_list(value)]
+        if not returned:
+            tensors = (t for value in values.values() for t in as_list(value))
+            given = next((t for t in tensors if isinstance(t, torch.Tensor)), torch.empty(0))
+            returned.append(given.new_empty(0))
+        return returned
+
+    return effect_fake
 
 
 def _with_sizes(

@@ -12,6 +12,7 @@ import torch
 from graphffi import PackagedLibraries, trusted_hashes
 from graphffi_torch import _C
 from graphffi_torch._decompose import copy_graph_module, decompose, with_graph_module
+from graphffi_torch._primitive import CALL, CALL_EFFECT, CALL_GRAPH
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -131,7 +132,7 @@ def _with_own_libraries(
 
     def change(graph: torch.fx.Graph) -> None:
         for node in graph.nodes:
-            if node.target is torch.ops.tvm_ffi.call.default:
+            if node.target in (CALL, CALL_GRAPH, CALL_EFFECT):
                 node.args = (libraries.add(node.args[0]), *node.args[1:])
 
     module = copy_graph_module(program.graph_module, change)

@@ -1,15 +1,56 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A call of an op's operator as a call of `tvm_ffi::call`."""
+"""A call of an op's operator as a call of `tvm_ffi::call` or one of its variants."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+
+from graphffi_torch._effects import put_back, register_side_effect
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from graphffi import Definition
+    from graphffi import CallTraits, Definition
+
+CALL: Final = torch.ops.tvm_ffi.call.default
+#: For kernels that may be recorded into CUDA graphs.
+CALL_GRAPH: Final = torch.ops.tvm_ffi.call_graph.default
+#: For calls with side effects. It returns changed copies of the outputs that it is given.
+CALL_EFFECT: Final = torch.ops.tvm_ffi.call_effect.default
+register_side_effect(CALL_EFFECT)
+
+
+def primitive_of(traits: CallTraits | None) -> Any:
+    """The operator that calls kernels of such traits."""
+    if traits is None:
+        return CALL
+    if traits.has_side_effect:
+        return CALL_EFFECT
+    return CALL_GRAPH if traits.allow_cuda_graph else CALL
+
+
+def call_primitive(
+    traits: CallTraits | None, arguments: Sequence[Any], num_mutated: int
+) -> list[torch.Tensor]:
+    """Calls a kernel.
+
+    Args:
+        traits: Of the kernel.
+        arguments: Of the primitive; the outputs are the results to fill, then what is updated.
+        num_mutated: How many of the outputs are updated.
+
+    Returns:
+        The outputs.
+    """
+    primitive, outputs = primitive_of(traits), arguments[2]
+    returned = primitive(*arguments)
+    if primitive is not CALL_EFFECT:
+        return list(outputs)
+    mutated = outputs[len(outputs) - num_mutated :]
+    return [*put_back(returned, len(outputs) - num_mutated, mutated), *mutated]
 
 
 @dataclass(frozen=True)
@@ -47,7 +88,7 @@ class PrimitiveCall:
         )
 
     def arguments(self, results: Sequence[Any]) -> tuple[Any, ...]:
-        """The arguments of `tvm_ffi::call`.
+        """The arguments of the primitive.
 
         Args:
             results: What is to be filled.

@@ -119,3 +119,10 @@ def attribute_value(attribute: Attribute, value: Any) -> Any:
     if convert is None or value is None:
         return value
     return [convert(item) for item in value] if attribute.is_list else convert(value)
+
+
+def as_list(value: Any) -> list[Any]:
+    """The tensors that an operator returned, or that an operand consists of."""
+    if isinstance(value, (list, tuple)):
+        return list(value)
+    return [] if value is None else [value]

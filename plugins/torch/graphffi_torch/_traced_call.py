@@ -34,7 +34,7 @@ def make_traced_call(definition: Definition, operator: Any) -> Callable[..., Any
 
     Args:
         definition: Of the op.
-        operator: Its operator, `torch.ops.<namespace>.<name>.default`.
+        operator: Its operator, `torch.ops.<namespace>.<name>.default`, or what stands for it.
     """
     namespace = {
         "operator": operator,

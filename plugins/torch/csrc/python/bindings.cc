@@ -125,11 +125,12 @@ std::vector<DirectParameter> ToParameters(const py::list& list) {
 }
 
 /// Gives the capsule that takes over plain calls of the op.
-py::capsule Define(std::string schema, std::string out_schema, std::vector<std::string> results,
+py::capsule Define(std::string schema, std::string out_schema, std::string effect_schema,
+                   std::vector<std::string> results,
                    const std::unordered_map<std::string, std::string>& conversions,
                    std::string kernel, std::string plan, std::string digest, py::object answer,
                    const py::list& parameters, py::object result_type, bool release_gil,
-                   bool has_vmap_rule) {
+                   bool allow_cuda_graph, bool has_vmap_rule) {
   OpDescription description;
   for (const auto& [name, conversion] : conversions) {
     description.conversions[name] =
@@ -137,6 +138,7 @@ py::capsule Define(std::string schema, std::string out_schema, std::vector<std::
   }
   description.schema = std::move(schema);
   description.opt_out_schema = std::move(out_schema);
+  description.opt_effect_schema = std::move(effect_schema);
   if (!answer.is_none()) {
     description.opt_rule = std::make_shared<PythonRule>(std::move(answer), results.size());
   }
@@ -144,6 +146,7 @@ py::capsule Define(std::string schema, std::string out_schema, std::vector<std::
   description.kernel = std::move(kernel);
   description.plan = std::move(plan);
   description.digest = std::move(digest);
+  description.allow_cuda_graph = allow_cuda_graph;
   description.has_vmap_rule = has_vmap_rule;
   const OpCall* call = nullptr;
   {
@@ -161,20 +164,22 @@ PYBIND11_MODULE(_C, module) {
   module.doc() = "Registration of ops with torch's dispatcher.";
   module.def(
       "define_op",
-      [](std::string schema, std::string out_schema, std::vector<std::string> results,
+      [](std::string schema, std::string out_schema, std::string effect_schema,
+         std::vector<std::string> results,
          const std::unordered_map<std::string, std::string>& conversions, std::string kernel,
          std::string plan, std::string digest, py::object answer, const py::list& parameters,
-         py::object result_type, bool release_gil, bool has_vmap_rule) {
+         py::object result_type, bool release_gil, bool allow_cuda_graph, bool has_vmap_rule) {
         return Translated([&] {
-          return Define(std::move(schema), std::move(out_schema), std::move(results), conversions,
-                        std::move(kernel), std::move(plan), std::move(digest), std::move(answer),
-                        parameters, std::move(result_type), release_gil, has_vmap_rule);
+          return Define(std::move(schema), std::move(out_schema), std::move(effect_schema),
+                        std::move(results), conversions, std::move(kernel), std::move(plan),
+                        std::move(digest), std::move(answer), parameters, std::move(result_type),
+                        release_gil, allow_cuda_graph, has_vmap_rule);
         });
       },
-      py::kw_only(), py::arg("schema"), py::arg("out_schema"), py::arg("results"),
-      py::arg("conversions"), py::arg("kernel"), py::arg("plan"), py::arg("digest"),
-      py::arg("answer"), py::arg("parameters"), py::arg("result_type"), py::arg("release_gil"),
-      py::arg("has_vmap_rule"));
+      py::kw_only(), py::arg("schema"), py::arg("out_schema"), py::arg("effect_schema"),
+      py::arg("results"), py::arg("conversions"), py::arg("kernel"), py::arg("plan"),
+      py::arg("digest"), py::arg("answer"), py::arg("parameters"), py::arg("result_type"),
+      py::arg("release_gil"), py::arg("allow_cuda_graph"), py::arg("has_vmap_rule"));
   module.def(
       "set_gradient_rule",
       [](const std::string& op, std::vector<bool> saved_arguments, std::vector<bool> saved_results,

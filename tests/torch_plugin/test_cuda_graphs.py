@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which calls torch's compilers may record into CUDA graphs: those whose definition allows it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+import torch._inductor.lowering  # imports the module below
+from torch._inductor.utils import is_cudagraph_unsafe_op
+
+import graphffi
+import graphffi_torch
+from graphffi_torch import _inductor
+
+UNSAFE = torch.Tag.cudagraph_unsafe
+
+
+@pytest.fixture(scope="module")
+def ops(kernels: Any) -> SimpleNamespace:
+    """The same kernel, allowed and not, functional and in place."""
+    rest = {"schema": "(Tensor x, float a) -> Tensor", "kernel": kernels.add}
+
+    def infer(x: Any, a: float) -> Any:
+        return graphffi.like(x)
+
+    in_place = {"schema": "(Tensor(a!) x, float by) -> ()", "kernel": kernels.increment}
+    define = graphffi.define_op
+    return SimpleNamespace(
+        safe=define("recorded::safe", infer=infer, allow_cuda_graph=True, **rest),
+        unsafe=define("recorded::unsafe", infer=infer, **rest),
+        safe_update=define("recorded::safe_update", allow_cuda_graph=True, **in_place),
+        unsafe_update=define("recorded::unsafe_update", **in_place),
+        effect=define("recorded::effect", has_side_effect=True, **in_place),
+    )
+
+
+def test_operators_say_whether_they_may_be_recorded(ops: SimpleNamespace) -> None:
+    assert ops.safe(torch.ones(1), 1.0).item() == 2
+    own, primitives = torch.ops.recorded, torch.ops.tvm_ffi
+    for operator in (own.safe.default, own.safe.out, own.safe_update.default):
+        assert UNSAFE not in operator.tags
+    for operator in (own.unsafe.default, own.unsafe.out, own.unsafe_update.default):
+        assert UNSAFE in operator.tags
+    assert UNSAFE in own.effect.effect.tags
+    assert UNSAFE in primitives.call.default.tags
+    assert UNSAFE in primitives.call_effect.default.tags
+    assert UNSAFE not in primitives.call_graph.default.tags
+
+
+class Model(torch.nn.Module):
+    """A call of every kind."""
+
+    def __init__(self, ops: SimpleNamespace, kernel: Any) -> None:
+        super().__init__()
+        self.ops, self.kernel = ops, kernel
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.ops.unsafe(self.ops.safe(x, 1.0), 1.0)
+        x = self.ops.safe_update(self.ops.unsafe_update(x, 1.0), 1.0)
+        for allowed in (True, False):
+            x = graphffi.call_tvm_ffi(
+                self.kernel, x, 1.0, out=graphffi.like(x), allow_cuda_graph=allowed
+            )
+        return self.ops.effect(x, 1.0)
+
+
+def test_calls_in_inductors_graphs_say_it_too(
+    ops: SimpleNamespace, kernels: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = []
+    codegen = _inductor.DirectCall.codegen
+
+    def record(self: Any, wrapper: Any) -> None:
+        found.append((self.op_overload.name(), is_cudagraph_unsafe_op(self)))
+        codegen(self, wrapper)
+
+    monkeypatch.setattr(_inductor.DirectCall, "codegen", record)
+    model = Model(ops, kernels.add.reference)
+    with (
+        torch._inductor.config.patch(fx_graph_cache=False),
+        torch._functorch.config.patch(enable_autograd_cache=False),
+    ):
+        result = torch.compile(model, fullgraph=True)(torch.zeros(2))
+    assert result.tolist() == [7, 7]
+    safe, unsafe = ("tvm_ffi::call_graph", False), ("tvm_ffi::call", True)
+    assert found == [safe, unsafe, unsafe, safe, safe, unsafe, unsafe]
+
+
+def test_exported_programs_keep_it(ops: SimpleNamespace, kernels: Any) -> None:
+    model = Model(ops, kernels.add.reference)
+    program = graphffi_torch.decompose(torch.export.export(model, (torch.zeros(2),)))
+    names = [n.target.name() for n in program.graph.nodes if "tvm_ffi" in str(n.target)]
+    call, graph = "tvm_ffi::call", "tvm_ffi::call_graph"
+    assert names == [graph, call, call, graph, graph, call, "tvm_ffi::call_effect"]
+    assert program.module()(torch.zeros(2)).tolist() == [7, 7]
