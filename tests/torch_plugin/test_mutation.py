@@ -246,11 +246,6 @@ def test_updates_bump_the_version(ops: Any) -> None:
         product.sum().backward()
 
 
-def test_autocast_leaves_operands_as_they_are(ops: Any) -> None:
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert ops.add(torch.zeros(3)).dtype == torch.float32
-
-
 @pytest.mark.parametrize("mode", ["eager", "aot_eager"])
 def test_functionalisation_sees_results_of_ops(ops: Any, mode: str) -> None:
     def call(x: torch.Tensor) -> torch.Tensor:

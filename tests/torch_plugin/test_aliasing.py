@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Updates through inputs of graphs that share memory, layouts of any kind, and transformations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+import graphffi
+from tests.torch_plugin.test_mutation import MODES
+
+every_mode = pytest.mark.parametrize("mode", MODES)
+
+
+@pytest.fixture(scope="module")
+def accumulate() -> graphffi.Op:
+    """total += x, for tensors of any layout."""
+
+    def kernel(total: Any, x: Any) -> None:
+        torch.from_dlpack(total).add_(torch.from_dlpack(x))
+
+    graphffi.register_global_func("mytest.accumulate", kernel, override=True)
+    return graphffi.define_op(
+        "mytest::accumulate",
+        schema="(Tensor(a!) total, Tensor x) -> ()",
+        kernel="mytest.accumulate",
+    )
+
+
+def run(mode: str, f: Callable[..., Any], *args: torch.Tensor) -> Any:
+    return MODES[mode](f)(*args)
+
+
+@every_mode
+def test_two_inputs_that_are_views_of_one_base(accumulate: Any, mode: str) -> None:
+    def call(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        accumulate(a, torch.ones(3))
+        accumulate(b, torch.full((3,), 10.0))
+        return a + b
+
+    base = torch.zeros(5)
+    result = run(mode, call, base[:3], base[2:])
+    assert base.tolist() == [1, 1, 11, 10, 10]
+    assert result.tolist() == [12, 11, 21]
+
+
+@every_mode
+def test_one_tensor_that_is_two_inputs(accumulate: Any, mode: str) -> None:
+    def call(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        accumulate(a, torch.ones(3))
+        return b * 2
+
+    x = torch.zeros(3)
+    assert run(mode, call, x, x).tolist() == [2.0] * 3
+    assert x.tolist() == [1.0] * 3
+
+
+LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "transposed": lambda x: x.T,
+    "stepped": lambda x: x[:, ::2],
+    "column": lambda x: x[:, 1],
+    "diagonal": lambda x: x.as_strided((3,), (5,)),
+    "empty": lambda x: x[:, :0],
+    "0-d": lambda x: x[1, 2],
+}
+
+
+@every_mode
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("where", ["input", "intermediate"])
+def test_tensors_of_any_layout_are_updated_in_place(
+    accumulate: Any, mode: str, layout: str, where: str
+) -> None:
+    def call(x: torch.Tensor, add: Callable[..., Any]) -> Any:
+        w = x * 2 if where == "intermediate" else x
+        view = LAYOUTS[layout](w)
+        add(view, (view * 3).clone())
+        return w + 0
+
+    x, reference = torch.arange(12.0).reshape(3, 4), torch.arange(12.0).reshape(3, 4)
+    expected = call(reference, torch.Tensor.add_)
+    torch.testing.assert_close(run(mode, lambda x: call(x, accumulate), x), expected)
+    torch.testing.assert_close(x, reference)
+
+
+@every_mode
+def test_expanded_operands_are_read(accumulate: Any, mode: str) -> None:
+    def call(x: torch.Tensor, row: torch.Tensor) -> torch.Tensor:
+        accumulate(x, row.expand(2, 3))
+        return x + 0
+
+    x = torch.zeros(2, 3)
+    assert run(mode, call, x, torch.arange(3.0)).tolist() == x.tolist() == [[0, 1, 2]] * 2
+
+
+# aot_eager makes a call that returns new tensors of each, so that nothing is shared.
+@pytest.mark.parametrize("mode", [mode for mode in MODES if mode != "aot_eager"])
+@pytest.mark.parametrize(
+    ("operands", "message"),
+    [
+        (lambda base: (base[:4], base[2:6]), "got memory shared with input 'x'"),
+        (lambda base: (base[:1].expand(4), base[4:]), "got an expanded tensor"),
+    ],
+    ids=["overlapping", "expanded"],
+)
+def test_updates_of_what_is_shared_are_refused(
+    accumulate: Any, mode: str, operands: Any, message: str
+) -> None:
+    def call(base: torch.Tensor) -> torch.Tensor:
+        accumulate(*operands(base))
+        return base + 0
+
+    base = torch.arange(8.0)
+    with pytest.raises(Exception, match=f"mytest::accumulate: .*'total'.*{message}"):
+        run(mode, call, base)
+    assert base.tolist() == list(range(8))
+
+
+@every_mode
+def test_branches_of_cond_update_what_they_made(accumulate: Any, mode: str) -> None:
+    def updated(x: torch.Tensor) -> torch.Tensor:
+        w = x.clone()
+        accumulate(w[0], x[1])
+        return w
+
+    def call(x: torch.Tensor) -> torch.Tensor:
+        return torch.cond(x.sum() > 0, updated, lambda x: x * 2, (x,))
+
+    x = torch.ones(2, 2)
+    assert run(mode, call, x).tolist() == [[2.0, 2.0], [1.0, 1.0]]
+    assert run(mode, call, -x).tolist() == [[-2.0, -2.0]] * 2
+    assert x.tolist() == [[1.0, 1.0]] * 2
+
+
+def test_fake_tensors_follow_the_rule_and_call_no_kernel() -> None:
+    def never(*_: Any) -> None:
+        raise AssertionError("a kernel was called")
+
+    graphffi.register_global_func("mytest.never", never, override=True)
+    op = graphffi.define_op(
+        "mytest::never",
+        schema="(Tensor(a!) total, Tensor? x, Tensor[] xs) -> Tensor",
+        kernel="mytest.never",
+        infer=lambda total, x, xs: graphffi.empty((total.shape[0], len(xs)), "int32"),
+    )
+    mode = FakeTensorMode(shape_env=torch.fx.experimental.symbolic_shapes.ShapeEnv())
+    for x in (mode.from_tensor(torch.ones(2, 3)), mode.from_tensor(torch.ones(2, 3).T)):
+        result, total = op(x, None, [x, x])
+        assert total is x
+        assert type(result) is type(x)
+        assert (result.shape[0], result.shape[1]) == (x.shape[0], 2)
+        assert result.dtype == torch.int32
+
+
+def test_fake_tensors_are_refused_by_the_rule_of_the_op(ops: Any) -> None:
+    with (
+        FakeTensorMode(),
+        pytest.raises(ValueError, match="mytest::add: operand 'x': expected float32, got int32"),
+    ):
+        ops.add(torch.empty(3, dtype=torch.int32))
+
+
+def test_functionalize_refuses_updates_as_it_does_those_of_any_operator(accumulate: Any) -> None:
+    x = torch.zeros(3)
+    with pytest.raises(RuntimeError, match="only support functionalizing operators whose outputs"):
+        torch.func.functionalize(lambda x: accumulate(x, torch.ones(3)))(x)
+    assert x.tolist() == [0.0] * 3
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")  # of torch.func.jvp
+def test_gradients_through_updates_are_refused(accumulate: Any) -> None:
+    def through(x: torch.Tensor) -> torch.Tensor:
+        w = x * 1
+        accumulate(w, x)
+        return w.sum()
+
+    def beside(x: torch.Tensor) -> torch.Tensor:
+        w = torch.zeros(3)
+        accumulate(w, x.detach())
+        return (w * x).sum()
+
+    x = torch.arange(3.0)
+    with pytest.raises(NotImplementedError, match="mytest::accumulate: operand 'total', 'x'"):
+        torch.func.grad(through)(x)
+    torch.testing.assert_close(torch.func.grad(beside)(x), x)
+    with pytest.raises(NotImplementedError, match="mytest::accumulate: jvp: expected reverse"):
+        torch.func.jvp(lambda x: accumulate(x.clone(), x), (x,), (x,))
+
+
+@every_mode
+def test_autocast_leaves_operands_as_they_are(ops: Any, mode: str) -> None:
+    def call(x: torch.Tensor) -> Any:
+        return ops.add(x, 1.0), (x @ x).dtype
+
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        result, product = run(mode, call, torch.zeros(2, 2))
+    assert (result.dtype, product) == (torch.float32, torch.bfloat16)
