@@ -114,7 +114,15 @@ TVMFFIAny Arguments::ViewOther(PyObject* value) {
   if (type.kind == ArgumentKind::kObject) {
     return ObjectView(reinterpret_cast<PyObjectRef*>(value)->handle);
   }
-  return Keep(Own(value));
+  return type.opt_array_view != nullptr ? LendArray(value, type) : Keep(Own(value));
+}
+
+TVMFFIAny Arguments::LendArray(PyObject* value, TypeEntry& type) {
+  LentTensor* lent = loans_.Take(value);
+  if (type.opt_array_view(value, lent->view()) != 0) return Keep(OwnTensor(value, type));
+  lent->CopyDims();
+  if (framework_ == nullptr) framework_ = &type;
+  return lent->AsAny();
 }
 
 TVMFFIAny Arguments::Keep(TVMFFIAny owned) {
@@ -128,24 +136,18 @@ TVMFFIAny Arguments::Keep(TVMFFIAny owned) {
 }
 
 TVMFFIAny Arguments::Lend(PyObject* value, TypeEntry& type) {
-  Lent* lent = nullptr;
-  if (num_lent_ < kInline) {
-    lent = &lent_[num_lent_++];
-  } else {
-    lent = more_lent_.emplace_back(std::make_unique<Lent>()).get();
-  }
-  lent->source = value;
-  lent->exchange = type.opt_exchange;
-  if (type.opt_view(value, &lent->tensor) != 0) FailTensor(value);
+  LentTensor* lent = loans_.Take(value);
+  if (type.opt_view(value, lent->view()) != 0) FailTensor(value);
   if (type.has_lazy_bits && !type.is_view_plain) {
     try {
-      CheckPlain(value, type, lent->tensor);
+      CheckPlain(value, type, *lent->view());
     } catch (const PythonError&) {
       FailTensor(value);
     }
   }
-  NoteTensor(type, lent->tensor.device);
-  return MakeTensorView(&lent->tensor);
+  NoteTensor(type, lent->view()->device);
+  lent->CopyDims();
+  return lent->AsAny();
 }
 
 void Arguments::NoteTensor(TypeEntry& type, DLDevice device) {
@@ -286,14 +288,17 @@ void Arguments::FailTensor(PyObject* value) {
 }
 
 // Runs after the kernel, without the GIL.
-void* Arguments::Retain(void*, const DLTensor* tensor) {
-  const auto* lent = reinterpret_cast<const Lent*>(tensor);
+void* Arguments::Retain(const void* source) {
   const GilHold gil;
   if (!gil.ok()) return nullptr;
   PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
   PyErr_Fetch(&type, &value, &traceback);  // what the kernel may have left pending
+  auto* object = static_cast<PyObject*>(const_cast<void*>(source));
+  const DLPackExchangeAPI* exchange = FindType(Py_TYPE(object)).opt_exchange;
   DLManagedTensorVersioned* managed = nullptr;
-  if (lent->exchange->managed_tensor_from_py_object_no_sync(lent->source, &managed) != 0) {
+  if (exchange == nullptr) {
+    managed = ManageArray(object);
+  } else if (exchange->managed_tensor_from_py_object_no_sync(object, &managed) != 0) {
     PyErr_Clear();
     managed = nullptr;
   }

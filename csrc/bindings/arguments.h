@@ -6,7 +6,6 @@
 #include <pybind11/pybind11.h>
 #include <tvm/ffi/c_api.h>
 
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -24,14 +23,14 @@ struct Env {
 };
 
 /// Converts the arguments of one call and owns every temporary. Lives on the caller's stack, under
-/// the GIL; made before the call's CallFrame. Up to kInline of them cost no allocation.
+/// the GIL; made before the call's CallFrame, which gets its loans. Up to kInline of them cost no
+/// allocation.
 class Arguments {
  public:
   static constexpr int kInline = CallFrame::kInline;
 
   /// `opt_subject` (a str, borrowed) begins the text of errors.
-  explicit Arguments(PyObject* opt_subject)
-      : opt_subject_(opt_subject), lending_{&Arguments::Retain, &Arguments::Release, this} {}
+  explicit Arguments(PyObject* opt_subject) : opt_subject_(opt_subject) {}
   ~Arguments();
   Arguments(const Arguments&) = delete;
   Arguments& operator=(const Arguments&) = delete;
@@ -43,26 +42,27 @@ class Arguments {
   }
 
   /// `value` (borrowed until the call has returned) as an argument. Tensors of a framework with an
-  /// exchange table are of kind DLTensorPtr, to be lent. \throws PythonError (TypeError,
-  /// OverflowError)
+  /// exchange table are lent. \throws PythonError (TypeError, OverflowError)
   TVMFFIAny View(PyObject* value);
 
   /// `value` as a value that the caller owns: for results and elements of containers.
   TVMFFIAny Own(PyObject* value);
 
-  const Lending* lending() const { return &lending_; }
+  Loans* loans() { return &loans_; }
   /// Of the first tensor that belongs to one: what returned tensors are to become.
   Framework framework() const { return framework_; }
   /// NULL where no argument brings one.
   const Env* opt_env() const { return has_env_ ? &env_ : nullptr; }
 
  private:
-  static void* Retain(void* context, const DLTensor* tensor);
+  static void* Retain(const void* source);
   static void Release(void* token);
+  static constexpr Lending kLending{&Arguments::Retain, &Arguments::Release};
 
   TVMFFIAny ViewOther(PyObject* value);
   TVMFFIAny Keep(TVMFFIAny owned);
   TVMFFIAny Lend(PyObject* value, TypeEntry& type);
+  TVMFFIAny LendArray(PyObject* value, TypeEntry& type);
   void NoteTensor(TypeEntry& type, DLDevice device);
   TVMFFIAny OwnTensor(PyObject* value, TypeEntry& type);
   TVMFFIAny OwnSequence(PyObject* value);
@@ -72,24 +72,16 @@ class Arguments {
   [[noreturn]] void FailValue(PyObject* type, const char* expected, const std::string& actual);
   [[noreturn]] void FailTensor(PyObject* value);
 
-  struct Lent {
-    DLTensor tensor;  // first, so that Retain finds the rest
-    PyObject* source;
-    const DLPackExchangeAPI* exchange;
-  };
-
   PyObject* opt_subject_;
   const char* bank_ = "argument #";
   Py_ssize_t index_ = 0;
-  Lending lending_;
+  Loans loans_{kLending};  // their sources are Python objects
   Framework framework_ = nullptr;
   Env env_;
   bool has_env_ = false;
-  int num_lent_ = 0, num_owned_ = 0;
+  int num_owned_ = 0;
   TVMFFIObjectHandle owned_[kInline];
-  Lent lent_[kInline];
   std::vector<ObjectRef> more_owned_;
-  std::vector<std::unique_ptr<Lent>> more_lent_;
 };
 
 /// \throws PythonError (TypeError): functions take no keyword arguments.

@@ -21,9 +21,6 @@ Entries& AllEntries() {
   return *entries;
 }
 
-/// The entry found last: most calls see one tensor type.
-TypeEntry* last_entry = nullptr;
-
 void Forget(PyTypeObject* type) {
   if (last_entry != nullptr && last_entry->type == type) last_entry = nullptr;
   const auto found = AllEntries().find(type);
@@ -142,6 +139,7 @@ void Classify(PyTypeObject* type, TypeEntry* entry) {
   entry->opt_exchange = capsule ? ExchangeTable(capsule.ptr()) : nullptr;
   if (entry->opt_exchange == nullptr) {
     entry->kind = ForeignKind(type);
+    if (entry->kind == ArgumentKind::kDLPack) entry->opt_array_view = FindArrayView(type);
     return;
   }
   entry->kind = WrapsTensors(type) ? ArgumentKind::kNoMemory : ArgumentKind::kExchange;
@@ -151,8 +149,9 @@ void Classify(PyTypeObject* type, TypeEntry* entry) {
 
 }  // namespace
 
-TypeEntry& FindType(PyTypeObject* type) {
-  if (last_entry != nullptr && last_entry->type == type) return *last_entry;
+TypeEntry* last_entry = nullptr;
+
+TypeEntry& FindOtherType(PyTypeObject* type) {
   const auto found = AllEntries().find(type);
   if (found != AllEntries().end()) return *(last_entry = found->second.get());
   // Classifying runs Python code, which may come here again: the entry goes in when it is complete.

@@ -5,6 +5,8 @@
 #include <pybind11/pybind11.h>
 #include <tvm/ffi/c_api.h>
 
+#include "bindings/numpy_array.h"
+
 namespace graphffi::bindings {
 
 enum class ArgumentKind : uint8_t {
@@ -43,14 +45,22 @@ struct TypeEntry {
       false;  // the table gives the memory of torch's lazy conjugates and negatives as it is
   /// Fills a view of the memory of an object of this type, or returns -1 with a Python error.
   int (*opt_view)(void* object, DLTensor* view) = nullptr;
-  bool is_view_plain = false;    // opt_view refuses lazy bits by itself
-  PyTypeObject* type = nullptr;  // borrowed
+  bool is_view_plain = false;          // opt_view refuses lazy bits by itself
+  ArrayView opt_array_view = nullptr;  // of numpy.ndarray
+  PyTypeObject* type = nullptr;        // borrowed
   PyObject* opt_importer =
       nullptr;  // of a kDLPack type, once asked for: None, or graphffi.Tensor -> its array
 };
 
+/// The entry found last: most calls see one tensor type. Guarded by the GIL.
+extern TypeEntry* last_entry;
+TypeEntry& FindOtherType(PyTypeObject* type);
+
 /// The entry of `type`. \throws PythonError, py::error_already_set
-TypeEntry& FindType(PyTypeObject* type);
+inline TypeEntry& FindType(PyTypeObject* type) {
+  if (last_entry != nullptr && last_entry->type == type) return *last_entry;
+  return FindOtherType(type);
+}
 
 /// The framework of a call's arguments, as one of their types; NULL for none. Borrowed from that
 /// type.

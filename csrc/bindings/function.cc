@@ -28,7 +28,7 @@ PyObject* Call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
     if (kwnames != nullptr && PyTuple_GET_SIZE(kwnames) != 0)
       FailKeywords(function->opt_name, kwnames);
     Arguments arguments(function->opt_name);
-    CallFrame frame(arguments.lending());
+    CallFrame frame(arguments.loans());
     const Py_ssize_t count = PyVectorcall_NARGS(nargsf);
     for (Py_ssize_t i = 0; i < count; ++i) {
       arguments.SetPosition("argument #", i);

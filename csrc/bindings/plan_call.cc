@@ -76,7 +76,7 @@ py::object CallPlan(py::handle function, const std::string& plan_text, py::list 
   const EnvScope env(opt_env == nullptr ? values.device : opt_env->device, values.stream,
                      opt_env == nullptr ? &AllocateOnHeap : opt_env->allocator);
   if (opt_env != nullptr) values.device = opt_env->device;
-  CallFrame frame(arguments.lending());
+  CallFrame frame(arguments.loans());
   frame.PushPlan(plan, values);
   return py::reinterpret_steal<py::object>(
       CallWithFrame(*reinterpret_cast<PyFunction*>(function.ptr()), frame, arguments));

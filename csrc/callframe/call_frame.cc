@@ -12,7 +12,6 @@
 
 #include "callframe/convert.h"
 #include "callframe/error.h"
-#include "callframe/lent_tensor.h"
 #include "callframe/value.h"
 
 namespace graphffi {
@@ -27,6 +26,10 @@ TVMFFIAny MakeObject(int32_t type_index, TVMFFIObjectHandle handle) {
   value.type_index = type_index;
   value.v_obj = static_cast<TVMFFIObject*>(handle);
   return value;
+}
+
+bool IsView(const TVMFFIAny& value) {
+  return value.type_index == kTVMFFIDLTensorPtr && value.v_ptr != nullptr;
 }
 
 /// Doubles `*buffer`, which is `inline_buffer` or from malloc.
@@ -50,11 +53,6 @@ void Grow(T** buffer, const T* inline_buffer, int32_t* capacity) {
 
 void CallFrame::Clear() {
   ReleaseOwned();
-  while (lent_ != nullptr) {  // only when nothing was called
-    LentTensor* next = lent_->next();
-    lent_->Drop(*pool_);
-    lent_ = next;
-  }
   if (args_ != inline_args_) std::free(args_);
   if (owned_ != inline_owned_) std::free(owned_);
 }
@@ -68,18 +66,9 @@ void CallFrame::Append(const TVMFFIAny& value) {
   args_[size_++] = value;
 }
 
-TVMFFIAny CallFrame::Lend(const DLTensor* tensor) {
-  if (pool_ == nullptr) pool_ = &LentTensor::ThreadPool();
-  LentTensor* lent = LentTensor::Make(*tensor, *pool_);
-  lent->set_next(lent_);
-  lent_ = lent;
-  return MakeObject(kTVMFFITensor, lent->handle());
-}
-
 void CallFrame::Push(const TVMFFIAny& value) {
-  const bool lend = value.type_index == kTVMFFIDLTensorPtr && value.v_ptr != nullptr &&
-                    (opt_lending_ != nullptr || array_depth_ > 0);
-  Append(lend ? Lend(static_cast<const DLTensor*>(value.v_ptr)) : value);
+  const bool lend = IsView(value) && (lends_all_ || array_depth_ > 0);
+  Append(lend ? loans_.Lend(static_cast<const DLTensor*>(value.v_ptr)) : value);
 }
 
 void CallFrame::PushOwned(TVMFFIAny value) {
@@ -154,7 +143,8 @@ void CallFrame::PushWorkspace(const Plan& plan, const Plan::Item& item, const Ca
 bool CallFrame::PushFlat(const Plan& plan, const CallValues& values) {
   const Bank &inputs = values.inputs, &outputs = values.outputs;
   if (!plan.is_flat() || inputs.opt_slots != nullptr || outputs.opt_slots != nullptr) return false;
-  if (opt_lending_ != nullptr || array_depth_ != 0) return false;
+  const Bank& attributes = values.attributes;
+  if (attributes.opt_slots != nullptr || array_depth_ != 0) return false;
   const std::vector<Plan::Item>& items = plan.items();
   const int64_t most =
       int64_t{size_} + static_cast<int64_t>(items.size()) + inputs.size + outputs.size;
@@ -176,11 +166,21 @@ bool CallFrame::PushFlat(const Plan& plan, const CallValues& values) {
       case Plan::Op::kAllOutputs:
         for (int32_t i = 0; i < outputs.size; ++i) *arg++ = outputs.values[i];
         break;
+      case Plan::Op::kAttribute:
+        if (item.index >= attributes.size) FailMissing("attributes", item.index, attributes.size);
+        *arg++ = attributes.values[item.index];
+        break;
       default:
         *arg++ = plan.constants()[static_cast<size_t>(item.index)];
     }
   }
+  TVMFFIAny* first = args_ + size_;
   size_ = static_cast<int32_t>(arg - args_);
+  if (lends_all_) {
+    for (; first != arg; ++first) {
+      if (IsView(*first)) *first = loans_.Lend(static_cast<const DLTensor*>(first->v_ptr));
+    }
+  }
   return true;
 }
 
@@ -226,46 +226,20 @@ void CallFrame::PushItems(const Plan& plan, const CallValues& values) {
   }
 }
 
-int CallFrame::SettleLent() {
-  int rc = 0;
-  while (lent_ != nullptr) {
-    LentTensor* lent = lent_;
-    lent_ = lent->next();
-    if (!lent->IsUnique()) {
-      void* token = nullptr;
-      if (opt_lending_ != nullptr && opt_lending_->opt_retain != nullptr) {
-        token = opt_lending_->opt_retain(opt_lending_->context, lent->source());
-      }
-      if (token != nullptr) {
-        lent->Retain(token, opt_lending_->opt_release);
-      } else {
-        lent->Invalidate();
-        rc = SetRaised("RuntimeError",
-                       "graphffi: a kernel kept or returned a tensor that its framework only lends "
-                       "for the call; let it copy the data or write into an output");
-      }
-    }
-    lent->Drop(*pool_);
-  }
-  return rc;
-}
-
+/// What is left to do after a failure.
 int CallFrame::SettleCall(int rc, TVMFFIAny* result) {
-  if (rc != 0) ReleaseValue(result);
-  if (lent_ == nullptr) return rc;
+  if (rc == 0) rc = -1;  // the loans' own error
+  ReleaseValue(result);
+  if (loans_.empty()) return rc;
   // With an error in the slot, that is the one to report.
   TVMFFIObjectHandle raised = nullptr;
-  if (rc != 0) TVMFFIErrorMoveFromRaised(&raised);
-  const int settled = SettleLent();
-  if (rc != 0) {
-    if (raised != nullptr) {
-      TVMFFIErrorSetRaised(raised);
-      TVMFFIObjectDecRef(raised);
-    }
-    return rc;
+  TVMFFIErrorMoveFromRaised(&raised);
+  loans_.Settle();
+  if (raised != nullptr) {
+    TVMFFIErrorSetRaised(raised);
+    TVMFFIObjectDecRef(raised);
   }
-  if (settled != 0) ReleaseValue(result);
-  return settled;
+  return rc;
 }
 
 int CallFrame::Call(const Kernel& kernel, TVMFFIAny* result) {

@@ -7,12 +7,10 @@
 
 #include <cstdint>
 
+#include "callframe/lent_tensor.h"
 #include "callframe/plan.h"
 
 namespace graphffi {
-
-class LentTensor;
-struct LentTensorPool;
 
 /// A function to call: its safe_call and what that gets as handle. Borrowed from the function
 /// object.
@@ -25,31 +23,19 @@ struct Kernel {
   }
 };
 
-/// How tensors that a framework owns are passed as owning Tensor objects: the object is *lent* for
-/// the call, and what the kernel still holds when it returns either becomes an owner (`retain`) or
-/// is an error.
-struct Lending {
-  /// Makes the memory behind `tensor` outlive the call; gives a token for `release`. NULL: the
-  /// framework can't.
-  void* (*opt_retain)(void* context, const DLTensor* tensor) = nullptr;
-  /// Runs on any thread, once the kernel's last reference is gone.
-  void (*opt_release)(void* token) = nullptr;
-  void* context = nullptr;
-};
-
 /// Arguments of one call. Not shared between threads; lives on the stack of the caller. Up to
-/// kInline arguments and lent tensors cost no allocation.
+/// kInline arguments cost no allocation.
 class CallFrame {
  public:
-  static constexpr int32_t kInline = 16;
+  static constexpr int32_t kInline = 64;
 
-  /// Without `opt_lending`, a DLTensor* is passed as the weak view that it is (inside an ffi.Array,
-  /// where only owning tensors are possible, it is lent without the possibility to retain).
-  explicit CallFrame(const Lending* opt_lending = nullptr) : opt_lending_(opt_lending) {}
+  /// With `opt_loans` (borrowed), which the call settles, a DLTensor* is passed as a Tensor that is
+  /// lent. Without, it is passed as the weak view that it is; but inside an ffi.Array, where only
+  /// owning tensors are possible, it is lent without the possibility to retain.
+  explicit CallFrame(Loans* opt_loans = nullptr)
+      : loans_(opt_loans == nullptr ? own_loans_ : *opt_loans), lends_all_(opt_loans != nullptr) {}
   ~CallFrame() {
-    if (num_owned_ != 0 || lent_ != nullptr || args_ != inline_args_ || owned_ != inline_owned_) {
-      Clear();
-    }
+    if (num_owned_ != 0 || args_ != inline_args_ || owned_ != inline_owned_) Clear();
   }
   CallFrame(const CallFrame&) = delete;
   CallFrame& operator=(const CallFrame&) = delete;
@@ -69,7 +55,6 @@ class CallFrame {
   }
 
   int32_t num_args() const { return size_; }
-  bool has_lent() const { return lent_ != nullptr; }
 
   /// Calls once. 0 with *result owned by the caller; otherwise the error is in this thread's slot
   /// (for -2, see Error::TakeRaised). A tensor that was kept and can't be retained is a
@@ -84,7 +69,7 @@ class CallFrame {
     return rc;
   }
   int Settle(int rc, TVMFFIAny* result) {
-    return rc == 0 && lent_ == nullptr ? 0 : SettleCall(rc, result);
+    return rc == 0 && loans_.Settle() == 0 ? 0 : SettleCall(rc, result);
   }
 
  private:
@@ -97,16 +82,15 @@ class CallFrame {
   bool PushFlat(const Plan& plan, const CallValues& values);
   void PushWorkspace(const Plan& plan, const Plan::Item& item, const CallValues& values);
   void PushAttribute(const Plan::Item& item, const Bank& bank);
-  TVMFFIAny Lend(const DLTensor* tensor);
-  int SettleLent();
 
-  const Lending* opt_lending_;
+  static constexpr Lending kWithoutRetaining{};
+  Loans own_loans_{kWithoutRetaining};
+  Loans& loans_;
+  bool lends_all_;
   TVMFFIAny inline_args_[kInline];
   TVMFFIAny* args_ = inline_args_;
   int32_t size_ = 0, capacity_ = kInline;
   int32_t array_depth_ = 0;
-  LentTensor* lent_ = nullptr;      // list of those made for this call
-  LentTensorPool* pool_ = nullptr;  // this thread's, once something is lent
   TVMFFIObjectHandle inline_owned_[kInline];
   TVMFFIObjectHandle* owned_ = inline_owned_;
   int32_t num_owned_ = 0, owned_capacity_ = kInline;

@@ -4,97 +4,71 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <utility>
 
 #include "callframe/call_frame.h"
+#include "callframe/error.h"
 
 namespace graphffi {
 
 namespace {
-constexpr uint64_t kUniqueCount = 1 | (uint64_t{1} << 32);
-constexpr int kPoolCapacity = 64;
 
-/// False once this thread's pool is gone; trivially destructible, so that it can still be read
-/// then.
-thread_local bool pool_alive = false;
-}  // namespace
+/// Constant-initialized and trivially destructible: readable at any time, at little cost.
+thread_local LentTensorPool thread_pool{nullptr, 0, false};
 
-struct LentTensorPool {
-  LentTensor* head = nullptr;
-  int size = 0;
-  LentTensorPool() { pool_alive = true; }
-  ~LentTensorPool() {
-    pool_alive = false;
-    while (head != nullptr) {
-      LentTensor* next = head->next();
-      std::free(head);
-      head = next;
-    }
+/// Frees the blocks of a thread that ends.
+struct PoolCloser {
+  void Touch() {}
+  ~PoolCloser() {
+    thread_pool.is_closed = true;
+    thread_pool.Trim(0);
   }
 };
+thread_local PoolCloser pool_closer;
 
-LentTensorPool& LentTensor::ThreadPool() {
-  thread_local LentTensorPool pool;
-  return pool;
+}  // namespace
+
+LentTensorPool& LentTensorPool::OfThread() { return thread_pool; }
+
+void LentTensorPool::Trim(int32_t most) {
+  while (size > most) {
+    LentTensor* lent = first;
+    first = lent->next_;
+    --size;
+    std::free(lent);
+  }
 }
 
-LentTensor* LentTensor::Make(const DLTensor& source, LentTensorPool& pool) {
-  LentTensor* self = pool.head;
-  if (self != nullptr) {
-    pool.head = self->next_;
-    --pool.size;
-  } else {
-    self = static_cast<LentTensor*>(std::malloc(sizeof(LentTensor)));
-    if (self == nullptr) throw std::bad_alloc();
-  }
+LentTensor* LentTensor::Allocate() {
+  pool_closer.Touch();
+  void* memory = std::aligned_alloc(alignof(LentTensor), sizeof(LentTensor));
+  if (memory == nullptr) throw std::bad_alloc();
+  auto* self = static_cast<LentTensor*>(std::memset(memory, 0, sizeof(LentTensor)));
   self->header_.combined_ref_count = kUniqueCount;
   self->header_.type_index = kTVMFFITensor;
-  self->header_.__padding = 0;
   self->header_.deleter = &LentTensor::Delete;
-  self->tensor_ = source;
-  self->source_ = &source;
-  self->next_ = nullptr;
-  self->opt_release_ = nullptr;
-  self->opt_heap_dims_ = nullptr;
-
-  const int32_t ndim = source.ndim;
-  int64_t* dims = self->inline_dims_;
-  if (ndim > kInlineDims) {
-    dims = static_cast<int64_t*>(std::malloc(sizeof(int64_t) * 2 * static_cast<size_t>(ndim)));
-    if (dims == nullptr) {
-      std::free(self);
-      throw std::bad_alloc();
-    }
-    self->opt_heap_dims_ = dims;
-  }
-  for (int32_t i = 0; i < ndim; ++i) dims[i] = source.shape[i];
-  if (source.strides != nullptr) {
-    for (int32_t i = 0; i < ndim; ++i) dims[ndim + i] = source.strides[i];
-  } else {
-    FillCompactStrides(source.shape, ndim, dims + ndim);
-  }
-  self->tensor_.shape = dims;
-  self->tensor_.strides = dims + ndim;
   return self;
 }
 
-bool LentTensor::IsUnique() const {
-  return __atomic_load_n(&header_.combined_ref_count, __ATOMIC_ACQUIRE) == kUniqueCount;
-}
-
-void LentTensor::Retain(void* token, void (*release)(void* token)) {
-  token_ = token;
-  opt_release_ = release;
-}
-
-void LentTensor::Drop(LentTensorPool& pool) {
-  if (IsUnique()) {
-    Clear();
-    Free(&pool);
-  } else {
-    TVMFFIObjectDecRef(this);
+void LentTensor::CopyAnyDims() {
+  const auto ndim = static_cast<size_t>(tensor_.ndim);
+  int64_t* dims = inline_dims_;
+  if (ndim > kInlineDims) {
+    dims = static_cast<int64_t*>(std::malloc(2 * ndim * sizeof(int64_t)));
+    if (dims == nullptr) throw std::bad_alloc();
+    opt_own_dims_ = dims;
   }
+  for (size_t i = 0; i < ndim; ++i) dims[i] = tensor_.shape[i];
+  if (tensor_.strides != nullptr) {
+    for (size_t i = 0; i < ndim; ++i) dims[ndim + i] = tensor_.strides[i];
+  } else {
+    FillCompactStrides(dims, tensor_.ndim, dims + ndim);
+  }
+  tensor_.shape = dims;
+  tensor_.strides = dims + ndim;
 }
 
+/// Once the last strong reference is gone.
 void LentTensor::Clear() {
   if (opt_release_ != nullptr) opt_release_(token_);
   opt_release_ = nullptr;
@@ -103,16 +77,83 @@ void LentTensor::Clear() {
 void LentTensor::Delete(void* handle, int flags) {
   auto* self = static_cast<LentTensor*>(handle);
   if ((flags & kTVMFFIObjectDeleterFlagBitMaskStrong) != 0) self->Clear();
-  if ((flags & kTVMFFIObjectDeleterFlagBitMaskWeak) == 0) return;
-  self->Free(pool_alive ? &ThreadPool() : nullptr);
+  if ((flags & kTVMFFIObjectDeleterFlagBitMaskWeak) != 0) thread_pool.Put(self);
 }
 
-void LentTensor::Free(LentTensorPool* opt_pool) {
-  if (opt_heap_dims_ != nullptr) std::free(opt_heap_dims_);
-  if (opt_pool == nullptr || opt_pool->size >= kPoolCapacity) return std::free(this);
-  next_ = opt_pool->head;
-  opt_pool->head = this;
-  ++opt_pool->size;
+/// Of a tensor that nobody refers to, by the thread that ended it.
+void LentTensorPool::Put(LentTensor* lent) {
+  std::free(lent->opt_own_dims_);
+  if (is_closed || size >= kCapacity) return std::free(lent);
+  lent->opt_own_dims_ = nullptr;
+  lent->header_.combined_ref_count = LentTensor::kUniqueCount;
+  pool_closer.Touch();
+  lent->next_ = first;
+  first = lent;
+  ++size;
+}
+
+/// All of them, where none is held by anybody else nor has more than its block.
+bool Loans::TakeBack() {
+  LentTensor* last = nullptr;
+  int32_t count = 0;
+  for (LentTensor* lent = first_; lent != nullptr; lent = lent->next_) {
+    if (!lent->IsUnique() || lent->opt_own_dims_ != nullptr) return false;
+    last = lent;
+    ++count;
+  }
+  if (last == nullptr) return true;
+  last->next_ = pool_->first;
+  pool_->first = std::exchange(first_, nullptr);
+  pool_->size += count;
+  if (pool_->is_closed || pool_->size > LentTensorPool::kCapacity) {
+    pool_->Trim(pool_->is_closed ? 0 : LentTensorPool::kCapacity);
+  }
+  return true;
+}
+
+/// 0, or -1 with an error raised.
+int Loans::LetGo(LentTensor* lent) {
+  int rc = 0;
+  if (lent->IsUnique()) {
+    pool_->Put(lent);
+    return rc;
+  }
+  void* token = lending_.opt_retain == nullptr ? nullptr : lending_.opt_retain(lent->source_);
+  if (token != nullptr) {
+    lent->token_ = token;
+    lent->opt_release_ = lending_.opt_release;
+  } else {
+    lent->tensor_.data = nullptr;  // the memory is going away
+    rc = SetRaised("RuntimeError",
+                   "graphffi: a kernel kept or returned a tensor that its framework only lends for "
+                   "the call; let it copy the data or write into an output");
+  }
+  TVMFFIObjectDecRef(lent);
+  return rc;
+}
+
+int Loans::Settle() {
+  if (TakeBack()) return 0;
+  int rc = 0;
+  while (first_ != nullptr) {
+    LentTensor* lent = std::exchange(first_, first_->next_);
+    if (LetGo(lent) != 0) rc = -1;
+  }
+  return rc;
+}
+
+/// Of a call that was not made.
+void Loans::Drop() {
+  if (TakeBack()) return;
+  while (first_ != nullptr) {
+    LentTensor* lent = std::exchange(first_, first_->next_);
+    if (lent->IsUnique()) {
+      pool_->Put(lent);
+    } else {
+      lent->tensor_.data = nullptr;
+      TVMFFIObjectDecRef(lent);
+    }
+  }
 }
 
 }  // namespace graphffi

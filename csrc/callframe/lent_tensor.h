@@ -6,47 +6,133 @@
 
 namespace graphffi {
 
-struct LentTensorPool;
+/// How tensors that a framework owns are passed as owning Tensor objects: the object is *lent* for
+/// the call, and what the kernel still holds when it returns either becomes an owner (`retain`) or
+/// is an error.
+struct Lending {
+  /// Makes the memory of `source` outlive the call; gives a token for `release`. NULL: the
+  /// framework can't.
+  void* (*opt_retain)(const void* source) = nullptr;
+  /// Runs on any thread, once the kernel's last reference is gone.
+  void (*opt_release)(void* token) = nullptr;
+};
 
 /// Laid out like any Tensor object. Made and settled by one thread; a kernel may take and drop
 /// references on any. Shape and strides are its own copies, so that they live as long as it does.
-class LentTensor {
+class alignas(64) LentTensor {
  public:
-  /// This thread's blocks of dropped tensors, kept for the next call.
-  static LentTensorPool& ThreadPool();
+  TVMFFIAny AsAny() {
+    TVMFFIAny value{};
+    value.type_index = kTVMFFITensor;
+    value.v_obj = &header_;
+    return value;
+  }
 
-  /// A tensor like `source`, with one reference, from this thread's pool. \throws std::bad_alloc
-  static LentTensor* Make(const DLTensor& source, LentTensorPool& pool);
-
-  TVMFFIObjectHandle handle() { return &header_; }
-  const DLTensor* source() const { return source_; }
-  LentTensor* next() const { return next_; }
-  void set_next(LentTensor* next) { next_ = next; }
-
-  /// Nobody but the maker holds a strong or weak reference.
-  bool IsUnique() const;
-  /// The memory now lives until the last reference is gone; `release(token)` runs then.
-  void Retain(void* token, void (*release)(void* token));
-  /// The memory is going away while somebody still holds the tensor.
-  void Invalidate() { tensor_.data = nullptr; }
-  /// Gives up the maker's reference.
-  void Drop(LentTensorPool& pool);
+  /// To be filled in by whoever took it from Loans, who calls CopyDims then.
+  DLTensor* view() { return &tensor_; }
+  /// Makes copies of the shape and strides that view() points to; NULL strides are compact ones.
+  /// \throws std::bad_alloc
+  void CopyDims() {
+    const int32_t ndim = tensor_.ndim;
+    if (__builtin_expect(ndim > kInlineDims || tensor_.strides == nullptr, 0)) return CopyAnyDims();
+    const int64_t *shape = tensor_.shape, *strides = tensor_.strides;
+    tensor_.shape = inline_dims_;
+    tensor_.strides = inline_dims_ + ndim;
+    for (int32_t i = 0; i < ndim; ++i) {
+      inline_dims_[i] = shape[i];
+      inline_dims_[ndim + i] = strides[i];
+      asm("");  // few turns, for which compilers shall not set a vector loop up
+    }
+  }
 
  private:
-  static constexpr int kInlineDims = 8;
-  static void Delete(void* self, int flags);
-  void Clear();
-  void Free(LentTensorPool* opt_pool);
+  friend class Loans;
+  friend struct LentTensorPool;
+  static constexpr int32_t kInlineDims = 8;
+  static constexpr uint64_t kUniqueCount = 1 | (uint64_t{1} << 32);
 
-  // A Tensor object begins with these two.
+  static LentTensor* Allocate();
+  static void Delete(void* self, int flags);
+  void CopyAnyDims();
+  void Clear();
+  /// Nobody but the maker holds a strong or weak reference.
+  bool IsUnique() const {
+    return __atomic_load_n(&header_.combined_ref_count, __ATOMIC_ACQUIRE) == kUniqueCount;
+  }
+
+  // A Tensor object begins with these two. While it is pooled, the header says unique.
   TVMFFIObject header_;
   DLTensor tensor_;
-  const DLTensor* source_;
-  LentTensor* next_;  // the maker's list, or the pool's
-  void* token_;
+  const void* source_;
+  LentTensor* next_;       // of the call's, or the pool's
+  int64_t* opt_own_dims_;  // more than fit inline; NULL while pooled
   void (*opt_release_)(void* token);
-  int64_t* opt_heap_dims_;
+  void* token_;
   int64_t inline_dims_[2 * kInlineDims];
+};
+
+/// A thread's blocks of tensors that nobody refers to, kept for its next calls.
+struct LentTensorPool {
+  static constexpr int32_t kCapacity = 256;
+  LentTensor* first;
+  int32_t size;
+  bool is_closed;  ///< the thread is ending
+
+  static LentTensorPool& OfThread();
+  void Put(LentTensor* lent);
+  /// Frees those beyond `most`.
+  void Trim(int32_t most);
+};
+
+/// The tensors that are lent to one call. Lives on the stack of the calling thread.
+class Loans {
+ public:
+  /// `lending` is borrowed.
+  explicit Loans(const Lending& lending) : lending_(lending) {}
+  ~Loans() {
+    if (first_ != nullptr) Drop();
+  }
+  Loans(const Loans&) = delete;
+  Loans& operator=(const Loans&) = delete;
+
+  bool empty() const { return first_ == nullptr; }
+
+  /// A tensor with one reference, whose view is to be filled in; `source` is what Lending gets.
+  /// \throws std::bad_alloc
+  LentTensor* Take(const void* source) {
+    if (pool_ == nullptr) pool_ = &LentTensorPool::OfThread();
+    LentTensor* lent = pool_->first;
+    if (__builtin_expect(lent != nullptr, 1)) {
+      pool_->first = lent->next_;
+      --pool_->size;
+    } else {
+      lent = LentTensor::Allocate();
+    }
+    lent->source_ = source;
+    lent->next_ = first_;
+    first_ = lent;
+    return lent;
+  }
+  /// A tensor like `source`. \throws std::bad_alloc
+  TVMFFIAny Lend(const DLTensor* source) {
+    LentTensor* lent = Take(source);
+    *lent->view() = *source;
+    lent->CopyDims();
+    return lent->AsAny();
+  }
+
+  /// After the call: takes back what nobody holds and lets the rest outlive the call. 0, or -1
+  /// with an error raised where that is not possible.
+  int Settle();
+
+ private:
+  bool TakeBack();
+  int LetGo(LentTensor* lent);
+  void Drop();
+
+  const Lending& lending_;
+  LentTensorPool* pool_ = nullptr;  // this thread's, once something is lent
+  LentTensor* first_ = nullptr;
 };
 
 }  // namespace graphffi

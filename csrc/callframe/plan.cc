@@ -325,12 +325,17 @@ void Plan::Finish() {
     return std::count_if(items_.begin(), items_.end(), matches);
   };
   const auto is_simple = [](const Item& item) {
-    return item.op == Op::kInput || item.op == Op::kOutput || item.op == Op::kConstant;
+    const bool is_value = item.op == Op::kAttribute && item.conversion == Conversion::kNone;
+    return is_value || item.op == Op::kInput || item.op == Op::kOutput || item.op == Op::kConstant;
   };
   const auto all_inputs = count([](const Item& item) { return item.op == Op::kAllInputs; });
   const auto all_outputs = count([](const Item& item) { return item.op == Op::kAllOutputs; });
   is_flat_ = all_inputs <= 1 && all_outputs <= 1 &&
              count(is_simple) + all_inputs + all_outputs == static_cast<long>(items_.size());
+  first_output_ = all_outputs != 0 ? 0 : INT32_MAX;
+  for (const Item& item : items_) {
+    if (item.op == Op::kOutput) first_output_ = std::min(first_output_, item.index);
+  }
 }
 
 }  // namespace graphffi

@@ -86,6 +86,9 @@ class Plan {
   /// Nothing but single values and constants: no arrays, conversions, stream, workspace, and at
   /// most one `*inputs` and one `*outputs`.
   bool is_flat() const { return is_flat_; }
+  /// The lowest index of an output that is passed; INT32_MAX if none is. A call with more results
+  /// than that passes results.
+  int32_t first_output() const { return first_output_; }
   const std::vector<Item>& items() const { return items_; }
   /// Borrowed from the plan: None, bools, ints, floats, strings as RawStr; objects in folded plans.
   const std::vector<TVMFFIAny>& constants() const { return constants_; }
@@ -95,6 +98,7 @@ class Plan {
   friend class PlanFolder;
   void Finish();
   bool is_flat_ = false;
+  int32_t first_output_ = INT32_MAX;
   std::vector<Item> items_;
   std::vector<TVMFFIAny> constants_;
   // What RawStr constants point to, which folded plans share.

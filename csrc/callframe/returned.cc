@@ -7,7 +7,6 @@
 
 #include "callframe/describe_tensor.h"
 #include "callframe/device_name.h"
-#include "callframe/error.h"
 #include "callframe/owned_values.h"
 
 namespace graphffi {
@@ -127,15 +126,6 @@ void CopyOnCpu(void*, const DLTensor& from, const DLTensor& to) {
   int64_t bits = int64_t{to.dtype.bits} * to.dtype.lanes;
   for (int32_t i = 0; i < to.ndim; ++i) bits *= to.shape[i];
   if (bits != 0) std::memcpy(DataOf(to), DataOf(from), static_cast<size_t>(bits + 7) / 8);
-}
-
-int32_t FirstOutput(const Plan& plan) {
-  int32_t first = INT32_MAX;
-  for (const Plan::Item& item : plan.items()) {
-    if (item.op == Plan::Op::kAllOutputs) return 0;
-    if (item.op == Plan::Op::kOutput) first = std::min(first, item.index);
-  }
-  return first;
 }
 
 void FinishCall(int rc, const Results& results, TVMFFIAny* returned, CallFrame* frame) {

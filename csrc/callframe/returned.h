@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "callframe/call_frame.h"
+#include "callframe/error.h"
 
 namespace graphffi {
 
@@ -27,10 +28,6 @@ struct Results {
   const char* subject = "";  ///< begins the text of errors about what was returned
 };
 
-/// The lowest index of an output that `plan` passes; INT32_MAX if it passes none. A call with more
-/// results than that passes results.
-int32_t FirstOutput(const Plan& plan);
-
 /// What CallForResults does after a call that is not over with it.
 void FinishCall(int rc, const Results& results, TVMFFIAny* returned, CallFrame* frame);
 
@@ -42,7 +39,8 @@ inline void CallForResults(const Kernel& kernel, const Results& results, CallFra
   const int rc = frame->Invoke(kernel, &returned);
   const bool is_done =
       returned.type_index == kTVMFFINone && (results.is_passed || results.count == 0);
-  if (rc != 0 || !is_done || frame->has_lent()) FinishCall(rc, results, &returned, frame);
+  if (rc != 0 || !is_done) return FinishCall(rc, results, &returned, frame);
+  if (frame->Settle(rc, &returned) != 0) throw Error::TakeRaised(-1);
 }
 
 }  // namespace graphffi

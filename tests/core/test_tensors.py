@@ -165,6 +165,68 @@ def test_numpy_array_that_dlpack_cannot_describe_is_refused(kernels: Any) -> Non
             kernels.type_index(x)
 
 
+def numpy_arrays() -> dict[str, Any]:
+    """NumPy arrays of every layout and data type that DLPack has words for, and a few others."""
+    np, ml_dtypes = pytest.importorskip("numpy"), pytest.importorskip("ml_dtypes")
+    grid = np.arange(24, dtype="float32").reshape(4, 6)
+    read_only = np.arange(5)
+    read_only.flags.writeable = False
+    kinds = ("?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "c8", "c16")
+    pairs = np.zeros(3, dtype=[("x", "i2"), ("y", "i4")])
+    pairs["y"] = (7, 8, 9)
+    evens = np.zeros(3, dtype=[("x", "i4"), ("y", "i4")])
+    return {
+        **{f"dtype {kind}": np.array([[1, 0, 1]], dtype=kind) for kind in kinds},
+        **{f"dtype {kind}": np.ones(2, kind) for kind in (ml_dtypes.bfloat16, ml_dtypes.int4)},
+        "0-d": np.array(2.5),
+        "empty": np.ones((3, 0, 2)),
+        "transposed": grid.T,
+        "reversed": grid[::-2, ::-1],
+        "broadcast": np.broadcast_to(grid[0], (5, 6)),
+        "read-only": read_only,
+        "ten dimensions": np.arange(4.0).reshape((2, 1, 1, 1, 1, 1, 1, 1, 1, 2)),
+        "column of a record": evens["y"],
+        "crooked column of a record": pairs["y"],
+        "subclass": np.ones(2).view(np.recarray),
+        "long double": np.ones(2, "g"),
+        "big-endian": np.ones(2, ">f8"),
+        "dates": np.zeros(2, "M8[s]"),
+        "text": np.array(["a"]),
+        "record": pairs,
+    }
+
+
+def test_numpy_arrays_are_what_dlpack_says_of_them(kernels: Any) -> None:
+    for name, array in numpy_arrays().items():
+        try:
+            expected = graphffi.from_dlpack(array)
+        except (BufferError, TypeError, ValueError):
+            with pytest.raises(ValueError, match="#0: expected a tensor that DLPack can describe"):
+                kernels.keep(array)
+            continue
+        kernels.keep(array)
+        lent = graphffi.from_dlpack(kernels.take_kept())
+        assert (lent.shape, lent.dtype) == (expected.shape, expected.dtype), name
+        assert (lent.strides, lent.data_ptr) == (expected.strides, expected.data_ptr), name
+        assert lent.device == expected.device
+
+
+def test_numpy_arrays_that_a_kernel_keeps_outlive_the_caller(kernels: Any) -> None:
+    np = pytest.importorskip("numpy")
+    array = np.full(1000, 7.0)
+    gone = weakref.ref(array)
+    kernels.keep(array)
+    del array
+    gc.collect()
+    assert gone() is not None
+    np.full(1000, 3.0)  # would take the memory if it were free
+    kept = kernels.take_kept()
+    assert (np.from_dlpack(kept) == 7).all()
+    del kept
+    gc.collect()
+    assert gone() is None
+
+
 def test_numpy_bfloat16_passes(kernels: Any) -> None:
     np, ml_dtypes = pytest.importorskip("numpy"), pytest.importorskip("ml_dtypes")
     x = np.array([[1.5, 2, 3], [4, 5, 6]], dtype=ml_dtypes.bfloat16)

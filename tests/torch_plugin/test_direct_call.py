@@ -68,7 +68,7 @@ DIRECT: dict[str, Callable[[Any, torch.Tensor], Any]] = {
     "parameter": lambda ops, x: ops.add(torch.nn.Parameter(x, requires_grad=False)),
 }
 NOT_DIRECT: dict[str, Callable[[Any, torch.Tensor], Any]] = {
-    "requires grad": lambda ops, x: ops.add(x.clone().requires_grad_()),
+    "requires grad, with a data type": lambda ops, x: ops.attributes(x.clone().requires_grad_()),
     "lazy negative": lambda ops, x: ops.add(torch.complex(x, x).conj().imag),
     "meta": lambda ops, x: ops.add(x.to("meta")),
     "numpy scalar": lambda ops, x: ops.add(x, x.numpy()[0, 0]),
@@ -142,6 +142,62 @@ def test_gradients_are_refused_as_ever(ops: Any) -> None:
         assert is_direct(lambda: ops.add(x))
         assert not ops.add(x).requires_grad
         assert ops.increment(x) is x
+
+
+def test_calls_that_record_a_gradient_run_no_python_but_the_rule() -> None:
+    seen: list[Any] = []
+
+    def backward(saved: Any, grad: Any) -> Any:
+        seen.append(saved)
+        grads = [grad * saved.factor for _ in range(2)]
+        return grad, None if saved.mask is None else grad, grads
+
+    op = graphffi.define_op(
+        "mytest::recorded",
+        schema="(Tensor x, Tensor? mask, Tensor[] more, float factor=2.0, int[] sizes=[1, 2], "
+        'bool flag=True, str name="n", int? absent=None) -> Tensor',
+        kernel=lambda *arguments: torch.from_dlpack(arguments[-1]).copy_(
+            torch.from_dlpack(arguments[0])
+        ),
+        infer=lambda x, *_: graphffi.like(x),
+    )
+    op.register_vjp(backward, save=("mask",))
+    x, y, z = (torch.ones(3, requires_grad=True) for _ in range(3))
+    calls: list[Callable[[], Any]] = [
+        lambda: op(x, None, [y, z], 3.0, [4, 5, 6], False, "text", 7),
+        lambda: op(x, y.detach(), (y, z)),
+        lambda: op(X[0], None, [y, z], name="\u00e4"),
+        lambda: op(x, None, [X[0], z], sizes=()),
+    ]
+    for call in calls:
+        assert is_direct(call)
+        direct = call()
+        with _Nothing():
+            dispatched = call()
+        assert type(direct.grad_fn) is type(dispatched.grad_fn)
+        gradients = []
+        for result in (direct, dispatched):
+            result.sum().backward()
+            gradients.append([t.grad for t in (x, y, z)])
+            for t in (x, y, z):
+                t.grad = None
+        torch.testing.assert_close(gradients[0], gradients[1])
+        saved, again = seen[-2:]
+        names = ("factor", "sizes", "flag", "name", "absent")
+        assert [getattr(saved, n) for n in names] == [getattr(again, n) for n in names]
+        with torch.no_grad():
+            assert not call().requires_grad
+    assert seen[0].name == "text"
+    assert seen[0].absent == 7
+
+
+def test_errors_of_recorded_calls_are_those_of_others(ops: Any) -> None:
+    x = X.clone().requires_grad_()
+    for _ in range(2):
+        with pytest.raises(ValueError, match="mytest::fail: operand 'x': expected luck, got none"):
+            ops.fail(x, "ValueError")
+        with pytest.raises(ValueError, match="expected float32, got float64"):
+            ops.add(x.double())
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:DeprecationWarning")
@@ -277,6 +333,29 @@ def test_exceptions_of_python_kernels_are_the_same_objects() -> None:
         with pytest.raises(KeyError) as error:
             op(X)
         assert error.value is raised
+
+
+def test_kernels_that_call_and_keep_get_tensors_of_their_own(ops: Any) -> None:
+    kept: list[Any] = []
+
+    def kernel(*tensors: Any) -> None:
+        depth = int(torch.from_dlpack(tensors[0])[0])
+        kept.append(tensors[1])
+        if depth > 0:
+            op(*[torch.full((2,), float(depth - 1)) for _ in range(60)])
+            with pytest.raises(ValueError, match="luck"):
+                ops.fail(X, "ValueError")
+        assert [torch.from_dlpack(t).tolist() for t in tensors] == [[depth] * 2] * 60
+
+    schema = ", ".join(f"Tensor x{i}" for i in range(59))
+    op = graphffi.define_op(
+        "mytest::keeps_nested", schema=f"({schema}, Tensor(a!) y) -> ()", kernel=kernel
+    )
+    for _ in range(2):
+        kept.clear()
+        op(*[torch.full((2,), 3.0) for _ in range(60)])
+        torch.full((2,), 9.0)  # would take memory that is free
+        assert [torch.from_dlpack(t).tolist() for t in kept] == [[d] * 2 for d in (3, 2, 1, 0)]
 
 
 def test_a_list_may_change_while_its_op_runs() -> None:

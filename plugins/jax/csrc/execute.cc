@@ -20,7 +20,8 @@ namespace {
 void CallKernel(const Site& site, const CallValues& values) {
   // Without retain: XLA takes its buffers back when the call returns.
   static constexpr Lending kLending;
-  CallFrame frame(site.lends() ? &kLending : nullptr);
+  Loans loans(kLending);
+  CallFrame frame(site.lends() ? &loans : nullptr);
   frame.PushPlan(site.plan(), values);
   const int32_t count = values.outputs.size - static_cast<int32_t>(site.mutated());
   const Results results{&values.outputs, count, site.PassesResults(count)};

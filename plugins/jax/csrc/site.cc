@@ -78,7 +78,6 @@ Site::Site(SiteParts parts)
       subject_(std::move(parts.subject)),
       function_(std::move(parts.function)),
       key_(std::move(parts.key)) {
-  first_output_ = FirstOutput(plan_);
   passes_workspace_ = PassesWorkspace(plan_);
 }
 

@@ -51,7 +51,7 @@ class Site {
   const Plan& plan() const { return plan_; }
   int64_t mutated() const { return mutated_; }
   /// The plan passes one of `count` results, so that the kernel fills them.
-  bool PassesResults(int32_t count) const { return first_output_ < count; }
+  bool PassesResults(int32_t count) const { return plan_.first_output() < count; }
   /// Tensors are lent as owning Tensor objects instead of being passed as views.
   bool lends() const { return lends_; }
   /// The kernel may enter Python, so that calls must be over before the interpreter ends.
@@ -75,7 +75,6 @@ class Site {
   // What a call reads comes first.
   Kernel kernel_;
   int64_t mutated_;
-  int32_t first_output_;
   bool lends_, gated_, has_workspace_, passes_workspace_;
   Plan plan_;
   mutable std::atomic<int64_t> workspace_peak_{-1};

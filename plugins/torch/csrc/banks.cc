@@ -25,6 +25,12 @@ const at::Tensor& UndefinedTensor() {
   return undefined;
 }
 
+void* RetainTensor(const void* source) {
+  return new at::Tensor(*static_cast<const at::Tensor*>(source));
+}
+
+void ReleaseTensor(void* token) { delete static_cast<at::Tensor*>(token); }
+
 /// Before the first list, value k is slot k.
 void BeginSlots(bool* has_list, c10::SmallVectorImpl<graphffi::Slot>* slots, size_t count) {
   if (*has_list) return;
@@ -71,6 +77,8 @@ TVMFFIAny ConvertAttribute(const c10::IValue& value, Conversion conversion) {
 
 }  // namespace
 
+const graphffi::Lending kTensorLending{&RetainTensor, &ReleaseTensor};
+
 c10::ArrayRef<c10::IValue> ListOf(const c10::IValue& value) {
   return value.isNone() ? c10::ArrayRef<c10::IValue>() : value.toListRef();
 }
@@ -96,23 +104,20 @@ void FillView(const at::Tensor& tensor, DLTensor* view) {
   view->byte_offset = 0;
 }
 
-void TensorBank::View(size_t i) {
-  const at::Tensor& tensor = *entries_[i].tensor;
+void TensorBank::Lend(size_t i) {
+  const at::Tensor& tensor = *tensors_[i];
   if (C10_UNLIKELY(tensor.layout() != at::kStrided)) {
     throw graphffi::Error("ValueError", subject_ + ": " + NameOf(i) +
                                             ": expected a strided tensor, got " +
                                             c10::str(tensor.layout()) + "; call .to_dense()");
   }
-  if (opt_accelerated_ == nullptr && !tensor.is_cpu()) opt_accelerated_ = &tensor;
-  FillView(tensor, &entries_[i].view);
-  values_[i].type_index = kTVMFFIDLTensorPtr;
-  values_[i].v_ptr = &entries_[i].view;
-}
-
-void TensorBank::PointToViews() {
-  for (size_t i = 0; i < values_.size(); ++i) {
-    if (values_[i].type_index == kTVMFFIDLTensorPtr) values_[i].v_ptr = &entries_[i].view;
+  graphffi::LentTensor* lent = loans_.Take(&tensor);
+  FillView(tensor, lent->view());
+  lent->CopyDims();
+  if (C10_UNLIKELY(lent->view()->device.device_type != kDLCPU) && opt_accelerated_ == nullptr) {
+    opt_accelerated_ = &tensor;
   }
+  values_[i] = lent->AsAny();
 }
 
 void TensorBank::BeginList(size_t count) {
@@ -153,11 +158,6 @@ std::string TensorBank::NameOf(size_t i) const {
     index = is_list ? "[" + std::to_string(i - begin) + "]" : "";
   }
   return "'" + (opt_names_ ? (*opt_names_)[slot] : prefix_ + std::to_string(slot)) + index + "'";
-}
-
-const at::Tensor* TensorBank::Find(const DLTensor* view) const {
-  const auto* entry = reinterpret_cast<const Entry*>(view);
-  return entry >= entries_.begin() && entry < entries_.end() ? entry->tensor : nullptr;
 }
 
 void AttributeBank::Add(const c10::IValue& value, Conversion conversion) {

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "callframe/call_frame.h"
+#include "callframe/lent_tensor.h"
 #include "callframe/plan.h"
 #include "errors.h"
 
@@ -21,17 +23,20 @@ c10::ArrayRef<c10::IValue> ListOf(const c10::IValue& value);
 /// at::toDLPackNonOwning, which asks for data type and device step by step, in few loads.
 GRAPHFFI_TORCH_API void FillView(const at::Tensor& tensor, DLTensor* view);
 
-/// Tensors of one bank as DLTensors. Borrows the IValues: they stay put until the call has
+/// Loans of torch's tensors: their sources are `const at::Tensor*`.
+extern GRAPHFFI_TORCH_API const graphffi::Lending kTensorLending;
+
+/// Tensors of one bank, lent to a call. Borrows the IValues: they stay put until the call has
 /// returned.
 class GRAPHFFI_TORCH_API TensorBank {
  public:
-  static constexpr unsigned kInline = 16;
+  static constexpr unsigned kInline = graphffi::CallFrame::kInline;
 
   /// For errors: `subject` begins them; slots are called by `opt_names`, else by `prefix` and their
   /// number.
-  TensorBank(const std::string& subject, char prefix,
+  TensorBank(graphffi::Loans* loans, const std::string& subject, char prefix,
              const std::vector<std::string>* opt_names = nullptr)
-      : subject_(subject), prefix_(prefix), opt_names_(opt_names) {}
+      : loans_(*loans), subject_(subject), prefix_(prefix), opt_names_(opt_names) {}
 
   TensorBank(const TensorBank&) = delete;
   TensorBank& operator=(const TensorBank&) = delete;
@@ -51,20 +56,17 @@ class GRAPHFFI_TORCH_API TensorBank {
   void AddVacant();
   /// Fills the vacant slot that value `i` is.
   void Fill(size_t i, const at::Tensor& tensor) {
-    entries_[i].tensor = &tensor;
-    if (tensor.defined()) View(i);
+    tensors_[i] = &tensor;
+    if (tensor.defined()) Lend(i);
   }
 
   size_t size() const { return values_.size(); }
   /// Undefined for None.
-  const at::Tensor& tensor(size_t i) const { return *entries_[i].tensor; }
+  const at::Tensor& tensor(size_t i) const { return *tensors_[i]; }
   /// The first that is not on the CPU, or NULL.
   const at::Tensor* opt_accelerated() const { return opt_accelerated_; }
   /// What the user calls value `i`: `x`, `xs[1]`, `i0`.
   std::string NameOf(size_t i) const;
-  /// The tensor that `view` (handed out by bank()) was made from, or NULL.
-  const at::Tensor* Find(const DLTensor* view) const;
-
   /// Valid until the next Add.
   graphffi::Bank bank() const {
     return {values_.data(), has_list_ ? slots_.data() : nullptr,
@@ -72,30 +74,23 @@ class GRAPHFFI_TORCH_API TensorBank {
   }
 
  private:
-  struct Entry {
-    DLTensor view;  // first: it finds its entry
-    const at::Tensor* tensor;
-  };
-
   void Append(const at::Tensor& tensor) {
-    const Entry* before = entries_.data();
-    entries_.emplace_back().tensor = &tensor;
-    values_.emplace_back().type_index = kTVMFFINone;
-    if (C10_UNLIKELY(entries_.data() != before)) PointToViews();
-    if (tensor.defined()) View(values_.size() - 1);
+    tensors_.push_back(&tensor);
+    values_.push_back(TVMFFIAny{});
+    if (tensor.defined()) Lend(values_.size() - 1);
   }
   void BeginList(size_t count);
-  void PointToViews();
-  void View(size_t i);
+  void Lend(size_t i);
 
+  graphffi::Loans& loans_;
   const std::string& subject_;
   char prefix_;
   const std::vector<std::string>* opt_names_;
   bool has_list_ = false;
   const at::Tensor* opt_accelerated_ = nullptr;
-  c10::SmallVector<Entry, kInline> entries_;  // parallel to values_
+  c10::SmallVector<const at::Tensor*, kInline> tensors_;  // parallel to values_
   c10::SmallVector<TVMFFIAny, kInline> values_;
-  c10::SmallVector<graphffi::Slot, kInline> slots_;  // empty without a list
+  c10::SmallVector<graphffi::Slot, 16> slots_;  // empty without a list
 };
 
 /// Ints, floats, bools and strings. Strings are borrowed from the IValues.

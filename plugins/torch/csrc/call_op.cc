@@ -80,12 +80,13 @@ void RunCall(c10::ArrayRef<c10::IValue> arguments, c10::ArrayRef<c10::IValue> ou
       arguments[0].toStringRef(), arguments[3].toStringRef(),
       {Count(inputs), Count(outputs), Count(ints), Count(floats), Count(strs)},
       arguments[7].toStringRef());
-  TensorBank input_bank = site.MakeInputs(), output_bank = site.MakeOutputs();
+  graphffi::Loans loans(kTensorLending);
+  TensorBank input_bank = site.MakeInputs(&loans), output_bank = site.MakeOutputs(&loans);
   input_bank.AddEach(inputs);
   output_bank.AddEach(outputs);
   AttributeBank attributes;
   for (c10::ArrayRef<c10::IValue> list : {ints, floats, strs}) attributes.AddEach(list);
-  site.Run(input_bank, output_bank, attributes.bank());
+  site.Run(loans, input_bank, output_bank, attributes.bank());
 }
 
 void CallKernel(const c10::OperatorHandle&, Stack* stack) {

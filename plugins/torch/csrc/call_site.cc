@@ -54,10 +54,10 @@ CallSite::CallSite(const std::string& func, const std::string& plan, const CallC
                                 subject_);
 }
 
-void CallSite::Run(TensorBank& inputs, TensorBank& outputs,
+void CallSite::Run(graphffi::Loans& loans, TensorBank& inputs, TensorBank& outputs,
                    const graphffi::Bank& attributes) const {
-  KernelCall{
-      kernel_, subject_, plan_, inputs, outputs, attributes, static_cast<size_t>(counts_.fresh)}
+  KernelCall{kernel_, subject_, plan_,      loans,
+             inputs,  outputs,  attributes, static_cast<size_t>(counts_.fresh)}
       .Run();
 }
 
@@ -102,9 +102,10 @@ void BoundSite::RunUnprofiled(const at::Tensor* const* tensors, const int64_t* i
 
 void BoundSite::RunWith(const at::Tensor* const* tensors, const graphffi::Bank& attributes) const {
   int32_t num_inputs = site_.counts().inputs, count = num_tensors();
-  TensorBank inputs = site_.MakeInputs(), outputs = site_.MakeOutputs();
+  graphffi::Loans loans(kTensorLending);
+  TensorBank inputs = site_.MakeInputs(&loans), outputs = site_.MakeOutputs(&loans);
   for (int32_t i = 0; i < count; ++i) (i < num_inputs ? inputs : outputs).Add(*tensors[i]);
-  site_.Run(inputs, outputs, attributes);
+  site_.Run(loans, inputs, outputs, attributes);
 }
 
 }  // namespace graphffi_torch

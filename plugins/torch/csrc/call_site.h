@@ -33,12 +33,17 @@ class CallSite {
 
   const CallCounts& counts() const { return counts_; }
   const std::string& subject() const { return subject_; }
-  TensorBank MakeInputs() const { return {subject_, 'i', opt_inputs()}; }
-  TensorBank MakeOutputs() const { return {subject_, 'o', opt_outputs()}; }
+  TensorBank MakeInputs(graphffi::Loans* loans) const {
+    return {loans, subject_, 'i', opt_inputs()};
+  }
+  TensorBank MakeOutputs(graphffi::Loans* loans) const {
+    return {loans, subject_, 'o', opt_outputs()};
+  }
 
   /// `attributes` are ints, floats and strings, one after the other.
   /// \throws graphffi::Error
-  void Run(TensorBank& inputs, TensorBank& outputs, const graphffi::Bank& attributes) const;
+  void Run(graphffi::Loans& loans, TensorBank& inputs, TensorBank& outputs,
+           const graphffi::Bank& attributes) const;
 
  private:
   const std::vector<std::string>* opt_inputs() const {

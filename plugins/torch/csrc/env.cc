@@ -37,13 +37,17 @@ c10::OptionalDeviceGuard GuardOf(c10::Device device) {
   return device.is_cpu() ? c10::OptionalDeviceGuard() : c10::OptionalDeviceGuard(device);
 }
 
+DLDevice ToDLDevice(c10::Device device) {
+  return device.is_cpu() ? DLDevice{kDLCPU, 0} : at::torchDeviceToDLDevice(device);
+}
+
 }  // namespace
 
 TorchEnvScope::TorchEnvScope(c10::Device device)
     : device_(device),
       guard_(GuardOf(device)),
       stream_(CurrentStream(device)),
-      scope_(at::torchDeviceToDLDevice(device), stream_, &AllocateWithTorch) {}
+      scope_(ToDLDevice(device), stream_, &AllocateWithTorch) {}
 
 void TorchEnvScope::AddDevice(c10::Device device) {
   if (device.is_cpu() || device == device_) return;

@@ -16,21 +16,13 @@
 namespace graphffi_torch {
 namespace {
 
-using Banks = std::pair<const TensorBank*, const TensorBank*>;
-
-/// Lending::opt_retain: the tensor's memory lives as long as this copy of the handle.
-void* RetainTensor(void* context, const DLTensor* view) {
-  const Banks& banks = *static_cast<const Banks*>(context);
-  const at::Tensor* tensor = banks.first->Find(view);
-  if (tensor == nullptr) tensor = banks.second->Find(view);
-  return tensor == nullptr ? nullptr : new at::Tensor(*tensor);
+/// Where the memory of a tensor begins, from which few others begin.
+const void* StorageOf(const at::Tensor& tensor) {
+  return tensor.defined() ? tensor.storage().data() : nullptr;
 }
-
-void ReleaseTensor(void* token) { delete static_cast<at::Tensor*>(token); }
 
 bool Overlap(const at::Tensor& a, const at::Tensor& b) {
   if (!a.defined() || !b.defined()) return false;
-  if (a.storage().data() != b.storage().data()) return false;  // nearly always
   at::MemOverlapStatus status = at::get_overlap_status(a, b);
   return status == at::MemOverlapStatus::Full || status == at::MemOverlapStatus::Partial;
 }
@@ -52,13 +44,16 @@ void CheckOutputMemory(const KernelCall& call) {
                                               ": expected one place in memory per element, got an "
                                               "expanded tensor; pass a contiguous one");
     }
+    const void* storage = StorageOf(output);
     for (size_t k = 0; k < call.inputs.size(); ++k) {
-      if (Overlap(output, call.inputs.tensor(k))) {
+      const at::Tensor& input = call.inputs.tensor(k);
+      if (C10_UNLIKELY(StorageOf(input) == storage) && Overlap(output, input)) {
         ThrowShared(call.subject, call.outputs.NameOf(i), "with input " + call.inputs.NameOf(k));
       }
     }
     for (size_t k = call.num_fresh; k < i; ++k) {
-      if (Overlap(output, call.outputs.tensor(k))) {
+      const at::Tensor& other = call.outputs.tensor(k);
+      if (C10_UNLIKELY(StorageOf(other) == storage) && Overlap(output, other)) {
         ThrowShared(call.subject, call.outputs.NameOf(i), "with output " + call.outputs.NameOf(k));
       }
     }
@@ -101,19 +96,19 @@ void KernelCall::Run() const {
   graphffi::KernelSlot::Use function(kernel);
   const c10::Device device = DeviceOf(inputs, outputs);
   TorchEnvScope env(device);
-  if (!device.is_cpu()) AddDevices(inputs, outputs, &env);
-  Banks banks(&inputs, &outputs);
-  graphffi::Lending lending{&RetainTensor, &ReleaseTensor, &banks};
-  const graphffi::CallValues values{inputs.bank(),
-                                    outputs.bank(),
-                                    attributes,
-                                    env.stream(),
-                                    {},
-                                    at::torchDeviceToDLDevice(device)};
-  graphffi::CallFrame frame(&lending);
+  graphffi::CallValues values;
+  if (C10_UNLIKELY(!device.is_cpu())) {
+    AddDevices(inputs, outputs, &env);
+    values.stream = env.stream();
+    values.device = at::torchDeviceToDLDevice(device);
+  }
+  values.inputs = inputs.bank();
+  values.outputs = outputs.bank();
+  values.attributes = attributes;
+  graphffi::CallFrame frame(&loans);
   frame.PushPlan(plan, values);
   // Results that the plan does not pass are what the kernel returns.
-  const int32_t count = std::min(graphffi::FirstOutput(plan), values.outputs.size);
+  const int32_t count = std::min(plan.first_output(), values.outputs.size);
   graphffi::CallForResults(
       function.kernel(),
       {&values.outputs, count, count == 0, &CopyReturned, nullptr, subject.c_str()}, &frame);

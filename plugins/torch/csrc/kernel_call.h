@@ -16,6 +16,7 @@ struct KernelCall {
   const graphffi::KernelSlot& kernel;
   const std::string& subject;  ///< begins the text of errors
   const graphffi::Plan& plan;
+  graphffi::Loans& loans;  ///< that the tensors are of; the call settles them
   TensorBank& inputs;
   TensorBank& outputs;
   graphffi::Bank attributes;

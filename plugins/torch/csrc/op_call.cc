@@ -83,8 +83,8 @@ OpCall::Parameter OpCall::ParameterOf(const c10::Argument& argument,
 
 OpFrame::OpFrame(const OpCall& call)
     : call_(call),
-      inputs_(call.subject(), 'i', &call.input_names_),
-      outputs_(call.subject(), 'o', &call.output_names_) {
+      inputs_(&loans_, call.subject(), 'i', &call.input_names_),
+      outputs_(&loans_, call.subject(), 'o', &call.output_names_) {
   for (size_t i = 0; i < call.num_results_; ++i) outputs_.AddVacant();
 }
 
@@ -105,12 +105,15 @@ void OpFrame::Add(c10::ArrayRef<c10::IValue> arguments) {
 
 void OpFrame::Infer(graphffi::ResultShapes* shapes) {
   if (call_.opt_rule_ == nullptr) return;
-  const graphffi::CallValues values{
-      inputs_.bank(), outputs_.bank(), attributes_.bank(), nullptr, {}, {kDLCPU, 0}};
+  graphffi::CallValues values;
+  values.inputs = inputs_.bank();
+  values.outputs = outputs_.bank();
+  values.attributes = attributes_.bank();
   call_.opt_rule_->Infer(values, shapes);
 }
 
 void OpFrame::Run() {
+  if (call_.opt_rule_ == nullptr) return Call(0);
   graphffi::ResultShapes shapes;
   Infer(&shapes);
   const bool is_profiled = at::getStepCallbacksUnlessEmpty(at::RecordScope::FUNCTION).has_value();
@@ -134,7 +137,7 @@ void OpFrame::CheckOutputs(const graphffi::ResultShapes& shapes) {
   const graphffi::Bank outputs = outputs_.bank();
   for (int32_t i = 0; i < shapes.size(); ++i) {
     const DLTensor& expected = shapes[i];
-    const auto& actual = *static_cast<const DLTensor*>(outputs.values[i].v_ptr);
+    const DLTensor& actual = *TVMFFITensorGetDLTensorPtr(outputs.values[i].v_obj);
     bool same_device = actual.device.device_type == expected.device.device_type &&
                        actual.device.device_id == expected.device.device_id;
     bool same_dtype = SameDType(actual.dtype, expected.dtype);
@@ -149,8 +152,8 @@ void OpFrame::CheckOutputs(const graphffi::ResultShapes& shapes) {
 }
 
 void OpFrame::Call(size_t num_fresh) {
-  KernelCall{call_.kernel_, call_.subject(),    call_.plan_, inputs_,
-             outputs_,      attributes_.bank(), num_fresh}
+  KernelCall{call_.kernel_, call_.subject(), call_.plan_,        loans_,
+             inputs_,       outputs_,        attributes_.bank(), num_fresh}
       .Run();
 }
 

@@ -34,6 +34,7 @@ class GRAPHFFI_TORCH_API OpCall {
   explicit OpCall(const OpDescription& description);
 
   const std::string& subject() const { return schema_.name(); }
+  const c10::FunctionSchema& schema() const { return schema_; }
   size_t num_results() const { return num_results_; }
   /// Of the schema, in its order, without the digest.
   const std::vector<Parameter>& parameters() const { return parameters_; }
@@ -77,12 +78,16 @@ class GRAPHFFI_TORCH_API OpFrame {
   /// What Run allocated.
   c10::SmallVectorImpl<at::Tensor>& results() { return results_; }
 
+  /// The results, then the operands that are updated.
+  const TensorBank& outputs() const { return outputs_; }
+
  private:
   void Infer(graphffi::ResultShapes* shapes);
   void CheckOutputs(const graphffi::ResultShapes& shapes);
   void Call(size_t num_fresh);
 
   const OpCall& call_;
+  graphffi::Loans loans_{kTensorLending};
   TensorBank inputs_, outputs_;  // the outputs begin with the results
   AttributeBank attributes_;
   c10::SmallVector<at::Tensor, 4> results_;

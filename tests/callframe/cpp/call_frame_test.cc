@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <memory>
 #include <thread>
 
 #include "callframe/device_name.h"
@@ -17,6 +18,7 @@ using graphffi::CallValues;
 using graphffi::Error;
 using graphffi::Kernel;
 using graphffi::Lending;
+using graphffi::Loans;
 using graphffi::Plan;
 using graphffi::PlanNames;
 using graphffi::SetRaised;
@@ -97,7 +99,8 @@ int Observe(void*, const TVMFFIAny* args, int32_t, TVMFFIAny*) {
 TEST(a_lent_tensor_has_the_metadata_and_compact_strides) {
   Matrix m;
   const Lending lending{};
-  CallFrame frame(&lending);
+  Loans loans(lending);
+  CallFrame frame(&loans);
   frame.Push(View(&m.tensor));
   CHECK_EQ(Run(&frame, {Observe, nullptr}), 0);
   CHECK_EQ(seen[0].type_index, int{kTVMFFITensor});
@@ -113,7 +116,8 @@ TEST(a_lent_tensor_of_seventeen_dimensions) {
   for (int64_t& size : shape) size = 1;
   DLTensor tensor{&value, {kDLCPU, 0}, 17, {kDLFloat, 32, 1}, shape, nullptr, 0};
   const Lending lending{};
-  CallFrame frame(&lending);
+  Loans loans(lending);
+  CallFrame frame(&loans);
   frame.Push(View(&tensor));
   CHECK_EQ(Run(&frame, {Observe, nullptr}), 0);
   CHECK_EQ(observed.ndim, 17);
@@ -132,16 +136,17 @@ int Return(void*, const TVMFFIAny* args, int32_t, TVMFFIAny* result) {
 }
 
 std::atomic<int> retained{0}, released{0};
-const Lending kRetaining{[](void*, const DLTensor* tensor) -> void* {
+const Lending kRetaining{[](const void* tensor) -> void* {
                            ++retained;
-                           return const_cast<DLTensor*>(tensor);
+                           return const_cast<void*>(tensor);
                          },
-                         [](void*) { ++released; }, nullptr};
+                         [](void*) { ++released; }};
 
 TEST(a_kept_tensor_is_retained_until_its_last_reference_goes) {
   Matrix m;
   {
-    CallFrame frame(&kRetaining);
+    Loans loans(kRetaining);
+    CallFrame frame(&loans);
     frame.Push(View(&m.tensor));
     CHECK_EQ(Run(&frame, {Keep, nullptr}), 0);
   }
@@ -157,7 +162,8 @@ TEST(a_returned_tensor_is_retained) {
   Matrix m;
   TVMFFIAny result{};
   {
-    CallFrame frame(&kRetaining);
+    Loans loans(kRetaining);
+    CallFrame frame(&loans);
     frame.Push(View(&m.tensor));
     CHECK_EQ(Run(&frame, {Return, nullptr}, &result), 0);
   }
@@ -170,7 +176,8 @@ TEST(a_returned_tensor_is_retained) {
 TEST(a_tensor_that_is_not_kept_is_not_retained) {
   Matrix m;
   for (int i = 0; i < 1000; ++i) {
-    CallFrame frame(&kRetaining);
+    Loans loans(kRetaining);
+    CallFrame frame(&loans);
     for (int k = 0; k < 20; ++k) frame.Push(View(&m.tensor));
     CHECK_EQ(Run(&frame, kRecord), 0);
   }
@@ -181,7 +188,8 @@ TEST(keeping_what_cannot_be_retained_is_an_error) {
   Matrix m;
   const Lending lending{};
   for (const TVMFFISafeCallType kernel : {Keep, Return}) {
-    CallFrame frame(&lending);
+    Loans loans(lending);
+    CallFrame frame(&loans);
     frame.Push(View(&m.tensor));
     TVMFFIAny result{};
     const int rc = Run(&frame, {kernel, nullptr}, &result);
@@ -204,7 +212,8 @@ int KeepAndFail(void*, const TVMFFIAny* args, int32_t, TVMFFIAny*) {
 TEST(the_kernels_own_error_wins) {
   Matrix m;
   const Lending lending{};
-  CallFrame frame(&lending);
+  Loans loans(lending);
+  CallFrame frame(&loans);
   frame.Push(View(&m.tensor));
   const int rc = Run(&frame, {KeepAndFail, nullptr});
   CHECK_EQ(std::string(Error::TakeRaised(rc).what()), std::string("ValueError: the kernel's own"));
@@ -312,9 +321,58 @@ TEST(values_that_a_plan_misses_are_errors) {
         std::string::npos);
 }
 
+/// Keeps every second of its tensors and calls itself, so that loans of several calls are mixed.
+int Nest(void* depth, const TVMFFIAny* args, int32_t num_args, TVMFFIAny*) {
+  Matrix m;
+  std::vector<TVMFFIObjectHandle> held;
+  for (int32_t i = 0; i < num_args; ++i) {
+    CHECK_EQ(TVMFFITensorGetDLTensorPtr(args[i].v_obj)->shape[1], int64_t{3});
+    if (i % 2 == 0) TVMFFIObjectIncRef(held.emplace_back(args[i].v_obj));
+  }
+  const auto left = reinterpret_cast<intptr_t>(depth);
+  if (left > 0) {
+    Loans loans(kRetaining);
+    CallFrame frame(&loans);
+    for (int i = 0; i < 100; ++i) frame.Push(View(&m.tensor));
+    CHECK_EQ(Run(&frame, {Nest, reinterpret_cast<void*>(left - 1)}), 0);
+  }
+  for (TVMFFIObjectHandle tensor : held) {
+    CHECK(TVMFFITensorGetDLTensorPtr(tensor)->data != nullptr);
+    TVMFFIObjectDecRef(tensor);
+  }
+  return 0;
+}
+
+TEST(calls_within_calls_have_loans_of_their_own) {
+  Matrix m;
+  for (int round = 0; round < 3; ++round) {
+    Loans loans(kRetaining);
+    CallFrame frame(&loans);
+    for (int i = 0; i < 100; ++i) frame.Push(View(&m.tensor));
+    CHECK_EQ(Run(&frame, {Nest, reinterpret_cast<void*>(intptr_t{4})}), 0);
+    CHECK(loans.empty());
+  }
+  CHECK_EQ(retained.load(), 0);
+}
+
+TEST(calls_on_one_thread_may_end_in_any_order) {  // as with greenlets
+  Matrix m;
+  auto first_loans = std::make_unique<Loans>(kRetaining);
+  auto second_loans = std::make_unique<Loans>(kRetaining);
+  auto first = std::make_unique<CallFrame>(first_loans.get());
+  auto second = std::make_unique<CallFrame>(second_loans.get());
+  for (int i = 0; i < 3; ++i) {
+    first->Push(View(&m.tensor));
+    second->Push(View(&m.tensor));
+  }
+  CHECK_EQ(Run(first.get(), {Nest, nullptr}), 0);
+  CHECK_EQ(Run(second.get(), {Nest, nullptr}), 0);
+}
+
 TEST(a_frame_that_is_never_called_releases_what_it_holds) {
   Matrix m;
-  CallFrame frame(&kRetaining);
+  Loans loans(kRetaining);
+  CallFrame frame(&loans);
   frame.BeginArray();
   for (int i = 0; i < 40; ++i) frame.Push(View(&m.tensor));
   frame.EndArray();
@@ -369,7 +427,8 @@ TEST(threads_use_their_own_pools) {
     threads.emplace_back([] {
       Matrix m;
       for (int i = 0; i < 2000; ++i) {
-        CallFrame frame(&kRetaining);
+        Loans loans(kRetaining);
+        CallFrame frame(&loans);
         frame.Push(View(&m.tensor));
         TVMFFIAny result{};
         CHECK_EQ(Run(&frame, {Return, nullptr}, &result), 0);

@@ -13,6 +13,7 @@ using graphffi::CallFrame;
 using graphffi::Error;
 using graphffi::Kernel;
 using graphffi::Lending;
+using graphffi::Loans;
 using graphffi::Plan;
 using graphffi::PlanNames;
 
@@ -52,15 +53,14 @@ int HandOver(void*, const TVMFFIAny* args, int32_t, TVMFFIAny*) {
 }
 
 std::atomic<int> retained{0}, released{0};
-const Lending kRetaining{[](void*, const DLTensor* tensor) -> void* {
+const Lending kRetaining{[](const void* tensor) -> void* {
                            ++retained;
-                           return const_cast<DLTensor*>(tensor);
+                           return const_cast<void*>(tensor);
                          },
                          [](void* token) {
                            CHECK_EQ(static_cast<DLTensor*>(token)->ndim, 2);
                            ++released;
-                         },
-                         nullptr};
+                         }};
 
 TEST(a_kept_tensor_is_dropped_while_its_call_ends) {
   std::atomic<bool> done{false};
@@ -75,7 +75,8 @@ TEST(a_kept_tensor_is_dropped_while_its_call_ends) {
   static Matrix matrix;
   InThreads([](int) {
     for (int i = 0; i < 500; ++i) {
-      CallFrame frame(&kRetaining);
+      Loans loans(kRetaining);
+      CallFrame frame(&loans);
       frame.Push(View(&matrix.tensor));
       TVMFFIAny result;
       CHECK_EQ(frame.Call({HandOver, nullptr}, &result), 0);

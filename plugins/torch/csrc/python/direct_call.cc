@@ -3,6 +3,7 @@
 
 #include <ATen/DLConvertor.h>
 #include <ATen/PythonTorchFunctionTLS.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty.h>
 #include <ATen/record_function.h>
 #include <c10/core/GradMode.h>
@@ -54,6 +55,29 @@ struct DirectOp {
   std::vector<Parameter> parameters;
   PyObject* opt_result_type;  // kept for good
   bool release_gil;
+  /// The parameter that is all that calls return: the operand that they update; -1 if there is none
+  /// such.
+  int opt_only_updated;
+
+  bool may_record;  // a call on tensors that require gradients, which the dispatcher runs
+
+  /// Writes are not recorded, and are refused elsewhere. Data types and devices travel by name.
+  bool MayRecord() const {
+    for (const Parameter& parameter : parameters) {
+      if (parameter.is_mutated || parameter.kind > Kind::kStr) return false;
+    }
+    return true;
+  }
+
+  int FindOnlyUpdated() const {
+    int found = -1;
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      if (!parameters[i].is_mutated) continue;
+      if (found >= 0 || parameters[i].kind == Kind::kTensors) return -1;
+      found = static_cast<int>(i);
+    }
+    return call->num_results() == 0 ? found : -1;
+  }
 };
 
 class GilRelease {
@@ -69,10 +93,9 @@ class GilRelease {
   PyThreadState* opt_state_;
 };
 
-bool IsPlainThread() {
-  const c10::impl::LocalDispatchKeySet keys = c10::impl::tls_local_dispatch_key_set();
+bool IsPlain(const c10::impl::LocalDispatchKeySet& thread) {
   // A profiler that records operators gets them from the dispatcher.
-  return IsWithin(keys.included_, kPlainThread) && !at::impl::torch_function_mode_enabled() &&
+  return IsWithin(thread.included_, kPlainThread) && !at::impl::torch_function_mode_enabled() &&
          !at::getStepCallbacksUnlessEmpty(at::RecordScope::FUNCTION).has_value();
 }
 
@@ -120,11 +143,11 @@ class DirectCall {
   }
 
   void BumpVersions() {
-    if (mutated_.empty()) return;
-    const c10::impl::LocalDispatchKeySet keys = c10::impl::tls_local_dispatch_key_set();
-    if (keys.excluded_.has(DispatchKey::ADInplaceOrView)) return;
-    for (const at::Tensor* tensor : mutated_) {
-      if (!tensor->is_inference()) tensor->unsafeGetTensorImpl()->bump_version();
+    const TensorBank& outputs = frame_.outputs();
+    for (size_t i = op_.call->num_results(); i < outputs.size(); ++i) {
+      const at::Tensor& tensor = outputs.tensor(i);
+      if (!tensor.defined() || tensor.is_inference()) continue;
+      tensor.unsafeGetTensorImpl()->bump_version();
     }
   }
 
@@ -133,8 +156,26 @@ class DirectCall {
     frame_.Run();
   }
 
+  /// Whether a gradient has to be recorded: by the dispatcher's autograd.
+  bool is_recorded() const { return is_recorded_; }
+
+  void RunRecorded() {
+    static c10::Dispatcher& dispatcher = c10::Dispatcher::singleton();
+    const c10::OperatorHandle handle =
+        dispatcher.findSchemaOrThrow(op_.call->subject().c_str(), "");
+    torch::jit::Stack stack;
+    size_t next_attribute = 0;
+    for (size_t i = 0; i < op_.parameters.size(); ++i)
+      stack.push_back(ToIValue(i, &next_attribute));
+    stack.emplace_back(std::string());  // the digest, which is for graphs
+    const GilRelease release(op_.release_gil);
+    handle.callBoxed(stack);
+    for (c10::IValue& result : stack) frame_.results().push_back(std::move(result).toTensor());
+  }
+
   /// What Definition.pack_results gives. *New reference*; NULL with a Python error.
   PyObject* TakeResults() {
+    if (op_.opt_only_updated >= 0) return Py_NewRef(values_[op_.opt_only_updated]);
     c10::SmallVectorImpl<at::Tensor>& fresh = frame_.results();
     c10::SmallVector<PyObject*, 8> objects;
     for (at::Tensor& result : fresh) objects.push_back(THPVariable_Wrap(std::move(result)));
@@ -165,8 +206,11 @@ class DirectCall {
     const at::Tensor& tensor = THPVariable_Unpack(value);
     if (!IsWithin(tensor.key_set(), kPlainTensor)) return nullptr;
     if (tensor.unsafeGetTensorImpl()->autograd_meta() != nullptr) {
-      const bool records = tensor.requires_grad() && c10::GradMode::is_enabled();
-      if (records || tensor._fw_grad(0).defined()) return nullptr;
+      if (tensor._fw_grad(0).defined()) return nullptr;
+      if (tensor.requires_grad() && c10::GradMode::is_enabled()) {
+        if (!op_.may_record) return nullptr;
+        is_recorded_ = true;
+      }
     }
     has_tensor_ = true;
     return &tensor;
@@ -182,7 +226,6 @@ class DirectCall {
     }
     const at::Tensor* tensor = Unpack(values_[i]);
     if (tensor == nullptr) return false;
-    if (parameter.is_mutated) mutated_.push_back(tensor);
     bank.Add(*tensor);
     return true;
   }
@@ -195,7 +238,6 @@ class DirectCall {
       tensors.push_back(Unpack(PyTuple_GET_ITEM(list, k)));
       if (tensors.back() == nullptr) return false;
     }
-    if (op_.parameters[i].is_mutated) mutated_.append(tensors.begin(), tensors.end());
     bank->AddList(tensors);
     return true;
   }
@@ -234,6 +276,60 @@ class DirectCall {
       frame_.attributes().AddItem(value);
     }
     return true;
+  }
+
+  /// Argument `i`, which was added, for the dispatcher.
+  c10::IValue ToIValue(size_t i, size_t* next_attribute) {
+    const Parameter& parameter = op_.parameters[i];
+    if (values_[i] == Py_None) {
+      *next_attribute += parameter.kind > Kind::kTensors ? 1 : 0;
+      return c10::IValue();
+    }
+    if (parameter.kind < Kind::kTensors) return THPVariable_Unpack(values_[i]);
+    if (parameter.kind == Kind::kTensors) {
+      c10::List<at::Tensor> list;
+      PyObject* tensors = Frozen(i);
+      for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(tensors); ++k) {
+        list.push_back(THPVariable_Unpack(PyTuple_GET_ITEM(tensors, k)));
+      }
+      return list;
+    }
+    const graphffi::Bank bank = frame_.attributes().bank();
+    const size_t slot = (*next_attribute)++;
+    graphffi::Slot where{static_cast<int32_t>(slot)};
+    if (bank.opt_slots != nullptr) where = bank.opt_slots[slot];
+    const TVMFFIAny* values = bank.values + where.begin;
+    return parameter.is_list ? ToListIValue(parameter.kind, values, where.count)
+                             : ToIValue(parameter.kind, *values);
+  }
+
+  static c10::IValue ToIValue(Kind kind, const TVMFFIAny& value) {
+    switch (kind) {
+      case Kind::kInt:
+        return value.v_int64;
+      case Kind::kFloat:
+        return value.v_float64;
+      case Kind::kBool:
+        return value.v_int64 != 0;
+      default:
+        return std::string(value.v_c_str);
+    }
+  }
+
+  static c10::IValue ToListIValue(Kind kind, const TVMFFIAny* values, int32_t count) {
+    c10::List<int64_t> ints;
+    c10::List<double> floats;
+    c10::List<bool> bools;
+    c10::List<std::string> strs;
+    for (int32_t i = 0; i < count; ++i) {
+      if (kind == Kind::kInt) ints.push_back(values[i].v_int64);
+      if (kind == Kind::kFloat) floats.push_back(values[i].v_float64);
+      if (kind == Kind::kBool) bools.push_back(values[i].v_int64 != 0);
+      if (kind == Kind::kStr) strs.push_back(values[i].v_c_str);
+    }
+    if (kind == Kind::kInt) return ints;
+    if (kind == Kind::kFloat) return floats;
+    return kind == Kind::kBool ? c10::IValue(bools) : c10::IValue(strs);
   }
 
   static bool ToAny(Kind kind, PyObject* value, TVMFFIAny* out) {
@@ -344,18 +440,21 @@ class DirectCall {
 
   const DirectOp& op_;
   OpFrame frame_;
-  bool has_tensor_ = false;
+  bool has_tensor_ = false, is_recorded_ = false;
   PyObject* const* values_ = nullptr;  // one for each parameter, borrowed
   c10::SmallVector<PyObject*, 16> own_values_;
   c10::SmallVector<std::pair<size_t, PyObject*>, 4> frozen_;  // owned
-  TensorPointers mutated_;
 };
 
-PyObject* Finish(DirectCall* call) {
+PyObject* Finish(DirectCall* call, bool bump_versions) {
   try {
     return Translated([&] {
-      call->BumpVersions();
-      call->Run();
+      if (call->is_recorded()) {
+        call->RunRecorded();
+      } else {
+        if (bump_versions) call->BumpVersions();
+        call->Run();
+      }
       return call->TakeResults();
     });
   } catch (py::error_already_set& error) {
@@ -376,11 +475,12 @@ bool Prepare(DirectCall* call, PyObject* const* args, Py_ssize_t num_args, PyObj
 
 /// graphffi::DirectCall::call
 void* TakeOver(void* context, void* const* args, ptrdiff_t num_args, void* opt_names) {
-  if (!IsPlainThread()) return nullptr;
+  const c10::impl::LocalDispatchKeySet thread = c10::impl::tls_local_dispatch_key_set();
+  if (!IsPlain(thread)) return nullptr;
   DirectCall call(*static_cast<const DirectOp*>(context));
   auto* objects = reinterpret_cast<PyObject* const*>(const_cast<void**>(args));
   if (!Prepare(&call, objects, num_args, static_cast<PyObject*>(opt_names))) return nullptr;
-  return Finish(&call);
+  return Finish(&call, !thread.excluded_.has(DispatchKey::ADInplaceOrView));
 }
 
 Kind KindOf(const std::string& kind) {
@@ -407,6 +507,8 @@ py::capsule MakeDirectCall(const OpCall& call, const std::vector<DirectParameter
          parameter.is_mutated,
          parameter.is_required ? nullptr : parameter.default_value.inc_ref().ptr()});
   }
+  op->opt_only_updated = op->FindOnlyUpdated();
+  op->may_record = op->MayRecord();
   // Both live as long as the process, as the op does.
   auto* direct = new graphffi::DirectCall{&TakeOver, op.release()};
   return py::capsule(direct, graphffi::DirectCall::kName);

@@ -18,8 +18,8 @@ py::object FromTensor(const DLTensor& tensor) {
 
 py::object FromValue(const TVMFFIAny& value) {
   switch (value.type_index) {
-    case kTVMFFIDLTensorPtr:
-      return FromTensor(*static_cast<const DLTensor*>(value.v_ptr));
+    case kTVMFFITensor:
+      return FromTensor(*TVMFFITensorGetDLTensorPtr(value.v_obj));
     case kTVMFFIBool:
       return py::bool_(value.v_int64 != 0);
     case kTVMFFIInt:
