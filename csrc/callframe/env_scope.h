@@ -34,4 +34,32 @@ class EnvScope {
   DLPackManagedTensorAllocator previous_allocator_ = nullptr;
 };
 
+/// The same for calls on the CPU, which need no stream. Nothing is set where this thread has the
+/// allocator already, as the process's: that is what makes such calls cheap.
+class AllocatorScope {
+ public:
+  explicit AllocatorScope(DLPackManagedTensorAllocator allocator)
+      : is_set_(TVMFFIEnvGetDLPackManagedTensorAllocator() != allocator) {
+    if (is_set_) TVMFFIEnvSetDLPackManagedTensorAllocator(allocator, 0, &previous_);
+  }
+  ~AllocatorScope() {
+    if (is_set_) TVMFFIEnvSetDLPackManagedTensorAllocator(previous_, 0, nullptr);
+  }
+  AllocatorScope(const AllocatorScope&) = delete;
+  AllocatorScope& operator=(const AllocatorScope&) = delete;
+
+  /// For threads that have no allocator of their own, unless the process has one already.
+  static void ProvideForProcess(DLPackManagedTensorAllocator allocator) {
+    DLPackManagedTensorAllocator own = nullptr;
+    TVMFFIEnvSetDLPackManagedTensorAllocator(nullptr, 0, &own);
+    const bool is_missing = TVMFFIEnvGetDLPackManagedTensorAllocator() == nullptr;
+    if (is_missing) TVMFFIEnvSetDLPackManagedTensorAllocator(allocator, 1, nullptr);
+    TVMFFIEnvSetDLPackManagedTensorAllocator(own, 0, nullptr);
+  }
+
+ private:
+  bool is_set_;
+  DLPackManagedTensorAllocator previous_ = nullptr;
+};
+
 }  // namespace graphffi

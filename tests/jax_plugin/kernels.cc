@@ -259,7 +259,13 @@ int64_t CurrentStream(int64_t device_type, int64_t device_id) {
   return reinterpret_cast<int64_t>(
       TVMFFIEnvGetStream(static_cast<int32_t>(device_type), static_cast<int32_t>(device_id)));
 }
-bool HasAllocator() { return TVMFFIEnvGetDLPackManagedTensorAllocator() != nullptr; }
+int64_t Allocator() {
+  return reinterpret_cast<int64_t>(TVMFFIEnvGetDLPackManagedTensorAllocator());
+}
+void SetAllocator(int64_t allocator) {
+  TVMFFIEnvSetDLPackManagedTensorAllocator(
+      reinterpret_cast<DLPackManagedTensorAllocator>(allocator), 0, nullptr);
+}
 
 }  // namespace
 
@@ -294,4 +300,5 @@ TVM_FFI_DLL_EXPORT_TYPED_FUNC(split, Split);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(returns_int, ReturnsInt);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(stream, Stream);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(current_stream, CurrentStream);
-TVM_FFI_DLL_EXPORT_TYPED_FUNC(has_allocator, HasAllocator);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(allocator, Allocator);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(set_allocator, SetAllocator);

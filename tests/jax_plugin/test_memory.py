@@ -44,11 +44,18 @@ def test_too_much_memory_is_an_error(ops: SimpleNamespace) -> None:
     np.testing.assert_array_equal(ops.scratch(X), X)
 
 
-def test_the_allocator_is_gone_after_the_call(ops: SimpleNamespace, library: str) -> None:
+def test_the_allocator_is_restored_after_the_call(ops: SimpleNamespace, library: str) -> None:
     module = graphffi.load_module(library)
-    before = module.has_allocator()
+    before = module.allocator()
     jax.block_until_ready(ops.scratch(X))
-    assert module.has_allocator() == before
+    assert module.allocator() == before
+    module.set_allocator(1)  # of this thread, which runs small programs itself
+    try:
+        jax.block_until_ready(ops.scratch(X))
+        assert module.allocator() == 1
+    finally:
+        module.set_allocator(0)
+    assert module.allocator() == before
 
 
 def grows(call: Callable[[], Any], count: int) -> int:

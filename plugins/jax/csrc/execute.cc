@@ -17,7 +17,7 @@ namespace graphffi {
 namespace {
 
 /// The kernel's call, in an env that is set. \throws Error
-void CallKernel(const Site& site, const CallValues& values) {
+inline void CallKernel(const Site& site, const CallValues& values) {
   // Without retain: XLA takes its buffers back when the call returns.
   static constexpr Lending kLending;
   Loans loans(kLending);
@@ -112,23 +112,19 @@ void CallWithWorkspace(const xla::CallFrame& call, const Site& site, CallValues*
   CallKernel(site, *values);
 }
 
-bool ServesFromWorkspace(const Site& site) {
-  return site.has_workspace() && !site.passes_workspace();
-}
-
 void ExecuteOnCpu(const xla::CallFrame& call, const Site& site) {
   constexpr DLDevice kDevice = {kDLCPU, 0};
   Tensors tensors(call, kDevice);
   CallValues values;
   FillValues(call, site, tensors, kDevice, &values);
-  EnvScope env(kDevice, nullptr,
-               ServesFromWorkspace(site) ? &AllocateInWorkspace : &AllocateOnHeap);
+  AllocatorScope env(&AllocateForCall);
+  NoWorkspaceScope without;
   if (site.has_workspace()) return CallWithWorkspace(call, site, &values);
   CallKernel(site, values);
 }
 
 DLPackManagedTensorAllocator GpuAllocator(const Site& site, Target target) {
-  if (ServesFromWorkspace(site)) return &AllocateInWorkspace;
+  if (site.has_workspace() && !site.passes_workspace()) return &AllocateForCall;
   return target.graph ? &RefuseUnderCapture : &AllocateScratch;
 }
 

@@ -16,15 +16,12 @@ std::atomic<bool> closed{false};
 
 // Sequentially consistent: either the call sees the gate closed, or the one who closes sees the
 // call.
-GatedCall::GatedCall(bool gated) : gated_(gated), admitted_(true) {
-  if (!gated_) return;
+bool GatedCall::Enter() {
   in_flight.fetch_add(1);
-  admitted_ = !closed.load();
+  return !closed.load();
 }
 
-GatedCall::~GatedCall() {
-  if (gated_) in_flight.fetch_sub(1);
-}
+void GatedCall::Leave() { in_flight.fetch_sub(1); }
 
 bool CloseExitGate(int timeout_ms) {
   closed.store(true);

@@ -9,8 +9,10 @@ namespace graphffi {
 class GatedCall {
  public:
   /// Does nothing unless `gated`.
-  explicit GatedCall(bool gated);
-  ~GatedCall();
+  explicit GatedCall(bool gated) : gated_(gated), admitted_(!gated || Enter()) {}
+  ~GatedCall() {
+    if (gated_) Leave();
+  }
   GatedCall(const GatedCall&) = delete;
   GatedCall& operator=(const GatedCall&) = delete;
 
@@ -18,6 +20,9 @@ class GatedCall {
   bool admitted() const { return admitted_; }
 
  private:
+  static bool Enter();
+  static void Leave();
+
   bool gated_, admitted_;
 };
 

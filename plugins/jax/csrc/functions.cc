@@ -9,6 +9,7 @@
 
 #include "attributes.h"
 #include "callframe/convert.h"
+#include "callframe/env_scope.h"
 #include "callframe/error.h"
 #include "error_ring.h"
 #include "named_target.h"
@@ -138,9 +139,11 @@ int Register(std::string_view text, TVMFFISafeCallType body) {
 }  // namespace
 }  // namespace graphffi
 
-/// Registers this library's functions with the runtime. 0, or an error in this thread's slot.
+/// Registers this library's functions with the runtime, and its allocator for threads and processes
+/// without one. 0, or an error in this thread's slot.
 extern "C" TVM_FFI_DLL_EXPORT int graphffi_jax_register_functions() {
   using namespace graphffi;
+  AllocatorScope::ProvideForProcess(&AllocateForCall);
   if (const int rc = Register("graphffi_jax.raise_error", &RaiseError)) return rc;
   if (const int rc = Register("graphffi_jax.keep_error", &KeepError)) return rc;
   if (const int rc = Register("graphffi_jax.new_target", &NewTarget)) return rc;

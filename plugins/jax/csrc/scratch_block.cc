@@ -11,29 +11,37 @@ namespace {
 
 constexpr int kPoolCapacity = 64;
 
-/// False once this thread's pool is gone; trivially destructible, so that it can be read then.
-thread_local bool pool_alive = false;
-
 }  // namespace
 
-/// Blocks of this thread that both parties have let go of, kept for the next call.
+/// Blocks of this thread that both parties have let go of, kept for the next call. Trivial, and
+/// found without a function call.
 struct ScratchBlock::Pool {
-  ScratchBlock* head = nullptr;
-  int size = 0;
-  Pool() { pool_alive = true; }
-  ~Pool() {
-    pool_alive = false;
-    while (head != nullptr) {
-      ScratchBlock* next = head->next;
-      delete head;
-      head = next;
+  ScratchBlock* head;
+  int size;
+  bool is_open;  ///< false before the first block, and again once the thread ends
+
+  [[gnu::tls_model("initial-exec")]] static thread_local Pool current;
+};
+thread_local ScratchBlock::Pool ScratchBlock::Pool::current{};
+
+/// Frees the thread's pool when the thread ends.
+struct ScratchBlock::PoolOwner {
+  PoolOwner() { Pool::current.is_open = true; }
+  ~PoolOwner() {
+    Pool& pool = Pool::current;
+    pool.is_open = false;
+    while (pool.head != nullptr) {
+      ScratchBlock* next = pool.head->next;
+      delete pool.head;
+      pool.head = next;
     }
   }
 };
 
-ScratchBlock::Pool& ScratchBlock::ThreadPool() {
-  thread_local Pool pool;
-  return pool;
+ScratchBlock* ScratchBlock::New() {
+  static thread_local PoolOwner owner;
+  (void)owner;
+  return new ScratchBlock;
 }
 
 ScratchBlock* ScratchBlock::Make(const DLTensor& prototype, void* data, size_t num_bytes) {
@@ -41,14 +49,15 @@ ScratchBlock* ScratchBlock::Make(const DLTensor& prototype, void* data, size_t n
   if (prototype.ndim > kInlineDims) {
     heap_dims.reset(new int64_t[2 * static_cast<size_t>(prototype.ndim)]);
   }
-  Pool& pool = ThreadPool();
+  Pool& pool = Pool::current;
   ScratchBlock* block = pool.head;
   if (block != nullptr) {
     pool.head = block->next;
     --pool.size;
   } else {
-    block = new ScratchBlock;
+    block = New();
   }
+  block->home_ = &pool;
   block->opt_heap_dims_ = heap_dims.release();
   block->num_bytes = num_bytes;
   block->next = nullptr;
@@ -58,7 +67,7 @@ ScratchBlock* ScratchBlock::Make(const DLTensor& prototype, void* data, size_t n
   block->managed.version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
   block->managed.manager_ctx = block;
   block->managed.deleter = [](DLManagedTensorVersioned* self) {
-    static_cast<ScratchBlock*>(self->manager_ctx)->Release();
+    static_cast<ScratchBlock*>(self->manager_ctx)->ReleaseFromKernel();
   };
   block->managed.flags = 0;
   int64_t* dims = block->opt_heap_dims_ != nullptr ? block->opt_heap_dims_ : block->inline_dims_;
@@ -67,17 +76,28 @@ ScratchBlock* ScratchBlock::Make(const DLTensor& prototype, void* data, size_t n
 }
 
 bool ScratchBlock::Release() {
-  if (!released_.exchange(true, std::memory_order_acq_rel)) return true;
+  if (!IsReleased() && !released_.exchange(true, std::memory_order_acq_rel)) return true;
+  Recycle();
+  return false;
+}
+
+void ScratchBlock::ReleaseFromKernel() {
+  // On the thread of the scope nobody else lets go at the same time.
+  const bool is_home = &Pool::current == home_;
+  if (is_home && !IsReleased()) return released_.store(true, std::memory_order_release);
+  if (is_home || released_.exchange(true, std::memory_order_acq_rel)) Recycle();
+}
+
+void ScratchBlock::Recycle() {
   delete[] opt_heap_dims_;
-  if (pool_alive && ThreadPool().size < kPoolCapacity) {
-    Pool& pool = ThreadPool();
+  Pool& pool = Pool::current;
+  if (pool.is_open && pool.size < kPoolCapacity) {
     next = pool.head;
     pool.head = this;
     ++pool.size;
   } else {
     delete this;
   }
-  return false;
 }
 
 }  // namespace graphffi

@@ -21,7 +21,7 @@ struct ScratchBlock {
 
   /// Compact, like `prototype`, at `data`; from this thread's pool. \throws std::bad_alloc
   static ScratchBlock* Make(const DLTensor& prototype, void* data, size_t num_bytes);
-  /// True if the other party still holds it.
+  /// The scope lets go of it, on the thread that made it. True if the kernel still holds it.
   bool Release();
   /// The kernel has let go of it.
   bool IsReleased() const { return released_.load(std::memory_order_acquire); }
@@ -29,9 +29,13 @@ struct ScratchBlock {
  private:
   static constexpr int kInlineDims = 8;
   struct Pool;
-  static Pool& ThreadPool();
+  struct PoolOwner;
+  static ScratchBlock* New();
+  void ReleaseFromKernel();
+  void Recycle();
 
   std::atomic<bool> released_;
+  const Pool* home_;  // of the thread whose scope it is
   int64_t* opt_heap_dims_;
   int64_t inline_dims_[2 * kInlineDims];
 };

@@ -11,8 +11,6 @@
 namespace graphffi {
 namespace {
 
-thread_local WorkspaceScope* current_scope = nullptr;
-
 /// Never destroyed: XLA's threads may still report at exit.
 struct Peaks {
   std::mutex mutex;
@@ -32,24 +30,21 @@ int64_t Align(const char* base, int64_t offset) {
 
 }  // namespace
 
-int AllocateInWorkspace(DLTensor* prototype, DLManagedTensorVersioned** out, void* error_context,
-                        SetAllocationError set_error) {
-  return RunAllocator(error_context, set_error, [&] {
-    if (current_scope == nullptr) {
-      throw Error("RuntimeError", "graphffi: a workspace is there only during a call from XLA");
-    }
-    *out = current_scope->Allocate(*prototype);
-  });
+int AllocateForCall(DLTensor* prototype, DLManagedTensorVersioned** out, void* error_context,
+                    SetAllocationError set_error) {
+  WorkspaceScope* scope = WorkspaceScope::current_;
+  if (scope == nullptr) return AllocateOnHeap(prototype, out, error_context, set_error);
+  return RunAllocator(error_context, set_error, [&] { *out = scope->Allocate(*prototype); });
 }
 
 WorkspaceScope::WorkspaceScope(void* data, int64_t capacity, DLDevice device)
-    : data_(static_cast<char*>(data)), capacity_(capacity), device_(device), outer_(current_scope) {
-  current_scope = this;
+    : data_(static_cast<char*>(data)), capacity_(capacity), device_(device), outer_(current_) {
+  current_ = this;
 }
 
 WorkspaceScope::~WorkspaceScope() {
   Close();
-  current_scope = outer_;
+  current_ = outer_;
 }
 
 void* WorkspaceScope::TakeData(int64_t begin, size_t num_bytes, bool* is_heap) const {

@@ -13,11 +13,12 @@
 
 namespace graphffi {
 
-/// Memory of the WorkspaceScope that is open on this thread; valid until that closes.
-int AllocateInWorkspace(DLTensor* prototype, DLManagedTensorVersioned** out, void* error_context,
-                        SetAllocationError set_error);
+/// Memory of the WorkspaceScope that is open on this thread, valid until that closes; on the CPU, a
+/// heap block where none is. The process's allocator, unless that has another one.
+int AllocateForCall(DLTensor* prototype, DLManagedTensorVersioned** out, void* error_context,
+                    SetAllocationError set_error);
 
-/// The workspace of one call: what AllocateInWorkspace hands out on this thread while it is open,
+/// The workspace of one call: what AllocateForCall hands out on this thread while it is open,
 /// like a stack, 64-byte aligned: what the kernel releases is used again once all that came after
 /// it is released too. On the CPU, what does not fit comes from the heap, so that the call can tell
 /// how much it needs.
@@ -35,7 +36,8 @@ class WorkspaceScope {
   int64_t capacity() const { return capacity_; }
 
  private:
-  friend int AllocateInWorkspace(DLTensor*, DLManagedTensorVersioned**, void*, SetAllocationError);
+  friend class NoWorkspaceScope;
+  friend int AllocateForCall(DLTensor*, DLManagedTensorVersioned**, void*, SetAllocationError);
   DLManagedTensorVersioned* Allocate(const DLTensor& prototype);
   void Pop();
   void* TakeData(int64_t begin, size_t num_bytes, bool* is_heap) const;
@@ -45,6 +47,25 @@ class WorkspaceScope {
   DLDevice device_;
   WorkspaceScope* outer_;
   ScratchBlock* blocks_ = nullptr;
+
+  // Found without a function call: it is looked at in each call.
+  [[gnu::tls_model("initial-exec")]] static inline thread_local WorkspaceScope* current_ = nullptr;
+};
+
+/// A call without a workspace, which may come from a kernel that has one.
+class NoWorkspaceScope {
+ public:
+  NoWorkspaceScope() : outer_(WorkspaceScope::current_) {
+    if (outer_ != nullptr) WorkspaceScope::current_ = nullptr;
+  }
+  ~NoWorkspaceScope() {
+    if (outer_ != nullptr) WorkspaceScope::current_ = outer_;
+  }
+  NoWorkspaceScope(const NoWorkspaceScope&) = delete;
+  NoWorkspaceScope& operator=(const NoWorkspaceScope&) = delete;
+
+ private:
+  WorkspaceScope* outer_;
 };
 
 /// What the calls of one kernel took of their workspace.
