@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.fx.experimental.proxy_tensor import make_fx
 
 MODES = [lambda f: f, lambda f: torch.compile(f, fullgraph=True, backend="aot_eager")]
 
@@ -22,6 +23,38 @@ def test_forward_works_and_backward_says_what_is_missing(ops: Any, wrap: Any) ->
     ):
         y.sum().backward()
     assert x.grad is None
+
+
+def gradient(function: Any, x: torch.Tensor) -> torch.Tensor:
+    leaf = x.detach().requires_grad_()
+    return torch.autograd.grad(function(leaf).sum(), leaf)[0]
+
+
+class Gradient(torch.nn.Module):
+    """Asks for a gradient while it is exported."""
+
+    def __init__(self, function: Any) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return gradient(self.function, x)
+
+
+TRANSFORMS = {
+    "func.grad": lambda f, x: torch.func.grad(lambda x: f(x).sum())(x),
+    "compiled func.grad": lambda f, x: torch.compile(
+        torch.func.grad(lambda x: f(x).sum()), fullgraph=True, backend="aot_eager"
+    )(x),
+    "make_fx": lambda f, x: make_fx(lambda x: gradient(f, x))(x)(x),
+    "export": lambda f, x: torch.export.export(Gradient(f), (x,)).module()(x),
+}
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_transformations_say_what_is_missing(ops: Any, name: str) -> None:
+    with pytest.raises(NotImplementedError, match="mytest::add: backward: expected a gradient r"):
+        TRANSFORMS[name](ops.add, torch.ones(3))
 
 
 def test_no_grad_records_nothing(ops: Any) -> None:

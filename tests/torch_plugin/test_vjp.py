@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.fx.experimental.proxy_tensor import make_fx
 
 import graphffi
 from tests import differentiable_ops as ops
@@ -70,6 +71,56 @@ def test_gradients_of_gradients() -> None:
     torch.testing.assert_close(second, 2 * x)
     (third,) = torch.autograd.grad(second.sum(), x)
     torch.testing.assert_close(third, torch.full_like(x, 2))
+
+
+def test_gradients_of_gradients_in_traces() -> None:
+    x = tensor(4).detach()
+
+    def cube(x: torch.Tensor) -> torch.Tensor:
+        return ops.mul(ops.mul(x, x), x).sum()
+
+    def by_autograd(x: torch.Tensor) -> torch.Tensor:
+        leaf = x.detach().requires_grad_()
+        (first,) = torch.autograd.grad(cube(leaf), leaf, create_graph=True)
+        return torch.autograd.grad(first.sum(), leaf)[0]
+
+    def by_func(x: torch.Tensor) -> torch.Tensor:
+        return torch.func.grad(lambda x: torch.func.grad(cube)(x).sum())(x)
+
+    by_compiler = torch.compile(by_func, fullgraph=True, backend="aot_eager")
+    for second in (by_func, by_compiler, make_fx(by_autograd)(x)):
+        torch.testing.assert_close(second(x), 6 * x)
+
+
+def test_compiled_autograd_of_eager_calls_is_refused(op_without_rule: Any) -> None:
+    from torch._dynamo.compiled_autograd import _enable
+
+    for op, message in (
+        (lambda x: ops.mul(x, x), "gradtest::mul: backward: .* got compiled autograd of an eager"),
+        (op_without_rule, "gradtest::no_rule: backward: expected a gradient rule, got none"),
+    ):
+        x = tensor(3)
+        result = op(x).sum()
+        with (
+            _enable(torch.compile(backend="aot_eager", fullgraph=True)),
+            pytest.raises(NotImplementedError, match=message),
+        ):
+            result.backward()
+    x = tensor(3)
+    with torch._dynamo.config.patch(compiled_autograd=True):
+        compiled = torch.compile(lambda x: ops.mul(x, x).sum().backward(), backend="aot_eager")
+        compiled(x)
+    torch.testing.assert_close(x.grad, 2 * x)
+
+
+@pytest.fixture(scope="module")
+def op_without_rule() -> Any:
+    return graphffi.define_op(
+        "gradtest::no_rule",
+        schema="(Tensor x) -> Tensor",
+        kernel=lambda x, y: None,
+        infer=graphffi.like,
+    )
 
 
 @pytest.mark.parametrize("mode", ["eager", "aot"])
@@ -316,8 +367,6 @@ def test_a_training_step_can_be_a_graph() -> None:
     def step(weight: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
         scaled = ops.scale_rows(x, weight.requires_grad_()).out
         return torch.autograd.grad((scaled**2).sum(), weight)[0]
-
-    from torch.fx.experimental.proxy_tensor import make_fx
 
     weight, x = tensor(3).detach(), tensor(4, 3).detach()
     graph = make_fx(step)(weight, x)

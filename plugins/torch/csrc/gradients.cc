@@ -66,6 +66,10 @@ class NoGradient : public autograd::Node {
 
   std::string name() const override { return "GraphffiNoGradient"; }
 
+  void compiled_args(torch::dynamo::autograd::CompiledNodeArgs&) const override {
+    ThrowTorchError(graphffi::Error("NotImplementedError", message_));
+  }
+
  private:
   std::string message_;
   std::vector<std::vector<c10::SymInt>> sizes_;

@@ -127,6 +127,10 @@ autograd::variable_list VjpNode::apply(autograd::variable_list&& cotangents) {
   return rule_->Apply(Unpack(std::move(cotangents)));
 }
 
+void VjpNode::compiled_args(torch::dynamo::autograd::CompiledNodeArgs&) const {
+  ThrowTorchError(RefusedCompiledAutograd(op_));
+}
+
 void VjpNode::release_variables() {
   std::lock_guard<std::mutex> lock(mutex_);
   for (SavedArgument& saved : arguments_) {

@@ -73,6 +73,8 @@ class VjpNode : public torch::autograd::Node {
 
   torch::autograd::variable_list apply(torch::autograd::variable_list&& cotangents) override;
   void release_variables() override;
+  /// Refuses compiled autograd. \throws NotImplementedError
+  void compiled_args(torch::dynamo::autograd::CompiledNodeArgs& args) const override;
   std::string name() const override { return op_ + "Backward"; }
 
  private:
