@@ -82,7 +82,7 @@ def test_results_without_dimensions_are_not_filled_first(dtype: str) -> None:
     x = X.to(getattr(torch, dtype))
     result, code = compiled_code(op, x)
     torch.testing.assert_close(result, x.sum())
-    assert "graphffi_call_site_v1(" in code
+    assert "graphffi_call_site_v2(" in code
     assert "cpp_fused" not in code
 
 
@@ -96,6 +96,16 @@ def test_the_primitive_is_called_directly(kernels: Any) -> None:
     torch.testing.assert_close(result, X + 2)
     assert "graphffi_call_site_v2(" in code
     assert "torch.ops.tvm_ffi" not in code
+
+
+def test_results_may_have_sizes_that_only_the_call_before_tells(ops: Any) -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        return ops.add(ops.split(x[x > 2]).small) + 1
+
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        result, code = compiled_code(program, X)
+    torch.testing.assert_close(result, program(X))
+    assert code.count("= graphffi_call_site_v2(") == 2
 
 
 def fresh_outputs(code: str) -> list[int]:

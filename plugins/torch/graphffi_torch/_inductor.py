@@ -42,7 +42,8 @@ _PRIVATE_NAMES: Final[dict[Any, tuple[str, ...]]] = {
         "codegen_comment",
         "codegen_unbacked_symbol_defs",
     ),
-    lowering: ("lowerings", "empty_strided"),
+    lowering: ("lowerings",),
+    ir.NopKernel: ("should_allocate", "get_free_symbol_uses"),
     PythonWrapperCodegen: ("writeline", "val_to_arg_str"),
 }
 _EMPTY: Final = (torch.ops.aten.empty.memory_format, torch.ops.aten.empty_strided.default)
@@ -205,18 +206,6 @@ def _fakes(definition: Definition) -> Sequence[torch.Tensor]:
     return fakes[: len(definition.results)]
 
 
-def _empty_like(fake: torch.Tensor) -> Any:
-    """A buffer that Inductor plans: it may reuse the memory of one that is no longer needed."""
-    if fake.dim() == 0:
-        return _empty_scalar(fake)
-    return lowering.empty_strided(
-        convert_shape_to_inductor(fake.size()),
-        convert_shape_to_inductor(fake.stride()),
-        dtype=fake.dtype,
-        device=fake.device,
-    )
-
-
 class EmptyKernel(ir.NopKernel):
     """A buffer that nothing fills."""
 
@@ -224,10 +213,23 @@ class EmptyKernel(ir.NopKernel):
         """Its memory is Inductor's to give."""
         return True
 
+    def get_free_symbol_uses(self, unbacked_only: bool = False) -> Any:
+        """Sizes that must be known before."""
+        return self.layout.get_free_symbol_uses(unbacked_only)
 
-def _empty_scalar(fake: torch.Tensor) -> Any:
-    """What torch's own lowering fills with a zero, which fails for a complex one."""
-    layout = ir.FixedLayout(device=fake.device, dtype=fake.dtype, size=[], stride=[])
+
+def _empty_like(fake: torch.Tensor) -> Any:
+    """A buffer that Inductor plans: it may reuse the memory of one that is no longer needed.
+
+    Torch's own lowering of `empty` makes a loop that Inductor analyses over and over, and fills
+    tensors without dimensions.
+    """
+    layout = ir.FixedLayout(
+        device=fake.device,
+        dtype=fake.dtype,
+        size=convert_shape_to_inductor(fake.size()),
+        stride=convert_shape_to_inductor(fake.stride()),
+    )
     kernel = EmptyKernel(name=None, layout=layout, inputs=[])
     kernel.name = V.graph.register_buffer(kernel)
     V.graph.register_operation(kernel)
