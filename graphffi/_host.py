@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import functools
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from graphffi import _core
 from graphffi._describe import describe, is_tensor
@@ -19,7 +20,12 @@ if TYPE_CHECKING:
 
     from graphffi._op import Op
     from graphffi._plan import CanonicalCall
-    from graphffi._schema import BoundCall
+    from graphffi._schema import BoundCall, Definition
+
+
+# Calls of equal shapes, data types and attributes have equal results: rules are asked once for each
+# of that many.
+_MAX_KNOWN: Final = 1024
 
 
 class HostFramework:
@@ -27,16 +33,42 @@ class HostFramework:
 
     name = "host"
 
+    def __init__(self) -> None:
+        """Knows no call yet."""
+        self._known: dict[Any, tuple[tuple[TensorSpec, ...], Any]] = {}
+        self._kernels: dict[str, Any] = {}  # those of libraries: global ones may be replaced
+
     def call_op(self, op: Op, bound: BoundCall) -> Any:
         """Runs the op now."""
         definition = op.definition
-        operands = [_specs_of(o) for o in bound.operands]
-        specs = definition.infer(operands, bound.attributes)
-        workspace = definition.workspace_bytes(operands, bound.attributes)
+        specs, workspace = self._inferred(definition, bound)
         call = definition.canonical(bound.operands, bound.attributes, workspace)
         outputs = self.call_raw(call, specs)
         fresh, mutated = outputs[: len(specs)], outputs[len(specs) :]
         return definition.pack_results(bound.operands, fresh, mutated)
+
+    def _inferred(
+        self, definition: Definition, bound: BoundCall
+    ) -> tuple[tuple[TensorSpec, ...], Any]:
+        """The results to allocate for a call, and the size of its workspace."""
+        key = (definition, _key_of(bound.operands), _key_of(bound.attributes))
+        known = self._known.get(key)
+        if known is None:
+            operands = [_specs_of(o) for o in bound.operands]
+            specs = definition.infer(operands, bound.attributes)
+            known = specs, definition.workspace_bytes(operands, bound.attributes)
+            if len(self._known) >= _MAX_KNOWN:
+                self._known.clear()
+            self._known[key] = known
+        return known
+
+    def _kernel(self, reference: str) -> Any:
+        kernel = self._kernels.get(reference)
+        if kernel is None:
+            kernel = _core.resolve_kernel(reference)
+            if ".so" in reference.rpartition("::")[0]:
+                self._kernels[reference] = kernel
+        return kernel
 
     def call_raw(self, call: CanonicalCall, results: Sequence[TensorSpec]) -> list[Any]:
         """Allocates the results and calls the kernel now."""
@@ -56,7 +88,7 @@ class HostFramework:
         )
         outputs = [*fresh, *call.mutated]
         returned = _core.call_plan(
-            _core.resolve_kernel(call.func),
+            self._kernel(call.func),
             call.plan,
             list(call.inputs),
             outputs,
@@ -97,6 +129,18 @@ def _describe_spec(spec: TensorSpec) -> str:
     return f"{dtype(spec.dtype)}[{', '.join(map(str, spec.shape))}]{device}"
 
 
+def _key_of(values: Sequence[Any]) -> tuple[Any, ...]:
+    """What rules can tell of operands or attributes, to look calls up."""
+    return tuple(
+        _key_of(value)
+        if isinstance(value, (list, tuple))
+        else (value.shape, value.dtype, getattr(value, "device", None))
+        if hasattr(value, "__dlpack__")
+        else value
+        for value in values
+    )
+
+
 def _specs_of(operand: Any) -> Any:
     if operand is None:
         return None
@@ -110,10 +154,16 @@ def _allocate(spec: TensorSpec, use_numpy: bool) -> Any:
     shape = tuple(int(size) for size in spec.shape)
     if use_numpy and (spec.device is None or Device(spec.device).type == "cpu"):
         numpy: Any = sys.modules["numpy"]
-        return numpy.empty(shape, dtype=str(dtype(spec.dtype)))
+        return numpy.empty(shape, dtype=_numpy_dtype(spec.dtype))
     return _core.empty(
         shape, dtype(spec.dtype), Device("cpu" if spec.device is None else spec.device)
     )
+
+
+@functools.lru_cache(maxsize=64)
+def _numpy_dtype(kind: Any) -> Any:
+    numpy: Any = sys.modules["numpy"]
+    return numpy.dtype(str(dtype(kind)))
 
 
 register_framework(HostFramework(), type_prefixes=("numpy", "ml_dtypes", "graphffi"))

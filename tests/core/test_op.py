@@ -293,3 +293,44 @@ def test_call_tvm_ffi_needs_an_effect() -> None:
         graphffi.call_tvm_ffi(WRITE, 1, mutates=(0,))
     with pytest.raises(TypeError, match=r"argument: expected a tensor, .*, got object"):
         graphffi.call_tvm_ffi(WRITE, object(), out=written(1))
+
+
+def test_the_rule_is_asked_once_for_calls_of_one_kind() -> None:
+    asked = []
+
+    def rule(x: graphffi.TensorSpec, n: int, fs: list[float]) -> graphffi.TensorSpec:
+        asked.append((x.shape, x.dtype, n, fs))
+        graphffi.check(n < 3, "n is too large")
+        return graphffi.empty((n, *x.shape), x.dtype)
+
+    op = graphffi.define_op(
+        "coretest::asked",
+        schema="(Tensor x, int n, float[] fs=[1.0]) -> Tensor",
+        kernel=lambda *arguments: None,
+        infer=rule,
+    )
+    for dtype in ("float32", "int8"):
+        for n in (1, 2):
+            for fs in ([1.0], [2.0]):
+                for shape in ((2,), (2, 3)):
+                    for _ in range(3):
+                        result = op(np.ones(shape, dtype), n, fs)
+                        assert (result.shape, result.dtype) == ((n, *shape), dtype)
+    assert len(asked) == 16
+    for _ in range(2):
+        with pytest.raises(ValueError, match="coretest::asked: n is too large"):
+            op(np.ones(2), 3)
+
+
+def test_a_kernel_that_is_registered_anew_is_called() -> None:
+    op = graphffi.define_op(
+        "coretest::replaced",
+        schema="(Tensor(a!) x) -> ()",
+        kernel="coretest.replaced",
+    )
+    x = np.zeros(1)
+    for value in (1, 2):
+        graphffi.register_global_func(
+            "coretest.replaced", lambda t, v=value: np.from_dlpack(t).fill(v), override=True
+        )
+        assert op(x)[0] == value
