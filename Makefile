@@ -2,7 +2,7 @@
 # What one does with graphffi's source tree. Everything is installed into .venv, nothing outside.
 #   make quickstart   install, build, run the first example
 #   make test         install, build, run all tests, on both runtimes
-#   make test-full    the tests of random ops with all of them, in every mode: an hour
+#   make test-full    the tests of random ops with all of them, in every mode: half an hour
 #   make sanitize     build the runtime and the call frame with sanitizers, run their C++ tests, fuzz their readers
 #   make matrix       test the plugins with older and newer frameworks (several GB)
 #   make check        what CI runs: format, lint, types, a build without warnings, tests, sanitizers

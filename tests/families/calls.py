@@ -72,41 +72,44 @@ def numpy_view(base: np.ndarray, view: View) -> np.ndarray:
 class ViewMaker:
     """Makes views of any layout, some of the memory of earlier ones."""
 
-    def __init__(self, chosen: random.Random) -> None:
-        self.chosen = chosen
+    def __init__(self, pattern: random.Random, chosen: random.Random) -> None:
+        self.pattern = pattern  # what is 0 or 1, what has which layout, what is shared
+        self.chosen = chosen  # all other sizes, and values
         self.bases: list[np.ndarray] = []
         self._shared: list[View] = []
 
     def make(self, ndim: int, dtype: str, mutated: bool) -> View:
         """One view; only those that nobody updates may share memory."""
-        chosen = self.chosen
-        shape = tuple(chosen.choice((1, 2, 2, 3, 3, 5, 0)) for _ in range(ndim))
+        pattern = self.pattern
+        shape = tuple(self._size() for _ in range(ndim))
         layouts = ("compact", "compact", "transposed", "stepped", "expanded", "same", "part")
-        layout = chosen.choice(layouts)
+        layout = pattern.choice(layouts)
         same = [v for v in self._shared if len(v.shape) == ndim and v.dtype == dtype]
         if layout in ("same", "part") and same and not mutated:
-            view = chosen.choice(same)
+            view = pattern.choice(same)
             if layout == "same":
                 return view
-            return replace(
-                view, shape=tuple(size - chosen.randrange(2) * (size > 0) for size in view.shape)
-            )
+            return replace(view, shape=tuple(size - (size > 2) for size in view.shape))
         order = list(range(ndim))
         if layout == "transposed":
-            chosen.shuffle(order)
+            pattern.shuffle(order)
         step = 2 if layout == "stepped" else 1
         strides, size = [0] * ndim, step
-        expanded = {chosen.randrange(ndim)} if ndim and layout == "expanded" and not mutated else ()
+        expanded = {pattern.randrange(ndim)} if layout == "expanded" and ndim else set()
         for d in reversed(order):
-            if d not in expanded:
+            if d not in expanded or mutated:
                 strides[d] = size
                 size *= max(shape[d], 1)
-        offset = chosen.randrange(3)
+        offset = pattern.randrange(3)
         view = View(len(self.bases), shape, tuple(strides), offset, dtype)
-        self.bases.append(_values(chosen, size + offset, dtype))
+        self.bases.append(_values(self.chosen, size + offset, dtype))
         if not mutated:
             self._shared.append(view)
         return view
+
+    def _size(self) -> int:
+        fixed = self.pattern.choice((0, 1, None, None, None, None, None))
+        return self.chosen.choice((2, 3, 4, 5)) if fixed is None else fixed
 
 
 def _values(chosen: random.Random, count: int, dtype: str) -> np.ndarray:

@@ -192,10 +192,15 @@ class Member:
         make = values[parameter.type]
         return [make() for _ in range(chosen.randrange(4))] if parameter.is_list else make()
 
-    def make_call(self, variant: int) -> Call:
-        """Arguments; calls of one member differ in sizes, layouts and values, not in ranks."""
-        structure, chosen = random.Random(self.number), random.Random(f"{self.number} {variant}")
-        maker = ViewMaker(chosen)
+    def make_call(self, variant: int, pattern: int | None = None) -> Call:
+        """Arguments; calls of one member differ in sizes, layouts and values, not in ranks.
+
+        Those of one pattern, which is the variant if not given, have the same layouts, attributes
+        and sizes of 0 and 1: what is compiled for one with symbolic sizes can serve the others.
+        """
+        pattern = variant if pattern is None else pattern
+        structure, chosen = random.Random(self.number), random.Random(f"{self.number} {pattern}")
+        maker = ViewMaker(chosen, random.Random(f"{self.number} {variant} sizes"))
         args: list[Any] = []
         omitted = set()
         for i, p in enumerate(self.parameters):

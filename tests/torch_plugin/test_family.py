@@ -118,6 +118,14 @@ class TestMember:
         check(member, call, program.module())
         check(member, call, program.run_decompositions().module())
 
+    @pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning")
+    def test_exported_with_symbolic_sizes(self, member: Member, ops: Any) -> None:
+        calls = {member: member.make_call(0)}
+        module = Several(calls, ops)
+        program = torch.export.export(module, module.operands(), dynamic_shapes=module.sizes())
+        for variant in range(2):
+            check_several({member: member.make_call(variant, pattern=0)}, program.module())
+
     def test_opcheck(self, member: Member, ops: Any) -> None:
         call = member.make_call(0)
         # To test gradients, opcheck adds the results up, which takes those of one type.
@@ -144,6 +152,14 @@ class Several(torch.nn.Module):
     def operands(self) -> tuple[Any, ...]:
         return tuple(part[3] for part in self.parts)
 
+    def sizes(self) -> Any:
+        """Symbolic ones for all dimensions but those of 0 and 1."""
+
+        def of(x: Any) -> Any:
+            return None if x is None else dict.fromkeys(range(x.dim()), torch.export.Dim.AUTO)
+
+        return (tree_map(of, self.operands()),)
+
     def forward(self, *operands: Any) -> Any:
         return [
             member.apply(call, op, join(*own))
@@ -151,21 +167,10 @@ class Several(torch.nn.Module):
         ]
 
 
-TOGETHER = 10  # members of a package: each package takes the compiler of C++
-GROUPS = [members()[i : i + TOGETHER] for i in range(0, len(members()), TOGETHER)]
-
-
-@pytest.mark.parametrize("group", GROUPS, ids=lambda g: f"{g[0].number}-{g[-1].number}")
-@pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning")
-def test_packaged(group: list[Member], ops: Any, tmp_path: Path) -> None:
-    calls = {member: member.make_call(0) for member in group}
-    module = Several(calls, ops)
-    program = torch.export.export(module, module.operands())
-    path = str(tmp_path / "members.pt2")
-    torch._inductor.aoti_compile_and_package(program, package_path=path)
-    package = torch._inductor.aoti_load_package(path)
+def check_several(calls: dict[Member, Call], run: Callable[..., Any]) -> None:
+    """A call of several members, against the references; names those that differ."""
     arguments = {member: call.build(torch_view) for member, call in calls.items()}
-    results = package(*(member.split(args)[0] for member, args in arguments.items()))
+    results = run(*(member.split(args)[0] for member, args in arguments.items()))
     wrong = []
     for (member, args), got in zip(arguments.items(), results, strict=True):
         try:
@@ -173,6 +178,24 @@ def test_packaged(group: list[Member], ops: Any, tmp_path: Path) -> None:
         except AssertionError as error:
             wrong.append(f"member {member.number}: {error}")
     assert not wrong, "\n".join(wrong)
+
+
+TOGETHER = 10  # members of a package: each package takes the compiler of C++
+GROUPS = [members()[i : i + TOGETHER] for i in range(0, len(members()), TOGETHER)]
+
+
+@pytest.mark.parametrize("group", GROUPS, ids=lambda g: f"{g[0].number}-{g[-1].number}")
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+@pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning")
+def test_packaged(group: list[Member], ops: Any, tmp_path: Path, dynamic: bool) -> None:
+    module = Several({member: member.make_call(0) for member in group}, ops)
+    shapes = module.sizes() if dynamic else None
+    program = torch.export.export(module, module.operands(), dynamic_shapes=shapes)
+    path = str(tmp_path / "members.pt2")
+    torch._inductor.aoti_compile_and_package(program, package_path=path)
+    package = torch._inductor.aoti_load_package(path)
+    for variant in range(2 if dynamic else 1):
+        check_several({member: member.make_call(variant, pattern=0) for member in group}, package)
 
 
 def gradients(member: Member, call: Call, run: Callable[..., Any]) -> list[torch.Tensor]:
