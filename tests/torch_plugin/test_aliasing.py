@@ -87,6 +87,20 @@ def test_tensors_of_any_layout_are_updated_in_place(
     torch.testing.assert_close(x, reference)
 
 
+@pytest.mark.parametrize("mode", ["eager", "inductor", "dynamic"])
+def test_updates_of_sizes_that_only_the_data_knows(accumulate: Any, mode: str) -> None:
+    def call(x: torch.Tensor) -> torch.Tensor:
+        large = x[x > 1]
+        accumulate(large, large * 2)
+        return large
+
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        compiled = MODES[mode](call)
+        assert compiled(torch.arange(5.0)).tolist() == [6, 9, 12]
+        assert compiled(torch.arange(4.0)).tolist() == [6, 9]
+        assert compiled(torch.zeros(3)).tolist() == []
+
+
 @every_mode
 def test_expanded_operands_are_read(accumulate: Any, mode: str) -> None:
     def call(x: torch.Tensor, row: torch.Tensor) -> torch.Tensor:
