@@ -35,7 +35,6 @@ from ._op import get_op as get_op
 from ._op import op as op
 from ._op import pack_call as pack_call
 from ._package import PackagedLibraries as PackagedLibraries
-from ._package import find_library as find_library
 from ._package import packaged_name as packaged_name
 from ._package import trusted_hashes as trusted_hashes
 from ._parameter import MISSING as MISSING

@@ -6,22 +6,25 @@ from __future__ import annotations
 import functools
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
     from zipfile import ZipFile
-
-# As csrc/callframe/packaged.h reads them.
-_FOLDER: Final = "graphffi/"
-_MANIFEST: Final = "graphffi/libraries.sha256"
 
 
 class PackagedLibraries:
     """The kernel libraries that a package is to hold, under names that only it gives.
 
     A name has the beginning of the file's SHA-256, so that packages never meet in a process.
+
+    Attributes:
+        FOLDER: What the libraries' names in the archive begin with.
+        MANIFEST: The name of their list there, which csrc/callframe/packaged.h reads.
     """
+
+    FOLDER: ClassVar[str] = "graphffi/"
+    MANIFEST: ClassVar[str] = "graphffi/libraries.sha256"
 
     def __init__(self, subject: str) -> None:
         """Of one package.
@@ -44,16 +47,16 @@ class PackagedLibraries:
         Raises:
             FileNotFoundError: If the library is not where the reference says.
         """
-        library, separator, symbol = reference.rpartition("::")
-        if not separator or ".so" not in library:
+        library, symbol = _split(reference)
+        if not library:
             return reference
-        file = find_library(library)
+        file = _find(library)
         if file is None:
             raise FileNotFoundError(
                 f"{self._subject}: expected the kernel library '{library}', found none; give an "
                 "absolute path or set GRAPHFFI_LIBRARY_PATH"
             )
-        name = packaged_name(file)
+        name = _name(file)
         self._files[name] = file
         return f"{name}::{symbol}"
 
@@ -69,29 +72,44 @@ class PackagedLibraries:
         lines = []
         for name, file in self._files.items():
             content = file.read_bytes()
-            archive.writestr(f"{root}{_FOLDER}{name}", content)
+            archive.writestr(f"{root}{self.FOLDER}{name}", content)
             lines.append(f"{sha256(content).hexdigest()}  {name}\n")
-        archive.writestr(f"{root}{_MANIFEST}", "".join(lines))
+        archive.writestr(f"{root}{self.MANIFEST}", "".join(lines))
 
 
-def find_library(library: str) -> Path | None:
-    """The file of a library in a kernel reference: an absolute path, or one that is searched."""
+def packaged_name(reference: str) -> str:
+    """The name of a kernel's library in packages; empty for a global function.
+
+    Empty, too, if the library is not there.
+    """
+    library, _ = _split(reference)
+    file = _find(library) if library else None
+    return "" if file is None else _name(file)
+
+
+def _split(reference: str) -> tuple[str, str]:
+    """Library and symbol; no library for a global function."""
+    library, _, symbol = reference.rpartition("::")
+    return (library, symbol) if ".so" in library else ("", reference)
+
+
+def _find(library: str) -> Path | None:
+    """The file: of an absolute path, or one that is searched."""
     folders = os.environ.get("GRAPHFFI_LIBRARY_PATH", "").split(":")
     for folder in ("",) if library.startswith("/") else filter(None, folders):
         file = Path(folder, library)
-        if file.exists():
+        if file.is_file():
             return file
     return None
 
 
-def packaged_name(file: Path) -> str:
-    """The name of a library in packages."""
+def _name(file: Path) -> str:
     status = file.stat()
-    return _name(file, status.st_mtime_ns, status.st_size)
+    return _hashed_name(file, status.st_ino, status.st_mtime_ns, status.st_size)
 
 
 @functools.lru_cache(maxsize=256)
-def _name(file: Path, _mtime: int, _size: int) -> str:
+def _hashed_name(file: Path, _inode: int, _mtime: int, _size: int) -> str:
     from hashlib import sha256
 
     return f"{file.name.partition('.so')[0]}-{sha256(file.read_bytes()).hexdigest()[:16]}.so"

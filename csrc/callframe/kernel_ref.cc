@@ -151,6 +151,12 @@ void ProvideLibrary(const std::string& name, const std::string& path) {
   provided.modules.emplace(name, module);
 }
 
+bool IsProvided(const std::string& name) {
+  ProvidedLibraries& provided = ProvidedLibraries::Global();
+  std::lock_guard<std::mutex> lock(provided.mutex);
+  return provided.modules.count(name) != 0;
+}
+
 bool IsLibraryReference(std::string_view reference) {
   const size_t separator = reference.rfind("::");
   return separator != std::string_view::npos && separator > 0 &&

@@ -33,6 +33,9 @@ TVMFFIObjectHandle ResolveKernel(std::string_view reference, std::string_view op
 /// \throws Error(RuntimeError) if it does not load.
 void ProvideLibrary(const std::string& name, const std::string& path);
 
+/// Whether ProvideLibrary loaded a library as `name`. Thread-safe.
+bool IsProvided(const std::string& name);
+
 /// Whether a parameter of a signature (metadata's JSON, whose "type_schema" is JSON in a string) is
 /// an owning tensor. What the function returns does not count.
 bool TakesTensors(std::string_view metadata);

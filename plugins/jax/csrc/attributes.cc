@@ -62,6 +62,7 @@ std::vector<Field> Fields(CallAttributes* to, std::string* packed_strs) {
        [](Tag tag, const void*) { return tag == xla::kScalar; }},
       {"ints", "an array of int64",
        [to](Tag tag, const void* value) { return ReadArray(tag, value, xla::kS64, &to->ints); }},
+      {"library", "a string", text(&to->library)},
       {"mutated", "a scalar of int64",
        [to](Tag tag, const void* value) {
          return ReadScalar(tag, value, xla::kS64, &to->mutated);
@@ -169,7 +170,8 @@ CallAttributes CallAttributes::Decode(const xla::Attributes& attributes) {
 
 std::string CallAttributes::Key() const {
   std::string key;
-  for (const std::string* text : {&func, &plan, &digest, &subject}) AppendToKey(*text, &key);
+  for (const std::string* text : {&func, &library, &plan, &digest, &subject})
+    AppendToKey(*text, &key);
   auto append_all = [&key](const auto& values) {
     AppendToKey({reinterpret_cast<const char*>(values.data()), values.size() * sizeof(values[0])},
                 &key);
@@ -180,11 +182,16 @@ std::string CallAttributes::Key() const {
   return key;
 }
 
+std::string CallAttributes::Reference() const {
+  if (library.empty() || !IsProvided(library) || !IsLibraryReference(func)) return func;
+  return library + func.substr(func.rfind("::"));
+}
+
 SiteParts CallAttributes::Resolve() const {
   SiteParts parts;
   parts.key = Key();
   // Each time: a name may be registered anew.
-  parts.function.reset(ResolveKernel(func, {}, &parts.facts));
+  parts.function.reset(ResolveKernel(Reference(), {}, &parts.facts));
   parts.subject = subject;
   parts.plan = plan;
   parts.attribute_names =

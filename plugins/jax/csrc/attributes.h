@@ -15,6 +15,7 @@ namespace graphffi {
 /// What the program says about a call of tvm_ffi.call. Everything but `func` may be left out.
 struct CallAttributes {
   std::string func;            ///< the kernel reference
+  std::string library;         ///< its library's name in packages, which carry the library along
   std::string plan;            ///< empty: all inputs, then all outputs
   std::vector<int64_t> ints;   ///< n0, n1, … of the plan
   std::vector<double> floats;  ///< f0, f1, …
@@ -34,6 +35,8 @@ struct CallAttributes {
 
  private:
   std::string Key() const;
+  /// `func`, or the same kernel of the library in a package that was loaded.
+  std::string Reference() const;
 };
 
 /// "a string", "an array of float32", …

@@ -2,15 +2,22 @@
 // The functions of this library that Python calls through the runtime, which carries errors.
 #include <tvm/ffi/c_api.h>
 
+#include <algorithm>
 #include <exception>
+#include <iterator>
+#include <map>
 #include <memory>
+#include <optional>
+#include <sstream>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "attributes.h"
 #include "callframe/convert.h"
 #include "callframe/env_scope.h"
 #include "callframe/error.h"
+#include "callframe/packaged.h"
 #include "error_ring.h"
 #include "named_target.h"
 #include "workspace.h"
@@ -42,11 +49,16 @@ class Arguments {
   std::string Text(int32_t i) const {
     if (!IsText(i)) Fail(i, "a str");
     if (args_[i].type_index == kTVMFFIRawStr) return args_[i].v_c_str;
-    const TVMFFIByteArray bytes = args_[i].type_index == kTVMFFISmallStr
-                                      ? TVMFFISmallBytesGetContentByteArray(&args_[i])
-                                      : *TVMFFIBytesGetByteArrayPtr(args_[i].v_obj);
-    return std::string(bytes.data, bytes.size);
+    return Content(args_[i], kTVMFFISmallStr);
   }
+
+  std::string Bytes(int32_t i) const {
+    const int32_t type = args_[i].type_index;
+    if (type != kTVMFFISmallBytes && type != kTVMFFIBytes) Fail(i, "bytes");
+    return Content(args_[i], kTVMFFISmallBytes);
+  }
+
+  bool IsNone(int32_t i) const { return args_[i].type_index == kTVMFFINone; }
 
   /// A function, or the reference of one.
   ObjectRef Function(int32_t i, KernelFacts* facts) const {
@@ -57,6 +69,13 @@ class Arguments {
   }
 
  private:
+  static std::string Content(const TVMFFIAny& value, int32_t small_type) {
+    const TVMFFIByteArray bytes = value.type_index == small_type
+                                      ? TVMFFISmallBytesGetContentByteArray(&value)
+                                      : *TVMFFIBytesGetByteArrayPtr(value.v_obj);
+    return std::string(bytes.data, bytes.size);
+  }
+
   [[noreturn]] void Fail(int32_t i, const char* expected) const {
     throw Error("TypeError",
                 function_ + ": argument " + std::to_string(i) + ": expected " + expected);
@@ -114,6 +133,28 @@ int NewTarget(void*, const TVMFFIAny* args, int32_t num_args, TVMFFIAny* result)
   });
 }
 
+/// graphffi_jax.load_libraries(subject, manifest, trusted, name, content, …): what
+/// LoadPackagedLibraries does, with the trusted hashes apart by spaces, or None.
+int LoadLibraries(void*, const TVMFFIAny* args, int32_t num_args, TVMFFIAny*) {
+  return Guarded([&] {
+    const int32_t num_libraries = std::max(num_args - 3, 0) / 2;
+    Arguments arguments("graphffi_jax.load_libraries", args, num_args, 3 + 2 * num_libraries);
+    const std::string subject = arguments.Text(0);
+    std::map<std::string, int32_t> places;
+    for (int32_t i = 3; i < num_args; i += 2) places[arguments.Text(i)] = i + 1;
+    auto read = [&](const std::string& name) -> std::optional<std::string> {
+      const auto found = places.find(name);
+      if (found == places.end()) return std::nullopt;
+      return arguments.Bytes(found->second);
+    };
+    const bool trusts_all = arguments.IsNone(2);
+    std::istringstream words(trusts_all ? "" : arguments.Text(2));
+    const std::vector<std::string> trusted{std::istream_iterator<std::string>(words), {}};
+    LoadPackagedLibraries(subject, ReadManifest(subject, arguments.Text(1)), read,
+                          trusts_all ? nullptr : &trusted);
+  });
+}
+
 /// graphffi_jax.workspace_peaks(): [subject, peak, capacity, subject, …].
 int GetWorkspacePeaks(void*, const TVMFFIAny*, int32_t, TVMFFIAny* result) {
   return Guarded([&] {
@@ -147,5 +188,6 @@ extern "C" TVM_FFI_DLL_EXPORT int graphffi_jax_register_functions() {
   if (const int rc = Register("graphffi_jax.raise_error", &RaiseError)) return rc;
   if (const int rc = Register("graphffi_jax.keep_error", &KeepError)) return rc;
   if (const int rc = Register("graphffi_jax.new_target", &NewTarget)) return rc;
+  if (const int rc = Register("graphffi_jax.load_libraries", &LoadLibraries)) return rc;
   return Register("graphffi_jax.workspace_peaks", &GetWorkspacePeaks);
 }

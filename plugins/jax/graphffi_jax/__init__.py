@@ -13,6 +13,8 @@ from ._export import export_checks as export_checks
 from ._framework import register as _register
 from ._library import TARGET as TARGET
 from ._library import TARGET_GRAPH as TARGET_GRAPH
+from ._package import load_package as load_package
+from ._package import package as package
 from ._targets import register_ffi_target as register_ffi_target
 from ._targets import registered_count as registered_count
 from ._workspace import WorkspaceUse as WorkspaceUse
@@ -25,6 +27,8 @@ __all__ = [
     "call",
     "errors",
     "export_checks",
+    "load_package",
+    "package",
     "register_ffi_target",
     "registered_count",
     "workspace_peaks",

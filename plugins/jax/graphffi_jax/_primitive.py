@@ -83,6 +83,7 @@ class KernelCall:
         """The attributes of the custom call; empty ones are left out."""
         texts = {
             "func": self.func,
+            "library": graphffi.packaged_name(self.func),
             "plan": self.plan,
             "strs": "".join(f"{len(text.encode())}:{text}" for text in self.strs),
             "subject": self.subject if self.subject != self.func else "",

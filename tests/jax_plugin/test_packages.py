@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Packages of exported programs with their kernel libraries, and what is wrong with some."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import graphffi
+import graphffi_jax
+
+pytestmark = pytest.mark.needs("flatbuffers")
+
+X = jnp.arange(6, dtype=jnp.float32).reshape(2, 3)
+FILL = """
+#include <tvm/ffi/c_api.h>
+extern "C" TVM_FFI_DLL_EXPORT int __tvm_ffi_fill(void*, const TVMFFIAny* args, int32_t,
+                                                  TVMFFIAny*) {
+  auto* out = static_cast<DLTensor*>(args[1].v_ptr);
+  for (int i = 0; i < 6; ++i) static_cast<float*>(out->data)[i] = VALUE;
+  return 0;
+}
+"""
+
+
+def export(f: Callable[..., Any], *arrays: Any) -> Any:
+    return jax.export.export(jax.jit(f), disabled_checks=graphffi_jax.export_checks())(*arrays)
+
+
+def add_one(kernel: str) -> Callable[..., Any]:
+    return lambda x: graphffi_jax.call(kernel, x, out=x)
+
+
+@pytest.fixture(scope="module")
+def packaged(library: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A package whose kernels are nowhere else."""
+    folder = tmp_path_factory.mktemp("package")
+    kernels = folder / "kernels.so"
+    shutil.copy(library, kernels)
+    op = graphffi.define_op(
+        "jaxpackage::add_one",
+        schema="(Tensor x) -> Tensor",
+        kernel=f"{kernels}::add_one",
+        infer=graphffi.like,
+    )
+    path = folder / "model.zip"
+    raw = add_one(f"{kernels}::add_one")
+    assert graphffi_jax.package(export(lambda x: raw(op(x)), X), path) == str(path)
+    kernels.unlink()
+    return path
+
+
+def test_a_package_runs_in_a_process_that_knows_no_op(
+    packaged: Path, run_script: Callable[..., Any]
+) -> None:
+    script = """
+import sys
+import numpy as np
+import graphffi_jax
+program = graphffi_jax.load_package(sys.argv[1], trust=True)
+print(np.asarray(program.call(np.arange(6, dtype=np.float32).reshape(2, 3))).tolist())
+"""
+    result = run_script(script, packaged)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.strip() == str((np.asarray(X) + 2).tolist())
+
+
+def test_packages_ask_for_trust(packaged: Path) -> None:
+    with pytest.raises(ValueError, match="expected trust=True or the trusted hashes") as raised:
+        graphffi_jax.load_package(packaged)
+    (digest,) = re.findall("sha256 ([0-9a-f]{64})", str(raised.value))
+    for trust in ({"0" * 64}, []):
+        with pytest.raises(ValueError, match=f"expected a trusted sha256, got {digest}"):
+            graphffi_jax.load_package(packaged, trust=trust)
+    program = graphffi_jax.load_package(packaged, trust={digest})
+    np.testing.assert_array_equal(jax.jit(program.call)(X), X + 2)
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        ("library", "expected sha256 [0-9a-f]{64}, got [0-9a-f]{64}; the package is damaged"),
+        ("manifest", "expected one that graphffi_jax.package wrote, got another archive"),
+        ("program", "expected one that graphffi_jax.package wrote, got another archive"),
+        ("missing", r"library 'kernels-\w+.so': expected it in the package, found none"),
+        ("above", "expected a name without slashes or a leading dot, got one"),
+        ("dots", r"library '\.\.': expected a name without slashes or a leading dot, got one"),
+        ("no archive", "expected a whole archive, got a damaged one: File is not a zip file"),
+        ("truncated", "expected a whole archive, got a damaged one"),
+        ("flipped", "expected a whole archive, got a damaged one: Bad CRC-32"),
+    ],
+)
+def test_damaged_packages_are_refused(
+    packaged: Path, tmp_path: Path, damage: str, message: str
+) -> None:
+    path = tmp_path / "model.zip"
+    _damage(packaged, path, damage)
+    with pytest.raises(ValueError, match=message) as raised:
+        graphffi_jax.load_package(path, trust=True)
+    assert str(raised.value).startswith(f"graphffi_jax: package '{path}': ")
+
+
+def _damage(source: Path, target: Path, damage: str) -> None:
+    content = source.read_bytes()
+    if damage == "no archive":
+        target.write_bytes(b"nothing")
+    elif damage == "truncated":
+        target.write_bytes(content[: len(content) // 2])
+    elif damage == "flipped":
+        place = content.index(b"\x7fELF") + 5000
+        target.write_bytes(content[:place] + b"?!?!" + content[place + 4 :])
+    else:
+        with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w") as new:
+            for name in old.namelist():
+                if (record := _damaged(name, old.read(name), damage)) is not None:
+                    new.writestr(name, record)
+
+
+def _damaged(name: str, content: bytes, damage: str) -> bytes | None:
+    """The record in the damaged package, None to leave it out."""
+    if name.endswith(".so"):
+        return None if damage == "missing" else content + b"?" * (damage == "library")
+    if name.endswith(".sha256"):
+        above = content.replace(b"  ", b"  ../")
+        changed = {"manifest": None, "dots": content.split()[0] + b"  ..\n", "above": above}
+        return changed.get(damage, content)
+    return None if damage == "program" else content
+
+
+def test_a_missing_archive_is_a_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        graphffi_jax.load_package(tmp_path / "model.zip", trust=True)
+
+
+def test_packages_of_two_builds_of_a_library_run_side_by_side(tmp_path: Path) -> None:
+    source = tmp_path / "fill.cc"
+    source.write_text(FILL)
+    kernels = tmp_path / "fill.so"
+    for value in (1, 2):
+        flags = [f"-DVALUE={value}"]
+        built = graphffi.cpp.build("fill", sources=[str(source)], extra_cflags=flags)
+        shutil.copy(built, tmp_path / "new.so")
+        (tmp_path / "new.so").replace(kernels)
+        fill = add_one(f"{kernels}::fill")
+        graphffi_jax.package(export(fill, X), tmp_path / f"{value}.zip")
+    for value in (1, 2):
+        program = graphffi_jax.load_package(tmp_path / f"{value}.zip", trust=True)
+        np.testing.assert_array_equal(program.call(X), np.full(X.shape, value))
+
+
+def test_libraries_have_to_be_those_of_the_export(library: str, tmp_path: Path) -> None:
+    kernels = tmp_path / "kernels.so"
+    shutil.copy(library, kernels)
+    program = export(add_one(f"{kernels}::add_one"), X)
+    with kernels.open("ab") as file:
+        file.write(b"\0")
+    with pytest.raises(ValueError, match=r"expected the library with which the program was export"):
+        graphffi_jax.package(program, tmp_path / "model.zip")
+    kernels.unlink()
+    with pytest.raises(FileNotFoundError, match=r"expected the kernel library '.*kernels.so'"):
+        graphffi_jax.package(program, tmp_path / "model.zip")
+    assert not (tmp_path / "model.zip").exists()
+
+
+def test_global_functions_are_named_where_they_are_missing(tmp_path: Path) -> None:
+    graphffi.register_global_func("jaxpackage.copy", lambda x, y: None)
+    program = export(add_one("jaxpackage.copy"), X)
+    path = graphffi_jax.package(program, tmp_path / "model.zip")
+    assert graphffi_jax.load_package(path, trust=True).call(X).shape == X.shape
+    graphffi.remove_global_func("jaxpackage.copy")
+    with pytest.raises(KeyError, match=r"expected the global functions of its .*'jaxpackage.copy'"):
+        graphffi_jax.load_package(path, trust=True)
+
+
+def test_gradients_travel_along(library: str, tmp_path: Path) -> None:
+    kernels = tmp_path / "backward.so"
+    shutil.copy(library, kernels)
+    options: Any = {"schema": "(Tensor x) -> Tensor", "infer": graphffi.like}
+    forward = graphffi.define_op("jaxpackage::f", kernel=f"{library}::add_one", **options)
+    backward = graphffi.define_op("jaxpackage::b", kernel=f"{kernels}::add_one", **options)
+    forward.register_vjp(lambda saved, grad: backward(grad))
+    path = graphffi_jax.package(export(forward, X), tmp_path / "model.zip", vjp_order=1)
+    kernels.unlink()
+    program = graphffi_jax.load_package(path, trust=True)
+    np.testing.assert_array_equal(program.vjp().call(X, X)[0], X + 1)
