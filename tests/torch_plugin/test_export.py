@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import torch
 
+import graphffi
 import graphffi_torch
 
 pytestmark = pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec:FutureWarning")
@@ -165,7 +166,9 @@ def test_packages_ask_for_trust(packaged: Path) -> None:
     torch.testing.assert_close(tuple(model(X, torch.zeros(1))), expected(X))
 
 
-@pytest.mark.parametrize("damage", ["library", "manifest", "missing", "slash", "no archive"])
+@pytest.mark.parametrize(
+    "damage", ["library", "manifest", "missing", "slash", "truncated", "no archive"]
+)
 def test_damaged_packages_are_refused(packaged: Path, tmp_path: Path, damage: str) -> None:
     path = tmp_path / "model.pt2"
     message = _damage(packaged, path, damage)
@@ -176,6 +179,9 @@ def test_damaged_packages_are_refused(packaged: Path, tmp_path: Path, damage: st
 def _damage(source: Path, target: Path, damage: str) -> str:
     if damage == "no archive":
         target.write_text("nothing")
+        return "expected a PyTorch archive, got"
+    if damage == "truncated":
+        target.write_bytes(source.read_bytes()[:-1000])
         return "expected a PyTorch archive, got"
     with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w") as new:
         for name in old.namelist():
@@ -195,6 +201,80 @@ def _damage(source: Path, target: Path, damage: str) -> str:
         "missing": "expected it in the package, found none",
         "slash": "expected a name without slashes",
     }[damage]
+
+
+class Mixed(torch.nn.Module):
+    """Calls a kernel of a library and a global function."""
+
+    def __init__(self, ops: Any) -> None:
+        super().__init__()
+        self.ops = ops
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.ops.add(x)
+        return graphffi.call_tvm_ffi("mytest.packaged_double", y, out=graphffi.like(y))
+
+
+DOUBLE = """
+import graphffi
+import torch
+def double(x, y): torch.from_dlpack(y).copy_(torch.from_dlpack(x) * 2)
+graphffi.register_global_func("mytest.packaged_double", double)
+"""
+CATCH = """
+def load():
+    return graphffi_torch.load_package({path!r}, trust=True)
+try:
+    load()
+except KeyError as error:
+    print([error.args[0]])
+exec({double!r})
+print(load()(torch.zeros(3)).tolist())
+raise SystemExit
+"""
+
+
+def test_packages_name_the_functions_that_they_do_not_hold(
+    ops: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    exported = torch.export.export(Mixed(ops), (X[0],))
+    path = graphffi_torch.package(exported, tmp_path / "model.pt2")
+    assert "does not hold the global functions 'mytest.packaged_double'; a process" in caplog.text
+    ([message], result) = run_elsewhere(CATCH.format(path=path, double=DOUBLE))
+    assert message == (
+        f"graphffi_torch: package '{path}': expected the global functions "
+        "'mytest.packaged_double' in this process, got none; register them, or load the library "
+        "that does, before the package"
+    )
+    assert result == [2.0] * 3
+
+
+def test_libraries_are_found_beside_the_artifact(ops: Any, kernels: Any, tmp_path: Path) -> None:
+    program = graphffi_torch.decompose(torch.export.export(Add(ops), (X[0],)))
+    library = Path(kernels.add.reference.partition("::")[0])
+    for node in program.graph.nodes:
+        if node.target is torch.ops.tvm_ffi.call.default:
+            node.args = (node.args[0].replace(f"{library.parent}/", ""), *node.args[1:])
+    path = torch._inductor.aoti_compile_and_package(
+        program, package_path=str(tmp_path / "model.pt2")
+    )
+    load = f"print(torch._inductor.aoti_load_package({path!r})(torch.zeros(3)).tolist())\n"
+    catch = (
+        f"try:\n    {load}except RuntimeError as error:\n    print([str(error)])\nraise SystemExit"
+    )
+    ([message],) = run_elsewhere(catch)
+    assert "expected" in message or library.name in message
+    with zipfile.ZipFile(path, "a") as archive:
+        (model,) = (n for n in archive.namelist() if n.endswith(".wrapper.so"))
+        archive.write(library, f"{model.rpartition('/')[0]}/{library.name}")
+    assert run_elsewhere(f"{load}raise SystemExit") == [[1.0] * 3]
+
+
+class Add(Mixed):
+    """Calls a kernel of a library."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.ops.add(x)
 
 
 class Failing(torch.nn.Module):

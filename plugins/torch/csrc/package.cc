@@ -2,9 +2,12 @@
 #include "graphffi_torch/package.h"
 
 #include <caffe2/serialize/inline_container.h>
+#include <tvm/ffi/c_api.h>
 
 #include <memory>
 #include <optional>
+#include <sstream>
+#include <string>
 #include <utility>
 
 #include "callframe/error.h"
@@ -15,6 +18,7 @@ namespace {
 
 constexpr char kFolder[] = "graphffi/";
 constexpr char kManifest[] = "graphffi/libraries.sha256";
+constexpr char kFunctions[] = "graphffi/functions";  // names of global functions, one a line
 
 using Reader = caffe2::serialize::PyTorchStreamReader;
 
@@ -43,6 +47,28 @@ std::vector<graphffi::PackagedLibrary> List(const std::string& path, Reader* rea
   return graphffi::ReadManifest(Subject(path), Read(reader, kManifest));
 }
 
+bool IsRegistered(const std::string& function) {
+  const TVMFFIByteArray name{function.data(), function.size()};
+  TVMFFIObjectHandle found = nullptr;
+  if (TVMFFIFunctionGetGlobal(&name, &found) != 0) throw graphffi::Error::TakeRaised(-1);
+  if (found != nullptr) TVMFFIObjectDecRef(found);
+  return found != nullptr;
+}
+
+/// The package does not hold the global functions that its model calls.
+void CheckFunctions(const std::string& path, Reader* reader) {
+  if (!reader->hasRecord(kFunctions)) return;
+  std::istringstream lines(Read(reader, kFunctions));
+  std::string missing;
+  for (std::string name; std::getline(lines, name);) {
+    if (!IsRegistered(name)) missing += (missing.empty() ? "'" : ", '") + name + "'";
+  }
+  if (missing.empty()) return;
+  throw graphffi::Error("KeyError", Subject(path) + ": expected the global functions " + missing +
+                                        " in this process, got none; register them, or load the "
+                                        "library that does, before the package");
+}
+
 }  // namespace
 
 std::vector<PackageLibrary> PackageLibraries(const std::string& path) {
@@ -61,6 +87,7 @@ void LoadPackageLibraries(const std::string& path, const std::vector<std::string
     return Read(reader.get(), record);
   };
   graphffi::LoadPackagedLibraries(Subject(path), List(path, reader.get()), read, opt_trusted);
+  CheckFunctions(path, reader.get());  // afterwards: libraries may register some
 }
 
 }  // namespace graphffi_torch

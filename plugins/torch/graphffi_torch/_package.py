@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import zipfile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
@@ -17,6 +18,10 @@ from graphffi_torch._primitive import CALL, CALL_EFFECT, CALL_GRAPH
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+_log: Final = logging.getLogger("graphffi_torch")
+# As plugins/torch/csrc/package.cc reads it: a name a line.
+_FUNCTIONS: Final = "graphffi/functions"
+
 
 def package(
     exported: torch.export.ExportedProgram,
@@ -26,8 +31,8 @@ def package(
 ) -> str:
     """Compiles a program with AOTInductor into a package that holds its kernel libraries.
 
-    Kernels of libraries are found in the package; global functions are to be registered by the
-    process that runs it.
+    Kernels of libraries are found in the package. Global functions, Python callables among them,
+    have to be registered by the process that loads it: a warning in the log names them.
 
     Args:
         exported: From `torch.export.export`.
@@ -48,7 +53,8 @@ def package(
     import torch._inductor
 
     libraries = PackagedLibraries("graphffi_torch: package")
-    program = _with_own_libraries(decompose(exported), libraries)
+    functions: set[str] = set()
+    program = _with_own_libraries(decompose(exported), libraries, functions)
     written: str = torch._inductor.aoti_compile_and_package(
         program,
         package_path=os.fspath(path),
@@ -57,6 +63,14 @@ def package(
     with zipfile.ZipFile(written, "a") as archive:
         root = archive.namelist()[0].partition("/")[0]
         libraries.write(archive, f"{root}/")
+        archive.writestr(f"{root}/{_FUNCTIONS}", "".join(f"{name}\n" for name in sorted(functions)))
+    if functions:
+        _log.warning(
+            "graphffi_torch: package %r: does not hold the global functions %s; a process has to "
+            "register them before it loads the package",
+            written,
+            ", ".join(map(repr, sorted(functions))),
+        )
     return written
 
 
@@ -121,19 +135,23 @@ class Package:
 
 
 def _with_own_libraries(
-    program: torch.export.ExportedProgram, libraries: PackagedLibraries
+    program: torch.export.ExportedProgram, libraries: PackagedLibraries, functions: set[str]
 ) -> torch.export.ExportedProgram:
     """Renames the libraries in references to names that only the package gives.
 
     Args:
         program: A decomposed one.
         libraries: Gets them.
+        functions: Gets the names of kernels that are global functions.
     """
 
     def change(graph: torch.fx.Graph) -> None:
         for node in graph.nodes:
             if node.target in (CALL, CALL_GRAPH, CALL_EFFECT):
-                node.args = (libraries.add(node.args[0]), *node.args[1:])
+                reference = libraries.add(node.args[0])
+                if reference == node.args[0]:
+                    functions.add(reference)
+                node.args = (reference, *node.args[1:])
 
     module = copy_graph_module(program.graph_module, change)
     return with_graph_module(program, module, {})

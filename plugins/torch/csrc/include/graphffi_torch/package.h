@@ -22,7 +22,7 @@ GRAPHFFI_TORCH_PACKAGE_API std::vector<PackageLibrary> PackageLibraries(const st
 /// that, the package's model works in this process, for example in an AOTIModelPackageLoader.
 /// `opt_trusted` are the SHA-256 of libraries that may be loaded; NULL trusts the package.
 /// \throws std::exception for a library that differs from its hash or is not trusted;
-/// then, none is loaded.
+/// then, none is loaded. Also where the process lacks a global function that the model calls.
 GRAPHFFI_TORCH_PACKAGE_API void LoadPackageLibraries(const std::string& path,
                                                      const std::vector<std::string>* opt_trusted);
 
