@@ -7,6 +7,7 @@ an error: its class and text.
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import sys
@@ -209,9 +210,24 @@ def run_explicit() -> None:
         run("mixed", mixed, put(X, *spec, mesh=grid), expected=X + 1, spec=spec, mesh=grid)
 
 
+def run_exported() -> None:
+    from jax import export
+
+    split = NamedSharding(LINE, P("i"))
+    rows = export.symbolic_shape("4*n")[0]
+    for name, size in {"exported": 8, "exported symbolic": rows}.items():
+        shape = jax.ShapeDtypeStruct((size, *X.shape[1:]), X.dtype)
+        f = jax.jit(lambda x: add(x) * 2, in_shardings=split, out_shardings=split)
+        program = export.export(f, disabled_checks=graphffi_jax.export_checks())(shape)
+        call = export.deserialize(program.serialize()).call
+        run(name, call, put(X, "i"), expected=2 * (X + 1), spec=("i",))
+
+
 run_automatic()
 if hasattr(jax, "shard_map"):
     run_shard_map()
 if hasattr(jax, "set_mesh"):
     run_explicit()
+if importlib.util.find_spec("flatbuffers"):
+    run_exported()
 print(json.dumps(results))

@@ -168,3 +168,26 @@ def test_the_compilation_cache_hits_and_is_never_stale(
     with copy.open("ab") as file:
         file.write(b"\0")  # another library in the same place
     assert run("add_one") == "0 [1.0, 2.0, 3.0, 4.0] 4"
+
+
+REGISTERED = """
+import sys
+import numpy as np
+import graphffi
+value = float(sys.argv.pop())
+def fill(x, out):
+    np.from_dlpack(graphffi.from_dlpack(out))[:] = value
+graphffi.register_global_func("jaxcache.fill", fill)
+"""
+
+
+def test_a_cached_program_calls_the_function_that_is_registered_now(
+    run_script: Callable[..., Any], tmp_path: Path
+) -> None:
+    outputs = []
+    for value in (2, 5):
+        script = REGISTERED + CACHED
+        result = run_script(script, "jaxcache.fill", tmp_path / "cache", 1, value)
+        assert result.returncode == 0, result.stderr
+        outputs.append(result.stdout.strip())
+    assert outputs == ["0 [2.0, 2.0, 2.0, 2.0] 4", "1 [5.0, 5.0, 5.0, 5.0] 4"]

@@ -32,8 +32,10 @@ extern "C" TVM_FFI_DLL_EXPORT int __tvm_ffi_fill(void*, const TVMFFIAny* args, i
 """
 
 
-def export(f: Callable[..., Any], *arrays: Any) -> Any:
-    return jax.export.export(jax.jit(f), disabled_checks=graphffi_jax.export_checks())(*arrays)
+def exported(f: Callable[..., Any], *arrays: Any) -> Any:
+    from jax import export
+
+    return export.export(jax.jit(f), disabled_checks=graphffi_jax.export_checks())(*arrays)
 
 
 def add_one(kernel: str) -> Callable[..., Any]:
@@ -54,7 +56,7 @@ def packaged(library: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     path = folder / "model.zip"
     raw = add_one(f"{kernels}::add_one")
-    assert graphffi_jax.package(export(lambda x: raw(op(x)), X), path) == str(path)
+    assert graphffi_jax.package(exported(lambda x: raw(op(x)), X), path) == str(path)
     kernels.unlink()
     return path
 
@@ -151,7 +153,7 @@ def test_packages_of_two_builds_of_a_library_run_side_by_side(tmp_path: Path) ->
         shutil.copy(built, tmp_path / "new.so")
         (tmp_path / "new.so").replace(kernels)
         fill = add_one(f"{kernels}::fill")
-        graphffi_jax.package(export(fill, X), tmp_path / f"{value}.zip")
+        graphffi_jax.package(exported(fill, X), tmp_path / f"{value}.zip")
     for value in (1, 2):
         program = graphffi_jax.load_package(tmp_path / f"{value}.zip", trust=True)
         np.testing.assert_array_equal(program.call(X), np.full(X.shape, value))
@@ -160,7 +162,7 @@ def test_packages_of_two_builds_of_a_library_run_side_by_side(tmp_path: Path) ->
 def test_libraries_have_to_be_those_of_the_export(library: str, tmp_path: Path) -> None:
     kernels = tmp_path / "kernels.so"
     shutil.copy(library, kernels)
-    program = export(add_one(f"{kernels}::add_one"), X)
+    program = exported(add_one(f"{kernels}::add_one"), X)
     with kernels.open("ab") as file:
         file.write(b"\0")
     with pytest.raises(ValueError, match=r"expected the library with which the program was export"):
@@ -173,7 +175,7 @@ def test_libraries_have_to_be_those_of_the_export(library: str, tmp_path: Path) 
 
 def test_global_functions_are_named_where_they_are_missing(tmp_path: Path) -> None:
     graphffi.register_global_func("jaxpackage.copy", lambda x, y: None)
-    program = export(add_one("jaxpackage.copy"), X)
+    program = exported(add_one("jaxpackage.copy"), X)
     path = graphffi_jax.package(program, tmp_path / "model.zip")
     assert graphffi_jax.load_package(path, trust=True).call(X).shape == X.shape
     graphffi.remove_global_func("jaxpackage.copy")
@@ -188,7 +190,7 @@ def test_gradients_travel_along(library: str, tmp_path: Path) -> None:
     forward = graphffi.define_op("jaxpackage::f", kernel=f"{library}::add_one", **options)
     backward = graphffi.define_op("jaxpackage::b", kernel=f"{kernels}::add_one", **options)
     forward.register_vjp(lambda saved, grad: backward(grad))
-    path = graphffi_jax.package(export(forward, X), tmp_path / "model.zip", vjp_order=1)
+    path = graphffi_jax.package(exported(forward, X), tmp_path / "model.zip", vjp_order=1)
     kernels.unlink()
     program = graphffi_jax.load_package(path, trust=True)
     np.testing.assert_array_equal(program.vjp().call(X, X)[0], X + 1)

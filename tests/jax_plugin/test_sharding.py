@@ -17,6 +17,7 @@ SPLIT = [
     "swapped", "both", "two axes", "result",
 ]  # fmt: skip
 IN_SHARD_MAP = ["shard_map", "partial", "varying"]
+EXPORTED = ["exported", "exported symbolic"]
 EXPLICIT = ["explicit", "explicit one", "explicit vmap", "mixed"]
 
 
@@ -31,10 +32,10 @@ def results(library: str) -> dict[str, Any]:
     return dict(json.loads(done.stdout))
 
 
-@pytest.mark.parametrize("name", SPLIT + IN_SHARD_MAP + EXPLICIT)
+@pytest.mark.parametrize("name", SPLIT + IN_SHARD_MAP + EXPLICIT + EXPORTED)
 def test_a_call_is_split_without_moving_anything(results: dict[str, Any], name: str) -> None:
     if name not in results and name not in SPLIT:
-        pytest.skip("needs a newer jax")
+        pytest.skip("needs a newer jax, or flatbuffers")
     assert results[name] == {"moved": [], "alike": True}
 
 
