@@ -82,6 +82,18 @@ def announce_vjp(op: Op) -> None:
             add_vjp(op)
 
 
+def announce_function(name: str) -> None:
+    """Tells frameworks that a global function was registered anew.
+
+    Args:
+        name: Its name.
+    """
+    for framework in {id(f): f for f in _frameworks.values()}.values():
+        replace_function = getattr(framework, "replace_function", None)
+        if replace_function is not None:
+            replace_function(name)
+
+
 def _prepare_for_tracing() -> None:
     """Imports the plugin for torch: a tracer of Python code can't in the middle of its work."""
     if "torch" in _frameworks or getattr(sys.modules["torch"].__spec__, "_initializing", False):

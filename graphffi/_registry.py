@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Literal, TypeVar, overload
 
 from . import _core
+from ._framework import announce_function
 from ._nearby import near_names
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -52,7 +53,7 @@ def register_global_func(
         func: a Python callable or a function; left out, this decorates one. Tensors
             arrive as ``graphffi.Tensor``. What it raises arrives at a Python caller
             as it is, through C++ frames too.
-        override: whether to replace a function of that name.
+        override: whether to replace a function of that name, in compiled programs too.
 
     Returns:
         ``func``, or the decorator.
@@ -64,6 +65,8 @@ def register_global_func(
 
     def register(function: _F) -> _F:
         _core.register_global_func(name, _core.Function(function), override)
+        if override:
+            announce_function(name)
         return function
 
     return register if func is None else register(func)

@@ -264,3 +264,26 @@ def test_operands_of_two_frameworks_are_refused(ops: SimpleNamespace) -> None:
     pytest.importorskip("graphffi_torch", exc_type=ImportError)
     with pytest.raises(TypeError, match="expected tensors of one framework, got"):
         ops.axpy(jnp.asarray(X), torch.zeros(2, 3))
+
+
+def test_a_function_that_is_registered_anew_is_called_everywhere() -> None:
+    def add(number: int) -> Any:
+        def kernel(x: Any, out: Any) -> None:
+            np.from_dlpack(out)[...] = np.from_dlpack(x) + number
+
+        return kernel
+
+    graphffi.register_global_func("jaxtest.replaced", add(1), override=True)
+    op = graphffi.define_op(
+        "jaxtest::replaced",
+        schema="(Tensor x) -> Tensor",
+        kernel="jaxtest.replaced",
+        infer=graphffi.like,
+    )
+    x = np.arange(3, dtype="float32")
+    compiled = jax.jit(op)
+    calls = [op, compiled, lambda y: op(jnp.asarray(y)), jax.jit(op).lower(x).compile()]
+    for number in (1, 2, 3):
+        graphffi.register_global_func("jaxtest.replaced", add(number), override=True)
+        for call in calls:
+            np.testing.assert_array_equal(call(x), x + number)

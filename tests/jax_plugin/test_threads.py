@@ -53,6 +53,51 @@ def test_python_kernels_may_call_ops(ops: SimpleNamespace) -> None:
     np.testing.assert_allclose(y, x + 1)
 
 
+MIXED_SCRIPT = """
+import threading
+import jax
+jax.config.update("jax_cpu_enable_async_dispatch", {is_async})
+import graphffi, jax.numpy as jnp, numpy as np
+
+def double(x, out):
+    np.from_dlpack(out)[...] = np.from_dlpack(x) * 2
+
+def nested(x, out):
+    np.from_dlpack(out)[...] = np.from_dlpack(x) + 1
+
+graphffi.register_global_func("double", double)
+graphffi.register_global_func("nested", nested)
+call = lambda name, x: graphffi.call_tvm_ffi(name, x, out=graphffi.like(x))
+inner = jax.jit(lambda x: call("double", x) @ jnp.eye(4))
+outer = jax.jit(lambda x: jax.jit(lambda y: call("nested", inner(y)))(x) + inner(x))
+start, wrong = threading.Barrier(8), []
+
+def work(seed):
+    start.wait()
+    for i in range(40):
+        x = jnp.full((4, 4), float(100 * seed + i))
+        y = outer(x)
+        z = call("double", call("nested", x))
+        value = 100 * seed + i
+        if not (np.asarray(y) == 4 * value + 1).all() or float(z[0, 0]) != 2 * value + 2:
+            wrong.append((seed, i))
+
+threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print("wrong:", wrong)
+"""
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+def test_nested_programs_with_and_without_async_dispatch(
+    run_python: Callable[[str], Any], is_async: bool
+) -> None:
+    result = run_python(MIXED_SCRIPT.format(is_async=is_async))
+    assert result.returncode == 0, result.stderr
+    assert "wrong: []" in result.stdout
+
+
 EXIT_SCRIPT = """
 import graphffi, jax, jax.numpy as jnp
 

@@ -192,6 +192,7 @@ SiteParts CallAttributes::Resolve() const {
   parts.key = Key();
   // Each time: a name may be registered anew.
   parts.function.reset(ResolveKernel(Reference(), {}, &parts.facts));
+  if (!parts.facts.in_library) parts.opt_global = func;
   parts.subject = subject;
   parts.plan = plan;
   parts.attribute_names =

@@ -168,6 +168,13 @@ int GetWorkspacePeaks(void*, const TVMFFIAny*, int32_t, TVMFFIAny* result) {
   });
 }
 
+/// graphffi_jax.replace_function(name): that global function was registered anew.
+int ReplaceFunction(void*, const TVMFFIAny* args, int32_t num_args, TVMFFIAny*) {
+  return Guarded([&] {
+    Site::ReplaceGlobal(Arguments("graphffi_jax.replace_function", args, num_args, 1).Text(0));
+  });
+}
+
 int Register(std::string_view text, TVMFFISafeCallType body) {
   const TVMFFIByteArray name = {text.data(), text.size()};
   TVMFFIObjectHandle function = nullptr;
@@ -189,5 +196,6 @@ extern "C" TVM_FFI_DLL_EXPORT int graphffi_jax_register_functions() {
   if (const int rc = Register("graphffi_jax.keep_error", &KeepError)) return rc;
   if (const int rc = Register("graphffi_jax.new_target", &NewTarget)) return rc;
   if (const int rc = Register("graphffi_jax.load_libraries", &LoadLibraries)) return rc;
+  if (const int rc = Register("graphffi_jax.replace_function", &ReplaceFunction)) return rc;
   return Register("graphffi_jax.workspace_peaks", &GetWorkspacePeaks);
 }

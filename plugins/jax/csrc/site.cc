@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "callframe/error.h"
+#include "callframe/global_function.h"
 #include "callframe/returned.h"
 #include "workspace.h"
 #include "xla_api.h"
@@ -77,6 +78,8 @@ Site::Site(SiteParts parts)
       plan_(FoldedPlan(parts)),
       subject_(std::move(parts.subject)),
       function_(std::move(parts.function)),
+      opt_global_function_(function_.get()),
+      opt_global_(std::move(parts.opt_global)),
       key_(std::move(parts.key)) {
   passes_workspace_ = PassesWorkspace(plan_);
 }
@@ -105,6 +108,19 @@ void Site::Release() {
     table.sites.erase(key_);
   }
   delete this;  // outside of the lock: the function may be Python's, whose end takes the GIL
+}
+
+void Site::ReplaceGlobal(const std::string& name) {
+  Table& table = GetTable();
+  std::lock_guard<std::mutex> lock(table.mutex);
+  for (auto& entry : table.sites) {
+    Site& site = *entry.second;
+    if (name.empty() || site.opt_global_ != name) continue;
+    ObjectRef function(FindGlobal(name));
+    if (function == nullptr) return;
+    site.opt_global_function_.store(function.get(), std::memory_order_release);
+    site.replacements_.push_back(std::move(function));
+  }
 }
 
 void Site::NoteWorkspace(int64_t bytes, int64_t capacity) const {

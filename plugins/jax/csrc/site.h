@@ -23,6 +23,7 @@ using ObjectRef = std::unique_ptr<void, ReleaseObject>;
 struct SiteParts {
   std::string key;  ///< equal for equal parts only, but for `function`
   ObjectRef function;
+  std::string opt_global;  ///< the name that it was found by in the registry of functions
   KernelFacts facts;
   std::string subject;  ///< begins the text of errors
   std::string plan;     ///< over i0…, o0… and attribute_names
@@ -38,15 +39,21 @@ struct SiteParts {
 Plan ParseSitePlan(const std::string& text, const std::vector<std::string>& attribute_names,
                    const std::string& subject);
 
-/// A resolved kernel and its plan, with the attributes in it: immutable, shared by all call sites
-/// that say the same, counted by them.
+/// A resolved kernel and its plan, with the attributes in it: shared by all call sites that say the
+/// same, counted by them, and immutable but for functions that are registered anew.
 class Site {
  public:
   /// *New reference*. \throws Error(ValueError) for a plan that does not parse.
   static Site* Get(SiteParts parts);
   void Release();
+  /// From now on all sites of the global function `name` call what has that name now.
+  /// \throws Error
+  static void ReplaceGlobal(const std::string& name);
 
-  const Kernel& kernel() const { return kernel_; }
+  Kernel kernel() const {
+    if (!gated_) return kernel_;
+    return Kernel::FromFunction(opt_global_function_.load(std::memory_order_acquire));
+  }
   /// Has no attributes left.
   const Plan& plan() const { return plan_; }
   int64_t mutated() const { return mutated_; }
@@ -80,6 +87,11 @@ class Site {
   mutable std::atomic<int64_t> workspace_peak_{-1};
   std::string subject_;
   ObjectRef function_;
+  // Where the kernel is not of a library: function_, or the last of those that took its name, which
+  // are kept because calls may be under way in any.
+  std::atomic<TVMFFIObjectHandle> opt_global_function_{nullptr};
+  std::vector<ObjectRef> replacements_;  // under the mutex of the table of sites
+  const std::string opt_global_;
   const std::string key_;
   int64_t references_ = 1;  // under the mutex of the table of sites
 };

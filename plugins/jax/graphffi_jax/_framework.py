@@ -49,6 +49,10 @@ class JaxFramework:
         fresh, mutated = outputs[: len(specs)], outputs[len(specs) :]
         return definition.pack_results(bound.operands, fresh, mutated)
 
+    def replace_function(self, name: str) -> None:
+        """Makes compiled programs call what a global function's name stands for now."""
+        graphffi.get_global_func("graphffi_jax.replace_function")(name)
+
     def call_raw(
         self, call: Any, results: Sequence[Any], workspace: int | None = None
     ) -> list[Any]:
