@@ -267,6 +267,53 @@ def test_calls_through_the_dispatcher_can_be_asked_for(tmp_path: Path) -> None:
     assert run_program(tmp_path, program, "1", GRAPHFFI_INDUCTOR="0").endswith("True")
 
 
+WITHOUT_LOWERINGS = """
+import sys
+import torch
+import graphffi
+import graphffi_torch
+
+torch.__version__ = "2.99.0"  # as if the private names were others
+add = graphffi.define_op(
+    "untested::add", schema="(Tensor x, float a, int n) -> Tensor", kernel=sys.argv[1],
+    plan="x, a, out", infer=lambda x, a, n: graphffi.like(x),
+)
+update = graphffi.define_op(
+    "untested::update", schema="(Tensor(a!) x, float by) -> ()", kernel=sys.argv[2]
+)
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        y = add(x * 2, 1.0, x.shape[0])
+        update(y, 2.0)
+        return y + 1
+
+rows = torch.export.Dim("rows", min=2)
+with torch.no_grad():
+    exported = torch.export.export(Model(), (torch.ones(2, 3),), dynamic_shapes=[{0: rows}])
+    path = graphffi_torch.package(exported, sys.argv[3])
+    models = [
+        torch.compile(Model(), fullgraph=True),
+        torch.compile(Model(), fullgraph=True, dynamic=True),
+        graphffi_torch.load_package(path, trust=True),
+    ]
+    for model in models:
+        for size in (4, 7):
+            assert model(torch.ones(size, 3)).eq(6).all()
+"""
+
+
+def test_whole_programs_compile_without_the_lowerings(kernels: Any, tmp_path: Path) -> None:
+    references = [kernels.add.reference, kernels.increment.reference]
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", WITHOUT_LOWERINGS, *references, tmp_path / "p.pt2"],
+        check=True,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert done.stderr.count("compiled graphs call ops through the dispatcher") == 1
+
+
 def test_other_sizes_and_ints_do_not_recompile(ops: Any) -> None:
     graphs = CompileCounterWithBackend("inductor")
     compiled = torch.compile(

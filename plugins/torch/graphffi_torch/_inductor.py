@@ -129,6 +129,8 @@ def add_op(definition: Definition, operators: Sequence[Any]) -> None:
         definition: Of the op.
         operators: `ns::name` and, if there is one, `ns::name.out`.
     """
+    if callable(definition.workspace) and "workspace" in definition.plan:
+        return  # refused by the operator, as in eager code
     for operator in operators:
         lowering.lowerings[operator] = functools.partial(_lower_op, definition, operator)
 

@@ -92,8 +92,16 @@ class PrimitiveCall:
 
         Args:
             results: What is to be filled.
+
+        Raises:
+            ValueError: If the kernel takes a workspace whose size follows a rule.
         """
-        call = self.definition.canonical(self.operands, self.attributes)
+        call = self.definition.canonical(self.operands, self.attributes, workspace=None)
+        if any(value is None for value in call.ints):
+            raise ValueError(
+                f"{self.definition.name}: plan: expected a workspace, got a call without one; "
+                "declare workspace= as a number of bytes, or let the kernel allocate"
+            )
         outputs = [*results, *call.mutated]
         return (
             call.func,
