@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, Final
 
 import jax
 
-_T = TypeVar("_T")
+_Tracer: Final = jax.core.Tracer
 
 
 def varying_axes(aval: Any) -> frozenset[str]:
@@ -18,23 +18,27 @@ def varying_axes(aval: Any) -> frozenset[str]:
     return axes or frozenset()
 
 
-def vary_alike(arrays: _T) -> _T:
+def vary_alike(arrays: list[Any]) -> list[Any]:
     """Has all arrays vary over the axes over which any of them does, as JAX's own operations do.
 
     So the gradient of an array that is the same everywhere is the sum over the parts of the others.
 
     Args:
-        arrays: Lists of arrays and None.
+        arrays: Arrays, lists of arrays and None.
 
     Returns:
         The same structure.
     """
-    axes = frozenset[str]().union(*(_axes_of(leaf) for leaf in jax.tree.leaves(arrays)))
+    axes: frozenset[str] = frozenset()
+    for value in arrays:  # eager calls come here, too
+        for array in value if isinstance(value, list) else (value,):
+            if isinstance(array, _Tracer):
+                axes |= varying_axes(array.aval)
     return jax.tree.map(lambda leaf: _vary(leaf, axes), arrays) if axes else arrays
 
 
 def _axes_of(array: Any) -> frozenset[str]:
-    return varying_axes(array.aval) if isinstance(array, jax.core.Tracer) else frozenset()
+    return varying_axes(array.aval) if isinstance(array, _Tracer) else frozenset()
 
 
 def _vary(array: Any, axes: frozenset[str]) -> Any:
