@@ -323,3 +323,20 @@ def test_other_sizes_and_ints_do_not_recompile(ops: Any) -> None:
         x = torch.ones(rows, 3)
         torch.testing.assert_close(compiled(x, n), x + n + 2 + 100 + 3 + 16 + 1000 + 3)
     assert graphs.frame_count == 1
+
+
+def test_without_dynamic_sizes_and_ints_compile_anew_once(ops: Any) -> None:
+    graphs = CompileCounterWithBackend("aot_eager")
+    compiled = torch.compile(lambda x, n: ops.attributes(x, n=n), fullgraph=True, backend=graphs)
+    for rows, n in ((2, 5), (4, 7), (9, -3), (11, 12)):
+        x = torch.ones(rows, 3)
+        torch.testing.assert_close(compiled(x, n), x + n + 2 + 100 + 3 + 16 + 1000 + 3)
+    assert graphs.frame_count == 2
+
+
+def test_another_float_compiles_anew_and_the_same_does_not(ops: Any) -> None:
+    graphs = CompileCounterWithBackend("aot_eager")
+    compiled = torch.compile(ops.add, fullgraph=True, dynamic=False, backend=graphs)
+    for a, count in ((0.5, 1), (0.5, 1), (0.25, 2), (0.5, 2)):
+        torch.testing.assert_close(compiled(X, a), X + a)
+        assert graphs.frame_count == count
