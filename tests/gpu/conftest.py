@@ -41,8 +41,33 @@ def ops(library: str) -> SimpleNamespace:
     def scale_twice(x: Tensor, factor: float = 2.0) -> Tensor:
         return graphffi.like(x)
 
+    @graphffi.op(
+        "gpu::scale_through",
+        kernel=f"{library}::scale_through",
+        plan="x, workspace, out, factor",
+        workspace=1 << 16,
+        allow_cuda_graph=True,
+    )
+    def scale_through(x: Tensor, factor: float = 2.0) -> Tensor:
+        return graphffi.like(x)
+
+    @graphffi.op(
+        "gpu::allocates_in_graph",
+        kernel=f"{library}::scale_twice",
+        plan="x, out, factor",
+        allow_cuda_graph=True,
+    )
+    def allocates_in_graph(x: Tensor, factor: float = 2.0) -> Tensor:
+        return graphffi.like(x)
+
     @graphffi.op("gpu::late_fill", kernel=f"{library}::late_fill", plan="x, out, value, cycles")
     def late_fill(x: Tensor, value: float, cycles: int = 50_000_000) -> Tensor:
         return graphffi.like(x)
 
-    return SimpleNamespace(scale=scale, scale_twice=scale_twice, late_fill=late_fill)
+    return SimpleNamespace(
+        scale=scale,
+        scale_twice=scale_twice,
+        scale_through=scale_through,
+        allocates_in_graph=allocates_in_graph,
+        late_fill=late_fill,
+    )

@@ -64,6 +64,23 @@ void ScaleTwice(ffi::TensorView x, ffi::TensorView out, double factor) {
   Scale(scratch, out, factor);
 }
 
+/// As Scale, through memory that the caller declared.
+void ScaleThrough(ffi::TensorView x, ffi::TensorView workspace, ffi::TensorView out,
+                  double factor) {
+  CheckOnGpu(x);
+  ffi::CUDADeviceGuard guard(x.device().device_id);
+  float* between = static_cast<float*>(workspace.data_ptr());
+  constexpr int64_t kThreads = 256;
+  const int64_t blocks = (x.numel() + kThreads - 1) / kThreads;
+  const float by = static_cast<float>(factor);
+  const cudaStream_t stream = StreamOf(x.device());
+  ScaleKernel<float><<<blocks, kThreads, 0, stream>>>(static_cast<const float*>(x.data_ptr()),
+                                                      between, by, x.numel());
+  ScaleKernel<float><<<blocks, kThreads, 0, stream>>>(between, static_cast<float*>(out.data_ptr()),
+                                                      by, x.numel());
+  TVM_FFI_CHECK_CUDA_ERROR(cudaGetLastError());
+}
+
 void LateFill(ffi::TensorView x, ffi::TensorView out, double value, int64_t cycles) {
   CheckOnGpu(x);
   ffi::CUDADeviceGuard guard(x.device().device_id);
@@ -79,5 +96,6 @@ int64_t Stream(ffi::TensorView x) { return reinterpret_cast<int64_t>(StreamOf(x.
 
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(scale, Scale);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(scale_twice, ScaleTwice);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(scale_through, ScaleThrough);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(late_fill, LateFill);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(stream, Stream);

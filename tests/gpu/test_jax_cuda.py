@@ -54,6 +54,25 @@ def test_a_long_chain_of_recordable_calls(ops: SimpleNamespace) -> None:
         assert chain(jnp.full((64,), value))[0] == value * 2**16
 
 
+def test_command_buffers_are_replayed_with_other_arrays(ops: SimpleNamespace) -> None:
+    @jax.jit
+    def chain(x: Any) -> Any:
+        for _ in range(8):
+            x = ops.scale(ops.scale_through(x, 0.5), 4.0)
+        return x
+
+    x = jnp.arange(1024.0)
+    compiled = chain.lower(x).compile({"xla_gpu_graph_min_graph_size": 1})
+    for value in range(4):  # XLA records at the second run, and updates what it recorded
+        given = x + value
+        assert jnp.array_equal(compiled(given), given)
+
+
+def test_a_recordable_kernel_may_not_allocate(ops: SimpleNamespace) -> None:
+    with pytest.raises(Exception, match="can't allocate tensors; declare workspace="):
+        jax.jit(ops.allocates_in_graph)(jnp.ones(64)).block_until_ready()
+
+
 def test_vmap_on_the_gpu(ops: SimpleNamespace) -> None:
     x = jnp.arange(12.0).reshape(3, 4)
     assert jnp.array_equal(jax.vmap(ops.scale)(x), x * 2)

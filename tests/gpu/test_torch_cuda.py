@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -72,6 +73,31 @@ def test_calls_are_ordered_by_their_stream_and_by_no_other(ops: SimpleNamespace,
     torch.testing.assert_close(y, torch.full_like(x, 6.0))
 
 
+def test_threads_race_on_streams_of_their_own(ops: SimpleNamespace, library: str) -> None:
+    stream_of = graphffi.load_module(library).stream
+
+    def work(value: float) -> tuple[bool, float]:
+        side = torch.cuda.Stream()
+        with torch.cuda.stream(side):
+            x = torch.zeros(256, device="cuda")
+            for _ in range(4):
+                x = ops.scale_twice(ops.late_fill(x, value, cycles=1_000_000), 2.0)
+            return stream_of(x) == side.cuda_stream, x[0].item()
+
+    values = [float(v) for v in range(1, 9)]
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(work, values)) == [(True, 4 * v) for v in values]
+
+
+def test_the_stream_is_restored_after_an_error(ops: SimpleNamespace, library: str) -> None:
+    stream_of = graphffi.load_module(library).stream
+    x = torch.ones(3, device="cuda")
+    before = stream_of(x)
+    with torch.cuda.stream(torch.cuda.Stream()), pytest.raises(TypeError):
+        ops.scale(x.int())
+    assert stream_of(x) == before
+
+
 def test_scratch_memory_comes_from_torchs_allocator(ops: SimpleNamespace) -> None:
     x = torch.ones(1 << 20, device="cuda")
     ops.scale_twice(x)
@@ -96,12 +122,16 @@ def test_calls_are_captured_into_a_cuda_graph(ops: SimpleNamespace) -> None:
         torch.testing.assert_close(y, torch.full_like(x, value * 2))
 
 
-def test_reduce_overhead_replays_a_graph(ops: SimpleNamespace) -> None:
+@pytest.mark.parametrize("name", ["scale", "scale_twice"])
+def test_reduce_overhead_replays_a_graph(ops: SimpleNamespace, name: str) -> None:
     torch._dynamo.reset()
-    step = torch.compile(lambda x: ops.scale(x, 2.0) + 1, fullgraph=True, mode="reduce-overhead")
+    skips = torch._dynamo.utils.counters["inductor"]["cudagraph_skips"]
+    op, factor = getattr(ops, name), 2.0 if name == "scale" else 4.0
+    step = torch.compile(lambda x: op(x, 2.0) + 1, fullgraph=True, mode="reduce-overhead")
     for value in range(5):
         x = torch.full((64,), float(value), device="cuda")
-        torch.testing.assert_close(step(x), x * 2 + 1)
+        torch.testing.assert_close(step(x), x * factor + 1)
+    assert torch._dynamo.utils.counters["inductor"]["cudagraph_skips"] == skips
 
 
 @pytest.mark.parametrize("allowed", [False, True])

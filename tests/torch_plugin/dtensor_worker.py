@@ -144,7 +144,9 @@ def main() -> None:
 
     mesh = init_device_mesh("cpu", (2,))
     check_results(mesh)
-    check_updates(mesh)
+    # Torch 2.10's DTensor refuses operators that return nothing.
+    if not torch.__version__.startswith("2.10."):
+        check_updates(mesh)
     check_gradients(mesh)
     dist.destroy_process_group()
 

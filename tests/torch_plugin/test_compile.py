@@ -176,6 +176,9 @@ def add_in_python(x: Any, a: float, out: Any) -> None:
     torch.from_dlpack(out).copy_(torch.from_dlpack(x) + a)
 
 
+@pytest.mark.skipif(
+    torch.__version__.startswith("2.10."), reason="torch 2.10 traces into objects that it is given"
+)
 def test_functions_and_python_callables_are_constants_of_a_graph(kernels: Any) -> None:
     for function in (kernels.add, add_in_python):
 

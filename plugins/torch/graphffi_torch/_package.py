@@ -98,6 +98,9 @@ def load_package(path: str | os.PathLike[str], *, trust: bool | Collection[str] 
     _C.load_package_libraries(file, trusted)
     import torch._inductor
 
+    if torch.__version__.startswith("2.10."):
+        import torch._inductor.codecache  # which 2.10 needs here, and does not import
+
     return Package(torch._inductor.aoti_load_package(file))
 
 

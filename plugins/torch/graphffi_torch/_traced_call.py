@@ -123,10 +123,15 @@ def _source(name: str, definition: Definition) -> str:
 def _parameter_source(parameter: Operand | Attribute) -> list[str]:
     value = f"v_{parameter.name}"
     default = _default_source(parameter)
-    lines = [f"{value} = values.pop({parameter.name!r}, MISSING)"]
-    if default is not None:
-        lines.extend((f"if {value} is MISSING:", f"    {value} = {default}", "else:"))
-    indent = "" if default is None else "    "
+    if default is None:
+        lines, indent = [f"{value} = values.pop({parameter.name!r}, MISSING)"], ""
+    else:
+        # Torch 2.10 can't trace `v is MISSING` where v is a symbolic int.
+        lines = [
+            f"if {parameter.name!r} in values:",
+            f"    {value} = values.pop({parameter.name!r})",
+        ]
+        indent = "    "
     if isinstance(parameter, Attribute) and parameter.kind in _CONVERSIONS:
         convert = _CONVERSIONS[parameter.kind]
         converted = f"{convert}({value})"
@@ -135,6 +140,8 @@ def _parameter_source(parameter: Operand | Attribute) -> list[str]:
             converted = f"[{convert}(item) for item in {value}] if {is_list} else {value}"
         lines.append(f"{indent}{value} = {converted}")
     lines.append(f"{indent}good = good and {_test_source(parameter, value)}")
+    if default is not None:
+        lines.extend(("else:", f"    {value} = {default}"))
     return lines
 
 
