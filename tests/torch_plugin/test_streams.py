@@ -19,7 +19,15 @@ def test_streams_of_a_backend_of_ones_own(tmp_path: Path) -> None:
     if "native_handle" not in (root / "include/c10/core/Stream.h").read_text():
         pytest.skip(f"torch {torch.__version__} gives no streams of other backends than CUDA")
     library = tmp_path / "fake_backend.so"
-    command = ["g++", "-std=c++17", "-O0", "-fPIC", "-shared", str(HERE / "fake_backend.cc")]
+    newer = "C++20 or later" in (root / "include/ATen/ATen.h").read_text()
+    command = [
+        "g++",
+        "-std=c++20" if newer else "-std=c++17",
+        "-O0",
+        "-fPIC",
+        "-shared",
+        str(HERE / "fake_backend.cc"),
+    ]
     command += [f"-isystem{root}/include", f"-L{root}/lib", "-ltorch_cpu", "-lc10"]
     command += [f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}"]
     subprocess.run([*command, "-o", str(library)], check=True)
