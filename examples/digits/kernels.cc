@@ -51,10 +51,12 @@ void RmsNorm(ffi::TensorView x_view, ffi::TensorView weight_view, ffi::TensorVie
 }
 
 /// grad_x like x, grad_weight: [width] summed over the rows.
-void RmsNormBackward(ffi::TensorView grad_view, ffi::TensorView x_view, ffi::TensorView weight_view,
+void RmsNormBackward(ffi::TensorView grad_view, ffi::TensorView grad_inverse_view,
+                     ffi::TensorView x_view, ffi::TensorView weight_view,
                      ffi::TensorView inverse_view, ffi::TensorView grad_x_view,
                      ffi::TensorView grad_weight_view) {
   const float* grad = Floats("rms_norm_backward", "grad", grad_view);
+  const float* grad_inverse = Floats("rms_norm_backward", "grad_inverse", grad_inverse_view);
   const float* x = Floats("rms_norm_backward", "x", x_view);
   const float* weight = Floats("rms_norm_backward", "weight", weight_view);
   const float* inverse = Floats("rms_norm_backward", "inverse", inverse_view);
@@ -64,7 +66,7 @@ void RmsNormBackward(ffi::TensorView grad_view, ffi::TensorView x_view, ffi::Ten
   std::fill_n(grad_weight, width, 0.0f);
   for (int64_t row = 0; row < inverse_view.numel(); ++row) {
     const float scale = inverse[row];
-    float projection = 0;
+    float projection = grad_inverse[row];
     for (int64_t i = 0; i < width; ++i) projection += grad[i] * weight[i] * x[i];
     projection *= scale * scale / static_cast<float>(width);
     for (int64_t i = 0; i < width; ++i) {
@@ -156,12 +158,14 @@ void Attention(ffi::TensorView qkv_view, double scale_double, ffi::TensorView ou
 }
 
 /// Computes the probabilities again from `logsumexp`.
-void AttentionBackward(ffi::TensorView grad_view, ffi::TensorView qkv_view,
-                       ffi::TensorView out_view, ffi::TensorView logsumexp_view,
-                       double scale_double, ffi::TensorView grad_qkv_view) {
+void AttentionBackward(ffi::TensorView grad_view, ffi::TensorView grad_logsumexp_view,
+                       ffi::TensorView qkv_view, ffi::TensorView out_view,
+                       ffi::TensorView logsumexp_view, double scale_double,
+                       ffi::TensorView grad_qkv_view) {
   const AttentionShape shape(qkv_view);
   const float scale = static_cast<float>(scale_double);
   const float* grad = Floats("attention_backward", "grad", grad_view);
+  const float* grad_lse = Floats("attention_backward", "grad_logsumexp", grad_logsumexp_view);
   const float* qkv = Floats("attention_backward", "qkv", qkv_view);
   const float* out = Floats("attention_backward", "out", out_view);
   const float* logsumexp = Floats("attention_backward", "logsumexp", logsumexp_view);
@@ -176,7 +180,7 @@ void AttentionBackward(ffi::TensorView grad_view, ffi::TensorView qkv_view,
       auto o = shape.Out(out, b, head), grad_o = shape.Out(grad, b, head);
       for (int64_t i = 0; i < shape.tokens; ++i) {
         const float lse = *logsumexp++;
-        const float mean = Dot(grad_o[i], o[i], shape.head_dim);
+        const float mean = Dot(grad_o[i], o[i], shape.head_dim) - *grad_lse++;
         for (int64_t j = 0; j < shape.tokens; ++j) {
           const float p = std::exp(scale * Dot(q[i], k[j], shape.head_dim) - lse);
           const float grad_score = scale * p * (Dot(grad_o[i], v[j], shape.head_dim) - mean);

@@ -66,13 +66,17 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float = 1e-5) -> Normed:
 
 
 @graphffi.op("digits::rms_norm_backward", kernel=_kernels.rms_norm_backward, vmap="sequential")
-def rms_norm_backward(grad: Tensor, x: Tensor, weight: Tensor, inverse: Tensor) -> NormGradients:
+def rms_norm_backward(
+    grad: Tensor, grad_inverse: Tensor, x: Tensor, weight: Tensor, inverse: Tensor
+) -> NormGradients:
     """The gradients of `rms_norm`, that of the weight summed over all rows."""
     return NormGradients(graphffi.like(x), graphffi.like(weight))
 
 
 rms_norm.register_vjp(
-    lambda saved, grad, grad_inverse: rms_norm_backward(grad, saved.x, saved.weight, saved.inverse),
+    lambda saved, grad, grad_inverse: rms_norm_backward(
+        grad, grad_inverse, saved.x, saved.weight, saved.inverse
+    ),
     save=("x", "weight", "inverse"),
 )
 
@@ -124,7 +128,12 @@ def attention(qkv: Tensor, scale: float) -> Attended:
 
 @graphffi.op("digits::attention_backward", kernel=_kernels.attention_backward, vmap="broadcast")
 def attention_backward(
-    grad: Tensor, qkv: Tensor, attended: Tensor, logsumexp: Tensor, scale: float
+    grad: Tensor,
+    grad_logsumexp: Tensor,
+    qkv: Tensor,
+    attended: Tensor,
+    logsumexp: Tensor,
+    scale: float,
 ) -> Tensor:
     """The gradient of `attention` with respect to `qkv`."""
     return graphffi.like(qkv)
@@ -132,7 +141,7 @@ def attention_backward(
 
 attention.register_vjp(
     lambda saved, grad, grad_logsumexp: attention_backward(
-        grad, saved.qkv, saved.out, saved.logsumexp, saved.scale
+        grad, grad_logsumexp, saved.qkv, saved.out, saved.logsumexp, saved.scale
     ),
     save=("qkv", "out", "logsumexp"),
 )

@@ -16,10 +16,10 @@ OPERANDS = {
     "attention": ([(2, 5, 3, 4, 6)], {"scale": 0.4}),
 }
 BACKWARD = {  # of saved results there are any of the right shapes
-    "rms_norm_backward": ([(2, 5, 12), (2, 5, 12), (12,), (2, 5)], {}),
+    "rms_norm_backward": ([(2, 5, 12), (2, 5), (2, 5, 12), (12,), (2, 5)], {}),
     "swish_backward": ([(3, 7), (3, 7)], {}),
     "attention_backward": (
-        [(2, 5, 4, 6), (2, 5, 3, 4, 6), (2, 5, 4, 6), (2, 4, 5)],
+        [(2, 5, 4, 6), (2, 4, 5), (2, 5, 3, 4, 6), (2, 5, 4, 6), (2, 4, 5)],
         {"scale": 0.4},
     ),
 }
@@ -71,6 +71,28 @@ def test_values_and_gradients_are_those_of_plain_operations(framework, name):
     )
     for a, b in zip(got, expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
+def test_second_results_have_gradients_too():
+    torch = pytest.importorskip("torch")
+    ops = example("ops")
+    x, weight, qkv = (torch.tensor(random(s)) for s in [(2, 5, 12), (12,), (2, 5, 3, 4, 6)])
+
+    def plain_inverse(x):
+        return (x.square().mean(-1) + 1e-5).rsqrt()
+
+    def plain_logsumexp(qkv):
+        q, k, _ = qkv.unbind(-3)
+        return (0.4 * torch.einsum("bihd,bjhd->bhij", q, k)).logsumexp(-1)
+
+    for kernel, plain, operand in (
+        (lambda x: ops.rms_norm(x, weight).inverse, plain_inverse, x),
+        (lambda qkv: ops.attention(qkv, 0.4).logsumexp, plain_logsumexp, qkv),
+    ):
+        got, expected = (
+            torch.func.grad(lambda t, f=f: f(t).square().sum())(operand) for f in (kernel, plain)
+        )
+        torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", OPERANDS | BACKWARD)
