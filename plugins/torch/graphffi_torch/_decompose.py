@@ -54,9 +54,10 @@ def decompose(exported: torch.export.ExportedProgram) -> torch.export.ExportedPr
 def _check_not_functionalized(node: torch.fx.Node, operators: Mapping[Any, Definition]) -> None:
     # auto_functionalized(op, …) and with_effects(token, op, …)
     for argument in node.args[:2]:
-        if isinstance(argument, torch._ops.OpOverload) and argument in operators:
+        opt_definition = operators.get(argument) if callable(argument) else None
+        if opt_definition is not None:
             raise ValueError(
-                f"{operators[argument].name}: decompose: expected a program before "
+                f"{opt_definition.name}: decompose: expected a program before "
                 "run_decompositions, got one where the op is functionalized; decompose first"
             )
 
