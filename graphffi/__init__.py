@@ -42,6 +42,7 @@ from ._parameter import Attribute as Attribute
 from ._parameter import Operand as Operand
 from ._plan import CallTraits as CallTraits
 from ._plan import CanonicalCall as CanonicalCall
+from ._plan import SideEffect as SideEffect
 from ._registry import get_global_func as get_global_func
 from ._registry import list_global_func_names as list_global_func_names
 from ._registry import register_global_func as register_global_func

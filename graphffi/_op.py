@@ -12,7 +12,7 @@ from graphffi._describe import describe, is_tensor
 from graphffi._device import Device
 from graphffi._dtype import dtype
 from graphffi._framework import announce_op, announce_vjp, framework_of
-from graphffi._plan import CallTraits, CanonicalCall, append_attribute
+from graphffi._plan import CallTraits, CanonicalCall, SideEffect, append_attribute
 from graphffi._schema import Definition
 from graphffi._spec import TensorSpec
 from graphffi._tracing import report_to_tracer, traced_as_constant
@@ -126,7 +126,7 @@ def op(
     mutates: Sequence[str] = (),
     pass_owning_tensor: bool = False,
     allow_cuda_graph: bool = False,
-    has_side_effect: bool = False,
+    has_side_effect: SideEffect = False,
     vmap: str | Callable[..., Any] | None = None,
     dims: str = "",
     workspace: int | Callable[..., Any] | None = None,
@@ -149,7 +149,8 @@ def op(
             into CUDA graphs, and replay them without calling the kernel. Otherwise they leave the
             calls out of such graphs.
         has_side_effect: Calls count for more than their results: none is dropped or merged, not
-            even of an op that has no results.
+            even of an op that has no results. ``"ordered"``: they keep the order of the program in
+            JAX, too.
         vmap: What becomes of a call under ``vmap``: ``"broadcast"`` calls the op with the batch
             dimension in front of all operands, ``"sequential"`` calls it for each element,
             a callable is a rule of one's own. Default: ``vmap`` is refused.
@@ -196,7 +197,7 @@ def define_op(
     doc: str = "",
     pass_owning_tensor: bool = False,
     allow_cuda_graph: bool = False,
-    has_side_effect: bool = False,
+    has_side_effect: SideEffect = False,
     vmap: str | Callable[..., Any] | None = None,
     dims: str = "",
     workspace: int | Callable[..., Any] | None = None,
@@ -349,7 +350,7 @@ def call_tvm_ffi(
     mutates: Sequence[int] = (),
     pass_owning_tensor: bool = False,
     allow_cuda_graph: bool = False,
-    has_side_effect: bool = False,
+    has_side_effect: SideEffect = False,
 ) -> Any:
     """Calls a TVM FFI function without defining an op, in eager code and in graphs.
 
@@ -405,7 +406,7 @@ def pack_call(
     mutates: Sequence[int] = (),
     pass_owning_tensor: bool = False,
     allow_cuda_graph: bool = False,
-    has_side_effect: bool = False,
+    has_side_effect: SideEffect = False,
 ) -> tuple[CanonicalCall, list[TensorSpec]]:
     """The call that `call_tvm_ffi` makes, for plugins that make it themselves.
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import functools
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,6 +23,9 @@ _TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|\*?[A-Za-z_]\w*|[0-9][\w.]*|.', r
 _NAME: Final = re.compile(r"\*?[A-Za-z_]\w*")
 
 
+SideEffect = bool | Literal["ordered"]
+
+
 @dataclass(frozen=True)
 class CallTraits:
     """What a framework may have to know of a kernel to call it.
@@ -33,11 +36,19 @@ class CallTraits:
         allow_cuda_graph: The kernel only launches work on the stream that it is given, so that
             the framework may record it into a graph of device work.
         has_side_effect: Calls count for more than their results: none is dropped or merged.
+            ``"ordered"``: they keep the order of the program in every framework.
     """
 
     pass_owning_tensor: bool = False
     allow_cuda_graph: bool = False
-    has_side_effect: bool = False
+    has_side_effect: SideEffect = False
+
+    def __post_init__(self) -> None:
+        """Checks the values that have no type of their own."""
+        if self.has_side_effect not in (False, True, "ordered"):
+            raise ValueError(
+                f"has_side_effect: expected False, True or 'ordered', got {self.has_side_effect!r}"
+            )
 
 
 NO_TRAITS: Final = CallTraits()

@@ -95,6 +95,8 @@ def test_all_attributes(library: str) -> None:
             {"plan": "i99999999999999999999, o0"},
             "expected a known name, got 'i99999999999999999999'",
         ),
+        ({"ordered": True}, "attribute 'ordered': expected a token as the first operand"),
+        ({"ordered": 1}, "attribute 'ordered': expected a scalar of bool, got a scalar of int"),
         ({"plan": "workspace"}, "expected a workspace, got a call without one"),
         ({"plan": "i0, bool(s0), o0", "strs": "1:x"}, "a bool\\(\\) conversion needs an integer"),
         ({"plan": "i0, dtype(s0), o0", "strs": "1:x"}, "got|x"),
@@ -117,7 +119,7 @@ def test_all_bad_attributes_are_told_at_once(library: str) -> None:
 
 
 def test_known_attributes_are_listed(library: str) -> None:
-    known = "digest, dims, floats, func, has_side_effect, ints, library, mutated, pass_owning_tens"
+    known = "digest, dims, floats, func, has_side_effect, ints, library, mutated, ordered, pass_ow"
     with pytest.raises(jax.errors.JaxRuntimeError, match=known):
         call(func=f"{library}::add_one", Func="x")
 

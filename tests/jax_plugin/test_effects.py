@@ -116,6 +116,133 @@ def test_calls_without_an_op_are_kept(call: Any, transform: Any) -> None:
     assert notes(transform(f), X) == [("first", 3.0), ("first", 3.0), ("unused", 3.0)]
 
 
+@pytest.fixture(scope="module")
+def note_in_order() -> Any:
+    return graphffi.define_op(
+        "effects::note_in_order",
+        schema="(Tensor x, str label) -> ()",
+        kernel=_note,
+        has_side_effect="ordered",
+        vmap="sequential",
+    )
+
+
+def in_order(f: Callable[..., Any], *args: Any) -> list[str]:
+    """The labels that a call notes."""
+    seen.clear()
+    jax.block_until_ready(f(*args))
+    jax.effects_barrier()
+    return [label for label, _ in seen]
+
+
+def test_ordered_calls_keep_the_order_of_the_program(note_in_order: Any) -> None:
+    labels = [f"{i}" for i in range(20)]
+
+    def straight(x: Any) -> Any:
+        for i, label in enumerate(labels):
+            # What comes first is ready last.
+            note_in_order(jnp.sort(jnp.tile(x, 1000 * (20 - i))), label)
+        return x * 2
+
+    def loop(x: Any) -> Any:
+        def body(_: Any, c: Any) -> Any:
+            note_in_order(c, "a")
+            note_in_order(x, "b")
+            return c + 1
+
+        jax.lax.cond(x[0] > 0, lambda: note_in_order(x, "then"), lambda: note_in_order(x, "else"))
+        x = jax.lax.fori_loop(0, 3, body, x)
+        note_in_order(x, "end")
+        return jax.lax.scan(lambda c, x: (c, note_in_order(x, "scan")), 0, x)[0]
+
+    expected = ["then", *["a", "b"] * 3, "end", *["scan"] * 3]
+    for transform in (lambda f: f, jax.jit, lambda f: jax.jit(jax.jit(f))):
+        assert in_order(transform(straight), X) == labels
+        assert in_order(transform(loop), X) == expected
+    rows = jnp.arange(6.0).reshape(3, 2)
+    assert (
+        in_order(jax.jit(jax.vmap(lambda x: [x, note_in_order(x, "row")][0])), rows) == ["row"] * 3
+    )
+
+
+def test_ordered_calls_of_several_programs(note_in_order: Any) -> None:
+    def program(label: str) -> Any:
+        return jax.jit(lambda x: [x + 1, note_in_order(x, label)][0])
+
+    programs = [program(f"{i}") for i in range(5)]
+
+    def run(x: Any) -> Any:
+        for step in programs:
+            step(x)
+        return x
+
+    assert in_order(run, X) == ["0", "1", "2", "3", "4"]
+
+
+def test_ordered_calls_have_results_updates_and_workspaces() -> None:
+    order: list[str] = []
+
+    def body(x: Any, log: Any, workspace: Any, out: Any) -> None:
+        order.append("call")
+        array = np.from_dlpack(log)
+        array += np.from_dlpack(x)
+        np.from_dlpack(out)[...] = array.sum() + np.from_dlpack(workspace).size
+
+    op = graphffi.define_op(
+        "effects::ordered_update",
+        schema="(Tensor x, Tensor(a!) log) -> Tensor",
+        kernel=body,
+        plan="x, log, workspace, out",
+        infer=lambda x, log: graphffi.like(x, shape=()),
+        workspace=32,
+        has_side_effect="ordered",
+    )
+
+    def f(x: Any, log: Any) -> Any:
+        first, log = op(x, log)
+        return op(x, log), first
+
+    step = jax.jit(f, donate_argnums=1)
+    (second, log), first = step(X, jnp.zeros(3))
+    assert (first, second, log.tolist()) == (35, 38, [2, 2, 2])
+    assert order == ["call", "call"]
+
+
+ON_TWO_DEVICES = """
+import os
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
+import jax
+import graphffi
+
+op = graphffi.define_op(
+    "effects::split", schema="(Tensor x) -> ()", kernel=print, has_side_effect="ordered"
+)
+mesh = jax.sharding.Mesh(jax.devices(), "i")
+x = jax.device_put(
+    jax.numpy.ones(8), jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("i"))
+)
+try:
+    jax.jit(lambda x: [x * 2, op(x)][0])(x)
+except ValueError as error:
+    expected = "effects::split: has_side_effect='ordered': expected a program of one device, got"
+    assert str(error).startswith(expected), error
+else:
+    raise AssertionError("nothing was raised")
+"""
+
+
+def test_ordered_calls_need_one_device(run_python: Any) -> None:
+    done = run_python(ON_TWO_DEVICES)
+    assert done.returncode == 0, done.stderr
+
+
+def test_other_words_for_side_effects_are_refused() -> None:
+    with pytest.raises(ValueError, match="has_side_effect: expected False, True or 'ordered', got"):
+        graphffi.define_op(
+            "effects::word", schema="(Tensor x) -> ()", kernel="none", has_side_effect="odered"
+        )
+
+
 def test_checkpoint_refuses(note: Any) -> None:
     with pytest.raises(NotImplementedError, match="Effects not supported"):
         jax.grad(jax.checkpoint(lambda x: [x.sum(), note(x, "twice")][0]))(X)

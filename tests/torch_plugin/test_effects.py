@@ -190,3 +190,23 @@ def test_vmap_makes_one_call_per_element(note: Any) -> None:
 def test_it_has_no_gradient_rule(note: Any) -> None:
     with pytest.raises(ValueError, match="register_vjp: expected an op without side effects"):
         note.register_vjp(lambda saved: None)
+
+
+def test_ordered_is_what_torch_does_anyway() -> None:
+    labels: list[str] = []
+    op = graphffi.define_op(
+        "effects::ordered_in_torch",
+        schema="(Tensor x, str label) -> ()",
+        kernel=lambda x, label: labels.append(str(label)),
+        has_side_effect="ordered",
+    )
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        op(x, "first")
+        op(x + 1, "second")
+        return x * 2
+
+    for run in (f, torch.compile(f, fullgraph=True)):
+        labels.clear()
+        run(torch.ones(3))
+        assert labels == ["first", "second"]

@@ -67,6 +67,10 @@ std::vector<Field> Fields(CallAttributes* to, std::string* packed_strs) {
        [to](Tag tag, const void* value) {
          return ReadScalar(tag, value, xla::kS64, &to->mutated);
        }},
+      {"ordered", "a scalar of bool",
+       [to](Tag tag, const void* value) {
+         return ReadScalar(tag, value, xla::kPred, &to->ordered);
+       }},
       {"pass_owning_tensor", "a scalar of bool",
        [to](Tag tag, const void* value) {
          return ReadScalar(tag, value, xla::kPred, &to->pass_owning_tensor);
@@ -204,6 +208,7 @@ SiteParts CallAttributes::Resolve() const {
   for (const std::string& value : strs) parts.attributes.Add(MakeString(value));
   parts.mutated = mutated;
   parts.pass_owning_tensor = pass_owning_tensor;
+  parts.is_ordered = ordered;
   parts.has_workspace = workspace;
   return parts;
 }

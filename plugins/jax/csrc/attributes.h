@@ -25,6 +25,7 @@ struct CallAttributes {
   std::string subject;  ///< begins the text of errors; `func` if it is not given
   int64_t mutated = 0;  ///< how many of the last operands are aliased with the last results
   bool pass_owning_tensor = false;  ///< lend Tensor objects instead of views
+  bool ordered = false;             ///< a token comes before operands and results
   bool workspace = false;           ///< the last result is scratch memory
 
   /// \throws Error(TypeError or ValueError) naming all bad attributes at once.

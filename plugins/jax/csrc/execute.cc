@@ -144,14 +144,34 @@ void ExecuteOnGpu(const xla::CallFrame& call, const Site& site, Target target) {
   if (const int held = scratch.Close()) FailHeld(held, "XLA's scratch memory");
 }
 
-}  // namespace
+/// Takes the first buffer away. \throws Error
+void SkipToken(const char* bank, xla::Buffers* buffers) {
+  if (buffers->size == 0 || buffers->tags[0] != xla::kBuffer ||
+      static_cast<const xla::Buffer*>(buffers->buffers[0])->dtype != xla::kToken) {
+    throw Error("TypeError",
+                std::string("attribute 'ordered': expected a token as the first ") + bank);
+  }
+  --buffers->size;
+  ++buffers->tags;
+  ++buffers->buffers;
+}
 
-void ExecuteSite(const xla::CallFrame& call, const Site& site, Target target) {
+void Execute(const xla::CallFrame& call, const Site& site, Target target) {
   if (target.device_type == kDLCPU) {
     ExecuteOnCpu(call, site);
   } else {
     ExecuteOnGpu(call, site, target);
   }
+}
+
+}  // namespace
+
+void ExecuteSite(const xla::CallFrame& call, const Site& site, Target target) {
+  if (!site.is_ordered()) return Execute(call, site, target);
+  xla::CallFrame rest = call;
+  SkipToken("operand", &rest.args);
+  SkipToken("result", &rest.rets);
+  Execute(rest, site, target);
 }
 
 }  // namespace graphffi

@@ -74,6 +74,7 @@ Site::Site(SiteParts parts)
       // if they do.
       lends_(parts.pass_owning_tensor || !parts.facts.in_library || parts.facts.takes_tensors),
       gated_(!parts.facts.in_library),
+      is_ordered_(parts.is_ordered),
       has_workspace_(parts.has_workspace),
       plan_(FoldedPlan(parts)),
       subject_(std::move(parts.subject)),
@@ -87,7 +88,8 @@ Site::Site(SiteParts parts)
 Site* Site::Get(SiteParts parts) {
   parts.key += "@" + std::to_string(reinterpret_cast<uintptr_t>(parts.function.get()));
   parts.key += parts.pass_owning_tensor ? "o" : "v";
-  parts.key += std::to_string(parts.mutated) + (parts.has_workspace ? "w" : "");
+  parts.key += std::to_string(parts.mutated) + (parts.has_workspace ? "w" : "") +
+               (parts.is_ordered ? "o" : "");
   Table& table = GetTable();
   std::lock_guard<std::mutex> lock(table.mutex);
   auto found = table.sites.find(parts.key);

@@ -31,6 +31,7 @@ struct SiteParts {
   OwnedValues attributes;
   int64_t mutated = 0;              ///< how many of the last operands alias the last results
   bool pass_owning_tensor = false;  ///< lend Tensor objects instead of views
+  bool is_ordered = false;          ///< a token comes before operands and results
   bool has_workspace = false;       ///< the last result is scratch memory
 };
 
@@ -63,6 +64,8 @@ class Site {
   bool lends() const { return lends_; }
   /// The kernel may enter Python, so that calls must be over before the interpreter ends.
   bool gated() const { return gated_; }
+  /// The first operand and the first result are tokens, by which XLA orders calls.
+  bool is_ordered() const { return is_ordered_; }
   /// The last result is scratch memory, hidden from the program.
   bool has_workspace() const { return has_workspace_; }
   /// The kernel gets it as an argument; otherwise the env's allocator serves from it.
@@ -82,7 +85,7 @@ class Site {
   // What a call reads comes first.
   Kernel kernel_;
   int64_t mutated_;
-  bool lends_, gated_, has_workspace_, passes_workspace_;
+  bool lends_, gated_, is_ordered_, has_workspace_, passes_workspace_;
   Plan plan_;
   mutable std::atomic<int64_t> workspace_peak_{-1};
   std::string subject_;

@@ -19,7 +19,7 @@ def call(
     workspace: int | None = None,
     pass_owning_tensor: bool = False,
     allow_cuda_graph: bool = False,
-    has_side_effect: bool = False,
+    has_side_effect: graphffi.SideEffect = False,
 ) -> Any:
     """Calls a TVM FFI function on JAX arrays, eagerly or in a trace.
 
@@ -38,7 +38,7 @@ def call(
         pass_owning_tensor: Tensors are passed as owning ones, for the duration of the call.
         allow_cuda_graph: The function only launches work on its stream: it may be recorded.
         has_side_effect: Calls count for more than their results: none is dropped or merged. Such a
-            call may have no result.
+            call may have no result. ``"ordered"``: they keep the order of the program.
 
     Returns:
         The results, then the updated arrays: one, a tuple of several, or None.

@@ -11,14 +11,16 @@ from typing import Any, Final
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.experimental import io_callback
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir, xla
+from jaxlib.mlir import ir
 
 import graphffi
 
 from ._batching import OpCall, batch
 from ._library import TARGET, TARGET_GRAPH
-from ._sharding import result_shardings, sharding_attributes
+from ._sharding import check_one_device, result_shardings, sharding_attributes
 from ._varying import varying_axes
 
 
@@ -75,6 +77,11 @@ class KernelCall:
         )
 
     @property
+    def is_ordered(self) -> bool:
+        """Whether calls keep the order of the program."""
+        return self.traits.has_side_effect == "ordered"
+
+    @property
     def target(self) -> str:
         """The custom call's target."""
         return TARGET_GRAPH if self.traits.allow_cuda_graph else TARGET
@@ -94,6 +101,8 @@ class KernelCall:
             found["ints"] = np.frombuffer(self.ints, np.int64)
         if self.floats:
             found["floats"] = np.frombuffer(self.floats, np.float64)
+        if self.is_ordered:
+            found["ordered"] = True
         if self.traits.pass_owning_tensor:
             found["pass_owning_tensor"] = True
         if self.workspace is not None:
@@ -157,15 +166,26 @@ def _abstract_eval(
         _result_aval(shape, dtype, operands, sharding)
         for (shape, dtype), sharding in zip(shapes, shardings, strict=True)
     ]
-    return avals, _ffi_effects() if call.traits.has_side_effect else frozenset()
+    if not call.traits.has_side_effect:
+        return avals, frozenset()
+    return avals, _ordered_effects() if call.is_ordered else _ffi_effects()
+
+
+# JAX's own effects, which its control flow admits. They have no public names.
 
 
 @functools.cache
 def _ffi_effects() -> frozenset[Any]:
-    """JAX's own effect of foreign calls, which control flow admits. It has no public name."""
-
     def call() -> Any:
         return jax.ffi.ffi_call(TARGET, (), has_side_effect=True)()
+
+    return frozenset(jax.make_jaxpr(call)().effects)
+
+
+@functools.cache
+def _ordered_effects() -> frozenset[Any]:
+    def call() -> Any:
+        return io_callback(lambda: None, None, ordered=True)
 
     return frozenset(jax.make_jaxpr(call)().effects)
 
@@ -186,25 +206,56 @@ def _result_aval(
 
 
 def _lower(context: Any, *operands: Any, call: KernelCall, results: Any) -> Any:
+    if not call.is_ordered:
+        return _lower_call(context, operands, call, results)
+    # The token that the call before gave comes first, and so does the one for the call after.
+    (effect,) = _ordered_effects()
+    tokens = context.tokens_in
+    # The abstract value of tokens has no public name; a scalar has the same layout.
+    scalar = _ShapedArray((), np.dtype(np.bool_))
+    inner = context.replace(
+        avals_in=[scalar, *context.avals_in], avals_out=[scalar, *context.avals_out]
+    )
+    token, *outputs = _lower_call(inner, (tokens.get(effect), *operands), call, results)
+    context.set_tokens_out(tokens.update_tokens(mlir.TokenSet({effect: token})))
+    return outputs
+
+
+def _lower_call(context: Any, operands: Sequence[Any], call: KernelCall, results: Any) -> Any:
+    num_tokens = 1 if call.is_ordered else 0
     first_mutated = len(operands) - call.num_mutated
-    aliases = {first_mutated + i: len(results) + i for i in range(call.num_mutated)}
+    first_updated = num_tokens + len(results)
+    aliases = {first_mutated + i: first_updated + i for i in range(call.num_mutated)}
     options: dict[str, Any] = {}
-    attributes, extra = sharding_attributes(context, call, len(operands))
+    attributes: dict[str, Any] = {}
+    extra: dict[str, Any] = {}
+    if call.is_ordered:
+        check_one_device(context, call)
+    else:
+        attributes, extra = sharding_attributes(context, call, len(operands))
     attributes.update(call.attributes())
     if extra:
         options["extra_attributes"] = extra
+    if call.workspace is not None:
+        # A result that nobody reads: XLA gives its memory to others as soon as the call is over.
+        hidden = _ShapedArray((call.workspace,), np.dtype(np.uint8))
+        context = context.replace(avals_out=[*context.avals_out, hidden])
+    if call.is_ordered:
+        options["result_types"] = [mlir.token_type(), *map(_tensor_type, context.avals_out[1:])]
     rule = jax.ffi.ffi_lowering(
         call.target,
         operand_output_aliases=aliases,
-        has_side_effect=call.traits.has_side_effect,
+        has_side_effect=bool(call.traits.has_side_effect),
         **options,
     )
-    if call.workspace is None:
-        return rule(context, *operands, **attributes)
-    # A result that nobody reads: XLA gives its memory to others as soon as the call is over.
-    hidden = _ShapedArray((call.workspace,), np.dtype(np.uint8))
-    context = context.replace(avals_out=[*context.avals_out, hidden])
-    return rule(context, *operands, **attributes)[:-1]
+    outputs = rule(context, *operands, **attributes)
+    return outputs if call.workspace is None else outputs[:-1]
+
+
+def _tensor_type(aval: Any) -> Any:
+    unknown = ir.ShapedType.get_dynamic_size()
+    dims = [size if isinstance(size, int) else unknown for size in aval.shape]
+    return ir.RankedTensorType.get(dims, mlir.dtype_to_ir_type(np.dtype(aval.dtype)))
 
 
 def _differentiate(

@@ -256,11 +256,31 @@ def sharding_attributes(
     return attributes, {"sdy.sharding_rule": ir.Attribute.parse(_rule(dims, shapes))}
 
 
+def check_one_device(context: Any, call: Any) -> None:
+    """Refuses ordered calls in programs of several devices: XLA would have to split the token.
+
+    Raises:
+        ValueError: If there are several.
+    """
+    count = _device_count(context.module_context.axis_context)
+    if count > 1:
+        raise ValueError(
+            f"{call.subject}: has_side_effect='ordered': expected a program of one device, got one "
+            f"of {count}; has_side_effect=True keeps all calls, in no order"
+        )
+
+
+def _device_count(axis_context: Any) -> int:
+    if isinstance(axis_context, mlir.SPMDAxisContext):
+        return int(axis_context.mesh.size)
+    return getattr(axis_context, "num_devices", None) or 1
+
+
 def _is_partitioned(axis_context: Any) -> bool:
     if isinstance(axis_context, mlir.SPMDAxisContext):
-        mesh = axis_context.mesh
-        return set(axis_context.manual_axes) != set(mesh.axis_names) and mesh.size > 1
-    return getattr(axis_context, "num_devices", 1) not in (1, None)
+        if set(axis_context.manual_axes) == set(axis_context.mesh.axis_names):
+            return False
+    return _device_count(axis_context) > 1
 
 
 def _rule(dims: CallDims, shapes: Sequence[Any]) -> str:
