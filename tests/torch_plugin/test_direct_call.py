@@ -273,7 +273,7 @@ def test_kernels_that_raise_leave_nothing_behind(ops: Any) -> None:
 
 def test_outputs_that_share_memory_with_inputs_are_refused() -> None:
     op = graphffi.define_op(
-        "mytest::accumulate",
+        "mytest::add_into",
         schema="(Tensor x, Tensor(a!) total) -> ()",
         kernel=lambda x, total: None,
     )
