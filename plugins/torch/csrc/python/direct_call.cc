@@ -23,6 +23,7 @@
 #include "callframe/direct_call.h"
 #include "callframe/error.h"
 #include "op_call.h"
+#include "python/gil_release.h"
 #include "python/plain_tensor.h"
 #include "python/raise.h"
 
@@ -78,19 +79,6 @@ struct DirectOp {
     }
     return call->num_results() == 0 ? found : -1;
   }
-};
-
-class GilRelease {
- public:
-  explicit GilRelease(bool release) : opt_state_(release ? PyEval_SaveThread() : nullptr) {}
-  ~GilRelease() {
-    if (opt_state_ != nullptr) PyEval_RestoreThread(opt_state_);
-  }
-  GilRelease(const GilRelease&) = delete;
-  GilRelease& operator=(const GilRelease&) = delete;
-
- private:
-  PyThreadState* opt_state_;
 };
 
 bool IsPlain(const c10::impl::LocalDispatchKeySet& thread) {

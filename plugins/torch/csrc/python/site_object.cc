@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "call_site.h"
+#include "python/gil_release.h"
 #include "python/raise.h"
 
 namespace py = pybind11;
@@ -29,17 +30,6 @@ const at::Tensor& UndefinedTensor() {
   static const at::Tensor* const undefined = new at::Tensor();
   return *undefined;
 }
-
-class GilRelease {
- public:
-  GilRelease() : state_(PyEval_SaveThread()) {}
-  ~GilRelease() { PyEval_RestoreThread(state_); }
-  GilRelease(const GilRelease&) = delete;
-  GilRelease& operator=(const GilRelease&) = delete;
-
- private:
-  PyThreadState* state_;
-};
 
 bool UnpackTensor(PyObject* object, const at::Tensor** tensor) {
   if (C10_LIKELY(THPVariable_CheckExact(object) || THPVariable_Check(object))) {
@@ -80,7 +70,7 @@ PyObject* CallSiteObject(PyObject* self, PyObject* const* args, size_t nargsf, P
   try {
     return Translated([&] {
       {
-        const GilRelease no_gil;
+        const GilRelease no_gil(/*release=*/true);
         site.Run(tensors.data(), ints.data());
       }
       return Py_NewRef(Py_None);
