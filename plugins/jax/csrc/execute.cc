@@ -9,6 +9,7 @@
 #include "callframe/env_scope.h"
 #include "callframe/error.h"
 #include "callframe/returned.h"
+#include "callframe/value.h"
 #include "tensors.h"
 #include "workspace.h"
 #include "xla_api.h"
@@ -79,8 +80,7 @@ void PassWorkspace(const Workspace& workspace, DLDevice device, int64_t* dim, DL
   tensor->dtype = {kDLUInt, 8, 1};
   tensor->shape = dim;
   tensor->strides = const_cast<int64_t*>(&kStride);
-  values->workspace.type_index = kTVMFFIDLTensorPtr;
-  values->workspace.v_ptr = tensor;
+  values->workspace = MakeTensorView(tensor);
 }
 
 [[noreturn]] void FailHeld(int held, const char* memory) {

@@ -14,7 +14,7 @@ from graphffi_torch._dynamo import end_trace
 from graphffi_torch._gradients import set_gradient_rule
 from graphffi_torch._operator_schema import DIGEST, graph_digest
 from graphffi_torch._operators import entry_of, operator_of, watch_operators
-from graphffi_torch._primitive import call_primitive
+from graphffi_torch._primitive import call_primitive, primitive_arguments
 from graphffi_torch._sharding import announce_sharding
 from graphffi_torch._specs import as_list, empty
 from graphffi_torch._traced_call import make_traced_call, operator_arguments
@@ -66,21 +66,8 @@ class TorchFramework:
         first = next(tensors, None)
         device = None if first is None else first.device
         outputs = [empty(spec, device) for spec in results]
-        outputs.extend(call.mutated)
-        return call_primitive(
-            call.traits,
-            (
-                call.func,
-                call.inputs,
-                outputs,
-                call.plan,
-                call.ints,
-                call.floats,
-                call.strs,
-                graph_digest(call.digest),
-            ),
-            len(call.mutated),
-        )
+        arguments = primitive_arguments(call, outputs, graph_digest(call.digest))
+        return call_primitive(call.traits, arguments, len(call.mutated))
 
 
 def install() -> None:

@@ -13,7 +13,7 @@ from graphffi_torch._effects import put_back, register_side_effect
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from graphffi import CallTraits, Definition
+    from graphffi import CallTraits, CanonicalCall, Definition
 
 CALL: Final = torch.ops.tvm_ffi.call.default
 #: For kernels that may be recorded into CUDA graphs.
@@ -30,6 +30,29 @@ def primitive_of(traits: CallTraits | None) -> Any:
     if traits.has_side_effect:
         return CALL_EFFECT
     return CALL_GRAPH if traits.allow_cuda_graph else CALL
+
+
+def primitive_arguments(
+    call: CanonicalCall, results: Sequence[Any], digest: str
+) -> tuple[Any, ...]:
+    """The arguments of the primitive for one call.
+
+    Args:
+        call: The call.
+        results: What is to be filled.
+        digest: Of the definition.
+    """
+    outputs = [*results, *call.mutated]
+    return (
+        call.func,
+        call.inputs,
+        outputs,
+        call.plan,
+        call.ints,
+        call.floats,
+        call.strs,
+        digest,
+    )
 
 
 def call_primitive(
@@ -102,17 +125,7 @@ class PrimitiveCall:
                 f"{self.definition.name}: plan: expected a workspace, got a call without one; "
                 "declare workspace= as a number of bytes, or let the kernel allocate"
             )
-        outputs = [*results, *call.mutated]
-        return (
-            call.func,
-            call.inputs,
-            outputs,
-            call.plan,
-            call.ints,
-            call.floats,
-            call.strs,
-            self._label(),
-        )
+        return primitive_arguments(call, results, self._label())
 
     def _label(self) -> str:
         """The digest of the call: also for errors, which C++ reads it for, and for readers.
