@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "callframe/convert.h"
 
-#include <cstring>
+#include <string_view>
 
 #include "callframe/call_frame.h"
 #include "callframe/device_name.h"
 #include "callframe/error.h"
+#include "callframe/owned_values.h"
 #include "callframe/value.h"
 
 namespace graphffi {
@@ -26,17 +27,9 @@ Kernel ArrayConstructor() {
   return Kernel::FromFunction(function);
 }
 
-TVMFFIByteArray StringContent(const TVMFFIAny& value) {
-  switch (value.type_index) {
-    case kTVMFFIRawStr:
-      return {value.v_c_str, std::strlen(value.v_c_str)};
-    case kTVMFFISmallStr:
-      return TVMFFISmallBytesGetContentByteArray(&value);
-    case kTVMFFIStr:
-      return *TVMFFIBytesGetByteArrayPtr(value.v_obj);
-    default:
-      throw Error("TypeError", "graphffi: plan: a dtype() or device() conversion needs a string");
-  }
+std::string_view StringContent(const TVMFFIAny& value) {
+  if (const auto text = TextOf(value)) return *text;
+  throw Error("TypeError", "graphffi: plan: a dtype() or device() conversion needs a string");
 }
 
 }  // namespace
@@ -61,14 +54,14 @@ TVMFFIAny ConvertAttribute(const TVMFFIAny& value, Plan::Conversion conversion) 
       }
       return MakeBool(value.v_int64 != 0);
     case Plan::Conversion::kDType: {
-      const TVMFFIByteArray text = StringContent(value);
+      const std::string_view content = StringContent(value);
+      const TVMFFIByteArray text = {content.data(), content.size()};
       out.type_index = kTVMFFIDataType;
       if (const int rc = TVMFFIDataTypeFromString(&text, &out.v_dtype)) throw Error::TakeRaised(rc);
       return out;
     }
     case Plan::Conversion::kDevice: {
-      const TVMFFIByteArray text = StringContent(value);
-      return MakeDevice(DeviceFromName({text.data, text.size}));
+      return MakeDevice(DeviceFromName(StringContent(value)));
     }
   }
   return out;

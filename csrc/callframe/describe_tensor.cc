@@ -3,6 +3,7 @@
 
 #include "callframe/device_name.h"
 #include "callframe/error.h"
+#include "callframe/owned_values.h"
 
 namespace graphffi {
 
@@ -11,15 +12,8 @@ namespace {
 std::string DTypeName(DLDataType dtype) {
   TVMFFIAny text{};
   if (TVMFFIDataTypeToString(&dtype, &text) != 0) throw Error::TakeRaised(-1);
-  std::string name;
-  if (text.type_index == kTVMFFISmallStr) {
-    const TVMFFIByteArray bytes = TVMFFISmallBytesGetContentByteArray(&text);
-    name.assign(bytes.data, bytes.size);
-  } else {
-    const TVMFFIByteArray* bytes = TVMFFIBytesGetByteArrayPtr(text.v_obj);
-    name.assign(bytes->data, bytes->size);
-    TVMFFIObjectDecRef(text.v_obj);
-  }
+  std::string name(TextOf(text).value_or(""));
+  ReleaseValue(&text);
   return name;
 }
 

@@ -12,6 +12,7 @@
 #include "callframe/error.h"
 #include "callframe/global_function.h"
 #include "callframe/library.h"
+#include "callframe/owned_values.h"
 #include "callframe/value.h"
 
 namespace graphffi {
@@ -53,14 +54,8 @@ bool KernelTakesTensors(const TVMFFIAny& module, const std::string& symbol) {
   TVMFFIObjectDecRef(getter);
   const TVMFFIAny args[] = {module, MakeRawStr(symbol.c_str()), MakeBool(true)};
   TVMFFIAny metadata = CallGlobal(kName, args, 3);
-  bool takes = false;
-  if (metadata.type_index == kTVMFFISmallStr) {
-    const TVMFFIByteArray text = TVMFFISmallBytesGetContentByteArray(&metadata);
-    takes = TakesTensors({text.data, text.size});
-  } else if (metadata.type_index == kTVMFFIStr) {
-    const TVMFFIByteArray* text = TVMFFIBytesGetByteArrayPtr(metadata.v_obj);
-    takes = TakesTensors({text->data, text->size});
-  }
+  const auto text = TextOf(metadata);
+  const bool takes = text.has_value() && TakesTensors(*text);
   ReleaseValue(&metadata);
   return takes;
 }

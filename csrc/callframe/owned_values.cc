@@ -29,6 +29,23 @@ OwnedValues ElementsOf(const TVMFFIAny& array) {
   return elements;
 }
 
+std::optional<std::string_view> TextOf(const TVMFFIAny& value) {
+  TVMFFIByteArray text{};
+  switch (value.type_index) {
+    case kTVMFFIRawStr:
+      return value.v_c_str;
+    case kTVMFFISmallStr:
+      text = TVMFFISmallBytesGetContentByteArray(&value);
+      break;
+    case kTVMFFIStr:
+      text = *TVMFFIBytesGetByteArrayPtr(value.v_obj);
+      break;
+    default:
+      return std::nullopt;
+  }
+  return std::string_view(text.data, text.size);
+}
+
 TVMFFIAny MakeString(std::string_view text) {
   TVMFFIAny any{};
   const TVMFFIByteArray bytes = {text.data(), text.size()};

@@ -5,6 +5,7 @@
 #include <tvm/ffi/c_api.h>
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -34,6 +35,9 @@ class OwnedValues {
 
 /// The elements of an ffi.Array. \throws Error
 OwnedValues ElementsOf(const TVMFFIAny& array);
+
+/// The content of a string, which it keeps; nothing for other values.
+std::optional<std::string_view> TextOf(const TVMFFIAny& value);
 
 /// *New reference*, where the text is too long for the value itself. \throws Error
 TVMFFIAny MakeString(std::string_view text);
