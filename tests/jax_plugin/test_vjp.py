@@ -115,22 +115,39 @@ def test_only_what_is_saved_is_kept() -> None:
     assert [a.shape for a in jax.tree.leaves(pull) if getattr(a, "shape", ())] == []
 
 
+def jvp(f: Any) -> Any:
+    return lambda x: jax.jvp(f, (x,), (x,))
+
+
+def multiply_rows(x: Any) -> Any:
+    return jax.lax.scan(lambda c, row: (ops.mul(c, row), c), jnp.ones(3), x)[0]
+
+
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
     "transform",
-    [
-        lambda f: jax.jvp(f, (X,), (X,)),
-        lambda f: jax.jacfwd(f)(X),
-        lambda f: jax.hessian(lambda x: f(x).sum())(X),
-    ],
+    {
+        "jvp": jvp,
+        "jvp of jit": lambda f: jvp(jax.jit(f)),
+        "jacfwd": jax.jacfwd,
+        "hessian": lambda f: jax.hessian(lambda x: f(x).sum()),
+        "grad of jvp": lambda f: jax.grad(lambda x: jvp(f)(x)[1].sum()),
+        "jvp of grad": lambda f: jvp(jax.grad(lambda x: f(x).sum())),
+        "linearize": lambda f: lambda x: jax.linearize(f, x)[1](x),
+        "vmap of linearize": lambda f: lambda x: jax.vmap(jax.linearize(f, x)[1])(x[None]),
+        "vmap of jvp": lambda f: jax.vmap(jvp(f)),
+        "jvp of vmap": lambda f: jvp(jax.vmap(f)),
+        "jvp of map": lambda f: jvp(lambda x: jax.lax.map(f, x)),
+        "checkpoint": lambda f: jvp(jax.checkpoint(f)),
+        "scan": lambda f: jvp(multiply_rows),
+        "cond": lambda f: jvp(lambda x: jax.lax.cond(x[0, 0] > 0, f, lambda x: x, x)),
+        "while": lambda f: jvp(lambda x: jax.lax.while_loop(lambda p: p[0, 0] < 9, f, x)),
+    }.items(),
+    ids=lambda item: item[0],
 )
-def test_forward_mode_is_refused_by_name(transform: Any) -> None:
+def test_forward_mode_is_refused_by_name(transform: Any, mode: str) -> None:
     with pytest.raises(NotImplementedError, match="gradtest::mul: jvp: expected reverse-mode"):
-        transform(lambda x: ops.mul(x, x))
-
-
-def test_forward_mode_is_refused_when_it_is_compiled() -> None:
-    with pytest.raises(TypeError, match="forward-mode"):
-        jax.jit(lambda x: jax.jvp(ops.mul, (x, x), (x, x)))(X)
+        MODES[mode](transform[1](lambda x: ops.mul(x, x)))(X)
 
 
 def test_errors_of_rules_reach_the_caller() -> None:

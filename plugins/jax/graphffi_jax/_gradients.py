@@ -11,6 +11,7 @@ import jax
 import graphffi
 
 from ._batching import OpCall
+from ._forward_mode import refuse_forward_mode
 
 
 def call_differentiable(
@@ -27,7 +28,7 @@ def call_differentiable(
         The results.
 
     Raises:
-        NotImplementedError: In forward mode.
+        NotImplementedError: In forward mode, when it is run or compiled.
     """
     definition = made_of.op.definition
     vjp = definition.vjp
@@ -60,12 +61,4 @@ def call_differentiable(
         )
 
     differentiable.defvjp(forward, backward)
-    try:
-        return list(differentiable(*arrays))
-    except TypeError as error:
-        if "forward-mode" not in str(error):
-            raise
-        raise NotImplementedError(
-            f"{definition.name}: jvp: expected reverse-mode differentiation, got forward mode; use "
-            "jax.vjp or jax.grad"
-        ) from error
+    return list(differentiable(*refuse_forward_mode(definition.name, arrays)))
