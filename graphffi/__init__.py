@@ -29,11 +29,9 @@ from ._module import Module as Module
 from ._module import export_library as export_library
 from ._module import load_module as load_module
 from ._op import Op as Op
-from ._op import call_tvm_ffi as call_tvm_ffi
 from ._op import define_op as define_op
 from ._op import get_op as get_op
 from ._op import op as op
-from ._op import pack_call as pack_call
 from ._package import PackagedLibraries as PackagedLibraries
 from ._package import packaged_name as packaged_name
 from ._package import trusted_hashes as trusted_hashes
@@ -43,6 +41,8 @@ from ._parameter import Operand as Operand
 from ._plan import CallTraits as CallTraits
 from ._plan import CanonicalCall as CanonicalCall
 from ._plan import SideEffect as SideEffect
+from ._raw_call import call_tvm_ffi as call_tvm_ffi
+from ._raw_call import pack_call as pack_call
 from ._registry import get_global_func as get_global_func
 from ._registry import list_global_func_names as list_global_func_names
 from ._registry import register_global_func as register_global_func

@@ -8,14 +8,10 @@ import threading
 from typing import TYPE_CHECKING, Any, Final
 
 from graphffi import _core, _signature
-from graphffi._describe import describe, is_tensor
-from graphffi._device import Device
-from graphffi._dtype import dtype
 from graphffi._framework import announce_op, announce_vjp, framework_of
-from graphffi._plan import CallTraits, CanonicalCall, SideEffect, append_attribute
+from graphffi._kernel import kernel_reference
+from graphffi._plan import CallTraits, SideEffect
 from graphffi._schema import Definition
-from graphffi._spec import TensorSpec
-from graphffi._tracing import report_to_tracer, traced_as_constant
 from graphffi._vjp import Vjp
 from graphffi._vmap import VmapRule
 
@@ -24,7 +20,6 @@ if TYPE_CHECKING:
 
 _lock: Final = threading.Lock()
 _ops: Final[dict[str, Op]] = {}
-_named_callables: Final[dict[int, tuple[Any, str]]] = {}  # by id, and kept, so that ids stay theirs
 
 
 class Op(_core.OpBase):
@@ -180,9 +175,10 @@ def op(
             name, rule, (mutates,) if isinstance(mutates, str) else mutates
         )
         traits = CallTraits(pass_owning_tensor, allow_cuda_graph, has_side_effect)
-        rest: dict[str, Any] = {"traits": traits, "vmap": VmapRule.make(name, vmap)}
-        rest |= {"dims_text": dims, "workspace": workspace}
-        return _register(name, signature, kernel, plan, rule, rule.__doc__ or "", rest)
+        doc = rule.__doc__ or ""
+        return _register(
+            _define(name, signature, kernel, plan, rule, doc, traits, vmap, dims, workspace)
+        )
 
     return decorate
 
@@ -228,20 +224,23 @@ def define_op(
     """
     signature = _signature.from_schema(name, schema)
     traits = CallTraits(pass_owning_tensor, allow_cuda_graph, has_side_effect)
-    rest: dict[str, Any] = {"traits": traits, "vmap": VmapRule.make(name, vmap)}
-    rest |= {"dims_text": dims, "workspace": workspace}
-    return _register(name, signature, kernel, plan, infer, doc, rest)
+    return _register(
+        _define(name, signature, kernel, plan, infer, doc, traits, vmap, dims, workspace)
+    )
 
 
-def _register(
+def _define(
     name: str,
     signature: _signature.Signature,
     kernel: Any,
     plan: str,
-    rule: Any,
+    rule: Callable[..., Any] | None,
     doc: str,
-    rest: dict[str, Any],
-) -> Op:
+    traits: CallTraits,
+    vmap: str | Callable[..., Any] | None,
+    dims: str,
+    workspace: int | Callable[..., Any] | None,
+) -> Definition:
     definition = Definition(
         name=name,
         parameters=signature.parameters,
@@ -252,7 +251,10 @@ def _register(
         result_type=signature.result_type,
         doc=doc,
         release_gil=getattr(kernel, "release_gil", True),
-        **rest,
+        traits=traits,
+        vmap=VmapRule.make(name, vmap),
+        dims_text=dims,
+        workspace=workspace,
     )
     if rule is None and definition.results:
         raise ValueError(
@@ -264,6 +266,11 @@ def _register(
             f"{name}: expected a result or an operand that is updated in place, got neither; pass "
             "has_side_effect=True for an op that is called for something else"
         )
+    return definition
+
+
+def _register(definition: Definition) -> Op:
+    name = definition.name
     with _lock:
         existing = _ops.get(name)
         if existing is None:
@@ -295,220 +302,3 @@ def get_op(name: str) -> Op:
         raise KeyError(
             f"graphffi: op {name!r}: expected a defined op, got an unknown name"
         ) from None
-
-
-@traced_as_constant
-def kernel_reference(subject: str, kernel: Any, is_shared: bool = True) -> str:
-    """The string by which graphs name a kernel.
-
-    A function that no string names (a Python callable, a closure) is registered as a global one.
-
-    Args:
-        subject: The op's name, for error messages.
-        kernel: A function, a callable, or a reference, which is given back as it is.
-        is_shared: A callable takes the place of the one that was given for the same subject.
-            Otherwise each has a name of its own, for the rest of the process.
-
-    Raises:
-        TypeError: If it is none of these.
-    """
-    if isinstance(kernel, str):
-        return kernel
-    if not callable(kernel):
-        message = (
-            f"{subject}: kernel: expected a graphffi.Function, a callable or a kernel reference, "
-            f"got {describe(kernel)}"
-        )
-        report_to_tracer("TypeError", message)
-        raise TypeError(message)
-    function = _core.as_function(kernel)
-    if function.reference is not None:
-        return function.reference
-    name = f"graphffi.kernel.{subject.replace('::', '.')}"
-    if not is_shared:
-        name = _own_name(name, kernel)
-    _core.register_global_func(name, function, override=True)
-    return name
-
-
-def _own_name(prefix: str, kernel: Any) -> str:
-    """The same for the same callable, also in another process where that is possible."""
-    named = _named_callables.get(id(kernel))
-    if named is None:
-        base = f"{prefix}.{getattr(kernel, '__qualname__', type(kernel).__qualname__)}"
-        with _lock:
-            number = sum(name.startswith(base) for _, name in _named_callables.values())
-            named = (kernel, f"{base}.{number}" if number else base)
-            _named_callables[id(kernel)] = named
-    return named[1]
-
-
-def call_tvm_ffi(
-    func: Any,
-    *args: Any,
-    out: Any = None,
-    mutates: Sequence[int] = (),
-    pass_owning_tensor: bool = False,
-    allow_cuda_graph: bool = False,
-    has_side_effect: SideEffect = False,
-) -> Any:
-    """Calls a TVM FFI function without defining an op, in eager code and in graphs.
-
-    Args:
-        func: A kernel reference or a function.
-        *args: Tensors, None, ints, floats, bools, strings, `dtype`, `Device`, and lists of these:
-            what the function
-            receives, followed by the results.
-        out: A `TensorSpec` (`graphffi.like`, `graphffi.empty`), or a list of them: results to
-            allocate.
-        mutates: Positions in `args` of tensors that the function updates in place.
-        pass_owning_tensor: As for `op`.
-        allow_cuda_graph: As for `op`.
-        has_side_effect: As for `op`. Such a call may have no result.
-
-    Returns:
-        The results, then the updated tensors: one object, a tuple of several, or None.
-
-    Raises:
-        TypeError: For an argument of another kind.
-        ValueError: If the call has no result, updates nothing and has no side effect.
-
-    Example:
-        >>> y = graphffi.call_tvm_ffi("my.func", x, 2.0, out=graphffi.like(x))  # doctest: +SKIP
-    """
-    try:
-        call, specs = pack_call(
-            func,
-            args,
-            out=out,
-            mutates=mutates,
-            pass_owning_tensor=pass_owning_tensor,
-            allow_cuda_graph=allow_cuda_graph,
-            has_side_effect=has_side_effect,
-        )
-        # Without tensors, the results' dtypes say whose call it is, where they are no names.
-        frameworks_own = [spec.dtype for spec in specs if not isinstance(spec.dtype, str)]
-        framework = framework_of(call.func, [*call.inputs, *call.mutated] or frameworks_own)
-    except (TypeError, ValueError) as error:
-        report_to_tracer(type(error).__name__, error.args[0])
-        raise
-    results = framework.call_raw(call, specs)
-    if len(results) == 1:
-        return results[0]
-    return tuple(results) if results else None
-
-
-def pack_call(
-    func: Any,
-    args: Sequence[Any],
-    *,
-    out: Any = None,
-    mutates: Sequence[int] = (),
-    pass_owning_tensor: bool = False,
-    allow_cuda_graph: bool = False,
-    has_side_effect: SideEffect = False,
-) -> tuple[CanonicalCall, list[TensorSpec]]:
-    """The call that `call_tvm_ffi` makes, for plugins that make it themselves.
-
-    Args:
-        func: As for `call_tvm_ffi`, like all others.
-        args: Likewise.
-        out: Likewise.
-        mutates: Likewise.
-        pass_owning_tensor: Likewise.
-        allow_cuda_graph: Likewise.
-        has_side_effect: Likewise.
-
-    Returns:
-        The call in canonical form, and the results to allocate for it.
-    """
-    reference = kernel_reference("graphffi.call_tvm_ffi", func, is_shared=False)
-    traits = None
-    if pass_owning_tensor or allow_cuda_graph or has_side_effect:
-        traits = CallTraits(pass_owning_tensor, allow_cuda_graph, has_side_effect)
-    return _pack_arguments(reference, args, out, mutates, traits)
-
-
-def _pack_arguments(
-    reference: str, args: Sequence[Any], out: Any, mutates: Sequence[int], traits: CallTraits | None
-) -> tuple[CanonicalCall, list[TensorSpec]]:
-    """The call in canonical form, and the results to allocate for it."""
-    specs = [] if out is None else list(out) if isinstance(out, (list, tuple)) else [out]
-    packer = _ArgumentPacker(reference, len(specs), frozenset(mutates))
-    items = [packer.item(value, i in packer.mutates) for i, value in enumerate(args)]
-    has_effect = traits is not None and traits.has_side_effect
-    if not specs and not packer.call.mutated and not has_effect:
-        raise ValueError(
-            f"{reference}: expected out=, mutates= or has_side_effect=True, got none; a call "
-            "without effect would be dropped from graphs"
-        )
-    for spec in specs:
-        if not isinstance(spec, TensorSpec):
-            raise TypeError(
-                f"{reference}: out: expected graphffi.like(...), graphffi.empty(...) or a list of "
-                f"these, got {describe(spec)}"
-            )
-    items.extend(f"o{i}" for i in range(len(specs)))
-    return packer.finish(", ".join(items), traits), specs
-
-
-class _ArgumentPacker:
-    """Sorts positional arguments into the banks of a canonical call."""
-
-    def __init__(self, reference: str, num_results: int, mutates: frozenset[int]) -> None:
-        self.num_results = num_results
-        self.mutates = mutates
-        self.call = CanonicalCall(reference, "", [], [], [], [], [], subject=reference)
-
-    def item(self, value: Any, mutated: bool) -> str:
-        """Takes one argument; gives what the plan says of it."""
-        call = self.call
-        if mutated and not is_tensor(value):
-            raise TypeError(f"{call.func}: mutates: expected a tensor, got {describe(value)}")
-        if value is None:
-            return "None"
-        if is_tensor(value):
-            if mutated:
-                call.mutated.append(value)
-                return f"o{self.num_results + len(call.mutated) - 1}"
-            call.inputs.append(value)
-            return f"i{len(call.inputs) - 1}"
-        if isinstance(value, (list, tuple)):
-            return "(" + ", ".join(self.item(item, mutated=False) for item in value) + ")"
-        kind = _attribute_kind(value)
-        if kind is None:
-            raise TypeError(
-                f"{call.func}: argument: expected a tensor, None, int, float, bool, str, dtype, "
-                f"Device or a list, got "
-                f"{describe(value)}"
-            )
-        return append_attribute(kind, value, call.ints, call.floats, call.strs)
-
-    def finish(self, plan: str, traits: CallTraits | None) -> CanonicalCall:
-        """The call with its plan."""
-        call = self.call
-        return CanonicalCall(
-            call.func,
-            plan,
-            call.inputs,
-            call.mutated,
-            call.ints,
-            call.floats,
-            call.strs,
-            call.subject,
-            traits=traits,
-        )
-
-
-def _attribute_kind(value: Any) -> str | None:
-    if isinstance(value, bool):
-        return "bool"
-    if isinstance(value, int) or type(value).__name__ == "SymInt":
-        return "int"
-    if isinstance(value, float) or type(value).__name__ == "SymFloat":
-        return "float"
-    if isinstance(value, dtype):
-        return "dtype"
-    if isinstance(value, Device):
-        return "device"
-    return "str" if isinstance(value, str) else None

@@ -10,6 +10,7 @@
 #include "callframe/env_scope.h"
 #include "callframe/error.h"
 #include "callframe/kernel_ref.h"
+#include "callframe/value.h"
 #include "check.h"
 
 using graphffi::Bank;
@@ -19,6 +20,9 @@ using graphffi::Error;
 using graphffi::Kernel;
 using graphffi::Lending;
 using graphffi::Loans;
+using graphffi::MakeInt;
+using graphffi::MakeRawStr;
+using graphffi::MakeTensorView;
 using graphffi::Plan;
 using graphffi::PlanNames;
 using graphffi::SetRaised;
@@ -33,25 +37,6 @@ int Record(void*, const TVMFFIAny* args, int32_t num_args, TVMFFIAny*) {
   return 0;
 }
 const Kernel kRecord{Record, nullptr};
-
-TVMFFIAny Int(int64_t value) {
-  TVMFFIAny any{};
-  any.type_index = kTVMFFIInt;
-  any.v_int64 = value;
-  return any;
-}
-TVMFFIAny Str(const char* text) {
-  TVMFFIAny any{};
-  any.type_index = kTVMFFIRawStr;
-  any.v_c_str = text;
-  return any;
-}
-TVMFFIAny View(DLTensor* tensor) {
-  TVMFFIAny any{};
-  any.type_index = kTVMFFIDLTensorPtr;
-  any.v_ptr = tensor;
-  return any;
-}
 
 struct Matrix {
   float data[6] = {0, 1, 2, 3, 4, 5};
@@ -72,7 +57,7 @@ int Run(CallFrame* frame, const Kernel& kernel, TVMFFIAny* opt_result = nullptr)
 
 TEST(a_hundred_arguments_arrive_in_order) {
   CallFrame frame;
-  for (int i = 0; i < 100; ++i) frame.Push(Int(i));
+  for (int i = 0; i < 100; ++i) frame.Push(MakeInt(i));
   CHECK_EQ(Run(&frame, kRecord), 0);
   CHECK_EQ(seen.size(), size_t{100});
   for (int i = 0; i < 100; ++i) CHECK_EQ(seen[static_cast<size_t>(i)].v_int64, int64_t{i});
@@ -81,7 +66,7 @@ TEST(a_hundred_arguments_arrive_in_order) {
 TEST(without_lending_a_tensor_is_passed_as_the_view_it_is) {
   Matrix m;
   CallFrame frame;
-  frame.Push(View(&m.tensor));
+  frame.Push(MakeTensorView(&m.tensor));
   CHECK_EQ(Run(&frame, kRecord), 0);
   CHECK_EQ(seen[0].type_index, int{kTVMFFIDLTensorPtr});
   CHECK(seen[0].v_ptr == &m.tensor);
@@ -101,7 +86,7 @@ TEST(a_lent_tensor_has_the_metadata_and_compact_strides) {
   const Lending lending{};
   Loans loans(lending);
   CallFrame frame(&loans);
-  frame.Push(View(&m.tensor));
+  frame.Push(MakeTensorView(&m.tensor));
   CHECK_EQ(Run(&frame, {Observe, nullptr}), 0);
   CHECK_EQ(seen[0].type_index, int{kTVMFFITensor});
   CHECK(observed.data == m.data);
@@ -118,7 +103,7 @@ TEST(a_lent_tensor_of_seventeen_dimensions) {
   const Lending lending{};
   Loans loans(lending);
   CallFrame frame(&loans);
-  frame.Push(View(&tensor));
+  frame.Push(MakeTensorView(&tensor));
   CHECK_EQ(Run(&frame, {Observe, nullptr}), 0);
   CHECK_EQ(observed.ndim, 17);
 }
@@ -147,7 +132,7 @@ TEST(a_kept_tensor_is_retained_until_its_last_reference_goes) {
   {
     Loans loans(kRetaining);
     CallFrame frame(&loans);
-    frame.Push(View(&m.tensor));
+    frame.Push(MakeTensorView(&m.tensor));
     CHECK_EQ(Run(&frame, {Keep, nullptr}), 0);
   }
   CHECK_EQ(retained.load(), 1);
@@ -164,7 +149,7 @@ TEST(a_returned_tensor_is_retained) {
   {
     Loans loans(kRetaining);
     CallFrame frame(&loans);
-    frame.Push(View(&m.tensor));
+    frame.Push(MakeTensorView(&m.tensor));
     CHECK_EQ(Run(&frame, {Return, nullptr}, &result), 0);
   }
   CHECK_EQ(retained.load(), 1);
@@ -178,7 +163,7 @@ TEST(a_tensor_that_is_not_kept_is_not_retained) {
   for (int i = 0; i < 1000; ++i) {
     Loans loans(kRetaining);
     CallFrame frame(&loans);
-    for (int k = 0; k < 20; ++k) frame.Push(View(&m.tensor));
+    for (int k = 0; k < 20; ++k) frame.Push(MakeTensorView(&m.tensor));
     CHECK_EQ(Run(&frame, kRecord), 0);
   }
   CHECK_EQ(retained.load(), 0);
@@ -190,7 +175,7 @@ TEST(keeping_what_cannot_be_retained_is_an_error) {
   for (const TVMFFISafeCallType kernel : {Keep, Return}) {
     Loans loans(lending);
     CallFrame frame(&loans);
-    frame.Push(View(&m.tensor));
+    frame.Push(MakeTensorView(&m.tensor));
     TVMFFIAny result{};
     const int rc = Run(&frame, {kernel, nullptr}, &result);
     CHECK(rc != 0);
@@ -214,7 +199,7 @@ TEST(the_kernels_own_error_wins) {
   const Lending lending{};
   Loans loans(lending);
   CallFrame frame(&loans);
-  frame.Push(View(&m.tensor));
+  frame.Push(MakeTensorView(&m.tensor));
   const int rc = Run(&frame, {KeepAndFail, nullptr});
   CHECK_EQ(std::string(Error::TakeRaised(rc).what()), std::string("ValueError: the kernel's own"));
   TVMFFIObjectDecRef(kept);
@@ -265,8 +250,8 @@ int CheckNested(void*, const TVMFFIAny* args, int32_t num_args, TVMFFIAny*) {
 
 TEST(lists_become_arrays_with_owning_tensors) {
   Matrix m;
-  const TVMFFIAny inputs[] = {View(&m.tensor)};
-  const TVMFFIAny attributes[] = {Int(5)};
+  const TVMFFIAny inputs[] = {MakeTensorView(&m.tensor)};
+  const TVMFFIAny attributes[] = {MakeInt(5)};
   CallValues values;
   values.inputs = {inputs, nullptr, 1};
   values.attributes = {attributes, nullptr, 1};
@@ -277,7 +262,7 @@ TEST(lists_become_arrays_with_owning_tensors) {
 }
 
 TEST(slots_turn_lists_of_a_call_into_arrays) {
-  const TVMFFIAny attributes[] = {Int(1), Int(2), Int(3), Int(4)};
+  const TVMFFIAny attributes[] = {MakeInt(1), MakeInt(2), MakeInt(3), MakeInt(4)};
   const Slot slots[] = {{0, Slot::kSingle}, {1, 2}, {3, 0}, {3, Slot::kSingle}};
   CallValues values;
   values.attributes = {attributes, slots, 4};
@@ -296,7 +281,7 @@ TEST(slots_turn_lists_of_a_call_into_arrays) {
 }
 
 TEST(attributes_are_converted_as_the_plan_says) {
-  const TVMFFIAny attributes[] = {Int(7), Str("bfloat16"), Str("cuda:1")};
+  const TVMFFIAny attributes[] = {MakeInt(7), MakeRawStr("bfloat16"), MakeRawStr("cuda:1")};
   CallValues values;
   values.attributes = {attributes, nullptr, 3};
   const Plan plan =
@@ -333,7 +318,7 @@ int Nest(void* depth, const TVMFFIAny* args, int32_t num_args, TVMFFIAny*) {
   if (left > 0) {
     Loans loans(kRetaining);
     CallFrame frame(&loans);
-    for (int i = 0; i < 100; ++i) frame.Push(View(&m.tensor));
+    for (int i = 0; i < 100; ++i) frame.Push(MakeTensorView(&m.tensor));
     CHECK_EQ(Run(&frame, {Nest, reinterpret_cast<void*>(left - 1)}), 0);
   }
   for (TVMFFIObjectHandle tensor : held) {
@@ -348,7 +333,7 @@ TEST(calls_within_calls_have_loans_of_their_own) {
   for (int round = 0; round < 3; ++round) {
     Loans loans(kRetaining);
     CallFrame frame(&loans);
-    for (int i = 0; i < 100; ++i) frame.Push(View(&m.tensor));
+    for (int i = 0; i < 100; ++i) frame.Push(MakeTensorView(&m.tensor));
     CHECK_EQ(Run(&frame, {Nest, reinterpret_cast<void*>(intptr_t{4})}), 0);
     CHECK(loans.empty());
   }
@@ -362,8 +347,8 @@ TEST(calls_on_one_thread_may_end_in_any_order) {  // as with greenlets
   auto first = std::make_unique<CallFrame>(first_loans.get());
   auto second = std::make_unique<CallFrame>(second_loans.get());
   for (int i = 0; i < 3; ++i) {
-    first->Push(View(&m.tensor));
-    second->Push(View(&m.tensor));
+    first->Push(MakeTensorView(&m.tensor));
+    second->Push(MakeTensorView(&m.tensor));
   }
   CHECK_EQ(Run(first.get(), {Nest, nullptr}), 0);
   CHECK_EQ(Run(second.get(), {Nest, nullptr}), 0);
@@ -374,7 +359,7 @@ TEST(a_frame_that_is_never_called_releases_what_it_holds) {
   Loans loans(kRetaining);
   CallFrame frame(&loans);
   frame.BeginArray();
-  for (int i = 0; i < 40; ++i) frame.Push(View(&m.tensor));
+  for (int i = 0; i < 40; ++i) frame.Push(MakeTensorView(&m.tensor));
   frame.EndArray();
   frame.BeginArray();
 }
@@ -429,7 +414,7 @@ TEST(threads_use_their_own_pools) {
       for (int i = 0; i < 2000; ++i) {
         Loans loans(kRetaining);
         CallFrame frame(&loans);
-        frame.Push(View(&m.tensor));
+        frame.Push(MakeTensorView(&m.tensor));
         TVMFFIAny result{};
         CHECK_EQ(Run(&frame, {Return, nullptr}, &result), 0);
         TVMFFIObjectDecRef(result.v_obj);

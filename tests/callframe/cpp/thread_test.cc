@@ -7,6 +7,7 @@
 #include "callframe/env_scope.h"
 #include "callframe/error.h"
 #include "callframe/kernel_ref.h"
+#include "callframe/value.h"
 #include "check.h"
 
 using graphffi::CallFrame;
@@ -14,6 +15,7 @@ using graphffi::Error;
 using graphffi::Kernel;
 using graphffi::Lending;
 using graphffi::Loans;
+using graphffi::MakeTensorView;
 using graphffi::Plan;
 using graphffi::PlanNames;
 
@@ -26,13 +28,6 @@ void InThreads(Run run) {
   std::vector<std::thread> threads;
   for (int t = 0; t < kThreads; ++t) threads.emplace_back([=] { run(t); });
   for (std::thread& thread : threads) thread.join();
-}
-
-TVMFFIAny View(DLTensor* tensor) {
-  TVMFFIAny any{};
-  any.type_index = kTVMFFIDLTensorPtr;
-  any.v_ptr = tensor;
-  return any;
 }
 
 struct Matrix {
@@ -77,7 +72,7 @@ TEST(a_kept_tensor_is_dropped_while_its_call_ends) {
     for (int i = 0; i < 500; ++i) {
       Loans loans(kRetaining);
       CallFrame frame(&loans);
-      frame.Push(View(&matrix.tensor));
+      frame.Push(MakeTensorView(&matrix.tensor));
       TVMFFIAny result;
       CHECK_EQ(frame.Call({HandOver, nullptr}, &result), 0);
     }
@@ -102,7 +97,7 @@ TEST(threads_resolve_fail_and_restore_the_env) {
   InThreads([](int t) {
     const DLDevice device{kDLCUDA, 0};
     const Plan plan = Plan::Parse("(*inputs), n0", PlanNames::Raw(2, 0, 1, 0, 0), "test");
-    const TVMFFIAny inputs[] = {View(&matrix.tensor), View(&matrix.tensor)};
+    const TVMFFIAny inputs[] = {MakeTensorView(&matrix.tensor), MakeTensorView(&matrix.tensor)};
     TVMFFIAny number{};
     number.type_index = kTVMFFIInt;
     number.v_int64 = t;

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls of TVM FFI functions without an op."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from graphffi._describe import describe, is_tensor
+from graphffi._device import Device
+from graphffi._dtype import dtype
+from graphffi._framework import framework_of
+from graphffi._kernel import kernel_reference
+from graphffi._plan import CallTraits, CanonicalCall, SideEffect, append_attribute
+from graphffi._spec import TensorSpec
+from graphffi._tracing import report_to_tracer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def call_tvm_ffi(
+    func: Any,
+    *args: Any,
+    out: Any = None,
+    mutates: Sequence[int] = (),
+    pass_owning_tensor: bool = False,
+    allow_cuda_graph: bool = False,
+    has_side_effect: SideEffect = False,
+) -> Any:
+    """Calls a TVM FFI function without defining an op, in eager code and in graphs.
+
+    Args:
+        func: A kernel reference or a function.
+        *args: Tensors, None, ints, floats, bools, strings, `dtype`, `Device`, and lists of these:
+            what the function
+            receives, followed by the results.
+        out: A `TensorSpec` (`graphffi.like`, `graphffi.empty`), or a list of them: results to
+            allocate.
+        mutates: Positions in `args` of tensors that the function updates in place.
+        pass_owning_tensor: As for `op`.
+        allow_cuda_graph: As for `op`.
+        has_side_effect: As for `op`. Such a call may have no result.
+
+    Returns:
+        The results, then the updated tensors: one object, a tuple of several, or None.
+
+    Raises:
+        TypeError: For an argument of another kind.
+        ValueError: If the call has no result, updates nothing and has no side effect.
+
+    Example:
+        >>> y = graphffi.call_tvm_ffi("my.func", x, 2.0, out=graphffi.like(x))  # doctest: +SKIP
+    """
+    try:
+        call, specs = pack_call(
+            func,
+            args,
+            out=out,
+            mutates=mutates,
+            pass_owning_tensor=pass_owning_tensor,
+            allow_cuda_graph=allow_cuda_graph,
+            has_side_effect=has_side_effect,
+        )
+        # Without tensors, the results' dtypes say whose call it is, where they are no names.
+        frameworks_own = [spec.dtype for spec in specs if not isinstance(spec.dtype, str)]
+        framework = framework_of(call.func, [*call.inputs, *call.mutated] or frameworks_own)
+    except (TypeError, ValueError) as error:
+        report_to_tracer(type(error).__name__, error.args[0])
+        raise
+    results = framework.call_raw(call, specs)
+    if len(results) == 1:
+        return results[0]
+    return tuple(results) if results else None
+
+
+def pack_call(
+    func: Any,
+    args: Sequence[Any],
+    *,
+    out: Any = None,
+    mutates: Sequence[int] = (),
+    pass_owning_tensor: bool = False,
+    allow_cuda_graph: bool = False,
+    has_side_effect: SideEffect = False,
+) -> tuple[CanonicalCall, list[TensorSpec]]:
+    """The call that `call_tvm_ffi` makes, for plugins that make it themselves.
+
+    Args:
+        func: As for `call_tvm_ffi`, like all others.
+        args: Likewise.
+        out: Likewise.
+        mutates: Likewise.
+        pass_owning_tensor: Likewise.
+        allow_cuda_graph: Likewise.
+        has_side_effect: Likewise.
+
+    Returns:
+        The call in canonical form, and the results to allocate for it.
+    """
+    reference = kernel_reference("graphffi.call_tvm_ffi", func, is_shared=False)
+    traits = None
+    if pass_owning_tensor or allow_cuda_graph or has_side_effect:
+        traits = CallTraits(pass_owning_tensor, allow_cuda_graph, has_side_effect)
+    return _pack_arguments(reference, args, out, mutates, traits)
+
+
+def _pack_arguments(
+    reference: str, args: Sequence[Any], out: Any, mutates: Sequence[int], traits: CallTraits | None
+) -> tuple[CanonicalCall, list[TensorSpec]]:
+    """The call in canonical form, and the results to allocate for it."""
+    specs = [] if out is None else list(out) if isinstance(out, (list, tuple)) else [out]
+    packer = _ArgumentPacker(reference, len(specs), frozenset(mutates))
+    items = [packer.item(value, i in packer.mutates) for i, value in enumerate(args)]
+    has_effect = traits is not None and traits.has_side_effect
+    if not specs and not packer.call.mutated and not has_effect:
+        raise ValueError(
+            f"{reference}: expected out=, mutates= or has_side_effect=True, got none; a call "
+            "without effect would be dropped from graphs"
+        )
+    for spec in specs:
+        if not isinstance(spec, TensorSpec):
+            raise TypeError(
+                f"{reference}: out: expected graphffi.like(...), graphffi.empty(...) or a list of "
+                f"these, got {describe(spec)}"
+            )
+    items.extend(f"o{i}" for i in range(len(specs)))
+    return packer.finish(", ".join(items), traits), specs
+
+
+class _ArgumentPacker:
+    """Sorts positional arguments into the banks of a canonical call."""
+
+    def __init__(self, reference: str, num_results: int, mutates: frozenset[int]) -> None:
+        self.num_results = num_results
+        self.mutates = mutates
+        self.call = CanonicalCall(reference, "", [], [], [], [], [], subject=reference)
+
+    def item(self, value: Any, mutated: bool) -> str:
+        """Takes one argument; gives what the plan says of it."""
+        call = self.call
+        if mutated and not is_tensor(value):
+            raise TypeError(f"{call.func}: mutates: expected a tensor, got {describe(value)}")
+        if value is None:
+            return "None"
+        if is_tensor(value):
+            if mutated:
+                call.mutated.append(value)
+                return f"o{self.num_results + len(call.mutated) - 1}"
+            call.inputs.append(value)
+            return f"i{len(call.inputs) - 1}"
+        if isinstance(value, (list, tuple)):
+            return "(" + ", ".join(self.item(item, mutated=False) for item in value) + ")"
+        kind = _attribute_kind(value)
+        if kind is None:
+            raise TypeError(
+                f"{call.func}: argument: expected a tensor, None, int, float, bool, str, dtype, "
+                f"Device or a list, got "
+                f"{describe(value)}"
+            )
+        return append_attribute(kind, value, call.ints, call.floats, call.strs)
+
+    def finish(self, plan: str, traits: CallTraits | None) -> CanonicalCall:
+        """The call with its plan."""
+        call = self.call
+        return CanonicalCall(
+            call.func,
+            plan,
+            call.inputs,
+            call.mutated,
+            call.ints,
+            call.floats,
+            call.strs,
+            call.subject,
+            traits=traits,
+        )
+
+
+def _attribute_kind(value: Any) -> str | None:
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, int) or type(value).__name__ == "SymInt":
+        return "int"
+    if isinstance(value, float) or type(value).__name__ == "SymFloat":
+        return "float"
+    if isinstance(value, dtype):
+        return "dtype"
+    if isinstance(value, Device):
+        return "device"
+    return "str" if isinstance(value, str) else None
