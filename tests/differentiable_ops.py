@@ -108,7 +108,7 @@ def reference_mul(x, y):
     return x * y
 
 
-@graphffi.op("gradtest::mul_complex", kernel=_kernels.mul_complex)
+@graphffi.op("gradtest::mul_complex", kernel=_kernels.mul_complex, vmap="broadcast")
 def mul_complex(x: Tensor, y: Tensor) -> Tensor:
     """The product of complex64 numbers."""
     return graphffi.like(x)

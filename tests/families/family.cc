@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One kernel for every op of the family, and one for all gradients. The first argument of `family`
-// says what the others are, a letter each:
+// One kernel for every op of the family, one for all gradients, and one for theirs. The first
+// argument of `family` says what the others are, a letter each:
 //   i an input or None, f an input that is a factor, I a list of inputs,
 //   u an updated tensor or None, U a list of them, o a result, a an attribute
 // base[k] is the sum of all inputs and old updated tensors, read round and round and weighted by
@@ -117,6 +117,18 @@ void Gradient(ffi::Optional<ffi::Tensor> other, ffi::Array<ffi::Tensor> cotangen
   for (int64_t i = 0; i < size; ++i) to.Set(i, sums[i]);
 }
 
+/// The gradient of `gradient` with respect to a cotangent: `grad` read round and round, scaled.
+void Spread(ffi::Optional<ffi::Tensor> other, ffi::Tensor grad, int64_t weight, ffi::Tensor out) {
+  const Elements from{grad.GetDLTensorPtr()}, to{out.GetDLTensorPtr()};
+  const Elements factor{other.has_value() ? other.value().GetDLTensorPtr() : nullptr};
+  const int64_t size = from.size(), num_factors = other.has_value() ? factor.size() : 0;
+  for (int64_t i = 0; i < to.size(); ++i) {
+    Number slope = static_cast<double>(weight);
+    if (num_factors > 0) slope += factor.Get(i % num_factors);
+    to.Set(i, size > 0 ? slope * from.Get(i % size) : Number(0));
+  }
+}
+
 }  // namespace
 
 extern "C" TVM_FFI_DLL_EXPORT int __tvm_ffi_family(void*, const TVMFFIAny* args, int32_t num_args,
@@ -128,3 +140,4 @@ extern "C" TVM_FFI_DLL_EXPORT int __tvm_ffi_family(void*, const TVMFFIAny* args,
 }
 
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(gradient, Gradient);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(spread, Spread);

@@ -290,20 +290,46 @@ def _map(f: Callable[[Any], Any], values: Any) -> Any:
 
 
 def _gradient(x: Any, other: Any, cotangents: list[Any], weight: int) -> Any:
-    if not graphffi.dtype(x.dtype).startswith(("float", "bfloat", "complex")):
-        return None
-    return gradient_op()(x, other, cotangents, weight)
+    return gradient_op()(x, other, cotangents, weight) if _is_inexact(x) else None
+
+
+def _is_inexact(x: Any) -> bool:
+    return graphffi.dtype(x.dtype).startswith(("float", "bfloat", "complex"))
+
+
+def _gradient_backward(saved: Any, grad: Any) -> Any:
+    """The gradient of `gradient`, which is linear in `other` and in the cotangents."""
+    of_other = None
+    if saved.other is not None and _is_inexact(saved.other):
+        of_other = gradient_op()(saved.other, grad, saved.cotangents, 0)
+    spread = spread_op()
+    return None, of_other, [spread(saved.other, grad, c, saved.weight) for c in saved.cotangents]
 
 
 @functools.cache
 def gradient_op() -> graphffi.Op:
     """The gradient of any member with respect to one tensor."""
-    return graphffi.define_op(
+    op = graphffi.define_op(
         "family::gradient",
         schema="(Tensor x, Tensor? other, Tensor[] cotangents, int weight) -> Tensor",
         kernel=f"{kernel_library()}::gradient",
         plan="other, cotangents, weight, out",
         infer=lambda x, other, cotangents, weight: graphffi.like(x),
+        vmap="sequential",
+    )
+    op.register_vjp(_gradient_backward, save=("other", "cotangents"))
+    return op
+
+
+@functools.cache
+def spread_op() -> graphffi.Op:
+    """The gradient of `gradient_op` with respect to a cotangent."""
+    return graphffi.define_op(
+        "family::spread",
+        schema="(Tensor? other, Tensor grad, Tensor cotangent, int weight) -> Tensor",
+        kernel=f"{kernel_library()}::spread",
+        plan="other, grad, weight, out",
+        infer=lambda other, grad, cotangent, weight: graphffi.like(cotangent),
         vmap="sequential",
     )
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import random
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 import graphffi
 from tests.families.calls import Call, View, flatten
@@ -237,6 +238,124 @@ class TestGradients:
         compiled = torch.compile(run, fullgraph=True, dynamic=dynamic)
         for variant in range(2 if dynamic else 1):
             self.check(member, member.make_call(variant), compiled)
+
+
+Loss = Callable[[list[torch.Tensor], list[Any]], torch.Tensor]
+
+
+class Scalar:
+    """A number made of a call's results, as a function of its tensors: what torch.func takes."""
+
+    def __init__(self, member: Member, call: Call, op: Any) -> None:
+        self.member, self.call, self.op = member, call, op
+        operands, self.join = member.split(call.build(torch_view))
+        flat, self.tree = tree_flatten(operands)
+        self.is_chosen = [is_inexact(x) for x in flat]
+
+    def tensors(self, call: Call) -> tuple[list[torch.Tensor], list[Any]]:
+        """Those of a call that can have gradients, and all other operands."""
+        flat, _ = tree_flatten(self.member.split(call.build(torch_view))[0])
+        flags = list(zip(flat, self.is_chosen, strict=True))
+        return [x for x, chosen in flags if chosen], [x for x, chosen in flags if not chosen]
+
+    def _args(self, chosen: list[torch.Tensor], others: list[Any]) -> list[Any]:
+        rests = iter(others), iter(chosen)
+        return self.join(*tree_unflatten([next(rests[flag]) for flag in self.is_chosen], self.tree))
+
+    def of_op(self, chosen: list[torch.Tensor], others: list[Any]) -> torch.Tensor:
+        args = self._args(chosen, others)
+        return weighted_sum([self.member.apply(self.call, self.op, args)])
+
+    def of_reference(self, chosen: list[torch.Tensor], others: list[Any]) -> torch.Tensor:
+        return weighted_sum(self.member.reference(TorchArrays(), self._args(chosen, others)))
+
+
+def is_inexact(x: Any) -> bool:
+    return isinstance(x, torch.Tensor) and (x.is_floating_point() or x.is_complex())
+
+
+def weighted_sum(tensors: Any) -> torch.Tensor:
+    """Of all elements that can have gradients: the real part."""
+    total = torch.zeros((), dtype=torch.float64)
+    for x in filter(is_inexact, flatten(tensors)):
+        total = total + (cotangent(x).to(torch.complex128) * x).real.sum()
+    return total
+
+
+def second_gradients(loss: Loss) -> Callable[..., list[torch.Tensor]]:
+    """The gradients of a weighted sum of the gradients, by torch.func."""
+
+    def slope(chosen: list[torch.Tensor], others: list[Any]) -> torch.Tensor:
+        return weighted_sum(torch.func.grad(loss)(chosen, others))
+
+    return torch.func.grad(slope)
+
+
+def recorded_second_gradients(loss: Loss) -> Callable[..., list[torch.Tensor]]:
+    """The same by double backward."""
+
+    def run(chosen: list[torch.Tensor], others: list[Any]) -> list[torch.Tensor]:
+        leaves = [x.detach().requires_grad_() for x in chosen]
+        first = recorded_gradients(loss(leaves, others), leaves, create_graph=True)
+        return recorded_gradients(weighted_sum(first), leaves, create_graph=False)
+
+    return run
+
+
+def recorded_gradients(
+    total: torch.Tensor, leaves: list[torch.Tensor], *, create_graph: bool
+) -> list[torch.Tensor]:
+    if not total.requires_grad:
+        return [torch.zeros_like(x) for x in leaves]
+    return list(
+        torch.autograd.grad(total, leaves, create_graph=create_graph, materialize_grads=True)
+    )
+
+
+MODES = {
+    "eager": lambda run: run,
+    "static": lambda run: torch.compile(run, fullgraph=True, dynamic=False),
+    "dynamic": lambda run: torch.compile(run, fullgraph=True, dynamic=True),
+}
+
+
+@pytest.mark.parametrize(
+    "member", [m for m in members() if m.is_differentiable], ids=lambda m: str(m.number)
+)
+@pytest.mark.parametrize("mode", MODES)
+class TestGradientsOfFunctions:
+    """Gradients of gradients, and batches of gradients, against torch's of the reference."""
+
+    def test_second(self, member: Member, ops: Any, mode: str) -> None:
+        call = member.make_call(0)
+        scalar = Scalar(member, call, ops[member.number])
+        run = MODES[mode](second_gradients(scalar.of_op))
+        for variant in range(1 if mode == "static" else 2):
+            tensors = scalar.tensors(member.make_call(variant))
+            wanted = second_gradients(scalar.of_reference)(*tensors)
+            torch.testing.assert_close(run(*tensors), wanted)
+            if mode == "eager":
+                got = recorded_second_gradients(scalar.of_op)(*tensors)
+                torch.testing.assert_close(got, wanted)
+
+    def test_vmap_of_grad(self, member: Member, ops: Any, mode: str) -> None:
+        call = member.make_call(0)
+        scalar = Scalar(member, call, ops[member.number])
+        rows = [scalar.tensors(call.with_values(seed)) for seed in range(3)]
+        # In front, at the end, or not at all.
+        places = iter([0, *random.Random(member.number).choices((0, -1, None), k=100)])
+        in_dims = tree_map(lambda x: None if x is None else next(places), rows[0])
+        batch = tree_map(
+            lambda dim, *xs: xs[0] if dim is None else torch.stack(xs, dim), in_dims, *rows
+        )
+        run = MODES[mode](torch.func.vmap(torch.func.grad(scalar.of_op), in_dims=in_dims))
+        got = run(*batch)
+        for i in range(3):
+            row = tree_map(
+                lambda dim, x, i=i: x if dim is None else x.select(dim, i), in_dims, batch
+            )
+            wanted = torch.func.grad(scalar.of_reference)(*row)
+            torch.testing.assert_close([x[i] for x in got], wanted)
 
 
 @pytest.mark.parametrize("member", members(), ids=lambda m: str(m.number))

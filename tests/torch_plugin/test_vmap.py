@@ -123,6 +123,19 @@ def test_gradients_in_a_batch_and_of_a_batch() -> None:
         torch.testing.assert_close(got, expected)
 
 
+def test_gradients_of_complex_numbers_in_a_batch() -> None:
+    x, y = torch.complex(X, Y), torch.complex(Y, X)
+
+    def loss(mul: Any, x: Any, y: Any) -> Any:
+        return mul(x.conj(), y).real.square().sum()
+
+    got, expected = (
+        vmap(torch.func.grad(lambda x, y, mul=mul: loss(mul, x, y), (0, 1)))(x, y)
+        for mul in (ops.mul_complex, torch.mul)
+    )
+    torch.testing.assert_close(got, expected)
+
+
 def test_without_a_rule_it_says_what_to_do() -> None:
     message = "gradtest::no_rules: vmap: expected a batching rule, got none; define the op with"
     with pytest.raises(NotImplementedError, match=message):
