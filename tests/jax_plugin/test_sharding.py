@@ -14,7 +14,7 @@ import pytest
 SPLIT = [
     "outer", "inner", "behind", "last", "leading", "no split", "two operands", "one of two", "list",
     "updated", "workspace", "side effect", "vmap", "vmap inside", "moved", "weight", "grid",
-    "swapped", "both", "two axes", "result",
+    "swapped", "both", "two axes", "result", "large",
 ]  # fmt: skip
 IN_SHARD_MAP = ["shard_map", "partial", "varying"]
 EXPORTED = ["exported", "exported symbolic"]
@@ -60,6 +60,8 @@ def test_what_the_program_gathers_is_whole(results: dict[str, Any], name: str) -
         ("listed", "operand 'xs[0]': expected dimension 2 [h] whole on every device, got it in 4"),
         ("listed", "operand 'xs[1]': expected dimension 2 [h] whole on every device, got it in 4"),
         ("updated", "jaxsharding::increment: operand 'x': expected dimension 1 [s] whole on every"),
+        ("unequal", "operand 'x': expected dimension 0 b in equal parts, got size 7 in 4 parts; g"),
+        ("unequal", "or call the op in jax.shard_map, or pad it to a multiple of 4"),
         ("raw", "::add_one: operand 'i0': expected dimension 0 whole on every device, got it in 4"),
         ("whole", "gather it with jax.lax.with_sharding_constraint or jax.sharding.reshard, or "),
     ],
@@ -72,6 +74,12 @@ def test_another_split_is_refused_by_name(
     assert kind == "XLA"
     assert "ValueError: " in message
     assert text in message
+
+
+def test_versions_that_would_gather_for_symbolic_sizes_refuse(results: dict[str, Any]) -> None:
+    if "too old" not in results:
+        pytest.skip("needs an older jax")
+    assert "expected jax 0.9 or newer for a program of several devices" in results["too old"]
 
 
 def test_the_original_exception_is_a_value_error(results: dict[str, Any]) -> None:

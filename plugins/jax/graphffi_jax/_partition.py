@@ -82,7 +82,7 @@ def _partitioned(
                 read_splits(s, len(shape.dimensions()))
                 for s, shape in zip(shardings, shapes, strict=True)
             ]
-            _check(call, dims, splits[: len(operand_shapes)])
+            _check(call, dims, operand_shapes, splits[: len(operand_shapes)])
             chosen = choose_splits(dims, [s.dimensions() for s in shapes], splits)
             arrays = zip((*dims.operands, *dims.results), shardings, strict=True)
             shardings = [make_sharding(splits_of(array, chosen), s) for array, s in arrays]
@@ -123,10 +123,13 @@ def _dims(call: ir.DictAttr, operands: Sequence[Any], results: Sequence[Any]) ->
     return CallDims.unnamed(*([len(s.dimensions()) for s in side] for side in (operands, results)))
 
 
-def _check(call: ir.DictAttr, dims: CallDims, splits: Sequence[Any]) -> None:
+def _check(
+    call: ir.DictAttr, dims: CallDims, operands: Sequence[Any], splits: Sequence[Any]
+) -> None:
+    shapes = [shape.dimensions() for shape in operands]
     parts = [[1 if s is None else s.num_parts for s in found] for found in splits]
     try:
-        check_parts(_text(call, "subject") or _text(call, "func"), dims, parts)
+        check_parts(_text(call, "subject") or _text(call, "func"), dims, shapes, parts)
     except ValueError as error:
         raise kept(error) from None
 

@@ -14,6 +14,11 @@ from jax.interpreters import mlir
 from jaxlib.mlir import ir
 
 _ANY: Final[Any] = jax.sharding.PartitionSpec.UNCONSTRAINED
+_FREE: Final = (
+    "or, if the kernel does the same for each index, name the dimension in dims= outside of "
+    "brackets"
+)
+_LARGE: Final = 1 << 30  # Shardy reads sizes of 31 bits
 _ARRAY: Final = re.compile(r"([^,()]+)\(([^()]*)\)")
 
 
@@ -124,33 +129,41 @@ def _named(made_of: Any, shapes: Sequence[Any]) -> list[ArrayDims]:
     return rows
 
 
-def check_parts(subject: str, dims: CallDims, parts: Sequence[Sequence[int]]) -> None:
-    """Refuses operands that are split where the kernel needs them whole.
+def check_parts(
+    subject: str,
+    dims: CallDims,
+    shapes: Sequence[Sequence[Any]],
+    parts: Sequence[Sequence[int]],
+) -> None:
+    """Refuses operands that are split where the kernel needs them whole, or in unequal parts.
 
     XLA would gather them, without a word, and run the whole call on every device.
 
     Args:
         subject: The op's name.
         dims: Of the call.
+        shapes: Of its operands.
         parts: In how many parts each dimension of each operand is.
 
     Raises:
         ValueError: With all of them.
     """
-    problems = []
-    for array, counts in zip(dims.operands, parts, strict=True):
-        for i, (name, count) in enumerate(zip(array.dims, counts, strict=True)):
+    problems: list[str] = []
+    ways: dict[str, None] = {}
+    for array, shape, counts in zip(dims.operands, shapes, parts, strict=True):
+        for i, (name, size, count) in enumerate(zip(array.dims, shape, counts, strict=True)):
+            label = f"dimension {i}" + ("" if name == "_" else f" {name}")
+            where = f"operand {array.name!r}: expected {label}"
             if count > 1 and name not in array.free():
-                label = f"dimension {i}" + ("" if name == "_" else f" {name}")
-                problems.append(
-                    f"operand {array.name!r}: expected {label} whole on every device, got it in "
-                    f"{count} parts"
-                )
+                problems.append(f"{where} whole on every device, got it in {count} parts")
+                ways[_FREE] = None
+            elif isinstance(size, int) and size % count:
+                problems.append(f"{where} in equal parts, got size {size} in {count} parts")
+                ways[f"or pad it to a multiple of {count}"] = None
     if problems:
         raise ValueError(
             f"{subject}: {'; '.join(problems)}; gather it with jax.lax.with_sharding_constraint or "
-            "jax.sharding.reshard, or call the op in jax.shard_map, or, if the kernel does the "
-            "same for each index, name the dimension in dims= outside of brackets"
+            f"jax.sharding.reshard, or call the op in jax.shard_map, {', '.join(ways)}"
         )
 
 
@@ -179,6 +192,7 @@ def result_shardings(
     check_parts(
         call.subject,
         dims,
+        [a.shape for a in operands],
         [[math.prod(mesh.shape[axis] for axis in _axes(e)) for e in spec] for spec in specs],
     )
     chosen = _choose_axes(call.subject, dims, specs)
@@ -251,9 +265,28 @@ def sharding_attributes(
         return attributes, {}
     if call.workspace is not None:
         shapes.append((call.workspace,))
-    if not all(isinstance(size, int) for shape in shapes for size in shape):
-        return attributes, {}  # Shardy's rules have no symbolic sizes
-    return attributes, {"sdy.sharding_rule": ir.Attribute.parse(_rule(dims, shapes))}
+    rule = _rule(dims, shapes)
+    if all(isinstance(size, int) for shape in shapes for size in shape):
+        return attributes, {"sdy.sharding_rule": ir.Attribute.parse(rule)}
+    _check_symbolic(call.subject)
+    # Until its sizes are known, a call has more operands than its rule, which Shardy's check of the
+    # attribute turns down. It is not checked in the form in which XLA hands rules to Shardy.
+    text = {"xla.sdy.sharding_rule": ir.StringAttr.get(rule)}
+    return attributes, {"mhlo.frontend_attributes": ir.DictAttr.get(text)}
+
+
+def _check_symbolic(subject: str) -> None:
+    """Refuses what older versions would gather: they take no rules of calls with unknown sizes.
+
+    Raises:
+        NotImplementedError: In these versions.
+    """
+    if jax.__version_info__ < (0, 9):
+        raise NotImplementedError(
+            f"{subject}: symbolic sizes: expected jax 0.9 or newer for a program of several "
+            f"devices, got {jax.__version__}; export it with sizes that are known, or with "
+            "jax.config.update('jax_use_shardy_partitioner', False)"
+        )
 
 
 def check_one_device(context: Any, call: Any) -> None:
@@ -294,7 +327,7 @@ def _rule(dims: CallDims, shapes: Sequence[Any]) -> str:
             key = name if name in array.free() else (i, j)
             if key not in factors:
                 factors[key] = len(sizes)
-                sizes.append(size)
+                sizes.append(min(size, _LARGE) if isinstance(size, int) else _LARGE)
             row.append(_factor(factors[key]))
         groups.append("[" + ", ".join(row) + "]")
     needed = ", ".join(_factor(i) for key, i in factors.items() if isinstance(key, tuple))
