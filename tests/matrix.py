@@ -72,7 +72,7 @@ RELEASES = (
     *(torch_release(version) for version in ("2.10.0", "2.13.0", "2.15.0")),
     *(jax_release(version) for version in ("0.6.0", "0.8.3", "0.10.2")),
     # From 0.11 on, JAX has no wheels for Python 3.11.
-    jax_release("0.12.0.1", "3.12"),
+    *(jax_release(version, "3.12") for version in ("0.11.2", "0.12.0.1")),
 )
 
 
@@ -97,39 +97,58 @@ def run(*command: str | Path, cwd: Path, env: dict[str, str] | None = None) -> t
 def must_run(*command: str | Path, cwd: Path, env: dict[str, str] | None = None) -> None:
     status, _ = run(*command, cwd=cwd, env=env)
     if status:
-        raise SystemExit(f"matrix: {command[0]} failed with exit status {status}")
+        line = " ".join(map(str, command))
+        raise SystemExit(f"matrix: expected exit status 0, got {status} from {line}")
+
+
+def list_sources(tree: Path) -> set[str]:
+    """The files of the source tree, or of a copy of it, that git knows or would add."""
+    git = ("git", "--git-dir", ROOT / ".git", "--work-tree", tree)
+    command = (*git, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    listed = subprocess.run(command, cwd=tree, check=True, stdout=subprocess.PIPE, text=True)
+    return {name for name in listed.stdout.split("\0") if (tree / name).is_file()}
 
 
 def copy_sources(target: Path) -> None:
-    """The files that git knows or would add, where they changed."""
-    listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    for name in listed.stdout.splitlines():
+    """Copies the files that changed, removes those that are gone, and keeps what was built."""
+    target.mkdir(parents=True, exist_ok=True)
+    names = list_sources(ROOT)
+    for name in list_sources(target) - names:
+        (target / name).unlink()
+    for name in names:
         source, copy = ROOT / name, target / name
-        if not source.is_file() or (copy.exists() and copy.read_bytes() == source.read_bytes()):
-            continue
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(source, copy)
+        if not copy.exists() or copy.read_bytes() != source.read_bytes():
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source, copy)
 
 
-def find_python(version: str) -> str:
-    """The interpreter of that version.
-
-    Raises:
-        SystemExit: There is none.
-    """
+def find_python(version: str) -> str | None:
+    """The interpreter of that version, if there is one."""
     if version == f"{sys.version_info.major}.{sys.version_info.minor}":
         return sys.executable
     found = shutil.which(f"python{version}")
     # Version managers have a program of that name also where they have no such Python.
-    if found is None or subprocess.run([found, "-c", ""], capture_output=True).returncode:
-        raise SystemExit(f"matrix: expected python{version} on the PATH, got none")
-    return found
+    if found and subprocess.run([found, "-c", ""], capture_output=True).returncode == 0:
+        return found
+    return None
+
+
+def find_pythons(releases: list[Release]) -> dict[str, str]:
+    """The interpreters that the releases need, by their versions.
+
+    Raises:
+        SystemExit: One is missing.
+    """
+    pythons: dict[str, str] = {}
+    for release in releases:
+        if (found := find_python(release.python)) is None:
+            others = [other.name for other in RELEASES if other.python != release.python]
+            raise SystemExit(
+                f"matrix: expected python{release.python} on the PATH, got none; install it, or "
+                f"name releases for other versions of Python: {', '.join(others)}"
+            )
+        pythons[release.python] = found
+    return pythons
 
 
 def build(sources: Path, python: Path, *plugins: str) -> None:
@@ -141,10 +160,11 @@ def build(sources: Path, python: Path, *plugins: str) -> None:
 
 
 class Matrix:
-    """Builds in one folder, and remembers what is built already."""
+    """Builds in one folder with one interpreter per version of Python, and each tree once."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, pythons: dict[str, str]) -> None:
         self._folder = folder
+        self._pythons = pythons
         self._jax_trees: dict[str, Path] = {}
         self.has_failed = False
 
@@ -163,14 +183,19 @@ class Matrix:
             self._jax_trees[release.python] = sources
         return self._jax_trees[release.python]
 
-    def test(self, release: Release) -> str:
-        """Builds and tests with one release; gives its row of the table."""
-        home = self._folder / release.name
-        python = home / "venv" / "bin" / "python"
+    def _install(self, release: Release) -> Path:
+        """The interpreter of a virtual environment that holds the release."""
+        venv = self._folder / release.name / "venv"
+        python = venv / "bin" / "python"
         if not python.exists():
-            must_run(find_python(release.python), "-m", "venv", home / "venv", cwd=ROOT)
+            must_run(self._pythons[release.python], "-m", "venv", venv, cwd=ROOT)
         packages = (*release.packages, *TOOLS, *PEERS)
         must_run(python, "-m", "pip", "install", "--quiet", *packages, cwd=ROOT)
+        return python
+
+    def test(self, release: Release) -> str:
+        """Builds and tests with one release; gives its row of the table."""
+        python = self._install(release)
         sources = self._sources(release, python)
         cells = [release.title, release.python, datetime.date.today().isoformat()]
         reasons: dict[str, None] = {}
@@ -179,13 +204,13 @@ class Matrix:
             environment = {
                 **os.environ,
                 "GRAPHFFI_RUNTIME": runtime,
-                "GRAPHFFI_CACHE_DIR": str(home / "cache"),
+                "GRAPHFFI_CACHE_DIR": str(self._folder / release.name / "cache"),
                 "PYTHONPATH": os.pathsep.join(map(str, paths)),
                 "PATH": os.pathsep.join([str(python.parent), os.environ.get("PATH", os.defpath)]),
             }
-            command = (python, "-m", "pytest", "-q", "-rs", *release.tests)
-            status, output = run(*command, cwd=sources, env=environment)
-            counts = COUNTS.findall(output.strip().splitlines()[-1])
+            pytest = (str(python), "-m", "pytest", "-q", "-rs", *release.tests)
+            status, output = run(*pytest, cwd=sources, env=environment)
+            counts = COUNTS.findall(output.strip().rpartition("\n")[2])
             self.has_failed |= status != 0
             cells.append(", ".join(map(" ".join, counts)) or f"exit status {status}")
             reasons |= dict.fromkeys(SKIPPED.findall(output))
@@ -213,13 +238,13 @@ def main() -> int:
     unknown = set(options.names) - {release.name for release in RELEASES}
     if unknown:
         parser.error(f"expected some of {[r.name for r in RELEASES]}, got {sorted(unknown)}")
-    matrix = Matrix(options.folder.resolve())
+    releases = [r for r in RELEASES if not options.names or r.name in options.names]
+    matrix = Matrix(options.folder.resolve(), find_pythons(releases))
     rows: dict[str, str] = {}
-    for release in RELEASES:
-        if not options.names or release.name in options.names:
-            rows[release.title] = matrix.test(release)
-            if options.write:
-                write_table(options.write, rows)
+    for release in releases:
+        rows[release.title] = matrix.test(release)
+        if options.write:
+            write_table(options.write, rows)
     print("\n".join(rows.values()))
     return int(matrix.has_failed)
 
