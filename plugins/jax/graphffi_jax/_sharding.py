@@ -271,8 +271,10 @@ def sharding_attributes(
     _check_symbolic(call.subject)
     # Until its sizes are known, a call has more operands than its rule, which Shardy's check of the
     # attribute turns down. It is not checked in the form in which XLA hands rules to Shardy.
-    text = {"xla.sdy.sharding_rule": ir.StringAttr.get(rule)}
-    return attributes, {"mhlo.frontend_attributes": ir.DictAttr.get(text)}
+    text: ir.Attribute = ir.StringAttr.get(rule)
+    return attributes, {
+        "mhlo.frontend_attributes": ir.DictAttr.get({"xla.sdy.sharding_rule": text})
+    }
 
 
 def _check_symbolic(subject: str) -> None:
