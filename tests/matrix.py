@@ -78,20 +78,20 @@ RELEASES = (
 
 def run(*command: str | Path, cwd: Path, env: dict[str, str] | None = None) -> tuple[int, str]:
     """Exit status and output of a program, which is shown too."""
-    process = subprocess.Popen(
+    with subprocess.Popen(
         [str(part) for part in command],
         cwd=cwd,
         env=env,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-    )
-    assert process.stdout is not None
-    lines = []
-    for line in process.stdout:
-        print(line, end="", flush=True)
-        lines.append(line)
-    return process.wait(), "".join(lines)
+    ) as process:
+        assert process.stdout is not None
+        lines = []
+        for line in process.stdout:
+            print(line, end="", flush=True)
+            lines.append(line)
+    return process.returncode, "".join(lines)
 
 
 def must_run(*command: str | Path, cwd: Path, env: dict[str, str] | None = None) -> None:
