@@ -132,7 +132,7 @@ def op(
         name: ``namespace::op``.
         kernel: A `graphffi.Function`, a kernel reference (global function's name or
             ``library.so::symbol``), a ``tvm_ffi.Function`` or a Python callable. A function whose
-            `release_gil` is False keeps Python's lock in eager calls of the op, too.
+            `release_gil` is False keeps Python's lock in calls of the op from Python code, too.
         plan: What the kernel receives, in order, by the names of parameters and results (``out``;
             ``out0``,
             ``out1``, … or the NamedTuple's fields). Default: the parameters, then the results.

@@ -51,7 +51,8 @@ class Definition:
         dims_text: Names of dimensions, or nothing.
         workspace: Bytes of scratch memory that a call needs: an int, or a rule that gets what the
             shape rule gets; None for a kernel that needs none, or asks for an unknown amount.
-        release_gil: Whether eager calls give Python's lock up while the kernel runs.
+        release_gil: Whether calls from Python code, compiled code included, give Python's lock up
+            while the kernel runs.
     """
 
     name: str
@@ -129,7 +130,15 @@ class Definition:
     def base_digest(self) -> str:
         """Changes when signature, plan, kernel reference, kernel library or shape rule do."""
         size = "" if callable(self.workspace) else repr(self.workspace)
-        texts = (self.name, self.signature, self.plan, repr(self.traits), self.dims_text, size)
+        texts = (
+            self.name,
+            self.signature,
+            self.plan,
+            repr(self.traits),
+            self.dims_text,
+            size,
+            repr(self.release_gil),
+        )
         digest = definition_digest(texts, self.kernel, self.rule)
         return extended_digest(digest, (), (self.workspace,)) if not size else digest
 

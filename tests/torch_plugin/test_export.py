@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import subprocess
@@ -310,19 +311,32 @@ def test_packages_raise_what_eager_calls_raise(ops: Any, tmp_path: Path) -> None
         with pytest.raises(IndexError) as raised:
             model(X)
         assert str(raised.value) == str(eager.value)
+    plain = torch._inductor.aoti_load_package(path)
+    with pytest.raises(IndexError, match="luck") as raised, graphffi_torch.errors():
+        plain(X)
+    assert isinstance(raised.value.__cause__, RuntimeError)
+    assert str(raised.value) == str(eager.value)
 
-
-def test_errors_of_the_model_itself_are_torchs(ops: Any) -> None:
-    def model(_: torch.Tensor) -> None:
+    def fail_otherwise() -> None:
+        with contextlib.suppress(RuntimeError):
+            plain(X)
         raise RuntimeError("torch's own")
 
-    failing = torch.compile(
-        lambda x: ops.fail(x, "IndexError"), fullgraph=True, options={"cpp_wrapper": True}
-    )
-    with pytest.raises(RuntimeError, match="IndexError: "):
-        failing(X)
+    with pytest.raises(RuntimeError, match="torch's own"), graphffi_torch.errors():
+        fail_otherwise()
+    with pytest.raises(RuntimeError, match="IndexError: " if has_texts() else "failed"):
+        plain(X)
+
+    def other(_: torch.Tensor) -> None:
+        raise RuntimeError("torch's own")
+
     with pytest.raises(RuntimeError, match="torch's own"):
-        graphffi_torch.Package(model)(X)
+        graphffi_torch.Package(other)(X)
+
+
+def has_texts() -> bool:
+    """Whether torch's models say why they failed; 2.10's do not."""
+    return not torch.__version__.startswith("2.10.")
 
 
 class UpdatesAView(torch.nn.Module):

@@ -96,3 +96,10 @@ const char* aoti_torch_graphffi_error_v2(void) {
   const auto& error = graphffi_torch::LastError();
   return error == nullptr ? "" : error->what();
 }
+
+int32_t aoti_torch_graphffi_set_pending_v2(void) {
+  auto& error = graphffi_torch::LastError();
+  if (error == nullptr || !graphffi_torch::SetPendingError(*error)) return 0;
+  error.reset();
+  return 1;
+}

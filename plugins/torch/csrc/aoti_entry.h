@@ -39,6 +39,10 @@ aoti_torch_graphffi_call_v2(GraphffiCallV2* call, void* const* tensors, const in
 /// `Kind: message` of this thread's last error; *borrowed* until the thread's next one.
 __attribute__((weak, visibility("default"))) const char* aoti_torch_graphffi_error_v2(void);
 
+/// Makes this thread's last error Python's pending exception. Takes the GIL. Returns 0 in a process
+/// without Python.
+__attribute__((weak, visibility("default"))) int32_t aoti_torch_graphffi_set_pending_v2(void);
+
 #ifdef __cplusplus
 }  // extern "C"
 #endif

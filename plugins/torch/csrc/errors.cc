@@ -9,14 +9,14 @@
 namespace graphffi_torch {
 namespace {
 
-std::atomic<ErrorThrower> opt_error_thrower{nullptr};
+std::atomic<const PythonErrors*> opt_python_errors{nullptr};
 
 }  // namespace
 
-void SetErrorThrower(ErrorThrower opt_thrower) { opt_error_thrower.store(opt_thrower); }
+void SetPythonErrors(const PythonErrors* errors) { opt_python_errors.store(errors); }
 
 void ThrowTorchError(const graphffi::Error& error) {
-  if (ErrorThrower thrower = opt_error_thrower.load()) thrower(error);
+  if (const PythonErrors* python = opt_python_errors.load()) python->throw_error(error);
   const std::string& kind = error.kind();
   if (kind == "ValueError") C10_THROW_ERROR(ValueError, error.message());
   if (kind == "TypeError") C10_THROW_ERROR(TypeError, error.message());
@@ -24,6 +24,13 @@ void ThrowTorchError(const graphffi::Error& error) {
   if (kind == "NotImplementedError") C10_THROW_ERROR(NotImplementedError, error.message());
   if (kind == "RuntimeError") C10_THROW_ERROR(Error, error.message());
   C10_THROW_ERROR(Error, kind + ": " + error.message());
+}
+
+bool SetPendingError(const graphffi::Error& error) {
+  const PythonErrors* python = opt_python_errors.load();
+  if (python == nullptr) return false;
+  python->set_pending(error);
+  return true;
 }
 
 }  // namespace graphffi_torch

@@ -8,14 +8,20 @@
 
 namespace graphffi_torch {
 
-/// Throws a C++ exception that stands for `error`; does not return.
-using ErrorThrower = void (*)(const graphffi::Error& error);
+/// What knows Python's exceptions. Both take the GIL.
+struct PythonErrors {
+  void (*throw_error)(const graphffi::Error& error);  ///< as torch's C++ exception for it
+  void (*set_pending)(const graphffi::Error& error);  ///< in this thread
+};
 
-/// Set by `_C`, which can throw any Python exception. NULL: back to C++ errors only.
-GRAPHFFI_TORCH_API void SetErrorThrower(ErrorThrower opt_thrower);
+/// Set by `_C`. \p errors lives until the process ends.
+GRAPHFFI_TORCH_API void SetPythonErrors(const PythonErrors* errors);
 
-/// Throws through the thrower if one is set, otherwise the c10 error of that kind; kinds that c10
-/// lacks become a c10::Error whose text begins with the kind.
+/// Throws the Python exception where there are any, otherwise the c10 error of that kind; kinds
+/// that c10 lacks become a c10::Error whose text begins with the kind.
 [[noreturn]] GRAPHFFI_TORCH_API void ThrowTorchError(const graphffi::Error& error);
+
+/// Makes the Python exception pending in this thread; false in a process without Python.
+bool SetPendingError(const graphffi::Error& error);
 
 }  // namespace graphffi_torch

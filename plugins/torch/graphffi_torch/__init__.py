@@ -13,6 +13,7 @@ from graphffi_torch._library import library_path as library_path
 # isort: split
 # From here on, the operators' library is loaded.
 from graphffi_torch._decompose import decompose as decompose
+from graphffi_torch._errors import errors as errors
 from graphffi_torch._framework import TorchFramework as TorchFramework
 from graphffi_torch._framework import install as _install
 from graphffi_torch._package import Package as Package

@@ -136,7 +136,8 @@ def add_op(definition: Definition, operators: Sequence[Any]) -> None:
 
 
 def _lower_call(primitive: Any, *args: Any, **kwargs: Any) -> None:
-    _direct_call(_count_fresh(V.graph.current_node)).create(primitive, *args, **kwargs)
+    num_fresh = _count_fresh(V.graph.current_node)
+    _call_kind(DirectCall, num_fresh=num_fresh).create(primitive, *args, **kwargs)
 
 
 def _count_fresh(call: torch.fx.Node) -> int:
@@ -169,12 +170,14 @@ def _lower_op(definition: Definition, operator: Any, *args: Any, **kwargs: Any) 
     results: Sequence[Any] = call.outputs or [_empty_like(fake) for fake in _fakes(definition)]
     num_fresh = len(results) if call.outputs is None else 0
     arguments = call.arguments(results)
+    ordered = _call_kind(OrderedCall, release_gil=definition.release_gil)
     if operator._overloadname == "effect":
         copies = [lowering.clone(tensor) for tensor in arguments[2][len(results) :]]
         arguments = (*arguments[:2], [*results, *copies], *arguments[3:])
-        OrderedCall.create(CALL, *arguments)
+        ordered.create(CALL, *arguments)
         return arguments[2] or [_empty_like(V.graph.current_node.meta["val"][1][0])]
-    kind = OrderedCall if _has_token(V.graph.current_node) else _direct_call(num_fresh)
+    unordered = _call_kind(DirectCall, num_fresh=num_fresh, release_gil=definition.release_gil)
+    kind = ordered if _has_token(V.graph.current_node) else unordered
     kind.create(CALL_GRAPH if definition.traits.allow_cuda_graph else CALL, *arguments)
     if call.outputs is not None or not results:
         return None
@@ -242,6 +245,7 @@ class DirectCall(ir.FallbackKernel):
     """A call of a primitive that does not go through the dispatcher."""
 
     num_fresh = 0  # outputs, the first, that share no memory
+    release_gil = True  # while the kernel runs
 
     @classmethod
     def process_kernel(cls, kernel: Any, *args: Any, **kwargs: Any) -> Any:
@@ -263,13 +267,14 @@ class DirectCall(ir.FallbackKernel):
         if V.graph.cpp_wrapper:
             _write_cpp_call(wrapper, values, ints, self.num_fresh)
         else:
-            _write_python_call(wrapper, values, ints, self.num_fresh)
+            _write_python_call(wrapper, values, ints, self)
         self.codegen_unbacked_symbol_defs(wrapper)
 
 
 @functools.cache
-def _direct_call(num_fresh: int) -> Any:
-    return type("DirectCall", (DirectCall,), {"num_fresh": num_fresh})
+def _call_kind(base: Any, **fields: Any) -> Any:
+    """A kind of calls that says more of them: nodes are made by torch, of their kind alone."""
+    return type(base.__name__, (base,), fields)
 
 
 def _return_nothing(*args: Any, **kwargs: Any) -> None:
@@ -310,7 +315,7 @@ def _as_expression(value: Any) -> int | sympy.Expr:
 
 
 def _write_python_call(
-    wrapper: Any, values: dict[str, Any], ints: Sequence[Any], num_fresh: int
+    wrapper: Any, values: dict[str, Any], ints: Sequence[Any], call: DirectCall
 ) -> None:
     tensors = [*values["inputs"], *values["outputs"]]
     open_ints = [value for value in ints if not isinstance(value, int)]
@@ -322,15 +327,16 @@ def _write_python_call(
             values["digest"],
             len(values["inputs"]),
             len(values["outputs"]),
-            num_fresh,
+            call.num_fresh,
             [value if isinstance(value, int) else None for value in ints],
         )
     )
     floats = ", ".join(_python_float(value) for value in values["floats"])
     site = _new_name(wrapper)
     wrapper.add_import_once("from graphffi_torch._C import call_site_v2 as graphffi_call_site_v2")
+    flags = "" if call.release_gil else ", release_gil=False"
     wrapper.add_import_once(
-        f"{site} = graphffi_call_site_v2({bound}, [{floats}], {list(values['strs'])!r})"
+        f"{site} = graphffi_call_site_v2({bound}, [{floats}], {list(values['strs'])!r}{flags})"
     )
     arguments = ["None" if t is None else t.codegen_reference() for t in tensors]
     arguments.extend(wrapper.val_to_arg_str(value) for value in open_ints)
@@ -351,7 +357,7 @@ def _write_cpp_call(
     wrapper: Any, values: dict[str, Any], ints: Sequence[Any], num_fresh: int
 ) -> None:
     if not getattr(wrapper, "graphffi_declared", False):
-        wrapper.header.splice(_entry_declaration())
+        wrapper.header.splice(_entry_declaration(is_python_there=not V.graph.aot_mode))
         wrapper.graphffi_declared = True
     site = _new_name(wrapper)
     open_ints = [i for i, value in enumerate(ints) if not isinstance(value, int)]
@@ -384,25 +390,29 @@ def _write_cpp_call(
     ]
     handles = ", ".join(tensors)
     dynamic = ", ".join(f"int64_t({wrapper.val_to_arg_str(ints[i])})" for i in open_ints)
-    wrapper.writeline(f"graphffi_call({site}, {{{handles}}}, {{{dynamic}}});")
+    call = f"graphffi_call({site}, {{{handles}}}, {{{dynamic}}})"
+    # Where Python runs the code, torch's own calls of Python operators fail so, too.
+    wrapper.writeline(f"{call};" if V.graph.aot_mode else f"if (!{call}) return;")
 
 
 @functools.cache
-def _entry_declaration() -> str:
+def _entry_declaration(*, is_python_there: bool) -> str:
+    failed = "if (aoti_torch_graphffi_set_pending_v2()) return false;" if is_python_there else ""
     return f"""{_ENTRY_HEADER.read_text()}
 #ifndef GRAPHFFI_TORCH_GENERATED
 #define GRAPHFFI_TORCH_GENERATED
 #include <initializer_list>
 #include <stdexcept>
-static inline void graphffi_call(GraphffiCallV2& call, std::initializer_list<void*> tensors,
+/// False if it failed and Python's exception is pending.
+static inline bool graphffi_call(GraphffiCallV2& call, std::initializer_list<void*> tensors,
                                  std::initializer_list<int64_t> open_ints) {{
   if (!aoti_torch_graphffi_call_v2) {{
     throw std::runtime_error("graphffi: expected libgraphffi_torch.so in the process, got none; "
                              "import graphffi_torch, or link it");
   }}
-  if (aoti_torch_graphffi_call_v2(&call, tensors.begin(), open_ints.begin()) != 0) {{
-    throw std::runtime_error(aoti_torch_graphffi_error_v2());
-  }}
+  if (aoti_torch_graphffi_call_v2(&call, tensors.begin(), open_ints.begin()) == 0) return true;
+  {failed}
+  throw std::runtime_error(aoti_torch_graphffi_error_v2());
 }}
 #endif
 """

@@ -13,6 +13,7 @@ import torch
 from graphffi import PackagedLibraries, trusted_hashes
 from graphffi_torch import _C
 from graphffi_torch._decompose import copy_graph_module, decompose, with_graph_module
+from graphffi_torch._errors import original_of
 from graphffi_torch._primitive import CALL, CALL_EFFECT, CALL_GRAPH
 
 if TYPE_CHECKING:
@@ -128,13 +129,12 @@ class Package:
         _C.clear_aot_error()
         try:
             return self.model(*args, **kwargs)
-        except RuntimeError:
-            try:
-                _C.raise_aot_error()
-            except Exception as error:
-                # Generated code carries no exceptions: its own says nothing more.
-                raise error from None
-            raise
+        except RuntimeError as error:
+            original = original_of(error)
+            if original is None:
+                raise
+            # Generated code carries no exceptions: its own says nothing more.
+            raise original from None
 
 
 def _with_own_libraries(

@@ -13,11 +13,15 @@ PyObject* reraise = nullptr;  // kept for the life of the process
 /// The function behind `reraise`: fails with the error that is in this thread's slot.
 int FailAgain(void*, const TVMFFIAny*, int32_t, TVMFFIAny*) { return -1; }
 
-/// The ErrorThrower.
 void ThrowPython(const graphffi::Error& error) {
   py::gil_scoped_acquire gil;
   SetPythonError(error);
   ThrowPending();
+}
+
+void SetPending(const graphffi::Error& error) {
+  py::gil_scoped_acquire gil;
+  SetPythonError(error);
 }
 
 }  // namespace
@@ -42,7 +46,8 @@ void SetPythonError(const graphffi::Error& error) {
 void SetReraise(py::object function) {
   Py_XDECREF(reraise);
   reraise = function.release().ptr();
-  SetErrorThrower(&ThrowPython);
+  static const PythonErrors errors{&ThrowPython, &SetPending};
+  SetPythonErrors(&errors);
 }
 
 void RegisterFailAgain(const std::string& name) {

@@ -24,6 +24,7 @@ namespace {
 struct SiteObject {
   PyObject_HEAD vectorcallfunc vectorcall;
   BoundSite* site;  // owned
+  bool release_gil;
 };
 
 const at::Tensor& UndefinedTensor() {
@@ -52,7 +53,8 @@ PyObject* WrongCount(Py_ssize_t expected, Py_ssize_t got) {
 }
 
 PyObject* CallSiteObject(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
-  const BoundSite& site = *reinterpret_cast<SiteObject*>(self)->site;
+  const auto* object = reinterpret_cast<SiteObject*>(self);
+  const BoundSite& site = *object->site;
   const Py_ssize_t num_tensors = site.num_tensors(), expected = num_tensors + site.num_ints();
   const Py_ssize_t got = PyVectorcall_NARGS(nargsf) + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0);
   if (C10_UNLIKELY(got != expected || kwnames != nullptr)) return WrongCount(expected, got);
@@ -70,7 +72,7 @@ PyObject* CallSiteObject(PyObject* self, PyObject* const* args, size_t nargsf, P
   try {
     return Translated([&] {
       {
-        const GilRelease no_gil(/*release=*/true);
+        const GilRelease no_gil(object->release_gil);
         site.Run(tensors.data(), ints.data());
       }
       return Py_NewRef(Py_None);
@@ -109,13 +111,14 @@ PyTypeObject* SiteType() {
   return type;
 }
 
-py::object MakeSite(BoundSite::Description description) {
+py::object MakeSite(BoundSite::Description description, bool release_gil) {
   auto site = std::make_unique<BoundSite>(std::move(description));
   PyTypeObject* type = SiteType();
   PyObject* object = type->tp_alloc(type, 0);
   if (object == nullptr) throw py::error_already_set();
   reinterpret_cast<SiteObject*>(object)->vectorcall = &CallSiteObject;
   reinterpret_cast<SiteObject*>(object)->site = site.release();
+  reinterpret_cast<SiteObject*>(object)->release_gil = release_gil;
   return py::reinterpret_steal<py::object>(object);
 }
 
@@ -126,16 +129,17 @@ void AddSiteObject(py::module_& module) {
       "call_site_v2",
       [](std::string func, std::string plan, std::string digest, int32_t num_inputs,
          int32_t num_outputs, int32_t num_fresh, std::vector<std::optional<int64_t>> ints,
-         std::vector<double> floats, std::vector<std::string> strs) {
+         std::vector<double> floats, std::vector<std::string> strs, bool release_gil) {
         return Translated([&] {
-          return MakeSite({std::move(func), std::move(plan), std::move(digest), "", num_inputs,
-                           num_outputs, num_fresh, std::move(ints), std::move(floats),
-                           std::move(strs)});
+          return MakeSite(
+              {std::move(func), std::move(plan), std::move(digest), "", num_inputs, num_outputs,
+               num_fresh, std::move(ints), std::move(floats), std::move(strs)},
+              release_gil);
         });
       },
       py::arg("func"), py::arg("plan"), py::arg("digest"), py::arg("num_inputs"),
       py::arg("num_outputs"), py::arg("num_fresh"), py::arg("ints"), py::arg("floats"),
-      py::arg("strs"));
+      py::arg("strs"), py::arg("release_gil") = true);
 }
 
 }  // namespace graphffi_torch
