@@ -75,21 +75,6 @@ def test_traced_code_catches_errors_where_the_graph_may_break(ops: Any) -> None:
     assert "expected float32, got float64" in torch.compile(step, backend="aot_eager")(X)
 
 
-def test_torch_still_wraps_errors_of_traced_code() -> None:
-    """When this fails, `graphffi_torch._dynamo` may have become needless."""
-
-    @torch.library.custom_op("mytest::plain", mutates_args=())
-    def plain(x: torch.Tensor) -> torch.Tensor:
-        return x.clone()
-
-    @plain.register_fake
-    def _(x: torch.Tensor) -> torch.Tensor:
-        raise ValueError("no")
-
-    with pytest.raises(torch._dynamo.exc.TorchRuntimeError):
-        compiled(plain)(X)
-
-
 class CustomError(Exception):
     """Of a Python callback."""
 

@@ -52,7 +52,7 @@ struct OpDescription {
 GRAPHFFI_TORCH_API const OpCall* DefineOp(const OpDescription& description);
 
 /// Puts a list of tensors in the place of the last `num_arguments` of a stack: what forms for side
-/// effects return. Instead of an empty list, which torch's exported programs (up to 2.13) do not
+/// effects return. Instead of an empty list, which torch's exported programs (up to 2.15) do not
 /// survive, it returns a list of one empty tensor.
 void ReturnList(c10::List<at::Tensor> list, size_t num_arguments, torch::jit::Stack* stack);
 

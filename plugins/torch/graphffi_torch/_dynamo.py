@@ -2,7 +2,7 @@
 """Wrong calls in code that torch.compile traces: the caller gets the error of eager code.
 
 Dynamo raises exceptions of its own for what goes wrong while it traces, with the original's text
-among others (torch 2.10 to 2.13); it has no public way to say that an exception is meant for the
+among others (torch 2.10 to 2.15); it has no public way to say that an exception is meant for the
 caller. An `Unsupported` breaks the graph where that is allowed, so that eager code raises the
 error. With `fullgraph=True` it reaches `torch.compile`'s wrapper, which raises what its
 `with_traceback` gives.

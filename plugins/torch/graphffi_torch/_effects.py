@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Side effects of ops, as torch's compilers know them.
 
-Torch has no public name for this (up to 2.13): `torch.library._register_effectful_op` threads a
+Torch has no public name for this (up to 2.15): `torch.library._register_effectful_op` threads a
 token through the graph, so that calls are neither dropped nor merged nor reordered. Where it is
 missing, calls are not dropped.
 """
@@ -59,7 +59,7 @@ def put_back(
 
     Args:
         returned: Results, then the copies. In the place of an empty list, which torch's exported
-            programs (up to 2.13) do not survive, there is an empty tensor.
+            programs (up to 2.15) do not survive, there is an empty tensor.
         num_results: How many results there are.
         mutated: What is to be updated.
 

@@ -68,7 +68,7 @@ def _given(cotangent: torch.Tensor | None) -> torch.Tensor | None:
     """A cotangent as rules get it: dense, because rules for all frameworks can't make it so."""
     if cotangent is None:
         return None
-    # Not conj_physical, which torch.vmap (2.13) knows only as a slow loop, with a warning.
+    # Not conj_physical, which torch.vmap (2.10 to 2.15) knows only as a slow loop, with a warning.
     return (cotangent.conj().resolve_conj() if cotangent.is_complex() else cotangent).contiguous()
 
 

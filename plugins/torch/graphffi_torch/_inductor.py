@@ -28,7 +28,7 @@ from torch._inductor.virtualized import V
 from graphffi_torch._primitive import CALL, CALL_EFFECT, CALL_GRAPH, PrimitiveCall
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from graphffi import Definition
 
@@ -104,22 +104,27 @@ def _lower_storage_offset(_: Any) -> Any:
 
 
 def work_around_unsupported_types() -> None:
-    """Lets torch (2.13 at least) prepare calls that update operands of types Inductor lacks.
+    """Lets torch (2.10 to 2.15 at least) prepare updates of types that Inductor lacks.
 
     Its passes leave alone what touches complex tensors, also where they turn such a call back into
     one that writes; later they find it unchanged and fail.
     """
     name = "fallback_node_due_to_unsupported_type"
-    original = getattr(pattern_matcher, name, None)
-    if original is None or hasattr(original, "__wrapped__"):
-        return
+    # The pattern matcher takes it from `lowering`, if it has been imported: this runs before that
+    # where the pattern matcher is what imports `lowering`.
+    for owner in (lowering, pattern_matcher):
+        original = getattr(owner, name, None)
+        if original is not None and not hasattr(original, "__wrapped__"):
+            setattr(owner, name, _without_updates(original))
 
+
+def _without_updates(original: Callable[..., bool]) -> Callable[..., bool]:
     @functools.wraps(original)
     def is_left_alone(node: Any, *args: Any, **kwargs: Any) -> bool:
         updates = str(node.target) in ("auto_functionalized", "auto_functionalized_v2")
         return not updates and original(node, *args, **kwargs)
 
-    setattr(pattern_matcher, name, is_left_alone)
+    return is_left_alone
 
 
 def add_op(definition: Definition, operators: Sequence[Any]) -> None:

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What torch still gets wrong, which graphffi works around.
+
+When a test here fails on a new torch, and no older one is supported, the code that it names may be
+dropped. Others of this kind: `test_a_view_of_an_intermediate_is_updated_in_its_place` and
+`test_torch_still_loses_saved_results_in_exported_modules`.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch._inductor.lowering
+from torch._inductor import pattern_matcher
+from torch._inductor.utils import is_cudagraph_unsafe_op
+
+import graphffi
+from graphffi_torch import _inductor
+
+BOTH = pytest.mark.parametrize("worked_around", [True, False])
+VERSION = tuple(int(part) for part in torch.__version__.split(".")[:2])
+
+
+@pytest.fixture(autouse=True)
+def _compile_anew() -> Any:
+    with (
+        torch._inductor.config.patch(fx_graph_cache=False),
+        torch._functorch.config.patch(enable_autograd_cache=False),
+    ):
+        yield
+
+
+def fails(run: Any, *args: Any) -> bool:
+    """Whether a compiled function fails in the compiler."""
+    try:
+        torch.compile(run, fullgraph=True)(*args)
+    except Exception as error:
+        if "AssertionError" in repr(error):
+            return True
+        raise
+    return False
+
+
+def test_dynamo_wraps_errors_of_traced_code() -> None:
+    """`graphffi_torch._dynamo`."""
+
+    @torch.library.custom_op("workarounds::wrong", mutates_args=())
+    def wrong(x: torch.Tensor) -> torch.Tensor:
+        return x.clone()
+
+    @wrong.register_fake
+    def _(x: torch.Tensor) -> torch.Tensor:
+        raise ValueError("no")
+
+    with pytest.raises(torch._dynamo.exc.TorchRuntimeError):
+        torch.compile(wrong, fullgraph=True, backend="aot_eager")(torch.ones(2))
+
+
+@BOTH
+@pytest.mark.filterwarnings("ignore:Torchinductor does not support.*complex")
+def test_inductor_leaves_updates_of_complex_tensors_unprepared(
+    worked_around: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`_inductor.work_around_unsupported_types`."""
+    if not worked_around:
+        patched = pattern_matcher.fallback_node_due_to_unsupported_type
+        monkeypatch.setattr(pattern_matcher, patched.__name__, patched.__wrapped__)
+    op = graphffi.define_op(
+        f"workarounds::update_complex_{worked_around}",
+        schema="(Tensor(a!) x) -> ()",
+        kernel=lambda x: None,
+    )
+    assert fails(lambda x: op(x) * 1, torch.ones(2, dtype=torch.complex64)) != worked_around
+
+
+PATTERNS_FIRST = """
+import graphffi_torch
+import torch
+from torch._inductor import pattern_matcher, lowering
+
+for owner in (pattern_matcher, lowering):
+    assert hasattr(owner.fallback_node_due_to_unsupported_type, "__wrapped__"), owner
+"""
+
+
+def test_whichever_module_of_inductor_is_imported_first(tmp_path: Path) -> None:
+    """The pattern matcher imports what is patched, and is patched itself."""
+    subprocess.run([sys.executable, "-c", PATTERNS_FIRST], check=True, cwd=tmp_path)
+
+
+def test_vmap_knows_no_physical_conjugates() -> None:
+    """`_gradients._given`."""
+    x = torch.zeros(2, 2, dtype=torch.complex64)
+    with pytest.warns(UserWarning, match="not yet implemented the batching rule"):
+        torch.func.vmap(torch.conj_physical)(x)
+
+
+@BOTH
+def test_inductors_scheduler_forgets_the_order_of_calls_with_side_effects(
+    worked_around: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`_inductor.OrderedCall.get_read_writes`."""
+    if not worked_around:
+        monkeypatch.delattr(_inductor.OrderedCall, "get_read_writes")
+    seen: list[str] = []
+    note, copy = (
+        graphffi.define_op(
+            f"workarounds::{name}_{worked_around}",
+            schema=f"(Tensor x, str label) -> {result}",
+            kernel=lambda x, label, *_: seen.append(str(label)),
+            infer=infer,
+            has_side_effect=True,
+        )
+        for name, result, infer in (
+            ("note", "()", None),
+            ("copy", "Tensor", lambda x, label: graphffi.like(x)),
+        )
+    )
+
+    def program(x: torch.Tensor, y: torch.Tensor) -> Any:
+        first = copy(x, "1")
+        note(y, "2")
+        note(y @ y, "3")
+        note(x, "4")
+        second = copy(y @ y @ x, "5")
+        note(y, "6")
+        return second + 1, copy(y, "7") @ second, first
+
+    torch.compile(program, fullgraph=True)(torch.ones(30, 30), torch.ones(30, 30))
+    assert (seen == list("1234567")) == worked_around
+
+
+@BOTH
+def test_calls_with_side_effects_do_not_tell_cuda_graphs_what_they_call(
+    worked_around: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`_inductor.OrderedCall.__init__`, which sets `fx_node`."""
+    if not worked_around:
+        initialize = _inductor.OrderedCall.__init__
+
+        def initialize_only(self: Any, *args: Any, **kwargs: Any) -> None:
+            initialize(self, *args, **kwargs)
+            self.fx_node = self.origin_node
+
+        monkeypatch.setattr(_inductor.OrderedCall, "__init__", initialize_only)
+    found: list[bool] = []
+    codegen = _inductor.DirectCall.codegen
+
+    def record(self: Any, wrapper: Any) -> None:
+        found.append(is_cudagraph_unsafe_op(self))
+        codegen(self, wrapper)
+
+    monkeypatch.setattr(_inductor.DirectCall, "codegen", record)
+    op = graphffi.define_op(
+        f"workarounds::unrecorded_{worked_around}",
+        schema="(Tensor x) -> ()",
+        kernel=lambda x: None,
+        has_side_effect=True,
+    )
+    torch.compile(lambda x: [op(x), x * 2], fullgraph=True)(torch.ones(2))
+    assert found == [worked_around]
+
+
+@BOTH
+@pytest.mark.skipif(VERSION > (2, 13), reason="torch is new enough")
+def test_the_only_result_is_taken_from_a_tuple_where_nothing_is_updated(
+    worked_around: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`_inductor._is_indexed`."""
+    if not worked_around:
+        monkeypatch.setattr(_inductor, "_is_indexed", lambda: False)
+    op = graphffi.define_op(
+        f"workarounds::maybe_{worked_around}",
+        schema="(Tensor x, Tensor(a!)? total) -> Tensor",
+        kernel=lambda x, total, out: None,
+        infer=lambda x, total: graphffi.like(x),
+    )
+    assert fails(lambda x: op(x, None), torch.ones(3)) != worked_around
+
+
+@pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning")
+def test_saved_programs_do_not_survive_empty_lists(tmp_path: Path) -> None:
+    """The empty tensor of `ns::name.effect`: `ReturnList`, `_make_effect_fake`, `put_back`."""
+
+    @torch.library.custom_op("workarounds::nothing", mutates_args=())
+    def nothing(x: torch.Tensor) -> list[torch.Tensor]:
+        return []
+
+    nothing.register_fake(lambda x: [])
+
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            nothing(x)
+            return x + 1
+
+    torch.export.save(torch.export.export(Model(), (torch.ones(2),)), tmp_path / "model.pt2")
+    with pytest.raises(RuntimeError, match="error when deserializing"):
+        torch.export.load(tmp_path / "model.pt2")
+
+
+def test_side_effects_have_no_public_name() -> None:
+    """`_effects.register_side_effect`."""
+    assert not hasattr(torch.library, "register_effectful_op")
+
+
+def test_the_oldest_torch_needs_code_of_its_own() -> None:
+    """What is for 2.10 only: `env_stream.cc`, `_traced_call._parameter_source`, `load_package`.
+
+    And for 2.12 and older: `autograd_node.h`.
+    """
+    assert _inductor._TESTED[0] == (2, 10)
