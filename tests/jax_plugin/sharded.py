@@ -17,6 +17,7 @@ from typing import Any
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=4"
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
@@ -94,6 +95,27 @@ total = define(
 )
 increment = define("increment", "increment", "b [s h]", schema="(Tensor(a!) x) -> ()", infer=None)
 scratch = define("scratch", "scratch", "b s [h] -> b s [h]", workspace=4096)
+loops = define("loops", "add_one", "[h] -> [h]", vmap="sequential")
+copies = define("copies", "copy_bytes", "[h] -> [h]", vmap="sequential")
+pairs = define(
+    "pairs",
+    "axpy",
+    "h, h -> h",
+    schema="(Tensor x, Tensor y, float a=1.0) -> Tensor",
+    infer=lambda x, y, a: graphffi.like(x),
+    plan="a, x, out, y",
+    vmap="sequential",
+)
+append = define(
+    "append",
+    "append",
+    "",
+    schema="(Tensor row, Tensor(a!) cache, int position) -> Tensor",
+    plan="row, cache, position, out",
+    infer=lambda row, cache, position: graphffi.empty((), row.dtype),
+    workspace=64,
+    vmap="sequential",
+)
 logged = define("logged", "add_one", "b s [h] -> b s [h]", has_side_effect=True)
 
 
@@ -145,11 +167,46 @@ def run_automatic() -> None:
         results["original"] = [type(error).__name__, str(error)]
 
 
+def run_loops() -> None:
+    first, second = put(X, "i"), put(X, None, "i")
+    twice = jax.vmap(jax.vmap(loops))
+    run("loop", lambda x: jax.vmap(looped)(x) * 2, first, expected=2 * (X + 1), spec=("i",))
+    run("loop in loop", lambda x: twice(x) * 2, second, expected=2 * (X + 1), spec=(None, "i"))
+    # An operand of which nothing is known when shardings are propagated, another in one loop only.
+    crossed = jax.vmap(lambda x: jax.vmap(lambda y: pairs(x, y))(jnp.asarray(X[0, :3])))
+    expected = X[:, 0, None] + X[0, :3]
+    run("crossed loops", crossed, put(X[:, 0], "i"), expected=expected, spec=("i",))
+    split = jax.vmap(pairs, in_axes=(0, None))
+    run("loop inside", split, put(X[:, 0], None, "i"), put(X[0, 0], "i"),
+        expected=X[:, 0] + X[0, 0], spec=(None, "i"))  # fmt: skip
+    updated = X.copy()
+    updated[:, 2] = X[:, 1]
+
+    def update(rows: Any, caches: Any) -> Any:
+        return jax.vmap(lambda row, cache: append(row, cache, 2)[1])(rows, caches)
+
+    run("loop of updates", update, put(X[:, 1], "i"), first, expected=updated, spec=("i",))
+    empty = put(X[:0], None, "i")
+    run("no loop", lambda x: twice(x)[:, 0], empty, expected=X[:0, 0], spec=())
+    for dtype in (jnp.bool_, jnp.int4, jnp.bfloat16, jnp.complex64, jnp.float8_e5m2):
+        items = jnp.asarray(X[:, 0] > 3, dtype)
+        name = f"loop of {np.dtype(dtype)}"
+        run(name, jax.vmap(copies), put(items, "i"), expected=np.asarray(items), spec=("i",))
+    refuse("loop", jax.vmap(looped), put(X, None, None, "i"))
+
+
 def run_shard_map() -> None:
     last = put(X, None, None, "i")
     spec = P(None, None, "i")
     local = jax.shard_map(add, mesh=LINE, in_specs=spec, out_specs=spec)
     run("shard_map", local, last, expected=X + 1, spec=spec)
+    loop = jax.shard_map(jax.vmap(looped), mesh=GRID, in_specs=P("i"), out_specs=P("i"))
+    run("loop in shard_map", loop, put(X, "i", mesh=GRID), expected=X + 1, spec=("i",), mesh=GRID)
+    partial = jax.shard_map(
+        jax.vmap(looped), mesh=GRID, in_specs=P("i"), out_specs=P("i"), axis_names={"i"}
+    )
+    split = P("i", "j")
+    run("loop in part", partial, put(X, *split, mesh=GRID), expected=X + 1, spec=split, mesh=GRID)
     partial = jax.shard_map(add, mesh=GRID, in_specs=spec, out_specs=spec, axis_names={"i"})
     split = P("j", None, "i")
     run("partial", partial, put(X, *split, mesh=GRID), expected=X + 1, spec=split, mesh=GRID)
@@ -201,6 +258,11 @@ def run_explicit() -> None:
         )
         mapped = typed(jax.vmap(leading), "float32[8,4@i,12]")
         run("explicit vmap", mapped, second, expected=X + 1, spec=(None, "i"), mesh=line)
+        loop = typed(jax.vmap(looped), "float32[8,4@i,12]")
+        run("explicit inside", loop, second, expected=X + 1, spec=(None, "i"), mesh=line)
+        loop = typed(jax.vmap(looped), "float32[8@i,4,12]")
+        first = put(X, "i", mesh=line)
+        run("explicit loop", loop, first, expected=X + 1, spec=("i",), mesh=line)
         gathered = typed(lambda x: add(jax.sharding.reshard(x, P())), "float32[8,4,12]")
         run("explicit gathered", gathered, last, expected=X + 1, spec=(), mesh=line)
         refuse("explicit", add, last)
@@ -216,7 +278,7 @@ def run_exported() -> None:
 
     checks = graphffi_jax.export_checks()
     rows = export.symbolic_shape("4*n")[0]
-    f = jax.jit(lambda x: add(add(x) * 2), in_shardings=NamedSharding(LINE, P("i")))
+    f = jax.jit(lambda x: jax.vmap(looped)(add(x) * 2), in_shardings=NamedSharding(LINE, P("i")))
     for name, size in {"exported": 8, "exported symbolic": rows}.items():
         shape = jax.ShapeDtypeStruct((size, *X.shape[1:]), X.dtype)
         try:
@@ -238,6 +300,7 @@ def run_large() -> None:
 
 run_large()
 run_automatic()
+run_loops()
 if hasattr(jax, "shard_map"):
     run_shard_map()
 if hasattr(jax, "set_mesh"):

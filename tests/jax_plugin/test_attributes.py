@@ -51,6 +51,10 @@ def test_all_attributes(library: str) -> None:
             "tvm_ffi.call: attribute 'func': expected the reference of a kernel, got nothing",
         ),
         ({"func": ""}, "attribute 'func': expected the reference of a kernel, got nothing"),
+        (
+            {"dims": "x(@0) -> y(@0)"},
+            "attribute 'dims': expected a string without loops, since XLA splits the call, got a s",
+        ),
         ({"func": 1}, "attribute 'func': expected a string, got a scalar of int"),
         ({"eps": 1.5}, "attribute 'eps': expected a known attribute .*, got a scalar of float"),
         (

@@ -16,9 +16,20 @@ SPLIT = [
     "updated", "workspace", "side effect", "vmap", "vmap inside", "moved", "weight", "grid",
     "swapped", "both", "two axes", "result", "large",
 ]  # fmt: skip
-IN_SHARD_MAP = ["shard_map", "partial", "varying"]
+LOOPS = [
+    "loop", "loop in loop", "crossed loops", "loop inside", "loop of updates", "no loop",
+    "loop of bool", "loop of int4", "loop of bfloat16", "loop of complex64", "loop of float8_e5m2",
+]  # fmt: skip
+IN_SHARD_MAP = ["shard_map", "partial", "varying", "loop in shard_map", "loop in part"]
 EXPORTED = ["exported", "exported symbolic"]
-EXPLICIT = ["explicit", "explicit one", "explicit vmap", "mixed"]
+EXPLICIT = [
+    "explicit",
+    "explicit one",
+    "explicit vmap",
+    "explicit inside",
+    "explicit loop",
+    "mixed",
+]
 
 
 @pytest.fixture(scope="module")
@@ -32,9 +43,9 @@ def results(library: str) -> dict[str, Any]:
     return dict(json.loads(done.stdout))
 
 
-@pytest.mark.parametrize("name", SPLIT + IN_SHARD_MAP + EXPLICIT + EXPORTED)
+@pytest.mark.parametrize("name", SPLIT + LOOPS + IN_SHARD_MAP + EXPLICIT + EXPORTED)
 def test_a_call_is_split_without_moving_anything(results: dict[str, Any], name: str) -> None:
-    if name not in results and name not in SPLIT:
+    if name not in results and name not in SPLIT + LOOPS:
         pytest.skip("needs a newer jax, or flatbuffers")
     assert results[name] == {"moved": [], "alike": True}
 
@@ -62,6 +73,7 @@ def test_what_the_program_gathers_is_whole(results: dict[str, Any], name: str) -
         ("updated", "jaxsharding::increment: operand 'x': expected dimension 1 [s] whole on every"),
         ("unequal", "operand 'x': expected dimension 0 b in equal parts, got size 7 in 4 parts; g"),
         ("unequal", "or call the op in jax.shard_map, or pad it to a multiple of 4"),
+        ("loop", "looped: operand 'x': expected dimension 2 [h] whole on every device, got it in"),
         ("raw", "::add_one: operand 'i0': expected dimension 0 whole on every device, got it in 4"),
         ("whole", "gather it with jax.lax.with_sharding_constraint or jax.sharding.reshard, or "),
     ],

@@ -53,8 +53,13 @@ std::vector<Field> Fields(CallAttributes* to, std::string* packed_strs) {
   };
   return {
       {"digest", "a string", text(&to->digest)},
-      // What Python's part of the plugin tells itself, when XLA splits the call.
-      {"dims", "a string", [](Tag tag, const void*) { return tag == xla::kString; }},
+      // What Python's part of the plugin tells itself, when XLA splits the call. Loops (@0) are gone
+      // then.
+      {"dims", "a string without loops, since XLA splits the call",
+       [](Tag tag, const void* value) {
+         std::string dims;
+         return ReadString(tag, value, &dims) && dims.find('@') == std::string::npos;
+       }},
       {"floats", "an array of float64",
        [to](Tag tag, const void* value) { return ReadArray(tag, value, xla::kF64, &to->floats); }},
       {"func", "a string", text(&to->func)},

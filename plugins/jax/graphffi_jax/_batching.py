@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,8 @@ import jax
 import jax.numpy as jnp
 
 import graphffi
+
+from ._loops import run
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +83,10 @@ def batch(
         NotImplementedError: If the call is not one of an op with a rule.
     """
     made_of: OpCall | None = call.made_of
+    batched = [d is not None for d in dims]
+    front = [a if d is None else jnp.moveaxis(a, d, 0) for a, d in zip(arrays, dims, strict=True)]
+    if call.loops:
+        return _loop(primitive, front, batched, call, results)
     rule = None if made_of is None else made_of.op.definition.vmap
     if made_of is None or rule is None:
         raise NotImplementedError(
@@ -88,8 +95,6 @@ def batch(
             "dimensions"
         )
     size = next(a.shape[d] for a, d in zip(arrays, dims, strict=True) if d is not None)
-    batched = [d is not None for d in dims]
-    front = [a if d is None else jnp.moveaxis(a, d, 0) for a, d in zip(arrays, dims, strict=True)]
     flags = [False if f is None else f for f in made_of.operands(batched)]
     values = made_of.arguments(made_of.operands(front))
 
@@ -98,26 +103,24 @@ def batch(
 
     returned = rule.call(made_of.op, size, flags, values, repeat)
     if returned is NotImplemented:
-        outputs = _loop(primitive, front, batched, call, results)
-    else:
-        outputs = jax.tree.leaves(returned)
-        if len(outputs) != len(results) + call.num_mutated:
-            raise TypeError(
-                f"{call.subject}: vmap: expected {len(results) + call.num_mutated} results, got "
-                f"{len(outputs)}"
-            )
+        return _loop(primitive, front, batched, call, results)
+    outputs = jax.tree.leaves(returned)
+    if len(outputs) != len(results) + call.num_mutated:
+        raise TypeError(
+            f"{call.subject}: vmap: expected {len(results) + call.num_mutated} results, got "
+            f"{len(outputs)}"
+        )
     return outputs, [0] * len(outputs)
 
 
 def _loop(
     primitive: Any, arrays: Sequence[Any], batched: Sequence[bool], call: Any, results: Any
-) -> list[Any]:
+) -> tuple[list[Any], list[int]]:
     """One call per element of the batch."""
-
-    def one(items: Sequence[Any]) -> Any:
-        rest = iter(items)
-        operands = [next(rest) if b else a for a, b in zip(arrays, batched, strict=True)]
-        return primitive.bind(*operands, call=call, results=results)
-
-    mapped = [a for a, b in zip(arrays, batched, strict=True) if b]
-    return list(jax.lax.map(one, mapped))
+    loops = (tuple(batched), *call.loops)
+    if call.is_ordered:  # in programs of one device only, whose tokens go from call to call
+        outputs = run(lambda a: primitive.bind(*a, call=call, results=results), loops, arrays)
+    else:
+        looped = dataclasses.replace(call, loops=loops)
+        outputs = primitive.bind(*arrays, call=looped, results=results)
+    return outputs, [0] * len(outputs)

@@ -12,6 +12,7 @@ from jax.interpreters import mlir
 from jaxlib import xla_client
 from jaxlib.mlir import ir
 
+from ._call_text import module_text
 from ._errors import kept
 from ._library import TARGET, TARGET_GRAPH
 from ._sharding import CallDims, check_parts
@@ -75,9 +76,9 @@ def _partitioned(
     shardings = [*operand_shardings, *result_shardings]
     with mlir.make_ir_context():
         call = ir.DictAttr(ir.Attribute.parse(config.decode()))
+        dims = _dims(call, operand_shapes, results)
         # In jax.shard_map the arrays are parts already.
         if not any(s.is_manual() for s in shardings):
-            dims = _dims(call, operand_shapes, results)
             splits = [
                 read_splits(s, len(shape.dimensions()))
                 for s, shape in zip(shardings, shapes, strict=True)
@@ -88,7 +89,7 @@ def _partitioned(
             shardings = [make_sharding(splits_of(array, chosen), s) for array, s in arrays]
             shapes = [s.tile(shape) for s, shape in zip(shardings, shapes, strict=True)]
         count = len(operand_shapes)
-        module = _module(target, call, shapes[:count], shapes[count:])
+        module = module_text(target, call, dims, shapes[:count], shapes[count:])
     return module.encode(), tuple(shardings[:count]), _packed(result_shape, shardings[count:])
 
 
@@ -100,6 +101,9 @@ def _infer(
 ) -> Any:
     """The sharding of the result, for versions that do not ask Shardy's rule."""
     results = list(_elements(result_shape, "tuple_shapes"))
+    replicated = xla_client.HloSharding.replicate()
+    # None: nothing is known yet. An exception would end the process.
+    operand_shardings = [replicated if s is None else s for s in operand_shardings]
     if any(s.is_manual() for s in operand_shardings):
         return _packed(result_shape, [xla_client.HloSharding.manual()] * len(results))
     with mlir.make_ir_context():
@@ -111,7 +115,6 @@ def _infer(
     ]
     splits += [[None] * len(shape.dimensions()) for shape in results]
     chosen = choose_splits(dims, [s.dimensions() for s in (*operand_shapes, *results)], splits)
-    replicated = xla_client.HloSharding.replicate()
     return _packed(
         result_shape, [make_sharding(splits_of(a, chosen), replicated) for a in dims.results]
     )
@@ -134,57 +137,6 @@ def _check(
         raise kept(error) from None
 
 
-def _module(target: str, call: ir.DictAttr, operands: Sequence[Any], results: Sequence[Any]) -> str:
-    """A program of one call, with arrays of these shapes."""
-    first_mutated = len(operands) - _number(call, "mutated")
-    first_updated = len(results) - _number(call, "mutated") - ("workspace" in call)
-    types = [_types(side) for side in (operands, results)]
-    layouts = [
-        ", ".join(_layout(len(shape.dimensions())) for shape in side)
-        for side in (operands, results)
-    ]
-    aliases = ", ".join(
-        "#stablehlo.output_operand_alias<output_tuple_indices = "
-        f"[{first_updated + i if len(results) > 1 else ''}], operand_index = {first_mutated + i}, "
-        "operand_tuple_indices = []>"
-        for i in range(len(operands) - first_mutated)
-    )
-    parameters = ", ".join(f"%arg{i}: {t}" for i, t in enumerate(types[0]))
-    arguments = ", ".join(f"%arg{i}" for i in range(len(operands)))
-    returned = ", ".join(types[1])
-    names = ", ".join(f"%0#{i}" if len(results) > 1 else "%0" for i in range(len(results)))
-    count = f":{len(results)}" if len(results) > 1 else ""
-    body = (
-        f"{f'%0{count} = ' if results else ''}stablehlo.custom_call "
-        f"@{target}({arguments}) {{api_version = 4 : i32, "
-        f"backend_config = {call}, has_side_effect = "
-        f"{str('has_side_effect' in call).lower()}, operand_layouts = [{layouts[0]}], "
-        f"result_layouts = [{layouts[1]}], output_operand_aliases = [{aliases}]}} : "
-        f"({', '.join(types[0])}) -> ({returned})"
-    )
-    return (
-        f"module {{ func.func public @main({parameters}) -> ({returned}) {{ {body}\n"
-        f"return {names + ' : ' + returned if results else ''}\n}} }}"
-    )
-
-
-def _types(shapes: Sequence[Any]) -> list[str]:
-    with ir.Location.unknown():
-        return [
-            str(
-                ir.RankedTensorType.get(
-                    shape.dimensions(), mlir.dtype_to_ir_type(shape.numpy_dtype())
-                )
-            )
-            for shape in shapes
-        ]
-
-
-def _layout(ndim: int) -> str:
-    numbers = str(list(reversed(range(ndim)))) if ndim else ""
-    return f"dense<{numbers}> : tensor<{ndim}xindex>"
-
-
 def _elements(value: Any, elements: str, shape: Any = None) -> Sequence[Any]:
     is_tuple = (value if shape is None else shape).is_tuple()
     return getattr(value, elements)() if is_tuple else (value,)
@@ -198,7 +150,3 @@ def _packed(shape: Any, shardings: list[Any]) -> Any:
 
 def _text(call: ir.DictAttr, name: str) -> str:
     return ir.StringAttr(call[name]).value if name in call else ""
-
-
-def _number(call: ir.DictAttr, name: str) -> int:
-    return ir.IntegerAttr(call[name]).value if name in call else 0

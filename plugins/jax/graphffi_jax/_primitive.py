@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import jax
@@ -20,7 +20,8 @@ import graphffi
 
 from ._batching import OpCall, batch
 from ._library import TARGET, TARGET_GRAPH
-from ._sharding import check_one_device, result_shardings, sharding_attributes
+from ._loops import Loops, depths, run, sizes
+from ._sharding import check_one_device, is_partitioned, result_shardings, sharding_attributes
 from ._varying import varying_axes
 
 
@@ -41,6 +42,7 @@ class KernelCall:
         workspace: Bytes of scratch memory that XLA plans for the call: an int or a symbolic
             dimension; None for a kernel that declares none.
         made_of: The op that was called, if it was one.
+        loops: Leading dimensions of the operands whose elements are calls of their own.
     """
 
     func: str
@@ -54,6 +56,7 @@ class KernelCall:
     traits: graphffi.CallTraits
     workspace: Any = None
     made_of: OpCall | None = field(default=None, compare=False, repr=False)
+    loops: Loops = ()
 
     @staticmethod
     def make(call: Any, made_of: OpCall | None = None, workspace: Any = None) -> KernelCall:
@@ -159,8 +162,11 @@ def bind(
 def _abstract_eval(
     *operands: Any, call: KernelCall, results: tuple[tuple[tuple[Any, ...], np.dtype[Any]], ...]
 ) -> tuple[list[Any], frozenset[Any]]:
-    mutated = operands[len(operands) - call.num_mutated :]
-    shapes = [*results, *((a.shape, a.dtype) for a in mutated)]
+    first_mutated = len(operands) - call.num_mutated
+    batches = depths(call.loops, len(operands))
+    updated = [(a.shape[n:], a.dtype) for a, n in zip(operands, batches, strict=True)]
+    batch_shape = sizes(call.loops, [a.shape for a in operands])
+    shapes = [((*batch_shape, *s), dtype) for s, dtype in (*results, *updated[first_mutated:])]
     shardings = result_shardings(call, operands, [shape for shape, _ in shapes])
     avals = [
         _result_aval(shape, dtype, operands, sharding)
@@ -206,6 +212,8 @@ def _result_aval(
 
 
 def _lower(context: Any, *operands: Any, call: KernelCall, results: Any) -> Any:
+    if call.loops and not is_partitioned(context):
+        return _lower_loops(context, operands, call, results)
     if not call.is_ordered:
         return _lower_call(context, operands, call, results)
     # The token that the call before gave comes first, and so does the one for the call after.
@@ -221,11 +229,21 @@ def _lower(context: Any, *operands: Any, call: KernelCall, results: Any) -> Any:
     return outputs
 
 
+def _lower_loops(context: Any, operands: Sequence[Any], call: KernelCall, results: Any) -> Any:
+    one = replace(call, loops=())
+
+    def loops(*arrays: Any) -> list[Any]:
+        return run(lambda a: call_p.bind(*a, call=one, results=results), call.loops, arrays)
+
+    return mlir.lower_fun(loops, multiple_results=True)(context, *operands)
+
+
 def _lower_call(context: Any, operands: Sequence[Any], call: KernelCall, results: Any) -> Any:
     num_tokens = 1 if call.is_ordered else 0
     first_mutated = len(operands) - call.num_mutated
     first_updated = num_tokens + len(results)
-    aliases = {first_mutated + i: first_updated + i for i in range(call.num_mutated)}
+    num_aliases = 0 if call.loops else call.num_mutated  # a loop has results of its own
+    aliases = {first_mutated + i: first_updated + i for i in range(num_aliases)}
     options: dict[str, Any] = {}
     attributes: dict[str, Any] = {}
     extra: dict[str, Any] = {}

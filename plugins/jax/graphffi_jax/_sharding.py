@@ -28,7 +28,8 @@ class ArrayDims:
 
     Args:
         name: Of the operand or result.
-        dims: One name per dimension; ``[name]`` or ``_`` for one that the kernel needs whole.
+        dims: One name per dimension; ``[name]`` or ``_`` for one that the kernel needs whole,
+            ``@0``, ``@1``, … for those of loops around the call, outermost first.
     """
 
     name: str
@@ -57,7 +58,7 @@ class CallDims:
         return {name: None for a in (*self.operands, *self.results) for name in a.free()}
 
     def __str__(self) -> str:
-        """As the attribute of a custom call: ``x(b [h]), weight([h]) -> out(b [h])``."""
+        """As the attribute of a custom call: ``x(@0 b [h]), w([h]) -> out(@0 b [h])``."""
         left, right = (
             ", ".join(f"{a.name}({' '.join(a.dims)})" for a in side)
             for side in (self.operands, self.results)
@@ -93,12 +94,23 @@ class CallDims:
             shapes: Of its operands, then of its results.
             num_operands: How many are operands.
         """
+        every = range(len(call.loops))
+        loops = [
+            [f"@{k}" for k in every if i >= num_operands or call.loops[k][i]]
+            for i in range(len(shapes))
+        ]
+        inner = [shape[len(names) :] for shape, names in zip(shapes, loops, strict=True)]
         if call.made_of is None:
-            ndims = [len(shape) for shape in shapes]
-            found = CallDims.unnamed(ndims[:num_operands], ndims[num_operands:])
+            ndims = [len(shape) for shape in inner]
+            one = CallDims.unnamed(ndims[:num_operands], ndims[num_operands:])
+            named = [*one.operands, *one.results]
         else:
-            named = _named(call.made_of, shapes)
-            found = CallDims(tuple(named[:num_operands]), tuple(named[num_operands:]))
+            named = _named(call.made_of, inner)
+        rows = [
+            ArrayDims(array.name, (*names, *array.dims))
+            for array, names in zip(named, loops, strict=True)
+        ]
+        found = CallDims(tuple(rows[:num_operands]), tuple(rows[num_operands:]))
         if call.workspace is None:
             return found
         # XLA plans the workspace of a whole call for each of its parts.
@@ -152,7 +164,7 @@ def check_parts(
     ways: dict[str, None] = {}
     for array, shape, counts in zip(dims.operands, shapes, parts, strict=True):
         for i, (name, size, count) in enumerate(zip(array.dims, shape, counts, strict=True)):
-            label = f"dimension {i}" + ("" if name == "_" else f" {name}")
+            label = f"dimension {i}" + ("" if name[0] in "_@" else f" {name}")
             where = f"operand {array.name!r}: expected {label}"
             if count > 1 and name not in array.free():
                 problems.append(f"{where} whole on every device, got it in {count} parts")
@@ -251,7 +263,7 @@ def sharding_attributes(
         Attributes of the call, and of the operation: none in programs of one device, nor where each
         device runs its own part anyway.
     """
-    if not _is_partitioned(context.module_context.axis_context):
+    if not is_partitioned(context):
         return {}, {}
     shapes = [a.shape for a in (*context.avals_in, *context.avals_out)]
     dims = CallDims.of(call, shapes, num_operands)
@@ -311,7 +323,9 @@ def _device_count(axis_context: Any) -> int:
     return getattr(axis_context, "num_devices", None) or 1
 
 
-def _is_partitioned(axis_context: Any) -> bool:
+def is_partitioned(context: Any) -> bool:
+    """Whether XLA splits what is lowered here: not where each device runs its own part anyway."""
+    axis_context = context.module_context.axis_context
     if isinstance(axis_context, mlir.SPMDAxisContext):
         if set(axis_context.manual_axes) == set(axis_context.mesh.axis_names):
             return False
