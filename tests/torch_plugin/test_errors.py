@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -194,6 +195,43 @@ def test_the_same_definition_twice_is_fine_and_another_is_refused() -> None:
     assert define(3) is define(3)
     with pytest.raises(ValueError, match="mytest::twice"):
         define(4)
+
+
+def many(count: int, num_results: int = 1) -> Any:
+    """An op that copies its last operand to its last result."""
+
+    def copy(*tensors: Any) -> None:
+        torch.from_dlpack(tensors[-1]).copy_(torch.from_dlpack(tensors[count - 1]))
+
+    operands = ", ".join(f"Tensor x{i}" for i in range(count))
+    results = ", ".join(["Tensor"] * num_results)
+    op = graphffi.define_op(
+        f"mytest::many_{count}_{num_results}",
+        schema=f"({operands}) -> ({results})",
+        kernel=f"mytest.copy_{count}",
+        infer=lambda *xs: tuple(graphffi.like(xs[0]) for _ in range(num_results)),
+    )
+    graphffi.register_global_func(f"mytest.copy_{count}", copy, override=True)
+    return op
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, compiled], ids=["eager", "compiled"])
+def test_as_many_parameters_as_operators_can_have(wrap: Any) -> None:
+    xs = [torch.full((1,), float(i)) for i in range(63)]
+    assert wrap(many(63))(*xs).item() == 62
+    assert wrap(many(62, 3))(*xs[:62])[2].item() == 61
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, compiled], ids=["eager", "compiled"])
+def test_too_many_parameters_are_refused_by_torch_alone(wrap: Any) -> None:
+    op = many(64)
+    op.register_vjp(lambda saved, grad: [grad] * 64)
+    message = "mytest::many_64_1: expected at most 63 parameters of an op that PyTorch calls, got"
+    with pytest.raises(NotImplementedError, match=message):
+        wrap(lambda x: op(*[x] * 64))(torch.ones(1))
+    with pytest.raises(NotImplementedError, match=message):
+        wrap(lambda x: op(*[x] * 63, **{"x63": x}))(torch.ones(1))
+    assert op(*[np.ones(1)] * 64).item() == 1
 
 
 def test_a_library_for_another_torch_is_refused() -> None:

@@ -68,12 +68,13 @@ class OpVariable(UserDefinedObjectVariable):
     def call_function(self, tx: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """Puts a plain call into the graph; follows the others."""
         definition = self.value.definition
+        known = operator_of(self.value)
         returns = _plain_returns(definition)
         arguments = _plain_arguments(definition, args, kwargs) if returns is not None else None
         if arguments is None:
             return super().call_function(tx, args, kwargs)
         digest = ConstantVariable.create(graph_digest(definition.digest))
-        operator = VariableTracker.build(tx, operator_of(self.value))
+        operator = VariableTracker.build(tx, known)
         result = operator.call_function(tx, arguments, {DIGEST: digest})
         return arguments[definition.parameters.index(returns)] if returns else result
 

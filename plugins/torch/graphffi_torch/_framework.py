@@ -12,7 +12,7 @@ import graphffi
 from graphffi_torch import _C
 from graphffi_torch._dynamo import end_trace
 from graphffi_torch._gradients import set_gradient_rule
-from graphffi_torch._operator_schema import DIGEST, graph_digest
+from graphffi_torch._operator_schema import DIGEST, graph_digest, why_no_operator
 from graphffi_torch._operators import entry_of, operator_of, watch_operators
 from graphffi_torch._primitive import call_primitive, primitive_arguments
 from graphffi_torch._sharding import announce_sharding
@@ -33,7 +33,12 @@ class TorchFramework:
     name = "torch"
 
     def add_op(self, op: Op) -> None:
-        """Registers the op with torch, so that graphs can hold it."""
+        """Registers the op with torch, so that graphs can hold it.
+
+        One that torch can't have is left to other frameworks: calls on torch's tensors say why.
+        """
+        if why_no_operator(op.definition) is not None:
+            return
         op.is_traced = torch.compiler.is_dynamo_compiling
         op.traced_call = make_traced_call(op.definition, entry_of(op))
         announce_sharding(op.definition, operator_of(op))
@@ -42,6 +47,8 @@ class TorchFramework:
 
     def add_vjp(self, op: Op) -> None:
         """Lets autograd go back through the op by its rule."""
+        if why_no_operator(op.definition) is not None:
+            return
         set_gradient_rule(op.definition)
         # With the digest that covers the rule: it is in graphs from now on.
         op.traced_call = make_traced_call(op.definition, entry_of(op))

@@ -29,6 +29,8 @@ _ATTRIBUTE_TYPES: Final = {
 DIGEST: Final = "graphffi_digest"
 # Of the lowerings: what Inductor generates for a definition changes with it.
 _LOWERING: Final = "3"
+# Torch's dispatcher has a bit for each argument; the digest takes one.
+_MOST_PARAMETERS: Final = 63
 
 
 def graph_digest(digest: str) -> str:
@@ -36,11 +38,23 @@ def graph_digest(digest: str) -> str:
     return f"{digest}.{_LOWERING}"
 
 
+def why_no_operator(definition: Definition) -> str | None:
+    """Why torch can't have an operator for an op, as errors say it, or None if it can."""
+    count = len(definition.parameters)
+    if count <= _MOST_PARAMETERS:
+        return None
+    return (
+        f"{definition.name}: expected at most {_MOST_PARAMETERS} parameters of an op that PyTorch "
+        f"calls, got {count}; take tensors as one list[Tensor], numbers as one list"
+    )
+
+
 def operator_schemas(definition: Definition) -> tuple[str, str, str]:
     """The schemas of `ns::name`, `ns::name.out` and `ns::name.effect`.
 
-    There is no second one for ops that write operands or have no results, and a third one only for
-    ops that write operands and have side effects.
+    There is no second one for ops that write operands, have no results, or have too many of them
+    for the arguments of an operator, and a third one only for ops that write operands and have side
+    effects.
 
     Example:
         ``mylib::scale(Tensor x, float factor=2.0, *, str graphffi_digest="") -> Tensor`` and
@@ -57,7 +71,8 @@ def operator_schemas(definition: Definition) -> tuple[str, str, str]:
             return schema, "", ""
         unwritten = ", ".join((*_arguments(definition, alias=False), "*", digest))
         return schema, "", f"{definition.name}.effect({unwritten}) -> Tensor[]"
-    if not definition.results:
+    count = len(definition.parameters) + len(definition.results)
+    if not definition.results or count > _MOST_PARAMETERS:
         return schema, "", ""
     outputs = [f"Tensor({_letter(i)}!) {name}" for i, name in enumerate(definition.results)]
     return schema, f"{definition.name}.out({', '.join((*arguments, *outputs, digest))}) -> ()", ""

@@ -13,7 +13,7 @@ from graphffi import MISSING, Operand, make_answer
 from graphffi_torch import _C
 from graphffi_torch._dynamo import end_trace
 from graphffi_torch._effects import kept_entry, register_side_effect
-from graphffi_torch._operator_schema import operator_schemas
+from graphffi_torch._operator_schema import operator_schemas, why_no_operator
 from graphffi_torch._specs import allocation, as_list, attribute_value, concrete, specs_of
 from graphffi_torch._vmap import register_vmap
 
@@ -33,10 +33,16 @@ def operator_of(op: Op) -> Any:
     """The operator of an op, registered with torch on first use.
 
     Raises:
+        NotImplementedError: If the op has more parameters than torch's operators can have.
         ValueError: If torch has another operator of that name.
     """
     operator = _operators.get(op.name)
     if operator is None:
+        reason = why_no_operator(op.definition)
+        if reason is not None:
+            error = NotImplementedError(reason)
+            end_trace(error)
+            raise error
         with _lock:
             operator = _operators.get(op.name)
             if operator is None:
