@@ -53,8 +53,8 @@ std::vector<Field> Fields(CallAttributes* to, std::string* packed_strs) {
   };
   return {
       {"digest", "a string", text(&to->digest)},
-      // What Python's part of the plugin tells itself, when XLA splits the call. Loops (@0) are gone
-      // then.
+      // What Python's part of the plugin tells itself, when XLA splits the call. Loops (@0) are
+      // gone then.
       {"dims", "a string without loops, since XLA splits the call",
        [](Tag tag, const void* value) {
          std::string dims;

@@ -62,7 +62,8 @@ def _call(
     )
     returned = [f"%call#{i}" for i in range(len(results))]
     # A part is not split again.
-    config = ir.DictAttr.get({a.name: a.attr for a in call if a.name != "dims"})
+    attributes = (call[i] for i in range(len(call)))
+    config = ir.DictAttr.get({a.name: a.attr for a in attributes if a.name != "dims"})
     line = (
         f"{f'%call:{len(results)} = ' if results else ''}stablehlo.custom_call "
         f"@{target}({', '.join(names)}) {{api_version = 4 : i32, "
@@ -212,8 +213,9 @@ def _write(
 
 def _zeros(array: Any) -> str:
     element = array.element_type
-    width = 2 * element.element_type.width if isinstance(element, ir.ComplexType) else element.width
-    return f'stablehlo.constant dense<"0x{"00" * max(1, width // 8)}"> : {array}'
+    is_complex = isinstance(element, ir.ComplexType)
+    bits = 2 * element.element_type.width if is_complex else element.width
+    return f'stablehlo.constant dense<"0x{"00" * max(1, bits // 8)}"> : {array}'
 
 
 def _number(call: ir.DictAttr, name: str) -> int:
