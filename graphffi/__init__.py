@@ -52,6 +52,9 @@ from ._shape import Shape as Shape
 from ._shape_program import make_answer as make_answer
 from ._spec import TensorSpec as TensorSpec
 from ._spec import check as check
+from ._spec import checked_bytes as checked_bytes
+from ._spec import checked_dtype as checked_dtype
+from ._spec import checked_result as checked_result
 from ._spec import empty as empty
 from ._spec import like as like
 from ._stream import use_stream as use_stream

@@ -47,8 +47,10 @@ def bind(
     Raises:
         TypeError: For missing, unknown, surplus or wrong-typed arguments; all of them in one
             message.
+        ValueError: If all that is wrong are values of attributes.
     """
     problems: list[str] = []
+    wrong_values: list[str] = []  # those of the problems
     values = _by_name(parameters, args, kwargs, problems)
     operands: list[Any] = []
     attributes: list[Any] = []
@@ -57,10 +59,11 @@ def bind(
         if isinstance(parameter, Operand):
             operands.append(_checked_operand(parameter, value, problems))
         else:
-            attributes.append(_checked_attribute(parameter, value, problems))
+            attributes.append(_checked_attribute(parameter, value, problems, wrong_values))
     problems.extend(f"argument {name!r}: expected a known name" for name in values)
     if problems:
-        raise TypeError(_message(subject, parameters, problems, bool(values)))
+        message = _message(subject, parameters, problems, bool(values))
+        raise ValueError(message) if len(wrong_values) == len(problems) else TypeError(message)
     return BoundCall(tuple(operands), tuple(attributes))
 
 
@@ -92,12 +95,17 @@ def _checked_operand(operand: Operand, value: Any, problems: list[str]) -> Any:
     return value
 
 
-def _checked_attribute(attribute: Attribute, value: Any, problems: list[str]) -> Any:
+def _checked_attribute(
+    attribute: Attribute, value: Any, problems: list[str], wrong_values: list[str]
+) -> Any:
     if value is MISSING:
         value = attribute.default
     if value is not MISSING:
         try:
             return attribute.convert(value)
+        except ValueError as error:
+            problem = str(error)
+            wrong_values.append(problem)
         except TypeError as error:
             problem = str(error)
     else:

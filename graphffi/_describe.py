@@ -11,6 +11,11 @@ def is_tensor(value: Any) -> bool:
     return hasattr(value, "shape") and hasattr(value, "dtype") and not isinstance(value, type)
 
 
+def is_numpy_scalar(value: Any) -> bool:
+    """Whether `value` is a number of NumPy, which is also an array without dimensions."""
+    return any(b.__module__ == "numpy" and b.__name__ == "generic" for b in type(value).__mro__)
+
+
 def dtype_name(value: Any) -> str:
     """Give `float32` for torch.float32, numpy.dtype("float32"), jnp.float32."""
     name = getattr(value, "name", None)
@@ -31,5 +36,8 @@ def describe(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         if any(is_tensor(item) for item in value):
             return f"a {type(value).__name__} of {len(value)}"
-    text = repr(value)
+    try:
+        text = repr(value)
+    except Exception:  # such as that of ints with more than 4300 digits
+        return type(value).__name__
     return f"{type(value).__name__} {text if len(text) <= 60 else text[:57] + '...'}"

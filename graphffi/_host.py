@@ -13,7 +13,7 @@ from graphffi._device import Device
 from graphffi._dtype import dtype
 from graphffi._framework import register_framework
 from graphffi._plan import passes_results
-from graphffi._spec import TensorSpec
+from graphffi._spec import TensorSpec, checked_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,7 +54,10 @@ class HostFramework:
         key = (definition, _key_of(bound.operands), _key_of(bound.attributes))
         known = self._known.get(key)
         if known is None:
-            operands = [_specs_of(o) for o in bound.operands]
+            operands = [
+                _specs_of(value, f"{definition.name}: operand {o.name!r}")
+                for o, value in zip(definition.operands, bound.operands, strict=True)
+            ]
             specs = definition.infer(operands, bound.attributes)
             known = specs, definition.workspace_bytes(operands, bound.attributes)
             if len(self._known) >= _MAX_KNOWN:
@@ -116,7 +119,7 @@ def _checked_returned(subject: str, returned: Any, results: Sequence[TensorSpec]
                 f"{expected} no tensor; the plan does not pass the result, so that the kernel has "
                 "to return it"
             )
-        got = _describe_spec(_specs_of(value))
+        got = _describe_spec(_specs_of(value, f"{subject}: result {i}"))
         if dtype(value.dtype) != dtype(spec.dtype):
             raise TypeError(f"{expected} {got}")
         if tuple(value.shape) != tuple(spec.shape):
@@ -141,13 +144,13 @@ def _key_of(values: Sequence[Any]) -> tuple[Any, ...]:
     )
 
 
-def _specs_of(operand: Any) -> Any:
+def _specs_of(operand: Any, subject: str) -> Any:
     if operand is None:
         return None
     if isinstance(operand, (list, tuple)):
-        return [_specs_of(item) for item in operand]
+        return [_specs_of(item, subject) for item in operand]
     device = getattr(operand, "device", "cpu")  # NumPy before 2.0 has none
-    return TensorSpec(tuple(operand.shape), dtype(operand.dtype), Device(device))
+    return TensorSpec(tuple(operand.shape), checked_dtype(subject, operand.dtype), Device(device))
 
 
 def _allocate(spec: TensorSpec, use_numpy: bool) -> Any:

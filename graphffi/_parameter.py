@@ -7,7 +7,7 @@ import operator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from graphffi._describe import describe, is_tensor
+from graphffi._describe import describe, is_numpy_scalar, is_tensor
 from graphffi._device import Device
 from graphffi._dtype import dtype
 
@@ -24,6 +24,9 @@ class _Missing:
 
 
 MISSING: Final = _Missing()
+
+_MIN_INT: Final = -(2**63)
+_MAX_INT: Final = 2**63 - 1
 
 _ARTICLE: Final = {
     "int": "an int",
@@ -83,6 +86,7 @@ class Attribute:
 
         Raises:
             TypeError: If it is of another kind.
+            ValueError: If it is one that kernels cannot be given.
         """
         if value is None and self.optional:
             return None
@@ -107,19 +111,19 @@ def _is_symbolic(value: Any) -> bool:
 
 def _is_scalar(value: Any) -> bool:
     """A number of Python or NumPy; no array, not even one without dimensions."""
-    return not is_tensor(value) or _is_numpy_scalar(value)
-
-
-def _is_numpy_scalar(value: Any) -> bool:
-    return any(b.__module__ == "numpy" and b.__name__ == "generic" for b in type(value).__mro__)
+    return not is_tensor(value) or is_numpy_scalar(value)
 
 
 def _to_int(value: Any) -> Any:
-    if type(value) is int or _is_symbolic(value):
-        return value
-    if isinstance(value, bool) or not _is_scalar(value) or not hasattr(value, "__index__"):
-        return None
-    return operator.index(value)
+    if type(value) is not int:
+        if _is_symbolic(value):
+            return value
+        if isinstance(value, bool) or not _is_scalar(value) or not hasattr(value, "__index__"):
+            return None
+        value = operator.index(value)
+    if not _MIN_INT <= value <= _MAX_INT:
+        raise ValueError(f"expected an int of 64 bits, got {describe(value)}")
+    return value
 
 
 def _to_float(value: Any) -> Any:
@@ -127,7 +131,10 @@ def _to_float(value: Any) -> Any:
         return value
     if isinstance(value, (bool, str)) or not _is_scalar(value) or not hasattr(value, "__float__"):
         return None
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError(f"expected a float, got {describe(value)}, which is too large") from None
 
 
 def _to_bool(value: Any) -> Any:
@@ -137,7 +144,13 @@ def _to_bool(value: Any) -> Any:
 
 
 def _to_str(value: Any) -> Any:
-    return value if isinstance(value, str) else None
+    if not isinstance(value, str):
+        return None
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"expected Unicode text, got {describe(value)}") from None
+    return value
 
 
 def _to_dtype(value: Any) -> Any:

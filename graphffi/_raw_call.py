@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from graphffi._describe import describe, is_tensor
+from graphffi._describe import describe, is_numpy_scalar, is_tensor
 from graphffi._device import Device
 from graphffi._dtype import dtype
 from graphffi._framework import framework_of
@@ -109,8 +109,12 @@ def _pack_arguments(
 ) -> tuple[CanonicalCall, list[TensorSpec]]:
     """The call in canonical form, and the results to allocate for it."""
     specs = [] if out is None else list(out) if isinstance(out, (list, tuple)) else [out]
-    packer = _ArgumentPacker(reference, len(specs), frozenset(mutates))
-    items = [packer.item(value, i in packer.mutates) for i, value in enumerate(args)]
+    packer = _ArgumentPacker(reference, len(specs))
+    positions = _positions(reference, mutates, len(args))
+    items = [
+        packer.item(f"{reference}: argument #{i}", value, mutated=i in positions)
+        for i, value in enumerate(args)
+    ]
     has_effect = traits is not None and traits.has_side_effect
     if not specs and not packer.call.mutated and not has_effect:
         raise ValueError(
@@ -127,19 +131,34 @@ def _pack_arguments(
     return packer.finish(", ".join(items), traits), specs
 
 
+def _positions(reference: str, mutates: Sequence[int], count: int) -> frozenset[int]:
+    """The positions in `mutates`, checked."""
+    found = mutates if isinstance(mutates, (list, tuple, range)) else ()
+    if found is not mutates or not all(isinstance(i, int) and 0 <= i < count for i in found):
+        raise ValueError(
+            f"{reference}: mutates: expected positions of arguments, a list of ints below {count}, "
+            f"got {mutates!r}"
+        )
+    return frozenset(found)
+
+
 class _ArgumentPacker:
     """Sorts positional arguments into the banks of a canonical call."""
 
-    def __init__(self, reference: str, num_results: int, mutates: frozenset[int]) -> None:
+    def __init__(self, reference: str, num_results: int) -> None:
         self.num_results = num_results
-        self.mutates = mutates
         self.call = CanonicalCall(reference, "", [], [], [], [], [], subject=reference)
 
-    def item(self, value: Any, mutated: bool) -> str:
+    def item(self, subject: str, value: Any, *, mutated: bool = False) -> str:
         """Takes one argument; gives what the plan says of it."""
         call = self.call
-        if mutated and not is_tensor(value):
-            raise TypeError(f"{call.func}: mutates: expected a tensor, got {describe(value)}")
+        if type(value).__module__ in ("numpy", "ml_dtypes") and is_numpy_scalar(value):
+            value = value.item()  # a number for kernels, as in calls of functions
+        kind = _attribute_kind(value)  # first: torch's tracer knows nothing else of symbolic ints
+        if mutated and (kind is not None or not is_tensor(value)):
+            raise TypeError(f"{subject}: expected a tensor to update, got {describe(value)}")
+        if kind is not None:
+            return append_attribute(kind, value, call.ints, call.floats, call.strs)
         if value is None:
             return "None"
         if is_tensor(value):
@@ -149,15 +168,11 @@ class _ArgumentPacker:
             call.inputs.append(value)
             return f"i{len(call.inputs) - 1}"
         if isinstance(value, (list, tuple)):
-            return "(" + ", ".join(self.item(item, mutated=False) for item in value) + ")"
-        kind = _attribute_kind(value)
-        if kind is None:
-            raise TypeError(
-                f"{call.func}: argument: expected a tensor, None, int, float, bool, str, dtype, "
-                f"Device or a list, got "
-                f"{describe(value)}"
-            )
-        return append_attribute(kind, value, call.ints, call.floats, call.strs)
+            return "(" + ", ".join(self.item(subject, item) for item in value) + ")"
+        raise TypeError(
+            f"{subject}: expected a tensor, None, int, float, bool, str, dtype, Device or a "
+            f"list, got {describe(value)}"
+        )
 
     def finish(self, plan: str, traits: CallTraits | None) -> CanonicalCall:
         """The call with its plan."""

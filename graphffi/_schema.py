@@ -10,16 +10,13 @@ from typing import TYPE_CHECKING, Any
 from graphffi import _core
 from graphffi._binding import BoundCall as BoundCall
 from graphffi._binding import bind
-from graphffi._describe import describe
-from graphffi._device import Device
 from graphffi._digest import definition_digest, extended_digest
 from graphffi._dims import Dims, parse_dims
-from graphffi._dtype import dtype
 from graphffi._parameter import MISSING as MISSING
 from graphffi._parameter import Attribute as Attribute
 from graphffi._parameter import Operand as Operand
 from graphffi._plan import NO_TRAITS, CallTraits, CanonicalCall, PlanTemplate
-from graphffi._spec import CheckError, TensorSpec
+from graphffi._spec import CheckError, TensorSpec, checked_bytes, checked_result
 from graphffi._tracing import report_to_tracer
 
 if TYPE_CHECKING:
@@ -158,7 +155,8 @@ class Definition:
 
         Raises:
             TypeError: For missing, unknown, surplus or wrong-typed arguments; all of them in one
-            message.
+                message.
+            ValueError: If all that is wrong are values of attributes.
         """
         try:
             return bind(self.name, self.parameters, args, kwargs)
@@ -199,7 +197,7 @@ class Definition:
             )
         default_device = next((s.device for s in BoundCall(tuple(operands), ()).tensors()), None)
         return tuple(
-            self._checked_spec(name, spec, default_device)
+            checked_result(f"{self.name}: shape rule: result {name!r}", spec, default_device)
             for name, spec in zip(self.results, specs, strict=True)
         )
 
@@ -220,11 +218,7 @@ class Definition:
         if not callable(self.workspace):
             return self.workspace
         size = self.workspace(*self._arguments(operands, attributes))
-        if isinstance(size, (bool, float)) or not hasattr(size, "__add__"):
-            raise TypeError(f"{self.name}: workspace: expected bytes (an int), got {size!r}")
-        if isinstance(size, int) and size < 0:
-            raise ValueError(f"{self.name}: workspace: expected 0 bytes or more, got {size}")
-        return size
+        return checked_bytes(f"{self.name}: workspace", size)
 
     def _arguments(self, operands: Sequence[Any], attributes: Sequence[Any]) -> list[Any]:
         tensors, values = iter(operands), iter(attributes)
@@ -235,16 +229,7 @@ class Definition:
         returned = self.rule(*self._arguments(operands, attributes))
         if returned is None:
             return ()
-        return (returned,) if isinstance(returned, TensorSpec) else tuple(returned)
-
-    def _checked_spec(self, name: str, spec: Any, default_device: Any) -> TensorSpec:
-        if not isinstance(spec, TensorSpec):
-            raise TypeError(
-                f"{self.name}: shape rule: result {name!r}: expected graphffi.like(...) or "
-                f"graphffi.empty(...), got {describe(spec)}"
-            )
-        device = default_device if spec.device is None else Device(spec.device)
-        return TensorSpec(tuple(spec.shape), dtype(spec.dtype), device)
+        return tuple(returned) if isinstance(returned, (tuple, list)) else (returned,)
 
     def canonical(
         self, operands: Sequence[Any], attributes: Sequence[Any], workspace: Any = 0

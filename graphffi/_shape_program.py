@@ -7,7 +7,6 @@ csrc/callframe/shape_program.h has the text of programs.
 from __future__ import annotations
 
 import contextlib
-import operator
 from typing import TYPE_CHECKING, Any, Final
 
 from graphffi._device import Device
@@ -148,10 +147,7 @@ def _load_attributes(trace: Trace, attributes: Sequence[Any], looked_at: set[int
 
 
 def _result_line(definition: Definition, i: int, spec: TensorSpec) -> str:
-    try:
-        sizes = [size.hint if _is_symbolic(size) else operator.index(size) for size in spec.shape]
-    except TypeError:
-        sizes = [-1]
+    sizes = [size.hint if _is_symbolic(size) else int(size) for size in spec.shape]
     if any(size < 0 for size in sizes):
         raise ValueError(
             f"{definition.name}: shape rule: result {definition.results[i]!r}: expected sizes of 0 "

@@ -6,6 +6,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from graphffi._describe import describe, is_numpy_scalar
+from graphffi._device import Device
+from graphffi._dtype import dtype as make_dtype
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -104,3 +108,62 @@ def check(condition: Any, text: str) -> None:
     """
     if not condition:
         raise CheckError(text)
+
+
+def checked_result(subject: str, spec: Any, default_device: Any = None) -> TensorSpec:
+    """The spec of a result to allocate, with `graphffi.dtype` and `graphffi.Device`.
+
+    Args:
+        subject: ``<op>: shape rule: result 'out'``.
+        spec: What a rule or a caller says of the result.
+        default_device: Where it is if the spec names no device.
+
+    Raises:
+        TypeError: If it is no `TensorSpec`, or its dtype is none.
+        ValueError: For sizes that no tensor has.
+    """
+    if not isinstance(spec, TensorSpec):
+        raise TypeError(
+            f"{subject}: expected graphffi.like(...) or graphffi.empty(...), got {describe(spec)}"
+        )
+    kind = checked_dtype(subject, spec.dtype)
+    shape = tuple(int(s) if hasattr(s, "dtype") and is_size(s) else s for s in spec.shape)
+    if not all(map(is_size, shape)):
+        raise ValueError(f"{subject}: expected sizes of 0 or more, got {shape}")
+    device = default_device if spec.device is None else Device(spec.device)
+    return TensorSpec(shape, kind, device)
+
+
+def checked_dtype(subject: str, kind: Any) -> make_dtype:
+    """The `graphffi.dtype` of a name or of a framework's data type.
+
+    Raises:
+        TypeError: If it is no data type, or none that kernels can be given.
+    """
+    try:
+        return make_dtype(kind)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{subject}: {str(error).removeprefix('graphffi: ')}") from None
+
+
+def checked_bytes(subject: str, size: Any) -> Any:
+    """A number of bytes: an int or a framework's symbolic one.
+
+    Raises:
+        TypeError: If it is neither.
+        ValueError: If it is negative.
+    """
+    if is_size(size) and not isinstance(size, bool):
+        return size
+    if isinstance(size, int) and not isinstance(size, bool):
+        raise ValueError(f"{subject}: expected 0 bytes or more, got {size}")
+    raise TypeError(f"{subject}: expected bytes (an int), got {size!r}")
+
+
+def is_size(size: Any) -> bool:
+    """Whether it is an int of 0 or more, or may be one: a symbolic size."""
+    if issubclass(type(size), int):  # symbolic ones say that they are instances
+        return bool(size >= 0)
+    if hasattr(size, "dtype"):  # NumPy's ints; no arrays, not even traced ones
+        return is_numpy_scalar(size) and hasattr(size, "__index__") and int(size) >= 0
+    return not isinstance(size, float) and hasattr(size, "__floordiv__")

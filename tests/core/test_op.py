@@ -279,6 +279,15 @@ def test_call_tvm_ffi_packs_arguments_by_kind(module: graphffi.Module) -> None:
     assert y.tolist() == [3, 2, 0.5, 1, 3, 1000, 34, 8, 2]
 
 
+def test_call_tvm_ffi_takes_scalars_of_numpy_as_numbers() -> None:
+    taken = []
+    scalars = (np.int64(2), np.float32(0.5), np.bool_(True), np.str_("a"), [np.float64(1.5)])
+    graphffi.call_tvm_ffi(lambda *args: taken.extend(args), *scalars, has_side_effect=True)
+    assert taken == [2, 0.5, True, "a", [1.5]]
+    with pytest.raises(TypeError, match="argument #1: expected a tensor to update, got float"):
+        graphffi.call_tvm_ffi(WRITE, array(1), np.float32(1), mutates=[1])
+
+
 def test_call_tvm_ffi_allocates_results(module: graphffi.Module) -> None:
     low, high = graphffi.call_tvm_ffi(
         module.split, array(5), out=[graphffi.like(array(5)), graphffi.like(array(5))]
@@ -289,9 +298,9 @@ def test_call_tvm_ffi_allocates_results(module: graphffi.Module) -> None:
 def test_call_tvm_ffi_needs_an_effect() -> None:
     with pytest.raises(ValueError, match=r"expected out=, mutates= or has_side_effect=True"):
         graphffi.call_tvm_ffi(WRITE, array(1))
-    with pytest.raises(TypeError, match=r"mutates: expected a tensor, got int 1"):
+    with pytest.raises(TypeError, match=r"argument #0: expected a tensor to update, got int 1"):
         graphffi.call_tvm_ffi(WRITE, 1, mutates=(0,))
-    with pytest.raises(TypeError, match=r"argument: expected a tensor, .*, got object"):
+    with pytest.raises(TypeError, match=r"argument #0: expected a tensor, .*, got object"):
         graphffi.call_tvm_ffi(WRITE, object(), out=written(1))
 
 

@@ -38,8 +38,13 @@ def ops() -> SimpleNamespace:
 
         return clamp
 
+    @graphffi.op("faulty::shaped", kernel=f"{library}::clamp", plan="x, out")
+    def shaped(x: Tensor, size: int, name: str = "float32") -> Tensor:
+        return graphffi.empty((size, 2**40), name)
+
     return SimpleNamespace(
         clamp=define("clamp", f"{library}::clamp"),
+        shaped=shaped,
         no_function=define("no_function", "faulty.no_such_function"),
         no_symbol=define("no_symbol", f"{library}::no_such_symbol"),
         no_library=define("no_library", "/no/such/library.so::clamp"),
@@ -141,6 +146,57 @@ MISTAKES: dict[str, tuple[Callable[[Any], Any], np.ndarray, type[Exception], str
         "faulty::clamp: attribute 'limit': expected a float, got None; argument 'bound': expected "
         "a known name; known attributes: limit, on_gpu; operands: x",
     ),
+    "float beyond doubles": (
+        lambda ops: lambda x: ops.clamp(x, 10**400),
+        GOOD,
+        ValueError,
+        f"faulty::clamp: attribute 'limit': expected a float, got int 1{'0' * 56}..., which is too "
+        "large; known attributes: limit, on_gpu",
+    ),
+    "int beyond 64 bits": (
+        lambda ops: lambda x: ops.shaped(x, 2**63),
+        GOOD,
+        ValueError,
+        "faulty::shaped: attribute 'size': expected an int of 64 bits, got int 9223372036854775808",
+    ),
+    "values and types": (
+        lambda ops: lambda x: ops.shaped(x, -(2**63) - 1, None),
+        GOOD,
+        TypeError,
+        "faulty::shaped: attribute 'size': expected an int of 64 bits, got int "
+        "-9223372036854775809; attribute 'name': expected a str, got None",
+    ),
+    "text": (
+        lambda ops: lambda x: ops.shaped(x, 1, "\ud800"),
+        GOOD,
+        ValueError,
+        r"faulty::shaped: attribute 'name': expected Unicode text, got str '\ud800'",
+    ),
+    "negative size": (
+        lambda ops: lambda x: ops.shaped(x, -1),
+        GOOD,
+        ValueError,
+        "faulty::shaped: shape rule: result 'out': expected sizes of 0 or more, got (-1, ",
+    ),
+    "result's dtype": (
+        lambda ops: lambda x: ops.shaped(x, 1, "quaternion"),
+        GOOD,
+        TypeError,
+        "faulty::shaped: shape rule: result 'out': dtype: expected a name such as float32, ",
+    ),
+    "positions": (
+        lambda ops: lambda x: graphffi.call_tvm_ffi("faulty.f", x, mutates=[1]),
+        GOOD,
+        ValueError,
+        "faulty.f: mutates: expected positions of arguments, a list of ints below 1, got [1]",
+    ),
+    "argument": (
+        lambda ops: lambda x: graphffi.call_tvm_ffi("faulty.f", x, 2j, out=graphffi.like(x)),
+        GOOD,
+        TypeError,
+        "faulty.f: argument #1: expected a tensor, None, int, float, bool, str, dtype, Device or a "
+        "list, got complex 2j",
+    ),
     "value": (
         lambda ops: lambda x: ops.clamp(x, -1.0),
         GOOD,
@@ -173,11 +229,18 @@ MISTAKES: dict[str, tuple[Callable[[Any], Any], np.ndarray, type[Exception], str
 }
 
 
+# Values that Dynamo cannot hold, or takes into the graph as they are: the error is its own.
+NOT_TRACED = ("float beyond doubles", "int beyond 64 bits", "text")
+
+
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_is_the_same_error_everywhere(ops: SimpleNamespace, mistake: str) -> None:
     make, x, kind, text = MISTAKES[mistake]
     call, told = make(ops), {}
+
     for path in PATHS:
+        if mistake in NOT_TRACED and path in (compiled_static, compiled_dynamic):
+            continue
         with pytest.raises(Exception) as caught:  # noqa: PT011 (which one is the question)
             path(call, x)
         told[path.__name__] = (type(caught.value), caught.value.args[0])

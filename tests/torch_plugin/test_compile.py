@@ -172,6 +172,15 @@ def test_functions_are_called_without_an_op(kernels: Any, compiled: bool) -> Non
     torch.testing.assert_close(call(X), X + 2)
 
 
+def test_functions_are_given_sizes_that_vary(kernels: Any) -> None:
+    def add(x: torch.Tensor, n: int) -> Any:
+        return graphffi.call_tvm_ffi(kernels.add.reference, x, float(n), out=graphffi.like(x))
+
+    compiled = torch.compile(add, fullgraph=True, dynamic=True, backend="aot_eager")
+    for n in (3, 4):
+        torch.testing.assert_close(compiled(X, n), X + n)
+
+
 def add_in_python(x: Any, a: float, out: Any) -> None:
     torch.from_dlpack(out).copy_(torch.from_dlpack(x) + a)
 

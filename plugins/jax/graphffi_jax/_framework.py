@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +18,8 @@ from ._library import register_targets
 from ._partition import register_partitioner
 from ._primitive import KernelCall, bind
 from ._varying import vary_alike
+
+_MAX_ELEMENTS: Final = 2**59  # of the widest dtype
 
 
 class JaxFramework:
@@ -60,6 +62,14 @@ class JaxFramework:
         inputs = [_to_array(f"{call.subject}: argument", value) for value in call.inputs]
         mutated = [_to_array(f"{call.subject}: argument", value) for value in call.mutated]
         inputs, mutated = vary_alike([inputs, mutated])
+        results = [
+            graphffi.checked_result(
+                f"{call.subject}: result {i}", graphffi.TensorSpec(spec.shape, spec.dtype)
+            )
+            for i, spec in enumerate(results)
+        ]
+        if workspace is not None:
+            graphffi.checked_bytes(f"{call.subject}: workspace", workspace)
         shapes = _result_shapes(call.subject, [str(i) for i in range(len(results))], results)
         return bind(KernelCall.make(call, workspace=workspace), inputs, mutated, shapes)
 
@@ -82,6 +92,7 @@ def _to_array(subject: str, value: Any) -> Any:
             )
         return value
     if isinstance(value, (np.ndarray, np.generic)):
+        graphffi.checked_dtype(subject, value.dtype)
         _check_width(subject, value.dtype)
         return jnp.asarray(value)
     if hasattr(value, "__dlpack__"):
@@ -115,6 +126,9 @@ def _result_shapes(
         result = f"{subject}: result {name!r}"
         dtype = _to_numpy_dtype(result, graphffi.dtype(spec.dtype))
         _check_width(result, dtype)
+        # XLA ends the process.
+        if all(isinstance(size, int) for size in spec.shape) and spec.numel >= _MAX_ELEMENTS:
+            raise ValueError(f"{result}: expected fewer than 2**59 elements, got {spec.shape}")
         shapes.append(struct(tuple(spec.shape), dtype))
     return shapes
 

@@ -118,17 +118,15 @@ class KernelCall:
 def _pack_ints(subject: str, ints: Sequence[int]) -> bytes:
     for value in ints:
         if not -(2**63) <= value < 2**63:
-            raise ValueError(f"{subject}: attribute: expected an int of 64 bits, got {value}")
+            raise ValueError(f"{subject}: argument: expected an int of 64 bits, got {value}")
     return np.asarray(ints, np.int64).tobytes()
 
 
 def _checked_text(subject: str, text: str) -> str:
     try:
         text.encode()
-    except UnicodeEncodeError as error:
-        raise ValueError(
-            f"{subject}: attribute: expected Unicode text, got {text!r}: {error}"
-        ) from None
+    except UnicodeEncodeError:
+        raise ValueError(f"{subject}: argument: expected Unicode text, got {text!r}") from None
     return text
 
 
