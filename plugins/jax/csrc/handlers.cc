@@ -47,11 +47,13 @@ xla::Status* Guarded(const xla::CallFrame* call, xla::Stage stage, uint32_t trai
                               traits);
   }
   const xla::Api* api = call->api;
-  if (api->version.major != xla::kNewestMajor) {
-    return xla::MakeStatus(api, xla::kUnimplemented,
-                           "graphffi: expected XLA FFI API version 0.x, got " +
-                               std::to_string(api->version.major) + "." +
-                               std::to_string(api->version.minor) + "; install a newer graphffi");
+  if (stage == xla::kInstantiate && !xla::IsKnown(api->version)) {
+    return xla::MakeStatus(
+        api, xla::kUnimplemented,
+        "graphffi: expected XLA FFI API version " + std::to_string(xla::kNewestMajor) + "." +
+            std::to_string(xla::kNewestMinor) + " or older, got " +
+            std::to_string(api->version.major) + "." + std::to_string(api->version.minor) +
+            "; install a newer graphffi, or an older jaxlib");
   }
   try {
     CheckCall(*call, stage);

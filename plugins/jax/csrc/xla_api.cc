@@ -125,8 +125,9 @@ Status* ReplyMetadata(const CallFrame& call, const MetadataExtension& extension,
     return nullptr;
   }
   metadata->version.minor = std::min(kNewestMinor, call.api->version.minor);
-  // A runtime of another major version turns the reply above down, with a message of its own.
-  if (call.api->version.major != kNewestMajor || call.api->version.minor < 2) return nullptr;
+  // An unknown runtime may turn the reply above down, with a message of its own; else we refuse
+  // calls.
+  if (!IsKnown(call.api->version) || call.api->version.minor < 2) return nullptr;
   StateType* type;
   if (Status* status = GetStateType(call.api, &type)) return status;
   metadata->state_type_id = type->id;

@@ -12,6 +12,11 @@ namespace graphffi::xla {
 /// The newest API whose layouts are known here. A runtime that claims less gets less.
 constexpr int32_t kNewestMajor = 0, kNewestMinor = 5;
 
+/// Whether structs may be exchanged with such a runtime: minor versions have changed layouts, too.
+inline bool IsKnown(const ApiVersion& version) {
+  return version.major == kNewestMajor && version.minor <= kNewestMinor;
+}
+
 /// A new error for XLA, which takes it over. `message` may hold any bytes.
 Status* MakeStatus(const Api* api, StatusCode code, const std::string& message);
 
