@@ -41,7 +41,7 @@ def test_a_cpp_exception_is_an_error(ops: SimpleNamespace) -> None:
         ops.fail(X, "std")
 
 
-@pytest.mark.parametrize("kind", [ValueError, TypeError, KeyError])
+@pytest.mark.parametrize("kind", [ValueError, TypeError, KeyError, StopIteration])
 def test_errors_gives_the_original_type(ops: SimpleNamespace, kind: type[Exception]) -> None:
     with (
         pytest.raises(kind, match="operand 'x': expected 3, got 4") as caught,

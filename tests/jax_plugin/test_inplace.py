@@ -111,6 +111,12 @@ def test_an_array_may_be_read_and_updated_by_one_call(ops: SimpleNamespace) -> N
     np.testing.assert_array_equal(updated, x)
 
 
+def test_a_gradient_through_an_update_is_refused_with_what_helps(ops: SimpleNamespace) -> None:
+    text = "jaxtest::increment: backward: .*, got none; define an op that returns new tensors"
+    with pytest.raises(NotImplementedError, match=text):
+        jax.grad(lambda x: ops.increment(x).sum())(jnp.ones(3))
+
+
 def test_an_error_in_an_update_names_op_and_attribute(ops: SimpleNamespace) -> None:
     text = r"IndexError: jaxtest::append: attribute 'position': expected 0 to 1, got 2"
     with pytest.raises(jax.errors.JaxRuntimeError, match=text):

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 import jax
 
@@ -15,8 +14,7 @@ import graphffi
 _NUMBER: Final = re.compile(r"\[tvm_ffi error (\d+)\]")
 
 
-@contextlib.contextmanager
-def errors() -> Iterator[None]:
+def errors() -> contextlib.ContextDecorator:
     """Re-raises what a kernel raised, with its own type, message and traceback.
 
     XLA carries text only: outside of this block a kernel's ``ValueError`` is a
@@ -31,14 +29,21 @@ def errors() -> Iterator[None]:
         >>> with errors():
         ...     y = jax.block_until_ready(step(x))  # doctest: +SKIP
     """
-    try:
-        yield
-    # Where a program ran asynchronously, jaxlib raises ValueError for INVALID_ARGUMENT (0.10).
-    except (jax.errors.JaxRuntimeError, ValueError) as error:
-        original = _original(error)
-        if original is None:
-            raise
-        raise original from error
+    return _Errors()
+
+
+class _Errors(contextlib.ContextDecorator):
+    """Not a generator, which could not raise StopIteration."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
+        # Where a program ran asynchronously, jaxlib raises ValueError for INVALID_ARGUMENT (0.10).
+        if isinstance(error, (jax.errors.JaxRuntimeError, ValueError)):
+            original = _original(error)
+            if original is not None:
+                raise original from error
 
 
 def _original(error: Exception) -> BaseException | None:

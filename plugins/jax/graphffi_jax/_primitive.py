@@ -281,9 +281,14 @@ def _differentiate(
     if call.num_mutated == 0 and not any(jnp.issubdtype(d, jnp.inexact) for _, d in results):
         outputs = call_p.bind(*primals, call=call, results=results)
         return outputs, [ad.Zero(_ShapedArray(o.shape, jax.dtypes.float0)) for o in outputs]
+    remedy = (
+        "define an op that returns new tensors, which can have one"
+        if call.num_mutated
+        else "register one with register_vjp"
+    )
     raise NotImplementedError(
-        f"{call.subject}: backward: expected a gradient rule, got none; register one with "
-        "register_vjp, or wrap the operands in jax.lax.stop_gradient"
+        f"{call.subject}: backward: expected a gradient rule, got none; {remedy}, or wrap the "
+        "operands in jax.lax.stop_gradient"
     )
 
 

@@ -75,7 +75,11 @@ def register_ffi_target(
         >>> register_ffi_target("scale", mod.scale, spec)  # doctest: +SKIP
         >>> jax.ffi.ffi_call("scale", x)(x, factor=2.0)  # doctest: +SKIP
     """
-    place = _PLATFORMS.get(platform.lower())
+    if not isinstance(name, str) or not name or "\0" in name:
+        raise TypeError(
+            f"graphffi_jax.register_ffi_target: name: expected a text without NUL, got {name!r}"
+        )
+    place = _PLATFORMS.get(platform.lower()) if isinstance(platform, str) else None
     if place is None:
         raise ValueError(f"{name}: platform: expected {', '.join(_PLATFORMS)}, got {platform!r}")
     plan, attributes = _plan_of(name, arg_spec)
