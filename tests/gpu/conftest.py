@@ -60,6 +60,25 @@ def ops(library: str) -> SimpleNamespace:
     def allocates_in_graph(x: Tensor, factor: float = 2.0) -> Tensor:
         return graphffi.like(x)
 
+    @graphffi.op(
+        "gpu::allocates_what_it_declares",
+        kernel=f"{library}::scale_twice",
+        plan="x, out, factor",
+        workspace=lambda x, factor: x.numel * x.dtype.itemsize,
+        allow_cuda_graph=True,
+    )
+    def allocates_what_it_declares(x: Tensor, factor: float = 2.0) -> Tensor:
+        return graphffi.like(x)
+
+    @graphffi.op(
+        "gpu::declares_too_little",
+        kernel=f"{library}::scale_twice",
+        plan="x, out, factor",
+        workspace=100,
+    )
+    def declares_too_little(x: Tensor, factor: float = 2.0) -> Tensor:
+        return graphffi.like(x)
+
     @graphffi.op("gpu::late_fill", kernel=f"{library}::late_fill", plan="x, out, value, cycles")
     def late_fill(x: Tensor, value: float, cycles: int = 50_000_000) -> Tensor:
         return graphffi.like(x)
@@ -69,5 +88,7 @@ def ops(library: str) -> SimpleNamespace:
         scale_twice=scale_twice,
         scale_through=scale_through,
         allocates_in_graph=allocates_in_graph,
+        allocates_what_it_declares=allocates_what_it_declares,
+        declares_too_little=declares_too_little,
         late_fill=late_fill,
     )

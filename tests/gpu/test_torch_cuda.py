@@ -58,6 +58,7 @@ def test_calls_are_ordered_by_their_stream_and_by_no_other(ops: SimpleNamespace,
     x = torch.zeros(256, device="cuda")
     call = wrap(lambda x: ops.scale(ops.late_fill(x, 3.0), 2.0))
     call(x)
+    ops.scale(x + 1, 2.0)  # kernels are loaded when they are first launched, which waits for others
     torch.cuda.synchronize()
     side = torch.cuda.Stream()
     with torch.cuda.stream(side):
