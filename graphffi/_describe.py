@@ -16,6 +16,13 @@ def is_numpy_scalar(value: Any) -> bool:
     return any(b.__module__ == "numpy" and b.__name__ == "generic" for b in type(value).__mro__)
 
 
+def is_proxy(value: Any) -> bool:
+    """Whether `value` is anything at all in a trace by `torch.fx.symbolic_trace`."""
+    return any(
+        b.__name__ == "Proxy" and b.__module__ == "torch.fx.proxy" for b in type(value).__mro__
+    )
+
+
 def dtype_name(value: Any) -> str:
     """Give `float32` for torch.float32, numpy.dtype("float32"), jnp.float32."""
     name = getattr(value, "name", None)
@@ -24,7 +31,7 @@ def dtype_name(value: Any) -> str:
 
 def describe(value: Any) -> str:
     """``float32[2, 3] on cuda:0`` for tensors; kind and value for the rest."""
-    if is_tensor(value):
+    if is_tensor(value) and not is_proxy(value):
         sizes = ", ".join(str(size) for size in value.shape)
         device = getattr(value, "device", None)
         place = f" on {device}" if device is not None and not callable(device) else ""

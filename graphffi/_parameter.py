@@ -7,7 +7,7 @@ import operator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from graphffi._describe import describe, is_numpy_scalar, is_tensor
+from graphffi._describe import describe, is_numpy_scalar, is_proxy, is_tensor
 from graphffi._device import Device
 from graphffi._dtype import dtype
 
@@ -54,7 +54,8 @@ class Operand:
         """What is wrong with `value`, or None."""
         if self.kind == "list":
             if not isinstance(value, (list, tuple)):
-                return f"expected a list of tensors, got {describe(value)}"
+                hint = "; pass a list of the items that are traced" if is_proxy(value) else ""
+                return f"expected a list of tensors, got {describe(value)}{hint}"
             for i, item in enumerate(value):
                 if not is_tensor(item):
                     return f"expected a tensor at index {i}, got {describe(item)}"
@@ -106,7 +107,7 @@ class Attribute:
 
 def _is_symbolic(value: Any) -> bool:
     # torch.SymInt, SymFloat, SymBool pass as they are: frameworks keep them in their graphs.
-    return type(value).__name__ in ("SymInt", "SymFloat", "SymBool")
+    return type(value).__name__ in ("SymInt", "SymFloat", "SymBool") or is_proxy(value)
 
 
 def _is_scalar(value: Any) -> bool:
@@ -144,6 +145,8 @@ def _to_bool(value: Any) -> Any:
 
 
 def _to_str(value: Any) -> Any:
+    if is_proxy(value):
+        return value
     if not isinstance(value, str):
         return None
     try:

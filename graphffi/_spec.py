@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from graphffi._describe import describe, is_numpy_scalar
+from graphffi._describe import describe, is_numpy_scalar, is_proxy
 from graphffi._device import Device
 from graphffi._dtype import dtype as make_dtype
 
@@ -75,7 +75,7 @@ def like(x: _T, *, shape: Sequence[Any] | None = None, dtype: Any = None, device
     """
     model: Any = x
     spec = TensorSpec(
-        tuple(model.shape if shape is None else shape),
+        _sizes(model.shape if shape is None else shape),
         model.dtype if dtype is None else dtype,
         getattr(model, "device", None) if device is None else device,
     )
@@ -93,7 +93,12 @@ def empty(shape: Sequence[Any], dtype: Any, device: Any = None) -> Tensor:
     Returns:
         The `TensorSpec` of a row-major contiguous tensor; for type checkers, the tensor.
     """
-    return cast("Tensor", TensorSpec(tuple(shape), dtype, device))
+    return cast("Tensor", TensorSpec(_sizes(shape), dtype, device))
+
+
+def _sizes(shape: Any) -> Any:
+    # The number of dimensions is unknown where torch.fx.symbolic_trace traces.
+    return shape if is_proxy(shape) else tuple(shape)
 
 
 def check(condition: Any, text: str) -> None:

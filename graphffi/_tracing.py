@@ -38,9 +38,10 @@ def report_to_tracer(kind: str, message: str) -> None:
     Tracers wrap the exceptions of the code that they follow in their own. Does nothing elsewhere.
 
     Args:
-        kind: The name of a built-in exception: tracers know no exceptions as constants.
+        kind: The name of a built-in exception: tracers know no exceptions as constants. Others end
+            no trace.
         message: What it says.
     """
-    error = getattr(builtins, kind)(message)
-    for reporter in _reporters:
-        reporter(error)
+    type_of_error: Any = getattr(builtins, kind, None)
+    for reporter in _reporters if type_of_error is not None else ():
+        reporter(type_of_error(message))

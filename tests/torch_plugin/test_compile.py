@@ -66,7 +66,7 @@ EXPECTED: dict[str, Callable[[torch.Tensor], Any]] = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-@pytest.mark.parametrize("mode", ["eager", "static", "followed", "dynamic"])
+@pytest.mark.parametrize("mode", ["eager", "fx", "static", "followed", "dynamic"])
 def test_every_call_gives_the_reference(
     ops: Any, name: str, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -75,7 +75,9 @@ def test_every_call_gives_the_reference(
 
     if mode == "followed":  # through the op's Python code
         monkeypatch.setattr(_dynamo_op, "_plain_arguments", lambda *_: None)
-    if mode != "eager":
+    if mode == "fx":
+        call = torch.fx.symbolic_trace(call)
+    elif mode != "eager":
         backend = "inductor" if mode == "dynamic" else "aot_eager"
         call = torch.compile(call, fullgraph=True, dynamic=mode == "dynamic", backend=backend)
     torch.testing.assert_close(call(X), EXPECTED[name](X))
@@ -210,13 +212,6 @@ def test_a_call_without_tensors_gives_tensors_of_the_results_dtype(kernels: Any)
     graphffi.register_global_func("graphffi_test.fill", fill, override=True)
     for run in (call, torch.compile(call, fullgraph=True, backend="aot_eager")):
         torch.testing.assert_close(run(), torch.full((3,), 2.0))
-
-
-def test_symbolic_trace_keeps_a_call_as_one_node(ops: Any) -> None:
-    graph = torch.fx.symbolic_trace(lambda x: ops.add(x, 2.0))
-    targets = [node.target for node in graph.graph.nodes if node.op == "call_function"]
-    assert targets == [torch.ops.mytest.add.default]
-    torch.testing.assert_close(graph(X), X + 2)
 
 
 def test_fake_and_meta_tensors_follow_the_rule(ops: Any) -> None:

@@ -80,7 +80,7 @@ def test_an_update_is_one_node(ops: Any, tracer: str) -> None:
     torch.testing.assert_close(run(graph, X), X + 2)
 
 
-@pytest.mark.parametrize("tracer", [t for t in TRACERS if t != "symbolic_trace"])
+@pytest.mark.parametrize("tracer", TRACERS)
 def test_the_primitive_is_one_node(kernels: Any, tracer: str) -> None:
     reference = kernels.add.reference
 
@@ -91,6 +91,58 @@ def test_the_primitive_is_one_node(kernels: Any, tracer: str) -> None:
     (node,) = graph.graph.find_nodes(op="call_function", target=torch.ops.tvm_ffi.call.default)
     assert node.args[0] == reference
     torch.testing.assert_close(run(graph, X), X + 2)
+
+
+def test_symbolic_trace_allocates_results_like_traced_operands(kernels: Any) -> None:
+    def program(x: torch.Tensor) -> Any:
+        rows = graphffi.empty((x.shape[0],), x.dtype, x.device)
+        first = graphffi.call_tvm_ffi(kernels.add, x[:, 0], 1.0, out=rows)
+        return first, graphffi.call_tvm_ffi(kernels.increment_and_copy, x, out=graphffi.like(x))
+
+    graph = torch.fx.symbolic_trace(program)
+    for rows in (2, 5):
+        first, copy = graph(torch.ones(rows, 3))
+        assert first.tolist() == [2] * rows
+        assert copy.tolist() == [[1] * 3] * rows
+
+
+def test_symbolic_trace_knows_no_lengths_of_lists(ops: Any) -> None:
+    message = "mytest::total_of: operand 'xs': expected a list of tensors, got Proxy Proxy.*; pass"
+    with pytest.raises(TypeError, match=message):
+        torch.fx.symbolic_trace(lambda xs: ops.total_of(xs, xs[0]))
+    message = "mytest::attributes: attribute 't': expected a dtype, got Attribute Proxy"
+    with pytest.raises(TypeError, match=message):
+        torch.fx.symbolic_trace(lambda x: ops.attributes(x, t=x.dtype))
+
+
+def test_symbolic_trace_keeps_side_effects_and_their_order() -> None:
+    seen: list[Any] = []
+
+    def count(x: Any, total: Any, out: Any) -> None:
+        seen.append(torch.from_dlpack(x).sum().item())
+        torch.from_dlpack(total).add_(1)
+        torch.from_dlpack(out).copy_(torch.from_dlpack(x))
+
+    op = graphffi.define_op(
+        "mytest::count_in_fx",
+        schema="(Tensor x, Tensor(a!) total) -> Tensor",
+        kernel=count,
+        infer=lambda x, total: graphffi.like(x),
+        has_side_effect=True,
+    )
+
+    def program(x: torch.Tensor, total: torch.Tensor) -> Any:
+        y, updated = op(x, total)
+        op(y + 1, updated)
+        return y
+
+    graph = torch.fx.symbolic_trace(program)
+    graph.graph.eliminate_dead_code()
+    graph.recompile()
+    total = torch.zeros(1)
+    torch.testing.assert_close(graph(torch.ones(2), total), torch.ones(2))
+    assert total.item() == 2
+    assert seen == [2, 4]
 
 
 def test_a_backend_may_rewrite_what_inductor_compiles(ops: Any) -> None:

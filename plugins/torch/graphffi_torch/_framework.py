@@ -16,7 +16,7 @@ from graphffi_torch._operator_schema import DIGEST, graph_digest, why_no_operato
 from graphffi_torch._operators import entry_of, operator_of, watch_operators
 from graphffi_torch._primitive import call_primitive, primitive_arguments
 from graphffi_torch._sharding import announce_sharding
-from graphffi_torch._specs import as_list, empty
+from graphffi_torch._specs import as_list, empty, results_of
 from graphffi_torch._traced_call import make_traced_call, operator_arguments
 
 if TYPE_CHECKING:
@@ -65,11 +65,13 @@ class TorchFramework:
             if o.mutated
             for t in as_list(v)
         ]
-        return op.definition.pack_results(bound.operands, as_list(returned), mutated)
+        results = results_of(returned, len(op.definition.results))
+        return op.definition.pack_results(bound.operands, results, mutated)
 
     def call_raw(self, call: CanonicalCall, results: Sequence[TensorSpec]) -> list[Any]:
         """Allocates the results and calls the primitive."""
-        tensors = (t for t in (*call.inputs, *call.mutated) if isinstance(t, torch.Tensor))
+        kinds = (torch.Tensor, torch.fx.Proxy)
+        tensors: Any = (t for t in (*call.inputs, *call.mutated) if isinstance(t, kinds))
         first = next(tensors, None)
         device = None if first is None else first.device
         outputs = [empty(spec, device) for spec in results]

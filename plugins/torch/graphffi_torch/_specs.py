@@ -41,13 +41,13 @@ _TORCH_DEVICES: Final = {
 
 
 def torch_dtype(value: Any) -> torch.dtype:
-    """The data type of that name; one of torch's own is given back.
+    """The data type of that name; one of torch's own, or a traced one, is given back.
 
     Raises:
         TypeError: If torch has none.
     """
-    if isinstance(value, torch.dtype):
-        return value
+    if isinstance(value, (torch.dtype, torch.fx.Proxy)):
+        return value  # type: ignore[return-value]
     name = value if isinstance(value, str) else dtype(value)
     if name not in _TORCH_DTYPES:
         raise TypeError(f"graphffi: dtype: expected one that torch has, got {name!r}")
@@ -55,11 +55,15 @@ def torch_dtype(value: Any) -> torch.dtype:
 
 
 def torch_device(value: Any, default: torch.device | None) -> torch.device | None:
-    """The device of that name; one of torch's own is given back, and `default` for None."""
+    """The device of that name; one of torch's own, or a traced one, is given back.
+
+    Returns:
+        `default` for None.
+    """
     if value is None:
         return default
-    if isinstance(value, torch.device):
-        return value
+    if isinstance(value, (torch.device, torch.fx.Proxy)):
+        return value  # type: ignore[return-value]
     device = Device(value)
     kind = _TORCH_DEVICES.get(device.type, device.type)
     return torch.device(kind) if kind in ("cpu", "meta") else torch.device(kind, device.index)
@@ -104,7 +108,9 @@ Allocation = tuple[tuple[Any, ...], torch.dtype, torch.device | None]
 def allocation(spec: TensorSpec, default_device: torch.device | None) -> Allocation:
     """Shape, dtype and device that a result of that spec has in torch."""
     device = torch_device(spec.device, default_device)
-    return tuple(spec.shape), torch_dtype(spec.dtype), device
+    shape: Any = spec.shape
+    is_traced = isinstance(shape, torch.fx.Proxy)
+    return shape if is_traced else tuple(shape), torch_dtype(spec.dtype), device
 
 
 def empty(spec: TensorSpec, default_device: torch.device | None) -> torch.Tensor:
@@ -119,6 +125,19 @@ def attribute_value(attribute: Attribute, value: Any) -> Any:
     if convert is None or value is None:
         return value
     return [convert(item) for item in value] if attribute.is_list else convert(value)
+
+
+def results_of(returned: Any, count: int) -> list[Any]:
+    """The results that an operator returned.
+
+    Args:
+        returned: A tensor, several, None, or what stands for these in torch.fx.symbolic_trace.
+        count: How many there are.
+    """
+    if isinstance(returned, torch.fx.Proxy):
+        traced: Any = returned
+        return [traced] if count == 1 else [traced[i] for i in range(count)]
+    return as_list(returned)
 
 
 def as_list(value: Any) -> list[Any]:
