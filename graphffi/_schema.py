@@ -77,11 +77,12 @@ class Definition:
             if name in seen:
                 raise ValueError(f"{self.name}: expected distinct names, got {name!r} twice")
             seen.add(name)
-        is_size = isinstance(self.workspace, int) and self.workspace >= 0
-        if not (is_size or self.workspace is None or callable(self.workspace)):
+        size = self.workspace
+        is_size = isinstance(size, int) and not isinstance(size, bool) and 0 <= size < 1 << 63
+        if not (is_size or size is None or callable(size)):
             raise ValueError(
-                f"{self.name}: workspace: expected bytes (an int of 0 or more) or a callable, got "
-                f"{self.workspace!r}"
+                f"{self.name}: workspace: expected bytes (an int from 0 to 2**63 - 1) or a "
+                f"callable, got {size!r}"
             )
         _ = self.dims  # which raises if the text is wrong
         # A plan that does not parse shows where the op is defined: lists are empty here.

@@ -156,12 +156,13 @@ def checked_bytes(subject: str, size: Any) -> Any:
 
     Raises:
         TypeError: If it is neither.
-        ValueError: If it is negative.
+        ValueError: If it is negative, or has more than 63 bits.
     """
-    if is_size(size) and not isinstance(size, bool):
+    is_large = type(size) is int and size >= 1 << 63
+    if is_size(size) and not isinstance(size, bool) and not is_large:
         return size
     if isinstance(size, int) and not isinstance(size, bool):
-        raise ValueError(f"{subject}: expected 0 bytes or more, got {size}")
+        raise ValueError(f"{subject}: expected 0 to 2**63 - 1 bytes, got {size}")
     raise TypeError(f"{subject}: expected bytes (an int), got {size!r}")
 
 

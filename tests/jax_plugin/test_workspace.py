@@ -112,8 +112,10 @@ def test_xla_reuses_the_memory_of_workspaces(library: str) -> None:
 @pytest.mark.parametrize(
     ("workspace", "plan", "error", "text"),
     [
-        (-1, "", ValueError, r"workspace: expected bytes \(an int of 0 or more\) or a callable"),
-        ("1", "", ValueError, r"workspace: expected bytes \(an int of 0 or more\) or a callable"),
+        *(
+            (size, "", ValueError, r"workspace: expected bytes \(an int from 0 to 2\*\*63 - 1\) or")
+            for size in (-1, "1", True, 1 << 63)
+        ),
         (
             None,
             "x, workspace, out",
@@ -132,7 +134,9 @@ def test_what_a_definition_refuses(
 @pytest.mark.parametrize(
     ("rule", "error", "text"),
     [
-        (lambda x: -4, ValueError, "workspace: expected 0 bytes or more, got -4"),
+        (lambda x: -4, ValueError, r"workspace: expected 0 to 2\*\*63 - 1 bytes, got -4"),
+        (lambda x: 1 << 63, ValueError, r"workspace: expected 0 to 2\*\*63 - 1 bytes, got 9223"),
+        (lambda x: True, TypeError, "workspace: expected bytes .*, got True"),
         (lambda x: 1.5, TypeError, "workspace: expected bytes .*, got 1.5"),
         (lambda x: None, TypeError, "workspace: expected bytes .*, got None"),
     ],
