@@ -117,6 +117,28 @@ print("leaving")
 """
 
 
+EFFECT_SCRIPT = """
+import graphffi, jax, jax.numpy as jnp
+
+def tell(x):
+    sum(range(2_000_000))
+    print("told")
+
+graphffi.register_global_func("tell", tell)
+call = lambda x: graphffi.call_tvm_ffi("tell", x @ x, has_side_effect={effect!r})
+jax.jit(call)(jnp.ones((64, 64)))
+"""
+
+
+@pytest.mark.parametrize("effect", [True, "ordered"])
+def test_side_effects_in_flight_happen_before_the_exit(
+    run_python: Callable[[str], Any], effect: Any
+) -> None:
+    result = run_python(EFFECT_SCRIPT.format(effect=effect))
+    assert result.stdout == "told\n"
+    assert (result.returncode, result.stderr) == (0, "")
+
+
 @pytest.mark.parametrize("count", [1, 20])
 def test_exit_with_a_call_in_flight(run_python: Callable[[str], Any], count: int) -> None:
     result = run_python(EXIT_SCRIPT.format(count=count))

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import ctypes
 import functools
 from pathlib import Path
@@ -70,5 +71,12 @@ def register_targets() -> None:
                 stage: capsule(handler_address(target, platform, stage)) for stage in _STAGES
             }
             jax.ffi.register_ffi_target(target, handlers, platform=platform, api_version=1)
+    atexit.register(_end_calls, library)
+
+
+def _end_calls(library: ctypes.CDLL) -> None:
+    # JAX waits for side effects at exit, too, but later: this is called first.
+    with contextlib.suppress(Exception):  # JAX tells of it
+        jax.effects_barrier()
     # Calls in XLA's threads that need the GIL would abort the process once the interpreter is gone.
-    atexit.register(library.graphffi_jax_close_gate, _EXIT_TIMEOUT_MS)
+    library.graphffi_jax_close_gate(_EXIT_TIMEOUT_MS)
