@@ -259,8 +259,9 @@ class Scalar:
         return [x for x, chosen in flags if chosen], [x for x, chosen in flags if not chosen]
 
     def _args(self, chosen: list[torch.Tensor], others: list[Any]) -> list[Any]:
-        rests = iter(others), iter(chosen)
-        return self.join(*tree_unflatten([next(rests[flag]) for flag in self.is_chosen], self.tree))
+        rest, inexact = iter(others), iter(chosen)
+        flat = [next(inexact) if flag else next(rest) for flag in self.is_chosen]
+        return self.join(*tree_unflatten(flat, self.tree))
 
     def of_op(self, chosen: list[torch.Tensor], others: list[Any]) -> torch.Tensor:
         args = self._args(chosen, others)
