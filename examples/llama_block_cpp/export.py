@@ -94,11 +94,12 @@ def export(config: Config, path: str) -> None:
         )
 
 
-def build(program: str) -> None:
-    """Compiles and links decode.cc.
+def build(program: str, source: Path = _HERE / "decode.cc") -> None:
+    """Compiles and links decode.cc, or another program that runs packages.
 
     Args:
         program: Path of the program.
+        source: Its source.
     """
     root = Path(torch.__file__).parent
     folders = [root / "lib", Path(graphffi_torch.library_path()), _runtime_folder()]
@@ -109,7 +110,7 @@ def build(program: str) -> None:
         f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}",
         *(f"-isystem{root / folder}" for folder in ("include", "include/torch/csrc/api/include")),
         f"-I{graphffi_torch.include_path()}",
-        str(_HERE / "decode.cc"),
+        str(source),
         "-o",
         program,
         *(f"-L{folder}" for folder in folders),
