@@ -43,7 +43,9 @@ std::string FindLibrary(const std::string& library, std::string_view opt_origin)
   throw Error("RuntimeError",
               "graphffi: cannot load '" + library + "': expected it in " +
                   (searched.empty() ? "a folder of GRAPHFFI_LIBRARY_PATH" : searched) +
-                  ", found none; give an absolute path or set GRAPHFFI_LIBRARY_PATH");
+                  ", found none; give an absolute path, set GRAPHFFI_LIBRARY_PATH, or load the "
+                  "package that "
+                  "holds it");
 }
 
 /// Signatures are exported where the library's author wants it, and told by newer runtimes.

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch._dynamo.compiled_autograd
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import graphffi
@@ -92,20 +93,52 @@ def test_gradients_of_gradients_in_traces() -> None:
         torch.testing.assert_close(second(x), 6 * x)
 
 
-def test_compiled_autograd_of_eager_calls_is_refused(op_without_rule: Any) -> None:
-    from torch._dynamo.compiled_autograd import _enable
+@pytest.fixture
+def compiled_autograd() -> Any:
+    """A context in which backward passes are compiled, and the graphs that they became."""
+    graphs: list[torch.fx.GraphModule] = []
 
-    for op, message in (
-        (lambda x: ops.mul(x, x), "gradtest::mul: backward: .* got compiled autograd of an eager"),
-        (op_without_rule, "gradtest::no_rule: backward: expected a gradient rule, got none"),
-    ):
-        x = tensor(3)
-        result = op(x).sum()
-        with (
-            _enable(torch.compile(backend="aot_eager", fullgraph=True)),
-            pytest.raises(NotImplementedError, match=message),
-        ):
-            result.backward()
+    def compiler(graph: torch.fx.GraphModule) -> Any:
+        graphs.append(graph)
+        return torch.compile(graph, backend="aot_eager")
+
+    torch._dynamo.compiled_autograd.reset()
+    yield lambda: torch._dynamo.compiled_autograd._enable(compiler), graphs
+    torch._dynamo.compiled_autograd.reset()
+
+
+def test_compiled_autograd_takes_eager_calls(compiled_autograd: Any) -> None:
+    enabled, graphs = compiled_autograd
+    for rows, count in ((4, 1), (5, 2), (4, 2)):  # rules may depend on sizes
+        tensors = [tensor(rows, 3), tensor(rows, 3, seed=1), tensor(3, seed=2)]
+        expected = gradients(lambda *args: use_all(ops, "reference_", *args), tensors)
+        with enabled():
+            got = gradients(lambda *args: use_all(ops, "", *args), tensors)
+        torch.testing.assert_close(got, expected)
+        assert len(graphs) == count
+    for eps in (0.1, 0.5, 0.1):  # attributes do not mix
+        x, weight = tensor(4, 3), tensor(3, seed=2)
+        (expected,) = torch.autograd.grad(ops.reference_scale_rows(x, weight, eps)[0].sum(), x)
+        with enabled():
+            ops.scale_rows(x, weight, eps)[0].sum().backward()
+        torch.testing.assert_close(x.grad, expected)
+    x = tensor(4, 3)
+    with enabled():
+        ops.largest(x, 3)[0].sum().backward()
+    assert x.grad.sum() == 4
+
+
+def test_compiled_autograd_finds_that_a_rule_is_missing(
+    compiled_autograd: Any, op_without_rule: Any
+) -> None:
+    enabled, _ = compiled_autograd
+    result = op_without_rule(tensor(3)).sum()
+    message = "gradtest::no_rule: backward: expected a gradient rule, got none"
+    with enabled(), pytest.raises(NotImplementedError, match=message):
+        result.backward()
+
+
+def test_compiled_autograd_of_compiled_steps() -> None:
     x = tensor(3)
     with torch._dynamo.config.patch(compiled_autograd=True):
         compiled = torch.compile(lambda x: ops.mul(x, x).sum().backward(), backend="aot_eager")

@@ -31,16 +31,6 @@ void ForEachTensor(const c10::IValue& value, const Visit& visit) {
 // Nodes are held by shared_ptr up to torch 2.12 and by intrusive_ptr later.
 using NodeRef = decltype(torch::autograd::Edge::function);
 
-/// Compiled autograd would trace nodes that were recorded eagerly. The rules of ops are traced
-/// where the forward pass is.
-inline graphffi::Error RefusedCompiledAutograd(const std::string& subject) {
-  return {"NotImplementedError",
-          subject +
-              ": backward: expected a call that is compiled, or plain autograd, got compiled "
-              "autograd of an eager call; put the forward pass under torch.compile, too, or turn "
-              "compiled autograd off"};
-}
-
 template <typename T, typename... Args>
 auto MakeNode(Args&&... args) {
   if constexpr (std::is_same_v<NodeRef, std::shared_ptr<torch::autograd::Node>>) {

@@ -15,6 +15,7 @@
 #include "autograd_node.h"
 #include "banks.h"
 #include "call_op.h"
+#include "compiled_autograd.h"
 #include "errors.h"
 #include "vjp_node.h"
 
@@ -49,30 +50,59 @@ class NoGradient : public autograd::Node {
       : message_(std::move(message)), sizes_(std::move(sizes)) {}
 
   autograd::variable_list apply(autograd::variable_list&& grads) override {
+    return Raise(grads, Needed(), sizes_, message_);
+  }
+
+  std::string name() const override { return "GraphffiNoGradient"; }
+
+  void compiled_args(torch::dynamo::autograd::CompiledNodeArgs& args) const override {
+    args.collect(message_);
+    for (size_t i = 0; i < sizes_.size(); ++i) {
+      CollectShape(sizes_[i], &args);
+      args.collect(task_should_compute_output(i));
+    }
+  }
+
+  autograd::variable_list apply_with_saved(
+      const autograd::variable_list& grads,
+      torch::dynamo::autograd::SwapSavedVariables& saved) override {
+    auto raise = [needed = Needed(), sizes = sizes_, message = message_](
+                     const autograd::variable_list& given, const autograd::variable_list&) {
+      return Raise(given, needed, sizes, message);
+    };
+    return CallCompiled(*this, grads, {}, std::move(raise), saved);
+  }
+
+ private:
+  using Sizes = std::vector<std::vector<c10::SymInt>>;
+
+  static autograd::variable_list Raise(const autograd::variable_list& grads,
+                                       const std::vector<bool>& needed, const Sizes& sizes,
+                                       const std::string& message) {
     at::Tensor grad;
     for (const at::Tensor& candidate : grads) {
       if (candidate.defined()) grad = candidate;
     }
     static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow(kNoGradientName, "");
-    autograd::variable_list results(num_outputs());
+    autograd::variable_list results(needed.size());
     for (size_t i = 0; i < results.size(); ++i) {
-      if (!grad.defined() || !task_should_compute_output(i)) continue;
-      Stack stack{grad, c10::IValue(c10::SymIntArrayRef(sizes_[i])), message_};
+      if (!grad.defined() || !needed[i]) continue;
+      Stack stack{grad, c10::IValue(c10::SymIntArrayRef(sizes[i])), message};
       op.callBoxed(stack);
       results[i] = stack[0].toTensor();
     }
     return results;
   }
 
-  std::string name() const override { return "GraphffiNoGradient"; }
-
-  void compiled_args(torch::dynamo::autograd::CompiledNodeArgs&) const override {
-    ThrowTorchError(graphffi::Error("NotImplementedError", message_));
+  /// By output.
+  std::vector<bool> Needed() const {
+    std::vector<bool> needed;
+    for (size_t i = 0; i < num_outputs(); ++i) needed.push_back(task_should_compute_output(i));
+    return needed;
   }
 
- private:
   std::string message_;
-  std::vector<std::vector<c10::SymInt>> sizes_;
+  Sizes sizes_;
 };
 
 std::string NoRuleMessage(const std::string& subject) {

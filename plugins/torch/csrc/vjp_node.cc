@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "vjp_node.h"
 
+#include <c10/util/ScopeExit.h>
 #include <torch/csrc/autograd/functions/utils.h>
 
 #include <algorithm>
@@ -9,11 +10,13 @@
 #include <utility>
 
 #include "autograd_node.h"
+#include "compiled_autograd.h"
 
 namespace graphffi_torch {
 namespace {
 
 namespace autograd = torch::autograd;
+namespace compiled = torch::dynamo::autograd;
 
 struct Rules {
   std::shared_mutex mutex;
@@ -44,19 +47,53 @@ const GradientRule* FindGradientRule(const std::string& op) {
   return found == rules.by_op.end() ? nullptr : found->second.get();
 }
 
-VjpNode::VjpNode(std::string op, const GradientRule* rule, c10::ArrayRef<c10::IValue> arguments)
-    : op_(std::move(op)), rule_(rule) {
-  autograd::edge_list edges;
-  arguments_.reserve(arguments.size());
+size_t RecordedCall::CountTensors() const {
+  size_t count = 0;
+  for (const BackwardArgument& argument : arguments) count += argument.tensors.size();
+  return count;
+}
+
+autograd::variable_list RecordedCall::GoBack(autograd::variable_list cotangents,
+                                             const autograd::variable_list& saved) const {
+  auto given = std::find_if(cotangents.begin(), cotangents.end(),
+                            [](const at::Tensor& tensor) { return tensor.defined(); });
+  if (given == cotangents.end()) return autograd::variable_list(CountTensors());
+  const at::Tensor like = *given;  // of the same kind, such as DTensor
+  BackwardCall call{arguments, {}, std::move(cotangents)};
+  c10::ArrayRef<at::Tensor> rest = saved;
   for (size_t i = 0; i < arguments.size(); ++i) {
-    SavedArgument& saved = arguments_.emplace_back();
-    saved.is_list = arguments[i].isTensorList();
-    saved.is_saved = rule->saves_argument(i);
-    if (!HoldsTensors(arguments[i])) saved.attribute = arguments[i];
-    ForEachTensor(arguments[i], [&](const at::Tensor& tensor, int) {
+    BackwardArgument& argument = call.arguments[i];
+    const size_t count = argument.tensors.size();
+    if (!rule->saves_argument(i) || (count == 0 && !argument.is_list)) continue;
+    argument.value =
+        argument.is_list ? c10::IValue(c10::List<at::Tensor>(rest.slice(0, count))) : rest[0];
+    rest = rest.slice(count);
+  }
+  for (size_t i = 0; i < results.size(); ++i) {
+    call.results.push_back(rule->saves_result(i) ? rest[0] : at::Tensor());
+    if (rule->saves_result(i)) rest = rest.slice(1);
+    at::Tensor& cotangent = call.cotangents[i];
+    if (!results[i].is_differentiable) {
+      cotangent = at::Tensor();
+    } else if (!cotangent.defined()) {
+      cotangent = like.new_zeros_symint(results[i].shape, results[i].options);
+    }
+  }
+  return rule->Apply(call);
+}
+
+VjpNode::VjpNode(std::string op, const GradientRule* rule, c10::ArrayRef<c10::IValue> arguments)
+    : op_(std::move(op)), call_{rule, {}, {}} {
+  autograd::edge_list edges;
+  call_.arguments.reserve(arguments.size());
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const c10::IValue& value = arguments[i];
+    BackwardArgument& argument = call_.arguments.emplace_back(
+        BackwardArgument{HoldsTensors(value) ? c10::IValue() : value, value.isTensorList(), {}});
+    ForEachTensor(value, [&](const at::Tensor& tensor, int) {
       edges.push_back(autograd::impl::gradient_edge(tensor));
-      saved.descriptions.push_back({tensor.sym_sizes().vec(), tensor.scalar_type()});
-      if (saved.is_saved) saved.tensors.emplace_back(tensor, /*is_output=*/false);
+      argument.tensors.push_back({tensor.sym_sizes().vec(), tensor.scalar_type()});
+      if (rule->saves_argument(i)) arguments_.emplace_back(tensor, /*is_output=*/false);
     });
   }
   set_next_edges(std::move(edges));
@@ -66,77 +103,68 @@ void VjpNode::RecordResults(c10::ArrayRef<c10::IValue> results) {
   NodeRef self = getptr();
   for (const c10::IValue& result : results) {
     const at::Tensor& tensor = result.toTensor();
-    is_differentiable_.push_back(autograd::isDifferentiableType(tensor.scalar_type()));
-    if (is_differentiable_.back()) {
+    const bool is_differentiable = autograd::isDifferentiableType(tensor.scalar_type());
+    call_.results.push_back({is_differentiable, tensor.sym_sizes().vec(), tensor.options()});
+    if (is_differentiable) {
       autograd::set_history(tensor, self);
     } else {
       add_input_metadata(Node::undefined_input());
     }
   }
   for (size_t i = 0; i < results.size(); ++i) {
-    if (!rule_->saves_result(i)) {
-      results_.emplace_back();
-    } else {
-      results_.emplace_back(results[i].toTensor(), /*is_output=*/is_differentiable_[i]);
-    }
+    if (!call_.rule->saves_result(i)) continue;
+    is_output_.push_back(call_.results[i].is_differentiable);
+    results_.emplace_back(results[i].toTensor(), is_output_.back());
   }
 }
 
-BackwardCall VjpNode::Unpack(autograd::variable_list&& cotangents) {
+autograd::variable_list VjpNode::Unpack() {
   std::lock_guard<std::mutex> lock(mutex_);
-  BackwardCall call;
-  for (const SavedArgument& saved : arguments_) {
-    BackwardArgument& argument = call.arguments.emplace_back(
-        BackwardArgument{saved.attribute, saved.is_list, saved.descriptions});
-    if (!saved.is_saved || (saved.tensors.empty() && !saved.is_list)) continue;
-    if (saved.is_list) {
-      c10::List<at::Tensor> list;
-      for (const autograd::SavedVariable& tensor : saved.tensors) list.push_back(tensor.unpack());
-      argument.value = std::move(list);
-    } else {
-      argument.value = saved.tensors[0].unpack();
-    }
-  }
-  for (const autograd::SavedVariable& result : results_) {
-    call.results.push_back(result.unpack(getptr()));
-  }
-  call.cotangents = std::move(cotangents);
-  FillCotangents(&call.cotangents);
-  return call;
-}
-
-void VjpNode::FillCotangents(autograd::variable_list* cotangents) {
-  auto given = std::find_if(cotangents->begin(), cotangents->end(),
-                            [](const at::Tensor& tensor) { return tensor.defined(); });
-  const at::Tensor like = *given;  // of the same kind, such as DTensor
-  for (size_t i = 0; i < cotangents->size(); ++i) {
-    at::Tensor& cotangent = (*cotangents)[i];
-    if (!is_differentiable_[i]) {
-      cotangent = at::Tensor();
-    } else if (!cotangent.defined()) {
-      const autograd::InputMetadata& result = input_metadata(i);
-      cotangent = like.new_zeros_symint(result.shape_as_dim_vector(), result.options());
-    }
-  }
+  autograd::variable_list saved;
+  for (const autograd::SavedVariable& tensor : arguments_) saved.push_back(tensor.unpack());
+  for (const autograd::SavedVariable& tensor : results_) saved.push_back(tensor.unpack(getptr()));
+  return saved;
 }
 
 autograd::variable_list VjpNode::apply(autograd::variable_list&& cotangents) {
-  bool is_zero = std::none_of(cotangents.begin(), cotangents.end(),
-                              [](const at::Tensor& tensor) { return tensor.defined(); });
-  if (is_zero) return autograd::variable_list(num_outputs());
-  return rule_->Apply(Unpack(std::move(cotangents)));
+  return call_.GoBack(std::move(cotangents), Unpack());
 }
 
-void VjpNode::compiled_args(torch::dynamo::autograd::CompiledNodeArgs&) const {
-  ThrowTorchError(RefusedCompiledAutograd(op_));
+void VjpNode::compiled_args(compiled::CompiledNodeArgs& args) const {
+  args.collect(op_);
+  for (const BackwardArgument& argument : call_.arguments) {
+    CollectAttribute(argument.value, &args);
+    args.collect(static_cast<uint64_t>(argument.tensors.size()));
+    for (const TensorDescription& tensor : argument.tensors) {
+      CollectShape(tensor.shape, &args);
+      args.collect(tensor.dtype);
+    }
+  }
+  for (const RecordedCall::Result& result : call_.results) CollectShape(result.shape, &args);
+  for (const autograd::SavedVariable& tensor : arguments_) args.collect(tensor, false);
+  for (size_t i = 0; i < results_.size(); ++i) args.collect(results_[i], is_output_[i]);
+}
+
+autograd::variable_list VjpNode::apply_with_saved(const autograd::variable_list& cotangents,
+                                                  compiled::SwapSavedVariables& saved) {
+  saved.before(arguments_);
+  saved.before(results_);
+  auto restore = c10::make_scope_exit([&] {
+    saved.after(arguments_);
+    saved.after(results_);
+  });
+  auto go_back = [call = call_](autograd::variable_list given,
+                                const autograd::variable_list& kept) {
+    return call.GoBack(std::move(given), kept);
+  };
+  return CallCompiled(*this, cotangents, Unpack(), std::move(go_back), saved);
 }
 
 void VjpNode::release_variables() {
   std::lock_guard<std::mutex> lock(mutex_);
-  for (SavedArgument& saved : arguments_) {
-    for (autograd::SavedVariable& tensor : saved.tensors) tensor.reset_data();
+  for (auto* list : {&arguments_, &results_}) {
+    for (autograd::SavedVariable& tensor : *list) tensor.reset_data();
   }
-  for (autograd::SavedVariable& result : results_) result.reset_data();
 }
 
 }  // namespace graphffi_torch

@@ -62,6 +62,25 @@ GRAPHFFI_TORCH_API void SetGradientRule(const std::string& op, std::unique_ptr<G
 /// The rule of an op, or NULL. Borrowed for the life of the process.
 const GradientRule* FindGradientRule(const std::string& op);
 
+/// What a node knows of a call, but for the tensors that it saves.
+struct RecordedCall {
+  struct Result {
+    bool is_differentiable;
+    std::vector<c10::SymInt> shape;
+    at::TensorOptions options;
+  };
+
+  const GradientRule* rule;
+  std::vector<BackwardArgument> arguments;  ///< with the values of attributes
+  std::vector<Result> results;
+
+  size_t CountTensors() const;
+  /// Applies the rule; without cotangents, there are no gradients. `saved`: tensors of arguments,
+  /// then results, as far as they are saved.
+  torch::autograd::variable_list GoBack(torch::autograd::variable_list cotangents,
+                                        const torch::autograd::variable_list& saved) const;
+};
+
 /// Applies a rule when autograd goes back through a call.
 class VjpNode : public torch::autograd::Node {
  public:
@@ -73,27 +92,21 @@ class VjpNode : public torch::autograd::Node {
 
   torch::autograd::variable_list apply(torch::autograd::variable_list&& cotangents) override;
   void release_variables() override;
-  /// Refuses compiled autograd. \throws NotImplementedError
+  /// Compiled autograd traces the rule, anew for other attributes and shapes.
   void compiled_args(torch::dynamo::autograd::CompiledNodeArgs& args) const override;
+  torch::autograd::variable_list apply_with_saved(
+      const torch::autograd::variable_list& cotangents,
+      torch::dynamo::autograd::SwapSavedVariables& saved) override;
   std::string name() const override { return op_ + "Backward"; }
 
  private:
-  struct SavedArgument {
-    c10::IValue attribute;
-    bool is_list, is_saved;
-    std::vector<TensorDescription> descriptions;
-    std::vector<torch::autograd::SavedVariable> tensors;
-  };
-
-  BackwardCall Unpack(torch::autograd::variable_list&& cotangents);
-  /// Zeros for undefined ones; at least one is defined.
-  void FillCotangents(torch::autograd::variable_list* cotangents);
+  torch::autograd::variable_list Unpack();
 
   std::string op_;
-  const GradientRule* rule_;
-  std::vector<SavedArgument> arguments_;
+  RecordedCall call_;
+  std::vector<torch::autograd::SavedVariable> arguments_;
   std::vector<torch::autograd::SavedVariable> results_;
-  std::vector<bool> is_differentiable_;  // by result
+  std::vector<bool> is_output_;  // by saved result
 };
 
 }  // namespace graphffi_torch
