@@ -38,7 +38,10 @@ x::Status* NewStatus(int code, const std::string& message) {
   return new x::Status{code, message};
 }
 x::Status* StatusCreate(x::StatusCreateArgs* args) { return NewStatus(args->code, args->message); }
-void StatusMessage(x::StatusMessageArgs* args) { args->message = args->status->message.c_str(); }
+void StatusMessage(x::StatusMessageArgs* args) {
+  args->message = args->status->message.c_str();
+  if (minor_version >= 4) args->code = static_cast<x::StatusCode>(args->status->code);
+}
 void StatusDestroy(x::StatusDestroyArgs* args) {
   --live_statuses;
   delete args->status;

@@ -14,9 +14,6 @@ namespace x = graphffi::xla;
 #define SAME_VALUE(ours, theirs) \
   static_assert(static_cast<int>(x::ours) == static_cast<int>(theirs))
 
-SAME(Extension, struct_size, XLA_FFI_Extension_Base, struct_size);
-SAME(Extension, type, XLA_FFI_Extension_Base, type);
-SAME(Extension, next, XLA_FFI_Extension_Base, next);
 SAME(ApiVersion, struct_size, XLA_FFI_Api_Version, struct_size);
 SAME(ApiVersion, extension, XLA_FFI_Api_Version, extension_start);
 SAME(ApiVersion, major, XLA_FFI_Api_Version, major_version);
@@ -54,8 +51,6 @@ SAME(Metadata, traits, XLA_FFI_Metadata, traits);
 SAME(MetadataExtension, metadata, XLA_FFI_Metadata_Extension, metadata);
 SAME(StatusCreateArgs, message, XLA_FFI_Error_Create_Args, message);
 SAME(StatusCreateArgs, code, XLA_FFI_Error_Create_Args, errc);
-SAME(StatusMessageArgs, status, XLA_FFI_Error_GetMessage_Args, error);
-SAME(StatusMessageArgs, message, XLA_FFI_Error_GetMessage_Args, message);
 SAME(StatusDestroyArgs, status, XLA_FFI_Error_Destroy_Args, error);
 SAME(StreamGetArgs, stream, XLA_FFI_Stream_Get_Args, stream);
 SAME(DeviceOrdinalArgs, ordinal, XLA_FFI_DeviceOrdinal_Get_Args, device_ordinal);
@@ -66,10 +61,8 @@ SAME(MemoryFreeArgs, size, XLA_FFI_DeviceMemory_Free_Args, size);
 SAME(MemoryFreeArgs, data, XLA_FFI_DeviceMemory_Free_Args, data);
 SAME(Api, version, XLA_FFI_Api, api_version);
 SAME(Api, status_create, XLA_FFI_Api, XLA_FFI_Error_Create);
-SAME(Api, status_message, XLA_FFI_Api, XLA_FFI_Error_GetMessage);
 SAME(Api, status_destroy, XLA_FFI_Api, XLA_FFI_Error_Destroy);
 SAME(Api, stream_get, XLA_FFI_Api, XLA_FFI_Stream_Get);
-SAME(Api, context_get, XLA_FFI_Api, XLA_FFI_ExecutionContext_Get);
 SAME(Api, state_set, XLA_FFI_Api, XLA_FFI_State_Set);
 SAME(Api, state_get, XLA_FFI_Api, XLA_FFI_State_Get);
 SAME(Api, memory_allocate, XLA_FFI_Api, XLA_FFI_DeviceMemory_Allocate);
@@ -104,6 +97,23 @@ SAME(StateArgs03, stage, XLA_FFI_State_Get_Args, stage);
 SAME(StateArgs03, type_id, XLA_FFI_State_Get_Args, type_id);
 SAME(StateArgs03, state, XLA_FFI_State_Get_Args, state);
 #endif
+#if XLA_FFI_API_MINOR < 4
+using TheirExtension = XLA_FFI_Extension_Base;
+using TheirMessageArgs = XLA_FFI_Error_GetMessage_Args;
+SAME(Api, status_message, XLA_FFI_Api, XLA_FFI_Error_GetMessage);
+SAME(Api, context_get, XLA_FFI_Api, XLA_FFI_ExecutionContext_Get);
+#else
+using TheirExtension = XLA_FFI_InternalExtension;
+using TheirMessageArgs = XLA_FFI_Error_GetDetails_Args;
+SAME(StatusMessageArgs, code, XLA_FFI_Error_GetDetails_Args, errc);
+SAME(Api, status_message, XLA_FFI_Api, XLA_FFI_Error_GetDetails);
+SAME(Api, context_get, XLA_FFI_Api, XLA_FFI_InvokeContext_Get);
+#endif
+SAME(Extension, struct_size, TheirExtension, struct_size);
+SAME(Extension, type, TheirExtension, type);
+SAME(Extension, next, TheirExtension, next);
+SAME(StatusMessageArgs, status, TheirMessageArgs, error);
+SAME(StatusMessageArgs, message, TheirMessageArgs, message);
 
 SAME_VALUE(kInstantiate, XLA_FFI_ExecutionStage_INSTANTIATE);
 SAME_VALUE(kExecute, XLA_FFI_ExecutionStage_EXECUTE);

@@ -143,6 +143,7 @@ struct StatusCreateArgs : Header {
 struct StatusMessageArgs : Header {
   Status* status;
   const char* message;  // out
+  StatusCode code;      // out, from 0.4 on
 };
 struct StatusDestroyArgs : Header {
   Status* status;
