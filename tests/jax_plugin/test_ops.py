@@ -79,6 +79,18 @@ def test_a_transposed_operand_arrives_row_major(ops: SimpleNamespace, way: Any) 
     assert described[4:10].tolist() == [2, 1, 3, 2, 2, 1]
 
 
+def test_arrays_that_jax_cannot_take_are_refused_by_name(ops: SimpleNamespace) -> None:
+    for array, kind, text in (
+        (np.ones((2, 3), ">f4"), TypeError, "an array that JAX takes, got ndarray: "),
+        (np.ma.masked_array(X), ValueError, "an array that JAX takes, got MaskedArray: "),
+        (np.array([None]), TypeError, "dtype: expected a name such as float32, .*, got 'object'"),
+        (np.array(["a"]), TypeError, "dtype: expected a name such as float32, .*, got 'str32'"),
+    ):
+        for call in (ops.axpy, jax.jit(lambda x, array=array: ops.axpy(x, array))):
+            with pytest.raises(kind, match=f"jaxtest::axpy: operand 'y': .*{text}"):
+                call(*(jnp.asarray(X), array)[: 2 if call is ops.axpy else 1])
+
+
 def test_numpy_arrays_may_be_mixed_in(ops: SimpleNamespace) -> None:
     x = jnp.asarray(X)
     for a, b in ((x, X), (X, x), (x, np.ascontiguousarray(X.T).T)):

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import jax
@@ -94,10 +94,19 @@ def _to_array(subject: str, value: Any) -> Any:
     if isinstance(value, (np.ndarray, np.generic)):
         graphffi.checked_dtype(subject, value.dtype)
         _check_width(subject, value.dtype)
-        return jnp.asarray(value)
+        return _converted(subject, jnp.asarray, value)
     if hasattr(value, "__dlpack__"):
-        return jnp.from_dlpack(value)
+        return _converted(subject, jnp.from_dlpack, value)
     raise TypeError(f"{subject}: expected an array, got {type(value).__name__}")
+
+
+def _converted(subject: str, convert: Callable[[Any], Any], value: Any) -> Any:
+    try:
+        return convert(value)
+    except (TypeError, ValueError) as error:  # such as of masked or big-endian arrays
+        raise type(error)(
+            f"{subject}: expected an array that JAX takes, got {type(value).__name__}: {error}"
+        ) from error
 
 
 def _specs(operand: Any) -> Any:
