@@ -77,6 +77,6 @@ def register_targets() -> None:
 def _end_calls(library: ctypes.CDLL) -> None:
     # JAX waits for side effects at exit, too, but later: this is called first.
     with contextlib.suppress(Exception):  # JAX tells of it
-        jax.effects_barrier()
+        jax.effects_barrier()  # type: ignore[no-untyped-call]
     # Calls in XLA's threads that need the GIL would abort the process once the interpreter is gone.
     library.graphffi_jax_close_gate(_EXIT_TIMEOUT_MS)
