@@ -11,16 +11,19 @@ def is_tensor(value: Any) -> bool:
     return hasattr(value, "shape") and hasattr(value, "dtype") and not isinstance(value, type)
 
 
+# torch.compile traces these two, and knows no base classes of types.
+
+
 def is_numpy_scalar(value: Any) -> bool:
     """Whether `value` is a number of NumPy, which is also an array without dimensions."""
-    return any(b.__module__ == "numpy" and b.__name__ == "generic" for b in type(value).__mro__)
+    is_numpys = type(value).__module__ in ("numpy", "ml_dtypes")
+    return is_numpys and hasattr(value, "dtype") and not hasattr(value, "__array_finalize__")
 
 
 def is_proxy(value: Any) -> bool:
     """Whether `value` is anything at all in a trace by `torch.fx.symbolic_trace`."""
-    return any(
-        b.__name__ == "Proxy" and b.__module__ == "torch.fx.proxy" for b in type(value).__mro__
-    )
+    kind = type(value)
+    return kind.__module__ == "torch.fx.proxy" or kind.__name__.endswith("Proxy")
 
 
 def dtype_name(value: Any) -> str:
