@@ -8,12 +8,14 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from graphffi._describe import describe, is_tensor
+from graphffi._dtype import dtype
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from graphffi._op import Op
     from graphffi._schema import Definition
+    from graphffi._spec import TensorSpec
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +61,7 @@ class VmapRule:
         batched: Sequence[Any],
         values: Sequence[Any],
         repeat: Callable[[Any], Any],
+        results: Callable[[], Sequence[TensorSpec]],
     ) -> Any:
         """Runs the rule for one call.
 
@@ -73,12 +76,14 @@ class VmapRule:
             batched: One bool per operand, a list of bools for a list, False for None.
             values: One per parameter, in signature order, batch dimensions in front.
             repeat: Puts the batch dimension in front of a tensor that has none.
+            results: Gives the results of the call for one element.
 
         Returns:
             What the op returns, batched; or `NotImplemented`: the op is to be called in a loop.
 
         Raises:
-            ValueError: If a result does not have the batch dimension in front.
+            TypeError: If a result is of another dtype than that of one element.
+            ValueError: If its shape is not that of one element with the batch dimension in front.
         """
         definition = op.definition
         if self.method == "sequential":
@@ -90,7 +95,7 @@ class VmapRule:
         else:
             returned = _broadcast(op, batched, values, repeat)
         if returned is not NotImplemented:
-            _check_results(definition, returned, size)
+            _check_results(definition, returned, size, results())
         return returned
 
 
@@ -125,7 +130,9 @@ def _repeat(value: Any, batched: Any, repeat: Callable[[Any], Any]) -> Any:
     return value if value is None or batched else repeat(value)
 
 
-def _check_results(definition: Definition, returned: Any, size: Any) -> None:
+def _check_results(
+    definition: Definition, returned: Any, size: Any, expected: Sequence[TensorSpec]
+) -> None:
     """Updated operands come after the results, and need no check: the op returns what it got."""
     results = definition.results
     several = len(results) + sum(o.mutated for o in definition.operands) != 1
@@ -134,15 +141,19 @@ def _check_results(definition: Definition, returned: Any, size: Any) -> None:
         raise TypeError(
             f"{definition.name}: vmap: expected {len(results)} results, got {describe(returned)}"
         )
-    for name, value in zip(results, values, strict=False):
+    for name, value, spec in zip(results, values, expected, strict=False):
+        subject = f"{definition.name}: vmap: result {name!r}"
         if not is_tensor(value):
-            raise TypeError(
-                f"{definition.name}: vmap: result {name!r}: expected a tensor, got "
-                f"{describe(value)}"
-            )
-        if len(value.shape) == 0 or value.shape[0] != size:
+            raise TypeError(f"{subject}: expected a tensor, got {describe(value)}")
+        shape = (size, *spec.shape)
+        if tuple(value.shape) != shape:
             raise ValueError(
-                f"{definition.name}: vmap: result {name!r}: expected a batch of {size} in front, "
-                f"got shape [{', '.join(map(str, value.shape))}]; use vmap='sequential' or a "
-                "callable"
+                f"{subject}: expected [{_sizes(shape)}] with the batch in front, got "
+                f"[{_sizes(value.shape)}]; use vmap='sequential' or a callable"
             )
+        if dtype(value.dtype) != dtype(spec.dtype):
+            raise TypeError(f"{subject}: expected {dtype(spec.dtype)}, got {dtype(value.dtype)}")
+
+
+def _sizes(shape: Sequence[Any]) -> str:
+    return ", ".join(map(str, shape))

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -159,10 +160,14 @@ def test_a_wrong_rule_is_reported() -> None:
         schema="(Tensor x) -> Tensor y",
         kernel=ops.mul.definition.kernel,
         infer=graphffi.like,
-        vmap=lambda size, batched, x: x[0] if size == 4 else 3,
+        vmap=lambda size, batched, x: {4: x[0], 2: x > 0, 1: x[:, 0]}.get(size, 3),
     )
-    with pytest.raises(ValueError, match=r"result 'y': expected a batch of 4 in front, got shape"):
-        vmap(op)(X)
+    for size, got in ((4, "[3]"), (1, "[1]")):
+        text = f"result 'y': expected [{size}, 3] with the batch in front, got {got}"
+        with pytest.raises(ValueError, match=re.escape(text)):
+            vmap(op)(X[:size])
+    with pytest.raises(TypeError, match="result 'y': expected float32, got bool"):
+        vmap(op)(X[:2])
     with pytest.raises(TypeError, match="result 'y': expected a tensor, got int 3"):
         vmap(op)(X[:3])
 

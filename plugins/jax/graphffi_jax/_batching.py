@@ -101,7 +101,10 @@ def batch(
     def repeat(array: Any) -> Any:
         return jnp.broadcast_to(array, (size, *array.shape))
 
-    returned = rule.call(made_of.op, size, flags, values, repeat)
+    def element() -> list[graphffi.TensorSpec]:
+        return [graphffi.TensorSpec(shape, dtype) for shape, dtype in results]
+
+    returned = rule.call(made_of.op, size, flags, values, repeat, element)
     if returned is NotImplemented:
         return _loop(primitive, front, batched, call, results)
     outputs = jax.tree.leaves(returned)

@@ -3,17 +3,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from graphffi import Operand
-from graphffi_torch._specs import attribute_value
+from graphffi_torch._specs import attribute_value, specs_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from graphffi import Op
+    from graphffi import Op, TensorSpec
 
 
 def register_vmap(op: Op) -> None:
@@ -48,7 +49,9 @@ def _call(op: Op, size: int, in_dims: Sequence[Any], args: Sequence[Any]) -> lis
             value = attribute_value(parameter, value)
         values.append(value)
     _check_mutated(op, batched, values)
-    returned = definition.vmap.call(op, size, batched, values, _repeater(size))
+    returned = definition.vmap.call(
+        op, size, batched, values, _repeater(size), lambda: _element(op, batched, values)
+    )
     if returned is NotImplemented:
         return _loop(op, size, batched, values)
     return _fresh(op, returned)
@@ -58,6 +61,25 @@ def _fresh(op: Op, returned: Any) -> list[Any]:
     """The results among what the op returns."""
     values = returned if isinstance(returned, (tuple, list)) else (returned,)
     return list(values[: len(op.definition.results)])
+
+
+def _element(op: Op, batched: Sequence[Any], values: Sequence[Any]) -> Sequence[TensorSpec]:
+    """The results of the call for one element of the batch."""
+    operands: list[Any] = []
+    attributes: list[Any] = []
+    flags = iter(batched)
+    for parameter, value in zip(op.definition.parameters, values, strict=True):
+        if isinstance(parameter, Operand):
+            operands.append(_without_batch(specs_of(value), next(flags)))
+        else:
+            attributes.append(value)
+    return op.definition.infer(operands, attributes)
+
+
+def _without_batch(spec: Any, batched: Any) -> Any:
+    if isinstance(spec, list):
+        return [_without_batch(item, flag) for item, flag in zip(spec, batched, strict=True)]
+    return dataclasses.replace(spec, shape=spec.shape[1:]) if batched else spec
 
 
 def _is_batched(value: Any, dim: Any) -> Any:
