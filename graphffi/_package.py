@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import functools
 import os
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Iterable
     from zipfile import ZipFile
 
 
@@ -131,6 +132,7 @@ def trusted_hashes(
         The hashes that are trusted, or None for all.
 
     Raises:
+        TypeError: If `trust` is neither.
         ValueError: Without trust.
     """
     if trust is True:
@@ -141,4 +143,12 @@ def trusted_hashes(
             f"{subject}: expected trust=True or the trusted hashes, because loading it runs native "
             f"code, got trust=False; it holds {listed}"
         )
-    return list(trust)
+    if (
+        not isinstance(trust, Collection)
+        or isinstance(trust, str)
+        or not all(isinstance(digest, str) for digest in trust)
+    ):
+        raise TypeError(
+            f"{subject}: trust: expected True, False or a list of SHA-256 hashes, got {trust!r}"
+        )
+    return [digest.lower() for digest in trust]

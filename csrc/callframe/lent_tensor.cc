@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "callframe/lent_tensor.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -68,6 +69,13 @@ void LentTensor::CopyAnyDims() {
   tensor_.strides = dims + ndim;
 }
 
+/// Leaves a tensor without elements to whoever kept it.
+void LentTensor::Empty() {
+  tensor_.data = nullptr;
+  tensor_.ndim = std::max(tensor_.ndim, 1);  // one without dimensions has an element
+  for (int32_t i = 0; i < tensor_.ndim; ++i) tensor_.shape[i] = 0;
+}
+
 /// Once the last strong reference is gone.
 void LentTensor::Clear() {
   if (opt_release_ != nullptr) opt_release_(token_);
@@ -123,7 +131,7 @@ int Loans::LetGo(LentTensor* lent) {
     lent->token_ = token;
     lent->opt_release_ = lending_.opt_release;
   } else {
-    lent->tensor_.data = nullptr;  // the memory is going away
+    lent->Empty();  // the memory is going away
     rc = SetRaised("RuntimeError",
                    "graphffi: a kernel kept or returned a tensor that its framework only lends for "
                    "the call; let it copy the data or write into an output");

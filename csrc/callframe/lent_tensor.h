@@ -55,6 +55,7 @@ class alignas(64) LentTensor {
   static void Delete(void* self, int flags);
   void CopyAnyDims();
   void Clear();
+  void Empty();
   /// Nobody but the maker holds a strong or weak reference.
   bool IsUnique() const {
     return __atomic_load_n(&header_.combined_ref_count, __ATOMIC_ACQUIRE) == kUniqueCount;

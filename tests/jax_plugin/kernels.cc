@@ -209,10 +209,21 @@ void Fail(TensorView x, ffi::String kind, TensorView out) {
 
 void TakesOwning(Tensor x, TensorView out) { CopyBytes(TensorView(x), out); }
 
+Tensor* kept_tensor = new Tensor;
+
 void KeepsOwning(Tensor x, TensorView out) {
-  static Tensor kept = x;
-  kept = x;
+  *kept_tensor = x;
   (void)out;
+}
+
+// out: float32[1] = the sum of what KeepsOwning kept; then nothing is kept.
+void SumOfKept(TensorView x, TensorView out) {
+  *Floats(out) = 0;
+  for (int64_t i = 0; i < kept_tensor->numel(); ++i) {
+    *Floats(out) += static_cast<float*>(kept_tensor->data_ptr())[i];
+  }
+  *kept_tensor = Tensor();
+  (void)x;
 }
 
 void TakesAnyTensor(ffi::AnyView x, TensorView out) {
@@ -292,6 +303,7 @@ TVM_FFI_DLL_EXPORT_TYPED_FUNC(huge_scratch, HugeScratch);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(fail, Fail);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(takes_owning, TakesOwning);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(keeps_owning, KeepsOwning);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(sum_of_kept, SumOfKept);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(takes_any_tensor, TakesAnyTensor);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(keeps_in_array, KeepsInArray);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(identity, Identity);

@@ -59,6 +59,17 @@ def test_keeping_a_tensor_is_an_error(library: str, name: str) -> None:
                 jax.block_until_ready(call(X))
 
 
+@pytest.mark.parametrize("shape", [(2, 3), (), (1,) * 9])
+def test_a_kept_tensor_has_no_elements_any_more(library: str, shape: tuple[int, ...]) -> None:
+    def call(name: str) -> Any:
+        out = graphffi.empty((1,), "float32")
+        return graphffi.call_tvm_ffi(f"{library}::{name}", jnp.ones(shape), out=out)
+
+    with pytest.raises(jax.errors.JaxRuntimeError, match="kept or returned a tensor"):
+        jax.block_until_ready(call("keeps_owning"))
+    assert call("sum_of_kept")[0] == 0  # and no access to memory that XLA took back
+
+
 @pytest.mark.parametrize(("name", "factor"), [("doubled", 2), ("identity", 1)])
 @pytest.mark.parametrize("shape", [(2, 3), (), (0, 3)])
 def test_a_returned_tensor_becomes_the_result(

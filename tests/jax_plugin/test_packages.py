@@ -83,7 +83,10 @@ def test_packages_ask_for_trust(packaged: Path) -> None:
     for trust in ({"0" * 64}, []):
         with pytest.raises(ValueError, match=f"expected a trusted sha256, got {digest}"):
             graphffi_jax.load_package(packaged, trust=trust)
-    program = graphffi_jax.load_package(packaged, trust={digest})
+    for wrong in (None, 1, digest, [1]):
+        with pytest.raises(TypeError, match="trust: expected True, False or a list of SHA-256 h"):
+            graphffi_jax.load_package(packaged, trust=wrong)  # type: ignore[arg-type]
+    program = graphffi_jax.load_package(packaged, trust={digest.upper()})
     np.testing.assert_array_equal(jax.jit(program.call)(X), X + 2)
 
 
@@ -136,6 +139,12 @@ def _damaged(name: str, content: bytes, damage: str) -> bytes | None:
         changed = {"manifest": None, "dots": content.split()[0] + b"  ..\n", "above": above}
         return changed.get(damage, content)
     return None if damage == "program" else content
+
+
+def test_only_exported_programs_are_packaged(tmp_path: Path) -> None:
+    text = "graphffi_jax: package: expected a program of jax.export.export, got PjitFunction"
+    with pytest.raises(TypeError, match=text):
+        graphffi_jax.package(jax.jit(lambda x: x), tmp_path / "model.zip")  # type: ignore[arg-type]
 
 
 def test_a_missing_archive_is_a_missing_file(tmp_path: Path) -> None:

@@ -80,6 +80,21 @@ def test_a_rule_of_undifferentiable_ops_ends_the_chain_with_an_error() -> None:
         jax.grad(lambda x: first(x).sum())(X)
 
 
+def test_a_rule_that_comes_after_the_trace_is_asked_for_in_time() -> None:
+    op = graphffi.define_op(
+        "gradtest::late_in_jax",
+        schema="(Tensor x) -> Tensor",
+        kernel=ops.no_rules.definition.kernel,
+        plan="x, x, out",
+        infer=graphffi.like,
+    )
+    f = jax.jit(op)
+    f(X)
+    op.register_vjp(lambda saved, grad: grad)
+    with pytest.raises(NotImplementedError, match="register it before JAX traces a call, or use j"):
+        jax.grad(lambda x: f(x).sum())(X)
+
+
 def test_control_flow() -> None:
     def f(mul: Any) -> Any:
         def run(x: Any) -> Any:

@@ -38,6 +38,7 @@ def package(exported: export.Exported, path: str | os.PathLike[str], *, vjp_orde
         The path.
 
     Raises:
+        TypeError: If `exported` is no exported program.
         FileNotFoundError: If a kernel library is not where its reference says.
         ValueError: If a library is another one than when the program was exported.
         ImportError: If the package flatbuffers is missing, which jax.export needs.
@@ -48,6 +49,11 @@ def package(exported: export.Exported, path: str | os.PathLike[str], *, vjp_orde
         >>> y = graphffi_jax.load_package("model.zip", trust=True).call(x)  # doctest: +SKIP
     """
     file = os.fspath(path)
+    if not hasattr(exported, "mlir_module"):
+        raise TypeError(
+            "graphffi_jax: package: expected a program of jax.export.export, got "
+            f"{type(exported).__name__}"
+        )
     libraries = graphffi.PackagedLibraries("graphffi_jax: package")
     program = exported
     for order in range(vjp_order + 1):
@@ -89,6 +95,7 @@ def load_package(
         The program; its `call` runs it, also in other programs.
 
     Raises:
+        TypeError: If `trust` is of another kind.
         ValueError: Without `trust`, for a library that is not trusted or differs from its hash, and
             for a file that is no such package.
         KeyError: For global functions of the program that are not registered.

@@ -281,11 +281,11 @@ def _differentiate(
     if call.num_mutated == 0 and not any(jnp.issubdtype(d, jnp.inexact) for _, d in results):
         outputs = call_p.bind(*primals, call=call, results=results)
         return outputs, [ad.Zero(_ShapedArray(o.shape, jax.dtypes.float0)) for o in outputs]
-    remedy = (
-        "define an op that returns new tensors, which can have one"
-        if call.num_mutated
-        else "register one with register_vjp"
-    )
+    remedy = "register one with register_vjp"
+    if call.num_mutated:
+        remedy = "define an op that returns new tensors, which can have one"
+    elif call.made_of is not None and call.made_of.op.definition.vjp is not None:
+        remedy = "register it before JAX traces a call, or use jax.clear_caches()"
     raise NotImplementedError(
         f"{call.subject}: backward: expected a gradient rule, got none; {remedy}, or wrap the "
         "operands in jax.lax.stop_gradient"
