@@ -137,8 +137,8 @@ class Definition:
             size,
             repr(self.release_gil),
         )
-        digest = definition_digest(texts, self.kernel, self.rule)
-        return extended_digest(digest, (), (self.workspace,)) if not size else digest
+        rule = None if size else self.workspace
+        return definition_digest(texts, self.kernel, (self.rule, rule))
 
     @cached_property
     def digest(self) -> str:

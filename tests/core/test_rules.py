@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import graphffi
+from graphffi._digest import definition_digest
 
 _numbers = itertools.count()
 
@@ -160,6 +161,89 @@ def test_the_digest_covers_the_rules_and_the_ops_that_they_call() -> None:
         digest(inner[0], vmap=lambda size, batched, x: x),
     }
     assert len(found) == 6
+
+
+REFERENCES = """
+import collections, enum, functools, math
+import graphffi
+
+SIZE = @
+TABLE = {"size": [@]}
+
+class Constants:
+    size = @
+
+class Kind(enum.Enum):
+    SIZE = @
+
+class Config:
+    __slots__ = ("_size",)
+
+    def __init__(self, size):
+        self._size = size
+
+    @property
+    def size(self):
+        return self._size
+
+    def padded(self, x):
+        return empty(self.size)
+
+    def __call__(self, x):
+        return self.padded(x)
+
+def empty(size):
+    return graphffi.empty((size,), "float32")
+
+def helper(x):
+    return empty(math.prod((SIZE,)))
+
+@functools.cache
+def cached():
+    return SIZE
+
+def closure(size):
+    def inner(x):
+        return empty(size)
+    return lambda x: inner(x)
+
+def from_default(x, *, size=@):
+    return empty(size)
+
+config = Config(@)
+point = collections.namedtuple("Point", "size")(@)
+RULES = {
+    "global": lambda x: empty(SIZE),
+    "helper": lambda x: helper(x),
+    "cached": lambda x: empty(cached()),
+    "table": lambda x: empty(TABLE["size"][0]),
+    "class": lambda x: empty(Constants.size),
+    "enum": lambda x: empty(Kind.SIZE.value),
+    "object": lambda x: empty(config.size),
+    "method": lambda x: config.padded(x),
+    "bound": config.padded,
+    "callable": config,
+    "namedtuple": lambda x: empty(point.size),
+    "closure": closure(@),
+    "default": from_default,
+    "partial": functools.partial(lambda x, size: empty(size), size=@),
+}
+"""
+
+
+def test_the_digest_covers_what_shape_rules_refer_to() -> None:
+    def digests(size: int) -> dict[str, str]:
+        namespace: dict[str, Any] = {"__name__": "users_module"}
+        source = REFERENCES.replace("@property", "PROPERTY").replace("@functools", "FUNCTOOLS")
+        source = source.replace("@", str(size)).replace("PROPERTY", "@property")
+        exec(source.replace("FUNCTOOLS", "@functools"), namespace)
+        rules = namespace["RULES"]
+        assert [rule(None).shape for rule in rules.values()] == [(size,)] * len(rules)
+        return {n: definition_digest((), "", (rule,)) for n, rule in rules.items()}
+
+    first, again, other = digests(2), digests(2), digests(3)
+    assert first == again
+    assert {name for name in first if first[name] == other[name]} == set()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Text that changes when what a rule computes does, and is the same in every process."""
+
+from __future__ import annotations
+
+import enum
+import functools
+import sys
+from types import CodeType, FunctionType, MethodType, ModuleType
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+# Their code changes with their versions, which caches know.
+_OTHERS: Final = sys.stdlib_module_names - {"__main__"} | {
+    *("graphffi", "graphffi_torch", "graphffi_jax"),
+    *("torch", "jax", "jaxlib", "numpy", "sympy", "ml_dtypes"),
+}
+
+
+def rule_text(rule: Any) -> str:
+    """The code of a rule, and the values, functions and ops that it refers to by name.
+
+    Args:
+        rule: A function, another callable object, or None.
+    """
+    return _RuleText().of(rule, frozenset())
+
+
+class _RuleText:
+    """One walk over what a rule refers to."""
+
+    def __init__(self) -> None:
+        # By id, and by what is read of objects. Values are kept, so that no id is used twice.
+        self._seen: dict[tuple[int, frozenset[str]], Any] = {}
+
+    def of(self, value: Any, names: frozenset[str]) -> str:
+        """The text of a value.
+
+        Args:
+            value: What the rule refers to.
+            names: Of attributes that the code before mentions.
+        """
+        if value is None or isinstance(value, (bool, int, float, complex, str, bytes, enum.Enum)):
+            return repr(value)
+        key = (id(value), frozenset() if isinstance(value, FunctionType) else names)
+        if key in self._seen:
+            return ""
+        self._seen[key] = value
+        return f"({self._of_new(value, names)})"
+
+    def _of_new(self, value: Any, names: frozenset[str]) -> str:
+        if type(value).__module__ == "graphffi._op":
+            definition = value.definition
+            rest = "" if definition.vjp is None else self.of(definition.vjp.backward, names)
+            return f"{definition.base_digest} {rest}"
+        if isinstance(value, (set, frozenset)):
+            return " ".join(sorted(_RuleText().of(item, names) for item in value))
+        if isinstance(value, MethodType):
+            return self._join((value.__func__, value.__self__), names | _names(value))
+        if isinstance(value, FunctionType):
+            return self._of_function(value)
+        opt_parts = _parts(value)
+        return self._of_object(value, names) if opt_parts is None else self._join(opt_parts, names)
+
+    def _join(self, values: Iterable[Any], names: frozenset[str]) -> str:
+        return " ".join(self.of(value, names) for value in values)
+
+    def _of_function(self, function: FunctionType) -> str:
+        if _is_other(function.__module__):
+            return f"{function.__module__}.{function.__qualname__}"
+        names = _names(function)
+        found = [cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell)]
+        found += [function.__globals__[n] for n in sorted(names) if n in function.__globals__]
+        found += [function.__defaults__, function.__kwdefaults__]
+        return f"{_code_text(function.__code__)} {self._join(found, names)}"
+
+    def _of_object(self, value: Any, names: frozenset[str]) -> str:
+        """A module, class or object: those of its attributes that the code mentions."""
+        if isinstance(value, ModuleType):
+            owners: list[Any] = [value]
+            home = value.__name__
+        else:
+            kind = value if isinstance(value, type) else type(value)
+            owners = [value, *kind.__mro__]
+            home = kind.__module__
+        if _is_other(home):
+            is_plain = not (callable(value) or hasattr(value, "__dict__"))  # such as torch.float32
+            text = repr(value) if is_plain else " at 0x"
+            name = getattr(value, "__qualname__", f"a {type(value).__qualname__}")
+            return name if " at 0x" in text else text
+        if not isinstance(value, (ModuleType, type)):
+            names = names | {"__call__"}
+        attributes = {n: v for owner in owners[::-1] for n, v in _attributes(owner)}
+        mentioned: frozenset[str] = frozenset()
+        while mentioned != names:  # methods mention attributes in turn
+            mentioned = names
+            names = names.union(*(_names(attributes[n]) for n in names & attributes.keys()))
+        found = [item for n in sorted(names & attributes.keys()) for item in (n, attributes[n])]
+        return f"{home} {self._join(found, names)}"
+
+
+def _parts(value: Any) -> Iterable[Any] | None:
+    """What a container or a wrapper of a function is made of; None for other values."""
+    if isinstance(value, (tuple, list)):
+        return value
+    if isinstance(value, dict):
+        return [item for pair in value.items() for item in pair]
+    if isinstance(value, functools.partial):
+        return value.func, value.args, value.keywords
+    if isinstance(value, property):
+        return (value.fget,)
+    if isinstance(value, (staticmethod, classmethod)):
+        return (value.__func__,)
+    if "__wrapped__" in getattr(value, "__dict__", ()):  # by functools.cache, for example
+        return (value.__wrapped__,)
+    return None
+
+
+def _attributes(owner: Any) -> Iterator[tuple[str, Any]]:
+    yield from getattr(owner, "__dict__", {}).items()
+    if not isinstance(owner, type):
+        for name in getattr(type(owner), "__slots__", ()):
+            if hasattr(owner, name):
+                yield name, getattr(owner, name)
+
+
+def _names(function: Any) -> frozenset[str]:
+    """The names that a function mentions; none for other values."""
+    function = getattr(function, "fget", None) or getattr(function, "__func__", function)
+    code = getattr(function, "__code__", None)
+    return frozenset(_code_names(code)) if isinstance(code, CodeType) else frozenset()
+
+
+def _code_names(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _code_names(constant)
+
+
+def _is_other(module: str | None) -> bool:
+    return str(module).partition(".")[0] in _OTHERS
+
+
+def _is_filled(cell: Any) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018
+    except ValueError:  # assigned later than this
+        return False
+    return True
+
+
+def _code_text(code: CodeType) -> str:
+    constants = [
+        _code_text(c)
+        if isinstance(c, CodeType)
+        else sorted(map(repr, c))
+        if isinstance(c, frozenset)
+        else repr(c)
+        for c in code.co_consts
+    ]
+    return f"{code.co_code.hex()} {code.co_names} {code.co_varnames} {constants}"
