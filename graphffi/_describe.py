@@ -23,6 +23,8 @@ def is_numpy_scalar(value: Any) -> bool:
 def is_proxy(value: Any) -> bool:
     """Whether `value` is anything at all in a trace by `torch.fx.symbolic_trace`."""
     kind = type(value)
+    if kind.__module__ in ("builtins", "torch"):  # torch 2.10 traces no methods of their names
+        return False
     return kind.__module__ == "torch.fx.proxy" or kind.__name__.endswith("Proxy")
 
 
