@@ -149,11 +149,12 @@ class _GradientCheck:
 
     def _check(self, name: str, spec: Any, gradient: Any) -> None:
         if spec is not None and is_tensor(gradient) and is_floating(spec.dtype):
-            if tuple(gradient.shape) == tuple(spec.shape):
+            wrong_type = not is_floating(gradient.dtype)
+            if tuple(gradient.shape) == tuple(spec.shape) and not wrong_type:
                 return
             expected = f"{dtype(spec.dtype)}[{', '.join(map(str, spec.shape))}]"
             got = f"{dtype(gradient.dtype)}[{', '.join(map(str, gradient.shape))}]"
-            self._problem(name, expected, got, wrong_type=False)
+            self._problem(name, expected, got, wrong_type=wrong_type)
         elif spec is None:
             self._problem(name, "None, as there is no such operand in the call", describe(gradient))
         elif not is_floating(spec.dtype):

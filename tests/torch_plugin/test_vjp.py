@@ -333,6 +333,19 @@ def test_errors_of_rules_reach_the_caller() -> None:
     assert y.grad.dtype == torch.float32
 
 
+def test_a_gradient_is_a_floating_point_tensor() -> None:
+    op = graphffi.define_op(
+        "gradtest::int_gradient",
+        schema="(Tensor x) -> Tensor",
+        kernel=lambda x, y: None,
+        infer=graphffi.like,
+    )
+    op.register_vjp(lambda saved, grad: grad > 0)
+    message = "gradient of 'x': expected float32.3., got bool.3."
+    with pytest.raises(TypeError, match=message):
+        op(tensor(3)).sum().backward()
+
+
 def test_threads_go_back_at_the_same_time() -> None:
     failures: list[Exception] = []
 

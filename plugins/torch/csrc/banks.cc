@@ -75,6 +75,12 @@ TVMFFIAny ConvertAttribute(const c10::IValue& value, Conversion conversion) {
   return any;
 }
 
+/// What a kernel can't read by a data pointer and strides.
+constexpr c10::DispatchKeySet kUnreadable =
+    c10::sparse_ks | c10::sparse_csr_ks | c10::mkldnn_ks |
+    c10::DispatchKeySet(
+        {c10::DispatchKey::NestedTensor, c10::DispatchKey::Conjugate, c10::DispatchKey::Negative});
+
 }  // namespace
 
 const graphffi::Lending kTensorLending{&RetainTensor, &ReleaseTensor};
@@ -104,13 +110,28 @@ void FillView(const at::Tensor& tensor, DLTensor* view) {
   view->byte_offset = 0;
 }
 
+void TensorBank::Refuse(size_t i) const {
+  const at::Tensor& tensor = *tensors_[i];
+  const c10::DispatchKeySet keys = tensor.key_set();
+  std::string problem;
+  if (keys.has(c10::DispatchKey::NestedTensor)) {
+    problem = "expected a strided tensor, got a nested one; call .to_padded_tensor(0)";
+  } else if (tensor.layout() != at::kStrided) {
+    problem = "expected a strided tensor, got " + c10::str(tensor.layout()) + "; call .to_dense()";
+  } else if (keys.has(c10::DispatchKey::Conjugate)) {
+    problem = "expected elements as they are in memory, got their conjugates; call .resolve_conj()";
+  } else if (keys.has(c10::DispatchKey::Negative)) {
+    problem = "expected elements as they are in memory, got their negatives; call .resolve_neg()";
+  } else {
+    problem = "expected a tensor with data, got one without memory";
+  }
+  throw graphffi::Error("ValueError", subject_ + ": " + NameOf(i) + ": " + problem);
+}
+
 void TensorBank::Lend(size_t i) {
   const at::Tensor& tensor = *tensors_[i];
-  if (C10_UNLIKELY(tensor.layout() != at::kStrided)) {
-    throw graphffi::Error("ValueError", subject_ + ": " + NameOf(i) +
-                                            ": expected a strided tensor, got " +
-                                            c10::str(tensor.layout()) + "; call .to_dense()");
-  }
+  const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+  if (C10_UNLIKELY(impl.key_set().has_any(kUnreadable) || !impl.storage_initialized())) Refuse(i);
   graphffi::LentTensor* lent = loans_.Take(&tensor);
   FillView(tensor, lent->view());
   lent->CopyDims();

@@ -81,6 +81,8 @@ class GRAPHFFI_TORCH_API TensorBank {
   }
   void BeginList(size_t count);
   void Lend(size_t i);
+  /// \throws graphffi::Error that says why value `i` is nothing for kernels.
+  [[noreturn]] void Refuse(size_t i) const;
 
   graphffi::Loans& loans_;
   const std::string& subject_;

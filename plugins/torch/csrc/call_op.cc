@@ -15,9 +15,11 @@
 #include <utility>
 #include <vector>
 
+#include "autograd_node.h"
 #include "call_site.h"
 #include "errors.h"
 #include "gradients.h"
+#include "lazy_bits.h"
 #include "op_forms.h"
 
 namespace graphffi_torch {
@@ -99,7 +101,24 @@ void CallKernel(const c10::OperatorHandle&, Stack* stack) {
   torch::jit::drop(*stack, kNumArguments);
 }
 
-void CallMeta(const c10::OperatorHandle&, Stack* stack) { torch::jit::drop(*stack, kNumArguments); }
+/// Torch (2.10 to 2.15) takes a call with one tensor on the device meta for one about shapes alone.
+void CheckNoData(const Stack& stack) {
+  c10::ArrayRef<c10::IValue> arguments = torch::jit::last(stack, kNumArguments);
+  for (int list : {1, 2}) {
+    ForEachTensor(arguments[list], [&](const at::Tensor& tensor, int) {
+      if (tensor.is_meta()) return;
+      ThrowTorchError({"ValueError", arguments[0].toStringRef() +
+                                         ": expected all tensors on the device meta, or none, got "
+                                         "one on " +
+                                         tensor.device().str()});
+    });
+  }
+}
+
+void CallMeta(const c10::OperatorHandle&, Stack* stack) {
+  CheckNoData(*stack);
+  torch::jit::drop(*stack, kNumArguments);
+}
 
 void CallEffectKernel(const c10::OperatorHandle&, Stack* stack) {
   c10::ArrayRef<c10::IValue> arguments = torch::jit::last(*stack, kNumArguments);
@@ -115,6 +134,7 @@ void CallEffectKernel(const c10::OperatorHandle&, Stack* stack) {
 }
 
 void CallEffectMeta(const c10::OperatorHandle&, Stack* stack) {
+  CheckNoData(*stack);
   c10::List<at::Tensor> copies;
   for (const c10::IValue& output : ListOf(torch::jit::last(*stack, kNumArguments)[2])) {
     copies.push_back(at::empty_like(output.toTensor()));
@@ -149,6 +169,9 @@ void Implement(torch::Library* library, const char* name) {
   library->impl(name, torch::dispatch(c10::DispatchKey::Meta,
                                       torch::CppFunction::makeFromBoxedFunction<kMeta>()));
   library->impl(name, torch::dispatch(c10::DispatchKey::FuncTorchBatched, RefuseVmap()));
+  for (c10::DispatchKey lazy : {c10::DispatchKey::Conjugate, c10::DispatchKey::Negative}) {
+    library->impl(name, torch::dispatch(lazy, ResolveLazyBits()));
+  }
 }
 
 void DefineCall(torch::Library* library, const char* name, const std::vector<at::Tag>& tags) {

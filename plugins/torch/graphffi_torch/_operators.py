@@ -187,6 +187,7 @@ def _make_fake(definition: Definition, infer: Callable[..., list[Any]]) -> Calla
         # Torch leaves out arguments that have their default.
         absent = definition.parameters[len(arguments) :]
         rest = [keywords[p.name] if p.name in keywords else _default(p) for p in absent]
+        _check_data(definition, (*arguments, *rest))
         try:
             allocations = infer(*arguments, *rest)
         except (TypeError, ValueError) as error:
@@ -200,6 +201,27 @@ def _make_fake(definition: Definition, infer: Callable[..., list[Any]]) -> Calla
         return tuple(results) if results else None
 
     return fake
+
+
+def _check_data(definition: Definition, arguments: tuple[Any, ...]) -> None:
+    """Refuses tensors with data beside some on the device meta, which have none.
+
+    Torch (2.10 to 2.15) takes such a call for one that is about shapes alone.
+
+    Raises:
+        ValueError: If there are both.
+    """
+    places = [
+        (p.name, tensor.device)
+        for p, value in zip(definition.parameters, arguments, strict=True)
+        if isinstance(p, Operand)
+        for tensor in as_list(value)
+    ]
+    if len({device.type == "meta" for _, device in places}) == 2:
+        found = ", ".join(f"{name!r} on {device}" for name, device in places)
+        raise ValueError(
+            f"{definition.name}: expected all operands on the device meta, or none, got {found}"
+        )
 
 
 def _make_effect_fake(definition: Definition, fake: Callable[..., Any]) -> Callable[..., Any]:

@@ -19,6 +19,10 @@ int FailLazy(const char* what, const char* remedy) {
   return -1;
 }
 
+bool HasMemory(const at::Tensor& tensor) {
+  return tensor.has_storage() && tensor.unsafeGetTensorImpl()->storage_initialized();
+}
+
 int ViewOther(void* object, const at::Tensor& tensor, DLTensor* view) {
   const c10::DispatchKeySet keys = tensor.key_set();
   if (keys.has(c10::DispatchKey::Conjugate)) return FailLazy("conjugate", "resolve_conj");
@@ -29,6 +33,10 @@ int ViewOther(void* object, const at::Tensor& tensor, DLTensor* view) {
 int View(void* object, DLTensor* view) {
   const at::Tensor& tensor = THPVariable_Unpack(static_cast<PyObject*>(object));
   if (C10_LIKELY(IsWithin(tensor.key_set(), kPlainTensor))) {
+    if (C10_UNLIKELY(!HasMemory(tensor))) {
+      PyErr_SetString(PyExc_BufferError, "it has no memory");
+      return -1;
+    }
     try {
       FillView(tensor, view);
       return 0;

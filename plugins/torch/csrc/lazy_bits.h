@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tensors whose memory holds the conjugate or the negative of their elements.
+#pragma once
+
+#include <torch/library.h>
+
+namespace graphffi_torch {
+
+/// DispatchKey::Conjugate and DispatchKey::Negative of an operator: gives it tensors whose memory
+/// holds their elements, and updates those that it writes. Torch's own kernel for that (2.10 to
+/// 2.15) leaves lists of optional tensors alone.
+torch::CppFunction ResolveLazyBits();
+
+}  // namespace graphffi_torch

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tensors whose memory is not their elements: conjugated and negated lazily, or none at all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+
+import graphffi
+import graphffi_torch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+Z = torch.complex(torch.arange(3.0), torch.arange(3.0) + 1)
+X = torch.arange(3.0)
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Torchinductor does not support.*complex"),
+    pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning"),
+]
+
+
+def _copy(x: Any, y: Any) -> None:
+    torch.from_dlpack(y).copy_(torch.from_dlpack(x))
+
+
+@pytest.fixture(scope="module")
+def copy() -> Any:
+    graphffi.register_global_func("mytest.copy_odd", _copy, override=True)
+    return graphffi.define_op(
+        "mytest::copy_odd",
+        schema="(Tensor x) -> Tensor",
+        kernel="mytest.copy_odd",
+        infer=graphffi.like,
+    )
+
+
+def copy_raw(x: torch.Tensor) -> Any:
+    return graphffi.call_tvm_ffi("mytest.copy_odd", x, out=graphffi.like(x))
+
+
+class Copies(torch.nn.Module):
+    """A conjugate, and a negative."""
+
+    def __init__(self, copy: Callable[[torch.Tensor], Any]) -> None:
+        super().__init__()
+        self.copy = copy
+
+    def forward(self, z: torch.Tensor) -> Any:
+        return self.copy(z.conj()), self.copy(z.conj().imag)
+
+
+def check(results: Any) -> None:
+    expected = (torch.complex(Z.real, -Z.imag), -Z.imag)
+    torch.testing.assert_close(tuple(results), expected)
+
+
+@pytest.mark.parametrize("is_op", [True, False], ids=["op", "primitive"])
+@pytest.mark.parametrize("backend", ["none", "aot_eager", "inductor"])
+def test_kernels_read_conjugates_and_negatives(copy: Any, is_op: bool, backend: str) -> None:
+    model = Copies(copy if is_op else copy_raw)
+    assert Z.conj().is_conj()
+    assert Z.conj().imag.is_neg()
+    check(
+        (model if backend == "none" else torch.compile(model, fullgraph=True, backend=backend))(Z)
+    )
+
+
+@pytest.mark.parametrize("is_op", [True, False], ids=["op", "primitive"])
+def test_artifacts_read_conjugates_and_negatives(copy: Any, is_op: bool, tmp_path: Path) -> None:
+    program = torch.export.export(Copies(copy if is_op else copy_raw), (Z,))
+    decomposed = graphffi_torch.decompose(program)
+    check(decomposed.module()(Z))
+    check(decomposed.run_decompositions().module()(Z))
+    path = graphffi_torch.package(program, tmp_path / "model.pt2")
+    check(graphffi_torch.load_package(path, trust=True)(Z))
+
+
+@pytest.mark.parametrize("has_side_effect", [False, True])
+def test_updates_reach_what_is_negated(kernels: Any, has_side_effect: bool) -> None:
+    z = torch.zeros(3, dtype=torch.complex64)
+    updated = graphffi.call_tvm_ffi(
+        kernels.increment, z.conj().imag, 2.0, mutates=[0], has_side_effect=has_side_effect
+    )
+    torch.testing.assert_close(updated, torch.full((3,), 2.0))
+    torch.testing.assert_close(z.imag, torch.full((3,), -2.0))
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, torch.compile], ids=["eager", "compiled"])
+def test_tensors_whose_memory_was_given_back_are_refused(ops: Any, kernels: Any, wrap: Any) -> None:
+    x = X.clone()
+    x.untyped_storage().resize_(0)
+    with pytest.raises(ValueError, match="mytest::add: 'x': expected a tensor with data, got one"):
+        wrap(ops.add)(x)
+    with pytest.raises(ValueError, match="argument #0: expected a tensor that DLPack can describe"):
+        kernels.add(x, 1.0, X.clone())
+
+
+def test_tensors_with_and_without_data_in_one_call_are_refused(ops: Any, kernels: Any) -> None:
+    meta = X.to("meta")
+    assert ops.total_of([meta, meta], meta).is_meta
+    message = "mytest::total_of: expected all operands on the device meta, or none, got 'xs' on cpu"
+    with pytest.raises(ValueError, match=message):
+        ops.total_of([X, meta], X)
+    with pytest.raises(ValueError, match="expected all tensors on the device meta, or none, got"):
+        graphffi.call_tvm_ffi(kernels.masked, X, meta, out=graphffi.like(X))
