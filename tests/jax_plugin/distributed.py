@@ -29,17 +29,25 @@ add = graphffi.define_op(
     dims="b [h] -> b [h]",
     infer=graphffi.like,
 )
+add_row = graphffi.define_op(
+    "jaxdistributed::add_row",
+    schema="(Tensor x) -> Tensor",
+    kernel=f"{library}::add_one",
+    infer=graphffi.like,
+    vmap="sequential",
+)
 mesh = jax.sharding.Mesh(np.array(jax.devices()), ("i",))
 rows = NamedSharding(mesh, P("i"))
 x = np.arange(8 * 3, dtype=np.float32).reshape(8, 3)
 shared = jax.make_array_from_callback(x.shape, rows, lambda index: x[index])
 
-compiled = jax.jit(add).lower(shared).compile()
-assert "all-gather" not in compiled.as_text()
-y = compiled(shared)
-assert y.sharding.is_equivalent_to(rows, y.ndim), y.sharding
-for shard in y.addressable_shards:
-    np.testing.assert_array_equal(shard.data, x[shard.index] + 1)
+for call in (add, jax.vmap(add_row)):
+    compiled = jax.jit(call).lower(shared).compile()
+    assert "all-gather" not in compiled.as_text()
+    y = compiled(shared)
+    assert y.sharding.is_equivalent_to(rows, y.ndim), y.sharding
+    for shard in y.addressable_shards:
+        np.testing.assert_array_equal(shard.data, x[shard.index] + 1)
 
 # What the processes compute together: they do talk to each other.
 total = jax.jit(lambda x: add(x).sum(), out_shardings=NamedSharding(mesh, P()))(shared)
