@@ -149,12 +149,12 @@ class _GradientCheck:
 
     def _check(self, name: str, spec: Any, gradient: Any) -> None:
         if spec is not None and is_tensor(gradient) and is_floating(spec.dtype):
-            wrong_type = not is_floating(gradient.dtype)
-            if tuple(gradient.shape) == tuple(spec.shape) and not wrong_type:
+            converts = _converts(gradient.dtype, spec.dtype)
+            if converts and tuple(gradient.shape) == tuple(spec.shape):
                 return
             expected = f"{dtype(spec.dtype)}[{', '.join(map(str, spec.shape))}]"
             got = f"{dtype(gradient.dtype)}[{', '.join(map(str, gradient.shape))}]"
-            self._problem(name, expected, got, wrong_type=wrong_type)
+            self._problem(name, expected, got, wrong_type=not converts)
         elif spec is None:
             self._problem(name, "None, as there is no such operand in the call", describe(gradient))
         elif not is_floating(spec.dtype):
@@ -171,6 +171,13 @@ class _GradientCheck:
             kind = TypeError if self.wrong_type else ValueError
             raise kind(f"{self.subject}: {'; '.join(self.problems)}")
         return self.flat
+
+
+@functools.cache
+def _converts(given: Any, wanted: Any) -> bool:
+    """Whether a gradient of one data type may stand for one of another: no part of it is lost."""
+    is_real = not dtype(given).startswith("complex")
+    return is_floating(given) and (is_real or dtype(wanted).startswith("complex"))
 
 
 @functools.cache

@@ -183,6 +183,8 @@ def test_errors_of_rules_reach_the_caller() -> None:
     for value, kind, message in (
         (ZeroDivisionError("on purpose"), ZeroDivisionError, "on purpose"),
         ((None,), TypeError, "rule_in_jax: backward: expected 2 gradients, for x, y, got 1"),
+        ((X * 1j, None), TypeError, r"gradient of 'x': expected float32\[4, 3\], got complex64"),
+        ((X > 0, None), TypeError, r"gradient of 'x': expected float32\[4, 3\], got bool\[4, 3\]"),
         ((X[0], None), ValueError, r"gradient of 'x': expected float32\[4, 3\], got float32\[3\]"),
     ):
         returned.append(value)

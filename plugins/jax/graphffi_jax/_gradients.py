@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 import graphffi
 
@@ -56,7 +57,7 @@ def call_differentiable(
             [None if none else c for c, none in zip(cotangents, has_none, strict=True)],
         )
         return tuple(
-            None if g is None else g.astype(spec.dtype)
+            None if g is None else jnp.asarray(g).astype(spec.dtype)
             for g, spec in zip(gradients, specs, strict=True)
         )
 
