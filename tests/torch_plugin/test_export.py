@@ -119,8 +119,17 @@ def test_decomposed_programs_hold_the_primitive_only(
 
 
 def test_a_functionalized_update_is_refused(exported: torch.export.ExportedProgram) -> None:
-    with pytest.raises(ValueError, match="mytest::increment: decompose: expected a program before"):
+    with pytest.raises(ValueError, match="decompose: expected a program before run_decompositions"):
         graphffi_torch.decompose(exported.run_decompositions())
+
+
+def test_what_is_no_program_is_refused(exported: torch.export.ExportedProgram) -> None:
+    module: Any = torch.nn.ReLU()
+    for function in (graphffi_torch.decompose, lambda m: graphffi_torch.package(m, "m.pt2")):
+        with pytest.raises(TypeError, match=r"expected a torch.export.ExportedProgram, got ReLU"):
+            function(module)
+    with pytest.raises(ValueError, match=r"expected a path that ends in '\.pt2', got 'm\.so'"):
+        graphffi_torch.package(exported, "m.so")
 
 
 def test_a_saved_program_runs_in_a_process_that_knows_no_op(

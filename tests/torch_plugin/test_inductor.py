@@ -152,6 +152,22 @@ def test_special_floats_and_strings_survive(ops: Any) -> None:
     assert nan.isnan().all()
 
 
+def test_texts_with_nul_are_whole() -> None:
+    seen: list[str] = []
+    op = graphffi.define_op(
+        "mytest::see_text",
+        schema="(Tensor x, str one, str[] many) -> Tensor",
+        kernel=lambda x, one, many, y: seen.extend((one, *many)),
+        infer=lambda x, one, many: graphffi.like(x),
+    )
+    texts = ("a\0b", ["\0", "long enough for an object \0 é"])
+    op(X, *texts)
+    torch.ops.mytest.see_text(X, *texts)
+    for options in ({}, {"cpp_wrapper": True}):
+        torch.compile(lambda x: op(x, *texts), fullgraph=True, options=options)(X)
+    assert seen == [texts[0], *texts[1]] * 4
+
+
 @pytest.mark.parametrize("mode", ["python", "cpp"])
 def test_errors_are_those_of_eager_calls(ops: Any, mode: str) -> None:
     with pytest.raises(ValueError, match="expected luck, got none") as eager:

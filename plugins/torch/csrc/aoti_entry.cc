@@ -10,6 +10,7 @@
 
 #include "aot_error.h"
 #include "call_site.h"
+#include "text_value.h"
 
 namespace graphffi_torch {
 namespace {
@@ -43,7 +44,9 @@ const BoundSite* MakeSite(GraphffiCallV2* call) {
     description.ints[static_cast<size_t>(call->open_ints[i])].reset();
   }
   description.floats.assign(call->floats, call->floats + call->num_floats);
-  description.strs.assign(call->strs, call->strs + call->num_strs);
+  for (int32_t i = 0; i < call->num_strs; ++i) {
+    description.strs.push_back(TextOfCode(call->strs[i]));
+  }
   auto made = std::make_unique<BoundSite>(std::move(description));
   void* none = nullptr;
   if (__atomic_compare_exchange_n(&call->site, &none, made.get(), false, __ATOMIC_ACQ_REL,

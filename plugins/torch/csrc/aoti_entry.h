@@ -25,7 +25,7 @@ typedef struct GraphffiCallV2 {
   const int64_t* ints;
   const int32_t* open_ints;  ///< positions in `ints` of those that are given at each call
   const double* floats;
-  const char* const* strs;
+  const char* const* strs;  ///< NUL as the bytes C0 80
   void* site;  ///< NULL; what the first call makes of the rest, kept for the life of the process
 } GraphffiCallV2;
 

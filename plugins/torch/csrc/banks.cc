@@ -8,6 +8,7 @@
 
 #include "callframe/device_name.h"
 #include "callframe/error.h"
+#include "text_value.h"
 
 namespace graphffi_torch {
 namespace {
@@ -51,9 +52,7 @@ TVMFFIAny ConvertString(const std::string& text, Conversion conversion) {
     any.v_device = graphffi::DeviceFromName(text);
     return any;
   }
-  TVMFFIAny any = AnyOf(kTVMFFIRawStr);
-  any.v_c_str = text.c_str();
-  return any;
+  return TextValue(text);
 }
 
 TVMFFIAny ConvertAttribute(const c10::IValue& value, Conversion conversion) {

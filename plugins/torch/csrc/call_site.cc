@@ -10,6 +10,7 @@
 #include "callframe/error.h"
 #include "callframe/value.h"
 #include "kernel_call.h"
+#include "text_value.h"
 
 namespace graphffi_torch {
 namespace {
@@ -74,7 +75,7 @@ BoundSite::BoundSite(Description description)
     attributes_.push_back(graphffi::MakeInt(value.value_or(0)));
   }
   for (double value : description.floats) attributes_.push_back(graphffi::MakeFloat(value));
-  for (const std::string& text : strs_) attributes_.push_back(graphffi::MakeRawStr(text.c_str()));
+  for (const std::string& text : strs_) attributes_.push_back(TextValue(text));
 }
 
 void BoundSite::Run(const at::Tensor* const* tensors, const int64_t* ints) const {

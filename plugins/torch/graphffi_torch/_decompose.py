@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -32,8 +32,10 @@ def decompose(exported: torch.export.ExportedProgram) -> torch.export.ExportedPr
         reference.
 
     Raises:
-        ValueError: For an op that updates operands and has been functionalized.
+        TypeError: If it is no exported program.
+        ValueError: For one after `run_decompositions` that has ops.
     """
+    check_exported("decompose", exported)
     operators = {o: definition for definition, all_of in registered_operators() for o in all_of}
     # Names of nodes that stand for results, by the graph and the name of the node before.
     names: dict[torch.fx.Graph, dict[str, str]] = {}
@@ -43,6 +45,8 @@ def decompose(exported: torch.export.ExportedProgram) -> torch.export.ExportedPr
         for node in list(graph.nodes):
             definition = operators.get(node.target)
             if definition is not None:
+                if exported.dialect != "TRAINING":
+                    _refuse_late(definition)
                 replaced.update(_replace(node, definition))
             elif node.op == "call_function":
                 _check_not_functionalized(node, operators)
@@ -56,10 +60,27 @@ def _check_not_functionalized(node: torch.fx.Node, operators: Mapping[Any, Defin
     for argument in node.args[:2]:
         opt_definition = operators.get(argument) if callable(argument) else None
         if opt_definition is not None:
-            raise ValueError(
-                f"{opt_definition.name}: decompose: expected a program before "
-                "run_decompositions, got one where the op is functionalized; decompose first"
-            )
+            _refuse_late(opt_definition)
+
+
+def _refuse_late(definition: Definition) -> NoReturn:
+    raise ValueError(
+        f"{definition.name}: decompose: expected a program before run_decompositions, got one "
+        "after it; decompose first"
+    )
+
+
+def check_exported(function: str, exported: Any) -> None:
+    """Refuses what is no exported program.
+
+    Raises:
+        TypeError: For a module, for example.
+    """
+    if not isinstance(exported, torch.export.ExportedProgram):
+        raise TypeError(
+            f"graphffi_torch: {function}: expected a torch.export.ExportedProgram, got "
+            f"{type(exported).__name__}; call torch.export.export first"
+        )
 
 
 def with_graph_module(

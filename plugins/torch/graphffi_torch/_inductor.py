@@ -434,7 +434,9 @@ def _cpp_float(value: float) -> str:
 
 
 def _cpp_string(text: str) -> str:
-    """A literal of the UTF-8 bytes."""
+    """A literal of the UTF-8 bytes, with C0 80 for NUL, which would end the text."""
     plain = set(range(32, 127)) - {ord('"'), ord("\\"), ord("?")}
-    escaped = "".join(chr(b) if b in plain else f"\\{b:03o}" for b in text.encode())
+    escaped = "".join(
+        chr(b) if b in plain else f"\\{b:03o}" for b in text.encode().replace(b"\0", b"\xc0\x80")
+    )
     return f'"{escaped}"'

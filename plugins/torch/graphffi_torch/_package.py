@@ -12,7 +12,12 @@ import torch
 
 from graphffi import PackagedLibraries, trusted_hashes
 from graphffi_torch import _C
-from graphffi_torch._decompose import copy_graph_module, decompose, with_graph_module
+from graphffi_torch._decompose import (
+    check_exported,
+    copy_graph_module,
+    decompose,
+    with_graph_module,
+)
 from graphffi_torch._errors import original_of
 from graphffi_torch._primitive import CALL, CALL_EFFECT, CALL_GRAPH
 
@@ -45,6 +50,8 @@ def package(
 
     Raises:
         FileNotFoundError: If a kernel library is not where its reference says.
+        TypeError: If `exported` is no exported program.
+        ValueError: If the path does not end in ``.pt2``.
 
     Example:
         >>> exported = torch.export.export(model, (x,))  # doctest: +SKIP
@@ -53,6 +60,11 @@ def package(
     """
     import torch._inductor
 
+    check_exported("package", exported)
+    if not os.fspath(path).endswith(".pt2"):
+        raise ValueError(
+            f"graphffi_torch: package: expected a path that ends in '.pt2', got {os.fspath(path)!r}"
+        )
     libraries = PackagedLibraries("graphffi_torch: package")
     functions: set[str] = set()
     program = _with_own_libraries(decompose(exported), libraries, functions)

@@ -12,6 +12,7 @@
 #include <torch/csrc/Dtype.h>
 #include <torch/csrc/autograd/python_variable.h>
 
+#include <cstring>
 #include <memory>
 #include <new>
 #include <string>
@@ -364,7 +365,8 @@ class DirectCall {
     Py_ssize_t size = 0;
     out->type_index = kTVMFFIRawStr;
     out->v_c_str = PyUnicode_AsUTF8AndSize(value, &size);
-    if (out->v_c_str != nullptr) return true;
+    // One with NUL inside goes the other way.
+    if (out->v_c_str != nullptr) return std::strlen(out->v_c_str) == static_cast<size_t>(size);
     PyErr_Clear();
     return false;
   }
