@@ -116,20 +116,19 @@ class PlanTemplate:
             names[attribute.name] = _item(banks[_BANK[attribute.kind]], structure, conversion)
         parameters = [p.name for p in definition.parameters]
         text = definition.plan or ", ".join((*parameters, *definition.results))
-        takes_size = "workspace" not in names and callable(definition.workspace)
-        if takes_size:
-            takes_size = "workspace" in _TOKEN.findall(text)
+        if definition.takes_ruled_workspace:
             names["workspace"] = f"workspace({next(banks['n'])})"
         elif definition.workspace is not None:
             names.setdefault("workspace", f"workspace({definition.workspace})")
-        elif "workspace" not in names and "workspace" in _TOKEN.findall(text):
+        elif "workspace" not in names and "workspace" in plan_tokens(text):
             raise ValueError(
                 f"{definition.name}: plan {text!r}: expected workspace= to say how many bytes, got "
                 "nothing"
             )
         names["*inputs"] = ", ".join(names[p.name] for p in definition.operands)
         names["*outputs"] = ", ".join(names[name] for name in definition.results)
-        return PlanTemplate(_substitute(definition.name, text, names), takes_size)
+        plan = _substitute(definition.name, text, names)
+        return PlanTemplate(plan, definition.takes_ruled_workspace)
 
     def fill(
         self,
@@ -170,6 +169,11 @@ class PlanTemplate:
         )
 
 
+def plan_tokens(plan: str) -> list[str]:
+    """Names, numbers, strings and single characters of a plan's text."""
+    return _TOKEN.findall(plan)
+
+
 @functools.lru_cache(maxsize=1024)
 def passes_results(plan: str, count: int) -> bool:
     """Whether a kernel fills its results; otherwise it has to return them.
@@ -180,7 +184,7 @@ def passes_results(plan: str, count: int) -> bool:
         plan: Plan text over the canonical names; empty: all inputs, then all outputs.
         count: Number of results.
     """
-    names = (re.fullmatch(r"o(\d+)", token) for token in _TOKEN.findall(plan))
+    names = (re.fullmatch(r"o(\d+)", token) for token in plan_tokens(plan))
     if not plan or count == 0:
         return True
     return any(name is not None and int(name[1]) < count for name in names)
@@ -225,7 +229,7 @@ def _item(names: Iterator[str], structure: int | None, conversion: str) -> str:
 
 def _substitute(subject: str, text: str, names: dict[str, str]) -> str:
     out: list[str] = []
-    for token in _TOKEN.findall(text):
+    for token in plan_tokens(text):
         if not _NAME.fullmatch(token):
             out.append(token)
         elif token in names:

@@ -15,7 +15,7 @@ from graphffi._dims import Dims, parse_dims
 from graphffi._parameter import MISSING as MISSING
 from graphffi._parameter import Attribute as Attribute
 from graphffi._parameter import Operand as Operand
-from graphffi._plan import NO_TRAITS, CallTraits, CanonicalCall, PlanTemplate
+from graphffi._plan import NO_TRAITS, CallTraits, CanonicalCall, PlanTemplate, plan_tokens
 from graphffi._spec import CheckError, TensorSpec, checked_bytes, checked_result
 from graphffi._tracing import report_to_tracer
 
@@ -123,6 +123,14 @@ class Definition:
         if not self.dims_text:
             return None
         return parse_dims(self.name, self.dims_text, self.operands, self.results)
+
+    @cached_property
+    def takes_ruled_workspace(self) -> bool:
+        """Whether the plan passes a workspace whose size follows a rule."""
+        names = {*(p.name for p in self.parameters), *self.results}
+        if not callable(self.workspace) or "workspace" in names:
+            return False
+        return "workspace" in plan_tokens(self.plan)
 
     @cached_property
     def base_digest(self) -> str:

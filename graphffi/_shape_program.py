@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from graphffi._device import Device
 from graphffi._dtype import dtype
-from graphffi._spec import TensorSpec
+from graphffi._spec import TensorSpec, checked_bytes
 from graphffi._symbolic import NeedsValueError, Opaque, SymbolicInt, Trace
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ def make_answer(definition: Definition) -> Callable[..., str]:
     The function that is returned takes `(inputs, mutated, attributes, trace)`: the operands that
     are only read, those that are updated, and the attributes, each in signature order. A tensor is
     `(shape, (code, bits, lanes), (device_type, device_id))`; a dtype or device attribute is its
-    tuple. It gives a line for each result and, if `trace` is true and the rule could be traced, the
-    program.
+    tuple. It gives a line for each result, one for a workspace of the plan whose size follows a
+    rule, and, if `trace` is true and the rules could be traced, the program.
     """
     failures = 0
 
@@ -46,8 +46,9 @@ def make_answer(definition: Definition) -> Callable[..., str]:
             with contextlib.suppress(Exception):
                 return _traced(definition, operands, values)
         specs = definition.infer(operands, values)  # which raises if the call is wrong
+        workspace = _workspace(definition, operands, values)
         failures += trace
-        return "".join(_result_line(definition, i, spec) for i, spec in enumerate(specs))
+        return _result_lines(definition, specs, workspace)
 
     return answer
 
@@ -89,8 +90,11 @@ def _traced(definition: Definition, operands: Sequence[Any], attributes: Sequenc
         traced_attributes = _load_attributes(trace, attributes, looked_at)
         try:
             specs = definition.infer(traced_operands, traced_attributes)
-            results = "".join(_result_line(definition, i, spec) for i, spec in enumerate(specs))
+            workspace = _workspace(definition, traced_operands, traced_attributes)
+            results = _result_lines(definition, specs, workspace)
             lines = [_program_line(trace, spec) for spec in specs]
+            if workspace is not None:
+                lines.append(f"workspace {_value(trace, workspace)}")
         except NeedsValueError as missing:
             if missing.index in looked_at:
                 raise RuntimeError("an attribute was kept from an earlier trace") from None
@@ -146,6 +150,22 @@ def _load_attributes(trace: Trace, attributes: Sequence[Any], looked_at: set[int
     ]
 
 
+def _workspace(definition: Definition, operands: Sequence[Any], attributes: Sequence[Any]) -> Any:
+    """Bytes, if the kernel takes a workspace whose size follows a rule; None otherwise."""
+    if not definition.takes_ruled_workspace:
+        return None
+    size = definition.workspace_bytes(operands, attributes)
+    checked_bytes(f"{definition.name}: workspace", size.hint if _is_symbolic(size) else size)
+    return size
+
+
+def _result_lines(definition: Definition, specs: Sequence[TensorSpec], workspace: Any) -> str:
+    lines = [_result_line(definition, i, spec) for i, spec in enumerate(specs)]
+    if workspace is not None:
+        lines.append(f"workspace {workspace.hint if _is_symbolic(workspace) else workspace}\n")
+    return "".join(lines)
+
+
 def _result_line(definition: Definition, i: int, spec: TensorSpec) -> str:
     sizes = [size.hint if _is_symbolic(size) else int(size) for size in spec.shape]
     if any(size < 0 for size in sizes):
@@ -157,8 +177,13 @@ def _result_line(definition: Definition, i: int, spec: TensorSpec) -> str:
 
 
 def _program_line(trace: Trace, spec: TensorSpec) -> str:
-    dims = [size.index if _is_symbolic(size) else trace.const(int(size)) for size in spec.shape]
+    dims = [_value(trace, size) for size in spec.shape]
     return f"result {_types(spec)} {_counted(dims)}"
+
+
+def _value(trace: Trace, size: Any) -> int:
+    """The number of the program's value."""
+    return size.index if _is_symbolic(size) else trace.const(int(size))
 
 
 def _is_symbolic(size: Any) -> bool:

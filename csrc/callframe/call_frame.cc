@@ -110,21 +110,26 @@ void CallFrame::PushAttribute(const Plan::Item& item, const Bank& bank) {
   Append(ConvertAttribute(bank.values[index], item.conversion));
 }
 
+const TVMFFIAny& CallFrame::WorkspaceSize(const Plan& plan, const Plan::Item& item,
+                                          const CallValues& values) {
+  if (item.conversion == Plan::Conversion::kInt) {
+    return plan.constants()[static_cast<size_t>(item.index)];
+  }
+  const Bank& bank = values.attributes;
+  if (item.index >= bank.size) FailMissing("attributes", item.index, bank.size);
+  return bank.values[bank.opt_slots == nullptr ? item.index : bank.opt_slots[item.index].begin];
+}
+
 void CallFrame::PushWorkspace(const Plan& plan, const Plan::Item& item, const CallValues& values) {
-  if (values.workspace.type_index != kTVMFFINone) return Push(values.workspace);
-  if (item.index == Plan::kNoSize) {
+  const bool has_size = values.workspace.type_index == kTVMFFIInt;
+  if (!has_size && values.workspace.type_index != kTVMFFINone) return Push(values.workspace);
+  if (!has_size && item.index == Plan::kNoSize) {
     throw Error(
         "ValueError",
         "graphffi: plan: expected a workspace, got a call without one; declare workspace= as "
         "a number of bytes, or let the kernel allocate");
   }
-  const bool is_constant = item.conversion == Plan::Conversion::kInt;
-  const Bank& bank = values.attributes;
-  if (!is_constant && item.index >= bank.size) FailMissing("attributes", item.index, bank.size);
-  const TVMFFIAny& size =
-      is_constant
-          ? plan.constants()[static_cast<size_t>(item.index)]
-          : bank.values[bank.opt_slots == nullptr ? item.index : bank.opt_slots[item.index].begin];
+  const TVMFFIAny& size = has_size ? values.workspace : WorkspaceSize(plan, item, values);
   if (size.type_index != kTVMFFIInt || size.v_int64 < 0) {
     throw Error("ValueError", "graphffi: workspace: expected a size in bytes of 0 or more");
   }

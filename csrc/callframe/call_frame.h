@@ -80,6 +80,8 @@ class CallFrame {
   int SettleCall(int rc, TVMFFIAny* result);
   void PushItems(const Plan& plan, const CallValues& values);
   bool PushFlat(const Plan& plan, const CallValues& values);
+  static const TVMFFIAny& WorkspaceSize(const Plan& plan, const Plan::Item& item,
+                                        const CallValues& values);
   void PushWorkspace(const Plan& plan, const Plan::Item& item, const CallValues& values);
   void PushAttribute(const Plan::Item& item, const Bank& bank);
 

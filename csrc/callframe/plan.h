@@ -32,7 +32,7 @@ struct Bank {
 struct CallValues {
   Bank inputs, outputs, attributes;
   void* stream = nullptr;
-  TVMFFIAny workspace{};       ///< a tensor, or None: the env's allocator gives one if it is needed
+  TVMFFIAny workspace{};  ///< a tensor; or bytes, or None for what the plan says: allocated then
   DLDevice device{kDLCPU, 0};  ///< where that is
 };
 

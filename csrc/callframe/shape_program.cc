@@ -67,6 +67,7 @@ bool HasSlotLengths(const Bank& bank, const std::vector<int32_t>& lengths) {
 
 void ResultShapes::Reset(int32_t num_results, int32_t num_dims) {
   size_ = num_results;
+  workspace_bytes = -1;
   results_ = inline_results_;
   dims_ = inline_dims_;
   if (num_results > kInlineResults) {
@@ -94,15 +95,20 @@ class ShapeProgramParser {
         ParseSame();
       } else if (word == "result") {
         ParseResult();
+      } else if (word == "workspace") {
+        program_->workspace_ = Value();
       } else {
         ParseValue(word);
       }
     }
   }
 
-  /// A line `result …` with sizes; false at the end of the text.
-  bool ReadResult(ShapeProgram::Result* result, std::vector<int64_t>* sizes) {
-    if (Word() != "result") return false;
+  /// A line `result …` with sizes. False for what ends them: the line `workspace …`, whose bytes it
+  /// reads, or the end of the text.
+  bool ReadResult(ShapeProgram::Result* result, std::vector<int64_t>* sizes, int64_t* workspace) {
+    const std::string_view word = Word();
+    if (word == "workspace") *workspace = Number();
+    if (word != "result") return false;
     ReadType(result);
     for (int64_t ndim = Number(); ndim > 0; --ndim) sizes->push_back(Number());
     return true;
@@ -212,12 +218,14 @@ void ShapeProgram::ParseResults(std::string_view text, ResultShapes* results) {
   std::vector<Result> types;
   std::vector<int64_t> sizes;
   std::vector<int32_t> ndims;
+  int64_t workspace = -1;
   for (Result type{}; true; types.push_back(type)) {
     const size_t before = sizes.size();
-    if (!parser.ReadResult(&type, &sizes)) break;
+    if (!parser.ReadResult(&type, &sizes, &workspace)) break;
     ndims.push_back(static_cast<int32_t>(sizes.size() - before));
   }
   results->Reset(static_cast<int32_t>(types.size()), static_cast<int32_t>(sizes.size()));
+  results->workspace_bytes = workspace;
   int64_t* dims = results->dims();
   if (!sizes.empty()) std::memcpy(dims, sizes.data(), sizes.size() * sizeof(int64_t));
   for (size_t i = 0; i < types.size(); ++i) {
@@ -367,7 +375,9 @@ bool ShapeProgram::Fill(const int64_t* values, ResultShapes* results) const {
       *dims++ = values[dim];
     }
   }
-  return true;
+  if (workspace_ < 0) return true;
+  results->workspace_bytes = values[workspace_];
+  return results->workspace_bytes >= 0;
 }
 
 bool ShapeProgram::Run(const CallValues& call, ResultShapes* results) const {

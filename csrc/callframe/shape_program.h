@@ -30,6 +30,9 @@ class ResultShapes {
   DLTensor* results() { return results_; }
   int64_t* dims() { return dims_; }
 
+  /// Scratch memory that the kernel gets besides; -1: none, or not of the rule's size.
+  int64_t workspace_bytes = -1;
+
  private:
   static constexpr int32_t kInlineResults = 4, kInlineDims = 16;
   int32_t size_ = 0;
@@ -56,13 +59,15 @@ class ResultShapes {
 ///     same 2               … in which the attribute bank's value 2 is that of the traced call
 ///     result 2 32 1 1 0 2 0 5
 ///                          dtype code, bits, lanes; device type, index; rank; a value per size
+///     workspace 5          bytes, after the results
 class ShapeProgram {
  public:
   /// `traced` is the call by which the rule was traced: its structure is the program's.
   /// \throws Error(InternalError) for text that no tracer writes.
   static ShapeProgram Parse(std::string_view text, const CallValues& traced);
 
-  /// Reads the results of one call out of `result` lines with sizes in place of values.
+  /// Reads the results of one call out of `result` and `workspace` lines with sizes in place of
+  /// values.
   /// \throws Error(InternalError)
   static void ParseResults(std::string_view text, ResultShapes* results);
 
@@ -135,6 +140,7 @@ class ShapeProgram {
   int32_t num_inputs_ = 0;  // tensors of the inputs' bank, the first of operands_
   int32_t num_loaded_ = 0;  // values that come from the call
   int32_t num_dims_ = 0;    // of all results
+  int32_t workspace_ = -1;  // a value; -1: none
 };
 
 }  // namespace graphffi

@@ -348,6 +348,21 @@ def has_texts() -> bool:
     return not torch.__version__.startswith("2.10.")
 
 
+@pytest.mark.parametrize("strict", [False, True])
+def test_what_a_shape_rule_raises_ends_an_export(ops: Any, strict: bool) -> None:
+    def rule(x: Any) -> Any:
+        graphffi.check(x.shape[0] > 2, f"expected 3 rows or more, got {x.shape[0]}")
+        return graphffi.like(x)
+
+    op = graphffi.define_op(
+        "exporttest::rows", schema="(Tensor x) -> Tensor", kernel="exporttest.none", infer=rule
+    )
+    model = torch.nn.Module()
+    model.forward = lambda x: op(x) + 0  # type: ignore[method-assign]
+    with pytest.raises(ValueError, match="exporttest::rows: expected 3 rows or more, got 2"):
+        torch.export.export(model, (X,), strict=strict)
+
+
 class UpdatesAView(torch.nn.Module):
     """Updates one row of an intermediate."""
 

@@ -85,12 +85,3 @@ def test_a_workspace_in_the_plan_is_allocated() -> None:
     x = torch.ones(3)
     for call in (op, torch.compile(op, fullgraph=True), torch.ops.torchtest.workspace):
         assert torch.equal(call(x), 64 * x)
-    ruled = graphffi.define_op(
-        "torchtest::ruled_workspace",
-        **options,
-        plan=plan,
-        infer=graphffi.like,
-        workspace=lambda x: x.numel,
-    )
-    with pytest.raises(ValueError, match="declare workspace= as a number of bytes"):
-        ruled(x)

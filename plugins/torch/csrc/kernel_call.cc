@@ -105,6 +105,7 @@ void KernelCall::Run() const {
   values.inputs = inputs.bank();
   values.outputs = outputs.bank();
   values.attributes = attributes;
+  values.workspace = workspace;
   graphffi::CallFrame frame(&loans);
   frame.PushPlan(plan, values);
   // Results that the plan does not pass are what the kernel returns.

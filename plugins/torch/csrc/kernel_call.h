@@ -20,7 +20,8 @@ struct KernelCall {
   TensorBank& inputs;
   TensorBank& outputs;
   graphffi::Bank attributes;
-  size_t num_fresh = 0;  ///< outputs, the first, that were just allocated and share no memory
+  size_t num_fresh = 0;   ///< outputs, the first, that were just allocated and share no memory
+  TVMFFIAny workspace{};  ///< bytes, or None: as CallValues has it
 
   /// Checks that no output shares memory, enters the env of the tensors' devices, calls.
   /// \throws graphffi::Error, also for what the kernel raised.

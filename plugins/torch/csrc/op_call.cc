@@ -12,6 +12,7 @@
 
 #include "callframe/describe_tensor.h"
 #include "callframe/error.h"
+#include "callframe/value.h"
 #include "kernel_call.h"
 
 namespace graphffi_torch {
@@ -110,6 +111,7 @@ void OpFrame::Infer(graphffi::ResultShapes* shapes) {
   values.outputs = outputs_.bank();
   values.attributes = attributes_.bank();
   call_.opt_rule_->Infer(values, shapes);
+  if (shapes->workspace_bytes >= 0) workspace_ = graphffi::MakeInt(shapes->workspace_bytes);
 }
 
 void OpFrame::Run() {
@@ -152,8 +154,8 @@ void OpFrame::CheckOutputs(const graphffi::ResultShapes& shapes) {
 }
 
 void OpFrame::Call(size_t num_fresh) {
-  KernelCall{call_.kernel_, call_.subject(), call_.plan_,        loans_,
-             inputs_,       outputs_,        attributes_.bank(), num_fresh}
+  KernelCall{call_.kernel_, call_.subject(),    call_.plan_, loans_,    inputs_,
+             outputs_,      attributes_.bank(), num_fresh,   workspace_}
       .Run();
 }
 

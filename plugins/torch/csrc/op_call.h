@@ -90,6 +90,7 @@ class GRAPHFFI_TORCH_API OpFrame {
   graphffi::Loans loans_{kTensorLending};
   TensorBank inputs_, outputs_;  // the outputs begin with the results
   AttributeBank attributes_;
+  TVMFFIAny workspace_{};  // bytes, where a rule says how many
   c10::SmallVector<at::Tensor, 4> results_;
 };
 

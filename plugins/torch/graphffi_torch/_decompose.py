@@ -12,7 +12,7 @@ from torch.fx.node import map_arg
 
 from graphffi_torch._operators import registered_operators
 from graphffi_torch._primitive import CALL_EFFECT, PrimitiveCall, call_primitive
-from graphffi_torch._specs import attribute_value, empty, specs_of
+from graphffi_torch._specs import empty
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -190,16 +190,13 @@ def run_decomposed(
     call = PrimitiveCall.of(definition, target, args, kwargs)
     results: list[torch.Tensor] = []
     if call.outputs is None:
-        attributes = [
-            attribute_value(a, value)
-            for a, value in zip(definition.attributes, call.attributes, strict=True)
-        ]
-        specs = definition.infer([specs_of(o) for o in call.operands], attributes)
+        specs = definition.infer(*call.rule_arguments())
         results = [empty(spec, torch.device("cpu")) for spec in specs]
-    arguments = call.arguments(results if call.outputs is None else call.outputs)
+    outputs = results if call.outputs is None else call.outputs
+    arguments = call.arguments(outputs, call.workspace_bytes())
     if target._overloadname == "effect":
         return list(CALL_EFFECT(*arguments))
-    outputs = call_primitive(
+    filled = call_primitive(
         definition.traits, arguments, num_mutated=len(arguments[2]) - len(results)
     )
-    return outputs[: len(results)]
+    return filled[: len(results)]

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 def end_trace(error: Exception) -> None:
     """Raises what ends a trace with this error; returns where Dynamo does not trace."""
-    if "torch._dynamo.exc" in sys.modules and torch._guards.TracingContext.try_get() is not None:
+    # Others, such as `torch.export`, trace without Dynamo: they follow no frames.
+    if "torch._dynamo.exc" in sys.modules and torch._guards.TracingContext.extract_stack():
         raise _wrong_call_type()(error)
 
 

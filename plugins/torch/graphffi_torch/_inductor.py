@@ -24,6 +24,7 @@ from torch._inductor.codegen.wrapper import PythonWrapperCodegen
 from torch._inductor.dependencies import StarDep
 from torch._inductor.utils import convert_shape_to_inductor
 from torch._inductor.virtualized import V
+from torch.fx.node import map_arg
 
 from graphffi_torch._primitive import CALL, CALL_EFFECT, CALL_GRAPH, PrimitiveCall
 
@@ -134,8 +135,6 @@ def add_op(definition: Definition, operators: Sequence[Any]) -> None:
         definition: Of the op.
         operators: `ns::name` and, if there is one, `ns::name.out`.
     """
-    if callable(definition.workspace) and "workspace" in definition.plan:
-        return  # refused by the operator, as in eager code
     for operator in operators:
         lowering.lowerings[operator] = functools.partial(_lower_op, definition, operator)
 
@@ -174,7 +173,7 @@ def _lower_op(definition: Definition, operator: Any, *args: Any, **kwargs: Any) 
     call = PrimitiveCall.of(definition, operator, args, kwargs)
     results: Sequence[Any] = call.outputs or [_empty_like(fake) for fake in _fakes(definition)]
     num_fresh = len(results) if call.outputs is None else 0
-    arguments = call.arguments(results)
+    arguments = call.arguments(results, _workspace_bytes(definition, operator))
     ordered = _call_kind(OrderedCall, release_gil=definition.release_gil)
     if operator._overloadname == "effect":
         copies = [lowering.clone(tensor) for tensor in arguments[2][len(results) :]]
@@ -187,6 +186,15 @@ def _lower_op(definition: Definition, operator: Any, *args: Any, **kwargs: Any) 
     if call.outputs is not None or not results:
         return None
     return results[0] if len(results) == 1 and not _is_indexed() else tuple(results)
+
+
+def _workspace_bytes(definition: Definition, operator: Any) -> int | sympy.Expr | None:
+    """The size of the workspace of the node that is being lowered, if it follows a rule."""
+    node = V.graph.current_node
+    arguments = node.args[2:] if _has_token(node) else node.args
+    args, kwargs = map_arg((arguments, node.kwargs), lambda argument: argument.meta["val"])
+    size = PrimitiveCall.of(definition, operator, args, kwargs).workspace_bytes()
+    return size.node.expr if isinstance(size, torch.SymInt) else size
 
 
 def _is_indexed() -> bool:

@@ -123,7 +123,8 @@ def _register(op: Op) -> Any:
 
 
 def _has_rule(definition: Definition) -> bool:
-    return definition.rule is not None or definition.dims is not None
+    rules = (definition.rule, definition.dims)
+    return definition.takes_ruled_workspace or any(rule is not None for rule in rules)
 
 
 def _direct_parameter(parameter: Operand | Attribute) -> tuple[str, str, str, Any]:
@@ -154,7 +155,7 @@ def _op_plan(definition: Definition) -> str:
         "*inputs": ", ".join(o.name for o in definition.operands),
         "*outputs": ", ".join(definition.results),
     }
-    # One whose size follows a rule is refused by the call: operators have no argument for it.
+    # The shape program tells how large one is that follows a rule.
     if "workspace" not in (*parameters, *definition.results) and not callable(definition.workspace):
         groups["workspace"] = f"workspace({definition.workspace})"
     return re.sub(
@@ -175,6 +176,8 @@ def _make_infer(definition: Definition) -> Callable[..., list[Any]]:
                 operands.append(specs_of(value))
             else:
                 attributes.append(attribute_value(parameter, value))
+        if definition.takes_ruled_workspace:
+            definition.workspace_bytes(operands, attributes)  # says what is wrong while tracing
         return [allocation(spec, _CPU) for spec in definition.infer(operands, attributes)]
 
     return infer

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from graphffi_torch._effects import put_back, register_side_effect
+from graphffi_torch._specs import attribute_value, specs_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -110,22 +111,30 @@ class PrimitiveCall:
             else [values[name] for name in definition.results],
         )
 
-    def arguments(self, results: Sequence[Any]) -> tuple[Any, ...]:
+    def arguments(self, results: Sequence[Any], workspace: Any) -> tuple[Any, ...]:
         """The arguments of the primitive.
 
         Args:
             results: What is to be filled.
-
-        Raises:
-            ValueError: If the kernel takes a workspace whose size follows a rule.
+            workspace: What `workspace_bytes` gave.
         """
-        call = self.definition.canonical(self.operands, self.attributes, workspace=None)
-        if any(value is None for value in call.ints):
-            raise ValueError(
-                f"{self.definition.name}: plan: expected a workspace, got a call without one; "
-                "declare workspace= as a number of bytes, or let the kernel allocate"
-            )
+        call = self.definition.canonical(self.operands, self.attributes, workspace)
         return primitive_arguments(call, results, self._label())
+
+    def rule_arguments(self) -> tuple[list[Any], list[Any]]:
+        """What the definition's rules get of operands that are tensors, and of attributes."""
+        attributes = zip(self.definition.attributes, self.attributes, strict=True)
+        return [specs_of(o) for o in self.operands], [attribute_value(a, v) for a, v in attributes]
+
+    def workspace_bytes(self) -> Any:
+        """The size of the workspace, if the kernel takes one whose size follows a rule.
+
+        Returns:
+            An int or a `torch.SymInt`; None if there is no such workspace.
+        """
+        if not self.definition.takes_ruled_workspace:
+            return None
+        return self.definition.workspace_bytes(*self.rule_arguments())
 
     def _label(self) -> str:
         """The digest of the call: also for errors, which C++ reads it for, and for readers.

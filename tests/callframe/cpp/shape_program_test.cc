@@ -94,6 +94,24 @@ TEST(failing_arithmetic_leaves_the_call_to_the_rule) {
   CHECK(RunText("const -9223372036854775808\nconst -1\nfloordiv 2 3\nresult 2 32 1 1 0 1 4", call)
             .empty());
   CHECK(RunText("const -1\nresult 2 32 1 1 0 1 2", call).empty());  // a negative size
+  CHECK(RunText("const -1\nresult 2 32 1 1 0 1 0\nworkspace 2", call).empty());
+}
+
+TEST(a_workspace_has_the_bytes_that_its_line_says) {
+  const Call call(3, 5);
+  ResultShapes results;
+  CHECK_EQ(results.workspace_bytes, -1);
+  const ShapeProgram with =
+      ShapeProgram::Parse("mul 0 1\nresult 2 32 1 1 0 1 0\nworkspace 2\n", call.values);
+  CHECK(with.Run(call.values, &results));
+  CHECK_EQ(results.size(), 1);
+  CHECK_EQ(results.workspace_bytes, 15);
+  ShapeProgram::ParseResults("result 2 32 1 1 0 1 3\nworkspace 9\n", &results);
+  CHECK_EQ(results.size(), 1);
+  CHECK_EQ(results.workspace_bytes, 9);
+  const ShapeProgram without = ShapeProgram::Parse("result 2 32 1 1 0 1 0\n", call.values);
+  CHECK(without.Run(call.values, &results));
+  CHECK_EQ(results.workspace_bytes, -1);
 }
 
 TEST(conditions_decide_whether_a_program_is_for_a_call) {
