@@ -154,6 +154,8 @@ class _GradientCheck:
                 return
             expected = f"{dtype(spec.dtype)}[{', '.join(map(str, spec.shape))}]"
             got = f"{dtype(gradient.dtype)}[{', '.join(map(str, gradient.shape))}]"
+            if dtype(gradient.dtype).startswith("complex") and not converts:
+                got += "; take the part that is right, such as .real"
             self._problem(name, expected, got, wrong_type=not converts)
         elif spec is None:
             self._problem(name, "None, as there is no such operand in the call", describe(gradient))
