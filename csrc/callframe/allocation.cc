@@ -7,6 +7,7 @@
 #include <string>
 
 #include "callframe/call_frame.h"
+#include "callframe/device_name.h"
 
 namespace graphffi {
 
@@ -68,8 +69,8 @@ int AllocateOnHeap(DLTensor* prototype, DLManagedTensorVersioned** out, void* er
                    SetAllocationError set_error) {
   return RunAllocator(error_context, set_error, [&] {
     if (prototype->device.device_type != kDLCPU) {
-      throw Error("ValueError", "graphffi: expected a tensor on cpu, got device type " +
-                                    std::to_string(prototype->device.device_type));
+      throw Error("ValueError", "graphffi: expected a tensor on cpu, got one on " +
+                                    DeviceToName(prototype->device));
     }
     *out = NewHeapBlock(*prototype);
   });

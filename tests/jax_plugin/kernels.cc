@@ -144,6 +144,12 @@ void ScratchAnyAlignment(TensorView x, TensorView out) {
   std::memcpy(out.data_ptr(), temporary.data_ptr(), NumBytes(x));
 }
 
+// Wants a tensor on a device that the call does not run on.
+void ScratchElsewhere(TensorView x, TensorView out) {
+  Tensor::FromEnvAlloc(TVMFFIEnvTensorAlloc, x.shape(), x.dtype(), DLDevice{kDLCUDA, 1});
+  (void)out;
+}
+
 void Scratch(TensorView x, TensorView out) {
   if (reinterpret_cast<uintptr_t>(AllocLike(x).data_ptr()) % 64 != 0) {
     TVM_FFI_THROW(RuntimeError) << "unaligned";
@@ -292,6 +298,7 @@ TVM_FFI_DLL_EXPORT_TYPED_FUNC(copy_bytes, CopyBytes);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(describe, Describe);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(echo, Echo);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(attributes, Attributes);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(scratch_elsewhere, ScratchElsewhere);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(scratch, Scratch);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(scratch_any_alignment, ScratchAnyAlignment);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(keep_one, KeepOne);

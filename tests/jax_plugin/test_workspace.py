@@ -88,6 +88,14 @@ def test_a_small_workspace_says_what_it_takes(library: str) -> None:
         jax.block_until_ready(op(X))
 
 
+@pytest.mark.parametrize("workspace", [None, 64])
+def test_memory_of_another_device_is_refused(library: str, workspace: int | None) -> None:
+    op = define(library, "scratch_elsewhere", workspace)
+    text = f"ValueError: {op.name}: .*expected a tensor on cpu(:0)?, got one on cuda:1"
+    with pytest.raises(jax.errors.JaxRuntimeError, match=text):
+        jax.block_until_ready(op(X))
+
+
 def test_keeping_a_piece_of_a_workspace_is_an_error(library: str) -> None:
     op = define(library, "keep_one", 1024)
     text = "the kernel kept 1 of the tensors that it allocated; a workspace lives as long as the"

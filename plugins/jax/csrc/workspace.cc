@@ -6,6 +6,7 @@
 #include <map>
 #include <mutex>
 
+#include "callframe/device_name.h"
 #include "callframe/error.h"
 
 namespace graphffi {
@@ -74,7 +75,8 @@ void WorkspaceScope::Pop() {
 DLManagedTensorVersioned* WorkspaceScope::Allocate(const DLTensor& prototype) {
   if (prototype.device.device_type != device_.device_type ||
       prototype.device.device_id != device_.device_id) {
-    throw Error("ValueError", "workspace: expected a tensor on the device of the call");
+    throw Error("ValueError", "workspace: expected a tensor on " + DeviceToName(device_) +
+                                  ", got one on " + DeviceToName(prototype.device));
   }
   while (blocks_ != nullptr && blocks_->IsReleased()) Pop();
   const size_t num_bytes = NumBytes(prototype);
