@@ -38,19 +38,26 @@ class Framework(Protocol):
 _PLUGINS: Final = {"torch": "graphffi_torch", "jax": "graphffi_jax", "jaxlib": "graphffi_jax"}
 _frameworks: dict[str, Framework] = {}
 _by_type: dict[type, Framework] = {}
+_own_types: dict[type, Framework] = {}
 _announced: list[Op] = []
 
 
-def register_framework(framework: Framework, type_prefixes: Sequence[str]) -> None:
+def register_framework(
+    framework: Framework, type_prefixes: Sequence[str], types: Sequence[type] = ()
+) -> None:
     """Makes tensors of some modules' types belong to a framework.
 
     Args:
         framework: Runs the calls.
         type_prefixes: Top-level module names, such as ``("torch",)``.
+        types: Types of tensors that are known from now on: nothing is to be noted at their first
+            call, which tracers of Python code could not take for one without effect.
     """
     for prefix in type_prefixes:
         _frameworks[prefix] = framework
+    _own_types.update(dict.fromkeys(types, framework))
     _by_type.clear()
+    _by_type.update(_own_types)
     for op in _announced:
         _add_op(framework, op)
 

@@ -101,7 +101,14 @@ PYTHON = {
     "graphffi_torch": PythonLayer(
         "plugins/torch/graphffi_torch",
         never=frozenset({"jax", "jaxlib", "graphffi_jax"}),
-        private_files=("_inductor.py", "_dynamo.py", "_dynamo_op.py", "_effects.py", "_package.py"),
+        private_files=(
+            "_inductor.py",
+            "_dynamo.py",
+            "_dynamo_op.py",
+            "_effects.py",
+            "_branches.py",
+            "_package.py",
+        ),
     ),
     "graphffi_jax": PythonLayer(
         "plugins/jax/graphffi_jax",

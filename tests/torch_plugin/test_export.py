@@ -363,6 +363,38 @@ def test_what_a_shape_rule_raises_ends_an_export(ops: Any, strict: bool) -> None
         torch.export.export(model, (X,), strict=strict)
 
 
+class Branches(torch.nn.Module):
+    """Ops in both branches."""
+
+    def __init__(self, ops: Any) -> None:
+        super().__init__()
+        self.ops = ops
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        def updated(x: torch.Tensor) -> torch.Tensor:
+            y = x * 2
+            self.ops.increment(y[0], 5.0)
+            return self.ops.add(y, 1.0)
+
+        def summed(x: torch.Tensor) -> torch.Tensor:
+            return self.ops.split(x).small
+
+        return torch.cond(x.sum() > 0, updated, summed, (x,))
+
+
+@pytest.mark.skipif(torch.__version__.startswith("2.10."), reason="needs a newer torch")
+def test_branches_of_cond_are_packaged(ops: Any, tmp_path: Path) -> None:
+    model = Branches(ops)
+    exported = torch.export.export(model, (X,), dynamic_shapes={"x": {0: torch.export.Dim("rows")}})
+    decomposed = graphffi_torch.decompose(exported)
+    path = graphffi_torch.package(exported, tmp_path / "model.pt2")
+    programs = (decomposed, decomposed.run_decompositions())
+    runs = [*(p.module() for p in programs), graphffi_torch.load_package(path, trust=True)]
+    for x in (X, -torch.ones(5, 3)):
+        for run in runs:
+            torch.testing.assert_close(run(x), model(x))
+
+
 class UpdatesAView(torch.nn.Module):
     """Updates one row of an intermediate."""
 

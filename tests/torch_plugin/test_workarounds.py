@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import torch
 import torch._inductor.lowering
+from torch._higher_order_ops import utils
 from torch._inductor import pattern_matcher
 from torch._inductor.utils import is_cudagraph_unsafe_op
 
@@ -201,6 +202,27 @@ def test_saved_programs_do_not_survive_empty_lists(tmp_path: Path) -> None:
     torch.export.save(torch.export.export(Model(), (torch.ones(2),)), tmp_path / "model.pt2")
     with pytest.raises(RuntimeError, match="error when deserializing"):
         torch.export.load(tmp_path / "model.pt2")
+
+
+@BOTH
+@pytest.mark.skipif(VERSION < (2, 11), reason="has no name to patch")
+def test_branches_are_not_searched_for_lists_that_they_write(
+    kernels: Any, worked_around: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`_branches`."""
+    name = "_get_example_value"
+    if not worked_around:
+        monkeypatch.setattr(utils, name, getattr(utils, name).__wrapped__)
+
+    reference = kernels.add.reference
+
+    def call(x: torch.Tensor) -> Any:
+        return graphffi.call_tvm_ffi(reference, x, 1.0, out=graphffi.like(x))
+
+    def program(x: torch.Tensor) -> Any:
+        return torch.cond(x.sum() > 0, call, lambda x: x * 2, (x,))
+
+    assert fails(program, torch.ones(2)) != worked_around
 
 
 def test_side_effects_have_no_public_name() -> None:

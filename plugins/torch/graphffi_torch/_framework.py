@@ -85,12 +85,20 @@ def install() -> None:
     _C.set_reraise(graphffi.get_global_func(_FAIL_AGAIN))
     graphffi.register_tracer(end_trace)
     viewer = _C.make_tensor_viewer(torch.Tensor.__dlpack_c_exchange_api__)
-    for kind in (torch.Tensor, torch.nn.Parameter):
+    types = (torch.Tensor, torch.nn.Parameter)
+    for kind in types:
         graphffi.register_tensor_viewer(kind, viewer)
-    graphffi.register_framework(TorchFramework(), type_prefixes=("torch",))
+    graphffi.register_framework(TorchFramework(), type_prefixes=("torch",), types=types)
+    graphffi.when_imported("torch._higher_order_ops.utils", _install_branches)
     # Importing Dynamo and Inductor takes seconds; they are met where something else needs them.
     graphffi.when_imported("torch._dynamo", _install_traced_ops)
     graphffi.when_imported("torch._inductor.lowering", _install_lowerings)
+
+
+def _install_branches() -> None:
+    from graphffi_torch import _branches
+
+    _branches.install()
 
 
 def _install_traced_ops() -> None:
