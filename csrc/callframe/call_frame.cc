@@ -44,12 +44,12 @@ void Grow(T** buffer, const T* inline_buffer, int32_t* capacity) {
   *capacity *= 2;
 }
 
-[[noreturn]] void FailMissing(const char* what, int32_t index, int32_t size) {
+}  // namespace
+
+void CallFrame::FailMissing(const char* what, int32_t index, int32_t size) {
   throw Error("ValueError", "graphffi: plan: expected at least " + std::to_string(index + 1) + " " +
                                 what + ", got " + std::to_string(size));
 }
-
-}  // namespace
 
 void CallFrame::Clear() {
   ReleaseOwned();
@@ -62,7 +62,10 @@ void CallFrame::ReleaseOwned() {
 }
 
 void CallFrame::Append(const TVMFFIAny& value) {
-  if (size_ == capacity_) Grow(&args_, inline_args_, &capacity_);
+  if (size_ == capacity_) {
+    Grow(&args_, inline_args_, &capacity_);
+    has_grown_ = true;
+  }
   args_[size_++] = value;
 }
 
@@ -73,7 +76,10 @@ void CallFrame::Push(const TVMFFIAny& value) {
 
 void CallFrame::PushOwned(TVMFFIAny value) {
   if (value.type_index >= kTVMFFIStaticObjectBegin) {
-    if (num_owned_ == owned_capacity_) Grow(&owned_, inline_owned_, &owned_capacity_);
+    if (num_owned_ == owned_capacity_) {
+      Grow(&owned_, inline_owned_, &owned_capacity_);
+      has_grown_ = true;
+    }
     owned_[num_owned_++] = value.v_obj;
   }
   Append(value);
@@ -144,49 +150,10 @@ void CallFrame::PushWorkspace(const Plan& plan, const Plan::Item& item, const Ca
   PushOwned(MakeObject(kTVMFFITensor, tensor));
 }
 
-/// Values as they are, into room that is there. False where that is not all there is to do.
-bool CallFrame::PushFlat(const Plan& plan, const CallValues& values) {
-  const Bank &inputs = values.inputs, &outputs = values.outputs;
-  if (!plan.is_flat() || inputs.opt_slots != nullptr || outputs.opt_slots != nullptr) return false;
-  const Bank& attributes = values.attributes;
-  if (attributes.opt_slots != nullptr || array_depth_ != 0) return false;
-  const std::vector<Plan::Item>& items = plan.items();
-  const int64_t most =
-      int64_t{size_} + static_cast<int64_t>(items.size()) + inputs.size + outputs.size;
-  if (most > capacity_) return false;
-  TVMFFIAny* arg = args_ + size_;
-  for (const Plan::Item& item : items) {
-    switch (item.op) {
-      case Plan::Op::kInput:
-        if (item.index >= inputs.size) FailMissing("inputs", item.index, inputs.size);
-        *arg++ = inputs.values[item.index];
-        break;
-      case Plan::Op::kOutput:
-        if (item.index >= outputs.size) FailMissing("outputs", item.index, outputs.size);
-        *arg++ = outputs.values[item.index];
-        break;
-      case Plan::Op::kAllInputs:
-        for (int32_t i = 0; i < inputs.size; ++i) *arg++ = inputs.values[i];
-        break;
-      case Plan::Op::kAllOutputs:
-        for (int32_t i = 0; i < outputs.size; ++i) *arg++ = outputs.values[i];
-        break;
-      case Plan::Op::kAttribute:
-        if (item.index >= attributes.size) FailMissing("attributes", item.index, attributes.size);
-        *arg++ = attributes.values[item.index];
-        break;
-      default:
-        *arg++ = plan.constants()[static_cast<size_t>(item.index)];
-    }
+void CallFrame::LendFrom(int32_t first) {
+  for (TVMFFIAny* arg = args_ + first; arg != args_ + size_; ++arg) {
+    if (IsView(*arg)) *arg = loans_.Lend(static_cast<const DLTensor*>(arg->v_ptr));
   }
-  TVMFFIAny* first = args_ + size_;
-  size_ = static_cast<int32_t>(arg - args_);
-  if (lends_all_) {
-    for (; first != arg; ++first) {
-      if (IsView(*first)) *first = loans_.Lend(static_cast<const DLTensor*>(first->v_ptr));
-    }
-  }
-  return true;
 }
 
 void CallFrame::PushItems(const Plan& plan, const CallValues& values) {
@@ -249,14 +216,6 @@ int CallFrame::SettleCall(int rc, TVMFFIAny* result) {
 
 int CallFrame::Call(const Kernel& kernel, TVMFFIAny* result) {
   return Settle(Invoke(kernel, result), result);
-}
-
-void FillCompactStrides(const int64_t* shape, int32_t ndim, int64_t* strides) {
-  int64_t stride = 1;
-  for (int32_t i = ndim - 1; i >= 0; --i) {
-    strides[i] = stride;
-    stride *= shape[i] == 0 ? 1 : shape[i];
-  }
 }
 
 }  // namespace graphffi

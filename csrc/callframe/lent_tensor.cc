@@ -140,7 +140,7 @@ int Loans::LetGo(LentTensor* lent) {
   return rc;
 }
 
-int Loans::Settle() {
+int Loans::SettleAll() {
   if (TakeBack()) return 0;
   int rc = 0;
   while (first_ != nullptr) {

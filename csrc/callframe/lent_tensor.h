@@ -124,9 +124,10 @@ class Loans {
 
   /// After the call: takes back what nobody holds and lets the rest outlive the call. 0, or -1
   /// with an error raised where that is not possible.
-  int Settle();
+  int Settle() { return first_ == nullptr ? 0 : SettleAll(); }
 
  private:
+  int SettleAll();
   bool TakeBack();
   int LetGo(LentTensor* lent);
   void Drop();

@@ -32,14 +32,18 @@ struct Results {
 void FinishCall(int rc, const Results& results, TVMFFIAny* returned, CallFrame* frame);
 
 /// Calls once. Where the plan does not pass the results, what the kernel returns is copied into
-/// them: one tensor, or an array of `count`. \throws Error of the kernel, or (TypeError,
-/// ValueError) where it returned something else, or tensors although it was given the results.
-inline void CallForResults(const Kernel& kernel, const Results& results, CallFrame* frame) {
+/// them: one tensor, or an array of `count`. `results()` gives the Results, where they are asked
+/// for: `is_filled` says that they are passed or that there are none. \throws Error of the kernel,
+/// or (TypeError, ValueError) where it returned something else, or tensors although it was given
+/// the results.
+template <typename GetResults>
+inline void CallForResults(const Kernel& kernel, bool is_filled, GetResults&& results,
+                           CallFrame* frame) {
   TVMFFIAny returned;
   const int rc = frame->Invoke(kernel, &returned);
-  const bool is_done =
-      returned.type_index == kTVMFFINone && (results.is_passed || results.count == 0);
-  if (rc != 0 || !is_done) return FinishCall(rc, results, &returned, frame);
+  if (rc != 0 || !is_filled || returned.type_index != kTVMFFINone) {
+    return FinishCall(rc, results(), &returned, frame);
+  }
   if (frame->Settle(rc, &returned) != 0) throw Error::TakeRaised(-1);
 }
 

@@ -47,6 +47,7 @@ void MinMax(TensorView x, TensorView low, TensorView high) {
 void SumList(ffi::Array<Tensor> xs, TensorView out) {
   std::memset(out.data_ptr(), 0, NumBytes(out));
   for (const Tensor& x : xs) {
+    TVM_FFI_CHECK(x.IsContiguous(), ValueError) << "operand 'xs': expected row-major tensors";
     for (int64_t i = 0; i < out.numel(); ++i)
       Floats(out)[i] += static_cast<float*>(x.data_ptr())[i];
   }

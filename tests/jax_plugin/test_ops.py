@@ -52,6 +52,13 @@ def test_a_list_of_arrays(ops: SimpleNamespace, way: Any) -> None:
         np.testing.assert_allclose(way(lambda *xs: ops.sum_list(list(xs)))(*xs), expected)
 
 
+@pytest.mark.parametrize(("count", "ndim"), [(12, 7), (40, 0), (15, 1), (40, 5)])
+def test_many_arrays_of_many_dimensions(ops: SimpleNamespace, count: int, ndim: int) -> None:
+    x = np.arange(2**ndim, dtype=np.float32).reshape((2,) * ndim)
+    y = jax.jit(lambda x: ops.sum_list([x + i for i in range(count)]))(x)
+    np.testing.assert_allclose(y, sum(x + i for i in range(count)))
+
+
 @both_ways
 def test_an_optional_operand(ops: SimpleNamespace, way: Any) -> None:
     x, mask = jnp.asarray(X), jnp.asarray(X > 2)

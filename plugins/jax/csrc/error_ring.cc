@@ -74,6 +74,23 @@ xla::Status* Report(const xla::Api* api, const Error& error, const std::string& 
   return xla::MakeStatus(api, CodeOf(error.kind()), text);
 }
 
+Error InternalError(const std::string& what) {
+  return Error("InternalError",
+               "graphffi: " + what + "; this is a bug in graphffi or in jaxlib, please report it");
+}
+
+xla::Status* ReportCaught(const xla::Api* api, const std::string& subject) noexcept {
+  try {
+    throw;
+  } catch (const Error& error) {
+    return Report(api, error, subject);
+  } catch (const std::exception& error) {
+    return Report(api, InternalError(error.what()), "");
+  } catch (...) {
+    return Report(api, InternalError("an exception of unknown type"), "");
+  }
+}
+
 bool RaiseKept(int64_t number) {
   Ring& ring = GetRing();
   TVMFFIObjectHandle error = nullptr;

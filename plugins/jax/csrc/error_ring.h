@@ -18,6 +18,12 @@ constexpr int kKeptErrors = 64;
 /// newer ones came.
 xla::Status* Report(const xla::Api* api, const Error& error, const std::string& subject);
 
+/// The same for the exception that is being handled; what is no Error is a bug. Called in `catch`.
+xla::Status* ReportCaught(const xla::Api* api, const std::string& subject) noexcept;
+
+/// What says so.
+Error InternalError(const std::string& what);
+
 /// Keeps an error; its number, 0 if the runtime can't make an object of it.
 int64_t KeepInRing(const Error& error);
 

@@ -10,6 +10,8 @@
 #include "callframe/error.h"
 #include "callframe/returned.h"
 #include "callframe/value.h"
+#include "error_ring.h"
+#include "exit_gate.h"
 #include "tensors.h"
 #include "workspace.h"
 #include "xla_api.h"
@@ -18,15 +20,15 @@ namespace graphffi {
 namespace {
 
 /// The kernel's call, in an env that is set. \throws Error
-inline void CallKernel(const Site& site, const CallValues& values) {
-  // Without retain: XLA takes its buffers back when the call returns.
-  static constexpr Lending kLending;
-  Loans loans(kLending);
-  CallFrame frame(site.lends() ? &loans : nullptr);
+[[gnu::always_inline]] inline void CallKernel(const Site& site, const CallValues& values) {
+  // Not to be retained: XLA takes its buffers back when the call returns.
+  CallFrame frame(site.lends() ? CallFrame::Views::kLent : CallFrame::Views::kPassed);
   frame.PushPlan(site.plan(), values);
   const int32_t count = values.outputs.size - static_cast<int32_t>(site.mutated());
-  const Results results{&values.outputs, count, site.PassesResults(count)};
-  CallForResults(site.kernel(), results, &frame);
+  const bool is_passed = site.PassesResults(count);
+  CallForResults(
+      site.kernel(), is_passed || count == 0,
+      [&] { return Results{&values.outputs, count, is_passed}; }, &frame);
 }
 
 struct Workspace {
@@ -49,23 +51,26 @@ Workspace WorkspaceOf(const xla::CallFrame& call) {
   return workspace;
 }
 
-[[noreturn]] void FailMutated(int64_t most, const Site& site) {
+[[noreturn, gnu::cold]] void FailMutated(int64_t most, const Site& site) {
   throw Error("ValueError", "attribute 'mutated': expected at most " + std::to_string(most) +
                                 ", got " + std::to_string(site.mutated()));
 }
 
-void FillValues(const xla::CallFrame& call, const Site& site, const Tensors& tensors,
-                DLDevice device, CallValues* values) {
+/// What the plan picks from.
+inline CallValues ValuesOf(const xla::CallFrame& call, const Site& site, const Tensors& tensors,
+                           DLDevice device, void* stream) {
   const int64_t num_inputs = call.args.size - site.mutated();
   const int64_t num_outputs = call.rets.size - (site.has_workspace() ? 1 : 0);
   if (num_inputs < 0 || num_outputs < site.mutated()) {
     FailMutated(std::min(call.args.size, num_outputs), site);
   }
-  values->inputs.values = tensors.values();
-  values->inputs.size = static_cast<int32_t>(num_inputs);
-  values->outputs.values = tensors.values() + call.args.size;
-  values->outputs.size = static_cast<int32_t>(num_outputs);
-  values->device = device;
+  const TVMFFIAny* values = tensors.values();
+  return {{values, nullptr, static_cast<int32_t>(num_inputs)},
+          {values + call.args.size, nullptr, static_cast<int32_t>(num_outputs)},
+          {},
+          stream,
+          {},
+          device};
 }
 
 /// For kernels that take their workspace as an argument: one dimension, in bytes.
@@ -83,7 +88,7 @@ void PassWorkspace(const Workspace& workspace, DLDevice device, int64_t* dim, DL
   values->workspace = MakeTensorView(tensor);
 }
 
-[[noreturn]] void FailHeld(int held, const char* memory) {
+[[noreturn, gnu::cold]] void FailHeld(int held, const char* memory) {
   throw Error("RuntimeError", "graphffi: the kernel kept " + std::to_string(held) +
                                   " of the tensors that it allocated; " + memory +
                                   " lives as long as the call");
@@ -112,13 +117,12 @@ void CallWithWorkspace(const xla::CallFrame& call, const Site& site, CallValues*
   CallKernel(site, *values);
 }
 
-void ExecuteOnCpu(const xla::CallFrame& call, const Site& site) {
+[[gnu::always_inline]] inline void ExecuteOnCpu(const xla::CallFrame& call, const Site& site) {
   constexpr DLDevice kDevice = {kDLCPU, 0};
-  Tensors tensors(call, kDevice);
-  CallValues values;
-  FillValues(call, site, tensors, kDevice, &values);
   AllocatorScope env(&AllocateForCall);
   NoWorkspaceScope without;
+  Tensors tensors(call, kDevice);
+  CallValues values = ValuesOf(call, site, tensors, kDevice, nullptr);
   if (site.has_workspace()) return CallWithWorkspace(call, site, &values);
   CallKernel(site, values);
 }
@@ -131,9 +135,7 @@ DLPackManagedTensorAllocator GpuAllocator(const Site& site, Target target) {
 void ExecuteOnGpu(const xla::CallFrame& call, const Site& site, Target target) {
   DLDevice device = {target.device_type, xla::GetDeviceOrdinal(call)};
   Tensors tensors(call, device);
-  CallValues values;
-  FillValues(call, site, tensors, device, &values);
-  values.stream = xla::GetStream(call);
+  CallValues values = ValuesOf(call, site, tensors, device, xla::GetStream(call));
   EnvScope env(device, values.stream, GpuAllocator(site, target));
   ScratchScope scratch(call);
   if (site.has_workspace()) {
@@ -156,7 +158,16 @@ void SkipToken(const char* bank, xla::Buffers* buffers) {
   ++buffers->buffers;
 }
 
-void Execute(const xla::CallFrame& call, const Site& site, Target target) {
+/// The call without the tokens by which XLA orders it, in *rest. \throws Error
+const xla::CallFrame* SkipTokens(const xla::CallFrame& call, xla::CallFrame* rest) {
+  *rest = call;
+  SkipToken("operand", &rest->args);
+  SkipToken("result", &rest->rets);
+  return rest;
+}
+
+[[gnu::always_inline]] inline void Execute(const xla::CallFrame& call, const Site& site,
+                                           Target target) {
   if (target.device_type == kDLCPU) {
     ExecuteOnCpu(call, site);
   } else {
@@ -164,14 +175,29 @@ void Execute(const xla::CallFrame& call, const Site& site, Target target) {
   }
 }
 
+[[gnu::cold]] xla::Status* RefuseAtExit(const xla::Api* api, const Site& site) {
+  return xla::MakeStatus(api, xla::kCancelled, site.subject() + ": the process is ending");
+}
+
 }  // namespace
 
-void ExecuteSite(const xla::CallFrame& call, const Site& site, Target target) {
-  if (!site.is_ordered()) return Execute(call, site, target);
-  xla::CallFrame rest = call;
-  SkipToken("operand", &rest.args);
-  SkipToken("result", &rest.rets);
-  Execute(rest, site, target);
+xla::Status* ExecuteCall(const xla::CallFrame& call, Target target) noexcept {
+  const Site* opt_site = nullptr;
+  try {
+    void* state = nullptr;
+    if (xla::Status* status = xla::GetState(call, &state)) return status;
+    auto& site = *static_cast<const Site*>(state);
+    opt_site = &site;
+    GatedCall gate(site.gated());
+    if (!gate.admitted()) return RefuseAtExit(call.api, site);
+    xla::CallFrame rest;
+    const xla::CallFrame* arrays = &call;
+    if (site.is_ordered()) arrays = SkipTokens(call, &rest);
+    Execute(*arrays, site, target);
+    return nullptr;
+  } catch (...) {
+    return ReportCaught(call.api, opt_site == nullptr ? "" : opt_site->subject());
+  }
 }
 
 }  // namespace graphffi

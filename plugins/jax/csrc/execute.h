@@ -15,7 +15,7 @@ struct Target {
   bool graph;  ///< may be recorded into a command buffer
 };
 
-/// Calls the site's kernel with XLA's buffers. \throws Error
-void ExecuteSite(const xla::CallFrame& call, const Site& site, Target target);
+/// Calls the kernel of the call's site with XLA's buffers. NULL, or an error for XLA.
+xla::Status* ExecuteCall(const xla::CallFrame& call, Target target) noexcept;
 
 }  // namespace graphffi

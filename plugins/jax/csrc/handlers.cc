@@ -4,7 +4,6 @@
 #include <tvm/ffi/c_api.h>
 
 #include <algorithm>
-#include <exception>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -21,32 +20,9 @@
 namespace graphffi {
 namespace {
 
-Error InternalError(const std::string& what) {
-  return Error("InternalError",
-               "graphffi: " + what + "; this is a bug in graphffi or in jaxlib, please report it");
-}
-
-/// \throws Error for a call that these handlers can't read.
-void CheckCall(const xla::CallFrame& call, xla::Stage stage) {
-  if (call.struct_size < sizeof(xla::CallFrame)) {
-    throw InternalError("expected a call frame of " + std::to_string(sizeof(xla::CallFrame)) +
-                        " bytes, got " + std::to_string(call.struct_size));
-  }
-  if (call.stage != stage) {
-    throw InternalError("expected execution stage " + std::to_string(stage) + ", got " +
-                        std::to_string(call.stage));
-  }
-}
-
-/// Everything around a handler's own work: metadata, foreign versions, exceptions.
-template <typename Work>
-xla::Status* Guarded(const xla::CallFrame* call, xla::Stage stage, uint32_t traits, Work&& work) {
-  for (auto* extension = call->extension; extension != nullptr; extension = extension->next) {
-    if (extension->type != xla::kMetadataExtension) continue;
-    return xla::ReplyMetadata(*call, static_cast<const xla::MetadataExtension&>(*extension),
-                              traits);
-  }
-  const xla::Api* api = call->api;
+/// XLA's error for a call that these handlers can't read.
+[[gnu::cold]] xla::Status* RefuseCall(const xla::CallFrame& call, xla::Stage stage) {
+  const xla::Api* api = call.api;
   if (stage == xla::kInstantiate && !xla::IsKnown(api->version)) {
     return xla::MakeStatus(
         api, xla::kUnimplemented,
@@ -55,30 +31,47 @@ xla::Status* Guarded(const xla::CallFrame* call, xla::Stage stage, uint32_t trai
             std::to_string(api->version.major) + "." + std::to_string(api->version.minor) +
             "; install a newer graphffi, or an older jaxlib");
   }
-  try {
-    CheckCall(*call, stage);
-    return work();
-  } catch (const Error& error) {
-    return Report(api, error, "");
-  } catch (const std::exception& error) {
-    return Report(api, InternalError(error.what()), "");
-  } catch (...) {
-    return Report(api, InternalError("an exception of unknown type"), "");
+  if (call.struct_size < sizeof(xla::CallFrame)) {
+    return Report(
+        api,
+        InternalError("expected a call frame of " + std::to_string(sizeof(xla::CallFrame)) +
+                      " bytes, got " + std::to_string(call.struct_size)),
+        "");
   }
+  return Report(api,
+                InternalError("expected execution stage " + std::to_string(stage) + ", got " +
+                              std::to_string(call.stage)),
+                "");
+}
+
+/// Before a handler's own work, which throws nothing: metadata, foreign versions.
+template <typename Work>
+xla::Status* Checked(const xla::CallFrame* call, xla::Stage stage, uint32_t traits, Work&& work) {
+  static_assert(noexcept(work()));
+  for (auto* extension = call->extension; extension != nullptr; extension = extension->next) {
+    if (extension->type != xla::kMetadataExtension) continue;
+    return xla::ReplyMetadata(*call, static_cast<const xla::MetadataExtension&>(*extension),
+                              traits);
+  }
+  const bool is_known = stage != xla::kInstantiate || xla::IsKnown(call->api->version);
+  if (!is_known || call->struct_size < sizeof(xla::CallFrame) || call->stage != stage) {
+    return RefuseCall(*call, stage);
+  }
+  return work();
 }
 
 /// Attaches what `decode` says to the call site.
 template <typename Decode>
 xla::Status* InstantiateSite(const xla::CallFrame* call, uint32_t traits, Decode&& decode) {
-  return Guarded(call, xla::kInstantiate, traits, [&]() -> xla::Status* {
+  return Checked(call, xla::kInstantiate, traits, [&]() noexcept -> xla::Status* {
     std::string subject;
     try {
       Site* site = Site::Get(decode(call->attributes, &subject));
       xla::Status* status = xla::SetState(*call, site);
       if (status != nullptr) site->Release();
       return status;
-    } catch (const Error& error) {
-      return Report(call->api, error, subject);
+    } catch (...) {
+      return ReportCaught(call->api, subject);
     }
   });
 }
@@ -91,25 +84,6 @@ xla::Status* Instantiate(const xla::CallFrame* call, uint32_t traits) {
   });
 }
 
-xla::Status* Execute(const xla::CallFrame* call, Target target, uint32_t traits) {
-  return Guarded(call, xla::kExecute, traits, [&]() -> xla::Status* {
-    void* state = nullptr;
-    if (xla::Status* status = xla::GetState(*call, &state)) return status;
-    auto& site = *static_cast<const Site*>(state);
-    GatedCall gate(site.gated());
-    if (!gate.admitted()) {
-      return xla::MakeStatus(call->api, xla::kCancelled,
-                             site.subject() + ": the process is ending");
-    }
-    try {
-      ExecuteSite(*call, site, target);
-      return nullptr;
-    } catch (const Error& error) {
-      return Report(call->api, error, site.subject());
-    }
-  });
-}
-
 template <DLDeviceType kDeviceType, bool kGraph>
 struct Handlers {
   static constexpr uint32_t kTraits = kGraph ? uint32_t{xla::kCommandBufferCompatible} : 0;
@@ -117,7 +91,8 @@ struct Handlers {
     return graphffi::Instantiate(call, kTraits);
   }
   static xla::Status* Execute(xla::CallFrame* call) {
-    return graphffi::Execute(call, Target{kDeviceType, kGraph}, kTraits);
+    return Checked(call, xla::kExecute, kTraits,
+                   [call]() noexcept { return ExecuteCall(*call, Target{kDeviceType, kGraph}); });
   }
 };
 

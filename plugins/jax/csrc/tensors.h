@@ -5,10 +5,11 @@
 #include <tvm/ffi/c_api.h>
 
 #include <cstdint>
+#include <cstring>
 #include <memory>
-#include <vector>
 
 #include "callframe/call_frame.h"
+#include "callframe/value.h"
 #include "dtype.h"
 #include "xla_ffi.h"
 
@@ -22,10 +23,10 @@ class Tensors {
 
   /// Shapes are borrowed from `call`. \throws Error(TypeError) for what is no array (a token).
   Tensors(const xla::CallFrame& call, DLDevice device) {
-    const int64_t size = call.args.size + call.rets.size;
-    if (size > kInline) Reserve(size);
-    Add(call.args, "operand ", device);
-    Add(call.rets, "result ", device);
+    const bool fits = call.args.size + call.rets.size <= kInline &&
+                      Fill(call, device, {inline_tensors_, inline_values_, inline_strides_},
+                           inline_strides_ + kInlineDims);
+    if (__builtin_expect(!fits, 0)) FillOnHeap(call, device);
   }
   Tensors(const Tensors&) = delete;
   Tensors& operator=(const Tensors&) = delete;
@@ -34,53 +35,71 @@ class Tensors {
   const TVMFFIAny* values() const { return values_; }
 
  private:
-  void Reserve(int64_t size);
-  /// Room for the strides of a tensor for which the inline room is too small.
-  int64_t* NewStrides(int64_t rank);
-  [[noreturn]] static void FailNoArray(const xla::Buffers& buffers, const char* bank, int64_t i);
+  /// Where the next tensor goes.
+  struct Room {
+    DLTensor* tensor;
+    TVMFFIAny* value;
+    int64_t* strides;
+  };
 
-  void Add(const xla::Buffers& buffers, const char* bank, DLDevice device) {
-    for (int64_t i = 0; i < buffers.size; ++i, ++size_) {
-      if (buffers.tags[i] != xla::kBuffer) FailNoArray(buffers, bank, i);
-      auto& buffer = *static_cast<const xla::Buffer*>(buffers.buffers[i]);
-      const DLDataType dtype = ToDLPack(buffer.dtype);
-      if (dtype.bits == 0) FailNoArray(buffers, bank, i);
-      int64_t* strides = strides_;
-      if (buffer.rank <= inline_strides_ + kInlineDims - strides_) {
-        strides_ += buffer.rank;
-      } else {
-        strides = NewStrides(buffer.rank);
+  /// What does not fit inline.
+  struct Heap {
+    ~Heap();
+    std::unique_ptr<DLTensor[]> tensors;
+    std::unique_ptr<TVMFFIAny[]> values;
+    std::unique_ptr<int64_t[]> strides;
+  };
+
+  /// False where the strides would not end before `strides_end`.
+  static bool Fill(const xla::CallFrame& call, DLDevice device, Room room,
+                   const int64_t* strides_end) {
+    return Add(call, call.args, device, strides_end, &room) &&
+           Add(call, call.rets, device, strides_end, &room);
+  }
+  void FillOnHeap(const xla::CallFrame& call, DLDevice device);
+  [[noreturn]] static void FailNoArray(const xla::CallFrame& call);
+
+  static constexpr int64_t kOneStride = 1;  // of all that have at most one
+
+  static bool Add(const xla::CallFrame& call, const xla::Buffers& buffers, DLDevice device,
+                  const int64_t* strides_end, Room* room) {
+    Room next = *room;
+    const xla::BufferTag* tag = buffers.tags;
+    void* const* end = buffers.buffers + buffers.size;
+    for (void* const* pointer = buffers.buffers; pointer != end; ++pointer, ++tag) {
+      if (*tag != xla::kBuffer) FailNoArray(call);
+      auto& buffer = *static_cast<const xla::Buffer*>(*pointer);
+      const PackedDataType dtype = ToPackedDLPack(buffer.dtype);
+      if (dtype == 0) FailNoArray(call);
+      const int64_t rank = buffer.rank;
+      int64_t* dims = buffer.dims;
+      int64_t* strides = const_cast<int64_t*>(&kOneStride);
+      if (rank > 1) {
+        strides = next.strides;
+        next.strides += rank;
+        if (next.strides > strides_end) return false;
+        FillCompactStrides(dims, rank, strides);
       }
-      int64_t stride = 1;
-      for (int64_t d = buffer.rank - 1; d >= 0; --d) {
-        strides[d] = stride;
-        stride *= buffer.dims[d] == 0 ? 1 : buffer.dims[d];
-      }
-      DLTensor& tensor = tensors_[size_];
-      tensor.data = buffer.data;
-      tensor.device = device;
-      tensor.ndim = static_cast<int32_t>(buffer.rank);
-      tensor.dtype = dtype;
-      tensor.shape = buffer.dims;
-      tensor.strides = strides;
-      tensor.byte_offset = 0;
-      TVMFFIAny& value = values_[size_];
-      value.type_index = kTVMFFIDLTensorPtr;
-      value.zero_padding = 0;
-      value.v_ptr = &tensor;
+      next.tensor->data = buffer.data;
+      next.tensor->device = device;
+      next.tensor->ndim = static_cast<int32_t>(rank);
+      std::memcpy(&next.tensor->dtype, &dtype, sizeof(dtype));
+      next.tensor->shape = dims;
+      next.tensor->strides = strides;
+      next.tensor->byte_offset = 0;
+      *next.value = MakeTensorView(next.tensor);
+      ++next.tensor;
+      ++next.value;
     }
+    *room = next;
+    return true;
   }
 
-  DLTensor inline_tensors_[kInline];
+  const TVMFFIAny* values_ = inline_values_;
+  std::unique_ptr<Heap> opt_heap_;
   TVMFFIAny inline_values_[kInline];
+  DLTensor inline_tensors_[kInline];
   int64_t inline_strides_[kInlineDims];
-  DLTensor* tensors_ = inline_tensors_;
-  TVMFFIAny* values_ = inline_values_;
-  int64_t* strides_ = inline_strides_;
-  int64_t size_ = 0;
-  std::unique_ptr<DLTensor[]> heap_tensors_;
-  std::unique_ptr<TVMFFIAny[]> heap_values_;
-  std::vector<std::unique_ptr<int64_t[]>> heap_strides_;
 };
 
 }  // namespace graphffi

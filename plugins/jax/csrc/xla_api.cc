@@ -2,25 +2,18 @@
 #include "xla_api.h"
 
 #include <algorithm>
-#include <atomic>
 #include <mutex>
 
 #include "callframe/error.h"
 
 namespace graphffi::xla {
+
+std::atomic<StateType*> state_types{nullptr};
+
 namespace {
 
 constexpr char kStateName[] = "graphffi.site";
 
-/// The type id of our state in the registry of one copy of XLA (each backend plugin has its own).
-struct StateType {
-  const Api* api;
-  TypeId id;
-  StateType* next;
-};
-
-// Never freed: XLA keeps pointers into the entries for the rest of the process.
-std::atomic<StateType*> state_types{nullptr};
 std::mutex state_types_mutex;
 
 StateType* FindStateType(const Api* api) {
@@ -155,23 +148,17 @@ Status* SetState(const CallFrame& call, void* state) {
   return set(args);
 }
 
-Status* GetState(const CallFrame& call, void** out) {
-  StateType* type = state_types.load(std::memory_order_acquire);
-  if (type == nullptr || type->api != call.api) {
-    if (Status* status = GetStateType(call.api, &type)) return status;
-  }
-  auto get = [&](auto args) {
-    args.struct_size = sizeof(args);
-    args.context = call.context;
-    args.type_id = &type->id;
-    Status* status = call.api->state_get(&args);
-    *out = args.state;
-    return status;
-  };
-  if (call.api->version.minor < 3) return get(StateArgs02{});
-  StateArgs03 args{};
-  args.stage = kInstantiate;
-  return get(args);
+Status* GetStateOfAny(const CallFrame& call, void** out) {
+  StateType* type;
+  if (Status* status = GetStateType(call.api, &type)) return status;
+  if (call.api->version.minor >= 3) return GetState03(call, type, out);
+  StateArgs02 args{};
+  args.struct_size = sizeof(args);
+  args.context = call.context;
+  args.type_id = &type->id;
+  Status* status = call.api->state_get(&args);
+  *out = args.state;
+  return status;
 }
 
 void* GetStream(const CallFrame& call) {

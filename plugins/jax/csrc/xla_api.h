@@ -2,6 +2,7 @@
 // What the handlers ask of XLA, in whichever layout the API version at hand wants.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 
@@ -30,8 +31,33 @@ Status* ReplyMetadata(const CallFrame& call, const MetadataExtension& extension,
 /// the caller does. Returns an error of XLA's, or NULL.
 Status* SetState(const CallFrame& call, void* state);
 
+/// The type id of our state in the registry of one copy of XLA (each backend plugin has its own).
+struct StateType {
+  const Api* api;
+  TypeId id;
+  StateType* next;
+};
+/// Those that are registered. Never freed: XLA keeps pointers into the entries for the rest of the
+/// process.
+extern std::atomic<StateType*> state_types;
+
+/// GetState where the type is not the one that was registered last, or the API is older than 0.3.
+Status* GetStateOfAny(const CallFrame& call, void** out);
+
+/// GetState since API 0.3.
+inline Status* GetState03(const CallFrame& call, StateType* type, void** out) {
+  StateArgs03 args{{sizeof(StateArgs03), nullptr}, call.context, kInstantiate, &type->id, nullptr};
+  Status* status = call.api->state_get(&args);
+  *out = args.state;
+  return status;
+}
+
 /// *out is what SetState was given; borrowed.
-Status* GetState(const CallFrame& call, void** out);
+inline Status* GetState(const CallFrame& call, void** out) {
+  StateType* type = state_types.load(std::memory_order_acquire);
+  const bool is_usual = type != nullptr && type->api == call.api && call.api->version.minor >= 3;
+  return is_usual ? GetState03(call, type, out) : GetStateOfAny(call, out);
+}
 
 /// Defined by the code whose state it is.
 void StateDeleter(void* state);

@@ -111,8 +111,12 @@ void KernelCall::Run() const {
   // Results that the plan does not pass are what the kernel returns.
   const int32_t count = std::min(plan.first_output(), values.outputs.size);
   graphffi::CallForResults(
-      function.kernel(),
-      {&values.outputs, count, count == 0, &CopyReturned, nullptr, subject.c_str()}, &frame);
+      function.kernel(), count == 0,
+      [&] {
+        return graphffi::Results{&values.outputs, count,   count == 0,
+                                 &CopyReturned,   nullptr, subject.c_str()};
+      },
+      &frame);
 }
 
 }  // namespace graphffi_torch
