@@ -159,8 +159,10 @@ void Arguments::NoteTensor(TypeEntry& type, DLDevice device) {
     env_.allocator = exchange->managed_tensor_allocator;
   }
   if (device.device_type == kDLCPU || env_.device.device_type != kDLCPU) return;
-  if (exchange->current_work_stream == nullptr) return;
-  if (exchange->current_work_stream(device.device_type, device.device_id, &env_.stream) != 0) {
+  const DLPackCurrentWorkStream current =
+      type.opt_stream != nullptr ? type.opt_stream : exchange->current_work_stream;
+  if (current == nullptr) return;
+  if (current(device.device_type, device.device_id, &env_.stream) != 0) {
     throw PythonError();
   }
   env_.device = device;

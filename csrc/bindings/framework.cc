@@ -182,14 +182,15 @@ void CheckPlainSlow(PyObject* value) {
   }
 }
 
-void SetView(PyTypeObject* type, int (*view)(void* object, DLTensor* view)) {
+void SetViewer(PyTypeObject* type, const TensorViewer& viewer) {
   TypeEntry& entry = FindType(type);
   if (entry.kind != ArgumentKind::kExchange) {
     Fail(PyExc_TypeError, std::string("graphffi: set_view: expected a type with an exchange table, "
                                       "got ") +
                               type->tp_name);
   }
-  entry.opt_view = view;
+  entry.opt_view = viewer.view;
+  entry.opt_stream = viewer.stream;
   entry.is_view_plain = true;
 }
 

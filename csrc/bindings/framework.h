@@ -6,6 +6,7 @@
 #include <tvm/ffi/c_api.h>
 
 #include "bindings/numpy_array.h"
+#include "callframe/direct_call.h"
 
 namespace graphffi::bindings {
 
@@ -45,7 +46,9 @@ struct TypeEntry {
       false;  // the table gives the memory of torch's lazy conjugates and negatives as it is
   /// Fills a view of the memory of an object of this type, or returns -1 with a Python error.
   int (*opt_view)(void* object, DLTensor* view) = nullptr;
-  bool is_view_plain = false;          // opt_view refuses lazy bits by itself
+  bool is_view_plain = false;  // opt_view refuses lazy bits by itself
+  DLPackCurrentWorkStream opt_stream =
+      nullptr;                         // of devices but the CPU; fails as the table's does
   ArrayView opt_array_view = nullptr;  // of numpy.ndarray
   PyTypeObject* type = nullptr;        // borrowed
   PyObject* opt_importer =
@@ -84,9 +87,9 @@ inline void CheckPlain(PyObject* value, const TypeEntry& type, const DLTensor& t
   if (suspect) CheckPlainSlow(value);
 }
 
-/// Replaces how objects of a type with an exchange table are viewed. `view` refuses what is not
-/// in memory as it seems. \throws PythonError (TypeError)
-void SetView(PyTypeObject* type, int (*view)(void* object, DLTensor* view));
+/// Replaces how objects of a type with an exchange table are viewed, and what the current stream of
+/// their devices is. \throws PythonError (TypeError)
+void SetViewer(PyTypeObject* type, const TensorViewer& viewer);
 
 bool IsNumPyArray(PyTypeObject* type);
 

@@ -184,7 +184,7 @@ void SetTensorViewer(py::type type, py::capsule capsule) {
   auto* viewer =
       static_cast<TensorViewer*>(PyCapsule_GetPointer(capsule.ptr(), TensorViewer::kName));
   if (viewer == nullptr) throw py::error_already_set();
-  SetView(reinterpret_cast<PyTypeObject*>(type.ptr()), viewer->view);
+  SetViewer(reinterpret_cast<PyTypeObject*>(type.ptr()), *viewer);
 }
 
 PyType_Slot slots[] = {

@@ -27,6 +27,8 @@ struct TensorViewer {
   /// Fills a view of the object's memory, valid as long as the object; or returns -1 with a Python
   /// exception set, also where the memory holds something else than the elements.
   int (*view)(void* object, DLTensor* view);
+  /// The current stream of a device; or returns -1 with a Python exception set.
+  int (*stream)(DLDeviceType type, int32_t index, void** stream);
 };
 
 }  // namespace graphffi

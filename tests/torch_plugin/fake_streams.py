@@ -96,6 +96,11 @@ def test_current_streams() -> None:
         assert seen_by(lambda: one(tensor(1))) == [(0, got, got, 1)]
         assert seen_by(lambda: like(tensor(1))) == [(0, got, got, 1)]
     assert seen_by(lambda: one(torch.ones(3))) == [(0, 0, 0, 0)]
+    backend.fake_set_stream(1, 5)
+    got = handle(1, 5)
+    assert seen_by(lambda: kernels.watch(see, None, tensor(1))) == [(0, got, 0, 0)]
+    call = torch.ops.tvm_ffi.call
+    assert seen_by(lambda: call("fake.watch", [tensor(1)], [], "stream, i0")) == [(0, got, got, 1)]
     assert env_streams() == [(0, 0, 0, 0)]
 
 

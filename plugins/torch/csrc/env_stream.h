@@ -4,11 +4,13 @@
 
 #include <c10/core/Device.h>
 
+#include "errors.h"
+
 namespace graphffi_torch {
 
 /// The device's current stream as its driver knows it (a cudaStream_t, say); null for the CPU.
 /// Throws c10::Error where torch does not know the handles of this device's streams.
-void* CurrentStream(c10::Device device);
+GRAPHFFI_TORCH_API void* CurrentStream(c10::Device device);
 
 }  // namespace graphffi_torch
 

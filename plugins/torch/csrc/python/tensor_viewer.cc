@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "python/tensor_viewer.h"
 
+#include <ATen/DLConvertor.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include "banks.h"
 #include "callframe/direct_call.h"
+#include "env_stream.h"
 #include "python/plain_tensor.h"
 
 namespace py = pybind11;
@@ -46,13 +48,26 @@ int View(void* object, DLTensor* view) {
   return ViewOther(object, tensor, view);
 }
 
+/// Torch's table (2.13) knows the streams of CUDA only.
+int StreamOf(DLDeviceType type, int32_t index, void** stream) {
+  try {
+    *stream = CurrentStream(at::dlDeviceToTorchDevice(type, static_cast<c10::DeviceIndex>(index)));
+    return 0;
+  } catch (const c10::Error& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what_without_backtrace());
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+  }
+  return -1;
+}
+
 }  // namespace
 
 py::capsule MakeTensorViewer(const py::capsule& exchange) {
   const void* table = PyCapsule_GetPointer(exchange.ptr(), "dlpack_exchange_api");
   if (table == nullptr) throw py::error_already_set();
   exchange_table = static_cast<const DLPackExchangeAPI*>(table);
-  static const graphffi::TensorViewer viewer{&View};
+  static const graphffi::TensorViewer viewer{&View, &StreamOf};
   return py::capsule(&viewer, graphffi::TensorViewer::kName);
 }
 
