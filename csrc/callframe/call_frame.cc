@@ -53,7 +53,7 @@ void CallFrame::FailMissing(const char* what, int32_t index, int32_t size) {
 
 void CallFrame::Clear() {
   ReleaseOwned();
-  if (args_ != inline_args_) std::free(args_);
+  if (capacity_ > kInline) std::free(args_);
   if (owned_ != inline_owned_) std::free(owned_);
 }
 

@@ -53,6 +53,12 @@ class CallFrame {
   /// one.
   void BeginArray();
   void EndArray();
+  /// All arguments at once, which stay the caller's: nothing is pushed before nor after, and no
+  /// view is among them.
+  void Borrow(TVMFFIAny* args, int32_t num_args) {
+    args_ = args;
+    size_ = num_args;
+  }
   /// Everything that `plan` says. \throws Error(ValueError) when a value that it names is not
   /// there.
   void PushPlan(const Plan& plan, const CallValues& values) {

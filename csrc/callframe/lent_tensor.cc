@@ -101,7 +101,7 @@ void LentTensorPool::Put(LentTensor* lent) {
 }
 
 /// All of them, where none is held by anybody else nor has more than its block.
-bool Loans::TakeBack() {
+inline bool Loans::TakeBack() {
   LentTensor* last = nullptr;
   int32_t count = 0;
   for (LentTensor* lent = first_; lent != nullptr; lent = lent->next_) {

@@ -23,10 +23,22 @@ class alignas(64) LentTensor {
  public:
   TVMFFIAny AsAny() {
     TVMFFIAny value{};
-    value.type_index = kTVMFFITensor;
-    value.v_obj = &header_;
+    Put(&value);
     return value;
   }
+  /// AsAny, field by field: as a whole, it would be made on the stack first.
+  void Put(TVMFFIAny* value) {
+    value->type_index = kTVMFFITensor;
+    value->zero_padding = 0;
+    value->v_obj = &header_;
+  }
+
+  /// What AsAny made `value` of.
+  static const LentTensor* Of(const TVMFFIAny& value) {
+    return reinterpret_cast<const LentTensor*>(value.v_obj);  // which begins with its header
+  }
+  /// What Loans::Take was given.
+  const void* source() const { return source_; }
 
   /// To be filled in by whoever took it from Loans, who calls CopyDims then.
   DLTensor* view() { return &tensor_; }

@@ -3,9 +3,6 @@
 
 #include <ATen/DLConvertor.h>
 
-#include <atomic>
-#include <cstring>
-
 #include "callframe/device_name.h"
 #include "callframe/error.h"
 #include "text_value.h"
@@ -21,22 +18,19 @@ TVMFFIAny AnyOf(int32_t type_index) {
   return any;
 }
 
-const at::Tensor& UndefinedTensor() {
-  static const at::Tensor undefined;
-  return undefined;
-}
-
 void* RetainTensor(const void* source) {
   return new at::Tensor(*static_cast<const at::Tensor*>(source));
 }
 
 void ReleaseTensor(void* token) { delete static_cast<at::Tensor*>(token); }
 
-/// Before the first list, value k is slot k.
-void BeginSlots(bool* has_list, c10::SmallVectorImpl<graphffi::Slot>* slots, size_t count) {
-  if (*has_list) return;
-  *has_list = true;
-  for (size_t i = 0; i < count; ++i) slots->push_back({static_cast<int32_t>(i)});
+/// A slot for the next `count` values. Before the first list, value k is slot k.
+void BeginList(const graphffi::ValueList& values, size_t count, OptionalSlots* slots) {
+  if (!slots->has_value()) {
+    slots->emplace();
+    for (int32_t i = 0; i < values.size(); ++i) (*slots)->push_back({i});
+  }
+  (*slots)->push_back({values.size(), static_cast<int32_t>(count)});
 }
 
 TVMFFIAny ConvertString(const std::string& text, Conversion conversion) {
@@ -74,12 +68,6 @@ TVMFFIAny ConvertAttribute(const c10::IValue& value, Conversion conversion) {
   return any;
 }
 
-/// What a kernel can't read by a data pointer and strides.
-constexpr c10::DispatchKeySet kUnreadable =
-    c10::sparse_ks | c10::sparse_csr_ks | c10::mkldnn_ks |
-    c10::DispatchKeySet(
-        {c10::DispatchKey::NestedTensor, c10::DispatchKey::Conjugate, c10::DispatchKey::Negative});
-
 }  // namespace
 
 const graphffi::Lending kTensorLending{&RetainTensor, &ReleaseTensor};
@@ -88,29 +76,27 @@ c10::ArrayRef<c10::IValue> ListOf(const c10::IValue& value) {
   return value.isNone() ? c10::ArrayRef<c10::IValue>() : value.toListRef();
 }
 
-void FillView(const at::Tensor& tensor, DLTensor* view) {
-  // By scalar type; found on first use, and the same whoever finds it.
-  static std::atomic<uint32_t> known[static_cast<size_t>(at::ScalarType::NumOptions)];
-  std::atomic<uint32_t>& packed = known[static_cast<size_t>(tensor.scalar_type())];
-  uint32_t bits = packed.load(std::memory_order_relaxed);
-  if (C10_UNLIKELY(bits == 0)) {
-    const DLDataType dtype = at::getDLDataType(tensor);
-    std::memcpy(&bits, &dtype, sizeof(bits));
-    packed.store(bits, std::memory_order_relaxed);
-  }
-  std::memcpy(&view->dtype, &bits, sizeof(bits));
+std::atomic<uint64_t> known_dtypes[static_cast<size_t>(at::ScalarType::NumOptions)];
+
+void FillOtherView(const at::Tensor& tensor, DLTensor* view) {
+  TORCH_CHECK(tensor.unsafeGetTensorImpl()->storage_initialized(),
+              "expected a tensor with data, got one without memory");
+  const DLDataType dtype = at::getDLDataType(tensor);
+  uint32_t bits = 0;
+  static_assert(sizeof(bits) == sizeof(dtype));
+  std::memcpy(&bits, &dtype, sizeof(bits));
+  known_dtypes[static_cast<size_t>(tensor.scalar_type())].store(
+      uint64_t{tensor.dtype().itemsize()} << 32 | bits, std::memory_order_relaxed);
   view->data = tensor.mutable_data_ptr();
-  view->device = C10_LIKELY(tensor.is_cpu()) ? DLDevice{kDLCPU, 0}
-                                             : at::torchDeviceToDLDevice(tensor.device());
-  const at::IntArrayRef sizes = tensor.sizes();
-  view->ndim = static_cast<int32_t>(sizes.size());
-  view->shape = const_cast<int64_t*>(sizes.data());
+  view->device = tensor.is_cpu() ? DLDevice{kDLCPU, 0} : at::torchDeviceToDLDevice(tensor.device());
+  view->ndim = static_cast<int32_t>(tensor.dim());
+  view->dtype = dtype;
+  view->shape = const_cast<int64_t*>(tensor.sizes().data());
   view->strides = const_cast<int64_t*>(tensor.strides().data());
   view->byte_offset = 0;
 }
 
-void TensorBank::Refuse(size_t i) const {
-  const at::Tensor& tensor = *tensors_[i];
+void TensorBank::Refuse(const at::Tensor& tensor, size_t i) const {
   const c10::DispatchKeySet keys = tensor.key_set();
   std::string problem;
   if (keys.has(c10::DispatchKey::NestedTensor)) {
@@ -124,31 +110,12 @@ void TensorBank::Refuse(size_t i) const {
   } else {
     problem = "expected a tensor with data, got one without memory";
   }
-  throw graphffi::Error("ValueError", subject_ + ": " + NameOf(i) + ": " + problem);
+  throw graphffi::Error("ValueError", names_.subject + ": " + NameOf(i) + ": " + problem);
 }
-
-void TensorBank::Lend(size_t i) {
-  const at::Tensor& tensor = *tensors_[i];
-  const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
-  if (C10_UNLIKELY(impl.key_set().has_any(kUnreadable) || !impl.storage_initialized())) Refuse(i);
-  graphffi::LentTensor* lent = loans_.Take(&tensor);
-  FillView(tensor, lent->view());
-  lent->CopyDims();
-  if (C10_UNLIKELY(lent->view()->device.device_type != kDLCPU) && opt_accelerated_ == nullptr) {
-    opt_accelerated_ = &tensor;
-  }
-  values_[i] = lent->AsAny();
-}
-
-void TensorBank::BeginList(size_t count) {
-  BeginSlots(&has_list_, &slots_, values_.size());
-  slots_.push_back({static_cast<int32_t>(values_.size()), static_cast<int32_t>(count)});
-}
-
-void TensorBank::AddVacant() { Add(UndefinedTensor()); }
 
 void TensorBank::Add(const c10::IValue& tensor_or_none) {
-  Add(tensor_or_none.isTensor() ? tensor_or_none.toTensor() : UndefinedTensor());
+  if (!tensor_or_none.isTensor()) return AddVacant();
+  Add(tensor_or_none.toTensor());
 }
 
 void TensorBank::AddEach(c10::ArrayRef<c10::IValue> list) {
@@ -156,28 +123,33 @@ void TensorBank::AddEach(c10::ArrayRef<c10::IValue> list) {
 }
 
 void TensorBank::AddList(c10::ArrayRef<c10::IValue> list) {
-  BeginList(list.size());
+  BeginList(values_, list.size(), &opt_slots_);
   for (const c10::IValue& value : list) {
-    Append(value.isTensor() ? value.toTensor() : UndefinedTensor());
+    if (value.isTensor()) {
+      Append(value.toTensor());
+    } else {
+      *values_.Add() = TVMFFIAny{};
+    }
   }
 }
 
 void TensorBank::AddList(c10::ArrayRef<const at::Tensor*> list) {
-  BeginList(list.size());
+  BeginList(values_, list.size(), &opt_slots_);
   for (const at::Tensor* tensor : list) Append(*tensor);
 }
 
 std::string TensorBank::NameOf(size_t i) const {
   size_t slot = i;
   std::string index;
-  for (size_t k = 0; k < slots_.size(); ++k) {
-    const auto begin = static_cast<size_t>(slots_[k].begin);
+  for (size_t k = 0; opt_slots_.has_value() && k < opt_slots_->size(); ++k) {
+    const graphffi::Slot& here = (*opt_slots_)[k];
+    const auto begin = static_cast<size_t>(here.begin);
     if (begin > i) break;
     slot = k;
-    const bool is_list = slots_[k].count != graphffi::Slot::kSingle;
+    const bool is_list = here.count != graphffi::Slot::kSingle;
     index = is_list ? "[" + std::to_string(i - begin) + "]" : "";
   }
-  return "'" + (opt_names_ ? (*opt_names_)[slot] : prefix_ + std::to_string(slot)) + index + "'";
+  return "'" + names_.NameOf(slot) + index + "'";
 }
 
 void AttributeBank::Add(const c10::IValue& value, Conversion conversion) {
@@ -185,8 +157,7 @@ void AttributeBank::Add(const c10::IValue& value, Conversion conversion) {
 }
 
 void AttributeBank::BeginList(size_t count) {
-  BeginSlots(&has_list_, &slots_, values_.size());
-  slots_.push_back({static_cast<int32_t>(values_.size()), static_cast<int32_t>(count)});
+  graphffi_torch::BeginList(values_, count, &opt_slots_);
 }
 
 void AttributeBank::AddEach(c10::ArrayRef<c10::IValue> list) {
@@ -195,7 +166,7 @@ void AttributeBank::AddEach(c10::ArrayRef<c10::IValue> list) {
 
 void AttributeBank::AddList(c10::ArrayRef<c10::IValue> list, Conversion conversion) {
   BeginList(list.size());
-  for (const c10::IValue& value : list) values_.push_back(ConvertAttribute(value, conversion));
+  for (const c10::IValue& value : list) AddItem(ConvertAttribute(value, conversion));
 }
 
 }  // namespace graphffi_torch

@@ -2,16 +2,22 @@
 // From the IValues on a dispatcher stack to the banks of a call frame.
 #pragma once
 
+#include <ATen/DLConvertor.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
 #include <c10/util/SmallVector.h>
 
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "callframe/call_frame.h"
+#include "callframe/layout.h"
 #include "callframe/lent_tensor.h"
 #include "callframe/plan.h"
+#include "callframe/value_list.h"
 #include "errors.h"
 
 namespace graphffi_torch {
@@ -20,31 +26,86 @@ namespace graphffi_torch {
 /// and an int[] as a list of any of int and SymInt (Inductor's C++ wrapper).
 c10::ArrayRef<c10::IValue> ListOf(const c10::IValue& value);
 
-/// at::toDLPackNonOwning, which asks for data type and device step by step, in few loads.
-GRAPHFFI_TORCH_API void FillView(const at::Tensor& tensor, DLTensor* view);
+/// By scalar type: DLPack's data type as it lies in memory, and above it the bytes of an element. 0
+/// until one is asked for.
+extern GRAPHFFI_TORCH_API std::atomic<uint64_t> known_dtypes[];
+/// What a kernel can't read by a data pointer and strides.
+inline constexpr c10::DispatchKeySet kUnreadable =
+    c10::sparse_ks | c10::sparse_csr_ks | c10::mkldnn_ks |
+    c10::DispatchKeySet(
+        {c10::DispatchKey::NestedTensor, c10::DispatchKey::Conjugate, c10::DispatchKey::Negative});
+
+/// What FillView does for the rest. \throws c10::Error for a tensor without memory of its own.
+GRAPHFFI_TORCH_API void FillOtherView(const at::Tensor& tensor, DLTensor* view);
+
+/// at::toDLPackNonOwning, which asks for data type and device step by step, in few loads. The view
+/// borrows shape and strides. \throws c10::Error as FillOtherView does.
+C10_ALWAYS_INLINE void FillView(const at::Tensor& tensor, DLTensor* view) {
+  const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+  const c10::Storage& storage = impl.unsafe_storage();
+  const auto scalar = static_cast<size_t>(tensor.scalar_type());
+  const uint64_t known = known_dtypes[scalar].load(std::memory_order_relaxed);
+  const bool is_on_cpu = impl.key_set().has_backend(c10::BackendComponent::CPUBit);
+  if (C10_UNLIKELY(known == 0 || !storage || !is_on_cpu)) return FillOtherView(tensor, view);
+  char* const begin = static_cast<char*>(storage.mutable_data());
+  const int64_t offset = impl.storage_offset() * static_cast<int64_t>(known >> 32);
+  const auto dtype = static_cast<uint32_t>(known);
+  const at::IntArrayRef sizes = impl.sizes();
+  const bool is_empty = impl.numel() == 0;
+  if (C10_UNLIKELY(begin == nullptr && !is_empty)) return FillOtherView(tensor, view);
+  view->data = C10_UNLIKELY(is_empty) ? nullptr : begin + offset;
+  view->device = {kDLCPU, 0};
+  view->ndim = static_cast<int32_t>(sizes.size());
+  std::memcpy(&view->dtype, &dtype, sizeof(dtype));
+  view->shape = const_cast<int64_t*>(sizes.data());
+  view->strides = const_cast<int64_t*>(impl.strides().data());
+  view->byte_offset = 0;
+}
 
 /// Loans of torch's tensors: their sources are `const at::Tensor*`.
 extern GRAPHFFI_TORCH_API const graphffi::Lending kTensorLending;
 
-/// Tensors of one bank, lent to a call. Borrows the IValues: they stay put until the call has
-/// returned.
+/// How errors call the slots of a bank: by `names`, or else by `prefix` and their number. `subject`
+/// begins them.
+struct SlotNames {
+  std::string subject;
+  char prefix;
+  std::vector<std::string> opt_names;
+
+  std::string NameOf(size_t slot) const {
+    return opt_names.empty() ? prefix + std::to_string(slot) : opt_names[slot];
+  }
+};
+
+/// Of a bank with lists; without, value k is slot k.
+using OptionalSlots = std::optional<c10::SmallVector<graphffi::Slot, 16>>;
+
+inline graphffi::Bank BankOf(const graphffi::ValueList& values, const OptionalSlots& opt_slots) {
+  if (C10_LIKELY(!opt_slots.has_value())) return {values.data(), nullptr, values.size()};
+  return {values.data(), opt_slots->data(), static_cast<int32_t>(opt_slots->size())};
+}
+
+/// Tensors of one bank, lent to a call. Borrows them and the IValues: they stay put until the call
+/// has returned.
 class GRAPHFFI_TORCH_API TensorBank {
  public:
-  static constexpr unsigned kInline = graphffi::CallFrame::kInline;
-
-  /// For errors: `subject` begins them; slots are called by `opt_names`, else by `prefix` and their
-  /// number.
-  TensorBank(graphffi::Loans* loans, const std::string& subject, char prefix,
-             const std::vector<std::string>* opt_names = nullptr)
-      : loans_(*loans), subject_(subject), prefix_(prefix), opt_names_(opt_names) {}
+  /// All are borrowed. `place` is what the call's layout says of a room.
+  TensorBank(graphffi::Loans* loans, const SlotNames& names, TVMFFIAny* room,
+             const graphffi::Layout::Range& place)
+      : loans_(*loans), names_(names), values_(room + place.begin, place.capacity) {}
 
   TensorBank(const TensorBank&) = delete;
   TensorBank& operator=(const TensorBank&) = delete;
 
-  /// One slot: a tensor or None.
+  /// One slot: a tensor or, where it is undefined, None.
   void Add(const at::Tensor& tensor) {
-    if (C10_UNLIKELY(has_list_)) slots_.push_back({static_cast<int32_t>(values_.size())});
+    BeginSlot();
     Append(tensor);
+  }
+  /// The same of a tensor that is defined and has no key of kUnreadable.
+  C10_ALWAYS_INLINE void AddReadable(const at::Tensor& tensor) {
+    BeginSlot();
+    LendReadable(tensor, values_.Add());
   }
   void Add(const c10::IValue& tensor_or_none);
   /// One slot per element.
@@ -53,46 +114,66 @@ class GRAPHFFI_TORCH_API TensorBank {
   void AddList(c10::ArrayRef<c10::IValue> list);
   void AddList(c10::ArrayRef<const at::Tensor*> list);
   /// One slot for a tensor that comes later: None until then.
-  void AddVacant();
+  void AddVacant() {
+    BeginSlot();
+    *values_.Add() = TVMFFIAny{};
+  }
   /// Fills the vacant slot that value `i` is.
   void Fill(size_t i, const at::Tensor& tensor) {
-    tensors_[i] = &tensor;
-    if (tensor.defined()) Lend(i);
+    if (tensor.defined()) Lend(tensor, i, &values_[static_cast<int32_t>(i)]);
   }
 
-  size_t size() const { return values_.size(); }
-  /// Undefined for None.
-  const at::Tensor& tensor(size_t i) const { return *tensors_[i]; }
+  size_t size() const { return static_cast<size_t>(values_.size()); }
+  /// NULL for None.
+  const at::Tensor* opt_tensor(size_t i) const {
+    const TVMFFIAny& value = values_[static_cast<int32_t>(i)];
+    if (value.type_index == kTVMFFINone) return nullptr;
+    return static_cast<const at::Tensor*>(graphffi::LentTensor::Of(value)->source());
+  }
   /// The first that is not on the CPU, or NULL.
   const at::Tensor* opt_accelerated() const { return opt_accelerated_; }
   /// What the user calls value `i`: `x`, `xs[1]`, `i0`.
   std::string NameOf(size_t i) const;
   /// Valid until the next Add.
-  graphffi::Bank bank() const {
-    return {values_.data(), has_list_ ? slots_.data() : nullptr,
-            static_cast<int32_t>(has_list_ ? slots_.size() : values_.size())};
-  }
+  graphffi::Bank bank() const { return BankOf(values_, opt_slots_); }
 
  private:
-  void Append(const at::Tensor& tensor) {
-    tensors_.push_back(&tensor);
-    values_.push_back(TVMFFIAny{});
-    if (tensor.defined()) Lend(values_.size() - 1);
+  void BeginSlot() {
+    if (C10_UNLIKELY(opt_slots_.has_value())) opt_slots_->push_back({values_.size()});
   }
-  void BeginList(size_t count);
-  void Lend(size_t i);
+  void Append(const at::Tensor& tensor) {
+    if (C10_UNLIKELY(!tensor.defined())) {
+      *values_.Add() = TVMFFIAny{};
+      return;
+    }
+    TVMFFIAny* place = values_.Add();
+    Lend(tensor, size() - 1, place);
+  }
+  /// As value `i`, which is at `place`.
+  void Lend(const at::Tensor& tensor, size_t i, TVMFFIAny* place) {
+    const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+    if (C10_UNLIKELY(impl.key_set().has_any(kUnreadable) || !impl.storage_initialized())) {
+      Refuse(tensor, i);
+    }
+    LendReadable(tensor, place);
+  }
+  C10_ALWAYS_INLINE void LendReadable(const at::Tensor& tensor, TVMFFIAny* place) {
+    graphffi::LentTensor* lent = loans_.Take(&tensor);
+    FillView(tensor, lent->view());
+    lent->CopyDims();
+    if (C10_UNLIKELY(lent->view()->device.device_type != kDLCPU) && opt_accelerated_ == nullptr) {
+      opt_accelerated_ = &tensor;
+    }
+    lent->Put(place);
+  }
   /// \throws graphffi::Error that says why value `i` is nothing for kernels.
-  [[noreturn]] void Refuse(size_t i) const;
+  [[noreturn]] void Refuse(const at::Tensor& tensor, size_t i) const;
 
   graphffi::Loans& loans_;
-  const std::string& subject_;
-  char prefix_;
-  const std::vector<std::string>* opt_names_;
-  bool has_list_ = false;
+  const SlotNames& names_;
   const at::Tensor* opt_accelerated_ = nullptr;
-  c10::SmallVector<const at::Tensor*, kInline> tensors_;  // parallel to values_
-  c10::SmallVector<TVMFFIAny, kInline> values_;
-  c10::SmallVector<graphffi::Slot, 16> slots_;  // empty without a list
+  graphffi::ValueList values_;  // lent tensors and None
+  OptionalSlots opt_slots_;
 };
 
 /// Ints, floats, bools and strings. Strings are borrowed from the IValues.
@@ -100,11 +181,17 @@ class GRAPHFFI_TORCH_API AttributeBank {
  public:
   using Conversion = graphffi::Plan::Conversion;
 
+  /// As a TensorBank.
+  AttributeBank(TVMFFIAny* room, const graphffi::Layout::Range& place)
+      : values_(room + place.begin, place.capacity) {}
+  AttributeBank(const AttributeBank&) = delete;
+  AttributeBank& operator=(const AttributeBank&) = delete;
+
   /// One slot. \throws Error when a string does not convert.
   void Add(const c10::IValue& value, Conversion conversion = Conversion::kNone);
   void Add(const TVMFFIAny& value) {
-    if (C10_UNLIKELY(has_list_)) slots_.push_back({static_cast<int32_t>(values_.size())});
-    values_.push_back(value);
+    if (C10_UNLIKELY(opt_slots_.has_value())) opt_slots_->push_back({values_.size()});
+    *values_.Add() = value;
   }
   /// One slot per element.
   void AddEach(c10::ArrayRef<c10::IValue> list);
@@ -112,17 +199,15 @@ class GRAPHFFI_TORCH_API AttributeBank {
   void AddList(c10::ArrayRef<c10::IValue> list, Conversion conversion = Conversion::kNone);
   /// The same of values that are added next, by AddItem.
   void BeginList(size_t count);
-  void AddItem(const TVMFFIAny& value) { values_.push_back(value); }
+  /// Replaces value `i`, an int.
+  void SetInt(size_t i, int64_t value) { values_[static_cast<int32_t>(i)].v_int64 = value; }
+  void AddItem(const TVMFFIAny& value) { *values_.Add() = value; }
 
-  graphffi::Bank bank() const {
-    return {values_.data(), has_list_ ? slots_.data() : nullptr,
-            static_cast<int32_t>(has_list_ ? slots_.size() : values_.size())};
-  }
+  graphffi::Bank bank() const { return BankOf(values_, opt_slots_); }
 
  private:
-  bool has_list_ = false;
-  c10::SmallVector<TVMFFIAny, 16> values_;
-  c10::SmallVector<graphffi::Slot, 16> slots_;  // empty without a list
+  graphffi::ValueList values_;
+  OptionalSlots opt_slots_;
 };
 
 }  // namespace graphffi_torch

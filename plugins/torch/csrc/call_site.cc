@@ -3,8 +3,6 @@
 
 #include <ATen/record_function.h>
 
-#include <algorithm>
-#include <array>
 #include <utility>
 
 #include "callframe/error.h"
@@ -43,22 +41,22 @@ CallSite::CallSite(const std::string& func, const std::string& plan, const CallC
     : counts_(counts), kernel_(func, std::move(opt_origin)) {
   CallNames names = CallNames::Parse(digest, func);
   subject_ = std::move(names.subject);
-  if (names.inputs.size() == static_cast<size_t>(counts.inputs)) {
-    input_names_ = std::move(names.inputs);
-  }
-  if (names.outputs.size() == static_cast<size_t>(counts.outputs)) {
-    output_names_ = std::move(names.outputs);
-  }
+  if (names.inputs.size() != static_cast<size_t>(counts.inputs)) names.inputs.clear();
+  if (names.outputs.size() != static_cast<size_t>(counts.outputs)) names.outputs.clear();
+  input_names_ = {subject_, 'i', std::move(names.inputs)};
+  output_names_ = {subject_, 'o', std::move(names.outputs)};
   plan_ = graphffi::Plan::Parse(plan,
                                 graphffi::PlanNames::Raw(counts.inputs, counts.outputs, counts.ints,
                                                          counts.floats, counts.strs),
                                 subject_);
+  layout_ = graphffi::Layout::Of(plan_, counts.inputs, counts.outputs,
+                                 counts.ints + counts.floats + counts.strs);
 }
 
-void CallSite::Run(graphffi::Loans& loans, TensorBank& inputs, TensorBank& outputs,
+void CallSite::Run(TVMFFIAny* room, graphffi::Loans& loans, TensorBank& inputs, TensorBank& outputs,
                    const graphffi::Bank& attributes) const {
-  KernelCall{kernel_, subject_, plan_,      loans,
-             inputs,  outputs,  attributes, static_cast<size_t>(counts_.fresh)}
+  KernelCall{kernel_, subject_, plan_,   layout_,    room,
+             loans,   inputs,   outputs, attributes, static_cast<size_t>(counts_.fresh)}
       .Run();
 }
 
@@ -89,24 +87,16 @@ void BoundSite::Run(const at::Tensor* const* tensors, const int64_t* ints) const
 }
 
 void BoundSite::RunUnprofiled(const at::Tensor* const* tensors, const int64_t* ints) const {
-  if (open_ints_.empty()) {
-    return RunWith(tensors,
-                   {attributes_.data(), nullptr, static_cast<int32_t>(attributes_.size())});
-  }
-  std::array<TVMFFIAny, 16> few;
-  std::vector<TVMFFIAny> many(attributes_.size() > few.size() ? attributes_.size() : 0);
-  TVMFFIAny* attributes = many.empty() ? few.data() : many.data();
-  std::copy(attributes_.begin(), attributes_.end(), attributes);
-  for (size_t i = 0; i < open_ints_.size(); ++i) attributes[open_ints_[i]].v_int64 = ints[i];
-  RunWith(tensors, {attributes, nullptr, static_cast<int32_t>(attributes_.size())});
-}
-
-void BoundSite::RunWith(const at::Tensor* const* tensors, const graphffi::Bank& attributes) const {
-  int32_t num_inputs = site_.counts().inputs, count = num_tensors();
+  const int32_t num_inputs = site_.counts().inputs, count = num_tensors();
+  TVMFFIAny room[graphffi::Layout::kRoom];
   graphffi::Loans loans(kTensorLending);
-  TensorBank inputs = site_.MakeInputs(&loans), outputs = site_.MakeOutputs(&loans);
-  for (int32_t i = 0; i < count; ++i) (i < num_inputs ? inputs : outputs).Add(*tensors[i]);
-  site_.Run(loans, inputs, outputs, attributes);
+  TensorBank inputs = site_.MakeInputs(&loans, room), outputs = site_.MakeOutputs(&loans, room);
+  for (int32_t i = 0; i < num_inputs; ++i) inputs.Add(*tensors[i]);
+  for (int32_t i = num_inputs; i < count; ++i) outputs.Add(*tensors[i]);
+  AttributeBank attributes(room, site_.layout().attributes);
+  for (const TVMFFIAny& value : attributes_) attributes.Add(value);
+  for (size_t i = 0; i < open_ints_.size(); ++i) attributes.SetInt(open_ints_[i], ints[i]);
+  site_.Run(room, loans, inputs, outputs, attributes.bank());
 }
 
 }  // namespace graphffi_torch

@@ -11,6 +11,7 @@
 
 #include "banks.h"
 #include "callframe/kernel_ref.h"
+#include "callframe/layout.h"
 #include "callframe/plan.h"
 #include "errors.h"
 
@@ -33,31 +34,27 @@ class CallSite {
 
   const CallCounts& counts() const { return counts_; }
   const std::string& subject() const { return subject_; }
-  TensorBank MakeInputs(graphffi::Loans* loans) const {
-    return {loans, subject_, 'i', opt_inputs()};
+  const graphffi::Layout& layout() const { return layout_; }
+  /// `room` is for the layout.
+  TensorBank MakeInputs(graphffi::Loans* loans, TVMFFIAny* room) const {
+    return {loans, input_names_, room, layout_.inputs};
   }
-  TensorBank MakeOutputs(graphffi::Loans* loans) const {
-    return {loans, subject_, 'o', opt_outputs()};
+  TensorBank MakeOutputs(graphffi::Loans* loans, TVMFFIAny* room) const {
+    return {loans, output_names_, room, layout_.outputs};
   }
 
-  /// `attributes` are ints, floats and strings, one after the other.
+  /// `attributes` are ints, floats and strings, one after the other, where the layout has them.
   /// \throws graphffi::Error
-  void Run(graphffi::Loans& loans, TensorBank& inputs, TensorBank& outputs,
+  void Run(TVMFFIAny* room, graphffi::Loans& loans, TensorBank& inputs, TensorBank& outputs,
            const graphffi::Bank& attributes) const;
 
  private:
-  const std::vector<std::string>* opt_inputs() const {
-    return input_names_.empty() ? nullptr : &input_names_;
-  }
-  const std::vector<std::string>* opt_outputs() const {
-    return output_names_.empty() ? nullptr : &output_names_;
-  }
-
   CallCounts counts_;
   graphffi::KernelSlot kernel_;
   std::string subject_;
-  std::vector<std::string> input_names_, output_names_;  // empty, or one for each tensor
+  SlotNames input_names_, output_names_;
   graphffi::Plan plan_;
+  graphffi::Layout layout_;
 };
 
 /// A call of a compiled graph: also the attributes are known, but for some ints.
@@ -88,7 +85,6 @@ class BoundSite {
 
  private:
   void RunUnprofiled(const at::Tensor* const* tensors, const int64_t* ints) const;
-  void RunWith(const at::Tensor* const* tensors, const graphffi::Bank& attributes) const;
 
   std::vector<std::string> strs_;
   CallSite site_;

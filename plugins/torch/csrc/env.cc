@@ -9,9 +9,7 @@
 #include "env_stream.h"
 
 namespace graphffi_torch {
-namespace {
 
-/// The DLPackManagedTensorAllocator of every call: at::empty, contiguous.
 int AllocateWithTorch(DLTensor* prototype, DLManagedTensorVersioned** out, void* error_ctx,
                       void (*set_error)(void* error_ctx, const char* kind, const char* message)) {
   try {
@@ -33,21 +31,11 @@ int AllocateWithTorch(DLTensor* prototype, DLManagedTensorVersioned** out, void*
   return -1;
 }
 
-c10::OptionalDeviceGuard GuardOf(c10::Device device) {
-  return device.is_cpu() ? c10::OptionalDeviceGuard() : c10::OptionalDeviceGuard(device);
-}
-
-DLDevice ToDLDevice(c10::Device device) {
-  return device.is_cpu() ? DLDevice{kDLCPU, 0} : at::torchDeviceToDLDevice(device);
-}
-
-}  // namespace
-
 TorchEnvScope::TorchEnvScope(c10::Device device)
     : device_(device),
-      guard_(GuardOf(device)),
+      guard_(device),
       stream_(CurrentStream(device)),
-      scope_(ToDLDevice(device), stream_, &AllocateWithTorch) {}
+      scope_(at::torchDeviceToDLDevice(device), stream_, &AllocateWithTorch) {}
 
 void TorchEnvScope::AddDevice(c10::Device device) {
   if (device.is_cpu() || device == device_) return;

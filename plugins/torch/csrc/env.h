@@ -13,8 +13,13 @@
 
 namespace graphffi_torch {
 
+/// The DLPackManagedTensorAllocator of every call: at::empty, contiguous.
+int AllocateWithTorch(DLTensor* prototype, DLManagedTensorVersioned** out, void* error_ctx,
+                      void (*set_error)(void* error_ctx, const char* kind, const char* message));
+
 /// Makes `device` current and its current stream and torch's allocator the env, for a scope. Any
-/// device type that has a guard implementation, PrivateUse1 included.
+/// device type that has a guard implementation, PrivateUse1 included; not the CPU, which needs only
+/// the allocator.
 class TorchEnvScope {
  public:
   explicit TorchEnvScope(c10::Device device);
@@ -23,12 +28,12 @@ class TorchEnvScope {
   /// CPU and for devices that are known.
   void AddDevice(c10::Device device);
 
-  /// The native handle of the current stream; NULL on the CPU.
+  /// The native handle of the current stream.
   void* stream() const { return stream_; }
 
  private:
   c10::Device device_;
-  c10::OptionalDeviceGuard guard_;
+  c10::DeviceGuard guard_;
   void* stream_;
   graphffi::EnvScope scope_;
   // Calls on several accelerators are rare.

@@ -16,54 +16,64 @@
 namespace graphffi_torch {
 namespace {
 
-/// Where the memory of a tensor begins, from which few others begin.
+/// Where the memory of a lent tensor begins, from which few others begin.
 const void* StorageOf(const at::Tensor& tensor) {
-  return tensor.defined() ? tensor.storage().data() : nullptr;
+  const c10::Storage& storage = tensor.unsafeGetTensorImpl()->unsafe_storage();
+  return C10_LIKELY(static_cast<bool>(storage)) ? storage.data() : nullptr;
 }
 
 bool Overlap(const at::Tensor& a, const at::Tensor& b) {
-  if (!a.defined() || !b.defined()) return false;
   at::MemOverlapStatus status = at::get_overlap_status(a, b);
   return status == at::MemOverlapStatus::Full || status == at::MemOverlapStatus::Partial;
 }
 
-[[noreturn]] void ThrowShared(const std::string& subject, const std::string& output,
-                              const std::string& with) {
-  throw graphffi::Error("ValueError", subject + ": output " + output +
-                                          ": expected memory of its own, got memory shared " +
-                                          with + "; pass a clone of one of them");
+[[noreturn]] C10_NOINLINE void FailShared(const KernelCall& call, size_t i, const char* with,
+                                          const TensorBank& bank, size_t other) {
+  throw graphffi::Error("ValueError", call.subject + ": output " + call.outputs.NameOf(i) +
+                                          ": expected memory of its own, got memory shared with " +
+                                          with + " " + bank.NameOf(other) +
+                                          "; pass a clone of one of them");
+}
+
+[[noreturn]] C10_NOINLINE void FailExpanded(const KernelCall& call, size_t i) {
+  throw graphffi::Error("ValueError", call.subject + ": output " + call.outputs.NameOf(i) +
+                                          ": expected one place in memory per element, got an "
+                                          "expanded tensor; pass a contiguous one");
+}
+
+/// The first of `bank` from `begin` until `end` that shares memory with `output`, which begins at
+/// `storage`; `end` if none does.
+C10_ALWAYS_INLINE size_t FindShared(const TensorBank& bank, size_t begin, size_t end,
+                                    const at::Tensor& output, const void* storage) {
+  for (size_t i = begin; i < end; ++i) {
+    const at::Tensor* tensor = bank.opt_tensor(i);
+    if (tensor == nullptr || C10_LIKELY(StorageOf(*tensor) != storage)) continue;
+    if (Overlap(output, *tensor)) return i;
+  }
+  return end;
 }
 
 /// What kernels write must not change what they read, nor each other.
-void CheckOutputMemory(const KernelCall& call) {
-  for (size_t i = call.num_fresh; i < call.outputs.size(); ++i) {
-    const at::Tensor& output = call.outputs.tensor(i);
-    if (!output.defined()) continue;
-    if (!output.is_contiguous() && at::has_internal_overlap(output) == at::MemOverlap::Yes) {
-      throw graphffi::Error("ValueError", call.subject + ": output " + call.outputs.NameOf(i) +
-                                              ": expected one place in memory per element, got an "
-                                              "expanded tensor; pass a contiguous one");
+C10_ALWAYS_INLINE void CheckOutputMemory(const KernelCall& call) {
+  const size_t num_inputs = call.inputs.size(), num_outputs = call.outputs.size();
+  for (size_t i = call.num_fresh; i < num_outputs; ++i) {
+    const at::Tensor* output = call.outputs.opt_tensor(i);
+    if (output == nullptr) continue;
+    if (!output->is_contiguous() && at::has_internal_overlap(*output) == at::MemOverlap::Yes) {
+      FailExpanded(call, i);
     }
-    const void* storage = StorageOf(output);
-    for (size_t k = 0; k < call.inputs.size(); ++k) {
-      const at::Tensor& input = call.inputs.tensor(k);
-      if (C10_UNLIKELY(StorageOf(input) == storage) && Overlap(output, input)) {
-        ThrowShared(call.subject, call.outputs.NameOf(i), "with input " + call.inputs.NameOf(k));
-      }
-    }
-    for (size_t k = call.num_fresh; k < i; ++k) {
-      const at::Tensor& other = call.outputs.tensor(k);
-      if (C10_UNLIKELY(StorageOf(other) == storage) && Overlap(output, other)) {
-        ThrowShared(call.subject, call.outputs.NameOf(i), "with output " + call.outputs.NameOf(k));
-      }
-    }
+    const void* storage = StorageOf(*output);
+    const size_t input = FindShared(call.inputs, 0, num_inputs, *output, storage);
+    if (C10_UNLIKELY(input != num_inputs)) FailShared(call, i, "input", call.inputs, input);
+    const size_t other = FindShared(call.outputs, call.num_fresh, i, *output, storage);
+    if (C10_UNLIKELY(other != i)) FailShared(call, i, "output", call.outputs, other);
   }
 }
 
 void AddDevices(const TensorBank& inputs, const TensorBank& outputs, TorchEnvScope* env) {
   for (const TensorBank* bank : {&inputs, &outputs}) {
     for (size_t i = 0; i < bank->size(); ++i) {
-      if (bank->tensor(i).defined()) env->AddDevice(bank->tensor(i).device());
+      if (const at::Tensor* tensor = bank->opt_tensor(i)) env->AddDevice(tensor->device());
     }
   }
 }
@@ -85,38 +95,40 @@ void CopyReturned(void*, const DLTensor& from, const DLTensor& to) {
 
 }  // namespace
 
-c10::Device DeviceOf(const TensorBank& inputs, const TensorBank& outputs) {
-  const at::Tensor* tensor = inputs.opt_accelerated();
-  if (tensor == nullptr) tensor = outputs.opt_accelerated();
-  return tensor == nullptr ? c10::Device(c10::DeviceType::CPU) : tensor->device();
+C10_ALWAYS_INLINE void KernelCall::Invoke(DLDevice device, void* stream) const {
+  graphffi::KernelSlot::Use function(kernel);
+  const graphffi::Bank filled = outputs.bank();
+  graphffi::CallFrame frame(&loans);
+  if (C10_LIKELY(layout.is_in_order())) {
+    layout.PutConstants(room);
+    frame.Borrow(room, layout.num_args);
+  } else {
+    frame.PushPlan(plan, {inputs.bank(), filled, attributes, stream, workspace, device});
+  }
+  // Results that the plan does not pass are what the kernel returns.
+  const int32_t count = std::min(plan.first_output(), filled.size);
+  graphffi::CallForResults(
+      function.kernel(), count == 0,
+      [&] {
+        return graphffi::Results{&filled,       count,   count == 0,
+                                 &CopyReturned, nullptr, subject.c_str()};
+      },
+      &frame);
 }
 
 void KernelCall::Run() const {
   CheckOutputMemory(*this);
-  graphffi::KernelSlot::Use function(kernel);
-  const c10::Device device = DeviceOf(inputs, outputs);
+  const at::Tensor* tensor = inputs.opt_accelerated();
+  if (tensor == nullptr) tensor = outputs.opt_accelerated();
+  if (C10_UNLIKELY(tensor != nullptr)) return RunOn(tensor->device());
+  const graphffi::EnvScope env({kDLCPU, 0}, nullptr, &AllocateWithTorch);
+  Invoke({kDLCPU, 0}, nullptr);
+}
+
+void KernelCall::RunOn(c10::Device device) const {
   TorchEnvScope env(device);
-  graphffi::CallValues values;
-  if (C10_UNLIKELY(!device.is_cpu())) {
-    AddDevices(inputs, outputs, &env);
-    values.stream = env.stream();
-    values.device = at::torchDeviceToDLDevice(device);
-  }
-  values.inputs = inputs.bank();
-  values.outputs = outputs.bank();
-  values.attributes = attributes;
-  values.workspace = workspace;
-  graphffi::CallFrame frame(&loans);
-  frame.PushPlan(plan, values);
-  // Results that the plan does not pass are what the kernel returns.
-  const int32_t count = std::min(plan.first_output(), values.outputs.size);
-  graphffi::CallForResults(
-      function.kernel(), count == 0,
-      [&] {
-        return graphffi::Results{&values.outputs, count,   count == 0,
-                                 &CopyReturned,   nullptr, subject.c_str()};
-      },
-      &frame);
+  AddDevices(inputs, outputs, &env);
+  Invoke(at::torchDeviceToDLDevice(device), env.stream());
 }
 
 }  // namespace graphffi_torch

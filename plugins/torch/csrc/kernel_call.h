@@ -6,6 +6,7 @@
 
 #include "banks.h"
 #include "callframe/kernel_ref.h"
+#include "callframe/layout.h"
 #include "callframe/plan.h"
 #include "env.h"
 
@@ -16,7 +17,9 @@ struct KernelCall {
   const graphffi::KernelSlot& kernel;
   const std::string& subject;  ///< begins the text of errors
   const graphffi::Plan& plan;
-  graphffi::Loans& loans;  ///< that the tensors are of; the call settles them
+  const graphffi::Layout& layout;  ///< of the plan's values
+  TVMFFIAny* room;                 ///< for the layout, where the values are
+  graphffi::Loans& loans;          ///< that the tensors are of; the call settles them
   TensorBank& inputs;
   TensorBank& outputs;
   graphffi::Bank attributes;
@@ -26,9 +29,10 @@ struct KernelCall {
   /// Checks that no output shares memory, enters the env of the tensors' devices, calls.
   /// \throws graphffi::Error, also for what the kernel raised.
   void Run() const;
-};
 
-/// The device that a call makes current: the first that is not the CPU.
-c10::Device DeviceOf(const TensorBank& inputs, const TensorBank& outputs);
+ private:
+  void RunOn(c10::Device device) const;
+  void Invoke(DLDevice device, void* stream) const;
+};
 
 }  // namespace graphffi_torch

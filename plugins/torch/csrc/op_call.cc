@@ -21,7 +21,7 @@ namespace {
 /// For compilers' caches only; the last of the schema.
 constexpr std::string_view kDigestArgument = "graphffi_digest";
 
-at::Tensor Allocate(const DLTensor& result, bool is_profiled) {
+at::Tensor Empty(const DLTensor& result, bool is_profiled) {
   at::IntArrayRef shape(result.shape, static_cast<size_t>(result.ndim));
   at::TensorOptions options = at::TensorOptions().dtype(at::toScalarType(result.dtype));
   // The dispatcher would add nothing but a profiler's event.
@@ -60,8 +60,19 @@ OpCall::OpCall(const OpDescription& description)
     NamesOf(parameters_.back().bank, &names).push_back(argument.name());
   }
   plan_ = graphffi::Plan::Parse(description.plan, names, subject());
-  input_names_ = std::move(names.inputs);
-  output_names_ = std::move(names.outputs);
+  layout_ = LayOut(names);
+  input_names_ = {subject(), 'i', std::move(names.inputs)};
+  output_names_ = {subject(), 'o', std::move(names.outputs)};
+}
+
+/// Lists take room that only a call knows.
+graphffi::Layout OpCall::LayOut(const graphffi::PlanNames& names) const {
+  for (const Parameter& parameter : parameters_) {
+    if (parameter.is_list) return graphffi::Layout::Apart();
+  }
+  return graphffi::Layout::Of(plan_, static_cast<int32_t>(names.inputs.size()),
+                              static_cast<int32_t>(names.outputs.size()),
+                              static_cast<int32_t>(names.attributes.size()));
 }
 
 OpCall::Parameter OpCall::ParameterOf(const c10::Argument& argument,
@@ -82,13 +93,6 @@ OpCall::Parameter OpCall::ParameterOf(const c10::Argument& argument,
   return parameter;
 }
 
-OpFrame::OpFrame(const OpCall& call)
-    : call_(call),
-      inputs_(&loans_, call.subject(), 'i', &call.input_names_),
-      outputs_(&loans_, call.subject(), 'o', &call.output_names_) {
-  for (size_t i = 0; i < call.num_results_; ++i) outputs_.AddVacant();
-}
-
 void OpFrame::Add(c10::ArrayRef<c10::IValue> arguments) {
   size_t i = 0;
   for (const OpCall::Parameter& parameter : call_.parameters_) {
@@ -98,7 +102,7 @@ void OpFrame::Add(c10::ArrayRef<c10::IValue> arguments) {
           ? attributes_.AddList(ListOf(argument), parameter.conversion)
           : attributes_.Add(argument, parameter.conversion);
     } else {
-      TensorBank& bank = BankOf(parameter);
+      TensorBank& bank = BankOf(parameter.bank);
       parameter.is_list ? bank.AddList(ListOf(argument)) : bank.Add(argument);
     }
   }
@@ -114,14 +118,13 @@ void OpFrame::Infer(graphffi::ResultShapes* shapes) {
   if (shapes->workspace_bytes >= 0) workspace_ = graphffi::MakeInt(shapes->workspace_bytes);
 }
 
-void OpFrame::Run() {
-  if (call_.opt_rule_ == nullptr) return Call(0);
+/// The results.
+void OpFrame::Allocate() {
   graphffi::ResultShapes shapes;
   Infer(&shapes);
   const bool is_profiled = at::getStepCallbacksUnlessEmpty(at::RecordScope::FUNCTION).has_value();
-  for (int32_t i = 0; i < shapes.size(); ++i) results_.push_back(Allocate(shapes[i], is_profiled));
-  for (size_t i = 0; i < results_.size(); ++i) outputs_.Fill(i, results_[i]);
-  Call(results_.size());
+  for (int32_t i = 0; i < shapes.size(); ++i) results().push_back(Empty(shapes[i], is_profiled));
+  for (size_t i = 0; i < results().size(); ++i) outputs_.Fill(i, results()[i]);
 }
 
 void OpFrame::RunInto(c10::ArrayRef<c10::IValue> outputs) {
@@ -146,7 +149,7 @@ void OpFrame::CheckOutputs(const graphffi::ResultShapes& shapes) {
     if (same_device && same_dtype && SameShape(actual, expected)) continue;
     wrong_dtype = wrong_dtype || !same_dtype;
     problems += (problems.empty() ? " output '" : "; output '") +
-                call_.output_names_[static_cast<size_t>(i)] + "': expected " +
+                call_.output_names_.NameOf(static_cast<size_t>(i)) + "': expected " +
                 graphffi::DescribeTensor(expected) + ", got " + graphffi::DescribeTensor(actual);
   }
   if (problems.empty()) return;
@@ -154,8 +157,8 @@ void OpFrame::CheckOutputs(const graphffi::ResultShapes& shapes) {
 }
 
 void OpFrame::Call(size_t num_fresh) {
-  KernelCall{call_.kernel_, call_.subject(),    call_.plan_, loans_,    inputs_,
-             outputs_,      attributes_.bank(), num_fresh,   workspace_}
+  KernelCall{call_.kernel_, call_.subject(), call_.plan_,        call_.layout_, room_,     loans_,
+             inputs_,       outputs_,        attributes_.bank(), num_fresh,     workspace_}
       .Run();
 }
 

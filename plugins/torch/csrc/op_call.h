@@ -8,11 +8,13 @@
 #include <c10/util/SmallVector.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "banks.h"
 #include "callframe/kernel_ref.h"
+#include "callframe/layout.h"
 #include "callframe/plan.h"
 #include "callframe/shape_rule.h"
 #include "errors.h"
@@ -38,11 +40,12 @@ class GRAPHFFI_TORCH_API OpCall {
   size_t num_results() const { return num_results_; }
   /// Of the schema, in its order, without the digest.
   const std::vector<Parameter>& parameters() const { return parameters_; }
-  bool writes_operands() const { return output_names_.size() > num_results_; }
+  bool writes_operands() const { return output_names_.opt_names.size() > num_results_; }
 
  private:
   friend class OpFrame;
 
+  graphffi::Layout LayOut(const graphffi::PlanNames& names) const;
   static Parameter ParameterOf(const c10::Argument& argument, const OpDescription& description);
 
   c10::FunctionSchema schema_;
@@ -51,18 +54,25 @@ class GRAPHFFI_TORCH_API OpCall {
   size_t num_results_;
   std::vector<Parameter> parameters_;
   graphffi::Plan plan_;
-  std::vector<std::string> input_names_, output_names_;
+  graphffi::Layout layout_;
+  SlotNames input_names_, output_names_;
 };
 
 /// The values of one call: first the arguments are added, in the order of the schema, then it runs
 /// once. Tensors are borrowed until then. Lives on the stack.
 class GRAPHFFI_TORCH_API OpFrame {
  public:
-  explicit OpFrame(const OpCall& call);
+  explicit OpFrame(const OpCall& call)
+      : call_(call),
+        inputs_(&loans_, call.input_names_, room_, call.layout_.inputs),
+        outputs_(&loans_, call.output_names_, room_, call.layout_.outputs),
+        attributes_(room_, call.layout_.attributes) {
+    for (size_t i = 0; i < call.num_results_; ++i) outputs_.AddVacant();
+  }
 
-  /// Where argument `i`, a tensor or a list of tensors, goes.
-  TensorBank& BankOf(const OpCall::Parameter& parameter) {
-    return parameter.bank == OpCall::Bank::kInputs ? inputs_ : outputs_;
+  /// Where a tensor or a list of tensors goes.
+  TensorBank& BankOf(OpCall::Bank bank) {
+    return bank == OpCall::Bank::kInputs ? inputs_ : outputs_;
   }
   AttributeBank& attributes() { return attributes_; }
 
@@ -71,27 +81,35 @@ class GRAPHFFI_TORCH_API OpFrame {
 
   /// Checks the arguments, allocates the results and calls the kernel. \throws graphffi::Error,
   /// what the shape rule throws
-  void Run();
+  void Run() {
+    if (C10_UNLIKELY(call_.opt_rule_ != nullptr)) Allocate();
+    Call(opt_results_.has_value() ? opt_results_->size() : 0);
+  }
   /// The same with tensors to fill, whose shapes, dtypes and devices are checked.
   void RunInto(c10::ArrayRef<c10::IValue> outputs);
 
   /// What Run allocated.
-  c10::SmallVectorImpl<at::Tensor>& results() { return results_; }
+  c10::SmallVectorImpl<at::Tensor>& results() {
+    if (!opt_results_.has_value()) opt_results_.emplace();
+    return *opt_results_;
+  }
 
   /// The results, then the operands that are updated.
   const TensorBank& outputs() const { return outputs_; }
 
  private:
+  void Allocate();
   void Infer(graphffi::ResultShapes* shapes);
   void CheckOutputs(const graphffi::ResultShapes& shapes);
   void Call(size_t num_fresh);
 
   const OpCall& call_;
   graphffi::Loans loans_{kTensorLending};
-  TensorBank inputs_, outputs_;  // the outputs begin with the results
+  TVMFFIAny room_[graphffi::Layout::kRoom];  // laid out as the op's plan demands
+  TensorBank inputs_, outputs_;              // the outputs begin with the results
   AttributeBank attributes_;
   TVMFFIAny workspace_{};  // bytes, where a rule says how many
-  c10::SmallVector<at::Tensor, 4> results_;
+  std::optional<c10::SmallVector<at::Tensor, 4>> opt_results_;
 };
 
 }  // namespace graphffi_torch

@@ -15,6 +15,7 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -95,7 +96,8 @@ class DirectCall {
   explicit DirectCall(const DirectOp& op) : op_(op), frame_(*op.call) {}
 
   ~DirectCall() {
-    for (const auto& [index, tuple] : frozen_) Py_DECREF(tuple);
+    if (C10_LIKELY(!opt_frozen_.has_value())) return;
+    for (const auto& [index, tuple] : *opt_frozen_) Py_DECREF(tuple);
   }
 
   bool Bind(PyObject* const* args, Py_ssize_t num_args, PyObject* opt_names) {
@@ -105,8 +107,9 @@ class DirectCall {
       return true;
     }
     if (static_cast<size_t>(num_args) > count) return false;
-    own_values_.resize(count, nullptr);
-    for (Py_ssize_t i = 0; i < num_args; ++i) own_values_[static_cast<size_t>(i)] = args[i];
+    c10::SmallVectorImpl<PyObject*>& values = opt_own_values_.emplace();
+    values.resize(count, nullptr);
+    for (Py_ssize_t i = 0; i < num_args; ++i) values[static_cast<size_t>(i)] = args[i];
     const Py_ssize_t num_names = opt_names == nullptr ? 0 : PyTuple_GET_SIZE(opt_names);
     for (Py_ssize_t i = 0; i < num_names; ++i) {
       PyObject** place = Find(PyTuple_GET_ITEM(opt_names, i));
@@ -114,18 +117,21 @@ class DirectCall {
       *place = args[num_args + i];
     }
     for (size_t i = 0; i < count; ++i) {
-      if (own_values_[i] != nullptr) continue;
-      own_values_[i] = op_.parameters[i].opt_default;
-      if (own_values_[i] == nullptr) return false;
+      if (values[i] != nullptr) continue;
+      values[i] = op_.parameters[i].opt_default;
+      if (values[i] == nullptr) return false;
     }
-    values_ = own_values_.data();
+    values_ = values.data();
     return true;
   }
 
   bool Convert() {
-    for (size_t i = 0; i < op_.parameters.size(); ++i) {
-      const Parameter& parameter = op_.parameters[i];
-      const bool done = parameter.kind <= Kind::kTensors ? AddOperand(i) : AddAttribute(i);
+    const Parameter* const parameters = op_.parameters.data();
+    const size_t count = op_.parameters.size();
+    for (size_t i = 0; i < count; ++i) {
+      const Parameter& parameter = parameters[i];
+      const bool done =
+          parameter.kind <= Kind::kTensors ? AddOperand(parameter, i) : AddAttribute(parameter, i);
       if (!done) return false;
     }
     return has_tensor_;
@@ -134,9 +140,9 @@ class DirectCall {
   void BumpVersions() {
     const TensorBank& outputs = frame_.outputs();
     for (size_t i = op_.call->num_results(); i < outputs.size(); ++i) {
-      const at::Tensor& tensor = outputs.tensor(i);
-      if (!tensor.defined() || tensor.is_inference()) continue;
-      tensor.unsafeGetTensorImpl()->bump_version();
+      const at::Tensor* tensor = outputs.opt_tensor(i);
+      if (tensor == nullptr || tensor->is_inference()) continue;
+      tensor->unsafeGetTensorImpl()->bump_version();
     }
   }
 
@@ -181,10 +187,10 @@ class DirectCall {
  private:
   PyObject** Find(PyObject* name) {
     for (size_t i = 0; i < op_.parameters.size(); ++i) {
-      if (op_.parameters[i].name == name) return &own_values_[i];
+      if (op_.parameters[i].name == name) return &(*opt_own_values_)[i];
     }
     for (size_t i = 0; i < op_.parameters.size(); ++i) {
-      if (PyUnicode_Compare(op_.parameters[i].name, name) == 0) return &own_values_[i];
+      if (PyUnicode_Compare(op_.parameters[i].name, name) == 0) return &(*opt_own_values_)[i];
     }
     return nullptr;
   }
@@ -205,17 +211,17 @@ class DirectCall {
     return &tensor;
   }
 
-  bool AddOperand(size_t i) {
-    const Parameter& parameter = op_.parameters[i];
-    TensorBank& bank = frame_.BankOf(op_.call->parameters()[i]);
-    if (parameter.kind == Kind::kTensors) return AddTensors(i, &bank);
-    if (values_[i] == Py_None && parameter.kind == Kind::kOptional) {
+  bool AddOperand(const Parameter& parameter, size_t i) {
+    TensorBank& bank =
+        frame_.BankOf(parameter.is_mutated ? OpCall::Bank::kOutputs : OpCall::Bank::kInputs);
+    if (C10_UNLIKELY(parameter.kind == Kind::kTensors)) return AddTensors(i, &bank);
+    if (parameter.kind == Kind::kOptional && values_[i] == Py_None) {
       bank.AddVacant();
       return true;
     }
     const at::Tensor* tensor = Unpack(values_[i]);
     if (tensor == nullptr) return false;
-    bank.Add(*tensor);
+    bank.AddReadable(*tensor);  // as plain tensors are
     return true;
   }
 
@@ -236,17 +242,17 @@ class DirectCall {
   PyObject* Frozen(size_t i) {
     if (PyTuple_CheckExact(values_[i])) return values_[i];
     if (!PyList_CheckExact(values_[i])) return nullptr;
-    for (const auto& [index, tuple] : frozen_) {
+    if (!opt_frozen_.has_value()) opt_frozen_.emplace();
+    for (const auto& [index, tuple] : *opt_frozen_) {
       if (index == i) return tuple;
     }
     PyObject* tuple = PyList_AsTuple(values_[i]);
     if (tuple == nullptr) throw std::bad_alloc();
-    frozen_.emplace_back(i, tuple);
+    opt_frozen_->emplace_back(i, tuple);
     return tuple;
   }
 
-  bool AddAttribute(size_t i) {
-    const Parameter& parameter = op_.parameters[i];
+  bool AddAttribute(const Parameter& parameter, size_t i) {
     TVMFFIAny value{};
     if (values_[i] == Py_None && parameter.is_optional) {
       frame_.attributes().Add(value);
@@ -432,8 +438,8 @@ class DirectCall {
   OpFrame frame_;
   bool has_tensor_ = false, is_recorded_ = false;
   PyObject* const* values_ = nullptr;  // one for each parameter, borrowed
-  c10::SmallVector<PyObject*, 16> own_values_;
-  c10::SmallVector<std::pair<size_t, PyObject*>, 4> frozen_;  // owned
+  std::optional<c10::SmallVector<PyObject*, 16>> opt_own_values_;
+  std::optional<c10::SmallVector<std::pair<size_t, PyObject*>, 4>> opt_frozen_;  // owned
 };
 
 PyObject* Finish(DirectCall* call, bool bump_versions) {
