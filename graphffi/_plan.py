@@ -90,7 +90,6 @@ class PlanTemplate:
     """The canonical plan of all calls whose operands and attributes have one structure."""
 
     plan: str
-    takes_size: bool
 
     @staticmethod
     def make(
@@ -127,8 +126,7 @@ class PlanTemplate:
             )
         names["*inputs"] = ", ".join(names[p.name] for p in definition.operands)
         names["*outputs"] = ", ".join(names[name] for name in definition.results)
-        plan = _substitute(definition.name, text, names)
-        return PlanTemplate(plan, definition.takes_ruled_workspace)
+        return PlanTemplate(_substitute(definition.name, text, names))
 
     def fill(
         self,
@@ -153,7 +151,7 @@ class PlanTemplate:
             for item in value if isinstance(value, (list, tuple)) else (value,):
                 if item is not None:
                     append_attribute(attribute.kind, item, ints, floats, strs)
-        if self.takes_size:
+        if definition.takes_ruled_workspace:
             ints.append(workspace)
         return CanonicalCall(
             definition.kernel,

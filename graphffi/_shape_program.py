@@ -155,19 +155,20 @@ def _workspace(definition: Definition, operands: Sequence[Any], attributes: Sequ
     if not definition.takes_ruled_workspace:
         return None
     size = definition.workspace_bytes(operands, attributes)
-    checked_bytes(f"{definition.name}: workspace", size.hint if _is_symbolic(size) else size)
+    if _is_symbolic(size):
+        checked_bytes(f"{definition.name}: workspace", size.hint)
     return size
 
 
 def _result_lines(definition: Definition, specs: Sequence[TensorSpec], workspace: Any) -> str:
     lines = [_result_line(definition, i, spec) for i, spec in enumerate(specs)]
     if workspace is not None:
-        lines.append(f"workspace {workspace.hint if _is_symbolic(workspace) else workspace}\n")
+        lines.append(f"workspace {_hint(workspace)}\n")
     return "".join(lines)
 
 
 def _result_line(definition: Definition, i: int, spec: TensorSpec) -> str:
-    sizes = [size.hint if _is_symbolic(size) else int(size) for size in spec.shape]
+    sizes = [_hint(size) for size in spec.shape]
     if any(size < 0 for size in sizes):
         raise ValueError(
             f"{definition.name}: shape rule: result {definition.results[i]!r}: expected sizes of 0 "
@@ -179,6 +180,11 @@ def _result_line(definition: Definition, i: int, spec: TensorSpec) -> str:
 def _program_line(trace: Trace, spec: TensorSpec) -> str:
     dims = [_value(trace, size) for size in spec.shape]
     return f"result {_types(spec)} {_counted(dims)}"
+
+
+def _hint(size: Any) -> int:
+    """What it is in the traced call."""
+    return size.hint if _is_symbolic(size) else int(size)
 
 
 def _value(trace: Trace, size: Any) -> int:

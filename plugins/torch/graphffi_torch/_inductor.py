@@ -190,6 +190,8 @@ def _lower_op(definition: Definition, operator: Any, *args: Any, **kwargs: Any) 
 
 def _workspace_bytes(definition: Definition, operator: Any) -> int | sympy.Expr | None:
     """The size of the workspace of the node that is being lowered, if it follows a rule."""
+    if not definition.takes_ruled_workspace:
+        return None
     node = V.graph.current_node
     arguments = node.args[2:] if _has_token(node) else node.args
     args, kwargs = map_arg((arguments, node.kwargs), lambda argument: argument.meta["val"])
