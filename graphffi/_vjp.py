@@ -81,20 +81,25 @@ class Vjp:
             raise ValueError(f"{subject}: expected an op with tensor operands and results")
         return Vjp(backward, names)
 
-    def gradients(
-        self,
-        definition: Definition,
-        specs: Sequence[Any],
-        values: Mapping[str, Any],
-        cotangents: Sequence[Any],
-    ) -> list[Any]:
-        """Runs the rule.
+    def run(
+        self, definition: Definition, values: Mapping[str, Any], cotangents: Sequence[Any]
+    ) -> Any:
+        """What the rule returns, for `gradients`.
+
+        Args:
+            definition: Of the op.
+            values: Saved operands, saved results and all attributes by name.
+            cotangents: One tensor or None per result.
+        """
+        return self.backward(Saved(f"{definition.name}: backward", values), *cotangents)
+
+    def gradients(self, definition: Definition, specs: Sequence[Any], returned: Any) -> list[Any]:
+        """What the rule returned, checked.
 
         Args:
             definition: Of the op.
             specs: Shape and dtype of each operand of the call: a `TensorSpec`, None, a list.
-            values: Saved operands, saved results and all attributes by name.
-            cotangents: One tensor or None per result.
+            returned: By `run`.
 
         Returns:
             One gradient or None per tensor among the operands, lists flattened.
@@ -104,7 +109,6 @@ class Vjp:
             ValueError: If a gradient has another shape than its operand.
         """
         subject = f"{definition.name}: backward"
-        returned = self.backward(Saved(subject, values), *cotangents)
         operands = definition.operands
         per_operand = (returned,) if len(operands) == 1 else returned
         if not isinstance(per_operand, (tuple, list)) or len(per_operand) != len(operands):

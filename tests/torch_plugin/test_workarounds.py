@@ -56,10 +56,19 @@ def test_dynamo_wraps_errors_of_traced_code() -> None:
 
     @wrong.register_fake
     def _(x: torch.Tensor) -> torch.Tensor:
+        if x.ndim == 1:
+            raise ValueError("no")
+        return x.clone()
+
+    def backward(context: Any, gradient: torch.Tensor) -> None:
         raise ValueError("no")
 
+    wrong.register_autograd(backward)
+    compiled = torch.compile(wrong, fullgraph=True, backend="aot_eager")
     with pytest.raises(torch._dynamo.exc.TorchRuntimeError):
-        torch.compile(wrong, fullgraph=True, backend="aot_eager")(torch.ones(2))
+        compiled(torch.ones(2))
+    with pytest.raises(torch._dynamo.exc.BackendCompilerFailed):
+        compiled(torch.ones(2, 2, requires_grad=True))
 
 
 @BOTH

@@ -50,12 +50,9 @@ def call_differentiable(
 
     def backward(saved: Any, cotangents: Any) -> tuple[Any, ...]:
         has_none = [jax.dtypes.float0 == c.dtype for c in cotangents]
-        gradients = vjp.gradients(
-            definition,
-            made_of.operands(specs),
-            {**saved, **attributes},
-            [None if none else c for c, none in zip(cotangents, has_none, strict=True)],
-        )
+        given = [None if none else c for c, none in zip(cotangents, has_none, strict=True)]
+        returned = vjp.run(definition, {**saved, **attributes}, given)
+        gradients = vjp.gradients(definition, made_of.operands(specs), returned)
         return tuple(
             None if g is None else jnp.asarray(g).astype(spec.dtype)
             for g, spec in zip(gradients, specs, strict=True)

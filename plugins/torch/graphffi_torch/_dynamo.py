@@ -6,6 +6,10 @@ among others (torch 2.10 to 2.15); it has no public way to say that an exception
 caller. An `Unsupported` breaks the graph where that is allowed, so that eager code raises the
 error. With `fullgraph=True` it reaches `torch.compile`'s wrapper, which raises what its
 `with_traceback` gives.
+
+Gradient rules run later, when Dynamo has handed the graph to its backend. There it lets a
+`BackendCompilerFailed` through to the same wrapper, which raises what its `remove_dynamo_frames`
+gives.
 """
 
 from __future__ import annotations
@@ -25,6 +29,39 @@ def end_trace(error: Exception) -> None:
     # Others, such as `torch.export`, trace without Dynamo: they follow no frames.
     if "torch._dynamo.exc" in sys.modules and torch._guards.TracingContext.extract_stack():
         raise _wrong_call_type()(error)
+
+
+def end_compilation(error: Exception) -> None:
+    """Raises what ends the work of Dynamo's backend with this error; returns elsewhere.
+
+    Args:
+        error: Of a user's rule. Torch's own say more about compilers than eager code would.
+    """
+    if "torch._dynamo.exc" not in sys.modules or type(error).__module__.startswith("torch"):
+        return
+    if _is_compiling() and not torch._guards.TracingContext.extract_stack():
+        raise _wrong_rule_type()(error)
+
+
+def _is_compiling() -> bool:
+    return torch._guards.CompileContext.current_compile_id() is not None
+
+
+@functools.cache
+def _wrong_rule_type() -> Any:
+    from torch._dynamo.exc import BackendCompilerFailed
+
+    class WrongRule(BackendCompilerFailed):
+        """Ends the backend's work; its caller gets `inner_exception`."""
+
+        def __init__(self, error: Exception) -> None:
+            super().__init__(None, error, None)
+
+        def remove_dynamo_frames(self) -> Any:
+            """What torch.compile raises, and before it Inductor, to Dynamo."""
+            return self if _is_compiling() else self.inner_exception
+
+    return WrongRule
 
 
 @functools.cache

@@ -9,7 +9,8 @@ import torch
 
 from graphffi import Operand, TensorSpec
 from graphffi_torch import _C
-from graphffi_torch._specs import attribute_value
+from graphffi_torch._dynamo import end_compilation
+from graphffi_torch._specs import attribute_value, concrete
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -54,10 +55,26 @@ def _make_backward(definition: Definition) -> Callable[..., list[torch.Tensor | 
                 values[parameter.name] = attribute_value(parameter, value)
         saved = zip(definition.results, results, strict=True)
         values.update((name, value) for name, value in saved if name in vjp.save)
-        gradients = vjp.gradients(definition, operand_specs, values, [*map(_given, cotangents)])
-        return [_taken(definition.name, gradient) for gradient in gradients]
+        try:
+            returned = vjp.run(definition, values, [*map(_given, cotangents)])
+            gradients = _checked(definition, operand_specs, returned)
+            return [_taken(definition.name, gradient) for gradient in gradients]
+        except Exception as error:
+            end_compilation(error)
+            raise
 
     return backward
+
+
+def _checked(definition: Definition, specs: Sequence[Any], returned: Any) -> list[Any]:
+    vjp = definition.vjp
+    assert vjp is not None
+    try:
+        return vjp.gradients(definition, specs, returned)
+    except (TypeError, ValueError):
+        # With the sizes at hand where there are a tracer's symbols.
+        vjp.gradients(definition, concrete(specs), concrete(returned))
+        raise
 
 
 # Rules transpose linear maps, as JAX's do. Torch's gradients of complex numbers are conjugates of

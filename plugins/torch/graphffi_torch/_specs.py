@@ -90,11 +90,13 @@ def concrete(argument: Any) -> Any:
     """An operator's argument with the sizes at hand in place of a tracer's symbols.
 
     Returns:
-        A spec for a tensor. Sizes that are not known yet stay symbols.
+        A spec for a tensor or spec. Sizes that are not known yet stay symbols.
     """
-    if isinstance(argument, torch.Tensor):
+    if isinstance(argument, (torch.Tensor, TensorSpec)):
         return TensorSpec(concrete(tuple(argument.shape)), argument.dtype, argument.device)
-    if isinstance(argument, (list, tuple)):
+    if isinstance(argument, list):
+        return [concrete(item) for item in argument]
+    if isinstance(argument, tuple):
         return tuple(concrete(item) for item in argument)
     if isinstance(argument, torch.SymInt):
         hint = argument.node.hint
