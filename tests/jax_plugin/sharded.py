@@ -116,6 +116,18 @@ append = define(
     workspace=64,
     vmap="sequential",
 )
+added = define(
+    "added",
+    "axpy",
+    "",
+    schema="(Tensor x, Tensor y, float a=1.0) -> Tensor",
+    infer=lambda x, y, a: graphffi.like(x),
+    plan="a, x, out, y",
+    vmap="broadcast",
+)
+bumped = define(
+    "bumped", "increment", "", schema="(Tensor(a!) x) -> ()", infer=None, vmap="broadcast"
+)
 logged = define("logged", "add_one", "b s [h] -> b s [h]", has_side_effect=True)
 
 
@@ -139,6 +151,11 @@ def run_automatic() -> None:
     run("side effect", logged, first, expected=X + 1, spec=("i",))
     run("vmap", jax.vmap(leading), first, expected=X + 1, spec=("i",))
     run("vmap inside", jax.vmap(looped), second, expected=X + 1, spec=(None, "i"))
+    run("added", jax.vmap(added, (0, None)), first, put(X[0]), expected=X + X[0], spec=("i",))
+    run("bumped", jax.vmap(bumped), first, expected=X + 1, spec=("i",))
+    x = put(X, "i", "j", mesh=GRID)
+    squares = jax.vmap(jax.vmap(lambda x: added(x, x)))
+    run("added twice", squares, x, expected=2 * X, spec=("i", "j"), mesh=GRID)
     w = np.arange(4, dtype=np.float32)
     scaled = (X * w[:, None]).transpose(1, 0, 2)
     run("moved", weighted, first, put(w), expected=scaled, spec=(None, "i"))
@@ -156,6 +173,7 @@ def run_automatic() -> None:
     run("result", constrained, put(X), expected=X + 1, spec=(None, None, "i"))
     refuse("whole", lambda x: add(x) * 2, last)
     refuse("nameless", lambda x: nameless(x) * 2, first)
+    refuse("alike", lambda x: added(x, x), first)  # as a batched call, but for that
     refuse("listed", lambda x: total([x, x]), last)
     refuse("updated", increment, second)
     refuse("unequal", jax.jit(lambda x: add(x[1:])), first)  # eagerly, x[1:] is gathered
@@ -262,6 +280,8 @@ def run_explicit() -> None:
         run("explicit inside", loop, second, expected=X + 1, spec=(None, "i"), mesh=line)
         loop = typed(jax.vmap(looped), "float32[8@i,4,12]")
         first = put(X, "i", mesh=line)
+        pairs = typed(jax.vmap(lambda x: added(x, x)), "float32[8@i,4,12]")
+        run("explicit added", pairs, first, expected=2 * X, spec=("i",), mesh=line)
         run("explicit loop", loop, first, expected=X + 1, spec=("i",), mesh=line)
         gathered = typed(lambda x: add(jax.sharding.reshard(x, P())), "float32[8,4,12]")
         run("explicit gathered", gathered, last, expected=X + 1, spec=(), mesh=line)

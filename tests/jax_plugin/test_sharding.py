@@ -14,7 +14,7 @@ import pytest
 SPLIT = [
     "outer", "inner", "behind", "last", "leading", "no split", "two operands", "one of two", "list",
     "updated", "workspace", "side effect", "vmap", "vmap inside", "moved", "weight", "grid",
-    "swapped", "both", "two axes", "result", "large",
+    "swapped", "both", "two axes", "result", "large", "added", "bumped", "added twice",
 ]  # fmt: skip
 LOOPS = [
     "loop", "loop in loop", "crossed loops", "loop inside", "loop of updates", "no loop",
@@ -28,6 +28,7 @@ EXPLICIT = [
     "explicit vmap",
     "explicit inside",
     "explicit loop",
+    "explicit added",
     "mixed",
 ]
 
@@ -68,6 +69,7 @@ def test_what_the_program_gathers_is_whole(results: dict[str, Any], name: str) -
     [
         ("whole", "jaxsharding::add: operand 'x': expected dimension 2 [h] whole on every device"),
         ("nameless", "jaxsharding::nameless: operand 'x': expected dimension 0 whole on every"),
+        ("alike", "jaxsharding::added: operand 'x': expected dimension 0 whole on every device"),
         ("listed", "operand 'xs[0]': expected dimension 2 [h] whole on every device, got it in 4"),
         ("listed", "operand 'xs[1]': expected dimension 2 [h] whole on every device, got it in 4"),
         ("updated", "jaxsharding::increment: operand 'x': expected dimension 1 [s] whole on every"),

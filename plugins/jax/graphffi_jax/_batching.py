@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +16,13 @@ import jax.numpy as jnp
 import graphffi
 
 from ._loops import run
+
+_batches: Final = contextvars.ContextVar("graphffi_jax_batches", default=0)
+
+
+def current_batches() -> int:
+    """How many leading dimensions of all arrays the call that is being made got from `vmap`."""
+    return _batches.get()
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +113,8 @@ def batch(
     def element() -> list[graphffi.TensorSpec]:
         return [graphffi.TensorSpec(shape, dtype) for shape, dtype in results]
 
-    returned = rule.call(made_of.op, size, flags, values, repeat, element)
+    with _one_more_batch(call, rule):
+        returned = rule.call(made_of.op, size, flags, values, repeat, element)
     if returned is NotImplemented:
         return _loop(primitive, front, batched, call, results)
     outputs = jax.tree.leaves(returned)
@@ -114,6 +124,16 @@ def batch(
             f"{len(outputs)}"
         )
     return outputs, [0] * len(outputs)
+
+
+@contextlib.contextmanager
+def _one_more_batch(call: Any, rule: Any) -> Iterator[None]:
+    """Says of the call that the rule ``"broadcast"`` makes that it may be split along the batch."""
+    token = _batches.set(call.batches + 1 if rule.method == "broadcast" else 0)
+    try:
+        yield
+    finally:
+        _batches.reset(token)
 
 
 def _loop(

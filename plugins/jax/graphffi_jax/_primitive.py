@@ -18,7 +18,7 @@ from jaxlib.mlir import ir
 
 import graphffi
 
-from ._batching import OpCall, batch
+from ._batching import OpCall, batch, current_batches
 from ._library import TARGET, TARGET_GRAPH
 from ._loops import Loops, depths, run, sizes
 from ._sharding import check_one_device, is_partitioned, result_shardings, sharding_attributes
@@ -43,6 +43,7 @@ class KernelCall:
             dimension; None for a kernel that declares none.
         made_of: The op that was called, if it was one.
         loops: Leading dimensions of the operands whose elements are calls of their own.
+        batches: How many leading dimensions of all arrays `vmap` added to the op's own.
     """
 
     func: str
@@ -57,6 +58,7 @@ class KernelCall:
     workspace: Any = None
     made_of: OpCall | None = field(default=None, compare=False, repr=False)
     loops: Loops = ()
+    batches: int = 0
 
     @staticmethod
     def make(call: Any, made_of: OpCall | None = None, workspace: Any = None) -> KernelCall:
@@ -77,6 +79,7 @@ class KernelCall:
             traits=call.traits or graphffi.CallTraits(),
             workspace=workspace,
             made_of=made_of,
+            batches=0 if made_of is None else current_batches(),
         )
 
     @property

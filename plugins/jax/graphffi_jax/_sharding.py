@@ -29,7 +29,8 @@ class ArrayDims:
     Args:
         name: Of the operand or result.
         dims: One name per dimension; ``[name]`` or ``_`` for one that the kernel needs whole,
-            ``@0``, ``@1``, … for those of loops around the call, outermost first.
+            ``@0``, ``@1``, … for those of loops around the call, outermost first; ``batch0``, … for
+            those that `vmap` added to an op that names none.
     """
 
     name: str
@@ -105,7 +106,7 @@ class CallDims:
             one = CallDims.unnamed(ndims[:num_operands], ndims[num_operands:])
             named = [*one.operands, *one.results]
         else:
-            named = _named(call.made_of, inner)
+            named = _named(call.made_of, inner, call.batches)
         rows = [
             ArrayDims(array.name, (*names, *array.dims))
             for array, names in zip(named, loops, strict=True)
@@ -117,7 +118,7 @@ class CallDims:
         return CallDims(found.operands, (*found.results, ArrayDims("workspace", ("_",))))
 
 
-def _named(made_of: Any, shapes: Sequence[Any]) -> list[ArrayDims]:
+def _named(made_of: Any, shapes: Sequence[Any], batches: int) -> list[ArrayDims]:
     definition = made_of.op.definition
     dims = definition.dims
     groups = [None] * len(definition.operands) if dims is None else dims.operands
@@ -135,6 +136,8 @@ def _named(made_of: Any, shapes: Sequence[Any]) -> list[ArrayDims]:
     rows = []
     for (name, group), shape in zip([*read, *updated, *results, *updated], shapes, strict=True):
         row = ["_"] * len(shape)
+        if dims is None:
+            row[:batches] = [f"batch{i}" for i in range(batches)]
         for dim, position in {} if dims is None else group.positions(len(shape)).items():
             row[position] = f"[{dim}]" if dim in dims.whole else dim
         rows.append(ArrayDims(name, tuple(row)))
