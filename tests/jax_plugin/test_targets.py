@@ -162,6 +162,7 @@ def test_the_last_output_as_workspace(library: str) -> None:
     for shape in ((1024,), (16, 64)):
         y, _ = call("jaxtarget.scratch", results=(SHAPE, jax.ShapeDtypeStruct(shape, jnp.uint8)))
         np.testing.assert_array_equal(y, X)
+        assert graphffi_jax.get_last_workspace_peak() == X.nbytes
     with pytest.raises(jax.errors.JaxRuntimeError, match="workspace: expected at least 16 bytes"):
         call("jaxtarget.scratch", results=(SHAPE, jax.ShapeDtypeStruct((8,), jnp.uint8)))
     with pytest.raises(jax.errors.JaxRuntimeError, match="workspace: expected uint8 as the last"):

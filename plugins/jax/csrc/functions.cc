@@ -168,6 +168,11 @@ int GetWorkspacePeaks(void*, const TVMFFIAny*, int32_t, TVMFFIAny* result) {
   });
 }
 
+/// graphffi_jax.last_workspace_peak(): an int.
+int GetLastWorkspacePeak(void*, const TVMFFIAny*, int32_t, TVMFFIAny* result) {
+  return Guarded([&] { *result = MakeInt(last_workspace_peak.load(std::memory_order_relaxed)); });
+}
+
 /// graphffi_jax.replace_function(name): that global function was registered anew.
 int ReplaceFunction(void*, const TVMFFIAny* args, int32_t num_args, TVMFFIAny*) {
   return Guarded([&] {
@@ -197,5 +202,6 @@ extern "C" TVM_FFI_DLL_EXPORT int graphffi_jax_register_functions() {
   if (const int rc = Register("graphffi_jax.new_target", &NewTarget)) return rc;
   if (const int rc = Register("graphffi_jax.load_libraries", &LoadLibraries)) return rc;
   if (const int rc = Register("graphffi_jax.replace_function", &ReplaceFunction)) return rc;
+  if (const int rc = Register("graphffi_jax.last_workspace_peak", &GetLastWorkspacePeak)) return rc;
   return Register("graphffi_jax.workspace_peaks", &GetWorkspacePeaks);
 }

@@ -126,6 +126,7 @@ void Site::ReplaceGlobal(const std::string& name) {
 }
 
 void Site::NoteWorkspace(int64_t bytes, int64_t capacity) const {
+  last_workspace_peak.store(bytes, std::memory_order_relaxed);
   int64_t peak = workspace_peak_.load(std::memory_order_relaxed);
   if (bytes <= peak) return;
   workspace_peak_.store(bytes, std::memory_order_relaxed);

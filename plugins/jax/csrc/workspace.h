@@ -4,6 +4,7 @@
 
 #include <dlpack/dlpack.h>
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -77,5 +78,8 @@ struct WorkspaceUse {
 /// Keeps the largest for each subject.
 void RecordWorkspacePeak(const std::string& subject, int64_t peak, int64_t capacity);
 std::vector<WorkspaceUse> WorkspacePeaks();
+
+/// What the call that closed its workspace last took, in any thread; 0 before there was one.
+inline std::atomic<int64_t> last_workspace_peak{0};
 
 }  // namespace graphffi

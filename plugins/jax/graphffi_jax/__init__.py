@@ -18,6 +18,7 @@ from ._package import package as package
 from ._targets import register_ffi_target as register_ffi_target
 from ._targets import registered_count as registered_count
 from ._workspace import WorkspaceUse as WorkspaceUse
+from ._workspace import get_last_workspace_peak as get_last_workspace_peak
 from ._workspace import workspace_peaks as workspace_peaks
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "call",
     "errors",
     "export_checks",
+    "get_last_workspace_peak",
     "load_package",
     "package",
     "register_ffi_target",

@@ -20,6 +20,16 @@ class WorkspaceUse(NamedTuple):
     size: int
 
 
+def get_last_workspace_peak() -> int:
+    """How much the last call with a declared workspace took, for code written for jax-tvm-ffi.
+
+    Returns:
+        Bytes, alignment included, of the call that ended last in any thread; 0 before the first.
+        See `workspace_peaks` for those of each kernel.
+    """
+    return int(graphffi.get_global_func("graphffi_jax.last_workspace_peak")())
+
+
 def workspace_peaks() -> dict[str, WorkspaceUse]:
     """How much of their declared workspaces the kernels of this process took at most.
 
