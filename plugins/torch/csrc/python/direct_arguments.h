@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// The Python objects that one call is given.
+#pragma once
+
+#include <Python.h>
+#include <c10/util/SmallVector.h>
+
+#include <memory>
+#include <utility>
+
+#include "python/direct_op.h"
+
+namespace graphffi_torch {
+
+/// One object for each parameter of an op. Lives on the stack, and shorter than the arguments.
+/// Needs the GIL.
+class DirectArguments {
+ public:
+  explicit DirectArguments(const DirectOp& op) : op_(op) {}
+  DirectArguments(const DirectArguments&) = delete;
+  DirectArguments& operator=(const DirectArguments&) = delete;
+
+  /// The arguments of a vectorcall. False where one is missing or unknown.
+  bool Bind(PyObject* const* args, Py_ssize_t num_args, PyObject* opt_names) {
+    const bool is_complete =
+        static_cast<size_t>(num_args) == op_.parameters.size() && opt_names == nullptr;
+    values_ = args;
+    return C10_LIKELY(is_complete) || BindNames(args, num_args, opt_names);
+  }
+
+  /// Borrowed.
+  PyObject* operator[](size_t i) const { return values_[i]; }
+
+  /// The list at `i` as a tuple that lives as long as the call: others may change the list
+  /// meanwhile. Borrowed; NULL if it is no list.
+  PyObject* Frozen(size_t i);
+
+ private:
+  /// What most calls do without.
+  struct Owned {
+    ~Owned() {
+      for (const auto& [index, tuple] : frozen) Py_DECREF(tuple);
+    }
+    c10::SmallVector<PyObject*, 16> values;                    // borrowed, nevertheless
+    c10::SmallVector<std::pair<size_t, PyObject*>, 4> frozen;  // by parameter
+  };
+
+  bool BindNames(PyObject* const* args, Py_ssize_t num_args, PyObject* opt_names);
+  PyObject** Find(PyObject* name);
+  Owned& owned() {
+    if (opt_owned_ == nullptr) opt_owned_ = std::make_unique<Owned>();
+    return *opt_owned_;
+  }
+
+  const DirectOp& op_;
+  PyObject* const* values_ = nullptr;
+  std::unique_ptr<Owned> opt_owned_;
+};
+
+}  // namespace graphffi_torch

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "python/recorded_call.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <string>
+#include <utility>
+
+#include "python/gil_release.h"
+
+namespace graphffi_torch {
+namespace {
+
+c10::IValue ToIValue(Kind kind, const TVMFFIAny& value) {
+  switch (kind) {
+    case Kind::kInt:
+      return value.v_int64;
+    case Kind::kFloat:
+      return value.v_float64;
+    case Kind::kBool:
+      return value.v_int64 != 0;
+    default:
+      return std::string(value.v_c_str);
+  }
+}
+
+c10::IValue ToListIValue(Kind kind, const TVMFFIAny* values, int32_t count) {
+  c10::List<int64_t> ints;
+  c10::List<double> floats;
+  c10::List<bool> bools;
+  c10::List<std::string> strs;
+  for (int32_t i = 0; i < count; ++i) {
+    if (kind == Kind::kInt) ints.push_back(values[i].v_int64);
+    if (kind == Kind::kFloat) floats.push_back(values[i].v_float64);
+    if (kind == Kind::kBool) bools.push_back(values[i].v_int64 != 0);
+    if (kind == Kind::kStr) strs.push_back(values[i].v_c_str);
+  }
+  if (kind == Kind::kInt) return ints;
+  if (kind == Kind::kFloat) return floats;
+  return kind == Kind::kBool ? c10::IValue(bools) : c10::IValue(strs);
+}
+
+c10::IValue ToTensorList(PyObject* tensors) {
+  c10::List<at::Tensor> list;
+  for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(tensors); ++k) {
+    list.push_back(THPVariable_Unpack(PyTuple_GET_ITEM(tensors, k)));
+  }
+  return list;
+}
+
+/// Argument `i` of a call, of which this is slot `slot` of the attributes if it is one.
+c10::IValue ToIValue(const DirectOp::Parameter& parameter, const graphffi::Bank& attributes,
+                     size_t slot, DirectArguments* arguments, size_t i) {
+  PyObject* value = (*arguments)[i];
+  if (value == Py_None) return c10::IValue();
+  if (parameter.kind < Kind::kTensors) return THPVariable_Unpack(value);
+  if (parameter.kind == Kind::kTensors) return ToTensorList(arguments->Frozen(i));
+  graphffi::Slot where{static_cast<int32_t>(slot)};
+  if (attributes.opt_slots != nullptr) where = attributes.opt_slots[slot];
+  const TVMFFIAny* values = attributes.values + where.begin;
+  return parameter.is_list ? ToListIValue(parameter.kind, values, where.count)
+                           : ToIValue(parameter.kind, *values);
+}
+
+}  // namespace
+
+void RunRecorded(const DirectOp& op, const graphffi::Bank& attributes, DirectArguments* arguments,
+                 c10::SmallVectorImpl<at::Tensor>* results) {
+  static c10::Dispatcher& dispatcher = c10::Dispatcher::singleton();
+  const c10::OperatorHandle handle = dispatcher.findSchemaOrThrow(op.call->subject().c_str(), "");
+  torch::jit::Stack stack;
+  size_t next_attribute = 0;
+  for (size_t i = 0; i < op.parameters.size(); ++i) {
+    const DirectOp::Parameter& parameter = op.parameters[i];
+    stack.push_back(ToIValue(parameter, attributes, next_attribute, arguments, i));
+    next_attribute += parameter.kind > Kind::kTensors ? 1 : 0;
+  }
+  stack.emplace_back(std::string());  // the digest, which is for graphs
+  const GilRelease release(op.release_gil);
+  handle.callBoxed(stack);
+  for (c10::IValue& result : stack) results->push_back(std::move(result).toTensor());
+}
+
+}  // namespace graphffi_torch
