@@ -60,6 +60,7 @@ from ._spec import like as like
 from ._stream import use_stream as use_stream
 from ._tensor import from_dlpack as from_dlpack
 from ._tensor import register_tensor_viewer as register_tensor_viewer
+from ._tracing import is_int64 as is_int64
 from ._tracing import register_tracer as register_tracer
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from graphffi._describe import describe, is_numpy_scalar, is_proxy, is_tensor
 from graphffi._device import Device
 from graphffi._dtype import dtype
+from graphffi._tracing import is_int64
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,9 +25,6 @@ class _Missing:
 
 
 MISSING: Final = _Missing()
-
-_MIN_INT: Final = -(2**63)
-_MAX_INT: Final = 2**63 - 1
 
 _ARTICLE: Final = {
     "int": "an int",
@@ -122,7 +120,16 @@ def _to_int(value: Any) -> Any:
         if isinstance(value, bool) or not _is_scalar(value) or not hasattr(value, "__index__"):
             return None
         value = operator.index(value)
-    if not _MIN_INT <= value <= _MAX_INT:
+    return checked_int(value)
+
+
+def checked_int(value: Any) -> Any:
+    """An int that kernels can be given.
+
+    Raises:
+        ValueError: If it has more than 64 bits.
+    """
+    if not is_int64(value):
         raise ValueError(f"expected an int of 64 bits, got {describe(value)}")
     return value
 
@@ -149,6 +156,15 @@ def _to_str(value: Any) -> Any:
         return value
     if not isinstance(value, str):
         return None
+    return checked_text(value)
+
+
+def checked_text(value: str) -> str:
+    """A text that kernels can be given.
+
+    Raises:
+        ValueError: If it has lone surrogates.
+    """
     try:
         value.encode()
     except UnicodeEncodeError:

@@ -10,6 +10,7 @@ from graphffi._device import Device
 from graphffi._dtype import dtype
 from graphffi._framework import framework_of
 from graphffi._kernel import kernel_reference
+from graphffi._parameter import checked_int, checked_text
 from graphffi._plan import CallTraits, CanonicalCall, SideEffect, append_attribute
 from graphffi._spec import TensorSpec
 from graphffi._tracing import report_to_tracer
@@ -158,6 +159,12 @@ class _ArgumentPacker:
         if mutated and (kind is not None or not is_tensor(value)):
             raise TypeError(f"{subject}: expected a tensor to update, got {describe(value)}")
         if kind is not None:
+            check = {"int": checked_int, "str": checked_text}.get(kind)
+            try:
+                value = value if check is None else check(value)
+            except ValueError as error:
+                problem = str(error)  # torch's tracer puts no exceptions into text
+                raise ValueError(f"{subject}: {problem}") from None
             return append_attribute(kind, value, call.ints, call.floats, call.strs)
         if value is None:
             return "None"

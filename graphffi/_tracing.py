@@ -22,6 +22,14 @@ def traced_as_constant(function: _F) -> _F:
     return function
 
 
+def is_int64(value: Any) -> bool:
+    """Whether an int has 64 bits at most; symbolic ones have. Tracers have an answer of their own.
+
+    Python's comparison would make the code that they trace depend on the value.
+    """
+    return type(value).__name__ == "SymInt" or -(2**63) <= value < 2**63
+
+
 def register_tracer(reporter: Callable[[Exception], None]) -> None:
     """Adds one framework's way to end a trace.
 

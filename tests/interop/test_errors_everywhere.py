@@ -197,6 +197,18 @@ MISTAKES: dict[str, tuple[Callable[[Any], Any], np.ndarray, type[Exception], str
         "faulty.f: argument #1: expected a tensor, None, int, float, bool, str, dtype, Device or a "
         "list, got complex 2j",
     ),
+    "argument beyond 64 bits": (
+        lambda ops: lambda x: graphffi.call_tvm_ffi("faulty.f", x, 2**63, out=graphffi.like(x)),
+        GOOD,
+        ValueError,
+        "faulty.f: argument #1: expected an int of 64 bits, got int 9223372036854775808",
+    ),
+    "argument's text": (
+        lambda ops: lambda x: graphffi.call_tvm_ffi("faulty.f", x, "\udfff", out=graphffi.like(x)),
+        GOOD,
+        ValueError,
+        r"faulty.f: argument #1: expected Unicode text, got str '\udfff'",
+    ),
     "value": (
         lambda ops: lambda x: ops.clamp(x, -1.0),
         GOOD,
@@ -229,18 +241,12 @@ MISTAKES: dict[str, tuple[Callable[[Any], Any], np.ndarray, type[Exception], str
 }
 
 
-# Values that Dynamo cannot hold, or takes into the graph as they are: the error is its own.
-NOT_TRACED = ("float beyond doubles", "int beyond 64 bits", "text")
-
-
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_is_the_same_error_everywhere(ops: SimpleNamespace, mistake: str) -> None:
     make, x, kind, text = MISTAKES[mistake]
     call, told = make(ops), {}
 
     for path in PATHS:
-        if mistake in NOT_TRACED and path in (compiled_static, compiled_dynamic):
-            continue
         with pytest.raises(Exception) as caught:  # noqa: PT011 (which one is the question)
             path(call, x)
         told[path.__name__] = (type(caught.value), caught.value.args[0])

@@ -76,6 +76,18 @@ def test_traced_code_catches_errors_where_the_graph_may_break(ops: Any) -> None:
     assert "expected float32, got float64" in torch.compile(step, backend="aot_eager")(X)
 
 
+def test_numbers_of_numpy_break_the_graph_which_would_make_tensors_of_them(ops: Any) -> None:
+    def step(x: torch.Tensor, a: Any) -> Any:
+        return ops.add(x, a) * 2
+
+    number = np.float32(3)
+    message = "mytest::add: attribute 'a': expected a float, got float32.* are plain Python values"
+    with pytest.raises(TypeError, match=message):
+        compiled(step)(X, number)
+    broken = torch.compile(step, backend="aot_eager")
+    torch.testing.assert_close(broken(X, number), step(X, number))
+
+
 class CustomError(Exception):
     """Of a Python callback."""
 

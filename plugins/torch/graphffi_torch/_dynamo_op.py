@@ -10,14 +10,17 @@ Uses private names of Dynamo. Where one is missing, all calls are followed.
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
+from torch._C._dynamo import eval_frame
 from torch._dynamo.guards import GuardBuilder, install_guard
 from torch._dynamo.source import AttrSource
 from torch._dynamo.variables import (
     ConstantVariable,
     ListVariable,
+    NumpyNdarrayVariable,
     TensorVariable,
     TupleVariable,
     UserDefinedObjectVariable,
@@ -25,8 +28,10 @@ from torch._dynamo.variables import (
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.builder import VariableBuilder
 from torch._dynamo.variables.tensor import SymNodeVariable
+from torch.fx.experimental.symbolic_shapes import guard_or_true
 
-from graphffi import MISSING, Op, Operand
+from graphffi import MISSING, Op, Operand, is_int64
+from graphffi_torch._dynamo import end_trace
 from graphffi_torch._operator_schema import DIGEST, graph_digest
 from graphffi_torch._operators import operator_of
 from graphffi_torch._specs import DTYPE_NAMES
@@ -47,8 +52,18 @@ def install() -> None:
     Raises:
         AttributeError: If a private name of Dynamo is missing.
     """
+    # A call where the graph breaks is an eager one, all of it.
+    eager = eval_frame._FrameExecStrategy(
+        eval_frame._FrameAction.SKIP, eval_frame._FrameAction.SKIP
+    )
+    eval_frame.set_code_exec_strategy(Op.__call__.__code__, eager)
     _ = VariableBuilder.install_guards, VariableTracker.build, VariableTracker.realize
     VariableBuilder._type_dispatch()[Op] = _wrap
+    torch.compiler.substitute_in_graph(is_int64)(_is_int64)
+
+
+def _is_int64(value: Any) -> bool:
+    return guard_or_true(value >= -(2**63)) and guard_or_true(value < 2**63)
 
 
 def _wrap(builder: Any, op: Op) -> Any:
@@ -72,6 +87,7 @@ class OpVariable(UserDefinedObjectVariable):
         returns = _plain_returns(definition)
         arguments = _plain_arguments(definition, args, kwargs) if returns is not None else None
         if arguments is None:
+            _refuse_untraceable(definition, args, kwargs)
             return super().call_function(tx, args, kwargs)
         digest = ConstantVariable.create(graph_digest(definition.digest))
         operator = VariableTracker.build(tx, known)
@@ -151,12 +167,56 @@ def _scalar(kind: str, value: Any) -> Any:
     if not isinstance(value, ConstantVariable):
         return None
     constant = value.value
-    if kind == "float" and type(constant) is int and abs(constant) < 2**63:
+    if _is_beyond_abi(value):
+        return None
+    if kind == "float" and type(constant) is int:
         return ConstantVariable.create(float(constant))
     if kind == "dtype" and isinstance(constant, torch.dtype):
         name = DTYPE_NAMES.get(constant)
         return None if name is None else ConstantVariable.create(name)
     return value if type(constant) is _EXACT.get(kind) else None
+
+
+def _refuse_untraceable(
+    definition: Definition, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> None:
+    """Ends the trace of a call with values that Dynamo would put into the graph in another form.
+
+    Those are constants that no kernel can be given, which the operator refuses with torch's text,
+    and numbers of NumPy, which become tensors.
+    """
+    named = dict(zip((p.name for p in definition.parameters), args, strict=False), **kwargs)
+    given = [named[p.name] for p in definition.attributes if p.name in named]
+    given = [item.realize() for value in given for item in _items(value.realize())]
+    if not any(isinstance(v, NumpyNdarrayVariable) or _is_beyond_abi(v) for v in given):
+        return
+    with contextlib.suppress(NotImplementedError):  # an argument that has no value yet
+        values = [_value(v) for v in args], {name: _value(v) for name, v in kwargs.items()}
+        try:
+            definition.bind(*values)
+        except (TypeError, ValueError) as error:
+            end_trace(error)
+
+
+def _items(value: Any) -> Sequence[Any]:
+    return value.items if isinstance(value, (ListVariable, TupleVariable)) else [value]
+
+
+def _is_beyond_abi(value: Any) -> bool:
+    constant = value.value if isinstance(value, ConstantVariable) else None
+    if type(constant) is int:
+        return not is_int64(constant)
+    return type(constant) is str and any("\ud800" <= char <= "\udfff" for char in constant)
+
+
+def _value(variable: Any) -> Any:
+    """What an argument is, for an error."""
+    variable = variable.realize()
+    if isinstance(variable, (ListVariable, TupleVariable)):
+        return [_value(item) for item in variable.items]
+    if isinstance(variable, TensorVariable):
+        return variable.as_proxy().node.meta["example_value"]
+    return variable.as_python_constant()
 
 
 def _is_tensor(value: Any) -> bool:
