@@ -65,10 +65,10 @@ def call_tvm_ffi(
         # Without tensors, the results' dtypes say whose call it is, where they are no names.
         frameworks_own = [spec.dtype for spec in specs if not isinstance(spec.dtype, str)]
         framework = framework_of(call.func, [*call.inputs, *call.mutated] or frameworks_own)
+        results = framework.call_raw(call, specs)
     except (TypeError, ValueError) as error:
         report_to_tracer(type(error).__name__, error.args[0])
         raise
-    results = framework.call_raw(call, specs)
     if len(results) == 1:
         return results[0]
     return tuple(results) if results else None

@@ -43,6 +43,9 @@ def norm(x: Tensor, weight: Tensor) -> Tensor:
 
 @graphffi.op("dtensor::whole", kernel="dtensor.normalize")
 def whole(x: Tensor, weight: Tensor) -> Tensor:
+    hidden = x.size(-1)
+    got = weight.size(0)
+    graphffi.check(got == hidden, f"operand 'weight': expected {hidden}, got {got}")
     return graphffi.like(x)
 
 
@@ -132,9 +135,31 @@ def check_updates(mesh: Any) -> None:
         total = distribute_tensor(torch.zeros(4, 6), where, placements)
         x = distribute_tensor(ones, where, [Replicate()] * where.ndim)
         refusal = f"dtensor::accumulate: expected operands that are updated in place.*{text}"
-        with pytest.raises(RuntimeError, match=refusal):
+        with pytest.raises(ValueError, match=refusal):
             accumulated(x, [], total)
         assert total.full_tensor().sum() == 0
+
+
+def check_errors(mesh: Any) -> None:
+    from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+
+    def call(x: Any) -> Any:
+        return graphffi.call_tvm_ffi("dtensor.norm", x, out=graphffi.like(x))
+
+    x = distribute_tensor(torch.ones(4, 6), mesh, [Shard(0)])
+    short = distribute_tensor(torch.ones(5), mesh, [Replicate()])
+    for run, operands, kind, text in (
+        (norm, (x, short), ValueError, "dtensor::norm: operand 'weight': expected size 6 of 'h'"),
+        (whole, (x, short), ValueError, "dtensor::whole: operand 'weight': expected 6, got 5"),
+        (norm, (x, torch.ones(6)), ValueError, "dtensor::norm: expected operands that are all DT"),
+        (call, (x,), TypeError, "dtensor.norm: expected tensors with memory of their own, got DT"),
+    ):
+        with pytest.raises(kind) as eager:
+            run(*operands)
+        assert str(eager.value).startswith(text)
+        with pytest.raises(kind) as traced:
+            torch.compile(run, fullgraph=True, backend="aot_eager")(*operands)
+        assert (type(traced.value), str(traced.value)) == (kind, str(eager.value))
 
 
 def main() -> None:
@@ -148,6 +173,7 @@ def main() -> None:
     if not torch.__version__.startswith("2.10."):
         check_updates(mesh)
     check_gradients(mesh)
+    check_errors(mesh)
     dist.destroy_process_group()
 
 

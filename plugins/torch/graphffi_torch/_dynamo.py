@@ -31,6 +31,11 @@ def end_trace(error: Exception) -> None:
         raise _wrong_call_type()(error)
 
 
+def is_wrong_call(error: BaseException) -> bool:
+    """Whether this is what `end_trace` raises."""
+    return "torch._dynamo.exc" in sys.modules and isinstance(error, _wrong_call_type())
+
+
 def end_compilation(error: Exception) -> None:
     """Raises what ends the work of Dynamo's backend with this error; returns elsewhere.
 

@@ -31,9 +31,10 @@ from torch._dynamo.variables.tensor import SymNodeVariable
 from torch.fx.experimental.symbolic_shapes import guard_or_true
 
 from graphffi import MISSING, Op, Operand, is_int64
-from graphffi_torch._dynamo import end_trace
+from graphffi_torch._dynamo import end_trace, is_wrong_call
 from graphffi_torch._operator_schema import DIGEST, graph_digest
 from graphffi_torch._operators import operator_of
+from graphffi_torch._sharding import original_error
 from graphffi_torch._specs import DTYPE_NAMES
 from graphffi_torch._traced_call import operator_value
 
@@ -91,7 +92,15 @@ class OpVariable(UserDefinedObjectVariable):
             return super().call_function(tx, args, kwargs)
         digest = ConstantVariable.create(graph_digest(definition.digest))
         operator = VariableTracker.build(tx, known)
-        result = operator.call_function(tx, arguments, {DIGEST: digest})
+        try:
+            result = operator.call_function(tx, arguments, {DIGEST: digest})
+        except RuntimeError as error:
+            original = original_error(definition.name, error)
+            if original is None or original is error:
+                raise
+            if is_wrong_call(original):
+                raise original from None
+            end_trace(original)
         return arguments[definition.parameters.index(returns)] if returns else result
 
 

@@ -15,7 +15,7 @@ from graphffi_torch._gradients import set_gradient_rule
 from graphffi_torch._operator_schema import DIGEST, graph_digest, why_no_operator
 from graphffi_torch._operators import entry_of, operator_of, watch_operators
 from graphffi_torch._primitive import call_primitive, primitive_arguments
-from graphffi_torch._sharding import announce_sharding
+from graphffi_torch._sharding import announce_sharding, original_error
 from graphffi_torch._specs import as_list, empty, results_of
 from graphffi_torch._traced_call import make_traced_call, operator_arguments
 
@@ -55,10 +55,16 @@ class TorchFramework:
 
     def call_op(self, op: Op, bound: BoundCall) -> Any:
         """Calls the op's operator."""
-        returned = entry_of(op)(
-            *operator_arguments(op.definition, bound),
-            **{DIGEST: graph_digest(op.definition.digest)},
-        )
+        try:
+            returned = entry_of(op)(
+                *operator_arguments(op.definition, bound),
+                **{DIGEST: graph_digest(op.definition.digest)},
+            )
+        except RuntimeError as error:
+            original = original_error(op.name, error)
+            if original is None:
+                raise
+            raise original from None
         mutated = [
             t
             for o, v in zip(op.definition.operands, bound.operands, strict=True)
@@ -71,8 +77,13 @@ class TorchFramework:
     def call_raw(self, call: CanonicalCall, results: Sequence[TensorSpec]) -> list[Any]:
         """Allocates the results and calls the primitive."""
         kinds = (torch.Tensor, torch.fx.Proxy)
-        tensors: Any = (t for t in (*call.inputs, *call.mutated) if isinstance(t, kinds))
-        first = next(tensors, None)
+        tensors: list[Any] = [t for t in (*call.inputs, *call.mutated) if isinstance(t, kinds)]
+        if any(type(t).__name__ == "DTensor" for t in tensors):
+            raise TypeError(
+                f"{call.subject}: expected tensors with memory of their own, got DTensor; define "
+                "an op with dims=, or pass their to_local()"
+            )
+        first = tensors[0] if tensors else None
         device = None if first is None else first.device
         outputs = [empty(spec, device) for spec in results]
         arguments = primitive_arguments(call, outputs, graph_digest(call.digest))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from graphffi import Operand, when_imported
+from graphffi_torch._dynamo import end_trace, is_wrong_call
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,9 +44,37 @@ def _register(definition: Definition, operator: Any) -> None:
     def acceptable(*arguments: Any, **keywords: Any) -> list[tuple[list[Any], list[Any]]]:
         names = [p.name for p in definition.parameters]
         values = dict(zip(names, arguments, strict=False)) | keywords
-        return _Call.of(definition, [values.get(name) for name in names]).placements()
+        try:
+            return _Call.of(definition, [values.get(name) for name in names]).placements()
+        except ValueError as error:
+            end_trace(error)
+            raise
 
     register_sharding(operator)(acceptable)
+
+
+def original_error(subject: str, error: BaseException) -> Exception | None:
+    """What DTensor has wrapped in a RuntimeError of its own while it planned a call.
+
+    Args:
+        subject: The op's name.
+        error: That a call of its operator raised.
+    """
+    if "got mixed torch.Tensor and DTensor" in str(error):
+        return ValueError(
+            f"{subject}: expected operands that are all DTensors, or none, got both; distribute "
+            "the others, with Replicate() where each process has them whole"
+        )
+    cause: BaseException | None = error
+    while cause is not None:
+        if is_wrong_call(cause) or (
+            isinstance(cause, (TypeError, ValueError)) and str(cause).startswith(f"{subject}: ")
+        ):
+            assert isinstance(cause, Exception)
+            return cause
+        # The context without `from None` is what the caller was handling before.
+        cause = cause.__cause__ or (cause.__context__ if cause.__suppress_context__ else None)
+    return None
 
 
 @dataclass(frozen=True)
