@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from graphffi import _core
+from graphffi._binding import BoundCall
 from graphffi._describe import describe, is_tensor
 from graphffi._device import Device
 from graphffi._dtype import dtype
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from graphffi._op import Op
     from graphffi._plan import CanonicalCall
-    from graphffi._schema import BoundCall, Definition
+    from graphffi._schema import Definition
 
 
 # Calls of equal shapes, data types and attributes have equal results: rules are asked once for each
@@ -41,6 +42,11 @@ class HostFramework:
     def call_op(self, op: Op, bound: BoundCall) -> Any:
         """Runs the op now."""
         definition = op.definition
+        operands = (
+            value if o.mutated else _with_arrays(value)
+            for o, value in zip(definition.operands, bound.operands, strict=True)
+        )
+        bound = BoundCall(tuple(operands), bound.attributes)
         specs, workspace = self._inferred(definition, bound)
         call = definition.canonical(bound.operands, bound.attributes, workspace)
         outputs = self.call_raw(call, specs)
@@ -103,6 +109,22 @@ class HostFramework:
         if not is_filled:
             outputs[: len(results)] = _checked_returned(call.subject, returned, results)
         return outputs
+
+
+def _with_arrays(operand: Any) -> Any:
+    """The operand with NumPy's scalars as arrays, which kernels would get as numbers."""
+    if isinstance(operand, (list, tuple)):
+        return [_with_arrays(item) for item in operand]
+    kind: Any = type(operand)
+    if not _is_scalar(kind):
+        return operand
+    return sys.modules["numpy"].asarray(operand)
+
+
+@functools.lru_cache(maxsize=64)
+def _is_scalar(kind: type) -> bool:
+    numpy: Any = sys.modules.get("numpy")
+    return numpy is not None and issubclass(kind, numpy.generic)
 
 
 def _checked_returned(subject: str, returned: Any, results: Sequence[TensorSpec]) -> list[Any]:

@@ -279,8 +279,8 @@ def _register(definition: Definition) -> Op:
         elif not _is_same(existing.definition, definition):
             raise ValueError(
                 f"{name}: expected the definition that is registered, "
-                f"{existing.definition.signature}, got "
-                f"another one, {definition.signature}; give it another name"
+                f"{existing.definition.signature}, got {definition.signature} with another "
+                f"{', '.join(existing.definition.differences(definition))}; give it another name"
             )
     return existing
 

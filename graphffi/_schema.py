@@ -16,6 +16,7 @@ from graphffi._parameter import MISSING as MISSING
 from graphffi._parameter import Attribute as Attribute
 from graphffi._parameter import Operand as Operand
 from graphffi._plan import NO_TRAITS, CallTraits, CanonicalCall, PlanTemplate, plan_tokens
+from graphffi._rule_text import rule_text
 from graphffi._spec import CheckError, TensorSpec, checked_bytes, checked_result
 from graphffi._tracing import report_to_tracer
 
@@ -159,6 +160,20 @@ class Definition:
         texts = (method if isinstance(method, str) else "", *save)
         return extended_digest(self.base_digest, texts, (method, backward))
 
+    def differences(self, other: Definition) -> list[str]:
+        """What of a definition another one has otherwise; never nothing, if the digests differ."""
+        parts = {
+            "signature": (self.signature, other.signature),
+            "kernel": (self.kernel, other.kernel),
+            "plan": (self.plan, other.plan),
+            "shape rule": (rule_text(self.rule), rule_text(other.rule)),
+            "dims": (self.dims_text, other.dims_text),
+            "vmap": tuple(rule_text(d.vmap and d.vmap.method) for d in (self, other)),
+            "workspace": (rule_text(self.workspace), rule_text(other.workspace)),
+            "flag": ((self.traits, self.release_gil), (other.traits, other.release_gil)),
+        }
+        return [name for name, (mine, its) in parts.items() if mine != its] or ["kernel library"]
+
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> BoundCall:
         """Matches arguments with parameters.
 
@@ -226,16 +241,25 @@ class Definition:
         """
         if not callable(self.workspace):
             return self.workspace
-        size = self.workspace(*self._arguments(operands, attributes))
+        size = self._call_rule(self.workspace, operands, attributes)
         return checked_bytes(f"{self.name}: workspace", size)
 
-    def _arguments(self, operands: Sequence[Any], attributes: Sequence[Any]) -> list[Any]:
+    def _call_rule(
+        self, rule: Callable[..., Any], operands: Sequence[Any], attributes: Sequence[Any]
+    ) -> Any:
+        """Passes the parameters in order, but for those that the rule takes by name only."""
         tensors, values = iter(operands), iter(attributes)
-        return [next(tensors if isinstance(p, Operand) else values) for p in self.parameters]
+        arguments = [next(tensors if isinstance(p, Operand) else values) for p in self.parameters]
+        named = _keyword_only(rule)
+        if not named:
+            return rule(*arguments)
+        by_name = dict(zip((p.name for p in self.parameters), arguments, strict=True))
+        keywords = {name: by_name.pop(name) for name in named if name in by_name}
+        return rule(*by_name.values(), **keywords)
 
     def _run_rule(self, operands: Sequence[Any], attributes: Sequence[Any]) -> tuple[Any, ...]:
         assert self.rule is not None
-        returned = self.rule(*self._arguments(operands, attributes))
+        returned = self._call_rule(self.rule, operands, attributes)
         if returned is None:
             return ()
         return tuple(returned) if isinstance(returned, (tuple, list)) else (returned,)
@@ -306,3 +330,13 @@ def _sample(attribute: Attribute) -> Any:
     if attribute.is_list:
         return ()
     return {"int": 0, "float": 0.0, "bool": False}.get(attribute.kind, "")
+
+
+def _keyword_only(rule: Callable[..., Any]) -> tuple[str, ...]:
+    """The parameters of a function that it takes by name only."""
+    code = getattr(rule, "__code__", None)
+    if code is None:
+        return ()
+    end = code.co_argcount + code.co_kwonlyargcount
+    names: tuple[str, ...] = code.co_varnames[code.co_argcount : end]
+    return names

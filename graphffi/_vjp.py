@@ -30,8 +30,9 @@ class Saved:
     def __getattr__(self, name: str) -> Any:
         known = ", ".join(key for key in self.__dict__ if key != "__subject__")
         raise AttributeError(
-            f"{self.__dict__.get('__subject__', 'graphffi: backward')}: saved value: expected one "
-            f"of {known or 'none'}, got {name!r}; name it in register_vjp(save=...)"
+            f"{self.__dict__.get('__subject__', 'graphffi: backward')}: saved value: expected "
+            f"{f'one of {known}' if known else 'no name'}, got {name!r}; name it in "
+            "register_vjp(save=...)"
         )
 
 

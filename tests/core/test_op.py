@@ -182,13 +182,10 @@ def test_one_name_has_one_definition() -> None:
 
     first = define("(Tensor x) -> Tensor")
     assert define("(Tensor x) -> Tensor") is first
-    with pytest.raises(
-        ValueError, match="test_op::once: expected the definition that is registered"
-    ):
+    registered = r"test_op::once: expected the definition that is registered, \(x: tensor\) -> "
+    with pytest.raises(ValueError, match=rf"{registered}.*with another signature; give it another"):
         define("(Tensor x, int n) -> Tensor")
-    with pytest.raises(
-        ValueError, match="test_op::once: expected the definition that is registered"
-    ):
+    with pytest.raises(ValueError, match=rf"{registered}.*with another plan; give it another name"):
         define("(Tensor x) -> Tensor", "out, x")
 
 
@@ -253,6 +250,36 @@ def test_unknown_kernels_are_named_when_called() -> None:
         )
         with pytest.raises(kind, match=text):
             op(array(1))
+
+
+def test_scalars_of_numpy_are_operands_without_dimensions() -> None:
+    op = graphffi.define_op(
+        "test_op::scalars",
+        schema="(Tensor x, Tensor[] rest) -> Tensor",
+        kernel=lambda x, rest, out: np.copyto(
+            np.from_dlpack(out), np.from_dlpack(x) + sum(map(np.from_dlpack, rest))
+        ),
+        infer=lambda x, rest: graphffi.like(x),
+    )
+    y = op(np.float32(1), [np.float32(2), np.float32(3)])
+    assert (type(y), y.shape, y.tolist()) == (np.ndarray, (), 6)
+    update = graphffi.define_op("test_op::scalar", schema="(Tensor(a!) x) -> ()", kernel=WRITE)
+    with pytest.raises(ValueError, match="expected a writable array to update in place"):
+        update(np.float32(1))
+
+
+def test_rules_may_take_parameters_by_name_only() -> None:
+    @graphffi.op(
+        "test_op::keywords",
+        kernel=WRITE,
+        plan="out, n, x, m",
+        workspace=lambda x, *, n, m: n + m,
+    )
+    def op(x: Tensor, *, n: int, m: int = 4) -> Tensor:
+        return graphffi.empty((n + m,), "float32")
+
+    assert op(array(7), n=2).tolist()[:3] == [2, 7, 4]
+    assert op(array(7), n=2).shape == (6,)
 
 
 def test_foreign_operands_are_refused() -> None:

@@ -27,7 +27,9 @@ def spec(*shape: int, dtype: str = "float32") -> graphffi.TensorSpec:
 
 
 def gradients(op: Any, specs: list[Any], **values: Any) -> list[Any]:
-    return op.definition.vjp.gradients(op.definition, specs, values, [np.ones(3, np.float32)])
+    vjp = op.definition.vjp
+    returned = vjp.run(op.definition, values, [np.ones(3, np.float32)])
+    return vjp.gradients(op.definition, specs, returned)
 
 
 ONE = np.ones(3, np.float32)
@@ -66,6 +68,8 @@ def test_what_is_not_saved_is_reported_by_name() -> None:
         AttributeError, match=r"::op\d+: backward: saved value: expected one of y, a"
     ):
         gradients(op, [spec(3), spec(3)], y=ONE, a=2.0)
+    with pytest.raises(AttributeError, match="saved value: expected no name, got 'x'; name it in"):
+        _ = graphffi._vjp.Saved("op: backward", {}).x
 
 
 @pytest.mark.parametrize(

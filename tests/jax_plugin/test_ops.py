@@ -226,6 +226,14 @@ def test_a_failed_check_of_the_rule_names_the_op() -> None:
             way(checked)(jnp.zeros(3))
 
 
+def test_jax_has_a_name_for_operands(library: str) -> None:
+    def rule(x: jax.Array, xs: list[jax.Array], mask: jax.Array | None = None) -> jax.Array:
+        return graphffi.like(x)
+
+    op = graphffi.op("jaxtest::named_arrays", kernel=f"{library}::add_one")(rule)
+    assert [o.kind for o in op.definition.operands] == ["tensor", "list", "optional"]
+
+
 def test_a_key_array_is_no_operand(ops: SimpleNamespace) -> None:
     with pytest.raises(TypeError, match=r"jaxtest::add_one: operand 'x': expected an array of num"):
         ops.add_one(jax.random.key(0))
