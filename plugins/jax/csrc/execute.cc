@@ -188,7 +188,7 @@ xla::Status* ExecuteCall(const xla::CallFrame& call, Target target) noexcept {
     if (xla::Status* status = xla::GetState(call, &state)) return status;
     auto& site = *static_cast<const Site*>(state);
     opt_site = &site;
-    GatedCall gate(site.gated());
+    GatedCall gate(site.gated(), call, target.device_type);
     if (!gate.admitted()) return RefuseAtExit(call.api, site);
     xla::CallFrame rest;
     const xla::CallFrame* arrays = &call;

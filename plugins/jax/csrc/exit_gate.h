@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lets the process end in order: calls that may enter Python are over, and none begins, before the
-// interpreter goes.
+// Calls that may enter Python: which one a thread is in; and none is under way, nor begins, when
+// the interpreter goes.
 #pragma once
+
+#include <dlpack/dlpack.h>
+
+#include "xla_ffi.h"
 
 namespace graphffi {
 
 /// A call that may enter Python, for a scope.
 class GatedCall {
  public:
-  /// Does nothing unless `gated`.
-  explicit GatedCall(bool gated) : gated_(gated), admitted_(!gated || Enter()) {}
+  /// Does nothing unless `gated`. `call` is borrowed.
+  GatedCall(bool gated, const xla::CallFrame& call, DLDeviceType device_type)
+      : gated_(gated), admitted_(!gated || Enter(call, device_type)) {}
   ~GatedCall() {
     if (gated_) Leave();
   }
@@ -19,11 +24,15 @@ class GatedCall {
   /// False once the gate is closed: the call must not be made.
   bool admitted() const { return admitted_; }
 
+  /// The innermost one of this thread, if it is on the CPU; else NULL.
+  static const xla::CallFrame* opt_current_on_cpu();
+
  private:
-  static bool Enter();
-  static void Leave();
+  bool Enter(const xla::CallFrame& call, DLDeviceType device_type);
+  void Leave();
 
   bool gated_, admitted_;
+  const xla::CallFrame* opt_outer_;  // uninitialized unless gated
 };
 
 /// From now on no call is admitted. Waits until those in flight are over, `timeout_ms` at most;

@@ -19,8 +19,10 @@
 #include "callframe/error.h"
 #include "callframe/packaged.h"
 #include "error_ring.h"
+#include "exit_gate.h"
 #include "named_target.h"
 #include "workspace.h"
+#include "xla_api.h"
 
 namespace graphffi {
 namespace {
@@ -180,6 +182,15 @@ int ReplaceFunction(void*, const TVMFFIAny* args, int32_t num_args, TVMFFIAny*) 
   });
 }
 
+/// graphffi_jax.cpu_ordinal(): the CPU device whose program called the kernel on this thread; None
+/// outside of kernels that are no library's, or on another kind of device.
+int CpuOrdinal(void*, const TVMFFIAny*, int32_t, TVMFFIAny* result) {
+  return Guarded([&] {
+    const xla::CallFrame* opt_call = GatedCall::opt_current_on_cpu();
+    if (opt_call != nullptr) *result = MakeInt(xla::GetDeviceOrdinal(*opt_call));
+  });
+}
+
 int Register(std::string_view text, TVMFFISafeCallType body) {
   const TVMFFIByteArray name = {text.data(), text.size()};
   TVMFFIObjectHandle function = nullptr;
@@ -203,5 +214,6 @@ extern "C" TVM_FFI_DLL_EXPORT int graphffi_jax_register_functions() {
   if (const int rc = Register("graphffi_jax.load_libraries", &LoadLibraries)) return rc;
   if (const int rc = Register("graphffi_jax.replace_function", &ReplaceFunction)) return rc;
   if (const int rc = Register("graphffi_jax.last_workspace_peak", &GetLastWorkspacePeak)) return rc;
+  if (const int rc = Register("graphffi_jax.cpu_ordinal", &CpuOrdinal)) return rc;
   return Register("graphffi_jax.workspace_peaks", &GetWorkspacePeaks);
 }

@@ -13,6 +13,7 @@ from ._export import export_checks as export_checks
 from ._framework import register as _register
 from ._library import TARGET as TARGET
 from ._library import TARGET_GRAPH as TARGET_GRAPH
+from ._nested import nested_programs as nested_programs
 from ._package import load_package as load_package
 from ._package import package as package
 from ._targets import register_ffi_target as register_ffi_target
@@ -30,6 +31,7 @@ __all__ = [
     "export_checks",
     "get_last_workspace_peak",
     "load_package",
+    "nested_programs",
     "package",
     "register_ffi_target",
     "registered_count",
