@@ -199,7 +199,7 @@ void CallFrame::PushItems(const Plan& plan, const CallValues& values) {
 }
 
 /// What is left to do after a failure.
-int CallFrame::SettleCall(int rc, TVMFFIAny* result) {
+int PlacedFrame::SettleFailed(int rc, TVMFFIAny* result) {
   if (rc == 0) rc = -1;  // the loans' own error
   ReleaseValue(result);
   if (loans_.empty()) return rc;

@@ -25,9 +25,41 @@ struct Kernel {
   }
 };
 
+/// Arguments of one call that stand where the caller has them. Not shared between threads; lives on
+/// the stack of the caller.
+class PlacedFrame {
+ public:
+  /// All are borrowed. `loans` are those that the call settles.
+  PlacedFrame(Loans* loans, TVMFFIAny* args, int32_t num_args)
+      : loans_(*loans), args_(args), size_(num_args) {}
+  PlacedFrame(const PlacedFrame&) = delete;
+  PlacedFrame& operator=(const PlacedFrame&) = delete;
+
+  /// The two halves of a call. What is lent stays valid in between, *result included. 0 with
+  /// *result owned by the caller; otherwise the error is in this thread's slot (for -2, see
+  /// Error::TakeRaised).
+  int Invoke(const Kernel& kernel, TVMFFIAny* result) {
+    *result = TVMFFIAny{};
+    return kernel.safe_call(kernel.handle, args_, size_, result);
+  }
+  /// `rc` is what Invoke returned, or -1 with an error that was raised since; *result is released
+  /// on failure. A tensor that was kept and can't be retained is a RuntimeError.
+  int Settle(int rc, TVMFFIAny* result) {
+    return rc == 0 && loans_.Settle() == 0 ? 0 : SettleFailed(rc, result);
+  }
+
+ protected:
+  Loans& loans_;
+  TVMFFIAny* args_;
+  int32_t size_;
+
+ private:
+  int SettleFailed(int rc, TVMFFIAny* result);
+};
+
 /// Arguments of one call. Not shared between threads; lives on the stack of the caller. Up to
 /// kInline arguments cost no allocation.
-class CallFrame {
+class CallFrame : public PlacedFrame {
  public:
   static constexpr int32_t kInline = 64;
 
@@ -35,10 +67,12 @@ class CallFrame {
   /// lent. Without, it is passed as the weak view that it is; but inside an ffi.Array, where only
   /// owning tensors are possible, it is lent without the possibility to retain.
   explicit CallFrame(Loans* opt_loans = nullptr)
-      : loans_(opt_loans == nullptr ? own_loans_ : *opt_loans), lends_all_(opt_loans != nullptr) {}
+      : PlacedFrame(opt_loans == nullptr ? &own_loans_ : opt_loans, inline_args_, 0),
+        lends_all_(opt_loans != nullptr) {}
   /// Views are passed, or all lent without the possibility to retain.
   enum class Views : bool { kPassed = false, kLent = true };
-  explicit CallFrame(Views views) : loans_(own_loans_), lends_all_(views == Views::kLent) {}
+  explicit CallFrame(Views views)
+      : PlacedFrame(&own_loans_, inline_args_, 0), lends_all_(views == Views::kLent) {}
   ~CallFrame() {
     if (num_owned_ != 0 || has_grown_) Clear();
   }
@@ -67,20 +101,12 @@ class CallFrame {
 
   int32_t num_args() const { return size_; }
 
-  /// Calls once. 0 with *result owned by the caller; otherwise the error is in this thread's slot
-  /// (for -2, see Error::TakeRaised). A tensor that was kept and can't be retained is a
-  /// RuntimeError.
+  /// Calls once: Invoke, then Settle.
   int Call(const Kernel& kernel, TVMFFIAny* result);
-  /// The two halves of Call. What is lent stays valid in between, *result included. `rc` is what
-  /// Invoke returned, or -1 with an error that was raised since; *result is released on failure.
   int Invoke(const Kernel& kernel, TVMFFIAny* result) {
-    *result = TVMFFIAny{};
-    const int rc = kernel.safe_call(kernel.handle, args_, size_, result);
+    const int rc = PlacedFrame::Invoke(kernel, result);
     if (num_owned_ != 0) ReleaseOwned();
     return rc;
-  }
-  int Settle(int rc, TVMFFIAny* result) {
-    return rc == 0 && loans_.Settle() == 0 ? 0 : SettleCall(rc, result);
   }
 
  private:
@@ -88,7 +114,6 @@ class CallFrame {
   void ReleaseOwned();
   void PushSlot(const Bank& bank, int32_t index, const char* what);
   void Clear();
-  int SettleCall(int rc, TVMFFIAny* result);
   void PushItems(const Plan& plan, const CallValues& values);
   static const TVMFFIAny& WorkspaceSize(const Plan& plan, const Plan::Item& item,
                                         const CallValues& values);
@@ -100,13 +125,11 @@ class CallFrame {
 
   static constexpr Lending kWithoutRetaining{};
   Loans own_loans_{kWithoutRetaining};
-  Loans& loans_;
   bool lends_all_;
   bool has_grown_ = false;
   int32_t array_depth_ = 0;
-  int32_t size_ = 0, capacity_ = kInline;
+  int32_t capacity_ = kInline;
   int32_t num_owned_ = 0, owned_capacity_ = kInline;
-  TVMFFIAny* args_ = inline_args_;
   TVMFFIObjectHandle* owned_ = inline_owned_;
   TVMFFIAny inline_args_[kInline];
   TVMFFIObjectHandle inline_owned_[kInline];

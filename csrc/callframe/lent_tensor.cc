@@ -32,7 +32,7 @@ thread_local PoolCloser pool_closer;
 LentTensorPool& LentTensorPool::OfThread() { return thread_pool; }
 
 void LentTensorPool::Trim(int32_t most) {
-  while (size > most) {
+  while (size > most && first != nullptr) {
     LentTensor* lent = first;
     first = lent->next_;
     --size;
@@ -40,14 +40,15 @@ void LentTensorPool::Trim(int32_t most) {
   }
 }
 
-LentTensor* LentTensor::Allocate() {
+LentTensor* LentTensorPool::Allocate() {
   pool_closer.Touch();
   void* memory = std::aligned_alloc(alignof(LentTensor), sizeof(LentTensor));
   if (memory == nullptr) throw std::bad_alloc();
   auto* self = static_cast<LentTensor*>(std::memset(memory, 0, sizeof(LentTensor)));
-  self->header_.combined_ref_count = kUniqueCount;
+  self->header_.combined_ref_count = LentTensor::kUniqueCount;
   self->header_.type_index = kTVMFFITensor;
   self->header_.deleter = &LentTensor::Delete;
+  ++size;
   return self;
 }
 
@@ -88,7 +89,7 @@ void LentTensor::Delete(void* handle, int flags) {
   if ((flags & kTVMFFIObjectDeleterFlagBitMaskWeak) != 0) thread_pool.Put(self);
 }
 
-/// Of a tensor that nobody refers to, by the thread that ended it.
+/// Of a tensor that nobody refers to and no pool counts, by the thread that ended it.
 void LentTensorPool::Put(LentTensor* lent) {
   std::free(lent->opt_own_dims_);
   if (is_closed || size >= kCapacity) return std::free(lent);
@@ -100,28 +101,10 @@ void LentTensorPool::Put(LentTensor* lent) {
   ++size;
 }
 
-/// All of them, where none is held by anybody else nor has more than its block.
-inline bool Loans::TakeBack() {
-  LentTensor* last = nullptr;
-  int32_t count = 0;
-  for (LentTensor* lent = first_; lent != nullptr; lent = lent->next_) {
-    if (!lent->IsUnique() || lent->opt_own_dims_ != nullptr) return false;
-    last = lent;
-    ++count;
-  }
-  if (last == nullptr) return true;
-  last->next_ = pool_->first;
-  pool_->first = std::exchange(first_, nullptr);
-  pool_->size += count;
-  if (pool_->is_closed || pool_->size > LentTensorPool::kCapacity) {
-    pool_->Trim(pool_->is_closed ? 0 : LentTensorPool::kCapacity);
-  }
-  return true;
-}
-
 /// 0, or -1 with an error raised.
 int Loans::LetGo(LentTensor* lent) {
   int rc = 0;
+  --pool_->size;
   if (lent->IsUnique()) {
     pool_->Put(lent);
     return rc;
@@ -140,8 +123,7 @@ int Loans::LetGo(LentTensor* lent) {
   return rc;
 }
 
-int Loans::SettleAll() {
-  if (TakeBack()) return 0;
+int Loans::SettleEach() {
   int rc = 0;
   while (first_ != nullptr) {
     LentTensor* lent = std::exchange(first_, first_->next_);
@@ -155,6 +137,7 @@ void Loans::Drop() {
   if (TakeBack()) return;
   while (first_ != nullptr) {
     LentTensor* lent = std::exchange(first_, first_->next_);
+    --pool_->size;
     if (lent->IsUnique()) {
       pool_->Put(lent);
     } else {

@@ -63,7 +63,6 @@ class alignas(64) LentTensor {
   static constexpr int32_t kInlineDims = 8;
   static constexpr uint64_t kUniqueCount = 1 | (uint64_t{1} << 32);
 
-  static LentTensor* Allocate();
   static void Delete(void* self, int flags);
   void CopyAnyDims();
   void Clear();
@@ -88,13 +87,17 @@ class alignas(64) LentTensor {
 struct LentTensorPool {
   static constexpr int32_t kCapacity = 256;
   LentTensor* first;
-  int32_t size;
+  int32_t size;    ///< with those that calls have now
   bool is_closed;  ///< the thread is ending
 
   static LentTensorPool& OfThread();
+  LentTensor* Allocate();
   void Put(LentTensor* lent);
-  /// Frees those beyond `most`.
+  /// Frees some until `most` are left, as far as calls don't have them.
   void Trim(int32_t most);
+  void TrimOver() {
+    if (__builtin_expect(is_closed || size > kCapacity, 0)) Trim(is_closed ? 0 : kCapacity);
+  }
 };
 
 /// The tensors that are lent to one call. Lives on the stack of the calling thread.
@@ -117,9 +120,8 @@ class Loans {
     LentTensor* lent = pool_->first;
     if (__builtin_expect(lent != nullptr, 1)) {
       pool_->first = lent->next_;
-      --pool_->size;
     } else {
-      lent = LentTensor::Allocate();
+      lent = pool_->Allocate();
     }
     lent->source_ = source;
     lent->next_ = first_;
@@ -136,11 +138,24 @@ class Loans {
 
   /// After the call: takes back what nobody holds and lets the rest outlive the call. 0, or -1
   /// with an error raised where that is not possible.
-  int Settle() { return first_ == nullptr ? 0 : SettleAll(); }
+  int Settle() { return TakeBack() ? 0 : SettleEach(); }
 
  private:
-  int SettleAll();
-  bool TakeBack();
+  /// All of them, where none is held by anybody else nor has more than its block.
+  bool TakeBack() {
+    if (first_ == nullptr) return true;
+    LentTensor* last = nullptr;
+    for (LentTensor* lent = first_; lent != nullptr; lent = lent->next_) {
+      if (!lent->IsUnique() || lent->opt_own_dims_ != nullptr) return false;
+      last = lent;
+    }
+    last->next_ = pool_->first;
+    pool_->first = first_;
+    first_ = nullptr;
+    pool_->TrimOver();
+    return true;
+  }
+  int SettleEach();
   int LetGo(LentTensor* lent);
   void Drop();
 

@@ -128,7 +128,7 @@ void CopyOnCpu(void*, const DLTensor& from, const DLTensor& to) {
   if (bits != 0) std::memcpy(DataOf(to), DataOf(from), static_cast<size_t>(bits + 7) / 8);
 }
 
-void FinishCall(int rc, const Results& results, TVMFFIAny* returned, CallFrame* frame) {
+void FinishCall(int rc, const Results& results, TVMFFIAny* returned, PlacedFrame* frame) {
   const bool must_store = !results.is_passed && results.count != 0;
   if (rc == 0 && (must_store || returned->type_index != kTVMFFINone)) {
     // Before lent tensors are settled: it may be one of them that is returned.

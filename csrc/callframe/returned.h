@@ -29,16 +29,16 @@ struct Results {
 };
 
 /// What CallForResults does after a call that is not over with it.
-void FinishCall(int rc, const Results& results, TVMFFIAny* returned, CallFrame* frame);
+void FinishCall(int rc, const Results& results, TVMFFIAny* returned, PlacedFrame* frame);
 
 /// Calls once. Where the plan does not pass the results, what the kernel returns is copied into
 /// them: one tensor, or an array of `count`. `results()` gives the Results, where they are asked
 /// for: `is_filled` says that they are passed or that there are none. \throws Error of the kernel,
 /// or (TypeError, ValueError) where it returned something else, or tensors although it was given
 /// the results.
-template <typename GetResults>
+template <typename GetResults, typename Frame>
 inline void CallForResults(const Kernel& kernel, bool is_filled, GetResults&& results,
-                           CallFrame* frame) {
+                           Frame* frame) {
   TVMFFIAny returned;
   const int rc = frame->Invoke(kernel, &returned);
   if (rc != 0 || !is_filled || returned.type_index != kTVMFFINone) {

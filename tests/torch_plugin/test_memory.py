@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import resource
 import threading
 from typing import Any
@@ -46,6 +47,46 @@ def test_kernels_allocate_with_torch(ops: Any, kernels: Any) -> None:
     allocations = [event for event in profile.events() if event.name == "aten::empty"]
     assert len(allocations) == 2  # the result and the kernel's own
     assert torch.from_dlpack(kernels.kept_tensor()).tolist() == [2, 2, 2, 2, 2]
+
+
+def test_a_threads_own_allocator_gives_way_to_torchs_and_comes_back() -> None:
+    runtime = ctypes.CDLL(graphffi.runtime_info().path)
+    get = runtime.TVMFFIEnvGetDLPackManagedTensorAllocator
+    get.restype = ctypes.c_void_p
+    seen: list[int | None] = []
+    graphffi.register_global_func("memory_test.allocator", lambda x, out: seen.append(get()))
+    op = graphffi.define_op(
+        "memory_test::allocator",
+        schema="(Tensor x, Tensor(a!) out) -> ()",
+        kernel="memory_test.allocator",
+    )
+
+    def work() -> None:
+        for mine in (None, 4096, None):
+            replace = runtime.TVMFFIEnvSetDLPackManagedTensorAllocator
+            replace(ctypes.c_void_p(mine), 0, None)
+            before = get()
+            op(torch.ones(3), torch.ones(3))
+            torch.ops.memory_test.allocator(torch.ones(3), torch.ones(3))
+            after = get()
+            replace(None, 0, None)
+            assert before == after == (mine or get())
+
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            work()
+        except BaseException as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert failures == []
+    assert len(seen) == 6
+    assert len(set(seen)) == 1
+    assert seen[0] not in (None, 4096)
 
 
 def test_threads_do_not_disturb_each_other(ops: Any) -> None:

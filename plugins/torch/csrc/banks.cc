@@ -24,15 +24,6 @@ void* RetainTensor(const void* source) {
 
 void ReleaseTensor(void* token) { delete static_cast<at::Tensor*>(token); }
 
-/// A slot for the next `count` values. Before the first list, value k is slot k.
-void BeginList(const graphffi::ValueList& values, size_t count, OptionalSlots* slots) {
-  if (!slots->has_value()) {
-    slots->emplace();
-    for (int32_t i = 0; i < values.size(); ++i) (*slots)->push_back({i});
-  }
-  (*slots)->push_back({values.size(), static_cast<int32_t>(count)});
-}
-
 TVMFFIAny ConvertString(const std::string& text, Conversion conversion) {
   if (conversion == Conversion::kDType) {
     TVMFFIAny any = AnyOf(kTVMFFIDataType);
@@ -123,29 +114,31 @@ void TensorBank::AddEach(c10::ArrayRef<c10::IValue> list) {
 }
 
 void TensorBank::AddList(c10::ArrayRef<c10::IValue> list) {
-  BeginList(values_, list.size(), &opt_slots_);
+  values_.BeginList(static_cast<int32_t>(list.size()));
   for (const c10::IValue& value : list) {
+    TVMFFIAny* place = values_.Add();
     if (value.isTensor()) {
-      Append(value.toTensor());
+      Append(value.toTensor(), place);
     } else {
-      *values_.Add() = TVMFFIAny{};
+      *place = TVMFFIAny{};
     }
   }
 }
 
 void TensorBank::AddList(c10::ArrayRef<const at::Tensor*> list) {
-  BeginList(values_, list.size(), &opt_slots_);
-  for (const at::Tensor* tensor : list) Append(*tensor);
+  values_.BeginList(static_cast<int32_t>(list.size()));
+  for (const at::Tensor* tensor : list) Append(*tensor, values_.Add());
 }
 
 std::string TensorBank::NameOf(size_t i) const {
   size_t slot = i;
   std::string index;
-  for (size_t k = 0; opt_slots_.has_value() && k < opt_slots_->size(); ++k) {
-    const graphffi::Slot& here = (*opt_slots_)[k];
+  const graphffi::Bank all = bank();
+  for (int32_t k = 0; all.opt_slots != nullptr && k < all.size; ++k) {
+    const graphffi::Slot& here = all.opt_slots[k];
     const auto begin = static_cast<size_t>(here.begin);
     if (begin > i) break;
-    slot = k;
+    slot = static_cast<size_t>(k);
     const bool is_list = here.count != graphffi::Slot::kSingle;
     index = is_list ? "[" + std::to_string(i - begin) + "]" : "";
   }
@@ -154,10 +147,6 @@ std::string TensorBank::NameOf(size_t i) const {
 
 void AttributeBank::Add(const c10::IValue& value, Conversion conversion) {
   Add(ConvertAttribute(value, conversion));
-}
-
-void AttributeBank::BeginList(size_t count) {
-  graphffi_torch::BeginList(values_, count, &opt_slots_);
 }
 
 void AttributeBank::AddEach(c10::ArrayRef<c10::IValue> list) {

@@ -10,7 +10,6 @@
 #include <atomic>
 #include <cstdint>
 #include <cstring>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -77,35 +76,23 @@ struct SlotNames {
   }
 };
 
-/// Of a bank with lists; without, value k is slot k.
-using OptionalSlots = std::optional<c10::SmallVector<graphffi::Slot, 16>>;
-
-inline graphffi::Bank BankOf(const graphffi::ValueList& values, const OptionalSlots& opt_slots) {
-  if (C10_LIKELY(!opt_slots.has_value())) return {values.data(), nullptr, values.size()};
-  return {values.data(), opt_slots->data(), static_cast<int32_t>(opt_slots->size())};
-}
-
 /// Tensors of one bank, lent to a call. Borrows them and the IValues: they stay put until the call
 /// has returned.
 class GRAPHFFI_TORCH_API TensorBank {
  public:
   /// All are borrowed. `place` is what the call's layout says of a room.
   TensorBank(graphffi::Loans* loans, const SlotNames& names, TVMFFIAny* room,
-             const graphffi::Layout::Range& place)
-      : loans_(*loans), names_(names), values_(room + place.begin, place.capacity) {}
+             const graphffi::Layout::Range& place, graphffi::Spill* spill)
+      : loans_(*loans), names_(names), values_(room + place.begin, place.capacity, spill) {}
 
   TensorBank(const TensorBank&) = delete;
   TensorBank& operator=(const TensorBank&) = delete;
 
   /// One slot: a tensor or, where it is undefined, None.
-  void Add(const at::Tensor& tensor) {
-    BeginSlot();
-    Append(tensor);
-  }
+  void Add(const at::Tensor& tensor) { Append(tensor, values_.AddSlot()); }
   /// The same of a tensor that is defined and has no key of kUnreadable.
   C10_ALWAYS_INLINE void AddReadable(const at::Tensor& tensor) {
-    BeginSlot();
-    LendReadable(tensor, values_.Add());
+    LendReadable(tensor, values_.AddSlot());
   }
   void Add(const c10::IValue& tensor_or_none);
   /// One slot per element.
@@ -114,10 +101,7 @@ class GRAPHFFI_TORCH_API TensorBank {
   void AddList(c10::ArrayRef<c10::IValue> list);
   void AddList(c10::ArrayRef<const at::Tensor*> list);
   /// One slot for a tensor that comes later: None until then.
-  void AddVacant() {
-    BeginSlot();
-    *values_.Add() = TVMFFIAny{};
-  }
+  void AddVacant() { *values_.AddSlot() = TVMFFIAny{}; }
   /// Fills the vacant slot that value `i` is.
   void Fill(size_t i, const at::Tensor& tensor) {
     if (tensor.defined()) Lend(tensor, i, &values_[static_cast<int32_t>(i)]);
@@ -135,18 +119,15 @@ class GRAPHFFI_TORCH_API TensorBank {
   /// What the user calls value `i`: `x`, `xs[1]`, `i0`.
   std::string NameOf(size_t i) const;
   /// Valid until the next Add.
-  graphffi::Bank bank() const { return BankOf(values_, opt_slots_); }
+  graphffi::Bank bank() const { return values_.bank(); }
 
  private:
-  void BeginSlot() {
-    if (C10_UNLIKELY(opt_slots_.has_value())) opt_slots_->push_back({values_.size()});
-  }
-  void Append(const at::Tensor& tensor) {
+  /// As the last value, which is at `place`.
+  void Append(const at::Tensor& tensor, TVMFFIAny* place) {
     if (C10_UNLIKELY(!tensor.defined())) {
-      *values_.Add() = TVMFFIAny{};
+      *place = TVMFFIAny{};
       return;
     }
-    TVMFFIAny* place = values_.Add();
     Lend(tensor, size() - 1, place);
   }
   /// As value `i`, which is at `place`.
@@ -173,7 +154,6 @@ class GRAPHFFI_TORCH_API TensorBank {
   const SlotNames& names_;
   const at::Tensor* opt_accelerated_ = nullptr;
   graphffi::ValueList values_;  // lent tensors and None
-  OptionalSlots opt_slots_;
 };
 
 /// Ints, floats, bools and strings. Strings are borrowed from the IValues.
@@ -182,32 +162,28 @@ class GRAPHFFI_TORCH_API AttributeBank {
   using Conversion = graphffi::Plan::Conversion;
 
   /// As a TensorBank.
-  AttributeBank(TVMFFIAny* room, const graphffi::Layout::Range& place)
-      : values_(room + place.begin, place.capacity) {}
+  AttributeBank(TVMFFIAny* room, const graphffi::Layout::Range& place, graphffi::Spill* spill)
+      : values_(room + place.begin, place.capacity, spill) {}
   AttributeBank(const AttributeBank&) = delete;
   AttributeBank& operator=(const AttributeBank&) = delete;
 
   /// One slot. \throws Error when a string does not convert.
   void Add(const c10::IValue& value, Conversion conversion = Conversion::kNone);
-  void Add(const TVMFFIAny& value) {
-    if (C10_UNLIKELY(opt_slots_.has_value())) opt_slots_->push_back({values_.size()});
-    *values_.Add() = value;
-  }
+  void Add(const TVMFFIAny& value) { *values_.AddSlot() = value; }
   /// One slot per element.
   void AddEach(c10::ArrayRef<c10::IValue> list);
   /// One slot, which the plan passes as an ffi.Array.
   void AddList(c10::ArrayRef<c10::IValue> list, Conversion conversion = Conversion::kNone);
   /// The same of values that are added next, by AddItem.
-  void BeginList(size_t count);
+  void BeginList(size_t count) { values_.BeginList(static_cast<int32_t>(count)); }
   /// Replaces value `i`, an int.
   void SetInt(size_t i, int64_t value) { values_[static_cast<int32_t>(i)].v_int64 = value; }
   void AddItem(const TVMFFIAny& value) { *values_.Add() = value; }
 
-  graphffi::Bank bank() const { return BankOf(values_, opt_slots_); }
+  graphffi::Bank bank() const { return values_.bank(); }
 
  private:
   graphffi::ValueList values_;
-  OptionalSlots opt_slots_;
 };
 
 }  // namespace graphffi_torch

@@ -82,15 +82,11 @@ void RunCall(c10::ArrayRef<c10::IValue> arguments, c10::ArrayRef<c10::IValue> ou
       arguments[0].toStringRef(), arguments[3].toStringRef(),
       {Count(inputs), Count(outputs), Count(ints), Count(floats), Count(strs)},
       arguments[7].toStringRef());
-  TVMFFIAny room[graphffi::Layout::kRoom];
-  graphffi::Loans loans(kTensorLending);
-  TensorBank input_bank = site.MakeInputs(&loans, room);
-  TensorBank output_bank = site.MakeOutputs(&loans, room);
-  input_bank.AddEach(inputs);
-  output_bank.AddEach(outputs);
-  AttributeBank attributes(room, site.layout().attributes);
-  for (c10::ArrayRef<c10::IValue> list : {ints, floats, strs}) attributes.AddEach(list);
-  site.Run(room, loans, input_bank, output_bank, attributes.bank());
+  KernelCall call(site.target());
+  call.inputs().AddEach(inputs);
+  call.outputs().AddEach(outputs);
+  for (c10::ArrayRef<c10::IValue> list : {ints, floats, strs}) call.attributes().AddEach(list);
+  call.Run(0);
 }
 
 void CallKernel(const c10::OperatorHandle&, Stack* stack) {

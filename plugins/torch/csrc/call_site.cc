@@ -7,7 +7,6 @@
 
 #include "callframe/error.h"
 #include "callframe/value.h"
-#include "kernel_call.h"
 #include "text_value.h"
 
 namespace graphffi_torch {
@@ -38,26 +37,21 @@ CallNames CallNames::Parse(const std::string& digest, const std::string& func) {
 
 CallSite::CallSite(const std::string& func, const std::string& plan, const CallCounts& counts,
                    const std::string& digest, std::string opt_origin)
-    : counts_(counts), kernel_(func, std::move(opt_origin)) {
+    : counts_(counts),
+      target_{graphffi::KernelSlot(func, std::move(opt_origin)), {}, {}, {}, {}, {}} {
   CallNames names = CallNames::Parse(digest, func);
-  subject_ = std::move(names.subject);
   if (names.inputs.size() != static_cast<size_t>(counts.inputs)) names.inputs.clear();
   if (names.outputs.size() != static_cast<size_t>(counts.outputs)) names.outputs.clear();
-  input_names_ = {subject_, 'i', std::move(names.inputs)};
-  output_names_ = {subject_, 'o', std::move(names.outputs)};
-  plan_ = graphffi::Plan::Parse(plan,
-                                graphffi::PlanNames::Raw(counts.inputs, counts.outputs, counts.ints,
-                                                         counts.floats, counts.strs),
-                                subject_);
-  layout_ = graphffi::Layout::Of(plan_, counts.inputs, counts.outputs,
-                                 counts.ints + counts.floats + counts.strs);
-}
-
-void CallSite::Run(TVMFFIAny* room, graphffi::Loans& loans, TensorBank& inputs, TensorBank& outputs,
-                   const graphffi::Bank& attributes) const {
-  KernelCall{kernel_, subject_, plan_,   layout_,    room,
-             loans,   inputs,   outputs, attributes, static_cast<size_t>(counts_.fresh)}
-      .Run();
+  target_.input_names = {names.subject, 'i', std::move(names.inputs)};
+  target_.output_names = {names.subject, 'o', std::move(names.outputs)};
+  target_.plan =
+      graphffi::Plan::Parse(plan,
+                            graphffi::PlanNames::Raw(counts.inputs, counts.outputs, counts.ints,
+                                                     counts.floats, counts.strs),
+                            names.subject);
+  target_.layout = graphffi::Layout::Of(target_.plan, counts.inputs, counts.outputs,
+                                        counts.ints + counts.floats + counts.strs);
+  target_.subject = std::move(names.subject);
 }
 
 BoundSite::BoundSite(Description description)
@@ -88,15 +82,12 @@ void BoundSite::Run(const at::Tensor* const* tensors, const int64_t* ints) const
 
 void BoundSite::RunUnprofiled(const at::Tensor* const* tensors, const int64_t* ints) const {
   const int32_t num_inputs = site_.counts().inputs, count = num_tensors();
-  TVMFFIAny room[graphffi::Layout::kRoom];
-  graphffi::Loans loans(kTensorLending);
-  TensorBank inputs = site_.MakeInputs(&loans, room), outputs = site_.MakeOutputs(&loans, room);
-  for (int32_t i = 0; i < num_inputs; ++i) inputs.Add(*tensors[i]);
-  for (int32_t i = num_inputs; i < count; ++i) outputs.Add(*tensors[i]);
-  AttributeBank attributes(room, site_.layout().attributes);
-  for (const TVMFFIAny& value : attributes_) attributes.Add(value);
-  for (size_t i = 0; i < open_ints_.size(); ++i) attributes.SetInt(open_ints_[i], ints[i]);
-  site_.Run(room, loans, inputs, outputs, attributes.bank());
+  KernelCall call(site_.target());
+  for (int32_t i = 0; i < num_inputs; ++i) call.inputs().Add(*tensors[i]);
+  for (int32_t i = num_inputs; i < count; ++i) call.outputs().Add(*tensors[i]);
+  for (const TVMFFIAny& value : attributes_) call.attributes().Add(value);
+  for (size_t i = 0; i < open_ints_.size(); ++i) call.attributes().SetInt(open_ints_[i], ints[i]);
+  call.Run(static_cast<size_t>(site_.counts().fresh));
 }
 
 }  // namespace graphffi_torch

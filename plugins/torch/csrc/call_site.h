@@ -9,11 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "banks.h"
-#include "callframe/kernel_ref.h"
-#include "callframe/layout.h"
-#include "callframe/plan.h"
 #include "errors.h"
+#include "kernel_call.h"
 
 namespace graphffi_torch {
 
@@ -33,28 +30,14 @@ class CallSite {
            const std::string& digest, std::string opt_origin = "");
 
   const CallCounts& counts() const { return counts_; }
-  const std::string& subject() const { return subject_; }
-  const graphffi::Layout& layout() const { return layout_; }
-  /// `room` is for the layout.
-  TensorBank MakeInputs(graphffi::Loans* loans, TVMFFIAny* room) const {
-    return {loans, input_names_, room, layout_.inputs};
-  }
-  TensorBank MakeOutputs(graphffi::Loans* loans, TVMFFIAny* room) const {
-    return {loans, output_names_, room, layout_.outputs};
-  }
-
-  /// `attributes` are ints, floats and strings, one after the other, where the layout has them.
-  /// \throws graphffi::Error
-  void Run(TVMFFIAny* room, graphffi::Loans& loans, TensorBank& inputs, TensorBank& outputs,
-           const graphffi::Bank& attributes) const;
+  const std::string& subject() const { return target_.subject; }
+  /// What a KernelCall is made of. Its attributes are ints, floats and strings, one after the
+  /// other.
+  const CallTarget& target() const { return target_; }
 
  private:
   CallCounts counts_;
-  graphffi::KernelSlot kernel_;
-  std::string subject_;
-  SlotNames input_names_, output_names_;
-  graphffi::Plan plan_;
-  graphffi::Layout layout_;
+  CallTarget target_;
 };
 
 /// A call of a compiled graph: also the attributes are known, but for some ints.

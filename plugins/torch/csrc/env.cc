@@ -9,6 +9,15 @@
 #include "env_stream.h"
 
 namespace graphffi_torch {
+namespace {
+
+/// Calls then find it set, unless another framework was here first.
+[[maybe_unused]] const bool provided = [] {
+  graphffi::AllocatorScope::ProvideForProcess(&AllocateWithTorch);
+  return true;
+}();
+
+}  // namespace
 
 int AllocateWithTorch(DLTensor* prototype, DLManagedTensorVersioned** out, void* error_ctx,
                       void (*set_error)(void* error_ctx, const char* kind, const char* message)) {

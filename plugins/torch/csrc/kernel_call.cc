@@ -12,6 +12,7 @@
 #include "callframe/call_frame.h"
 #include "callframe/error.h"
 #include "callframe/returned.h"
+#include "env.h"
 
 namespace graphffi_torch {
 namespace {
@@ -27,16 +28,18 @@ bool Overlap(const at::Tensor& a, const at::Tensor& b) {
   return status == at::MemOverlapStatus::Full || status == at::MemOverlapStatus::Partial;
 }
 
-[[noreturn]] C10_NOINLINE void FailShared(const KernelCall& call, size_t i, const char* with,
-                                          const TensorBank& bank, size_t other) {
-  throw graphffi::Error("ValueError", call.subject + ": output " + call.outputs.NameOf(i) +
+[[noreturn]] C10_NOINLINE void FailShared(const std::string& subject, const TensorBank& outputs,
+                                          size_t i, const char* with, const TensorBank& bank,
+                                          size_t other) {
+  throw graphffi::Error("ValueError", subject + ": output " + outputs.NameOf(i) +
                                           ": expected memory of its own, got memory shared with " +
                                           with + " " + bank.NameOf(other) +
                                           "; pass a clone of one of them");
 }
 
-[[noreturn]] C10_NOINLINE void FailExpanded(const KernelCall& call, size_t i) {
-  throw graphffi::Error("ValueError", call.subject + ": output " + call.outputs.NameOf(i) +
+[[noreturn]] C10_NOINLINE void FailExpanded(const std::string& subject, const TensorBank& outputs,
+                                            size_t i) {
+  throw graphffi::Error("ValueError", subject + ": output " + outputs.NameOf(i) +
                                           ": expected one place in memory per element, got an "
                                           "expanded tensor; pass a contiguous one");
 }
@@ -51,23 +54,6 @@ C10_ALWAYS_INLINE size_t FindShared(const TensorBank& bank, size_t begin, size_t
     if (Overlap(output, *tensor)) return i;
   }
   return end;
-}
-
-/// What kernels write must not change what they read, nor each other.
-C10_ALWAYS_INLINE void CheckOutputMemory(const KernelCall& call) {
-  const size_t num_inputs = call.inputs.size(), num_outputs = call.outputs.size();
-  for (size_t i = call.num_fresh; i < num_outputs; ++i) {
-    const at::Tensor* output = call.outputs.opt_tensor(i);
-    if (output == nullptr) continue;
-    if (!output->is_contiguous() && at::has_internal_overlap(*output) == at::MemOverlap::Yes) {
-      FailExpanded(call, i);
-    }
-    const void* storage = StorageOf(*output);
-    const size_t input = FindShared(call.inputs, 0, num_inputs, *output, storage);
-    if (C10_UNLIKELY(input != num_inputs)) FailShared(call, i, "input", call.inputs, input);
-    const size_t other = FindShared(call.outputs, call.num_fresh, i, *output, storage);
-    if (C10_UNLIKELY(other != i)) FailShared(call, i, "output", call.outputs, other);
-  }
 }
 
 void AddDevices(const TensorBank& inputs, const TensorBank& outputs, TorchEnvScope* env) {
@@ -95,40 +81,72 @@ void CopyReturned(void*, const DLTensor& from, const DLTensor& to) {
 
 }  // namespace
 
-C10_ALWAYS_INLINE void KernelCall::Invoke(DLDevice device, void* stream) const {
-  graphffi::KernelSlot::Use function(kernel);
-  const graphffi::Bank filled = outputs.bank();
-  graphffi::CallFrame frame(&loans);
-  if (C10_LIKELY(layout.is_in_order())) {
-    layout.PutConstants(room);
-    frame.Borrow(room, layout.num_args);
-  } else {
-    frame.PushPlan(plan, {inputs.bank(), filled, attributes, stream, workspace, device});
+/// What kernels write must not change what they read, nor each other.
+C10_ALWAYS_INLINE void KernelCall::CheckOutputMemory(size_t num_fresh) const {
+  const size_t num_inputs = inputs_.size(), num_outputs = outputs_.size();
+  for (size_t i = num_fresh; i < num_outputs; ++i) {
+    const at::Tensor* output = outputs_.opt_tensor(i);
+    if (output == nullptr) continue;
+    if (!output->is_contiguous() && at::has_internal_overlap(*output) == at::MemOverlap::Yes) {
+      FailExpanded(target_.subject, outputs_, i);
+    }
+    const void* storage = StorageOf(*output);
+    const size_t input = FindShared(inputs_, 0, num_inputs, *output, storage);
+    if (C10_UNLIKELY(input != num_inputs)) {
+      FailShared(target_.subject, outputs_, i, "input", inputs_, input);
+    }
+    const size_t other = FindShared(outputs_, num_fresh, i, *output, storage);
+    if (C10_UNLIKELY(other != i)) {
+      FailShared(target_.subject, outputs_, i, "output", outputs_, other);
+    }
   }
+}
+
+template <typename Frame>
+C10_ALWAYS_INLINE void KernelCall::InvokeIn(Frame* frame) {
+  const graphffi::KernelSlot::Use function(target_.kernel);
   // Results that the plan does not pass are what the kernel returns.
-  const int32_t count = std::min(plan.first_output(), filled.size);
+  const graphffi::Bank filled = outputs_.bank();
+  const int32_t count = std::min(target_.plan.first_output(), filled.size);
   graphffi::CallForResults(
       function.kernel(), count == 0,
       [&] {
         return graphffi::Results{&filled,       count,   count == 0,
-                                 &CopyReturned, nullptr, subject.c_str()};
+                                 &CopyReturned, nullptr, target_.subject.c_str()};
       },
-      &frame);
+      frame);
 }
 
-void KernelCall::Run() const {
-  CheckOutputMemory(*this);
-  const at::Tensor* tensor = inputs.opt_accelerated();
-  if (tensor == nullptr) tensor = outputs.opt_accelerated();
-  if (C10_UNLIKELY(tensor != nullptr)) return RunOn(tensor->device());
-  const graphffi::EnvScope env({kDLCPU, 0}, nullptr, &AllocateWithTorch);
-  Invoke({kDLCPU, 0}, nullptr);
+C10_NOINLINE void KernelCall::InvokeApart(DLDevice device, void* stream,
+                                          const TVMFFIAny& workspace) {
+  graphffi::CallFrame frame(&loans_);
+  frame.PushPlan(target_.plan,
+                 {inputs_.bank(), outputs_.bank(), attributes_.bank(), stream, workspace, device});
+  InvokeIn(&frame);
 }
 
-void KernelCall::RunOn(c10::Device device) const {
+C10_ALWAYS_INLINE void KernelCall::Invoke(DLDevice device, void* stream,
+                                          const TVMFFIAny& workspace) {
+  const graphffi::Layout& layout = target_.layout;
+  if (C10_UNLIKELY(!layout.is_in_order())) return InvokeApart(device, stream, workspace);
+  layout.PutConstants(room_);
+  graphffi::PlacedFrame frame(&loans_, room_, layout.num_args);
+  InvokeIn(&frame);
+}
+
+void KernelCall::Run(size_t num_fresh, const TVMFFIAny& workspace) {
+  CheckOutputMemory(num_fresh);
+  const at::Tensor* tensor = inputs_.opt_accelerated();
+  if (tensor == nullptr) tensor = outputs_.opt_accelerated();
+  if (C10_UNLIKELY(tensor != nullptr)) return RunOn(tensor->device(), workspace);
+  const graphffi::AllocatorScope env(&AllocateWithTorch);
+  Invoke({kDLCPU, 0}, nullptr, workspace);
+}
+
+void KernelCall::RunOn(c10::Device device, const TVMFFIAny& workspace) {
   TorchEnvScope env(device);
-  AddDevices(inputs, outputs, &env);
-  Invoke(at::torchDeviceToDLDevice(device), env.stream());
+  AddDevices(inputs_, outputs_, &env);
+  Invoke(at::torchDeviceToDLDevice(device), env.stream(), workspace);
 }
 
 }  // namespace graphffi_torch

@@ -2,37 +2,68 @@
 // The one routine that every operator of the plugin ends in.
 #pragma once
 
+#include <c10/core/Device.h>
+
 #include <string>
 
 #include "banks.h"
 #include "callframe/kernel_ref.h"
 #include "callframe/layout.h"
 #include "callframe/plan.h"
-#include "env.h"
+#include "callframe/value_list.h"
+#include "errors.h"
 
 namespace graphffi_torch {
 
-/// One call of a kernel on real tensors. Everything is borrowed until Run has returned.
-struct KernelCall {
-  const graphffi::KernelSlot& kernel;
-  const std::string& subject;  ///< begins the text of errors
-  const graphffi::Plan& plan;
-  const graphffi::Layout& layout;  ///< of the plan's values
-  TVMFFIAny* room;                 ///< for the layout, where the values are
-  graphffi::Loans& loans;          ///< that the tensors are of; the call settles them
-  TensorBank& inputs;
-  TensorBank& outputs;
-  graphffi::Bank attributes;
-  size_t num_fresh = 0;   ///< outputs, the first, that were just allocated and share no memory
-  TVMFFIAny workspace{};  ///< bytes, or None: as CallValues has it
+/// What all calls of one kernel by one plan share. Immutable; used on any thread.
+struct CallTarget {
+  graphffi::KernelSlot kernel;
+  std::string subject;  ///< begins the text of errors
+  SlotNames input_names, output_names;
+  graphffi::Plan plan;
+  graphffi::Layout layout;  ///< of the plan's values
+};
+
+/// One call of a kernel on real tensors: first its values are added, then it runs once. They are
+/// borrowed until then. Lives on the stack.
+class GRAPHFFI_TORCH_API KernelCall {
+ public:
+  /// `target` is borrowed.
+  explicit KernelCall(const CallTarget& target)
+      : target_(target),
+        inputs_(&loans_, target.input_names, room_, target.layout.inputs, &spill_),
+        outputs_(&loans_, target.output_names, room_, target.layout.outputs, &spill_),
+        attributes_(room_, target.layout.attributes, &spill_) {}
+  KernelCall(const KernelCall&) = delete;
+  KernelCall& operator=(const KernelCall&) = delete;
+
+  TensorBank& inputs() { return inputs_; }
+  const TensorBank& inputs() const { return inputs_; }
+  TensorBank& outputs() { return outputs_; }
+  const TensorBank& outputs() const { return outputs_; }
+  AttributeBank& attributes() { return attributes_; }
+  const AttributeBank& attributes() const { return attributes_; }
 
   /// Checks that no output shares memory, enters the env of the tensors' devices, calls.
+  /// `num_fresh` outputs, the first, were just allocated and share none. `workspace` is bytes, or
+  /// None: as CallValues has it.
   /// \throws graphffi::Error, also for what the kernel raised.
-  void Run() const;
+  void Run(size_t num_fresh, const TVMFFIAny& workspace = {});
 
  private:
-  void RunOn(c10::Device device) const;
-  void Invoke(DLDevice device, void* stream) const;
+  void RunOn(c10::Device device, const TVMFFIAny& workspace);
+  void Invoke(DLDevice device, void* stream, const TVMFFIAny& workspace);
+  template <typename Frame>
+  void InvokeIn(Frame* frame);
+  void InvokeApart(DLDevice device, void* stream, const TVMFFIAny& workspace);
+  void CheckOutputMemory(size_t num_fresh) const;
+
+  const CallTarget& target_;
+  graphffi::Spill spill_;
+  graphffi::Loans loans_{kTensorLending};
+  TensorBank inputs_, outputs_;
+  AttributeBank attributes_;
+  TVMFFIAny room_[graphffi::Layout::kRoom];  // where the values are
 };
 
 }  // namespace graphffi_torch

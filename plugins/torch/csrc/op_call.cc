@@ -13,7 +13,6 @@
 #include "callframe/describe_tensor.h"
 #include "callframe/error.h"
 #include "callframe/value.h"
-#include "kernel_call.h"
 
 namespace graphffi_torch {
 namespace {
@@ -49,7 +48,7 @@ std::vector<std::string>& NamesOf(OpCall::Bank bank, graphffi::PlanNames* names)
 
 OpCall::OpCall(const OpDescription& description)
     : schema_(torch::jit::parseSchema(description.schema)),
-      kernel_(description.kernel),
+      target_{graphffi::KernelSlot(description.kernel), schema_.name(), {}, {}, {}, {}},
       opt_rule_(description.opt_rule),
       num_results_(description.results.size()) {
   graphffi::PlanNames names;
@@ -59,10 +58,10 @@ OpCall::OpCall(const OpDescription& description)
     parameters_.push_back(ParameterOf(argument, description));
     NamesOf(parameters_.back().bank, &names).push_back(argument.name());
   }
-  plan_ = graphffi::Plan::Parse(description.plan, names, subject());
-  layout_ = LayOut(names);
-  input_names_ = {subject(), 'i', std::move(names.inputs)};
-  output_names_ = {subject(), 'o', std::move(names.outputs)};
+  target_.plan = graphffi::Plan::Parse(description.plan, names, subject());
+  target_.layout = LayOut(names);
+  target_.input_names = {subject(), 'i', std::move(names.inputs)};
+  target_.output_names = {subject(), 'o', std::move(names.outputs)};
 }
 
 /// Lists take room that only a call knows.
@@ -70,7 +69,7 @@ graphffi::Layout OpCall::LayOut(const graphffi::PlanNames& names) const {
   for (const Parameter& parameter : parameters_) {
     if (parameter.is_list) return graphffi::Layout::Apart();
   }
-  return graphffi::Layout::Of(plan_, static_cast<int32_t>(names.inputs.size()),
+  return graphffi::Layout::Of(target_.plan, static_cast<int32_t>(names.inputs.size()),
                               static_cast<int32_t>(names.outputs.size()),
                               static_cast<int32_t>(names.attributes.size()));
 }
@@ -95,12 +94,12 @@ OpCall::Parameter OpCall::ParameterOf(const c10::Argument& argument,
 
 void OpFrame::Add(c10::ArrayRef<c10::IValue> arguments) {
   size_t i = 0;
-  for (const OpCall::Parameter& parameter : call_.parameters_) {
+  for (const OpCall::Parameter& parameter : op_.parameters_) {
     const c10::IValue& argument = arguments[i++];
     if (parameter.bank == OpCall::Bank::kAttributes) {
       parameter.is_list && !(parameter.is_optional && argument.isNone())
-          ? attributes_.AddList(ListOf(argument), parameter.conversion)
-          : attributes_.Add(argument, parameter.conversion);
+          ? attributes().AddList(ListOf(argument), parameter.conversion)
+          : attributes().Add(argument, parameter.conversion);
     } else {
       TensorBank& bank = BankOf(parameter.bank);
       parameter.is_list ? bank.AddList(ListOf(argument)) : bank.Add(argument);
@@ -108,38 +107,39 @@ void OpFrame::Add(c10::ArrayRef<c10::IValue> arguments) {
   }
 }
 
-void OpFrame::Infer(graphffi::ResultShapes* shapes) {
-  if (call_.opt_rule_ == nullptr) return;
+TVMFFIAny OpFrame::Infer(graphffi::ResultShapes* shapes) {
+  if (op_.opt_rule_ == nullptr) return {};
   graphffi::CallValues values;
-  values.inputs = inputs_.bank();
-  values.outputs = outputs_.bank();
-  values.attributes = attributes_.bank();
-  call_.opt_rule_->Infer(values, shapes);
-  if (shapes->workspace_bytes >= 0) workspace_ = graphffi::MakeInt(shapes->workspace_bytes);
+  values.inputs = call_.inputs().bank();
+  values.outputs = call_.outputs().bank();
+  values.attributes = call_.attributes().bank();
+  op_.opt_rule_->Infer(values, shapes);
+  if (shapes->workspace_bytes < 0) return {};
+  return graphffi::MakeInt(shapes->workspace_bytes);
 }
 
-/// The results.
-void OpFrame::Allocate() {
+void OpFrame::RunAllocated() {
   graphffi::ResultShapes shapes;
-  Infer(&shapes);
+  const TVMFFIAny workspace = Infer(&shapes);
   const bool is_profiled = at::getStepCallbacksUnlessEmpty(at::RecordScope::FUNCTION).has_value();
   for (int32_t i = 0; i < shapes.size(); ++i) results().push_back(Empty(shapes[i], is_profiled));
-  for (size_t i = 0; i < results().size(); ++i) outputs_.Fill(i, results()[i]);
+  for (size_t i = 0; i < results().size(); ++i) call_.outputs().Fill(i, results()[i]);
+  call_.Run(results().size(), workspace);
 }
 
 void OpFrame::RunInto(c10::ArrayRef<c10::IValue> outputs) {
   graphffi::ResultShapes shapes;
-  Infer(&shapes);
-  for (size_t i = 0; i < outputs.size(); ++i) outputs_.Fill(i, outputs[i].toTensor());
+  const TVMFFIAny workspace = Infer(&shapes);
+  for (size_t i = 0; i < outputs.size(); ++i) call_.outputs().Fill(i, outputs[i].toTensor());
   CheckOutputs(shapes);
-  Call(0);
+  call_.Run(0, workspace);
 }
 
 /// \throws graphffi::Error that names every output which is not as the rule says.
 void OpFrame::CheckOutputs(const graphffi::ResultShapes& shapes) {
   std::string problems;
   bool wrong_dtype = false;
-  const graphffi::Bank outputs = outputs_.bank();
+  const graphffi::Bank outputs = call_.outputs().bank();
   for (int32_t i = 0; i < shapes.size(); ++i) {
     const DLTensor& expected = shapes[i];
     const DLTensor& actual = *TVMFFITensorGetDLTensorPtr(outputs.values[i].v_obj);
@@ -149,17 +149,11 @@ void OpFrame::CheckOutputs(const graphffi::ResultShapes& shapes) {
     if (same_device && same_dtype && SameShape(actual, expected)) continue;
     wrong_dtype = wrong_dtype || !same_dtype;
     problems += (problems.empty() ? " output '" : "; output '") +
-                call_.output_names_.NameOf(static_cast<size_t>(i)) + "': expected " +
+                op_.target_.output_names.NameOf(static_cast<size_t>(i)) + "': expected " +
                 graphffi::DescribeTensor(expected) + ", got " + graphffi::DescribeTensor(actual);
   }
   if (problems.empty()) return;
-  throw graphffi::Error(wrong_dtype ? "TypeError" : "ValueError", call_.subject() + ":" + problems);
-}
-
-void OpFrame::Call(size_t num_fresh) {
-  KernelCall{call_.kernel_, call_.subject(), call_.plan_,        call_.layout_, room_,     loans_,
-             inputs_,       outputs_,        attributes_.bank(), num_fresh,     workspace_}
-      .Run();
+  throw graphffi::Error(wrong_dtype ? "TypeError" : "ValueError", op_.subject() + ":" + problems);
 }
 
 }  // namespace graphffi_torch

@@ -13,11 +13,11 @@
 #include <vector>
 
 #include "banks.h"
-#include "callframe/kernel_ref.h"
 #include "callframe/layout.h"
 #include "callframe/plan.h"
 #include "callframe/shape_rule.h"
 #include "errors.h"
+#include "kernel_call.h"
 #include "op_forms.h"
 
 namespace graphffi_torch {
@@ -40,7 +40,7 @@ class GRAPHFFI_TORCH_API OpCall {
   size_t num_results() const { return num_results_; }
   /// Of the schema, in its order, without the digest.
   const std::vector<Parameter>& parameters() const { return parameters_; }
-  bool writes_operands() const { return output_names_.opt_names.size() > num_results_; }
+  bool writes_operands() const { return target_.output_names.opt_names.size() > num_results_; }
 
  private:
   friend class OpFrame;
@@ -49,32 +49,25 @@ class GRAPHFFI_TORCH_API OpCall {
   static Parameter ParameterOf(const c10::Argument& argument, const OpDescription& description);
 
   c10::FunctionSchema schema_;
-  graphffi::KernelSlot kernel_;
+  CallTarget target_;
   std::shared_ptr<graphffi::ShapeRule> opt_rule_;
   size_t num_results_;
   std::vector<Parameter> parameters_;
-  graphffi::Plan plan_;
-  graphffi::Layout layout_;
-  SlotNames input_names_, output_names_;
 };
 
 /// The values of one call: first the arguments are added, in the order of the schema, then it runs
 /// once. Tensors are borrowed until then. Lives on the stack.
 class GRAPHFFI_TORCH_API OpFrame {
  public:
-  explicit OpFrame(const OpCall& call)
-      : call_(call),
-        inputs_(&loans_, call.input_names_, room_, call.layout_.inputs),
-        outputs_(&loans_, call.output_names_, room_, call.layout_.outputs),
-        attributes_(room_, call.layout_.attributes) {
-    for (size_t i = 0; i < call.num_results_; ++i) outputs_.AddVacant();
+  explicit OpFrame(const OpCall& call) : op_(call), call_(call.target_) {
+    for (size_t i = 0; i < call.num_results_; ++i) call_.outputs().AddVacant();
   }
 
   /// Where a tensor or a list of tensors goes.
   TensorBank& BankOf(OpCall::Bank bank) {
-    return bank == OpCall::Bank::kInputs ? inputs_ : outputs_;
+    return bank == OpCall::Bank::kInputs ? call_.inputs() : call_.outputs();
   }
-  AttributeBank& attributes() { return attributes_; }
+  AttributeBank& attributes() { return call_.attributes(); }
 
   /// All arguments as the dispatcher has them, without the digest.
   void Add(c10::ArrayRef<c10::IValue> arguments);
@@ -82,8 +75,8 @@ class GRAPHFFI_TORCH_API OpFrame {
   /// Checks the arguments, allocates the results and calls the kernel. \throws graphffi::Error,
   /// what the shape rule throws
   void Run() {
-    if (C10_UNLIKELY(call_.opt_rule_ != nullptr)) Allocate();
-    Call(opt_results_.has_value() ? opt_results_->size() : 0);
+    if (C10_UNLIKELY(op_.opt_rule_ != nullptr)) return RunAllocated();
+    call_.Run(0);
   }
   /// The same with tensors to fill, whose shapes, dtypes and devices are checked.
   void RunInto(c10::ArrayRef<c10::IValue> outputs);
@@ -95,20 +88,16 @@ class GRAPHFFI_TORCH_API OpFrame {
   }
 
   /// The results, then the operands that are updated.
-  const TensorBank& outputs() const { return outputs_; }
+  const TensorBank& outputs() const { return call_.outputs(); }
 
  private:
-  void Allocate();
-  void Infer(graphffi::ResultShapes* shapes);
+  void RunAllocated();
+  /// Gives the workspace that the rule demands.
+  TVMFFIAny Infer(graphffi::ResultShapes* shapes);
   void CheckOutputs(const graphffi::ResultShapes& shapes);
-  void Call(size_t num_fresh);
 
-  const OpCall& call_;
-  graphffi::Loans loans_{kTensorLending};
-  TVMFFIAny room_[graphffi::Layout::kRoom];  // laid out as the op's plan demands
-  TensorBank inputs_, outputs_;              // the outputs begin with the results
-  AttributeBank attributes_;
-  TVMFFIAny workspace_{};  // bytes, where a rule says how many
+  const OpCall& op_;
+  KernelCall call_;  // its outputs begin with the results
   std::optional<c10::SmallVector<at::Tensor, 4>> opt_results_;
 };
 

@@ -7,6 +7,7 @@
 
 using graphffi::Layout;
 using graphffi::Plan;
+using graphffi::Spill;
 using graphffi::ValueList;
 
 namespace {
@@ -77,13 +78,36 @@ TEST(calls_with_more_values_than_there_is_room_for_have_them_apart) {
 
 TEST(a_list_of_values_outgrows_its_room) {
   TVMFFIAny room[2];
-  ValueList values(room, 2);
+  Spill spill;
+  ValueList values(room, 2, &spill);
   for (int i = 0; i < 1000; ++i) *values.Add() = graphffi::MakeInt(i);
-  CHECK(values.size() == 1000 && values.data() != room);
+  CHECK(values.size() == 1000 && values.bank().values != room);
   for (int i = 0; i < 1000; ++i) CHECK_EQ(values[i].v_int64, int64_t{i});
-  ValueList nothing(nullptr, 0);
+  ValueList nothing(nullptr, 0, &spill);
   *nothing.Add() = graphffi::MakeInt(3);
   CHECK_EQ(nothing[0].v_int64, int64_t{3});
+}
+
+TEST(lists_of_values_are_slots) {
+  TVMFFIAny room[2];
+  Spill spill;
+  ValueList values(room, 2, &spill);
+  *values.AddSlot() = graphffi::MakeInt(7);
+  CHECK(values.bank().opt_slots == nullptr && values.bank().size == 1);
+  for (int32_t list = 0; list < 100; ++list) {
+    values.BeginList(list % 3);
+    for (int32_t i = 0; i < list % 3; ++i) *values.Add() = graphffi::MakeInt(list);
+    *values.AddSlot() = graphffi::MakeInt(-list);
+  }
+  const graphffi::Bank bank = values.bank();
+  CHECK(bank.size == 201);
+  CHECK(bank.opt_slots[0].begin == 0 && bank.opt_slots[0].count == graphffi::Slot::kSingle);
+  for (int32_t list = 0; list < 100; ++list) {
+    const graphffi::Slot &many = bank.opt_slots[2 * list + 1], &one = bank.opt_slots[2 * list + 2];
+    CHECK(many.count == list % 3 && one.count == graphffi::Slot::kSingle);
+    CHECK(one.begin == many.begin + many.count);
+    CHECK_EQ(bank.values[one.begin].v_int64, int64_t{-list});
+  }
 }
 
 }  // namespace
