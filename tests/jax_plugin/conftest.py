@@ -76,6 +76,7 @@ def fake_xla(
         *,
         version: tuple[int, int] = (0, 3),
         kernel: str = "add_one",
+        func: str | None = None,
         plan: str = "",
         target: str = "tvm_ffi.call",
         platform: str = "cpu",
@@ -87,8 +88,8 @@ def fake_xla(
             plugin.graphffi_jax_handler(target.encode(), platform.encode(), stage_name)
             for stage_name in (b"instantiate", b"execute")
         ]
-        func = f"{library}::{kernel}".encode()
-        options = Options(*version, *handlers, func, plan.encode(), stage, frame_size, token)
+        reference = (func or f"{library}::{kernel}").encode()
+        options = Options(*version, *handlers, reference, plan.encode(), stage, frame_size, token)
         return fake.fake_xla_run(ctypes.byref(options)).decode()
 
     return run

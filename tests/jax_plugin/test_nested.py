@@ -176,6 +176,22 @@ def test_the_block_does_nothing_outside_of_programs() -> None:
     assert devices == [jax.devices()[0]]
 
 
+@pytest.mark.parametrize("version", [(0, 1), (0, 5)])
+@pytest.mark.parametrize(("platform", "expected"), [("cpu", 3), ("CUDA", None)])
+def test_a_kernel_knows_the_cpu_of_its_program(
+    fake_xla: Callable[..., str], version: tuple[int, int], platform: str, expected: int | None
+) -> None:
+    ordinals = []
+    get = graphffi.get_global_func("graphffi_jax.cpu_ordinal")
+    graphffi.register_global_func(
+        "jaxtest.ordinal", lambda x, out: ordinals.append(get()), override=True
+    )
+    log = fake_xla(version=version, func="jaxtest.ordinal", platform=platform)
+    assert "execute: ok" in log
+    assert ordinals == [expected]
+    assert get() is None
+
+
 def test_the_block_ends_where_a_kernel_raises() -> None:
     class Refusal(Exception):
         pass
