@@ -260,7 +260,7 @@ class Definition:
     def _run_rule(self, operands: Sequence[Any], attributes: Sequence[Any]) -> tuple[Any, ...]:
         assert self.rule is not None
         returned = self._call_rule(self.rule, operands, attributes)
-        if returned is None:
+        if returned is None and not self.results:
             return ()
         return tuple(returned) if isinstance(returned, (tuple, list)) else (returned,)
 

@@ -222,6 +222,11 @@ def test_a_rule_returns_the_declared_results() -> None:
     op = graphffi.define_op(
         "test_op::rule2", schema="(Tensor x) -> Tensor", kernel=WRITE, infer=lambda x: (3,)
     )
+    nothing = graphffi.define_op(
+        "test_op::nothing", schema="(Tensor x) -> Tensor", kernel=WRITE, infer=lambda x: None
+    )
+    with pytest.raises(TypeError, match=r"result 'out': expected graphffi.like.*, got None"):
+        nothing(array(1))
     with pytest.raises(TypeError, match=r"result 'out': expected graphffi.like.*, got int 3"):
         op(array(1))
 
