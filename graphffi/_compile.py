@@ -23,6 +23,8 @@ from ._location import include_path
 from ._runtime import runtime_info
 
 _CFLAGS: Final = ("-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden")
+# C has no inline functions to hide: what is not static is exported, as C's own tools do.
+_C_CFLAGS: Final = ("-O2", "-fPIC")
 _CUDA_CFLAGS: Final = ("-std=c++17", "-O2", "-Xcompiler", "-fPIC,-fvisibility=hidden")
 # With the signatures of the exported functions, which adapters read.
 _DEFINES: Final = ("-DTVM_FFI_DLL_EXPORT_INCLUDE_METADATA=1",)
@@ -78,6 +80,11 @@ class Recipe:
         """Whether anything is for nvcc."""
         return bool(self.cuda_text) or any(source.suffix == ".cu" for source in self.sources)
 
+    @property
+    def uses_c(self) -> bool:
+        """Whether anything is for the C compiler: C++ would give its functions other symbols."""
+        return any(source.suffix == ".c" for source in self.sources)
+
     def texts(self) -> dict[str, str]:
         """The files to be written before compiling, by name."""
         exports = "".join(_export(name, doc) for name, doc in self.functions)
@@ -121,21 +128,25 @@ class _Toolchain:
     """The compilers, with what they say of their version."""
 
     cxx: tuple[str, ...]
+    cc: tuple[str, ...]
     nvcc: tuple[str, ...]
     versions: tuple[str, ...]
 
     @staticmethod
     def for_recipe(recipe: Recipe) -> _Toolchain:
         cxx = find_tool("CXX", ("g++", "c++", "clang++"), "a C++ compiler")
+        cc = find_tool("CC", ("cc", "gcc", "clang"), "a C compiler") if recipe.uses_c else ()
         nvcc = find_tool("NVCC", ("nvcc",), "the CUDA compiler") if recipe.uses_cuda else ()
-        return _Toolchain(cxx, nvcc, tuple(_version_of(tool) for tool in (cxx, nvcc) if tool))
+        tools = (cxx, cc, nvcc)
+        return _Toolchain(*tools, tuple(_version_of(tool) for tool in tools if tool))
 
     def compile_command(self, recipe: Recipe, source: Path, output: Path) -> list[str]:
         """Compile one file, and list the headers that it includes."""
         includes = [f"-I{path}" for path in (*recipe.include_paths, include_path())]
-        is_cuda = source.suffix == ".cu"
-        tool = self.nvcc if is_cuda else self.cxx
-        flags = (*_CUDA_CFLAGS, *recipe.cuda_cflags) if is_cuda else (*_CFLAGS, *recipe.cflags)
+        tool, flags = {
+            ".cu": (self.nvcc, (*_CUDA_CFLAGS, *recipe.cuda_cflags)),
+            ".c": (self.cc, (*_C_CFLAGS, *recipe.cflags)),
+        }.get(source.suffix, (self.cxx, (*_CFLAGS, *recipe.cflags)))
         listing = ["-MD", "-MF", str(output.with_suffix(".d"))]
         paths = ["-c", str(source), "-o", str(output)]
         return [*tool, *_DEFINES, *includes, *flags, *listing, *paths]

@@ -40,12 +40,13 @@ def build(
 
     Args:
         name: of the library's file.
-        sources: files; those that end in ``.cu`` are compiled by nvcc.
+        sources: files; those that end in ``.cu`` are compiled by nvcc, those in ``.c`` as C.
         cpp_sources: C++ text. graphffi's headers are included already.
         cuda_sources: the same, for nvcc.
         functions: what the text is to export by its own name: names, or a mapping of names to
             documentation.
-        extra_cflags: for the C++ compiler, after ``-std=c++17 -O2 -fPIC -fvisibility=hidden``.
+        extra_cflags: for the C++ compiler, after ``-std=c++17 -O2 -fPIC -fvisibility=hidden``, and
+            for the C compiler, after ``-O2 -fPIC``.
         extra_cuda_cflags: for nvcc, such as ``-arch=sm_90a``.
         extra_ldflags: for the linker.
         extra_include_paths: searched before graphffi's headers.

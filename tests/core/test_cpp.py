@@ -71,6 +71,27 @@ def test_changed_source_flags_or_header_build_anew(tmp_path: Path) -> None:
     assert graphffi.cpp.build("k", [source], extra_cflags=["-DUNUSED_NAME"]) != paths[0]
 
 
+def test_c_is_compiled_as_c(tmp_path: Path) -> None:
+    (tmp_path / "answer.c").write_text(
+        "#include <tvm/ffi/c_api.h>\n"
+        "int __tvm_ffi_answer(void* handle, const TVMFFIAny* args, int32_t num_args,\n"
+        "                     TVMFFIAny* result) {\n"
+        "  int32_t new = num_args;  /* no name in C++ */\n"
+        "  (void)handle, (void)args;\n"
+        "  result->type_index = kTVMFFIInt;\n"
+        "  result->v_int64 = new + NUMBER;\n"
+        "  return 0;\n"
+        "}\n"
+    )
+    (tmp_path / "twice.cc").write_text(
+        f"#include <tvm/ffi/tvm_ffi.h>\n{TWICE}\nTVM_FFI_DLL_EXPORT_TYPED_FUNC(twice, twice);\n"
+    )
+    sources = [tmp_path / "answer.c", tmp_path / "twice.cc"]
+    module = graphffi.cpp.load("c", sources, extra_cflags=["-DNUMBER=40"])
+    assert module.answer(None, None) == 42
+    assert module.twice(2) == 4
+
+
 def test_library_goes_where_it_is_asked_for(tmp_path: Path) -> None:
     folder = tmp_path / "out"
     path = graphffi.cpp.build("demo", cpp_sources=TWICE, functions="twice", build_directory=folder)
