@@ -30,6 +30,14 @@ class Module(_core.Object):
         """The file that it was loaded from."""
         return _files.get(self)
 
+    def __copy__(self) -> Module:
+        """Itself, as for Python's modules and functions: nothing of it changes."""
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Module:
+        """Itself."""
+        return self
+
     def get_function(self, name: str, *, query_imports: bool = False) -> _core.Function:
         """Look a function up.
 

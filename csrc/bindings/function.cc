@@ -78,6 +78,15 @@ PyObject* Repr(PyObject* self) {
   return PyUnicode_FromFormat("<graphffi.Function %U>", function->opt_name);
 }
 
+/// As Python's own functions: a copy of what holds one calls the same.
+PyObject* Itself(PyObject* self, PyObject*) { return Py_NewRef(self); }
+
+PyMethodDef methods[] = {
+    {"__copy__", &Itself, METH_NOARGS, nullptr},
+    {"__deepcopy__", &Itself, METH_O, nullptr},
+    {nullptr, nullptr, 0, nullptr},
+};
+
 PyMemberDef members[] = {
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(PyFunction, vectorcall), READONLY, nullptr},
     {"__name__", T_OBJECT, offsetof(PyFunction, opt_name), READONLY, nullptr},
@@ -99,6 +108,7 @@ PyType_Slot slots[] = {
     {Py_tp_dealloc, reinterpret_cast<void*>(&Deallocate)},
     {Py_tp_call, reinterpret_cast<void*>(&PyVectorcall_Call)},
     {Py_tp_repr, reinterpret_cast<void*>(&Repr)},
+    {Py_tp_methods, methods},
     {Py_tp_members, members},
     {Py_tp_doc, const_cast<char*>("Function(callable)\n--\n\n"
                                   "A function of the runtime, called with positional arguments.")},

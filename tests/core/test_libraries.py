@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import copy
 import importlib.util
 import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -98,6 +100,13 @@ def test_same_library_is_the_same_module(kernels_path: str, tmp_path: Path) -> N
     link = tmp_path / "link.so"
     link.symlink_to(kernels_path)
     assert graphffi.load_module(link) == graphffi.load_module(kernels_path)
+
+
+def test_copies_are_the_same_objects(kernels: graphffi.Module) -> None:
+    function = kernels.get_function(kernels.function_names()[0])
+    for original in (kernels, function):
+        held = SimpleNamespace(value=original)
+        assert copy.copy(original) is copy.deepcopy(held).value is original
 
 
 def test_10000_loads_calls_and_failures_leave_memory_flat(run_python: Any, tmp_path: Path) -> None:
