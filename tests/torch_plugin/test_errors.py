@@ -187,6 +187,12 @@ def test_sparse_tensors_are_refused(kernels: Any) -> None:
         )
 
 
+def test_numbers_need_a_plan(kernels: Any) -> None:
+    for values in ({"ints": [1]}, {"floats": [1.0]}, {"strs": ["text"]}):
+        with pytest.raises(ValueError, match="plan: expected one that names the numbers and texts"):
+            torch.ops.tvm_ffi.call(kernels.add.reference, [X], [torch.empty(3)], **values)
+
+
 def test_names_of_other_libraries_are_refused() -> None:
     with pytest.raises(ValueError, match="aten::relu: expected a name that is free"):
 

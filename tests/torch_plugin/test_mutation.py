@@ -228,6 +228,24 @@ def test_grad_modes(ops: Any, context: Any, mode: str) -> None:
     torch.testing.assert_close(ops.add(x), torch.ones(3))
 
 
+def test_updates_of_inference_tensors_stay_in_inference_mode(
+    ops: Any, lists: graphffi.Op, kernels: Any
+) -> None:
+    with torch.inference_mode():
+        x = torch.zeros(3)
+        lists([ops.increment(x), torch.zeros(3)])
+    name = "expected a tensor that may be updated outside of inference mode"
+    for call, subject in (
+        (lambda: ops.increment(x), "mytest::increment: operand 'x'"),
+        (lambda: torch.ops.mytest.increment(x), "mytest::increment: operand 'x'"),
+        (lambda: lists([torch.zeros(3), x]), "operand 'xs'"),
+        (lambda: torch.ops.tvm_ffi.call("mytest.increment_all", [], [x]), "operand 'outputs'"),
+    ):
+        with torch.no_grad(), pytest.raises(RuntimeError, match=f"{subject}: {name}"):
+            call()
+    assert x.tolist() == [2.0] * 3
+
+
 def test_updates_of_tensors_that_need_gradients_are_refused(ops: Any) -> None:
     x = torch.zeros(3, requires_grad=True)
     with pytest.raises(RuntimeError, match="mytest::increment"):

@@ -44,6 +44,12 @@ CallSite::CallSite(const std::string& func, const std::string& plan, const CallC
   if (names.outputs.size() != static_cast<size_t>(counts.outputs)) names.outputs.clear();
   target_.input_names = {names.subject, 'i', std::move(names.inputs)};
   target_.output_names = {names.subject, 'o', std::move(names.outputs)};
+  if (plan.empty() && counts.ints + counts.floats + counts.strs > 0) {
+    throw graphffi::Error("ValueError", names.subject +
+                                            ": plan: expected one that names the numbers and "
+                                            "texts, got none; without one a kernel gets the "
+                                            "inputs, then the outputs");
+  }
   target_.plan =
       graphffi::Plan::Parse(plan,
                             graphffi::PlanNames::Raw(counts.inputs, counts.outputs, counts.ints,

@@ -4,6 +4,7 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/GradMode.h>
+#include <c10/core/InferenceMode.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
 
@@ -222,12 +223,24 @@ class BumpVersionsKernel : public c10::OperatorKernel {
     for (const c10::IValue& value : Arguments(op, *stack)) {
       const c10::AliasInfo* alias = op.schema().arguments()[i++].alias_info();
       if (alias == nullptr || !alias->isWrite()) continue;
-      ForEachTensor(value, [](const at::Tensor& tensor, int) {
-        if (!tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
+      ForEachTensor(value, [&](const at::Tensor& tensor, int) {
+        if (!tensor.is_inference()) return tensor.unsafeGetTensorImpl()->bump_version();
+        if (!c10::InferenceMode::is_enabled()) RefuseInferenceTensor(op, *stack, i - 1);
       });
     }
     at::AutoDispatchBelowADInplaceOrView below;
     op.redispatchBoxed(keys & c10::after_ADInplaceOrView_keyset, stack);
+  }
+
+ private:
+  /// As torch does for its own operators: nothing could notice the update later.
+  [[noreturn]] static void RefuseInferenceTensor(const c10::OperatorHandle& op, const Stack& stack,
+                                                 size_t argument) {
+    ThrowTorchError(graphffi::Error(
+        "RuntimeError", SubjectOf(op, stack) + ": operand '" +
+                            op.schema().arguments()[argument].name() +
+                            "': expected a tensor that may be updated outside of inference mode, "
+                            "got one that was made in it; pass a clone"));
   }
 };
 

@@ -4,6 +4,7 @@
 #include <ATen/PythonTorchFunctionTLS.h>
 #include <ATen/record_function.h>
 #include <c10/core/GradMode.h>
+#include <c10/core/InferenceMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/python_variable.h>
 
@@ -102,8 +103,8 @@ class DirectCall {
   }
 
  private:
-  /// NULL for anything but a plain tensor.
-  const at::Tensor* Unpack(PyObject* value) {
+  /// NULL for anything but a plain tensor, and for one that may not be updated here.
+  const at::Tensor* Unpack(PyObject* value, const Parameter& parameter) {
     if (!THPVariable_CheckExact(value)) return nullptr;
     const at::Tensor& tensor = THPVariable_Unpack(value);
     if (!IsWithin(tensor.key_set(), kPlainTensor)) return nullptr;
@@ -114,6 +115,8 @@ class DirectCall {
         is_recorded_ = true;
       }
     }
+    if (parameter.is_mutated && tensor.is_inference() && !c10::InferenceMode::is_enabled())
+      return nullptr;
     has_tensor_ = true;
     return &tensor;
   }
@@ -121,23 +124,23 @@ class DirectCall {
   bool AddOperand(const Parameter& parameter, size_t i) {
     TensorBank& bank =
         frame_.BankOf(parameter.is_mutated ? OpCall::Bank::kOutputs : OpCall::Bank::kInputs);
-    if (C10_UNLIKELY(parameter.kind == Kind::kTensors)) return AddTensors(i, &bank);
+    if (C10_UNLIKELY(parameter.kind == Kind::kTensors)) return AddTensors(parameter, i, &bank);
     if (parameter.kind == Kind::kOptional && arguments_[i] == Py_None) {
       bank.AddVacant();
       return true;
     }
-    const at::Tensor* tensor = Unpack(arguments_[i]);
+    const at::Tensor* tensor = Unpack(arguments_[i], parameter);
     if (tensor == nullptr) return false;
     bank.AddReadable(*tensor);  // as plain tensors are
     return true;
   }
 
-  bool AddTensors(size_t i, TensorBank* bank) {
+  bool AddTensors(const Parameter& parameter, size_t i, TensorBank* bank) {
     PyObject* list = arguments_.Frozen(i);
     if (list == nullptr) return false;
     TensorPointers tensors;
     for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(list); ++k) {
-      tensors.push_back(Unpack(PyTuple_GET_ITEM(list, k)));
+      tensors.push_back(Unpack(PyTuple_GET_ITEM(list, k), parameter));
       if (tensors.back() == nullptr) return false;
     }
     bank->AddList(tensors);
