@@ -287,6 +287,7 @@ def run_explicit() -> None:
         run("explicit gathered", gathered, last, expected=X + 1, spec=(), mesh=line)
         refuse("explicit", add, last)
         refuse("two ways", axpy, put(X, "i", mesh=line), second)
+        refuse("two meshes", axpy, put(X, "i", mesh=line), put(X, "i", mesh=grid))
     with jax.set_mesh(grid):
         mixed = typed(add, "float32[8@i,4,12]")
         spec = ("i", "j")

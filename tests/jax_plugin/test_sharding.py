@@ -113,6 +113,10 @@ def test_types_with_explicit_axes_refuse_while_they_are_traced(
     kind, message = results[f"two ways {way}"]
     assert kind == "ValueError"
     assert "operand 'y': expected dimension 's' split as operand 'x' is, along one axis" in message
+    kind, message = results[f"two meshes {way}"]
+    assert kind == "ValueError"
+    text = "jaxsharding::axpy: operand 'y': expected the mesh of operand 'x', {'i': 4}, got {'i': 2"
+    assert text in message
 
 
 def test_programs_of_one_device_say_nothing_of_it(

@@ -89,6 +89,8 @@ def test_differentiation_is_refused_by_name(ops: SimpleNamespace, transform: Any
         NotImplementedError, match="jaxtest::add_one: backward: expected a gradient rule"
     ):
         transform(ops.add_one)(X)
+    with pytest.raises(NotImplementedError, match="got none; define an op, which can have one, or"):
+        transform(lambda x: graphffi_jax.call(ops.add_one.definition.kernel, x, out=x))(X)
 
 
 def test_constants_of_a_gradient_may_pass_through(ops: SimpleNamespace) -> None:

@@ -272,7 +272,9 @@ def _differentiate(
     remedy = "register one with register_vjp"
     if call.num_mutated:
         remedy = "define an op that returns new tensors, which can have one"
-    elif call.made_of is not None and call.made_of.op.definition.vjp is not None:
+    elif call.made_of is None:
+        remedy = "define an op, which can have one"
+    elif call.made_of.op.definition.vjp is not None:
         remedy = "register it before JAX traces a call, or use jax.clear_caches()"
     raise NotImplementedError(
         f"{call.subject}: backward: expected a gradient rule, got none; {remedy}, or wrap the "

@@ -197,13 +197,13 @@ def result_shardings(
 
     Raises:
         ValueError: For operands that are split where the kernel needs them whole, or one dimension
-            in two ways.
+            in two ways, or over two meshes.
     """
     specs = [_spec(aval) for aval in operands]
     if not any(entry is not None for spec in specs for entry in spec):
         return [None] * len(shapes)
-    mesh = next(a.sharding.mesh for a in operands if not a.sharding.mesh.empty)
     dims = CallDims.of(call, [*(a.shape for a in operands), *shapes], len(operands))
+    mesh = _mesh_of(call.subject, dims, operands, specs)
     check_parts(
         call.subject,
         dims,
@@ -218,6 +218,25 @@ def result_shardings(
         )
         for array in dims.results[: len(shapes)]
     ]
+
+
+def _mesh_of(
+    subject: str, dims: CallDims, operands: Sequence[Any], specs: Sequence[Sequence[Any]]
+) -> Any:
+    """The mesh over which operands are split."""
+    split = [
+        (array.name, aval.sharding.mesh)
+        for array, aval, spec in zip(dims.operands, operands, specs, strict=True)
+        if any(entry is not None for entry in spec)
+    ]
+    first, mesh = split[0]
+    for name, other in split[1:]:
+        if dict(other.shape) != dict(mesh.shape):
+            raise ValueError(
+                f"{subject}: operand {name!r}: expected the mesh of operand {first!r}, "
+                f"{dict(mesh.shape)}, got {dict(other.shape)}; use jax.sharding.reshard"
+            )
+    return mesh
 
 
 def _choose_axes(subject: str, dims: CallDims, specs: Sequence[Sequence[Any]]) -> dict[str, Any]:
