@@ -7,8 +7,6 @@
 
 namespace graphffi {
 
-namespace {
-
 std::string DTypeName(DLDataType dtype) {
   TVMFFIAny text{};
   if (TVMFFIDataTypeToString(&dtype, &text) != 0) throw Error::TakeRaised(-1);
@@ -16,8 +14,6 @@ std::string DTypeName(DLDataType dtype) {
   ReleaseValue(&text);
   return name;
 }
-
-}  // namespace
 
 std::string DescribeTensor(const DLTensor& tensor) {
   std::string text = DTypeName(tensor.dtype) + "[";

@@ -11,4 +11,7 @@ namespace graphffi {
 /// "float32[2, 3] on cuda:0". \throws Error
 std::string DescribeTensor(const DLTensor& tensor);
 
+/// "float32". \throws Error
+std::string DTypeName(DLDataType dtype);
+
 }  // namespace graphffi

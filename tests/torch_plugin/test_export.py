@@ -343,6 +343,70 @@ def test_packages_raise_what_eager_calls_raise(ops: Any, tmp_path: Path) -> None
         graphffi_torch.Package(other)(X)
 
 
+class Sized(torch.nn.Module):
+    """Ops whose operands share dimensions: by name, in an update, by the shape rule alone."""
+
+    def __init__(self, kernels: Any) -> None:
+        super().__init__()
+
+        @graphffi.op("sized::named", kernel=kernels.total, plan="xs, out", dims="b [h], [h] -> b")
+        def named(xs: list[graphffi.Tensor], y: graphffi.Tensor) -> graphffi.Tensor:
+            return graphffi.empty((xs[0].size(0),), "float32")
+
+        @graphffi.op(
+            "sized::updated", kernel=kernels.total, plan="xs, y", dims="b h, b h", mutates="y"
+        )
+        def updated(xs: list[graphffi.Tensor], y: graphffi.Tensor) -> None:
+            return None
+
+        @graphffi.op("sized::ruled", kernel=kernels.total, plan="xs, out")
+        def ruled(xs: list[graphffi.Tensor], y: graphffi.Tensor) -> graphffi.Tensor:
+            graphffi.check(xs[0].shape == y.shape, "operands: expected one shape")
+            return graphffi.like(y)
+
+        self.named, self.updated, self.ruled = named, updated, ruled
+
+    def forward(
+        self, x: torch.Tensor, y: torch.Tensor, out: torch.Tensor, z: torch.Tensor
+    ) -> tuple[torch.Tensor, ...]:
+        return self.updated([x], out), self.named([x], y), self.ruled([x], z)
+
+
+def test_packages_compare_what_they_are_given_with_what_they_were_made_for(
+    kernels: Any, tmp_path: Path
+) -> None:
+    model = Sized(kernels)
+    shapes: dict[str, tuple[int, ...]] = {"x": (4, 6), "y": (6,), "out": (4, 6), "z": (4, 6)}
+
+    def arguments(**changed: Any) -> dict[str, torch.Tensor]:
+        return {k: torch.ones(shape) for k, shape in shapes.items()} | changed
+
+    b, h = torch.export.Dim("b"), torch.export.Dim("h")
+    for dims in ({0: b, 1: h}, None):
+        dynamic = dims and {"x": dims, "y": {0: h}, "out": dims, "z": dims}
+        exported = torch.export.export(model, (), kwargs=arguments(), dynamic_shapes=dynamic)
+        path = graphffi_torch.package(exported, tmp_path / f"{dims is None}.pt2")
+        packaged = graphffi_torch.load_package(path, trust=True)
+        packaged(**arguments())
+        for wrong in ({"y": torch.ones(5)}, {"out": torch.ones(4, 5)}, {"out": torch.ones(3, 6)}):
+            with pytest.raises(ValueError, match="sized::") as eager:
+                model(**arguments(**wrong))
+            with pytest.raises(ValueError, match="sized::") as raised:
+                packaged(**arguments(**wrong))
+            assert str(raised.value) == str(eager.value)
+        told = "the exported program" if dims is None else r"operand 'xs\[0\]'"
+        ruled = f"sized::ruled: operand 'y': expected size 6 of dimension 1 as in {told}, got 5"
+        for wrong, kind, text in (
+            ({"z": torch.ones(4, 5)}, ValueError, ruled),
+            ({"x": torch.ones(4, 6).double()}, TypeError, r"operand 'xs\[0\]': expected float32"),
+        ):
+            with pytest.raises(kind, match=text):
+                packaged(**arguments(**wrong))
+    both = {"x": torch.ones(3, 6), "out": torch.ones(3, 6)}
+    with pytest.raises(ValueError, match=r"'xs\[0\]': expected size 4 of 'b' as in the exported"):
+        packaged(**arguments(**both))
+
+
 def has_texts() -> bool:
     """Whether torch's models say why they failed; 2.10's do not."""
     return not torch.__version__.startswith("2.10.")

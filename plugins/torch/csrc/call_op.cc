@@ -86,7 +86,7 @@ void RunCall(c10::ArrayRef<c10::IValue> arguments, c10::ArrayRef<c10::IValue> ou
   call.inputs().AddEach(inputs);
   call.outputs().AddEach(outputs);
   for (c10::ArrayRef<c10::IValue> list : {ints, floats, strs}) call.attributes().AddEach(list);
-  call.Run(0);
+  site.Run(&call);
 }
 
 void CallKernel(const c10::OperatorHandle&, Stack* stack) {

@@ -3,6 +3,7 @@
 
 #include <ATen/record_function.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "callframe/error.h"
@@ -12,15 +13,16 @@
 namespace graphffi_torch {
 namespace {
 
-std::vector<std::string> SplitNames(const std::string& text) {
-  std::vector<std::string> names;
+/// Names and what follows them.
+void SplitNames(const std::string& text, std::vector<std::string>* names,
+                std::vector<std::string>* descriptions) {
   for (size_t begin = 0; begin < text.size();) {
-    size_t end = text.find(", ", begin);
-    if (end == std::string::npos) end = text.size();
-    names.push_back(text.substr(begin, end - begin));
+    const size_t end = std::min(text.find(", ", begin), text.size());
+    const size_t colon = std::min(text.find(':', begin), end);
+    names->push_back(text.substr(begin, colon - begin));
+    descriptions->push_back(colon == end ? "" : text.substr(colon + 1, end - colon - 1));
     begin = end + 2;
   }
-  return names;
 }
 
 }  // namespace
@@ -29,10 +31,14 @@ CallNames CallNames::Parse(const std::string& digest, const std::string& func) {
   size_t open = digest.find('('), arrow = digest.find(" -> "), close = digest.rfind(") ");
   if (open == std::string::npos || arrow == std::string::npos || close == std::string::npos ||
       open > arrow || arrow > close) {
-    return {func, {}, {}};
+    return {func, {}, {}, {}, {}};
   }
-  return {digest.substr(0, open), SplitNames(digest.substr(open + 1, arrow - open - 1)),
-          SplitNames(digest.substr(arrow + 4, close - arrow - 4))};
+  CallNames names;
+  names.subject = digest.substr(0, open);
+  SplitNames(digest.substr(open + 1, arrow - open - 1), &names.inputs, &names.input_descriptions);
+  SplitNames(digest.substr(arrow + 4, close - arrow - 4), &names.outputs,
+             &names.output_descriptions);
+  return names;
 }
 
 CallSite::CallSite(const std::string& func, const std::string& plan, const CallCounts& counts,
@@ -40,8 +46,13 @@ CallSite::CallSite(const std::string& func, const std::string& plan, const CallC
     : counts_(counts),
       target_{graphffi::KernelSlot(func, std::move(opt_origin)), {}, {}, {}, {}, {}} {
   CallNames names = CallNames::Parse(digest, func);
-  if (names.inputs.size() != static_cast<size_t>(counts.inputs)) names.inputs.clear();
-  if (names.outputs.size() != static_cast<size_t>(counts.outputs)) names.outputs.clear();
+  const bool names_inputs = names.inputs.size() == static_cast<size_t>(counts.inputs);
+  const bool names_outputs = names.outputs.size() == static_cast<size_t>(counts.outputs);
+  if (!names_inputs) names.inputs.clear();
+  if (!names_outputs) names.outputs.clear();
+  if (names_inputs && names_outputs) {
+    size_check_ = SizeCheck(names.input_descriptions, names.output_descriptions);
+  }
   target_.input_names = {names.subject, 'i', std::move(names.inputs)};
   target_.output_names = {names.subject, 'o', std::move(names.outputs)};
   if (plan.empty() && counts.ints + counts.floats + counts.strs > 0) {
@@ -58,6 +69,15 @@ CallSite::CallSite(const std::string& func, const std::string& plan, const CallC
   target_.layout = graphffi::Layout::Of(target_.plan, counts.inputs, counts.outputs,
                                         counts.ints + counts.floats + counts.strs);
   target_.subject = std::move(names.subject);
+}
+
+void CallSite::Run(KernelCall* call) const {
+  if (!size_check_.is_empty()) {
+    size_check_.Run(
+        {target_.subject, target_.input_names.opt_names, target_.output_names.opt_names},
+        call->inputs().bank(), call->outputs().bank());
+  }
+  call->Run(static_cast<size_t>(counts_.fresh));
 }
 
 BoundSite::BoundSite(Description description)
@@ -93,7 +113,7 @@ void BoundSite::RunUnprofiled(const at::Tensor* const* tensors, const int64_t* i
   for (int32_t i = num_inputs; i < count; ++i) call.outputs().Add(*tensors[i]);
   for (const TVMFFIAny& value : attributes_) call.attributes().Add(value);
   for (size_t i = 0; i < open_ints_.size(); ++i) call.attributes().SetInt(open_ints_[i], ints[i]);
-  call.Run(static_cast<size_t>(site_.counts().fresh));
+  site_.Run(&call);
 }
 
 }  // namespace graphffi_torch

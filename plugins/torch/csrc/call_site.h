@@ -11,6 +11,7 @@
 
 #include "errors.h"
 #include "kernel_call.h"
+#include "size_check.h"
 
 namespace graphffi_torch {
 
@@ -35,9 +36,14 @@ class CallSite {
   /// other.
   const CallTarget& target() const { return target_; }
 
+  /// Runs a call of the target, to which everything has been added.
+  /// \throws graphffi::Error
+  void Run(KernelCall* call) const;
+
  private:
   CallCounts counts_;
   CallTarget target_;
+  SizeCheck size_check_;
 };
 
 /// A call of a compiled graph: also the attributes are known, but for some ints.
@@ -75,10 +81,15 @@ class BoundSite {
   std::vector<size_t> open_ints_;  // positions in attributes_
 };
 
-/// The names in a digest of the form `ns::op(x, w, xs[0] -> out) 0123456789abcdef`.
+/// The names in a digest of the form `ns::op(x, w, xs[0] -> out) 0123456789abcdef`. In an exported
+/// program, names are followed by descriptions: `x:float32[b h=6]`, data type and dimensions with
+/// their sizes, as far as the program depends on them. Dimensions of one name have one size; those
+/// called `_` have any, and those with `.` in front have no name in the op's `dims`. `!` before the
+/// data type: an operand that the call updates.
 struct CallNames {
   std::string subject;
   std::vector<std::string> inputs, outputs;
+  std::vector<std::string> input_descriptions, output_descriptions;  ///< as many; "" for none
 
   /// Without such names, the subject is `func`.
   static CallNames Parse(const std::string& digest, const std::string& func);

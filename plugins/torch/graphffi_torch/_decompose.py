@@ -193,7 +193,7 @@ def run_decomposed(
         specs = definition.infer(*call.rule_arguments())
         results = [empty(spec, torch.device("cpu")) for spec in specs]
     outputs = results if call.outputs is None else call.outputs
-    arguments = call.arguments(outputs, call.workspace_bytes())
+    arguments = call.arguments(outputs, call.workspace_bytes(), described=True)
     if target._overloadname == "effect":
         return list(CALL_EFFECT(*arguments))
     filled = call_primitive(

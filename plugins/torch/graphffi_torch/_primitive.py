@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from graphffi_torch._effects import put_back, register_side_effect
-from graphffi_torch._specs import attribute_value, specs_of
+from graphffi_torch._specs import DTYPE_NAMES, as_list, attribute_value, specs_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -111,15 +111,19 @@ class PrimitiveCall:
             else [values[name] for name in definition.results],
         )
 
-    def arguments(self, results: Sequence[Any], workspace: Any) -> tuple[Any, ...]:
+    def arguments(
+        self, results: Sequence[Any], workspace: Any, *, described: bool = False
+    ) -> tuple[Any, ...]:
         """The arguments of the primitive.
 
         Args:
             results: What is to be filled.
             workspace: What `workspace_bytes` gave.
+            described: Whether the call checks that its tensors are like these: for programs whose
+                inputs nobody else checks.
         """
         call = self.definition.canonical(self.operands, self.attributes, workspace)
-        return primitive_arguments(call, results, self._label())
+        return primitive_arguments(call, results, self._label(described=described, results=results))
 
     def rule_arguments(self) -> tuple[list[Any], list[Any]]:
         """What the definition's rules get of operands that are tensors, and of attributes."""
@@ -136,19 +140,47 @@ class PrimitiveCall:
             return None
         return self.definition.workspace_bytes(*self.rule_arguments())
 
-    def _label(self) -> str:
+    def _label(self, *, described: bool, results: Sequence[Any]) -> str:
         """The digest of the call: also for errors, which C++ reads it for, and for readers.
 
         Returns:
-            ``mylib::rms_norm(x, weight -> out) 0123456789abcdef``
+            ``mylib::rms_norm(x, weight -> out) 0123456789abcdef``; with ``x:float32[b h=6]`` for
+            ``x`` and so on if they are described: call_site.h says how.
         """
         definition = self.definition
+        groups: Any = None if definition.dims is None else iter(definition.dims.operands)
         inputs: list[str] = []
-        outputs = list(definition.results)
+        updated: list[str] = []
         for operand, value in zip(definition.operands, self.operands, strict=True):
-            names = outputs if operand.mutated else inputs
-            if isinstance(value, (list, tuple)):
-                names.extend(f"{operand.name}[{i}]" for i in range(len(value)))
-            elif value is not None:
-                names.append(operand.name)
+            group = groups and next(groups)
+            is_list = isinstance(value, (list, tuple))
+            for i, tensor in enumerate(as_list(value)):
+                name = f"{operand.name}[{i}]" if is_list else operand.name
+                mark = "!" if operand.mutated else ""
+                text = f":{mark}{_description(tensor, group)}" if described else ""
+                (updated if operand.mutated else inputs).append(name + text)
+        outputs = list(definition.results)
+        if described:
+            given = [None] * len(results) if definition.dims is None else definition.dims.results
+            outputs = [
+                f"{name}:{_description(tensor, group)}"
+                for name, tensor, group in zip(outputs, results, given, strict=True)
+            ]
+        outputs += updated
         return f"{definition.name}({', '.join(inputs)} -> {', '.join(outputs)}) {definition.digest}"
+
+
+def _description(tensor: torch.Tensor, group: Any) -> str:
+    """Data type and dimensions of a tensor, as far as the traced program depends on them."""
+    names = ["_"] * tensor.ndim
+    if group is not None:
+        names = [f"...{i}" for i in range(tensor.ndim - len(group.names))] + list(group.names)
+    dims = (_dimension(name, size) for name, size in zip(names, tensor.shape, strict=True))
+    return f"{DTYPE_NAMES.get(tensor.dtype, '_')}[{' '.join(dims)}]"
+
+
+def _dimension(name: str, size: Any) -> str:
+    if isinstance(size, int):
+        return name if name.isdigit() else f"{name}={size}"
+    is_symbol = size.node.expr.is_Symbol
+    return f".{size.node.expr}" if name == "_" and is_symbol else name

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "size_check.h"
+
+#include <c10/macros/Macros.h>
+#include <c10/util/SmallVector.h>
+
+#include <cctype>
+#include <map>
+#include <sstream>
+#include <utility>
+
+#include "callframe/describe_tensor.h"
+#include "callframe/error.h"
+
+namespace graphffi_torch {
+namespace {
+
+DLDataType DTypeOf(const std::string& name) {
+  DLDataType dtype = {0, 0, 0};
+  const TVMFFIByteArray text{name.data(), name.size()};
+  if (name == "_") return dtype;
+  if (const int rc = TVMFFIDataTypeFromString(&text, &dtype)) throw graphffi::Error::TakeRaised(rc);
+  return dtype;
+}
+
+bool IsDigit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
+
+}  // namespace
+
+SizeCheck::SizeCheck(const std::vector<std::string>& inputs,
+                     const std::vector<std::string>& outputs) {
+  int32_t position = 0;
+  for (const std::string& text : inputs) Add(text, false, position++);
+  // As eager code meets them: operands first.
+  for (const char updated : {'!', '\0'}) {
+    position = 0;
+    for (const std::string& text : outputs) {
+      if ((text.c_str()[0] == '!') == (updated == '!')) Add(text, true, position);
+      ++position;
+    }
+  }
+  CompareNames();
+  CompareSizes();
+}
+
+/// `float32[b h=6]`; `!` before it if the call updates the tensor.
+void SizeCheck::Add(const std::string& description, bool is_output, int32_t position) {
+  const size_t open = description.find('['), close = description.rfind(']');
+  if (open == std::string::npos || close == std::string::npos || open > close) return;
+  const size_t begin = description[0] == '!' ? 1 : 0;
+  Tensor tensor{is_output, begin == 1, position, DTypeOf(description.substr(begin, open - begin)),
+                {},        {}};
+  std::istringstream dims(description.substr(open + 1, close - open - 1));
+  for (std::string dim; dims >> dim;) {
+    const size_t equals = dim.find('=');
+    tensor.names.push_back(dim.substr(0, equals));
+    tensor.sizes.push_back(equals == std::string::npos ? -1 : std::stoll(dim.substr(equals + 1)));
+  }
+  tensors_.push_back(std::move(tensor));
+}
+
+/// What the op says: sizes that are numbers in its dims, and names that come again.
+void SizeCheck::CompareNames() {
+  std::map<std::string, std::pair<int32_t, int32_t>> seen;
+  for (int32_t i = 0; i < static_cast<int32_t>(tensors_.size()); ++i) {
+    const std::vector<std::string>& names = tensors_[static_cast<size_t>(i)].names;
+    for (int32_t dim = 0; dim < static_cast<int32_t>(names.size()); ++dim) {
+      const std::string& name = names[static_cast<size_t>(dim)];
+      if (name == "_") continue;
+      if (IsDigit(name[0])) {
+        comparisons_.push_back({i, dim, -1, -1, std::stoll(name)});
+        continue;
+      }
+      const auto [place, is_new] = seen.try_emplace(name, i, dim);
+      if (!is_new) comparisons_.push_back({i, dim, place->second.first, place->second.second, -1});
+    }
+  }
+}
+
+/// What the program says.
+void SizeCheck::CompareSizes() {
+  for (int32_t i = 0; i < static_cast<int32_t>(tensors_.size()); ++i) {
+    const std::vector<int64_t>& sizes = tensors_[static_cast<size_t>(i)].sizes;
+    for (int32_t dim = 0; dim < static_cast<int32_t>(sizes.size()); ++dim) {
+      const int64_t size = sizes[static_cast<size_t>(dim)];
+      if (size >= 0) comparisons_.push_back({i, dim, -1, -1, size});
+    }
+  }
+}
+
+void SizeCheck::Run(const Names& names, const graphffi::Bank& inputs,
+                    const graphffi::Bank& outputs) const {
+  c10::SmallVector<const DLTensor*, 8> tensors;
+  for (const Tensor& tensor : tensors_) {
+    const graphffi::Bank& bank = tensor.is_output ? outputs : inputs;
+    tensors.push_back(TVMFFITensorGetDLTensorPtr(bank.values[tensor.position].v_obj));
+  }
+  CheckKinds(names, tensors.data());
+  for (const Comparison& comparison : comparisons_) {
+    const int64_t expected =
+        comparison.first < 0
+            ? comparison.size
+            : tensors[static_cast<size_t>(comparison.first)]->shape[comparison.first_dim];
+    const int64_t got = tensors[static_cast<size_t>(comparison.tensor)]->shape[comparison.dim];
+    if (C10_UNLIKELY(got != expected)) Fail(names, comparison, tensors.data());
+  }
+}
+
+void SizeCheck::CheckKinds(const Names& names, const DLTensor* const* tensors) const {
+  for (size_t i = 0; i < tensors_.size(); ++i) {
+    const Tensor& tensor = tensors_[i];
+    const DLDataType expected = tensor.dtype, got = tensors[i]->dtype;
+    const bool is_same =
+        expected.bits == 0 ||
+        (expected.code == got.code && expected.bits == got.bits && expected.lanes == got.lanes);
+    const auto ndim = static_cast<int32_t>(tensor.sizes.size());
+    if (C10_LIKELY(is_same && tensors[i]->ndim == ndim)) continue;
+    const std::string subject = names.subject + ": " + Describe(names, static_cast<int32_t>(i));
+    if (!is_same) {
+      throw graphffi::Error("TypeError", subject + ": expected " + graphffi::DTypeName(expected) +
+                                             " as in the exported program, got " +
+                                             graphffi::DTypeName(got));
+    }
+    throw graphffi::Error("ValueError", subject + ": expected " + std::to_string(ndim) +
+                                            " dimensions as in the exported program, got " +
+                                            std::to_string(tensors[i]->ndim));
+  }
+}
+
+std::string SizeCheck::Describe(const Names& names, int32_t tensor) const {
+  const Tensor& found = tensors_[static_cast<size_t>(tensor)];
+  const auto position = static_cast<size_t>(found.position);
+  if (!found.is_output) return "operand '" + names.inputs[position] + "'";
+  return (found.is_updated ? "operand '" : "output '") + names.outputs[position] + "'";
+}
+
+void SizeCheck::Fail(const Names& names, const Comparison& comparison,
+                     const DLTensor* const* tensors) const {
+  const auto tensor = static_cast<size_t>(comparison.tensor);
+  const std::string& name = tensors_[tensor].names[static_cast<size_t>(comparison.dim)];
+  const bool is_numbered = name == "_" || name[0] == '.' || IsDigit(name[0]);
+  const std::string where = comparison.first >= 0 ? Describe(names, comparison.first)
+                            : IsDigit(name[0])    ? "dims"
+                                                  : "the exported program";
+  const int64_t expected =
+      comparison.first < 0
+          ? comparison.size
+          : tensors[static_cast<size_t>(comparison.first)]->shape[comparison.first_dim];
+  throw graphffi::Error(
+      "ValueError",
+      names.subject + ": " + Describe(names, comparison.tensor) + ": expected size " +
+          std::to_string(expected) + " of " +
+          (is_numbered ? "dimension " + std::to_string(comparison.dim) : "'" + name + "'") +
+          " as in " + where + ", got " + std::to_string(tensors[tensor]->shape[comparison.dim]));
+}
+
+}  // namespace graphffi_torch
