@@ -20,9 +20,15 @@ from ._loops import run
 _batches: Final = contextvars.ContextVar("graphffi_jax_batches", default=0)
 
 
-def current_batches() -> int:
-    """How many leading dimensions of all arrays the call that is being made got from `vmap`."""
-    return _batches.get()
+def take_batches() -> int:
+    """How many leading dimensions of all arrays the call that is being made got from `vmap`.
+
+    Told once: the call may run at once, and its kernel make others.
+    """
+    count = _batches.get()
+    if count:
+        _batches.set(0)
+    return count
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,7 @@ from jaxlib.mlir import ir
 
 import graphffi
 
-from ._batching import OpCall, batch, current_batches
+from ._batching import OpCall, batch, take_batches
 from ._library import TARGET, TARGET_GRAPH
 from ._loops import Loops, depths, run, sizes
 from ._sharding import check_one_device, is_partitioned, result_shardings, sharding_attributes
@@ -79,7 +79,7 @@ class KernelCall:
             traits=call.traits or graphffi.CallTraits(),
             workspace=workspace,
             made_of=made_of,
-            batches=0 if made_of is None else current_batches(),
+            batches=0 if made_of is None else take_batches(),
         )
 
     @property
