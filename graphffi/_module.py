@@ -56,7 +56,10 @@ class Module(_core.Object):
         if function is None and query_imports:
             function = self._find(name, query_imports=True)
         if function is None:
-            known = near_names(name, self.function_names())
+            names = self.function_names()
+            known = near_names(name, names)
+            if self.path and not names:
+                known = f", from a file that exports none; is __tvm_ffi_{name} extern \"C\", visible?"
             raise AttributeError(
                 f"graphffi: {self._title}: expected the name of a function, got {name!r}{known}",
                 name=name,

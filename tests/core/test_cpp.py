@@ -92,6 +92,13 @@ def test_c_is_compiled_as_c(tmp_path: Path) -> None:
     assert module.twice(2) == 4
 
 
+def test_a_library_without_functions_says_so(tmp_path: Path) -> None:
+    (tmp_path / "mangled.cc").write_text("int __tvm_ffi_answer() { return 42; }\n")
+    module = graphffi.cpp.load("mangled", [tmp_path / "mangled.cc"])
+    with pytest.raises(AttributeError, match=r"exports none; is __tvm_ffi_answer extern \"C\""):
+        _ = module.answer
+
+
 def test_library_goes_where_it_is_asked_for(tmp_path: Path) -> None:
     folder = tmp_path / "out"
     path = graphffi.cpp.build("demo", cpp_sources=TWICE, functions="twice", build_directory=folder)
