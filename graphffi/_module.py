@@ -59,7 +59,7 @@ class Module(_core.Object):
             names = self.function_names()
             known = near_names(name, names)
             if self.path and not names:
-                known = f", from a file that exports none; is __tvm_ffi_{name} extern \"C\", visible?"
+                known = f', from a file that exports none; is __tvm_ffi_{name} extern "C", visible?'
             raise AttributeError(
                 f"graphffi: {self._title}: expected the name of a function, got {name!r}{known}",
                 name=name,
