@@ -100,6 +100,21 @@ def test_tensors_whose_memory_was_given_back_are_refused(ops: Any, kernels: Any,
         kernels.add(x, 1.0, X.clone())
 
 
+@pytest.mark.parametrize("is_op", [True, False], ids=["op", "primitive"])
+@pytest.mark.filterwarnings("ignore:.*quantize_per_tensor")
+def test_data_types_that_kernels_cannot_be_given_are_refused(copy: Any, is_op: bool) -> None:
+    name = "mytest::copy_odd: 'x'" if is_op else "mytest.copy_odd: 'i0'"
+    for x, got in (
+        (torch.quantize_per_tensor(X, 0.1, 0, torch.quint8), "QUInt8; call .dequantize()"),
+        (torch.empty(3, dtype=torch.bits8), "Bits8; pass the bytes"),
+        (torch.empty(3, dtype=torch.uint1), "UInt1; pass the bytes"),
+    ):
+        with pytest.raises(TypeError, match="expected a data type") as error:
+            (copy if is_op else copy_raw)(x)
+        told = f"{name}: expected a data type that kernels can be given, got {got}"
+        assert str(error.value).startswith(told)
+
+
 def test_tensors_with_and_without_data_in_one_call_are_refused(ops: Any, kernels: Any) -> None:
     meta = X.to("meta")
     assert ops.total_of([meta, meta], meta).is_meta

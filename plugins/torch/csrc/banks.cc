@@ -69,9 +69,21 @@ c10::ArrayRef<c10::IValue> ListOf(const c10::IValue& value) {
 
 std::atomic<uint64_t> known_dtypes[static_cast<size_t>(at::ScalarType::NumOptions)];
 
+namespace {
+
+/// Whether DLPack has the data type, in as many bits as torch says.
+bool HasDLPack(at::ScalarType type) {
+  const bool is_part_of_byte = (type >= at::ScalarType::UInt1 && type <= at::ScalarType::UInt7) ||
+                               (type >= at::ScalarType::Int1 && type <= at::ScalarType::Int7);
+  return !is_part_of_byte && !at::isQIntType(type) && !at::isBitsType(type);
+}
+
+}  // namespace
+
 void FillOtherView(const at::Tensor& tensor, DLTensor* view) {
   TORCH_CHECK(tensor.unsafeGetTensorImpl()->storage_initialized(),
               "expected a tensor with data, got one without memory");
+  TORCH_CHECK(HasDLPack(tensor.scalar_type()), "expected a data type of DLPack");
   const DLDataType dtype = at::getDLDataType(tensor);
   uint32_t bits = 0;
   static_assert(sizeof(bits) == sizeof(dtype));
@@ -98,6 +110,12 @@ void TensorBank::Refuse(const at::Tensor& tensor, size_t i) const {
     problem = "expected elements as they are in memory, got their conjugates; call .resolve_conj()";
   } else if (keys.has(c10::DispatchKey::Negative)) {
     problem = "expected elements as they are in memory, got their negatives; call .resolve_neg()";
+  } else if (!HasDLPack(tensor.scalar_type())) {
+    problem =
+        "expected a data type that kernels can be given, got " +
+        std::string(c10::toString(tensor.scalar_type())) +
+        (tensor.is_quantized() ? "; call .dequantize()" : "; pass the bytes, .view(torch.uint8)");
+    throw graphffi::Error("TypeError", names_.subject + ": " + NameOf(i) + ": " + problem);
   } else {
     problem = "expected a tensor with data, got one without memory";
   }

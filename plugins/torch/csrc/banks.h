@@ -92,7 +92,8 @@ class GRAPHFFI_TORCH_API TensorBank {
   void Add(const at::Tensor& tensor) { Append(tensor, values_.AddSlot()); }
   /// The same of a tensor that is defined and has no key of kUnreadable.
   C10_ALWAYS_INLINE void AddReadable(const at::Tensor& tensor) {
-    LendReadable(tensor, values_.AddSlot());
+    TVMFFIAny* const place = values_.AddSlot();
+    LendReadable(tensor, size() - 1, place);
   }
   void Add(const c10::IValue& tensor_or_none);
   /// One slot per element.
@@ -136,11 +137,15 @@ class GRAPHFFI_TORCH_API TensorBank {
     if (C10_UNLIKELY(impl.key_set().has_any(kUnreadable) || !impl.storage_initialized())) {
       Refuse(tensor, i);
     }
-    LendReadable(tensor, place);
+    LendReadable(tensor, i, place);
   }
-  C10_ALWAYS_INLINE void LendReadable(const at::Tensor& tensor, TVMFFIAny* place) {
+  C10_ALWAYS_INLINE void LendReadable(const at::Tensor& tensor, size_t i, TVMFFIAny* place) {
     graphffi::LentTensor* lent = loans_.Take(&tensor);
-    FillView(tensor, lent->view());
+    try {
+      FillView(tensor, lent->view());
+    } catch (const c10::Error&) {  // which names neither op nor operand
+      Refuse(tensor, i);
+    }
     lent->CopyDims();
     if (C10_UNLIKELY(lent->view()->device.device_type != kDLCPU) && opt_accelerated_ == nullptr) {
       opt_accelerated_ = &tensor;
