@@ -66,7 +66,7 @@ void CallFrame::Append(const TVMFFIAny& value) {
     Grow(&args_, inline_args_, &capacity_);
     has_grown_ = true;
   }
-  args_[size_++] = value;
+  CopyFresh(value, &args_[size_++]);
 }
 
 void CallFrame::Push(const TVMFFIAny& value) {
@@ -150,13 +150,7 @@ void CallFrame::PushWorkspace(const Plan& plan, const Plan::Item& item, const Ca
   PushOwned(MakeObject(kTVMFFITensor, tensor));
 }
 
-void CallFrame::LendFrom(int32_t first) {
-  for (TVMFFIAny* arg = args_ + first; arg != args_ + size_; ++arg) {
-    if (IsView(*arg)) *arg = loans_.Lend(static_cast<const DLTensor*>(arg->v_ptr));
-  }
-}
-
-void CallFrame::PushItems(const Plan& plan, const CallValues& values) {
+void CallFrame::PushPlan(const Plan& plan, const CallValues& values) {
   for (const Plan::Item& item : plan.items()) {
     switch (item.op) {
       case Plan::Op::kInput:

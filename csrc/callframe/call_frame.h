@@ -6,7 +6,6 @@
 #include <tvm/ffi/c_api.h>
 
 #include <cstdint>
-#include <vector>
 
 #include "callframe/lent_tensor.h"
 #include "callframe/plan.h"
@@ -69,10 +68,6 @@ class CallFrame : public PlacedFrame {
   explicit CallFrame(Loans* opt_loans = nullptr)
       : PlacedFrame(opt_loans == nullptr ? &own_loans_ : opt_loans, inline_args_, 0),
         lends_all_(opt_loans != nullptr) {}
-  /// Views are passed, or all lent without the possibility to retain.
-  enum class Views : bool { kPassed = false, kLent = true };
-  explicit CallFrame(Views views)
-      : PlacedFrame(&own_loans_, inline_args_, 0), lends_all_(views == Views::kLent) {}
   ~CallFrame() {
     if (num_owned_ != 0 || has_grown_) Clear();
   }
@@ -87,17 +82,9 @@ class CallFrame : public PlacedFrame {
   /// one.
   void BeginArray();
   void EndArray();
-  /// All arguments at once, which stay the caller's: nothing is pushed before nor after, and no
-  /// view is among them.
-  void Borrow(TVMFFIAny* args, int32_t num_args) {
-    args_ = args;
-    size_ = num_args;
-  }
   /// Everything that `plan` says. \throws Error(ValueError) when a value that it names is not
   /// there.
-  void PushPlan(const Plan& plan, const CallValues& values) {
-    if (!PushFlat(plan, values)) PushItems(plan, values);
-  }
+  void PushPlan(const Plan& plan, const CallValues& values);
 
   int32_t num_args() const { return size_; }
 
@@ -114,16 +101,12 @@ class CallFrame : public PlacedFrame {
   void ReleaseOwned();
   void PushSlot(const Bank& bank, int32_t index, const char* what);
   void Clear();
-  void PushItems(const Plan& plan, const CallValues& values);
   static const TVMFFIAny& WorkspaceSize(const Plan& plan, const Plan::Item& item,
                                         const CallValues& values);
-  [[gnu::always_inline]] inline bool PushFlat(const Plan& plan, const CallValues& values);
-  void LendFrom(int32_t first);
   [[noreturn, gnu::cold]] static void FailMissing(const char* what, int32_t index, int32_t size);
   void PushWorkspace(const Plan& plan, const Plan::Item& item, const CallValues& values);
   void PushAttribute(const Plan::Item& item, const Bank& bank);
 
-  static constexpr Lending kWithoutRetaining{};
   Loans own_loans_{kWithoutRetaining};
   bool lends_all_;
   bool has_grown_ = false;
@@ -135,48 +118,13 @@ class CallFrame : public PlacedFrame {
   TVMFFIObjectHandle inline_owned_[kInline];
 };
 
-/// Values as they are, into room that is there. False where that is not all there is to do. Inline,
-/// because callers know of most of these values that they are not there.
-inline bool CallFrame::PushFlat(const Plan& plan, const CallValues& values) {
-  const Bank &inputs = values.inputs, &outputs = values.outputs, &attributes = values.attributes;
-  if (!plan.is_flat() || inputs.opt_slots != nullptr || outputs.opt_slots != nullptr) return false;
-  if (attributes.opt_slots != nullptr || array_depth_ != 0) return false;
-  const std::vector<Plan::Item>& items = plan.items();
-  const int64_t most =
-      int64_t{size_} + static_cast<int64_t>(items.size()) + inputs.size + outputs.size;
-  if (most > capacity_) return false;
-  TVMFFIAny* arg = args_ + size_;
-  const Plan::Item* const end = items.data() + items.size();
-  for (const Plan::Item* item = items.data(); item != end; ++item) {
-    const int32_t index = item->index;
-    if (item->op == Plan::Op::kInput) {
-      if (index >= inputs.size) FailMissing("inputs", index, inputs.size);
-      CopyFresh(inputs.values[index], arg++);
-    } else if (item->op == Plan::Op::kOutput) {
-      if (index >= outputs.size) FailMissing("outputs", index, outputs.size);
-      CopyFresh(outputs.values[index], arg++);
-    } else if (item->op == Plan::Op::kConstant) {
-      *arg++ = plan.constants()[static_cast<size_t>(index)];
-    } else if (item->op == Plan::Op::kAttribute) {
-      if (index >= attributes.size) FailMissing("attributes", index, attributes.size);
-      *arg++ = attributes.values[index];
-    } else {
-      const Bank& bank = item->op == Plan::Op::kAllInputs ? inputs : outputs;
-      for (int32_t i = 0; i < bank.size; ++i) CopyFresh(bank.values[i], arg++);
-    }
-  }
-  const int32_t first = size_;
-  size_ = static_cast<int32_t>(arg - args_);
-  if (lends_all_) LendFrom(first);
-  return true;
-}
-
 /// Row-major strides, in elements, of `shape`; 1 where a dimension is empty.
 inline void FillCompactStrides(const int64_t* shape, int64_t ndim, int64_t* strides) {
   int64_t stride = 1;
   for (int64_t i = ndim - 1; i >= 0; --i) {
     strides[i] = stride;
     stride *= shape[i] == 0 ? 1 : shape[i];
+    asm("");  // few turns, for which compilers shall not unroll
   }
 }
 

@@ -16,6 +16,8 @@ struct Lending {
   /// Runs on any thread, once the kernel's last reference is gone.
   void (*opt_release)(void* token) = nullptr;
 };
+/// For memory that ends with the call.
+inline constexpr Lending kWithoutRetaining{};
 
 /// Laid out like any Tensor object. Made and settled by one thread; a kernel may take and drop
 /// references on any. Shape and strides are its own copies, so that they live as long as it does.

@@ -45,7 +45,7 @@ const DLTensor* TensorOf(const TVMFFIAny& value) {
 }
 
 const DLTensor& ResultAt(const Results& results, int32_t i) {
-  const Bank& bank = *results.outputs;
+  const Bank& bank = results.outputs;
   const TVMFFIAny& value = bank.values[bank.opt_slots == nullptr ? i : bank.opt_slots[i].begin];
   const DLTensor* tensor = TensorOf(value);
   if (tensor == nullptr) {
@@ -97,8 +97,8 @@ void CheckGivenBack(const Results& results, const TVMFFIAny* returned, int32_t c
   for (int32_t i = 0; i < count; ++i) {
     const DLTensor* tensor = TensorOf(returned[i]);
     bool known = tensor == nullptr;
-    for (int32_t slot = 0; !known && slot < results.outputs->size; ++slot) {
-      known = IsAmong(*results.outputs, slot, *tensor);
+    for (int32_t slot = 0; !known && slot < results.outputs.size; ++slot) {
+      known = IsAmong(results.outputs, slot, *tensor);
     }
     if (known) continue;
     throw Error("TypeError",
@@ -142,6 +142,12 @@ void FinishCall(int rc, const Results& results, TVMFFIAny* returned, PlacedFrame
   }
   rc = frame->Settle(rc, returned);
   if (rc != 0) throw Error::TakeRaised(rc);
+}
+
+void FinishCall(int rc, const Results& results, TVMFFIAny* returned) {
+  Loans none(kWithoutRetaining);
+  PlacedFrame frame(&none, nullptr, 0);
+  FinishCall(rc, results, returned, &frame);
 }
 
 }  // namespace graphffi

@@ -20,7 +20,7 @@ void CopyOnCpu(void* context, const DLTensor& from, const DLTensor& to);
 
 /// What a call has to fill.
 struct Results {
-  const Bank* outputs;    ///< the results come first in it
+  Bank outputs;           ///< the results come first in it
   int32_t count;          ///< how many of them are results; operands that are updated follow
   bool is_passed = true;  ///< the plan passes results: the kernel fills them
   CopyTensor copy = &CopyOnCpu;
@@ -30,6 +30,9 @@ struct Results {
 
 /// What CallForResults does after a call that is not over with it.
 void FinishCall(int rc, const Results& results, TVMFFIAny* returned, PlacedFrame* frame);
+
+/// The same after a call without a frame.
+void FinishCall(int rc, const Results& results, TVMFFIAny* returned);
 
 /// Calls once. Where the plan does not pass the results, what the kernel returns is copied into
 /// them: one tensor, or an array of `count`. `results()` gives the Results, where they are asked
@@ -45,6 +48,17 @@ inline void CallForResults(const Kernel& kernel, bool is_filled, GetResults&& re
     return FinishCall(rc, results(), &returned, frame);
   }
   if (frame->Settle(rc, &returned) != 0) throw Error::TakeRaised(-1);
+}
+
+/// The same with arguments that stay the caller's and of which nothing is lent.
+template <typename GetResults>
+inline void CallForResults(const Kernel& kernel, const TVMFFIAny* args, int32_t num_args,
+                           bool is_filled, GetResults&& results) {
+  TVMFFIAny returned{};
+  const int rc = kernel.safe_call(kernel.handle, args, num_args, &returned);
+  if (__builtin_expect(rc != 0 || !is_filled || returned.type_index != kTVMFFINone, 0)) {
+    FinishCall(rc, results(), &returned);
+  }
 }
 
 }  // namespace graphffi

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "execute.h"
 
-#include <algorithm>
 #include <string>
+#include <vector>
 
 #include "allocator.h"
 #include "callframe/allocation.h"
 #include "callframe/env_scope.h"
 #include "callframe/error.h"
+#include "callframe/layout.h"
 #include "callframe/returned.h"
 #include "callframe/value.h"
+#include "dtype.h"
 #include "error_ring.h"
 #include "exit_gate.h"
 #include "tensors.h"
@@ -19,16 +21,96 @@
 namespace graphffi {
 namespace {
 
-/// The kernel's call, in an env that is set. \throws Error
-[[gnu::always_inline]] inline void CallKernel(const Site& site, const CallValues& values) {
-  // Not to be retained: XLA takes its buffers back when the call returns.
-  CallFrame frame(site.lends() ? CallFrame::Views::kLent : CallFrame::Views::kPassed);
-  frame.PushPlan(site.plan(), values);
-  const int32_t count = values.outputs.size - static_cast<int32_t>(site.mutated());
-  const bool is_passed = site.PassesResults(count);
-  CallForResults(
-      site.kernel(), is_passed || count == 0,
-      [&] { return Results{&values.outputs, count, is_passed}; }, &frame);
+constexpr int32_t kInline = 32, kInlineDims = 64;
+
+/// Where a kernel works, and what plans may pass of it.
+struct Place {
+  DLDevice device;
+  void* stream = nullptr;
+  const TVMFFIAny* opt_workspace = nullptr;
+};
+constexpr Place kOnCpu{{kDLCPU, 0}};
+
+/// Makes tensors that are lent of views.
+void LendViews(TVMFFIAny* values, int32_t count, Loans* loans) {
+  for (int32_t i = 0; i < count; ++i) {
+    values[i] = loans->Lend(static_cast<const DLTensor*>(values[i].v_ptr));
+  }
+}
+
+/// What the call has to fill: `values` are in the arity's layout.
+inline Results ResultsOf(const Arity& arity, const TVMFFIAny* values) {
+  const Bank outputs{values + arity.layout.outputs.begin, nullptr, arity.num_outputs};
+  return {outputs, arity.num_returned, arity.is_passed};
+}
+
+/// Calls that lend tensors, or whose plans pick their arguments or make some.
+[[gnu::noinline]] void CallInFrame(const Site& site, const Place& place, const Arity& arity,
+                                   TVMFFIAny* values) {
+  const Layout& layout = arity.layout;
+  Loans loans(kWithoutRetaining);  // XLA takes its buffers back when the call returns
+  if (site.lends()) {
+    LendViews(values + layout.inputs.begin, arity.num_inputs, &loans);
+    LendViews(values + layout.outputs.begin, arity.num_outputs, &loans);
+  }
+  const auto results = [&] { return ResultsOf(arity, values); };
+  if (layout.is_in_order()) {
+    layout.PutConstants(values);
+    PlacedFrame frame(&loans, values, layout.num_args);
+    return CallForResults(site.kernel(), arity.is_filled, results, &frame);
+  }
+  const Bank inputs{values + layout.inputs.begin, nullptr, arity.num_inputs};
+  const TVMFFIAny workspace = place.opt_workspace == nullptr ? TVMFFIAny{} : *place.opt_workspace;
+  CallFrame frame(site.lends() ? &loans : nullptr);
+  frame.PushPlan(site.plan(),
+                 {inputs, results().outputs, {}, place.stream, workspace, place.device});
+  CallForResults(site.kernel(), arity.is_filled, results, &frame);
+}
+
+/// Calls the kernel, with arguments in this memory. False where the tensors' strides don't fit, and
+/// nothing was called.
+[[gnu::always_inline]] inline bool RunIn(const xla::CallFrame& arrays, const Site& site,
+                                         const Place& place, const Arity& arity, TVMFFIAny* values,
+                                         TensorRoom tensors) {
+  const Layout& layout = arity.layout;
+  if (!MakeViews(arrays.args, arity.num_inputs, place.device, "operand ", &tensors,
+                 values + layout.inputs.begin) ||
+      !MakeViews(arrays.rets, arity.num_outputs, place.device, "result ", &tensors,
+                 values + layout.outputs.begin)) {
+    return false;
+  }
+  if (__builtin_expect(arity.needs_frame, 0)) {
+    CallInFrame(site, place, arity, values);
+  } else {
+    layout.PutConstants(values);
+    CallForResults(site.kernel(), values, layout.num_args, arity.is_filled,
+                   [&] { return ResultsOf(arity, values); });
+  }
+  return true;
+}
+
+/// Calls with more tensors than fit on the stack.
+[[gnu::noinline]] void RunOnHeap(const xla::CallFrame& arrays, const Site& site, const Place& place,
+                                 const Arity& arity) {
+  const auto count = static_cast<size_t>(arity.num_inputs + arity.num_outputs);
+  const auto num_dims = static_cast<size_t>(CountDims(arrays.args) + CountDims(arrays.rets));
+  std::vector<TVMFFIAny> values(static_cast<size_t>(arity.num_values));
+  std::vector<DLTensor> tensors(count);
+  std::vector<int64_t> strides(num_dims);
+  RunIn(arrays, site, place, arity, values.data(),
+        {tensors.data(), strides.data(), strides.data() + num_dims});
+}
+
+/// A call of the site's kernel with XLA's arrays, in an env that is set. \throws Error
+[[gnu::always_inline]] inline void Run(const xla::CallFrame& arrays, const Site& site,
+                                       const Place& place) {
+  const Arity& arity = site.ArityOf(arrays.args.size, arrays.rets.size);
+  TVMFFIAny values[kInline];
+  DLTensor tensors[kInline];
+  int64_t strides[kInlineDims];
+  const bool fits = arity.num_values <= kInline && RunIn(arrays, site, place, arity, values,
+                                                         {tensors, strides, strides + kInlineDims});
+  if (__builtin_expect(!fits, 0)) RunOnHeap(arrays, site, place, arity);
 }
 
 struct Workspace {
@@ -51,42 +133,23 @@ Workspace WorkspaceOf(const xla::CallFrame& call) {
   return workspace;
 }
 
-[[noreturn, gnu::cold]] void FailMutated(int64_t most, const Site& site) {
-  throw Error("ValueError", "attribute 'mutated': expected at most " + std::to_string(most) +
-                                ", got " + std::to_string(site.mutated()));
-}
-
-/// What the plan picks from.
-inline CallValues ValuesOf(const xla::CallFrame& call, const Site& site, const Tensors& tensors,
-                           DLDevice device, void* stream) {
-  const int64_t num_inputs = call.args.size - site.mutated();
-  const int64_t num_outputs = call.rets.size - (site.has_workspace() ? 1 : 0);
-  if (num_inputs < 0 || num_outputs < site.mutated()) {
-    FailMutated(std::min(call.args.size, num_outputs), site);
-  }
-  const TVMFFIAny* values = tensors.values();
-  return {{values, nullptr, static_cast<int32_t>(num_inputs)},
-          {values + call.args.size, nullptr, static_cast<int32_t>(num_outputs)},
-          {},
-          stream,
-          {},
-          device};
-}
-
 /// For kernels that take their workspace as an argument: one dimension, in bytes.
-void PassWorkspace(const Workspace& workspace, DLDevice device, int64_t* dim, DLTensor* tensor,
-                   CallValues* values) {
-  static constexpr int64_t kStride = 1;
-  *dim = workspace.num_bytes;
-  *tensor = DLTensor{};
-  tensor->data = workspace.data;
-  tensor->device = device;
-  tensor->ndim = 1;
-  tensor->dtype = {kDLUInt, 8, 1};
-  tensor->shape = dim;
-  tensor->strides = const_cast<int64_t*>(&kStride);
-  values->workspace = MakeTensorView(tensor);
-}
+class WorkspaceTensor {
+ public:
+  WorkspaceTensor(const Workspace& workspace, DLDevice device) : dim_(workspace.num_bytes) {
+    tensor_.data = workspace.data;
+    tensor_.device = device;
+    tensor_.ndim = 1;
+    tensor_.dtype = {kDLUInt, 8, 1};
+    tensor_.shape = &dim_;
+    tensor_.strides = &stride_;
+  }
+  TVMFFIAny AsAny() { return MakeTensorView(&tensor_); }
+
+ private:
+  int64_t dim_, stride_ = 1;
+  DLTensor tensor_{};
+};
 
 [[noreturn, gnu::cold]] void FailHeld(int held, const char* memory) {
   throw Error("RuntimeError", "graphffi: the kernel kept " + std::to_string(held) +
@@ -94,9 +157,10 @@ void PassWorkspace(const Workspace& workspace, DLDevice device, int64_t* dim, DL
                                   " lives as long as the call");
 }
 
-void CallInWorkspace(const Site& site, const Workspace& workspace, const CallValues& values) {
-  WorkspaceScope scope(workspace.data, workspace.num_bytes, values.device);
-  CallKernel(site, values);
+void RunInWorkspace(const xla::CallFrame& arrays, const Site& site, const Place& place,
+                    const Workspace& workspace) {
+  WorkspaceScope scope(workspace.data, workspace.num_bytes, place.device);
+  Run(arrays, site, place);
   const int held = scope.Close();
   site.NoteWorkspace(scope.peak(), scope.capacity());
   if (scope.peak() > scope.capacity()) {
@@ -108,23 +172,21 @@ void CallInWorkspace(const Site& site, const Workspace& workspace, const CallVal
 }
 
 /// Calls of sites with a workspace.
-void CallWithWorkspace(const xla::CallFrame& call, const Site& site, CallValues* values) {
-  const Workspace workspace = WorkspaceOf(call);
-  if (!site.passes_workspace()) return CallInWorkspace(site, workspace, *values);
-  int64_t dim;
-  DLTensor tensor;
-  PassWorkspace(workspace, values->device, &dim, &tensor, values);
-  CallKernel(site, *values);
+[[gnu::noinline]] void RunWithWorkspace(const xla::CallFrame& arrays, const Site& site,
+                                        Place place) {
+  const Workspace workspace = WorkspaceOf(arrays);
+  if (!site.passes_workspace()) return RunInWorkspace(arrays, site, place, workspace);
+  WorkspaceTensor tensor(workspace, place.device);
+  const TVMFFIAny argument = tensor.AsAny();
+  place.opt_workspace = &argument;
+  Run(arrays, site, place);
 }
 
-[[gnu::always_inline]] inline void ExecuteOnCpu(const xla::CallFrame& call, const Site& site) {
-  constexpr DLDevice kDevice = {kDLCPU, 0};
+[[gnu::always_inline]] inline void ExecuteOnCpu(const xla::CallFrame& arrays, const Site& site) {
   AllocatorScope env(&AllocateForCall);
   NoWorkspaceScope without;
-  Tensors tensors(call, kDevice);
-  CallValues values = ValuesOf(call, site, tensors, kDevice, nullptr);
-  if (site.has_workspace()) return CallWithWorkspace(call, site, &values);
-  CallKernel(site, values);
+  if (__builtin_expect(site.has_workspace(), 0)) return RunWithWorkspace(arrays, site, kOnCpu);
+  Run(arrays, site, kOnCpu);
 }
 
 DLPackManagedTensorAllocator GpuAllocator(const Site& site, Target target) {
@@ -132,16 +194,15 @@ DLPackManagedTensorAllocator GpuAllocator(const Site& site, Target target) {
   return target.graph ? &RefuseUnderCapture : &AllocateScratch;
 }
 
-void ExecuteOnGpu(const xla::CallFrame& call, const Site& site, Target target) {
-  DLDevice device = {target.device_type, xla::GetDeviceOrdinal(call)};
-  Tensors tensors(call, device);
-  CallValues values = ValuesOf(call, site, tensors, device, xla::GetStream(call));
-  EnvScope env(device, values.stream, GpuAllocator(site, target));
-  ScratchScope scratch(call);
+[[gnu::noinline]] void ExecuteOnGpu(const xla::CallFrame& arrays, const Site& site, Target target) {
+  const DLDevice device = {target.device_type, xla::GetDeviceOrdinal(arrays)};
+  const Place place{device, xla::GetStream(arrays)};
+  EnvScope env(device, place.stream, GpuAllocator(site, target));
+  ScratchScope scratch(arrays);
   if (site.has_workspace()) {
-    CallWithWorkspace(call, site, &values);
+    RunWithWorkspace(arrays, site, place);
   } else {
-    CallKernel(site, values);
+    Run(arrays, site, place);
   }
   if (const int held = scratch.Close()) FailHeld(held, "XLA's scratch memory");
 }
@@ -166,17 +227,27 @@ const xla::CallFrame* SkipTokens(const xla::CallFrame& call, xla::CallFrame* res
   return rest;
 }
 
-[[gnu::always_inline]] inline void Execute(const xla::CallFrame& call, const Site& site,
+[[gnu::always_inline]] inline void Execute(const xla::CallFrame& arrays, const Site& site,
                                            Target target) {
   if (target.device_type == kDLCPU) {
-    ExecuteOnCpu(call, site);
+    ExecuteOnCpu(arrays, site);
   } else {
-    ExecuteOnGpu(call, site, target);
+    ExecuteOnGpu(arrays, site, target);
   }
 }
 
 [[gnu::cold]] xla::Status* RefuseAtExit(const xla::Api* api, const Site& site) {
   return xla::MakeStatus(api, xla::kCancelled, site.subject() + ": the process is ending");
+}
+
+/// Calls of sites where there is something to do around a call.
+[[gnu::noinline]] xla::Status* ExecuteGuarded(const xla::CallFrame& call, const Site& site,
+                                              Target target) {
+  GatedCall gate(site.gated(), call, target.device_type);
+  if (!gate.admitted()) return RefuseAtExit(call.api, site);
+  xla::CallFrame rest;
+  Execute(site.is_ordered() ? *SkipTokens(call, &rest) : call, site, target);
+  return nullptr;
 }
 
 }  // namespace
@@ -188,12 +259,8 @@ xla::Status* ExecuteCall(const xla::CallFrame& call, Target target) noexcept {
     if (xla::Status* status = xla::GetState(call, &state)) return status;
     auto& site = *static_cast<const Site*>(state);
     opt_site = &site;
-    GatedCall gate(site.gated(), call, target.device_type);
-    if (!gate.admitted()) return RefuseAtExit(call.api, site);
-    xla::CallFrame rest;
-    const xla::CallFrame* arrays = &call;
-    if (site.is_ordered()) arrays = SkipTokens(call, &rest);
-    Execute(*arrays, site, target);
+    if (site.is_guarded()) return ExecuteGuarded(call, site, target);
+    Execute(call, site, target);
     return nullptr;
   } catch (...) {
     return ReportCaught(call.api, opt_site == nullptr ? "" : opt_site->subject());

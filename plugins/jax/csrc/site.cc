@@ -69,13 +69,13 @@ Plan ParseSitePlan(const std::string& text, const std::vector<std::string>& attr
 
 Site::Site(SiteParts parts)
     : kernel_(Kernel::FromFunction(parts.function.get())),
-      mutated_(parts.mutated),
       // Functions registered by name may be Python's, which need tensors that own; libraries say so
       // if they do.
       lends_(parts.pass_owning_tensor || !parts.facts.in_library || parts.facts.takes_tensors),
       gated_(!parts.facts.in_library),
       is_ordered_(parts.is_ordered),
       has_workspace_(parts.has_workspace),
+      mutated_(parts.mutated),
       plan_(FoldedPlan(parts)),
       subject_(std::move(parts.subject)),
       function_(std::move(parts.function)),
@@ -83,6 +83,44 @@ Site::Site(SiteParts parts)
       opt_global_(std::move(parts.opt_global)),
       key_(std::move(parts.key)) {
   passes_workspace_ = PassesWorkspace(plan_);
+}
+
+const Arity* Site::FindArity(int64_t num_operands, int64_t num_results) const {
+  const Arity* arity = opt_arities_.load(std::memory_order_acquire);
+  while (arity != nullptr &&
+         (arity->num_operands != num_operands || arity->num_results != num_results)) {
+    arity = arity->opt_next.get();
+  }
+  return arity;
+}
+
+const Arity& Site::OtherArityOf(int64_t num_operands, int64_t num_results) const {
+  const Arity* arity = FindArity(num_operands, num_results);
+  return arity != nullptr ? *arity : AddArity(num_operands, num_results);
+}
+
+const Arity& Site::AddArity(int64_t num_operands, int64_t num_results) const {
+  const int64_t most = std::min(num_operands, num_results - (has_workspace_ ? 1 : 0));
+  if (mutated_ > most) {
+    throw Error("ValueError", "attribute 'mutated': expected at most " + std::to_string(most) +
+                                  ", got " + std::to_string(mutated_));
+  }
+  const auto num_inputs = static_cast<int32_t>(num_operands - mutated_);
+  const auto num_outputs = static_cast<int32_t>(num_results) - (has_workspace_ ? 1 : 0);
+  const auto num_returned = static_cast<int32_t>(num_outputs - mutated_);
+  const bool is_passed = plan_.first_output() < num_returned;
+  Layout layout = Layout::Of(plan_, num_inputs, num_outputs, 0);
+  if (!layout.is_in_order()) layout = {{0, num_inputs}, {num_inputs, num_outputs}, {0, 0}, 0, {}};
+  const auto num_values = num_inputs + num_outputs + static_cast<int32_t>(layout.constants.size());
+  const bool needs_frame = lends_ || !layout.is_in_order();
+  std::unique_ptr<Arity> arity(new Arity{num_operands, num_results, std::move(layout), num_inputs,
+                                         num_outputs, num_values, num_returned, is_passed,
+                                         is_passed || num_returned == 0, needs_frame, nullptr});
+  std::lock_guard<std::mutex> lock(GetTable().mutex);
+  if (const Arity* found = FindArity(num_operands, num_results)) return *found;
+  arity->opt_next.reset(opt_arities_.load(std::memory_order_relaxed));
+  opt_arities_.store(arity.get(), std::memory_order_release);
+  return *arity.release();
 }
 
 Site* Site::Get(SiteParts parts) {

@@ -9,6 +9,7 @@
 
 #include "callframe/call_frame.h"
 #include "callframe/kernel_ref.h"
+#include "callframe/layout.h"
 #include "callframe/owned_values.h"
 #include "callframe/plan.h"
 
@@ -40,6 +41,19 @@ struct SiteParts {
 Plan ParseSitePlan(const std::string& text, const std::vector<std::string>& attribute_names,
                    const std::string& subject);
 
+/// What the calls of a site with the same numbers of arrays have in common.
+struct Arity {
+  int64_t num_operands, num_results;  ///< of XLA's call, but for tokens
+  Layout layout;                      ///< of exactly as many values as there are
+  int32_t num_inputs, num_outputs;    ///< what the plan picks from
+  int32_t num_values;                 ///< these, and constants
+  int32_t num_returned;               ///< of the outputs: results, not operands that are updated
+  bool is_passed;    ///< the plan passes one of these, so that the kernel fills them
+  bool is_filled;    ///< that, or there are none
+  bool needs_frame;  ///< tensors are lent, or the arguments are not just the values in order
+  std::unique_ptr<const Arity> opt_next;
+};
+
 /// A resolved kernel and its plan, with the attributes in it: shared by all call sites that say the
 /// same, counted by them, and immutable but for functions that are registered anew.
 class Site {
@@ -57,13 +71,19 @@ class Site {
   }
   /// Has no attributes left.
   const Plan& plan() const { return plan_; }
-  int64_t mutated() const { return mutated_; }
-  /// The plan passes one of `count` results, so that the kernel fills them.
-  bool PassesResults(int32_t count) const { return plan_.first_output() < count; }
+  /// Of a call with these numbers of arrays. Borrowed from the site. \throws Error(ValueError)
+  const Arity& ArityOf(int64_t num_operands, int64_t num_results) const {
+    const Arity* newest = opt_arities_.load(std::memory_order_acquire);
+    const bool fits = newest != nullptr && newest->num_operands == num_operands &&
+                      newest->num_results == num_results;
+    return __builtin_expect(fits, 1) ? *newest : OtherArityOf(num_operands, num_results);
+  }
   /// Tensors are lent as owning Tensor objects instead of being passed as views.
   bool lends() const { return lends_; }
   /// The kernel may enter Python, so that calls must be over before the interpreter ends.
   bool gated() const { return gated_; }
+  /// Gated or ordered: there is something to do around a call.
+  bool is_guarded() const { return gated_ || is_ordered_; }
   /// The first operand and the first result are tokens, by which XLA orders calls.
   bool is_ordered() const { return is_ordered_; }
   /// The last result is scratch memory, hidden from the program.
@@ -80,12 +100,16 @@ class Site {
 
  private:
   explicit Site(SiteParts parts);
-  ~Site() = default;
+  ~Site() { delete opt_arities_.load(std::memory_order_relaxed); }
+  const Arity* FindArity(int64_t num_operands, int64_t num_results) const;
+  const Arity& OtherArityOf(int64_t num_operands, int64_t num_results) const;
+  const Arity& AddArity(int64_t num_operands, int64_t num_results) const;
 
   // What a call reads comes first.
   Kernel kernel_;
-  int64_t mutated_;
+  mutable std::atomic<const Arity*> opt_arities_{nullptr};  // owned; they are only ever added
   bool lends_, gated_, is_ordered_, has_workspace_, passes_workspace_;
+  const int64_t mutated_;
   Plan plan_;
   mutable std::atomic<int64_t> workspace_peak_{-1};
   std::string subject_;

@@ -111,7 +111,7 @@ C10_ALWAYS_INLINE void KernelCall::InvokeIn(Frame* frame) {
   graphffi::CallForResults(
       function.kernel(), count == 0,
       [&] {
-        return graphffi::Results{&filled,       count,   count == 0,
+        return graphffi::Results{filled,        count,   count == 0,
                                  &CopyReturned, nullptr, target_.subject.c_str()};
       },
       frame);
