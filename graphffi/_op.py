@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from graphffi import _core, _signature
 from graphffi._framework import announce_op, announce_vjp, framework_of
 from graphffi._kernel import kernel_reference
-from graphffi._plan import CallTraits, SideEffect
+from graphffi._plan import CallTraits, SideEffect, checked_effect
 from graphffi._schema import Definition
 from graphffi._vjp import Vjp
 from graphffi._vmap import VmapRule
@@ -174,7 +174,9 @@ def op(
         signature = _signature.from_function(
             name, rule, (mutates,) if isinstance(mutates, str) else mutates
         )
-        traits = CallTraits(pass_owning_tensor, allow_cuda_graph, has_side_effect)
+        traits = CallTraits(
+            pass_owning_tensor, allow_cuda_graph, checked_effect(name, has_side_effect)
+        )
         doc = rule.__doc__ or ""
         return _register(
             _define(name, signature, kernel, plan, rule, doc, traits, vmap, dims, workspace)
@@ -223,7 +225,7 @@ def define_op(
         ValueError: If schema or plan don't parse, or another op has that name.
     """
     signature = _signature.from_schema(name, schema)
-    traits = CallTraits(pass_owning_tensor, allow_cuda_graph, has_side_effect)
+    traits = CallTraits(pass_owning_tensor, allow_cuda_graph, checked_effect(name, has_side_effect))
     return _register(
         _define(name, signature, kernel, plan, infer, doc, traits, vmap, dims, workspace)
     )

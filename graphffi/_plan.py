@@ -43,12 +43,18 @@ class CallTraits:
     allow_cuda_graph: bool = False
     has_side_effect: SideEffect = False
 
-    def __post_init__(self) -> None:
-        """Checks the values that have no type of their own."""
-        if self.has_side_effect not in (False, True, "ordered"):
-            raise ValueError(
-                f"has_side_effect: expected False, True or 'ordered', got {self.has_side_effect!r}"
-            )
+
+def checked_effect(subject: str, value: SideEffect) -> SideEffect:
+    """A `has_side_effect`.
+
+    Raises:
+        ValueError: If it is none of its values.
+    """
+    if value not in (False, True, "ordered"):
+        raise ValueError(
+            f"{subject}: has_side_effect: expected False, True or 'ordered', got {value!r}"
+        )
+    return value
 
 
 NO_TRAITS: Final = CallTraits()

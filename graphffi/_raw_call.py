@@ -11,7 +11,7 @@ from graphffi._dtype import dtype
 from graphffi._framework import framework_of
 from graphffi._kernel import kernel_reference
 from graphffi._parameter import checked_int, checked_text
-from graphffi._plan import CallTraits, CanonicalCall, SideEffect, append_attribute
+from graphffi._plan import CallTraits, CanonicalCall, SideEffect, append_attribute, checked_effect
 from graphffi._spec import TensorSpec
 from graphffi._tracing import report_to_tracer
 
@@ -101,7 +101,9 @@ def pack_call(
     reference = kernel_reference("graphffi.call_tvm_ffi", func, is_shared=False)
     traits = None
     if pass_owning_tensor or allow_cuda_graph or has_side_effect:
-        traits = CallTraits(pass_owning_tensor, allow_cuda_graph, has_side_effect)
+        traits = CallTraits(
+            pass_owning_tensor, allow_cuda_graph, checked_effect(reference, has_side_effect)
+        )
     return _pack_arguments(reference, args, out, mutates, traits)
 
 

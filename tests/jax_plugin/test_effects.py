@@ -237,10 +237,13 @@ def test_ordered_calls_need_one_device(run_python: Any) -> None:
 
 
 def test_other_words_for_side_effects_are_refused() -> None:
-    with pytest.raises(ValueError, match="has_side_effect: expected False, True or 'ordered', got"):
+    message = "has_side_effect: expected False, True or 'ordered', got 'odered'"
+    with pytest.raises(ValueError, match=f"effects::word: {message}"):
         graphffi.define_op(
             "effects::word", schema="(Tensor x) -> ()", kernel="none", has_side_effect="odered"
         )
+    with pytest.raises(ValueError, match=f"effects.word: {message}"):
+        graphffi.call_tvm_ffi("effects.word", jnp.ones(1), has_side_effect="odered")
 
 
 def test_checkpoint_calls_once_or_refuses(note: Any) -> None:
