@@ -72,6 +72,19 @@ def register_global_func(
     return register if func is None else register(func)
 
 
+def register_callback_runner(
+    needs_runner: int, runner: Callable[[Callable[..., Any], tuple[Any, ...]], Any]
+) -> None:
+    """Has a framework run the Python callables that its programs call.
+
+    Args:
+        needs_runner: the address of a ``NeedsRunner`` (``csrc/bindings/callback.h``), which says
+            whether a thread is in such a call.
+        runner: is called as ``runner(callable, args)`` there, and returns what the callable does.
+    """
+    _core.set_callback_runner(needs_runner, runner)
+
+
 def remove_global_func(name: str) -> None:
     """Take a global function out of the table; those who hold it can go on calling it.
 

@@ -11,6 +11,38 @@ namespace graphffi::bindings {
 
 namespace {
 
+// Guarded by the GIL.
+NeedsRunner opt_needs_runner = nullptr;
+PyObject* opt_runner = nullptr;
+
+/// Callbacks under way on a thread that Python did not start.
+thread_local int foreign_depth = 0;
+
+/// Counts one, for a scope that begins before the GIL is taken.
+class ForeignThread {
+ public:
+  ForeignThread() : counts_(foreign_depth != 0 || PyGILState_GetThisThreadState() == nullptr) {
+    if (counts_) ++foreign_depth;
+  }
+  ~ForeignThread() {
+    if (counts_) --foreign_depth;
+  }
+  ForeignThread(const ForeignThread&) = delete;
+  ForeignThread& operator=(const ForeignThread&) = delete;
+
+ private:
+  bool counts_;
+};
+
+/// *New reference*, or NULL with a Python error.
+PyObject* Call(PyObject* callable, const py::tuple& values) {
+  if (opt_needs_runner == nullptr || !opt_needs_runner(foreign_depth != 0)) {
+    return PyObject_Call(callable, values.ptr(), nullptr);
+  }
+  const py::object runner = py::reinterpret_borrow<py::object>(opt_runner);
+  return PyObject_CallFunctionObjArgs(runner.ptr(), callable, values.ptr(), nullptr);
+}
+
 /// What the callable returned, as an owned value. *New reference* to None if all went well.
 PyObject* CallAndConvert(PyObject* callable, const TVMFFIAny* args, int32_t num_args,
                          TVMFFIAny* result) {
@@ -18,8 +50,7 @@ PyObject* CallAndConvert(PyObject* callable, const TVMFFIAny* args, int32_t num_
   for (int32_t i = 0; i < num_args; ++i) {
     PyTuple_SET_ITEM(values.ptr(), i, ViewToPython(args[i]));
   }
-  const py::object returned =
-      py::reinterpret_steal<py::object>(Check(PyObject_Call(callable, values.ptr(), nullptr)));
+  const py::object returned = py::reinterpret_steal<py::object>(Check(Call(callable, values)));
   PyObject* name = PyObject_GetAttrString(callable, "__name__");
   if (name == nullptr) PyErr_Clear();
   const py::object owner = py::reinterpret_steal<py::object>(name);
@@ -30,6 +61,7 @@ PyObject* CallAndConvert(PyObject* callable, const TVMFFIAny* args, int32_t num_
 }
 
 int SafeCall(void* self, const TVMFFIAny* args, int32_t num_args, TVMFFIAny* result) {
+  const ForeignThread thread;
   const GilHold gil;
   if (!gil.ok()) {
     return SetRaised("RuntimeError",
@@ -58,6 +90,18 @@ ObjectRef MakeCallback(PyObject* callable) {
     throw Error::TakeRaised(rc);
   }
   return ObjectRef(function);
+}
+
+void DefineCallbacks(py::module_& module) {
+  module.def(
+      "set_callback_runner",
+      [](uintptr_t needs_runner, const py::object& runner) {
+        const py::object old = py::reinterpret_steal<py::object>(opt_runner);
+        opt_runner = runner.inc_ref().ptr();
+        opt_needs_runner = reinterpret_cast<NeedsRunner>(needs_runner);
+      },
+      py::arg("needs_runner"), py::arg("runner"),
+      "Call callables as runner(callable, args) where the NeedsRunner at an address says so.");
 }
 
 }  // namespace graphffi::bindings

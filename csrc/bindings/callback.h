@@ -2,7 +2,7 @@
 // Python callables as functions of the runtime.
 #pragma once
 
-#include <Python.h>
+#include <pybind11/pybind11.h>
 
 #include "bindings/object.h"
 
@@ -10,5 +10,11 @@ namespace graphffi::bindings {
 
 /// A function that calls `callable` under the GIL, on whatever thread. \throws Error
 ObjectRef MakeCallback(PyObject* callable);
+
+/// Whether this thread is in a call for which a framework has to run the callable. `is_foreign`:
+/// Python did not start the thread.
+using NeedsRunner = bool (*)(bool is_foreign);
+
+void DefineCallbacks(pybind11::module_& module);
 
 }  // namespace graphffi::bindings

@@ -32,7 +32,6 @@ import threading
 import graphffi, graphffi_jax, jax.numpy as jnp, numpy as np
 
 def calls(program):
-    @graphffi_jax.nested_programs()
     def kernel(x, out):
         np.from_dlpack(out)[...] = sum(np.asarray(y) for y in [program(jnp.array(x)) for x in
                                        [np.from_dlpack(x)] * 2])
@@ -71,6 +70,40 @@ def test_kernels_wait_for_programs_on_one_core(
     assert result.returncode == 0
 
 
+THREADS_SCRIPT = """
+import faulthandler
+faulthandler.dump_traceback_later(200, exit=True)
+import threading
+import jax
+jax.config.update("jax_cpu_enable_async_dispatch", False)
+import graphffi_jax, jax.numpy as jnp, numpy as np
+
+started, inside, apart = False, threading.Barrier(32), []
+
+def kernel(x, out):
+    if started:
+        inside.wait()
+        apart.append(jax.config.jax_default_device is not None)
+    y = step(jnp.array(np.full((128, 128), 1 / 128, np.float32)))
+    np.from_dlpack(out)[...] = np.from_dlpack(x) + np.asarray(y)[0, 0] * 128
+
+step = jax.jit(lambda x: x @ x)
+f = jax.jit(lambda x: graphffi_jax.call(kernel, x, out=x))
+x, sums = jnp.ones(2), []
+f(x).block_until_ready()
+started = True
+threads = [threading.Thread(target=lambda: sums.append(float(f(x)[0]))) for _ in range(32)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(sums == [2.0] * 32, any(apart), all(apart))
+"""
+
+
+def test_as_many_kernels_wait_as_xla_begins_programs(run_python: Callable[[str], Any]) -> None:
+    result = run_python(THREADS_SCRIPT)
+    assert (result.stdout, result.stderr) == ("True True False\n", "")
+
+
 SHARDED_SCRIPT = (
     SETUP
     + """
@@ -85,12 +118,10 @@ places = set()
 def inner(x):
     return graphffi_jax.call(deepest, x @ x, out=x) @ x
 
-@graphffi_jax.nested_programs()
 def deepest(x, out):
     places.add((jax.config.jax_default_device.id, 2))
     np.from_dlpack(out)[...] = jax.jit(lambda x: x @ x)(jnp.array(np.from_dlpack(x)))
 
-@graphffi_jax.nested_programs()
 def kernel(x, out):
     places.add((jax.config.jax_default_device.id, 1))
     np.from_dlpack(out)[...] = inner(jnp.array(np.from_dlpack(x)))
@@ -124,7 +155,6 @@ EXIT_SCRIPT = (
     + """
 import graphffi_jax, jax.numpy as jnp, numpy as np
 
-@graphffi_jax.nested_programs()
 def kernel(x, out):
     for _ in range(20):
         y = jax.jit(lambda x: graphffi_jax.call(lambda x, out: None, x @ x, out=x) @ x)(
@@ -212,7 +242,6 @@ def test_errors_of_nested_programs_come_out_of_the_outer_one() -> None:
     def refuse(x: Any, out: Any) -> None:
         raise Refusal
 
-    @graphffi_jax.nested_programs()
     def kernel(x: Any, out: Any) -> None:
         with graphffi_jax.errors():
             call(refuse, jnp.array(np.from_dlpack(x))).block_until_ready()
@@ -224,11 +253,9 @@ def test_errors_of_nested_programs_come_out_of_the_outer_one() -> None:
 def test_targets_and_side_effects_may_nest_programs() -> None:
     told: list[float] = []
 
-    @graphffi_jax.nested_programs()
     def tell(x: Any) -> None:
         told.append(float(jnp.array(np.from_dlpack(x)).sum()))
 
-    @graphffi_jax.nested_programs()
     def double(x: Any, out: Any) -> None:
         np.from_dlpack(out)[...] = jnp.array(np.from_dlpack(x)) * 2
 

@@ -141,6 +141,10 @@ TVM_FFI_DLL_EXPORT void* graphffi_jax_instantiate_named(void* target, void* call
 TVM_FFI_DLL_EXPORT int graphffi_jax_close_gate(int timeout_ms) {
   return graphffi::CloseExitGate(timeout_ms) ? 1 : 0;
 }
+/// GatedCall::MustNotWait.
+TVM_FFI_DLL_EXPORT bool graphffi_jax_must_not_wait(bool is_foreign_thread) {
+  return graphffi::GatedCall::MustNotWait(is_foreign_thread);
+}
 TVM_FFI_DLL_EXPORT void graphffi_jax_open_gate() { graphffi::OpenExitGate(); }
 
 }  // extern "C"

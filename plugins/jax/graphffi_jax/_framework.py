@@ -14,7 +14,8 @@ import graphffi
 
 from ._batching import OpCall
 from ._gradients import call_differentiable
-from ._library import register_targets
+from ._library import must_not_wait_address, register_targets
+from ._nested import run_kernel
 from ._partition import register_partitioner
 from ._primitive import KernelCall, bind
 from ._varying import vary_alike
@@ -163,4 +164,5 @@ def register() -> None:
     """Registers the targets with XLA and the arrays with graphffi."""
     register_targets()
     register_partitioner()
+    graphffi.register_callback_runner(must_not_wait_address(), run_kernel)
     graphffi.register_framework(JaxFramework(), type_prefixes=("jax", "jaxlib"))

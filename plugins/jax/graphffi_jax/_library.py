@@ -53,6 +53,11 @@ def instantiate_named_address() -> int:
     return ctypes.cast(_load().graphffi_jax_instantiate_named, ctypes.c_void_p).value or 0
 
 
+def must_not_wait_address() -> int:
+    """The function that says which Python kernels must not wait for programs of their client."""
+    return ctypes.cast(_load().graphffi_jax_must_not_wait, ctypes.c_void_p).value or 0
+
+
 def register_targets() -> None:
     """Registers the handlers with XLA, for every platform, also those that are started later.
 

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -27,25 +28,61 @@ def nested_programs() -> Iterator[None]:
     which belongs to the programs of kernels that are nested as deep. As each kernel waits for
     deeper ones only, none waits forever.
 
+    Python functions that graphffi calls are in such a block wherever they need it; those that
+    apache-tvm-ffi's package registers are not.
+
     Arrays made from NumPy arrays, and those of other programs, come to that device by themselves,
     if they are not committed to another one. Those from ``jax.dlpack.from_dlpack`` are. Programs
-    are compiled for each device. Outside of kernels that a program on the CPU calls, the block does
-    nothing. Also a decorator.
+    are compiled for each device. The block does nothing outside of kernels that a program on the
+    CPU calls, and where the default device is no CPU. Also a decorator.
 
     Example:
         >>> @nested_programs()
         ... def kernel(x, out):
         ...     np.from_dlpack(out)[...] = step(jnp.array(np.from_dlpack(x)))
     """
-    ordinal = graphffi.get_global_func("graphffi_jax.cpu_ordinal")()
-    if ordinal is None:
+    device = _device_apart()
+    if device is None:
         yield
         return
-    with jax.default_device(_device_below(ordinal)):
+    with jax.default_device(device):
         yield
 
 
-def _device_below(ordinal: int) -> jax.Device:
+def run_kernel(kernel: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    """Calls a kernel in such a block."""
+    device = _device_apart()
+    if device is None:
+        return kernel(*args)
+    with jax.default_device(device):
+        return kernel(*args)
+
+
+def _device_apart() -> jax.Device | None:
+    ordinal = _cpu_ordinal_function()()
+    if ordinal is None or _default_platform() != "cpu":
+        return None
+    return _devices.get(ordinal) or _make_device(ordinal)
+
+
+@functools.cache
+def _cpu_ordinal_function() -> graphffi.Function:
+    return graphffi.get_global_func("graphffi_jax.cpu_ordinal")
+
+
+def _default_platform() -> str:
+    default: Any = jax.config.jax_default_device  # type: ignore[attr-defined]
+    if default is None:
+        return _platform_of_backend()
+    return default if isinstance(default, str) else str(default.platform)
+
+
+@functools.cache
+def _platform_of_backend() -> str:
+    return jax.default_backend()
+
+
+def _make_device(ordinal: int) -> jax.Device:
     """The device for programs of kernels in a program of device `ordinal`.
 
     A client's devices are numbered from 0, so that its last one, which alone is used here, tells
@@ -54,7 +91,11 @@ def _device_below(ordinal: int) -> jax.Device:
     own = {device.id for device in jax.local_devices(backend="cpu")}
     place = len(own) if ordinal in own else ordinal + 1
     with _lock:
-        if place not in _devices:
+        for device in _devices.values():
+            if device.id == place:
+                break
+        else:
             client: Any = xla_client.make_cpu_client(asynchronous=False, num_devices=place + 1)
-            _devices[place] = client.local_devices()[place]
-        return _devices[place]
+            device = client.local_devices()[place]
+        _devices[ordinal] = device
+        return device
