@@ -20,7 +20,7 @@ struct PyOp {
   static constexpr int kMaxDirectCalls = 4;
   PyObject_HEAD vectorcallfunc vectorcall;
   int num_direct_calls;
-  const DirectCall* direct_calls[kMaxDirectCalls];  // borrowed from capsules that are kept for good
+  DirectCall direct_calls[kMaxDirectCalls];  // of capsules that are kept for good
 };
 
 PyTypeObject* op_type = nullptr;
@@ -43,16 +43,28 @@ PyObject* CallInPython(PyObject* self, PyObject* const* args, size_t nargsf, PyO
   });
 }
 
-PyObject* Call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
+/// What no direct call before `first` took over.
+[[gnu::noinline]] PyObject* CallNext(PyObject* self, PyObject* const* args, size_t nargsf,
+                                     PyObject* kwnames, int first) {
   const PyOp* op = AsOp(self);
-  for (int i = 0; i < op->num_direct_calls; ++i) {
-    const DirectCall& direct = *op->direct_calls[i];
-    void* const* objects = reinterpret_cast<void* const*>(const_cast<PyObject**>(args));
+  void* const* objects = reinterpret_cast<void* const*>(const_cast<PyObject**>(args));
+  for (int i = first; i < op->num_direct_calls; ++i) {
+    if (PyErr_Occurred() != nullptr) return nullptr;
+    const DirectCall& direct = op->direct_calls[i];
     void* result = direct.call(direct.context, objects, PyVectorcall_NARGS(nargsf), kwnames);
     if (result != nullptr) return static_cast<PyObject*>(result);
-    if (PyErr_Occurred() != nullptr) return nullptr;
   }
-  return CallInPython(self, args, nargsf, kwnames);
+  return PyErr_Occurred() != nullptr ? nullptr : CallInPython(self, args, nargsf, kwnames);
+}
+
+PyObject* Call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
+  const PyOp* op = AsOp(self);
+  if (op->num_direct_calls == 0) return CallInPython(self, args, nargsf, kwnames);
+  const DirectCall& direct = op->direct_calls[0];
+  void* const* objects = reinterpret_cast<void* const*>(const_cast<PyObject**>(args));
+  void* result = direct.call(direct.context, objects, PyVectorcall_NARGS(nargsf), kwnames);
+  if (__builtin_expect(result != nullptr, 1)) return static_cast<PyObject*>(result);
+  return CallNext(self, args, nargsf, kwnames, 1);
 }
 
 PyObject* New(PyTypeObject* type, PyObject*, PyObject*) {
@@ -77,7 +89,7 @@ PyObject* AddDirectCall(PyObject* self, PyObject* capsule) {
                                  std::to_string(PyOp::kMaxDirectCalls) + " direct calls");
     }
     Py_INCREF(capsule);
-    op->direct_calls[op->num_direct_calls++] = static_cast<const DirectCall*>(direct);
+    op->direct_calls[op->num_direct_calls++] = *static_cast<const DirectCall*>(direct);
     Py_RETURN_NONE;
   });
 }

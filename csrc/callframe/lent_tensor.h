@@ -42,6 +42,10 @@ class alignas(64) LentTensor {
   /// What Loans::Take was given.
   const void* source() const { return source_; }
 
+  /// Where the memory begins that tensors may share, if whoever took this says so.
+  const void* memory() const { return memory_; }
+  void SetMemory(const void* memory) { memory_ = memory; }
+
   /// To be filled in by whoever took it from Loans, who calls CopyDims then.
   DLTensor* view() { return &tensor_; }
   /// Makes copies of the shape and strides that view() points to; NULL strides are compact ones.
@@ -51,10 +55,10 @@ class alignas(64) LentTensor {
     if (__builtin_expect(ndim > kInlineDims || tensor_.strides == nullptr, 0)) return CopyAnyDims();
     const int64_t *shape = tensor_.shape, *strides = tensor_.strides;
     tensor_.shape = inline_dims_;
-    tensor_.strides = inline_dims_ + ndim;
+    tensor_.strides = inline_dims_ + kInlineDims;
     for (int32_t i = 0; i < ndim; ++i) {
       inline_dims_[i] = shape[i];
-      inline_dims_[ndim + i] = strides[i];
+      inline_dims_[kInlineDims + i] = strides[i];
       asm("");  // few turns, for which compilers shall not set a vector loop up
     }
   }
@@ -77,7 +81,7 @@ class alignas(64) LentTensor {
   // A Tensor object begins with these two. While it is pooled, the header says unique.
   TVMFFIObject header_;
   DLTensor tensor_;
-  const void* source_;
+  const void *source_, *memory_;
   LentTensor* next_;       // of the call's, or the pool's
   int64_t* opt_own_dims_;  // more than fit inline; NULL while pooled
   void (*opt_release_)(void* token);

@@ -80,7 +80,7 @@ bool HasDLPack(at::ScalarType type) {
 
 }  // namespace
 
-void FillOtherView(const at::Tensor& tensor, DLTensor* view) {
+const void* FillOtherView(const at::Tensor& tensor, DLTensor* view) {
   TORCH_CHECK(tensor.unsafeGetTensorImpl()->storage_initialized(),
               "expected a tensor with data, got one without memory");
   TORCH_CHECK(HasDLPack(tensor.scalar_type()), "expected a data type of DLPack");
@@ -97,6 +97,8 @@ void FillOtherView(const at::Tensor& tensor, DLTensor* view) {
   view->shape = const_cast<int64_t*>(tensor.sizes().data());
   view->strides = const_cast<int64_t*>(tensor.strides().data());
   view->byte_offset = 0;
+  const c10::Storage& storage = tensor.unsafeGetTensorImpl()->unsafe_storage();
+  return storage ? storage.data() : nullptr;
 }
 
 void TensorBank::Refuse(const at::Tensor& tensor, size_t i) const {

@@ -35,30 +35,32 @@ inline constexpr c10::DispatchKeySet kUnreadable =
         {c10::DispatchKey::NestedTensor, c10::DispatchKey::Conjugate, c10::DispatchKey::Negative});
 
 /// What FillView does for the rest. \throws c10::Error for a tensor without memory of its own.
-GRAPHFFI_TORCH_API void FillOtherView(const at::Tensor& tensor, DLTensor* view);
+GRAPHFFI_TORCH_API const void* FillOtherView(const at::Tensor& tensor, DLTensor* view);
 
 /// at::toDLPackNonOwning, which asks for data type and device step by step, in few loads. The view
-/// borrows shape and strides. \throws c10::Error as FillOtherView does.
-C10_ALWAYS_INLINE void FillView(const at::Tensor& tensor, DLTensor* view) {
+/// borrows shape and strides. Gives where the storage begins. \throws c10::Error as FillOtherView
+/// does.
+C10_ALWAYS_INLINE const void* FillView(const at::Tensor& tensor, DLTensor* view) {
   const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+  // First what may need a call, before much has to be kept across it.
+  const at::IntArrayRef strides = impl.strides(), sizes = impl.sizes();
+  const bool is_empty = impl.numel() == 0;
   const c10::Storage& storage = impl.unsafe_storage();
+  const bool is_on_cpu = impl.key_set().has_backend(c10::BackendComponent::CPUBit);
+  if (C10_UNLIKELY(!storage || !is_on_cpu || is_empty)) return FillOtherView(tensor, view);
+  char* const begin = static_cast<char*>(storage.mutable_data());
   const auto scalar = static_cast<size_t>(tensor.scalar_type());
   const uint64_t known = known_dtypes[scalar].load(std::memory_order_relaxed);
-  const bool is_on_cpu = impl.key_set().has_backend(c10::BackendComponent::CPUBit);
-  if (C10_UNLIKELY(known == 0 || !storage || !is_on_cpu)) return FillOtherView(tensor, view);
-  char* const begin = static_cast<char*>(storage.mutable_data());
-  const int64_t offset = impl.storage_offset() * static_cast<int64_t>(known >> 32);
+  if (C10_UNLIKELY(begin == nullptr || known == 0)) return FillOtherView(tensor, view);
   const auto dtype = static_cast<uint32_t>(known);
-  const at::IntArrayRef sizes = impl.sizes();
-  const bool is_empty = impl.numel() == 0;
-  if (C10_UNLIKELY(begin == nullptr && !is_empty)) return FillOtherView(tensor, view);
-  view->data = C10_UNLIKELY(is_empty) ? nullptr : begin + offset;
+  view->data = begin + impl.storage_offset() * static_cast<int64_t>(known >> 32);
   view->device = {kDLCPU, 0};
   view->ndim = static_cast<int32_t>(sizes.size());
   std::memcpy(&view->dtype, &dtype, sizeof(dtype));
   view->shape = const_cast<int64_t*>(sizes.data());
-  view->strides = const_cast<int64_t*>(impl.strides().data());
+  view->strides = const_cast<int64_t*>(strides.data());
   view->byte_offset = 0;
+  return begin;
 }
 
 /// Loans of torch's tensors: their sources are `const at::Tensor*`.
@@ -111,9 +113,18 @@ class GRAPHFFI_TORCH_API TensorBank {
   size_t size() const { return static_cast<size_t>(values_.size()); }
   /// NULL for None.
   const at::Tensor* opt_tensor(size_t i) const {
+    const graphffi::LentTensor* lent = opt_lent(i);
+    return lent == nullptr ? nullptr : TensorOf(*lent);
+  }
+  /// The same as it is lent; its memory is that of its storage.
+  const graphffi::LentTensor* opt_lent(size_t i) const {
     const TVMFFIAny& value = values_[static_cast<int32_t>(i)];
-    if (value.type_index == kTVMFFINone) return nullptr;
-    return static_cast<const at::Tensor*>(graphffi::LentTensor::Of(value)->source());
+    return value.type_index == kTVMFFINone ? nullptr : graphffi::LentTensor::Of(value);
+  }
+  static const at::Tensor* TensorOf(const graphffi::LentTensor& lent) {
+    const auto* tensor = static_cast<const at::Tensor*>(lent.source());
+    if (tensor == nullptr) __builtin_unreachable();
+    return tensor;
   }
   /// The first that is not on the CPU, or NULL.
   const at::Tensor* opt_accelerated() const { return opt_accelerated_; }
@@ -141,8 +152,9 @@ class GRAPHFFI_TORCH_API TensorBank {
   }
   C10_ALWAYS_INLINE void LendReadable(const at::Tensor& tensor, size_t i, TVMFFIAny* place) {
     graphffi::LentTensor* lent = loans_.Take(&tensor);
+    lent->Put(place);
     try {
-      FillView(tensor, lent->view());
+      lent->SetMemory(FillView(tensor, lent->view()));
     } catch (const c10::Error&) {  // which names neither op nor operand
       Refuse(tensor, i);
     }
@@ -150,7 +162,6 @@ class GRAPHFFI_TORCH_API TensorBank {
     if (C10_UNLIKELY(lent->view()->device.device_type != kDLCPU) && opt_accelerated_ == nullptr) {
       opt_accelerated_ = &tensor;
     }
-    lent->Put(place);
   }
   /// \throws graphffi::Error that says why value `i` is nothing for kernels.
   [[noreturn]] void Refuse(const at::Tensor& tensor, size_t i) const;

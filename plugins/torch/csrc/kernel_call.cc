@@ -17,12 +17,6 @@
 namespace graphffi_torch {
 namespace {
 
-/// Where the memory of a lent tensor begins, from which few others begin.
-const void* StorageOf(const at::Tensor& tensor) {
-  const c10::Storage& storage = tensor.unsafeGetTensorImpl()->unsafe_storage();
-  return C10_LIKELY(static_cast<bool>(storage)) ? storage.data() : nullptr;
-}
-
 bool Overlap(const at::Tensor& a, const at::Tensor& b) {
   at::MemOverlapStatus status = at::get_overlap_status(a, b);
   return status == at::MemOverlapStatus::Full || status == at::MemOverlapStatus::Partial;
@@ -44,14 +38,14 @@ bool Overlap(const at::Tensor& a, const at::Tensor& b) {
                                           "expanded tensor; pass a contiguous one");
 }
 
-/// The first of `bank` from `begin` until `end` that shares memory with `output`, which begins at
-/// `storage`; `end` if none does.
+/// The first of `bank` from `begin` until `end` that shares memory with `output`; `end` if none
+/// does. Few begin in the same storage.
 C10_ALWAYS_INLINE size_t FindShared(const TensorBank& bank, size_t begin, size_t end,
-                                    const at::Tensor& output, const void* storage) {
+                                    const graphffi::LentTensor& output) {
   for (size_t i = begin; i < end; ++i) {
-    const at::Tensor* tensor = bank.opt_tensor(i);
-    if (tensor == nullptr || C10_LIKELY(StorageOf(*tensor) != storage)) continue;
-    if (Overlap(output, *tensor)) return i;
+    const graphffi::LentTensor* lent = bank.opt_lent(i);
+    if (lent == nullptr || C10_LIKELY(lent->memory() != output.memory())) continue;
+    if (Overlap(*TensorBank::TensorOf(output), *TensorBank::TensorOf(*lent))) return i;
   }
   return end;
 }
@@ -85,17 +79,17 @@ void CopyReturned(void*, const DLTensor& from, const DLTensor& to) {
 C10_ALWAYS_INLINE void KernelCall::CheckOutputMemory(size_t num_fresh) const {
   const size_t num_inputs = inputs_.size(), num_outputs = outputs_.size();
   for (size_t i = num_fresh; i < num_outputs; ++i) {
-    const at::Tensor* output = outputs_.opt_tensor(i);
+    const graphffi::LentTensor* output = outputs_.opt_lent(i);
     if (output == nullptr) continue;
-    if (!output->is_contiguous() && at::has_internal_overlap(*output) == at::MemOverlap::Yes) {
+    const at::Tensor& tensor = *TensorBank::TensorOf(*output);
+    if (!tensor.is_contiguous() && at::has_internal_overlap(tensor) == at::MemOverlap::Yes) {
       FailExpanded(target_.subject, outputs_, i);
     }
-    const void* storage = StorageOf(*output);
-    const size_t input = FindShared(inputs_, 0, num_inputs, *output, storage);
+    const size_t input = FindShared(inputs_, 0, num_inputs, *output);
     if (C10_UNLIKELY(input != num_inputs)) {
       FailShared(target_.subject, outputs_, i, "input", inputs_, input);
     }
-    const size_t other = FindShared(outputs_, num_fresh, i, *output, storage);
+    const size_t other = FindShared(outputs_, num_fresh, i, *output);
     if (C10_UNLIKELY(other != i)) {
       FailShared(target_.subject, outputs_, i, "output", outputs_, other);
     }

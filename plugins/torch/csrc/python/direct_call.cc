@@ -53,13 +53,14 @@ class DirectCall {
   }
 
   bool Convert() {
-    const Parameter* const parameters = op_.parameters.data();
-    const size_t count = op_.parameters.size();
-    for (size_t i = 0; i < count; ++i) {
-      const Parameter& parameter = parameters[i];
-      const bool done =
-          parameter.kind <= Kind::kTensors ? AddOperand(parameter, i) : AddAttribute(parameter, i);
-      if (!done) return false;
+    size_t i = 0;
+    for (const Parameter& parameter : op_.parameters) {
+      if (C10_LIKELY(parameter.kind == Kind::kTensor)) {
+        if (!AddTensor(arguments_[i], parameter)) return false;
+      } else if (!AddOther(parameter, i)) {
+        return false;
+      }
+      ++i;
     }
     return has_tensor_;
   }
@@ -104,38 +105,46 @@ class DirectCall {
 
  private:
   /// NULL for anything but a plain tensor, and for one that may not be updated here.
-  const at::Tensor* Unpack(PyObject* value, const Parameter& parameter) {
+  C10_ALWAYS_INLINE const at::Tensor* Unpack(PyObject* value, const Parameter& parameter) {
     if (!THPVariable_CheckExact(value)) return nullptr;
     const at::Tensor& tensor = THPVariable_Unpack(value);
     if (!IsWithin(tensor.key_set(), kPlainTensor)) return nullptr;
-    if (tensor.unsafeGetTensorImpl()->autograd_meta() != nullptr) {
-      if (tensor._fw_grad(0).defined()) return nullptr;
-      if (tensor.requires_grad() && c10::GradMode::is_enabled()) {
-        if (!op_.may_record) return nullptr;
-        is_recorded_ = true;
-      }
-    }
+    const bool has_meta = tensor.unsafeGetTensorImpl()->autograd_meta() != nullptr;
+    if (C10_UNLIKELY(has_meta) && !CheckGradient(tensor)) return nullptr;
     if (parameter.is_mutated && tensor.is_inference() && !c10::InferenceMode::is_enabled())
       return nullptr;
     has_tensor_ = true;
     return &tensor;
   }
 
-  bool AddOperand(const Parameter& parameter, size_t i) {
-    TensorBank& bank =
-        frame_.BankOf(parameter.is_mutated ? OpCall::Bank::kOutputs : OpCall::Bank::kInputs);
-    if (C10_UNLIKELY(parameter.kind == Kind::kTensors)) return AddTensors(parameter, i, &bank);
-    if (parameter.kind == Kind::kOptional && arguments_[i] == Py_None) {
-      bank.AddVacant();
-      return true;
-    }
-    const at::Tensor* tensor = Unpack(arguments_[i], parameter);
+  /// Whether no gradient has to be recorded, or one by the dispatcher.
+  C10_NOINLINE bool CheckGradient(const at::Tensor& tensor) {
+    if (tensor._fw_grad(0).defined()) return false;
+    if (!tensor.requires_grad() || !c10::GradMode::is_enabled()) return true;
+    is_recorded_ = true;
+    return op_.may_record;
+  }
+
+  TensorBank& BankOf(const Parameter& parameter) {
+    return frame_.BankOf(parameter.is_mutated ? OpCall::Bank::kOutputs : OpCall::Bank::kInputs);
+  }
+
+  C10_ALWAYS_INLINE bool AddTensor(PyObject* value, const Parameter& parameter) {
+    const at::Tensor* tensor = Unpack(value, parameter);
     if (tensor == nullptr) return false;
-    bank.AddReadable(*tensor);  // as plain tensors are
+    BankOf(parameter).AddReadable(*tensor);  // as plain tensors are
     return true;
   }
 
-  bool AddTensors(const Parameter& parameter, size_t i, TensorBank* bank) {
+  C10_NOINLINE bool AddOther(const Parameter& parameter, size_t i) {
+    if (parameter.kind > Kind::kTensors) return AddAttribute(parameter, i);
+    if (parameter.kind == Kind::kTensors) return AddTensors(parameter, i);
+    if (arguments_[i] != Py_None) return AddTensor(arguments_[i], parameter);
+    BankOf(parameter).AddVacant();
+    return true;
+  }
+
+  bool AddTensors(const Parameter& parameter, size_t i) {
     PyObject* list = arguments_.Frozen(i);
     if (list == nullptr) return false;
     TensorPointers tensors;
@@ -143,7 +152,7 @@ class DirectCall {
       tensors.push_back(Unpack(PyTuple_GET_ITEM(list, k), parameter));
       if (tensors.back() == nullptr) return false;
     }
-    bank->AddList(tensors);
+    BankOf(parameter).AddList(tensors);
     return true;
   }
 
