@@ -7,6 +7,7 @@
 #include <cctype>
 #include <map>
 #include <sstream>
+#include <string_view>
 #include <utility>
 
 #include "callframe/describe_tensor.h"
@@ -17,8 +18,12 @@ namespace {
 
 DLDataType DTypeOf(const std::string& name) {
   DLDataType dtype = {0, 0, 0};
-  const TVMFFIByteArray text{name.data(), name.size()};
   if (name == "_") return dtype;
+  constexpr std::string_view kComplex = "complex";  // which the runtimes write but do not read
+  if (name.compare(0, kComplex.size(), kComplex) == 0) {
+    return {kDLComplex, static_cast<uint8_t>(std::stoi(name.substr(kComplex.size()))), 1};
+  }
+  const TVMFFIByteArray text{name.data(), name.size()};
   if (const int rc = TVMFFIDataTypeFromString(&text, &dtype)) throw graphffi::Error::TakeRaised(rc);
   return dtype;
 }
