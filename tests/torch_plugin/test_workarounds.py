@@ -116,6 +116,8 @@ def test_inductors_scheduler_forgets_the_order_of_calls_with_side_effects(
 ) -> None:
     """`_inductor.OrderedCall.get_read_writes`."""
     if not worked_around:
+        if VERSION > (2, 13):
+            pytest.skip("torch is new enough")
         monkeypatch.delattr(_inductor.OrderedCall, "get_read_writes")
     seen: list[str] = []
     note, copy = (

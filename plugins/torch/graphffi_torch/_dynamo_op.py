@@ -94,7 +94,7 @@ class OpVariable(UserDefinedObjectVariable):
         operator = VariableTracker.build(tx, known)
         try:
             result = operator.call_function(tx, arguments, {DIGEST: digest})
-        except RuntimeError as error:
+        except Exception as error:
             original = original_error(definition.name, error)
             if original is None or original is error:
                 raise

@@ -72,8 +72,11 @@ def original_error(subject: str, error: BaseException) -> Exception | None:
         ):
             assert isinstance(cause, Exception)
             return cause
-        # The context without `from None` is what the caller was handling before.
-        cause = cause.__cause__ or (cause.__context__ if cause.__suppress_context__ else None)
+        # The context without `from None` is what the caller was handling before; of Dynamo's
+        # exceptions it is what they stand for.
+        is_dynamos = type(cause).__module__ == "torch._dynamo.exc"
+        follows = is_dynamos or cause.__suppress_context__
+        cause = cause.__cause__ or (cause.__context__ if follows else None)
     return None
 
 
