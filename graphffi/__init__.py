@@ -22,6 +22,7 @@ from ._error import Error as Error
 from ._error import InternalError as InternalError
 from ._error import register_error as register_error
 from ._framework import Framework as Framework
+from ._framework import prepare_for_tracing as _prepare_for_tracing
 from ._framework import register_framework as register_framework
 from ._import_hook import when_imported as when_imported
 from ._location import include_path as include_path
@@ -72,3 +73,7 @@ def __getattr__(name: str) -> _Any:
 
         return import_module("graphffi.cpp")
     raise AttributeError(f"module 'graphffi' has no attribute {name!r}", name=name)
+
+
+# Before any op is known: calls of functions can be traced, too.
+when_imported("torch._dynamo", _prepare_for_tracing)

@@ -8,8 +8,6 @@ import importlib
 import sys
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from graphffi._import_hook import when_imported
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -69,9 +67,7 @@ def announce_op(op: Op) -> None:
         op: A new one.
     """
     if "torch" in sys.modules:
-        _prepare_for_tracing()
-    elif not _announced:
-        when_imported("torch._dynamo", _prepare_for_tracing)
+        prepare_for_tracing()
     _announced.append(op)
     for framework in {id(f): f for f in _frameworks.values()}.values():
         _add_op(framework, op)
@@ -101,7 +97,7 @@ def announce_function(name: str) -> None:
             replace_function(name)
 
 
-def _prepare_for_tracing() -> None:
+def prepare_for_tracing() -> None:
     """Imports the plugin for torch: a tracer of Python code can't in the middle of its work."""
     if "torch" in _frameworks or getattr(sys.modules["torch"].__spec__, "_initializing", False):
         return

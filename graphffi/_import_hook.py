@@ -49,6 +49,8 @@ class _Watch:
 
         def execute_and_act(module: ModuleType) -> None:
             execute(module)
+            # For actions that wait for the same module.
+            module.__spec__._initializing = False  # type: ignore[union-attr]
             self._action()
 
         spec.loader.exec_module = execute_and_act  # type: ignore[method-assign]

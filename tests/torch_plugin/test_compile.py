@@ -246,3 +246,18 @@ y = torch.compile(lambda x: g(x), fullgraph=True, backend="aot_eager")(torch.one
 assert y.shape == (3,)
 """
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_a_function_met_first_in_a_graph_works() -> None:
+    program = """
+import sys
+import graphffi
+
+graphffi.register_global_func("first.f", lambda x, y: None)
+
+import torch
+call = lambda x: graphffi.call_tvm_ffi("first.f", x, out=graphffi.like(x))
+assert torch.compile(call, fullgraph=True, backend="aot_eager")(torch.ones(3)).shape == (3,)
+assert "graphffi_torch._dynamo_op" in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)

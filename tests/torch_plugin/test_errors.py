@@ -66,6 +66,28 @@ def test_wrong_arguments_are_reported(ops: Any, call: Any, kind: Any, text: str)
     assert "test_errors.py" in traced.value.__notes__[0]
 
 
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (np.ones, "expected a torch.Tensor, as others are, got numpy.ndarray; .* torch.as_tensor"),
+        (np.float32, "expected a torch.Tensor, as others are, got numpy.float32"),
+        (
+            lambda size: graphffi.from_dlpack(np.ones(size)),
+            "got graphffi.Tensor; convert it with torch.from_dlpack",
+        ),
+    ],
+)
+def test_tensors_of_others_are_refused_beside_those_of_torch(make: Any, text: str) -> None:
+    second = graphffi.define_op(
+        "mytest::second",
+        schema="(Tensor x, Tensor? y=None) -> Tensor",
+        kernel="testing.echo",
+        infer=lambda x, y: graphffi.like(x),
+    )
+    with pytest.raises(TypeError, match=f"mytest::second: operand 'y': .*{text}"):
+        second(X, make(2))
+
+
 def test_traced_code_catches_errors_where_the_graph_may_break(ops: Any) -> None:
     def step(x: torch.Tensor) -> Any:
         try:

@@ -22,7 +22,7 @@ from graphffi_torch._traced_call import make_traced_call, operator_arguments
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphffi import BoundCall, CanonicalCall, Op, TensorSpec
+    from graphffi import BoundCall, CanonicalCall, Definition, Op, TensorSpec
 
 _FAIL_AGAIN: Final = "graphffi_torch.fail_again"
 
@@ -61,6 +61,7 @@ class TorchFramework:
                 **{DIGEST: graph_digest(op.definition.digest)},
             )
         except RuntimeError as error:
+            _refuse_others(op.definition, bound.operands)
             original = original_error(op.name, error)
             if original is None:
                 raise
@@ -88,6 +89,24 @@ class TorchFramework:
         outputs = [empty(spec, device) for spec in results]
         arguments = primitive_arguments(call, outputs, graph_digest(call.digest))
         return call_primitive(call.traits, arguments, len(call.mutated))
+
+
+def _refuse_others(definition: Definition, operands: Sequence[Any]) -> None:
+    """Raises where tensors are not torch's.
+
+    Raises:
+        TypeError: That names the first one.
+    """
+    for operand, value in zip(definition.operands, operands, strict=True):
+        for tensor in as_list(value):
+            if not isinstance(tensor, (torch.Tensor, torch.fx.Proxy)):
+                kind = type(tensor)
+                convert = "as_tensor" if kind.__module__ == "numpy" else "from_dlpack"
+                raise TypeError(
+                    f"{definition.name}: operand {operand.name!r}: expected a torch.Tensor, as "
+                    f"others are, got {kind.__module__}.{kind.__qualname__}; convert it with "
+                    f"torch.{convert}"
+                )
 
 
 def install() -> None:
