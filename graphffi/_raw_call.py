@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from graphffi._describe import describe, is_numpy_scalar, is_tensor
+from graphffi._describe import describe, is_numpy_scalar, is_proxy, is_tensor
 from graphffi._device import Device
 from graphffi._dtype import dtype
 from graphffi._framework import framework_of
@@ -65,6 +65,12 @@ def call_tvm_ffi(
         # Without tensors, the results' dtypes say whose call it is, where they are no names.
         frameworks_own = [spec.dtype for spec in specs if not isinstance(spec.dtype, str)]
         framework = framework_of(call.func, [*call.inputs, *call.mutated] or frameworks_own)
+        for i, spec in enumerate(specs):
+            sizes = () if is_proxy(spec.shape) else spec.shape
+            if any(type(size) is int and size < 0 for size in sizes):
+                raise ValueError(
+                    f"{call.subject}: result {i}: expected sizes of 0 or more, got {spec.shape}"
+                )
         results = framework.call_raw(call, specs)
     except (TypeError, ValueError) as error:
         report_to_tracer(type(error).__name__, error.args[0])

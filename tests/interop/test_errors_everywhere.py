@@ -42,7 +42,12 @@ def ops() -> SimpleNamespace:
     def shaped(x: Tensor, size: int, name: str = "float32") -> Tensor:
         return graphffi.empty((size, 2**40), name)
 
+    @graphffi.op("faulty::shrunk", kernel=f"{library}::clamp", plan="x, out")
+    def shrunk(x: Tensor) -> Tensor:
+        return graphffi.like(x, shape=[x.size(0) - 3, x.size(1)])
+
     return SimpleNamespace(
+        shrunk=shrunk,
         clamp=define("clamp", f"{library}::clamp"),
         shaped=shaped,
         no_function=define("no_function", "faulty.no_such_function"),
@@ -177,6 +182,20 @@ MISTAKES: dict[str, tuple[Callable[[Any], Any], np.ndarray, type[Exception], str
         GOOD,
         ValueError,
         "faulty::shaped: shape rule: result 'out': expected sizes of 0 or more, got (-1, ",
+    ),
+    "size below 0": (
+        lambda ops: ops.shrunk,
+        GOOD,
+        ValueError,
+        "faulty::shrunk: shape rule: result 'out': expected sizes of 0 or more, got (-1, 3)",
+    ),
+    "size of a call below 0": (
+        lambda ops: (
+            lambda x: graphffi.call_tvm_ffi("faulty.f", x, out=graphffi.empty((-1,), "float32"))
+        ),
+        GOOD,
+        ValueError,
+        "faulty.f: result 0: expected sizes of 0 or more, got (-1,)",
     ),
     "result's dtype": (
         lambda ops: lambda x: ops.shaped(x, 1, "quaternion"),

@@ -193,6 +193,8 @@ def _make_fake(definition: Definition, infer: Callable[..., list[Any]]) -> Calla
         _check_data(definition, (*arguments, *rest))
         try:
             allocations = infer(*arguments, *rest)
+            if any(_is_negative(size) for shape, _, _ in allocations for size in shape):
+                raise ValueError(f"{definition.name}: expected sizes of 0 or more")
         except (TypeError, ValueError) as error:
             end_trace(_with_sizes(error, infer, (*arguments, *rest)))
             raise
@@ -204,6 +206,14 @@ def _make_fake(definition: Definition, infer: Callable[..., list[Any]]) -> Calla
         return tuple(results) if results else None
 
     return fake
+
+
+def _is_negative(size: Any) -> bool:
+    if not isinstance(size, torch.SymInt):
+        return False
+    from torch.fx.experimental.symbolic_shapes import guard_or_false  # imported with symbols
+
+    return guard_or_false(size < 0)
 
 
 def _check_data(definition: Definition, arguments: tuple[Any, ...]) -> None:
