@@ -73,16 +73,20 @@ def register_global_func(
 
 
 def register_callback_runner(
-    needs_runner: int, runner: Callable[[Callable[..., Any], tuple[Any, ...]], Any]
+    filter: Any, runner: Callable[[Callable[..., Any], tuple[Any, ...]], Any]
 ) -> None:
     """Has a framework run the Python callables that its programs call.
 
     Args:
-        needs_runner: the address of a ``NeedsRunner`` (``csrc/bindings/callback.h``), which says
+        filter: a capsule of a ``CallbackFilter`` (``csrc/callframe/callback_filter.h``), which says
             whether a thread is in such a call.
         runner: is called as ``runner(callable, args)`` there, and returns what the callable does.
+
+    Raises:
+        ValueError: if the capsule is of something else.
+        TypeError: if it is none.
     """
-    _core.set_callback_runner(needs_runner, runner)
+    _core.set_callback_runner(filter, runner)
 
 
 def remove_global_func(name: str) -> None:

@@ -6,13 +6,14 @@
 #include "bindings/guard.h"
 #include "bindings/raised.h"
 #include "bindings/value.h"
+#include "callframe/callback_filter.h"
 
 namespace graphffi::bindings {
 
 namespace {
 
 // Guarded by the GIL.
-NeedsRunner opt_needs_runner = nullptr;
+const CallbackFilter* opt_filter = nullptr;
 PyObject* opt_runner = nullptr;
 
 /// Callbacks under way on a thread that Python did not start.
@@ -36,7 +37,7 @@ class ForeignThread {
 
 /// *New reference*, or NULL with a Python error.
 PyObject* Call(PyObject* callable, const py::tuple& values) {
-  if (opt_needs_runner == nullptr || !opt_needs_runner(foreign_depth != 0)) {
+  if (opt_filter == nullptr || !opt_filter->needs_runner(foreign_depth != 0)) {
     return PyObject_Call(callable, values.ptr(), nullptr);
   }
   const py::object runner = py::reinterpret_borrow<py::object>(opt_runner);
@@ -92,16 +93,17 @@ ObjectRef MakeCallback(PyObject* callable) {
   return ObjectRef(function);
 }
 
+static void SetCallbackRunner(const py::capsule& filter, const py::object& runner) {
+  void* pointer = PyCapsule_GetPointer(filter.ptr(), CallbackFilter::kName);
+  if (pointer == nullptr) throw py::error_already_set();
+  const py::object old = py::reinterpret_steal<py::object>(opt_runner);
+  opt_runner = runner.inc_ref().ptr();
+  opt_filter = static_cast<const CallbackFilter*>(pointer);
+}
+
 void DefineCallbacks(py::module_& module) {
-  module.def(
-      "set_callback_runner",
-      [](uintptr_t needs_runner, const py::object& runner) {
-        const py::object old = py::reinterpret_steal<py::object>(opt_runner);
-        opt_runner = runner.inc_ref().ptr();
-        opt_needs_runner = reinterpret_cast<NeedsRunner>(needs_runner);
-      },
-      py::arg("needs_runner"), py::arg("runner"),
-      "Call callables as runner(callable, args) where the NeedsRunner at an address says so.");
+  module.def("set_callback_runner", &SetCallbackRunner, py::arg("filter"), py::arg("runner"),
+             "Call callables as runner(callable, args) where a capsule's CallbackFilter says so.");
 }
 
 }  // namespace graphffi::bindings

@@ -11,10 +11,6 @@ namespace graphffi::bindings {
 /// A function that calls `callable` under the GIL, on whatever thread. \throws Error
 ObjectRef MakeCallback(PyObject* callable);
 
-/// Whether this thread is in a call for which a framework has to run the callable. `is_foreign`:
-/// Python did not start the thread.
-using NeedsRunner = bool (*)(bool is_foreign);
-
 void DefineCallbacks(pybind11::module_& module);
 
 }  // namespace graphffi::bindings

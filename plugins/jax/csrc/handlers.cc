@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "attributes.h"
+#include "callframe/callback_filter.h"
 #include "callframe/error.h"
 #include "error_ring.h"
 #include "execute.h"
@@ -141,9 +142,10 @@ TVM_FFI_DLL_EXPORT void* graphffi_jax_instantiate_named(void* target, void* call
 TVM_FFI_DLL_EXPORT int graphffi_jax_close_gate(int timeout_ms) {
   return graphffi::CloseExitGate(timeout_ms) ? 1 : 0;
 }
-/// GatedCall::MustNotWait.
-TVM_FFI_DLL_EXPORT bool graphffi_jax_must_not_wait(bool is_foreign_thread) {
-  return graphffi::GatedCall::MustNotWait(is_foreign_thread);
+/// A graphffi::CallbackFilter: calls that must not wait for other programs.
+TVM_FFI_DLL_EXPORT const void* graphffi_jax_callback_filter() {
+  static constexpr graphffi::CallbackFilter kFilter{&graphffi::GatedCall::MustNotWait};
+  return &kFilter;
 }
 TVM_FFI_DLL_EXPORT void graphffi_jax_open_gate() { graphffi::OpenExitGate(); }
 

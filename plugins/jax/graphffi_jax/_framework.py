@@ -14,7 +14,7 @@ import graphffi
 
 from ._batching import OpCall
 from ._gradients import call_differentiable
-from ._library import must_not_wait_address, register_targets
+from ._library import callback_filter, register_targets
 from ._nested import run_kernel
 from ._partition import register_partitioner
 from ._primitive import KernelCall, bind
@@ -164,5 +164,5 @@ def register() -> None:
     """Registers the targets with XLA and the arrays with graphffi."""
     register_targets()
     register_partitioner()
-    graphffi.register_callback_runner(must_not_wait_address(), run_kernel)
+    graphffi.register_callback_runner(callback_filter(), run_kernel)
     graphffi.register_framework(JaxFramework(), type_prefixes=("jax", "jaxlib"))
