@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,10 +17,22 @@ from graphffi._vjp import Vjp
 from graphffi._vmap import VmapRule
 
 if TYPE_CHECKING:
+    import inspect
     from collections.abc import Callable, Sequence
 
 _lock: Final = threading.Lock()
 _ops: Final[dict[str, Op]] = {}
+
+
+class _SignatureOfOp:
+    """`__signature__` of ops, not of their class: `inspect.signature(Op)` is that of `__init__`."""
+
+    def __get__(self, op: Op | None, owner: type[Op]) -> inspect.Signature:
+        if op is None:
+            raise AttributeError("__signature__")
+        from graphffi._python_signature import python_signature
+
+        return python_signature(op.definition)
 
 
 class Op(_core.OpBase):
@@ -34,6 +47,7 @@ class Op(_core.OpBase):
 
     traced_call: Callable[..., Any] | None
     is_traced: Callable[[], bool]
+    __signature__ = _SignatureOfOp()
 
     def __init__(self, definition: Definition) -> None:
         """Not for users: see `op` and `define_op`."""
@@ -41,7 +55,8 @@ class Op(_core.OpBase):
         self.traced_call = None
         self.__name__ = definition.name.partition("::")[2]
         self.__qualname__ = self.__name__
-        self.__doc__ = definition.doc
+        self.__module__ = getattr(definition.rule, "__module__", None) or __name__
+        self.__doc__ = definition.doc or f"Calls the kernel {definition.kernel}."
 
     @property
     def name(self) -> str:
@@ -101,9 +116,9 @@ class Op(_core.OpBase):
                     "one; define an op with another name"
                 )
 
-    def __reduce__(self) -> tuple[Callable[[str], Op], tuple[str]]:
-        """Copies are the op itself; elsewhere it is found by name."""
-        return get_op, (self.name,)
+    def __reduce__(self) -> tuple[Callable[[str, str], Op], tuple[str, str]]:
+        """Copies are the op itself; elsewhere it is found by name, as functions are."""
+        return _unpickled, (self.name, self.__module__)
 
     def __repr__(self) -> str:
         return f"<graphffi.Op {self.name}{self.definition.signature}>"
@@ -304,3 +319,10 @@ def get_op(name: str) -> Op:
         raise KeyError(
             f"graphffi: op {name!r}: expected a defined op, got an unknown name"
         ) from None
+
+
+def _unpickled(name: str, module: str) -> Op:
+    """The op of that name, of a module that defines it once it is imported."""
+    if name not in _ops:
+        importlib.import_module(module)
+    return get_op(name)

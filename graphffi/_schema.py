@@ -250,7 +250,7 @@ class Definition:
         """Passes the parameters in order, but for those that the rule takes by name only."""
         tensors, values = iter(operands), iter(attributes)
         arguments = [next(tensors if isinstance(p, Operand) else values) for p in self.parameters]
-        named = _keyword_only(rule)
+        named = keyword_only(rule)
         if not named:
             return rule(*arguments)
         by_name = dict(zip((p.name for p in self.parameters), arguments, strict=True))
@@ -332,7 +332,7 @@ def _sample(attribute: Attribute) -> Any:
     return {"int": 0, "float": 0.0, "bool": False}.get(attribute.kind, "")
 
 
-def _keyword_only(rule: Callable[..., Any]) -> tuple[str, ...]:
+def keyword_only(rule: Callable[..., Any] | None) -> tuple[str, ...]:
     """The parameters of a function that it takes by name only."""
     code = getattr(rule, "__code__", None)
     if code is None:
