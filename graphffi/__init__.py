@@ -64,6 +64,7 @@ from ._tensor import from_dlpack as from_dlpack
 from ._tensor import register_tensor_viewer as register_tensor_viewer
 from ._tracing import is_int64 as is_int64
 from ._tracing import register_tracer as register_tracer
+from ._tracing import report_to_tracer as report_to_tracer
 
 
 def __getattr__(name: str) -> _Any:

@@ -105,6 +105,7 @@ PYTHON = {
             "_inductor.py",
             "_dynamo.py",
             "_dynamo_op.py",
+            "_dynamo_module.py",
             "_effects.py",
             "_branches.py",
             "_package.py",

@@ -133,9 +133,10 @@ def _install_branches() -> None:
 
 def _install_traced_ops() -> None:
     try:
-        from graphffi_torch import _dynamo_op
+        from graphffi_torch import _dynamo_module, _dynamo_op
 
         _dynamo_op.install()
+        _dynamo_module.install()
     except (ImportError, AttributeError) as error:  # a private name of torch that is no more
         logging.getLogger("graphffi_torch").warning(
             "graphffi_torch: Dynamo: %s; it follows the Python code of ops' calls, which is slower",
