@@ -39,11 +39,18 @@ class EnvScope {
 class AllocatorScope {
  public:
   explicit AllocatorScope(DLPackManagedTensorAllocator allocator)
-      : is_set_(TVMFFIEnvGetDLPackManagedTensorAllocator() != allocator) {
-    if (is_set_) TVMFFIEnvSetDLPackManagedTensorAllocator(allocator, 0, &previous_);
+      : AllocatorScope(allocator, allocator) {}
+  /// `as_good` may stay, too.
+  AllocatorScope(DLPackManagedTensorAllocator allocator, DLPackManagedTensorAllocator as_good)
+      : is_set_(!IsOneOf(TVMFFIEnvGetDLPackManagedTensorAllocator(), allocator, as_good)) {
+    if (__builtin_expect(is_set_, 0)) {
+      TVMFFIEnvSetDLPackManagedTensorAllocator(allocator, 0, &previous_);
+    }
   }
   ~AllocatorScope() {
-    if (is_set_) TVMFFIEnvSetDLPackManagedTensorAllocator(previous_, 0, nullptr);
+    if (__builtin_expect(is_set_, 0)) {
+      TVMFFIEnvSetDLPackManagedTensorAllocator(previous_, 0, nullptr);
+    }
   }
   AllocatorScope(const AllocatorScope&) = delete;
   AllocatorScope& operator=(const AllocatorScope&) = delete;
@@ -58,6 +65,11 @@ class AllocatorScope {
   }
 
  private:
+  static bool IsOneOf(DLPackManagedTensorAllocator current, DLPackManagedTensorAllocator first,
+                      DLPackManagedTensorAllocator second) {
+    return current == second || current == first;
+  }
+
   bool is_set_;
   DLPackManagedTensorAllocator previous_ = nullptr;
 };

@@ -85,8 +85,9 @@ def test_a_threads_own_allocator_gives_way_to_torchs_and_comes_back() -> None:
     thread.join()
     assert failures == []
     assert len(seen) == 6
-    assert len(set(seen)) == 1
-    assert seen[0] not in (None, 4096)
+    assert not {None, 4096} & set(seen)
+    assert seen[0] == seen[1] == seen[4] == seen[5]  # the process's, which is as good
+    assert seen[2] == seen[3]
 
 
 def test_threads_do_not_disturb_each_other(ops: Any) -> None:

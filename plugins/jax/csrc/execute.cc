@@ -183,9 +183,16 @@ void RunInWorkspace(const xla::CallFrame& arrays, const Site& site, const Place&
 }
 
 [[gnu::always_inline]] inline void ExecuteOnCpu(const xla::CallFrame& arrays, const Site& site) {
-  AllocatorScope env(&AllocateForCall);
+  AllocatorScope env(&AllocateForCall, shared_allocator);
   NoWorkspaceScope without;
-  if (__builtin_expect(site.has_workspace(), 0)) return RunWithWorkspace(arrays, site, kOnCpu);
+  Run(arrays, site, kOnCpu);
+}
+
+/// The same of kernels with a workspace, or that may enter Python.
+[[gnu::noinline]] void ExecuteUnsharedOnCpu(const xla::CallFrame& arrays, const Site& site) {
+  AllocatorScope env(&AllocateForCall, UnsharedAllocator());
+  NoWorkspaceScope without;
+  if (site.has_workspace()) return RunWithWorkspace(arrays, site, kOnCpu);
   Run(arrays, site, kOnCpu);
 }
 
@@ -227,26 +234,22 @@ const xla::CallFrame* SkipTokens(const xla::CallFrame& call, xla::CallFrame* res
   return rest;
 }
 
-[[gnu::always_inline]] inline void Execute(const xla::CallFrame& arrays, const Site& site,
-                                           Target target) {
-  if (target.device_type == kDLCPU) {
-    ExecuteOnCpu(arrays, site);
-  } else {
-    ExecuteOnGpu(arrays, site, target);
-  }
-}
-
 [[gnu::cold]] xla::Status* RefuseAtExit(const xla::Api* api, const Site& site) {
   return xla::MakeStatus(api, xla::kCancelled, site.subject() + ": the process is ending");
 }
 
-/// Calls of sites where there is something to do around a call.
+/// Calls on GPUs, and of sites where there is something to do around a call.
 [[gnu::noinline]] xla::Status* ExecuteGuarded(const xla::CallFrame& call, const Site& site,
                                               Target target) {
   GatedCall gate(site.gated(), call, target.device_type);
   if (!gate.admitted()) return RefuseAtExit(call.api, site);
   xla::CallFrame rest;
-  Execute(site.is_ordered() ? *SkipTokens(call, &rest) : call, site, target);
+  const xla::CallFrame& arrays = site.is_ordered() ? *SkipTokens(call, &rest) : call;
+  if (target.device_type != kDLCPU) {
+    ExecuteOnGpu(arrays, site, target);
+  } else {
+    ExecuteUnsharedOnCpu(arrays, site);
+  }
   return nullptr;
 }
 
@@ -259,8 +262,10 @@ xla::Status* ExecuteCall(const xla::CallFrame& call, Target target) noexcept {
     if (xla::Status* status = xla::GetState(call, &state)) return status;
     auto& site = *static_cast<const Site*>(state);
     opt_site = &site;
-    if (site.is_guarded()) return ExecuteGuarded(call, site, target);
-    Execute(call, site, target);
+    if (target.device_type != kDLCPU || site.is_guarded()) {
+      return ExecuteGuarded(call, site, target);
+    }
+    ExecuteOnCpu(call, site);
     return nullptr;
   } catch (...) {
     return ReportCaught(call.api, opt_site == nullptr ? "" : opt_site->subject());

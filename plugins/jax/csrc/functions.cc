@@ -15,7 +15,6 @@
 
 #include "attributes.h"
 #include "callframe/convert.h"
-#include "callframe/env_scope.h"
 #include "callframe/error.h"
 #include "callframe/packaged.h"
 #include "error_ring.h"
@@ -204,10 +203,10 @@ int Register(std::string_view text, TVMFFISafeCallType body) {
 }  // namespace graphffi
 
 /// Registers this library's functions with the runtime, and its allocator for threads and processes
-/// without one. 0, or an error in this thread's slot.
+/// without one. 0, or an error in this thread's slot. Comes before any call.
 extern "C" TVM_FFI_DLL_EXPORT int graphffi_jax_register_functions() {
   using namespace graphffi;
-  AllocatorScope::ProvideForProcess(&AllocateForCall);
+  if (const int rc = Guarded(&JoinSharedAllocator)) return rc;
   if (const int rc = Register("graphffi_jax.raise_error", &RaiseError)) return rc;
   if (const int rc = Register("graphffi_jax.keep_error", &KeepError)) return rc;
   if (const int rc = Register("graphffi_jax.new_target", &NewTarget)) return rc;

@@ -75,6 +75,7 @@ Site::Site(SiteParts parts)
       gated_(!parts.facts.in_library),
       is_ordered_(parts.is_ordered),
       has_workspace_(parts.has_workspace),
+      is_guarded_(gated_ || is_ordered_ || has_workspace_),
       mutated_(parts.mutated),
       plan_(FoldedPlan(parts)),
       subject_(std::move(parts.subject)),

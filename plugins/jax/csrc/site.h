@@ -82,8 +82,8 @@ class Site {
   bool lends() const { return lends_; }
   /// The kernel may enter Python, so that calls must be over before the interpreter ends.
   bool gated() const { return gated_; }
-  /// Gated or ordered: there is something to do around a call.
-  bool is_guarded() const { return gated_ || is_ordered_; }
+  /// Gated, ordered or with a workspace: there is something to do around a call.
+  bool is_guarded() const { return is_guarded_; }
   /// The first operand and the first result are tokens, by which XLA orders calls.
   bool is_ordered() const { return is_ordered_; }
   /// The last result is scratch memory, hidden from the program.
@@ -108,7 +108,7 @@ class Site {
   // What a call reads comes first.
   Kernel kernel_;
   mutable std::atomic<const Arity*> opt_arities_{nullptr};  // owned; they are only ever added
-  bool lends_, gated_, is_ordered_, has_workspace_, passes_workspace_;
+  bool lends_, gated_, is_ordered_, has_workspace_, is_guarded_, passes_workspace_;
   const int64_t mutated_;
   Plan plan_;
   mutable std::atomic<int64_t> workspace_peak_{-1};

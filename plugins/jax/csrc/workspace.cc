@@ -8,9 +8,12 @@
 
 #include "callframe/device_name.h"
 #include "callframe/error.h"
+#include "callframe/shared_allocator.h"
 
 namespace graphffi {
 namespace {
+
+SharedAllocator* shared = nullptr;
 
 /// Never destroyed: XLA's threads may still report at exit.
 struct Peaks {
@@ -34,8 +37,30 @@ int64_t Align(const char* base, int64_t offset) {
 int AllocateForCall(DLTensor* prototype, DLManagedTensorVersioned** out, void* error_context,
                     SetAllocationError set_error) {
   WorkspaceScope* scope = WorkspaceScope::current_;
-  if (scope == nullptr) return AllocateOnHeap(prototype, out, error_context, set_error);
+  if (scope == nullptr || scope == WorkspaceScope::None()) {
+    return AllocateOnHeap(prototype, out, error_context, set_error);
+  }
   return RunAllocator(error_context, set_error, [&] { *out = scope->Allocate(*prototype); });
+}
+
+/// A SharedAllocator::TryAllocate: for calls on the CPU.
+bool TryAllocateForCall(DLTensor* prototype, DLManagedTensorVersioned** out, void* error_context,
+                        SetAllocationError set_error, int* result) {
+  if (WorkspaceScope::current_ == nullptr) return false;
+  *result = AllocateForCall(prototype, out, error_context, set_error);
+  return true;
+}
+
+void JoinSharedAllocator() {
+  shared = &SharedAllocator::Get();
+  shared->opt_in_call.store(&TryAllocateForCall, std::memory_order_release);
+  shared_allocator = shared->allocate;
+}
+
+DLPackManagedTensorAllocator UnsharedAllocator() {
+  const bool has_others =
+      shared != nullptr && shared->opt_otherwise.load(std::memory_order_relaxed) != nullptr;
+  return has_others ? &AllocateForCall : shared_allocator;
 }
 
 WorkspaceScope::WorkspaceScope(void* data, int64_t capacity, DLDevice device)

@@ -2,7 +2,7 @@
 // Declared workspaces: a hidden result of a custom call, from which the env's allocator serves.
 #pragma once
 
-#include <dlpack/dlpack.h>
+#include <tvm/ffi/extra/c_env_api.h>
 
 #include <atomic>
 #include <cstdint>
@@ -15,9 +15,17 @@
 namespace graphffi {
 
 /// Memory of the WorkspaceScope that is open on this thread, valid until that closes; on the CPU, a
-/// heap block where none is. The process's allocator, unless that has another one.
+/// heap block where none is.
 int AllocateForCall(DLTensor* prototype, DLManagedTensorVersioned** out, void* error_context,
                     SetAllocationError set_error);
+
+/// What calls on the CPU may leave in place: AllocateForCall while they last, or that itself.
+inline DLPackManagedTensorAllocator shared_allocator = &AllocateForCall;
+/// Makes the one of the process that. Comes before any call. \throws Error
+void JoinSharedAllocator();
+/// The same for calls from which others may come, perhaps of another framework, which must not find
+/// it.
+DLPackManagedTensorAllocator UnsharedAllocator();
 
 /// The workspace of one call: what AllocateForCall hands out on this thread while it is open,
 /// like a stack, 64-byte aligned: what the kernel releases is used again once all that came after
@@ -39,6 +47,10 @@ class WorkspaceScope {
  private:
   friend class NoWorkspaceScope;
   friend int AllocateForCall(DLTensor*, DLManagedTensorVersioned**, void*, SetAllocationError);
+  friend bool TryAllocateForCall(DLTensor*, DLManagedTensorVersioned**, void*, SetAllocationError,
+                                 int*);
+  /// Stands for a call that has none.
+  static WorkspaceScope* None() { return reinterpret_cast<WorkspaceScope*>(&none_); }
   DLManagedTensorVersioned* Allocate(const DLTensor& prototype);
   void Pop();
   void* TakeData(int64_t begin, size_t num_bytes, bool* is_heap) const;
@@ -49,19 +61,18 @@ class WorkspaceScope {
   WorkspaceScope* outer_;
   ScratchBlock* blocks_ = nullptr;
 
-  // Found without a function call: it is looked at in each call.
+  static inline char none_;
+  // NULL outside of calls on the CPU. Found without a function call: it is set in each call.
   [[gnu::tls_model("initial-exec")]] static inline thread_local WorkspaceScope* current_ = nullptr;
 };
 
-/// A call without a workspace, which may come from a kernel that has one.
+/// A call on the CPU without a workspace, which may come from a kernel that has one.
 class NoWorkspaceScope {
  public:
   NoWorkspaceScope() : outer_(WorkspaceScope::current_) {
-    if (outer_ != nullptr) WorkspaceScope::current_ = nullptr;
+    WorkspaceScope::current_ = WorkspaceScope::None();
   }
-  ~NoWorkspaceScope() {
-    if (outer_ != nullptr) WorkspaceScope::current_ = outer_;
-  }
+  ~NoWorkspaceScope() { WorkspaceScope::current_ = outer_; }
   NoWorkspaceScope(const NoWorkspaceScope&) = delete;
   NoWorkspaceScope& operator=(const NoWorkspaceScope&) = delete;
 

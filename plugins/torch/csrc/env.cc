@@ -6,18 +6,28 @@
 
 #include <exception>
 
+#include "callframe/error.h"
+#include "callframe/shared_allocator.h"
 #include "env_stream.h"
 
 namespace graphffi_torch {
 namespace {
 
-/// Calls then find it set, unless another framework was here first.
+/// Calls then find it set, unless somebody else was here first.
 [[maybe_unused]] const bool provided = [] {
-  graphffi::AllocatorScope::ProvideForProcess(&AllocateWithTorch);
+  try {
+    graphffi::SharedAllocator& shared = graphffi::SharedAllocator::Get();
+    shared.opt_otherwise.store(&AllocateWithTorch, std::memory_order_release);
+    shared_allocator = shared.allocate;
+  } catch (const graphffi::Error&) {
+    // Each call sets torch's.
+  }
   return true;
 }();
 
 }  // namespace
+
+DLPackManagedTensorAllocator shared_allocator = &AllocateWithTorch;
 
 int AllocateWithTorch(DLTensor* prototype, DLManagedTensorVersioned** out, void* error_ctx,
                       void (*set_error)(void* error_ctx, const char* kind, const char* message)) {

@@ -17,6 +17,10 @@ namespace graphffi_torch {
 int AllocateWithTorch(DLTensor* prototype, DLManagedTensorVersioned** out, void* error_ctx,
                       void (*set_error)(void* error_ctx, const char* kind, const char* message));
 
+/// The process's, which uses that one unless the thread is in another framework's call. Calls on
+/// the CPU leave it in place.
+extern DLPackManagedTensorAllocator shared_allocator;
+
 /// Makes `device` current and its current stream and torch's allocator the env, for a scope. Any
 /// device type that has a guard implementation, PrivateUse1 included; not the CPU, which needs only
 /// the allocator.

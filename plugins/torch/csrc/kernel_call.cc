@@ -133,7 +133,7 @@ void KernelCall::Run(size_t num_fresh, const TVMFFIAny& workspace) {
   const at::Tensor* tensor = inputs_.opt_accelerated();
   if (tensor == nullptr) tensor = outputs_.opt_accelerated();
   if (C10_UNLIKELY(tensor != nullptr)) return RunOn(tensor->device(), workspace);
-  const graphffi::AllocatorScope env(&AllocateWithTorch);
+  const graphffi::AllocatorScope env(&AllocateWithTorch, shared_allocator);
   Invoke({kDLCPU, 0}, nullptr, workspace);
 }
 

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "callframe/shared_allocator.h"
+
+#include <memory>
+#include <string_view>
+
+#include "callframe/env_scope.h"
+#include "callframe/error.h"
+#include "callframe/global_function.h"
+#include "callframe/value.h"
+
+namespace graphffi {
+namespace {
+
+/// Gives the process's to the plugins, which have each a copy of this code.
+constexpr std::string_view kName = "graphffi.shared_allocator_1";
+
+SharedAllocator* made_here = nullptr;
+
+int Allocate(DLTensor* prototype, DLManagedTensorVersioned** out, void* error_context,
+             SetAllocationError set_error) {
+  const SharedAllocator& shared = *made_here;
+  int result = 0;
+  const auto in_call = shared.opt_in_call.load(std::memory_order_acquire);
+  if (in_call != nullptr && in_call(prototype, out, error_context, set_error, &result)) {
+    return result;
+  }
+  const auto otherwise = shared.opt_otherwise.load(std::memory_order_acquire);
+  const auto allocate = otherwise == nullptr ? &AllocateOnHeap : otherwise;
+  return allocate(prototype, out, error_context, set_error);
+}
+
+int GetShared(void*, const TVMFFIAny*, int32_t, TVMFFIAny* result) {
+  *result = MakePointer(made_here);
+  return 0;
+}
+
+SharedAllocator* Find() {
+  const TVMFFIObjectHandle function = FindGlobal(kName);
+  if (function == nullptr) return nullptr;
+  TVMFFIObjectDecRef(function);
+  return static_cast<SharedAllocator*>(CallGlobal(kName, nullptr, 0).v_ptr);
+}
+
+void Make() {
+  made_here = new SharedAllocator{&Allocate};
+  const TVMFFIByteArray name = {kName.data(), kName.size()};
+  TVMFFIObjectHandle function = nullptr;
+  int rc = TVMFFIFunctionCreate(nullptr, &GetShared, nullptr, &function);
+  if (rc == 0) {
+    rc = TVMFFIFunctionSetGlobal(&name, function, /*allow_override=*/0);
+    TVMFFIObjectDecRef(function);
+  }
+  if (rc != 0) throw Error::TakeRaised(rc);
+  AllocatorScope::ProvideForProcess(&Allocate);
+}
+
+}  // namespace
+
+SharedAllocator& SharedAllocator::Get() {
+  SharedAllocator* shared = Find();
+  if (shared != nullptr) return *shared;
+  Make();
+  return *made_here;
+}
+
+}  // namespace graphffi
