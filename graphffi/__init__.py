@@ -63,6 +63,7 @@ from ._stream import use_stream as use_stream
 from ._tensor import from_dlpack as from_dlpack
 from ._tensor import register_tensor_viewer as register_tensor_viewer
 from ._tracing import is_int64 as is_int64
+from ._tracing import is_known as is_known
 from ._tracing import register_tracer as register_tracer
 from ._tracing import report_to_tracer as report_to_tracer
 

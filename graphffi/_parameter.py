@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from graphffi._describe import describe, is_numpy_scalar, is_proxy, is_tensor
 from graphffi._device import Device
 from graphffi._dtype import dtype
-from graphffi._tracing import is_int64
+from graphffi._tracing import is_int64, is_known
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -134,9 +134,23 @@ def checked_int(value: Any) -> Any:
     return value
 
 
+def checked_known(kind: str, value: Any) -> Any:
+    """A float or bool that graphs can hold as a constant.
+
+    Raises:
+        TypeError: If it is computed while the graph runs.
+    """
+    if not is_known(value):
+        raise TypeError(
+            f"expected a {kind} that is known when the graph is made, got one that a tensor holds; "
+            "pass the tensor, or call .item() outside of compiled code"
+        )
+    return value
+
+
 def _to_float(value: Any) -> Any:
     if type(value) is float or _is_symbolic(value):
-        return value
+        return checked_known("float", value)
     if isinstance(value, (bool, str)) or not _is_scalar(value) or not hasattr(value, "__float__"):
         return None
     try:
@@ -147,7 +161,7 @@ def _to_float(value: Any) -> Any:
 
 def _to_bool(value: Any) -> Any:
     if isinstance(value, bool) or _is_symbolic(value):
-        return value
+        return checked_known("bool", value)
     return bool(value) if type(value).__name__ in ("bool_", "bool") else None
 
 

@@ -204,7 +204,8 @@ def append_attribute(
     """
     letter = _BANK[kind]
     if letter == "n":
-        ints.append(int(value) if isinstance(value, bool) else value)
+        # In these words torch's tracer makes a constant of a symbolic bool.
+        ints.append((1 if value else 0) if isinstance(value, bool) else value)
         name = f"n{len(ints) - 1}"
     elif letter == "f":
         floats.append(value)

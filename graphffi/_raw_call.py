@@ -10,7 +10,7 @@ from graphffi._device import Device
 from graphffi._dtype import dtype
 from graphffi._framework import framework_of
 from graphffi._kernel import kernel_reference
-from graphffi._parameter import checked_int, checked_text
+from graphffi._parameter import checked_int, checked_known, checked_text
 from graphffi._plan import CallTraits, CanonicalCall, SideEffect, append_attribute, checked_effect
 from graphffi._spec import TensorSpec
 from graphffi._tracing import report_to_tracer
@@ -167,12 +167,12 @@ class _ArgumentPacker:
         if mutated and (kind is not None or not is_tensor(value)):
             raise TypeError(f"{subject}: expected a tensor to update, got {describe(value)}")
         if kind is not None:
-            check = {"int": checked_int, "str": checked_text}.get(kind)
             try:
-                value = value if check is None else check(value)
-            except ValueError as error:
+                value = _checked(kind, value)
+            except (TypeError, ValueError) as error:
                 problem = str(error)  # torch's tracer puts no exceptions into text
-                raise ValueError(f"{subject}: {problem}") from None
+                kind_of_error = TypeError if isinstance(error, TypeError) else ValueError
+                raise kind_of_error(f"{subject}: {problem}") from None
             return append_attribute(kind, value, call.ints, call.floats, call.strs)
         if value is None:
             return "None"
@@ -203,6 +203,14 @@ class _ArgumentPacker:
             call.subject,
             traits=traits,
         )
+
+
+def _checked(kind: str, value: Any) -> Any:
+    if kind == "int":
+        return checked_int(value)
+    if kind == "str":
+        return checked_text(value)
+    return checked_known(kind, value) if kind in ("float", "bool") else value
 
 
 def _attribute_kind(value: Any) -> str | None:

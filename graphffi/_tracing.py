@@ -30,6 +30,14 @@ def is_int64(value: Any) -> bool:
     return type(value).__name__ == "SymInt" or -(2**63) <= value < 2**63
 
 
+def is_known(value: Any) -> bool:
+    """Whether a float or bool has a value when a graph is traced: not if a tensor's element is it.
+
+    Tracers of Python code have an answer of their own.
+    """
+    return type(value).__name__ not in ("SymFloat", "SymBool") or value.node.has_hint()
+
+
 def register_tracer(reporter: Callable[[Exception], None]) -> None:
     """Adds one framework's way to end a trace.
 

@@ -215,6 +215,19 @@ def test_numbers_need_a_plan(kernels: Any) -> None:
             torch.ops.tvm_ffi.call(kernels.add.reference, [X], [torch.empty(3)], **values)
 
 
+@pytest.mark.parametrize("options", [None, {"cpp_wrapper": True}], ids=["python", "cpp"])
+def test_a_plan_that_is_wrong_is_the_error_of_eager_code(kernels: Any, options: Any) -> None:
+    def call(x: torch.Tensor) -> torch.Tensor:
+        out = torch.empty_like(x)
+        reference = kernels.add.reference
+        torch.ops.tvm_ffi.call(reference, [x], [out], "i0, f7, o0", [], [2.0], [])
+        return out
+
+    for run in (call, torch.compile(call, options=options)):
+        with pytest.raises(ValueError, match=r"^.*::add: plan 'i0, f7, o0': .* got 'f7'"):
+            run(X)
+
+
 def test_names_of_other_libraries_are_refused() -> None:
     with pytest.raises(ValueError, match="aten::relu: expected a name that is free"):
 

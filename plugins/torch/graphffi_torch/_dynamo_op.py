@@ -28,9 +28,14 @@ from torch._dynamo.variables import (
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.builder import VariableBuilder
 from torch._dynamo.variables.tensor import SymNodeVariable
-from torch.fx.experimental.symbolic_shapes import guard_or_true
+from torch.fx.experimental.symbolic_shapes import (
+    GuardOnDataDependentSymNode,
+    guard_or_false,
+    guard_or_true,
+    guard_scalar,
+)
 
-from graphffi import MISSING, Op, Operand, is_int64
+from graphffi import MISSING, Op, Operand, is_int64, is_known
 from graphffi_torch._dynamo import end_trace, is_wrong_call
 from graphffi_torch._operator_schema import DIGEST, graph_digest
 from graphffi_torch._operators import operator_of
@@ -45,6 +50,8 @@ if TYPE_CHECKING:
 
 # Attributes of exactly these types go to the operator as they are.
 _EXACT: Final = {"int": int, "float": float, "bool": bool, "str": str}
+# Attributes of these kinds are constants of the graph.
+_CONSTANT: Final = ("float", "bool")
 
 
 def install() -> None:
@@ -61,10 +68,17 @@ def install() -> None:
     _ = VariableBuilder.install_guards, VariableTracker.build, VariableTracker.realize
     VariableBuilder._type_dispatch()[Op] = _wrap
     torch.compiler.substitute_in_graph(is_int64)(_is_int64)
+    torch.compiler.substitute_in_graph(is_known)(_is_known)
 
 
 def _is_int64(value: Any) -> bool:
     return guard_or_true(value >= -(2**63)) and guard_or_true(value < 2**63)
+
+
+def _is_known(value: Any) -> bool:
+    condition = value if isinstance(value, bool) else value > 0
+    # For what is unknown, the guesses differ.
+    return guard_or_true(condition) is guard_or_false(condition)
 
 
 def _wrap(builder: Any, op: Op) -> Any:
@@ -84,6 +98,7 @@ class OpVariable(UserDefinedObjectVariable):
     def call_function(self, tx: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """Puts a plain call into the graph; follows the others."""
         definition = self.value.definition
+        args, kwargs = _with_constants(definition, args, kwargs)
         known = operator_of(self.value)
         returns = _plain_returns(definition)
         arguments = _plain_arguments(definition, args, kwargs) if returns is not None else None
@@ -102,6 +117,30 @@ class OpVariable(UserDefinedObjectVariable):
                 raise original from None
             end_trace(original)
         return arguments[definition.parameters.index(returns)] if returns else result
+
+
+def _with_constants(
+    definition: Definition, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> tuple[list[Any], dict[str, Any]]:
+    """The arguments with constants for symbolic floats and bools, which operators do not take."""
+    constant = {p.name for p in definition.attributes if p.kind in _CONSTANT}
+    named = zip((p.name for p in definition.parameters), args, strict=False)
+    positional = [_constant(value) if name in constant else value for name, value in named]
+    by_name = {n: _constant(v) if n in constant else v for n, v in kwargs.items()}
+    return [*positional, *args[len(positional) :]], by_name
+
+
+def _constant(value: Any) -> Any:
+    """What a symbolic number is in this graph; the number itself if the graph computes it."""
+    value = value.realize()
+    if isinstance(value, (ListVariable, TupleVariable)):
+        return type(value)([_constant(item) for item in value.items])
+    if not isinstance(value, SymNodeVariable):
+        return value
+    try:
+        return ConstantVariable.create(guard_scalar(value.sym_num))
+    except GuardOnDataDependentSymNode:
+        return value
 
 
 def _plain_returns(definition: Definition) -> Operand | tuple[()] | None:
@@ -191,13 +230,16 @@ def _refuse_untraceable(
 ) -> None:
     """Ends the trace of a call with values that Dynamo would put into the graph in another form.
 
-    Those are constants that no kernel can be given, which the operator refuses with torch's text,
-    and numbers of NumPy, which become tensors.
+    Those are constants that no kernel can be given, and floats and bools that the graph computes,
+    which the operator refuses with torch's text, and numbers of NumPy, which become tensors.
     """
     named = dict(zip((p.name for p in definition.parameters), args, strict=False), **kwargs)
-    given = [named[p.name] for p in definition.attributes if p.name in named]
-    given = [item.realize() for value in given for item in _items(value.realize())]
-    if not any(isinstance(v, NumpyNdarrayVariable) or _is_beyond_abi(v) for v in given):
+    if not any(
+        _is_untraceable(attribute.kind, item.realize())
+        for attribute in definition.attributes
+        if attribute.name in named
+        for item in _items(named[attribute.name].realize())
+    ):
         return
     with contextlib.suppress(NotImplementedError):  # an argument that has no value yet
         values = [_value(v) for v in args], {name: _value(v) for name, v in kwargs.items()}
@@ -205,6 +247,12 @@ def _refuse_untraceable(
             definition.bind(*values)
         except (TypeError, ValueError) as error:
             end_trace(error)
+
+
+def _is_untraceable(kind: str, value: Any) -> bool:
+    if isinstance(value, SymNodeVariable):
+        return kind in _CONSTANT
+    return isinstance(value, NumpyNdarrayVariable) or _is_beyond_abi(value)
 
 
 def _items(value: Any) -> Sequence[Any]:
@@ -225,6 +273,8 @@ def _value(variable: Any) -> Any:
         return [_value(item) for item in variable.items]
     if isinstance(variable, TensorVariable):
         return variable.as_proxy().node.meta["example_value"]
+    if isinstance(variable, SymNodeVariable):
+        return variable.sym_num
     return variable.as_python_constant()
 
 

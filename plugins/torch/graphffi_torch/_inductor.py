@@ -26,6 +26,8 @@ from torch._inductor.utils import convert_shape_to_inductor
 from torch._inductor.virtualized import V
 from torch.fx.node import map_arg
 
+from graphffi_torch._C import call_site_v2
+from graphffi_torch._dynamo import end_compilation
 from graphffi_torch._primitive import CALL, CALL_EFFECT, CALL_GRAPH, PrimitiveCall
 
 if TYPE_CHECKING:
@@ -279,6 +281,7 @@ class DirectCall(ir.FallbackKernel):
         values.update(zip(_PARAMETERS, args, strict=False))
         values.update(kwargs)
         ints = [_as_expression(value) for value in values["ints"]]
+        _check_plan(values)
         if V.graph.cpp_wrapper:
             _write_cpp_call(wrapper, values, ints, self.num_fresh)
         else:
@@ -327,6 +330,25 @@ def _as_expression(value: Any) -> int | sympy.Expr:
     if isinstance(value, sympy.Expr):
         value = V.graph.sizevars.simplify(value)
     return int(value) if isinstance(value, (int, sympy.Integer)) else value
+
+
+def _check_plan(values: dict[str, Any]) -> None:
+    """Raises the error of eager code for a plan that is wrong, where the code is written."""
+    try:
+        call_site_v2(
+            values["func"],
+            values["plan"],
+            values["digest"],
+            len(values["inputs"]),
+            len(values["outputs"]),
+            0,
+            [None] * len(values["ints"]),
+            values["floats"],
+            values["strs"],
+        )
+    except ValueError as error:
+        end_compilation(error)
+        raise
 
 
 def _write_python_call(

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attributes that traced code computes from the elements of tensors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+
+import graphffi
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+X = torch.arange(3.0)
+DEFAULTS = 2 + 100 + 3 + 16 + 1000 + 3  # what attributes add besides n
+
+
+def compiled(call: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    torch._dynamo.reset()
+    with torch._dynamo.config.patch(capture_scalar_outputs=True):
+        run = torch.compile(call, **options)
+
+    def patched(*args: Any) -> Any:
+        with torch._dynamo.config.patch(capture_scalar_outputs=True):
+            return run(*args)
+
+    return patched
+
+
+def test_an_int_may_be_an_element(ops: Any) -> None:
+    run = compiled(lambda x, i: ops.attributes(x, n=i.item()), fullgraph=True)
+    for n in (5, 7):
+        torch.testing.assert_close(run(X, torch.tensor(n)), X + n + DEFAULTS)
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.float32])
+def test_a_float_that_is_an_element_is_eager_or_an_error(ops: Any, dtype: torch.dtype) -> None:
+    def call(x: torch.Tensor, i: torch.Tensor) -> Any:
+        return ops.add(x + 1, i.item()) * 2
+
+    run = compiled(call)
+    for value in (5, 7):
+        torch.testing.assert_close(run(X, torch.tensor(value, dtype=dtype)), (X + 1 + value) * 2)
+
+
+CALLS: dict[str, Callable[..., Any]] = {
+    "op": lambda ops, add, x, f: ops.add(x, f),
+    "expression": lambda ops, add, x, f: ops.add(x, f * 2 + 1),
+    "function": lambda ops, add, x, f: graphffi.call_tvm_ffi(add, x, f, out=graphffi.like(x)),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_float_that_is_an_element_is_named(ops: Any, kernels: Any, name: str) -> None:
+    add = kernels.add
+    known = r"expected a float that is known when the graph is made.*; pass the tensor"
+    subject = r"add: argument #1" if name == "function" else r"mytest::add: attribute 'a'"
+
+    class Call(torch.nn.Module):
+        def forward(self, x: torch.Tensor, f: torch.Tensor) -> Any:
+            return CALLS[name](ops, add, x, f.item())
+
+    arguments = (X, torch.tensor(2.5))
+    with pytest.raises(TypeError, match=f"{subject}: {known}"):
+        compiled(Call(), fullgraph=True, backend="eager")(*arguments)
+    with pytest.raises(TypeError, match=f"{subject}: {known}"):
+        torch.export.export(Call(), arguments, strict=False)
+
+
+def test_bools_of_elements_and_sizes_are_constants_of_the_graph(ops: Any) -> None:
+    run = compiled(lambda x, i: ops.attributes(x, b=i.item() > 3), fullgraph=True)
+    for n in (5, 2):
+        expected = X + 1 + DEFAULTS - (0 if n > 3 else 100)
+        torch.testing.assert_close(run(X, torch.tensor(n)), expected)
+    run = compiled(lambda x: ops.attributes(x, b=x.shape[0] > 2), fullgraph=True, dynamic=True)
+    torch.testing.assert_close(run(X), X + 1 + DEFAULTS)
+
+
+def test_calls_that_are_followed_get_constants_too(ops: Any) -> None:
+    op = graphffi.define_op(
+        "mytest::followed",
+        schema="(Tensor(a!) x, float a) -> Tensor",
+        kernel="mytest.followed",
+        infer=lambda x, a: graphffi.like(x),
+    )
+
+    def kernel(x: graphffi.Tensor, a: float, out: graphffi.Tensor) -> None:
+        torch.from_dlpack(out).copy_(torch.from_dlpack(x) + a)
+
+    graphffi.register_global_func("mytest.followed", kernel, override=True)
+    run = compiled(lambda x, i: op(x.clone(), i.item())[1], fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(run(X, torch.tensor(5)), X)
+
+
+def test_floats_of_sizes_are_constants_of_the_graph(ops: Any) -> None:
+    run = compiled(lambda x: ops.add(x, x.shape[0] / 2), fullgraph=True, dynamic=True)
+    torch.testing.assert_close(run(X), X + 1.5)
+    torch.testing.assert_close(run(X[:2]), X[:2] + 1)
