@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <unordered_map>
@@ -90,8 +91,8 @@ TVMFFIAny FindModule(const std::string& library, std::string_view opt_origin) {
 }
 
 struct LibraryFunction {
-  TVMFFIObjectHandle function = nullptr;
-  bool takes_tensors = false;
+  TVMFFIObjectHandle function;
+  KernelFacts facts;
 };
 
 LibraryFunction LoadFromLibrary(const std::string& reference, size_t separator,
@@ -105,7 +106,11 @@ LibraryFunction LoadFromLibrary(const std::string& reference, size_t separator,
                                 "' in the library, found none; is __tvm_ffi_" + symbol +
                                 " exported?");
   }
-  return {function.v_obj, KernelTakesTensors(module, symbol)};
+  Kernel kernel = Kernel::FromFunction(function.v_obj);
+  if (const TVMFFISafeCallType exported = FindExported(module.v_obj, symbol)) {
+    kernel = {exported, nullptr};
+  }
+  return {function.v_obj, {kernel, true, KernelTakesTensors(module, symbol)}};
 }
 
 /// Functions of libraries by reference and origin; leaked, since they may be called at exit.
@@ -119,7 +124,7 @@ struct LibraryFunctions {
 };
 
 TVMFFIObjectHandle NewReference(const LibraryFunction& found, KernelFacts* opt_facts) {
-  if (opt_facts != nullptr) *opt_facts = {true, found.takes_tensors};
+  if (opt_facts != nullptr) *opt_facts = found.facts;
   TVMFFIObjectIncRef(found.function);
   return found.function;
 }
@@ -160,11 +165,14 @@ bool IsLibraryReference(std::string_view reference) {
          reference.substr(0, separator).find(".so") != std::string_view::npos;
 }
 
-TVMFFIObjectHandle KernelSlot::Resolve() const {
-  TVMFFIObjectHandle function = ResolveKernel(reference_, opt_origin_);
-  TVMFFIObjectHandle none = nullptr;
-  if (IsLibraryReference(reference_) && kept_.compare_exchange_strong(none, function)) {
-    TVMFFIObjectIncRef(function);  // one for the slot, one for the caller
+TVMFFIObjectHandle KernelSlot::Resolve(Kernel* kernel) const {
+  KernelFacts facts;
+  TVMFFIObjectHandle function = ResolveKernel(reference_, opt_origin_, &facts);
+  *kernel = facts.kernel;
+  if (facts.in_library) {  // whose functions are never released
+    const Kernel* none = nullptr;
+    auto kept = std::make_unique<const Kernel>(facts.kernel);
+    if (opt_kept_.compare_exchange_strong(none, kept.get())) kept.release();
   }
   return function;
 }
@@ -173,8 +181,10 @@ TVMFFIObjectHandle ResolveKernel(std::string_view reference, std::string_view op
                                  KernelFacts* opt_facts) {
   const size_t separator = reference.rfind("::");
   if (!IsLibraryReference(reference)) {
-    if (opt_facts != nullptr) *opt_facts = {};
-    if (TVMFFIObjectHandle function = FindGlobal(reference)) return function;
+    if (TVMFFIObjectHandle function = FindGlobal(reference)) {
+      if (opt_facts != nullptr) *opt_facts = {Kernel::FromFunction(function)};
+      return function;
+    }
     throw Error("KeyError", "graphffi: kernel '" + std::string(reference) +
                                 "': expected a registered function or 'library.so::name', got an "
                                 "unknown name; register it or load its library first");

@@ -14,6 +14,7 @@ namespace graphffi {
 
 /// What is known of a kernel beside its function.
 struct KernelFacts {
+  Kernel kernel;               ///< how to call it, as long as there is a reference to its function
   bool in_library = false;     ///< named by `library.so::symbol`
   bool takes_tensors = false;  ///< its metadata says that a parameter is a Tensor, which owns
 };
@@ -56,27 +57,33 @@ class KernelSlot {
   class Use {
    public:
     /// \throws Error as ResolveKernel does.
-    explicit Use(const KernelSlot& slot)
-        : kept_(slot.kept_.load(std::memory_order_acquire)),
-          opt_owned_(kept_ == nullptr ? slot.Resolve() : nullptr) {}
+    explicit Use(const KernelSlot& slot) {
+      const Kernel* kept = slot.opt_kept_.load(std::memory_order_acquire);
+      if (__builtin_expect(kept != nullptr, 1)) {
+        kernel_ = *kept;
+      } else {
+        opt_owned_ = slot.Resolve(&kernel_);
+      }
+    }
     ~Use() {
-      if (opt_owned_ != nullptr) TVMFFIObjectDecRef(opt_owned_);
+      if (__builtin_expect(opt_owned_ != nullptr, 0)) TVMFFIObjectDecRef(opt_owned_);
     }
     Use(const Use&) = delete;
     Use& operator=(const Use&) = delete;
 
-    Kernel kernel() const { return Kernel::FromFunction(kept_ != nullptr ? kept_ : opt_owned_); }
+    const Kernel& kernel() const { return kernel_; }
 
    private:
-    TVMFFIObjectHandle kept_, opt_owned_;
+    Kernel kernel_;
+    TVMFFIObjectHandle opt_owned_ = nullptr;
   };
 
  private:
   /// *New reference*.
-  TVMFFIObjectHandle Resolve() const;
+  TVMFFIObjectHandle Resolve(Kernel* kernel) const;
 
   std::string reference_, opt_origin_;
-  mutable std::atomic<TVMFFIObjectHandle> kept_{nullptr};  // leaked, as ResolveKernel's are
+  mutable std::atomic<const Kernel*> opt_kept_{nullptr};  // leaked, as ResolveKernel's are
 };
 
 }  // namespace graphffi

@@ -78,4 +78,15 @@ TVMFFIObjectHandle LoadLibrary(const std::string& path) {
   return loaded.modules.emplace(handle, module).first->second;
 }
 
+TVMFFISafeCallType FindExported(TVMFFIObjectHandle module, const std::string& name) {
+  LoadedLibraries& loaded = LoadedLibraries::Global();
+  std::lock_guard<std::mutex> lock(loaded.mutex);
+  for (const auto& [handle, of_handle] : loaded.modules) {
+    if (of_handle != module) continue;
+    if (dlsym(handle, "__tvm_ffi__library_bin") != nullptr) return nullptr;
+    return reinterpret_cast<TVMFFISafeCallType>(dlsym(handle, ("__tvm_ffi_" + name).c_str()));
+  }
+  return nullptr;
+}
+
 }  // namespace graphffi

@@ -6,6 +6,7 @@ from __future__ import annotations
 import copy
 import gc
 import pickle
+import struct
 import sys
 import threading
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ from graphffi import Tensor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 X = torch.arange(6.0).reshape(2, 3)
 
@@ -320,6 +322,48 @@ def test_calls_may_come_from_kernels_of_calls(ops: Any) -> None:
     )
     torch.testing.assert_close(op(X), X + 2)
     assert depth == 5
+
+
+def embedding(outer: str, tmp_path: Path) -> str:
+    """Builds a library with a kernel `fill`, whose modules begin with one of kind `outer`."""
+
+    def numbers(*values: int) -> bytes:
+        return struct.pack(f"<{len(values) + 1}Q", len(values), *values)
+
+    def text(content: bytes) -> bytes:
+        return struct.pack("<Q", len(content)) + content
+
+    modules = text(outer.encode()) + (b"" if outer == "_lib" else text(b"nothing"))
+    block = numbers(0, 0) + numbers() + modules
+    source = tmp_path / f"{outer}.cc"
+    source.write_text(
+        FILL.replace("VALUE", "1")
+        + 'extern "C" TVM_FFI_DLL_EXPORT const unsigned char __tvm_ffi__library_bin[] = {'
+        + ",".join(map(str, text(block)))
+        + "};\n"
+    )
+    return str(graphffi.cpp.build(outer, sources=[source]))
+
+
+FILL = """
+#include <tvm/ffi/tvm_ffi.h>
+
+void fill(tvm::ffi::TensorView x) { static_cast<float*>(x.data_ptr())[0] = VALUE; }
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(fill, fill);
+"""
+
+
+def test_modules_in_a_library_say_what_its_kernels_are(tmp_path: Path) -> None:
+    (tmp_path / "other.cc").write_text(FILL.replace("VALUE", "2"))
+    other = graphffi.load_module(str(graphffi.cpp.build("other", sources=[tmp_path / "other.cc"])))
+    graphffi.register_global_func("ffi.Module.load_from_bytes.graphffi_other", lambda _: other)
+    for outer, value in (("_lib", 1.0), ("graphffi_other", 2.0)):
+        op = graphffi.define_op(
+            f"mytest::fill_by{outer}",
+            schema="(Tensor(a!) x) -> ()",
+            kernel=f"{embedding(outer, tmp_path)}::fill",
+        )
+        assert op(torch.zeros(1)).item() == value
 
 
 def test_exceptions_of_python_kernels_are_the_same_objects() -> None:

@@ -66,6 +66,7 @@ class Arguments {
     if (IsText(i)) return ObjectRef(ResolveKernel(Text(i), {}, facts));
     if (args_[i].type_index != kTVMFFIFunction) Fail(i, "a function");
     TVMFFIObjectIncRef(args_[i].v_obj);
+    *facts = {Kernel::FromFunction(args_[i].v_obj)};
     return ObjectRef(args_[i].v_obj);
   }
 

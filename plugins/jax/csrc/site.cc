@@ -68,7 +68,7 @@ Plan ParseSitePlan(const std::string& text, const std::vector<std::string>& attr
 }
 
 Site::Site(SiteParts parts)
-    : kernel_(Kernel::FromFunction(parts.function.get())),
+    : kernel_(parts.facts.kernel),
       // Functions registered by name may be Python's, which need tensors that own; libraries say so
       // if they do.
       lends_(parts.pass_owning_tensor || !parts.facts.in_library || parts.facts.takes_tensors),
