@@ -14,22 +14,18 @@ namespace graphffi {
 
 namespace {
 
-/// Constant-initialized and trivially destructible: readable at any time, at little cost.
-thread_local LentTensorPool thread_pool{nullptr, 0, false};
-
 /// Frees the blocks of a thread that ends.
 struct PoolCloser {
   void Touch() {}
   ~PoolCloser() {
-    thread_pool.is_closed = true;
-    thread_pool.Trim(0);
+    LentTensorPool& pool = LentTensorPool::OfThread();
+    pool.is_closed = true;
+    pool.Trim(0);
   }
 };
 thread_local PoolCloser pool_closer;
 
 }  // namespace
-
-LentTensorPool& LentTensorPool::OfThread() { return thread_pool; }
 
 void LentTensorPool::Trim(int32_t most) {
   while (size > most && first != nullptr) {
@@ -86,7 +82,7 @@ void LentTensor::Clear() {
 void LentTensor::Delete(void* handle, int flags) {
   auto* self = static_cast<LentTensor*>(handle);
   if ((flags & kTVMFFIObjectDeleterFlagBitMaskStrong) != 0) self->Clear();
-  if ((flags & kTVMFFIObjectDeleterFlagBitMaskWeak) != 0) thread_pool.Put(self);
+  if ((flags & kTVMFFIObjectDeleterFlagBitMaskWeak) != 0) LentTensorPool::OfThread().Put(self);
 }
 
 /// Of a tensor that nobody refers to and no pool counts, by the thread that ended it.
