@@ -122,6 +122,7 @@ def test_a_batch_of_calls_is_a_loop(ops: SimpleNamespace) -> None:
     assert jnp.array_equal(jax.jit(jax.vmap(one))(x), x * 4)
 
 
+@pytest.mark.needs("flatbuffers")
 def test_an_exported_program_for_cpu_and_gpu(ops: SimpleNamespace) -> None:
     export = pytest.importorskip("jax.export")
     x = jnp.arange(6.0)

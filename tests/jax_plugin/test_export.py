@@ -20,6 +20,7 @@ import graphffi_jax
 
 X = jnp.arange(6, dtype=jnp.float32).reshape(2, 3)
 export = pytest.importorskip("jax.export")
+serializes = pytest.mark.needs("flatbuffers")
 
 RELOAD = """
 import sys
@@ -38,6 +39,7 @@ def exported(f: Callable[..., Any], *shapes: Any, **options: Any) -> Any:
     )
 
 
+@serializes
 @pytest.mark.parametrize("is_symbolic", [False, True])
 def test_an_exported_program_runs_where_only_the_plugin_is_imported(
     ops: SimpleNamespace, run_script: Callable[..., Any], tmp_path: Path, is_symbolic: bool
@@ -53,6 +55,7 @@ def test_an_exported_program_runs_where_only_the_plugin_is_imported(
     assert result.stdout.strip() == str((3 * np.asarray(X)).tolist())
 
 
+@serializes
 def test_a_program_for_several_platforms(ops: SimpleNamespace) -> None:
     program = exported(
         ops.add_one, jax.ShapeDtypeStruct(X.shape, X.dtype), platforms=("cpu", "cuda")
@@ -67,6 +70,7 @@ def test_without_the_checks_export_refuses(ops: SimpleNamespace) -> None:
         export.export(jax.jit(ops.add_one))(X)
 
 
+@serializes
 def test_a_missing_library_is_reported_by_name(
     library: str, run_script: Callable[..., Any], tmp_path: Path
 ) -> None:
@@ -87,6 +91,7 @@ def test_a_missing_library_is_reported_by_name(
     assert op.name in result.stderr
 
 
+@serializes
 def test_a_library_is_found_by_its_name_on_the_path(
     library: str, run_script: Callable[..., Any], tmp_path: Path
 ) -> None:
