@@ -3,17 +3,23 @@
 
 from __future__ import annotations
 
+import re
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
 import torch._inductor.lowering  # imports the module below
+from torch._inductor import scheduler
+from torch._inductor.scheduler import Scheduler
 from torch._inductor.utils import is_cudagraph_unsafe_op
 
 import graphffi
 import graphffi_torch
 from graphffi_torch import _inductor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 UNSAFE = torch.Tag.cudagraph_unsafe
 
@@ -87,6 +93,52 @@ def test_calls_in_inductors_graphs_say_it_too(
     assert result.tolist() == [7, 7]
     safe, unsafe = ("tvm_ffi::call_graph", False), ("tvm_ffi::call", True)
     assert found == [safe, unsafe, unsafe, safe, safe, unsafe, unsafe]
+
+
+@pytest.fixture
+def parts(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """The code of what is compiled: in parts, as on a GPU where CUDA graphs are recorded."""
+    codes: list[str] = []
+    partition = Scheduler.should_partition
+
+    def separate(*args: Any) -> Any:
+        with (
+            monkeypatch.context() as on_gpu,
+            torch._inductor.config.patch("triton.cudagraphs", True),
+        ):
+            on_gpu.setattr(scheduler, "is_gpu", lambda device: True)
+            return partition(*args)
+
+    monkeypatch.setattr(Scheduler, "should_partition", separate)
+    monkeypatch.setattr(torch._inductor.graph.GraphLowering, "save_output_code", codes.append)
+    torch._dynamo.reset()
+    with (
+        torch._inductor.config.patch(fx_graph_cache=False, graph_partition=True),
+        torch._functorch.config.patch(enable_autograd_cache=False),
+    ):
+        yield codes
+
+
+def test_recorded_parts_and_the_calls_between_them_have_sites_of_their_own(
+    ops: SimpleNamespace, kernels: Any, parts: list[str]
+) -> None:
+    model = Model(ops, kernels.add.reference)
+    assert torch.compile(model, fullgraph=True)(torch.zeros(2)).tolist() == [7, 7]
+    (code,) = parts
+    sites = re.findall(r"^(graphffi_site\w*) = ", code, re.M)
+    assert len(sites) == len(set(sites)) == 7
+    assert code.count("def partition_") >= 2
+
+
+def test_no_part_is_recorded_that_only_allocates(ops: SimpleNamespace, parts: list[str]) -> None:
+    def run(x: torch.Tensor) -> torch.Tensor:
+        return ops.effect(ops.unsafe(ops.unsafe(x, 1.0), 1.0), 1.0) + 1
+
+    assert torch.compile(run, fullgraph=True)(torch.zeros(2)).tolist() == [4, 4]
+    (code,) = parts
+    bodies = re.findall(r"^def partition_\d+.*?^    return", code, re.M | re.S)
+    assert len(bodies) == 2  # what copies the updated operand, and the sum
+    assert all("cpp_fused" in body for body in bodies)
 
 
 def test_exported_programs_keep_it(ops: SimpleNamespace, kernels: Any) -> None:

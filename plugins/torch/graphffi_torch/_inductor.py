@@ -173,7 +173,10 @@ def _lower_call_effect(
 def _lower_op(definition: Definition, operator: Any, *args: Any, **kwargs: Any) -> Any:
     """Lowers a call of an op to buffers for its results and a call of the primitive."""
     call = PrimitiveCall.of(definition, operator, args, kwargs)
-    results: Sequence[Any] = call.outputs or [_empty_like(fake) for fake in _fakes(definition)]
+    is_recorded = definition.traits.allow_cuda_graph and operator._overloadname != "effect"
+    results: Sequence[Any] = call.outputs or [
+        _empty_like(fake, is_recorded=is_recorded) for fake in _fakes(definition)
+    ]
     num_fresh = len(results) if call.outputs is None else 0
     arguments = call.arguments(results, _workspace_bytes(definition, operator))
     ordered = _call_kind(OrderedCall, release_gil=definition.release_gil)
@@ -240,11 +243,24 @@ class EmptyKernel(ir.NopKernel):
         return self.layout.get_free_symbol_uses(unbacked_only)
 
 
-def _empty_like(fake: torch.Tensor) -> Any:
+class UnrecordedEmptyKernel(EmptyKernel):
+    """One that is allocated outside of CUDA graphs, as the call that fills it is made there.
+
+    Otherwise torch records graphs that do nothing but allocate, and warns that they are empty.
+    """
+
+    unbacked_bindings = True  # what has any is left out of graphs
+
+
+def _empty_like(fake: torch.Tensor, *, is_recorded: bool = True) -> Any:
     """A buffer that Inductor plans: it may reuse the memory of one that is no longer needed.
 
     Torch's own lowering of `empty` makes a loop that Inductor analyses over and over, and fills
     tensors without dimensions.
+
+    Args:
+        fake: What it is like.
+        is_recorded: Whether CUDA graphs may hold the call that fills it.
     """
     layout = ir.FixedLayout(
         device=fake.device,
@@ -252,7 +268,8 @@ def _empty_like(fake: torch.Tensor) -> Any:
         size=convert_shape_to_inductor(fake.size()),
         stride=convert_shape_to_inductor(fake.stride()),
     )
-    kernel = EmptyKernel(name=None, layout=layout, inputs=[])
+    kind = EmptyKernel if is_recorded else UnrecordedEmptyKernel
+    kernel = kind(name=None, layout=layout, inputs=[])
     kernel.name = V.graph.register_buffer(kernel)
     V.graph.register_operation(kernel)
     return ir.TensorBox.create(kernel)
@@ -369,7 +386,7 @@ def _write_python_call(
         )
     )
     floats = ", ".join(_python_float(value) for value in values["floats"])
-    site = _new_name(wrapper)
+    site = _new_name()
     wrapper.add_import_once("from graphffi_torch._C import call_site_v2 as graphffi_call_site_v2")
     flags = "" if call.release_gil else ", release_gil=False"
     wrapper.add_import_once(
@@ -384,9 +401,12 @@ def _python_float(value: float) -> str:
     return f"float({str(float(value))!r})"
 
 
-def _new_name(wrapper: Any) -> str:
-    """A name for a site that no other call of the generated module has."""
-    count = wrapper.__dict__.setdefault("graphffi_sites", itertools.count())
+def _new_name() -> str:
+    """A name for a site that no other call of the generated module has.
+
+    Parts that are recorded into CUDA graphs have wrappers of their own, but the module's globals.
+    """
+    count = V.graph.__dict__.setdefault("graphffi_sites", itertools.count())
     return "_".join(filter(None, ("graphffi_site", V.graph.name, str(next(count)))))
 
 
@@ -396,7 +416,7 @@ def _write_cpp_call(
     if not getattr(wrapper, "graphffi_declared", False):
         wrapper.header.splice(_entry_declaration(is_python_there=not V.graph.aot_mode))
         wrapper.graphffi_declared = True
-    site = _new_name(wrapper)
+    site = _new_name()
     open_ints = [i for i, value in enumerate(ints) if not isinstance(value, int)]
     numbers = [value if isinstance(value, int) else 0 for value in ints]
     arrays = {
