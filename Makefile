@@ -3,6 +3,7 @@
 #   make quickstart   install, build, run the first example
 #   make test         install, build, run all tests, on both runtimes
 #   make test-full    the tests of random ops with all of them, in every mode: half an hour
+#   make test-gpu     the tests that need a GPU, with the packages of $(PYTHON): installs nothing, needs no network
 #   make sanitize     build the runtime and the call frame with sanitizers, run their C++ tests, fuzz their readers
 #   make matrix       test the plugins with older and newer frameworks (several GB)
 #   make check        what CI runs: format, lint, types, a build without warnings, tests, sanitizers
@@ -14,7 +15,7 @@ RUNTIMES ?= bundled apache
 PYTEST_ARGS ?=
 CXX_FILES = $(shell find csrc plugins tests examples benchmarks \( -name '*.h' -o -name '*.cc' -o -name '*.c' \) -print)
 
-.PHONY: quickstart build test test-full sanitize matrix check format format-check lint types bench clean
+.PHONY: quickstart build test test-full test-gpu sanitize matrix check format format-check lint types bench clean
 .DEFAULT_GOAL := build
 
 $(VENV)/quickstart.stamp: requirements/quickstart.txt
@@ -51,6 +52,11 @@ test: build $(VENV)/nodeps.stamp
 test-full: build $(VENV)/test.stamp
 	GRAPHFFI_FAMILY=200 $(PY) -m pytest $(PYTEST_ARGS) tests/core/test_family.py tests/torch_plugin/test_family.py \
 	  tests/jax_plugin/test_family.py
+
+# On machines that have their own builds of the frameworks, and perhaps no network.
+test-gpu:
+	$(PYTHON) setup.py --quiet build_native
+	PYTHONPATH=.:plugins/torch:plugins/jax $(PYTHON) -m pytest $(PYTEST_ARGS) tests/gpu
 
 # Headers are tested in one thread: the thread sanitizer has nothing to find there.
 SANITIZED := tests/abi/test_runtime_cases.py tests/callframe

@@ -135,6 +135,19 @@ def test_reduce_overhead_replays_a_graph(ops: SimpleNamespace, name: str) -> Non
     assert torch._dynamo.utils.counters["inductor"]["cudagraph_skips"] == skips
 
 
+def test_recorded_parts_and_calls_between_them(ops: SimpleNamespace) -> None:
+    torch._dynamo.reset()
+
+    def run(x: Any) -> Any:
+        x = ops.scale_twice(ops.scale_twice(ops.scale(x, 2.0)))
+        return ops.scale_through(ops.late_fill(x, 3.0, cycles=1000) + x, 0.5)
+
+    step = torch.compile(run, fullgraph=True, mode="reduce-overhead")
+    for value in range(5):
+        x = torch.full((64,), float(value), device="cuda")
+        torch.testing.assert_close(step(x), (x * 32 + 3) / 4)
+
+
 @pytest.mark.parametrize("allowed", [False, True])
 def test_calls_that_must_not_be_recorded_are_made_in_every_run(allowed: bool) -> None:
     calls = []
