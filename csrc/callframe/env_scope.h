@@ -42,7 +42,7 @@ class AllocatorScope {
       : AllocatorScope(allocator, allocator) {}
   /// `as_good` may stay, too.
   AllocatorScope(DLPackManagedTensorAllocator allocator, DLPackManagedTensorAllocator as_good)
-      : is_set_(!IsOneOf(TVMFFIEnvGetDLPackManagedTensorAllocator(), allocator, as_good)) {
+      : is_set_(!HasEither(allocator, as_good)) {
     if (__builtin_expect(is_set_, 0)) {
       TVMFFIEnvSetDLPackManagedTensorAllocator(allocator, 0, &previous_);
     }
@@ -55,6 +55,13 @@ class AllocatorScope {
   AllocatorScope(const AllocatorScope&) = delete;
   AllocatorScope& operator=(const AllocatorScope&) = delete;
 
+  /// Whether a scope with these would set nothing.
+  static bool HasEither(DLPackManagedTensorAllocator allocator,
+                        DLPackManagedTensorAllocator as_good) {
+    const DLPackManagedTensorAllocator current = TVMFFIEnvGetDLPackManagedTensorAllocator();
+    return current == as_good || current == allocator;
+  }
+
   /// For threads that have no allocator of their own, unless the process has one already.
   static void ProvideForProcess(DLPackManagedTensorAllocator allocator) {
     DLPackManagedTensorAllocator own = nullptr;
@@ -65,11 +72,6 @@ class AllocatorScope {
   }
 
  private:
-  static bool IsOneOf(DLPackManagedTensorAllocator current, DLPackManagedTensorAllocator first,
-                      DLPackManagedTensorAllocator second) {
-    return current == second || current == first;
-  }
-
   bool is_set_;
   DLPackManagedTensorAllocator previous_ = nullptr;
 };

@@ -182,17 +182,18 @@ void RunInWorkspace(const xla::CallFrame& arrays, const Site& site, const Place&
   Run(arrays, site, place);
 }
 
-[[gnu::always_inline]] inline void ExecuteOnCpu(const xla::CallFrame& arrays, const Site& site) {
-  AllocatorScope env(&AllocateForCall, shared_allocator);
-  NoWorkspaceScope without;
-  Run(arrays, site, kOnCpu);
-}
-
-/// The same of kernels with a workspace, or that may enter Python.
-[[gnu::noinline]] void ExecuteUnsharedOnCpu(const xla::CallFrame& arrays, const Site& site) {
+/// Kernels with a workspace, kernels that may enter Python, and threads with another allocator.
+[[gnu::noinline]] void ExecuteApartOnCpu(const xla::CallFrame& arrays, const Site& site) {
   AllocatorScope env(&AllocateForCall, UnsharedAllocator());
   NoWorkspaceScope without;
   if (site.has_workspace()) return RunWithWorkspace(arrays, site, kOnCpu);
+  Run(arrays, site, kOnCpu);
+}
+
+[[gnu::always_inline]] inline void ExecuteOnCpu(const xla::CallFrame& arrays, const Site& site) {
+  const bool is_set = AllocatorScope::HasEither(&AllocateForCall, shared_allocator);
+  if (__builtin_expect(!is_set, 0)) return ExecuteApartOnCpu(arrays, site);
+  NoWorkspaceScope without;
   Run(arrays, site, kOnCpu);
 }
 
@@ -248,7 +249,7 @@ const xla::CallFrame* SkipTokens(const xla::CallFrame& call, xla::CallFrame* res
   if (target.device_type != kDLCPU) {
     ExecuteOnGpu(arrays, site, target);
   } else {
-    ExecuteUnsharedOnCpu(arrays, site);
+    ExecuteApartOnCpu(arrays, site);
   }
   return nullptr;
 }
@@ -256,19 +257,17 @@ const xla::CallFrame* SkipTokens(const xla::CallFrame& call, xla::CallFrame* res
 }  // namespace
 
 xla::Status* ExecuteCall(const xla::CallFrame& call, Target target) noexcept {
-  const Site* opt_site = nullptr;
+  void* state;
+  if (xla::Status* status = xla::GetState(call, &state)) return status;
+  auto& site = *static_cast<const Site*>(state);
   try {
-    void* state = nullptr;
-    if (xla::Status* status = xla::GetState(call, &state)) return status;
-    auto& site = *static_cast<const Site*>(state);
-    opt_site = &site;
-    if (target.device_type != kDLCPU || site.is_guarded()) {
+    if (__builtin_expect(target.device_type != kDLCPU || site.is_guarded(), 0)) {
       return ExecuteGuarded(call, site, target);
     }
     ExecuteOnCpu(call, site);
     return nullptr;
   } catch (...) {
-    return ReportCaught(call.api, opt_site == nullptr ? "" : opt_site->subject());
+    return ReportCaught(call.api, site.subject());
   }
 }
 

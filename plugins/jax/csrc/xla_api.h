@@ -46,7 +46,13 @@ Status* GetStateOfAny(const CallFrame& call, void** out);
 
 /// GetState since API 0.3.
 inline Status* GetState03(const CallFrame& call, StateType* type, void** out) {
-  StateArgs03 args{{sizeof(StateArgs03), nullptr}, call.context, kInstantiate, &type->id, nullptr};
+  StateArgs03 args;  // each member on its own: what was cleared before would first meet in memory
+  args.struct_size = sizeof(args);
+  args.extension = nullptr;
+  args.context = call.context;
+  args.stage = kInstantiate;
+  args.type_id = &type->id;
+  args.state = nullptr;
   Status* status = call.api->state_get(&args);
   *out = args.state;
   return status;
