@@ -322,3 +322,15 @@ TVM_FFI_DLL_EXPORT_TYPED_FUNC(stream, Stream);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(current_stream, CurrentStream);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(allocator, Allocator);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(set_allocator, SetAllocator);
+
+/// Copies, if it is called as functions of libraries are: without a handle.
+extern "C" TVM_FFI_DLL_EXPORT int __tvm_ffi_without_handle(void* handle, const TVMFFIAny* args,
+                                                           int32_t num_args, TVMFFIAny*) {
+  if (handle != nullptr || num_args != 2) {
+    TVMFFIErrorSetRaisedFromCStr("ValueError", "expected no handle and 2 arguments");
+    return -1;
+  }
+  const auto* x = static_cast<const DLTensor*>(args[0].v_ptr);
+  std::memcpy(static_cast<DLTensor*>(args[1].v_ptr)->data, x->data, sizeof(float));
+  return 0;
+}

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import graphffi
+import graphffi_jax
 
 
 def as_is(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -327,3 +328,9 @@ def test_a_function_that_is_registered_anew_is_called_everywhere() -> None:
         graphffi.register_global_func("jaxtest.replaced", add(number), override=True)
         for call in calls:
             np.testing.assert_array_equal(call(x), x + number)
+
+
+def test_functions_of_libraries_get_no_handle(library: str) -> None:
+    x = jnp.ones(1, jnp.float32)
+    y = jax.jit(lambda x: graphffi_jax.call(f"{library}::without_handle", x, out=x))(x)
+    assert y.tolist() == [1]
