@@ -144,25 +144,46 @@ def gradient_cases(ours: Any, theirs: Any, x: torch.Tensor) -> list[Case]:
     ]
 
 
+def in_place_op(function: Any, count: int, *, release_gil: bool = True) -> Any:
+    """An op of that many tensors, of which it writes the last."""
+    operands = ", ".join(f"Tensor x{i}" for i in range(count - 1))
+    function.release_gil = release_gil
+    op = graphffi.define_op(
+        f"benchmark::write_{count}_{'free' if release_gil else 'held'}",
+        schema=f"({operands}, Tensor(a!) out) -> ()",
+        kernel=function,
+    )
+    function.release_gil = True
+    return op
+
+
+def calls_of(count: int, contenders: dict[str, Any]) -> list[Contender]:
+    """Calls of each with that many tensors."""
+    tensors = {f"x{i}": torch.ones(16) for i in range(count)}
+    statement = f"f({', '.join(tensors)})"
+    return [
+        Contender(name, call(statement, {**tensors, "f": f}, 5_000))
+        for name, f in contenders.items()
+    ]
+
+
 def by_argument_count(ours: Any, theirs: Any, count: int) -> Case:
     """Calls with that many tensors, of which the last is written."""
-    tensors = {f"x{i}": torch.ones(16) for i in range(count)}
-    schema = ", ".join(f"Tensor {name}" for name in list(tensors)[:-1])
-    op = graphffi.define_op(
-        f"benchmark::touch_{count}",
-        schema=f"({schema}, Tensor(a!) out) -> ()",
-        kernel=ours.touch_many,
-    )
-    statement = f"f({', '.join(tensors)})"
-    contenders = (
-        ("graphffi op, in place", op),
-        ("graphffi Function", ours.touch_many),
-        ("apache tvm_ffi.Function", theirs.touch_many),
-    )
-    return Case(
-        f"torch eager: {count} tensors",
-        [Contender(name, call(statement, {**tensors, "f": f}, 5_000)) for name, f in contenders],
-    )
+    contenders = {
+        "graphffi op, in place": in_place_op(ours.touch_many, count),
+        "graphffi Function": ours.touch_many,
+        "apache tvm_ffi.Function": theirs.touch_many,
+    }
+    return Case(f"torch eager: {count} tensors", calls_of(count, contenders))
+
+
+def holding_the_lock(ours: Any, theirs: Any, count: int) -> Case:
+    """The same calls of an op that keeps Python's lock while its kernel runs."""
+    contenders = {
+        "graphffi op, release_gil=False": in_place_op(ours.touch_many, count, release_gil=False),
+        "apache tvm_ffi.Function": theirs.touch_many,
+    }
+    return Case(f"torch eager: {count} tensors, lock held", calls_of(count, contenders))
 
 
 def cases(library: Path) -> list[Case]:
@@ -189,18 +210,12 @@ def cases(library: Path) -> list[Case]:
         Contender("torch.library.custom_op", call("f(x)", {**names, "f": custom}, 5_000)),
         Contender("typed C++ op", call("f(x)", {**names, "f": typed})),
     ]
-    write = graphffi.define_op(
-        "benchmark::touch_out", schema="(Tensor x, Tensor(a!) out) -> ()", kernel=ours.touch
-    )
-    ours.touch.release_gil = False
-    held = graphffi.define_op(
-        "benchmark::touch_held", schema="(Tensor x, Tensor(a!) out) -> ()", kernel=ours.touch
-    )
-    ours.touch.release_gil = True
-    in_place = [
-        Contender("graphffi op", call("f(x, out)", {**names, "f": write})),
+    write, held = in_place_op(ours.touch, 2), in_place_op(ours.touch, 2, release_gil=False)
+    apache = Contender("apache tvm_ffi.Function", call("f(x, out)", {**names, "f": theirs.touch}))
+    in_place = [Contender("graphffi op", call("f(x, out)", {**names, "f": write})), apache]
+    in_place_held = [
         Contender("graphffi op, release_gil=False", call("f(x, out)", {**names, "f": held})),
-        Contender("apache tvm_ffi.Function", call("f(x, out)", {**names, "f": theirs.touch})),
+        apache,
     ]
     graph = [
         Contender("graphffi op", chain(compiled_chain(op, x), SHORT, LONG)),
@@ -213,7 +228,7 @@ def cases(library: Path) -> list[Case]:
     ]
     function = [
         Contender("graphffi Function", call("f(x, out)", {**names, "f": ours.touch})),
-        Contender("apache tvm_ffi.Function", call("f(x, out)", {**names, "f": theirs.touch})),
+        apache,
     ]
     compiling = [
         Contender("graphffi op", compile_time(op, x, MANY)),
@@ -227,7 +242,9 @@ def cases(library: Path) -> list[Case]:
         Case("torch eager: function of 2 tensors", function),
         Case("torch eager: op that allocates its result", eager),
         Case("torch eager: op that writes its operand", in_place),
+        Case("torch eager: op that writes its operand, lock held", in_place_held),
         *(by_argument_count(ours, theirs, count) for count in (3, 8, 14, 51)),
+        *(holding_the_lock(ours, theirs, count) for count in (3, 8)),
         Case("torch.compile: op in a graph", graph),
         Case(f"torch.compile: op in a graph of {MANY:,} calls", many),
         Case("AOTInductor: op in a package", packages),
