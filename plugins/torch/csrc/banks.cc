@@ -101,6 +101,17 @@ const void* FillOtherView(const at::Tensor& tensor, DLTensor* view) {
   return storage ? storage.data() : nullptr;
 }
 
+void TensorBank::FillOther(const at::Tensor& tensor, size_t i, graphffi::LentTensor* lent) {
+  try {
+    lent->SetMemory(FillOtherView(tensor, lent->view()));
+  } catch (const c10::Error&) {  // which names neither op nor operand
+    Refuse(tensor, i);
+  }
+  lent->CopyDims();
+  const bool is_on_cpu = lent->view()->device.device_type == kDLCPU;
+  if (opt_accelerated_ == nullptr && !is_on_cpu) opt_accelerated_ = &tensor;
+}
+
 void TensorBank::Refuse(const at::Tensor& tensor, size_t i) const {
   const c10::DispatchKeySet keys = tensor.key_set();
   std::string problem;

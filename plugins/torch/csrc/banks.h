@@ -38,22 +38,22 @@ inline constexpr c10::DispatchKeySet kUnreadable =
 GRAPHFFI_TORCH_API const void* FillOtherView(const at::Tensor& tensor, DLTensor* view);
 
 /// at::toDLPackNonOwning, which asks for data type and device step by step, in few loads. The view
-/// borrows shape and strides. Gives where the storage begins. \throws c10::Error as FillOtherView
-/// does.
-C10_ALWAYS_INLINE const void* FillView(const at::Tensor& tensor, DLTensor* view) {
+/// borrows shape and strides. Gives where the storage begins; or NULL, where that takes more.
+C10_ALWAYS_INLINE const void* TryFillView(const at::Tensor& tensor, DLTensor* view) {
   const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
   // First what may need a call, before much has to be kept across it.
   const at::IntArrayRef strides = impl.strides(), sizes = impl.sizes();
+  const int64_t offset = impl.storage_offset();
   const bool is_empty = impl.numel() == 0;
   const c10::Storage& storage = impl.unsafe_storage();
   const bool is_on_cpu = impl.key_set().has_backend(c10::BackendComponent::CPUBit);
-  if (C10_UNLIKELY(!storage || !is_on_cpu || is_empty)) return FillOtherView(tensor, view);
+  if (C10_UNLIKELY(!storage || !is_on_cpu || is_empty)) return nullptr;
   char* const begin = static_cast<char*>(storage.mutable_data());
-  const auto scalar = static_cast<size_t>(tensor.scalar_type());
+  const auto scalar = static_cast<size_t>(impl.dtype().toScalarType());
   const uint64_t known = known_dtypes[scalar].load(std::memory_order_relaxed);
-  if (C10_UNLIKELY(begin == nullptr || known == 0)) return FillOtherView(tensor, view);
+  if (C10_UNLIKELY(begin == nullptr || known == 0)) return nullptr;
   const auto dtype = static_cast<uint32_t>(known);
-  view->data = begin + impl.storage_offset() * static_cast<int64_t>(known >> 32);
+  view->data = begin + offset * static_cast<int64_t>(known >> 32);
   view->device = {kDLCPU, 0};
   view->ndim = static_cast<int32_t>(sizes.size());
   std::memcpy(&view->dtype, &dtype, sizeof(dtype));
@@ -61,6 +61,12 @@ C10_ALWAYS_INLINE const void* FillView(const at::Tensor& tensor, DLTensor* view)
   view->strides = const_cast<int64_t*>(strides.data());
   view->byte_offset = 0;
   return begin;
+}
+
+/// The same of any tensor. \throws c10::Error as FillOtherView does.
+C10_ALWAYS_INLINE const void* FillView(const at::Tensor& tensor, DLTensor* view) {
+  const void* begin = TryFillView(tensor, view);
+  return C10_LIKELY(begin != nullptr) ? begin : FillOtherView(tensor, view);
 }
 
 /// Loans of torch's tensors: their sources are `const at::Tensor*`.
@@ -119,7 +125,10 @@ class GRAPHFFI_TORCH_API TensorBank {
   /// The same as it is lent; its memory is that of its storage.
   const graphffi::LentTensor* opt_lent(size_t i) const {
     const TVMFFIAny& value = values_[static_cast<int32_t>(i)];
-    return value.type_index == kTVMFFINone ? nullptr : graphffi::LentTensor::Of(value);
+    if (value.type_index == kTVMFFINone) return nullptr;
+    const graphffi::LentTensor* lent = graphffi::LentTensor::Of(value);
+    if (lent == nullptr) __builtin_unreachable();
+    return lent;
   }
   static const at::Tensor* TensorOf(const graphffi::LentTensor& lent) {
     const auto* tensor = static_cast<const at::Tensor*>(lent.source());
@@ -153,16 +162,13 @@ class GRAPHFFI_TORCH_API TensorBank {
   C10_ALWAYS_INLINE void LendReadable(const at::Tensor& tensor, size_t i, TVMFFIAny* place) {
     graphffi::LentTensor* lent = loans_.Take(&tensor);
     lent->Put(place);
-    try {
-      lent->SetMemory(FillView(tensor, lent->view()));
-    } catch (const c10::Error&) {  // which names neither op nor operand
-      Refuse(tensor, i);
-    }
+    const void* memory = TryFillView(tensor, lent->view());
+    if (C10_UNLIKELY(memory == nullptr)) return FillOther(tensor, i, lent);
+    lent->SetMemory(memory);
     lent->CopyDims();
-    if (C10_UNLIKELY(lent->view()->device.device_type != kDLCPU) && opt_accelerated_ == nullptr) {
-      opt_accelerated_ = &tensor;
-    }
   }
+  /// What LendReadable does for tensors that are empty, on another device or new in some way.
+  void FillOther(const at::Tensor& tensor, size_t i, graphffi::LentTensor* lent);
   /// \throws graphffi::Error that says why value `i` is nothing for kernels.
   [[noreturn]] void Refuse(const at::Tensor& tensor, size_t i) const;
 

@@ -132,7 +132,11 @@ class DirectCall {
   C10_ALWAYS_INLINE bool AddTensor(PyObject* value, const Parameter& parameter) {
     const at::Tensor* tensor = Unpack(value, parameter);
     if (tensor == nullptr) return false;
-    BankOf(parameter).AddReadable(*tensor);  // as plain tensors are
+    if (parameter.is_mutated) {  // each with a bank that compilers know
+      frame_.BankOf(OpCall::Bank::kOutputs).AddReadable(*tensor);  // as plain tensors are
+    } else {
+      frame_.BankOf(OpCall::Bank::kInputs).AddReadable(*tensor);
+    }
     return true;
   }
 
