@@ -38,14 +38,15 @@ bool Overlap(const at::Tensor& a, const at::Tensor& b) {
                                           "expanded tensor; pass a contiguous one");
 }
 
-/// The first of `bank` from `begin` until `end` that shares memory with `output`; `end` if none
+/// The first of `values` from `begin` until `end` that shares memory with `output`; `end` if none
 /// does. Few begin in the same storage.
-C10_ALWAYS_INLINE size_t FindShared(const TensorBank& bank, size_t begin, size_t end,
+C10_ALWAYS_INLINE size_t FindShared(const TVMFFIAny* values, size_t begin, size_t end,
                                     const graphffi::LentTensor& output) {
   for (size_t i = begin; i < end; ++i) {
-    const graphffi::LentTensor* lent = bank.opt_lent(i);
-    if (lent == nullptr || C10_LIKELY(lent->memory() != output.memory())) continue;
-    if (Overlap(*TensorBank::TensorOf(output), *TensorBank::TensorOf(*lent))) return i;
+    if (values[i].type_index == kTVMFFINone) continue;
+    const graphffi::LentTensor& lent = *graphffi::LentTensor::Of(values[i]);
+    if (C10_LIKELY(lent.memory() != output.memory())) continue;
+    if (Overlap(*TensorBank::TensorOf(output), *TensorBank::TensorOf(lent))) return i;
   }
   return end;
 }
@@ -78,18 +79,19 @@ void CopyReturned(void*, const DLTensor& from, const DLTensor& to) {
 /// What kernels write must not change what they read, nor each other.
 C10_ALWAYS_INLINE void KernelCall::CheckOutputMemory(size_t num_fresh) const {
   const size_t num_inputs = inputs_.size(), num_outputs = outputs_.size();
+  const TVMFFIAny *inputs = inputs_.bank().values, *outputs = outputs_.bank().values;
   for (size_t i = num_fresh; i < num_outputs; ++i) {
-    const graphffi::LentTensor* output = outputs_.opt_lent(i);
-    if (output == nullptr) continue;
-    const at::Tensor& tensor = *TensorBank::TensorOf(*output);
+    if (outputs[i].type_index == kTVMFFINone) continue;
+    const graphffi::LentTensor& output = *graphffi::LentTensor::Of(outputs[i]);
+    const at::Tensor& tensor = *TensorBank::TensorOf(output);
     if (!tensor.is_contiguous() && at::has_internal_overlap(tensor) == at::MemOverlap::Yes) {
       FailExpanded(target_.subject, outputs_, i);
     }
-    const size_t input = FindShared(inputs_, 0, num_inputs, *output);
+    const size_t input = FindShared(inputs, 0, num_inputs, output);
     if (C10_UNLIKELY(input != num_inputs)) {
       FailShared(target_.subject, outputs_, i, "input", inputs_, input);
     }
-    const size_t other = FindShared(outputs_, num_fresh, i, *output);
+    const size_t other = FindShared(outputs, num_fresh, i, output);
     if (C10_UNLIKELY(other != i)) {
       FailShared(target_.subject, outputs_, i, "output", outputs_, other);
     }
@@ -100,13 +102,15 @@ template <typename Frame>
 C10_ALWAYS_INLINE void KernelCall::InvokeIn(Frame* frame) {
   const graphffi::KernelSlot::Use function(target_.kernel);
   // Results that the plan does not pass are what the kernel returns.
-  const graphffi::Bank filled = outputs_.bank();
-  const int32_t count = std::min(target_.plan.first_output(), filled.size);
+  const int32_t first_passed = target_.plan.first_output();
+  const bool is_filled = first_passed == 0 || outputs_.bank().size == 0;
   graphffi::CallForResults(
-      function.kernel(), count == 0,
+      function.kernel(), is_filled,
       [&] {
-        return graphffi::Results{filled,        count,   count == 0,
-                                 &CopyReturned, nullptr, target_.subject.c_str()};
+        const graphffi::Bank outputs = outputs_.bank();
+        return graphffi::Results{outputs,   std::min(first_passed, outputs.size),
+                                 is_filled, &CopyReturned,
+                                 nullptr,   target_.subject.c_str()};
       },
       frame);
 }
