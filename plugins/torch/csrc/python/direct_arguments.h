@@ -30,6 +30,7 @@ class DirectArguments {
 
   /// Borrowed.
   PyObject* operator[](size_t i) const { return values_[i]; }
+  PyObject* const* begin() const { return values_; }
 
   /// The list at `i` as a tuple that lives as long as the call: others may change the list
   /// meanwhile. Borrowed; NULL if it is no list.

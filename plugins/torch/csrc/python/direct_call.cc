@@ -85,24 +85,25 @@ class DirectCall {
   }
 
   bool Convert() {
-    size_t i = 0;
+    PyObject* const* value = arguments_.begin();
     for (const Parameter& parameter : op_.parameters) {
       if (C10_LIKELY(parameter.kind == Kind::kTensor)) {
-        if (!AddTensor(arguments_[i], parameter)) return false;
-      } else if (!AddOther(parameter, i)) {
+        if (!AddTensor(*value, parameter)) return false;
+      } else if (!AddOther(parameter, static_cast<size_t>(value - arguments_.begin()))) {
         return false;
       }
-      ++i;
+      ++value;
     }
     return has_tensor_;
   }
 
   void BumpVersions() {
-    const TensorBank& outputs = frame_.outputs();
-    for (size_t i = op_.call->num_results(); i < outputs.size(); ++i) {
-      const at::Tensor* tensor = outputs.opt_tensor(i);
-      if (tensor == nullptr || tensor->is_inference()) continue;
-      tensor->unsafeGetTensorImpl()->bump_version();
+    const TVMFFIAny* outputs = frame_.outputs().bank().values;
+    const TVMFFIAny* const end = outputs + frame_.outputs().size();
+    for (outputs += op_.call->num_results(); outputs < end; ++outputs) {
+      if (outputs->type_index == kTVMFFINone) continue;
+      const at::Tensor& tensor = *TensorBank::TensorOf(*graphffi::LentTensor::Of(*outputs));
+      if (!tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
     }
   }
 
@@ -136,17 +137,19 @@ class DirectCall {
   }
 
  private:
-  /// NULL for anything but a plain tensor, and for one that may not be updated here.
-  C10_ALWAYS_INLINE const at::Tensor* Unpack(PyObject* value, const Parameter& parameter) {
+  /// NULL for anything but a plain tensor.
+  C10_ALWAYS_INLINE const at::Tensor* Unpack(PyObject* value) {
     if (!THPVariable_CheckExact(value)) return nullptr;
     const at::Tensor& tensor = THPVariable_Unpack(value);
     if (!IsWithin(tensor.key_set(), kPlainTensor)) return nullptr;
     const bool has_meta = tensor.unsafeGetTensorImpl()->autograd_meta() != nullptr;
     if (C10_UNLIKELY(has_meta) && !CheckGradient(tensor)) return nullptr;
-    if (parameter.is_mutated && tensor.is_inference() && !c10::InferenceMode::is_enabled())
-      return nullptr;
     has_tensor_ = true;
     return &tensor;
+  }
+
+  static bool MayUpdate(const at::Tensor& tensor) {
+    return C10_LIKELY(!tensor.is_inference()) || c10::InferenceMode::is_enabled();
   }
 
   /// Whether no gradient has to be recorded, or one by the dispatcher.
@@ -162,9 +165,10 @@ class DirectCall {
   }
 
   C10_ALWAYS_INLINE bool AddTensor(PyObject* value, const Parameter& parameter) {
-    const at::Tensor* tensor = Unpack(value, parameter);
+    const at::Tensor* tensor = Unpack(value);
     if (tensor == nullptr) return false;
     if (parameter.is_mutated) {  // each with a bank that compilers know
+      if (!MayUpdate(*tensor)) return false;
       frame_.BankOf(OpCall::Bank::kOutputs).AddReadable(*tensor);  // as plain tensors are
     } else {
       frame_.BankOf(OpCall::Bank::kInputs).AddReadable(*tensor);
@@ -185,8 +189,9 @@ class DirectCall {
     if (list == nullptr) return false;
     TensorPointers tensors;
     for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(list); ++k) {
-      tensors.push_back(Unpack(PyTuple_GET_ITEM(list, k), parameter));
-      if (tensors.back() == nullptr) return false;
+      const at::Tensor* tensor = Unpack(PyTuple_GET_ITEM(list, k));
+      if (tensor == nullptr || (parameter.is_mutated && !MayUpdate(*tensor))) return false;
+      tensors.push_back(tensor);
     }
     BankOf(parameter).AddList(tensors);
     return true;
