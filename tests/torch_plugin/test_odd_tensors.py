@@ -60,7 +60,20 @@ def check(results: Any) -> None:
 
 
 @pytest.mark.parametrize("is_op", [True, False], ids=["op", "primitive"])
-@pytest.mark.parametrize("backend", ["none", "aot_eager", "inductor"])
+@pytest.mark.parametrize(
+    "backend",
+    [
+        "none",
+        "aot_eager",
+        pytest.param(
+            "inductor",
+            marks=pytest.mark.skipif(
+                torch.__version__.startswith("2.10."),
+                reason="torch 2.10's Inductor gives kernels lazy conjugates, which are refused",
+            ),
+        ),
+    ],
+)
 def test_kernels_read_conjugates_and_negatives(copy: Any, is_op: bool, backend: str) -> None:
     model = Copies(copy if is_op else copy_raw)
     assert Z.conj().is_conj()
@@ -70,6 +83,10 @@ def test_kernels_read_conjugates_and_negatives(copy: Any, is_op: bool, backend: 
     )
 
 
+@pytest.mark.skipif(
+    torch.__version__.startswith(("2.10.", "2.11.")),
+    reason="this torch's AOTInductor refuses conjugates, or gives them another data type",
+)
 @pytest.mark.parametrize("is_op", [True, False], ids=["op", "primitive"])
 def test_artifacts_read_conjugates_and_negatives(copy: Any, is_op: bool, tmp_path: Path) -> None:
     program = torch.export.export(Copies(copy if is_op else copy_raw), (Z,))
