@@ -136,6 +136,29 @@ def test_modes_and_subclasses_see_the_call(ops: Any) -> None:
     assert names.count("mytest::increment") == 1
 
 
+def test_modes_are_those_of_the_thread(ops: Any) -> None:
+    seen: list[str] = []
+
+    class Mode(TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None):
+            if "mytest" in str(func):
+                seen.append(threading.current_thread().name)
+            return func(*args, **(kwargs or {}))
+
+    def call() -> None:
+        ops.add(X)
+        with Mode():
+            ops.add(X)
+        ops.add(X)
+
+    with Mode():
+        for name in ("first", "second"):
+            thread = threading.Thread(target=call, name=name)
+            thread.start()
+            thread.join()
+    assert seen == ["first", "second"]
+
+
 def test_gradients_are_refused_as_ever(ops: Any) -> None:
     x = X.clone().requires_grad_()
     with pytest.raises(NotImplementedError, match="mytest::add: backward: expected a gradient"):
