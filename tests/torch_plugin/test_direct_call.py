@@ -140,7 +140,9 @@ def test_modes_are_those_of_the_thread(ops: Any) -> None:
     seen: list[str] = []
 
     class Mode(TorchFunctionMode):
-        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None):
+        def __torch_function__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
             if "mytest" in str(func):
                 seen.append(threading.current_thread().name)
             return func(*args, **(kwargs or {}))
