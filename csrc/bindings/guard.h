@@ -4,9 +4,6 @@
 
 #include <pybind11/pybind11.h>
 
-#include <exception>
-#include <new>
-#include <utility>
 
 #include "bindings/raised.h"
 

@@ -6,7 +6,6 @@
 #include <pybind11/pybind11.h>
 #include <tvm/ffi/c_api.h>
 
-#include <string>
 #include <utility>
 
 namespace graphffi::bindings {

@@ -2,7 +2,6 @@
 #include "bindings/value.h"
 
 #include <string>
-#include <utility>
 
 #include "bindings/container.h"
 #include "bindings/dtype_device.h"

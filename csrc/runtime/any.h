@@ -2,7 +2,6 @@
 // The owning value. Views are plain `const TVMFFIAny&`.
 #pragma once
 
-#include <string_view>
 #include <utility>
 
 #include "object.h"

@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <cmath>
 #include <unordered_map>
-#include <utility>
 
 #include "structural.h"
 

@@ -6,7 +6,6 @@
 #include <torch/csrc/autograd/function.h>
 
 #include <memory>
-#include <string>
 #include <type_traits>
 #include <utility>
 

@@ -8,7 +8,6 @@
 #include <torch/csrc/autograd/saved_variable.h>
 
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 

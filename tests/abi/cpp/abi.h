@@ -5,8 +5,6 @@
 #include <tvm/ffi/c_api.h>
 #include <tvm/ffi/extra/c_env_api.h>
 
-#include <atomic>
-#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <utility>

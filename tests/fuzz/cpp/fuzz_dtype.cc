@@ -2,7 +2,6 @@
 // Data types and devices as text: what is read prints as text that reads as the same.
 #include <tvm/ffi/c_api.h>
 
-#include <cstdlib>
 #include <cstring>
 #include <string>
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What graphffi reads of the metadata that a library exports for a function.
 #include <string>
-#include <string_view>
 
 #include "callframe/kernel_ref.h"
 #include "raised.h"

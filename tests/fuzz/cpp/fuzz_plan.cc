@@ -2,7 +2,6 @@
 // Plans: the first byte says how many values of each class a call has, the rest is the text. A plan
 // that parses is executed.
 #include <cstring>
-#include <string>
 
 #include "callframe/call_frame.h"
 #include "callframe/error.h"

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <climits>
 #include <iterator>
-#include <string>
 
 #include "callframe/error.h"
 #include "callframe/shape_program.h"

@@ -5,7 +5,6 @@
 #include <tvm/ffi/c_api.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <initializer_list>
 #include <string>
 
