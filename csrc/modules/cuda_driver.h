@@ -3,7 +3,6 @@
 // graphffi builds and imports where there is no CUDA.
 #pragma once
 
-
 namespace graphffi::modules {
 
 using CudaDevice = int;

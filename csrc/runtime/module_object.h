@@ -5,7 +5,6 @@
 // the runtime is in graphffi::runtime.
 #pragma once
 
-
 #include "any.h"
 
 namespace tvm {

@@ -103,6 +103,7 @@ PYTHON = {
         never=frozenset({"jax", "jaxlib", "graphffi_jax"}),
         private_files=(
             "_inductor.py",
+            "_inductor_code.py",
             "_dynamo.py",
             "_dynamo_op.py",
             "_dynamo_module.py",
