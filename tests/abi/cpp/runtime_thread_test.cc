@@ -3,6 +3,7 @@
 // several threads register there is only looked up.
 #include <malloc.h>
 
+#include <atomic>
 #include <thread>
 
 #include "abi.h"
