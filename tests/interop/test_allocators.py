@@ -56,8 +56,8 @@ SETUP = """
 import sys
 for name in sys.argv[2].split():
     __import__(name)
-import numpy as np, torch, jax, jax.numpy as jnp
-import graphffi, graphffi_jax, graphffi_torch
+import numpy as np, jax, jax.numpy as jnp
+import graphffi
 
 kernels = graphffi.load_module(sys.argv[1])
 
@@ -150,6 +150,18 @@ torch.use_deterministic_algorithms(True)
 assert fresh(torch.ones(100)).isnan().all()
 """
 
+LATE = """
+def kernel(x, out):
+    global torch
+    import torch
+    torch.from_dlpack(out).copy_(keep(torch.from_dlpack(x)))
+
+assert "torch" not in sys.modules
+jax.block_until_ready(define("late", kernel, workspace=1024)(jnp.full(4, 5, np.float32)))
+assert "graphffi_torch" in sys.modules
+check_kept(5)
+"""
+
 
 @pytest.fixture(scope="module")
 def library() -> str:
@@ -157,9 +169,16 @@ def library() -> str:
     return graphffi.cpp.build("interop_allocators", cpp_sources=KERNELS, functions=names)
 
 
-@pytest.mark.parametrize("order", ["graphffi_torch graphffi_jax", "graphffi_jax graphffi_torch"])
-def test_memory_lives_as_long_as_its_tensor(library: str, order: str) -> None:
-    script = SETUP + APART + NESTED + WHOSE + "print('done')"
-    command = [sys.executable, "-c", script, library, order]
+def run(script: str, library: str, order: str) -> None:
+    command = [sys.executable, "-c", SETUP + script + "print('done')", library, order]
     result = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert (result.stdout, result.returncode) == ("done\n", 0), result.stderr
+
+
+@pytest.mark.parametrize("order", ["graphffi_torch graphffi_jax", "graphffi_jax graphffi_torch"])
+def test_memory_lives_as_long_as_its_tensor(library: str, order: str) -> None:
+    run("import torch\n" + APART + NESTED + WHOSE, library, order)
+
+
+def test_a_kernel_with_a_workspace_imports_torch(library: str) -> None:
+    run(LATE, library, "graphffi_jax")

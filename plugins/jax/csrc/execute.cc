@@ -182,9 +182,11 @@ void RunInWorkspace(const xla::CallFrame& arrays, const Site& site, const Place&
   Run(arrays, site, place);
 }
 
-/// Kernels with a workspace, kernels that may enter Python, and threads with another allocator.
+/// Kernels with a workspace, kernels that may enter Python, and threads with another allocator. The
+/// shared one does not stay: a call of another framework that comes from here would leave it, too,
+/// and get memory of the workspace.
 [[gnu::noinline]] void ExecuteApartOnCpu(const xla::CallFrame& arrays, const Site& site) {
-  AllocatorScope env(&AllocateForCall, UnsharedAllocator());
+  AllocatorScope env(&AllocateForCall);
   NoWorkspaceScope without;
   if (site.has_workspace()) return RunWithWorkspace(arrays, site, kOnCpu);
   Run(arrays, site, kOnCpu);

@@ -13,8 +13,6 @@
 namespace graphffi {
 namespace {
 
-SharedAllocator* shared = nullptr;
-
 /// Never destroyed: XLA's threads may still report at exit.
 struct Peaks {
   std::mutex mutex;
@@ -52,15 +50,9 @@ bool TryAllocateForCall(DLTensor* prototype, DLManagedTensorVersioned** out, voi
 }
 
 void JoinSharedAllocator() {
-  shared = &SharedAllocator::Get();
-  shared->opt_in_call.store(&TryAllocateForCall, std::memory_order_release);
-  shared_allocator = shared->allocate;
-}
-
-DLPackManagedTensorAllocator UnsharedAllocator() {
-  const bool has_others =
-      shared != nullptr && shared->opt_otherwise.load(std::memory_order_relaxed) != nullptr;
-  return has_others ? &AllocateForCall : shared_allocator;
+  SharedAllocator& shared = SharedAllocator::Get();
+  shared.opt_in_call.store(&TryAllocateForCall, std::memory_order_release);
+  shared_allocator = shared.allocate;
 }
 
 WorkspaceScope::WorkspaceScope(void* data, int64_t capacity, DLDevice device)

@@ -23,9 +23,6 @@ int AllocateForCall(DLTensor* prototype, DLManagedTensorVersioned** out, void* e
 inline DLPackManagedTensorAllocator shared_allocator = &AllocateForCall;
 /// Makes the one of the process that. Comes before any call. \throws Error
 void JoinSharedAllocator();
-/// The same for calls from which others may come, perhaps of another framework, which must not find
-/// it.
-DLPackManagedTensorAllocator UnsharedAllocator();
 
 /// The workspace of one call: what AllocateForCall hands out on this thread while it is open,
 /// like a stack, 64-byte aligned: what the kernel releases is used again once all that came after
