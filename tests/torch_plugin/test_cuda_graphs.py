@@ -11,6 +11,7 @@ import pytest
 import torch
 import torch._inductor.lowering  # imports the module below
 from torch._inductor import scheduler
+from torch._inductor.graph import GraphLowering
 from torch._inductor.scheduler import Scheduler
 from torch._inductor.utils import is_cudagraph_unsafe_op
 
@@ -101,16 +102,16 @@ def parts(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     codes: list[str] = []
     partition = Scheduler.should_partition
 
-    def separate(*args: Any) -> Any:
+    def separate(*args: Any, **options: Any) -> Any:
         with (
             monkeypatch.context() as on_gpu,
             torch._inductor.config.patch("triton.cudagraphs", True),
         ):
             on_gpu.setattr(scheduler, "is_gpu", lambda device: True)
-            return partition(*args)
+            return partition(*args, **options)
 
     monkeypatch.setattr(Scheduler, "should_partition", separate)
-    monkeypatch.setattr(torch._inductor.graph.GraphLowering, "save_output_code", codes.append)
+    monkeypatch.setattr(GraphLowering, "save_output_code", codes.append)
     torch._dynamo.reset()
     with (
         torch._inductor.config.patch(fx_graph_cache=False, graph_partition=True),
