@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plans whose attributes are known: what of them can be made once is made once.
-#include <utility>
 
 #include "callframe/call_frame.h"
 #include "callframe/convert.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "callframe/shared_allocator.h"
 
-#include <memory>
 #include <string_view>
 
 #include "callframe/env_scope.h"

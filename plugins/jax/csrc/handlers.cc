@@ -3,10 +3,8 @@
 // of this library.
 #include <tvm/ffi/c_api.h>
 
-#include <algorithm>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include "attributes.h"
 #include "callframe/callback_filter.h"

@@ -2,7 +2,6 @@
 #include "scratch_block.h"
 
 #include <memory>
-#include <new>
 
 #include "callframe/allocation.h"
 

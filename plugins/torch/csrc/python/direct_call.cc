@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "python/direct_call.h"
 
-#include <ATen/PythonTorchFunctionTLS.h>
 #include <ATen/record_function.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/python_variable.h>
 
-#include <memory>
 #include <utility>
 #include <vector>
 
@@ -21,22 +18,12 @@
 #include "python/plain_tensor.h"
 #include "python/raise.h"
 #include "python/recorded_call.h"
+#include "python/thread_state.h"
 
 namespace py = pybind11;
 
 namespace graphffi_torch {
 namespace {
-
-using FunctionModes = at::impl::PythonTorchFunctionTLS;
-using FunctionModeStack = std::vector<std::shared_ptr<c10::SafePyObject>>;
-
-/// The modes themselves, which are private: C++ lets explicit instantiations name them.
-const FunctionModeStack& StackOf(const FunctionModes& modes);
-template <FunctionModeStack FunctionModes::* member>
-struct StackMember {
-  friend const FunctionModeStack& StackOf(const FunctionModes& modes) { return modes.*member; }
-};
-template struct StackMember<&FunctionModes::stack_>;
 
 using c10::DispatchKey;
 using c10::DispatchKeySet;
@@ -48,29 +35,10 @@ using TensorPointers = c10::SmallVector<const at::Tensor*, 8>;
 /// ops.
 constexpr DispatchKeySet kPlainThread = c10::default_included_set | c10::autocast_dispatch_keyset;
 
-/// Where torch keeps a thread's state. Found once for each thread: torch's own functions look it up
-/// at each call, in several steps.
-struct ThreadState {
-  const c10::impl::PODLocalDispatchKeySet* opt_keys;
-  const FunctionModes* function_modes;
-};
-thread_local ThreadState thread_state{nullptr, nullptr};
-
-C10_NOINLINE const ThreadState& FindThreadState() {
-  thread_state = {&c10::impl::raw_local_dispatch_key_set, &FunctionModes::get_state()};
-  return thread_state;
-}
-
-C10_ALWAYS_INLINE const ThreadState& StateOfThread() {
-  const ThreadState& state = thread_state;
-  return C10_LIKELY(state.opt_keys != nullptr) ? state : FindThreadState();
-}
-
-C10_ALWAYS_INLINE bool IsPlain(const c10::impl::LocalDispatchKeySet& keys,
-                               const FunctionModes& function_modes) {
-  const bool has_mode = !StackOf(function_modes).empty() && at::impl::torch_function_mode_enabled();
+C10_ALWAYS_INLINE bool IsPlain(const ThreadState& state,
+                               const c10::impl::LocalDispatchKeySet& keys) {
   // A profiler that records operators gets them from the dispatcher.
-  return IsWithin(keys.included_, kPlainThread) && !has_mode &&
+  return IsWithin(keys.included_, kPlainThread) && !state.has_function_mode() &&
          !at::getStepCallbacksUnlessEmpty(at::RecordScope::FUNCTION).has_value();
 }
 
@@ -269,9 +237,9 @@ bool Prepare(DirectCall* call, PyObject* const* args, Py_ssize_t num_args, PyObj
 
 /// graphffi::DirectCall::call
 void* TakeOver(void* context, void* const* args, ptrdiff_t num_args, void* opt_names) {
-  const ThreadState& state = StateOfThread();
-  const c10::impl::LocalDispatchKeySet thread = *state.opt_keys;
-  if (!IsPlain(thread, *state.function_modes)) return nullptr;
+  const ThreadState& state = ThreadState::OfThread();
+  const c10::impl::LocalDispatchKeySet thread = state.keys();
+  if (!IsPlain(state, thread)) return nullptr;
   DirectCall call(*static_cast<const DirectOp*>(context));
   auto* objects = reinterpret_cast<PyObject* const*>(const_cast<void**>(args));
   if (!Prepare(&call, objects, num_args, static_cast<PyObject*>(opt_names))) return nullptr;
