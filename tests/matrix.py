@@ -18,7 +18,8 @@ import re
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -31,7 +32,7 @@ HEAD = """# Versions
 
 What the tests of each plugin gave with releases of its framework, on a machine without a GPU;
 `make matrix` writes this table. The plugin for PyTorch is built for each release, the one for JAX
-once for all of them.
+once for all of them. "jax cuda13" are the programs that XLA compiles for a GPU, which are not run.
 
 | release | Python | day | bundled runtime | apache-tvm-ffi's | skipped, because |
 |---|---|---|---|---|---|
@@ -46,6 +47,7 @@ class Release:
     packages: tuple[str, ...]
     tests: tuple[str, ...]
     python: str = "3.11"
+    environment: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def title(self) -> str:
@@ -68,11 +70,21 @@ def jax_release(version: str, python: str = "3.11") -> Release:
     return Release(f"jax-{version}", packages, ("tests/jax_plugin",), python)
 
 
+def jax_cuda_release(version: str, python: str = "3.11") -> Release:
+    """JAX that compiles for a GPU, with or without one."""
+    plugin = tuple(f"jax-cuda13-{part}=={version}" for part in ("plugin", "pjrt"))
+    packages = (*jax_release(version).packages, *plugin)
+    tests = ("tests/gpu/test_jax_programs.py",)
+    return Release(f"jax-cuda13-{version}", packages, tests, python, {"JAX_PLATFORMS": "cpu"})
+
+
 RELEASES = (
     *(torch_release(version) for version in ("2.10.0", "2.13.0", "2.15.0")),
     *(jax_release(version) for version in ("0.6.0", "0.8.3", "0.10.2")),
     # From 0.11 on, JAX has no wheels for Python 3.11.
     *(jax_release(version, "3.12") for version in ("0.11.2", "0.12.0.1")),
+    jax_cuda_release("0.10.2"),
+    jax_cuda_release("0.12.0.1", "3.12"),
 )
 
 
@@ -203,6 +215,7 @@ class Matrix:
             paths = (sources, sources / "plugins/torch", sources / "plugins/jax")
             environment = {
                 **os.environ,
+                **release.environment,
                 "GRAPHFFI_RUNTIME": runtime,
                 "GRAPHFFI_CACHE_DIR": str(self._folder / release.name / "cache"),
                 "PYTHONPATH": os.pathsep.join(map(str, paths)),
