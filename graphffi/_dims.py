@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from graphffi._parameter import Operand
 
-_TOKEN: Final = re.compile(r"\.\.\.|[\[\]]|[A-Za-z]\w*|_|[0-9]+|\S")
-_NAME: Final = re.compile(r"[A-Za-z]\w*")
+_TOKEN: Final = r"\.\.\.|[\[\]]|[A-Za-z]\w*|_|[0-9]+|\S"
+_NAME: Final = r"[A-Za-z]\w*"
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Group:
         """Where the named dimensions of a tensor with that many are; ellipsis ones are ``...0``."""
         leading = ndim - len(self.names)
         found = {f"...{i}": i for i in range(leading)}
-        found.update({n: leading + i for i, n in enumerate(self.names) if _NAME.fullmatch(n)})
+        found.update({n: leading + i for i, n in enumerate(self.names) if re.fullmatch(_NAME, n)})
         return found
 
 
@@ -177,7 +177,7 @@ def parse_dims(
     written = [g for o, g in zip(operands, dims.operands, strict=True) if o.mutated]
     for group in (*dims.operands, *dims.results):
         for name in (*group.names, *(("...",) if group.has_ellipsis else ())):
-            is_free = name == "..." or (_NAME.fullmatch(name) and name not in whole)
+            is_free = name == "..." or (re.fullmatch(_NAME, name) and name not in whole)
             for output in (*written, *dims.results):
                 if is_free and name not in str(output).split():
                     raise ValueError(
@@ -190,7 +190,7 @@ def parse_dims(
 def _parse_group(subject: str, text: str, part: str, whole: set[str]) -> Group:
     names: list[str] = []
     has_ellipsis = is_bracketed = False
-    for token in _TOKEN.findall(part):
+    for token in re.findall(_TOKEN, part):
         if token in "[]":
             if is_bracketed == (token == "["):
                 raise ValueError(f"{subject}: dims {text!r}: expected brackets in pairs")
@@ -199,8 +199,8 @@ def _parse_group(subject: str, text: str, part: str, whole: set[str]) -> Group:
             if names or has_ellipsis or is_bracketed:
                 raise ValueError(f"{subject}: dims {text!r}: expected '...' to come first")
             has_ellipsis = True
-        elif _NAME.fullmatch(token) or token == "_" or token.isdigit():
-            if token in names and not is_bracketed and _NAME.fullmatch(token):
+        elif re.fullmatch(_NAME, token) or token == "_" or token.isdigit():
+            if token in names and not is_bracketed and re.fullmatch(_NAME, token):
                 raise ValueError(
                     f"{subject}: dims {text!r}: expected {token!r} once in a group; write "
                     f"[{token}] for a dimension that the kernel needs whole"

@@ -28,10 +28,8 @@ _NAMED = {
 _NAMES = {described: name for name, described in _NAMED.items()}
 # What frameworks call the same thing: torch packs two 4-bit values into one element.
 _ALIASES = {"bool_": "bool", "float4_e2m1fn_x2": "float4_e2m1fnx2"}
-_NAMED_PATTERN = re.compile(
-    rf"({'|'.join(sorted(_NAMED, key=len, reverse=True))})(?:x([1-9][0-9]*))?"
-)
-_PATTERN = re.compile(r"(int|uint|float|bfloat|complex)([1-9][0-9]*)(?:x([1-9][0-9]*))?")
+_NAMED_PATTERN = rf"({'|'.join(sorted(_NAMED, key=len, reverse=True))})(?:x([1-9][0-9]*))?"
+_PATTERN = r"(int|uint|float|bfloat|complex)([1-9][0-9]*)(?:x([1-9][0-9]*))?"
 
 
 class dtype(str):
@@ -91,9 +89,9 @@ class dtype(str):
 def _parse(name: str) -> tuple[int, int, int]:
     name = name.removeprefix("torch.")
     name = _ALIASES.get(name, name)
-    if match := _NAMED_PATTERN.fullmatch(name):
+    if match := re.fullmatch(_NAMED_PATTERN, name):
         return (*_NAMED[match[1]], int(match[2] or 1))
-    match = _PATTERN.fullmatch(name)
+    match = re.fullmatch(_PATTERN, name)
     if match and int(match[2]) < 256 and int(match[3] or 1) < 65536:
         return _KIND_CODES[match[1]], int(match[2]), int(match[3] or 1)
     raise ValueError(

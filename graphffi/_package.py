@@ -6,11 +6,11 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Collection
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
     from zipfile import ZipFile
 
 
@@ -96,6 +96,8 @@ def _split(reference: str) -> tuple[str, str]:
 
 def _find(library: str) -> Path | None:
     """The file: of an absolute path, or one that is searched."""
+    from pathlib import Path
+
     folders = os.environ.get("GRAPHFFI_LIBRARY_PATH", "").split(":")
     for folder in ("",) if library.startswith("/") else filter(None, folders):
         file = Path(folder, library)

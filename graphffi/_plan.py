@@ -19,8 +19,9 @@ _CONVERSION: Final = {"bool": "bool({})", "dtype": "dtype({})", "device": "devic
 _KEYWORDS: Final = frozenset(
     ("None", "true", "false", "True", "False", "stream", "workspace", "inf", "nan")
 )
-_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|\*?[A-Za-z_]\w*|[0-9][\w.]*|.', re.DOTALL)
-_NAME: Final = re.compile(r"\*?[A-Za-z_]\w*")
+# Texts: compiled where they are first used, not by every import.
+_TOKEN: Final = r'(?s:"(?:[^"\\]|\\.)*"|\*?[A-Za-z_]\w*|[0-9][\w.]*|.)'
+_NAME: Final = r"\*?[A-Za-z_]\w*"
 
 
 SideEffect = bool | Literal["ordered"]
@@ -175,7 +176,7 @@ class PlanTemplate:
 
 def plan_tokens(plan: str) -> list[str]:
     """Names, numbers, strings and single characters of a plan's text."""
-    return _TOKEN.findall(plan)
+    return re.findall(_TOKEN, plan)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -235,7 +236,7 @@ def _item(names: Iterator[str], structure: int | None, conversion: str) -> str:
 def _substitute(subject: str, text: str, names: dict[str, str]) -> str:
     out: list[str] = []
     for token in plan_tokens(text):
-        if not _NAME.fullmatch(token):
+        if not re.fullmatch(_NAME, token):
             out.append(token)
         elif token in names:
             out.append(names[token] or _NOTHING)
@@ -253,10 +254,10 @@ def _substitute(subject: str, text: str, names: dict[str, str]) -> str:
 
 # What `*outputs` of an op without results leaves behind, until the comma beside it is gone too.
 _NOTHING: Final = "\0"
-_EMPTY_ITEM: Final = re.compile(rf",\s*{_NOTHING}|{_NOTHING}\s*,\s*|{_NOTHING}")
+_EMPTY_ITEM: Final = rf",\s*{_NOTHING}|{_NOTHING}\s*,\s*|{_NOTHING}"
 
 
 def _without_empty_items(plan: str) -> str:
     # An empty text would mean all inputs and outputs; an operand-less kernel is not expressible,
     # nor useful.
-    return _EMPTY_ITEM.sub("", plan)
+    return re.sub(_EMPTY_ITEM, "", plan)

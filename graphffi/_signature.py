@@ -204,10 +204,9 @@ def result_names(count: int) -> tuple[str, ...]:
 # ---- schema strings: "(Tensor x, Tensor? mask, Tensor(a!) cache, int[] dims, float eps=1e-6) ->
 # Tensor"
 
-_PARAMETER: Final = re.compile(
-    r"(?P<type>[A-Za-z]\w*)(?P<alias>\(\w+!\))?(?P<list>\[\])?(?P<optional>\?)?\s+(?P<name>[A-Za-z_]\w*)"
-    r"\s*(?:=\s*(?P<default>.+))?$",
-    re.DOTALL,
+_PARAMETER: Final = (
+    r"(?s:(?P<type>[A-Za-z]\w*)(?P<alias>\(\w+!\))?(?P<list>\[\])?(?P<optional>\?)?\s+(?P<name>[A-Za-z_]\w*)"
+    r"\s*(?:=\s*(?P<default>.+))?$)"
 )
 
 
@@ -246,7 +245,7 @@ def _split_commas(text: str) -> list[str]:
 
 
 def _schema_parameter(op: str, text: str) -> Operand | Attribute:
-    match = _PARAMETER.match(text)
+    match = re.match(_PARAMETER, text)
     if match is None:
         raise ValueError(f"{op}: schema: expected 'Type name' or 'Type name=default', got {text!r}")
     is_list, optional = bool(match["list"]), bool(match["optional"])
