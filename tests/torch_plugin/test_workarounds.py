@@ -216,7 +216,7 @@ def test_saved_programs_do_not_survive_empty_lists(tmp_path: Path) -> None:
 
 
 @BOTH
-@pytest.mark.skipif(VERSION < (2, 11), reason="has no name to patch")
+@pytest.mark.skipif(VERSION < (2, 11), reason="torch 2.10 has no _get_example_value")
 def test_branches_are_not_searched_for_lists_that_they_write(
     kernels: Any, worked_around: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
