@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Any
 
@@ -86,6 +87,7 @@ class dtype(str):
     __hash__ = str.__hash__
 
 
+@functools.lru_cache(maxsize=256)
 def _parse(name: str) -> tuple[int, int, int]:
     name = name.removeprefix("torch.")
     name = _ALIASES.get(name, name)
