@@ -7,10 +7,10 @@
 #include "bindings/callback.h"
 #include "bindings/container.h"
 #include "bindings/dtype_device.h"
-#include "bindings/gil.h"
 #include "bindings/raised.h"
 #include "bindings/tensor.h"
 #include "callframe/value.h"
+#include "gil/gil.h"
 
 namespace graphffi::bindings {
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "bindings/dtype_device.h"
-#include "bindings/gil.h"
 #include "bindings/tensor.h"
+#include "gil/gil.h"
 
 namespace graphffi::bindings {
 

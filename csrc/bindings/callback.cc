@@ -2,11 +2,11 @@
 #include "bindings/callback.h"
 
 #include "bindings/arguments.h"
-#include "bindings/gil.h"
 #include "bindings/guard.h"
 #include "bindings/raised.h"
 #include "bindings/value.h"
 #include "callframe/callback_filter.h"
+#include "gil/gil.h"
 
 namespace graphffi::bindings {
 
@@ -38,10 +38,11 @@ class ForeignThread {
 /// *New reference*, or NULL with a Python error.
 PyObject* Call(PyObject* callable, const py::tuple& values) {
   if (opt_filter == nullptr || !opt_filter->needs_runner(foreign_depth != 0)) {
-    return PyObject_Call(callable, values.ptr(), nullptr);
+    return UntilShutdown([&] { return PyObject_Call(callable, values.ptr(), nullptr); });
   }
   const py::object runner = py::reinterpret_borrow<py::object>(opt_runner);
-  return PyObject_CallFunctionObjArgs(runner.ptr(), callable, values.ptr(), nullptr);
+  return UntilShutdown(
+      [&] { return PyObject_CallFunctionObjArgs(runner.ptr(), callable, values.ptr(), nullptr); });
 }
 
 /// What the callable returned, as an owned value. *New reference* to None if all went well.
@@ -64,10 +65,7 @@ PyObject* CallAndConvert(PyObject* callable, const TVMFFIAny* args, int32_t num_
 int SafeCall(void* self, const TVMFFIAny* args, int32_t num_args, TVMFFIAny* result) {
   const ForeignThread thread;
   const GilHold gil;
-  if (!gil.ok()) {
-    return SetRaised("RuntimeError",
-                     "graphffi: a Python function was called while Python shuts down");
-  }
+  if (!gil.ok()) return SetRaised("RuntimeError", GilHold::kShutDown);
   auto* callable = static_cast<PyObject*>(self);
   PyObject* none = Guard([&] { return CallAndConvert(callable, args, num_args, result); });
   if (none == nullptr) return RaiseCurrentPythonError();
@@ -77,7 +75,7 @@ int SafeCall(void* self, const TVMFFIAny* args, int32_t num_args, TVMFFIAny* res
 
 void Delete(void* self) {
   const GilHold gil;
-  if (gil.ok()) Py_DECREF(static_cast<PyObject*>(self));
+  if (gil.ok()) DropUntilShutdown(static_cast<PyObject*>(self));
 }
 
 }  // namespace

@@ -8,10 +8,10 @@
 #include <thread>
 
 #include "bindings/dtype_device.h"
-#include "bindings/gil.h"
 #include "bindings/object.h"
 #include "bindings/raised.h"
 #include "callframe/env_scope.h"
+#include "gil/gil.h"
 
 namespace graphffi::bindings {
 
@@ -50,12 +50,14 @@ class StreamScope {
   std::thread::id thread_;
 };
 
-/// Lets kernels ask for Python's pending signals. Another package may have done so: with the same
-/// functions.
+int Ensure() { return EnsureGil(); }
+
+/// Lets kernels ask for Python's pending signals. Another package may have done so: with functions
+/// of Python that do the same.
 void RegisterPython() {
   CheckRc(
       TVMFFIEnvRegisterCAPI("PyErr_CheckSignals", reinterpret_cast<void*>(&PyErr_CheckSignals)));
-  CheckRc(TVMFFIEnvRegisterCAPI("PyGILState_Ensure", reinterpret_cast<void*>(&PyGILState_Ensure)));
+  CheckRc(TVMFFIEnvRegisterCAPI("PyGILState_Ensure", reinterpret_cast<void*>(&Ensure)));
   CheckRc(
       TVMFFIEnvRegisterCAPI("PyGILState_Release", reinterpret_cast<void*>(&PyGILState_Release)));
 }

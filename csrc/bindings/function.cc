@@ -7,12 +7,12 @@
 #include <optional>
 #include <string>
 
-#include "bindings/gil.h"
 #include "bindings/guard.h"
 #include "bindings/raised.h"
 #include "bindings/value.h"
 #include "callframe/env_scope.h"
 #include "callframe/value.h"
+#include "gil/gil.h"
 
 namespace graphffi::bindings {
 
@@ -67,6 +67,7 @@ void Deallocate(PyObject* self) {
   Py_CLEAR(function->opt_name);
   Py_CLEAR(function->opt_reference);
   Py_CLEAR(function->opt_doc);
+  FreePlace(function->opt_place);
   DeallocateObject(self);
 }
 
@@ -97,9 +98,8 @@ PyMemberDef members[] = {
      "has no name."},
     {"doc", T_OBJECT, offsetof(PyFunction, opt_doc), READONLY, "Its documentation, or None."},
     {"release_gil", T_BOOL, offsetof(PyFunction, release_gil), 0,
-     "Whether calls give the GIL up, True unless set: False saves some 20 ns a call of a short "
-     "kernel "
-     "that waits for no other Python thread."},
+     "Whether others may have the GIL during calls, True unless set: False holds it, for a short "
+     "kernel that waits for no other Python thread."},
     {nullptr, 0, 0, 0, nullptr},
 };
 
@@ -138,7 +138,7 @@ PyObject* WrapFunction(ObjectRef function, PyObject* opt_name, PyObject* opt_ref
   return reinterpret_cast<PyObject*>(self);
 }
 
-PyObject* CallWithFrame(const PyFunction& function, CallFrame& frame, const Arguments& arguments) {
+PyObject* CallWithFrame(PyFunction& function, CallFrame& frame, const Arguments& arguments) {
   TVMFFIAny result;
   int rc = 0;
   {
@@ -146,7 +146,7 @@ PyObject* CallWithFrame(const PyFunction& function, CallFrame& frame, const Argu
     if (const Env* opt_env = arguments.opt_env()) {
       env.emplace(opt_env->device, opt_env->stream, opt_env->allocator);
     }
-    const GilRelease release(function.release_gil != 0);
+    const GilRelease release(function.release_gil != 0, &function.opt_place);
     rc = frame.Call(function.kernel, &result);
   }
   if (rc != 0) throw Error::TakeRaised(rc);

@@ -2,7 +2,9 @@
 // Where C++ code is called by Python's C API: no exception crosses.
 #pragma once
 
+#include <cxxabi.h>
 #include <pybind11/pybind11.h>
+#include <unistd.h>
 
 #include "bindings/raised.h"
 
@@ -16,6 +18,8 @@ template <typename Body>
 PyObject* Guard(Body&& body) noexcept {
   try {
     return body();
+  } catch (const abi::__forced_unwind&) {
+    for (;;) pause();  // Python shuts down, and ends this thread in `body`: see UntilShutdown
   } catch (...) {
     SetPythonErrorFromCurrent();
     return nullptr;

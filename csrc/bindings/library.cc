@@ -6,10 +6,10 @@
 #include <string>
 
 #include "bindings/container.h"
-#include "bindings/gil.h"
 #include "bindings/object.h"
 #include "bindings/raised.h"
 #include "callframe/library.h"
+#include "gil/gil.h"
 #include "modules/cuda_module.h"
 
 namespace graphffi::bindings {

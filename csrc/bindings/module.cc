@@ -6,6 +6,7 @@
 #include "bindings/callback.h"
 #include "bindings/env.h"
 #include "bindings/function.h"
+#include "bindings/gil_keeper.h"
 #include "bindings/guard.h"
 #include "bindings/library.h"
 #include "bindings/object.h"
@@ -34,4 +35,5 @@ PYBIND11_MODULE(_core, module) {
   bindings::DefineRegistry(module);
   bindings::DefinePlanCall(module);
   bindings::DefineEnv(module);
+  bindings::DefineGilKeeper(module);
 }

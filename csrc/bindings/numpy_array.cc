@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "bindings/dtype_device.h"
-#include "bindings/gil.h"
 #include "bindings/object.h"
+#include "gil/gil.h"
 
 namespace graphffi::bindings {
 

@@ -4,8 +4,8 @@
 #include <exception>
 #include <unordered_map>
 
-#include "bindings/gil.h"
 #include "bindings/guard.h"
+#include "gil/gil.h"
 
 namespace graphffi::bindings {
 
@@ -37,7 +37,7 @@ void DestroyKeeper(PyObject* capsule) {
 
 void ReleaseCapsule(void* capsule) {
   GilHold gil;
-  if (gil.ok()) Py_DECREF(static_cast<PyObject*>(capsule));
+  if (gil.ok()) DropUntilShutdown(static_cast<PyObject*>(capsule));
 }
 
 TVMFFIByteArray Bytes(const std::string& text) { return {text.data(), text.size()}; }
@@ -164,7 +164,7 @@ void SetPythonError(const Error& error) try {
 } catch (const PythonError&) {
 }
 
-void SetPythonErrorFromCurrent() noexcept {
+static void SetFromCurrent() {
   try {
     throw;
   } catch (const PythonError&) {
@@ -179,6 +179,13 @@ void SetPythonErrorFromCurrent() noexcept {
   } catch (const std::exception& error) {
     PyErr_Format(PyExc_SystemError, "graphffi: please report this: %s", error.what());
   }
+}
+
+void SetPythonErrorFromCurrent() noexcept {
+  UntilShutdown([] {
+    SetFromCurrent();
+    return true;
+  });
 }
 
 int RaiseCurrentPythonError() noexcept try {

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 
 # What an #include is, by its first path component or by its whole name; the rest is the standard
-# library (or POSIX), where it is in angle brackets and names no folder but sys/.
+# library (or POSIX), where it is in angle brackets and names no folder but sys/ and linux/.
 FOLDERS = {
     "dlpack": "dlpack",
     "tvm": "tvm/ffi",
@@ -23,6 +23,8 @@ FOLDERS = {
     "modules": "modules",
     "runtime": "runtime",
     "bindings": "bindings",
+    "gil": "gil",
+    "internal": "python",
     "pybind11": "pybind11",
     "torch": "torch",
     "ATen": "torch",
@@ -63,16 +65,17 @@ NATIVE = {
     "cuda headers": NativeLayer("csrc/include/tvm/ffi/extra/cuda", FFI | {"cuda"}),
     "runtime": NativeLayer("csrc/runtime", FFI | {"runtime"}),
     "callframe": NativeLayer("csrc/callframe", frozenset({"c_api", "dlpack", "callframe"})),
+    "gil": NativeLayer("csrc/gil", frozenset({"callframe", "gil", "python"})),
     "modules": NativeLayer("csrc/modules", FFI | {"modules"}),
     "bindings": NativeLayer(
-        "csrc/bindings", FFI | {"callframe", "modules", "bindings", "pybind11", "python"}
+        "csrc/bindings", FFI | {"callframe", "gil", "modules", "bindings", "pybind11", "python"}
     ),
     "torch plugin": NativeLayer(
         "plugins/torch/csrc", FFI | {"callframe", "torch", "graphffi_torch"}, but=("/csrc/python/",)
     ),
     "torch plugin, _C": NativeLayer(
         "plugins/torch/csrc/python",
-        FFI | {"callframe", "torch", "graphffi_torch", "torch-python", "python", "pybind11"},
+        FFI | {"callframe", "gil", "torch", "graphffi_torch", "torch-python", "python", "pybind11"},
         own_headers="plugins/torch/csrc",
     ),
     "jax plugin": NativeLayer("plugins/jax/csrc", FFI | {"callframe", "xla"}),
@@ -128,7 +131,7 @@ def kind_of_include(bracket: str, name: str) -> str:
     folder = name.partition("/")[0] if "/" in name else ""
     if folder in FOLDERS:
         return FOLDERS[folder]
-    if bracket == "<" and folder in ("", "sys"):
+    if bracket == "<" and folder in ("", "linux", "sys"):
         return "std"
     return f"unknown ({name})"
 

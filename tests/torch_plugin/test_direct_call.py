@@ -333,6 +333,19 @@ def test_updated_lists_and_absent_operands_come_back() -> None:
     assert [x._version for x in xs] > versions
 
 
+def test_versions_of_very_many_tensors_are_bumped() -> None:
+    graphffi.register_global_func("mytest.look_at_each", len)
+    op = graphffi.define_op(
+        "mytest::look_at_each",
+        schema="(Tensor(a!)[] outs) -> ()",
+        kernel=graphffi.get_global_func("mytest.look_at_each"),
+    )
+    xs = [torch.zeros(1) for _ in range(1000)]  # more than the blocks that calls keep for later
+    for version in (1, 2):
+        op(xs)
+        assert {x._version for x in xs} == {version}
+
+
 def test_calls_may_come_from_kernels_of_calls(ops: Any) -> None:
     depth = 0
 

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "aot_error.h"
+#include "gil/gil.h"
 #include "graphffi_torch/package.h"
 #include "op_forms.h"
 #include "python/direct_call.h"
@@ -59,16 +60,19 @@ class PythonGradientRule : public GradientRule {
         backward_(backward.release().ptr()) {}
 
   torch::autograd::variable_list Apply(const BackwardCall& call) const override {
-    py::gil_scoped_acquire gil;
+    const graphffi::GilHold gil;
+    gil.Check();
     try {
       py::list arguments, specs;
       for (const BackwardArgument& argument : call.arguments) {
         arguments.append(ToSymbolicPython(argument.value));
         specs.append(SpecsOf(argument));
       }
-      PyObject* returned = PyObject_CallFunctionObjArgs(backward_, arguments.ptr(), specs.ptr(),
-                                                        ToList(call.results).ptr(),
-                                                        ToList(call.cotangents).ptr(), nullptr);
+      const py::list results = ToList(call.results), cotangents = ToList(call.cotangents);
+      PyObject* returned = graphffi::UntilShutdown([&] {
+        return PyObject_CallFunctionObjArgs(backward_, arguments.ptr(), specs.ptr(), results.ptr(),
+                                            cotangents.ptr(), nullptr);
+      });
       if (returned == nullptr) ThrowPending();
       torch::autograd::variable_list gradients;
       for (py::handle item : py::reinterpret_steal<py::object>(returned)) {
@@ -162,6 +166,7 @@ py::capsule Define(std::string schema, std::string out_schema, std::string effec
 PYBIND11_MODULE(_C, module) {
   using namespace graphffi_torch;  // NOLINT: the module's own namespace
   module.doc() = "Registration of ops with torch's dispatcher.";
+  graphffi::ImportGilKeeper();
   module.def(
       "define_op",
       [](std::string schema, std::string out_schema, std::string effect_schema,

@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "callframe/direct_call.h"
+#include "gil/gil.h"
 #include "op_call.h"
 #include "python/attribute_value.h"
 #include "python/direct_arguments.h"
 #include "python/direct_op.h"
-#include "python/gil_release.h"
 #include "python/plain_tensor.h"
 #include "python/raise.h"
 #include "python/recorded_call.h"
@@ -66,17 +66,28 @@ class DirectCall {
   }
 
   void BumpVersions() {
-    const TVMFFIAny* outputs = frame_.outputs().bank().values;
-    const TVMFFIAny* const end = outputs + frame_.outputs().size();
-    for (outputs += op_.call->num_results(); outputs < end; ++outputs) {
-      if (outputs->type_index == kTVMFFINone) continue;
-      const at::Tensor& tensor = *TensorBank::TensorOf(*graphffi::LentTensor::Of(*outputs));
-      if (!tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
+    if (C10_LIKELY(op_.opt_only_updated >= 0)) {
+      PyObject* updated = arguments_[static_cast<size_t>(op_.opt_only_updated)];
+      if (C10_LIKELY(updated != Py_None)) BumpVersion(THPVariable_Unpack(updated));
+      return;
+    }
+    // Not what was lent to the kernel: that is another call's by now.
+    for (size_t i = 0; i < op_.parameters.size(); ++i) {
+      const Parameter& parameter = op_.parameters[i];
+      if (!parameter.is_mutated) continue;
+      if (parameter.kind == Kind::kTensors) {
+        PyObject* list = arguments_.Frozen(i);
+        for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(list); ++k) {
+          BumpVersion(THPVariable_Unpack(PyTuple_GET_ITEM(list, k)));
+        }
+      } else if (arguments_[i] != Py_None) {
+        BumpVersion(THPVariable_Unpack(arguments_[i]));
+      }
     }
   }
 
   void Run() {
-    const GilRelease release(op_.release_gil);
+    const graphffi::GilRelease release(op_.release_gil, &op_.opt_place);
     frame_.Run();
   }
 
@@ -114,6 +125,10 @@ class DirectCall {
     if (C10_UNLIKELY(has_meta) && !CheckGradient(tensor)) return nullptr;
     has_tensor_ = true;
     return &tensor;
+  }
+
+  static void BumpVersion(const at::Tensor& tensor) {
+    if (!tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
   }
 
   static bool MayUpdate(const at::Tensor& tensor) {
@@ -208,13 +223,27 @@ class DirectCall {
   bool has_tensor_ = false, is_recorded_ = false;
 };
 
+/// What a call updates has another version afterwards, also where the kernel fails.
+class Updating {
+ public:
+  explicit Updating(DirectCall* opt_call) : opt_call_(opt_call) {}
+  ~Updating() {
+    if (opt_call_ != nullptr) opt_call_->BumpVersions();
+  }
+  Updating(const Updating&) = delete;
+  Updating& operator=(const Updating&) = delete;
+
+ private:
+  DirectCall* opt_call_;
+};
+
 PyObject* Finish(DirectCall* call, bool bump_versions) {
   try {
     return Translated([&] {
       if (call->is_recorded()) {
         call->RunRecorded();
       } else {
-        if (bump_versions) call->BumpVersions();
+        const Updating updating(bump_versions ? call : nullptr);
         call->Run();
       }
       return call->TakeResults();

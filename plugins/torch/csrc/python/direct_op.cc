@@ -18,6 +18,7 @@ DirectOp::DirectOp(const OpCall& op_call, std::vector<Parameter> of_schema, PyOb
                    bool releases_gil)
     : call(&op_call),
       parameters(std::move(of_schema)),
+      num_parameters(static_cast<Py_ssize_t>(parameters.size())),
       opt_result_type(opt_type),
       release_gil(releases_gil),
       opt_only_updated(FindOnlyUpdated()),

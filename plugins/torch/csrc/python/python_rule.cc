@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "python/python_rule.h"
 
+#include "gil/gil.h"
 #include "python/raise.h"
 
 namespace py = pybind11;
@@ -57,12 +58,18 @@ py::list FromBank(const graphffi::Bank& bank, size_t first) {
 }  // namespace
 
 std::string PythonRule::Ask(const graphffi::CallValues& values, bool trace) {
-  py::gil_scoped_acquire gil;
+  const graphffi::GilHold gil;
+  gil.Check();
   try {
-    py::object answer =
-        py::handle(answer_)(FromBank(values.inputs, 0), FromBank(values.outputs, num_results_),
-                            FromBank(values.attributes, 0), trace);
-    return answer.cast<std::string>();
+    const py::list inputs = FromBank(values.inputs, 0),
+                   outputs = FromBank(values.outputs, num_results_),
+                   attributes = FromBank(values.attributes, 0);
+    PyObject* answer = graphffi::UntilShutdown([&] {
+      return PyObject_CallFunctionObjArgs(answer_, inputs.ptr(), outputs.ptr(), attributes.ptr(),
+                                          trace ? Py_True : Py_False, nullptr);
+    });
+    if (answer == nullptr) ThrowPending();
+    return py::reinterpret_steal<py::object>(answer).cast<std::string>();
   } catch (py::error_already_set& error) {
     error.restore();
     ThrowPending();

@@ -3,6 +3,8 @@
 
 #include <stdexcept>
 
+#include "gil/gil.h"
+
 namespace py = pybind11;
 
 namespace graphffi_torch {
@@ -14,14 +16,15 @@ PyObject* reraise = nullptr;  // kept for the life of the process
 int FailAgain(void*, const TVMFFIAny*, int32_t, TVMFFIAny*) { return -1; }
 
 void ThrowPython(const graphffi::Error& error) {
-  py::gil_scoped_acquire gil;
+  const graphffi::GilHold gil;
+  if (!gil.ok()) throw error;
   SetPythonError(error);
   ThrowPending();
 }
 
 void SetPending(const graphffi::Error& error) {
-  py::gil_scoped_acquire gil;
-  SetPythonError(error);
+  const graphffi::GilHold gil;
+  if (gil.ok()) SetPythonError(error);
 }
 
 }  // namespace
@@ -40,7 +43,7 @@ void SetPythonError(const graphffi::Error& error) {
   } else {
     graphffi::SetRaised(error.kind(), error.message());
   }
-  Py_XDECREF(PyObject_CallNoArgs(reraise));
+  Py_XDECREF(graphffi::UntilShutdown([] { return PyObject_CallNoArgs(reraise); }));
 }
 
 void SetReraise(py::object function) {

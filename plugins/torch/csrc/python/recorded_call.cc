@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "python/gil_release.h"
+#include "gil/gil.h"
 
 namespace graphffi_torch {
 namespace {
@@ -77,7 +77,7 @@ void RunRecorded(const DirectOp& op, const graphffi::Bank& attributes, DirectArg
     next_attribute += parameter.kind > Kind::kTensors ? 1 : 0;
   }
   stack.emplace_back(std::string());  // the digest, which is for graphs
-  const GilRelease release(op.release_gil);
+  const graphffi::GilRelease release(op.release_gil);
   handle.callBoxed(stack);
   for (c10::IValue& result : stack) results->push_back(std::move(result).toTensor());
 }

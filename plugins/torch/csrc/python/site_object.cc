@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "call_site.h"
-#include "python/gil_release.h"
+#include "gil/gil.h"
 #include "python/raise.h"
 
 namespace py = pybind11;
@@ -25,6 +25,7 @@ struct SiteObject {
   PyObject_HEAD vectorcallfunc vectorcall;
   BoundSite* site;  // owned
   bool release_gil;
+  graphffi::LockKeeper::Place* opt_place;  // owned
 };
 
 const at::Tensor& UndefinedTensor() {
@@ -53,7 +54,7 @@ PyObject* WrongCount(Py_ssize_t expected, Py_ssize_t got) {
 }
 
 PyObject* CallSiteObject(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
-  const auto* object = reinterpret_cast<SiteObject*>(self);
+  auto* object = reinterpret_cast<SiteObject*>(self);
   const BoundSite& site = *object->site;
   const Py_ssize_t num_tensors = site.num_tensors(), expected = num_tensors + site.num_ints();
   const Py_ssize_t got = PyVectorcall_NARGS(nargsf) + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0);
@@ -72,7 +73,7 @@ PyObject* CallSiteObject(PyObject* self, PyObject* const* args, size_t nargsf, P
   try {
     return Translated([&] {
       {
-        const GilRelease no_gil(object->release_gil);
+        const graphffi::GilRelease no_gil(object->release_gil, &object->opt_place);
         site.Run(tensors.data(), ints.data());
       }
       return Py_NewRef(Py_None);
@@ -87,6 +88,7 @@ PyObject* CallSiteObject(PyObject* self, PyObject* const* args, size_t nargsf, P
 
 void Deallocate(PyObject* self) {
   delete reinterpret_cast<SiteObject*>(self)->site;
+  graphffi::FreePlace(reinterpret_cast<SiteObject*>(self)->opt_place);
   PyTypeObject* type = Py_TYPE(self);
   type->tp_free(self);
   Py_DECREF(type);
