@@ -4,7 +4,10 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -100,6 +103,22 @@ def num_parked() -> int:
 def num_given_up() -> int:
     """For how many of them it was given up."""
     return _core.parked_calls()[1]
+
+
+@contextmanager
+def answering() -> Iterator[int]:
+    """Where two words are, of which a Python thread sets the second once the first is set."""
+    words = (ctypes.c_int32 * 2)()
+
+    def answer() -> None:
+        while words[0] == 0:
+            time.sleep(0)  # gives the lock up, and needs it again
+        words[1] = 1
+
+    thread = threading.Thread(target=answer)
+    thread.start()
+    yield ctypes.addressof(words)
+    thread.join()
 
 
 def in_parked_call(nothing: Callable[[], None], make: Callable[[], Callable[[], Any]]) -> Any:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import ctypes
 import itertools
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +15,7 @@ import torch
 import graphffi
 from tests.parked_calls import (
     address_of,
+    answering,
     in_parked_call,
     load_kernels,
     needs_parking,
@@ -52,17 +52,8 @@ def test_a_kernel_may_wait_for_a_python_thread(kernels: Any, mode: Any) -> None:
         run = mode(define(kernels.meet_at))
 
         def call() -> None:
-            words = (ctypes.c_int32 * 2)()
-
-            def answer() -> None:
-                while words[0] == 0:
-                    time.sleep(0)  # gives the lock up, and needs it again
-                words[1] = 1
-
-            thread = threading.Thread(target=answer)
-            thread.start()
-            run(torch.tensor([ctypes.addressof(words)]))
-            thread.join()
+            with answering() as words:
+                run(torch.tensor([words]))
 
         return call
 
@@ -81,7 +72,9 @@ def test_a_kernel_may_take_the_lock_by_other_means(kernels: Any, mode: Any) -> N
         run = mode(define(kernels.run_at))
         return lambda: run(where)
 
+    before = num_given_up()
     in_parked_call(kernels.nothing, make)
+    assert num_given_up() > before
     assert len(seen) >= 2
     assert set(seen) == {threading.get_ident()}
 

@@ -90,6 +90,15 @@ class Callable {
   LockKeeper::Place* const place;
 };
 
+/// A thread that needs the lock, and says when it has had it.
+std::thread TakeOnce(std::atomic<bool>* is_done) {
+  return std::thread([is_done] {
+    baton.Take();
+    is_done->store(true);
+    baton.Free();
+  });
+}
+
 TEST(a_short_call_keeps_the_lock) {
   baton.Take();
   Callable callable;
@@ -105,11 +114,7 @@ TEST(a_long_call_gives_it_up) {
   while (callable.place->num_to_give_up == 0) {  // where the thread had fallen asleep, at once
     shorter.WakeKeeper();
     std::atomic<bool> is_done{false};
-    std::thread other([&] {
-      baton.Take();
-      is_done.store(true);
-      baton.Free();
-    });
+    std::thread other = TakeOnce(&is_done);
     CHECK(!callable.Call([&] {
       while (!is_done.load()) std::this_thread::yield();
     }));
@@ -123,11 +128,7 @@ TEST(short_calls_let_others_have_it) {
   Callable callable;
   callable.WakeKeeper();
   std::atomic<bool> is_done{false};
-  std::thread other([&] {
-    baton.Take();
-    is_done.store(true);
-    baton.Free();
-  });
+  std::thread other = TakeOnce(&is_done);
   while (!is_done.load()) callable.Call([] {});
   other.join();
 }
