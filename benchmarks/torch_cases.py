@@ -177,13 +177,13 @@ def by_argument_count(ours: Any, theirs: Any, count: int) -> Case:
     return Case(f"torch eager: {count} tensors", calls_of(count, contenders))
 
 
-def holding_the_lock(ours: Any, theirs: Any, count: int) -> Case:
-    """The same calls of an op that keeps Python's lock while its kernel runs."""
+def holding_the_gil(ours: Any, theirs: Any, count: int) -> Case:
+    """The same calls of an op that keeps the GIL while its kernel runs."""
     contenders = {
         "graphffi op, release_gil=False": in_place_op(ours.touch_many, count, release_gil=False),
         "apache tvm_ffi.Function": theirs.touch_many,
     }
-    return Case(f"torch eager: {count} tensors, lock held", calls_of(count, contenders))
+    return Case(f"torch eager: {count} tensors, GIL held", calls_of(count, contenders))
 
 
 def cases(library: Path) -> list[Case]:
@@ -242,9 +242,9 @@ def cases(library: Path) -> list[Case]:
         Case("torch eager: function of 2 tensors", function),
         Case("torch eager: op that allocates its result", eager),
         Case("torch eager: op that writes its operand", in_place),
-        Case("torch eager: op that writes its operand, lock held", in_place_held),
+        Case("torch eager: op that writes its operand, GIL held", in_place_held),
         *(by_argument_count(ours, theirs, count) for count in (3, 8, 14, 51)),
-        *(holding_the_lock(ours, theirs, count) for count in (3, 8)),
+        *(holding_the_gil(ours, theirs, count) for count in (3, 8)),
         Case("torch.compile: op in a graph", graph),
         Case(f"torch.compile: op in a graph of {MANY:,} calls", many),
         Case("AOTInductor: op in a package", packages),

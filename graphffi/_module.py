@@ -211,9 +211,7 @@ def load_module(path: str | os.PathLike[str]) -> Module:
 
     Raises:
         RuntimeError: if there is no such file, or it does not load: it is no library, lacks a
-            library or a symbol that it needs, or has modules embedded that can't be read. With
-            ``GRAPHFFI_CHECK_BINDING=1`` in the environment also if a TVM FFI function that it
-            imports is bound to anything but the runtime in use.
+            library or a symbol that it needs, or has modules embedded that can't be read.
     """
     file = os.path.realpath(path)
     module: Module = _core.load_library(file)

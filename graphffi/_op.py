@@ -147,7 +147,7 @@ def op(
         name: ``namespace::op``.
         kernel: A `graphffi.Function`, a kernel reference (global function's name or
             ``library.so::symbol``), a ``tvm_ffi.Function`` or a Python callable. A function whose
-            `release_gil` is False keeps Python's lock in calls of the op from Python code, too.
+            `release_gil` is False keeps the GIL in calls of the op from Python code, too.
         plan: What the kernel receives, in order, by the names of parameters and results (``out``;
             ``out0``,
             ``out1``, … or the NamedTuple's fields). Default: the parameters, then the results.
@@ -267,7 +267,7 @@ def _define(
         rule=rule,
         result_type=signature.result_type,
         doc=doc,
-        release_gil=getattr(kernel, "release_gil", True),
+        release_gil=getattr(kernel, "release_gil", _core.releases_gil),
         traits=traits,
         vmap=VmapRule.make(name, vmap),
         dims_text=dims,

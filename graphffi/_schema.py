@@ -49,8 +49,8 @@ class Definition:
         dims_text: Names of dimensions, or nothing.
         workspace: Bytes of scratch memory that a call needs: an int, or a rule that gets what the
             shape rule gets; None for a kernel that needs none, or asks for an unknown amount.
-        release_gil: Whether calls from Python code, compiled code included, give Python's lock up
-            while the kernel runs.
+        release_gil: Whether calls from Python code, compiled code included, release the GIL while
+            the kernel runs.
     """
 
     name: str

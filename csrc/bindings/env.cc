@@ -50,14 +50,12 @@ class StreamScope {
   std::thread::id thread_;
 };
 
-int Ensure() { return EnsureGil(); }
-
-/// Lets kernels ask for Python's pending signals. Another package may have done so: with functions
-/// of Python that do the same.
+/// Lets kernels ask for Python's pending signals. Another package may have done so: with the same
+/// functions.
 void RegisterPython() {
   CheckRc(
       TVMFFIEnvRegisterCAPI("PyErr_CheckSignals", reinterpret_cast<void*>(&PyErr_CheckSignals)));
-  CheckRc(TVMFFIEnvRegisterCAPI("PyGILState_Ensure", reinterpret_cast<void*>(&Ensure)));
+  CheckRc(TVMFFIEnvRegisterCAPI("PyGILState_Ensure", reinterpret_cast<void*>(&PyGILState_Ensure)));
   CheckRc(
       TVMFFIEnvRegisterCAPI("PyGILState_Release", reinterpret_cast<void*>(&PyGILState_Release)));
 }

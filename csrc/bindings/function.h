@@ -7,7 +7,6 @@
 #include "bindings/arguments.h"
 #include "bindings/object.h"
 #include "callframe/call_frame.h"
-#include "callframe/lock_keeper.h"
 
 namespace graphffi::bindings {
 
@@ -19,7 +18,6 @@ struct PyFunction {
   PyObject* opt_reference;  // str, the kernel reference by which graphs name it
   PyObject* opt_doc;        // str
   char release_gil;
-  LockKeeper::Place* opt_place;  // of its calls; owned
 };
 
 PyTypeObject* FunctionType();
@@ -31,7 +29,7 @@ PyObject* WrapFunction(ObjectRef function, PyObject* opt_name = nullptr,
 /// Calls `function` with what `frame` holds: with the env of the arguments, and without the GIL
 /// unless the function keeps it. *New reference* to the result, in the arguments' framework.
 /// \throws PythonError, Error
-PyObject* CallWithFrame(PyFunction& function, CallFrame& frame, const Arguments& arguments);
+PyObject* CallWithFrame(const PyFunction& function, CallFrame& frame, const Arguments& arguments);
 
 void DefineFunction(py::module_& module);
 

@@ -6,7 +6,6 @@
 #include "bindings/callback.h"
 #include "bindings/env.h"
 #include "bindings/function.h"
-#include "bindings/gil_keeper.h"
 #include "bindings/guard.h"
 #include "bindings/library.h"
 #include "bindings/object.h"
@@ -35,5 +34,4 @@ PYBIND11_MODULE(_core, module) {
   bindings::DefineRegistry(module);
   bindings::DefinePlanCall(module);
   bindings::DefineEnv(module);
-  bindings::DefineGilKeeper(module);
 }

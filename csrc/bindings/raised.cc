@@ -182,10 +182,7 @@ static void SetFromCurrent() {
 }
 
 void SetPythonErrorFromCurrent() noexcept {
-  UntilShutdown([] {
-    SetFromCurrent();
-    return true;
-  });
+  UntilShutdown([] { SetFromCurrent(); });
 }
 
 int RaiseCurrentPythonError() noexcept try {

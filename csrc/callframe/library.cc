@@ -4,12 +4,9 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
-#include <cstdlib>
-#include <cstring>
 #include <mutex>
 #include <unordered_map>
 
-#include "callframe/binding_check.h"
 #include "callframe/elf_file.h"
 #include "callframe/error.h"
 #include "callframe/global_function.h"
@@ -69,8 +66,6 @@ TVMFFIObjectHandle LoadLibrary(const std::string& path) {
       return found->second;
     }
   }
-  const char* check = std::getenv("GRAPHFFI_CHECK_BINDING");
-  if (check != nullptr && std::strcmp(check, "1") == 0) CheckBinding(handle, path);
   // Unlocked: the library's initialisers may come back here. The module of a thread that comes
   // second is leaked, because the library may have noted its address.
   TVMFFIObjectHandle module = MakeModule(path);

@@ -10,7 +10,7 @@ namespace graphffi {
 
 /// The module of the library at `path`; *borrowed reference*, since it is never released: code of
 /// the library must stay mapped while what it made is alive. The same library gives the same
-/// module. With GRAPHFFI_CHECK_BINDING=1 in the environment, CheckBinding runs first.
+/// module.
 /// \throws Error(RuntimeError) that names the file and what is wrong with it.
 TVMFFIObjectHandle LoadLibrary(const std::string& path);
 

@@ -30,7 +30,6 @@ def test_the_programs_hold_cases() -> None:
     assert {source.stem for source in SOURCES} == {
         "call_frame_test",
         "layout_test",
-        "lock_keeper_test",
         "plan_test",
         "shape_program_test",
         "thread_test",

@@ -1,38 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Python's lock during calls: kept for short ones, there for all who need it."""
+"""The GIL during calls: released unless a function keeps it, there for all who need it."""
 
 from __future__ import annotations
 
 import ctypes
-import itertools
 import os
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import graphffi
-from tests.parked_calls import (
-    address_of,
-    answering,
-    in_parked_call,
-    load_kernels,
-    needs_parking,
-    num_given_up,
-    num_parked,
-)
+from tests.gil_kernels import address_of, answering, load_kernels
 
-pytestmark = needs_parking
-PARKED = """
+PRELUDE = """
 import atexit, ctypes, graphffi, os, sys, threading
-from tests.parked_calls import address_of, in_parked_call, load_kernels, num_parked
+from tests.gil_kernels import address_of, load_kernels
 kernels = load_kernels()
-def parked(name, *args):
-    def make():
-        function = kernels.get_function(name)
-        return lambda: function(*args)
-    return in_parked_call(kernels.nothing, make)
 """
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -42,83 +26,51 @@ def kernels() -> graphffi.Module:
     return load_kernels()
 
 
-@pytest.fixture
-def parked(kernels: Any) -> Callable[..., Any]:
-    """Call a kernel by name, so that Python's lock is parked."""
-
-    def run(name: str, *args: Any) -> Any:
-        def make() -> Callable[[], Any]:
-            function = kernels.get_function(name)
-            return lambda: function(*args)
-
-        return in_parked_call(kernels.nothing, make)
-
-    return run
-
-
-def test_short_calls_park_the_lock(kernels: Any) -> None:
-    before = num_parked()
-    while num_parked() < before + 10_000:
-        kernels.nothing()
-
-
-def test_a_call_that_keeps_the_lock_does_not_park_it(kernels: Any, parked: Any) -> None:
-    function = kernels.get_function("nothing")
-    function.release_gil = False
-    parked("nothing")
-    before = num_parked()
-    for _ in range(100):
-        function()
-    assert num_parked() == before
-
-
 def test_a_kernel_may_wait_for_a_python_thread(kernels: Any) -> None:
-    def make() -> Callable[[], None]:
-        function = kernels.get_function("meet")
-
-        def call() -> None:
-            with answering() as words:
-                function(words)
-
-        return call
-
-    before = num_given_up()
-    in_parked_call(kernels.nothing, make)
-    assert num_given_up() > before
-
-
-def test_loops_without_bytecode_let_other_threads_run(kernels: Any, parked: Any) -> None:
-    parked("nothing")
     with answering() as words:
-        assert any(map(kernels.look, itertools.repeat(words)))
+        kernels.meet(words)
+
+
+@pytest.mark.parametrize(("asked", "releases"), [(None, True), ("1", True), ("0", False)])
+def test_the_environment_says_whether_calls_release_the_gil(
+    run_python: Any, asked: str | None, releases: bool
+) -> None:
+    code = (
+        f"{PRELUDE}\n"
+        "held = ctypes.pythonapi.PyGILState_Check\n"
+        "print(kernels.nothing.release_gil, bool(kernels.ask(address_of(held))))\n"
+        "op = graphffi.define_op('mytest::f', schema='(Tensor(a!) x) -> ()', kernel='some.name')\n"
+        "print(op.definition.release_gil)\n"
+    )
+    environment = {} if asked is None else {"GRAPHFFI_RELEASE_GIL": asked}
+    expected = f"{releases} {not releases}\n{releases}\n"
+    assert run_python(code, PYTHONPATH=ROOT, **environment) == (0, expected)
+
+
+def test_another_word_in_the_environment_is_refused(run_python: Any) -> None:
+    code = "try: import graphffi\nexcept ImportError as error: print(error)"
+    status, output = run_python(code, GRAPHFFI_RELEASE_GIL="yes")
+    assert (status, output) == (0, "graphffi: GRAPHFFI_RELEASE_GIL: expected 0 or 1, got 'yes'\n")
+
+
+def test_a_function_can_keep_the_gil(kernels: Any) -> None:
+    function = kernels.get_function("ask")
+    held = address_of(ctypes.pythonapi.PyGILState_Check)
+    function.release_gil = False
+    assert function(held) == 1
+    function.release_gil = True
+    assert function(held) == 0
 
 
 @pytest.mark.parametrize("name", ["run", "run_in_thread"])
-def test_a_kernel_may_take_the_lock_by_other_means(parked: Any, name: str) -> None:
+def test_a_kernel_may_take_the_gil_by_other_means(kernels: Any, name: str) -> None:
     seen = []
     callback = ctypes.CFUNCTYPE(None)(lambda: seen.append(threading.get_ident()))
-    before = num_given_up()
-    parked(name, address_of(callback))
-    assert num_given_up() > before
-    assert len(seen) >= 2
-    assert (set(seen) == {threading.get_ident()}) == (name == "run")
+    kernels.get_function(name)(address_of(callback))
+    assert (seen == [threading.get_ident()]) == (name == "run")
 
 
-def test_a_kernel_that_takes_the_lock_gives_it_up_at_once_then(kernels: Any, parked: Any) -> None:
-    function = kernels.get_function("run")
-    callback = ctypes.CFUNCTYPE(None)(lambda: None)
-
-    def call() -> None:
-        function(address_of(callback))
-
-    in_parked_call(kernels.nothing, lambda: call)
-    before = num_parked()
-    for _ in range(500):
-        call()
-    assert num_parked() == before
-
-
-def test_callbacks_and_kernels_call_each_other(kernels: Any, parked: Any) -> None:
+def test_callbacks_and_kernels_call_each_other(kernels: Any) -> None:
     depths = []
 
     def down(depth: int) -> None:
@@ -126,25 +78,16 @@ def test_callbacks_and_kernels_call_each_other(kernels: Any, parked: Any) -> Non
         if depth < 5:
             callback = ctypes.CFUNCTYPE(None)(lambda: down(depth + 1))
             kernels.run(address_of(callback))
-            parked("nothing")
 
-    callback = ctypes.CFUNCTYPE(None)(lambda: down(1))
-    parked("run", address_of(callback))
-    assert depths == [1, 2, 3, 4, 5] * (len(depths) // 5)
+    down(1)
+    assert depths == [1, 2, 3, 4, 5]
 
 
 def test_errors_pass(kernels: Any) -> None:
-    def make() -> Callable[[], None]:
-        function = kernels.get_function("fail")
-
-        def call() -> None:
-            with pytest.raises(LookupError, match="of the kernel"):
-                function()
-
-        return call
-
     for _ in range(10):
-        in_parked_call(kernels.nothing, make)
+        with pytest.raises(LookupError, match="of the kernel"):
+            kernels.fail()
+        kernels.nothing()
 
 
 def test_threads_and_callbacks_take_turns(kernels: Any) -> None:
@@ -155,11 +98,10 @@ def test_threads_and_callbacks_take_turns(kernels: Any) -> None:
             counts[number] += 1
 
         callback = ctypes.CFUNCTYPE(None)(count)
-        own, address = kernels.get_function("run"), address_of(callback)
-        for turn in range(300):
+        for _ in range(300):
             for _ in range(100):
                 kernels.nothing()
-            (own if turn % 2 else kernels.run)(address)
+            kernels.run(address_of(callback))
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
     for thread in threads:
@@ -169,51 +111,27 @@ def test_threads_and_callbacks_take_turns(kernels: Any) -> None:
     assert counts == [300] * 4
 
 
-def test_functions_that_come_and_go(kernels: Any) -> None:
-    before = num_parked()
-    while num_parked() < before + 1000:
-        function = kernels.get_function("nothing")
-        function()
-        function()
-
-
-def test_a_child_of_a_parked_call_has_the_lock(run_python: Any) -> None:
+def test_a_child_that_a_call_forks_can_call(run_python: Any) -> None:
     code = (
-        f"{PARKED}\n"
-        "parent = os.getpid()\n"
+        f"{PRELUDE}\n"
         "def child():\n"
-        "    for _ in range(100000): kernels.nothing()\n"
+        "    for _ in range(1000): kernels.nothing()\n"
         "    os._exit(7)\n"
-        "print('status', parked('fork_and_run', address_of(ctypes.CFUNCTYPE(None)(child))))\n"
-        "assert os.getpid() == parent\n"
         "callback = ctypes.CFUNCTYPE(None)(child)\n"
-        "print('status', parked('fork_and_run', address_of(callback)))\n"
-        "if (pid := os.fork()) == 0:\n"
-        "    parked('nothing')\n"
-        "    os._exit(8)\n"
-        "print('status', os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))\n"
-        "parked('nothing')\n"
+        "print('status', kernels.fork_and_run(address_of(callback)))\n"
+        "kernels.nothing()\n"
     )
-    status, output = run_python(code, PYTHONPATH=ROOT)
-    assert (status, output.split("\n")[-4:]) == (0, ["status 7", "status 7", "status 8", ""]), (
-        output
-    )
+    assert run_python(code, PYTHONPATH=ROOT) == (0, "status 7\n")
 
 
-def test_a_process_may_end_in_a_parked_call(run_python: Any) -> None:
-    code = (
-        f"{PARKED}\n"
-        "kernels.leave(-1)\n"  # the first call of all never parks
-        "parked('nothing')\n"
-        "kernels.leave(9)\n"
-    )
-    assert run_python(code, PYTHONPATH=ROOT) == (9, "")
+def test_a_process_may_end_in_a_call(run_python: Any) -> None:
+    assert run_python(f"{PRELUDE}\nkernels.leave(9)\n", PYTHONPATH=ROOT) == (9, "")
 
 
 @pytest.mark.parametrize("body", ["time.sleep(0)", "kernels.nothing()", "kernels.fail()"])
 def test_threads_are_in_callbacks_while_python_shuts_down(run_python: Any, body: str) -> None:
     code = (
-        f"{PARKED}\n"
+        f"{PRELUDE}\n"
         "import time\n"
         "def wait():\n"
         f"    while True: {body}\n"
@@ -222,7 +140,7 @@ def test_threads_are_in_callbacks_while_python_shuts_down(run_python: Any, body:
         "        try: graphffi.Function(wait)()\n"
         "        except LookupError: pass\n"
         "for _ in range(3): threading.Thread(target=work, daemon=True).start()\n"
-        "parked('nothing')\n"
+        "for _ in range(1000): kernels.nothing()\n"
         "print('end')\n"
     )
     assert run_python(code, PYTHONPATH=ROOT) == (0, "end\n")
@@ -238,13 +156,13 @@ def test_calls_while_python_shuts_down(run_python: Any, num_threads: int, output
         "    callback = ctypes.CFUNCTYPE(None)(lambda: os.write(1, b'late '))\n"
         "    kernels.run(address_of(callback))\n"
         "atexit.register(late)\n"
-        f"{PARKED}\n"
+        f"{PRELUDE}\n"
         "class Last:\n"
         "    def __del__(self, call=kernels.nothing, write=os.write): call(); write(1, b'last')\n"
         "last = Last()\n"
         "def forever():\n"
         "    while True: kernels.nothing()\n"
         f"for _ in range({num_threads}): threading.Thread(target=forever, daemon=True).start()\n"
-        "parked('nothing')\n"
+        "for _ in range(1000): kernels.nothing()\n"
     )
     assert run_python(code, PYTHONPATH=ROOT) == (0, output)

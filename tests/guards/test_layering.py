@@ -24,7 +24,6 @@ FOLDERS = {
     "runtime": "runtime",
     "bindings": "bindings",
     "gil": "gil",
-    "internal": "python",
     "pybind11": "pybind11",
     "torch": "torch",
     "ATen": "torch",

@@ -226,7 +226,7 @@ void holds_lock(tvm::ffi::TensorView x, tvm::ffi::TensorView y) {
 """
 
 
-def test_calls_keep_pythons_lock_where_their_kernel_says_so() -> None:
+def test_calls_keep_the_gil_where_their_kernel_says_so() -> None:
     module = graphffi.cpp.load_inline("lock", cpp_sources=HOLDS_LOCK, functions=["holds_lock"])
 
     def define(release_gil: bool, **kwargs: Any) -> Any:

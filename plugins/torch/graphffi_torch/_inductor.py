@@ -275,7 +275,7 @@ class DirectCall(ir.FallbackKernel):
     """A call of a primitive that does not go through the dispatcher."""
 
     num_fresh = 0  # outputs, the first, that share no memory
-    release_gil = True  # while the kernel runs
+    release_gil: bool | None = None  # while the kernel runs; None: as the process does
 
     @classmethod
     def process_kernel(cls, kernel: Any, *args: Any, **kwargs: Any) -> Any:

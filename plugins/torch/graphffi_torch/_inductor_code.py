@@ -51,7 +51,7 @@ def write_python_call(
     ints: Sequence[Any],
     num_fresh: int,
     *,
-    release_gil: bool,
+    release_gil: bool | None,
 ) -> None:
     """Writes a call in Python.
 
@@ -60,7 +60,8 @@ def write_python_call(
         values: The arguments of the primitive by name.
         ints: Those of its ints, as numbers or expressions.
         num_fresh: Outputs, the first, that share no memory.
-        release_gil: Whether Python's lock is given up while the kernel runs.
+        release_gil: Whether the GIL is released while the kernel runs; None: as
+            `GRAPHFFI_RELEASE_GIL` says where the code runs.
     """
     tensors = [*values["inputs"], *values["outputs"]]
     open_ints = [value for value in ints if not isinstance(value, int)]
@@ -79,7 +80,7 @@ def write_python_call(
     floats = ", ".join(_python_float(value) for value in values["floats"])
     site = _new_name()
     wrapper.add_import_once("from graphffi_torch._C import call_site_v2 as graphffi_call_site_v2")
-    flags = "" if release_gil else ", release_gil=False"
+    flags = "" if release_gil is None else f", release_gil={release_gil}"
     wrapper.add_import_once(
         f"{site} = graphffi_call_site_v2({bound}, [{floats}], {list(values['strs'])!r}{flags})"
     )

@@ -166,7 +166,6 @@ py::capsule Define(std::string schema, std::string out_schema, std::string effec
 PYBIND11_MODULE(_C, module) {
   using namespace graphffi_torch;  // NOLINT: the module's own namespace
   module.doc() = "Registration of ops with torch's dispatcher.";
-  graphffi::ImportGilKeeper();
   module.def(
       "define_op",
       [](std::string schema, std::string out_schema, std::string effect_schema,

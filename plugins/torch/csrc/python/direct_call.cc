@@ -87,7 +87,7 @@ class DirectCall {
   }
 
   void Run() {
-    const graphffi::GilRelease release(op_.release_gil, &op_.opt_place);
+    const graphffi::GilRelease release(op_.release_gil);
     frame_.Run();
   }
 

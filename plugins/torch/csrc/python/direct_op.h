@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "callframe/lock_keeper.h"
 #include "op_call.h"
 
 namespace graphffi_torch {
@@ -35,7 +34,6 @@ struct DirectOp {
   Py_ssize_t num_parameters;
   PyObject* opt_result_type;  // kept for good
   bool release_gil;
-  mutable graphffi::LockKeeper::Place* opt_place = nullptr;  // of its calls; kept for good
   /// The parameter that is all that calls return: the operand that they update; -1 if there is none
   /// such.
   int opt_only_updated;

@@ -25,7 +25,6 @@ struct SiteObject {
   PyObject_HEAD vectorcallfunc vectorcall;
   BoundSite* site;  // owned
   bool release_gil;
-  graphffi::LockKeeper::Place* opt_place;  // owned
 };
 
 const at::Tensor& UndefinedTensor() {
@@ -73,7 +72,7 @@ PyObject* CallSiteObject(PyObject* self, PyObject* const* args, size_t nargsf, P
   try {
     return Translated([&] {
       {
-        const graphffi::GilRelease no_gil(object->release_gil, &object->opt_place);
+        const graphffi::GilRelease no_gil(object->release_gil);
         site.Run(tensors.data(), ints.data());
       }
       return Py_NewRef(Py_None);
@@ -88,7 +87,6 @@ PyObject* CallSiteObject(PyObject* self, PyObject* const* args, size_t nargsf, P
 
 void Deallocate(PyObject* self) {
   delete reinterpret_cast<SiteObject*>(self)->site;
-  graphffi::FreePlace(reinterpret_cast<SiteObject*>(self)->opt_place);
   PyTypeObject* type = Py_TYPE(self);
   type->tp_free(self);
   Py_DECREF(type);
@@ -141,7 +139,8 @@ void AddSiteObject(py::module_& module) {
       },
       py::arg("func"), py::arg("plan"), py::arg("digest"), py::arg("num_inputs"),
       py::arg("num_outputs"), py::arg("num_fresh"), py::arg("ints"), py::arg("floats"),
-      py::arg("strs"), py::arg("release_gil") = true);
+      py::arg("strs"),
+      py::arg("release_gil") = py::module_::import("graphffi._core").attr("releases_gil"));
 }
 
 }  // namespace graphffi_torch

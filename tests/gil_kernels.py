@@ -1,19 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls that park Python's lock, which happens when calls are frequent, and for short ones."""
+"""Kernels that wait for Python threads, call Python by other means, fork and exit."""
 
 from __future__ import annotations
 
 import ctypes
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import pytest
-
 import graphffi
-from graphffi import _core
 
 KERNELS = r"""
 #include <sched.h>
@@ -32,6 +29,7 @@ void run(int64_t address) { reinterpret_cast<void (*)()>(address)(); }
 void run_in_thread(int64_t address) {
   std::thread(reinterpret_cast<void (*)()>(address)).join();
 }
+int64_t ask(int64_t address) { return reinterpret_cast<int (*)()>(address)(); }
 void fail() { TVM_FFI_THROW(LookupError) << "of the kernel"; }
 void leave(int64_t opt_status) {
   if (opt_status >= 0) std::exit(static_cast<int>(opt_status));
@@ -56,13 +54,6 @@ int64_t fork_and_run(int64_t address) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-// Sets words[0] and gives words[1].
-int64_t look(int64_t words) {
-  auto* word = reinterpret_cast<std::atomic<int32_t>*>(words);
-  word[0].store(1);
-  return word[1].load();
-}
-
 // For ops: out[0] says where.
 void meet_at(ffi::TensorView out) { meet(*static_cast<int64_t*>(out.data_ptr())); }
 void run_at(ffi::TensorView out) { run(*static_cast<int64_t*>(out.data_ptr())); }
@@ -72,37 +63,22 @@ NAMES = (
     "run",
     "run_in_thread",
     "fail",
+    "ask",
     "leave",
     "meet",
-    "look",
     "fork_and_run",
     "meet_at",
     "run_at",
 )
 
-needs_parking = pytest.mark.skipif(
-    not hasattr(_core, "gil_keeper"), reason="this Python's lock can't be parked"
-)
-
-
 def load_kernels() -> graphffi.Module:
     """What KERNELS are compiled to."""
-    return graphffi.cpp.load_inline("parked_calls", cpp_sources=KERNELS, functions=list(NAMES))
+    return graphffi.cpp.load_inline("gil_kernels", cpp_sources=KERNELS, functions=list(NAMES))
 
 
 def address_of(callback: Any) -> int:
-    """Of what ctypes made of a Python function: it takes Python's lock itself."""
+    """Of what ctypes made of a Python function: it takes the GIL itself."""
     return ctypes.cast(callback, ctypes.c_void_p).value or 0
-
-
-def num_parked() -> int:
-    """How many calls have parked the lock."""
-    return _core.parked_calls()[0]
-
-
-def num_given_up() -> int:
-    """For how many of them it was given up."""
-    return _core.parked_calls()[1]
 
 
 @contextmanager
@@ -112,29 +88,10 @@ def answering() -> Iterator[int]:
 
     def answer() -> None:
         while words[0] == 0:
-            time.sleep(0)  # gives the lock up, and needs it again
+            time.sleep(0)  # releases the GIL and takes it again
         words[1] = 1
 
     thread = threading.Thread(target=answer)
     thread.start()
     yield ctypes.addressof(words)
     thread.join()
-
-
-def in_parked_call(nothing: Callable[[], None], make: Callable[[], Callable[[], Any]]) -> Any:
-    """What a call gave that parked the lock.
-
-    Args:
-        nothing: A short call.
-        make: Gives a callable that was not called before. It is called some times.
-    """
-    while True:
-        call = make()
-        call()  # the first call of all never parks
-        before = num_parked()
-        while num_parked() == before:  # till somebody watches over calls
-            nothing()
-        before = num_parked()
-        result = call()
-        if num_parked() != before:
-            return result
