@@ -21,7 +21,7 @@ class PackagedLibraries:
 
     Attributes:
         FOLDER: What the libraries' names in the archive begin with.
-        MANIFEST: The name of their list there, which csrc/callframe/packaged.h reads.
+        MANIFEST: The name of their list there, which csrc/kernels/packaged.h reads.
     """
 
     FOLDER: ClassVar[str] = "graphffi/"

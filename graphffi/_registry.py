@@ -78,7 +78,7 @@ def register_callback_runner(
     """Has a framework run the Python callables that its programs call.
 
     Args:
-        filter: a capsule of a ``CallbackFilter`` (``csrc/callframe/callback_filter.h``), which says
+        filter: a capsule of a ``CallbackFilter`` (``csrc/hooks/callback_filter.h``), which says
             whether a thread is in such a call.
         runner: is called as ``runner(callable, args)`` there, and returns what the callable does.
 

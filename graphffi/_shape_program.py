@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shape rules as programs: traced once for each structure of calls, then run in C++.
 
-csrc/callframe/shape_program.h has the text of programs.
+csrc/shapes/shape_program.h has the text of programs.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ def register_tensor_viewer(kind: type, viewer: Any) -> None:
 
     Args:
         kind: exactly this type, no subclass.
-        viewer: a capsule of a ``TensorViewer`` (``csrc/callframe/direct_call.h``).
+        viewer: a capsule of a ``TensorViewer`` (``csrc/hooks/plugin_call.h``).
     """
     _core.set_tensor_viewer(kind, viewer)
 

@@ -5,7 +5,7 @@
 #include "bindings/guard.h"
 #include "bindings/raised.h"
 #include "bindings/value.h"
-#include "callframe/callback_filter.h"
+#include "hooks/callback_filter.h"
 #include "gil/gil.h"
 
 namespace graphffi::bindings {

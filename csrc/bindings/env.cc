@@ -10,7 +10,7 @@
 #include "bindings/dtype_device.h"
 #include "bindings/object.h"
 #include "bindings/raised.h"
-#include "callframe/env_scope.h"
+#include "env/env_scope.h"
 #include "gil/gil.h"
 
 namespace graphffi::bindings {

@@ -6,7 +6,7 @@
 #include <tvm/ffi/c_api.h>
 
 #include "bindings/numpy_array.h"
-#include "callframe/direct_call.h"
+#include "hooks/plugin_call.h"
 
 namespace graphffi::bindings {
 

@@ -11,7 +11,7 @@
 #include "bindings/guard.h"
 #include "bindings/raised.h"
 #include "bindings/value.h"
-#include "callframe/env_scope.h"
+#include "env/env_scope.h"
 #include "callframe/value.h"
 #include "gil/gil.h"
 

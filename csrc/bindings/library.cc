@@ -8,7 +8,7 @@
 #include "bindings/container.h"
 #include "bindings/object.h"
 #include "bindings/raised.h"
-#include "callframe/library.h"
+#include "kernels/library.h"
 #include "gil/gil.h"
 #include "modules/cuda_module.h"
 

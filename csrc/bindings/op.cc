@@ -10,7 +10,7 @@
 #include "bindings/guard.h"
 #include "bindings/object.h"
 #include "bindings/raised.h"
-#include "callframe/direct_call.h"
+#include "hooks/plugin_call.h"
 
 namespace graphffi::bindings {
 
@@ -20,7 +20,7 @@ struct PyOp {
   static constexpr int kMaxDirectCalls = 4;
   PyObject_HEAD vectorcallfunc vectorcall;
   int num_direct_calls;
-  DirectCall direct_calls[kMaxDirectCalls];  // of capsules that are kept for good
+  PluginCall direct_calls[kMaxDirectCalls];  // of capsules that are kept for good
 };
 
 PyTypeObject* op_type = nullptr;
@@ -50,7 +50,7 @@ PyObject* CallInPython(PyObject* self, PyObject* const* args, size_t nargsf, PyO
   void* const* objects = reinterpret_cast<void* const*>(const_cast<PyObject**>(args));
   for (int i = first; i < op->num_direct_calls; ++i) {
     if (PyErr_Occurred() != nullptr) return nullptr;
-    const DirectCall& direct = op->direct_calls[i];
+    const PluginCall& direct = op->direct_calls[i];
     void* result = direct.call(direct.context, objects, PyVectorcall_NARGS(nargsf), kwnames);
     if (result != nullptr) return static_cast<PyObject*>(result);
   }
@@ -60,7 +60,7 @@ PyObject* CallInPython(PyObject* self, PyObject* const* args, size_t nargsf, PyO
 PyObject* Call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
   const PyOp* op = AsOp(self);
   if (op->num_direct_calls == 0) return CallInPython(self, args, nargsf, kwnames);
-  const DirectCall& direct = op->direct_calls[0];
+  const PluginCall& direct = op->direct_calls[0];
   void* const* objects = reinterpret_cast<void* const*>(const_cast<PyObject**>(args));
   void* result = direct.call(direct.context, objects, PyVectorcall_NARGS(nargsf), kwnames);
   if (__builtin_expect(result != nullptr, 1)) return static_cast<PyObject*>(result);
@@ -81,7 +81,7 @@ void Deallocate(PyObject* self) {
 
 PyObject* AddDirectCall(PyObject* self, PyObject* capsule) {
   return Guard([&]() -> PyObject* {
-    void* direct = PyCapsule_GetPointer(capsule, DirectCall::kName);
+    void* direct = PyCapsule_GetPointer(capsule, PluginCall::kName);
     if (direct == nullptr) throw PythonError();
     PyOp* op = AsOp(self);
     if (op->num_direct_calls == PyOp::kMaxDirectCalls) {
@@ -89,7 +89,7 @@ PyObject* AddDirectCall(PyObject* self, PyObject* capsule) {
                                  std::to_string(PyOp::kMaxDirectCalls) + " direct calls");
     }
     Py_INCREF(capsule);
-    op->direct_calls[op->num_direct_calls++] = *static_cast<const DirectCall*>(direct);
+    op->direct_calls[op->num_direct_calls++] = *static_cast<const PluginCall*>(direct);
     Py_RETURN_NONE;
   });
 }
@@ -101,7 +101,7 @@ PyMemberDef members[] = {
 
 PyMethodDef methods[] = {
     {"add_direct_call", &AddDirectCall, METH_O,
-     "Have a plugin take calls over, by a capsule of a DirectCall."},
+     "Have a plugin take calls over, by a capsule of a PluginCall."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -10,9 +10,9 @@
 
 #include "bindings/function.h"
 #include "bindings/raised.h"
-#include "callframe/allocation.h"
-#include "callframe/env_scope.h"
-#include "callframe/kernel_ref.h"
+#include "env/allocation.h"
+#include "env/env_scope.h"
+#include "kernels/kernel_ref.h"
 #include "callframe/plan.h"
 
 namespace graphffi::bindings {

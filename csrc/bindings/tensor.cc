@@ -13,7 +13,7 @@
 #include "bindings/framework.h"
 #include "bindings/raised.h"
 #include "callframe/call_frame.h"
-#include "callframe/direct_call.h"
+#include "hooks/plugin_call.h"
 
 namespace graphffi::bindings {
 

@@ -10,7 +10,8 @@ from toolchain import ROOT, RUNTIMES, Toolchain, cases_of
 
 SOURCES = sorted((Path(__file__).resolve().parent / "cpp").glob("*.cc"))
 CASES = [(source, case) for source in SOURCES for case in cases_of(source)]
-UNITS = tuple(str(path) for path in sorted((ROOT / "csrc/callframe").glob("*.cc")))
+FOLDERS = ("callframe", "env", "kernels", "shapes")
+UNITS = tuple(str(path) for f in FOLDERS for path in sorted((ROOT / "csrc" / f).glob("*.cc")))
 
 
 @pytest.fixture(scope="session")

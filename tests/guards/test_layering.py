@@ -20,6 +20,10 @@ FOLDERS = {
     "dlpack": "dlpack",
     "tvm": "tvm/ffi",
     "callframe": "callframe",
+    "env": "env",
+    "kernels": "kernels",
+    "shapes": "shapes",
+    "hooks": "hooks",
     "modules": "modules",
     "runtime": "runtime",
     "bindings": "bindings",
@@ -58,26 +62,31 @@ class NativeLayer:
 
 
 FFI = frozenset({"c_api", "tvm/ffi", "dlpack"})
+CALLS = frozenset({"callframe", "env", "kernels", "shapes", "hooks"})
 NATIVE = {
     "c_api": NativeLayer("csrc/include/tvm/ffi", frozenset({"dlpack"}), "c_api.h"),
     "headers": NativeLayer("csrc/include", FFI, but=("/c_api.h", "/extra/cuda/")),
     "cuda headers": NativeLayer("csrc/include/tvm/ffi/extra/cuda", FFI | {"cuda"}),
     "runtime": NativeLayer("csrc/runtime", FFI | {"runtime"}),
-    "callframe": NativeLayer("csrc/callframe", frozenset({"c_api", "dlpack", "callframe"})),
+    "callframe": NativeLayer("csrc/callframe", FFI | {"callframe"}),
+    "env": NativeLayer("csrc/env", FFI | {"callframe", "env"}),
+    "kernels": NativeLayer("csrc/kernels", FFI | {"callframe", "kernels"}),
+    "shapes": NativeLayer("csrc/shapes", FFI | {"callframe", "shapes"}),
+    "hooks": NativeLayer("csrc/hooks", frozenset({"c_api", "dlpack", "hooks"})),
     "gil": NativeLayer("csrc/gil", frozenset({"callframe", "gil", "python"})),
     "modules": NativeLayer("csrc/modules", FFI | {"modules"}),
     "bindings": NativeLayer(
-        "csrc/bindings", FFI | {"callframe", "gil", "modules", "bindings", "pybind11", "python"}
+        "csrc/bindings", FFI | CALLS | {"gil", "modules", "bindings", "pybind11", "python"}
     ),
     "torch plugin": NativeLayer(
-        "plugins/torch/csrc", FFI | {"callframe", "torch", "graphffi_torch"}, but=("/csrc/python/",)
+        "plugins/torch/csrc", FFI | CALLS | {"torch", "graphffi_torch"}, but=("/csrc/python/",)
     ),
     "torch plugin, _C": NativeLayer(
         "plugins/torch/csrc/python",
-        FFI | {"callframe", "gil", "torch", "graphffi_torch", "torch-python", "python", "pybind11"},
+        FFI | CALLS | {"gil", "torch", "graphffi_torch", "torch-python", "python", "pybind11"},
         own_headers="plugins/torch/csrc",
     ),
-    "jax plugin": NativeLayer("plugins/jax/csrc", FFI | {"callframe", "xla"}),
+    "jax plugin": NativeLayer("plugins/jax/csrc", FFI | CALLS | {"xla"}),
     "examples": NativeLayer("examples", FFI | {"cuda"}, but=("/llama_block_cpp/",)),
     "C++ program": NativeLayer("examples/llama_block_cpp", frozenset({"torch", "graphffi_torch"})),
 }
@@ -223,7 +232,8 @@ def test_python_code_imports_only_what_its_layer_may(name: str) -> None:
         ("headers", "#include <cuda_runtime.h>"),
         ("headers", "#include <pybind11/pybind11.h>"),
         ("runtime", "#include <Python.h>"),
-        ("callframe", '#include "tvm/ffi/any.h"'),
+        ("callframe", '#include "kernels/library.h"'),
+        ("hooks", '#include "tvm/ffi/any.h"'),
         ("callframe", "#include <ATen/ATen.h>"),
         ("modules", "#include <cuda.h>"),
         ("bindings", "#include <torch/torch.h>"),

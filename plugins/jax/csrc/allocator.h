@@ -4,7 +4,7 @@
 
 #include <dlpack/dlpack.h>
 
-#include "callframe/allocation.h"
+#include "env/allocation.h"
 #include "scratch_block.h"
 #include "xla_ffi.h"
 

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "allocator.h"
-#include "callframe/allocation.h"
-#include "callframe/env_scope.h"
+#include "env/allocation.h"
+#include "env/env_scope.h"
 #include "callframe/error.h"
 #include "callframe/layout.h"
 #include "callframe/returned.h"

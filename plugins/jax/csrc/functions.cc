@@ -16,7 +16,7 @@
 #include "attributes.h"
 #include "callframe/convert.h"
 #include "callframe/error.h"
-#include "callframe/packaged.h"
+#include "kernels/packaged.h"
 #include "error_ring.h"
 #include "exit_gate.h"
 #include "named_target.h"

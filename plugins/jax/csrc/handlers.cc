@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "attributes.h"
-#include "callframe/callback_filter.h"
+#include "hooks/callback_filter.h"
 #include "callframe/error.h"
 #include "error_ring.h"
 #include "execute.h"

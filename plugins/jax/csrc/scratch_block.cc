@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "callframe/allocation.h"
+#include "env/allocation.h"
 
 namespace graphffi {
 namespace {

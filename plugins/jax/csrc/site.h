@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "callframe/call_frame.h"
-#include "callframe/kernel_ref.h"
+#include "kernels/kernel_ref.h"
 #include "callframe/layout.h"
 #include "callframe/owned_values.h"
 #include "callframe/plan.h"

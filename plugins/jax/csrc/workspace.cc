@@ -8,7 +8,7 @@
 
 #include "callframe/device_name.h"
 #include "callframe/error.h"
-#include "callframe/shared_allocator.h"
+#include "env/shared_allocator.h"
 
 namespace graphffi {
 namespace {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "callframe/allocation.h"
+#include "env/allocation.h"
 #include "scratch_block.h"
 
 namespace graphffi {

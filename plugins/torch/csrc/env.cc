@@ -7,7 +7,7 @@
 #include <exception>
 
 #include "callframe/error.h"
-#include "callframe/shared_allocator.h"
+#include "env/shared_allocator.h"
 #include "env_stream.h"
 
 namespace graphffi_torch {

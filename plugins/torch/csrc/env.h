@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "callframe/env_scope.h"
+#include "env/env_scope.h"
 
 namespace graphffi_torch {
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "banks.h"
-#include "callframe/kernel_ref.h"
+#include "kernels/kernel_ref.h"
 #include "callframe/layout.h"
 #include "callframe/plan.h"
 #include "callframe/value_list.h"

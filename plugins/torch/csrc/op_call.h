@@ -15,7 +15,7 @@
 #include "banks.h"
 #include "callframe/layout.h"
 #include "callframe/plan.h"
-#include "callframe/shape_rule.h"
+#include "shapes/shape_rule.h"
 #include "errors.h"
 #include "kernel_call.h"
 #include "op_forms.h"

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "callframe/plan.h"
-#include "callframe/shape_rule.h"
+#include "shapes/shape_rule.h"
 #include "errors.h"
 
 namespace graphffi_torch {

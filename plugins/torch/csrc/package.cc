@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "callframe/error.h"
-#include "callframe/packaged.h"
+#include "kernels/packaged.h"
 
 namespace graphffi_torch {
 namespace {

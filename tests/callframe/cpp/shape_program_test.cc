@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "callframe/shape_program.h"
+#include "shapes/shape_program.h"
 
 #include <string>
 #include <vector>
 
 #include "callframe/error.h"
-#include "callframe/shape_rule.h"
+#include "shapes/shape_rule.h"
 #include "check.h"
 
 using graphffi::Bank;

@@ -4,9 +4,9 @@
 #include <thread>
 
 #include "callframe/call_frame.h"
-#include "callframe/env_scope.h"
+#include "env/env_scope.h"
 #include "callframe/error.h"
-#include "callframe/kernel_ref.h"
+#include "kernels/kernel_ref.h"
 #include "callframe/value.h"
 #include "check.h"
 

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "callframe/elf_file.h"
+#include "kernels/elf_file.h"
 #include "raised.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -6,7 +6,7 @@
 #include <iterator>
 
 #include "callframe/error.h"
-#include "callframe/shape_program.h"
+#include "shapes/shape_program.h"
 #include "raised.h"
 
 using graphffi::CallValues;

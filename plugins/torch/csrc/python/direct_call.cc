@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "callframe/direct_call.h"
+#include "hooks/plugin_call.h"
 #include "gil/gil.h"
 #include "op_call.h"
 #include "python/attribute_value.h"
@@ -264,7 +264,7 @@ bool Prepare(DirectCall* call, PyObject* const* args, Py_ssize_t num_args, PyObj
   }
 }
 
-/// graphffi::DirectCall::call
+/// graphffi::PluginCall::call
 void* TakeOver(void* context, void* const* args, ptrdiff_t num_args, void* opt_names) {
   const ThreadState& state = ThreadState::OfThread();
   const c10::impl::LocalDispatchKeySet thread = state.keys();
@@ -291,8 +291,8 @@ py::capsule MakeDirectCall(const OpCall& call, const std::vector<DirectParameter
   PyObject* opt_type = opt_result_type.is_none() ? nullptr : opt_result_type.release().ptr();
   auto* op = new DirectOp(call, std::move(of_schema), opt_type, release_gil);
   // Both live as long as the process, as the op does.
-  auto* direct = new graphffi::DirectCall{&TakeOver, op};
-  return py::capsule(direct, graphffi::DirectCall::kName);
+  auto* direct = new graphffi::PluginCall{&TakeOver, op};
+  return py::capsule(direct, graphffi::PluginCall::kName);
 }
 
 }  // namespace graphffi_torch

@@ -18,7 +18,7 @@ struct DirectParameter {
   pybind11::object default_value;
 };
 
-/// A capsule of a graphffi::DirectCall, for graphffi.Op. It takes calls over whose tensors are
+/// A capsule of a graphffi::PluginCall, for graphffi.Op. It takes calls over whose tensors are
 /// plain torch tensors and need no gradient, where no mode, tracer or profiler is active, and whose
 /// attributes are of the very types that the op declares.
 pybind11::capsule MakeDirectCall(const OpCall& call, const std::vector<DirectParameter>& parameters,

@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "callframe/shape_rule.h"
+#include "shapes/shape_rule.h"
 
 namespace graphffi_torch {
 

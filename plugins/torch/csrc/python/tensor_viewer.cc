@@ -5,7 +5,7 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include "banks.h"
-#include "callframe/direct_call.h"
+#include "hooks/plugin_call.h"
 #include "env_stream.h"
 #include "python/plain_tensor.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "callframe/packaged.h"
+#include "kernels/packaged.h"
 
 #include <unistd.h>
 
@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "callframe/error.h"
-#include "callframe/kernel_ref.h"
-#include "callframe/sha256.h"
+#include "kernels/kernel_ref.h"
+#include "kernels/sha256.h"
 
 namespace graphffi {
 namespace {

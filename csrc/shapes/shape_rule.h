@@ -9,7 +9,7 @@
 #include <string>
 
 #include "callframe/plan.h"
-#include "callframe/shape_program.h"
+#include "shapes/shape_program.h"
 
 namespace graphffi {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "callframe/shape_program.h"
+#include "shapes/shape_program.h"
 
 #include <charconv>
 #include <cstring>

@@ -7,7 +7,7 @@
 
 #include <atomic>
 
-#include "callframe/allocation.h"
+#include "env/allocation.h"
 
 namespace graphffi {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "callframe/shape_rule.h"
+#include "shapes/shape_rule.h"
 
 #include <string_view>
 #include <utility>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "callframe/kernel_ref.h"
+#include "kernels/kernel_ref.h"
 
 #include <unistd.h>
 
@@ -12,7 +12,7 @@
 
 #include "callframe/error.h"
 #include "callframe/global_function.h"
-#include "callframe/library.h"
+#include "kernels/library.h"
 #include "callframe/owned_values.h"
 #include "callframe/value.h"
 

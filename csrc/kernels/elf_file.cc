@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "callframe/elf_file.h"
+#include "kernels/elf_file.h"
 
 #include <elf.h>
 #include <link.h>

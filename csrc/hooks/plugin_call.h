@@ -10,8 +10,8 @@ namespace graphffi {
 
 /// Takes over calls of one op. The content of a capsule called kName. Objects are PyObject
 /// pointers: this header is for both sides of a boundary that knows no Python.
-struct DirectCall {
-  static constexpr char kName[] = "graphffi.direct_call";
+struct PluginCall {
+  static constexpr char kName[] = "graphffi.plugin_call";
 
   /// Calls with the arguments of a vectorcall. *New reference* to what the op returns; NULL with a
   /// Python exception set; NULL without one where the call is not of the kind that it takes over:

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "callframe/shared_allocator.h"
+#include "env/shared_allocator.h"
 
 #include <string_view>
 
-#include "callframe/env_scope.h"
+#include "env/env_scope.h"
 #include "callframe/error.h"
 #include "callframe/global_function.h"
 #include "callframe/value.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "callframe/allocation.h"
+#include "env/allocation.h"
 
 #include <algorithm>
 #include <cstdlib>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "callframe/library.h"
+#include "kernels/library.h"
 
 #include <dlfcn.h>
 #include <unistd.h>
@@ -7,7 +7,7 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "callframe/elf_file.h"
+#include "kernels/elf_file.h"
 #include "callframe/error.h"
 #include "callframe/global_function.h"
 #include "callframe/value.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "callframe/sha256.h"
+#include "kernels/sha256.h"
 
 #include <array>
 #include <cstdint>
