@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "python/direct_call.h"
 
+#include <ATen/PythonTorchFunctionTLS.h>
 #include <ATen/record_function.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <utility>
@@ -18,7 +20,6 @@
 #include "python/plain_tensor.h"
 #include "python/raise.h"
 #include "python/recorded_call.h"
-#include "python/thread_state.h"
 
 namespace py = pybind11;
 
@@ -35,10 +36,9 @@ using TensorPointers = c10::SmallVector<const at::Tensor*, 8>;
 /// ops.
 constexpr DispatchKeySet kPlainThread = c10::default_included_set | c10::autocast_dispatch_keyset;
 
-C10_ALWAYS_INLINE bool IsPlain(const ThreadState& state,
-                               const c10::impl::LocalDispatchKeySet& keys) {
+bool IsPlain(const c10::impl::LocalDispatchKeySet& thread) {
   // A profiler that records operators gets them from the dispatcher.
-  return IsWithin(keys.included_, kPlainThread) && !state.has_function_mode() &&
+  return IsWithin(thread.included_, kPlainThread) && !at::impl::torch_function_mode_enabled() &&
          !at::getStepCallbacksUnlessEmpty(at::RecordScope::FUNCTION).has_value();
 }
 
@@ -266,9 +266,8 @@ bool Prepare(DirectCall* call, PyObject* const* args, Py_ssize_t num_args, PyObj
 
 /// graphffi::PluginCall::call
 void* TakeOver(void* context, void* const* args, ptrdiff_t num_args, void* opt_names) {
-  const ThreadState& state = ThreadState::OfThread();
-  const c10::impl::LocalDispatchKeySet thread = state.keys();
-  if (!IsPlain(state, thread)) return nullptr;
+  const c10::impl::LocalDispatchKeySet thread = c10::impl::tls_local_dispatch_key_set();
+  if (!IsPlain(thread)) return nullptr;
   DirectCall call(*static_cast<const DirectOp*>(context));
   auto* objects = reinterpret_cast<PyObject* const*>(const_cast<void**>(args));
   if (!Prepare(&call, objects, num_args, static_cast<PyObject*>(opt_names))) return nullptr;
