@@ -38,21 +38,24 @@ class _SignatureOfOp:
 class Op(_core.OpBase):
     """A callable op, run by the framework of its operands: eagerly, traced or exported.
 
+    Calls that no plugin takes over in C run `call_eagerly`; what tracers of Python code follow is
+    `__call__`.
+
     Attributes:
         definition: The framework-neutral definition.
-        traced_call: What runs instead while a tracer of Python code follows the call, set by a
-            plugin: tracing the checks of `__call__` would be slow, and guarded.
+        traced_call: What runs while a tracer follows a call, set by a plugin: tracing the checks
+            of `call_eagerly` would be slow, and guarded.
         is_traced: Whether one does.
     """
 
-    traced_call: Callable[..., Any] | None
-    is_traced: Callable[[], bool]
+    traced_call: Callable[..., Any]
+    is_traced: Callable[[], bool] | None
     __signature__ = _SignatureOfOp()
 
     def __init__(self, definition: Definition) -> None:
         """Not for users: see `op` and `define_op`."""
         self.definition = definition
-        self.traced_call = None
+        self.is_traced = None
         self.__name__ = definition.name.partition("::")[2]
         self.__qualname__ = self.__name__
         self.__module__ = getattr(definition.rule, "__module__", None) or __name__
@@ -78,8 +81,12 @@ class Op(_core.OpBase):
             TypeError: For missing, unknown or wrong-typed arguments.
             ValueError: If a check of the shape rule fails.
         """
-        if self.traced_call is not None and self.is_traced():
+        if self.is_traced is not None and self.is_traced():
             return self.traced_call(*args, **kwargs)
+        return self.call_eagerly(*args, **kwargs)
+
+    def call_eagerly(self, *args: Any, **kwargs: Any) -> Any:
+        """Calls the op where no tracer follows: see `__call__`."""
         bound = self.definition.bind(args, kwargs)
         return framework_of(self.definition.name, bound.tensors()).call_op(self, bound)
 
@@ -124,7 +131,6 @@ class Op(_core.OpBase):
         return f"<graphffi.Op {self.name}{self.definition.signature}>"
 
 
-# Calls that a framework takes over (plain torch tensors, eagerly) never reach `__call__`.
 _core.enable_vectorcall(Op)
 
 

@@ -65,6 +65,14 @@ def torch_release(version: str, python: str = "3.11") -> Release:
     return Release(f"torch-{version}", packages, ("tests/torch_plugin",), python)
 
 
+def torch_without_private_names(version: str) -> Release:
+    """A torch whose private names the plugin does not find."""
+    release = torch_release(version)
+    hidden = {"GRAPHFFI_HIDE_PRIVATE_NAMES": "1"}  # tests/hidden_names.py
+    name = f"{release.name}-private-names-hidden"
+    return Release(name, release.packages, release.tests, environment=hidden)
+
+
 def jax_release(version: str, python: str = "3.11") -> Release:
     packages = (f"jax=={version}", f"jaxlib=={version}", "numpy", "flatbuffers", "absl-py")
     return Release(f"jax-{version}", packages, ("tests/jax_plugin",), python)
@@ -80,6 +88,7 @@ def jax_cuda_release(version: str, python: str = "3.11") -> Release:
 
 RELEASES = (
     *(torch_release(version) for version in ("2.10.0", "2.13.0", "2.15.0")),
+    torch_without_private_names("2.13.0"),
     *(jax_release(version) for version in ("0.6.0", "0.8.3", "0.10.2")),
     # From 0.11 on, JAX has no wheels for Python 3.11.
     *(jax_release(version, "3.12") for version in ("0.11.2", "0.12.0.1")),

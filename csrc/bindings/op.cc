@@ -27,10 +27,10 @@ PyTypeObject* op_type = nullptr;
 
 PyOp* AsOp(PyObject* self) { return reinterpret_cast<PyOp*>(self); }
 
-/// The class's `__call__`, as Python would find it.
+/// The class's `call_eagerly`. Tracers, which do not come here, follow its `__call__`.
 PyObject* CallInPython(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
   return Guard([&]() -> PyObject* {
-    static PyObject* const name = PyUnicode_InternFromString("__call__");
+    static PyObject* const name = PyUnicode_InternFromString("call_eagerly");
     const py::object method = py::reinterpret_steal<py::object>(
         Check(PyObject_GetAttr(reinterpret_cast<PyObject*>(Py_TYPE(self)), name)));
     const auto num_args = static_cast<size_t>(PyVectorcall_NARGS(nargsf));

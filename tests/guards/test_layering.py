@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from graphffi_torch._private_names import TABLE
+
 ROOT = Path(__file__).resolve().parents[2]
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 
@@ -99,8 +101,9 @@ class PythonLayer:
     folder: str
     never: frozenset[str]
     at_import_never: frozenset[str] = frozenset()
-    # Files that may use private names of their framework: it has no public ones for their task.
-    private_files: tuple[str, ...] = ()
+    # Private names that its files may use, of frameworks that have no public ones for their task:
+    # `file: name`. Whoever has a name may have what is in it, and be imported for it.
+    private: frozenset[str] = frozenset()
 
 
 PYTHON = {
@@ -108,25 +111,35 @@ PYTHON = {
         "graphffi",
         never=frozenset({"torch", "jax", "jaxlib", "graphffi_torch", "graphffi_jax"}),
         at_import_never=frozenset({"numpy", "ml_dtypes", "tvm_ffi"}),
+        private=frozenset(
+            {
+                "_import_hook.py: _initializing",  # of a module that is being imported
+                "_signature.py: _fields",  # documented, of NamedTuples
+                "_tracing.py: _dynamo_marked_constant",  # what torch.compiler sets, not imported
+            }
+        ),
     ),
     "graphffi_torch": PythonLayer(
         "plugins/torch/graphffi_torch",
         never=frozenset({"jax", "jaxlib", "graphffi_jax"}),
-        private_files=(
-            "_inductor.py",
-            "_inductor_code.py",
-            "_dynamo.py",
-            "_dynamo_op.py",
-            "_dynamo_module.py",
-            "_effects.py",
-            "_branches.py",
-            "_package.py",
-        ),
+        private=frozenset(f"{file}: {row.name}" for row in TABLE for file in row.files),
     ),
     "graphffi_jax": PythonLayer(
         "plugins/jax/graphffi_jax",
         never=frozenset({"torch", "graphffi_torch"}),
-        private_files=("_partition.py",),
+        private=frozenset(
+            {
+                "_call_text.py: jaxlib.mlir",
+                "_nested.py: jaxlib.xla_client",
+                "_package.py: jaxlib.mlir",
+                "_partition.py: jax._src",
+                "_partition.py: jaxlib.mlir",
+                "_partition.py: jaxlib.xla_client",
+                "_primitive.py: jaxlib.mlir",
+                "_sharding.py: jaxlib.mlir",
+                "_tiling.py: jaxlib.xla_client",
+            }
+        ),
     ),
 }
 
@@ -181,10 +194,34 @@ def attribute_chains(tree: ast.AST) -> Iterator[str]:
 
 
 def is_private(name: str) -> bool:
-    """Whether a dotted name goes through a framework's private part."""
+    """Whether a dotted name goes through a framework's private part. All of jaxlib is private."""
     top, *rest = name.split(".")
     parts = [part for part in rest if part.startswith("_") and not part.startswith("__")]
-    return top in ("torch", "jax", "jaxlib") and bool(parts)
+    return top in ("torch", "jax", "jaxlib") and (bool(parts) or top == "jaxlib")
+
+
+def private_attributes(tree: ast.AST) -> Iterator[str]:
+    """Attributes such as ``x._schema`` of objects that are not the file's own."""
+    nodes = list(ast.walk(tree))
+    attributes = [node for node in nodes if isinstance(node, ast.Attribute)]
+    own = {node.name for node in nodes if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+    for node in attributes:
+        if isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"):
+            own.add(node.attr)
+    for node in attributes:
+        is_hidden = node.attr.startswith("_") and not node.attr.startswith("__")
+        if is_hidden and node.attr not in own and not is_private(ast.unparse(node)):
+            yield node.attr
+
+
+def may_use(layer: PythonLayer, file: str, name: str) -> bool:
+    """Whether a private name is one of the layer's table, in it, or has it."""
+    for row in layer.private:
+        row_file, _, known = row.partition(": ")
+        covers = f"{known}.".startswith(f"{name}.") or f"{name}.".startswith(f"{known}.")
+        if row_file == file and (covers or known.endswith(f".{name}")):
+            return True
+    return False
 
 
 def import_violations(layer: PythonLayer, path: Path, text: str) -> list[str]:
@@ -195,14 +232,17 @@ def import_violations(layer: PythonLayer, path: Path, text: str) -> list[str]:
         top = name.partition(".")[0]
         if top in layer.never or (at_import and top in layer.at_import_never):
             found.append(f"{path}: imports {name}" + (" at import" if at_import else ""))
-        if is_private(name) and path.name not in layer.private_files:
+        if is_private(name) and not may_use(layer, path.name, name):
             found.append(f"{path}: imports {name}, a private name")
         own = layer.folder.rpartition("/")[2]
         if own != "graphffi" and top == "graphffi" and name.count(".") and "._" in name:
             found.append(f"{path}: imports {name}, a private name of graphffi")
-    if path.name not in layer.private_files:
-        privates = {chain for chain in attribute_chains(tree) if is_private(chain)}
-        found.extend(f"{path}: uses {chain}, a private name" for chain in sorted(privates))
+    privates = {chain for chain in attribute_chains(tree) if is_private(chain)}
+    found.extend(
+        f"{path}: uses {name}, a private name"
+        for name in sorted(privates | set(private_attributes(tree)))
+        if not may_use(layer, path.name, name)
+    )
     return found
 
 
@@ -261,7 +301,12 @@ def test_the_guard_sees_a_forbidden_include(name: str, line: str) -> None:
         ("graphffi_torch", "import torch\ntorch._C._get_tracing_state()"),
         ("graphffi_torch", "from graphffi._op import Op"),
         ("graphffi_torch", "from graphffi import _op"),
+        ("graphffi_torch", "def f(operator):\n  return operator._schema.name"),
+        ("graphffi_torch", "def f(x):\n  return x.untyped_storage()._cdata"),
+        ("graphffi", "def f(function):\n  function._private = True"),
         ("graphffi_jax", "from jax._src import core"),
+        ("graphffi_jax", "from jaxlib import xla_client"),
+        ("graphffi_jax", "import jaxlib.mlir.ir"),
         ("graphffi_jax", "def f():\n  import torch"),
     ],
 )
@@ -269,12 +314,21 @@ def test_the_guard_sees_a_forbidden_import(name: str, line: str) -> None:
     assert import_violations(PYTHON[name], ROOT / "file.py", line)
 
 
+@pytest.mark.parametrize("layer", PYTHON.values(), ids=PYTHON)
+def test_tables_of_private_names_have_no_row_too_many(layer: PythonLayer) -> None:
+    for row in layer.private:
+        file, _, name = row.partition(": ")
+        text = (ROOT / layer.folder / file).read_text()
+        assert re.search(rf"\b{name.rpartition('.')[2]}\b", text), f"{row}: is not used"
+
+
 def test_the_guard_allows_what_layers_may_do() -> None:
     late = (
         "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n  import numpy\ndef f(): import numpy"
     )
     assert not import_violations(PYTHON["graphffi"], ROOT / "file.py", late)
-    private = "import torch._inductor.ir"
+    private = "from torch._inductor import ir\ndef f(self): return self._own"
     assert not import_violations(PYTHON["graphffi_torch"], ROOT / "_inductor.py", private)
+    assert import_violations(PYTHON["graphffi_torch"], ROOT / "_effects.py", private)
     includes = "#include <tvm/ffi/tvm_ffi.h>\n#include <vector>\n#include <sys/mman.h>\n"
     assert not include_violations(NATIVE["examples"], ROOT / "file.cc", includes)

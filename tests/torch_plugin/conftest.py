@@ -11,6 +11,10 @@ import torch
 
 import graphffi
 from graphffi import Tensor
+from tests.hidden_names import HIDES_ALL, hide_features
+
+if HIDES_ALL:
+    hide_features()
 
 KERNELS = r"""
 #include <tvm/ffi/extra/c_env_api.h>

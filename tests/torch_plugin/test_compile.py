@@ -3,18 +3,14 @@
 
 from __future__ import annotations
 
-import logging
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
-from torch._dynamo.variables import UserDefinedObjectVariable
-from torch._dynamo.variables.builder import VariableBuilder
 
 import graphffi
-from graphffi_torch import _dynamo_op, _framework
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,15 +62,11 @@ EXPECTED: dict[str, Callable[[torch.Tensor], Any]] = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-@pytest.mark.parametrize("mode", ["eager", "fx", "static", "followed", "dynamic"])
-def test_every_call_gives_the_reference(
-    ops: Any, name: str, mode: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("mode", ["eager", "fx", "static", "dynamic"])
+def test_every_call_gives_the_reference(ops: Any, name: str, mode: str) -> None:
     def call(x: torch.Tensor) -> Any:
         return CALLS[name](ops, x)
 
-    if mode == "followed":  # through the op's Python code
-        monkeypatch.setattr(_dynamo_op, "_plain_arguments", lambda *_: None)
     if mode == "fx":
         call = torch.fx.symbolic_trace(call)
     elif mode != "eager":
@@ -83,32 +75,16 @@ def test_every_call_gives_the_reference(
     torch.testing.assert_close(call(X), EXPECTED[name](X))
 
 
-PLAIN = sorted(CALLS.keys() - {"attributes", "named results", "in place and a result"})
-
-
-@pytest.mark.parametrize("name", PLAIN)
-def test_dynamo_does_not_follow_plain_calls(
+@pytest.mark.parametrize("name", CALLS)
+def test_dynamo_does_not_follow_the_binding_of_right_calls(
     ops: Any, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def follow(*_: Any) -> None:
+    def bind(*_: Any) -> None:
         raise AssertionError("followed")
 
-    monkeypatch.setattr(UserDefinedObjectVariable, "call_function", follow)
+    monkeypatch.setattr(type(ops.add.definition), "bind", bind)
     compiled = torch.compile(lambda x: CALLS[name](ops, x), fullgraph=True, backend="aot_eager")
     torch.testing.assert_close(compiled(X), EXPECTED[name](X))
-
-
-def test_without_dynamos_private_names_calls_are_followed(
-    ops: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.delitem(VariableBuilder._type_dispatch(), graphffi.Op)
-    with monkeypatch.context() as patch, caplog.at_level(logging.WARNING, "graphffi_torch"):
-        patch.delattr(VariableBuilder, "_type_dispatch")
-        _framework._install_traced_ops()
-    (record,) = caplog.records
-    assert "_type_dispatch" in record.getMessage()
-    compiled = torch.compile(lambda x: ops.add(x, 2.0), fullgraph=True, backend="aot_eager")
-    torch.testing.assert_close(compiled(X), X + 2)
 
 
 def test_another_op_or_a_new_gradient_rule_compiles_anew(ops: Any, kernels: Any) -> None:
@@ -258,6 +234,6 @@ graphffi.register_global_func("first.f", lambda x, y: None)
 import torch
 call = lambda x: graphffi.call_tvm_ffi("first.f", x, out=graphffi.like(x))
 assert torch.compile(call, fullgraph=True, backend="aot_eager")(torch.ones(3)).shape == (3,)
-assert "graphffi_torch._dynamo_op" in sys.modules
+assert "graphffi_torch._traced_call" in sys.modules
 """
     subprocess.run([sys.executable, "-c", program], check=True)

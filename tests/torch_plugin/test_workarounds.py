@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 import torch
-import torch._inductor.lowering
+import torch._inductor
 from torch._higher_order_ops import utils
 from torch._inductor import pattern_matcher
 from torch._inductor.utils import is_cudagraph_unsafe_op
 
 import graphffi
-from graphffi_torch import _inductor
+from graphffi_torch import _inductor, _private_names, _repairs
 
 BOTH = pytest.mark.parametrize("worked_around", [True, False])
 VERSION = tuple(int(part) for part in torch.__version__.split(".")[:2])
@@ -76,9 +76,10 @@ def test_dynamo_wraps_errors_of_traced_code() -> None:
 def test_inductor_leaves_updates_of_complex_tensors_unprepared(
     worked_around: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`_inductor.work_around_unsupported_types`."""
+    """`_repairs._repair_updates_of_complex`."""
+    _repairs.repair()
     if not worked_around:
-        patched = pattern_matcher.fallback_node_due_to_unsupported_type
+        patched: Any = pattern_matcher.fallback_node_due_to_unsupported_type
         monkeypatch.setattr(pattern_matcher, patched.__name__, patched.__wrapped__)
     op = graphffi.define_op(
         f"workarounds::update_complex_{worked_around}",
@@ -88,19 +89,24 @@ def test_inductor_leaves_updates_of_complex_tensors_unprepared(
     assert fails(lambda x: op(x) * 1, torch.ones(2, dtype=torch.complex64)) != worked_around
 
 
-PATTERNS_FIRST = """
-import graphffi_torch
+REPAIRED_LATE = """
+import sys
 import torch
-from torch._inductor import pattern_matcher, lowering
+import graphffi
+import graphffi_torch
 
-for owner in (pattern_matcher, lowering):
-    assert hasattr(owner.fallback_node_due_to_unsupported_type, "__wrapped__"), owner
+if sys.argv[1] == "first":
+    import torch._inductor.pattern_matcher
+op = graphffi.define_op("late::update", schema="(Tensor(a!) x) -> ()", kernel=lambda x: None)
+run = torch.compile(lambda x: op(x) * 1, fullgraph=True)
+assert run(torch.ones(2, dtype=torch.complex64)).eq(1).all()
 """
 
 
-def test_whichever_module_of_inductor_is_imported_first(tmp_path: Path) -> None:
-    """The pattern matcher imports what is patched, and is patched itself."""
-    subprocess.run([sys.executable, "-c", PATTERNS_FIRST], check=True, cwd=tmp_path)
+@pytest.mark.parametrize("inductor", ["first", "later"])
+def test_a_graph_that_needs_repairs_gets_them(inductor: str, tmp_path: Path) -> None:
+    program = [sys.executable, "-W", "ignore", "-c", REPAIRED_LATE, inductor]
+    subprocess.run(program, check=True, cwd=tmp_path)
 
 
 def test_vmap_knows_no_physical_conjugates() -> None:
@@ -220,7 +226,8 @@ def test_saved_programs_do_not_survive_empty_lists(tmp_path: Path) -> None:
 def test_branches_are_not_searched_for_lists_that_they_write(
     kernels: Any, worked_around: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`_branches`."""
+    """`_repairs._repair_branches`."""
+    _repairs.repair()
     name = "_get_example_value"
     if not worked_around:
         monkeypatch.setattr(utils, name, getattr(utils, name).__wrapped__)
@@ -242,8 +249,8 @@ def test_side_effects_have_no_public_name() -> None:
 
 
 def test_the_oldest_torch_needs_code_of_its_own() -> None:
-    """What is for 2.10 only: `env_stream.cc`, `_traced_call._parameter_source`, `load_package`.
+    """What is for 2.10 only: `env_stream.cc`, `load_package`.
 
     And for 2.12 and older: `autograd_node.h`.
     """
-    assert _inductor._TESTED[0] == (2, 10)
+    assert _private_names.TESTED[0] == (2, 10)

@@ -10,8 +10,10 @@ import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.node import map_arg
 
+from graphffi_torch._operator_schema import overload_of
 from graphffi_torch._operators import registered_operators
 from graphffi_torch._primitive import CALL_EFFECT, PrimitiveCall, call_primitive
+from graphffi_torch._repairs import repair
 from graphffi_torch._specs import empty
 
 if TYPE_CHECKING:
@@ -187,6 +189,7 @@ def run_decomposed(
     Returns:
         What the operator returns.
     """
+    repair()
     call = PrimitiveCall.of(definition, target, args, kwargs)
     results: list[torch.Tensor] = []
     if call.outputs is None:
@@ -194,7 +197,7 @@ def run_decomposed(
         results = [empty(spec, torch.device("cpu")) for spec in specs]
     outputs = results if call.outputs is None else call.outputs
     arguments = call.arguments(outputs, call.workspace_bytes(), described=True)
-    if target._overloadname == "effect":
+    if overload_of(target) == "effect":
         return list(CALL_EFFECT(*arguments))
     filled = call_primitive(
         definition.traits, arguments, num_mutated=len(arguments[2]) - len(results)

@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from graphffi_torch._private_names import has
+
 if TYPE_CHECKING:
     from types import TracebackType
 
@@ -27,13 +29,13 @@ if TYPE_CHECKING:
 def end_trace(error: Exception) -> None:
     """Raises what ends a trace with this error; returns where Dynamo does not trace."""
     # Others, such as `torch.export`, trace without Dynamo: they follow no frames.
-    if "torch._dynamo.exc" in sys.modules and torch._guards.TracingContext.extract_stack():
+    if _is_dynamo_there() and torch._guards.TracingContext.extract_stack():
         raise _wrong_call_type()(error)
 
 
 def is_wrong_call(error: BaseException) -> bool:
     """Whether this is what `end_trace` raises."""
-    return "torch._dynamo.exc" in sys.modules and isinstance(error, _wrong_call_type())
+    return _is_dynamo_there() and isinstance(error, _wrong_call_type())
 
 
 def end_compilation(error: Exception) -> None:
@@ -42,10 +44,14 @@ def end_compilation(error: Exception) -> None:
     Args:
         error: Of a user's rule. Torch's own say more about compilers than eager code would.
     """
-    if "torch._dynamo.exc" not in sys.modules or type(error).__module__.startswith("torch"):
+    if not _is_dynamo_there() or type(error).__module__.startswith("torch"):
         return
     if _is_compiling() and not torch._guards.TracingContext.extract_stack():
         raise _wrong_rule_type()(error)
+
+
+def _is_dynamo_there() -> bool:
+    return "torch._dynamo.exc" in sys.modules and has("errors")
 
 
 def _is_compiling() -> bool:

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Modules in code that torch.compile traces, and their functions, as arguments of `call_tvm_ffi`.
 
-Dynamo would follow the look-up of a function into C++. Uses private names of Dynamo, as
-_dynamo_op.py does.
+Dynamo would follow the look-up of a function into C++.
 """
 
 from __future__ import annotations
@@ -20,11 +19,7 @@ from graphffi_torch._dynamo import end_trace
 
 
 def install() -> None:
-    """Lets Dynamo know modules and functions.
-
-    Raises:
-        AttributeError: If a private name of Dynamo is missing.
-    """
+    """Lets Dynamo know modules and functions."""
     VariableBuilder._type_dispatch()[Module] = _wrap_module
     VariableBuilder._type_dispatch()[Function] = _wrap_function
     torch.compiler.substitute_in_graph(get_global_func)(_refuse_global_func)

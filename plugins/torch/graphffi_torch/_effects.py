@@ -2,8 +2,7 @@
 """Side effects of ops, as torch's compilers know them.
 
 Torch has no public name for this (up to 2.15): `torch.library._register_effectful_op` threads a
-token through the graph, so that calls are neither dropped nor merged nor reordered. Where it is
-missing, calls are not dropped.
+token through the graph, so that calls are neither dropped nor merged nor reordered.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from graphffi_torch._private_names import has
 from graphffi_torch._specs import as_list
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def register_side_effect(operator: Any) -> None:
         operator: One that is called for more than its results.
     """
     library: Any = torch.library
-    if hasattr(library, "_register_effectful_op"):
+    if has("effects"):
         library._register_effectful_op(operator, library.EffectType.ORDERED)
     # In graphs that are not functional.
     torch.fx.has_side_effect(operator)
@@ -39,7 +39,7 @@ def kept_entry(operator: Any, num_results: int, mutated: Sequence[int]) -> Calla
         num_results: How many tensors it returns.
         mutated: The places of its arguments that it updates.
     """
-    namespace, _, name = operator._schema.name.partition("::")
+    namespace, name, _ = str(operator).split(".")
     effect_form = getattr(getattr(torch.ops, namespace), name).effect
 
     def call(*args: Any, **kwargs: Any) -> Any:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-import logging
+import sys
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -12,12 +12,18 @@ import graphffi
 from graphffi_torch import _C
 from graphffi_torch._dynamo import end_trace
 from graphffi_torch._gradients import set_gradient_rule
-from graphffi_torch._operator_schema import DIGEST, graph_digest, why_no_operator
+from graphffi_torch._operator_schema import (
+    DIGEST,
+    graph_digest,
+    operator_arguments,
+    why_no_operator,
+)
 from graphffi_torch._operators import entry_of, operator_of, watch_operators
 from graphffi_torch._primitive import call_primitive, primitive_arguments
+from graphffi_torch._private_names import has
+from graphffi_torch._repairs import repair
 from graphffi_torch._sharding import announce_sharding, original_error
 from graphffi_torch._specs import as_list, empty, results_of
-from graphffi_torch._traced_call import make_traced_call, operator_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,15 +38,27 @@ class TorchFramework:
 
     name = "torch"
 
+    def __init__(self) -> None:
+        """Not for users."""
+        self._ops: list[Op] = []
+
+    def install_traced_calls(self) -> None:
+        """Has Dynamo, which is there now, trace calls of ops."""
+        from graphffi_torch import _traced_call
+
+        _traced_call.install()
+        for op in self._ops:
+            _let_trace(op)
+
     def add_op(self, op: Op) -> None:
         """Registers the op with torch, so that graphs can hold it.
 
         One that torch can't have is left to other frameworks: calls on torch's tensors say why.
         """
+        self._ops.append(op)
+        _let_trace(op)
         if why_no_operator(op.definition) is not None:
             return
-        op.is_traced = torch.compiler.is_dynamo_compiling
-        op.traced_call = make_traced_call(op.definition, entry_of(op))
         announce_sharding(op.definition, operator_of(op))
         if op.definition.vjp is not None:
             set_gradient_rule(op.definition)
@@ -50,8 +68,7 @@ class TorchFramework:
         if why_no_operator(op.definition) is not None:
             return
         set_gradient_rule(op.definition)
-        # With the digest that covers the rule: it is in graphs from now on.
-        op.traced_call = make_traced_call(op.definition, entry_of(op))
+        _let_trace(op)  # the digest, which is in graphs, covers the rule from now on
 
     def call_op(self, op: Op, bound: BoundCall) -> Any:
         """Calls the op's operator."""
@@ -77,6 +94,8 @@ class TorchFramework:
 
     def call_raw(self, call: CanonicalCall, results: Sequence[TensorSpec]) -> list[Any]:
         """Allocates the results and calls the primitive."""
+        if torch.compiler.is_compiling():
+            repair()
         kinds = (torch.Tensor, torch.fx.Proxy)
         tensors: list[Any] = [t for t in (*call.inputs, *call.mutated) if isinstance(t, kinds)]
         if any(type(t).__name__ == "DTensor" for t in tensors):
@@ -89,6 +108,19 @@ class TorchFramework:
         outputs = [empty(spec, device) for spec in results]
         arguments = primitive_arguments(call, outputs, graph_digest(call.digest))
         return call_primitive(call.traits, arguments, len(call.mutated))
+
+
+def _let_trace(op: Op) -> None:
+    """Gives an op the function that Dynamo follows, if Dynamo is there."""
+    traced_call = sys.modules.get("graphffi_torch._traced_call")
+    if traced_call is not None:
+        reason = why_no_operator(op.definition)
+        op.traced_call = (
+            traced_call.make_traced_call(op.definition, entry_of(op))
+            if reason is None
+            else traced_call.make_refusal(reason)
+        )
+        op.is_traced = torch.compiler.is_dynamo_compiling
 
 
 def _refuse_others(definition: Definition, operands: Sequence[Any]) -> None:
@@ -118,41 +150,24 @@ def install() -> None:
     types = (torch.Tensor, torch.nn.Parameter)
     for kind in types:
         graphffi.register_tensor_viewer(kind, viewer)
-    graphffi.register_framework(TorchFramework(), type_prefixes=("torch",), types=types)
-    graphffi.when_imported("torch._higher_order_ops.utils", _install_branches)
+    framework = TorchFramework()
+    graphffi.register_framework(framework, type_prefixes=("torch",), types=types)
     # Importing Dynamo and Inductor takes seconds; they are met where something else needs them.
-    graphffi.when_imported("torch._dynamo", _install_traced_ops)
+    graphffi.when_imported("torch._dynamo", framework.install_traced_calls)
+    graphffi.when_imported("torch._dynamo", _install_traced_modules)
     graphffi.when_imported("torch._inductor.lowering", _install_lowerings)
 
 
-def _install_branches() -> None:
-    from graphffi_torch import _branches
+def _install_traced_modules() -> None:
+    if has("modules"):
+        from graphffi_torch import _dynamo_module
 
-    _branches.install()
-
-
-def _install_traced_ops() -> None:
-    try:
-        from graphffi_torch import _dynamo_module, _dynamo_op
-
-        _dynamo_op.install()
         _dynamo_module.install()
-    except (ImportError, AttributeError) as error:  # a private name of torch that is no more
-        logging.getLogger("graphffi_torch").warning(
-            "graphffi_torch: Dynamo: %s; it follows the Python code of ops' calls, which is slower",
-            error,
-        )
 
 
 def _install_lowerings() -> None:
-    try:
+    if has("lowerings"):
         from graphffi_torch import _inductor
-    except ImportError as error:  # a private name of torch that is no more
-        logging.getLogger("graphffi_torch").warning(
-            "graphffi_torch: Inductor: %s; compiled graphs call ops through the dispatcher, which "
-            "is slower",
-            error,
-        )
-        return
-    if _inductor.install():
+
+        _inductor.install()
         watch_operators(_inductor.add_op)

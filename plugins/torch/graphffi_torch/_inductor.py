@@ -1,129 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inductor lowerings: a call becomes a direct one, its results buffers that Inductor plans.
 
-Uses private names of torch. They are looked up when Inductor is first imported; where one is
-missing, or torch is none of the tested versions, nothing is installed, and Inductor calls the
-operators through the dispatcher, as it does with everybody's.
+Uses private names of torch (`_private_names.py`). Where one is missing, this is not imported, and
+Inductor calls the operators through the dispatcher, as it does with everybody's.
 """
 
 from __future__ import annotations
 
 import functools
-import logging
-import os
 from operator import getitem
 from typing import TYPE_CHECKING, Any, Final
 
 import sympy  # type: ignore[import-untyped]
 import torch
 from torch._higher_order_ops.effects import _EffectType
-from torch._inductor import ir, lowering, pattern_matcher
-from torch._inductor.codegen.wrapper import PythonWrapperCodegen
+from torch._inductor import ir, lowering
 from torch._inductor.dependencies import StarDep
 from torch._inductor.utils import convert_shape_to_inductor
 from torch._inductor.virtualized import V
 from torch.fx.node import map_arg
 
 from graphffi_torch._inductor_code import check_plan, write_cpp_call, write_python_call
-from graphffi_torch._primitive import CALL, CALL_EFFECT, CALL_GRAPH, PrimitiveCall
+from graphffi_torch._operator_schema import overload_of
+from graphffi_torch._primitive import CALL, CALL_EFFECT, CALL_GRAPH, PARAMETERS, PrimitiveCall
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from graphffi import Definition
 
-_TESTED: Final = ((2, 10), (2, 15))
-_log: Final = logging.getLogger("graphffi_torch")
-_PARAMETERS: Final = tuple(argument.name for argument in CALL._schema.arguments)
-_PRIVATE_NAMES: Final[dict[Any, tuple[str, ...]]] = {
-    ir.FallbackKernel: (
-        "create",
-        "process_kernel",
-        "codegen_comment",
-        "codegen_unbacked_symbol_defs",
-    ),
-    lowering: ("lowerings",),
-    ir.NopKernel: ("should_allocate", "get_free_symbol_uses"),
-    PythonWrapperCodegen: ("writeline", "val_to_arg_str"),
-}
+_AS_STRIDED: Final = torch.ops.aten.as_strided.default
 _EMPTY: Final = (torch.ops.aten.empty.memory_format, torch.ops.aten.empty_strided.default)
 
 
-def unavailable() -> str | None:
-    """Why the lowerings can't serve this torch, or None."""
-    version = tuple(int(part) for part in torch.__version__.split(".")[:2])
-    if not _TESTED[0] <= version <= _TESTED[1]:
-        low, high = (".".join(map(str, v)) for v in _TESTED)
-        return f"expected torch {low} to {high}, got {torch.__version__}"
-    for owner, names in _PRIVATE_NAMES.items():
-        for name in names:
-            if not hasattr(owner, name):
-                return f"expected {getattr(owner, '__name__', owner)}.{name}, got none"
-    return None
-
-
-def install() -> bool:
-    """Installs the lowerings of the primitives.
-
-    Returns:
-        Whether it could; otherwise the reason has been logged.
-    """
-    work_around_storage_offsets()
-    work_around_unsupported_types()
-    if os.environ.get("GRAPHFFI_INDUCTOR") == "0":
-        _log.info("graphffi_torch: GRAPHFFI_INDUCTOR=0: calls go through the dispatcher")
-        return False
-    reason = unavailable()
-    if reason is not None:
-        _log.warning(
-            "graphffi_torch: Inductor: %s; compiled graphs call ops through the dispatcher, which "
-            "is slower",
-            reason,
-        )
-        return False
+def install() -> None:
+    """Installs the lowerings of the primitives."""
     for primitive in (CALL, CALL_GRAPH):
         lowering.lowerings[primitive] = functools.partial(_lower_call, primitive)
     lowering.lowerings[CALL_EFFECT] = _lower_call_effect
-    return True
-
-
-def work_around_storage_offsets() -> None:
-    """Gives the offset of a view its lowering, which torch (2.10 to 2.15 at least) lacks.
-
-    Where a call updates a view of an intermediate (``w[1]``) with symbolic sizes, the offset would
-    be 0: the kernel would write to another part of ``w``.
-    """
-    lowerings = getattr(lowering, "lowerings", {})
-    lowerings.setdefault(torch.ops.aten.sym_storage_offset.default, _lower_storage_offset)
-
-
-def _lower_storage_offset(_: Any) -> Any:
-    offset = V.graph.current_node.meta["val"]
-    return offset.node.expr if isinstance(offset, torch.SymInt) else offset
-
-
-def work_around_unsupported_types() -> None:
-    """Lets torch (2.10 to 2.15 at least) prepare updates of types that Inductor lacks.
-
-    Its passes leave alone what touches complex tensors, also where they turn such a call back into
-    one that writes; later they find it unchanged and fail.
-    """
-    name = "fallback_node_due_to_unsupported_type"
-    # The pattern matcher takes it from `lowering`, if it has been imported: this runs before that
-    # where the pattern matcher is what imports `lowering`.
-    for owner in (lowering, pattern_matcher):
-        original = getattr(owner, name, None)
-        if original is not None and not hasattr(original, "__wrapped__"):
-            setattr(owner, name, _without_updates(original))
-
-
-def _without_updates(original: Callable[..., bool]) -> Callable[..., bool]:
-    @functools.wraps(original)
-    def is_left_alone(node: Any, *args: Any, **kwargs: Any) -> bool:
-        updates = str(node.target) in ("auto_functionalized", "auto_functionalized_v2")
-        return not updates and original(node, *args, **kwargs)
-
-    return is_left_alone
 
 
 def add_op(definition: Definition, operators: Sequence[Any]) -> None:
@@ -139,6 +53,7 @@ def add_op(definition: Definition, operators: Sequence[Any]) -> None:
 
 def _lower_call(primitive: Any, *args: Any, **kwargs: Any) -> None:
     num_fresh = _count_fresh(V.graph.current_node)
+    args, kwargs = _with_offsets(args, kwargs)
     _call_kind(DirectCall, num_fresh=num_fresh).create(primitive, *args, **kwargs)
 
 
@@ -168,15 +83,16 @@ def _lower_call_effect(
 
 def _lower_op(definition: Definition, operator: Any, *args: Any, **kwargs: Any) -> Any:
     """Lowers a call of an op to buffers for its results and a call of the primitive."""
-    call = PrimitiveCall.of(definition, operator, args, kwargs)
-    is_recorded = definition.traits.allow_cuda_graph and operator._overloadname != "effect"
+    call = PrimitiveCall.of(definition, operator, *_with_offsets(args, kwargs))
+    has_copies = overload_of(operator) == "effect"
+    is_recorded = definition.traits.allow_cuda_graph and not has_copies
     results: Sequence[Any] = call.outputs or [
         _empty_like(fake, is_recorded=is_recorded) for fake in _fakes(definition)
     ]
     num_fresh = len(results) if call.outputs is None else 0
     arguments = call.arguments(results, _workspace_bytes(definition, operator))
     ordered = _call_kind(OrderedCall, release_gil=definition.release_gil)
-    if operator._overloadname == "effect":
+    if has_copies:
         copies = [lowering.clone(tensor) for tensor in arguments[2][len(results) :]]
         arguments = (*arguments[:2], [*results, *copies], *arguments[3:])
         ordered.create(CALL, *arguments)
@@ -187,6 +103,31 @@ def _lower_op(definition: Definition, operator: Any, *args: Any, **kwargs: Any) 
     if call.outputs is not None or not results:
         return None
     return results[0] if len(results) == 1 and not _is_indexed() else tuple(results)
+
+
+def _with_offsets(args: Any, kwargs: Any) -> tuple[Any, Any]:
+    """The arguments of the node that is being lowered, with views that begin where they should.
+
+    Torch (2.10 to 2.15 at least) has no lowering of a view's symbolic offset, and takes 0 for it:
+    where a call updates a view of an intermediate (``w[1]``), the kernel would write to another
+    part of ``w``.
+    """
+    node = V.graph.current_node
+    given = node.args[2:] if _has_token(node) else node.args
+    return _with_offset(given, args), _with_offset(node.kwargs, kwargs)
+
+
+def _with_offset(given: Any, lowered: Any) -> Any:
+    if isinstance(given, (list, tuple)):
+        return [_with_offset(node, value) for node, value in zip(given, lowered, strict=True)]
+    if isinstance(given, dict):
+        return {name: _with_offset(node, lowered[name]) for name, node in given.items()}
+    is_view = isinstance(given, torch.fx.Node) and given.target is _AS_STRIDED
+    offset = given.meta["val"].storage_offset() if is_view else 0
+    if not isinstance(offset, torch.SymInt):
+        return lowered
+    view = map_arg(given.args[:3], V.graph.env.__getitem__)
+    return lowering.lowerings[_AS_STRIDED](*view, offset.node.expr)
 
 
 def _workspace_bytes(definition: Definition, operator: Any) -> int | sympy.Expr | None:
@@ -291,7 +232,7 @@ class DirectCall(ir.FallbackKernel):
         self.codegen_comment(wrapper)
         args, kwargs = self.unflatten_args(self.inputs, self.constant_args)
         values = {"plan": "", "ints": (), "floats": (), "strs": (), "digest": ""}
-        values.update(zip(_PARAMETERS, args, strict=False))
+        values.update(zip(PARAMETERS, args, strict=False))
         values.update(kwargs)
         ints = [_as_expression(value) for value in values["ints"]]
         check_plan(values)

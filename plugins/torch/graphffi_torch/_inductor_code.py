@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The code that Inductor generates for a call of a primitive: a prepared site, and its use.
 
-Uses private names of torch, as _inductor.py does, which checks for them.
+Uses private names of torch (`_private_names.py`).
 """
 
 from __future__ import annotations

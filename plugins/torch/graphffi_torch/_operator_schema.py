@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from graphffi import MISSING, Operand
 
 if TYPE_CHECKING:
-    from graphffi import Attribute, Definition
+    from graphffi import Attribute, BoundCall, Definition
 
 _OPERAND_TYPES: Final = {"tensor": "Tensor{}", "optional": "Tensor{}?", "list": "Tensor{}[]"}
 # dtypes and devices travel by name: torch knows fewer of them than kernels do.
@@ -76,6 +76,27 @@ def operator_schemas(definition: Definition) -> tuple[str, str, str]:
         return schema, "", ""
     outputs = [f"Tensor({_letter(i)}!) {name}" for i, name in enumerate(definition.results)]
     return schema, f"{definition.name}.out({', '.join((*arguments, *outputs, digest))}) -> ()", ""
+
+
+def overload_of(operator: Any) -> str:
+    """``default``, ``out`` or ``effect``."""
+    return str(operator).rpartition(".")[2]
+
+
+def operator_arguments(definition: Definition, bound: BoundCall) -> list[Any]:
+    """The arguments of the op's operator: operands and attributes in signature order."""
+    operands, attributes = iter(bound.operands), iter(bound.attributes)
+    return [
+        next(operands) if isinstance(p, Operand) else operator_value(p, next(attributes))
+        for p in definition.parameters
+    ]
+
+
+def operator_value(attribute: Attribute, value: Any) -> Any:
+    """A converted attribute as its operator takes it: dtypes and devices by name."""
+    if attribute.kind not in ("dtype", "device") or value is None:
+        return value
+    return [str(item) for item in value] if attribute.is_list else str(value)
 
 
 def _arguments(definition: Definition, *, alias: bool) -> list[str]:

@@ -191,6 +191,7 @@ def _make_fake(definition: Definition, infer: Callable[..., list[Any]]) -> Calla
         absent = definition.parameters[len(arguments) :]
         rest = [keywords[p.name] if p.name in keywords else _default(p) for p in absent]
         _check_data(definition, (*arguments, *rest))
+        _repair(definition, (*arguments, *rest))
         try:
             allocations = infer(*arguments, *rest)
             if any(_is_negative(size) for shape, _, _ in allocations for size in shape):
@@ -235,6 +236,16 @@ def _check_data(definition: Definition, arguments: tuple[Any, ...]) -> None:
         raise ValueError(
             f"{definition.name}: expected all operands on the device meta, or none, got {found}"
         )
+
+
+def _repair(definition: Definition, arguments: tuple[Any, ...]) -> None:
+    """Repairs torch for calls that it can't compile."""
+    for parameter, value in zip(definition.parameters, arguments, strict=True):
+        if isinstance(parameter, Operand) and parameter.mutated:
+            if parameter.kind == "list" or any(t.is_complex() for t in as_list(value)):
+                from graphffi_torch import _repairs
+
+                _repairs.repair()
 
 
 def _make_effect_fake(definition: Definition, fake: Callable[..., Any]) -> Callable[..., Any]:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
+from graphffi import MISSING
 from graphffi_torch._effects import put_back, register_side_effect
+from graphffi_torch._operator_schema import operator_value, overload_of
 from graphffi_torch._specs import DTYPE_NAMES, as_list, attribute_value, specs_of
 
 if TYPE_CHECKING:
@@ -22,6 +24,8 @@ CALL_GRAPH: Final = torch.ops.tvm_ffi.call_graph.default
 #: For calls with side effects. It returns changed copies of the outputs that it is given.
 CALL_EFFECT: Final = torch.ops.tvm_ffi.call_effect.default
 register_side_effect(CALL_EFFECT)
+#: The names of their arguments.
+PARAMETERS: Final = ("func", "inputs", "outputs", "plan", "ints", "floats", "strs", "digest")
 
 
 def primitive_of(traits: CallTraits | None) -> Any:
@@ -98,17 +102,21 @@ class PrimitiveCall:
         definition: Definition, operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> PrimitiveCall:
         """Matches arguments with the operator's schema."""
-        schema = operator._schema
-        values = {a.name: a.default_value for a in schema.arguments if a.has_default_value()}
-        values.update(zip((a.name for a in schema.arguments), args, strict=False))
+        names = [parameter.name for parameter in definition.parameters]
+        values = {
+            a.name: operator_value(a, a.default)
+            for a in definition.attributes
+            if a.default is not MISSING
+        }
+        values.update(zip(names, args, strict=False))
         values.update(kwargs)
         return PrimitiveCall(
             definition,
-            [values[o.name] for o in definition.operands],
+            [values.get(o.name) for o in definition.operands],
             [values[a.name] for a in definition.attributes],
-            None
-            if schema.returns or not definition.results
-            else [values[name] for name in definition.results],
+            [values[name] for name in definition.results]
+            if overload_of(operator) == "out"
+            else None,
         )
 
     def arguments(

@@ -1,168 +1,255 @@
 # SPDX-License-Identifier: Apache-2.0
 """The calls of an op that torch.compile traces.
 
-`Op.__call__` checks arguments with loops over the op's definition. Tracing those would cost
-seconds, and a guard for each object that they touch. So every op has a function of its own, written
-out like the methods of a dataclass, that holds what it needs as constants.
+Dynamo follows Python code bytecode by bytecode, and adds guards for the objects that it meets:
+`Definition.bind` would take it seconds. So every op has a function of its own, written out like the
+methods of a dataclass, which checks that a call is right and makes the operator's call. Functions
+of constants, such as `_to_name`, Dynamo calls instead of following them.
+
+Imported with Dynamo; uses public names of torch.
 """
 
 from __future__ import annotations
 
+import sys
+import types
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
+from torch.fx.experimental.symbolic_shapes import guard_or_false, guard_or_true, guard_scalar
 
-from graphffi import MISSING, Attribute, Device, Operand
-from graphffi_torch._operator_schema import DIGEST, graph_digest
+from graphffi import MISSING, Attribute, Device, Op, Operand, is_int64, is_known, report_to_tracer
+from graphffi_torch._operator_schema import (
+    DIGEST,
+    graph_digest,
+    operator_arguments,
+    operator_value,
+)
+from graphffi_torch._repairs import repair
 from graphffi_torch._specs import DTYPE_NAMES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from graphffi import Definition
 
-# Attributes of exactly these types need no conversion; dtypes and devices travel by name.
-_EXACT: Final = {"int": "int", "float": "float", "bool": "bool"}
-# Conversions of what callers usually give instead.
-_CONVERSIONS: Final = {"float": "to_float", "dtype": "to_name", "device": "to_name"}
+
+def install() -> None:
+    """Tells Dynamo what takes the place of functions that it meets."""
+    substitutes = {
+        is_int64: _traced_is_int64,
+        is_known: _traced_is_known,
+        _to_float: _traced_to_float,
+        _to_bool: _traced_to_bool,
+        **{function: _copy(function) for function in (_to_name, _is, _are, _find_places, repair)},
+    }
+    for function, substitute in substitutes.items():
+        # Calls with constants are made, others become calls of the substitute.
+        torch.compiler.substitute_in_graph(function, can_constant_fold_through=True)(substitute)
+    # A call where the graph breaks is an eager one, all of it.
+    setattr(Op, "call_eagerly", torch.compiler.disable(Op.call_eagerly))  # noqa: B010
 
 
 def make_traced_call(definition: Definition, operator: Any) -> Callable[..., Any]:
     """A function with the arguments and results of the op, which calls `operator` and little else.
 
-    Arguments that need a conversion, and wrong ones, take the way of `Definition.bind`.
+    Wrong arguments, and those that need other conversions, take the way of `Definition.bind`.
 
     Args:
         definition: Of the op.
         operator: Its operator, `torch.ops.<namespace>.<name>.default`, or what stands for it.
     """
+    name = definition.name.partition("::")[2]
     namespace = {
         "operator": operator,
         "Tensor": torch.Tensor,
-        "to_float": _to_float,
-        "to_name": _to_name,
         "MISSING": MISSING,
         "result_type": definition.result_type,
         "bind": _make_bind(definition),
-        "is_tensor_list": _is_tensor_list,
-        "is_list_of": _is_list_of,
+        "find_places": _find_places,
+        "are_tensors": _are_tensors,
+        "is_": _is,
+        "are": _are,
+        "to_float": _to_float,
+        "to_bool": _to_bool,
+        "to_name": _to_name,
     }
-    name = definition.name.partition("::")[2]
     exec(compile(_source(name, definition), f"<graphffi op {definition.name}>", "exec"), namespace)
     function: Callable[..., Any] = namespace[name]
     return function
 
 
-def _is_tensor_list(value: Any) -> bool:
+def _make_bind(definition: Definition) -> Callable[..., list[Any]]:
+    """What checks and converts arguments as eager code does, for the operator."""
+    attributes = {p.name for p in definition.attributes}
+    names = [p.name for p in definition.parameters]
+    ndarray: Any = getattr(sys.modules.get("numpy"), "ndarray", ())
+
+    def bind(args: Any, named: Any) -> list[Any]:
+        # Dynamo makes arrays of NumPy's numbers, which it does not know as such.
+        positional = [
+            torch.as_tensor(value) if name in attributes and isinstance(value, ndarray) else value
+            for name, value in zip([*names, *[""] * len(args)], args)
+        ]
+        by_name = {
+            name: torch.as_tensor(value) if isinstance(value, ndarray) else value
+            for name, value in named.items()
+        }
+        return operator_arguments(definition, definition.bind(positional, by_name))
+
+    return bind
+
+
+def make_refusal(reason: str) -> Callable[..., Any]:
+    """A function that ends the trace, for an op that torch can't have."""
+
+    def refuse(*args: Any, **named: Any) -> None:
+        report_to_tracer("NotImplementedError", reason)
+
+    return refuse
+
+
+def _copy(function: Any) -> Any:
+    return types.FunctionType(function.__code__, function.__globals__, function.__name__)
+
+
+def _traced_is_int64(value: Any) -> bool:
+    return guard_or_true(value >= -(2**63)) and guard_or_true(value < 2**63)
+
+
+def _traced_is_known(value: Any) -> bool:
+    condition = value if isinstance(value, bool) else value > 0
+    # For what is unknown, the guesses differ.
+    return guard_or_true(condition) is guard_or_false(condition)
+
+
+def _find_places(parameters: Sequence[str], count: int, names: Sequence[str]) -> Sequence[int]:
+    """Where arguments with names belong, behind `count` others; () if one belongs nowhere."""
+    places = [parameters.index(name) if name in parameters else -1 for name in names]
+    return places if all(place >= count for place in places) else ()
+
+
+def _are_tensors(value: Any) -> bool:
     return isinstance(value, (list, tuple)) and all(
         isinstance(item, torch.Tensor) for item in value
     )
 
 
-def _is_list_of(value: Any, kind: type) -> bool:
-    return isinstance(value, (list, tuple)) and all(type(item) is kind for item in value)
+def _is(kind: type, value: Any) -> bool:
+    """Whether an operator takes a value as it is."""
+    if type(value) is not kind:
+        return False
+    if kind is int:
+        return is_int64(value)
+    return kind is not str or not any("\ud800" <= char <= "\udfff" for char in value)
 
 
+def _are(kind: type, value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and all(_is(kind, item) for item in value)
+
+
+# The conversions leave alone what is no such attribute, but for numbers that the graph computes.
 def _to_float(value: Any) -> Any:
     return float(value) if type(value) is int else value
 
 
+def _traced_to_float(value: Any) -> Any:
+    if type(value) is not float and type(value) is not int:
+        return value
+    return float(guard_scalar(value)) if is_known(value) else None
+
+
+def _to_bool(value: Any) -> Any:
+    return value
+
+
+def _traced_to_bool(value: Any) -> Any:
+    if type(value) is not bool:
+        return value
+    return guard_scalar(value) if is_known(value) else None
+
+
 def _to_name(value: Any) -> Any:
     if isinstance(value, torch.dtype):
-        return DTYPE_NAMES[value]
+        return DTYPE_NAMES.get(value)
     if isinstance(value, (torch.device, Device)):
         return str(value)
     # A graphffi.dtype is a string, of which Dynamo makes a plain one in no other way.
     return "".join((value,)) if isinstance(value, str) else value
 
 
-def _make_bind(definition: Definition) -> Callable[..., list[Any]]:
-    def bind(args: Any, kwargs: Any) -> list[Any]:
-        return operator_arguments(definition, definition.bind(args, kwargs))
-
-    return bind
-
-
-def operator_arguments(definition: Definition, bound: Any) -> list[Any]:
-    """The arguments of the op's operator: operands and attributes in signature order."""
-    operands, attributes = iter(bound.operands), iter(bound.attributes)
-    return [
-        next(operands) if isinstance(p, Operand) else operator_value(p, next(attributes))
-        for p in definition.parameters
-    ]
-
-
-def operator_value(attribute: Attribute, value: Any) -> Any:
-    """A converted attribute as its operator takes it: dtypes and devices by name."""
-    if attribute.kind not in ("dtype", "device") or value is None:
-        return value
-    return [str(item) for item in value] if attribute.is_list else str(value)
+_CONVERSIONS: Final = {
+    "float": "to_float",
+    "bool": "to_bool",
+    "dtype": "to_name",
+    "device": "to_name",
+}
+_TYPES: Final = {"int": "int", "float": "float", "bool": "bool"}  # str for others
 
 
 def _source(name: str, definition: Definition) -> str:
+    parameters = definition.parameters
+    values = "".join(f"v_{p.name}, " for p in parameters)
+    defaults = "".join(f"{_default_source(p)}, " for p in parameters)
+    tests = " and ".join(_test_source(p) for p in parameters) or "True"
+    call = f"operator({values}{DIGEST}={graph_digest(definition.digest)!r})"
+    result = _result_source(definition, call)
+    unpack = [f"({values}) = values"] if parameters else []
     lines = [
-        f"def {name}(*args, **kwargs):",
-        f"    values = dict(zip({(*(p.name for p in definition.parameters), '')!r}, args))",
-        "    values.update(kwargs)",
-        "    good = len(values) == len(args) + len(kwargs)",
+        f"values = args + ({defaults})[len(args):]",
+        f"is_complete = len(values) == {len(parameters)}",
+        "if named:",
+        f"    places = find_places({(*(p.name for p in parameters),)!r}, len(args), tuple(named))",
+        "    is_complete = is_complete and len(places) == len(named)",
+        "    values = list(values)",
+        "    for place, value in zip(places, named.values()):",
+        "        values[place] = value",
+        "if is_complete:",
+        *(f"    {line}" for line in (*unpack, *_conversions(definition))),
+        f"    if {tests}:",
+        *(f"        {line}" for line in result),
+        "values = bind(args, named)",
+        *unpack,
+        *result,
     ]
-    for parameter in definition.parameters:
-        lines.extend(f"    {line}" for line in _parameter_source(parameter))
-    arguments = ", ".join(f"v_{p.name}" for p in definition.parameters)
-    lines.append("    if values or not good:")
-    lines.append(f"        ({arguments},) = bind(args, kwargs)")
-    lines.extend(
-        f"    {line}"
-        for line in _result_source(
-            definition, f"operator({arguments}, {DIGEST}={graph_digest(definition.digest)!r})"
-        )
-    )
-    return "\n".join(lines)
+    return "\n    ".join((f"def {name}(*args, **named):", *lines))
 
 
-def _parameter_source(parameter: Operand | Attribute) -> list[str]:
-    value = f"v_{parameter.name}"
-    default = _default_source(parameter)
-    if default is None:
-        lines, indent = [f"{value} = values.pop({parameter.name!r}, MISSING)"], ""
-    else:
-        # Torch 2.10 can't trace `v is MISSING` where v is a symbolic int.
-        lines = [
-            f"if {parameter.name!r} in values:",
-            f"    {value} = values.pop({parameter.name!r})",
-        ]
-        indent = "    "
-    if isinstance(parameter, Attribute) and parameter.kind in _CONVERSIONS:
-        convert = _CONVERSIONS[parameter.kind]
-        converted = f"{convert}({value})"
-        if parameter.is_list:
-            is_list = f"isinstance({value}, (list, tuple))"
-            converted = f"[{convert}(item) for item in {value}] if {is_list} else {value}"
-        lines.append(f"{indent}{value} = {converted}")
-    lines.append(f"{indent}good = good and {_test_source(parameter, value)}")
-    if default is not None:
-        lines.extend(("else:", f"    {value} = {default}"))
+def _conversions(definition: Definition) -> list[str]:
+    lines = []
+    for attribute in definition.attributes:
+        if (convert := _CONVERSIONS.get(attribute.kind)) is not None:
+            value = f"v_{attribute.name}"
+            converted = f"{convert}({value})"
+            if attribute.is_list:
+                items = f"[{convert}(item) for item in {value}]"
+                converted = f"{items} if isinstance({value}, (list, tuple)) else {value}"
+            lines.append(f"{value} = {converted}")
     return lines
 
 
-def _default_source(parameter: Operand | Attribute) -> str | None:
+def _default_source(parameter: Operand | Attribute) -> str:
     if isinstance(parameter, Operand):
-        return None if parameter.required else "None"
+        return "MISSING" if parameter.required else "None"
     if parameter.default is MISSING:
-        return None
+        return "MISSING"
     default = operator_value(parameter, parameter.default)
     # Infinities and NaN are no literals.
     return f"float('{default}')" if isinstance(default, float) else repr(default)
 
 
-def _test_source(parameter: Operand | Attribute, value: str) -> str:
+def _test_source(parameter: Operand | Attribute) -> str:
+    value = f"v_{parameter.name}"
     if isinstance(parameter, Operand):
         if parameter.kind == "list":
-            return f"is_tensor_list({value})"
+            return f"are_tensors({value})"
         test = f"isinstance({value}, Tensor)"
         return test if parameter.kind == "tensor" else f"({value} is None or {test})"
-    exact = _EXACT.get(parameter.kind, "str")
-    test = f"is_list_of({value}, {exact})" if parameter.is_list else f"type({value}) is {exact}"
+    exact = _TYPES.get(parameter.kind, "str")
+    if parameter.is_list:
+        test = f"are({exact}, {value})"
+    else:
+        test = f"is_({exact}, {value})" if exact in ("int", "str") else f"type({value}) is {exact}"
     return f"({value} is None or {test})" if parameter.optional else test
 
 
@@ -174,15 +261,10 @@ def _result_source(definition: Definition, call: str) -> list[str]:
     ]
     count = len(definition.results)
     if not mutated:
-        if count == 1:
-            return [f"return {call}"]
-        return [
-            f"return {call}" if definition.result_type is None else f"return result_type(*{call})"
-        ]
+        is_plain = count == 1 or definition.result_type is None
+        return [f"return {call}" if is_plain else f"return result_type(*{call})"]
     if count == 0:
-        return [
-            call,
-            f"return {mutated[0] if len(mutated) == 1 else '(' + ', '.join(mutated) + ')'}",
-        ]
+        returned = mutated[0] if len(mutated) == 1 else f"({', '.join(mutated)})"
+        return [call, f"return {returned}"]
     fresh = "results" if count == 1 else "*results"
     return [f"results = {call}", f"return ({fresh}, {', '.join(mutated)})"]

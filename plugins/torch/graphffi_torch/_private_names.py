@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The private names of torch that the plugin uses, and what happens without them.
+
+A feature is used where torch is one of the tested versions and has all of the feature's names.
+`tests/guards/test_layering.py` compares this table with the code; `tests/torch_plugin` hides names.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import logging
+import os
+from dataclasses import dataclass
+from typing import Any, Final
+
+import torch
+
+TESTED: Final = ((2, 10), (2, 15))
+#: The features, and what happens without them.
+WITHOUT: Final = {
+    "lowerings": "compiled graphs call ops through the dispatcher, which is slower",
+    "errors": "wrong calls in code that torch.compile traces raise exceptions of Dynamo's",
+    "modules": "torch.compile takes functions that were looked up before, not modules",
+    "effects": "calls with side effects are kept, but may be reordered",
+    "complex updates": "Inductor refuses calls that update complex tensors",
+    "branches": "torch.cond refuses branches with calls that update lists, or of call_tvm_ffi",
+    "packages": "package and load_package fail; torch documents the names",
+}
+
+
+@dataclass(frozen=True)
+class PrivateName:
+    """One name.
+
+    Args:
+        name: With the module that has it.
+        feature: What needs it.
+        why: What for.
+        files: Where it is used.
+    """
+
+    name: str
+    feature: str
+    why: str
+    files: tuple[str, ...]
+
+
+def _rows(feature: str, file: str, *names: tuple[str, str]) -> tuple[PrivateName, ...]:
+    return tuple(PrivateName(name, feature, why, tuple(file.split())) for name, why in names)
+
+
+TABLE: Final = (
+    *_rows(
+        "lowerings",
+        "_inductor.py",
+        ("torch._inductor.ir.FallbackKernel.create", "makes the node of a call"),
+        ("torch._inductor.ir.FallbackKernel.process_kernel", "sorts a call's arguments"),
+        ("torch._inductor.ir.FallbackKernel.codegen", "writes a call"),
+        ("torch._inductor.ir.FallbackKernel.codegen_comment", "says what a call comes from"),
+        ("torch._inductor.ir.FallbackKernel.codegen_unbacked_symbol_defs", "defines new sizes"),
+        ("torch._inductor.ir.FallbackKernel.get_read_writes", "orders calls with side effects"),
+        ("torch._inductor.ir.FallbackKernel.has_side_effects", "keeps calls with side effects"),
+        ("torch._inductor.ir.NopKernel.should_allocate", "makes a buffer that nothing fills"),
+        ("torch._inductor.ir.NopKernel.get_free_symbol_uses", "orders it behind its sizes"),
+        ("torch._inductor.ir.FixedLayout", "a result's layout"),
+        ("torch._inductor.ir.TensorBox.create", "a result"),
+        ("torch._inductor.lowering.lowerings", "has the lowerings of the plugin's operators"),
+        ("torch._inductor.lowering.clone", "copies what a functional form changes"),
+        ("torch._inductor.dependencies.StarDep", "orders calls with side effects"),
+        ("torch._inductor.utils.convert_shape_to_inductor", "a result's sizes"),
+        ("torch._higher_order_ops.effects._EffectType", "finds the call with side effects before"),
+    ),
+    *_rows(
+        "lowerings",
+        "_inductor_code.py",
+        ("torch._inductor.codegen.wrapper.PythonWrapperCodegen.writeline", "writes a call"),
+        ("torch._inductor.codegen.wrapper.PythonWrapperCodegen.val_to_arg_str", "writes a size"),
+    ),
+    *_rows(
+        "lowerings",
+        "_inductor.py _inductor_code.py",
+        ("torch._inductor.virtualized.V", "the graph that is being lowered"),
+    ),
+    *_rows(
+        "errors",
+        "_dynamo.py",
+        ("torch._dynamo.exc.Unsupported", "ends a trace, or breaks the graph"),
+        ("torch._dynamo.exc.BackendCompilerFailed.remove_dynamo_frames", "ends a compilation"),
+        ("torch._guards.TracingContext.extract_stack", "tells whether Dynamo follows code"),
+        ("torch._guards.CompileContext.current_compile_id", "tells whether a backend is at work"),
+    ),
+    *_rows(
+        "modules",
+        "_dynamo_module.py",
+        ("torch._dynamo.guards.GuardBuilder.ID_MATCH", "guards a module or function"),
+        ("torch._dynamo.guards.GuardBuilder.TYPE_MATCH", "guards the class of a function"),
+        ("torch._dynamo.guards.install_guard", "adds a guard to a graph"),
+        ("torch._dynamo.variables.LambdaVariable", "looks a function up"),
+        ("torch._dynamo.variables.UserDefinedObjectVariable", "a module or function in a trace"),
+        ("torch._dynamo.variables.builder.VariableBuilder._type_dispatch", "knows the two classes"),
+    ),
+    *_rows(
+        "effects",
+        "_effects.py",
+        ("torch.library._register_effectful_op", "threads a token through the graph"),
+    ),
+    *_rows(
+        "complex updates",
+        "_repairs.py",
+        (
+            "torch._inductor.pattern_matcher.fallback_node_due_to_unsupported_type",
+            "prepares updates that touch complex tensors",
+        ),
+    ),
+    *_rows(
+        "branches",
+        "_repairs.py",
+        ("torch._higher_order_ops.utils._get_example_value", "finds what a branch writes"),
+    ),
+    *_rows(
+        "packages",
+        "_package.py",
+        ("torch._inductor.aoti_compile_and_package", "writes a package"),
+        ("torch._inductor.aoti_load_package", "loads a package"),
+        ("torch._inductor.codecache", "has to be imported before, in torch 2.10"),
+    ),
+)
+
+
+def why_without(feature: str) -> str | None:
+    """Why a feature can't be used, or None if it can."""
+    version = tuple(int(part) for part in torch.__version__.split(".")[:2])
+    if not TESTED[0] <= version <= TESTED[1]:
+        low, high = (".".join(map(str, v)) for v in TESTED)
+        return f"expected torch {low} to {high}, got {torch.__version__}"
+    for row in TABLE:
+        if row.feature == feature and not is_there(row.name):
+            return f"expected {row.name}, got none"
+    return None
+
+
+@functools.cache
+def has(feature: str) -> bool:
+    """Whether a feature can be used; a warning says once why not."""
+    log = logging.getLogger("graphffi_torch")
+    is_inductors = feature in ("lowerings", "complex updates", "branches")
+    if is_inductors and os.environ.get("GRAPHFFI_INDUCTOR") == "0":
+        log.info("graphffi_torch: GRAPHFFI_INDUCTOR=0: %s", WITHOUT[feature])
+        return False
+    reason = why_without(feature)
+    if reason is not None:
+        # Few programs need the others, which the oldest torch does not have.
+        level = logging.INFO if feature in ("effects", "branches") else logging.WARNING
+        log.log(level, "graphffi_torch: %s: %s; %s", feature, reason, WITHOUT[feature])
+    return reason is None
+
+
+def is_there(name: str) -> bool:
+    """Whether torch has a name; imports its module."""
+    parts = name.split(".")
+    found: Any = torch
+    for i, part in enumerate(parts[1:], 2):
+        if hasattr(found, part):
+            found = getattr(found, part)
+            continue
+        try:  # a module that is being imported is no attribute yet
+            found = importlib.import_module(".".join(parts[:i]))
+        except ImportError:
+            return False
+    return True
