@@ -4,9 +4,9 @@
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
-from graphffi._device import Device
-from graphffi._dtype import dtype
-from graphffi._shape import Shape
+from ._device import Device
+from ._dtype import dtype
+from ._shape import Shape
 
 class Object:
     """An object of the runtime."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphffi._rule_text import rule_text
+from ._rule_text import rule_text
 
 
 def definition_digest(texts: tuple[str, ...], kernel: str, rules: tuple[Any, ...]) -> str:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphffi._op import Op
-    from graphffi._plan import CanonicalCall
-    from graphffi._schema import BoundCall
-    from graphffi._spec import TensorSpec
+    from ._op import Op
+    from ._plan import CanonicalCall
+    from ._schema import BoundCall
+    from ._spec import TensorSpec
 
 
 class Framework(Protocol):

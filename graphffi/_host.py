@@ -7,21 +7,21 @@ import functools
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from graphffi import _core
-from graphffi._binding import BoundCall
-from graphffi._describe import describe, is_tensor
-from graphffi._device import Device
-from graphffi._dtype import dtype
-from graphffi._framework import register_framework
-from graphffi._plan import passes_results
-from graphffi._spec import TensorSpec, checked_dtype
+from . import _core
+from ._binding import BoundCall
+from ._describe import describe, is_tensor
+from ._device import Device
+from ._dtype import dtype
+from ._framework import register_framework
+from ._plan import passes_results
+from ._spec import TensorSpec, checked_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphffi._op import Op
-    from graphffi._plan import CanonicalCall
-    from graphffi._schema import Definition
+    from ._op import Op
+    from ._plan import CanonicalCall
+    from ._schema import Definition
 
 
 # Calls of equal shapes, data types and attributes have equal results: rules are asked once for each

@@ -6,9 +6,9 @@ from __future__ import annotations
 import threading
 from typing import Any, Final
 
-from graphffi import _core
-from graphffi._describe import describe
-from graphffi._tracing import report_to_tracer, traced_as_constant
+from . import _core
+from ._describe import describe
+from ._tracing import report_to_tracer, traced_as_constant
 
 _lock: Final = threading.Lock()
 _named_callables: Final[dict[int, tuple[Any, str]]] = {}  # by id, and kept, so that ids stay theirs

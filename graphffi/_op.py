@@ -8,13 +8,13 @@ import importlib
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
-from graphffi import _core, _signature
-from graphffi._framework import announce_op, announce_vjp, framework_of
-from graphffi._kernel import kernel_reference
-from graphffi._plan import CallTraits, SideEffect, checked_effect
-from graphffi._schema import Definition
-from graphffi._vjp import Vjp
-from graphffi._vmap import VmapRule
+from . import _core, _signature
+from ._framework import announce_op, announce_vjp, framework_of
+from ._kernel import kernel_reference
+from ._plan import CallTraits, SideEffect, checked_effect
+from ._schema import Definition
+from ._vjp import Vjp
+from ._vmap import VmapRule
 
 if TYPE_CHECKING:
     import inspect
@@ -30,7 +30,7 @@ class _SignatureOfOp:
     def __get__(self, op: Op | None, owner: type[Op]) -> inspect.Signature:
         if op is None:
             raise AttributeError("__signature__")
-        from graphffi._python_signature import python_signature
+        from ._python_signature import python_signature
 
         return python_signature(op.definition)
 

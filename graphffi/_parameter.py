@@ -7,10 +7,10 @@ import operator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from graphffi._describe import describe, is_numpy_scalar, is_proxy, is_tensor
-from graphffi._device import Device
-from graphffi._dtype import dtype
-from graphffi._tracing import is_int64, is_known
+from ._describe import describe, is_numpy_scalar, is_proxy, is_tensor
+from ._device import Device
+from ._dtype import dtype
+from ._tracing import is_int64, is_known
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from graphffi._schema import Definition
+    from ._schema import Definition
 
 # How an attribute's value travels: its bank, and what the plan says of it.
 _BANK: Final = {"int": "n", "bool": "n", "float": "f", "str": "s", "dtype": "s", "device": "s"}

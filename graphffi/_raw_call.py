@@ -5,15 +5,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from graphffi._describe import describe, is_numpy_scalar, is_proxy, is_tensor
-from graphffi._device import Device
-from graphffi._dtype import dtype
-from graphffi._framework import framework_of
-from graphffi._kernel import kernel_reference
-from graphffi._parameter import checked_int, checked_known, checked_text
-from graphffi._plan import CallTraits, CanonicalCall, SideEffect, append_attribute, checked_effect
-from graphffi._spec import TensorSpec
-from graphffi._tracing import report_to_tracer
+from ._describe import describe, is_numpy_scalar, is_proxy, is_tensor
+from ._device import Device
+from ._dtype import dtype
+from ._framework import framework_of
+from ._kernel import kernel_reference
+from ._parameter import checked_int, checked_known, checked_text
+from ._plan import CallTraits, CanonicalCall, SideEffect, append_attribute, checked_effect
+from ._spec import TensorSpec
+from ._tracing import report_to_tracer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,24 +7,24 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from graphffi import _core
-from graphffi._binding import BoundCall as BoundCall
-from graphffi._binding import bind
-from graphffi._digest import definition_digest, extended_digest
-from graphffi._dims import Dims, parse_dims
-from graphffi._parameter import MISSING as MISSING
-from graphffi._parameter import Attribute as Attribute
-from graphffi._parameter import Operand as Operand
-from graphffi._plan import NO_TRAITS, CallTraits, CanonicalCall, PlanTemplate, plan_tokens
-from graphffi._rule_text import rule_text
-from graphffi._spec import CheckError, TensorSpec, checked_bytes, checked_result
-from graphffi._tracing import report_to_tracer
+from . import _core
+from ._binding import BoundCall as BoundCall
+from ._binding import bind
+from ._digest import definition_digest, extended_digest
+from ._dims import Dims, parse_dims
+from ._parameter import MISSING as MISSING
+from ._parameter import Attribute as Attribute
+from ._parameter import Operand as Operand
+from ._plan import NO_TRAITS, CallTraits, CanonicalCall, PlanTemplate, plan_tokens
+from ._rule_text import rule_text
+from ._spec import CheckError, TensorSpec, checked_bytes, checked_result
+from ._tracing import report_to_tracer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from graphffi._vjp import Vjp
-    from graphffi._vmap import VmapRule
+    from ._vjp import Vjp
+    from ._vmap import VmapRule
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,21 +9,21 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any, Final
 
-from graphffi._device import Device
-from graphffi._dtype import dtype
-from graphffi._spec import TensorSpec, checked_bytes
-from graphffi._symbolic import NeedsValueError, Opaque, SymbolicInt, Trace
+from ._device import Device
+from ._dtype import dtype
+from ._spec import TensorSpec, checked_bytes
+from ._symbolic import NeedsValueError, Opaque, SymbolicInt, Trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from graphffi._schema import Definition
+    from ._schema import Definition
 
 # A rule that can't be traced this often is only asked from then on.
 _MAX_FAILURES: Final = 3
 
 
-def make_answer(definition: Definition) -> Callable[..., str]:
+def trace_shape_rule(definition: Definition) -> Callable[..., str]:
     """What C++ asks for the results of a call that no program is for.
 
     The function that is returned takes `(inputs, mutated, attributes, trace)`: the operands that

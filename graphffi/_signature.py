@@ -11,10 +11,10 @@ import typing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from graphffi._core import Tensor
-from graphffi._device import Device
-from graphffi._dtype import dtype
-from graphffi._parameter import MISSING, Attribute, AttributeKind, Operand, OperandKind
+from ._core import Tensor
+from ._device import Device
+from ._dtype import dtype
+from ._parameter import MISSING, Attribute, AttributeKind, Operand, OperandKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence

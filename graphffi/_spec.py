@@ -6,14 +6,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from graphffi._describe import describe, is_numpy_scalar, is_proxy
-from graphffi._device import Device
-from graphffi._dtype import dtype as make_dtype
+from ._describe import describe, is_numpy_scalar, is_proxy
+from ._device import Device
+from ._dtype import dtype as make_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphffi._core import Tensor
+    from ._core import Tensor
 
 _T = TypeVar("_T")
 

@@ -7,13 +7,13 @@ import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from graphffi._describe import describe, is_tensor
-from graphffi._dtype import dtype
+from ._describe import describe, is_tensor
+from ._dtype import dtype
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from graphffi._schema import Definition
+    from ._schema import Definition
 
 
 class Saved:

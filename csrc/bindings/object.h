@@ -89,7 +89,7 @@ void DefineProperty(PyTypeObject* type, const char* name, Body&& body, const cha
 }
 
 /// An attribute of a Python module, kept for the rest of the process. \throws py::error_already_set
-inline py::handle ImportForever(const char* module, const char* name) {
+inline py::handle ImportImmortal(const char* module, const char* name) {
   return py::object(py::module_::import(module).attr(name)).release();
 }
 

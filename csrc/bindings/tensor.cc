@@ -32,7 +32,7 @@ py::tuple Dims(const int64_t* dims, int32_t ndim) {
 }
 
 py::object Shape(py::handle self) {
-  static const py::handle type = ImportForever("graphffi._shape", "Shape");
+  static const py::handle type = ImportImmortal("graphffi._shape", "Shape");
   const DLTensor& tensor = Metadata(self);
   return type(Dims(tensor.shape, tensor.ndim));
 }

@@ -200,6 +200,8 @@ def import_violations(layer: PythonLayer, path: Path, text: str) -> list[str]:
         own = layer.folder.rpartition("/")[2]
         if own != "graphffi" and top == "graphffi" and name.count(".") and "._" in name:
             found.append(f"{path}: imports {name}, a private name of graphffi")
+        if own == "graphffi" and top == "graphffi":
+            found.append(f"{path}: imports {name} by its absolute name")
     if path.name not in layer.private_files:
         privates = {chain for chain in attribute_chains(tree) if is_private(chain)}
         found.extend(f"{path}: uses {chain}, a private name" for chain in sorted(privates))
@@ -256,6 +258,7 @@ def test_the_guard_sees_a_forbidden_include(name: str, line: str) -> None:
         ("graphffi", "def f():\n  import torch"),
         ("graphffi", "try:\n  import numpy\nexcept ImportError:\n  pass"),
         ("graphffi", "class A:\n  from numpy import array"),
+        ("graphffi", "from graphffi._op import Op"),
         ("graphffi_torch", "import jax.numpy"),
         ("graphffi_torch", "from torch._inductor import ir"),
         ("graphffi_torch", "import torch\ntorch._C._get_tracing_state()"),

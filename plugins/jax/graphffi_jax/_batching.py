@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 
 import graphffi
+from graphffi.plugin import Operand
 
 from ._loops import run
 
@@ -68,7 +69,7 @@ class OpCall:
         """One value per parameter of the op, in signature order."""
         values, attributes = iter(operands), iter(self.attributes)
         return [
-            next(values if isinstance(p, graphffi.Operand) else attributes)
+            next(values if isinstance(p, Operand) else attributes)
             for p in self.op.definition.parameters
         ]
 

@@ -11,6 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 
 import graphffi
+from graphffi.plugin import (
+    checked_bytes,
+    checked_dtype,
+    checked_result,
+    register_callback_runner,
+    register_framework,
+)
 
 from ._batching import OpCall
 from ._gradients import call_differentiable
@@ -64,13 +71,13 @@ class JaxFramework:
         mutated = [_to_array(f"{call.subject}: argument", value) for value in call.mutated]
         inputs, mutated = vary_alike([inputs, mutated])
         results = [
-            graphffi.checked_result(
+            checked_result(
                 f"{call.subject}: result {i}", graphffi.TensorSpec(spec.shape, spec.dtype)
             )
             for i, spec in enumerate(results)
         ]
         if workspace is not None:
-            graphffi.checked_bytes(f"{call.subject}: workspace", workspace)
+            checked_bytes(f"{call.subject}: workspace", workspace)
         shapes = _result_shapes(call.subject, [str(i) for i in range(len(results))], results)
         return bind(KernelCall.make(call, workspace=workspace), inputs, mutated, shapes)
 
@@ -93,7 +100,7 @@ def _to_array(subject: str, value: Any) -> Any:
             )
         return value
     if isinstance(value, (np.ndarray, np.generic)):
-        graphffi.checked_dtype(subject, value.dtype)
+        checked_dtype(subject, value.dtype)
         _check_width(subject, value.dtype)
         return _converted(subject, jnp.asarray, value)
     if hasattr(value, "__dlpack__"):
@@ -164,5 +171,5 @@ def register() -> None:
     """Registers the targets with XLA and the arrays with graphffi."""
     register_targets()
     register_partitioner()
-    graphffi.register_callback_runner(callback_filter(), run_kernel)
-    graphffi.register_framework(JaxFramework(), type_prefixes=("jax", "jaxlib"))
+    register_callback_runner(callback_filter(), run_kernel)
+    register_framework(JaxFramework(), type_prefixes=("jax", "jaxlib"))

@@ -14,6 +14,7 @@ from jax.interpreters import mlir
 from jaxlib.mlir import ir
 
 import graphffi
+from graphffi.plugin import PackagedLibraries, trusted_hashes
 
 from ._library import TARGET, TARGET_GRAPH
 
@@ -54,7 +55,7 @@ def package(exported: export.Exported, path: str | os.PathLike[str], *, vjp_orde
             "graphffi_jax: package: expected a program of jax.export.export, got "
             f"{type(exported).__name__}"
         )
-    libraries = graphffi.PackagedLibraries("graphffi_jax: package")
+    libraries = PackagedLibraries("graphffi_jax: package")
     program = exported
     for order in range(vjp_order + 1):
         for reference, library in _kernels(program):
@@ -68,7 +69,7 @@ def package(exported: export.Exported, path: str | os.PathLike[str], *, vjp_orde
     return file
 
 
-def _add(libraries: graphffi.PackagedLibraries, reference: str, library: str) -> None:
+def _add(libraries: PackagedLibraries, reference: str, library: str) -> None:
     """Takes up the library of a kernel; `library` is the name by which the program asks for it."""
     added = libraries.add(reference)
     name = added.rpartition("::")[0]
@@ -107,7 +108,7 @@ def load_package(
     file = os.fspath(path)
     subject = f"graphffi_jax: package {file!r}"
     records = _read(subject, file)
-    record = records.get(graphffi.PackagedLibraries.MANIFEST)
+    record = records.get(PackagedLibraries.MANIFEST)
     if record is None or _PROGRAM not in records:
         raise ValueError(
             f"{subject}: expected one that graphffi_jax.package wrote, got another archive"
@@ -115,8 +116,8 @@ def load_package(
     manifest = record.decode(errors="replace")
     words = manifest.split()
     listed = list(zip(words[1::2], words[::2], strict=False))
-    trusted = graphffi.trusted_hashes(subject, "a program", listed, trust)
-    folder = graphffi.PackagedLibraries.FOLDER
+    trusted = trusted_hashes(subject, "a program", listed, trust)
+    folder = PackagedLibraries.FOLDER
     contents = {name[len(folder) :]: c for name, c in records.items() if name.startswith(folder)}
     graphffi.get_global_func("graphffi_jax.load_libraries")(
         subject,

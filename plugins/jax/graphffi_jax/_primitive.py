@@ -16,7 +16,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir, xla
 from jaxlib.mlir import ir
 
-import graphffi
+from graphffi.plugin import CallTraits, packaged_name
 
 from ._batching import OpCall, batch, take_batches
 from ._library import TARGET, TARGET_GRAPH
@@ -54,7 +54,7 @@ class KernelCall:
     num_mutated: int
     subject: str
     digest: str
-    traits: graphffi.CallTraits
+    traits: CallTraits
     workspace: Any = None
     made_of: OpCall | None = field(default=None, compare=False, repr=False)
     loops: Loops = ()
@@ -76,7 +76,7 @@ class KernelCall:
             num_mutated=len(call.mutated),
             subject=call.subject,
             digest=call.digest,
-            traits=call.traits or graphffi.CallTraits(),
+            traits=call.traits or CallTraits(),
             workspace=workspace,
             made_of=made_of,
             batches=0 if made_of is None else take_batches(),
@@ -96,7 +96,7 @@ class KernelCall:
         """The attributes of the custom call; empty ones are left out."""
         texts = {
             "func": self.func,
-            "library": graphffi.packaged_name(self.func),
+            "library": packaged_name(self.func),
             "plan": self.plan,
             "strs": "".join(f"{len(text.encode())}:{text}" for text in self.strs),
             "subject": self.subject if self.subject != self.func else "",

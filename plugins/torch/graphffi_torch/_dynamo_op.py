@@ -35,7 +35,8 @@ from torch.fx.experimental.symbolic_shapes import (
     guard_scalar,
 )
 
-from graphffi import MISSING, Op, Operand, is_int64, is_known
+from graphffi import Op
+from graphffi.plugin import MISSING, Operand, is_int64, is_known
 from graphffi_torch._dynamo import end_trace, is_wrong_call
 from graphffi_torch._operator_schema import DIGEST, graph_digest
 from graphffi_torch._operators import operator_of
@@ -46,7 +47,7 @@ from graphffi_torch._traced_call import operator_value
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from graphffi import Attribute, Definition
+    from graphffi.plugin import Attribute, Definition
 
 # Attributes of exactly these types go to the operator as they are.
 _EXACT: Final = {"int": int, "float": float, "bool": bool, "str": str}

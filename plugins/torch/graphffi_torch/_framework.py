@@ -9,6 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 import graphffi
+from graphffi.plugin import (
+    register_framework,
+    register_tensor_viewer,
+    register_tracer,
+    when_imported,
+)
 from graphffi_torch import _C
 from graphffi_torch._dynamo import end_trace
 from graphffi_torch._gradients import set_gradient_rule
@@ -22,9 +28,10 @@ from graphffi_torch._traced_call import make_traced_call, operator_arguments
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphffi import BoundCall, CanonicalCall, Definition, Op, TensorSpec
+    from graphffi import Op, TensorSpec
+    from graphffi.plugin import BoundCall, CanonicalCall, Definition
 
-_FAIL_AGAIN: Final = "graphffi_torch.fail_again"
+_RERAISE_LAST_ERROR: Final = "graphffi_torch.reraise_last_error"
 
 
 class TorchFramework:
@@ -111,18 +118,18 @@ def _refuse_others(definition: Definition, operands: Sequence[Any]) -> None:
 
 def install() -> None:
     """Makes graphffi's calls on torch tensors and torch's operators known to each other."""
-    _C.register_fail_again(_FAIL_AGAIN)
-    _C.set_reraise(graphffi.get_global_func(_FAIL_AGAIN))
-    graphffi.register_tracer(end_trace)
+    _C.register_reraise_last_error(_RERAISE_LAST_ERROR)
+    _C.set_reraise(graphffi.get_global_func(_RERAISE_LAST_ERROR))
+    register_tracer(end_trace)
     viewer = _C.make_tensor_viewer(torch.Tensor.__dlpack_c_exchange_api__)
     types = (torch.Tensor, torch.nn.Parameter)
     for kind in types:
-        graphffi.register_tensor_viewer(kind, viewer)
-    graphffi.register_framework(TorchFramework(), type_prefixes=("torch",), types=types)
-    graphffi.when_imported("torch._higher_order_ops.utils", _install_branches)
+        register_tensor_viewer(kind, viewer)
+    register_framework(TorchFramework(), type_prefixes=("torch",), types=types)
+    when_imported("torch._higher_order_ops.utils", _install_branches)
     # Importing Dynamo and Inductor takes seconds; they are met where something else needs them.
-    graphffi.when_imported("torch._dynamo", _install_traced_ops)
-    graphffi.when_imported("torch._inductor.lowering", _install_lowerings)
+    when_imported("torch._dynamo", _install_traced_ops)
+    when_imported("torch._inductor.lowering", _install_lowerings)
 
 
 def _install_branches() -> None:

@@ -30,7 +30,7 @@ from graphffi_torch._primitive import CALL, CALL_EFFECT, CALL_GRAPH, PrimitiveCa
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from graphffi import Definition
+    from graphffi.plugin import Definition
 
 _TESTED: Final = ((2, 10), (2, 15))
 _log: Final = logging.getLogger("graphffi_torch")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from graphffi import MISSING, Operand, make_answer
+from graphffi.plugin import MISSING, Operand, trace_shape_rule
 from graphffi_torch import _C
 from graphffi_torch._dynamo import end_trace
 from graphffi_torch._effects import kept_entry, register_side_effect
@@ -20,7 +20,8 @@ from graphffi_torch._vmap import register_vmap
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphffi import Attribute, Definition, Op
+    from graphffi import Op
+    from graphffi.plugin import Attribute, Definition
 
 _lock: Final = threading.RLock()
 _operators: Final[dict[str, Any]] = {}
@@ -96,7 +97,7 @@ def _register(op: Op) -> Any:
         kernel=definition.kernel,
         plan=_op_plan(definition),
         digest=definition.digest,
-        answer=make_answer(definition) if _has_rule(definition) else None,
+        answer=trace_shape_rule(definition) if _has_rule(definition) else None,
         parameters=[_direct_parameter(p) for p in definition.parameters],
         result_type=definition.result_type,
         release_gil=definition.release_gil,

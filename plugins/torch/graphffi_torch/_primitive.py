@@ -14,7 +14,7 @@ from graphffi_torch._specs import DTYPE_NAMES, as_list, attribute_value, specs_o
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from graphffi import CallTraits, CanonicalCall, Definition
+    from graphffi.plugin import CallTraits, CanonicalCall, Definition
 
 CALL: Final = torch.ops.tvm_ffi.call.default
 #: For kernels that may be recorded into CUDA graphs.

@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from graphffi import MISSING, Attribute, Device, Operand
+from graphffi import Device
+from graphffi.plugin import MISSING, Attribute, Operand
 from graphffi_torch._operator_schema import DIGEST, graph_digest
 from graphffi_torch._specs import DTYPE_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphffi import Definition
+    from graphffi.plugin import Definition
 
 # Attributes of exactly these types need no conversion; dtypes and devices travel by name.
 _EXACT: Final = {"int": "int", "float": "float", "bool": "bool"}

@@ -195,7 +195,7 @@ PYBIND11_MODULE(_C, module) {
       py::kw_only(), py::arg("op"), py::arg("saved_arguments"), py::arg("saved_results"),
       py::arg("backward"));
   module.def("make_tensor_viewer", &MakeTensorViewer, py::arg("exchange"));
-  module.def("register_fail_again", &RegisterFailAgain, py::arg("name"));
+  module.def("register_reraise_last_error", &RegisterReraiseLastError, py::arg("name"));
   module.def(
       "set_reraise", [](py::object function) { SetReraise(std::move(function)); },
       py::arg("function"));
