@@ -221,6 +221,12 @@ def load_module(path: str | os.PathLike[str]) -> Module:
     return module
 
 
+def loaded_module(path: str) -> Module | None:
+    """The module that `load_module` made of a library's file, if it did."""
+    file = os.path.realpath(path)
+    return next((module for module, known in _files.items() if known == file), None)
+
+
 def export_library(module: Module, path: str | os.PathLike[str]) -> None:
     """Pack a module and all that it imports into one shared library.
 

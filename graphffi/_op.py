@@ -139,6 +139,7 @@ def op(
     has_side_effect: SideEffect = False,
     vmap: str | Callable[..., Any] | None = None,
     dims: str = "",
+    dtypes: str = "",
     workspace: int | Callable[..., Any] | None = None,
 ) -> Callable[[Callable[..., Any]], Op]:
     """Defines an op from an annotated function whose body is the shape rule.
@@ -167,6 +168,8 @@ def op(
         dims: Names of dimensions, a group for each tensor operand and each result, such as
             ``"... [h], [h] -> ... [h]"``. Equal names have equal sizes: calls are checked. Those in
             brackets the kernel works along; the others may be split between devices.
+        dtypes: Data types, groups in the same order, such as ``"T, T -> T; T: float32 |
+            bfloat16"``. ``T`` is one data type in the whole call; calls are checked.
         workspace: Bytes of scratch memory that the kernel needs: an int, or a rule that gets what
             the shape rule gets. `workspace` in the plan passes them as a uint8 tensor of one
             dimension; without it, they are what the kernel allocates from in JAX, where XLA plans
@@ -194,7 +197,7 @@ def op(
         )
         doc = rule.__doc__ or ""
         return _register(
-            _define(name, signature, kernel, plan, rule, doc, traits, vmap, dims, workspace)
+            _define(name, signature, kernel, plan, rule, doc, traits, vmap, dims, dtypes, workspace)
         )
 
     return decorate
@@ -213,6 +216,7 @@ def define_op(
     has_side_effect: SideEffect = False,
     vmap: str | Callable[..., Any] | None = None,
     dims: str = "",
+    dtypes: str = "",
     workspace: int | Callable[..., Any] | None = None,
 ) -> Op:
     """Defines an op from a schema string, for compilers that generate definitions.
@@ -231,6 +235,7 @@ def define_op(
         has_side_effect: As for `op`.
         vmap: As for `op`.
         dims: As for `op`.
+        dtypes: As for `op`.
         workspace: As for `op`.
 
     Returns:
@@ -242,7 +247,7 @@ def define_op(
     signature = _signature.from_schema(name, schema)
     traits = CallTraits(pass_owning_tensor, allow_cuda_graph, checked_effect(name, has_side_effect))
     return _register(
-        _define(name, signature, kernel, plan, infer, doc, traits, vmap, dims, workspace)
+        _define(name, signature, kernel, plan, infer, doc, traits, vmap, dims, dtypes, workspace)
     )
 
 
@@ -256,6 +261,7 @@ def _define(
     traits: CallTraits,
     vmap: str | Callable[..., Any] | None,
     dims: str,
+    dtypes: str,
     workspace: int | Callable[..., Any] | None,
 ) -> Definition:
     definition = Definition(
@@ -271,6 +277,7 @@ def _define(
         traits=traits,
         vmap=VmapRule.make(name, vmap),
         dims_text=dims,
+        dtypes_text=dtypes,
         workspace=workspace,
     )
     if rule is None and definition.results:

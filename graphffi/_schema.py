@@ -12,12 +12,14 @@ from ._binding import BoundCall as BoundCall
 from ._binding import bind
 from ._digest import definition_digest, extended_digest
 from ._dims import Dims, parse_dims
+from ._dtypes import DTypes, parse_dtypes
+from ._kernel_signature import check_kernel_signature
 from ._parameter import MISSING as MISSING
 from ._parameter import Attribute as Attribute
 from ._parameter import Operand as Operand
 from ._plan import NO_TRAITS, CallTraits, CanonicalCall, PlanTemplate, plan_tokens
 from ._rule_text import rule_text
-from ._spec import CheckError, TensorSpec, checked_bytes, checked_result
+from ._spec import CheckError, CheckTypeError, TensorSpec, checked_bytes, checked_result
 from ._tracing import report_to_tracer
 
 if TYPE_CHECKING:
@@ -47,6 +49,7 @@ class Definition:
         vmap: Batching rule, or None.
         vjp: Gradient rule, or None.
         dims_text: Names of dimensions, or nothing.
+        dtypes_text: The data types that the op takes and gives, or nothing.
         workspace: Bytes of scratch memory that a call needs: an int, or a rule that gets what the
             shape rule gets; None for a kernel that needs none, or asks for an unknown amount.
         release_gil: Whether calls from Python code, compiled code included, release the GIL while
@@ -65,6 +68,7 @@ class Definition:
     vmap: VmapRule | None = None
     vjp: Vjp | None = None
     dims_text: str = ""
+    dtypes_text: str = ""
     release_gil: bool = True
     workspace: int | Callable[..., Any] | None = None
     _templates: dict[Any, PlanTemplate] = field(default_factory=dict, repr=False)
@@ -85,7 +89,7 @@ class Definition:
                 f"{self.name}: workspace: expected bytes (an int from 0 to 2**63 - 1) or a "
                 f"callable, got {size!r}"
             )
-        _ = self.dims  # which raises if the text is wrong
+        _ = self.dims, self.dtypes  # which raise if the text is wrong
         # A plan that does not parse shows where the op is defined: lists are empty here.
         call = self.canonical(
             tuple(() if o.kind == "list" else "tensor" for o in self.operands),
@@ -94,6 +98,7 @@ class Definition:
         outputs = len(self.results) + len(call.mutated)
         counts = (len(call.inputs), outputs, len(call.ints), len(call.floats), len(call.strs))
         _core.check_plan(call.plan, counts, self.name)
+        check_kernel_signature(self, call.plan)
 
     @cached_property
     def operands(self) -> tuple[Operand, ...]:
@@ -126,6 +131,13 @@ class Definition:
         return parse_dims(self.name, self.dims_text, self.operands, self.results)
 
     @cached_property
+    def dtypes(self) -> DTypes | None:
+        """The data types of operands and results, if the op says what they are."""
+        if not self.dtypes_text:
+            return None
+        return parse_dtypes(self.name, self.dtypes_text, self.operands, self.results)
+
+    @cached_property
     def takes_ruled_workspace(self) -> bool:
         """Whether the plan passes a workspace whose size follows a rule."""
         names = {*(p.name for p in self.parameters), *self.results}
@@ -143,6 +155,7 @@ class Definition:
             self.plan,
             repr(self.traits),
             self.dims_text,
+            self.dtypes_text,
             size,
             repr(self.release_gil),
         )
@@ -168,6 +181,7 @@ class Definition:
             "plan": (self.plan, other.plan),
             "shape rule": (rule_text(self.rule), rule_text(other.rule)),
             "dims": (self.dims_text, other.dims_text),
+            "dtypes": (self.dtypes_text, other.dtypes_text),
             "vmap": tuple(rule_text(d.vmap and d.vmap.method) for d in (self, other)),
             "workspace": (rule_text(self.workspace), rule_text(other.workspace)),
             "flag": ((self.traits, self.release_gil), (other.traits, other.release_gil)),
@@ -201,14 +215,19 @@ class Definition:
 
         Raises:
             ValueError: If a `check` of the rule fails, or sizes are not as `dims` says.
-            TypeError: If the rule returns something else than the declared results.
+            TypeError: If data types are not as `dtypes` says, or the rule returns something else
+                than the declared results.
         """
         try:
             return self._infer(operands, attributes)
         except CheckError as error:
             raise ValueError(f"{self.name}: {error}") from None
+        except CheckTypeError as error:
+            raise TypeError(f"{self.name}: {error}") from None
 
     def _infer(self, operands: Sequence[Any], attributes: Sequence[Any]) -> tuple[TensorSpec, ...]:
+        if self.dtypes is not None:
+            self.dtypes.check(self.operands, operands, {})
         if self.dims is not None:
             self.dims.check(self.operands, operands)
         specs = () if self.rule is None else self._run_rule(operands, attributes)
@@ -220,10 +239,13 @@ class Definition:
                 f"{self.name}: shape rule: expected {len(self.results)} results, got {len(specs)}"
             )
         default_device = next((s.device for s in BoundCall(tuple(operands), ()).tensors()), None)
-        return tuple(
-            checked_result(f"{self.name}: shape rule: result {name!r}", spec, default_device)
+        checked = {
+            name: checked_result(f"{self.name}: shape rule: result {name!r}", spec, default_device)
             for name, spec in zip(self.results, specs, strict=True)
-        )
+        }
+        if self.dtypes is not None:
+            self.dtypes.check(self.operands, operands, checked)
+        return tuple(checked.values())
 
     def workspace_bytes(self, operands: Sequence[Any], attributes: Sequence[Any]) -> Any:
         """The size of the call's workspace.

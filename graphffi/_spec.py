@@ -56,6 +56,10 @@ class CheckError(ValueError):
     """A `check` that failed; whoever runs the rule puts the op's name in front."""
 
 
+class CheckTypeError(TypeError):
+    """The same of data types."""
+
+
 def like(x: _T, *, shape: Sequence[Any] | None = None, dtype: Any = None, device: Any = None) -> _T:
     """A result like `x`, but for what is given.
 

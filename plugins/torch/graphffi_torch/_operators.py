@@ -124,7 +124,7 @@ def _register(op: Op) -> Any:
 
 
 def _has_rule(definition: Definition) -> bool:
-    rules = (definition.rule, definition.dims)
+    rules = (definition.rule, definition.dims, definition.dtypes)
     return definition.takes_ruled_workspace or any(rule is not None for rule in rules)
 
 
