@@ -46,6 +46,9 @@ class alignas(64) LentTensor {
   const void* memory() const { return memory_; }
   void SetMemory(const void* memory) { memory_ = memory; }
 
+  /// Lends `source` instead, for which view() is to be filled in anew.
+  void Replace(const void* source) { source_ = source; }
+
   /// To be filled in by whoever took it from Loans, who calls CopyDims then.
   DLTensor* view() { return &tensor_; }
   /// Makes copies of the shape and strides that view() points to; NULL strides are compact ones.

@@ -48,8 +48,9 @@ struct PlanNames {
 /// A parsed plan. Grammar: items separated by commas; an item is a name, `None`, `true`, `false`, a
 /// number, a "string" (JSON escapes), `(item, …)` for one ffi.Array, `*inputs`, `*outputs`,
 /// `stream`, `workspace`, `workspace(n0)`, `workspace(64)` with the size in bytes for calls that
-/// bring none, or a conversion `bool(n0)`, `dtype(s0)`, `device(s0)` of an attribute,
-/// `int(stream)`. An empty text means `*inputs, *outputs`.
+/// bring none, a conversion `bool(n0)`, `dtype(s0)`, `device(s0)` of an attribute, `int(stream)`,
+/// or `strided(i0)`: a tensor that the kernel takes with any strides. Others are row-major for the
+/// kernel. An empty text means `*inputs, *outputs`.
 class Plan {
  public:
   enum class Op : uint8_t {
@@ -64,7 +65,7 @@ class Plan {
     kStream,
     kWorkspace,
   };
-  enum class Conversion : uint8_t { kNone, kBool, kDType, kDevice, kInt };
+  enum class Conversion : uint8_t { kNone, kBool, kDType, kDevice, kInt, kStrided };
   struct Item {
     Op op;
     Conversion conversion = Conversion::kNone;
@@ -90,6 +91,9 @@ class Plan {
   /// than that passes results.
   int32_t first_output() const { return first_output_; }
   const std::vector<Item>& items() const { return items_; }
+  /// Whether the kernel takes a slot of inputs (`op` is kInput) or outputs (kOutput) with any
+  /// strides. A slot that is not passed counts as one.
+  bool is_strided(Op op, int32_t index) const;
   /// Borrowed from the plan: None, bools, ints, floats, strings as RawStr; objects in folded plans.
   const std::vector<TVMFFIAny>& constants() const { return constants_; }
 

@@ -40,7 +40,7 @@ def define(kernel: Any, schema: str, plan: str = "") -> Any:
         ("scale", "(Tensor x) -> Tensor out", "x, 2.5, out"),
         ("gather", "(Tensor x, Tensor[] xs, Tensor? w, dtype kind, bool flag, int n) -> Tensor out",
          "xs, w, kind, flag, n, out"),
-        ("gather", "(Tensor x, Tensor y) -> Tensor out", "(x, y), None, dtype(\"int8\"), true, 3, "
+        ("gather", "(Tensor x, Tensor y) -> Tensor out", "(x, y), None, \"int8\", true, 3, "
          "out"),
         ("anything", "(Tensor x, str s) -> Tensor out", "s, out"),
     ],
