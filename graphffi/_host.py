@@ -13,7 +13,7 @@ from ._describe import describe, is_tensor
 from ._device import Device
 from ._dtype import dtype
 from ._framework import register_framework
-from ._plan import passes_results
+from ._plan import passes_results, strided_tensors
 from ._spec import TensorSpec, checked_dtype
 
 if TYPE_CHECKING:
@@ -95,20 +95,57 @@ class HostFramework:
         fresh = (
             [_allocate(spec, use_numpy) for spec in results] if is_filled else [None] * len(results)
         )
-        outputs = [*fresh, *call.mutated]
+        strided = strided_tensors(call.plan)
+        inputs = [
+            tensor if f"i{i}" in strided else _row_major(call.subject, tensor)
+            for i, tensor in enumerate(call.inputs)
+        ]
+        updated = [
+            tensor if f"o{i}" in strided else _row_major(call.subject, tensor)
+            for i, tensor in enumerate(call.mutated, len(results))
+        ]
+        outputs = [*fresh, *updated]
         returned = _core.call_plan(
             self._kernel(call.func),
             call.plan,
-            list(call.inputs),
+            inputs,
             outputs,
             list(call.ints),
             list(call.floats),
             list(call.strs),
             call.subject,
         )
+        for tensor, copy in zip(call.mutated, updated, strict=True):
+            if copy is not tensor:
+                tensor[...] = copy
+        outputs[len(results) :] = call.mutated
         if not is_filled:
             outputs[: len(results)] = _checked_returned(call.subject, returned, results)
         return outputs
+
+
+def _row_major(subject: str, tensor: Any) -> Any:
+    """The array, or a copy of it whose elements stand row by row."""
+    flags = getattr(tensor, "flags", None)
+    if flags is not None:
+        return tensor if flags.c_contiguous else sys.modules["numpy"].ascontiguousarray(tensor)
+    if isinstance(tensor, _core.Tensor) and not _is_row_major(tensor):
+        raise ValueError(
+            f"{subject}: operand: expected a row-major tensor, got strides {tensor.strides} of "
+            f"{describe(tensor)}; pass a copy, or say strided= in the op's definition"
+        )
+    return tensor
+
+
+def _is_row_major(tensor: _core.Tensor) -> bool:
+    expected = 1
+    for size, stride in zip(reversed(tensor.shape), reversed(tensor.strides), strict=True):
+        if size == 0:
+            return True
+        if size != 1 and stride != expected:
+            return False
+        expected *= size
+    return True
 
 
 def _with_arrays(operand: Any) -> Any:

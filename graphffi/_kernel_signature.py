@@ -36,6 +36,7 @@ _CONVERSIONS: Final = {
     "bool": "a bool",
     "dtype": "a dtype",
     "device": "a device",
+    "strided": "a tensor",
     "workspace": "a tensor",
 }
 

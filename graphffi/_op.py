@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from . import _core, _signature
 from ._framework import announce_op, announce_vjp, framework_of
 from ._kernel import kernel_reference
+from ._parameter import Operand
 from ._plan import CallTraits, SideEffect, checked_effect
 from ._schema import Definition
 from ._vjp import Vjp
@@ -140,6 +141,7 @@ def op(
     vmap: str | Callable[..., Any] | None = None,
     dims: str = "",
     dtypes: str = "",
+    strided: bool | Sequence[str] = False,
     workspace: int | Callable[..., Any] | None = None,
 ) -> Callable[[Callable[..., Any]], Op]:
     """Defines an op from an annotated function whose body is the shape rule.
@@ -170,6 +172,9 @@ def op(
             brackets the kernel works along; the others may be split between devices.
         dtypes: Data types, groups in the same order, such as ``"T, T -> T; T: float32 |
             bfloat16"``. ``T`` is one data type in the whole call; calls are checked.
+        strided: Whether the kernel takes tensors with any strides: all operands (True), or those
+            named. Other operands are row-major for the kernel: where one is not, the call copies
+            it, and copies back what the kernel updates.
         workspace: Bytes of scratch memory that the kernel needs: an int, or a rule that gets what
             the shape rule gets. `workspace` in the plan passes them as a uint8 tensor of one
             dimension; without it, they are what the kernel allocates from in JAX, where XLA plans
@@ -197,7 +202,7 @@ def op(
         )
         doc = rule.__doc__ or ""
         return _register(
-            _define(name, signature, kernel, plan, rule, doc, traits, vmap, dims, dtypes, workspace)
+            _define(name, signature, kernel, plan, rule, doc, traits, vmap, dims, dtypes, strided, workspace)
         )
 
     return decorate
@@ -217,6 +222,7 @@ def define_op(
     vmap: str | Callable[..., Any] | None = None,
     dims: str = "",
     dtypes: str = "",
+    strided: bool | Sequence[str] = False,
     workspace: int | Callable[..., Any] | None = None,
 ) -> Op:
     """Defines an op from a schema string, for compilers that generate definitions.
@@ -236,6 +242,7 @@ def define_op(
         vmap: As for `op`.
         dims: As for `op`.
         dtypes: As for `op`.
+        strided: As for `op`.
         workspace: As for `op`.
 
     Returns:
@@ -247,7 +254,7 @@ def define_op(
     signature = _signature.from_schema(name, schema)
     traits = CallTraits(pass_owning_tensor, allow_cuda_graph, checked_effect(name, has_side_effect))
     return _register(
-        _define(name, signature, kernel, plan, infer, doc, traits, vmap, dims, dtypes, workspace)
+        _define(name, signature, kernel, plan, infer, doc, traits, vmap, dims, dtypes, strided, workspace)
     )
 
 
@@ -262,6 +269,7 @@ def _define(
     vmap: str | Callable[..., Any] | None,
     dims: str,
     dtypes: str,
+    strided: bool | Sequence[str],
     workspace: int | Callable[..., Any] | None,
 ) -> Definition:
     definition = Definition(
@@ -278,6 +286,7 @@ def _define(
         vmap=VmapRule.make(name, vmap),
         dims_text=dims,
         dtypes_text=dtypes,
+        strided=_strided_operands(signature, strided),
         workspace=workspace,
     )
     if rule is None and definition.results:
@@ -291,6 +300,15 @@ def _define(
             "has_side_effect=True for an op that is called for something else"
         )
     return definition
+
+
+def _strided_operands(
+    signature: _signature.Signature, strided: bool | Sequence[str]
+) -> tuple[str, ...]:
+    if isinstance(strided, bool):
+        operands = (p.name for p in signature.parameters if isinstance(p, Operand))
+        return tuple(operands) if strided else ()
+    return (strided,) if isinstance(strided, str) else tuple(strided)
 
 
 def _register(definition: Definition) -> Op:

@@ -115,7 +115,9 @@ class PlanTemplate:
         for name in definition.results:
             names[name] = next(results)
         for operand, structure in zip(definition.operands, operand_structure, strict=True):
-            names[operand.name] = _item(results if operand.mutated else inputs, structure, "{}")
+            as_passed = "strided({})" if operand.name in definition.strided else "{}"
+            bank = results if operand.mutated else inputs
+            names[operand.name] = _item(bank, structure, as_passed)
         banks = {bank: _counter(bank) for bank in "nfs"}
         for attribute, structure in zip(definition.attributes, attribute_structure, strict=True):
             conversion = _CONVERSION.get(attribute.kind, "{}")
@@ -193,6 +195,12 @@ def passes_results(plan: str, count: int) -> bool:
     if not plan or count == 0:
         return True
     return any(name is not None and int(name[1]) < count for name in names)
+
+
+@functools.lru_cache(maxsize=1024)
+def strided_tensors(plan: str) -> frozenset[str]:
+    """The tensors, ``i0`` and so on, that the kernel takes with any strides."""
+    return frozenset(re.findall(r"\bstrided\(([io]\d+)\)", plan))
 
 
 def append_attribute(

@@ -50,6 +50,7 @@ class Definition:
         vjp: Gradient rule, or None.
         dims_text: Names of dimensions, or nothing.
         dtypes_text: The data types that the op takes and gives, or nothing.
+        strided: Operands that the kernel takes with any strides; others are row-major for it.
         workspace: Bytes of scratch memory that a call needs: an int, or a rule that gets what the
             shape rule gets; None for a kernel that needs none, or asks for an unknown amount.
         release_gil: Whether calls from Python code, compiled code included, release the GIL while
@@ -69,6 +70,7 @@ class Definition:
     vjp: Vjp | None = None
     dims_text: str = ""
     dtypes_text: str = ""
+    strided: tuple[str, ...] = ()
     release_gil: bool = True
     workspace: int | Callable[..., Any] | None = None
     _templates: dict[Any, PlanTemplate] = field(default_factory=dict, repr=False)
@@ -82,6 +84,11 @@ class Definition:
             if name in seen:
                 raise ValueError(f"{self.name}: expected distinct names, got {name!r} twice")
             seen.add(name)
+        if unknown := set(self.strided) - {o.name for o in self.operands}:
+            raise ValueError(
+                f"{self.name}: strided: expected names of operands, got {min(unknown)!r}; "
+                f"operands: {', '.join(o.name for o in self.operands)}"
+            )
         size = self.workspace
         is_size = isinstance(size, int) and not isinstance(size, bool) and 0 <= size < 1 << 63
         if not (is_size or size is None or callable(size)):
@@ -156,6 +163,7 @@ class Definition:
             repr(self.traits),
             self.dims_text,
             self.dtypes_text,
+            repr(self.strided),
             size,
             repr(self.release_gil),
         )
@@ -182,6 +190,7 @@ class Definition:
             "shape rule": (rule_text(self.rule), rule_text(other.rule)),
             "dims": (self.dims_text, other.dims_text),
             "dtypes": (self.dtypes_text, other.dtypes_text),
+            "strided": (self.strided, other.strided),
             "vmap": tuple(rule_text(d.vmap and d.vmap.method) for d in (self, other)),
             "workspace": (rule_text(self.workspace), rule_text(other.workspace)),
             "flag": ((self.traits, self.release_gil), (other.traits, other.release_gil)),

@@ -39,6 +39,7 @@ class alignas(64) LentTensor {
   static const LentTensor* Of(const TVMFFIAny& value) {
     return reinterpret_cast<const LentTensor*>(value.v_obj);  // which begins with its header
   }
+  static LentTensor* Of(TVMFFIAny* value) { return reinterpret_cast<LentTensor*>(value->v_obj); }
   /// What Loans::Take was given.
   const void* source() const { return source_; }
 
@@ -46,7 +47,7 @@ class alignas(64) LentTensor {
   const void* memory() const { return memory_; }
   void SetMemory(const void* memory) { memory_ = memory; }
 
-  /// Lends `source` instead, for which view() is to be filled in anew.
+  /// Lends `source` instead, with as many dimensions, for which view() is to be filled in anew.
   void Replace(const void* source) { source_ = source; }
 
   /// To be filled in by whoever took it from Loans, who calls CopyDims then.

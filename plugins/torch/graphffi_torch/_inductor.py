@@ -8,6 +8,7 @@ operators through the dispatcher, as it does with everybody's.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import logging
 import os
@@ -30,7 +31,7 @@ from graphffi_torch._primitive import CALL, CALL_EFFECT, CALL_GRAPH, PrimitiveCa
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from graphffi.plugin import Definition
+    from graphffi.plugin import Definition, Operand
 
 _TESTED: Final = ((2, 10), (2, 15))
 _log: Final = logging.getLogger("graphffi_torch")
@@ -168,7 +169,7 @@ def _lower_call_effect(
 
 def _lower_op(definition: Definition, operator: Any, *args: Any, **kwargs: Any) -> Any:
     """Lowers a call of an op to buffers for its results and a call of the primitive."""
-    call = PrimitiveCall.of(definition, operator, args, kwargs)
+    call = _row_major(PrimitiveCall.of(definition, operator, args, kwargs))
     is_recorded = definition.traits.allow_cuda_graph and operator._overloadname != "effect"
     results: Sequence[Any] = call.outputs or [
         _empty_like(fake, is_recorded=is_recorded) for fake in _fakes(definition)
@@ -187,6 +188,20 @@ def _lower_op(definition: Definition, operator: Any, *args: Any, **kwargs: Any) 
     if call.outputs is not None or not results:
         return None
     return results[0] if len(results) == 1 and not _is_indexed() else tuple(results)
+
+
+def _row_major(call: PrimitiveCall) -> PrimitiveCall:
+    """The call with operands in the layout that the kernel takes, so that Inductor fuses copies."""
+
+    def convert(operand: Operand, value: Any) -> Any:
+        if operand.mutated or operand.name in call.definition.strided:
+            return value
+        if isinstance(value, (list, tuple)):
+            return [convert(operand, item) for item in value]
+        return value if value is None else ir.ExternKernel.require_contiguous(value)
+
+    operands = zip(call.definition.operands, call.operands, strict=True)
+    return dataclasses.replace(call, operands=[convert(*pair) for pair in operands])
 
 
 def _workspace_bytes(definition: Definition, operator: Any) -> int | sympy.Expr | None:

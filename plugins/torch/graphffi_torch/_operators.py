@@ -150,19 +150,18 @@ def _direct_default(attribute: Attribute) -> Any:
 def _op_plan(definition: Definition) -> str:
     """The plan over the op's own names, written out."""
     parameters = [p.name for p in definition.parameters]
-    if not definition.plan:
-        return ", ".join((*parameters, *definition.results))
-    groups = {
-        "*inputs": ", ".join(o.name for o in definition.operands),
+    as_passed = {name: f"strided({name})" for name in definition.strided}
+    groups = as_passed | {
+        "*inputs": ", ".join(as_passed.get(o.name, o.name) for o in definition.operands),
         "*outputs": ", ".join(definition.results),
     }
     # The shape program tells how large one is that follows a rule.
     if "workspace" not in (*parameters, *definition.results) and not callable(definition.workspace):
         groups["workspace"] = f"workspace({definition.workspace})"
     return re.sub(
-        r'"(?:[^"\\]|\\.)*"|\*inputs\b|\*outputs\b|\bworkspace\b',
+        r'"(?:[^"\\]|\\.)*"|\*?\b[A-Za-z_]\w*',
         lambda m: groups.get(m[0], m[0]),
-        definition.plan,
+        definition.plan or ", ".join((*parameters, *definition.results)),
     )
 
 
