@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from ._describe import describe, is_numpy_scalar, is_proxy
 from ._device import Device
 from ._dtype import dtype as make_dtype
+from ._symbolic import allow_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -115,6 +116,7 @@ def check(condition: Any, text: str) -> None:
     Raises:
         ValueError: If `condition` is false.
     """
+    allow_text(text)
     if not condition:
         raise CheckError(text)
 

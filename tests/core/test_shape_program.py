@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -141,6 +142,54 @@ def test_a_failing_check_raises_the_error_of_the_rule() -> None:
         with pytest.raises(ValueError, match=r"^test_shape::op\d+: operand 'y': expected 2 rows$"):
             ask([tensor(2), tensor(3)], [], [], True)
     assert "program" in ask([tensor(2), tensor(2)], [], [], True)
+
+
+TABLE = {"3": 30, "4": 40}
+
+
+@pytest.mark.parametrize(
+    "lookup",
+    [
+        lambda n: TABLE[str(n)],
+        lambda n: TABLE[f"{n}"],
+        lambda n: TABLE[f"{n + 1 - 1:d}"],
+        lambda n: {3: 30, 4: 40}[n],
+    ],
+)
+def test_keys_and_text_of_sizes_are_conditions(lookup: Any) -> None:
+    def rule(x: Any, y: Any) -> Any:
+        return shaped(lookup(x.shape[0]), y.shape[0])
+
+    sizes, program = answer(rule, (3,), (5,))
+    assert sizes == [30, 5]
+    assert run(program, (3,), (9,)) == [30, 9]
+    assert run(program, (4,), (5,)) is None
+    assert answer(rule, (4,), (5,))[0] == [40, 5]
+
+
+def test_a_cached_helper_of_a_rule_keeps_no_sizes() -> None:
+    @functools.cache
+    def doubled(n: int) -> int:
+        return n * 2
+
+    def rule(x: Any, y: Any) -> Any:
+        return shaped(doubled(x.shape[0]), y.shape[0])
+
+    assert answer(rule, (3,), (5,))[0] == [6, 5]
+    assert answer(rule, (3,), (8,))[0] == [6, 8]
+    assert all(type(doubled(n)) is int for n in (3, 4))
+
+
+def test_a_size_that_a_rule_keeps_is_refused_in_other_calls() -> None:
+    kept: list[Any] = []
+
+    def rule(x: Any, y: Any) -> Any:
+        kept.append(x.shape[0])
+        return shaped(kept[0], y.shape[0])
+
+    assert answer(rule, (3,), (5,))[0] == [3, 5]
+    with pytest.raises(RuntimeError, match=r"^test_shape::op\d+: shape rule: expected sizes of this "):
+        answer(rule, (4,), (5,))
 
 
 def attributes_of(rule: Any, *values: Any) -> list[str]:
