@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ from ._parameter import MISSING as MISSING
 from ._parameter import Attribute as Attribute
 from ._parameter import Operand as Operand
 from ._plan import NO_TRAITS, CallTraits, CanonicalCall, PlanTemplate, plan_tokens
-from ._rule_text import rule_text
+from ._rule_text import known_rule_text, rule_text
 from ._spec import CheckError, CheckTypeError, TensorSpec, checked_bytes, checked_result
 from ._tracing import report_to_tracer
 
@@ -180,6 +181,20 @@ class Definition:
         backward = None if self.vjp is None else self.vjp.backward
         texts = (method if isinstance(method, str) else "", *save)
         return extended_digest(self.base_digest, texts, (method, backward))
+
+    def traced_digest(self) -> str:
+        """The digest for a call in a graph that is traced now.
+
+        It covers the values that rules refer to as they are now. Where no text tells them, it is
+        another one each time, so that no compile cache serves the graph later.
+        """
+        method = None if self.vmap is None else self.vmap.method
+        backward = None if self.vjp is None else self.vjp.backward
+        rules = (rule for rule in (self.rule, self.workspace, method, backward) if callable(rule))
+        texts = [known_rule_text(rule) for rule in rules]
+        if None in texts:
+            return os.urandom(8).hex()
+        return extended_digest(self.digest, tuple(text or "" for text in texts), ())
 
     def differences(self, other: Definition) -> list[str]:
         """What of a definition another one has otherwise; never nothing, if the digests differ."""
