@@ -82,7 +82,7 @@ class Dims:
     def check_results(
         self, operands: Sequence[Operand], values: Sequence[Any], results: dict[str, Any]
     ) -> None:
-        """The same for what the shape rule returned.
+        """Compares the sizes of operands and of the shape rule's results.
 
         Args:
             operands: Of the op.

@@ -2,9 +2,9 @@
 """The data types that an op takes and gives: the other half of what `dims` says.
 
 ``"T, T, int32 -> T; T: float32 | bfloat16"`` has a group for each tensor operand and each result,
-in signature order. A group is the name of a data type, several with ``|`` in between, ``_`` for any,
-or a variable: a name that stands for one data type in the whole call. After a semicolon stands what
-a variable may be.
+in signature order. A group is the name of a data type, several with ``|`` in between, ``_`` for
+any, or a variable: a name that stands for one data type in the whole call. After a semicolon stands
+what a variable may be.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _named_specs(name: str, value: Any) -> list[tuple[str, Any]]:
 def _problem(
     bound: dict[str, tuple[dtype, str]], subject: str, group: DTypeGroup, kind: Any
 ) -> str:
-    """What is wrong with one tensor; binds its variable where it is the first."""
+    """The problem with one tensor, or ""; binds its variable where it is the first."""
     got = dtype(kind)
     if group.allowed and got not in group.allowed:
         return f"{subject}: expected {' or '.join(group.allowed)}, got {got}"

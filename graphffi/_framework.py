@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Framework(Protocol):
-    """What a plugin registers: how a framework runs calls, eagerly and traced."""
+    """A framework as its plugin registers it: how calls run, eagerly and traced."""
 
     name: str
 

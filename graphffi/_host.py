@@ -165,7 +165,7 @@ def _is_scalar(kind: type) -> bool:
 
 
 def _checked_returned(subject: str, returned: Any, results: Sequence[TensorSpec]) -> list[Any]:
-    """What a kernel returned that was not given the results to fill."""
+    """Checks the results that a kernel returned, because it was not given them to fill."""
     values = list(returned) if isinstance(returned, (list, tuple)) else [returned]
     if len(values) != len(results):
         raise TypeError(
@@ -192,7 +192,7 @@ def _describe_spec(spec: TensorSpec) -> str:
 
 
 def _key_of(values: Sequence[Any]) -> tuple[Any, ...]:
-    """What rules can tell of operands or attributes, to look calls up."""
+    """The key of a call: everything that rules can tell of operands or attributes."""
     return tuple(
         _key_of(value)
         if isinstance(value, (list, tuple))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is to be done when another package is imported, without importing it for that."""
+"""Actions for when another package is imported, without importing it for that."""
 
 from __future__ import annotations
 

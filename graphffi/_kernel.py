@@ -49,7 +49,7 @@ def kernel_reference(subject: str, kernel: Any, is_shared: bool = True) -> str:
 
 
 def _own_name(prefix: str, kernel: Any) -> str:
-    """The same for the same callable, also in another process where that is possible."""
+    """A name that is the same for the same callable, in another process too where possible."""
     named = _named_callables.get(id(kernel))
     if named is None:
         base = f"{prefix}.{getattr(kernel, '__qualname__', type(kernel).__qualname__)}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an op's plan passes, compared with what a library's metadata says its kernel takes."""
+"""Compares an op's plan with the signature of its kernel in the library's metadata."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from ._schema import Definition
 
-# What a plan passes, by the first token of an item, and the types of parameters that take it. A
+# Kinds of values that a plan passes, and the types of parameters that take them. A
 # parameter of any other type (a user's class, a variant) may take anything.
 _TENSORS: Final = ("DLTensor*", "ffi.Tensor")
 _NUMBERS: Final = ("int", "float", "bool")
@@ -104,7 +104,7 @@ def _items(plan: str) -> list[list[str]]:
 
 
 def _kind(item: list[str]) -> str:
-    """What a value is, in words; "" for one that any parameter may take."""
+    """The kind of a value, in words; "" for one that any parameter may take."""
     first = item[0]
     if first == "(":
         return "a list"

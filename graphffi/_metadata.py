@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What compilers record about functions, as text for people."""
+"""Signatures in the metadata of functions, as text for people."""
 
 from __future__ import annotations
 

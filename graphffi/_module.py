@@ -112,7 +112,7 @@ class Module(_core.Object):
 
     @property
     def property_mask(self) -> int:
-        """What can be done with it: 1 save to bytes, 2 run, 4 write as object files."""
+        """Flags of its abilities: 1 save to bytes, 2 run, 4 write as object files."""
         mask: int = get_global_func("ffi.ModuleGetPropertyMask")(self)
         return mask
 
@@ -224,7 +224,8 @@ def load_module(path: str | os.PathLike[str]) -> Module:
 def loaded_module(path: str) -> Module | None:
     """The module that `load_module` made of a library's file, if it did."""
     file = os.path.realpath(path)
-    return next((module for module, known in _files.items() if known == file), None)
+    found = (module for module, known in _files.items() if known == file)
+    return next((module for module in found if isinstance(module, Module)), None)
 
 
 def export_library(module: Module, path: str | os.PathLike[str]) -> None:

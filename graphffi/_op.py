@@ -202,7 +202,20 @@ def op(
         )
         doc = rule.__doc__ or ""
         return _register(
-            _define(name, signature, kernel, plan, rule, doc, traits, vmap, dims, dtypes, strided, workspace)
+            _define(
+                name,
+                signature,
+                kernel,
+                plan,
+                rule,
+                doc,
+                traits,
+                vmap,
+                dims,
+                dtypes,
+                strided,
+                workspace,
+            )
         )
 
     return decorate
@@ -254,7 +267,20 @@ def define_op(
     signature = _signature.from_schema(name, schema)
     traits = CallTraits(pass_owning_tensor, allow_cuda_graph, checked_effect(name, has_side_effect))
     return _register(
-        _define(name, signature, kernel, plan, infer, doc, traits, vmap, dims, dtypes, strided, workspace)
+        _define(
+            name,
+            signature,
+            kernel,
+            plan,
+            infer,
+            doc,
+            traits,
+            vmap,
+            dims,
+            dtypes,
+            strided,
+            workspace,
+        )
     )
 
 

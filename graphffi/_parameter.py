@@ -49,7 +49,7 @@ class Operand:
     required: bool = True
 
     def problem(self, value: Any) -> str | None:
-        """What is wrong with `value`, or None."""
+        """The problem with `value`, or None."""
         if self.kind == "list":
             if not isinstance(value, (list, tuple)):
                 hint = "; pass a list of the items that are traced" if is_proxy(value) else ""
@@ -76,7 +76,7 @@ class Attribute:
 
     @property
     def expected(self) -> str:
-        """What error messages ask for."""
+        """The expected kind of value, for error messages."""
         text = f"a list of {self.kind}s" if self.is_list else _ARTICLE[self.kind]
         return f"{text} or None" if self.optional else text
 

@@ -29,7 +29,7 @@ SideEffect = bool | Literal["ordered"]
 
 @dataclass(frozen=True)
 class CallTraits:
-    """What a framework may have to know of a kernel to call it.
+    """Facts of a kernel that a framework may need to call it.
 
     Args:
         pass_owning_tensor: Tensors are passed as owning `Tensor` objects also where the framework
@@ -233,7 +233,7 @@ def _counter(letter: str) -> Iterator[str]:
 
 
 def _item(names: Iterator[str], structure: int | None, conversion: str) -> str:
-    """What a plan says of one parameter: its name, None, or a list of names."""
+    """The plan item of one parameter: its name, None, or a list of names."""
     if structure is None:
         return "None"
     if structure < 0:
@@ -260,7 +260,7 @@ def _substitute(subject: str, text: str, names: dict[str, str]) -> str:
     return _without_empty_items("".join(out))
 
 
-# What `*outputs` of an op without results leaves behind, until the comma beside it is gone too.
+# Stands for `*outputs` of an op without results, until the comma beside it is gone too.
 _NOTHING: Final = "\0"
 _EMPTY_ITEM: Final = rf",\s*{_NOTHING}|{_NOTHING}\s*,\s*|{_NOTHING}"
 

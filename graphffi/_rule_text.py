@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import enum
 import functools
-import hashlib
 import sys
 from types import (
     BuiltinFunctionType,
@@ -47,7 +46,7 @@ def rule_text(rule: Any) -> str:
 
 
 def known_rule_text(rule: Any) -> str | None:
-    """The same, or None where the rule refers to something whose value no text tells."""
+    """The text of a rule, or None where the rule refers to something that no text tells."""
     walk = _RuleText()
     text = walk.of(rule, frozenset())
     return text if walk.is_known else None
@@ -92,7 +91,7 @@ class _RuleText:
             self.is_known = self.is_known and all(walk.is_known for walk, _ in walks)
             return " ".join(texts)
         if type(value).__module__ == "numpy" and type(value).__name__ == "ndarray":
-            return f"{value.dtype} {value.shape} {hashlib.sha256(value.tobytes()).hexdigest()}"
+            return f"{value.dtype} {value.shape} {_hash(value.tobytes())}"
         if isinstance(value, MethodType):
             return self._join((value.__func__, value.__self__), names | _names(value))
         if isinstance(value, FunctionType):
@@ -140,6 +139,12 @@ class _RuleText:
         return f"{home} {self._join(found, names)}"
 
 
+def _hash(content: bytes) -> str:
+    import hashlib  # which few programs need
+
+    return hashlib.sha256(content).hexdigest()
+
+
 def _has_state(value: Any) -> bool:
     """Whether it is an object that keeps values in attributes, which code may read by any means."""
     is_named = isinstance(value, (ModuleType, type, FunctionType, BuiltinFunctionType))
@@ -164,7 +169,7 @@ def _is_readable(value: Any) -> bool:
 
 
 def _parts(value: Any) -> Iterable[Any] | None:
-    """What a container or a wrapper of a function is made of; None for other values."""
+    """The parts of a container or of a wrapper of a function; None for other values."""
     if isinstance(value, (tuple, list)):
         return value
     if isinstance(value, dict):

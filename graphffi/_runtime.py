@@ -19,7 +19,7 @@ _BUNDLED: Final = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_lib
 _Kind = Literal["adopted", "apache", "bundled", "path"]
 _FLAGS: Final = os.RTLD_NOW | os.RTLD_GLOBAL
 
-# What graphffi's binaries import. Kernels may need more.
+# The functions that graphffi's binaries import. Kernels may need more.
 NEEDED_SYMBOLS: Final = (
     "TVMFFIAnyViewToOwnedAny",
     "TVMFFIBacktrace",

@@ -197,7 +197,7 @@ class Definition:
         return extended_digest(self.digest, tuple(text or "" for text in texts), ())
 
     def differences(self, other: Definition) -> list[str]:
-        """What of a definition another one has otherwise; never nothing, if the digests differ."""
+        """Names of the parts in which two definitions differ; not empty if their digests differ."""
         parts = {
             "signature": (self.signature, other.signature),
             "kernel": (self.kernel, other.kernel),
@@ -337,7 +337,7 @@ class Definition:
     def pack_results(
         self, operands: Sequence[Any], fresh: Sequence[Any], mutated: Sequence[Any]
     ) -> Any:
-        """What a call returns.
+        """Packs the results of a call.
 
         Args:
             operands: As given to `canonical`.

@@ -25,7 +25,7 @@ _MAX_FAILURES: Final = 3
 
 
 def trace_shape_rule(definition: Definition) -> Callable[..., str]:
-    """What C++ asks for the results of a call that no program is for.
+    """Makes the function that C++ asks for the results of a call that no program is for.
 
     The function that is returned takes `(inputs, mutated, attributes, trace)`: the operands that
     are only read, those that are updated, and the attributes, each in signature order. A tensor is
@@ -202,7 +202,7 @@ def _program_line(trace: Trace, spec: TensorSpec) -> str:
 
 
 def _hint(size: Any) -> int:
-    """What it is in the traced call."""
+    """Its value in the traced call."""
     return size.hint if _is_symbolic(size) else int(size)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What annotated Python signatures and schema strings say of an op."""
+"""Reads annotated Python signatures and schema strings."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _ACCEPTED: Final = (
 
 @dataclass(frozen=True)
 class Signature:
-    """What a signature says of an op."""
+    """The parameters and results of an op."""
 
     parameters: tuple[Operand | Attribute, ...]
     results: tuple[str, ...]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What shape rules see and return: tensors without data."""
+"""Tensors without data, which shape rules see and return."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class CheckError(ValueError):
 
 
 class CheckTypeError(TypeError):
-    """The same of data types."""
+    """A check of data types that failed."""
 
 
 def like(x: _T, *, shape: Sequence[Any] | None = None, dtype: Any = None, device: Any = None) -> _T:

@@ -40,7 +40,7 @@ class NeedsSizesError(BaseException):
 
 
 class Trace:
-    """What a rule did: instructions over numbered values, of which the first come from the call.
+    """A record of a rule: instructions over numbered values, the first of which are the call's.
 
     Args:
         fixed: The numbers of loads that the rule gets as plain ints; the program is for calls that
@@ -96,7 +96,7 @@ class Trace:
         self._texts = {i for i in self._texts if str(self._hints[i]) not in message}
 
     def hint(self, index: int) -> int:
-        """What a value is in the traced call."""
+        """The value in the traced call."""
         return self._hints[index]
 
     def const(self, value: int) -> int:
@@ -156,7 +156,7 @@ class SymbolicInt:
 
     @property
     def hint(self) -> int:
-        """What it is in the traced call."""
+        """Its value in the traced call."""
         return self._trace.hint(self.index)
 
     def _fix(self) -> int:
@@ -246,7 +246,7 @@ class SymbolicInt:
 
 
 class SymbolicBool(SymbolicInt):
-    """What a comparison of sizes gives; deciding on it is a condition of the program."""
+    """The result of a comparison of sizes; deciding on it is a condition of the program."""
 
     __slots__ = ()
 
@@ -292,7 +292,7 @@ for _name in _OPERATORS:
     setattr(SymbolicInt, f"__{_name}__", _forward(_name, False))
     if _name not in _COMPARISONS:
         setattr(SymbolicInt, f"__r{_name}__", _forward(_name, True))
-# What an instruction can't express makes the value a constant of the program.
+# An operation that no instruction can express makes the value a constant of the program.
 for _name in (
     "index int float round trunc ceil floor truediv rtruediv rpow rlshift rrshift"
 ).split():

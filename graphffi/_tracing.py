@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tracers of Python code, such as that of torch.compile, need to know of graphffi's."""
+"""Facts of graphffi's code for tracers of Python code, such as torch.compile's."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Saved:
-    """What a gradient rule gets of the call that it goes back through, by name.
+    """The values of a call that its gradient rule gets, by name.
 
     Every attribute of the op is there, and the operands and results that ``save`` names: tensors,
     lists of tensors, or None for an optional operand that was not given.

@@ -5,8 +5,8 @@
 #include "bindings/guard.h"
 #include "bindings/raised.h"
 #include "bindings/value.h"
-#include "hooks/callback_filter.h"
 #include "gil/gil.h"
+#include "hooks/callback_filter.h"
 
 namespace graphffi::bindings {
 
@@ -45,7 +45,7 @@ PyObject* Call(PyObject* callable, const py::tuple& values) {
       [&] { return PyObject_CallFunctionObjArgs(runner.ptr(), callable, values.ptr(), nullptr); });
 }
 
-/// What the callable returned, as an owned value. *New reference* to None if all went well.
+/// Calls the callable and stores its result as an owned value. *New reference* to None on success.
 PyObject* CallAndConvert(PyObject* callable, const TVMFFIAny* args, int32_t num_args,
                          TVMFFIAny* result) {
   py::tuple values(static_cast<size_t>(num_args));

@@ -43,7 +43,7 @@ PyObject* CallInPython(PyObject* self, PyObject* const* args, size_t nargsf, PyO
   });
 }
 
-/// What no direct call before `first` took over.
+/// Calls that no direct call before `first` took over.
 [[gnu::noinline]] PyObject* CallNext(PyObject* self, PyObject* const* args, size_t nargsf,
                                      PyObject* kwnames, int first) {
   const PyOp* op = AsOp(self);

@@ -146,7 +146,7 @@ py::object FromDLPack(py::object value) {
   return py::reinterpret_steal<py::object>(WrapObject(std::move(tensor)));
 }
 
-/// The same memory as elements of another data type of the same width.
+/// A tensor of the same memory, as elements of another data type of the same width.
 py::object Reinterpret(py::handle self, py::handle dtype) {
   DLTensor prototype = Metadata(self);
   const DLDataType wanted = ToForeignDType(dtype.ptr());

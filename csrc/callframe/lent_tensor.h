@@ -35,12 +35,12 @@ class alignas(64) LentTensor {
     value->v_obj = &header_;
   }
 
-  /// What AsAny made `value` of.
+  /// The tensor of a `value` from AsAny.
   static const LentTensor* Of(const TVMFFIAny& value) {
     return reinterpret_cast<const LentTensor*>(value.v_obj);  // which begins with its header
   }
   static LentTensor* Of(TVMFFIAny* value) { return reinterpret_cast<LentTensor*>(value->v_obj); }
-  /// What Loans::Take was given.
+  /// The argument of Loans::Take.
   const void* source() const { return source_; }
 
   /// Where the memory begins that tensors may share, if whoever took this says so.

@@ -28,7 +28,7 @@ struct Bank {
   int32_t size = 0;  ///< number of slots
 };
 
-/// What a plan picks from. Tensors are of kind DLTensorPtr, Tensor or None.
+/// The values that a plan picks from. Tensors are of kind DLTensorPtr, Tensor or None.
 struct CallValues {
   Bank inputs, outputs, attributes;
   void* stream = nullptr;
@@ -36,7 +36,7 @@ struct CallValues {
   DLDevice device{kDLCPU, 0};  ///< where that is
 };
 
-/// What the identifiers of a plan text mean.
+/// The meaning of the identifiers in a plan text.
 struct PlanNames {
   std::vector<std::string> inputs, outputs, attributes;
 
@@ -80,7 +80,7 @@ class Plan {
   /// are listed.
   static Plan Parse(std::string_view text, const PlanNames& names, std::string_view subject);
 
-  /// The same plan for calls whose attributes always have these values: attributes, and arrays of
+  /// A plan for calls whose attributes always have these values: attributes, and arrays of
   /// nothing else, become constants. \throws Error for a value that can't be converted.
   Plan Fold(const Bank& attributes) const;
 
@@ -105,7 +105,7 @@ class Plan {
   int32_t first_output_ = INT32_MAX;
   std::vector<Item> items_;
   std::vector<TVMFFIAny> constants_;
-  // What RawStr constants point to, which folded plans share.
+  // The characters of RawStr constants, which folded plans share.
   std::vector<std::shared_ptr<const std::vector<char>>> strings_;
   std::vector<std::shared_ptr<void>> objects_;  // what other constants refer to
 };

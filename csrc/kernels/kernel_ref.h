@@ -12,7 +12,7 @@
 
 namespace graphffi {
 
-/// What is known of a kernel beside its function.
+/// Facts of a kernel beside its function.
 struct KernelFacts {
   Kernel kernel;               ///< how to call it, as long as there is a reference to its function
   bool in_library = false;     ///< named by `library.so::symbol`

@@ -14,9 +14,9 @@ namespace graphffi {
 /// \throws Error(RuntimeError) that names the file and what is wrong with it.
 TVMFFIObjectHandle LoadLibrary(const std::string& path);
 
-/// What the library of a `module` from LoadLibrary exports as kernel `name`: what the module's
-/// function of that name calls, after two calls inside of some runtimes. NULL where it exports none
-/// such, and where modules are embedded in it, which may have functions of the same name.
+/// The symbol that the library of a `module` from LoadLibrary exports for kernel `name`. A call of
+/// it bypasses two indirections that some runtimes add. NULL where there is none, and where modules
+/// are embedded in the library, which may have functions of the same name.
 TVMFFISafeCallType FindExported(TVMFFIObjectHandle module, const std::string& name);
 
 }  // namespace graphffi

@@ -50,7 +50,8 @@ def test_a_call_that_fits_runs() -> None:
         (("f4", "bf", [], "i4"), "operand 'w': expected float32 as in operand 'x', got bfloat16"),
         (("f4", None, ["f4", "bf"], "i4"), "operand 'rest[1]': expected float32 as in operand 'x', "
          "got bfloat16"),
-        (("f4", None, ["f2"], "i4"), "operand 'rest[0]': expected float32 or bfloat16, got float16"),
+        (("f4", None, ["f2"], "i4"), "operand 'rest[0]': expected float32 or bfloat16, got "
+         "float16"),
     ],
 )  # fmt: skip
 def test_all_that_do_not_fit_are_named(kinds: Any, problem: str) -> None:
@@ -68,7 +69,7 @@ def test_all_that_do_not_fit_are_named(kinds: Any, problem: str) -> None:
 
 def test_what_the_shape_rule_returns_is_compared() -> None:
     op = define("(Tensor x) -> Tensor y", "_ -> int32", lambda x: graphffi.like(x, dtype="int64"))
-    with pytest.raises(TypeError, match="shape rule: result 'y': expected int32, got int64$"):
+    with pytest.raises(TypeError, match=r"shape rule: result 'y': expected int32, got int64$"):
         op(zeros("f4"))
 
 

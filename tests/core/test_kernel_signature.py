@@ -57,8 +57,8 @@ def test_a_plan_that_fits_is_taken(kernels: Any, name: str, schema: str, plan: s
         ("(Tensor x, float f, float g) -> Tensor out", "",
          r"plan \(x, f, g, out\): expected 3 values for the kernel .*, got 4$"),
         ("(Tensor x, float f) -> Tensor out", "x, out, f",
-         r"plan \(x, out, f\): value 1: expected float, got a tensor; value 2: expected DLTensor\*, "
-         r"got a float; the kernel is scale\("),
+         r"plan \(x, out, f\): value 1: expected float, got a tensor; value 2: expected "
+         r"DLTensor\*, got a float; the kernel is scale\("),
         ("(Tensor x, str f) -> Tensor out", "", "value 1: expected float, got a str; the kernel"),
         ("(Tensor[] x, float f) -> Tensor out", "", r"value 0: expected DLTensor\*, got a list; "),
     ],

@@ -44,11 +44,12 @@ SLOTTED = Slotted()
 ARRAY = np.zeros(5000)
 PARSER = configparser.ConfigParser()
 COMPUTED = Computed()
+LINES = iter([1, 2])
 NESTED = Config(n=types.SimpleNamespace(inner=[1]))  # type: ignore[arg-type]
 
 
 def set_global() -> None:
-    global NUMBER
+    global NUMBER  # noqa: PLW0603
     NUMBER += 1
 
 
@@ -90,7 +91,7 @@ def test_plain_rules_are_known() -> None:
     import graphffi
 
     for rule in (
-        lambda x: graphffi.like(x),
+        graphffi.check,
         lambda x: math.prod((NUMBER, len(TABLE), CONFIG.n, ARGS.n)),
         graphffi.like,
         None,
@@ -104,7 +105,7 @@ def test_plain_rules_are_known() -> None:
         lambda x: COMPUTED.n,
         lambda x: os.environ["N"],
         lambda x: time.time(),
-        (lambda lines: lambda x: next(lines))(iter([1, 2])),
+        lambda x: next(LINES),
     ],
 )
 def test_what_no_text_tells_is_unknown(rule: Callable[[Any], Any]) -> None:

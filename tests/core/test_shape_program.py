@@ -188,7 +188,9 @@ def test_a_size_that_a_rule_keeps_is_refused_in_other_calls() -> None:
         return shaped(kept[0], y.shape[0])
 
     assert answer(rule, (3,), (5,))[0] == [3, 5]
-    with pytest.raises(RuntimeError, match=r"^test_shape::op\d+: shape rule: expected sizes of this "):
+    with pytest.raises(
+        RuntimeError, match=r"^test_shape::op\d+: shape rule: expected sizes of this "
+    ):
         answer(rule, (4,), (5,))
 
 

@@ -43,9 +43,9 @@ LAYOUTS: dict[str, Callable[[], torch.Tensor]] = {
     "transposed": lambda: torch.arange(24.0).reshape(6, 4).T,
     "sliced": lambda: torch.arange(48.0).reshape(4, 12)[:, ::2],
     "expanded": lambda: torch.arange(4.0)[:, None].expand(4, 6),
-    "channels last": lambda: torch.arange(48.0)
-    .reshape(1, 2, 4, 6)
-    .to(memory_format=torch.channels_last),
+    "channels last": lambda: (
+        torch.arange(48.0).reshape(1, 2, 4, 6).to(memory_format=torch.channels_last)
+    ),
     "nine dimensions": lambda: torch.arange(6.0).reshape(1, 1, 1, 1, 1, 1, 1, 2, 3).mT,
     "no dimensions": lambda: torch.tensor(3.0),
     "empty": lambda: torch.ones(0, 3).T,
@@ -131,7 +131,7 @@ def test_an_updated_operand_that_is_read_as_well_is_refused(ops: Any) -> None:
 
 
 def test_unknown_operands_are_named() -> None:
-    with pytest.raises(ValueError, match="strided: expected names of operands, got 'y'; .*: x$"):
+    with pytest.raises(ValueError, match=r"strided: expected names of operands, got 'y'; .*: x$"):
         graphffi.define_op(
             "rowmajor::unknown",
             schema="(Tensor x) -> Tensor out",

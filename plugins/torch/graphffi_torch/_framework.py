@@ -53,7 +53,7 @@ class TorchFramework:
             set_gradient_rule(op.definition)
 
     def add_vjp(self, op: Op) -> None:
-        """Lets autograd go back through the op by its rule."""
+        """Registers the op's gradient rule with autograd."""
         if why_no_operator(op.definition) is not None:
             return
         set_gradient_rule(op.definition)
@@ -144,7 +144,7 @@ def _install_traced_ops() -> None:
 
         _dynamo_op.install()
         _dynamo_module.install()
-    except (ImportError, AttributeError) as error:  # a private name of torch that is no more
+    except (ImportError, AttributeError) as error:  # a private torch name that was removed
         logging.getLogger("graphffi_torch").warning(
             "graphffi_torch: Dynamo: %s; it follows the Python code of ops' calls, which is slower",
             error,
@@ -154,7 +154,7 @@ def _install_traced_ops() -> None:
 def _install_lowerings() -> None:
     try:
         from graphffi_torch import _inductor
-    except ImportError as error:  # a private name of torch that is no more
+    except ImportError as error:  # a private torch name that was removed
         logging.getLogger("graphffi_torch").warning(
             "graphffi_torch: Inductor: %s; compiled graphs call ops through the dispatcher, which "
             "is slower",
