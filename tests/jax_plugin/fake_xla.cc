@@ -9,7 +9,7 @@
 
 #include "xla_ffi.h"
 
-namespace x = graphffi::xla;
+namespace x = graphffi_jax::xla;
 
 struct x::Status {
   int code;

@@ -5,7 +5,7 @@
 
 #include "xla_ffi.h"
 
-namespace x = graphffi::xla;
+namespace x = graphffi_jax::xla;
 
 // A member of ours lies where theirs does and is as wide.
 #define SAME(Ours, ours, Theirs, theirs)                              \

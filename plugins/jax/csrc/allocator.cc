@@ -6,7 +6,13 @@
 #include "callframe/error.h"
 #include "xla_api.h"
 
-namespace graphffi {
+namespace graphffi_jax {
+
+using graphffi::Error;
+using graphffi::NumBytes;
+using graphffi::RunAllocator;
+using graphffi::SetAllocationError;
+
 namespace {
 
 constexpr size_t kXlaAlignment = 16;  // XLA refuses to promise more, and gives 256 on GPUs
@@ -86,4 +92,4 @@ int ScratchScope::Close() {
   return held;
 }
 
-}  // namespace graphffi
+}  // namespace graphffi_jax

@@ -8,15 +8,15 @@
 #include "scratch_block.h"
 #include "xla_ffi.h"
 
-namespace graphffi {
+namespace graphffi_jax {
 
 /// Memory of the ScratchScope that is open on this thread; valid until that closes.
 int AllocateScratch(DLTensor* prototype, DLManagedTensorVersioned** out, void* error_context,
-                    SetAllocationError set_error);
+                    graphffi::SetAllocationError set_error);
 
 /// Refuses: memory can't be had while XLA records a command buffer.
 int RefuseUnderCapture(DLTensor* prototype, DLManagedTensorVersioned** out, void* error_context,
-                       SetAllocationError set_error);
+                       graphffi::SetAllocationError set_error);
 
 /// The scratch memory of one call on a device: what AllocateScratch hands out on this thread while
 /// it is open.
@@ -32,7 +32,8 @@ class ScratchScope {
   int Close();
 
  private:
-  friend int AllocateScratch(DLTensor*, DLManagedTensorVersioned**, void*, SetAllocationError);
+  friend int AllocateScratch(DLTensor*, DLManagedTensorVersioned**, void*,
+                             graphffi::SetAllocationError);
   ScratchBlock* Allocate(const DLTensor& prototype);
 
   const xla::CallFrame& call_;
@@ -40,4 +41,4 @@ class ScratchScope {
   ScratchBlock* blocks_ = nullptr;
 };
 
-}  // namespace graphffi
+}  // namespace graphffi_jax

@@ -9,7 +9,17 @@
 #include "callframe/error.h"
 #include "dtype.h"
 
-namespace graphffi {
+namespace graphffi_jax {
+
+using graphffi::Error;
+using graphffi::IsLibraryReference;
+using graphffi::IsProvided;
+using graphffi::MakeFloat;
+using graphffi::MakeInt;
+using graphffi::MakeString;
+using graphffi::PlanNames;
+using graphffi::ResolveKernel;
+
 namespace {
 
 using xla::ByteSpan;
@@ -218,4 +228,4 @@ SiteParts CallAttributes::Resolve() const {
   return parts;
 }
 
-}  // namespace graphffi
+}  // namespace graphffi_jax

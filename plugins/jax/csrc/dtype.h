@@ -10,7 +10,7 @@
 
 #include "xla_ffi.h"
 
-namespace graphffi {
+namespace graphffi_jax {
 
 constexpr int kNumDataTypes = xla::kF8E8M0FNU + 1;
 
@@ -43,4 +43,4 @@ inline PackedDataType ToPackedDLPack(xla::DataType dtype) {
 /// As errors name it: "float32", "bfloat16", "bool", "a token".
 std::string DataTypeName(xla::DataType dtype);
 
-}  // namespace graphffi
+}  // namespace graphffi_jax

@@ -7,7 +7,10 @@
 
 #include "xla_api.h"
 
-namespace graphffi {
+namespace graphffi_jax {
+
+using graphffi::Error;
+
 namespace {
 
 // Not destroyed at exit: XLA's threads may still report, and Python's exceptions are gone by then.
@@ -105,4 +108,4 @@ bool RaiseKept(int64_t number) {
   return true;
 }
 
-}  // namespace graphffi
+}  // namespace graphffi_jax

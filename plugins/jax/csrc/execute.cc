@@ -18,7 +18,21 @@
 #include "workspace.h"
 #include "xla_api.h"
 
-namespace graphffi {
+namespace graphffi_jax {
+
+using graphffi::AllocatorScope;
+using graphffi::Bank;
+using graphffi::CallForResults;
+using graphffi::CallFrame;
+using graphffi::EnvScope;
+using graphffi::Error;
+using graphffi::kWithoutRetaining;
+using graphffi::Layout;
+using graphffi::Loans;
+using graphffi::MakeTensorView;
+using graphffi::PlacedFrame;
+using graphffi::Results;
+
 namespace {
 
 constexpr int32_t kInline = 32, kInlineDims = 64;
@@ -273,4 +287,4 @@ xla::Status* ExecuteCall(const xla::CallFrame& call, Target target) noexcept {
   }
 }
 
-}  // namespace graphffi
+}  // namespace graphffi_jax

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <thread>
 
-namespace graphffi {
+namespace graphffi_jax {
 namespace {
 
 std::atomic<int64_t> in_flight{0};
@@ -50,4 +50,4 @@ bool CloseExitGate(int timeout_ms) {
 
 void OpenExitGate() { closed.store(false); }
 
-}  // namespace graphffi
+}  // namespace graphffi_jax

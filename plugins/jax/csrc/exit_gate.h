@@ -7,7 +7,7 @@
 
 #include "xla_ffi.h"
 
-namespace graphffi {
+namespace graphffi_jax {
 
 /// A call that may enter Python, for a scope.
 class GatedCall {
@@ -46,4 +46,4 @@ bool CloseExitGate(int timeout_ms);
 /// Admits calls again.
 void OpenExitGate();
 
-}  // namespace graphffi
+}  // namespace graphffi_jax

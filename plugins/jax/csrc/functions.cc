@@ -23,7 +23,20 @@
 #include "workspace.h"
 #include "xla_api.h"
 
-namespace graphffi {
+namespace graphffi_jax {
+
+using graphffi::Error;
+using graphffi::Kernel;
+using graphffi::KernelFacts;
+using graphffi::LoadPackagedLibraries;
+using graphffi::MakeArray;
+using graphffi::MakeInt;
+using graphffi::MakeString;
+using graphffi::OwnedValues;
+using graphffi::ReadManifest;
+using graphffi::ResolveKernel;
+using graphffi::SetRaised;
+
 namespace {
 
 /// The arguments of a call, checked as they are read.
@@ -201,12 +214,12 @@ int Register(std::string_view text, TVMFFISafeCallType body) {
 }
 
 }  // namespace
-}  // namespace graphffi
+}  // namespace graphffi_jax
 
 /// Registers this library's functions with the runtime, and its allocator for threads and processes
 /// without one. 0, or an error in this thread's slot. Comes before any call.
 extern "C" TVM_FFI_DLL_EXPORT int graphffi_jax_register_functions() {
-  using namespace graphffi;
+  using namespace graphffi_jax;
   if (const int rc = Guarded(&JoinSharedAllocator)) return rc;
   if (const int rc = Register("graphffi_jax.raise_error", &RaiseError)) return rc;
   if (const int rc = Register("graphffi_jax.keep_error", &KeepError)) return rc;

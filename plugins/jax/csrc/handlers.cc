@@ -16,7 +16,7 @@
 #include "site.h"
 #include "xla_api.h"
 
-namespace graphffi {
+namespace graphffi_jax {
 namespace {
 
 /// XLA's error for a call that these handlers can't read.
@@ -87,7 +87,7 @@ template <DLDeviceType kDeviceType, bool kGraph>
 struct Handlers {
   static constexpr uint32_t kTraits = kGraph ? uint32_t{xla::kCommandBufferCompatible} : 0;
   static xla::Status* Instantiate(xla::CallFrame* call) {
-    return graphffi::Instantiate(call, kTraits);
+    return graphffi_jax::Instantiate(call, kTraits);
   }
   static xla::Status* Execute(xla::CallFrame* call) {
     return Checked(call, xla::kExecute, kTraits,
@@ -106,14 +106,14 @@ xla::Handler* Find(std::string_view target, std::string_view stage) {
 }
 
 }  // namespace
-}  // namespace graphffi
+}  // namespace graphffi_jax
 
 extern "C" {
 
 /// The handler that Python registers with XLA; NULL for an unknown target, platform or stage.
 TVM_FFI_DLL_EXPORT void* graphffi_jax_handler(const char* target, const char* platform,
                                               const char* stage) {
-  using namespace graphffi;
+  using namespace graphffi_jax;
   std::string_view name(platform), at(stage);
   if (at != "instantiate" && at != "execute") return nullptr;
   xla::Handler* handler = nullptr;
@@ -126,7 +126,7 @@ TVM_FFI_DLL_EXPORT void* graphffi_jax_handler(const char* target, const char* pl
 /// What handlers of named targets do when XLA instantiates a call site: `target` is a NamedTarget,
 /// `call` an xla::CallFrame; gives an xla::Status.
 TVM_FFI_DLL_EXPORT void* graphffi_jax_instantiate_named(void* target, void* call) {
-  using namespace graphffi;
+  using namespace graphffi_jax;
   auto& named = *static_cast<const NamedTarget*>(target);
   uint32_t traits = named.graph ? uint32_t{xla::kCommandBufferCompatible} : 0;
   return InstantiateSite(static_cast<const xla::CallFrame*>(call), traits,
@@ -138,13 +138,13 @@ TVM_FFI_DLL_EXPORT void* graphffi_jax_instantiate_named(void* target, void* call
 
 /// Ends calls that may enter Python; 1 if none is in flight any more.
 TVM_FFI_DLL_EXPORT int graphffi_jax_close_gate(int timeout_ms) {
-  return graphffi::CloseExitGate(timeout_ms) ? 1 : 0;
+  return graphffi_jax::CloseExitGate(timeout_ms) ? 1 : 0;
 }
 /// A graphffi::CallbackFilter: calls that must not wait for other programs.
 TVM_FFI_DLL_EXPORT const void* graphffi_jax_callback_filter() {
-  static constexpr graphffi::CallbackFilter kFilter{&graphffi::GatedCall::MustNotWait};
+  static constexpr graphffi::CallbackFilter kFilter{&graphffi_jax::GatedCall::MustNotWait};
   return &kFilter;
 }
-TVM_FFI_DLL_EXPORT void graphffi_jax_open_gate() { graphffi::OpenExitGate(); }
+TVM_FFI_DLL_EXPORT void graphffi_jax_open_gate() { graphffi_jax::OpenExitGate(); }
 
 }  // extern "C"

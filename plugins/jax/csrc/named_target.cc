@@ -9,7 +9,15 @@
 #include "callframe/error.h"
 #include "dtype.h"
 
-namespace graphffi {
+namespace graphffi_jax {
+
+using graphffi::MakeArray;
+using graphffi::MakeBool;
+using graphffi::MakeFloat;
+using graphffi::MakeInt;
+using graphffi::MakeString;
+using graphffi::PlanNames;
+
 namespace {
 
 template <typename T>
@@ -161,4 +169,4 @@ SiteParts NamedTarget::Decode(const xla::Attributes& given) const {
   return parts;
 }
 
-}  // namespace graphffi
+}  // namespace graphffi_jax

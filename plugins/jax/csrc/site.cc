@@ -14,7 +14,15 @@
 #include "workspace.h"
 #include "xla_api.h"
 
-namespace graphffi {
+namespace graphffi_jax {
+
+using graphffi::Bank;
+using graphffi::Error;
+using graphffi::FindGlobal;
+using graphffi::Layout;
+using graphffi::Plan;
+using graphffi::PlanNames;
+
 namespace {
 
 // Leaked: executables may die after static destructors have run.
@@ -174,4 +182,4 @@ void Site::NoteWorkspace(int64_t bytes, int64_t capacity) const {
 
 void xla::StateDeleter(void* state) { static_cast<Site*>(state)->Release(); }
 
-}  // namespace graphffi
+}  // namespace graphffi_jax

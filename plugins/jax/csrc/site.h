@@ -13,7 +13,7 @@
 #include "callframe/owned_values.h"
 #include "callframe/plan.h"
 
-namespace graphffi {
+namespace graphffi_jax {
 
 struct ReleaseObject {
   void operator()(void* object) const { TVMFFIObjectDecRef(object); }
@@ -25,11 +25,11 @@ struct SiteParts {
   std::string key;  ///< equal for equal parts only, but for `function`
   ObjectRef function;
   std::string opt_global;  ///< the name that it was found by in the registry of functions
-  KernelFacts facts;
+  graphffi::KernelFacts facts;
   std::string subject;  ///< begins the text of errors
   std::string plan;     ///< over i0…, o0… and attribute_names
   std::vector<std::string> attribute_names;
-  OwnedValues attributes;
+  graphffi::OwnedValues attributes;
   int64_t mutated = 0;              ///< how many of the last operands alias the last results
   bool pass_owning_tensor = false;  ///< lend Tensor objects instead of views
   bool is_ordered = false;          ///< a token comes before operands and results
@@ -38,13 +38,14 @@ struct SiteParts {
 
 /// The plan of a call site, whose numbers of operands and results are not known yet. \throws
 /// Error(ValueError) for text that does not parse.
-Plan ParseSitePlan(const std::string& text, const std::vector<std::string>& attribute_names,
-                   const std::string& subject);
+graphffi::Plan ParseSitePlan(const std::string& text,
+                             const std::vector<std::string>& attribute_names,
+                             const std::string& subject);
 
 /// What the calls of a site with the same numbers of arrays have in common.
 struct Arity {
   int64_t num_operands, num_results;  ///< of XLA's call, but for tokens
-  Layout layout;                      ///< of exactly as many values as there are
+  graphffi::Layout layout;            ///< of exactly as many values as there are
   int32_t num_inputs, num_outputs;    ///< what the plan picks from
   int32_t num_values;                 ///< these, and constants
   int32_t num_returned;               ///< of the outputs: results, not operands that are updated
@@ -65,12 +66,12 @@ class Site {
   /// \throws Error
   static void ReplaceGlobal(const std::string& name);
 
-  Kernel kernel() const {
+  graphffi::Kernel kernel() const {
     if (!gated_) return kernel_;
-    return Kernel::FromFunction(opt_global_function_.load(std::memory_order_acquire));
+    return graphffi::Kernel::FromFunction(opt_global_function_.load(std::memory_order_acquire));
   }
   /// Has no attributes left.
-  const Plan& plan() const { return plan_; }
+  const graphffi::Plan& plan() const { return plan_; }
   /// Of a call with these numbers of arrays. Borrowed from the site. \throws Error(ValueError)
   const Arity& ArityOf(int64_t num_operands, int64_t num_results) const {
     const Arity* newest = opt_arities_.load(std::memory_order_acquire);
@@ -106,11 +107,11 @@ class Site {
   const Arity& AddArity(int64_t num_operands, int64_t num_results) const;
 
   // What a call reads comes first.
-  Kernel kernel_;
+  graphffi::Kernel kernel_;
   mutable std::atomic<const Arity*> opt_arities_{nullptr};  // owned; they are only ever added
   bool lends_, gated_, is_ordered_, has_workspace_, is_guarded_, passes_workspace_;
   const int64_t mutated_;
-  Plan plan_;
+  graphffi::Plan plan_;
   mutable std::atomic<int64_t> workspace_peak_{-1};
   std::string subject_;
   ObjectRef function_;
@@ -123,4 +124,4 @@ class Site {
   int64_t references_ = 1;  // under the mutex of the table of sites
 };
 
-}  // namespace graphffi
+}  // namespace graphffi_jax

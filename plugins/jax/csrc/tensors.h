@@ -12,7 +12,7 @@
 #include "dtype.h"
 #include "xla_ffi.h"
 
-namespace graphffi {
+namespace graphffi_jax {
 
 /// Memory for the tensors of one call. Borrowed.
 struct TensorRoom {
@@ -47,7 +47,7 @@ inline bool MakeViews(const xla::Buffers& buffers, int32_t count, DLDevice devic
       if (room->strides_end - next_strides < rank) return false;
       strides = next_strides;
       next_strides += rank;
-      FillCompactStrides(buffer.dims, rank, strides);
+      graphffi::FillCompactStrides(buffer.dims, rank, strides);
     }
     tensor->data = buffer.data;
     tensor->device = device;
@@ -56,7 +56,7 @@ inline bool MakeViews(const xla::Buffers& buffers, int32_t count, DLDevice devic
     tensor->shape = buffer.dims;
     tensor->strides = strides;
     tensor->byte_offset = 0;
-    values[i] = MakeTensorView(tensor);
+    values[i] = graphffi::MakeTensorView(tensor);
   }
   room->tensors = tensor;
   room->strides = next_strides;
@@ -66,4 +66,4 @@ inline bool MakeViews(const xla::Buffers& buffers, int32_t count, DLDevice devic
 /// How many dimensions the arrays among `buffers` have together.
 int64_t CountDims(const xla::Buffers& buffers);
 
-}  // namespace graphffi
+}  // namespace graphffi_jax

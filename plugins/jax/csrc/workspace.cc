@@ -10,7 +10,17 @@
 #include "callframe/error.h"
 #include "env/shared_allocator.h"
 
-namespace graphffi {
+namespace graphffi_jax {
+
+using graphffi::AllocateOnHeap;
+using graphffi::DeviceToName;
+using graphffi::Error;
+using graphffi::kTensorAlignment;
+using graphffi::NumBytes;
+using graphffi::RunAllocator;
+using graphffi::SetAllocationError;
+using graphffi::SharedAllocator;
+
 namespace {
 
 /// Never destroyed: XLA's threads may still report at exit.
@@ -140,4 +150,4 @@ std::vector<WorkspaceUse> WorkspacePeaks() {
   return uses;
 }
 
-}  // namespace graphffi
+}  // namespace graphffi_jax

@@ -12,12 +12,12 @@
 #include "env/allocation.h"
 #include "scratch_block.h"
 
-namespace graphffi {
+namespace graphffi_jax {
 
 /// Memory of the WorkspaceScope that is open on this thread, valid until that closes; on the CPU, a
 /// heap block where none is.
 int AllocateForCall(DLTensor* prototype, DLManagedTensorVersioned** out, void* error_context,
-                    SetAllocationError set_error);
+                    graphffi::SetAllocationError set_error);
 
 /// What calls on the CPU may leave in place: AllocateForCall while they last, or that itself.
 inline DLPackManagedTensorAllocator shared_allocator = &AllocateForCall;
@@ -43,9 +43,10 @@ class WorkspaceScope {
 
  private:
   friend class NoWorkspaceScope;
-  friend int AllocateForCall(DLTensor*, DLManagedTensorVersioned**, void*, SetAllocationError);
-  friend bool TryAllocateForCall(DLTensor*, DLManagedTensorVersioned**, void*, SetAllocationError,
-                                 int*);
+  friend int AllocateForCall(DLTensor*, DLManagedTensorVersioned**, void*,
+                             graphffi::SetAllocationError);
+  friend bool TryAllocateForCall(DLTensor*, DLManagedTensorVersioned**, void*,
+                                 graphffi::SetAllocationError, int*);
   /// Stands for a call that has none.
   static WorkspaceScope* None() { return reinterpret_cast<WorkspaceScope*>(&none_); }
   DLManagedTensorVersioned* Allocate(const DLTensor& prototype);
@@ -90,4 +91,4 @@ std::vector<WorkspaceUse> WorkspacePeaks();
 /// What the call that closed its workspace last took, in any thread; 0 before there was one.
 inline std::atomic<int64_t> last_workspace_peak{0};
 
-}  // namespace graphffi
+}  // namespace graphffi_jax

@@ -6,7 +6,9 @@
 
 #include "callframe/error.h"
 
-namespace graphffi::xla {
+namespace graphffi_jax::xla {
+
+using graphffi::Error;
 
 std::atomic<StateType*> state_types{nullptr};
 
@@ -180,4 +182,4 @@ int32_t GetDeviceOrdinal(const CallFrame& call) {
   return args.ordinal;
 }
 
-}  // namespace graphffi::xla
+}  // namespace graphffi_jax::xla

@@ -8,7 +8,7 @@
 
 #include "xla_ffi.h"
 
-namespace graphffi::xla {
+namespace graphffi_jax::xla {
 
 /// The newest API whose layouts are known here. A runtime that claims less gets less.
 constexpr int32_t kNewestMajor = 0, kNewestMinor = 5;
@@ -72,4 +72,4 @@ void StateDeleter(void* state);
 void* GetStream(const CallFrame& call);
 int32_t GetDeviceOrdinal(const CallFrame& call);
 
-}  // namespace graphffi::xla
+}  // namespace graphffi_jax::xla

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace graphffi::xla {
+namespace graphffi_jax::xla {
 
 struct Api;
 struct Context;  // opaque: of one execution
@@ -220,4 +220,4 @@ struct Api : Header {
   Status* (*device_ordinal_get)(DeviceOrdinalArgs*);
 };
 
-}  // namespace graphffi::xla
+}  // namespace graphffi_jax::xla
