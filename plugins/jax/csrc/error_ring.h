@@ -2,7 +2,10 @@
 // The last errors of kernels, kept as objects, because XLA carries text only.
 #pragma once
 
+#include <tvm/ffi/error.h>
+
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "callframe/error.h"
@@ -24,10 +27,13 @@ xla::Status* ReportCaught(const xla::Api* api, const std::string& subject) noexc
 /// What says so.
 graphffi::Error InternalError(const std::string& what);
 
-/// Keeps an error; its number, 0 if the runtime can't make an object of it.
+/// The same error as the headers know it; the very object, if one was raised.
+tvm::ffi::Error ToTvmFfi(const graphffi::Error& error);
+
+/// Keeps an error; its number.
 int64_t KeepInRing(const graphffi::Error& error);
 
-/// Puts the kept error `number` into this thread's slot; false if it is no longer kept.
-bool RaiseKept(int64_t number);
+/// The kept error `number`, or nothing if it is no longer kept.
+std::optional<tvm::ffi::Error> FindInRing(int64_t number);
 
 }  // namespace graphffi_jax

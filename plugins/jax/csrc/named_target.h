@@ -13,7 +13,7 @@ namespace graphffi_jax {
 /// What a target was registered with. Never freed: XLA has no way to forget a target.
 struct NamedTarget {
   std::string name;
-  ObjectRef function;
+  tvm::ffi::Function function;
   graphffi::KernelFacts facts;
   std::string plan;                     ///< over i0…, o0… and n0, n1, … for the attributes
   std::vector<std::string> attributes;  ///< names in the program, in the order of n0, n1, …

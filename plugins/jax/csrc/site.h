@@ -2,6 +2,8 @@
 // Call sites: what a program's custom calls become when XLA instantiates them.
 #pragma once
 
+#include <tvm/ffi/function.h>
+
 #include <atomic>
 #include <memory>
 #include <string>
@@ -10,26 +12,31 @@
 #include "callframe/call_frame.h"
 #include "kernels/kernel_ref.h"
 #include "callframe/layout.h"
-#include "callframe/owned_values.h"
 #include "callframe/plan.h"
 
 namespace graphffi_jax {
 
-struct ReleaseObject {
-  void operator()(void* object) const { TVMFFIObjectDecRef(object); }
-};
-using ObjectRef = std::unique_ptr<void, ReleaseObject>;
+/// The function of a *new reference*, which it takes over.
+inline tvm::ffi::Function FromOwnedHandle(TVMFFIObjectHandle function) {
+  using tvm::ffi::FunctionObj;
+  return tvm::ffi::Function(
+      tvm::ffi::detail::ObjectUnsafe::ObjectPtrFromOwned<FunctionObj>(function));
+}
+/// Borrowed from `function`.
+inline TVMFFIObjectHandle HandleOf(const tvm::ffi::Function& function) {
+  return tvm::ffi::detail::ObjectUnsafe::TVMFFIObjectPtrFromObjectRef(function);
+}
 
 /// What a call site says, decoded and resolved.
 struct SiteParts {
   std::string key;  ///< equal for equal parts only, but for `function`
-  ObjectRef function;
+  tvm::ffi::Function function;
   std::string opt_global;  ///< the name that it was found by in the registry of functions
   graphffi::KernelFacts facts;
   std::string subject;  ///< begins the text of errors
   std::string plan;     ///< over i0…, o0… and attribute_names
   std::vector<std::string> attribute_names;
-  graphffi::OwnedValues attributes;
+  std::vector<tvm::ffi::Any> attributes;
   int64_t mutated = 0;              ///< how many of the last operands alias the last results
   bool pass_owning_tensor = false;  ///< lend Tensor objects instead of views
   bool is_ordered = false;          ///< a token comes before operands and results
@@ -114,11 +121,11 @@ class Site {
   graphffi::Plan plan_;
   mutable std::atomic<int64_t> workspace_peak_{-1};
   std::string subject_;
-  ObjectRef function_;
+  tvm::ffi::Function function_;
   // Where the kernel is not of a library: function_, or the last of those that took its name, which
   // are kept because calls may be under way in any.
   std::atomic<TVMFFIObjectHandle> opt_global_function_{nullptr};
-  std::vector<ObjectRef> replacements_;  // under the mutex of the table of sites
+  std::vector<tvm::ffi::Function> replacements_;  // under the mutex of the table of sites
   const std::string opt_global_;
   const std::string key_;
   int64_t references_ = 1;  // under the mutex of the table of sites

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "env/allocation.h"
@@ -78,15 +79,13 @@ class NoWorkspaceScope {
   WorkspaceScope* outer_;
 };
 
-/// What the calls of one kernel took of their workspace.
-struct WorkspaceUse {
-  std::string subject;
-  int64_t peak, capacity;
-};
+/// What calls took of their workspace at most: subject, peak, capacity.
+using WorkspaceUse = std::tuple<std::string, int64_t, int64_t>;
 
-/// Keeps the largest for each subject.
+/// Keeps the largest for each subject, of the last kKeptPeaks subjects.
 void RecordWorkspacePeak(const std::string& subject, int64_t peak, int64_t capacity);
 std::vector<WorkspaceUse> WorkspacePeaks();
+constexpr size_t kKeptPeaks = 1024;
 
 /// What the call that closed its workspace last took, in any thread; 0 before there was one.
 inline std::atomic<int64_t> last_workspace_peak{0};

@@ -153,10 +153,9 @@ def _new_handlers(
     if not isinstance(function, str):
         function = graphffi.Function(function)
         function = function if function.reference is None else function.reference
-    names = "".join(f"{len(text.encode())}:{text}" for text in attributes)
     new_target = graphffi.get_global_func("graphffi_jax.new_target")
     try:
-        target = new_target(function, name, plan, names, *traits)
+        target = new_target(function, name, plan, attributes, traits)
     except ValueError as error:
         raise ValueError(
             f"{error}; arg_spec takes 'args', 'rets', 'ctx.stream', 'attrs.<name>' and plan items"
