@@ -46,7 +46,6 @@ from ._raw_call import call_tvm_ffi as call_tvm_ffi
 from ._raw_call import pack_call as pack_call
 from ._registry import get_global_func as get_global_func
 from ._registry import list_global_func_names as list_global_func_names
-from ._registry import register_callback_runner as register_callback_runner
 from ._registry import register_global_func as register_global_func
 from ._registry import remove_global_func as remove_global_func
 from ._schema import Definition as Definition

@@ -11,8 +11,6 @@ namespace {
 
 std::atomic<int64_t> in_flight{0};
 std::atomic<bool> closed{false};
-/// XLA begins 32 programs at a time.
-constexpr int64_t kMostWaiting = 8;
 thread_local const xla::CallFrame* opt_current_cpu_call = nullptr;
 
 }  // namespace
@@ -32,11 +30,6 @@ void GatedCall::Leave() {
 }
 
 const xla::CallFrame* GatedCall::opt_current_on_cpu() { return opt_current_cpu_call; }
-
-bool GatedCall::MustNotWait(bool is_foreign_thread) {
-  if (opt_current_cpu_call == nullptr) return false;
-  return is_foreign_thread || in_flight.load(std::memory_order_relaxed) > kMostWaiting;
-}
 
 bool CloseExitGate(int timeout_ms) {
   closed.store(true);

@@ -26,10 +26,6 @@ class GatedCall {
 
   /// The innermost one of this thread, if it is on the CPU; else NULL.
   static const xla::CallFrame* opt_current_on_cpu();
-  /// Whether this thread is in one on the CPU that must not wait for programs of the client that
-  /// called it. Of a client's limit of programs under way, a few may be held by calls that do, on
-  /// threads that Python started; XLA's threads may not.
-  static bool MustNotWait(bool is_foreign_thread);
 
  private:
   bool Enter(const xla::CallFrame& call, DLDeviceType device_type);

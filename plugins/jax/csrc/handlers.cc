@@ -7,7 +7,6 @@
 #include <string_view>
 
 #include "attributes.h"
-#include "hooks/callback_filter.h"
 #include "callframe/error.h"
 #include "error_ring.h"
 #include "execute.h"
@@ -139,11 +138,6 @@ TVM_FFI_DLL_EXPORT void* graphffi_jax_instantiate_named(void* target, void* call
 /// Ends calls that may enter Python; 1 if none is in flight any more.
 TVM_FFI_DLL_EXPORT int graphffi_jax_close_gate(int timeout_ms) {
   return graphffi_jax::CloseExitGate(timeout_ms) ? 1 : 0;
-}
-/// A graphffi::CallbackFilter: calls that must not wait for other programs.
-TVM_FFI_DLL_EXPORT const void* graphffi_jax_callback_filter() {
-  static constexpr graphffi::CallbackFilter kFilter{&graphffi_jax::GatedCall::MustNotWait};
-  return &kFilter;
 }
 TVM_FFI_DLL_EXPORT void graphffi_jax_open_gate() { graphffi_jax::OpenExitGate(); }
 

@@ -14,8 +14,8 @@ import graphffi
 
 from ._batching import OpCall
 from ._gradients import call_differentiable
-from ._library import callback_filter, register_targets
-from ._nested import run_kernel
+from ._library import register_targets
+from ._nested import watch_kernels
 from ._partition import register_partitioner
 from ._primitive import KernelCall, bind
 from ._varying import vary_alike
@@ -164,5 +164,5 @@ def register() -> None:
     """Registers the targets with XLA and the arrays with graphffi."""
     register_targets()
     register_partitioner()
-    graphffi.register_callback_runner(callback_filter(), run_kernel)
+    watch_kernels()
     graphffi.register_framework(JaxFramework(), type_prefixes=("jax", "jaxlib"))
