@@ -19,7 +19,7 @@ constexpr size_t kXlaAlignment = 16;  // XLA refuses to promise more, and gives 
 
 thread_local ScratchScope* current_scope = nullptr;
 
-void Free(const xla::CallFrame& call, void* data, size_t num_bytes) {
+void Free(const xla::Call& call, void* data, size_t num_bytes) {
   if (data == nullptr) return;
   xla::MemoryFreeArgs args{};
   args.struct_size = sizeof(args);
@@ -49,7 +49,7 @@ int AllocateScratch(DLTensor* prototype, DLManagedTensorVersioned** out, void* e
   });
 }
 
-ScratchScope::ScratchScope(const xla::CallFrame& call) : call_(call), outer_(current_scope) {
+ScratchScope::ScratchScope(const xla::Call& call) : call_(call), outer_(current_scope) {
   current_scope = this;
 }
 

@@ -22,7 +22,7 @@ int RefuseUnderCapture(DLTensor* prototype, DLManagedTensorVersioned** out, void
 /// it is open.
 class ScratchScope {
  public:
-  explicit ScratchScope(const xla::CallFrame& call);
+  explicit ScratchScope(const xla::Call& call);
   ~ScratchScope();
   ScratchScope(const ScratchScope&) = delete;
   ScratchScope& operator=(const ScratchScope&) = delete;
@@ -36,7 +36,7 @@ class ScratchScope {
                              graphffi::SetAllocationError);
   ScratchBlock* Allocate(const DLTensor& prototype);
 
-  const xla::CallFrame& call_;
+  const xla::Call& call_;
   ScratchScope* outer_;
   ScratchBlock* blocks_ = nullptr;
 };

@@ -16,6 +16,6 @@ struct Target {
 };
 
 /// Calls the kernel of the call's site with XLA's buffers. NULL, or an error for XLA.
-xla::Status* ExecuteCall(const xla::CallFrame& call, Target target) noexcept;
+xla::Status* ExecuteCall(const xla::Call& call, Target target) noexcept;
 
 }  // namespace graphffi_jax

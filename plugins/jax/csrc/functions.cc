@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "callframe/error.h"
-#include "kernels/packaged.h"
 #include "error_ring.h"
 #include "exit_gate.h"
+#include "kernels/packaged.h"
 #include "named_target.h"
 #include "workspace.h"
 #include "xla_api.h"
@@ -79,7 +79,7 @@ int64_t LastWorkspacePeak() { return last_workspace_peak.load(std::memory_order_
 /// The CPU device whose program called the kernel on this thread; none outside of kernels that are
 /// no library's, or on another kind of device.
 std::optional<int64_t> CpuOrdinal() {
-  const xla::CallFrame* opt_call = GatedCall::opt_current_on_cpu();
+  const xla::Call* opt_call = GatedCall::opt_current_on_cpu();
   if (opt_call == nullptr) return std::nullopt;
   return xla::GetDeviceOrdinal(*opt_call);
 }

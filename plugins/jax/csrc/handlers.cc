@@ -19,7 +19,7 @@ namespace graphffi_jax {
 namespace {
 
 /// XLA's error for a call that these handlers can't read.
-[[gnu::cold]] xla::Status* RefuseCall(const xla::CallFrame& call, xla::Stage stage) {
+[[gnu::cold]] xla::Status* RefuseCall(const xla::Call& call, xla::Stage stage) {
   const xla::Api* api = call.api;
   if (stage == xla::kInstantiate && !xla::IsKnown(api->version)) {
     return xla::MakeStatus(
@@ -29,12 +29,11 @@ namespace {
             std::to_string(api->version.major) + "." + std::to_string(api->version.minor) +
             "; install a newer graphffi, or an older jaxlib");
   }
-  if (call.struct_size < sizeof(xla::CallFrame)) {
-    return Report(
-        api,
-        InternalError("expected a call frame of " + std::to_string(sizeof(xla::CallFrame)) +
-                      " bytes, got " + std::to_string(call.struct_size)),
-        "");
+  if (call.struct_size < sizeof(xla::Call)) {
+    return Report(api,
+                  InternalError("expected a call frame of " + std::to_string(sizeof(xla::Call)) +
+                                " bytes, got " + std::to_string(call.struct_size)),
+                  "");
   }
   return Report(api,
                 InternalError("expected execution stage " + std::to_string(stage) + ", got " +
@@ -44,7 +43,7 @@ namespace {
 
 /// Before a handler's own work, which throws nothing: metadata, foreign versions.
 template <typename Work>
-xla::Status* Checked(const xla::CallFrame* call, xla::Stage stage, uint32_t traits, Work&& work) {
+xla::Status* Checked(const xla::Call* call, xla::Stage stage, uint32_t traits, Work&& work) {
   static_assert(noexcept(work()));
   for (auto* extension = call->extension; extension != nullptr; extension = extension->next) {
     if (extension->type != xla::kMetadataExtension) continue;
@@ -52,7 +51,7 @@ xla::Status* Checked(const xla::CallFrame* call, xla::Stage stage, uint32_t trai
                               traits);
   }
   const bool is_known = stage != xla::kInstantiate || xla::IsKnown(call->api->version);
-  if (!is_known || call->struct_size < sizeof(xla::CallFrame) || call->stage != stage) {
+  if (!is_known || call->struct_size < sizeof(xla::Call) || call->stage != stage) {
     return RefuseCall(*call, stage);
   }
   return work();
@@ -60,7 +59,7 @@ xla::Status* Checked(const xla::CallFrame* call, xla::Stage stage, uint32_t trai
 
 /// Attaches what `decode` says to the call site.
 template <typename Decode>
-xla::Status* InstantiateSite(const xla::CallFrame* call, uint32_t traits, Decode&& decode) {
+xla::Status* InstantiateSite(const xla::Call* call, uint32_t traits, Decode&& decode) {
   return Checked(call, xla::kInstantiate, traits, [&]() noexcept -> xla::Status* {
     std::string subject;
     try {
@@ -74,7 +73,7 @@ xla::Status* InstantiateSite(const xla::CallFrame* call, uint32_t traits, Decode
   });
 }
 
-xla::Status* Instantiate(const xla::CallFrame* call, uint32_t traits) {
+xla::Status* Instantiate(const xla::Call* call, uint32_t traits) {
   return InstantiateSite(call, traits, [](const xla::Attributes& given, std::string* subject) {
     CallAttributes attributes = CallAttributes::Decode(given);
     *subject = attributes.subject;
@@ -85,10 +84,10 @@ xla::Status* Instantiate(const xla::CallFrame* call, uint32_t traits) {
 template <DLDeviceType kDeviceType, bool kGraph>
 struct Handlers {
   static constexpr uint32_t kTraits = kGraph ? uint32_t{xla::kCommandBufferCompatible} : 0;
-  static xla::Status* Instantiate(xla::CallFrame* call) {
+  static xla::Status* Instantiate(xla::Call* call) {
     return graphffi_jax::Instantiate(call, kTraits);
   }
-  static xla::Status* Execute(xla::CallFrame* call) {
+  static xla::Status* Execute(xla::Call* call) {
     return Checked(call, xla::kExecute, kTraits,
                    [call]() noexcept { return ExecuteCall(*call, Target{kDeviceType, kGraph}); });
   }
@@ -123,12 +122,12 @@ TVM_FFI_DLL_EXPORT void* graphffi_jax_handler(const char* target, const char* pl
 }
 
 /// What handlers of named targets do when XLA instantiates a call site: `target` is a NamedTarget,
-/// `call` an xla::CallFrame; gives an xla::Status.
+/// `call` an xla::Call; gives an xla::Status.
 TVM_FFI_DLL_EXPORT void* graphffi_jax_instantiate_named(void* target, void* call) {
   using namespace graphffi_jax;
   auto& named = *static_cast<const NamedTarget*>(target);
   uint32_t traits = named.graph ? uint32_t{xla::kCommandBufferCompatible} : 0;
-  return InstantiateSite(static_cast<const xla::CallFrame*>(call), traits,
+  return InstantiateSite(static_cast<const xla::Call*>(call), traits,
                          [&named](const xla::Attributes& given, std::string* subject) {
                            *subject = named.name;
                            return named.Decode(given);

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "callframe/call_frame.h"
-#include "kernels/kernel_ref.h"
 #include "callframe/layout.h"
 #include "callframe/plan.h"
+#include "kernels/kernel_ref.h"
 
 namespace graphffi_jax {
 
@@ -84,7 +84,7 @@ class Site {
     const Arity* newest = opt_arities_.load(std::memory_order_acquire);
     const bool fits = newest != nullptr && newest->num_operands == num_operands &&
                       newest->num_results == num_results;
-    return __builtin_expect(fits, 1) ? *newest : OtherArityOf(num_operands, num_results);
+    return fits ? *newest : OtherArityOf(num_operands, num_results);
   }
   /// Tensors are lent as owning Tensor objects instead of being passed as views.
   bool lends() const { return lends_; }

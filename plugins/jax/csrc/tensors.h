@@ -5,7 +5,6 @@
 #include <tvm/ffi/c_api.h>
 
 #include <cstdint>
-#include <cstring>
 
 #include "callframe/call_frame.h"
 #include "callframe/value.h"
@@ -39,8 +38,8 @@ inline bool MakeViews(const xla::Buffers& buffers, int32_t count, DLDevice devic
   for (int64_t i = 0; i < count; ++i, ++tensor) {
     if (tags[i] != xla::kBuffer) FailNoArray(buffers, i, bank);
     auto& buffer = *static_cast<const xla::Buffer*>(pointers[i]);
-    const PackedDataType dtype = ToPackedDLPack(buffer.dtype);
-    if (dtype == 0) FailNoArray(buffers, i, bank);
+    const DLDataType dtype = ToDLPack(buffer.dtype);
+    if (dtype.bits == 0) FailNoArray(buffers, i, bank);
     const int64_t rank = buffer.rank;
     int64_t* strides = const_cast<int64_t*>(&kOneStride);
     if (rank > 1) {
@@ -52,7 +51,7 @@ inline bool MakeViews(const xla::Buffers& buffers, int32_t count, DLDevice devic
     tensor->data = buffer.data;
     tensor->device = device;
     tensor->ndim = static_cast<int32_t>(rank);
-    std::memcpy(&tensor->dtype, &dtype, sizeof(dtype));
+    tensor->dtype = dtype;
     tensor->shape = buffer.dims;
     tensor->strides = strides;
     tensor->byte_offset = 0;

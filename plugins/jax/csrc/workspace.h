@@ -61,7 +61,8 @@ class WorkspaceScope {
   ScratchBlock* blocks_ = nullptr;
 
   static inline char none_;
-  // NULL outside of calls on the CPU. Found without a function call: it is set in each call.
+  // NULL outside of calls on the CPU. Each call sets it: a call of the loader to find it would take
+  // 5 of a call's 95 ns.
   [[gnu::tls_model("initial-exec")]] static inline thread_local WorkspaceScope* current_ = nullptr;
 };
 
