@@ -72,23 +72,6 @@ def register_global_func(
     return register if func is None else register(func)
 
 
-def register_callback_runner(
-    filter: Any, runner: Callable[[Callable[..., Any], tuple[Any, ...]], Any]
-) -> None:
-    """Has a framework run the Python callables that its programs call.
-
-    Args:
-        filter: a capsule of a ``CallbackFilter`` (``csrc/hooks/callback_filter.h``), which says
-            whether a thread is in such a call.
-        runner: is called as ``runner(callable, args)`` there, and returns what the callable does.
-
-    Raises:
-        ValueError: if the capsule is of something else.
-        TypeError: if it is none.
-    """
-    _core.set_callback_runner(filter, runner)
-
-
 def remove_global_func(name: str) -> None:
     """Take a global function out of the table; those who hold it can go on calling it.
 

@@ -18,7 +18,6 @@ from ._plan import CallTraits as CallTraits
 from ._plan import CanonicalCall as CanonicalCall
 from ._plan import SideEffect as SideEffect
 from ._raw_call import pack_call as pack_call
-from ._registry import register_callback_runner as register_callback_runner
 from ._schema import Definition as Definition
 from ._shape_program import trace_shape_rule as trace_shape_rule
 from ._spec import checked_bytes as checked_bytes

@@ -7,45 +7,21 @@
 
 #include "xla_api.h"
 
-namespace graphffi {
+namespace graphffi_jax {
+
+using graphffi::Error;
+
 namespace {
 
 // Not destroyed at exit: XLA's threads may still report, and Python's exceptions are gone by then.
 struct Ring {
   std::mutex mutex;
   int64_t next = 1;
-  TVMFFIObjectHandle errors[kKeptErrors] = {};
+  std::optional<tvm::ffi::Error> errors[kKeptErrors];
 };
 Ring& GetRing() {
   static Ring* ring = new Ring;
   return *ring;
-}
-
-/// The object of `error`; *new reference*, NULL if the runtime can't make one.
-TVMFFIObjectHandle ObjectOf(const Error& error) {
-  if (TVMFFIObjectHandle object = error.opt_object()) {
-    TVMFFIObjectIncRef(object);
-    return object;
-  }
-  auto bytes = [](const std::string& text) { return TVMFFIByteArray{text.data(), text.size()}; };
-  TVMFFIByteArray kind = bytes(error.kind()), message = bytes(error.message()),
-                  backtrace = bytes(error.backtrace());
-  TVMFFIObjectHandle object = nullptr;
-  return TVMFFIErrorCreate(&kind, &message, &backtrace, &object) == 0 ? object : nullptr;
-}
-
-/// Takes `error` over.
-int64_t Keep(TVMFFIObjectHandle error) {
-  Ring& ring = GetRing();
-  int64_t number;
-  {
-    std::lock_guard<std::mutex> lock(ring.mutex);
-    number = ring.next++;
-    std::swap(ring.errors[number % kKeptErrors], error);
-  }
-  // Outside of the lock: an error may hold a Python exception, whose end takes the GIL.
-  if (error != nullptr) TVMFFIObjectDecRef(error);
-  return number;
 }
 
 xla::StatusCode CodeOf(std::string_view kind) {
@@ -59,18 +35,27 @@ xla::StatusCode CodeOf(std::string_view kind) {
 
 }  // namespace
 
+tvm::ffi::Error ToTvmFfi(const Error& error) {
+  using tvm::ffi::ErrorObj;
+  if (error.opt_object() == nullptr) return {error.kind(), error.message(), error.backtrace()};
+  auto* object = static_cast<TVMFFIObject*>(error.opt_object());
+  return tvm::ffi::Error(tvm::ffi::detail::ObjectUnsafe::ObjectPtrFromUnowned<ErrorObj>(object));
+}
+
 int64_t KeepInRing(const Error& error) {
-  TVMFFIObjectHandle object = ObjectOf(error);
-  return object == nullptr ? 0 : Keep(object);
+  // Dies outside of the lock: an error may hold a Python exception, whose end takes the GIL.
+  std::optional<tvm::ffi::Error> slot = ToTvmFfi(error);
+  Ring& ring = GetRing();
+  std::lock_guard<std::mutex> lock(ring.mutex);
+  std::swap(ring.errors[ring.next % kKeptErrors], slot);
+  return ring.next++;
 }
 
 xla::Status* Report(const xla::Api* api, const Error& error, const std::string& subject) {
   bool named = error.message().compare(0, subject.size(), subject) == 0;
   std::string prefix = named || subject.empty() ? "" : subject + ": ";
   std::string text = error.kind() + ": " + prefix + error.message();
-  if (const int64_t number = KeepInRing(error)) {
-    text += " [tvm_ffi error " + std::to_string(number) + "]";
-  }
+  text += " [tvm_ffi error " + std::to_string(KeepInRing(error)) + "]";
   return xla::MakeStatus(api, CodeOf(error.kind()), text);
 }
 
@@ -91,18 +76,11 @@ xla::Status* ReportCaught(const xla::Api* api, const std::string& subject) noexc
   }
 }
 
-bool RaiseKept(int64_t number) {
+std::optional<tvm::ffi::Error> FindInRing(int64_t number) {
   Ring& ring = GetRing();
-  TVMFFIObjectHandle error = nullptr;
-  {
-    std::lock_guard<std::mutex> lock(ring.mutex);
-    if (number < 1 || number >= ring.next || number < ring.next - kKeptErrors) return false;
-    error = ring.errors[number % kKeptErrors];
-    TVMFFIObjectIncRef(error);
-  }
-  TVMFFIErrorSetRaised(error);
-  TVMFFIObjectDecRef(error);
-  return true;
+  std::lock_guard<std::mutex> lock(ring.mutex);
+  if (number < 1 || number >= ring.next || number < ring.next - kKeptErrors) return std::nullopt;
+  return ring.errors[number % kKeptErrors];
 }
 
-}  // namespace graphffi
+}  // namespace graphffi_jax

@@ -15,14 +15,13 @@ from graphffi.plugin import (
     checked_bytes,
     checked_dtype,
     checked_result,
-    register_callback_runner,
     register_framework,
 )
 
 from ._batching import OpCall
 from ._gradients import call_differentiable
-from ._library import callback_filter, register_targets
-from ._nested import run_kernel
+from ._library import register_targets
+from ._nested import watch_kernels
 from ._partition import register_partitioner
 from ._primitive import KernelCall, bind
 from ._varying import vary_alike
@@ -171,5 +170,5 @@ def register() -> None:
     """Registers the targets with XLA and the arrays with graphffi."""
     register_targets()
     register_partitioner()
-    register_callback_runner(callback_filter(), run_kernel)
+    watch_kernels()
     register_framework(JaxFramework(), type_prefixes=("jax", "jaxlib"))

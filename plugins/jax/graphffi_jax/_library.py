@@ -38,8 +38,6 @@ def _load() -> ctypes.CDLL:
     library.graphffi_jax_handler.restype = ctypes.c_void_p
     library.graphffi_jax_handler.argtypes = [ctypes.c_char_p] * 3
     library.graphffi_jax_register_functions.argtypes = []
-    library.graphffi_jax_callback_filter.restype = ctypes.c_void_p
-    library.graphffi_jax_callback_filter.argtypes = []
     library.graphffi_jax_close_gate.argtypes = [ctypes.c_int]
     return library
 
@@ -53,18 +51,6 @@ def handler_address(target: str, platform: str, stage: str) -> int:
 def instantiate_named_address() -> int:
     """The function that handlers of named targets call when XLA instantiates a call site."""
     return ctypes.cast(_load().graphffi_jax_instantiate_named, ctypes.c_void_p).value or 0
-
-
-_FILTER_NAME: Final = b"graphffi.CallbackFilter"  # the capsule does not copy it
-
-
-def callback_filter() -> Any:
-    """A capsule that tells the Python kernels that must not wait for programs of their client."""
-    prototype = ctypes.PYFUNCTYPE(
-        ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p
-    )
-    make_capsule = prototype(("PyCapsule_New", ctypes.pythonapi))
-    return make_capsule(_load().graphffi_jax_callback_filter(), _FILTER_NAME, None)
 
 
 def register_targets() -> None:

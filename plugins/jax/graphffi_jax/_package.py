@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import zipfile
 import zlib
@@ -122,8 +121,8 @@ def load_package(
     graphffi.get_global_func("graphffi_jax.load_libraries")(
         subject,
         manifest,
-        None if trusted is None else " ".join(trusted),
-        *itertools.chain.from_iterable(contents.items()),
+        trusted,
+        contents,
     )
     program = export.deserialize(bytearray(records[_PROGRAM]))
     _check_functions(subject, program)
