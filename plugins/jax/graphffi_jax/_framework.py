@@ -23,7 +23,7 @@ from ._batching import OpCall
 from ._gradients import call_differentiable
 from ._library import callback_filter, register_targets
 from ._nested import run_kernel
-from ._partition import register_partitioner
+from ._partition import register_partitioners
 from ._primitive import KernelCall, bind
 from ._varying import vary_alike
 
@@ -170,6 +170,6 @@ def _check_width(subject: str, dtype: Any) -> None:
 def register() -> None:
     """Registers the targets with XLA and the arrays with graphffi."""
     register_targets()
-    register_partitioner()
+    register_partitioners()
     register_callback_runner(callback_filter(), run_kernel)
     register_framework(JaxFramework(), type_prefixes=("jax", "jaxlib"))

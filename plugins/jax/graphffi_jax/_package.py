@@ -10,8 +10,8 @@ import zlib
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
+from jax.extend.mlir import ir
 from jax.interpreters import mlir
-from jaxlib.mlir import ir
 
 import graphffi
 from graphffi.plugin import PackagedLibraries, trusted_hashes

@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.experimental import io_callback
 from jax.extend.core import Primitive
+from jax.extend.mlir import ir
 from jax.interpreters import ad, batching, mlir, xla
-from jaxlib.mlir import ir
 
 from graphffi.plugin import CallTraits, packaged_name
 

@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import jax
+from jax.extend.mlir import ir
 from jax.interpreters import mlir
-from jaxlib.mlir import ir
+
+from ._private_names import PARTITIONER_NAMES, missing
 
 _ANY: Final[Any] = jax.sharding.PartitionSpec.UNCONSTRAINED
 _FREE: Final = (
@@ -287,6 +289,7 @@ def sharding_attributes(
     """
     if not is_partitioned(context):
         return {}, {}
+    _check_partitioner(call.subject)
     shapes = [a.shape for a in (*context.avals_in, *context.avals_out)]
     dims = CallDims.of(call, shapes, num_operands)
     attributes: dict[str, Any] = {"dims": str(dims)}
@@ -309,6 +312,20 @@ def sharding_attributes(
     return attributes, {
         "mhlo.frontend_attributes": ir.DictAttr.get({"xla.sdy.sharding_rule": text})
     }
+
+
+def _check_partitioner(subject: str) -> None:
+    """Refuses what XLA would gather in a JAX that takes no partitioners.
+
+    Raises:
+        NotImplementedError: There.
+    """
+    lost = missing(PARTITIONER_NAMES)
+    if lost:
+        raise NotImplementedError(
+            f"{subject}: expected a jax that has {', '.join(lost)} for a program of several "
+            f"devices, got jax {jax.__version__}; call the op in jax.shard_map"
+        )
 
 
 def _check_symbolic(subject: str) -> None:
