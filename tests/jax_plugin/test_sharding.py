@@ -119,6 +119,22 @@ def test_types_with_explicit_axes_refuse_while_they_are_traced(
     assert text in message
 
 
+@pytest.mark.parametrize(
+    ("name", "operand"), [("terms", "axpy: operand 'y'"), ("explicit terms", "looped: operand 'x'")]
+)
+@pytest.mark.parametrize("way", ["jit", "eager"])
+def test_terms_of_a_sum_are_refused_by_name(
+    results: dict[str, Any], name: str, operand: str, way: str
+) -> None:
+    if f"{name} {way}" not in results:
+        pytest.skip("needs a newer jax")
+    assert results[f"{name} {way}"] == [
+        "ValueError",
+        f"jaxsharding::{operand}: expected a sum over mesh axis 'i', got its terms (unreduced); "
+        "take the sum with jax.lax.psum or jax.sharding.reshard before the call",
+    ]
+
+
 def test_programs_of_one_device_say_nothing_of_it(
     ops: Any,
 ) -> None:

@@ -14,6 +14,7 @@ from jax.extend.mlir import ir
 from jax.interpreters import mlir
 
 from ._private_names import PARTITIONER_NAMES, missing
+from ._varying import unreduced_axes
 
 _ANY: Final[Any] = jax.sharding.PartitionSpec.UNCONSTRAINED
 _FREE: Final = (
@@ -199,8 +200,9 @@ def result_shardings(
 
     Raises:
         ValueError: For operands that are split where the kernel needs them whole, or one dimension
-            in two ways, or over two meshes.
+            in two ways, or over two meshes; for terms of sums.
     """
+    _check_reduced(call, operands, shapes)
     specs = [_spec(aval) for aval in operands]
     if not any(entry is not None for spec in specs for entry in spec):
         return [None] * len(shapes)
@@ -220,6 +222,28 @@ def result_shardings(
         )
         for array in dims.results[: len(shapes)]
     ]
+
+
+def _check_reduced(call: Any, operands: Sequence[Any], shapes: Sequence[Any]) -> None:
+    """Refuses terms of sums: a kernel would compute with the term of each device.
+
+    Raises:
+        ValueError: With all of them.
+    """
+    axes = [sorted(unreduced_axes(aval)) for aval in operands]
+    if not any(axes):
+        return
+    dims = CallDims.of(call, [*(a.shape for a in operands), *shapes], len(operands))
+    problems = (
+        f"operand {array.name!r}: expected a sum over mesh axis {', '.join(map(repr, names))}, got "
+        "its terms (unreduced)"
+        for array, names in zip(dims.operands, axes, strict=True)
+        if names
+    )
+    raise ValueError(
+        f"{call.subject}: {'; '.join(problems)}; take the sum with jax.lax.psum or "
+        "jax.sharding.reshard before the call"
+    )
 
 
 def _mesh_of(

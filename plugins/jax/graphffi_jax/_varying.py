@@ -18,6 +18,14 @@ def varying_axes(aval: Any) -> frozenset[str]:
     return axes or frozenset()
 
 
+def unreduced_axes(aval: Any) -> frozenset[str]:
+    """The axes over which values of this type are terms of a sum that nobody has taken yet."""
+    spec = getattr(getattr(aval, "sharding", None), "spec", None)
+    kinds = (getattr(aval, "manual_axis_type", None), spec)
+    found: frozenset[str] = frozenset()
+    return found.union(*(getattr(kind, "unreduced", ()) for kind in kinds))
+
+
 def vary_alike(arrays: list[Any]) -> list[Any]:
     """Has all arrays vary over the axes over which any of them does, as JAX's own operations do.
 
@@ -38,7 +46,9 @@ def vary_alike(arrays: list[Any]) -> list[Any]:
 
 
 def _axes_of(array: Any) -> frozenset[str]:
-    return varying_axes(array.aval) if isinstance(array, _Tracer) else frozenset()
+    if not isinstance(array, _Tracer):
+        return frozenset()
+    return varying_axes(array.aval) | unreduced_axes(array.aval)  # the latter are refused by name
 
 
 def _vary(array: Any, axes: frozenset[str]) -> Any:
