@@ -25,6 +25,7 @@ from ._library import callback_filter, register_targets
 from ._nested import run_kernel
 from ._partition import register_partitioners
 from ._primitive import KernelCall, bind
+from ._trace_state import is_tracing
 from ._varying import vary_alike
 
 _MAX_ELEMENTS: Final = 2**59  # of the widest dtype
@@ -58,6 +59,10 @@ class JaxFramework:
             outputs = bind(kernel_call, call.inputs, call.mutated, shapes)
         fresh, mutated = outputs[: len(specs)], outputs[len(specs) :]
         return definition.pack_results(bound.operands, fresh, mutated)
+
+    def is_tracing(self) -> bool:
+        """Whether JAX traces this thread's operations, or transforms them."""
+        return is_tracing()
 
     def replace_function(self, name: str) -> None:
         """Makes compiled programs call what a global function's name stands for now."""
