@@ -160,24 +160,18 @@ def _abstract_eval(
     ]
     if not call.traits.has_side_effect:
         return avals, frozenset()
-    return avals, _ordered_effects() if call.is_ordered else _ffi_effects()
-
-
-# JAX's own effects, which its control flow admits. They have no public names.
+    return avals, _effects(is_ordered=call.is_ordered)
 
 
 @functools.cache
-def _ffi_effects() -> frozenset[Any]:
+def _effects(*, is_ordered: bool) -> frozenset[Any]:
+    """Those of JAX's callbacks, which have no public names.
+
+    Its control flow admits them, but where `vmap` would run branches that are not taken.
+    """
+
     def call() -> Any:
-        return jax.ffi.ffi_call(TARGET, (), has_side_effect=True)()
-
-    return frozenset(jax.make_jaxpr(call)().effects)
-
-
-@functools.cache
-def _ordered_effects() -> frozenset[Any]:
-    def call() -> Any:
-        return io_callback(lambda: None, None, ordered=True)
+        return io_callback(lambda: None, None, ordered=is_ordered)
 
     return frozenset(jax.make_jaxpr(call)().effects)
 
@@ -203,7 +197,7 @@ def _lower(context: Any, *operands: Any, call: KernelCall, results: Any) -> Any:
     if not call.is_ordered:
         return _lower_call(context, operands, call, results)
     # The token that the call before gave comes first, and so does the one for the call after.
-    (effect,) = _ordered_effects()
+    (effect,) = _effects(is_ordered=True)
     tokens = context.tokens_in
     # The abstract value of tokens has no public name; a scalar has the same layout.
     scalar = _ShapedArray((), np.dtype(np.bool_))
