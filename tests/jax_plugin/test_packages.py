@@ -174,7 +174,9 @@ def test_functions_of_the_runtime_need_all_trust(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [b"", b"?" * 100])
 def test_damaged_programs_are_refused(packaged: Path, tmp_path: Path, content: bytes) -> None:
     path = _forge(packaged, tmp_path / "model.zip", program=content)
-    with pytest.raises(ValueError, match="expected a program that jax.export wrote, got a damaged"):
+    with pytest.raises(
+        ValueError, match=r"expected a program that jax\.export wrote, got a damaged"
+    ):
         graphffi_jax.load_package(path, trust=True)
 
 
@@ -186,7 +188,7 @@ def test_nothing_but_the_list_is_read_before_there_is_trust(packaged: Path, tmp_
     assert tracemalloc.get_traced_memory()[1] < 1 << 24
     tracemalloc.stop()
     path = _forge(packaged, tmp_path / "list.zip", libraries=bytes(1 << 28))
-    with pytest.raises(ValueError, match="expected a list of libraries of 1048576 bytes at most"):
+    with pytest.raises(ValueError, match="expected a list of libraries of 1048576 bytes"):
         graphffi_jax.load_package(path)
 
 
