@@ -218,6 +218,7 @@ def run_shard_map() -> None:
     spec = P(None, None, "i")
     local = jax.shard_map(add, mesh=LINE, in_specs=spec, out_specs=spec)
     run("shard_map", local, last, expected=X + 1, spec=spec)
+    results["local"] = "@tvm_ffi.local_call(" in jax.jit(local).lower(last).as_text()
     loop = jax.shard_map(jax.vmap(looped), mesh=GRID, in_specs=P("i"), out_specs=P("i"))
     run("loop in shard_map", loop, put(X, "i", mesh=GRID), expected=X + 1, spec=("i",), mesh=GRID)
     partial = jax.shard_map(

@@ -51,6 +51,12 @@ def test_a_call_is_split_without_moving_anything(results: dict[str, Any], name: 
     assert results[name] == {"moved": [], "alike": True}
 
 
+def test_xla_asks_no_partitioner_in_shard_map(results: dict[str, Any]) -> None:
+    if "shard_map" not in results:
+        pytest.skip("needs a newer jax")
+    assert results["local"]
+
+
 def test_gradients_in_shard_map_sum_over_the_parts(results: dict[str, Any]) -> None:
     if "shard_map" not in results:
         pytest.skip("needs a newer jax")

@@ -18,7 +18,7 @@ from jax.interpreters import mlir
 import graphffi
 from graphffi.plugin import PackagedLibraries, trusted_hashes
 
-from ._library import TARGET, TARGET_GRAPH
+from ._library import ALL_TARGETS
 
 if TYPE_CHECKING:
     from jax import export
@@ -230,7 +230,7 @@ def _kernels(program: export.Exported) -> Iterator[tuple[str, str]]:
     def visit(operation: Any) -> Any:
         if operation.name == "stablehlo.custom_call":
             target = ir.StringAttr(operation.attributes["call_target_name"]).value
-            if target in (TARGET, TARGET_GRAPH):
+            if target in ALL_TARGETS:
                 found[_text(operation, "func"), _text(operation, "library")] = None
         return ir.WalkResult.ADVANCE
 

@@ -20,10 +20,11 @@ from graphffi.plugin import CallTraits, packaged_name
 
 from ._batching import OpCall, batch
 from ._gradients import run_batched, tangents_of
-from ._library import TARGET, TARGET_GRAPH
+from ._library import LOCAL_TARGETS, TARGET, TARGET_GRAPH
 from ._loops import Loops, depths, run, sizes
 from ._sharding import (
     check_one_device,
+    is_local,
     is_partitioned,
     result_shardings,
     sharding_attributes,
@@ -254,7 +255,7 @@ def _lower_call(context: Any, operands: Sequence[Any], call: KernelCall, results
     if call.is_ordered:
         options["result_types"] = [mlir.token_type(), *map(_tensor_type, context.avals_out[1:])]
     rule = jax.ffi.ffi_lowering(
-        call.target,
+        LOCAL_TARGETS[call.target] if is_local(context) else call.target,
         operand_output_aliases=aliases,
         has_side_effect=bool(call.traits.has_side_effect),
         **options,

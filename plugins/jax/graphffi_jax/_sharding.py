@@ -388,11 +388,15 @@ def _device_count(axis_context: Any) -> int:
 
 def is_partitioned(context: Any) -> bool:
     """Whether XLA splits what is lowered here: not where each device runs its own part anyway."""
+    return _device_count(context.module_context.axis_context) > 1 and not is_local(context)
+
+
+def is_local(context: Any) -> bool:
+    """Whether each device runs its own part of what is lowered here: inside of `jax.shard_map`."""
     axis_context = context.module_context.axis_context
-    if isinstance(axis_context, mlir.SPMDAxisContext):
-        if set(axis_context.manual_axes) == set(axis_context.mesh.axis_names):
-            return False
-    return _device_count(axis_context) > 1
+    return isinstance(axis_context, mlir.SPMDAxisContext) and set(axis_context.manual_axes) == set(
+        axis_context.mesh.axis_names
+    )
 
 
 def _rule(dims: CallDims, shapes: Sequence[Any]) -> str:
