@@ -8,6 +8,8 @@ import importlib
 import sys
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from graphffi._tracing import traced_as_constant
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -38,6 +40,7 @@ _frameworks: dict[str, Framework] = {}
 _by_type: dict[type, Framework] = {}
 _own_types: dict[type, Framework] = {}
 _announced: list[Op] = []
+_broken: set[str] = set()  # frameworks whose plugins can't be imported
 
 
 def register_framework(
@@ -152,4 +155,24 @@ def framework_of(subject: str, tensors: Sequence[Any]) -> Framework:
                 f"{subject}: expected tensors of one framework, got {chosen.name} and "
                 f"{framework.name}"
             )
-    return _frameworks["graphffi"] if chosen is None else chosen
+    if chosen is None or chosen.name == "host":
+        return _tracing_framework() or _frameworks["graphffi"]
+    return chosen
+
+
+@traced_as_constant
+def _tracing_framework() -> Framework | None:
+    """The framework that traces this thread's calls, also those on NumPy arrays; None if none does.
+
+    Such a call would otherwise run once, while its program is traced.
+    """
+    if "jax" in sys.modules and "jax" not in _frameworks and "jax" not in _broken:
+        try:
+            importlib.import_module(_PLUGINS["jax"])
+        except Exception:  # raised again by the first call with an array of JAX
+            _broken.add("jax")
+    for framework in _frameworks.values():
+        is_tracing = getattr(framework, "is_tracing", None)
+        if is_tracing is not None and is_tracing():
+            return framework
+    return None

@@ -3,15 +3,12 @@
 
 from __future__ import annotations
 
-import threading
-from typing import Any, Final
+from typing import Any
 
 from . import _core
 from ._describe import describe
+from ._own_names import own_name
 from ._tracing import report_to_tracer, traced_as_constant
-
-_lock: Final = threading.Lock()
-_named_callables: Final[dict[int, tuple[Any, str]]] = {}  # by id, and kept, so that ids stay theirs
 
 
 @traced_as_constant
@@ -24,7 +21,7 @@ def kernel_reference(subject: str, kernel: Any, is_shared: bool = True) -> str:
         subject: The op's name, for error messages.
         kernel: A function, a callable, or a reference, which is given back as it is.
         is_shared: A callable takes the place of the one that was given for the same subject.
-            Otherwise each has a name of its own, for the rest of the process.
+            Otherwise each has a name of its own.
 
     Raises:
         TypeError: If it is none of these.
@@ -43,18 +40,6 @@ def kernel_reference(subject: str, kernel: Any, is_shared: bool = True) -> str:
         return function.reference
     name = f"graphffi.kernel.{subject.replace('::', '.')}"
     if not is_shared:
-        name = _own_name(name, kernel)
+        return own_name(name, kernel)
     _core.register_global_func(name, function, override=True)
     return name
-
-
-def _own_name(prefix: str, kernel: Any) -> str:
-    """A name that is the same for the same callable, in another process too where possible."""
-    named = _named_callables.get(id(kernel))
-    if named is None:
-        base = f"{prefix}.{getattr(kernel, '__qualname__', type(kernel).__qualname__)}"
-        with _lock:
-            number = sum(name.startswith(base) for _, name in _named_callables.values())
-            named = (kernel, f"{base}.{number}" if number else base)
-            _named_callables[id(kernel)] = named
-    return named[1]

@@ -126,7 +126,7 @@ PYTHON = {
     "graphffi_jax": PythonLayer(
         "plugins/jax/graphffi_jax",
         never=frozenset({"torch", "graphffi_torch"}),
-        private_files=("_partition.py",),
+        private_files=("_nested.py",),
     ),
 }
 
@@ -184,7 +184,7 @@ def is_private(name: str) -> bool:
     """Whether a dotted name goes through a framework's private part."""
     top, *rest = name.split(".")
     parts = [part for part in rest if part.startswith("_") and not part.startswith("__")]
-    return top in ("torch", "jax", "jaxlib") and bool(parts)
+    return top == "jaxlib" or (top in ("torch", "jax") and bool(parts))
 
 
 def import_violations(layer: PythonLayer, path: Path, text: str) -> list[str]:
@@ -265,6 +265,7 @@ def test_the_guard_sees_a_forbidden_include(name: str, line: str) -> None:
         ("graphffi_torch", "from graphffi._op import Op"),
         ("graphffi_torch", "from graphffi import _op"),
         ("graphffi_jax", "from jax._src import core"),
+        ("graphffi_jax", "from jaxlib import xla_client"),
         ("graphffi_jax", "def f():\n  import torch"),
     ],
 )

@@ -51,6 +51,12 @@ def test_a_call_is_split_without_moving_anything(results: dict[str, Any], name: 
     assert results[name] == {"moved": [], "alike": True}
 
 
+def test_xla_asks_no_partitioner_in_shard_map(results: dict[str, Any]) -> None:
+    if "shard_map" not in results:
+        pytest.skip("needs a newer jax")
+    assert results["local"]
+
+
 def test_gradients_in_shard_map_sum_over_the_parts(results: dict[str, Any]) -> None:
     if "shard_map" not in results:
         pytest.skip("needs a newer jax")
@@ -117,6 +123,22 @@ def test_types_with_explicit_axes_refuse_while_they_are_traced(
     assert kind == "ValueError"
     text = "jaxsharding::axpy: operand 'y': expected the mesh of operand 'x', {'i': 4}, got {'i': 2"
     assert text in message
+
+
+@pytest.mark.parametrize(
+    ("name", "operand"), [("terms", "axpy: operand 'y'"), ("explicit terms", "looped: operand 'x'")]
+)
+@pytest.mark.parametrize("way", ["jit", "eager"])
+def test_terms_of_a_sum_are_refused_by_name(
+    results: dict[str, Any], name: str, operand: str, way: str
+) -> None:
+    if f"{name} {way}" not in results:
+        pytest.skip("needs a newer jax")
+    assert results[f"{name} {way}"] == [
+        "ValueError",
+        f"jaxsharding::{operand}: expected a sum over mesh axis 'i', got its terms (unreduced); "
+        "take the sum with jax.lax.psum or jax.sharding.reshard before the call",
+    ]
 
 
 def test_programs_of_one_device_say_nothing_of_it(

@@ -18,14 +18,15 @@ from graphffi.plugin import (
     register_framework,
 )
 
-from ._batching import OpCall
-from ._gradients import call_differentiable
+from ._batching import OpCall, call_key, flat_operands, take_batches
 from ._library import register_targets
 from ._nested import watch_kernels
-from ._partition import register_partitioner
-from ._primitive import KernelCall, bind
+from ._partition import register_partitioners
+from ._primitive import KernelCall, ResultTypes, bind
+from ._trace_state import is_tracing
 from ._varying import vary_alike
 
+_MAX_KNOWN: Final = 4096
 _MAX_ELEMENTS: Final = 2**59  # of the widest dtype
 
 
@@ -33,6 +34,10 @@ class JaxFramework:
     """Arrays of JAX, traced or not; NumPy arrays and graphffi tensors beside them become such."""
 
     name = "jax"
+
+    def __init__(self) -> None:
+        """Knows no call yet."""
+        self._known: dict[Any, tuple[KernelCall, ResultTypes]] = {}
 
     def call_op(self, op: Any, bound: Any) -> Any:
         """Runs an op on checked arguments."""
@@ -42,21 +47,29 @@ class JaxFramework:
             for o, value in zip(definition.operands, bound.operands, strict=True)
         ]
         operands = vary_alike(operands)
-        seen = [_specs(value) for value in operands]
-        specs = definition.infer(seen, bound.attributes)
-        workspace = definition.workspace_bytes(seen, bound.attributes)
-        call = definition.canonical(operands, bound.attributes)
-        shapes = _result_shapes(op.name, definition.results, specs)
-        made_of = OpCall.make(op, operands, bound.attributes)
-        kernel_call = KernelCall.make(call, made_of, workspace)
-        if definition.vjp is not None and any(isinstance(a, jax.core.Tracer) for a in call.inputs):
-            outputs = call_differentiable(
-                made_of, lambda arrays: bind(kernel_call, arrays, (), shapes), call.inputs
-            )
-        else:
-            outputs = bind(kernel_call, call.inputs, call.mutated, shapes)
-        fresh, mutated = outputs[: len(specs)], outputs[len(specs) :]
+        call, results = self._prepared(op, operands, bound.attributes)
+        outputs = bind(call, flat_operands(definition, operands), results)
+        fresh, mutated = outputs[: len(results)], outputs[len(results) :]
         return definition.pack_results(bound.operands, fresh, mutated)
+
+    def _prepared(
+        self, op: Any, operands: Sequence[Any], attributes: Sequence[Any]
+    ) -> tuple[KernelCall, ResultTypes]:
+        """All of a call but its arrays. Equal calls have equal results: rules are asked once."""
+        batches = take_batches()
+        key = call_key(op.definition, operands, attributes, batches)
+        known = self._known.get(key)
+        if known is None or key is None:
+            known = _prepare(op, operands, attributes, batches)
+            if len(self._known) >= _MAX_KNOWN:
+                self._known.clear()
+            if key is not None:
+                self._known[key] = known
+        return known
+
+    def is_tracing(self) -> bool:
+        """Whether JAX traces this thread's operations, or transforms them."""
+        return is_tracing()
 
     def replace_function(self, name: str) -> None:
         """Makes compiled programs call what a global function's name stands for now."""
@@ -78,7 +91,20 @@ class JaxFramework:
         if workspace is not None:
             checked_bytes(f"{call.subject}: workspace", workspace)
         shapes = _result_shapes(call.subject, [str(i) for i in range(len(results))], results)
-        return bind(KernelCall.make(call, workspace=workspace), inputs, mutated, shapes)
+        return bind(KernelCall.make(call, workspace=workspace), [*inputs, *mutated], shapes)
+
+
+def _prepare(
+    op: Any, operands: Sequence[Any], attributes: Sequence[Any], batches: int
+) -> tuple[KernelCall, ResultTypes]:
+    definition = op.definition
+    seen = [_specs(value) for value in operands]
+    specs = definition.infer(seen, attributes)
+    workspace = definition.workspace_bytes(seen, attributes)
+    call = definition.canonical(operands, attributes)
+    made_of = OpCall.make(op, operands, attributes)
+    results = _result_shapes(op.name, definition.results, specs)
+    return KernelCall.make(call, made_of, workspace, batches), results
 
 
 def _to_arrays(subject: str, operand: Any) -> Any:
@@ -133,11 +159,8 @@ def _device() -> Any:
         return None
 
 
-def _result_shapes(
-    subject: str, names: Sequence[str], specs: Sequence[Any]
-) -> list[jax.ShapeDtypeStruct]:
-    struct: Any = jax.ShapeDtypeStruct
-    shapes = []
+def _result_shapes(subject: str, names: Sequence[str], specs: Sequence[Any]) -> ResultTypes:
+    shapes: list[tuple[tuple[Any, ...], Any]] = []
     for name, spec in zip(names, specs, strict=True):
         result = f"{subject}: result {name!r}"
         dtype = _to_numpy_dtype(result, graphffi.dtype(spec.dtype))
@@ -145,8 +168,8 @@ def _result_shapes(
         # XLA ends the process.
         if all(isinstance(size, int) for size in spec.shape) and spec.numel >= _MAX_ELEMENTS:
             raise ValueError(f"{result}: expected fewer than 2**59 elements, got {spec.shape}")
-        shapes.append(struct(tuple(spec.shape), dtype))
-    return shapes
+        shapes.append((tuple(spec.shape), dtype))
+    return tuple(shapes)
 
 
 def _to_numpy_dtype(subject: str, dtype: Any) -> Any:
@@ -169,6 +192,6 @@ def _check_width(subject: str, dtype: Any) -> None:
 def register() -> None:
     """Registers the targets with XLA and the arrays with graphffi."""
     register_targets()
-    register_partitioner()
+    register_partitioners()
     watch_kernels()
     register_framework(JaxFramework(), type_prefixes=("jax", "jaxlib"))

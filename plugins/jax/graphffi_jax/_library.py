@@ -20,6 +20,11 @@ TARGET: Final = "tvm_ffi.call"
 TARGET_GRAPH: Final = "tvm_ffi.call_graph"
 """The same, for kernels that may be recorded into a command buffer."""
 
+LOCAL_TARGETS: Final = {TARGET: "tvm_ffi.local_call", TARGET_GRAPH: "tvm_ffi.local_call_graph"}
+"""The same where each device runs its own part: XLA asks no partitioner, which takes time."""
+
+ALL_TARGETS: Final = (*LOCAL_TARGETS, *LOCAL_TARGETS.values())
+
 _PLATFORMS: Final = ("cpu", "CUDA", "ROCM")
 _STAGES: Final = ("instantiate", "execute")
 _EXIT_TIMEOUT_MS: Final = 10_000
@@ -65,12 +70,13 @@ def register_targets() -> None:
             "graphffi: the JAX plugin could not register its functions with the runtime"
         )
     capsule: Any = jax.ffi.pycapsule
-    for target in (TARGET, TARGET_GRAPH):
+    for target, local in LOCAL_TARGETS.items():
         for platform in _PLATFORMS:
             handlers = {
                 stage: capsule(handler_address(target, platform, stage)) for stage in _STAGES
             }
-            jax.ffi.register_ffi_target(target, handlers, platform=platform, api_version=1)
+            for name in (target, local):
+                jax.ffi.register_ffi_target(name, handlers, platform=platform, api_version=1)
     atexit.register(_end_calls, library)
 
 

@@ -56,7 +56,7 @@ def watch_kernels() -> None:
     jax.monitoring.register_event_duration_secs_listener(_refuse_program)
 
 
-def _refuse_program(event: str, duration: float, **_: Any) -> None:
+def _refuse_program(event: str, duration_secs: float, **_: Any) -> None:
     if event != _COMPILED or _cpu_ordinal() is None:
         return
     if jax.config.jax_default_device not in _devices.values():  # type: ignore[attr-defined]

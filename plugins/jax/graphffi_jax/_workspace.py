@@ -35,7 +35,8 @@ def workspace_peaks() -> dict[str, WorkspaceUse]:
 
     Returns:
         One entry per op, function or target whose kernel allocates from a declared workspace, by
-        name, of the last 1,024 such names. Kernels that get the workspace as an argument do not report.
+        name, of the last 1,024 such names. Kernels that get the workspace as an argument do not
+        report.
 
     Example:
         >>> workspace_peaks()["mylib::sort"].peak  # doctest: +SKIP
