@@ -161,7 +161,7 @@ def _transpose(
     results: Sequence[Any],
 ) -> list[Any]:
     count = len(arrays) - sum(wanted)
-    given = [ad.instantiate_zeros(c) for c in cotangents]
+    given = [ad.instantiate_zeros(c) for c in cotangents]  # type: ignore[no-untyped-call]
     gradients = backward.run(arrays[:count], given)
     asked = (g for g, is_wanted in zip(gradients, wanted, strict=True) if is_wanted)
     linear = zip(asked, arrays[count:], strict=True)
