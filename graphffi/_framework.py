@@ -20,7 +20,18 @@ if TYPE_CHECKING:
 
 
 class Framework(Protocol):
-    """A framework as its plugin registers it: how calls run, eagerly and traced."""
+    """A framework as its plugin registers it: how calls run, eagerly and traced.
+
+    It may also have methods that are told of events:
+
+    - `add_op(op)`: an op was defined. May refuse it with a ValueError.
+    - `add_vjp(op)`: an op has a gradient rule now.
+    - `check_replacement(op, definition)`: an op is about to be defined anew. May refuse that with a
+      ValueError.
+    - `replace_op(op)`: it was.
+    - `replace_function(name)`: another global function has that name now, or none.
+    - `replace_library(path)`: a library was built anew, and its kernels are others now.
+    """
 
     name: str
 
@@ -59,45 +70,34 @@ def register_framework(
     _own_types.update(dict.fromkeys(types, framework))
     _by_type.clear()
     _by_type.update(_own_types)
-    for op in _announced:
-        _add_op(framework, op)
+    add_op = getattr(framework, "add_op", None)
+    for op in _announced if add_op is not None else ():
+        add_op(op)
 
 
 def announce_op(op: Op) -> None:
-    """Lets frameworks prepare for an op: those that are registered and those that will be.
+    """Lets frameworks prepare for a new op: those that are registered and those that will be.
 
-    Args:
-        op: A new one.
+    Raises:
+        ValueError: If one of them can't have it.
     """
     if "torch" in sys.modules:
         prepare_for_tracing()
+    announce("add_op", op)
     _announced.append(op)
-    for framework in {id(f): f for f in _frameworks.values()}.values():
-        _add_op(framework, op)
 
 
-def announce_vjp(op: Op) -> None:
-    """Tells frameworks that an op that they know has a gradient rule now.
+def announce(event: str, *arguments: Any) -> None:
+    """Calls a method of every framework that has it.
 
     Args:
-        op: Was announced before.
+        event: Its name; see `Framework`.
+        *arguments: What it gets.
     """
     for framework in {id(f): f for f in _frameworks.values()}.values():
-        add_vjp = getattr(framework, "add_vjp", None)
-        if add_vjp is not None:
-            add_vjp(op)
-
-
-def announce_function(name: str) -> None:
-    """Tells frameworks that a global function was registered anew.
-
-    Args:
-        name: Its name.
-    """
-    for framework in {id(f): f for f in _frameworks.values()}.values():
-        replace_function = getattr(framework, "replace_function", None)
-        if replace_function is not None:
-            replace_function(name)
+        listener = getattr(framework, event, None)
+        if listener is not None:
+            listener(*arguments)
 
 
 def prepare_for_tracing() -> None:
@@ -109,10 +109,15 @@ def prepare_for_tracing() -> None:
         importlib.import_module(_PLUGINS["torch"])
 
 
-def _add_op(framework: Framework, op: Op) -> None:
-    add_op = getattr(framework, "add_op", None)
-    if add_op is not None:
-        add_op(op)
+def load_plugin_of(kind: type) -> None:
+    """Imports the plugin for the framework that a type belongs to.
+
+    One that can't be imported is reported by the first call with a tensor of the framework.
+    """
+    prefix = kind.__module__.partition(".")[0]
+    if prefix in _PLUGINS and prefix not in _frameworks:
+        with contextlib.suppress(Exception):
+            importlib.import_module(_PLUGINS[prefix])
 
 
 def _lookup(kind: type) -> Framework | None:

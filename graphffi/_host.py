@@ -53,6 +53,10 @@ class HostFramework:
         fresh, mutated = outputs[: len(specs)], outputs[len(specs) :]
         return definition.pack_results(bound.operands, fresh, mutated)
 
+    def replace_library(self, path: str) -> None:
+        """Forgets the kernels of a library that was built anew."""
+        self._kernels.clear()
+
     def _inferred(
         self, definition: Definition, bound: BoundCall
     ) -> tuple[tuple[TensorSpec, ...], Any]:

@@ -56,6 +56,9 @@ class Definition:
             shape rule gets; None for a kernel that needs none, or asks for an unknown amount.
         release_gil: Whether calls from Python code, compiled code included, release the GIL while
             the kernel runs.
+        kernel_code: The Python callable that is the kernel, if it is one.
+        library_hash: SHA-256 of the kernel's library when the op was defined, if its path is
+            absolute.
     """
 
     name: str
@@ -74,6 +77,8 @@ class Definition:
     strided: tuple[str, ...] = ()
     release_gil: bool = True
     workspace: int | Callable[..., Any] | None = None
+    kernel_code: Any = None
+    library_hash: str = ""
     _templates: dict[Any, PlanTemplate] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
@@ -167,18 +172,27 @@ class Definition:
             repr(self.strided),
             size,
             repr(self.release_gil),
+            self.kernel,
+            self.library_hash,
         )
         rule = None if size else self.workspace
-        return definition_digest(texts, self.kernel, (self.rule, rule))
+        return definition_digest(texts, (self.rule, rule, self.kernel_code))
+
+    @cached_property
+    def digest_without_vjp(self) -> str:
+        """Changes when anything but the gradient rule does."""
+        return self._digest_with(None)
 
     @cached_property
     def digest(self) -> str:
         """Changes when anything of the definition does, its rules included."""
+        return self.digest_without_vjp if self.vjp is None else self._digest_with(self.vjp)
+
+    def _digest_with(self, vjp: Vjp | None) -> str:
         method = None if self.vmap is None else self.vmap.method
-        if method is None and self.vjp is None:
+        if method is None and vjp is None:
             return self.base_digest
-        save = () if self.vjp is None else self.vjp.save
-        backward = None if self.vjp is None else self.vjp.backward
+        save, backward = ((), None) if vjp is None else (vjp.save, vjp.backward)
         texts = (method if isinstance(method, str) else "", *save)
         return extended_digest(self.base_digest, texts, (method, backward))
 
@@ -197,10 +211,12 @@ class Definition:
         return extended_digest(self.digest, tuple(text or "" for text in texts), ())
 
     def differences(self, other: Definition) -> list[str]:
-        """Names of the parts in which two definitions differ; not empty if their digests differ."""
+        """Names of the parts in which two definitions differ; "kernel" if nothing else does."""
         parts = {
             "signature": (self.signature, other.signature),
             "kernel": (self.kernel, other.kernel),
+            "kernel code": (rule_text(self.kernel_code), rule_text(other.kernel_code)),
+            "kernel library": (self.library_hash, other.library_hash),
             "plan": (self.plan, other.plan),
             "shape rule": (rule_text(self.rule), rule_text(other.rule)),
             "dims": (self.dims_text, other.dims_text),
@@ -210,7 +226,7 @@ class Definition:
             "workspace": (rule_text(self.workspace), rule_text(other.workspace)),
             "flag": ((self.traits, self.release_gil), (other.traits, other.release_gil)),
         }
-        return [name for name, (mine, its) in parts.items() if mine != its] or ["kernel library"]
+        return [name for name, (mine, its) in parts.items() if mine != its] or ["kernel"]
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> BoundCall:
         """Matches arguments with parameters.

@@ -6,10 +6,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from ._describe import describe, is_numpy_scalar, is_proxy
+from ._describe import describe, is_numpy_scalar
 from ._device import Device
 from ._dtype import dtype as make_dtype
 from ._symbolic import allow_text
+from ._tracing import is_proxy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -24,7 +24,10 @@ from ._spec import checked_bytes as checked_bytes
 from ._spec import checked_dtype as checked_dtype
 from ._spec import checked_result as checked_result
 from ._tensor import register_tensor_viewer as register_tensor_viewer
+from ._tracing import Tracer as Tracer
 from ._tracing import is_int64 as is_int64
 from ._tracing import is_known as is_known
 from ._tracing import register_tracer as register_tracer
 from ._tracing import report_to_tracer as report_to_tracer
+from ._tracing import symbol_kind as symbol_kind
+from ._tracing import traced_constants as traced_constants

@@ -94,6 +94,12 @@ PyObject* AddDirectCall(PyObject* self, PyObject* capsule) {
   });
 }
 
+/// Calls that are under way go on with what took them over.
+PyObject* DropDirectCalls(PyObject* self, PyObject*) {
+  AsOp(self)->num_direct_calls = 0;
+  Py_RETURN_NONE;
+}
+
 PyMemberDef op_members[] = {
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(PyOp, vectorcall), READONLY, nullptr},
     {nullptr, 0, 0, 0, nullptr},
@@ -102,6 +108,8 @@ PyMemberDef op_members[] = {
 PyMethodDef op_methods[] = {
     {"add_direct_call", &AddDirectCall, METH_O,
      "Have a plugin take calls over, by a capsule of a PluginCall."},
+    {"drop_direct_calls", &DropDirectCalls, METH_NOARGS,
+     "Have no plugin take calls over, until one is added again."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -10,16 +10,25 @@ import torch
 
 import graphffi
 from graphffi.plugin import (
+    Tracer,
     register_framework,
     register_tensor_viewer,
     register_tracer,
+    symbol_kind,
+    traced_constants,
     when_imported,
 )
 from graphffi_torch import _C
 from graphffi_torch._dynamo import end_trace
 from graphffi_torch._gradients import set_gradient_rule
 from graphffi_torch._operator_schema import DIGEST, graph_digest, why_no_operator
-from graphffi_torch._operators import entry_of, operator_of, watch_operators
+from graphffi_torch._operators import (
+    check_operators,
+    entry_of,
+    operator_of,
+    replace_operators,
+    watch_operators,
+)
 from graphffi_torch._primitive import call_primitive, primitive_arguments
 from graphffi_torch._sharding import announce_sharding, original_error
 from graphffi_torch._specs import as_list, empty, results_of
@@ -31,6 +40,12 @@ if TYPE_CHECKING:
     from graphffi import Op, TensorSpec
     from graphffi.plugin import BoundCall, CanonicalCall, Definition
 
+_SYMBOLS: Final[dict[type, Any]] = {
+    torch.SymInt: "int",
+    torch.SymFloat: "float",
+    torch.SymBool: "bool",
+    torch.fx.Proxy: "proxy",
+}
 _RERAISE_LAST_ERROR: Final = "graphffi_torch.reraise_last_error"
 
 
@@ -59,6 +74,31 @@ class TorchFramework:
         set_gradient_rule(op.definition)
         # With the digest that covers the rule: it is in graphs from now on.
         op.traced_call = make_traced_call(op.definition, entry_of(op))
+
+    def check_replacement(self, op: Op, definition: Definition) -> None:
+        """Refuses a definition that needs other operators: graphs hold those that there are.
+
+        Raises:
+            ValueError: If it does.
+        """
+        if why_no_operator(op.definition) is None:
+            check_operators(op.definition, definition)
+
+    def replace_op(self, op: Op) -> None:
+        """Has the op's operators, and what is compiled from now on, use its new definition."""
+        if why_no_operator(op.definition) is not None:
+            return
+        replace_operators(op)
+        op.traced_call = make_traced_call(op.definition, entry_of(op))
+        announce_sharding(op.definition, operator_of(op))
+        if op.definition.vjp is None:
+            _C.remove_gradient_rule(op.name)
+        else:
+            set_gradient_rule(op.definition)
+
+    def replace_library(self, path: str) -> None:
+        """Forgets which kernels calls without op have found."""
+        _C.forget_call_sites()
 
     def call_op(self, op: Op, bound: BoundCall) -> Any:
         """Calls the op's operator."""
@@ -120,11 +160,16 @@ def install() -> None:
     """Makes graphffi's calls on torch tensors and torch's operators known to each other."""
     _C.register_reraise_last_error(_RERAISE_LAST_ERROR)
     _C.set_reraise(graphffi.get_global_func(_RERAISE_LAST_ERROR))
-    register_tracer(end_trace)
-    viewer = _C.make_tensor_viewer(torch.Tensor.__dlpack_c_exchange_api__)
+    register_tracer(Tracer(end_trace, _SYMBOLS, lambda symbol: symbol.node.has_hint()))
     types = (torch.Tensor, torch.nn.Parameter)
-    for kind in types:
-        register_tensor_viewer(kind, viewer)
+    exchange = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
+    if exchange is None:
+        logging.getLogger("graphffi_torch").warning(
+            "graphffi_torch: torch.Tensor has no __dlpack_c_exchange_api__; functions read tensors "
+            "by __dlpack__, which is slower"
+        )
+    for kind in types if exchange is not None else ():
+        register_tensor_viewer(kind, _C.make_tensor_viewer(exchange))
     register_framework(TorchFramework(), type_prefixes=("torch",), types=types)
     when_imported("torch._higher_order_ops.utils", _install_branches)
     # Importing Dynamo and Inductor takes seconds; they are met where something else needs them.
@@ -139,6 +184,10 @@ def _install_branches() -> None:
 
 
 def _install_traced_ops() -> None:
+    for function in traced_constants():
+        torch.compiler.assume_constant_result(function)
+    # There, a symbol is of the type that it stands for.
+    torch.compiler.substitute_in_graph(symbol_kind)(lambda value: None)
     try:
         from graphffi_torch import _dynamo_module, _dynamo_op
 
