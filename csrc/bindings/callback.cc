@@ -6,7 +6,6 @@
 #include "bindings/raised.h"
 #include "bindings/value.h"
 #include "gil/gil.h"
-#include "hooks/callback_filter.h"
 
 namespace graphffi::bindings {
 

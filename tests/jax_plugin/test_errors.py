@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import traceback
+import weakref
 from types import SimpleNamespace
 from typing import Any
 
@@ -78,6 +80,72 @@ def test_an_exception_of_a_python_kernel_comes_back_itself(kind: type[Exception]
         jax.errors.JaxRuntimeError, match=rf"{kind.__name__}: jaxtest.full: no page"
     ):
         jax.block_until_ready(call(X))
+
+
+class Scratch:
+    """What a kernel works with."""
+
+
+def failing_call(kernel: Any, **options: Any) -> Any:
+    f = jax.jit(lambda x: graphffi_jax.call(kernel, x, out=x, **options))
+    return jax.block_until_ready(f(X))
+
+
+def test_what_a_python_kernel_worked_with_goes_with_its_error() -> None:
+    alive = []
+
+    def look_up(shape: Any) -> None:
+        scratch = Scratch()
+        alive.append(weakref.ref(scratch))
+        raise KeyError(shape)
+
+    def kernel(x: Any, out: Any) -> None:
+        scratch = Scratch()
+        alive.append(weakref.ref(scratch))
+        try:
+            look_up(np.from_dlpack(x).shape)
+        except KeyError as error:
+            raise ValueError("no page") from error
+
+    for _ in range(3):
+        with pytest.raises(jax.errors.JaxRuntimeError, match=r"ValueError: .*no page"):
+            failing_call(kernel)
+    assert [ref() for ref in alive] == [None] * 6
+
+
+def test_a_kernels_traceback_has_lines_and_no_views_of_xlas_memory() -> None:
+    def look_up(view: Any) -> None:
+        raise KeyError(view.shape)
+
+    def kernel(x: Any, out: Any) -> None:
+        view = np.from_dlpack(x)
+        look_up(view)
+
+    with pytest.raises(KeyError) as caught, graphffi_jax.errors():
+        failing_call(kernel)
+    told = traceback.TracebackException.from_exception(caught.value, capture_locals=True)
+    frames = {frame.name: frame.locals for frame in told.stack}
+    assert not frames["kernel"]
+    assert not frames["look_up"]
+
+
+def test_an_error_that_is_handled_meanwhile_keeps_its_locals() -> None:
+    def kernel(x: Any, out: Any) -> None:
+        raise ValueError("in the kernel")
+
+    def fail() -> None:
+        place = "here"
+        raise LookupError(place)
+
+    try:
+        fail()
+    except LookupError as error:
+        with pytest.raises(ValueError, match="in the kernel"), graphffi_jax.errors():
+            failing_call(kernel)
+        frames = {
+            frame.f_code.co_name: frame for frame, _ in traceback.walk_tb(error.__traceback__)
+        }
+        assert frames["fail"].f_locals["place"] == "here"
 
 
 def test_a_missing_function_is_reported_at_compile(library: str) -> None:

@@ -187,8 +187,8 @@ def test_a_kernel_that_compiles_a_program_outside_of_the_block_is_an_error() -> 
         np.from_dlpack(out)[...] = jax.jit(lambda x: x + 1)(np.array(np.from_dlpack(x)))
 
     text = (
-        "graphffi: expected a kernel that runs no JAX programs on the CPU that its own program runs "
-        "on, got one that compiles a program, for which it may wait forever; run it in "
+        "graphffi: expected a kernel that runs no JAX programs on the CPU that its own program "
+        "runs on, got one that compiles a program, for which it may wait forever; run it in "
         r"graphffi_jax.nested_programs\(\)"
     )
     for _ in range(2):

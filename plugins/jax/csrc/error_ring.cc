@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "error_ring.h"
 
+#include <tvm/ffi/function.h>
+
 #include <mutex>
 #include <string_view>
 #include <utility>
@@ -40,6 +42,13 @@ tvm::ffi::Error ToTvmFfi(const Error& error) {
   if (error.opt_object() == nullptr) return {error.kind(), error.message(), error.backtrace()};
   auto* object = static_cast<TVMFFIObject*>(error.opt_object());
   return tvm::ffi::Error(tvm::ffi::detail::ObjectUnsafe::ObjectPtrFromUnowned<ErrorObj>(object));
+}
+
+void ClearFrames(const Error& error) noexcept try {
+  if (error.opt_object() == nullptr) return;
+  const auto clear = tvm::ffi::Function::GetGlobal("graphffi_jax.clear_frames");
+  if (clear.has_value()) (*clear)(ToTvmFfi(error));
+} catch (const std::exception&) {  // Python shuts down
 }
 
 int64_t KeepInRing(const Error& error) {

@@ -30,6 +30,9 @@ graphffi::Error InternalError(const std::string& what);
 /// The same error as the headers know it; the very object, if one was raised.
 tvm::ffi::Error ToTvmFfi(const graphffi::Error& error);
 
+/// Drops the local variables of Python's frames that `error` keeps. Does nothing for other errors.
+void ClearFrames(const graphffi::Error& error) noexcept;
+
 /// Keeps an error; its number.
 int64_t KeepInRing(const graphffi::Error& error);
 

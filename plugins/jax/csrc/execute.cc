@@ -273,10 +273,16 @@ xla::Status* ExecuteGuarded(const xla::Call& call, const Site& site, Target targ
   if (!gate.admitted()) return RefuseAtExit(call.api, site);
   xla::Call rest;
   const xla::Call& arrays = site.is_ordered() ? *SkipTokens(call, &rest) : call;
-  if (target.device_type != kDLCPU) {
-    ExecuteOnGpu(arrays, site, target);
-  } else {
-    ExecuteApartOnCpu(arrays, site);
+  try {
+    if (target.device_type != kDLCPU) {
+      ExecuteOnGpu(arrays, site, target);
+    } else {
+      ExecuteApartOnCpu(arrays, site);
+    }
+  } catch (const Error& error) {
+    // A Python kernel's variables may be views of XLA's memory: they go before that does.
+    if (site.gated()) ClearFrames(error);
+    throw;
   }
   return nullptr;
 }

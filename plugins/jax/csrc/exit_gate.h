@@ -32,7 +32,7 @@ class GatedCall {
   void Leave();
 
   bool gated_, admitted_;
-  const xla::Call* opt_outer_;  // uninitialized unless gated
+  const xla::Call* opt_outer_ = nullptr;
 };
 
 /// From now on no call is admitted. Waits until those in flight are over, `timeout_ms` at most;

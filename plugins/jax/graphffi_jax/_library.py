@@ -14,6 +14,8 @@ import jax
 
 import graphffi  # noqa: F401 - loads the runtime that the library is linked with
 
+from ._frames import register_clear_frames
+
 TARGET: Final = "tvm_ffi.call"
 """The custom-call target of all kernels."""
 
@@ -77,6 +79,7 @@ def register_targets() -> None:
             }
             for name in (target, local):
                 jax.ffi.register_ffi_target(name, handlers, platform=platform, api_version=1)
+    register_clear_frames()
     atexit.register(_end_calls, library)
 
 
