@@ -71,8 +71,9 @@ def register_framework(
     _by_type.clear()
     _by_type.update(_own_types)
     add_op = getattr(framework, "add_op", None)
-    for op in _announced if add_op is not None else ():
-        add_op(op)
+    if add_op is not None:
+        for op in _announced:
+            add_op(op)
 
 
 def announce_op(op: Op) -> None:

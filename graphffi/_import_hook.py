@@ -90,8 +90,9 @@ class _Finder:
         """The specification of a module that is to be changed, as Python's import asks for it."""
         changes = self._changes.get(fullname)
         spec = find_elsewhere(fullname, path, target) if changes else None
-        for change in list(changes or ()) if spec is not None else ():
-            change(spec)
+        if spec is not None:
+            for change in list(changes or ()):
+                change(spec)
         return spec
 
 

@@ -65,11 +65,12 @@ def symbol_kind(value: Any) -> SymbolKind | None:
     In code that a tracer follows, it has to be replaced by a function that gives None: there, a
     symbol is of the type that it stands for.
     """
-    return _kind_of(type(value))
+    kind: Any = type(value)
+    return _kind_of(kind)
 
 
 @functools.lru_cache(maxsize=256)
-def _kind_of(kind: type) -> SymbolKind | None:
+def _kind_of(kind: Any) -> SymbolKind | None:
     load_plugin_of(kind)
     kinds = (t.symbols[base] for t in _tracers for base in kind.__mro__ if base in t.symbols)
     return next(kinds, None)

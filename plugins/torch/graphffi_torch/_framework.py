@@ -184,8 +184,9 @@ def _install_branches() -> None:
 
 
 def _install_traced_ops() -> None:
+    assume_constant: Any = torch.compiler.assume_constant_result
     for function in traced_constants():
-        torch.compiler.assume_constant_result(function)
+        assume_constant(function)
     # There, a symbol is of the type that it stands for.
     torch.compiler.substitute_in_graph(symbol_kind)(lambda value: None)
     try:

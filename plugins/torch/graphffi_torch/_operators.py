@@ -89,7 +89,7 @@ def check_operators(former: Definition, definition: Definition) -> None:
     Raises:
         ValueError: If it does.
     """
-    parts = {
+    parts: dict[str, Callable[[Definition], Any]] = {
         "parameters and results": operator_schemas,
         "allow_cuda_graph": lambda d: d.traits.allow_cuda_graph,
         "has_side_effect": lambda d: d.traits.has_side_effect,
