@@ -15,11 +15,16 @@ using graphffi::Error;
 
 namespace {
 
+struct KeptError {
+  tvm::ffi::Error error;
+  std::string text;  ///< of the report, without NUL, at which XLA cuts it
+};
+
 // Not destroyed at exit: XLA's threads may still report, and Python's exceptions are gone by then.
 struct Ring {
   std::mutex mutex;
-  int64_t next = 1;
-  std::optional<tvm::ffi::Error> errors[kKeptErrors];
+  int64_t next = 0;
+  std::optional<KeptError> errors[kKeptErrors];
 };
 Ring& GetRing() {
   static Ring* ring = new Ring;
@@ -51,20 +56,19 @@ void ClearFrames(const Error& error) noexcept try {
 } catch (const std::exception&) {  // Python shuts down
 }
 
-int64_t KeepInRing(const Error& error) {
+void KeepInRing(const Error& error, const std::string& text) {
   // Dies outside of the lock: an error may hold a Python exception, whose end takes the GIL.
-  std::optional<tvm::ffi::Error> slot = ToTvmFfi(error);
+  std::optional<KeptError> slot = KeptError{ToTvmFfi(error), text.c_str()};
   Ring& ring = GetRing();
   std::lock_guard<std::mutex> lock(ring.mutex);
-  std::swap(ring.errors[ring.next % kKeptErrors], slot);
-  return ring.next++;
+  std::swap(ring.errors[ring.next++ % kKeptErrors], slot);
 }
 
 xla::Status* Report(const xla::Api* api, const Error& error, const std::string& subject) {
   bool named = error.message().compare(0, subject.size(), subject) == 0;
   std::string prefix = named || subject.empty() ? "" : subject + ": ";
   std::string text = error.kind() + ": " + prefix + error.message();
-  text += " [tvm_ffi error " + std::to_string(KeepInRing(error)) + "]";
+  KeepInRing(error, text);
   return xla::MakeStatus(api, CodeOf(error.kind()), text);
 }
 
@@ -85,11 +89,17 @@ xla::Status* ReportCaught(const xla::Api* api, const std::string& subject) noexc
   }
 }
 
-std::optional<tvm::ffi::Error> FindInRing(int64_t number) {
+std::optional<tvm::ffi::Error> FindInRing(const std::string& report) {
   Ring& ring = GetRing();
   std::lock_guard<std::mutex> lock(ring.mutex);
-  if (number < 1 || number >= ring.next || number < ring.next - kKeptErrors) return std::nullopt;
-  return ring.errors[number % kKeptErrors];
+  const KeptError* opt_found = nullptr;
+  for (int64_t i = 1; i <= kKeptErrors && i <= ring.next; ++i) {
+    const KeptError& kept = *ring.errors[(ring.next - i) % kKeptErrors];
+    const bool is_longer = opt_found == nullptr || kept.text.size() > opt_found->text.size();
+    if (is_longer && report.find(kept.text) != std::string::npos) opt_found = &kept;
+  }
+  if (opt_found == nullptr) return std::nullopt;
+  return opt_found->error;
 }
 
 }  // namespace graphffi_jax

@@ -16,9 +16,8 @@ namespace graphffi_jax {
 /// How many errors are kept.
 constexpr int kKeptErrors = 64;
 
-/// XLA's error for `error`: "Kind: subject: message [tvm_ffi error 7]"; `subject` may be empty, or
-/// begin the message already. The number names the error object, which is kept until kKeptErrors
-/// newer ones came.
+/// XLA's error for `error`: "Kind: subject: message"; `subject` may be empty, or begin the message
+/// already. The error object is kept until kKeptErrors newer ones came.
 xla::Status* Report(const xla::Api* api, const graphffi::Error& error, const std::string& subject);
 
 /// The same for the exception that is being handled; what is no Error is a bug. Called in `catch`.
@@ -33,10 +32,10 @@ tvm::ffi::Error ToTvmFfi(const graphffi::Error& error);
 /// Drops the local variables of Python's frames that `error` keeps. Does nothing for other errors.
 void ClearFrames(const graphffi::Error& error) noexcept;
 
-/// Keeps an error; its number.
-int64_t KeepInRing(const graphffi::Error& error);
+/// Keeps an error, which others know by `text`.
+void KeepInRing(const graphffi::Error& error, const std::string& text);
 
-/// The kept error `number`, or nothing if it is no longer kept.
-std::optional<tvm::ffi::Error> FindInRing(int64_t number);
+/// The newest kept error with the longest text that is part of `report`; nothing if there is none.
+std::optional<tvm::ffi::Error> FindInRing(const std::string& report);
 
 }  // namespace graphffi_jax

@@ -26,14 +26,14 @@ using tvm::ffi::Function;
 
 namespace {
 
-/// Raises a kept error; does nothing if it is no longer kept.
-void RaiseError(int64_t number) {
-  if (std::optional<tvm::ffi::Error> error = FindInRing(number)) throw *error;
+/// Raises the kept error that XLA reports; does nothing if it is no longer kept.
+void RaiseError(const std::string& report) {
+  if (std::optional<tvm::ffi::Error> error = FindInRing(report)) throw *error;
 }
 
-/// The number of an error that is kept from now on.
-int64_t KeepError(std::string kind, std::string message) {
-  return KeepInRing(graphffi::Error(std::move(kind), std::move(message)));
+/// Keeps an error, whose message XLA will report.
+void KeepError(std::string kind, const std::string& message) {
+  KeepInRing(graphffi::Error(std::move(kind), message), message);
 }
 
 using FunctionOrReference = std::variant<Function, std::string>;
