@@ -177,6 +177,10 @@ def run_automatic() -> None:
     refuse("listed", lambda x: total([x, x]), last)
     refuse("updated", increment, second)
     refuse("unequal", jax.jit(lambda x: add(x[1:])), first)  # eagerly, x[1:] is gathered
+    shape = jax.ShapeDtypeStruct(X.shape, X.dtype)
+    by_hand = jax.ffi.ffi_call(graphffi_jax.TARGET, shape)
+    for name, dims in {"lost": "x(a b c) -> out(d e f)", "short": "x(a b) -> out(a b)"}.items():
+        refuse(name, lambda x, d=dims: by_hand(x, func=f"{LIBRARY}::add_one", dims=d), first)
     refuse("raw", lambda x: graphffi_jax.call(f"{LIBRARY}::add_one", x, out=x), first)
     try:
         with graphffi_jax.errors():

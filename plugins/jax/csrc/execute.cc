@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "execute.h"
 
+#include <functional>
 #include <memory>
+#include <numeric>
 #include <string>
 
 #include "allocator.h"
@@ -86,12 +88,30 @@ struct Storage {
   TensorRoom tensors;
 };
 
+int64_t CountElements(const xla::Buffer& buffer) {
+  return std::accumulate(buffer.dims, buffer.dims + buffer.rank, int64_t{1}, std::multiplies<>());
+}
+
+/// Refuses updates of a result that nobody has filled. \throws Error(ValueError)
+void CheckAliases(const xla::Call& arrays, const Arity& arity) {
+  for (int32_t i = 0; i < arity.num_outputs - arity.num_returned; ++i) {
+    auto& operand = *static_cast<const xla::Buffer*>(arrays.args.buffers[arity.num_inputs + i]);
+    auto& result = *static_cast<const xla::Buffer*>(arrays.rets.buffers[arity.num_returned + i]);
+    if (operand.data == result.data || CountElements(operand) == 0) continue;
+    throw Error("ValueError",
+                "attribute 'mutated': expected operand " + std::to_string(arity.num_inputs + i) +
+                    " in the memory of result " + std::to_string(arity.num_returned + i) +
+                    ", got a copy; pass input_output_aliases to jax.ffi.ffi_call");
+  }
+}
+
 /// Calls the kernel, with arguments in `storage`. False where the tensors' strides don't fit, and
 /// nothing was called.
 bool CallInStorage(const xla::Call& arrays, const Site& site, const ExecutionContext& context,
                    const Arity& arity, Storage storage) {
   const Layout& layout = arity.layout;
   TVMFFIAny* const values = storage.values;
+  if (arity.num_returned != arity.num_outputs) CheckAliases(arrays, arity);
   if (!MakeViews(arrays.args, arity.num_inputs, context.device, "operand ", &storage.tensors,
                  values + layout.inputs.begin) ||
       !MakeViews(arrays.rets, arity.num_outputs, context.device, "result ", &storage.tensors,

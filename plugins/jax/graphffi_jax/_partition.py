@@ -119,7 +119,10 @@ def _infer(
         return _packed(result_shape, [HloSharding.manual()] * len(results))
     with mlir.make_ir_context():
         call = ir.DictAttr(ir.Attribute.parse(config.decode()))
-        dims = _dims(call, operand_shapes, results)
+        try:
+            dims = _dims(call, operand_shapes, results)
+        except ValueError:  # which _partition will raise
+            return _packed(result_shape, [replicated] * len(results))
     splits = [
         read_splits(s, len(shape.dimensions()))
         for s, shape in zip(operand_shardings, operand_shapes, strict=True)
@@ -132,9 +135,14 @@ def _infer(
 
 
 def _dims(call: ir.DictAttr, operands: Sequence[Any], results: Sequence[Any]) -> CallDims:
-    if "dims" in call:
-        return CallDims.parse(_text(call, "dims"))
-    return CallDims.unnamed(*([len(s.dimensions()) for s in side] for side in (operands, results)))
+    ranks = [[len(s.dimensions()) for s in side] for side in (operands, results)]
+    if "dims" not in call:
+        return CallDims.unnamed(*ranks)
+    dims = CallDims.parse(_text(call, "dims"))
+    problem = dims.problem(*ranks)
+    if problem is not None:  # of a call that was written by hand
+        raise kept(ValueError(f"{_subject(call)}: attribute 'dims': {problem}, got '{dims}'"))
+    return dims
 
 
 def _check(
@@ -143,7 +151,7 @@ def _check(
     shapes = [shape.dimensions() for shape in operands]
     parts = [[1 if s is None else s.num_parts for s in found] for found in splits]
     try:
-        check_parts(_text(call, "subject") or _text(call, "func"), dims, shapes, parts)
+        check_parts(_subject(call), dims, shapes, parts)
     except ValueError as error:
         raise kept(error) from None
 
@@ -157,6 +165,10 @@ def _packed(shape: Any, shardings: list[Any]) -> Any:
     if shape.is_tuple():
         return HloSharding.tuple_sharding(shape, shardings)
     return shardings[0]
+
+
+def _subject(call: ir.DictAttr) -> str:
+    return _text(call, "subject") or _text(call, "func")
 
 
 def _text(call: ir.DictAttr, name: str) -> str:

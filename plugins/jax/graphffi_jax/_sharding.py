@@ -78,6 +78,23 @@ class CallDims:
             sides.append(tuple(ArrayDims(n.strip(), tuple(dims.split())) for n, dims in found))
         return CallDims(sides[0], sides[1])
 
+    def problem(self, operands: Sequence[int], results: Sequence[int]) -> str | None:
+        """Tells why a call can't be split like that, or None.
+
+        Args:
+            operands: How many dimensions its operands have.
+            results: And its results.
+        """
+        for arrays, ranks in ((self.operands, operands), (self.results, results)):
+            if [len(array.dims) for array in arrays] != list(ranks):
+                return f"expected {len(ranks)} arrays with {ranks} dimensions on a side"
+        for array in self.operands:
+            for result in self.results:
+                lost = array.free().keys() - result.free().keys()
+                if lost and result.name != "workspace":
+                    return f"expected {min(lost)!r} of operand {array.name!r} in every result"
+        return None
+
     @staticmethod
     def unnamed(operands: Sequence[int], results: Sequence[int]) -> CallDims:
         """Of a call that can't be split; gets how many dimensions the arrays have."""
