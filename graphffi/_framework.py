@@ -8,7 +8,7 @@ import importlib
 import sys
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from graphffi._tracing import traced_as_constant
+from ._tracing import traced_as_constant
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
