@@ -13,13 +13,13 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from graphffi._dtype import dtype
-from graphffi._spec import CheckTypeError
+from ._dtype import dtype
+from ._spec import CheckTypeError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphffi._parameter import Operand
+    from ._parameter import Operand
 
 
 @dataclass(frozen=True)
