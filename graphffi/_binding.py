@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from graphffi._parameter import MISSING, Attribute, Operand
+from ._parameter import MISSING, Attribute, Operand
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

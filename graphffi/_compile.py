@@ -35,7 +35,7 @@ _FORMAT: Final = "1"
 
 @dataclass(frozen=True)
 class Recipe:
-    """What a library is made of, all paths absolute.
+    """The inputs of a library's build, all paths absolute.
 
     Attributes:
         name: of the library.

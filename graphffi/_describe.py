@@ -5,27 +5,19 @@ from __future__ import annotations
 
 from typing import Any
 
+from ._tracing import is_proxy
+
 
 def is_tensor(value: Any) -> bool:
     """Whether `value` is an array of some framework, traced or not, or a spec of one."""
     return hasattr(value, "shape") and hasattr(value, "dtype") and not isinstance(value, type)
 
 
-# torch.compile traces these two, and knows no base classes of types.
-
-
 def is_numpy_scalar(value: Any) -> bool:
     """Whether `value` is a number of NumPy, which is also an array without dimensions."""
+    # torch.compile traces this, and knows no base classes of types.
     is_numpys = type(value).__module__ in ("numpy", "ml_dtypes")
     return is_numpys and hasattr(value, "dtype") and not hasattr(value, "__array_finalize__")
-
-
-def is_proxy(value: Any) -> bool:
-    """Whether `value` is anything at all in a trace by `torch.fx.symbolic_trace`."""
-    kind = type(value)
-    if kind.__module__ in ("builtins", "torch"):  # torch 2.10 traces no methods of their names
-        return False
-    return kind.__module__ == "torch.fx.proxy" or kind.__name__.endswith("Proxy")
 
 
 def dtype_name(value: Any) -> str:

@@ -26,7 +26,7 @@ _DLPACK_TYPES = {
     "trn": 18,
 }
 _NAMES = {number: name for name, number in _DLPACK_TYPES.items()}
-# What torch calls the same device.
+# Torch's names of devices.
 _ALIASES = {"mps": "metal", "xpu": "oneapi", "privateuseone": "ext_dev", "gpu": "cuda"}
 
 

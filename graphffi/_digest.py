@@ -5,21 +5,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphffi._rule_text import rule_text
+from ._rule_text import rule_text
 
 
-def definition_digest(texts: tuple[str, ...], kernel: str, rules: tuple[Any, ...]) -> str:
-    """16 hex digits over the texts of a definition, its kernel's library and rules.
+def definition_digest(texts: tuple[str, ...], rules: tuple[Any, ...]) -> str:
+    """16 hex digits over the texts of a definition and its rules.
 
     Args:
-        texts: Name, signature, plan, ….
-        kernel: Kernel reference; the content of a library at an absolute path counts too.
+        texts: Name, signature, plan, kernel, ….
         rules: Functions or None. What they refer to by name counts too.
     """
     import hashlib
 
-    hasher = hashlib.sha256("\n".join((*texts, kernel)).encode())
-    hasher.update(_library_content(kernel))
+    hasher = hashlib.sha256("\n".join(texts).encode())
     for rule in rules:
         hasher.update(rule_text(rule).encode())
     return hasher.hexdigest()[:16]
@@ -33,17 +31,4 @@ def extended_digest(digest: str, texts: tuple[str, ...], rules: tuple[Any, ...])
         texts: What belongs to the rules.
         rules: As for `definition_digest`.
     """
-    return definition_digest((digest, *texts), "", rules)
-
-
-def _library_content(reference: str) -> bytes:
-    path = reference.partition("::")[0]
-    if not path.startswith("/"):
-        return b""
-    import hashlib
-
-    try:
-        with open(path, "rb") as file:
-            return hashlib.sha256(file.read()).digest()
-    except OSError:
-        return b""
+    return definition_digest((digest, *texts), rules)

@@ -14,12 +14,12 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from graphffi._spec import CheckError
+from ._spec import CheckError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from graphffi._parameter import Operand
+    from ._parameter import Operand
 
 _TOKEN: Final = r"\.\.\.|[\[\]]|[A-Za-z]\w*|_|[0-9]+|\S"
 _NAME: Final = r"[A-Za-z]\w*"
@@ -82,7 +82,7 @@ class Dims:
     def check_results(
         self, operands: Sequence[Operand], values: Sequence[Any], results: dict[str, Any]
     ) -> None:
-        """The same for what the shape rule returned.
+        """Compares the sizes of operands and of the shape rule's results.
 
         Args:
             operands: Of the op.

@@ -27,7 +27,7 @@ _NAMED = {
     "float4_e2m1fn": (17, 4),
 }
 _NAMES = {described: name for name, described in _NAMED.items()}
-# What frameworks call the same thing: torch packs two 4-bit values into one element.
+# Other names in frameworks: torch packs two 4-bit values into one element.
 _ALIASES = {"bool_": "bool", "float4_e2m1fn_x2": "float4_e2m1fnx2"}
 _NAMED_PATTERN = rf"({'|'.join(sorted(_NAMED, key=len, reverse=True))})(?:x([1-9][0-9]*))?"
 _PATTERN = r"(int|uint|float|bfloat|complex)([1-9][0-9]*)(?:x([1-9][0-9]*))?"

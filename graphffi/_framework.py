@@ -8,17 +8,30 @@ import importlib
 import sys
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from ._tracing import traced_as_constant
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphffi._op import Op
-    from graphffi._plan import CanonicalCall
-    from graphffi._schema import BoundCall
-    from graphffi._spec import TensorSpec
+    from ._op import Op
+    from ._plan import CanonicalCall
+    from ._schema import BoundCall
+    from ._spec import TensorSpec
 
 
 class Framework(Protocol):
-    """What a plugin registers: how a framework runs calls, eagerly and traced."""
+    """A framework as its plugin registers it: how calls run, eagerly and traced.
+
+    It may also have methods that are told of events:
+
+    - `add_op(op)`: an op was defined. May refuse it with a ValueError.
+    - `add_vjp(op)`: an op has a gradient rule now.
+    - `check_replacement(op, definition)`: an op is about to be defined anew. May refuse that with a
+      ValueError.
+    - `replace_op(op)`: it was.
+    - `replace_function(name)`: another global function has that name now, or none.
+    - `replace_library(path)`: a library was built anew, and its kernels are others now.
+    """
 
     name: str
 
@@ -38,6 +51,7 @@ _frameworks: dict[str, Framework] = {}
 _by_type: dict[type, Framework] = {}
 _own_types: dict[type, Framework] = {}
 _announced: list[Op] = []
+_broken: set[str] = set()  # frameworks whose plugins can't be imported
 
 
 def register_framework(
@@ -56,45 +70,35 @@ def register_framework(
     _own_types.update(dict.fromkeys(types, framework))
     _by_type.clear()
     _by_type.update(_own_types)
-    for op in _announced:
-        _add_op(framework, op)
+    add_op = getattr(framework, "add_op", None)
+    if add_op is not None:
+        for op in _announced:
+            add_op(op)
 
 
 def announce_op(op: Op) -> None:
-    """Lets frameworks prepare for an op: those that are registered and those that will be.
+    """Lets frameworks prepare for a new op: those that are registered and those that will be.
 
-    Args:
-        op: A new one.
+    Raises:
+        ValueError: If one of them can't have it.
     """
     if "torch" in sys.modules:
         prepare_for_tracing()
+    announce("add_op", op)
     _announced.append(op)
-    for framework in {id(f): f for f in _frameworks.values()}.values():
-        _add_op(framework, op)
 
 
-def announce_vjp(op: Op) -> None:
-    """Tells frameworks that an op that they know has a gradient rule now.
+def announce(event: str, *arguments: Any) -> None:
+    """Calls a method of every framework that has it.
 
     Args:
-        op: Was announced before.
+        event: Its name; see `Framework`.
+        *arguments: What it gets.
     """
     for framework in {id(f): f for f in _frameworks.values()}.values():
-        add_vjp = getattr(framework, "add_vjp", None)
-        if add_vjp is not None:
-            add_vjp(op)
-
-
-def announce_function(name: str) -> None:
-    """Tells frameworks that a global function was registered anew.
-
-    Args:
-        name: Its name.
-    """
-    for framework in {id(f): f for f in _frameworks.values()}.values():
-        replace_function = getattr(framework, "replace_function", None)
-        if replace_function is not None:
-            replace_function(name)
+        listener = getattr(framework, event, None)
+        if listener is not None:
+            listener(*arguments)
 
 
 def prepare_for_tracing() -> None:
@@ -106,10 +110,15 @@ def prepare_for_tracing() -> None:
         importlib.import_module(_PLUGINS["torch"])
 
 
-def _add_op(framework: Framework, op: Op) -> None:
-    add_op = getattr(framework, "add_op", None)
-    if add_op is not None:
-        add_op(op)
+def load_plugin_of(kind: type) -> None:
+    """Imports the plugin for the framework that a type belongs to.
+
+    One that can't be imported is reported by the first call with a tensor of the framework.
+    """
+    prefix = kind.__module__.partition(".")[0]
+    if prefix in _PLUGINS and prefix not in _frameworks:
+        with contextlib.suppress(Exception):
+            importlib.import_module(_PLUGINS[prefix])
 
 
 def _lookup(kind: type) -> Framework | None:
@@ -152,4 +161,24 @@ def framework_of(subject: str, tensors: Sequence[Any]) -> Framework:
                 f"{subject}: expected tensors of one framework, got {chosen.name} and "
                 f"{framework.name}"
             )
-    return _frameworks["graphffi"] if chosen is None else chosen
+    if chosen is None or chosen.name == "host":
+        return _tracing_framework() or _frameworks["graphffi"]
+    return chosen
+
+
+@traced_as_constant
+def _tracing_framework() -> Framework | None:
+    """The framework that traces this thread's calls, also those on NumPy arrays; None if none does.
+
+    Such a call would otherwise run once, while its program is traced.
+    """
+    if "jax" in sys.modules and "jax" not in _frameworks and "jax" not in _broken:
+        try:
+            importlib.import_module(_PLUGINS["jax"])
+        except Exception:  # raised again by the first call with an array of JAX
+            _broken.add("jax")
+    for framework in _frameworks.values():
+        is_tracing = getattr(framework, "is_tracing", None)
+        if is_tracing is not None and is_tracing():
+            return framework
+    return None

@@ -7,21 +7,21 @@ import functools
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from graphffi import _core
-from graphffi._binding import BoundCall
-from graphffi._describe import describe, is_tensor
-from graphffi._device import Device
-from graphffi._dtype import dtype
-from graphffi._framework import register_framework
-from graphffi._plan import passes_results
-from graphffi._spec import TensorSpec, checked_dtype
+from . import _core
+from ._binding import BoundCall
+from ._describe import describe, is_tensor
+from ._device import Device
+from ._dtype import dtype
+from ._framework import register_framework
+from ._plan import passes_results, strided_tensors
+from ._spec import TensorSpec, checked_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphffi._op import Op
-    from graphffi._plan import CanonicalCall
-    from graphffi._schema import Definition
+    from ._op import Op
+    from ._plan import CanonicalCall
+    from ._schema import Definition
 
 
 # Calls of equal shapes, data types and attributes have equal results: rules are asked once for each
@@ -52,6 +52,10 @@ class HostFramework:
         outputs = self.call_raw(call, specs)
         fresh, mutated = outputs[: len(specs)], outputs[len(specs) :]
         return definition.pack_results(bound.operands, fresh, mutated)
+
+    def replace_library(self, path: str) -> None:
+        """Forgets the kernels of a library that was built anew."""
+        self._kernels.clear()
 
     def _inferred(
         self, definition: Definition, bound: BoundCall
@@ -95,20 +99,57 @@ class HostFramework:
         fresh = (
             [_allocate(spec, use_numpy) for spec in results] if is_filled else [None] * len(results)
         )
-        outputs = [*fresh, *call.mutated]
+        strided = strided_tensors(call.plan)
+        inputs = [
+            tensor if f"i{i}" in strided else _row_major(call.subject, tensor)
+            for i, tensor in enumerate(call.inputs)
+        ]
+        updated = [
+            tensor if f"o{i}" in strided else _row_major(call.subject, tensor)
+            for i, tensor in enumerate(call.mutated, len(results))
+        ]
+        outputs = [*fresh, *updated]
         returned = _core.call_plan(
             self._kernel(call.func),
             call.plan,
-            list(call.inputs),
+            inputs,
             outputs,
             list(call.ints),
             list(call.floats),
             list(call.strs),
             call.subject,
         )
+        for tensor, copy in zip(call.mutated, updated, strict=True):
+            if copy is not tensor:
+                tensor[...] = copy
+        outputs[len(results) :] = call.mutated
         if not is_filled:
             outputs[: len(results)] = _checked_returned(call.subject, returned, results)
         return outputs
+
+
+def _row_major(subject: str, tensor: Any) -> Any:
+    """The array, or a copy of it whose elements stand row by row."""
+    flags = getattr(tensor, "flags", None)
+    if flags is not None:
+        return tensor if flags.c_contiguous else sys.modules["numpy"].ascontiguousarray(tensor)
+    if isinstance(tensor, _core.Tensor) and not _is_row_major(tensor):
+        raise ValueError(
+            f"{subject}: operand: expected a row-major tensor, got strides {tensor.strides} of "
+            f"{describe(tensor)}; pass a copy, or say strided= in the op's definition"
+        )
+    return tensor
+
+
+def _is_row_major(tensor: _core.Tensor) -> bool:
+    expected = 1
+    for size, stride in zip(reversed(tensor.shape), reversed(tensor.strides), strict=True):
+        if size == 0:
+            return True
+        if size != 1 and stride != expected:
+            return False
+        expected *= size
+    return True
 
 
 def _with_arrays(operand: Any) -> Any:
@@ -128,7 +169,7 @@ def _is_scalar(kind: type) -> bool:
 
 
 def _checked_returned(subject: str, returned: Any, results: Sequence[TensorSpec]) -> list[Any]:
-    """What a kernel returned that was not given the results to fill."""
+    """Checks the results that a kernel returned, because it was not given them to fill."""
     values = list(returned) if isinstance(returned, (list, tuple)) else [returned]
     if len(values) != len(results):
         raise TypeError(
@@ -155,7 +196,7 @@ def _describe_spec(spec: TensorSpec) -> str:
 
 
 def _key_of(values: Sequence[Any]) -> tuple[Any, ...]:
-    """What rules can tell of operands or attributes, to look calls up."""
+    """The key of a call: everything that rules can tell of operands or attributes."""
     return tuple(
         _key_of(value)
         if isinstance(value, (list, tuple))

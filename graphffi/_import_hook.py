@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is to be done when another package is imported, without importing it for that."""
+"""Actions for when another package is imported, without importing it for that."""
 
 from __future__ import annotations
 
@@ -22,36 +22,78 @@ def when_imported(name: str, action: Callable[[], None]) -> None:
     module = sys.modules.get(name)
     if module is not None and not getattr(module.__spec__, "_initializing", False):
         action()
-    else:
-        sys.meta_path.insert(0, _Watch(name, action))
+        return
+
+    def act_at_end(spec: ModuleSpec) -> None:
+        loader = spec.loader
+        if loader is None:
+            return
+        execute = loader.exec_module
+
+        def execute_and_act(module: ModuleType) -> None:
+            execute(module)
+            # A loader may be that of other modules, too.
+            if module.__name__ == name and _finder.remove(name, act_at_end):
+                # For actions that wait for the same module.
+                module.__spec__._initializing = False  # type: ignore[union-attr]
+                action()
+
+        loader.exec_module = execute_and_act  # type: ignore[method-assign]
+
+    change_import(name, act_at_end)
 
 
-class _Watch:
-    """A finder that finds what others find, and adds the action."""
+def change_import(name: str, change: Callable[[ModuleSpec], None]) -> None:
+    """Changes how a module is loaded.
 
-    def __init__(self, name: str, action: Callable[[], None]) -> None:
-        self._name = name
-        self._action = action
+    Args:
+        name: Dotted name of the module.
+        change: Gets the specification that other finders made of it.
+    """
+    _finder.add(name, change)
+
+
+def find_elsewhere(
+    name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+) -> ModuleSpec | None:
+    """What the other finders find; importing importlib.util would cost milliseconds."""
+    for finder in sys.meta_path:
+        if finder is not _finder:
+            spec = finder.find_spec(name, path, target)
+            if spec is not None:
+                return spec
+    return None
+
+
+class _Finder:
+    """Finds what others find, and changes it: the one finder that graphffi has in sys.meta_path."""
+
+    def __init__(self) -> None:
+        self._changes: dict[str, list[Callable[[ModuleSpec], None]]] = {}
+
+    def add(self, name: str, change: Callable[[ModuleSpec], None]) -> None:
+        self._changes.setdefault(name, []).append(change)
+        if self not in sys.meta_path:
+            sys.meta_path.insert(0, self)
+
+    def remove(self, name: str, change: Callable[[ModuleSpec], None]) -> bool:
+        """Whether it was there: of two threads, one runs an action."""
+        try:
+            self._changes.get(name, []).remove(change)
+        except ValueError:
+            return False
+        return True
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The spec of the module, whose loader runs the action at its end."""
-        if fullname != self._name:
-            return None
-        sys.meta_path.remove(self)
-        from importlib.util import find_spec
-
-        spec = find_spec(fullname)
-        if spec is None or spec.loader is None:
-            return spec
-        execute = spec.loader.exec_module
-
-        def execute_and_act(module: ModuleType) -> None:
-            execute(module)
-            # For actions that wait for the same module.
-            module.__spec__._initializing = False  # type: ignore[union-attr]
-            self._action()
-
-        spec.loader.exec_module = execute_and_act  # type: ignore[method-assign]
+        """The specification of a module that is to be changed, as Python's import asks for it."""
+        changes = self._changes.get(fullname)
+        spec = find_elsewhere(fullname, path, target) if changes else None
+        if spec is not None:
+            for change in list(changes or ()):
+                change(spec)
         return spec
+
+
+_finder = _Finder()

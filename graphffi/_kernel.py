@@ -3,34 +3,88 @@
 
 from __future__ import annotations
 
-import threading
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any
 
-from graphffi import _core
-from graphffi._describe import describe
-from graphffi._tracing import report_to_tracer, traced_as_constant
+from . import _core
+from ._describe import describe
+from ._framework import announce
+from ._own_names import own_name
+from ._tracing import report_to_tracer, traced_as_constant
 
-_lock: Final = threading.Lock()
-_named_callables: Final[dict[int, tuple[Any, str]]] = {}  # by id, and kept, so that ids stay theirs
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel, as what defines an op names it.
+
+    Args:
+        reference: The string by which graphs name it.
+        function: What the reference is to mean, of a kernel that no string names yet.
+        code: The Python callable, if it is one: digests cover its code.
+        release_gil: Whether calls from Python code release the GIL while it runs.
+    """
+
+    reference: str
+    function: _core.Function | None = None
+    code: Any = None
+    release_gil: bool = True
+
+    @staticmethod
+    def of(subject: str, kernel: Any) -> Kernel:
+        """What `op(kernel=...)` was given.
+
+        Args:
+            subject: The op's name.
+            kernel: A function, a callable or a reference.
+
+        Raises:
+            TypeError: If it is none of these.
+        """
+        if isinstance(kernel, str):
+            return Kernel(kernel, release_gil=_core.releases_gil)
+        function = _function(subject, kernel)
+        release_gil = getattr(kernel, "release_gil", _core.releases_gil)
+        if function.reference is not None:
+            return Kernel(function.reference, release_gil=release_gil)
+        code = None if hasattr(kernel, "__chandle__") else kernel
+        return Kernel(_shared_name(subject), function, code, release_gil)
+
+    @property
+    def handle(self) -> int:
+        """Of the function that the reference is to mean, where no code tells it from others."""
+        is_opaque = self.function is not None and self.code is None
+        return self.function.__chandle__() if is_opaque and self.function is not None else 0
+
+    def install(self) -> None:
+        """Has the reference mean the function."""
+        if self.function is not None:
+            _core.register_global_func(self.reference, self.function, override=True)
+            announce("replace_function", self.reference)
 
 
 @traced_as_constant
-def kernel_reference(subject: str, kernel: Any, is_shared: bool = True) -> str:
-    """The string by which graphs name a kernel.
+def kernel_reference(subject: str, kernel: Any) -> str:
+    """The string by which graphs name the kernel of a call without op.
 
-    A function that no string names (a Python callable, a closure) is registered as a global one.
+    A function that no string names (a Python callable, a closure) is registered as a global one,
+    under a name of its own.
 
     Args:
-        subject: The op's name, for error messages.
+        subject: For error messages, and the name.
         kernel: A function, a callable, or a reference, which is given back as it is.
-        is_shared: A callable takes the place of the one that was given for the same subject.
-            Otherwise each has a name of its own, for the rest of the process.
 
     Raises:
         TypeError: If it is none of these.
     """
     if isinstance(kernel, str):
         return kernel
+    function = _function(subject, kernel)
+    if function.reference is not None:
+        return function.reference
+    return own_name(_shared_name(subject), kernel)
+
+
+def _function(subject: str, kernel: Any) -> _core.Function:
     if not callable(kernel):
         message = (
             f"{subject}: kernel: expected a graphffi.Function, a callable or a kernel reference, "
@@ -38,23 +92,8 @@ def kernel_reference(subject: str, kernel: Any, is_shared: bool = True) -> str:
         )
         report_to_tracer("TypeError", message)
         raise TypeError(message)
-    function = _core.as_function(kernel)
-    if function.reference is not None:
-        return function.reference
-    name = f"graphffi.kernel.{subject.replace('::', '.')}"
-    if not is_shared:
-        name = _own_name(name, kernel)
-    _core.register_global_func(name, function, override=True)
-    return name
+    return _core.as_function(kernel)
 
 
-def _own_name(prefix: str, kernel: Any) -> str:
-    """The same for the same callable, also in another process where that is possible."""
-    named = _named_callables.get(id(kernel))
-    if named is None:
-        base = f"{prefix}.{getattr(kernel, '__qualname__', type(kernel).__qualname__)}"
-        with _lock:
-            number = sum(name.startswith(base) for _, name in _named_callables.values())
-            named = (kernel, f"{base}.{number}" if number else base)
-            _named_callables[id(kernel)] = named
-    return named[1]
+def _shared_name(subject: str) -> str:
+    return f"graphffi.kernel.{subject.replace('::', '.')}"

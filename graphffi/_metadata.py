@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What compilers record about functions, as text for people."""
+"""Signatures in the metadata of functions, as text for people."""
 
 from __future__ import annotations
 
@@ -18,21 +18,30 @@ def describe_type(schema: Mapping[str, Any]) -> str:
     return f"{name}[{', '.join(args)}]" if args else name
 
 
+def parameters_of(schema: Mapping[str, Any]) -> list[Mapping[str, Any]] | None:
+    """The types of a function's parameters; None if its ``type_schema`` does not say.
+
+    Args:
+        schema: in the form of any release of TVM FFI: ``named_args`` with ``params`` and
+            ``return``, or before 0.1.15 ``args`` with the result first.
+    """
+    if "named_args" in schema:
+        return list(schema["named_args"].get("params", ()))
+    return list(schema["args"][1:]) if "args" in schema else None
+
+
 def describe_function(name: str, schema: Mapping[str, Any]) -> str:
     """Return a signature, such as ``add(int, int) -> int``.
 
     Args:
         name: of the function.
-        schema: its ``type_schema``, in the form of any release of TVM FFI: ``named_args`` with
-            ``params`` and ``return``, or before 0.1.15 ``args`` with the result first.
+        schema: its ``type_schema``, as for `parameters_of`.
     """
-    if "named_args" in schema:
-        named = schema["named_args"]
-        params, results = list(named.get("params", ())), list(named.get("return", ()))
-    elif "args" in schema:
-        results, params = list(schema["args"][:1]), list(schema["args"][1:])
-    else:
+    params = parameters_of(schema)
+    if params is None:
         return f"{name}(...)"
+    named = schema.get("named_args")
+    results = schema["args"][:1] if named is None else list(named.get("return", ()))
     arguments = ", ".join(describe_type(param) for param in params)
     result = describe_type(results[0]) if results else "None"
     return f"{name}({arguments}) -> {result}"

@@ -8,6 +8,7 @@ import re
 from typing import Any
 
 from . import _core
+from ._library import renew_library
 from ._nearby import near_names
 from ._registry import get_global_func
 
@@ -112,7 +113,7 @@ class Module(_core.Object):
 
     @property
     def property_mask(self) -> int:
-        """What can be done with it: 1 save to bytes, 2 run, 4 write as object files."""
+        """Flags of its abilities: 1 save to bytes, 2 run, 4 write as object files."""
         mask: int = get_global_func("ffi.ModuleGetPropertyMask")(self)
         return mask
 
@@ -207,18 +208,31 @@ def load_module(path: str | os.PathLike[str]) -> Module:
         path: a shared library that exports functions of TVM FFI's calling convention.
 
     Returns:
-        The module; the same one for the same library.
+        The module; the same one for the same library. For one that was built anew since it was
+        loaded, another one: what was compiled before goes on with the old kernels, calls and
+        compilations of its ops from now on use the new ones.
 
     Raises:
         RuntimeError: if there is no such file, or it does not load: it is no library, lacks a
-            library or a symbol that it needs, or has modules embedded that can't be read.
+            library or a symbol that it needs, or has modules embedded that can't be read; if it was
+            changed in place while it is in use.
     """
     file = os.path.realpath(path)
+    renew_library(file)
     module: Module = _core.load_library(file)
     if module not in _files:
         _files[module] = file
         _note_origins(module, file, ())
     return module
+
+
+def loaded_module(path: str) -> Module | None:
+    """The module that `load_module` made of the file that is at a path now, if it did."""
+    file = os.path.realpath(path)
+    if not _core.is_library_current(file):
+        return None
+    found = (module for module, known in reversed(_files.items()) if known == file)
+    return next((module for module in found if isinstance(module, Module)), None)
 
 
 def export_library(module: Module, path: str | os.PathLike[str]) -> None:

@@ -6,22 +6,26 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import threading
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from graphffi import _core, _signature
-from graphffi._framework import announce_op, announce_vjp, framework_of
-from graphffi._kernel import kernel_reference
-from graphffi._plan import CallTraits, SideEffect, checked_effect
-from graphffi._schema import Definition
-from graphffi._vjp import Vjp
-from graphffi._vmap import VmapRule
+from . import _core, _signature
+from ._framework import announce, announce_op, framework_of
+from ._kernel import Kernel
+from ._library import library_hash, renew_library, split_reference, when_renewed
+from ._parameter import Operand
+from ._plan import CallTraits, SideEffect, checked_effect
+from ._schema import Definition
+from ._vjp import Vjp
+from ._vmap import VmapRule
 
 if TYPE_CHECKING:
     import inspect
     from collections.abc import Callable, Sequence
 
-_lock: Final = threading.Lock()
+_lock: Final = threading.RLock()
 _ops: Final[dict[str, Op]] = {}
+_handles: Final[dict[str, int]] = {}  # `Kernel.handle` of each op, by its name
 
 
 class _SignatureOfOp:
@@ -30,7 +34,7 @@ class _SignatureOfOp:
     def __get__(self, op: Op | None, owner: type[Op]) -> inspect.Signature:
         if op is None:
             raise AttributeError("__signature__")
-        from graphffi._python_signature import python_signature
+        from ._python_signature import python_signature
 
         return python_signature(op.definition)
 
@@ -54,8 +58,11 @@ class Op(_core.OpBase):
 
     def __init__(self, definition: Definition) -> None:
         """Not for users: see `op` and `define_op`."""
-        self.definition = definition
         self.is_traced = None
+        self._redefine(definition)
+
+    def _redefine(self, definition: Definition) -> None:
+        self.definition = definition
         self.__name__ = definition.name.partition("::")[2]
         self.__qualname__ = self.__name__
         self.__module__ = getattr(definition.rule, "__module__", None) or __name__
@@ -116,11 +123,11 @@ class Op(_core.OpBase):
             definition = dataclasses.replace(self.definition, vjp=vjp)
             if self.definition.vjp is None:
                 self.definition = definition
-                announce_vjp(self)
+                announce("add_vjp", self)
             elif self.definition.digest != definition.digest:
                 raise ValueError(
                     f"{self.name}: register_vjp: expected the rule that is registered, got another "
-                    "one; define an op with another name"
+                    "one; define the op anew with override=True"
                 )
 
     def __reduce__(self) -> tuple[Callable[[str, str], Op], tuple[str, str]]:
@@ -145,7 +152,10 @@ def op(
     has_side_effect: SideEffect = False,
     vmap: str | Callable[..., Any] | None = None,
     dims: str = "",
+    dtypes: str = "",
+    strided: bool | Sequence[str] = False,
     workspace: int | Callable[..., Any] | None = None,
+    override: bool = False,
 ) -> Callable[[Callable[..., Any]], Op]:
     """Defines an op from an annotated function whose body is the shape rule.
 
@@ -173,35 +183,41 @@ def op(
         dims: Names of dimensions, a group for each tensor operand and each result, such as
             ``"... [h], [h] -> ... [h]"``. Equal names have equal sizes: calls are checked. Those in
             brackets the kernel works along; the others may be split between devices.
+        dtypes: Data types, groups in the same order, such as ``"T, T -> T; T: float32 |
+            bfloat16"``. ``T`` is one data type in the whole call; calls are checked.
+        strided: Whether the kernel takes tensors with any strides: all operands (True), or those
+            named. Other operands are row-major for the kernel: where one is not, the call copies
+            it, and copies back what the kernel updates.
         workspace: Bytes of scratch memory that the kernel needs: an int, or a rule that gets what
             the shape rule gets. `workspace` in the plan passes them as a uint8 tensor of one
             dimension; without it, they are what the kernel allocates from in JAX, where XLA plans
             them.
+        override: Replaces the op of that name, if there is one that is defined otherwise: it is the
+            same object, and calls, traces and compilations from now on use this definition.
+            Without a gradient rule until one is registered.
 
     Returns:
         A decorator that makes an `Op`.
 
     Raises:
         TypeError: If the signature is not annotated with types of ops.
-        ValueError: If plan or `mutates` name something unknown, or another op has that name.
+        ValueError: If plan or `mutates` name something unknown; if another op has that name and is
+            not to be replaced, or cannot be.
 
     Example:
         >>> @graphffi.op("mylib::scale", kernel=mod.scale)  # doctest: +SKIP
         ... def scale(x: Tensor, factor: float) -> Tensor:
         ...     return graphffi.like(x)
     """
+    traits = CallTraits(pass_owning_tensor, allow_cuda_graph, checked_effect(name, has_side_effect))
 
     def decorate(rule: Callable[..., Any]) -> Op:
-        signature = _signature.from_function(
-            name, rule, (mutates,) if isinstance(mutates, str) else mutates
+        updated = (mutates,) if isinstance(mutates, str) else mutates
+        signature = _signature.from_function(name, rule, updated)
+        options = _Options(
+            kernel, plan, rule.__doc__ or "", traits, vmap, dims, dtypes, strided, workspace
         )
-        traits = CallTraits(
-            pass_owning_tensor, allow_cuda_graph, checked_effect(name, has_side_effect)
-        )
-        doc = rule.__doc__ or ""
-        return _register(
-            _define(name, signature, kernel, plan, rule, doc, traits, vmap, dims, workspace)
-        )
+        return _register(name, signature, rule, options, override=override)
 
     return decorate
 
@@ -219,7 +235,10 @@ def define_op(
     has_side_effect: SideEffect = False,
     vmap: str | Callable[..., Any] | None = None,
     dims: str = "",
+    dtypes: str = "",
+    strided: bool | Sequence[str] = False,
     workspace: int | Callable[..., Any] | None = None,
+    override: bool = False,
 ) -> Op:
     """Defines an op from a schema string, for compilers that generate definitions.
 
@@ -237,80 +256,161 @@ def define_op(
         has_side_effect: As for `op`.
         vmap: As for `op`.
         dims: As for `op`.
+        dtypes: As for `op`.
+        strided: As for `op`.
         workspace: As for `op`.
+        override: As for `op`.
 
     Returns:
         The op.
 
     Raises:
-        ValueError: If schema or plan don't parse, or another op has that name.
+        ValueError: If schema or plan don't parse; if another op has that name and is not to be
+            replaced, or cannot be.
     """
     signature = _signature.from_schema(name, schema)
     traits = CallTraits(pass_owning_tensor, allow_cuda_graph, checked_effect(name, has_side_effect))
-    return _register(
-        _define(name, signature, kernel, plan, infer, doc, traits, vmap, dims, workspace)
-    )
+    options = _Options(kernel, plan, doc, traits, vmap, dims, dtypes, strided, workspace)
+    return _register(name, signature, infer, options, override=override)
 
 
-def _define(
+@dataclass(frozen=True)
+class _Options:
+    """What an op is defined with beside its name, signature and shape rule."""
+
+    kernel: Any
+    plan: str
+    doc: str
+    traits: CallTraits
+    vmap: str | Callable[..., Any] | None
+    dims: str
+    dtypes: str
+    strided: bool | Sequence[str]
+    workspace: int | Callable[..., Any] | None
+
+    def define(
+        self,
+        name: str,
+        signature: _signature.Signature,
+        rule: Callable[..., Any] | None,
+        kernel: Kernel,
+    ) -> Definition:
+        """The checked definition of an op with these options, which nothing knows yet."""
+        definition = Definition(
+            name=name,
+            parameters=signature.parameters,
+            results=signature.results,
+            kernel=kernel.reference,
+            plan=self.plan,
+            rule=rule,
+            result_type=signature.result_type,
+            doc=self.doc,
+            release_gil=kernel.release_gil,
+            traits=self.traits,
+            vmap=VmapRule.make(name, self.vmap),
+            dims_text=self.dims,
+            dtypes_text=self.dtypes,
+            strided=_strided_operands(signature, self.strided),
+            workspace=self.workspace,
+            kernel_code=kernel.code,
+            library_hash=library_hash(kernel.reference),
+        )
+        if rule is None and definition.results:
+            raise ValueError(
+                f"{name}: expected a shape rule for {', '.join(definition.results)}, got none"
+            )
+        updates = any(operand.mutated for operand in definition.operands)
+        if not (definition.results or updates or self.traits.has_side_effect):
+            raise ValueError(
+                f"{name}: expected a result or an operand that is updated in place, got neither; "
+                "pass has_side_effect=True for an op that is called for something else"
+            )
+        return definition
+
+
+def _strided_operands(
+    signature: _signature.Signature, strided: bool | Sequence[str]
+) -> tuple[str, ...]:
+    if isinstance(strided, bool):
+        operands = (p.name for p in signature.parameters if isinstance(p, Operand))
+        return tuple(operands) if strided else ()
+    return (strided,) if isinstance(strided, str) else tuple(strided)
+
+
+def _register(
     name: str,
     signature: _signature.Signature,
-    kernel: Any,
-    plan: str,
     rule: Callable[..., Any] | None,
-    doc: str,
-    traits: CallTraits,
-    vmap: str | Callable[..., Any] | None,
-    dims: str,
-    workspace: int | Callable[..., Any] | None,
-) -> Definition:
-    definition = Definition(
-        name=name,
-        parameters=signature.parameters,
-        results=signature.results,
-        kernel=kernel_reference(name, kernel),
-        plan=plan,
-        rule=rule,
-        result_type=signature.result_type,
-        doc=doc,
-        release_gil=getattr(kernel, "release_gil", _core.releases_gil),
-        traits=traits,
-        vmap=VmapRule.make(name, vmap),
-        dims_text=dims,
-        workspace=workspace,
-    )
-    if rule is None and definition.results:
-        raise ValueError(
-            f"{name}: expected a shape rule for {', '.join(definition.results)}, got none"
-        )
-    has_effect = definition.traits.has_side_effect or any(o.mutated for o in definition.operands)
-    if not definition.results and not has_effect:
-        raise ValueError(
-            f"{name}: expected a result or an operand that is updated in place, got neither; pass "
-            "has_side_effect=True for an op that is called for something else"
-        )
-    return definition
-
-
-def _register(definition: Definition) -> Op:
-    name = definition.name
+    options: _Options,
+    *,
+    override: bool,
+) -> Op:
+    """The op of that definition; one that is refused changes nothing."""
+    kernel = Kernel.of(name, options.kernel)
+    definition = options.define(name, signature, rule, kernel)
     with _lock:
         existing = _ops.get(name)
         if existing is None:
-            _ops[name] = existing = Op(definition)
-            announce_op(existing)
-        elif not _is_same(existing.definition, definition):
-            raise ValueError(
-                f"{name}: expected the definition that is registered, "
-                f"{existing.definition.signature}, got {definition.signature} with another "
-                f"{', '.join(existing.definition.differences(definition))}; give it another name"
-            )
+            return _add(definition, kernel)
+        if not _is_same(existing.definition, definition) or _handles[name] != kernel.handle:
+            if not override:
+                raise ValueError(
+                    f"{name}: expected the definition that is registered, "
+                    f"{existing.definition.signature}, got {definition.signature} with another "
+                    f"{', '.join(existing.definition.differences(definition))}; give it another "
+                    "name, or pass override=True to replace it"
+                )
+            _replace(existing, definition, kernel)
     return existing
+
+
+def _add(definition: Definition, kernel: Kernel) -> Op:
+    _use_library(definition.kernel)
+    op = Op(definition)
+    announce_op(op)
+    kernel.install()
+    _handles[op.name] = kernel.handle
+    _ops[op.name] = op
+    return op
+
+
+def _replace(op: Op, definition: Definition, kernel: Kernel) -> None:
+    announce("check_replacement", op, definition)
+    _use_library(definition.kernel)
+    kernel.install()
+    _handles[op.name] = kernel.handle
+    op._redefine(definition)
+    announce("replace_op", op)
+
+
+def _use_library(reference: str) -> None:
+    """Has the path of a kernel's library mean the file that is there now.
+
+    Raises:
+        RuntimeError: If it was changed in place while it is in use.
+    """
+    library, _ = split_reference(reference)
+    if library.startswith("/"):
+        renew_library(library)
+
+
+def _replace_kernels(library: str) -> None:
+    """Has ops with kernels of a library that was built anew use what is in it now."""
+    announce("replace_library", library)
+    with _lock:
+        for op in _ops.values():
+            if split_reference(op.definition.kernel)[0] == library:
+                kernel = op.definition.kernel
+                op._redefine(dataclasses.replace(op.definition, library_hash=library_hash(kernel)))
+                announce("replace_op", op)
+
+
+when_renewed(_replace_kernels)
 
 
 def _is_same(registered: Definition, definition: Definition) -> bool:
     """Whether a definition repeats one, to which a gradient rule may have been added since."""
-    return dataclasses.replace(registered, vjp=None).digest == definition.digest
+    return registered.digest_without_vjp == definition.digest_without_vjp
 
 
 def get_op(name: str) -> Op:

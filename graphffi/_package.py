@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Collection
 from typing import TYPE_CHECKING, ClassVar
 
+from ._library import check_current, content_hash, find_library, split_reference
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
     from zipfile import ZipFile
 
 
@@ -34,7 +34,7 @@ class PackagedLibraries:
             subject: Begins error messages, ``graphffi_torch: package``.
         """
         self._subject = subject
-        self._files: dict[str, Path] = {}
+        self._files: dict[str, str] = {}
 
     def add(self, reference: str) -> str:
         """Takes a kernel's library up.
@@ -47,16 +47,18 @@ class PackagedLibraries:
 
         Raises:
             FileNotFoundError: If the library is not where the reference says.
+            ValueError: If it was built anew since it was loaded.
         """
-        library, symbol = _split(reference)
+        library, symbol = split_reference(reference)
         if not library:
             return reference
-        file = _find(library)
+        file = find_library(library)
         if file is None:
             raise FileNotFoundError(
                 f"{self._subject}: expected the kernel library '{library}', found none; give an "
                 "absolute path or set GRAPHFFI_LIBRARY_PATH"
             )
+        check_current(self._subject, file)
         name = _name(file)
         self._files[name] = file
         return f"{name}::{symbol}"
@@ -72,7 +74,8 @@ class PackagedLibraries:
 
         lines = []
         for name, file in self._files.items():
-            content = file.read_bytes()
+            with open(file, "rb") as opened:
+                content = opened.read()
             archive.writestr(f"{root}{self.FOLDER}{name}", content)
             lines.append(f"{sha256(content).hexdigest()}  {name}\n")
         archive.writestr(f"{root}{self.MANIFEST}", "".join(lines))
@@ -82,40 +85,20 @@ def packaged_name(reference: str) -> str:
     """The name of a kernel's library in packages; empty for a global function.
 
     Empty, too, if the library is not there.
+
+    Raises:
+        ValueError: If it was built anew since it was loaded.
     """
-    library, _ = _split(reference)
-    file = _find(library) if library else None
-    return "" if file is None else _name(file)
+    library, _ = split_reference(reference)
+    file = find_library(library) if library else None
+    if file is None:
+        return ""
+    check_current(f"graphffi: kernel {reference!r}", file)
+    return _name(file)
 
 
-def _split(reference: str) -> tuple[str, str]:
-    """Library and symbol; no library for a global function."""
-    library, _, symbol = reference.rpartition("::")
-    return (library, symbol) if ".so" in library else ("", reference)
-
-
-def _find(library: str) -> Path | None:
-    """The file: of an absolute path, or one that is searched."""
-    from pathlib import Path
-
-    folders = os.environ.get("GRAPHFFI_LIBRARY_PATH", "").split(":")
-    for folder in ("",) if library.startswith("/") else filter(None, folders):
-        file = Path(folder, library)
-        if file.is_file():
-            return file
-    return None
-
-
-def _name(file: Path) -> str:
-    status = file.stat()
-    return _hashed_name(file, status.st_ino, status.st_mtime_ns, status.st_size)
-
-
-@functools.lru_cache(maxsize=256)
-def _hashed_name(file: Path, _inode: int, _mtime: int, _size: int) -> str:
-    from hashlib import sha256
-
-    return f"{file.name.partition('.so')[0]}-{sha256(file.read_bytes()).hexdigest()[:16]}.so"
+def _name(file: str) -> str:
+    return f"{os.path.basename(file).partition('.so')[0]}-{content_hash(file)[:16]}.so"
 
 
 def trusted_hashes(

@@ -7,10 +7,10 @@ import operator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from graphffi._describe import describe, is_numpy_scalar, is_proxy, is_tensor
-from graphffi._device import Device
-from graphffi._dtype import dtype
-from graphffi._tracing import is_int64, is_known
+from ._describe import describe, is_numpy_scalar, is_tensor
+from ._device import Device
+from ._dtype import dtype
+from ._tracing import is_int64, is_known, is_proxy, symbol_kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,7 +49,7 @@ class Operand:
     required: bool = True
 
     def problem(self, value: Any) -> str | None:
-        """What is wrong with `value`, or None."""
+        """The problem with `value`, or None."""
         if self.kind == "list":
             if not isinstance(value, (list, tuple)):
                 hint = "; pass a list of the items that are traced" if is_proxy(value) else ""
@@ -76,7 +76,7 @@ class Attribute:
 
     @property
     def expected(self) -> str:
-        """What error messages ask for."""
+        """The expected kind of value, for error messages."""
         text = f"a list of {self.kind}s" if self.is_list else _ARTICLE[self.kind]
         return f"{text} or None" if self.optional else text
 
@@ -103,11 +103,6 @@ class Attribute:
         return converted
 
 
-def _is_symbolic(value: Any) -> bool:
-    # torch.SymInt, SymFloat, SymBool pass as they are: frameworks keep them in their graphs.
-    return type(value).__name__ in ("SymInt", "SymFloat", "SymBool") or is_proxy(value)
-
-
 def _is_scalar(value: Any) -> bool:
     """A number of Python or NumPy; no array, not even one without dimensions."""
     return not is_tensor(value) or is_numpy_scalar(value)
@@ -115,7 +110,7 @@ def _is_scalar(value: Any) -> bool:
 
 def _to_int(value: Any) -> Any:
     if type(value) is not int:
-        if _is_symbolic(value):
+        if symbol_kind(value):  # frameworks keep it in their graphs
             return value
         if isinstance(value, bool) or not _is_scalar(value) or not hasattr(value, "__index__"):
             return None
@@ -149,7 +144,7 @@ def checked_known(kind: str, value: Any) -> Any:
 
 
 def _to_float(value: Any) -> Any:
-    if type(value) is float or _is_symbolic(value):
+    if type(value) is float or symbol_kind(value):
         return checked_known("float", value)
     if isinstance(value, (bool, str)) or not _is_scalar(value) or not hasattr(value, "__float__"):
         return None
@@ -160,7 +155,7 @@ def _to_float(value: Any) -> Any:
 
 
 def _to_bool(value: Any) -> Any:
-    if isinstance(value, bool) or _is_symbolic(value):
+    if isinstance(value, bool) or symbol_kind(value):
         return checked_known("bool", value)
     return bool(value) if type(value).__name__ in ("bool_", "bool") else None
 

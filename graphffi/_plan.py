@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from graphffi._schema import Definition
+    from ._schema import Definition
 
 # How an attribute's value travels: its bank, and what the plan says of it.
 _BANK: Final = {"int": "n", "bool": "n", "float": "f", "str": "s", "dtype": "s", "device": "s"}
@@ -29,7 +29,7 @@ SideEffect = bool | Literal["ordered"]
 
 @dataclass(frozen=True)
 class CallTraits:
-    """What a framework may have to know of a kernel to call it.
+    """Facts of a kernel that a framework may need to call it.
 
     Args:
         pass_owning_tensor: Tensors are passed as owning `Tensor` objects also where the framework
@@ -115,7 +115,9 @@ class PlanTemplate:
         for name in definition.results:
             names[name] = next(results)
         for operand, structure in zip(definition.operands, operand_structure, strict=True):
-            names[operand.name] = _item(results if operand.mutated else inputs, structure, "{}")
+            as_passed = "strided({})" if operand.name in definition.strided else "{}"
+            bank = results if operand.mutated else inputs
+            names[operand.name] = _item(bank, structure, as_passed)
         banks = {bank: _counter(bank) for bank in "nfs"}
         for attribute, structure in zip(definition.attributes, attribute_structure, strict=True):
             conversion = _CONVERSION.get(attribute.kind, "{}")
@@ -195,6 +197,12 @@ def passes_results(plan: str, count: int) -> bool:
     return any(name is not None and int(name[1]) < count for name in names)
 
 
+@functools.lru_cache(maxsize=1024)
+def strided_tensors(plan: str) -> frozenset[str]:
+    """The tensors, ``i0`` and so on, that the kernel takes with any strides."""
+    return frozenset(re.findall(r"\bstrided\(([io]\d+)\)", plan))
+
+
 def append_attribute(
     kind: str, value: Any, ints: list[Any], floats: list[float], strs: list[str]
 ) -> str:
@@ -225,7 +233,7 @@ def _counter(letter: str) -> Iterator[str]:
 
 
 def _item(names: Iterator[str], structure: int | None, conversion: str) -> str:
-    """What a plan says of one parameter: its name, None, or a list of names."""
+    """The plan item of one parameter: its name, None, or a list of names."""
     if structure is None:
         return "None"
     if structure < 0:
@@ -252,7 +260,7 @@ def _substitute(subject: str, text: str, names: dict[str, str]) -> str:
     return _without_empty_items("".join(out))
 
 
-# What `*outputs` of an op without results leaves behind, until the comma beside it is gone too.
+# Stands for `*outputs` of an op without results, until the comma beside it is gone too.
 _NOTHING: Final = "\0"
 _EMPTY_ITEM: Final = rf",\s*{_NOTHING}|{_NOTHING}\s*,\s*|{_NOTHING}"
 

@@ -6,14 +6,14 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any, Final
 
-from graphffi._core import Tensor
-from graphffi._device import Device
-from graphffi._dtype import dtype
-from graphffi._parameter import MISSING, Attribute, Operand
-from graphffi._schema import keyword_only
+from ._core import Tensor
+from ._device import Device
+from ._dtype import dtype
+from ._parameter import MISSING, Attribute, Operand
+from ._schema import keyword_only
 
 if TYPE_CHECKING:
-    from graphffi._schema import Definition
+    from ._schema import Definition
 
 _TYPES: Final = {
     "int": int,

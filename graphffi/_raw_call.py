@@ -5,15 +5,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from graphffi._describe import describe, is_numpy_scalar, is_proxy, is_tensor
-from graphffi._device import Device
-from graphffi._dtype import dtype
-from graphffi._framework import framework_of
-from graphffi._kernel import kernel_reference
-from graphffi._parameter import checked_int, checked_known, checked_text
-from graphffi._plan import CallTraits, CanonicalCall, SideEffect, append_attribute, checked_effect
-from graphffi._spec import TensorSpec
-from graphffi._tracing import report_to_tracer
+from ._describe import describe, is_numpy_scalar, is_tensor
+from ._device import Device
+from ._dtype import dtype
+from ._framework import framework_of
+from ._kernel import kernel_reference
+from ._parameter import checked_int, checked_known, checked_text
+from ._plan import CallTraits, CanonicalCall, SideEffect, append_attribute, checked_effect
+from ._spec import TensorSpec
+from ._tracing import is_proxy, report_to_tracer, symbol_kind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -104,7 +104,7 @@ def pack_call(
     Returns:
         The call in canonical form, and the results to allocate for it.
     """
-    reference = kernel_reference("graphffi.call_tvm_ffi", func, is_shared=False)
+    reference = kernel_reference("graphffi.call_tvm_ffi", func)
     traits = None
     if pass_owning_tensor or allow_cuda_graph or has_side_effect:
         traits = CallTraits(
@@ -214,11 +214,14 @@ def _checked(kind: str, value: Any) -> Any:
 
 
 def _attribute_kind(value: Any) -> str | None:
+    symbol = symbol_kind(value)
+    if symbol is not None:
+        return None if symbol == "proxy" else symbol
     if isinstance(value, bool):
         return "bool"
-    if isinstance(value, int) or type(value).__name__ == "SymInt":
+    if isinstance(value, int):
         return "int"
-    if isinstance(value, float) or type(value).__name__ == "SymFloat":
+    if isinstance(value, float):
         return "float"
     if isinstance(value, dtype):
         return "dtype"

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Literal, TypeVar, overload
 
 from . import _core
-from ._framework import announce_function
+from ._framework import announce
 from ._nearby import near_names
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -65,32 +65,16 @@ def register_global_func(
 
     def register(function: _F) -> _F:
         _core.register_global_func(name, _core.Function(function), override)
-        if override:
-            announce_function(name)
+        announce("replace_function", name)
         return function
 
     return register if func is None else register(func)
 
 
-def register_callback_runner(
-    filter: Any, runner: Callable[[Callable[..., Any], tuple[Any, ...]], Any]
-) -> None:
-    """Has a framework run the Python callables that its programs call.
-
-    Args:
-        filter: a capsule of a ``CallbackFilter`` (``csrc/hooks/callback_filter.h``), which says
-            whether a thread is in such a call.
-        runner: is called as ``runner(callable, args)`` there, and returns what the callable does.
-
-    Raises:
-        ValueError: if the capsule is of something else.
-        TypeError: if it is none.
-    """
-    _core.set_callback_runner(filter, runner)
-
-
 def remove_global_func(name: str) -> None:
     """Take a global function out of the table; those who hold it can go on calling it.
+
+    Ops and compiled programs that name it call what has the name next.
 
     Args:
         name: what it was registered as.

@@ -1,12 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Text that changes when what a rule computes does, and is the same in every process."""
+"""Text that changes when what a rule computes does, and is the same in every process.
+
+Values are read as they are now. What can't be read (the state of an object that is written in C,
+attributes that come through `__getattr__`, the time, the environment) makes a text unknown.
+"""
 
 from __future__ import annotations
 
 import enum
 import functools
 import sys
-from types import CodeType, FunctionType, MethodType, ModuleType
+from types import (
+    BuiltinFunctionType,
+    CodeType,
+    FunctionType,
+    MethodType,
+    ModuleType,
+    SimpleNamespace,
+)
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -17,6 +28,12 @@ _OTHERS: Final = sys.stdlib_module_names - {"__main__"} | {
     *("graphffi", "graphffi_torch", "graphffi_jax"),
     *("torch", "jax", "jaxlib", "numpy", "sympy", "ml_dtypes"),
 }
+# Modules whose functions give what no text tells.
+_OF_THE_MACHINE: Final = frozenset(
+    {"os", "time", "random", "secrets", "io", "pathlib", "subprocess"}
+)
+_MOST_VALUES: Final = 2000
+_HEAP_TYPE: Final = 1 << 9  # Py_TPFLAGS_HEAPTYPE: not of C, as a rule
 
 
 def rule_text(rule: Any) -> str:
@@ -28,10 +45,22 @@ def rule_text(rule: Any) -> str:
     return _RuleText().of(rule, frozenset())
 
 
+def known_rule_text(rule: Any) -> str | None:
+    """The text of a rule, or None where the rule refers to something that no text tells."""
+    walk = _RuleText()
+    text = walk.of(rule, frozenset())
+    return text if walk.is_known else None
+
+
 class _RuleText:
-    """One walk over what a rule refers to."""
+    """One walk over what a rule refers to.
+
+    Attributes:
+        is_known: Whether the text tells all values so far.
+    """
 
     def __init__(self) -> None:
+        self.is_known = True
         # By id, and by what is read of objects. Values are kept, so that no id is used twice.
         self._seen: dict[tuple[int, frozenset[str]], Any] = {}
 
@@ -48,6 +77,7 @@ class _RuleText:
         if key in self._seen:
             return ""
         self._seen[key] = value
+        self.is_known = self.is_known and len(self._seen) <= _MOST_VALUES
         return f"({self._of_new(value, names)})"
 
     def _of_new(self, value: Any, names: frozenset[str]) -> str:
@@ -56,7 +86,12 @@ class _RuleText:
             rest = "" if definition.vjp is None else self.of(definition.vjp.backward, names)
             return f"{definition.base_digest} {rest}"
         if isinstance(value, (set, frozenset)):
-            return " ".join(sorted(_RuleText().of(item, names) for item in value))
+            walks = [(_RuleText(), item) for item in value]
+            texts = sorted(walk.of(item, names) for walk, item in walks)
+            self.is_known = self.is_known and all(walk.is_known for walk, _ in walks)
+            return " ".join(texts)
+        if type(value).__module__ == "numpy" and type(value).__name__ == "ndarray":
+            return f"{value.dtype} {value.shape} {_hash(value.tobytes())}"
         if isinstance(value, MethodType):
             return self._join((value.__func__, value.__self__), names | _names(value))
         if isinstance(value, FunctionType):
@@ -85,13 +120,16 @@ class _RuleText:
             kind = value if isinstance(value, type) else type(value)
             owners = [value, *kind.__mro__]
             home = kind.__module__
-        if _is_other(home):
+        self.is_known = self.is_known and _is_readable(value)
+        if _is_other(home) and not _has_state(value):
             is_plain = not (callable(value) or hasattr(value, "__dict__"))  # such as torch.float32
             text = repr(value) if is_plain else " at 0x"
             name = getattr(value, "__qualname__", f"a {type(value).__qualname__}")
             return name if " at 0x" in text else text
         if not isinstance(value, (ModuleType, type)):
             names = names | {"__call__"}
+        if _has_state(value):
+            names = names.union(vars(value))
         attributes = {n: v for owner in owners[::-1] for n, v in _attributes(owner)}
         mentioned: frozenset[str] = frozenset()
         while mentioned != names:  # methods mention attributes in turn
@@ -101,8 +139,37 @@ class _RuleText:
         return f"{home} {self._join(found, names)}"
 
 
+def _hash(content: bytes) -> str:
+    import hashlib  # which few programs need
+
+    return hashlib.sha256(content).hexdigest()
+
+
+def _has_state(value: Any) -> bool:
+    """Whether it is an object that keeps values in attributes, which code may read by any means."""
+    is_named = isinstance(value, (ModuleType, type, FunctionType, BuiltinFunctionType))
+    return not is_named and hasattr(value, "__dict__")
+
+
+def _is_readable(value: Any) -> bool:
+    """Whether attributes tell what code can learn of an object."""
+    if isinstance(value, ModuleType):
+        return value.__name__.partition(".")[0] not in _OF_THE_MACHINE
+    if isinstance(value, (type, BuiltinFunctionType)):
+        return str(value.__module__).partition(".")[0] not in _OF_THE_MACHINE
+    if isinstance(value, SimpleNamespace):
+        return True
+    if not _has_state(value) and " at 0x" not in repr(value):
+        return True  # such as torch.float32
+    kinds = [kind for kind in type(value).__mro__ if kind is not object]
+    if any(not kind.__flags__ & _HEAP_TYPE for kind in kinds):
+        return False
+    hooks = ("__getattr__", "__getattribute__")
+    return not any(hook in kind.__dict__ for kind in kinds for hook in hooks)
+
+
 def _parts(value: Any) -> Iterable[Any] | None:
-    """What a container or a wrapper of a function is made of; None for other values."""
+    """The parts of a container or of a wrapper of a function; None for other values."""
     if isinstance(value, (tuple, list)):
         return value
     if isinstance(value, dict):

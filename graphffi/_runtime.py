@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import ctypes
 import os
-import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Final, Literal
+
+from ._import_hook import change_import, find_elsewhere
 
 _SONAME: Final = "libtvm_ffi.so"
 _VARIABLE: Final = "GRAPHFFI_RUNTIME"
@@ -19,7 +19,7 @@ _BUNDLED: Final = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_lib
 _Kind = Literal["adopted", "apache", "bundled", "path"]
 _FLAGS: Final = os.RTLD_NOW | os.RTLD_GLOBAL
 
-# What graphffi's binaries import. Kernels may need more.
+# The functions that graphffi's binaries import. Kernels may need more.
 NEEDED_SYMBOLS: Final = (
     "TVMFFIAnyViewToOwnedAny",
     "TVMFFIBacktrace",
@@ -85,8 +85,10 @@ def open_runtime() -> Runtime:
         What was chosen.
 
     Raises:
+        ImportError: in a sub-interpreter.
         RuntimeError: if it does not load, lacks a function, or another one is loaded already.
     """
+    _check_interpreter()
     choice = os.environ.get(_VARIABLE, "")
     kind: _Kind
     loaded = _loaded_runtime()
@@ -100,8 +102,21 @@ def open_runtime() -> Runtime:
     _check_symbols(library, path)
     if _is_same(path, _BUNDLED):
         kind = "bundled"
-        sys.meta_path.insert(0, _SecondRuntimeGuard())
+        change_import(_APACHE_PACKAGE, _refuse)
     return Runtime(kind, path, _version_of(library))
+
+
+def _check_interpreter() -> None:
+    """Refuse sub-interpreters: the extension module would wait for the main one's GIL for ever."""
+    python = ctypes.PyDLL(None)
+    current, main = python.PyInterpreterState_Get, python.PyInterpreterState_Main
+    current.restype = main.restype = ctypes.c_void_p
+    if current() != main():
+        raise ImportError(
+            "graphffi: expected to be imported by the main interpreter, got a sub-interpreter; "
+            "use threads or processes",
+            name="graphffi",
+        )
 
 
 def _choose(choice: str) -> tuple[Literal["apache", "bundled", "path"], str]:
@@ -131,7 +146,7 @@ def _named_path(choice: str) -> str:
 
 def _apache_library() -> str | None:
     """Return the installed apache-tvm-ffi's library; the package is not imported."""
-    spec = _find_spec(_APACHE_PACKAGE)
+    spec = find_elsewhere(_APACHE_PACKAGE)
     for folder in (spec and spec.submodule_search_locations) or ():
         library = os.path.join(folder, "lib", _SONAME)
         if os.path.isfile(library):
@@ -206,32 +221,9 @@ def _path_of(library: ctypes.CDLL) -> str:
     return os.fsdecode(location.file or b"")
 
 
-def _find_spec(package: str) -> ModuleSpec | None:
-    """Return where a package is installed; importlib.util costs as much as all of this file."""
-    for finder in sys.meta_path:
-        if not isinstance(finder, _SecondRuntimeGuard):
-            spec = finder.find_spec(package, None)
-            if spec is not None:
-                return spec
-    return None
-
-
-class _SecondRuntimeGuard:
-    """Refuses to import apache's package beside the bundled runtime: two crash the process."""
-
-    def find_spec(
-        self,
-        fullname: str,
-        path: Sequence[str] | None = None,
-        target: ModuleType | None = None,
-    ) -> ModuleSpec | None:
-        """Take over the package if it is installed; finding it stays possible."""
-        if fullname != _APACHE_PACKAGE:
-            return None
-        spec = _find_spec(fullname)
-        if spec is not None:
-            spec.loader = _RefusingLoader()  # type: ignore[assignment]
-        return spec
+def _refuse(spec: ModuleSpec) -> None:
+    """Refuses apache's package beside the bundled runtime: two crash the process."""
+    spec.loader = _RefusingLoader()  # type: ignore[assignment]
 
 
 class _RefusingLoader:

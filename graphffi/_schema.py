@@ -3,28 +3,31 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from graphffi import _core
-from graphffi._binding import BoundCall as BoundCall
-from graphffi._binding import bind
-from graphffi._digest import definition_digest, extended_digest
-from graphffi._dims import Dims, parse_dims
-from graphffi._parameter import MISSING as MISSING
-from graphffi._parameter import Attribute as Attribute
-from graphffi._parameter import Operand as Operand
-from graphffi._plan import NO_TRAITS, CallTraits, CanonicalCall, PlanTemplate, plan_tokens
-from graphffi._rule_text import rule_text
-from graphffi._spec import CheckError, TensorSpec, checked_bytes, checked_result
-from graphffi._tracing import report_to_tracer
+from . import _core
+from ._binding import BoundCall as BoundCall
+from ._binding import bind
+from ._digest import definition_digest, extended_digest
+from ._dims import Dims, parse_dims
+from ._dtypes import DTypes, parse_dtypes
+from ._kernel_signature import check_kernel_signature
+from ._parameter import MISSING as MISSING
+from ._parameter import Attribute as Attribute
+from ._parameter import Operand as Operand
+from ._plan import NO_TRAITS, CallTraits, CanonicalCall, PlanTemplate, plan_tokens
+from ._rule_text import known_rule_text, rule_text
+from ._spec import CheckError, CheckTypeError, TensorSpec, checked_bytes, checked_result
+from ._tracing import report_to_tracer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from graphffi._vjp import Vjp
-    from graphffi._vmap import VmapRule
+    from ._vjp import Vjp
+    from ._vmap import VmapRule
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,10 +50,15 @@ class Definition:
         vmap: Batching rule, or None.
         vjp: Gradient rule, or None.
         dims_text: Names of dimensions, or nothing.
+        dtypes_text: The data types that the op takes and gives, or nothing.
+        strided: Operands that the kernel takes with any strides; others are row-major for it.
         workspace: Bytes of scratch memory that a call needs: an int, or a rule that gets what the
             shape rule gets; None for a kernel that needs none, or asks for an unknown amount.
         release_gil: Whether calls from Python code, compiled code included, release the GIL while
             the kernel runs.
+        kernel_code: The Python callable that is the kernel, if it is one.
+        library_hash: SHA-256 of the kernel's library when the op was defined, if its path is
+            absolute.
     """
 
     name: str
@@ -65,8 +73,12 @@ class Definition:
     vmap: VmapRule | None = None
     vjp: Vjp | None = None
     dims_text: str = ""
+    dtypes_text: str = ""
+    strided: tuple[str, ...] = ()
     release_gil: bool = True
     workspace: int | Callable[..., Any] | None = None
+    kernel_code: Any = None
+    library_hash: str = ""
     _templates: dict[Any, PlanTemplate] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
@@ -78,6 +90,11 @@ class Definition:
             if name in seen:
                 raise ValueError(f"{self.name}: expected distinct names, got {name!r} twice")
             seen.add(name)
+        if unknown := set(self.strided) - {o.name for o in self.operands}:
+            raise ValueError(
+                f"{self.name}: strided: expected names of operands, got {min(unknown)!r}; "
+                f"operands: {', '.join(o.name for o in self.operands)}"
+            )
         size = self.workspace
         is_size = isinstance(size, int) and not isinstance(size, bool) and 0 <= size < 1 << 63
         if not (is_size or size is None or callable(size)):
@@ -85,7 +102,7 @@ class Definition:
                 f"{self.name}: workspace: expected bytes (an int from 0 to 2**63 - 1) or a "
                 f"callable, got {size!r}"
             )
-        _ = self.dims  # which raises if the text is wrong
+        _ = self.dims, self.dtypes  # which raise if the text is wrong
         # A plan that does not parse shows where the op is defined: lists are empty here.
         call = self.canonical(
             tuple(() if o.kind == "list" else "tensor" for o in self.operands),
@@ -94,6 +111,7 @@ class Definition:
         outputs = len(self.results) + len(call.mutated)
         counts = (len(call.inputs), outputs, len(call.ints), len(call.floats), len(call.strs))
         _core.check_plan(call.plan, counts, self.name)
+        check_kernel_signature(self, call.plan)
 
     @cached_property
     def operands(self) -> tuple[Operand, ...]:
@@ -126,6 +144,13 @@ class Definition:
         return parse_dims(self.name, self.dims_text, self.operands, self.results)
 
     @cached_property
+    def dtypes(self) -> DTypes | None:
+        """The data types of operands and results, if the op says what they are."""
+        if not self.dtypes_text:
+            return None
+        return parse_dtypes(self.name, self.dtypes_text, self.operands, self.results)
+
+    @cached_property
     def takes_ruled_workspace(self) -> bool:
         """Whether the plan passes a workspace whose size follows a rule."""
         names = {*(p.name for p in self.parameters), *self.results}
@@ -143,36 +168,65 @@ class Definition:
             self.plan,
             repr(self.traits),
             self.dims_text,
+            self.dtypes_text,
+            repr(self.strided),
             size,
             repr(self.release_gil),
+            self.kernel,
+            self.library_hash,
         )
         rule = None if size else self.workspace
-        return definition_digest(texts, self.kernel, (self.rule, rule))
+        return definition_digest(texts, (self.rule, rule, self.kernel_code))
+
+    @cached_property
+    def digest_without_vjp(self) -> str:
+        """Changes when anything but the gradient rule does."""
+        return self._digest_with(None)
 
     @cached_property
     def digest(self) -> str:
         """Changes when anything of the definition does, its rules included."""
+        return self.digest_without_vjp if self.vjp is None else self._digest_with(self.vjp)
+
+    def _digest_with(self, vjp: Vjp | None) -> str:
         method = None if self.vmap is None else self.vmap.method
-        if method is None and self.vjp is None:
+        if method is None and vjp is None:
             return self.base_digest
-        save = () if self.vjp is None else self.vjp.save
-        backward = None if self.vjp is None else self.vjp.backward
+        save, backward = ((), None) if vjp is None else (vjp.save, vjp.backward)
         texts = (method if isinstance(method, str) else "", *save)
         return extended_digest(self.base_digest, texts, (method, backward))
 
+    def traced_digest(self) -> str:
+        """The digest for a call in a graph that is traced now.
+
+        It covers the values that rules refer to as they are now. Where no text tells them, it is
+        another one each time, so that no compile cache serves the graph later.
+        """
+        method = None if self.vmap is None else self.vmap.method
+        backward = None if self.vjp is None else self.vjp.backward
+        rules = (rule for rule in (self.rule, self.workspace, method, backward) if callable(rule))
+        texts = [known_rule_text(rule) for rule in rules]
+        if None in texts:
+            return os.urandom(8).hex()
+        return extended_digest(self.digest, tuple(text or "" for text in texts), ())
+
     def differences(self, other: Definition) -> list[str]:
-        """What of a definition another one has otherwise; never nothing, if the digests differ."""
+        """Names of the parts in which two definitions differ; "kernel" if nothing else does."""
         parts = {
             "signature": (self.signature, other.signature),
             "kernel": (self.kernel, other.kernel),
+            "kernel code": (rule_text(self.kernel_code), rule_text(other.kernel_code)),
+            "kernel library": (self.library_hash, other.library_hash),
             "plan": (self.plan, other.plan),
             "shape rule": (rule_text(self.rule), rule_text(other.rule)),
             "dims": (self.dims_text, other.dims_text),
+            "dtypes": (self.dtypes_text, other.dtypes_text),
+            "strided": (self.strided, other.strided),
             "vmap": tuple(rule_text(d.vmap and d.vmap.method) for d in (self, other)),
             "workspace": (rule_text(self.workspace), rule_text(other.workspace)),
             "flag": ((self.traits, self.release_gil), (other.traits, other.release_gil)),
         }
-        return [name for name, (mine, its) in parts.items() if mine != its] or ["kernel library"]
+        return [name for name, (mine, its) in parts.items() if mine != its] or ["kernel"]
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> BoundCall:
         """Matches arguments with parameters.
@@ -201,14 +255,19 @@ class Definition:
 
         Raises:
             ValueError: If a `check` of the rule fails, or sizes are not as `dims` says.
-            TypeError: If the rule returns something else than the declared results.
+            TypeError: If data types are not as `dtypes` says, or the rule returns something else
+                than the declared results.
         """
         try:
             return self._infer(operands, attributes)
         except CheckError as error:
             raise ValueError(f"{self.name}: {error}") from None
+        except CheckTypeError as error:
+            raise TypeError(f"{self.name}: {error}") from None
 
     def _infer(self, operands: Sequence[Any], attributes: Sequence[Any]) -> tuple[TensorSpec, ...]:
+        if self.dtypes is not None:
+            self.dtypes.check(self.operands, operands, {})
         if self.dims is not None:
             self.dims.check(self.operands, operands)
         specs = () if self.rule is None else self._run_rule(operands, attributes)
@@ -220,10 +279,13 @@ class Definition:
                 f"{self.name}: shape rule: expected {len(self.results)} results, got {len(specs)}"
             )
         default_device = next((s.device for s in BoundCall(tuple(operands), ()).tensors()), None)
-        return tuple(
-            checked_result(f"{self.name}: shape rule: result {name!r}", spec, default_device)
+        checked = {
+            name: checked_result(f"{self.name}: shape rule: result {name!r}", spec, default_device)
             for name, spec in zip(self.results, specs, strict=True)
-        )
+        }
+        if self.dtypes is not None:
+            self.dtypes.check(self.operands, operands, checked)
+        return tuple(checked.values())
 
     def workspace_bytes(self, operands: Sequence[Any], attributes: Sequence[Any]) -> Any:
         """The size of the call's workspace.
@@ -291,7 +353,7 @@ class Definition:
     def pack_results(
         self, operands: Sequence[Any], fresh: Sequence[Any], mutated: Sequence[Any]
     ) -> Any:
-        """What a call returns.
+        """Packs the results of a call.
 
         Args:
             operands: As given to `canonical`.

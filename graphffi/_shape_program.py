@@ -7,24 +7,25 @@ csrc/shapes/shape_program.h has the text of programs.
 from __future__ import annotations
 
 import contextlib
+import functools
 from typing import TYPE_CHECKING, Any, Final
 
-from graphffi._device import Device
-from graphffi._dtype import dtype
-from graphffi._spec import TensorSpec, checked_bytes
-from graphffi._symbolic import NeedsValueError, Opaque, SymbolicInt, Trace
+from ._device import Device
+from ._dtype import dtype
+from ._spec import TensorSpec, checked_bytes
+from ._symbolic import NeedsSizesError, NeedsValueError, Opaque, SymbolicInt, Trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from graphffi._schema import Definition
+    from ._schema import Definition
 
 # A rule that can't be traced this often is only asked from then on.
 _MAX_FAILURES: Final = 3
 
 
-def make_answer(definition: Definition) -> Callable[..., str]:
-    """What C++ asks for the results of a call that no program is for.
+def trace_shape_rule(definition: Definition) -> Callable[..., str]:
+    """Makes the function that C++ asks for the results of a call that no program is for.
 
     The function that is returned takes `(inputs, mutated, attributes, trace)`: the operands that
     are only read, those that are updated, and the attributes, each in signature order. A tensor is
@@ -45,8 +46,12 @@ def make_answer(definition: Definition) -> Callable[..., str]:
         if trace and failures < _MAX_FAILURES:
             with contextlib.suppress(Exception):
                 return _traced(definition, operands, values)
-        specs = definition.infer(operands, values)  # which raises if the call is wrong
-        workspace = _workspace(definition, operands, values)
+        specs, workspace = _ask(definition, operands, values)  # which raises if the call is wrong
+        if any(_is_symbolic(size) for spec in specs for size in spec.shape):
+            raise RuntimeError(
+                f"{definition.name}: shape rule: expected sizes of this call, got one that was "
+                "kept from an earlier call"
+            )
         failures += trace
         return _result_lines(definition, specs, workspace)
 
@@ -84,13 +89,15 @@ def _traced(definition: Definition, operands: Sequence[Any], attributes: Sequenc
     The rule runs until it has been given the value of every attribute that it looks at.
     """
     looked_at: set[int] = set()
+    fixed: frozenset[int] = frozenset()
     while True:
-        trace = Trace()
-        traced_operands = _load_operands(trace, definition, operands)
-        traced_attributes = _load_attributes(trace, attributes, looked_at)
+        trace = Trace(fixed)
+        values = (
+            _load_operands(trace, definition, operands),
+            _load_attributes(trace, attributes, looked_at),
+        )
         try:
-            specs = definition.infer(traced_operands, traced_attributes)
-            workspace = _workspace(definition, traced_operands, traced_attributes)
+            specs, workspace = trace.run(functools.partial(_ask, definition, *values))
             results = _result_lines(definition, specs, workspace)
             lines = [_program_line(trace, spec) for spec in specs]
             if workspace is not None:
@@ -100,8 +107,20 @@ def _traced(definition: Definition, operands: Sequence[Any], attributes: Sequenc
                 raise RuntimeError("an attribute was kept from an earlier trace") from None
             looked_at.add(missing.index)
             continue
+        except NeedsSizesError as missing:
+            if missing.loads <= fixed:
+                raise RuntimeError("a size was kept from an earlier trace") from None
+            fixed |= missing.loads
+            continue
         same = [f"same {i}" for i in sorted(looked_at | _bools(attributes))]
         return "\n".join((f"{results}program", *trace.lines, *same, *lines, ""))
+
+
+def _ask(
+    definition: Definition, operands: Sequence[Any], attributes: Sequence[Any]
+) -> tuple[tuple[TensorSpec, ...], Any]:
+    specs = definition.infer(operands, attributes)
+    return specs, _workspace(definition, operands, attributes)
 
 
 def _load_operands(trace: Trace, definition: Definition, operands: Sequence[Any]) -> list[Any]:
@@ -183,12 +202,14 @@ def _program_line(trace: Trace, spec: TensorSpec) -> str:
 
 
 def _hint(size: Any) -> int:
-    """What it is in the traced call."""
+    """Its value in the traced call."""
     return size.hint if _is_symbolic(size) else int(size)
 
 
 def _value(trace: Trace, size: Any) -> int:
     """The number of the program's value."""
+    if _is_symbolic(size) and not trace.owns(size):
+        raise RuntimeError("a size was kept from an earlier trace")
     return size.index if _is_symbolic(size) else trace.const(int(size))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What annotated Python signatures and schema strings say of an op."""
+"""Reads annotated Python signatures and schema strings."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import typing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from graphffi._core import Tensor
-from graphffi._device import Device
-from graphffi._dtype import dtype
-from graphffi._parameter import MISSING, Attribute, AttributeKind, Operand, OperandKind
+from ._core import Tensor
+from ._device import Device
+from ._dtype import dtype
+from ._parameter import MISSING, Attribute, AttributeKind, Operand, OperandKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -44,7 +44,7 @@ _ACCEPTED: Final = (
 
 @dataclass(frozen=True)
 class Signature:
-    """What a signature says of an op."""
+    """The parameters and results of an op."""
 
     parameters: tuple[Operand | Attribute, ...]
     results: tuple[str, ...]

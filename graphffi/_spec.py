@@ -1,19 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What shape rules see and return: tensors without data."""
+"""Tensors without data, which shape rules see and return."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from graphffi._describe import describe, is_numpy_scalar, is_proxy
-from graphffi._device import Device
-from graphffi._dtype import dtype as make_dtype
+from ._describe import describe, is_numpy_scalar
+from ._device import Device
+from ._dtype import dtype as make_dtype
+from ._symbolic import allow_text
+from ._tracing import is_proxy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphffi._core import Tensor
+    from ._core import Tensor
 
 _T = TypeVar("_T")
 
@@ -54,6 +56,10 @@ class TensorSpec:
 
 class CheckError(ValueError):
     """A `check` that failed; whoever runs the rule puts the op's name in front."""
+
+
+class CheckTypeError(TypeError):
+    """A check of data types that failed."""
 
 
 def like(x: _T, *, shape: Sequence[Any] | None = None, dtype: Any = None, device: Any = None) -> _T:
@@ -111,6 +117,7 @@ def check(condition: Any, text: str) -> None:
     Raises:
         ValueError: If `condition` is false.
     """
+    allow_text(text)
     if not condition:
         raise CheckError(text)
 

@@ -2,13 +2,15 @@
 """Integers and other values that note what a shape rule does with them.
 
 Each stands for one value of the call by which a rule is traced (its *hint*). Arithmetic becomes
-instructions; a decision (`if`, `min`, a dictionary look-up) becomes a condition under which the
-program is valid. Text made of a size has the hint's digits: it is for messages.
+instructions; a decision (`if`, `min`) becomes a condition under which the program is valid. A size
+that becomes a key (of a dictionary, of `functools.cache`) or text, other than a `check`'s message,
+is traced again as a plain int, so that nothing which outlives the trace refers to it.
 """
 
 from __future__ import annotations
 
 import operator
+import threading
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -29,21 +31,72 @@ class NeedsValueError(BaseException):
         self.index = index
 
 
-class Trace:
-    """What a rule did: instructions over numbered values, of which the first come from the call."""
+class NeedsSizesError(BaseException):
+    """A rule made a key or text of a size: it is traced again with plain ints for these loads."""
 
-    def __init__(self) -> None:
+    def __init__(self, loads: frozenset[int]) -> None:
+        super().__init__(loads)
+        self.loads = loads
+
+
+class Trace:
+    """A record of a rule: instructions over numbered values, the first of which are the call's.
+
+    Args:
+        fixed: The numbers of loads that the rule gets as plain ints; the program is for calls that
+            have the same.
+    """
+
+    def __init__(self, fixed: frozenset[int] = frozenset()) -> None:
         self.lines: list[str] = []
         self._hints: list[int] = []
+        self._loads: list[frozenset[int]] = []  # on which a value depends
         self._known: dict[tuple[str, int, int], int] = {}
+        self._fixed = fixed
+        self._texts: set[int] = set()  # values of which text was made
 
-    def load(self, hint: int) -> SymbolicInt:
-        """The next value that comes from the call."""
+    def load(self, hint: int) -> Any:
+        """The next value that comes from the call: a `SymbolicInt`, or an int if it is fixed."""
+        index = len(self._hints)
         self._hints.append(hint)
-        return SymbolicInt(self, len(self._hints) - 1)
+        self._loads.append(frozenset((index,)))
+        return hint if index in self._fixed else SymbolicInt(self, index)
+
+    def run(self, rule: Callable[[], Any]) -> Any:
+        """Runs a rule, all of whose values are loaded.
+
+        Raises:
+            NeedsSizesError: If it made keys or text of sizes.
+        """
+        for index in sorted(self._fixed):
+            self.assume(self.apply("eq", index, self.const(self._hints[index])))
+        _running.trace, outer = self, getattr(_running, "trace", None)
+        try:
+            result = rule()
+        finally:
+            _running.trace = outer
+        if self._texts:
+            raise NeedsSizesError(frozenset().union(*(self._loads[i] for i in self._texts)))
+        return result
+
+    def loads_of(self, index: int) -> frozenset[int]:
+        """The loads on which a value depends."""
+        return self._loads[index]
+
+    def owns(self, value: SymbolicInt) -> bool:
+        """Whether a value is this trace's."""
+        return value._trace is self
+
+    def note_text(self, index: int) -> None:
+        """Remembers that text was made of a value."""
+        self._texts.add(index)
+
+    def forgive(self, message: str) -> None:
+        """Forgets text that is part of a message."""
+        self._texts = {i for i in self._texts if str(self._hints[i]) not in message}
 
     def hint(self, index: int) -> int:
-        """What a value is in the traced call."""
+        """The value in the traced call."""
         return self._hints[index]
 
     def const(self, value: int) -> int:
@@ -72,8 +125,20 @@ class Trace:
         if index is None:
             self.lines.append(f"const {a}" if name == "const" else f"{name} {a} {b}")
             self._hints.append(int(hint))
+            is_const = name == "const"
+            self._loads.append(frozenset() if is_const else self._loads[a] | self._loads[b])
             self._known[key] = index = len(self._hints) - 1
         return index
+
+
+_running = threading.local()
+
+
+def allow_text(message: str) -> None:
+    """Says that sizes in this text are there for a reader; `check` calls it."""
+    trace: Trace | None = getattr(_running, "trace", None)
+    if trace is not None:
+        trace.forgive(message)
 
 
 class SymbolicInt:
@@ -91,7 +156,7 @@ class SymbolicInt:
 
     @property
     def hint(self) -> int:
-        """What it is in the traced call."""
+        """Its value in the traced call."""
         return self._trace.hint(self.index)
 
     def _fix(self) -> int:
@@ -102,6 +167,8 @@ class SymbolicInt:
 
     def _binary(self, name: str, other: Any, reverse: bool = False) -> Any:
         symbolic = issubclass(type(other), SymbolicInt)
+        if symbolic and other._trace is not self._trace:
+            raise RuntimeError("expected sizes of one call, got one that was kept from another")
         if not symbolic and type(other) not in (int, bool):
             python = _OPERATORS[name]
             return python(other, self._fix()) if reverse else python(self._fix(), other)
@@ -156,14 +223,21 @@ class SymbolicInt:
             result = self * result
         return result
 
+    def _as_text(self) -> int:
+        self._trace.note_text(self.index)
+        return self.hint
+
+    def __hash__(self) -> int:
+        raise NeedsSizesError(self._trace.loads_of(self.index))
+
     def __str__(self) -> str:
-        return str(self.hint)
+        return str(self._as_text())
 
     def __repr__(self) -> str:
-        return repr(self.hint)
+        return repr(self._as_text())
 
     def __format__(self, spec: str) -> str:
-        return format(self.hint, spec)
+        return format(self._as_text(), spec)
 
     def __getattr__(self, name: str) -> Any:
         if not hasattr(int, name):
@@ -172,7 +246,7 @@ class SymbolicInt:
 
 
 class SymbolicBool(SymbolicInt):
-    """What a comparison of sizes gives; deciding on it is a condition of the program."""
+    """The result of a comparison of sizes; deciding on it is a condition of the program."""
 
     __slots__ = ()
 
@@ -184,12 +258,12 @@ class SymbolicBool(SymbolicInt):
         return self._binary("sub", -1, reverse=True)
 
     def __str__(self) -> str:
-        return str(bool(self.hint))
+        return str(bool(self._as_text()))
 
     __repr__ = __str__
 
     def __format__(self, spec: str) -> str:
-        return format(bool(self.hint), spec)
+        return format(bool(self._as_text()), spec)
 
 
 _COMPARISONS: Final = ("eq", "ne", "lt", "le", "gt", "ge")
@@ -218,9 +292,9 @@ for _name in _OPERATORS:
     setattr(SymbolicInt, f"__{_name}__", _forward(_name, False))
     if _name not in _COMPARISONS:
         setattr(SymbolicInt, f"__r{_name}__", _forward(_name, True))
-# What an instruction can't express makes the value a constant of the program.
+# An operation that no instruction can express makes the value a constant of the program.
 for _name in (
-    "index int float hash round trunc ceil floor truediv rtruediv rpow rlshift rrshift"
+    "index int float round trunc ceil floor truediv rtruediv rpow rlshift rrshift"
 ).split():
     setattr(SymbolicInt, f"__{_name}__", _fixed(f"__{_name}__"))
 

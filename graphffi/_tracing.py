@@ -1,25 +1,84 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tracers of Python code, such as that of torch.compile, need to know of graphffi's."""
+"""Facts for tracers of Python code, such as torch.compile's, and their facts for graphffi's code.
+
+Plugins tell the latter: the symbols that stand for values in traces, and how a trace is ended.
+"""
 
 from __future__ import annotations
 
 import builtins
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+import functools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
 _F = TypeVar("_F", bound="Callable[..., Any]")
-_reporters: Final[list[Callable[[Exception], None]]] = []
+SymbolKind = Literal["int", "float", "bool", "proxy"]
+
+
+@dataclass(frozen=True)
+class Tracer:
+    """What a plugin says of its framework's tracers.
+
+    Args:
+        end_trace: Raises what ends the trace that is under way with an error; returns where there
+            is none.
+        symbols: Types of values that are computed when a graph runs, and what they stand for; a
+            proxy stands for anything.
+        has_value: Whether a float or bool of these types has a value while the graph is traced: not
+            if a tensor's element is it.
+    """
+
+    end_trace: Callable[[Exception], None]
+    symbols: Mapping[type, SymbolKind]
+    has_value: Callable[[Any], bool]
+
+
+_tracers: Final[list[Tracer]] = []
+_constants: Final[list[Callable[..., Any]]] = []
+
+
+def register_tracer(tracer: Tracer) -> None:
+    """Adds what a plugin says of its framework's tracers."""
+    _tracers.append(tracer)
+    _kind_of.cache_clear()
 
 
 def traced_as_constant(function: _F) -> _F:
-    """Has tracers call a function, with constants, where they would follow its code.
-
-    `torch.compiler.assume_constant_result` does the same, and imports torch's compiler for it.
-    """
-    function._dynamo_marked_constant = True  # type: ignore[attr-defined]
+    """Has tracers call a function, with constants, where they would follow its code."""
+    _constants.append(function)
     return function
+
+
+def traced_constants() -> Sequence[Callable[..., Any]]:
+    """The functions that plugins have to have called in this way."""
+    return _constants
+
+
+def symbol_kind(value: Any) -> SymbolKind | None:
+    """What a value stands for that is computed when a graph runs; None for any other value.
+
+    In code that a tracer follows, it has to be replaced by a function that gives None: there, a
+    symbol is of the type that it stands for.
+    """
+    kind: Any = type(value)
+    return _kind_of(kind)
+
+
+@functools.lru_cache(maxsize=256)
+def _kind_of(kind: Any) -> SymbolKind | None:
+    from ._framework import load_plugin_of  # which needs this module
+
+    load_plugin_of(kind)
+    kinds = (t.symbols[base] for t in _tracers for base in kind.__mro__ if base in t.symbols)
+    return next(kinds, None)
+
+
+def is_proxy(value: Any) -> bool:
+    """Whether `value` is anything at all in a trace by `torch.fx.symbolic_trace`."""
+    return symbol_kind(value) == "proxy"
 
 
 def is_int64(value: Any) -> bool:
@@ -27,24 +86,16 @@ def is_int64(value: Any) -> bool:
 
     Python's comparison would make the code that they trace depend on the value.
     """
-    return type(value).__name__ == "SymInt" or -(2**63) <= value < 2**63
+    return symbol_kind(value) == "int" or -(2**63) <= value < 2**63
 
 
 def is_known(value: Any) -> bool:
-    """Whether a float or bool has a value when a graph is traced: not if a tensor's element is it.
+    """Whether a float or bool has a value when a graph is traced.
 
     Tracers of Python code have an answer of their own.
     """
-    return type(value).__name__ not in ("SymFloat", "SymBool") or value.node.has_hint()
-
-
-def register_tracer(reporter: Callable[[Exception], None]) -> None:
-    """Adds one framework's way to end a trace.
-
-    Args:
-        reporter: Raises what ends the trace with the error; returns where no trace is under way.
-    """
-    _reporters.append(reporter)
+    is_symbol = symbol_kind(value) in ("float", "bool")
+    return not is_symbol or all(tracer.has_value(value) for tracer in _tracers)
 
 
 @traced_as_constant
@@ -59,5 +110,5 @@ def report_to_tracer(kind: str, message: str) -> None:
         message: What it says.
     """
     type_of_error: Any = getattr(builtins, kind, None)
-    for reporter in _reporters if type_of_error is not None else ():
-        reporter(type_of_error(message))
+    for tracer in _tracers if type_of_error is not None else ():
+        tracer.end_trace(type_of_error(message))

@@ -7,17 +7,17 @@ import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from graphffi._describe import describe, is_tensor
-from graphffi._dtype import dtype
+from ._describe import describe, is_tensor
+from ._dtype import dtype
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from graphffi._schema import Definition
+    from ._schema import Definition
 
 
 class Saved:
-    """What a gradient rule gets of the call that it goes back through, by name.
+    """The values of a call that its gradient rule gets, by name.
 
     Every attribute of the op is there, and the operands and results that ``save`` names: tensors,
     lists of tensors, or None for an optional operand that was not given.

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from graphffi._describe import describe, is_tensor
-from graphffi._dtype import dtype
+from ._describe import describe, is_tensor
+from ._dtype import dtype
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from graphffi._op import Op
-    from graphffi._schema import Definition
-    from graphffi._spec import TensorSpec
+    from ._op import Op
+    from ._schema import Definition
+    from ._spec import TensorSpec
 
 
 @dataclass(frozen=True, eq=False)

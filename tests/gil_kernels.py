@@ -71,6 +71,7 @@ NAMES = (
     "run_at",
 )
 
+
 def load_kernels() -> graphffi.Module:
     """What KERNELS are compiled to."""
     return graphffi.cpp.load_inline("gil_kernels", cpp_sources=KERNELS, functions=list(NAMES))

@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-import graphffi
+from graphffi.plugin import when_imported
 
 #: `make matrix` has a row for this.
 HIDES_ALL = os.environ.get("GRAPHFFI_HIDE_PRIVATE_NAMES") == "1"
@@ -28,4 +28,4 @@ def hide_features(*features: str) -> None:
 
         _private_names.why_without = why_without
 
-    graphffi.when_imported("graphffi_torch._private_names", hide)
+    when_imported("graphffi_torch._private_names", hide)

@@ -15,7 +15,7 @@
 
 namespace graphffi::bindings {
 
-/// What kernels may ask for during the call, as the arguments' framework says.
+/// Stream and allocator that kernels may ask for during the call, of the arguments' framework.
 struct Env {
   DLDevice device{kDLCPU, 0};
   void* stream = nullptr;
@@ -35,7 +35,7 @@ class Arguments {
   Arguments(const Arguments&) = delete;
   Arguments& operator=(const Arguments&) = delete;
 
-  /// What the next value is called in errors: `bank` ("argument #") and `index`.
+  /// Names the next value for errors: `bank` ("argument #") and `index`.
   void SetPosition(const char* bank, Py_ssize_t index) {
     bank_ = bank;
     index_ = index;

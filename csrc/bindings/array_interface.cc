@@ -14,7 +14,7 @@ namespace graphffi::bindings {
 namespace {
 
 /// dtype.isbuiltin of a type that another package has registered with NumPy.
-constexpr int kRegistered = 2;
+constexpr int kUserType = 2;
 
 void ReleaseArray(void* array) {
   const GilHold gil;
@@ -26,7 +26,7 @@ void ReleaseArray(void* array) {
 ObjectRef ImportExtensionArray(PyObject* value) {
   const py::handle array(value);
   const py::object dtype = array.attr("dtype");
-  if (dtype.attr("isbuiltin").cast<int>() != kRegistered) return ObjectRef();
+  if (dtype.attr("isbuiltin").cast<int>() != kUserType) return ObjectRef();
   DLTensor tensor{};
   tensor.device = {kDLCPU, 0};
   tensor.dtype = ToForeignDType(dtype.ptr());

@@ -11,6 +11,4 @@ namespace graphffi::bindings {
 /// A function that calls `callable` under the GIL, on whatever thread. \throws Error
 ObjectRef MakeCallback(PyObject* callable);
 
-void DefineCallbacks(pybind11::module_& module);
-
 }  // namespace graphffi::bindings

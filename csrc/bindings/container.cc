@@ -84,7 +84,7 @@ TVMFFIAny MakeShape(PyObject* tuple) {
 }
 
 PyObject* FromShape(TVMFFIObjectHandle shape) {
-  static const py::handle type = ImportForever("graphffi._shape", "Shape");
+  static const py::handle type = ImportImmortal("graphffi._shape", "Shape");
   const TVMFFIShapeCell* cell = TVMFFIShapeGetCellPtr(shape);
   py::tuple dims(cell->size);
   for (size_t i = 0; i < cell->size; ++i) dims[i] = py::int_(cell->data[i]);

@@ -11,7 +11,7 @@
 
 namespace graphffi::bindings {
 
-/// What the runtime's constructor `name` ("ffi.Array", "ffi.Map") makes of `values`. \throws Error
+/// Calls the runtime's constructor `name` ("ffi.Array", "ffi.Map") with `values`. \throws Error
 TVMFFIAny MakeContainer(const char* name, const OwnedValues& values);
 /// An ffi.Shape of a tuple of ints. \throws PythonError
 TVMFFIAny MakeShape(PyObject* tuple);

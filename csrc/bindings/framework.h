@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What Python types mean as arguments, found once for each type without importing any framework.
+// The meaning of Python types as arguments, found once for each type without importing any
+// framework.
 #pragma once
 
 #include <pybind11/pybind11.h>

@@ -11,8 +11,8 @@
 #include "bindings/guard.h"
 #include "bindings/raised.h"
 #include "bindings/value.h"
-#include "env/env_scope.h"
 #include "callframe/value.h"
+#include "env/env_scope.h"
 #include "gil/gil.h"
 
 namespace graphffi::bindings {
@@ -24,7 +24,7 @@ bool releases_gil = true;  // the default of functions
 
 PyFunction* AsFunction(PyObject* self) { return reinterpret_cast<PyFunction*>(self); }
 
-PyObject* Call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
+PyObject* CallFunction(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
   return Guard([&]() -> PyObject* {
     PyFunction* function = AsFunction(self);
     if (kwnames != nullptr && PyTuple_GET_SIZE(kwnames) != 0)
@@ -41,7 +41,7 @@ PyObject* Call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
 }
 
 /// Function(x): a Function of anything that can be called, a tvm_ffi.Function included.
-PyObject* New(PyTypeObject*, PyObject* args, PyObject* kwargs) {
+PyObject* NewFunction(PyTypeObject*, PyObject* args, PyObject* kwargs) {
   return Guard([&]() -> PyObject* {
     static const char* names[] = {"callable", nullptr};
     PyObject* callable = nullptr;
@@ -64,7 +64,7 @@ PyObject* New(PyTypeObject*, PyObject* args, PyObject* kwargs) {
   });
 }
 
-void Deallocate(PyObject* self) {
+void DeallocateFunction(PyObject* self) {
   PyFunction* function = AsFunction(self);
   Py_CLEAR(function->opt_name);
   Py_CLEAR(function->opt_reference);
@@ -72,7 +72,7 @@ void Deallocate(PyObject* self) {
   DeallocateObject(self);
 }
 
-PyObject* Repr(PyObject* self) {
+PyObject* ReprFunction(PyObject* self) {
   PyFunction* function = AsFunction(self);
   if (function->opt_name == nullptr) {
     return PyUnicode_FromFormat("<graphffi.Function at %p>", function->base.handle);
@@ -83,13 +83,13 @@ PyObject* Repr(PyObject* self) {
 /// As Python's own functions: a copy of what holds one calls the same.
 PyObject* Itself(PyObject* self, PyObject*) { return Py_NewRef(self); }
 
-PyMethodDef methods[] = {
+PyMethodDef function_methods[] = {
     {"__copy__", &Itself, METH_NOARGS, nullptr},
     {"__deepcopy__", &Itself, METH_O, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };
 
-PyMemberDef members[] = {
+PyMemberDef function_members[] = {
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(PyFunction, vectorcall), READONLY, nullptr},
     {"__name__", T_OBJECT, offsetof(PyFunction, opt_name), READONLY, nullptr},
     {"name", T_OBJECT, offsetof(PyFunction, opt_name), READONLY,
@@ -104,20 +104,20 @@ PyMemberDef members[] = {
     {nullptr, 0, 0, 0, nullptr},
 };
 
-PyType_Slot slots[] = {
-    {Py_tp_new, reinterpret_cast<void*>(&New)},
-    {Py_tp_dealloc, reinterpret_cast<void*>(&Deallocate)},
+PyType_Slot function_slots[] = {
+    {Py_tp_new, reinterpret_cast<void*>(&NewFunction)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(&DeallocateFunction)},
     {Py_tp_call, reinterpret_cast<void*>(&PyVectorcall_Call)},
-    {Py_tp_repr, reinterpret_cast<void*>(&Repr)},
-    {Py_tp_methods, methods},
-    {Py_tp_members, members},
+    {Py_tp_repr, reinterpret_cast<void*>(&ReprFunction)},
+    {Py_tp_methods, function_methods},
+    {Py_tp_members, function_members},
     {Py_tp_doc, const_cast<char*>("Function(callable)\n--\n\n"
                                   "A function of the runtime, called with positional arguments.")},
     {0, nullptr},
 };
 
-PyType_Spec spec = {"graphffi.Function", sizeof(PyFunction), 0,
-                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL, slots};
+PyType_Spec function_spec = {"graphffi.Function", sizeof(PyFunction), 0,
+                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL, function_slots};
 
 bool AskReleasesGil() {
   const char* asked = std::getenv("GRAPHFFI_RELEASE_GIL");
@@ -140,7 +140,7 @@ PyTypeObject* FunctionType() { return function_type; }
 PyObject* WrapFunction(ObjectRef function, PyObject* opt_name, PyObject* opt_reference) {
   PyFunction* self = AsFunction(Check(function_type->tp_alloc(function_type, 0)));
   self->base.handle = function.release();
-  self->vectorcall = &Call;
+  self->vectorcall = &CallFunction;
   self->kernel = Kernel::FromFunction(self->base.handle);
   self->opt_name = Py_XNewRef(opt_name);
   self->opt_reference = Py_XNewRef(opt_reference);
@@ -170,7 +170,7 @@ PyObject* CallWithFrame(const PyFunction& function, CallFrame& frame, const Argu
 void DefineFunction(py::module_& module) {
   releases_gil = AskReleasesGil();
   module.attr("releases_gil") = releases_gil;
-  function_type = MakeObjectSubtype(&spec);
+  function_type = MakeObjectSubtype(&function_spec);
   py::handle type(reinterpret_cast<PyObject*>(function_type));
   module.attr("Function") = type;
   module.def(

@@ -8,6 +8,7 @@
 #include "bindings/container.h"
 #include "bindings/object.h"
 #include "bindings/raised.h"
+#include "kernels/kernel_ref.h"
 #include "kernels/library.h"
 #include "gil/gil.h"
 #include "modules/cuda_module.h"
@@ -57,6 +58,16 @@ void DefineLibrary(py::module_& module) {
   modules::RegisterCudaModule();
   module.def("load_library", &Load, py::arg("path"),
              "Return the module of a library, loaded for the rest of the process.");
+  module.def(
+      "renew_library",
+      [](const std::string& path) {
+        const GilRelease release(true);
+        return RenewKernels(path);
+      },
+      py::arg("path"),
+      "Have a path mean the file that is there now; return whether it is another one.");
+  module.def("is_library_current", &IsLibraryCurrent, py::arg("path"),
+             "Return whether a path means the file that is there now.");
   module.def("module_imports", &Imports, py::arg("module"),
              "Return the modules that a module imports.");
   module.def("save_module_to_bytes", &SaveToBytes, py::arg("module"),

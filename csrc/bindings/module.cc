@@ -3,7 +3,6 @@
 
 #include <pybind11/pybind11.h>
 
-#include "bindings/callback.h"
 #include "bindings/env.h"
 #include "bindings/function.h"
 #include "bindings/guard.h"
@@ -27,7 +26,6 @@ PYBIND11_MODULE(_core, module) {
   });
   bindings::DefineObject(module);
   bindings::DefineFunction(module);
-  bindings::DefineCallbacks(module);
   bindings::DefineTensor(module);
   bindings::DefineLibrary(module);
   bindings::DefineOp(module);

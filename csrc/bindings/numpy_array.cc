@@ -15,7 +15,8 @@ namespace graphffi::bindings {
 
 namespace {
 
-/// What every NumPy array begins with. Extensions compiled with any NumPy 1 or 2 read these fields.
+/// The fields that every NumPy array begins with. Extensions compiled with any NumPy 1 or 2 read
+/// these fields.
 struct ArrayFields {
   PyObject_HEAD char* data;
   int ndim;

@@ -52,29 +52,29 @@ std::string TypeKey(TVMFFIObjectHandle object) {
   return std::string(key.data, key.size);
 }
 
-PyObject* Repr(PyObject* self) {
+PyObject* ReprObject(PyObject* self) {
   return PyUnicode_FromFormat("<%s %s at %p>", Py_TYPE(self)->tp_name,
                               TypeKey(AsRef(self)->handle).c_str(), AsRef(self)->handle);
 }
 
-PyMemberDef members[] = {
+PyMemberDef object_members[] = {
     {"__weaklistoffset__", T_PYSSIZET, offsetof(PyObjectRef, weak_references), READONLY, nullptr},
     {nullptr, 0, 0, 0, nullptr},
 };
 
-PyType_Slot slots[] = {
+PyType_Slot object_slots[] = {
     {Py_tp_new, reinterpret_cast<void*>(&RefuseNew)},
     {Py_tp_dealloc, reinterpret_cast<void*>(&DeallocateObject)},
     {Py_tp_hash, reinterpret_cast<void*>(&Hash)},
     {Py_tp_richcompare, reinterpret_cast<void*>(&RichCompare)},
-    {Py_tp_repr, reinterpret_cast<void*>(&Repr)},
-    {Py_tp_members, members},
+    {Py_tp_repr, reinterpret_cast<void*>(&ReprObject)},
+    {Py_tp_members, object_members},
     {Py_tp_doc, const_cast<char*>("An object of the runtime.")},
     {0, nullptr},
 };
 
-PyType_Spec spec = {"graphffi.Object", sizeof(PyObjectRef), 0,
-                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
+PyType_Spec object_spec = {"graphffi.Object", sizeof(PyObjectRef), 0,
+                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, object_slots};
 
 }  // namespace
 
@@ -117,7 +117,7 @@ TVMFFIObjectHandle HandleOf(py::handle self, PyTypeObject* type) {
 }
 
 void DefineObject(py::module_& module) {
-  object_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
+  object_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&object_spec));
   if (object_type == nullptr) throw py::error_already_set();
   module.attr("Object") = py::handle(reinterpret_cast<PyObject*>(object_type));
 

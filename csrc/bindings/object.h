@@ -48,7 +48,7 @@ inline TVMFFIAny ObjectView(TVMFFIObjectHandle object) {
   return value;
 }
 
-/// What graphffi.Object and its subtypes begin with.
+/// The beginning of graphffi.Object and its subtypes.
 struct PyObjectRef {
   PyObject_HEAD TVMFFIObjectHandle handle;  // NULL only while it is being made
   PyObject* weak_references;
@@ -64,7 +64,7 @@ void DeallocateObject(PyObject* self);
 
 /// *New reference* to a Python object around `object`, of the class registered for its type index.
 PyObject* WrapObject(ObjectRef object);
-/// The same, of `type`, an Object or a subtype without other state.
+/// An object of `type`, which is Object or a subtype without other state.
 PyObject* WrapObjectAs(PyTypeObject* type, ObjectRef object);
 
 /// The object of a graphffi.Object; *borrowed reference*. \throws PythonError (TypeError) for
@@ -89,7 +89,7 @@ void DefineProperty(PyTypeObject* type, const char* name, Body&& body, const cha
 }
 
 /// An attribute of a Python module, kept for the rest of the process. \throws py::error_already_set
-inline py::handle ImportForever(const char* module, const char* name) {
+inline py::handle ImportImmortal(const char* module, const char* name) {
   return py::object(py::module_::import(module).attr(name)).release();
 }
 

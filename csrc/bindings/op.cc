@@ -43,7 +43,7 @@ PyObject* CallInPython(PyObject* self, PyObject* const* args, size_t nargsf, PyO
   });
 }
 
-/// What no direct call before `first` took over.
+/// Calls that no direct call before `first` took over.
 [[gnu::noinline]] PyObject* CallNext(PyObject* self, PyObject* const* args, size_t nargsf,
                                      PyObject* kwnames, int first) {
   const PyOp* op = AsOp(self);
@@ -57,7 +57,7 @@ PyObject* CallInPython(PyObject* self, PyObject* const* args, size_t nargsf, PyO
   return PyErr_Occurred() != nullptr ? nullptr : CallInPython(self, args, nargsf, kwnames);
 }
 
-PyObject* Call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
+PyObject* CallOp(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
   const PyOp* op = AsOp(self);
   if (op->num_direct_calls == 0) return CallInPython(self, args, nargsf, kwnames);
   const PluginCall& direct = op->direct_calls[0];
@@ -67,13 +67,13 @@ PyObject* Call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
   return CallNext(self, args, nargsf, kwnames, 1);
 }
 
-PyObject* New(PyTypeObject* type, PyObject*, PyObject*) {
+PyObject* NewOp(PyTypeObject* type, PyObject*, PyObject*) {
   PyObject* self = type->tp_alloc(type, 0);
-  if (self != nullptr) AsOp(self)->vectorcall = &Call;
+  if (self != nullptr) AsOp(self)->vectorcall = &CallOp;
   return self;
 }
 
-void Deallocate(PyObject* self) {
+void DeallocateOp(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
   type->tp_free(self);
   Py_DECREF(type);
@@ -94,28 +94,36 @@ PyObject* AddDirectCall(PyObject* self, PyObject* capsule) {
   });
 }
 
-PyMemberDef members[] = {
+/// Calls that are under way go on with what took them over.
+PyObject* DropDirectCalls(PyObject* self, PyObject*) {
+  AsOp(self)->num_direct_calls = 0;
+  Py_RETURN_NONE;
+}
+
+PyMemberDef op_members[] = {
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(PyOp, vectorcall), READONLY, nullptr},
     {nullptr, 0, 0, 0, nullptr},
 };
 
-PyMethodDef methods[] = {
+PyMethodDef op_methods[] = {
     {"add_direct_call", &AddDirectCall, METH_O,
      "Have a plugin take calls over, by a capsule of a PluginCall."},
+    {"drop_direct_calls", &DropDirectCalls, METH_NOARGS,
+     "Have no plugin take calls over, until one is added again."},
     {nullptr, nullptr, 0, nullptr},
 };
 
-PyType_Slot slots[] = {
-    {Py_tp_new, reinterpret_cast<void*>(&New)},
-    {Py_tp_dealloc, reinterpret_cast<void*>(&Deallocate)},
-    {Py_tp_members, members},
-    {Py_tp_methods, methods},
+PyType_Slot op_slots[] = {
+    {Py_tp_new, reinterpret_cast<void*>(&NewOp)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(&DeallocateOp)},
+    {Py_tp_members, op_members},
+    {Py_tp_methods, op_methods},
     {Py_tp_doc, const_cast<char*>("The base of graphffi.Op.")},
     {0, nullptr},
 };
 
-PyType_Spec spec = {"graphffi._core.OpBase", sizeof(PyOp), 0,
-                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
+PyType_Spec op_spec = {"graphffi._core.OpBase", sizeof(PyOp), 0,
+                       Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, op_slots};
 
 /// Has calls of a class's objects go through OpBase's vectorcall first. A class that defines
 /// `__call__` in Python does not inherit that.
@@ -131,7 +139,7 @@ void EnableVectorcall(py::type type) {
 }  // namespace
 
 void DefineOp(py::module_& module) {
-  op_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
+  op_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&op_spec));
   if (op_type == nullptr) throw py::error_already_set();
   module.attr("OpBase") = py::handle(reinterpret_cast<PyObject*>(op_type));
   module.def("enable_vectorcall", &EnableVectorcall, py::arg("type"),

@@ -20,7 +20,7 @@ KeptExceptions& Kept() {
   return *kept;
 }
 
-/// What an error's extra_context owns: dies with the error and takes the exception along.
+/// The owner of an exception in an error's extra_context: both die with the error.
 struct Keeper {
   PyObject* exception;
   TVMFFIObjectHandle error;

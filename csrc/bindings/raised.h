@@ -19,7 +19,7 @@ struct PythonError {};
 /// Sets the Python exception `type` with `message`. \throws PythonError always
 [[noreturn]] void Fail(PyObject* type, const std::string& message);
 
-/// The same, with the exception that is set now as its cause.
+/// Sets the exception for `error`, whose cause is the exception that is set now.
 [[noreturn]] void FailFromCurrent(PyObject* type, const std::string& message);
 
 /// \throws PythonError if `result` is NULL, which in Python's C API says that an exception is set.

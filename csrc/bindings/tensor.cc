@@ -32,7 +32,7 @@ py::tuple Dims(const int64_t* dims, int32_t ndim) {
 }
 
 py::object Shape(py::handle self) {
-  static const py::handle type = ImportForever("graphffi._shape", "Shape");
+  static const py::handle type = ImportImmortal("graphffi._shape", "Shape");
   const DLTensor& tensor = Metadata(self);
   return type(Dims(tensor.shape, tensor.ndim));
 }
@@ -46,7 +46,7 @@ py::tuple Strides(py::handle self) {
 }
 
 /// dtype[shape] on device, as in errors.
-std::string Repr(py::handle self) {
+std::string ReprTensor(py::handle self) {
   const DLTensor& tensor = Metadata(self);
   std::string text = "<graphffi.Tensor ";
   text += py::str(py::reinterpret_steal<py::object>(FromDType(tensor.dtype))).cast<std::string>();
@@ -146,7 +146,7 @@ py::object FromDLPack(py::object value) {
   return py::reinterpret_steal<py::object>(WrapObject(std::move(tensor)));
 }
 
-/// The same memory as elements of another data type of the same width.
+/// A tensor of the same memory, as elements of another data type of the same width.
 py::object Reinterpret(py::handle self, py::handle dtype) {
   DLTensor prototype = Metadata(self);
   const DLDataType wanted = ToForeignDType(dtype.ptr());
@@ -187,12 +187,13 @@ void SetTensorViewer(py::type type, py::capsule capsule) {
   SetViewer(reinterpret_cast<PyTypeObject*>(type.ptr()), *viewer);
 }
 
-PyType_Slot slots[] = {
+PyType_Slot tensor_slots[] = {
     {Py_tp_doc, const_cast<char*>("A tensor of the runtime. It speaks DLPack.")},
     {0, nullptr},
 };
 
-PyType_Spec spec = {"graphffi.Tensor", sizeof(PyObjectRef), 0, Py_TPFLAGS_DEFAULT, slots};
+PyType_Spec tensor_spec = {"graphffi.Tensor", sizeof(PyObjectRef), 0, Py_TPFLAGS_DEFAULT,
+                           tensor_slots};
 
 void DefineProperties() {
   DefineProperty(tensor_type, "shape", &Shape, "Its dimensions, outermost first.");
@@ -227,7 +228,7 @@ void DefineMethods() {
                py::arg("copy") = py::none(),
                "Return a DLPack capsule. Streams are not synchronized.");
   DefineMethod(tensor_type, "__dlpack_device__", &DevicePair, "Return (device_type, device_id).");
-  DefineMethod(tensor_type, "__repr__", &Repr);
+  DefineMethod(tensor_type, "__repr__", &ReprTensor);
 }
 
 }  // namespace
@@ -275,7 +276,7 @@ ObjectRef MakeTensor(const DLTensor& source, void* owner, void (*opt_release)(vo
 PyTypeObject* TensorType() { return tensor_type; }
 
 void DefineTensor(py::module_& module) {
-  tensor_type = MakeObjectSubtype(&spec);
+  tensor_type = MakeObjectSubtype(&tensor_spec);
   const py::handle type(reinterpret_cast<PyObject*>(tensor_type));
   module.attr("Tensor") = type;
   module.attr("register_class")(static_cast<int32_t>(kTVMFFITensor), type);

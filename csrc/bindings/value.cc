@@ -23,7 +23,7 @@ PyObject* FromBytes(const TVMFFIByteArray& content) {
 }
 
 PyObject* FromPointer(void* pointer) {
-  static const py::handle type = ImportForever("ctypes", "c_void_p");
+  static const py::handle type = ImportImmortal("ctypes", "c_void_p");
   return type(reinterpret_cast<uintptr_t>(pointer)).release().ptr();
 }
 

@@ -13,7 +13,7 @@ namespace graphffi::bindings {
 /// containers, become arrays of `opt_framework`. \throws PythonError, Error
 PyObject* ToPython(TVMFFIAny* owned, Framework opt_framework);
 
-/// The same of a view, for arguments of callbacks.
+/// Converts a view, for arguments of callbacks.
 PyObject* ViewToPython(const TVMFFIAny& view);
 
 }  // namespace graphffi::bindings

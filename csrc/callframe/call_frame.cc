@@ -191,7 +191,7 @@ void CallFrame::PushPlan(const Plan& plan, const CallValues& values) {
   }
 }
 
-/// What is left to do after a failure.
+/// Cleans up after a failure.
 int PlacedFrame::SettleFailed(int rc, TVMFFIAny* result) {
   if (rc == 0) rc = -1;  // the loans' own error
   ReleaseValue(result);

@@ -78,8 +78,8 @@ class CallFrame : public PlacedFrame {
   void Push(const TVMFFIAny& value);
   /// The frame takes over the reference that `value` holds.
   void PushOwned(TVMFFIAny value);
-  /// What is pushed in between becomes one ffi.Array. \throws Error when the runtime can't make
-  /// one.
+  /// The values that are pushed in between become one ffi.Array. \throws Error when the runtime
+  /// can't make one.
   void BeginArray();
   void EndArray();
   /// Everything that `plan` says. \throws Error(ValueError) when a value that it names is not

@@ -46,7 +46,8 @@ TVMFFIAny ConvertAttribute(const TVMFFIAny& value, Plan::Conversion conversion) 
   TVMFFIAny out{};
   switch (conversion) {
     case Plan::Conversion::kNone:
-    case Plan::Conversion::kInt:  // of streams only
+    case Plan::Conversion::kInt:      // of streams only
+    case Plan::Conversion::kStrided:  // of tensors only
       return value;
     case Plan::Conversion::kBool:
       if (value.type_index != kTVMFFIInt && value.type_index != kTVMFFIBool) {

@@ -12,14 +12,14 @@ std::shared_ptr<void> Owned(TVMFFIObjectHandle object) {
   return std::shared_ptr<void>(object, [](void* handle) { TVMFFIObjectDecRef(handle); });
 }
 
-/// What this thread's slot holds, which is empty then.
+/// Takes the error out of this thread's slot.
 std::shared_ptr<void> TakeSlot() {
   TVMFFIObjectHandle object = nullptr;
   TVMFFIErrorMoveFromRaised(&object);
   return object == nullptr ? nullptr : Owned(object);
 }
 
-/// What is pending in the host language, where it no longer is then.
+/// Takes the error that is pending in the host language.
 std::shared_ptr<void> TakePending() {
   const TVMFFIByteArray name{Error::kRaisePendingName, sizeof(Error::kRaisePendingName) - 1};
   TVMFFIObjectHandle function = nullptr;

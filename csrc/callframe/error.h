@@ -11,7 +11,7 @@
 
 namespace graphffi {
 
-/// What graphffi's own C++ code throws; each front end turns it into its framework's error.
+/// The exception of graphffi's own C++ code; each front end turns it into its framework's error.
 class Error : public std::exception {
  public:
   Error(std::string kind, std::string message, std::string backtrace = "")

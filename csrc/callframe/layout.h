@@ -21,7 +21,7 @@ struct Layout {
   static constexpr int32_t kMost = 64;  ///< values of one class
   static constexpr int32_t kRoom = 3 * kMost;
 
-  /// What there is room for in any call, of lists as well.
+  /// Room for the values of any call, lists included.
   static Layout Apart() { return {{0, kMost}, {kMost, kMost}, {2 * kMost, kMost}, 0, {}}; }
   /// The kernel's arguments first, where `plan`, without lists, names the values of each class all,
   /// once and in order, or not at all; otherwise Apart(). The arguments' number is how many slots

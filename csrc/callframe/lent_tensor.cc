@@ -51,7 +51,9 @@ LentTensor* LentTensorPool::Allocate() {
 void LentTensor::CopyAnyDims() {
   const auto ndim = static_cast<size_t>(tensor_.ndim);
   int64_t* dims = inline_dims_;
-  if (ndim > kInlineDims) {
+  if (opt_own_dims_ != nullptr) {
+    dims = opt_own_dims_;  // of what was lent before, with as many dimensions
+  } else if (ndim > kInlineDims) {
     dims = static_cast<int64_t*>(std::malloc(2 * ndim * sizeof(int64_t)));
     if (dims == nullptr) throw std::bad_alloc();
     opt_own_dims_ = dims;

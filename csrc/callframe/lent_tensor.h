@@ -35,16 +35,20 @@ class alignas(64) LentTensor {
     value->v_obj = &header_;
   }
 
-  /// What AsAny made `value` of.
+  /// The tensor of a `value` from AsAny.
   static const LentTensor* Of(const TVMFFIAny& value) {
     return reinterpret_cast<const LentTensor*>(value.v_obj);  // which begins with its header
   }
-  /// What Loans::Take was given.
+  static LentTensor* Of(TVMFFIAny* value) { return reinterpret_cast<LentTensor*>(value->v_obj); }
+  /// The argument of Loans::Take.
   const void* source() const { return source_; }
 
   /// Where the memory begins that tensors may share, if whoever took this says so.
   const void* memory() const { return memory_; }
   void SetMemory(const void* memory) { memory_ = memory; }
+
+  /// Lends `source` instead, with as many dimensions, for which view() is to be filled in anew.
+  void Replace(const void* source) { source_ = source; }
 
   /// To be filled in by whoever took it from Loans, who calls CopyDims then.
   DLTensor* view() { return &tensor_; }

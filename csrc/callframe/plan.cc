@@ -177,6 +177,7 @@ class PlanParser {
     Plan::Op op = Plan::Op::kAttribute;
     Plan::Conversion kind{};
     if (conversion == "int") return ParseStreamAsInt();
+    if (conversion == "strided") return ParseStrided();
     if (conversion == "workspace") {
       op = Plan::Op::kWorkspace;
     } else if (conversion == "bool") {
@@ -197,6 +198,15 @@ class PlanParser {
     const auto index = Find(names_.attributes, name);
     if (!index) FailUnknown(name);
     Emit(op, *index, kind);
+    ExpectClosed();
+  }
+
+  void ParseStrided() {
+    const std::string_view name = TakeName();
+    const auto input = Find(names_.inputs, name), output = Find(names_.outputs, name);
+    if (!input && !output) FailUnknown(name);
+    Emit(input ? Plan::Op::kInput : Plan::Op::kOutput, input ? *input : *output,
+         Plan::Conversion::kStrided);
     ExpectClosed();
   }
 
@@ -318,6 +328,14 @@ Plan Plan::Parse(std::string_view text, const PlanNames& names, std::string_view
   PlanParser(text, names, subject, &plan).Run();
   plan.Finish();
   return plan;
+}
+
+bool Plan::is_strided(Op op, int32_t index) const {
+  const Op all = op == Op::kInput ? Op::kAllInputs : Op::kAllOutputs;
+  return std::none_of(items_.begin(), items_.end(), [&](const Item& item) {
+    const bool is_slot = item.op == op && item.index == index;
+    return item.op == all || (is_slot && item.conversion != Conversion::kStrided);
+  });
 }
 
 void Plan::Finish() {

@@ -28,7 +28,7 @@ struct Bank {
   int32_t size = 0;  ///< number of slots
 };
 
-/// What a plan picks from. Tensors are of kind DLTensorPtr, Tensor or None.
+/// The values that a plan picks from. Tensors are of kind DLTensorPtr, Tensor or None.
 struct CallValues {
   Bank inputs, outputs, attributes;
   void* stream = nullptr;
@@ -36,7 +36,7 @@ struct CallValues {
   DLDevice device{kDLCPU, 0};  ///< where that is
 };
 
-/// What the identifiers of a plan text mean.
+/// The meaning of the identifiers in a plan text.
 struct PlanNames {
   std::vector<std::string> inputs, outputs, attributes;
 
@@ -48,8 +48,9 @@ struct PlanNames {
 /// A parsed plan. Grammar: items separated by commas; an item is a name, `None`, `true`, `false`, a
 /// number, a "string" (JSON escapes), `(item, …)` for one ffi.Array, `*inputs`, `*outputs`,
 /// `stream`, `workspace`, `workspace(n0)`, `workspace(64)` with the size in bytes for calls that
-/// bring none, or a conversion `bool(n0)`, `dtype(s0)`, `device(s0)` of an attribute,
-/// `int(stream)`. An empty text means `*inputs, *outputs`.
+/// bring none, a conversion `bool(n0)`, `dtype(s0)`, `device(s0)` of an attribute, `int(stream)`,
+/// or `strided(i0)`: a tensor that the kernel takes with any strides. Others are row-major for the
+/// kernel. An empty text means `*inputs, *outputs`.
 class Plan {
  public:
   enum class Op : uint8_t {
@@ -64,7 +65,7 @@ class Plan {
     kStream,
     kWorkspace,
   };
-  enum class Conversion : uint8_t { kNone, kBool, kDType, kDevice, kInt };
+  enum class Conversion : uint8_t { kNone, kBool, kDType, kDevice, kInt, kStrided };
   struct Item {
     Op op;
     Conversion conversion = Conversion::kNone;
@@ -79,7 +80,7 @@ class Plan {
   /// are listed.
   static Plan Parse(std::string_view text, const PlanNames& names, std::string_view subject);
 
-  /// The same plan for calls whose attributes always have these values: attributes, and arrays of
+  /// A plan for calls whose attributes always have these values: attributes, and arrays of
   /// nothing else, become constants. \throws Error for a value that can't be converted.
   Plan Fold(const Bank& attributes) const;
 
@@ -90,6 +91,9 @@ class Plan {
   /// than that passes results.
   int32_t first_output() const { return first_output_; }
   const std::vector<Item>& items() const { return items_; }
+  /// Whether the kernel takes a slot of inputs (`op` is kInput) or outputs (kOutput) with any
+  /// strides. A slot that is not passed counts as one.
+  bool is_strided(Op op, int32_t index) const;
   /// Borrowed from the plan: None, bools, ints, floats, strings as RawStr; objects in folded plans.
   const std::vector<TVMFFIAny>& constants() const { return constants_; }
 
@@ -101,7 +105,7 @@ class Plan {
   int32_t first_output_ = INT32_MAX;
   std::vector<Item> items_;
   std::vector<TVMFFIAny> constants_;
-  // What RawStr constants point to, which folded plans share.
+  // The characters of RawStr constants, which folded plans share.
   std::vector<std::shared_ptr<const std::vector<char>>> strings_;
   std::vector<std::shared_ptr<void>> objects_;  // what other constants refer to
 };

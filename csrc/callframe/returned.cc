@@ -8,6 +8,7 @@
 #include "callframe/describe_tensor.h"
 #include "callframe/device_name.h"
 #include "callframe/owned_values.h"
+#include "callframe/value.h"
 
 namespace graphffi {
 
@@ -35,13 +36,6 @@ bool IsSamePlace(const DLTensor& a, const DLTensor& b) {
 
 char* DataOf(const DLTensor& tensor) {
   return static_cast<char*>(tensor.data) + tensor.byte_offset;
-}
-
-/// NULL for what is no tensor.
-const DLTensor* TensorOf(const TVMFFIAny& value) {
-  if (value.type_index == kTVMFFITensor) return TVMFFITensorGetDLTensorPtr(value.v_obj);
-  return value.type_index == kTVMFFIDLTensorPtr ? static_cast<const DLTensor*>(value.v_ptr)
-                                                : nullptr;
 }
 
 const DLTensor& ResultAt(const Results& results, int32_t i) {

@@ -18,7 +18,7 @@ using CopyTensor = void (*)(void* context, const DLTensor& from, const DLTensor&
 /// Between tensors on the CPU. \throws Error(NotImplementedError) for other devices.
 void CopyOnCpu(void* context, const DLTensor& from, const DLTensor& to);
 
-/// What a call has to fill.
+/// The results that a call has to fill.
 struct Results {
   Bank outputs;           ///< the results come first in it
   int32_t count;          ///< how many of them are results; operands that are updated follow

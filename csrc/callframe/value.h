@@ -51,6 +51,12 @@ inline TVMFFIAny MakeDevice(DLDevice value) {
   return any;
 }
 
+/// The tensor that a value is or refers to; NULL for any other value.
+inline const DLTensor* TensorOf(const TVMFFIAny& value) {
+  if (value.type_index == kTVMFFIDLTensorPtr) return static_cast<const DLTensor*>(value.v_ptr);
+  return value.type_index == kTVMFFITensor ? TVMFFITensorGetDLTensorPtr(value.v_obj) : nullptr;
+}
+
 /// Borrows `text`.
 inline TVMFFIAny MakeRawStr(const char* text) {
   TVMFFIAny any{};

@@ -61,7 +61,7 @@ class ValueList {
     if (__builtin_expect(size_ == capacity_, 0)) Grow();
     return values_ + size_++;
   }
-  /// The same of a value that is a slot.
+  /// Adds a value that is a slot.
   TVMFFIAny* AddSlot() {
     if (__builtin_expect(opt_slots_ != nullptr, 0)) AppendSlot({size_});
     return Add();

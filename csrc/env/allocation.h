@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tensor allocators are made of, and the one for tensors on the CPU.
+// Parts of tensor allocators, and the allocator for tensors on the CPU.
 #pragma once
 
 #include <dlpack/dlpack.h>
@@ -11,7 +11,7 @@
 
 namespace graphffi {
 
-/// What tensors' memory is aligned to on the CPU.
+/// Alignment of tensors' memory on the CPU, in bytes.
 constexpr size_t kTensorAlignment = 64;
 
 /// How an allocator tells its caller what went wrong.

@@ -17,7 +17,7 @@ struct SharedAllocator {
   using TryAllocate = bool (*)(DLTensor* prototype, DLManagedTensorVersioned** out,
                                void* error_context, SetAllocationError set_error, int* result);
 
-  /// What the process has, unless that had another one before.
+  /// The process's allocator, unless it had another one before.
   DLPackManagedTensorAllocator allocate;
   std::atomic<TryAllocate> opt_in_call{nullptr};
   /// Where nobody's call is known; NULL is the heap.

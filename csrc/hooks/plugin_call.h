@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a plugin gives graphffi._core, so that calls from Python run no Python code.
+// The hooks by which a plugin takes calls over from graphffi._core, so that they run no Python
+// code.
 #pragma once
 
 #include <tvm/ffi/c_api.h>

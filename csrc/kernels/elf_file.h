@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the loader does not check before it maps a library.
+// Checks of a library that the loader does not make before it maps it.
 #pragma once
 
 #include <string>

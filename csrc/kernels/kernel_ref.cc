@@ -153,6 +153,14 @@ void ProvideLibrary(const std::string& name, const std::string& path) {
   provided.modules.emplace(name, module);
 }
 
+bool RenewKernels(const std::string& path) {
+  if (!RenewLibrary(path)) return false;
+  LibraryFunctions& cache = LibraryFunctions::Global();
+  std::lock_guard<std::mutex> lock(cache.mutex);
+  cache.functions.clear();  // leaks: other programs call what they have resolved
+  return true;
+}
+
 bool IsProvided(const std::string& name) {
   ProvidedLibraries& provided = ProvidedLibraries::Global();
   std::lock_guard<std::mutex> lock(provided.mutex);

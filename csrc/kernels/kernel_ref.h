@@ -12,7 +12,7 @@
 
 namespace graphffi {
 
-/// What is known of a kernel beside its function.
+/// Facts of a kernel beside its function.
 struct KernelFacts {
   Kernel kernel;               ///< how to call it, as long as there is a reference to its function
   bool in_library = false;     ///< named by `library.so::symbol`
@@ -27,6 +27,11 @@ struct KernelFacts {
 /// load.
 TVMFFIObjectHandle ResolveKernel(std::string_view reference, std::string_view opt_origin = {},
                                  KernelFacts* opt_facts = nullptr);
+
+/// Has references by the absolute `path` of a library mean the file that is there now, from the next
+/// time that they are resolved. Gives whether that is another file. Thread-safe.
+/// \throws Error(RuntimeError) as RenewLibrary does.
+bool RenewKernels(const std::string& path);
 
 /// Loads the library at `path`, kept for the rest of the process; from then on, references
 /// `name::symbol` mean it, wherever they stand. `name` holds no slash. Thread-safe; the first

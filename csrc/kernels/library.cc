@@ -2,6 +2,7 @@
 #include "kernels/library.h"
 
 #include <dlfcn.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <mutex>
@@ -44,22 +45,103 @@ TVMFFIObjectHandle MakeModule(const std::string& path) {
   }
 }
 
+/// Which file is at a path: one that is built anew is another.
+struct FileIdentity {
+  dev_t device = 0;
+  ino_t inode = 0;
+  off_t size = 0;
+  int64_t seconds = 0, nanoseconds = 0;  // of the last change of its content
+
+  static FileIdentity Of(const std::string& path) {
+    struct stat status{};
+    if (stat(path.c_str(), &status) != 0) return {};
+    return {status.st_dev, status.st_ino, status.st_size, status.st_mtim.tv_sec,
+            status.st_mtim.tv_nsec};
+  }
+  bool exists() const { return inode != 0; }
+  bool IsSameInode(const FileIdentity& other) const {
+    return device == other.device && inode == other.inode;
+  }
+  bool operator==(const FileIdentity& other) const {
+    return IsSameInode(other) && size == other.size && seconds == other.seconds &&
+           nanoseconds == other.nanoseconds;
+  }
+};
+
+/// The file that a path means.
+struct KnownFile {
+  FileIdentity identity;
+  int generation = 0;
+  bool is_loaded = false;
+
+  /// The dynamic linker compares paths first: another file needs another spelling.
+  std::string Spelled(const std::string& path) const {
+    std::string spelled = path;
+    const size_t slash = path.rfind('/');
+    if (slash == std::string::npos) return path;
+    for (int i = 0; i < generation; ++i) spelled.insert(slash + 1, "./");
+    return spelled;
+  }
+};
+
 struct LoadedLibraries {
   std::mutex mutex;
   std::unordered_map<void*, TVMFFIObjectHandle> modules;
+  std::unordered_map<std::string, KnownFile> files;  // by path
   static LoadedLibraries& Global() {
     static auto* instance = new LoadedLibraries();
     return *instance;
   }
 };
 
+/// The path to open; `path` means the file there from now on. \throws Error(RuntimeError) if it
+/// means another one.
+std::string PathToOpen(const std::string& path) {
+  const FileIdentity identity = FileIdentity::Of(path);
+  if (!identity.exists()) return path;  // the loader says what is wrong
+  LoadedLibraries& loaded = LoadedLibraries::Global();
+  std::lock_guard<std::mutex> lock(loaded.mutex);
+  KnownFile& file = loaded.files.try_emplace(path, KnownFile{identity}).first->second;
+  if (!(file.identity == identity)) {
+    Fail(path, "expected the file that is in use, got one that was built since; load it with "
+               "graphffi.load_module, or define its ops again with override=True");
+  }
+  return file.Spelled(path);
+}
+
 }  // namespace
 
+bool RenewLibrary(const std::string& path) {
+  const FileIdentity identity = FileIdentity::Of(path);
+  if (!identity.exists()) return false;  // the loader says what is wrong
+  LoadedLibraries& loaded = LoadedLibraries::Global();
+  std::lock_guard<std::mutex> lock(loaded.mutex);
+  const auto [found, is_first] = loaded.files.try_emplace(path, KnownFile{identity});
+  KnownFile& file = found->second;
+  if (is_first || file.identity == identity) return false;
+  if (file.is_loaded && file.identity.IsSameInode(identity)) {
+    Fail(path, "expected a new file, got one that was changed in place while it is in use; "
+               "remove it before it is written, as linkers do");
+  }
+  file = {identity, file.generation + (file.is_loaded ? 1 : 0), false};
+  return true;
+}
+
+bool IsLibraryCurrent(const std::string& path) {
+  const FileIdentity identity = FileIdentity::Of(path);
+  LoadedLibraries& loaded = LoadedLibraries::Global();
+  std::lock_guard<std::mutex> lock(loaded.mutex);
+  const auto found = loaded.files.find(path);
+  return found == loaded.files.end() || found->second.identity == identity;
+}
+
 TVMFFIObjectHandle LoadLibrary(const std::string& path) {
-  void* handle = Open(path);
+  const std::string spelled = PathToOpen(path);
+  void* handle = Open(spelled);
   LoadedLibraries& loaded = LoadedLibraries::Global();
   {
     std::lock_guard<std::mutex> lock(loaded.mutex);
+    loaded.files[path].is_loaded = true;
     const auto found = loaded.modules.find(handle);
     if (found != loaded.modules.end()) {
       dlclose(handle);  // the reference of this call; the first one stays
@@ -68,7 +150,7 @@ TVMFFIObjectHandle LoadLibrary(const std::string& path) {
   }
   // Unlocked: the library's initialisers may come back here. The module of a thread that comes
   // second is leaked, because the library may have noted its address.
-  TVMFFIObjectHandle module = MakeModule(path);
+  TVMFFIObjectHandle module = MakeModule(spelled);
   std::lock_guard<std::mutex> lock(loaded.mutex);
   return loaded.modules.emplace(handle, module).first->second;
 }

@@ -10,13 +10,23 @@ namespace graphffi {
 
 /// The module of the library at `path`; *borrowed reference*, since it is never released: code of
 /// the library must stay mapped while what it made is alive. The same library gives the same
-/// module.
-/// \throws Error(RuntimeError) that names the file and what is wrong with it.
+/// module. A path means the file that was there when it was first loaded or renewed.
+/// \throws Error(RuntimeError) that names the file and what is wrong with it: also that another
+/// file is there now.
 TVMFFIObjectHandle LoadLibrary(const std::string& path);
 
-/// What the library of a `module` from LoadLibrary exports as kernel `name`: what the module's
-/// function of that name calls, after two calls inside of some runtimes. NULL where it exports none
-/// such, and where modules are embedded in it, which may have functions of the same name.
+/// Has `path` mean the file that is there now. What was loaded from an earlier one stays loaded.
+/// Gives whether that is another file. Thread-safe.
+/// \throws Error(RuntimeError) if the file was changed in place while it is loaded: the code that
+/// is in use has changed with it.
+bool RenewLibrary(const std::string& path);
+
+/// Whether `path` means the file that is there now; also where it means none yet. Thread-safe.
+bool IsLibraryCurrent(const std::string& path);
+
+/// The symbol that the library of a `module` from LoadLibrary exports for kernel `name`. A call of
+/// it bypasses two indirections that some runtimes add. NULL where there is none, and where modules
+/// are embedded in the library, which may have functions of the same name.
 TVMFFISafeCallType FindExported(TVMFFIObjectHandle module, const std::string& name);
 
 }  // namespace graphffi

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a CUDA kernel takes, as text: `scale(tensor, tensor, float32, int64)`.
+// Signatures of CUDA kernels, as text: `scale(tensor, tensor, float32, int64)`.
 #pragma once
 
 #include <tvm/ffi/any.h>

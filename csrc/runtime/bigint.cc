@@ -46,7 +46,7 @@ Any MakeBigInt(std::string_view bytes) {
   return Any::Object(std::move(object));
 }
 
-std::string_view Content(const TVMFFIAny& value) {
+std::string_view BigIntContent(const TVMFFIAny& value) {
   auto* object = reinterpret_cast<const BigIntObject*>(value.v_obj);
   return {reinterpret_cast<const char*>(object + 1), static_cast<size_t>(object->num_words) * 8};
 }
@@ -54,7 +54,7 @@ std::string_view Content(const TVMFFIAny& value) {
 // As map keys, big integers are equal if their numbers are. Libraries call these through pointers.
 TVMFFIAny HashContent(const TVMFFIAny* value) {
   uint64_t hash = 0;
-  std::string_view content = Content(*value);
+  std::string_view content = BigIntContent(*value);
   for (size_t i = 0; i < content.size() / sizeof(Word); ++i) {
     hash = hash * 1099511628211ULL + LoadWord(content, i);
   }
@@ -62,7 +62,7 @@ TVMFFIAny HashContent(const TVMFFIAny* value) {
 }
 
 TVMFFIAny ContentsEqual(const TVMFFIAny* a, const TVMFFIAny* b) {
-  return Any::Bool(Content(*a) == Content(*b)).Release();
+  return Any::Bool(BigIntContent(*a) == BigIntContent(*b)).Release();
 }
 
 template <typename F>
@@ -90,6 +90,6 @@ int TVMFFIBigIntFromByteArray(const TVMFFIByteArray* input, TVMFFIAny* out) {
 
 TVMFFIByteArray TVMFFIBigIntGetContentByteArray(const TVMFFIAny* value) {
   if (value->type_index != kTVMFFIBigInt) return {value->v_bytes, sizeof(value->v_bytes)};
-  std::string_view content = Content(*value);
+  std::string_view content = BigIntContent(*value);
   return {content.data(), content.size()};
 }

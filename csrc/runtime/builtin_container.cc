@@ -159,7 +159,7 @@ Any FindFirstDevice(const BuiltinArgs& args) {
   return Any::Steal(result);
 }
 
-constexpr Builtin kBuiltins[] = {
+constexpr Builtin kContainerBuiltins[] = {
     {"ffi.ContainerFindFirstNonCPUDevice", 1, FindFirstDevice},
     {"ffi.String", 1, [](const BuiltinArgs& args) { return MakeString(args.Text(0)); }},
     {"ffi.Bytes", 1, [](const BuiltinArgs& args) { return MakeBytes(args.Bytes(0)); }},
@@ -209,6 +209,6 @@ constexpr Builtin kBuiltins[] = {
 
 }  // namespace
 
-BuiltinTable ContainerBuiltins() { return {kBuiltins, std::size(kBuiltins)}; }
+BuiltinTable ContainerBuiltins() { return {kContainerBuiltins, std::size(kContainerBuiltins)}; }
 
 }  // namespace graphffi::runtime

@@ -62,7 +62,7 @@ Any FunctionFromExternC(const BuiltinArgs& args) {
                                   reinterpret_cast<void (*)(void*)>(Pointer(args, 2))));
 }
 
-constexpr Builtin kBuiltins[] = {
+constexpr Builtin kFunctionBuiltins[] = {
     {"ffi.FunctionListGlobalNamesFunctor", 0, ListGlobalNames},
     {"ffi.FunctionRemoveGlobal", 1,
      [](const BuiltinArgs& args) { return Any::Bool(RemoveGlobalFunction(args.Text(0))); }},
@@ -73,6 +73,6 @@ constexpr Builtin kBuiltins[] = {
 
 }  // namespace
 
-BuiltinTable FunctionBuiltins() { return {kBuiltins, std::size(kBuiltins)}; }
+BuiltinTable FunctionBuiltins() { return {kFunctionBuiltins, std::size(kFunctionBuiltins)}; }
 
 }  // namespace graphffi::runtime

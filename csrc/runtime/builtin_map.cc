@@ -119,7 +119,7 @@ Any DictClear(const BuiltinArgs& args) {
   return {};
 }
 
-constexpr Builtin kBuiltins[] = {
+constexpr Builtin kMapBuiltins[] = {
     {"ffi.Map", -1, MapF::Make},
     {"ffi.MapSize", 1, MapF::Size},
     {"ffi.MapCount", 2, MapF::Count},
@@ -141,6 +141,6 @@ constexpr Builtin kBuiltins[] = {
 
 }  // namespace
 
-BuiltinTable MapBuiltins() { return {kBuiltins, std::size(kBuiltins)}; }
+BuiltinTable MapBuiltins() { return {kMapBuiltins, std::size(kMapBuiltins)}; }
 
 }  // namespace graphffi::runtime

@@ -89,7 +89,7 @@ Any ForgetModule(const BuiltinArgs& args) {
   return {};
 }
 
-constexpr Builtin kBuiltins[] = {
+constexpr Builtin kModuleBuiltins[] = {
     {"ffi.ModuleGlobalsAdd", 1, KeepModule},
     {"ffi.ModuleGlobalsRemove", 1, ForgetModule},
     {"ffi.ModuleLoadFromFile", 1, [](const BuiltinArgs& args) { return LoadModule(args.Text(0)); }},
@@ -118,6 +118,6 @@ constexpr Builtin kBuiltins[] = {
 
 }  // namespace
 
-BuiltinTable ModuleBuiltins() { return {kBuiltins, std::size(kBuiltins)}; }
+BuiltinTable ModuleBuiltins() { return {kModuleBuiltins, std::size(kModuleBuiltins)}; }
 
 }  // namespace graphffi::runtime

@@ -14,25 +14,25 @@ constexpr int kVoidCode = kDLOpaqueHandle;
 constexpr int kFirstCustomCode = 129;
 constexpr int64_t kMaxScalableLanes = 32767;
 
-struct NamedType {
+struct NamedDType {
   std::string_view name;
   uint8_t code;
   uint8_t bits;  // without a number in the text
 };
 
 // Of any width. Longer names come before their prefixes.
-constexpr NamedType kWideTypes[] = {
+constexpr NamedDType kWideTypes[] = {
     {"bfloat", kDLBfloat, 16}, {"float", kDLFloat, 32}, {"int", kDLInt, 32},
     {"uint", kDLUInt, 32},     {"bool", kDLBool, 8},    {"handle", kDLOpaqueHandle, 64},
 };
 
 // With a number only: "f" alone is no type.
-constexpr NamedType kShortTypes[] = {
+constexpr NamedDType kShortTypes[] = {
     {"bf", kDLBfloat, 0}, {"f", kDLFloat, 0}, {"i", kDLInt, 0}, {"u", kDLUInt, 0}};
 
 // Of one width, printed without it. Longer names come before their prefixes. fp8_ and f8_ mean
 // float8_, and so on.
-constexpr NamedType kNarrowFloats[] = {
+constexpr NamedDType kNarrowFloats[] = {
     {"float8_e3m4", kDLFloat8_e3m4, 8},         {"float8_e4m3b11fnuz", kDLFloat8_e4m3b11fnuz, 8},
     {"float8_e4m3fnuz", kDLFloat8_e4m3fnuz, 8}, {"float8_e4m3fn", kDLFloat8_e4m3fn, 8},
     {"float8_e4m3", kDLFloat8_e4m3, 8},         {"float8_e5m2fnuz", kDLFloat8_e5m2fnuz, 8},
@@ -63,7 +63,7 @@ class DataTypeReader {
   }
 
   bool ReadNarrowFloat(DLDataType* dtype) {
-    for (const NamedType& type : kNarrowFloats) {
+    for (const NamedDType& type : kNarrowFloats) {
       std::string_view tail = type.name.substr(sizeof("float") - 1);
       std::string_view before = rest_;
       bool matches = (Skip("float") || Skip("fp") || Skip("f")) && Skip(tail);
@@ -94,12 +94,12 @@ class DataTypeReader {
   }
 
   bool ReadWide(DLDataType* dtype) {
-    for (const NamedType& type : kWideTypes) {
+    for (const NamedDType& type : kWideTypes) {
       if (!Skip(type.name)) continue;
       *dtype = {type.code, ReadBits(type.bits), 1};
       return true;
     }
-    for (const NamedType& type : kShortTypes) {
+    for (const NamedDType& type : kShortTypes) {
       if (!Skip(type.name)) continue;
       *dtype = {type.code, ReadBits(0), 1};
       return dtype->bits != 0;
@@ -160,10 +160,10 @@ std::string Lanes(uint16_t lanes) {
 std::string Format(DLDataType dtype) {
   if (dtype.code == kVoidCode) return dtype.bits == 0 && dtype.lanes == 0 ? "" : "handle";
   if (dtype.code == kDLBool && dtype.bits == 8) return Concat("bool", Lanes(dtype.lanes));
-  for (const NamedType& type : kNarrowFloats) {
+  for (const NamedDType& type : kNarrowFloats) {
     if (type.code == dtype.code) return Concat(type.name, Lanes(dtype.lanes));
   }
-  for (const NamedType& type : kWideTypes) {
+  for (const NamedDType& type : kWideTypes) {
     if (type.code == dtype.code) return Concat(type.name, dtype.bits, Lanes(dtype.lanes));
   }
   if (dtype.code >= kFirstCustomCode) {

@@ -13,7 +13,7 @@
 
 namespace graphffi::runtime {
 
-/// What the runtime throws; the guard turns it into an Error object in the thread's slot.
+/// The exception of the runtime; the guard turns it into an Error object in the thread's slot.
 struct Error : std::exception {
   Error(std::string_view kind, std::string message) : kind(kind), message(std::move(message)) {}
   const char* what() const noexcept override { return message.c_str(); }

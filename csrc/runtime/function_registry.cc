@@ -30,7 +30,7 @@ struct FunctionTable {
 };
 
 // Leaked on purpose: libraries use it from their destructors, after ours would have run.
-FunctionTable& Table() {
+FunctionTable& Functions() {
   static FunctionTable* table = new FunctionTable();
   return *table;
 }
@@ -38,7 +38,7 @@ FunctionTable& Table() {
 }  // namespace
 
 ObjectPtr<> FindGlobalFunction(std::string_view name) {
-  FunctionTable& table = Table();
+  FunctionTable& table = Functions();
   std::shared_lock lock(table.mutex);
   auto it = table.functions.find(name);
   return it == table.functions.end() ? ObjectPtr<>() : it->second.function;
@@ -47,7 +47,7 @@ ObjectPtr<> FindGlobalFunction(std::string_view name) {
 void SetGlobalFunction(std::string_view name, ObjectPtr<> function, std::string_view doc,
                        std::string_view metadata, bool allow_override) {
   GlobalFunction entry{std::move(function), std::string(doc), std::string(metadata)};
-  FunctionTable& table = Table();
+  FunctionTable& table = Functions();
   {
     std::unique_lock lock(table.mutex);
     auto [it, is_new] = table.functions.try_emplace(std::string(name));
@@ -59,7 +59,7 @@ void SetGlobalFunction(std::string_view name, ObjectPtr<> function, std::string_
 }
 
 bool RemoveGlobalFunction(std::string_view name) {
-  FunctionTable& table = Table();
+  FunctionTable& table = Functions();
   GlobalFunction removed;
   std::unique_lock lock(table.mutex);
   auto it = table.functions.find(name);
@@ -71,7 +71,7 @@ bool RemoveGlobalFunction(std::string_view name) {
 }
 
 std::vector<std::string> ListGlobalFunctions() {
-  FunctionTable& table = Table();
+  FunctionTable& table = Functions();
   std::shared_lock lock(table.mutex);
   std::vector<std::string> names;
   names.reserve(table.functions.size());
@@ -80,7 +80,7 @@ std::vector<std::string> ListGlobalFunctions() {
 }
 
 std::optional<std::string> FindGlobalFunctionMetadata(std::string_view name) {
-  FunctionTable& table = Table();
+  FunctionTable& table = Functions();
   std::shared_lock lock(table.mutex);
   auto it = table.functions.find(name);
   if (it == table.functions.end()) return std::nullopt;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What structural equality and structural hashes share.
+// The parts that structural equality and structural hashes share.
 #pragma once
 
 #include <tvm/ffi/container/array.h>

@@ -32,7 +32,7 @@ struct AttributeTable {
   }
 };
 
-AttributeTable& Table() {
+AttributeTable& Attributes() {
   static AttributeTable* table = new AttributeTable();
   return *table;
 }
@@ -57,7 +57,7 @@ void Grow(AttributeColumn* attribute, int32_t size) {
 void RegisterAttribute(int32_t type_index, std::string_view name, const TVMFFIAny& value) {
   if (type_index != kTVMFFINone) GetType(type_index);
   Any owned = type_index == kTVMFFINone ? Any() : Any::FromView(value);
-  AttributeTable& table = Table();
+  AttributeTable& table = Attributes();
   std::unique_lock lock(table.mutex);
   AttributeColumn& attribute = table.columns[std::string(name)];
   if (type_index == kTVMFFINone) return;
@@ -86,7 +86,7 @@ int TVMFFITypeRegisterAttr(int32_t type_index, const TVMFFIByteArray* attr_name,
 }
 
 const TVMFFITypeAttrColumn* TVMFFIGetTypeAttrColumn(const TVMFFIByteArray* attr_name) {
-  AttributeTable& table = Table();
+  AttributeTable& table = Attributes();
   std::shared_lock lock(table.mutex);
   auto it = table.columns.find(View(*attr_name));
   return it == table.columns.end() ? nullptr : &it->second.column;

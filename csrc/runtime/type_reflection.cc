@@ -54,7 +54,7 @@ struct ReflectionTable {
   std::map<int32_t, Reflection> types;
 };
 
-ReflectionTable& Table() {
+ReflectionTable& Reflections() {
   static ReflectionTable* table = new ReflectionTable();
   return *table;
 }
@@ -78,7 +78,7 @@ TVMFFIFieldInfo KeepField(const TVMFFIFieldInfo& field) {
 
 void RegisterField(int32_t type_index, const TVMFFIFieldInfo& field) {
   TVMFFITypeInfo* type = GetType(type_index);
-  ReflectionTable& table = Table();
+  ReflectionTable& table = Reflections();
   std::lock_guard lock(table.mutex);
   for (int32_t i = 0; i < type->num_fields; ++i) {
     if (View(type->fields[i].name) == View(field.name)) {
@@ -96,14 +96,14 @@ void RegisterMethod(int32_t type_index, const TVMFFIMethodInfo& method) {
   kept.doc = Keep(method.doc);
   kept.metadata = Keep(method.metadata);
   kept.method = Any::FromView(method.method).Release();
-  ReflectionTable& table = Table();
+  ReflectionTable& table = Reflections();
   std::lock_guard lock(table.mutex);
   table.types[type_index].methods.Append(kept, &type->methods, &type->num_methods);
 }
 
 void RegisterMetadata(int32_t type_index, const TVMFFITypeMetadata& metadata) {
   TVMFFITypeInfo* type = GetType(type_index);
-  ReflectionTable& table = Table();
+  ReflectionTable& table = Reflections();
   std::lock_guard lock(table.mutex);
   if (type->metadata != nullptr) {
     Throw("RuntimeError", "graphffi: type '", View(type->type_key),

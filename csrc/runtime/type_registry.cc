@@ -220,7 +220,7 @@ class TypeTable {
 };
 
 // Leaked on purpose: libraries use it from their destructors, after ours would have run.
-TypeTable& Table() {
+TypeTable& Types() {
   static TypeTable* table = new TypeTable();
   return *table;
 }
@@ -228,7 +228,7 @@ TypeTable& Table() {
 }  // namespace
 
 TVMFFITypeInfo* FindType(int32_t type_index) {
-  TypeEntry* entry = Table().Find(type_index);
+  TypeEntry* entry = Types().Find(type_index);
   return entry == nullptr ? nullptr : &entry->type;
 }
 
@@ -255,7 +255,7 @@ std::string_view TypeKey(int32_t type_index) {
   return type == nullptr ? std::string_view("unknown") : View(type->type_key);
 }
 
-std::vector<std::string_view> ListTypeKeys() { return Table().Keys(); }
+std::vector<std::string_view> ListTypeKeys() { return Types().Keys(); }
 
 }  // namespace graphffi::runtime
 
@@ -263,7 +263,7 @@ using namespace graphffi::runtime;
 
 int TVMFFITypeKeyToIndex(const TVMFFIByteArray* type_key, int32_t* out_tindex) {
   return Guard([&] {
-    int32_t index = Table().FindIndex(View(*type_key));
+    int32_t index = Types().FindIndex(View(*type_key));
     if (index == kUnknownType) {
       Throw("InternalError", "graphffi: type '", View(*type_key), "': no such type");
     }
@@ -275,9 +275,9 @@ int32_t TVMFFITypeGetOrAllocIndex(const TVMFFIByteArray* type_key, int32_t stati
                                   int32_t type_depth, int32_t num_child_slots,
                                   int32_t child_slots_can_overflow, int32_t parent_type_index) {
   try {
-    int32_t known = Table().FindIndex(View(*type_key));
+    int32_t known = Types().FindIndex(View(*type_key));
     if (known != kUnknownType || parent_type_index == kUnknownType) return known;
-    return Table().GetOrAdd({View(*type_key), static_type_index, type_depth, num_child_slots,
+    return Types().GetOrAdd({View(*type_key), static_type_index, type_depth, num_child_slots,
                              child_slots_can_overflow != 0, parent_type_index});
   } catch (const std::exception& error) {
     ExitWithMessage(error.what());

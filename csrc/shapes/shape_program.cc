@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "callframe/error.h"
+#include "callframe/value.h"
 
 namespace graphffi {
 
@@ -13,12 +14,6 @@ namespace {
 
 /// Values that a program computes without an allocation.
 constexpr size_t kInlineValues = 128;
-
-/// The tensor of an operand's value; NULL for None.
-const DLTensor* TensorOf(const TVMFFIAny& value) {
-  if (value.type_index == kTVMFFIDLTensorPtr) return static_cast<const DLTensor*>(value.v_ptr);
-  return value.type_index == kTVMFFITensor ? TVMFFITensorGetDLTensorPtr(value.v_obj) : nullptr;
-}
 
 bool IsString(int32_t type_index) {
   return type_index == kTVMFFIRawStr || type_index == kTVMFFISmallStr || type_index == kTVMFFIStr;

@@ -26,13 +26,17 @@ import numpy as np
 from hostile_values import fail, make_values, return_itself
 
 import graphffi
-from graphffi import _core
+from graphffi import _core, plugin
 
 # They mean a defect of graphffi, whatever the arguments were.
 DEFECTS = (SystemError, AssertionError, UnboundLocalError, NameError, graphffi.InternalError)
 # Not of the binding: start a compiler or a debugger, hand out the process, or by contract trust
 # what they are told.
-EXCLUDED = {"graphffi.register_framework", "graphffi.include_path", "_core.register_class"}
+EXCLUDED = {
+    "graphffi.plugin.register_framework",
+    "graphffi.include_path",
+    "_core.register_class",
+}
 MEMORY_LIMIT = 12 << 30
 
 
@@ -52,7 +56,7 @@ def public_entries(module: types.ModuleType, prefix: str) -> list[Entry]:
     for name, value in sorted(vars(module).items()):
         if name.startswith("__") or isinstance(value, types.ModuleType) or not callable(value):
             continue
-        if prefix == "graphffi" and name.startswith("_"):
+        if module is not _core and name.startswith("_"):
             continue
         entries.append(Entry(f"{prefix}.{name}", value))
         if isinstance(value, type) and not issubclass(value, BaseException):
@@ -157,7 +161,9 @@ def main(kernels_path: str, calls: int, seed: int, first: int) -> int:
     kernels = graphffi.load_module(kernels_path)
     values = make_values(kernels)
     entries = kernel_entries(kernels) + builtin_entries()
-    entries += 2 * (public_entries(graphffi, "graphffi") + public_entries(_core, "_core"))
+    modules = {"graphffi": graphffi, "graphffi.plugin": plugin, "_core": _core}
+    for prefix, module in modules.items():
+        entries += 2 * public_entries(module, prefix)
     nearly_right = right_calls(kernels)
     chosen, found = random.Random(seed), 0
     last_call = os.open("last_call", os.O_WRONLY | os.O_CREAT)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import copy
-import importlib.util
 import re
 import subprocess
 from collections.abc import Callable

@@ -243,7 +243,7 @@ def test_the_digest_covers_what_shape_rules_refer_to() -> None:
         exec(source.replace("FUNCTOOLS", "@functools"), namespace)
         rules = namespace["RULES"]
         assert [rule(None).shape for rule in rules.values()] == [(size,)] * len(rules)
-        return {n: definition_digest((), "", (rule,)) for n, rule in rules.items()}
+        return {n: definition_digest((), (rule,)) for n, rule in rules.items()}
 
     first, again, other = digests(2), digests(2), digests(3)
     assert first == again

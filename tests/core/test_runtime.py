@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -163,6 +164,26 @@ def test_bindings_name_no_folder_of_the_runtime() -> None:
     assert "[libtvm_ffi.so]" in listing
     assert "RPATH" not in listing
     assert "RUNPATH" not in listing
+
+
+INTERPRETERS = "_interpreters" if sys.version_info >= (3, 13) else "_xxsubinterpreters"
+KIND = "'legacy'" if sys.version_info >= (3, 13) else ""
+
+
+def test_a_sub_interpreter_is_refused(run_python: Any) -> None:
+    code = f"""
+import {INTERPRETERS} as interpreters
+code = '''
+try:
+    import graphffi
+except ImportError as error:
+    print(error, flush=True)
+'''
+interpreters.run_string(interpreters.create({KIND}), code)
+"""
+    status, output = run_python(code)
+    assert status == 0, output
+    assert "expected to be imported by the main interpreter, got a sub-interpreter" in output
 
 
 def test_import_creates_nothing(run_python: Any, tmp_path: Path) -> None:

@@ -3,18 +3,20 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
 import pytest
 
 import graphffi
+from graphffi.plugin import Definition, trace_shape_rule
 
 FLOAT32 = (2, 32, 1)
 CPU = (1, 0)
 
 
-def definition(rule: Any, schema: str = "(Tensor x, Tensor y) -> Tensor") -> graphffi.Definition:
+def definition(rule: Any, schema: str = "(Tensor x, Tensor y) -> Tensor") -> Definition:
     name = f"test_shape::op{len(_defined)}"
     _defined.append(name)
     return graphffi.define_op(name, schema=schema, kernel="no.kernel", infer=rule).definition
@@ -29,9 +31,7 @@ def tensor(*shape: int, dtype: tuple[int, int, int] = FLOAT32) -> Any:
 
 def answer(rule: Any, *shapes: tuple[int, ...], trace: bool = True) -> tuple[list[int], list[str]]:
     """Sizes of the one result, and the program's lines."""
-    text = graphffi.make_answer(definition(rule))(
-        [tensor(*shape) for shape in shapes], [], [], trace
-    )
+    text = trace_shape_rule(definition(rule))([tensor(*shape) for shape in shapes], [], [], trace)
     results, _, program = text.partition("program\n")
     return [int(word) for word in results.split()[7:]], program.splitlines()
 
@@ -137,11 +137,61 @@ def test_a_failing_check_raises_the_error_of_the_rule() -> None:
         graphffi.check(x.shape[0] == y.shape[0], f"operand 'y': expected {x.shape[0]} rows")
         return graphffi.like(x)
 
-    ask = graphffi.make_answer(definition(rule))
+    ask = trace_shape_rule(definition(rule))
     for _ in range(9):
         with pytest.raises(ValueError, match=r"^test_shape::op\d+: operand 'y': expected 2 rows$"):
             ask([tensor(2), tensor(3)], [], [], True)
     assert "program" in ask([tensor(2), tensor(2)], [], [], True)
+
+
+TABLE = {"3": 30, "4": 40}
+
+
+@pytest.mark.parametrize(
+    "lookup",
+    [
+        lambda n: TABLE[str(n)],
+        lambda n: TABLE[f"{n}"],
+        lambda n: TABLE[f"{n + 1 - 1:d}"],
+        lambda n: {3: 30, 4: 40}[n],
+    ],
+)
+def test_keys_and_text_of_sizes_are_conditions(lookup: Any) -> None:
+    def rule(x: Any, y: Any) -> Any:
+        return shaped(lookup(x.shape[0]), y.shape[0])
+
+    sizes, program = answer(rule, (3,), (5,))
+    assert sizes == [30, 5]
+    assert run(program, (3,), (9,)) == [30, 9]
+    assert run(program, (4,), (5,)) is None
+    assert answer(rule, (4,), (5,))[0] == [40, 5]
+
+
+def test_a_cached_helper_of_a_rule_keeps_no_sizes() -> None:
+    @functools.cache
+    def doubled(n: int) -> int:
+        return n * 2
+
+    def rule(x: Any, y: Any) -> Any:
+        return shaped(doubled(x.shape[0]), y.shape[0])
+
+    assert answer(rule, (3,), (5,))[0] == [6, 5]
+    assert answer(rule, (3,), (8,))[0] == [6, 8]
+    assert all(type(doubled(n)) is int for n in (3, 4))
+
+
+def test_a_size_that_a_rule_keeps_is_refused_in_other_calls() -> None:
+    kept: list[Any] = []
+
+    def rule(x: Any, y: Any) -> Any:
+        kept.append(x.shape[0])
+        return shaped(kept[0], y.shape[0])
+
+    assert answer(rule, (3,), (5,))[0] == [3, 5]
+    with pytest.raises(
+        RuntimeError, match=r"^test_shape::op\d+: shape rule: expected sizes of this "
+    ):
+        answer(rule, (4,), (5,))
 
 
 def attributes_of(rule: Any, *values: Any) -> list[str]:
@@ -149,7 +199,7 @@ def attributes_of(rule: Any, *values: Any) -> list[str]:
         "(Tensor x, int n, float f, bool b, str s, dtype d, Device w, int[] ns, float[] fs)"
         " -> Tensor"
     )
-    ask = graphffi.make_answer(definition(rule, schema))
+    ask = trace_shape_rule(definition(rule, schema))
     return str(ask([tensor(2)], [], list(values), True)).partition("program\n")[2].splitlines()
 
 
@@ -189,7 +239,7 @@ def test_a_rule_that_can_not_be_traced_is_asked_each_time() -> None:
             raise RuntimeError("no symbols, please")
         return graphffi.like(x)
 
-    ask = graphffi.make_answer(definition(rule))
+    ask = trace_shape_rule(definition(rule))
     for _ in range(6):
         assert ask([tensor(2), tensor(2)], [], [], True) == "result 2 32 1 1 0 1 2\n"
     assert calls == 6 + 3  # traces were tried three times
@@ -197,7 +247,7 @@ def test_a_rule_that_can_not_be_traced_is_asked_each_time() -> None:
 
 def test_updated_operands_come_after_the_others() -> None:
     schema = "(Tensor(a!) cache, Tensor? absent, Tensor[] xs) -> Tensor"
-    ask = graphffi.make_answer(
+    ask = trace_shape_rule(
         definition(lambda cache, absent, xs: shaped(cache.shape[0], xs[1].shape[0]), schema)
     )
     text = ask([None, [tensor(3), tensor(4)]], [tensor(5)], [], True)

@@ -9,7 +9,7 @@
 
 #include "xla_ffi.h"
 
-namespace x = graphffi::xla;
+namespace x = graphffi_jax::xla;
 
 struct x::Status {
   int code;
@@ -187,7 +187,7 @@ __attribute__((visibility("default"))) const char* fake_xla_run(const Options* o
   extension.struct_size = sizeof(extension);
   extension.type = x::kMetadataExtension;
   extension.metadata = &metadata;
-  x::CallFrame call{};
+  x::Call call{};
   call.struct_size = sizeof(call);
   call.extension = &extension;
   call.api = options->minor == 1 ? nullptr : api;

@@ -177,6 +177,10 @@ def run_automatic() -> None:
     refuse("listed", lambda x: total([x, x]), last)
     refuse("updated", increment, second)
     refuse("unequal", jax.jit(lambda x: add(x[1:])), first)  # eagerly, x[1:] is gathered
+    shape = jax.ShapeDtypeStruct(X.shape, X.dtype)
+    by_hand = jax.ffi.ffi_call(graphffi_jax.TARGET, shape)
+    for name, dims in {"lost": "x(a b c) -> out(d e f)", "short": "x(a b) -> out(a b)"}.items():
+        refuse(name, lambda x, d=dims: by_hand(x, func=f"{LIBRARY}::add_one", dims=d), first)
     refuse("raw", lambda x: graphffi_jax.call(f"{LIBRARY}::add_one", x, out=x), first)
     try:
         with graphffi_jax.errors():
@@ -218,6 +222,7 @@ def run_shard_map() -> None:
     spec = P(None, None, "i")
     local = jax.shard_map(add, mesh=LINE, in_specs=spec, out_specs=spec)
     run("shard_map", local, last, expected=X + 1, spec=spec)
+    results["local"] = "@tvm_ffi.local_call(" in jax.jit(local).lower(last).as_text()
     loop = jax.shard_map(jax.vmap(looped), mesh=GRID, in_specs=P("i"), out_specs=P("i"))
     run("loop in shard_map", loop, put(X, "i", mesh=GRID), expected=X + 1, spec=("i",), mesh=GRID)
     partial = jax.shard_map(
@@ -231,6 +236,14 @@ def run_shard_map() -> None:
     weights = np.ones(X.shape, np.float32)
     both = jax.shard_map(axpy, mesh=LINE, in_specs=(spec, P()), out_specs=spec)
     run("varying", lambda x: both(x, weights[..., :3]), last, expected=X + 1, spec=spec)
+
+    if hasattr(jax.lax, "pcast"):
+
+        def unreduced(x: Any) -> Any:
+            return axpy(x, jax.lax.pcast(x, "i", to="unreduced"))
+
+        local = jax.shard_map(unreduced, mesh=LINE, in_specs=spec, out_specs=spec)
+        refuse("terms", jax.jit(local), last)
 
     def gradient(f: Callable[..., Any]) -> Any:
         def loss(x: Any, w: Any) -> Any:
@@ -251,6 +264,9 @@ def run_explicit() -> None:
 
     line = jax.make_mesh((4,), ("i",), axis_types=(AxisType.Explicit,))
     grid = jax.make_mesh((2, 2), ("i", "j"), axis_types=(AxisType.Explicit, AxisType.Auto))
+
+    def terms(x: Any) -> Any:
+        return jnp.einsum("ij,kj->ik", x, x, out_sharding=P(None, None, unreduced={"i"}))
 
     def typed(f: Callable[..., Any], expected: str) -> Callable[..., Any]:
         def call(*arrays: Any) -> Any:
@@ -287,6 +303,9 @@ def run_explicit() -> None:
         run("explicit gathered", gathered, last, expected=X + 1, spec=(), mesh=line)
         refuse("explicit", add, last)
         refuse("two ways", axpy, put(X, "i", mesh=line), second)
+        if hasattr(jax.lax, "pcast"):
+            rows = put(X[0], None, "i", mesh=line)
+            refuse("explicit terms", lambda x: looped(terms(x)), rows)
         refuse("two meshes", axpy, put(X, "i", mesh=line), put(X, "i", mesh=grid))
     with jax.set_mesh(grid):
         mixed = typed(add, "float32[8@i,4,12]")

@@ -160,3 +160,13 @@ def test_identical_and_other_call_sites(library: str) -> None:
         return x
 
     np.testing.assert_array_equal(jax.jit(chain)(jnp.asarray(X)), X + 50)
+
+
+def test_updates_need_the_memory_of_their_operand(library: str) -> None:
+    text = "attribute 'mutated': expected operand 0 in the memory of result 0, got a copy; pass inp"
+    with pytest.raises(jax.errors.JaxRuntimeError, match=text):
+        call(func=f"{library}::increment", mutated=np.int64(1))
+    shape = jax.ShapeDtypeStruct(X.shape, X.dtype)
+    aliased = jax.ffi.ffi_call(graphffi_jax.TARGET, shape, input_output_aliases={0: 0})
+    y = jax.jit(lambda x: aliased(x, func=f"{library}::increment", mutated=np.int64(1)))(X)
+    np.testing.assert_array_equal(y, X + 1)

@@ -80,6 +80,28 @@ def test_control_flow(note: Any) -> None:
         assert notes(transform(by_row), rows) == [("row", 1.0), ("row", 5.0), ("row", 9.0)]
 
 
+def _branch_by_element(note: Any, x: Any) -> Any:
+    return jax.lax.cond(x[0] > 0, lambda x: [x, note(x, "taken")][0], lambda x: x, x)
+
+
+def _loop_by_element(note: Any, x: Any) -> Any:
+    return jax.lax.while_loop(lambda c: c[0] < 2, lambda c: [c + 1, note(c, "loop")][0], x)
+
+
+@pytest.mark.parametrize("f", [_branch_by_element, _loop_by_element])
+@pytest.mark.parametrize("order", ["note", "note_in_order"])
+@pytest.mark.parametrize("transform", [lambda f: f, jax.jit])
+def test_branches_that_are_not_taken_have_no_effects(
+    request: pytest.FixtureRequest, f: Any, order: str, transform: Any
+) -> None:
+    op = request.getfixturevalue(order)
+    rows = jnp.array([[1.0, 2.0], [-3.0, 4.0]])
+    seen.clear()
+    with pytest.raises(Exception, match=r"IO effects? not supported in"):  # as of io_callback
+        transform(jax.vmap(lambda x: f(op, x)))(rows)
+    assert not seen
+
+
 def test_updated_operands_put_calls_in_order() -> None:
     order: list[tuple[str, float]] = []
 

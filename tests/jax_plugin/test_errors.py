@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import traceback
+import weakref
 from types import SimpleNamespace
 from typing import Any
 
@@ -36,6 +38,26 @@ def test_text_carries_kind_op_and_message(ops: SimpleNamespace, kind: str, code:
             call(X, kind)
 
 
+def test_text_is_the_error_and_no_more(ops: SimpleNamespace) -> None:
+    with pytest.raises(jax.errors.JaxRuntimeError) as caught:
+        ops.fail(X, "ValueError")
+    (line, *_) = str(caught.value).splitlines()
+    assert line.endswith("ValueError: jaxtest::fail: operand 'x': expected 3, got 4")
+
+
+def test_errors_that_begin_alike_are_told_apart() -> None:
+    def fail(x: Any, text: str) -> None:
+        raise (ValueError if len(str(text)) > 1 else KeyError)(str(text))
+
+    def call(text: str) -> None:
+        jax.block_until_ready(graphffi_jax.call(fail, X, text, mutates=[0]))
+
+    for text in ("abc", "a", "abcd", "abc"):
+        with pytest.raises(ValueError if len(text) > 1 else KeyError, match=f"{text}'?$"):
+            with graphffi_jax.errors():
+                call(text)
+
+
 def test_a_cpp_exception_is_an_error(ops: SimpleNamespace) -> None:
     with pytest.raises(jax.errors.JaxRuntimeError, match=r"jaxtest::fail: .*a C\+\+ exception"):
         ops.fail(X, "std")
@@ -57,8 +79,6 @@ def test_errors_leaves_other_exceptions_alone() -> None:
         raise ZeroDivisionError
     with pytest.raises(jax.errors.JaxRuntimeError, match="no kernel's"), graphffi_jax.errors():
         raise jax.errors.JaxRuntimeError("INTERNAL: no kernel's")
-    with pytest.raises(jax.errors.JaxRuntimeError, match="error 999999"), graphffi_jax.errors():
-        raise jax.errors.JaxRuntimeError("INTERNAL: x [tvm_ffi error 999999]")
 
 
 @pytest.mark.parametrize("kind", [OutOfPages, StopIteration])  # generators cannot raise the latter
@@ -78,6 +98,72 @@ def test_an_exception_of_a_python_kernel_comes_back_itself(kind: type[Exception]
         jax.errors.JaxRuntimeError, match=rf"{kind.__name__}: jaxtest.full: no page"
     ):
         jax.block_until_ready(call(X))
+
+
+class Scratch:
+    """What a kernel works with."""
+
+
+def failing_call(kernel: Any, **options: Any) -> Any:
+    f = jax.jit(lambda x: graphffi_jax.call(kernel, x, out=x, **options))
+    return jax.block_until_ready(f(X))
+
+
+def test_what_a_python_kernel_worked_with_goes_with_its_error() -> None:
+    alive = []
+
+    def look_up(shape: Any) -> None:
+        scratch = Scratch()
+        alive.append(weakref.ref(scratch))
+        raise KeyError(shape)
+
+    def kernel(x: Any, out: Any) -> None:
+        scratch = Scratch()
+        alive.append(weakref.ref(scratch))
+        try:
+            look_up(np.from_dlpack(x).shape)
+        except KeyError as error:
+            raise ValueError("no page") from error
+
+    for _ in range(3):
+        with pytest.raises(jax.errors.JaxRuntimeError, match=r"ValueError: .*no page"):
+            failing_call(kernel)
+    assert [ref() for ref in alive] == [None] * 6
+
+
+def test_a_kernels_traceback_has_lines_and_no_views_of_xlas_memory() -> None:
+    def look_up(view: Any) -> None:
+        raise KeyError(view.shape)
+
+    def kernel(x: Any, out: Any) -> None:
+        view = np.from_dlpack(x)
+        look_up(view)
+
+    with pytest.raises(KeyError) as caught, graphffi_jax.errors():
+        failing_call(kernel)
+    told = traceback.TracebackException.from_exception(caught.value, capture_locals=True)
+    frames = {frame.name: frame.locals for frame in told.stack}
+    assert not frames["kernel"]
+    assert not frames["look_up"]
+
+
+def test_an_error_that_is_handled_meanwhile_keeps_its_locals() -> None:
+    def kernel(x: Any, out: Any) -> None:
+        raise ValueError("in the kernel")
+
+    def fail() -> None:
+        place = "here"
+        raise LookupError(place)
+
+    try:
+        fail()
+    except LookupError as error:
+        with pytest.raises(ValueError, match="in the kernel"), graphffi_jax.errors():
+            failing_call(kernel)
+        frames = {
+            frame.f_code.co_name: frame for frame, _ in traceback.walk_tb(error.__traceback__)
+        }
+        assert frames["fail"].f_locals["place"] == "here"
 
 
 def test_a_missing_function_is_reported_at_compile(library: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import tracemalloc
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -136,9 +137,71 @@ def _damaged(name: str, content: bytes, damage: str) -> bytes | None:
         return None if damage == "missing" else content + b"?" * (damage == "library")
     if name.endswith(".sha256"):
         above = content.replace(b"  ", b"  ../")
-        changed = {"manifest": None, "dots": content.split()[0] + b"  ..\n", "above": above}
+        dots = content + content.split()[0] + b"  ..\n"
+        changed = {"manifest": None, "dots": dots, "above": content + above}
         return changed.get(damage, content)
     return None if damage == "program" else content
+
+
+def _forge(source: Path, target: Path, **records: bytes) -> Path:
+    """A package with other records: of a program, of the list of libraries."""
+    names = {"program": "program.jax_export", "libraries": "graphffi/libraries.sha256"}
+    with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as new:
+        forged = {names[key]: content for key, content in records.items()}
+        for name in old.namelist():
+            new.writestr(name, forged.get(name, old.read(name)))
+    return target
+
+
+@pytest.mark.parametrize("trust", [True, []])
+def test_kernels_of_files_outside_of_the_package_are_refused(
+    packaged: Path, library: str, tmp_path: Path, trust: Any
+) -> None:
+    program = bytes(exported(add_one(f"{library}::add_one"), X).serialize())
+    path = _forge(packaged, tmp_path / "model.zip", program=program, libraries=b"")
+    with pytest.raises(ValueError, match=r"kernel '.*::add_one': expected its library in the pack"):
+        graphffi_jax.load_package(path, trust=trust)
+
+
+def test_functions_of_the_runtime_need_all_trust(tmp_path: Path) -> None:
+    program = exported(add_one("ffi.ModuleLoadFromFile"), X)
+    path = graphffi_jax.package(program, tmp_path / "model.zip")
+    graphffi_jax.load_package(path, trust=True)
+    with pytest.raises(ValueError, match=r"ModuleLoadFromFile': expected a kernel, got a function"):
+        graphffi_jax.load_package(path, trust=[])
+
+
+@pytest.mark.parametrize("content", [b"", b"?" * 100])
+def test_damaged_programs_are_refused(packaged: Path, tmp_path: Path, content: bytes) -> None:
+    path = _forge(packaged, tmp_path / "model.zip", program=content)
+    with pytest.raises(
+        ValueError, match=r"expected a program that jax\.export wrote, got a damaged"
+    ):
+        graphffi_jax.load_package(path, trust=True)
+
+
+def test_nothing_but_the_list_is_read_before_there_is_trust(packaged: Path, tmp_path: Path) -> None:
+    path = _forge(packaged, tmp_path / "model.zip", program=bytes(1 << 28))
+    tracemalloc.start()
+    with pytest.raises(ValueError, match="expected trust=True"):
+        graphffi_jax.load_package(path)
+    assert tracemalloc.get_traced_memory()[1] < 1 << 24
+    tracemalloc.stop()
+    path = _forge(packaged, tmp_path / "list.zip", libraries=bytes(1 << 28))
+    with pytest.raises(ValueError, match="expected a list of libraries of 1048576 bytes"):
+        graphffi_jax.load_package(path)
+
+
+def test_libraries_of_a_package_are_mapped_once(packaged: Path) -> None:
+    def mapped() -> int:
+        return Path("/proc/self/maps").read_text().count(".so")
+
+    graphffi_jax.load_package(packaged, trust=True)
+    before = mapped()
+    for _ in range(3):
+        program = graphffi_jax.load_package(packaged, trust=True)
+    assert mapped() == before
+    np.testing.assert_array_equal(program.call(X), X + 2)
 
 
 def test_only_exported_programs_are_packaged(tmp_path: Path) -> None:

@@ -51,6 +51,12 @@ def test_a_call_is_split_without_moving_anything(results: dict[str, Any], name: 
     assert results[name] == {"moved": [], "alike": True}
 
 
+def test_xla_asks_no_partitioner_in_shard_map(results: dict[str, Any]) -> None:
+    if "shard_map" not in results:
+        pytest.skip("needs a newer jax")
+    assert results["local"]
+
+
 def test_gradients_in_shard_map_sum_over_the_parts(results: dict[str, Any]) -> None:
     if "shard_map" not in results:
         pytest.skip("needs a newer jax")
@@ -76,6 +82,8 @@ def test_what_the_program_gathers_is_whole(results: dict[str, Any], name: str) -
         ("unequal", "operand 'x': expected dimension 0 b in equal parts, got size 7 in 4 parts; g"),
         ("unequal", "or call the op in jax.shard_map, or pad it to a multiple of 4"),
         ("loop", "looped: operand 'x': expected dimension 2 [h] whole on every device, got it in"),
+        ("lost", "::add_one: attribute 'dims': expected 'a' of operand 'x' in every result, got 'x"),
+        ("short", "::add_one: attribute 'dims': expected 1 arrays with [3] dimensions on a side, g"),
         ("raw", "::add_one: operand 'i0': expected dimension 0 whole on every device, got it in 4"),
         ("whole", "gather it with jax.lax.with_sharding_constraint or jax.sharding.reshard, or "),
     ],
@@ -117,6 +125,22 @@ def test_types_with_explicit_axes_refuse_while_they_are_traced(
     assert kind == "ValueError"
     text = "jaxsharding::axpy: operand 'y': expected the mesh of operand 'x', {'i': 4}, got {'i': 2"
     assert text in message
+
+
+@pytest.mark.parametrize(
+    ("name", "operand"), [("terms", "axpy: operand 'y'"), ("explicit terms", "looped: operand 'x'")]
+)
+@pytest.mark.parametrize("way", ["jit", "eager"])
+def test_terms_of_a_sum_are_refused_by_name(
+    results: dict[str, Any], name: str, operand: str, way: str
+) -> None:
+    if f"{name} {way}" not in results:
+        pytest.skip("needs a newer jax")
+    assert results[f"{name} {way}"] == [
+        "ValueError",
+        f"jaxsharding::{operand}: expected a sum over mesh axis 'i', got its terms (unreduced); "
+        "take the sum with jax.lax.psum or jax.sharding.reshard before the call",
+    ]
 
 
 def test_programs_of_one_device_say_nothing_of_it(

@@ -190,16 +190,38 @@ def test_the_kind_of_an_error_is_kept(library: str) -> None:
         call("jaxtarget.fail", kind="KeyError")
 
 
-def test_more_targets_than_one_bank_has(library: str) -> None:
-    count = 2500
-    before = graphffi_jax.registered_count()
-    for i in range(count):
-        graphffi_jax.register_ffi_target(
-            f"jaxtarget.many{i}", f"{library}::axpy", [str(float(i)), "i0", "rets", "i0"]
-        )
-    assert graphffi_jax.registered_count() == before + count
-    for i in (0, 1023, 1024, 2047, 2048, count - 1):
-        np.testing.assert_array_equal(call(f"jaxtarget.many{i}"), (i + 1) * X)
+FULL_SCRIPT = """
+import sys
+import graphffi_jax, jax, jax.numpy as jnp
+
+def register(i):
+    spec = [str(float(i)), "i0", "rets", "i0"]
+    graphffi_jax.register_ffi_target(f"full.f{i}", f"{sys.argv[1]}::axpy", spec)
+
+for i in range(1024):
+    register(i)
+for _ in range(2):
+    try:
+        register(1024)
+    except RuntimeError as error:
+        print(error)
+register(1023)  # which is there
+x = jnp.ones(1)
+print(graphffi_jax.registered_count(), *(
+    float(jax.ffi.ffi_call(f"full.f{i}", x)(x)[0]) for i in (0, 1023)))
+"""
+
+
+def test_more_targets_than_there_are_handlers_are_an_error(
+    library: str, run_script: Callable[..., Any]
+) -> None:
+    result = run_script(FULL_SCRIPT, library)
+    assert result.returncode == 0, result.stderr
+    error = (
+        "full.f1024: expected at most 1024 targets in a process, got one more; use ops or "
+        "graphffi_jax.call, whose calls share one target\n"
+    )
+    assert result.stdout == 2 * error + "1024 1.0 1024.0\n"
 
 
 def test_gpu_targets_can_be_registered(library: str) -> None:

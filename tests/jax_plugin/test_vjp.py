@@ -80,7 +80,7 @@ def test_a_rule_of_undifferentiable_ops_ends_the_chain_with_an_error() -> None:
         jax.grad(lambda x: first(x).sum())(X)
 
 
-def test_a_rule_that_comes_after_the_trace_is_asked_for_in_time() -> None:
+def test_a_rule_may_come_after_the_trace() -> None:
     op = graphffi.define_op(
         "gradtest::late_in_jax",
         schema="(Tensor x) -> Tensor",
@@ -91,8 +91,7 @@ def test_a_rule_that_comes_after_the_trace_is_asked_for_in_time() -> None:
     f = jax.jit(op)
     f(X)
     op.register_vjp(lambda saved, grad: grad)
-    with pytest.raises(NotImplementedError, match="register it before JAX traces a call, or use j"):
-        jax.grad(lambda x: f(x).sum())(X)
+    assert_close(jax.grad(lambda x: f(x).sum())(X), jnp.ones_like(X))
 
 
 def test_control_flow() -> None:

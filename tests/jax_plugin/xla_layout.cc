@@ -5,7 +5,7 @@
 
 #include "xla_ffi.h"
 
-namespace x = graphffi::xla;
+namespace x = graphffi_jax::xla;
 
 // A member of ours lies where theirs does and is as wide.
 #define SAME(Ours, ours, Theirs, theirs)                              \
@@ -38,14 +38,14 @@ SAME(Attributes, size, XLA_FFI_Attrs, size);
 SAME(Attributes, tags, XLA_FFI_Attrs, types);
 SAME(Attributes, names, XLA_FFI_Attrs, names);
 SAME(Attributes, values, XLA_FFI_Attrs, attrs);
-SAME(CallFrame, extension, XLA_FFI_CallFrame, extension_start);
-SAME(CallFrame, api, XLA_FFI_CallFrame, api);
-SAME(CallFrame, context, XLA_FFI_CallFrame, ctx);
-SAME(CallFrame, stage, XLA_FFI_CallFrame, stage);
-SAME(CallFrame, args, XLA_FFI_CallFrame, args);
-SAME(CallFrame, rets, XLA_FFI_CallFrame, rets);
-SAME(CallFrame, attributes, XLA_FFI_CallFrame, attrs);
-static_assert(sizeof(x::CallFrame) == XLA_FFI_CallFrame_STRUCT_SIZE);
+SAME(Call, extension, XLA_FFI_CallFrame, extension_start);
+SAME(Call, api, XLA_FFI_CallFrame, api);
+SAME(Call, context, XLA_FFI_CallFrame, ctx);
+SAME(Call, stage, XLA_FFI_CallFrame, stage);
+SAME(Call, args, XLA_FFI_CallFrame, args);
+SAME(Call, rets, XLA_FFI_CallFrame, rets);
+SAME(Call, attributes, XLA_FFI_CallFrame, attrs);
+static_assert(sizeof(x::Call) == XLA_FFI_CallFrame_STRUCT_SIZE);
 SAME(Metadata, version, XLA_FFI_Metadata, api_version);
 SAME(Metadata, traits, XLA_FFI_Metadata, traits);
 SAME(MetadataExtension, metadata, XLA_FFI_Metadata_Extension, metadata);

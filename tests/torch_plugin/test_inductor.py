@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
-import torch._inductor.lowering  # imports the module below
+import torch._inductor
 from torch._dynamo.testing import CompileCounterWithBackend
 from torch._inductor.utils import run_and_get_code
 
 import graphffi
-from graphffi_torch import _inductor
 
 if TYPE_CHECKING:
     from collections.abc import Callable

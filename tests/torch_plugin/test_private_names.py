@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Torch without names that are private, and the plugin beside programs that have none of its ops."""
+"""Torch without its private names, and programs without the plugin's ops."""
 
 from __future__ import annotations
 
@@ -146,8 +146,9 @@ for name, module in sorted(sys.modules.items()):
             owned = vars(value).values() if isinstance(value, type) else ()
             if is_graphffis(value) or any(is_graphffis(v) for v in owned):
                 print("patched:", name, attribute)
+ours = ("tvm_ffi", "others.f")
 lowered = (str(o) for o in torch._inductor.lowering.lowerings)
-print(*sorted(o for o in lowered if " at 0x" not in o and not o.startswith(("tvm_ffi", "others.f"))))
+print(*sorted(o for o in lowered if " at 0x" not in o and not o.startswith(ours)))
 """
 
 

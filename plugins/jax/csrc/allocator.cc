@@ -6,14 +6,20 @@
 #include "callframe/error.h"
 #include "xla_api.h"
 
-namespace graphffi {
+namespace graphffi_jax {
+
+using graphffi::Error;
+using graphffi::NumBytes;
+using graphffi::RunAllocator;
+using graphffi::SetAllocationError;
+
 namespace {
 
 constexpr size_t kXlaAlignment = 16;  // XLA refuses to promise more, and gives 256 on GPUs
 
 thread_local ScratchScope* current_scope = nullptr;
 
-void Free(const xla::CallFrame& call, void* data, size_t num_bytes) {
+void Free(const xla::Call& call, void* data, size_t num_bytes) {
   if (data == nullptr) return;
   xla::MemoryFreeArgs args{};
   args.struct_size = sizeof(args);
@@ -43,7 +49,7 @@ int AllocateScratch(DLTensor* prototype, DLManagedTensorVersioned** out, void* e
   });
 }
 
-ScratchScope::ScratchScope(const xla::CallFrame& call) : call_(call), outer_(current_scope) {
+ScratchScope::ScratchScope(const xla::Call& call) : call_(call), outer_(current_scope) {
   current_scope = this;
 }
 
@@ -86,4 +92,4 @@ int ScratchScope::Close() {
   return held;
 }
 
-}  // namespace graphffi
+}  // namespace graphffi_jax

@@ -8,21 +8,21 @@
 #include "scratch_block.h"
 #include "xla_ffi.h"
 
-namespace graphffi {
+namespace graphffi_jax {
 
 /// Memory of the ScratchScope that is open on this thread; valid until that closes.
 int AllocateScratch(DLTensor* prototype, DLManagedTensorVersioned** out, void* error_context,
-                    SetAllocationError set_error);
+                    graphffi::SetAllocationError set_error);
 
 /// Refuses: memory can't be had while XLA records a command buffer.
 int RefuseUnderCapture(DLTensor* prototype, DLManagedTensorVersioned** out, void* error_context,
-                       SetAllocationError set_error);
+                       graphffi::SetAllocationError set_error);
 
 /// The scratch memory of one call on a device: what AllocateScratch hands out on this thread while
 /// it is open.
 class ScratchScope {
  public:
-  explicit ScratchScope(const xla::CallFrame& call);
+  explicit ScratchScope(const xla::Call& call);
   ~ScratchScope();
   ScratchScope(const ScratchScope&) = delete;
   ScratchScope& operator=(const ScratchScope&) = delete;
@@ -32,12 +32,13 @@ class ScratchScope {
   int Close();
 
  private:
-  friend int AllocateScratch(DLTensor*, DLManagedTensorVersioned**, void*, SetAllocationError);
+  friend int AllocateScratch(DLTensor*, DLManagedTensorVersioned**, void*,
+                             graphffi::SetAllocationError);
   ScratchBlock* Allocate(const DLTensor& prototype);
 
-  const xla::CallFrame& call_;
+  const xla::Call& call_;
   ScratchScope* outer_;
   ScratchBlock* blocks_ = nullptr;
 };
 
-}  // namespace graphffi
+}  // namespace graphffi_jax

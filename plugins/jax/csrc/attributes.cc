@@ -9,7 +9,14 @@
 #include "callframe/error.h"
 #include "dtype.h"
 
-namespace graphffi {
+namespace graphffi_jax {
+
+using graphffi::Error;
+using graphffi::IsLibraryReference;
+using graphffi::IsProvided;
+using graphffi::PlanNames;
+using graphffi::ResolveKernel;
+
 namespace {
 
 using xla::ByteSpan;
@@ -200,7 +207,7 @@ SiteParts CallAttributes::Resolve() const {
   SiteParts parts;
   parts.key = Key();
   // Each time: a name may be registered anew.
-  parts.function.reset(ResolveKernel(Reference(), {}, &parts.facts));
+  parts.function = FromOwnedHandle(ResolveKernel(Reference(), {}, &parts.facts));
   if (!parts.facts.in_library) parts.opt_global = func;
   parts.subject = subject;
   parts.plan = plan;
@@ -208,9 +215,9 @@ SiteParts CallAttributes::Resolve() const {
       PlanNames::Raw(0, 0, static_cast<int32_t>(ints.size()), static_cast<int32_t>(floats.size()),
                      static_cast<int32_t>(strs.size()))
           .attributes;
-  for (int64_t value : ints) parts.attributes.Add(MakeInt(value));
-  for (double value : floats) parts.attributes.Add(MakeFloat(value));
-  for (const std::string& value : strs) parts.attributes.Add(MakeString(value));
+  for (int64_t value : ints) parts.attributes.emplace_back(value);
+  for (double value : floats) parts.attributes.emplace_back(value);
+  for (const std::string& value : strs) parts.attributes.emplace_back(tvm::ffi::String(value));
   parts.mutated = mutated;
   parts.pass_owning_tensor = pass_owning_tensor;
   parts.is_ordered = ordered;
@@ -218,4 +225,4 @@ SiteParts CallAttributes::Resolve() const {
   return parts;
 }
 
-}  // namespace graphffi
+}  // namespace graphffi_jax

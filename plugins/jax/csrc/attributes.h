@@ -10,7 +10,7 @@
 #include "site.h"
 #include "xla_ffi.h"
 
-namespace graphffi {
+namespace graphffi_jax {
 
 /// What the program says about a call of tvm_ffi.call. Everything but `func` may be left out.
 struct CallAttributes {
@@ -60,4 +60,4 @@ void AppendToKey(std::string_view bytes, std::string* key);
 /// `3:abc0:` is ("abc", ""). False for text of another form.
 bool SplitStrings(std::string_view text, std::vector<std::string>* out);
 
-}  // namespace graphffi
+}  // namespace graphffi_jax

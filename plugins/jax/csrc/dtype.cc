@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dtype.h"
 
-namespace graphffi {
+namespace graphffi_jax {
 namespace {
 
 struct Filled : DataTypes {
@@ -57,4 +57,4 @@ std::string DataTypeName(xla::DataType dtype) {
   return "XLA data type " + std::to_string(dtype);
 }
 
-}  // namespace graphffi
+}  // namespace graphffi_jax

@@ -5,12 +5,11 @@
 #include <dlpack/dlpack.h>
 
 #include <cstdint>
-#include <cstring>
 #include <string>
 
 #include "xla_ffi.h"
 
-namespace graphffi {
+namespace graphffi_jax {
 
 constexpr int kNumDataTypes = xla::kF8E8M0FNU + 1;
 
@@ -27,20 +26,7 @@ inline DLDataType ToDLPack(xla::DataType dtype) {
   return kDataTypes.dtypes[index < kNumDataTypes ? index : uint32_t{xla::kInvalid}];
 }
 
-/// The bytes of a DLDataType as one number; 0 for what DLPack can't say.
-using PackedDataType = uint32_t;
-static_assert(sizeof(PackedDataType) == sizeof(DLDataType));
-
-/// The same, which compilers load and store at once.
-inline PackedDataType ToPackedDLPack(xla::DataType dtype) {
-  const auto index = static_cast<uint32_t>(dtype);
-  if (index >= kNumDataTypes) return 0;
-  PackedDataType packed;
-  std::memcpy(&packed, &kDataTypes.dtypes[index], sizeof(packed));
-  return packed;
-}
-
 /// As errors name it: "float32", "bfloat16", "bool", "a token".
 std::string DataTypeName(xla::DataType dtype);
 
-}  // namespace graphffi
+}  // namespace graphffi_jax

@@ -1,51 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "error_ring.h"
 
+#include <tvm/ffi/function.h>
+
 #include <mutex>
 #include <string_view>
 #include <utility>
 
 #include "xla_api.h"
 
-namespace graphffi {
+namespace graphffi_jax {
+
+using graphffi::Error;
+
 namespace {
+
+struct KeptError {
+  tvm::ffi::Error error;
+  std::string text;  ///< of the report, without NUL, at which XLA cuts it
+};
 
 // Not destroyed at exit: XLA's threads may still report, and Python's exceptions are gone by then.
 struct Ring {
   std::mutex mutex;
-  int64_t next = 1;
-  TVMFFIObjectHandle errors[kKeptErrors] = {};
+  int64_t next = 0;
+  std::optional<KeptError> errors[kKeptErrors];
 };
 Ring& GetRing() {
   static Ring* ring = new Ring;
   return *ring;
-}
-
-/// The object of `error`; *new reference*, NULL if the runtime can't make one.
-TVMFFIObjectHandle ObjectOf(const Error& error) {
-  if (TVMFFIObjectHandle object = error.opt_object()) {
-    TVMFFIObjectIncRef(object);
-    return object;
-  }
-  auto bytes = [](const std::string& text) { return TVMFFIByteArray{text.data(), text.size()}; };
-  TVMFFIByteArray kind = bytes(error.kind()), message = bytes(error.message()),
-                  backtrace = bytes(error.backtrace());
-  TVMFFIObjectHandle object = nullptr;
-  return TVMFFIErrorCreate(&kind, &message, &backtrace, &object) == 0 ? object : nullptr;
-}
-
-/// Takes `error` over.
-int64_t Keep(TVMFFIObjectHandle error) {
-  Ring& ring = GetRing();
-  int64_t number;
-  {
-    std::lock_guard<std::mutex> lock(ring.mutex);
-    number = ring.next++;
-    std::swap(ring.errors[number % kKeptErrors], error);
-  }
-  // Outside of the lock: an error may hold a Python exception, whose end takes the GIL.
-  if (error != nullptr) TVMFFIObjectDecRef(error);
-  return number;
 }
 
 xla::StatusCode CodeOf(std::string_view kind) {
@@ -59,18 +42,33 @@ xla::StatusCode CodeOf(std::string_view kind) {
 
 }  // namespace
 
-int64_t KeepInRing(const Error& error) {
-  TVMFFIObjectHandle object = ObjectOf(error);
-  return object == nullptr ? 0 : Keep(object);
+tvm::ffi::Error ToTvmFfi(const Error& error) {
+  using tvm::ffi::ErrorObj;
+  if (error.opt_object() == nullptr) return {error.kind(), error.message(), error.backtrace()};
+  auto* object = static_cast<TVMFFIObject*>(error.opt_object());
+  return tvm::ffi::Error(tvm::ffi::detail::ObjectUnsafe::ObjectPtrFromUnowned<ErrorObj>(object));
+}
+
+void ClearFrames(const Error& error) noexcept try {
+  if (error.opt_object() == nullptr) return;
+  const auto clear = tvm::ffi::Function::GetGlobal("graphffi_jax.clear_frames");
+  if (clear.has_value()) (*clear)(ToTvmFfi(error));
+} catch (const std::exception&) {  // Python shuts down
+}
+
+void KeepInRing(const Error& error, const std::string& text) {
+  // Dies outside of the lock: an error may hold a Python exception, whose end takes the GIL.
+  std::optional<KeptError> slot = KeptError{ToTvmFfi(error), text.c_str()};
+  Ring& ring = GetRing();
+  std::lock_guard<std::mutex> lock(ring.mutex);
+  std::swap(ring.errors[ring.next++ % kKeptErrors], slot);
 }
 
 xla::Status* Report(const xla::Api* api, const Error& error, const std::string& subject) {
   bool named = error.message().compare(0, subject.size(), subject) == 0;
   std::string prefix = named || subject.empty() ? "" : subject + ": ";
   std::string text = error.kind() + ": " + prefix + error.message();
-  if (const int64_t number = KeepInRing(error)) {
-    text += " [tvm_ffi error " + std::to_string(number) + "]";
-  }
+  KeepInRing(error, text);
   return xla::MakeStatus(api, CodeOf(error.kind()), text);
 }
 
@@ -91,18 +89,17 @@ xla::Status* ReportCaught(const xla::Api* api, const std::string& subject) noexc
   }
 }
 
-bool RaiseKept(int64_t number) {
+std::optional<tvm::ffi::Error> FindInRing(const std::string& report) {
   Ring& ring = GetRing();
-  TVMFFIObjectHandle error = nullptr;
-  {
-    std::lock_guard<std::mutex> lock(ring.mutex);
-    if (number < 1 || number >= ring.next || number < ring.next - kKeptErrors) return false;
-    error = ring.errors[number % kKeptErrors];
-    TVMFFIObjectIncRef(error);
+  std::lock_guard<std::mutex> lock(ring.mutex);
+  const KeptError* opt_found = nullptr;
+  for (int64_t i = 1; i <= kKeptErrors && i <= ring.next; ++i) {
+    const KeptError& kept = *ring.errors[(ring.next - i) % kKeptErrors];
+    const bool is_longer = opt_found == nullptr || kept.text.size() > opt_found->text.size();
+    if (is_longer && report.find(kept.text) != std::string::npos) opt_found = &kept;
   }
-  TVMFFIErrorSetRaised(error);
-  TVMFFIObjectDecRef(error);
-  return true;
+  if (opt_found == nullptr) return std::nullopt;
+  return opt_found->error;
 }
 
-}  // namespace graphffi
+}  // namespace graphffi_jax

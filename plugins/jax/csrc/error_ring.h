@@ -2,32 +2,40 @@
 // The last errors of kernels, kept as objects, because XLA carries text only.
 #pragma once
 
+#include <tvm/ffi/error.h>
+
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "callframe/error.h"
 #include "xla_ffi.h"
 
-namespace graphffi {
+namespace graphffi_jax {
 
 /// How many errors are kept.
 constexpr int kKeptErrors = 64;
 
-/// XLA's error for `error`: "Kind: subject: message [tvm_ffi error 7]"; `subject` may be empty, or
-/// begin the message already. The number names the error object, which is kept until kKeptErrors
-/// newer ones came.
-xla::Status* Report(const xla::Api* api, const Error& error, const std::string& subject);
+/// XLA's error for `error`: "Kind: subject: message"; `subject` may be empty, or begin the message
+/// already. The error object is kept until kKeptErrors newer ones came.
+xla::Status* Report(const xla::Api* api, const graphffi::Error& error, const std::string& subject);
 
 /// The same for the exception that is being handled; what is no Error is a bug. Called in `catch`.
 xla::Status* ReportCaught(const xla::Api* api, const std::string& subject) noexcept;
 
 /// What says so.
-Error InternalError(const std::string& what);
+graphffi::Error InternalError(const std::string& what);
 
-/// Keeps an error; its number, 0 if the runtime can't make an object of it.
-int64_t KeepInRing(const Error& error);
+/// The same error as the headers know it; the very object, if one was raised.
+tvm::ffi::Error ToTvmFfi(const graphffi::Error& error);
 
-/// Puts the kept error `number` into this thread's slot; false if it is no longer kept.
-bool RaiseKept(int64_t number);
+/// Drops the local variables of Python's frames that `error` keeps. Does nothing for other errors.
+void ClearFrames(const graphffi::Error& error) noexcept;
 
-}  // namespace graphffi
+/// Keeps an error, which others know by `text`.
+void KeepInRing(const graphffi::Error& error, const std::string& text);
+
+/// The newest kept error with the longest text that is part of `report`; nothing if there is none.
+std::optional<tvm::ffi::Error> FindInRing(const std::string& report);
+
+}  // namespace graphffi_jax

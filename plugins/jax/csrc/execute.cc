@@ -1,35 +1,49 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "execute.h"
 
+#include <functional>
+#include <memory>
+#include <numeric>
 #include <string>
-#include <vector>
 
 #include "allocator.h"
-#include "env/allocation.h"
-#include "env/env_scope.h"
 #include "callframe/error.h"
 #include "callframe/layout.h"
 #include "callframe/returned.h"
 #include "callframe/value.h"
 #include "dtype.h"
+#include "env/allocation.h"
+#include "env/env_scope.h"
 #include "error_ring.h"
 #include "exit_gate.h"
 #include "tensors.h"
 #include "workspace.h"
 #include "xla_api.h"
 
-namespace graphffi {
+namespace graphffi_jax {
+
+using graphffi::AllocatorScope;
+using graphffi::Bank;
+using graphffi::CallForResults;
+using graphffi::CallFrame;
+using graphffi::EnvScope;
+using graphffi::Error;
+using graphffi::kWithoutRetaining;
+using graphffi::Layout;
+using graphffi::Loans;
+using graphffi::MakeTensorView;
+using graphffi::PlacedFrame;
+using graphffi::Results;
+
 namespace {
 
-constexpr int32_t kInline = 32, kInlineDims = 64;
-
 /// Where a kernel works, and what plans may pass of it.
-struct Place {
+struct ExecutionContext {
   DLDevice device;
   void* stream = nullptr;
   const TVMFFIAny* opt_workspace = nullptr;
 };
-constexpr Place kOnCpu{{kDLCPU, 0}};
+constexpr ExecutionContext kOnCpu{{kDLCPU, 0}};
 
 /// Makes tensors that are lent of views.
 void LendViews(TVMFFIAny* values, int32_t count, Loans* loans) {
@@ -45,8 +59,8 @@ inline Results ResultsOf(const Arity& arity, const TVMFFIAny* values) {
 }
 
 /// Calls that lend tensors, or whose plans pick their arguments or make some.
-[[gnu::noinline]] void CallInFrame(const Site& site, const Place& place, const Arity& arity,
-                                   TVMFFIAny* values) {
+void CallInFrame(const Site& site, const ExecutionContext& context, const Arity& arity,
+                 TVMFFIAny* values) {
   const Layout& layout = arity.layout;
   Loans loans(kWithoutRetaining);  // XLA takes its buffers back when the call returns
   if (site.lends()) {
@@ -60,27 +74,52 @@ inline Results ResultsOf(const Arity& arity, const TVMFFIAny* values) {
     return CallForResults(site.kernel(), arity.is_filled, results, &frame);
   }
   const Bank inputs{values + layout.inputs.begin, nullptr, arity.num_inputs};
-  const TVMFFIAny workspace = place.opt_workspace == nullptr ? TVMFFIAny{} : *place.opt_workspace;
+  const TVMFFIAny workspace =
+      context.opt_workspace == nullptr ? TVMFFIAny{} : *context.opt_workspace;
   CallFrame frame(site.lends() ? &loans : nullptr);
   frame.PushPlan(site.plan(),
-                 {inputs, results().outputs, {}, place.stream, workspace, place.device});
+                 {inputs, results().outputs, {}, context.stream, workspace, context.device});
   CallForResults(site.kernel(), arity.is_filled, results, &frame);
 }
 
-/// Calls the kernel, with arguments in this memory. False where the tensors' strides don't fit, and
+/// Memory for the arguments of one call. Borrowed.
+struct Storage {
+  TVMFFIAny* values;
+  TensorRoom tensors;
+};
+
+int64_t CountElements(const xla::Buffer& buffer) {
+  return std::accumulate(buffer.dims, buffer.dims + buffer.rank, int64_t{1}, std::multiplies<>());
+}
+
+/// Refuses updates of a result that nobody has filled. \throws Error(ValueError)
+void CheckAliases(const xla::Call& arrays, const Arity& arity) {
+  for (int32_t i = 0; i < arity.num_outputs - arity.num_returned; ++i) {
+    auto& operand = *static_cast<const xla::Buffer*>(arrays.args.buffers[arity.num_inputs + i]);
+    auto& result = *static_cast<const xla::Buffer*>(arrays.rets.buffers[arity.num_returned + i]);
+    if (operand.data == result.data || CountElements(operand) == 0) continue;
+    throw Error("ValueError",
+                "attribute 'mutated': expected operand " + std::to_string(arity.num_inputs + i) +
+                    " in the memory of result " + std::to_string(arity.num_returned + i) +
+                    ", got a copy; pass input_output_aliases to jax.ffi.ffi_call");
+  }
+}
+
+/// Calls the kernel, with arguments in `storage`. False where the tensors' strides don't fit, and
 /// nothing was called.
-[[gnu::always_inline]] inline bool RunIn(const xla::CallFrame& arrays, const Site& site,
-                                         const Place& place, const Arity& arity, TVMFFIAny* values,
-                                         TensorRoom tensors) {
+bool CallInStorage(const xla::Call& arrays, const Site& site, const ExecutionContext& context,
+                   const Arity& arity, Storage storage) {
   const Layout& layout = arity.layout;
-  if (!MakeViews(arrays.args, arity.num_inputs, place.device, "operand ", &tensors,
+  TVMFFIAny* const values = storage.values;
+  if (arity.num_returned != arity.num_outputs) CheckAliases(arrays, arity);
+  if (!MakeViews(arrays.args, arity.num_inputs, context.device, "operand ", &storage.tensors,
                  values + layout.inputs.begin) ||
-      !MakeViews(arrays.rets, arity.num_outputs, place.device, "result ", &tensors,
+      !MakeViews(arrays.rets, arity.num_outputs, context.device, "result ", &storage.tensors,
                  values + layout.outputs.begin)) {
     return false;
   }
-  if (__builtin_expect(arity.needs_frame, 0)) {
-    CallInFrame(site, place, arity, values);
+  if (arity.needs_frame) {
+    CallInFrame(site, context, arity, values);
   } else {
     layout.PutConstants(values);
     CallForResults(site.kernel(), values, layout.num_args, arity.is_filled,
@@ -89,28 +128,32 @@ inline Results ResultsOf(const Arity& arity, const TVMFFIAny* values) {
   return true;
 }
 
-/// Calls with more tensors than fit on the stack.
-[[gnu::noinline]] void RunOnHeap(const xla::CallFrame& arrays, const Site& site, const Place& place,
-                                 const Arity& arity) {
-  const auto count = static_cast<size_t>(arity.num_inputs + arity.num_outputs);
+/// Calls with more tensors than fit on the stack: their memory is one block, which is not cleared.
+void CallOnHeap(const xla::Call& arrays, const Site& site, const ExecutionContext& context,
+                const Arity& arity) {
+  const auto num_values = static_cast<size_t>(arity.num_values);
+  const auto num_tensors = static_cast<size_t>(arity.num_inputs + arity.num_outputs);
   const auto num_dims = static_cast<size_t>(CountDims(arrays.args) + CountDims(arrays.rets));
-  std::vector<TVMFFIAny> values(static_cast<size_t>(arity.num_values));
-  std::vector<DLTensor> tensors(count);
-  std::vector<int64_t> strides(num_dims);
-  RunIn(arrays, site, place, arity, values.data(),
-        {tensors.data(), strides.data(), strides.data() + num_dims});
+  const std::unique_ptr<char[]> block(
+      new char[num_values * sizeof(TVMFFIAny) + num_tensors * sizeof(DLTensor) +
+               num_dims * sizeof(int64_t)]);
+  auto* values = reinterpret_cast<TVMFFIAny*>(block.get());
+  auto* tensors = reinterpret_cast<DLTensor*>(values + num_values);
+  auto* strides = reinterpret_cast<int64_t*>(tensors + num_tensors);
+  CallInStorage(arrays, site, context, arity, {values, {tensors, strides, strides + num_dims}});
 }
 
 /// A call of the site's kernel with XLA's arrays, in an env that is set. \throws Error
-[[gnu::always_inline]] inline void Run(const xla::CallFrame& arrays, const Site& site,
-                                       const Place& place) {
+void CallKernel(const xla::Call& arrays, const Site& site, const ExecutionContext& context) {
+  constexpr int32_t kInlineValues = 64, kInlineDims = 128;
   const Arity& arity = site.ArityOf(arrays.args.size, arrays.rets.size);
-  TVMFFIAny values[kInline];
-  DLTensor tensors[kInline];
+  TVMFFIAny values[kInlineValues];
+  DLTensor tensors[kInlineValues];
   int64_t strides[kInlineDims];
-  const bool fits = arity.num_values <= kInline && RunIn(arrays, site, place, arity, values,
-                                                         {tensors, strides, strides + kInlineDims});
-  if (__builtin_expect(!fits, 0)) RunOnHeap(arrays, site, place, arity);
+  const bool fits = arity.num_values <= kInlineValues &&
+                    CallInStorage(arrays, site, context, arity,
+                                  {values, {tensors, strides, strides + kInlineDims}});
+  if (!fits) CallOnHeap(arrays, site, context, arity);
 }
 
 struct Workspace {
@@ -119,7 +162,7 @@ struct Workspace {
 };
 
 /// The last result: bytes of any shape (a batch of calls has a batch of workspaces).
-Workspace WorkspaceOf(const xla::CallFrame& call) {
+Workspace WorkspaceOf(const xla::Call& call) {
   if (call.rets.size == 0) {
     throw Error("ValueError", "attribute 'workspace': expected a result for it, got none");
   }
@@ -157,10 +200,11 @@ class WorkspaceTensor {
                                   " lives as long as the call");
 }
 
-void RunInWorkspace(const xla::CallFrame& arrays, const Site& site, const Place& place,
-                    const Workspace& workspace) {
-  WorkspaceScope scope(workspace.data, workspace.num_bytes, place.device);
-  Run(arrays, site, place);
+/// Serves what the kernel allocates from its workspace.
+void RunAllocatingFromWorkspace(const xla::Call& arrays, const Site& site,
+                                const ExecutionContext& context, const Workspace& workspace) {
+  WorkspaceScope scope(workspace.data, workspace.num_bytes, context.device);
+  CallKernel(arrays, site, context);
   const int held = scope.Close();
   site.NoteWorkspace(scope.peak(), scope.capacity());
   if (scope.peak() > scope.capacity()) {
@@ -171,32 +215,38 @@ void RunInWorkspace(const xla::CallFrame& arrays, const Site& site, const Place&
   if (held != 0) FailHeld(held, "a workspace");
 }
 
-/// Calls of sites with a workspace.
-[[gnu::noinline]] void RunWithWorkspace(const xla::CallFrame& arrays, const Site& site,
-                                        Place place) {
-  const Workspace workspace = WorkspaceOf(arrays);
-  if (!site.passes_workspace()) return RunInWorkspace(arrays, site, place, workspace);
-  WorkspaceTensor tensor(workspace, place.device);
+/// Gives the kernel its workspace as an argument.
+void RunPassingWorkspace(const xla::Call& arrays, const Site& site, ExecutionContext context,
+                         const Workspace& workspace) {
+  WorkspaceTensor tensor(workspace, context.device);
   const TVMFFIAny argument = tensor.AsAny();
-  place.opt_workspace = &argument;
-  Run(arrays, site, place);
+  context.opt_workspace = &argument;
+  CallKernel(arrays, site, context);
+}
+
+/// Calls with or without a workspace.
+void Run(const xla::Call& arrays, const Site& site, const ExecutionContext& context) {
+  if (!site.has_workspace()) return CallKernel(arrays, site, context);
+  const Workspace workspace = WorkspaceOf(arrays);
+  if (site.passes_workspace()) return RunPassingWorkspace(arrays, site, context, workspace);
+  RunAllocatingFromWorkspace(arrays, site, context, workspace);
 }
 
 /// Kernels with a workspace, kernels that may enter Python, and threads with another allocator. The
 /// shared one does not stay: a call of another framework that comes from here would leave it, too,
 /// and get memory of the workspace.
-[[gnu::noinline]] void ExecuteApartOnCpu(const xla::CallFrame& arrays, const Site& site) {
+void ExecuteApartOnCpu(const xla::Call& arrays, const Site& site) {
   AllocatorScope env(&AllocateForCall);
   NoWorkspaceScope without;
-  if (site.has_workspace()) return RunWithWorkspace(arrays, site, kOnCpu);
   Run(arrays, site, kOnCpu);
 }
 
-[[gnu::always_inline]] inline void ExecuteOnCpu(const xla::CallFrame& arrays, const Site& site) {
-  const bool is_set = AllocatorScope::HasEither(&AllocateForCall, shared_allocator);
-  if (__builtin_expect(!is_set, 0)) return ExecuteApartOnCpu(arrays, site);
+void ExecuteOnCpu(const xla::Call& arrays, const Site& site) {
+  if (!AllocatorScope::HasEither(&AllocateForCall, shared_allocator)) {
+    return ExecuteApartOnCpu(arrays, site);
+  }
   NoWorkspaceScope without;
-  Run(arrays, site, kOnCpu);
+  CallKernel(arrays, site, kOnCpu);
 }
 
 DLPackManagedTensorAllocator GpuAllocator(const Site& site, Target target) {
@@ -204,16 +254,12 @@ DLPackManagedTensorAllocator GpuAllocator(const Site& site, Target target) {
   return target.graph ? &RefuseUnderCapture : &AllocateScratch;
 }
 
-[[gnu::noinline]] void ExecuteOnGpu(const xla::CallFrame& arrays, const Site& site, Target target) {
+void ExecuteOnGpu(const xla::Call& arrays, const Site& site, Target target) {
   const DLDevice device = {target.device_type, xla::GetDeviceOrdinal(arrays)};
-  const Place place{device, xla::GetStream(arrays)};
-  EnvScope env(device, place.stream, GpuAllocator(site, target));
+  const ExecutionContext context{device, xla::GetStream(arrays)};
+  EnvScope env(device, context.stream, GpuAllocator(site, target));
   ScratchScope scratch(arrays);
-  if (site.has_workspace()) {
-    RunWithWorkspace(arrays, site, place);
-  } else {
-    Run(arrays, site, place);
-  }
+  Run(arrays, site, context);
   if (const int held = scratch.Close()) FailHeld(held, "XLA's scratch memory");
 }
 
@@ -230,7 +276,7 @@ void SkipToken(const char* bank, xla::Buffers* buffers) {
 }
 
 /// The call without the tokens by which XLA orders it, in *rest. \throws Error
-const xla::CallFrame* SkipTokens(const xla::CallFrame& call, xla::CallFrame* rest) {
+const xla::Call* SkipTokens(const xla::Call& call, xla::Call* rest) {
   *rest = call;
   SkipToken("operand", &rest->args);
   SkipToken("result", &rest->rets);
@@ -242,28 +288,33 @@ const xla::CallFrame* SkipTokens(const xla::CallFrame& call, xla::CallFrame* res
 }
 
 /// Calls on GPUs, and of sites where there is something to do around a call.
-[[gnu::noinline]] xla::Status* ExecuteGuarded(const xla::CallFrame& call, const Site& site,
-                                              Target target) {
+xla::Status* ExecuteGuarded(const xla::Call& call, const Site& site, Target target) {
   GatedCall gate(site.gated(), call, target.device_type);
   if (!gate.admitted()) return RefuseAtExit(call.api, site);
-  xla::CallFrame rest;
-  const xla::CallFrame& arrays = site.is_ordered() ? *SkipTokens(call, &rest) : call;
-  if (target.device_type != kDLCPU) {
-    ExecuteOnGpu(arrays, site, target);
-  } else {
-    ExecuteApartOnCpu(arrays, site);
+  xla::Call rest;
+  const xla::Call& arrays = site.is_ordered() ? *SkipTokens(call, &rest) : call;
+  try {
+    if (target.device_type != kDLCPU) {
+      ExecuteOnGpu(arrays, site, target);
+    } else {
+      ExecuteApartOnCpu(arrays, site);
+    }
+  } catch (const Error& error) {
+    // A Python kernel's variables may be views of XLA's memory: they go before that does.
+    if (site.gated()) ClearFrames(error);
+    throw;
   }
   return nullptr;
 }
 
 }  // namespace
 
-xla::Status* ExecuteCall(const xla::CallFrame& call, Target target) noexcept {
+xla::Status* ExecuteCall(const xla::Call& call, Target target) noexcept {
   void* state;
   if (xla::Status* status = xla::GetState(call, &state)) return status;
   auto& site = *static_cast<const Site*>(state);
   try {
-    if (__builtin_expect(target.device_type != kDLCPU || site.is_guarded(), 0)) {
+    if (target.device_type != kDLCPU || site.is_guarded()) {
       return ExecuteGuarded(call, site, target);
     }
     ExecuteOnCpu(call, site);
@@ -273,4 +324,4 @@ xla::Status* ExecuteCall(const xla::CallFrame& call, Target target) noexcept {
   }
 }
 
-}  // namespace graphffi
+}  // namespace graphffi_jax

@@ -7,7 +7,7 @@
 #include "site.h"
 #include "xla_ffi.h"
 
-namespace graphffi {
+namespace graphffi_jax {
 
 /// What a handler is registered for.
 struct Target {
@@ -16,6 +16,6 @@ struct Target {
 };
 
 /// Calls the kernel of the call's site with XLA's buffers. NULL, or an error for XLA.
-xla::Status* ExecuteCall(const xla::CallFrame& call, Target target) noexcept;
+xla::Status* ExecuteCall(const xla::Call& call, Target target) noexcept;
 
-}  // namespace graphffi
+}  // namespace graphffi_jax

@@ -6,20 +6,18 @@
 #include <cstdint>
 #include <thread>
 
-namespace graphffi {
+namespace graphffi_jax {
 namespace {
 
 std::atomic<int64_t> in_flight{0};
 std::atomic<bool> closed{false};
-/// XLA begins 32 programs at a time.
-constexpr int64_t kMostWaiting = 8;
-thread_local const xla::CallFrame* opt_current_cpu_call = nullptr;
+thread_local const xla::Call* opt_current_cpu_call = nullptr;
 
 }  // namespace
 
 // Sequentially consistent: either the call sees the gate closed, or the one who closes sees the
 // call.
-bool GatedCall::Enter(const xla::CallFrame& call, DLDeviceType device_type) {
+bool GatedCall::Enter(const xla::Call& call, DLDeviceType device_type) {
   in_flight.fetch_add(1);
   opt_outer_ = opt_current_cpu_call;
   opt_current_cpu_call = device_type == kDLCPU ? &call : nullptr;
@@ -31,12 +29,7 @@ void GatedCall::Leave() {
   in_flight.fetch_sub(1);
 }
 
-const xla::CallFrame* GatedCall::opt_current_on_cpu() { return opt_current_cpu_call; }
-
-bool GatedCall::MustNotWait(bool is_foreign_thread) {
-  if (opt_current_cpu_call == nullptr) return false;
-  return is_foreign_thread || in_flight.load(std::memory_order_relaxed) > kMostWaiting;
-}
+const xla::Call* GatedCall::opt_current_on_cpu() { return opt_current_cpu_call; }
 
 bool CloseExitGate(int timeout_ms) {
   closed.store(true);
@@ -50,4 +43,4 @@ bool CloseExitGate(int timeout_ms) {
 
 void OpenExitGate() { closed.store(false); }
 
-}  // namespace graphffi
+}  // namespace graphffi_jax

@@ -7,13 +7,13 @@
 
 #include "xla_ffi.h"
 
-namespace graphffi {
+namespace graphffi_jax {
 
 /// A call that may enter Python, for a scope.
 class GatedCall {
  public:
   /// Does nothing unless `gated`. `call` is borrowed.
-  GatedCall(bool gated, const xla::CallFrame& call, DLDeviceType device_type)
+  GatedCall(bool gated, const xla::Call& call, DLDeviceType device_type)
       : gated_(gated), admitted_(!gated || Enter(call, device_type)) {}
   ~GatedCall() {
     if (gated_) Leave();
@@ -25,18 +25,14 @@ class GatedCall {
   bool admitted() const { return admitted_; }
 
   /// The innermost one of this thread, if it is on the CPU; else NULL.
-  static const xla::CallFrame* opt_current_on_cpu();
-  /// Whether this thread is in one on the CPU that must not wait for programs of the client that
-  /// called it. Of a client's limit of programs under way, a few may be held by calls that do, on
-  /// threads that Python started; XLA's threads may not.
-  static bool MustNotWait(bool is_foreign_thread);
+  static const xla::Call* opt_current_on_cpu();
 
  private:
-  bool Enter(const xla::CallFrame& call, DLDeviceType device_type);
+  bool Enter(const xla::Call& call, DLDeviceType device_type);
   void Leave();
 
   bool gated_, admitted_;
-  const xla::CallFrame* opt_outer_;  // uninitialized unless gated
+  const xla::Call* opt_outer_ = nullptr;
 };
 
 /// From now on no call is admitted. Waits until those in flight are over, `timeout_ms` at most;
@@ -46,4 +42,4 @@ bool CloseExitGate(int timeout_ms);
 /// Admits calls again.
 void OpenExitGate();
 
-}  // namespace graphffi
+}  // namespace graphffi_jax

@@ -7,7 +7,6 @@
 #include <string_view>
 
 #include "attributes.h"
-#include "hooks/callback_filter.h"
 #include "callframe/error.h"
 #include "error_ring.h"
 #include "execute.h"
@@ -16,11 +15,11 @@
 #include "site.h"
 #include "xla_api.h"
 
-namespace graphffi {
+namespace graphffi_jax {
 namespace {
 
 /// XLA's error for a call that these handlers can't read.
-[[gnu::cold]] xla::Status* RefuseCall(const xla::CallFrame& call, xla::Stage stage) {
+[[gnu::cold]] xla::Status* RefuseCall(const xla::Call& call, xla::Stage stage) {
   const xla::Api* api = call.api;
   if (stage == xla::kInstantiate && !xla::IsKnown(api->version)) {
     return xla::MakeStatus(
@@ -30,12 +29,11 @@ namespace {
             std::to_string(api->version.major) + "." + std::to_string(api->version.minor) +
             "; install a newer graphffi, or an older jaxlib");
   }
-  if (call.struct_size < sizeof(xla::CallFrame)) {
-    return Report(
-        api,
-        InternalError("expected a call frame of " + std::to_string(sizeof(xla::CallFrame)) +
-                      " bytes, got " + std::to_string(call.struct_size)),
-        "");
+  if (call.struct_size < sizeof(xla::Call)) {
+    return Report(api,
+                  InternalError("expected a call frame of " + std::to_string(sizeof(xla::Call)) +
+                                " bytes, got " + std::to_string(call.struct_size)),
+                  "");
   }
   return Report(api,
                 InternalError("expected execution stage " + std::to_string(stage) + ", got " +
@@ -45,7 +43,7 @@ namespace {
 
 /// Before a handler's own work, which throws nothing: metadata, foreign versions.
 template <typename Work>
-xla::Status* Checked(const xla::CallFrame* call, xla::Stage stage, uint32_t traits, Work&& work) {
+xla::Status* Checked(const xla::Call* call, xla::Stage stage, uint32_t traits, Work&& work) {
   static_assert(noexcept(work()));
   for (auto* extension = call->extension; extension != nullptr; extension = extension->next) {
     if (extension->type != xla::kMetadataExtension) continue;
@@ -53,7 +51,7 @@ xla::Status* Checked(const xla::CallFrame* call, xla::Stage stage, uint32_t trai
                               traits);
   }
   const bool is_known = stage != xla::kInstantiate || xla::IsKnown(call->api->version);
-  if (!is_known || call->struct_size < sizeof(xla::CallFrame) || call->stage != stage) {
+  if (!is_known || call->struct_size < sizeof(xla::Call) || call->stage != stage) {
     return RefuseCall(*call, stage);
   }
   return work();
@@ -61,7 +59,7 @@ xla::Status* Checked(const xla::CallFrame* call, xla::Stage stage, uint32_t trai
 
 /// Attaches what `decode` says to the call site.
 template <typename Decode>
-xla::Status* InstantiateSite(const xla::CallFrame* call, uint32_t traits, Decode&& decode) {
+xla::Status* InstantiateSite(const xla::Call* call, uint32_t traits, Decode&& decode) {
   return Checked(call, xla::kInstantiate, traits, [&]() noexcept -> xla::Status* {
     std::string subject;
     try {
@@ -75,7 +73,7 @@ xla::Status* InstantiateSite(const xla::CallFrame* call, uint32_t traits, Decode
   });
 }
 
-xla::Status* Instantiate(const xla::CallFrame* call, uint32_t traits) {
+xla::Status* Instantiate(const xla::Call* call, uint32_t traits) {
   return InstantiateSite(call, traits, [](const xla::Attributes& given, std::string* subject) {
     CallAttributes attributes = CallAttributes::Decode(given);
     *subject = attributes.subject;
@@ -86,10 +84,10 @@ xla::Status* Instantiate(const xla::CallFrame* call, uint32_t traits) {
 template <DLDeviceType kDeviceType, bool kGraph>
 struct Handlers {
   static constexpr uint32_t kTraits = kGraph ? uint32_t{xla::kCommandBufferCompatible} : 0;
-  static xla::Status* Instantiate(xla::CallFrame* call) {
-    return graphffi::Instantiate(call, kTraits);
+  static xla::Status* Instantiate(xla::Call* call) {
+    return graphffi_jax::Instantiate(call, kTraits);
   }
-  static xla::Status* Execute(xla::CallFrame* call) {
+  static xla::Status* Execute(xla::Call* call) {
     return Checked(call, xla::kExecute, kTraits,
                    [call]() noexcept { return ExecuteCall(*call, Target{kDeviceType, kGraph}); });
   }
@@ -106,14 +104,14 @@ xla::Handler* Find(std::string_view target, std::string_view stage) {
 }
 
 }  // namespace
-}  // namespace graphffi
+}  // namespace graphffi_jax
 
 extern "C" {
 
 /// The handler that Python registers with XLA; NULL for an unknown target, platform or stage.
 TVM_FFI_DLL_EXPORT void* graphffi_jax_handler(const char* target, const char* platform,
                                               const char* stage) {
-  using namespace graphffi;
+  using namespace graphffi_jax;
   std::string_view name(platform), at(stage);
   if (at != "instantiate" && at != "execute") return nullptr;
   xla::Handler* handler = nullptr;
@@ -124,12 +122,12 @@ TVM_FFI_DLL_EXPORT void* graphffi_jax_handler(const char* target, const char* pl
 }
 
 /// What handlers of named targets do when XLA instantiates a call site: `target` is a NamedTarget,
-/// `call` an xla::CallFrame; gives an xla::Status.
+/// `call` an xla::Call; gives an xla::Status.
 TVM_FFI_DLL_EXPORT void* graphffi_jax_instantiate_named(void* target, void* call) {
-  using namespace graphffi;
+  using namespace graphffi_jax;
   auto& named = *static_cast<const NamedTarget*>(target);
   uint32_t traits = named.graph ? uint32_t{xla::kCommandBufferCompatible} : 0;
-  return InstantiateSite(static_cast<const xla::CallFrame*>(call), traits,
+  return InstantiateSite(static_cast<const xla::Call*>(call), traits,
                          [&named](const xla::Attributes& given, std::string* subject) {
                            *subject = named.name;
                            return named.Decode(given);
@@ -138,13 +136,8 @@ TVM_FFI_DLL_EXPORT void* graphffi_jax_instantiate_named(void* target, void* call
 
 /// Ends calls that may enter Python; 1 if none is in flight any more.
 TVM_FFI_DLL_EXPORT int graphffi_jax_close_gate(int timeout_ms) {
-  return graphffi::CloseExitGate(timeout_ms) ? 1 : 0;
+  return graphffi_jax::CloseExitGate(timeout_ms) ? 1 : 0;
 }
-/// A graphffi::CallbackFilter: calls that must not wait for other programs.
-TVM_FFI_DLL_EXPORT const void* graphffi_jax_callback_filter() {
-  static constexpr graphffi::CallbackFilter kFilter{&graphffi::GatedCall::MustNotWait};
-  return &kFilter;
-}
-TVM_FFI_DLL_EXPORT void graphffi_jax_open_gate() { graphffi::OpenExitGate(); }
+TVM_FFI_DLL_EXPORT void graphffi_jax_open_gate() { graphffi_jax::OpenExitGate(); }
 
 }  // extern "C"

@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "named_target.h"
 
+#include <tvm/ffi/container/array.h>
+
 #include <algorithm>
 #include <cstring>
+#include <optional>
+#include <utility>
 
 #include "attributes.h"
-#include "callframe/convert.h"
-#include "callframe/error.h"
 #include "dtype.h"
 
-namespace graphffi {
+namespace graphffi_jax {
+
+using graphffi::PlanNames;
+using tvm::ffi::Any;
+
 namespace {
 
 template <typename T>
@@ -19,67 +25,60 @@ T Read(const void* data, size_t index) {
   return value;
 }
 
-/// False for a type that no kernel's argument has.
-bool ReadNumber(xla::DataType dtype, const void* data, size_t index, TVMFFIAny* out) {
+/// Nothing for a type that no kernel's argument has.
+std::optional<Any> ReadNumber(xla::DataType dtype, const void* data, size_t index) {
   switch (dtype) {
     case xla::kPred:
-      *out = MakeBool(Read<bool>(data, index));
-      return true;
+      return Any(Read<bool>(data, index));
     case xla::kS8:
-      *out = MakeInt(Read<int8_t>(data, index));
-      return true;
+      return Any(Read<int8_t>(data, index));
     case xla::kS16:
-      *out = MakeInt(Read<int16_t>(data, index));
-      return true;
+      return Any(Read<int16_t>(data, index));
     case xla::kS32:
-      *out = MakeInt(Read<int32_t>(data, index));
-      return true;
+      return Any(Read<int32_t>(data, index));
     case xla::kS64:
-      *out = MakeInt(Read<int64_t>(data, index));
-      return true;
+      return Any(Read<int64_t>(data, index));
     case xla::kU8:
-      *out = MakeInt(Read<uint8_t>(data, index));
-      return true;
+      return Any(Read<uint8_t>(data, index));
     case xla::kU16:
-      *out = MakeInt(Read<uint16_t>(data, index));
-      return true;
+      return Any(Read<uint16_t>(data, index));
     case xla::kU32:
-      *out = MakeInt(Read<uint32_t>(data, index));
-      return true;
-    case xla::kU64:
-      *out = MakeInt(Read<int64_t>(data, index));
-      return out->v_int64 >= 0;
+      return Any(Read<uint32_t>(data, index));
+    case xla::kU64: {
+      const auto value = Read<int64_t>(data, index);
+      return value < 0 ? std::nullopt : std::optional<Any>(value);
+    }
     case xla::kF32:
-      *out = MakeFloat(Read<float>(data, index));
-      return true;
+      return Any(Read<float>(data, index));
     case xla::kF64:
-      *out = MakeFloat(Read<double>(data, index));
-      return true;
+      return Any(Read<double>(data, index));
     default:
-      return false;
+      return std::nullopt;
   }
 }
 
-bool ReadArray(const xla::Array& array, TVMFFIAny* out) {
-  std::vector<TVMFFIAny> values(array.size);
+std::optional<Any> ReadArray(const xla::Array& array) {
+  tvm::ffi::Array<Any> values;
+  values.reserve(static_cast<int64_t>(array.size));
   for (size_t i = 0; i < array.size; ++i) {
-    if (!ReadNumber(array.dtype, array.data, i, &values[i])) return false;
+    std::optional<Any> value = ReadNumber(array.dtype, array.data, i);
+    if (!value.has_value()) return std::nullopt;
+    values.push_back(*std::move(value));
   }
-  *out = MakeArray(values.data(), static_cast<int32_t>(values.size()));
-  return true;
+  return values;
 }
 
-bool ReadAttribute(xla::AttributeTag tag, const void* value, TVMFFIAny* out) {
+std::optional<Any> ReadAttribute(xla::AttributeTag tag, const void* value) {
   if (tag == xla::kString) {
     auto* text = static_cast<const xla::ByteSpan*>(value);
-    *out = MakeString({text->data, text->size});
-    return true;
+    return tvm::ffi::String(text->data, text->size);
   }
   if (tag == xla::kScalar) {
     auto* scalar = static_cast<const xla::Scalar*>(value);
-    return ReadNumber(scalar->dtype, scalar->value, 0, out);
+    return ReadNumber(scalar->dtype, scalar->value, 0);
   }
-  return tag == xla::kArray && ReadArray(*static_cast<const xla::Array*>(value), out);
+  if (tag == xla::kArray) return ReadArray(*static_cast<const xla::Array*>(value));
+  return std::nullopt;
 }
 
 /// Equal for equal attributes only.
@@ -138,20 +137,18 @@ SiteParts NamedTarget::Decode(const xla::Attributes& given) const {
   for (size_t k = 0; k < attributes.size(); ++k) {
     const std::string subject = "attribute '" + attributes[k] + "': expected ";
     const int64_t i = positions[k];
-    TVMFFIAny value{};
     if (i == kMissing) {
       problems.Add("TypeError", subject + "a value, got nothing");
-    } else if (!ReadAttribute(given.tags[i], given.values[i], &value)) {
+    } else if (std::optional<Any> value = ReadAttribute(given.tags[i], given.values[i])) {
+      parts.attributes.push_back(*std::move(value));
+      AppendAttribute(given.tags[i], given.values[i], &parts.key);
+    } else {
       problems.Add("TypeError", subject + "an int, a float, a bool, a string or an array, got " +
                                     DescribeAttribute(given.tags[i], given.values[i]));
-    } else {
-      parts.attributes.Add(value);
-      AppendAttribute(given.tags[i], given.values[i], &parts.key);
     }
   }
   problems.ThrowIfAny(name);
-  TVMFFIObjectIncRef(function.get());
-  parts.function.reset(function.get());
+  parts.function = function;
   parts.facts = facts;
   parts.subject = name;
   parts.plan = plan;
@@ -161,4 +158,4 @@ SiteParts NamedTarget::Decode(const xla::Attributes& given) const {
   return parts;
 }
 
-}  // namespace graphffi
+}  // namespace graphffi_jax

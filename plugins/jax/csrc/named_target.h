@@ -8,13 +8,13 @@
 #include "site.h"
 #include "xla_ffi.h"
 
-namespace graphffi {
+namespace graphffi_jax {
 
 /// What a target was registered with. Never freed: XLA has no way to forget a target.
 struct NamedTarget {
   std::string name;
-  ObjectRef function;
-  KernelFacts facts;
+  tvm::ffi::Function function;
+  graphffi::KernelFacts facts;
   std::string plan;                     ///< over i0…, o0… and n0, n1, … for the attributes
   std::vector<std::string> attributes;  ///< names in the program, in the order of n0, n1, …
   bool pass_owning_tensor = false;
@@ -28,4 +28,4 @@ struct NamedTarget {
   SiteParts Decode(const xla::Attributes& given) const;
 };
 
-}  // namespace graphffi
+}  // namespace graphffi_jax

@@ -5,7 +5,10 @@
 
 #include "env/allocation.h"
 
-namespace graphffi {
+namespace graphffi_jax {
+
+using graphffi::DescribeAllocated;
+
 namespace {
 
 constexpr int kPoolCapacity = 64;
@@ -99,4 +102,4 @@ void ScratchBlock::Recycle() {
   }
 }
 
-}  // namespace graphffi
+}  // namespace graphffi_jax

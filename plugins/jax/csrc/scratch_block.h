@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace graphffi {
+namespace graphffi_jax {
 
 /// What an allocator hands out. Two parties let go of it, the kernel and the scope that made it;
 /// the second one deletes it.
@@ -40,4 +40,4 @@ struct ScratchBlock {
   int64_t inline_dims_[2 * kInlineDims];
 };
 
-}  // namespace graphffi
+}  // namespace graphffi_jax

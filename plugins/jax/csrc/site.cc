@@ -4,17 +4,25 @@
 #include <algorithm>
 #include <cctype>
 #include <mutex>
+#include <optional>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
 
 #include "callframe/error.h"
-#include "callframe/global_function.h"
 #include "callframe/returned.h"
 #include "workspace.h"
 #include "xla_api.h"
 
-namespace graphffi {
+namespace graphffi_jax {
+
+using graphffi::Bank;
+using graphffi::Error;
+using graphffi::Layout;
+using graphffi::Plan;
+using graphffi::PlanNames;
+using tvm::ffi::Function;
+
 namespace {
 
 // Leaked: executables may die after static destructors have run.
@@ -48,8 +56,8 @@ int32_t CountNames(std::string_view text, char prefix) {
 
 Plan FoldedPlan(const SiteParts& parts) {
   Bank attributes;
-  attributes.values = parts.attributes.data();
-  attributes.size = parts.attributes.size();
+  attributes.values = reinterpret_cast<const TVMFFIAny*>(parts.attributes.data());
+  attributes.size = static_cast<int32_t>(parts.attributes.size());
   return ParseSitePlan(parts.plan, parts.attribute_names, parts.subject).Fold(attributes);
 }
 
@@ -80,7 +88,7 @@ Site::Site(SiteParts parts)
       plan_(FoldedPlan(parts)),
       subject_(std::move(parts.subject)),
       function_(std::move(parts.function)),
-      opt_global_function_(function_.get()),
+      opt_global_function_(HandleOf(function_)),
       opt_global_(std::move(parts.opt_global)),
       key_(std::move(parts.key)) {
   passes_workspace_ = PassesWorkspace(plan_);
@@ -125,7 +133,7 @@ const Arity& Site::AddArity(int64_t num_operands, int64_t num_results) const {
 }
 
 Site* Site::Get(SiteParts parts) {
-  parts.key += "@" + std::to_string(reinterpret_cast<uintptr_t>(parts.function.get()));
+  parts.key += "@" + std::to_string(reinterpret_cast<uintptr_t>(HandleOf(parts.function)));
   parts.key += parts.pass_owning_tensor ? "o" : "v";
   parts.key += std::to_string(parts.mutated) + (parts.has_workspace ? "w" : "") +
                (parts.is_ordered ? "o" : "");
@@ -157,10 +165,10 @@ void Site::ReplaceGlobal(const std::string& name) {
   for (auto& entry : table.sites) {
     Site& site = *entry.second;
     if (name.empty() || site.opt_global_ != name) continue;
-    ObjectRef function(FindGlobal(name));
-    if (function == nullptr) return;
-    site.opt_global_function_.store(function.get(), std::memory_order_release);
-    site.replacements_.push_back(std::move(function));
+    std::optional<Function> function = Function::GetGlobal(name);
+    if (!function.has_value()) return;
+    site.opt_global_function_.store(HandleOf(*function), std::memory_order_release);
+    site.replacements_.push_back(*std::move(function));
   }
 }
 
@@ -174,4 +182,4 @@ void Site::NoteWorkspace(int64_t bytes, int64_t capacity) const {
 
 void xla::StateDeleter(void* state) { static_cast<Site*>(state)->Release(); }
 
-}  // namespace graphffi
+}  // namespace graphffi_jax

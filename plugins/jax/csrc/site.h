@@ -2,34 +2,41 @@
 // Call sites: what a program's custom calls become when XLA instantiates them.
 #pragma once
 
+#include <tvm/ffi/function.h>
+
 #include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "callframe/call_frame.h"
-#include "kernels/kernel_ref.h"
 #include "callframe/layout.h"
-#include "callframe/owned_values.h"
 #include "callframe/plan.h"
+#include "kernels/kernel_ref.h"
 
-namespace graphffi {
+namespace graphffi_jax {
 
-struct ReleaseObject {
-  void operator()(void* object) const { TVMFFIObjectDecRef(object); }
-};
-using ObjectRef = std::unique_ptr<void, ReleaseObject>;
+/// The function of a *new reference*, which it takes over.
+inline tvm::ffi::Function FromOwnedHandle(TVMFFIObjectHandle function) {
+  using tvm::ffi::FunctionObj;
+  return tvm::ffi::Function(
+      tvm::ffi::detail::ObjectUnsafe::ObjectPtrFromOwned<FunctionObj>(function));
+}
+/// Borrowed from `function`.
+inline TVMFFIObjectHandle HandleOf(const tvm::ffi::Function& function) {
+  return tvm::ffi::detail::ObjectUnsafe::TVMFFIObjectPtrFromObjectRef(function);
+}
 
 /// What a call site says, decoded and resolved.
 struct SiteParts {
   std::string key;  ///< equal for equal parts only, but for `function`
-  ObjectRef function;
+  tvm::ffi::Function function;
   std::string opt_global;  ///< the name that it was found by in the registry of functions
-  KernelFacts facts;
+  graphffi::KernelFacts facts;
   std::string subject;  ///< begins the text of errors
   std::string plan;     ///< over i0…, o0… and attribute_names
   std::vector<std::string> attribute_names;
-  OwnedValues attributes;
+  std::vector<tvm::ffi::Any> attributes;
   int64_t mutated = 0;              ///< how many of the last operands alias the last results
   bool pass_owning_tensor = false;  ///< lend Tensor objects instead of views
   bool is_ordered = false;          ///< a token comes before operands and results
@@ -38,13 +45,14 @@ struct SiteParts {
 
 /// The plan of a call site, whose numbers of operands and results are not known yet. \throws
 /// Error(ValueError) for text that does not parse.
-Plan ParseSitePlan(const std::string& text, const std::vector<std::string>& attribute_names,
-                   const std::string& subject);
+graphffi::Plan ParseSitePlan(const std::string& text,
+                             const std::vector<std::string>& attribute_names,
+                             const std::string& subject);
 
 /// What the calls of a site with the same numbers of arrays have in common.
 struct Arity {
   int64_t num_operands, num_results;  ///< of XLA's call, but for tokens
-  Layout layout;                      ///< of exactly as many values as there are
+  graphffi::Layout layout;            ///< of exactly as many values as there are
   int32_t num_inputs, num_outputs;    ///< what the plan picks from
   int32_t num_values;                 ///< these, and constants
   int32_t num_returned;               ///< of the outputs: results, not operands that are updated
@@ -65,18 +73,18 @@ class Site {
   /// \throws Error
   static void ReplaceGlobal(const std::string& name);
 
-  Kernel kernel() const {
+  graphffi::Kernel kernel() const {
     if (!gated_) return kernel_;
-    return Kernel::FromFunction(opt_global_function_.load(std::memory_order_acquire));
+    return graphffi::Kernel::FromFunction(opt_global_function_.load(std::memory_order_acquire));
   }
   /// Has no attributes left.
-  const Plan& plan() const { return plan_; }
+  const graphffi::Plan& plan() const { return plan_; }
   /// Of a call with these numbers of arrays. Borrowed from the site. \throws Error(ValueError)
   const Arity& ArityOf(int64_t num_operands, int64_t num_results) const {
     const Arity* newest = opt_arities_.load(std::memory_order_acquire);
     const bool fits = newest != nullptr && newest->num_operands == num_operands &&
                       newest->num_results == num_results;
-    return __builtin_expect(fits, 1) ? *newest : OtherArityOf(num_operands, num_results);
+    return fits ? *newest : OtherArityOf(num_operands, num_results);
   }
   /// Tensors are lent as owning Tensor objects instead of being passed as views.
   bool lends() const { return lends_; }
@@ -106,21 +114,21 @@ class Site {
   const Arity& AddArity(int64_t num_operands, int64_t num_results) const;
 
   // What a call reads comes first.
-  Kernel kernel_;
+  graphffi::Kernel kernel_;
   mutable std::atomic<const Arity*> opt_arities_{nullptr};  // owned; they are only ever added
   bool lends_, gated_, is_ordered_, has_workspace_, is_guarded_, passes_workspace_;
   const int64_t mutated_;
-  Plan plan_;
+  graphffi::Plan plan_;
   mutable std::atomic<int64_t> workspace_peak_{-1};
   std::string subject_;
-  ObjectRef function_;
+  tvm::ffi::Function function_;
   // Where the kernel is not of a library: function_, or the last of those that took its name, which
   // are kept because calls may be under way in any.
   std::atomic<TVMFFIObjectHandle> opt_global_function_{nullptr};
-  std::vector<ObjectRef> replacements_;  // under the mutex of the table of sites
+  std::vector<tvm::ffi::Function> replacements_;  // under the mutex of the table of sites
   const std::string opt_global_;
   const std::string key_;
   int64_t references_ = 1;  // under the mutex of the table of sites
 };
 
-}  // namespace graphffi
+}  // namespace graphffi_jax

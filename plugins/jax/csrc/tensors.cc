@@ -6,7 +6,9 @@
 #include "callframe/error.h"
 #include "dtype.h"
 
-namespace graphffi {
+namespace graphffi_jax {
+
+using graphffi::Error;
 
 void FailNoArray(const xla::Buffers& buffers, int64_t index, const char* bank) {
   std::string got = "something else";
@@ -27,4 +29,4 @@ int64_t CountDims(const xla::Buffers& buffers) {
   return count;
 }
 
-}  // namespace graphffi
+}  // namespace graphffi_jax

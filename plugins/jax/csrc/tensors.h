@@ -5,14 +5,13 @@
 #include <tvm/ffi/c_api.h>
 
 #include <cstdint>
-#include <cstring>
 
 #include "callframe/call_frame.h"
 #include "callframe/value.h"
 #include "dtype.h"
 #include "xla_ffi.h"
 
-namespace graphffi {
+namespace graphffi_jax {
 
 /// Memory for the tensors of one call. Borrowed.
 struct TensorRoom {
@@ -39,24 +38,24 @@ inline bool MakeViews(const xla::Buffers& buffers, int32_t count, DLDevice devic
   for (int64_t i = 0; i < count; ++i, ++tensor) {
     if (tags[i] != xla::kBuffer) FailNoArray(buffers, i, bank);
     auto& buffer = *static_cast<const xla::Buffer*>(pointers[i]);
-    const PackedDataType dtype = ToPackedDLPack(buffer.dtype);
-    if (dtype == 0) FailNoArray(buffers, i, bank);
+    const DLDataType dtype = ToDLPack(buffer.dtype);
+    if (dtype.bits == 0) FailNoArray(buffers, i, bank);
     const int64_t rank = buffer.rank;
     int64_t* strides = const_cast<int64_t*>(&kOneStride);
     if (rank > 1) {
       if (room->strides_end - next_strides < rank) return false;
       strides = next_strides;
       next_strides += rank;
-      FillCompactStrides(buffer.dims, rank, strides);
+      graphffi::FillCompactStrides(buffer.dims, rank, strides);
     }
     tensor->data = buffer.data;
     tensor->device = device;
     tensor->ndim = static_cast<int32_t>(rank);
-    std::memcpy(&tensor->dtype, &dtype, sizeof(dtype));
+    tensor->dtype = dtype;
     tensor->shape = buffer.dims;
     tensor->strides = strides;
     tensor->byte_offset = 0;
-    values[i] = MakeTensorView(tensor);
+    values[i] = graphffi::MakeTensorView(tensor);
   }
   room->tensors = tensor;
   room->strides = next_strides;
@@ -66,4 +65,4 @@ inline bool MakeViews(const xla::Buffers& buffers, int32_t count, DLDevice devic
 /// How many dimensions the arrays among `buffers` have together.
 int64_t CountDims(const xla::Buffers& buffers);
 
-}  // namespace graphffi
+}  // namespace graphffi_jax

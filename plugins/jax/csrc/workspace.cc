@@ -3,20 +3,30 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <map>
+#include <deque>
 #include <mutex>
 
 #include "callframe/device_name.h"
 #include "callframe/error.h"
 #include "env/shared_allocator.h"
 
-namespace graphffi {
+namespace graphffi_jax {
+
+using graphffi::AllocateOnHeap;
+using graphffi::DeviceToName;
+using graphffi::Error;
+using graphffi::kTensorAlignment;
+using graphffi::NumBytes;
+using graphffi::RunAllocator;
+using graphffi::SetAllocationError;
+using graphffi::SharedAllocator;
+
 namespace {
 
 /// Never destroyed: XLA's threads may still report at exit.
 struct Peaks {
   std::mutex mutex;
-  std::map<std::string, WorkspaceUse> by_subject;
+  std::deque<WorkspaceUse> uses;  // the oldest subject first
 };
 Peaks& GetPeaks() {
   static Peaks* peaks = new Peaks;
@@ -128,16 +138,19 @@ int WorkspaceScope::Close() {
 void RecordWorkspacePeak(const std::string& subject, int64_t peak, int64_t capacity) {
   Peaks& peaks = GetPeaks();
   std::lock_guard<std::mutex> lock(peaks.mutex);
-  WorkspaceUse& use = peaks.by_subject.emplace(subject, WorkspaceUse{subject, -1, 0}).first->second;
-  if (peak > use.peak) use = {subject, peak, capacity};
+  for (auto& [known, most, size] : peaks.uses) {
+    if (known != subject) continue;
+    if (peak > most) std::tie(most, size) = std::tie(peak, capacity);
+    return;
+  }
+  if (peaks.uses.size() == kKeptPeaks) peaks.uses.pop_front();
+  peaks.uses.emplace_back(subject, peak, capacity);
 }
 
 std::vector<WorkspaceUse> WorkspacePeaks() {
   Peaks& peaks = GetPeaks();
   std::lock_guard<std::mutex> lock(peaks.mutex);
-  std::vector<WorkspaceUse> uses;
-  for (const auto& entry : peaks.by_subject) uses.push_back(entry.second);
-  return uses;
+  return {peaks.uses.begin(), peaks.uses.end()};
 }
 
-}  // namespace graphffi
+}  // namespace graphffi_jax

@@ -6,7 +6,9 @@
 
 #include "callframe/error.h"
 
-namespace graphffi::xla {
+namespace graphffi_jax::xla {
+
+using graphffi::Error;
 
 std::atomic<StateType*> state_types{nullptr};
 
@@ -107,7 +109,7 @@ std::string TakeMessage(const Api* api, Status* status) {
   return text;
 }
 
-Status* ReplyMetadata(const CallFrame& call, const MetadataExtension& extension, uint32_t traits) {
+Status* ReplyMetadata(const Call& call, const MetadataExtension& extension, uint32_t traits) {
   Metadata* metadata = extension.metadata;
   metadata->version.struct_size = sizeof(ApiVersion);
   metadata->version.extension = nullptr;
@@ -127,7 +129,7 @@ Status* ReplyMetadata(const CallFrame& call, const MetadataExtension& extension,
   return nullptr;
 }
 
-Status* SetState(const CallFrame& call, void* state) {
+Status* SetState(const Call& call, void* state) {
   StateType* type;
   if (Status* status = GetStateType(call.api, &type)) return status;
   auto set = [&](auto args) {
@@ -148,7 +150,7 @@ Status* SetState(const CallFrame& call, void* state) {
   return set(args);
 }
 
-Status* GetStateOfAny(const CallFrame& call, void** out) {
+Status* GetStateOfAny(const Call& call, void** out) {
   StateType* type;
   if (Status* status = GetStateType(call.api, &type)) return status;
   if (call.api->version.minor >= 3) return GetState03(call, type, out);
@@ -161,7 +163,7 @@ Status* GetStateOfAny(const CallFrame& call, void** out) {
   return status;
 }
 
-void* GetStream(const CallFrame& call) {
+void* GetStream(const Call& call) {
   StreamGetArgs args{};
   args.struct_size = sizeof(args);
   args.context = call.context;
@@ -169,7 +171,7 @@ void* GetStream(const CallFrame& call) {
   return args.stream;
 }
 
-int32_t GetDeviceOrdinal(const CallFrame& call) {
+int32_t GetDeviceOrdinal(const Call& call) {
   if (call.api->struct_size < sizeof(Api)) {
     throw Error("RuntimeError", "graphffi: this jaxlib does not tell the device of a call");
   }
@@ -180,4 +182,4 @@ int32_t GetDeviceOrdinal(const CallFrame& call) {
   return args.ordinal;
 }
 
-}  // namespace graphffi::xla
+}  // namespace graphffi_jax::xla

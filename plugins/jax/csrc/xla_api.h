@@ -8,7 +8,7 @@
 
 #include "xla_ffi.h"
 
-namespace graphffi::xla {
+namespace graphffi_jax::xla {
 
 /// The newest API whose layouts are known here. A runtime that claims less gets less.
 constexpr int32_t kNewestMajor = 0, kNewestMinor = 5;
@@ -25,11 +25,11 @@ Status* MakeStatus(const Api* api, StatusCode code, const std::string& message);
 std::string TakeMessage(const Api* api, Status* status);
 
 /// Answers "who are you": the version that both sides know, the traits, the type of the state.
-Status* ReplyMetadata(const CallFrame& call, const MetadataExtension& extension, uint32_t traits);
+Status* ReplyMetadata(const Call& call, const MetadataExtension& extension, uint32_t traits);
 
 /// Attaches `state` to the call site. XLA then owns it and calls `StateDeleter` on it; on failure
 /// the caller does. Returns an error of XLA's, or NULL.
-Status* SetState(const CallFrame& call, void* state);
+Status* SetState(const Call& call, void* state);
 
 /// The type id of our state in the registry of one copy of XLA (each backend plugin has its own).
 struct StateType {
@@ -42,24 +42,22 @@ struct StateType {
 extern std::atomic<StateType*> state_types;
 
 /// GetState where the type is not the one that was registered last, or the API is older than 0.3.
-Status* GetStateOfAny(const CallFrame& call, void** out);
+Status* GetStateOfAny(const Call& call, void** out);
 
 /// GetState since API 0.3.
-inline Status* GetState03(const CallFrame& call, StateType* type, void** out) {
-  StateArgs03 args;  // each member on its own: what was cleared before would first meet in memory
+inline Status* GetState03(const Call& call, StateType* type, void** out) {
+  StateArgs03 args{};
   args.struct_size = sizeof(args);
-  args.extension = nullptr;
   args.context = call.context;
   args.stage = kInstantiate;
   args.type_id = &type->id;
-  args.state = nullptr;
   Status* status = call.api->state_get(&args);
   *out = args.state;
   return status;
 }
 
 /// *out is what SetState was given; borrowed.
-inline Status* GetState(const CallFrame& call, void** out) {
+inline Status* GetState(const Call& call, void** out) {
   StateType* type = state_types.load(std::memory_order_acquire);
   const bool is_usual = type != nullptr && type->api == call.api && call.api->version.minor >= 3;
   return is_usual ? GetState03(call, type, out) : GetStateOfAny(call, out);
@@ -69,7 +67,7 @@ inline Status* GetState(const CallFrame& call, void** out) {
 void StateDeleter(void* state);
 
 /// \throws Error(RuntimeError) with XLA's text.
-void* GetStream(const CallFrame& call);
-int32_t GetDeviceOrdinal(const CallFrame& call);
+void* GetStream(const Call& call);
+int32_t GetDeviceOrdinal(const Call& call);
 
-}  // namespace graphffi::xla
+}  // namespace graphffi_jax::xla

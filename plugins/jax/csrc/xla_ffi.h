@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace graphffi::xla {
+namespace graphffi_jax::xla {
 
 struct Api;
 struct Context;  // opaque: of one execution
@@ -116,7 +116,8 @@ struct Attributes : Header {
   void** values;  // Scalar*, Array*, ByteSpan*
 };
 
-struct CallFrame : Header {
+/// XLA_FFI_CallFrame: one call of a handler.
+struct Call : Header {
   const Api* api;  ///< NULL in the metadata call of API 0.1
   Context* context;
   Stage stage;
@@ -124,7 +125,7 @@ struct CallFrame : Header {
   Buffers rets;
   Attributes attributes;
 };
-using Handler = Status*(CallFrame*);
+using Handler = Status*(Call*);
 
 struct Metadata {
   size_t struct_size;
@@ -220,4 +221,4 @@ struct Api : Header {
   Status* (*device_ordinal_get)(DeviceOrdinalArgs*);
 };
 
-}  // namespace graphffi::xla
+}  // namespace graphffi_jax::xla

@@ -14,9 +14,11 @@ import jax
 import jax.numpy as jnp
 
 import graphffi
+from graphffi.plugin import Operand
 
 from ._loops import run
 
+_CONSTANTS: Final = {int, float, bool, str, type(None), graphffi.dtype, graphffi.Device}
 _batches: Final = contextvars.ContextVar("graphffi_jax_batches", default=0)
 
 
@@ -68,9 +70,43 @@ class OpCall:
         """One value per parameter of the op, in signature order."""
         values, attributes = iter(operands), iter(self.attributes)
         return [
-            next(values if isinstance(p, graphffi.Operand) else attributes)
+            next(values if isinstance(p, Operand) else attributes)
             for p in self.op.definition.parameters
         ]
+
+
+def flat_operands(definition: Any, operands: Sequence[Any]) -> list[Any]:
+    """The arrays in the order of the primitive's operands: updated ones come last."""
+    flat: list[Any] = []
+    for mutated in (False, True):
+        for operand, value in zip(definition.operands, operands, strict=True):
+            if operand.mutated is not mutated or value is None:
+                continue
+            if isinstance(value, (list, tuple)):
+                flat.extend(value)
+            else:
+                flat.append(value)
+    return flat
+
+
+def call_key(
+    definition: Any, operands: Sequence[Any], attributes: Sequence[Any], batches: int
+) -> Any:
+    """Equal for calls with the same results; None for calls with symbolic sizes or values."""
+    types: list[Any] = [definition, batches, jax.config.jax_enable_x64]  # type: ignore[attr-defined]
+    for operand in operands:
+        for array in operand if isinstance(operand, list) else (operand,):
+            if array is not None and not all(type(size) is int for size in array.shape):
+                return None
+            types.append(None if array is None else (array.shape, array.dtype))
+        types.append(len(operand) if isinstance(operand, list) else -1)
+    for value in attributes:
+        items = value if isinstance(value, (list, tuple)) else (value,)
+        types.append(len(items) if items is value else -1)
+        if not all(type(item) in _CONSTANTS for item in items):
+            return None
+        types.extend((type(i), repr(i) if type(i) is float else i) for i in items)  # -0.0, nan
+    return tuple(types)
 
 
 def _take(items: Iterator[Any], structure: int | None) -> Any:

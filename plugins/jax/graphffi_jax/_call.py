@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import graphffi
+from graphffi.plugin import SideEffect, pack_call
 
 from ._framework import JaxFramework
 
@@ -19,7 +20,7 @@ def call(
     workspace: int | None = None,
     pass_owning_tensor: bool = False,
     allow_cuda_graph: bool = False,
-    has_side_effect: graphffi.SideEffect = False,
+    has_side_effect: SideEffect = False,
 ) -> Any:
     """Calls a TVM FFI function on JAX arrays, eagerly or in a trace.
 
@@ -52,7 +53,7 @@ def call(
         >>> y = call("my.func", x, 2.0, out=shape)  # doctest: +SKIP
     """
     outs = [] if out is None else list(out) if isinstance(out, (list, tuple)) else [out]
-    packed, specs = graphffi.pack_call(
+    packed, specs = pack_call(
         func,
         args,
         out=[_spec(o) for o in outs],

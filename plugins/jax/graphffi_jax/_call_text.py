@@ -7,8 +7,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from jax.extend.mlir import ir
 from jax.interpreters import mlir
-from jaxlib.mlir import ir
 
 from ._sharding import CallDims
 

@@ -4,14 +4,11 @@
 from __future__ import annotations
 
 import contextlib
-import re
-from typing import Any, Final
+from typing import Any
 
 import jax
 
 import graphffi
-
-_NUMBER: Final = re.compile(r"\[tvm_ffi error (\d+)\]")
 
 
 def errors() -> contextlib.ContextDecorator:
@@ -47,17 +44,14 @@ class _Errors(contextlib.ContextDecorator):
 
 
 def _original(error: Exception) -> BaseException | None:
-    numbers = _NUMBER.findall(str(error))
-    if not numbers:
-        return None
     try:
-        graphffi.get_global_func("graphffi_jax.raise_error")(int(numbers[-1]))
+        graphffi.get_global_func("graphffi_jax.raise_error")(str(error))
     except BaseException as original:
         return original
     return None
 
 
 def kept(error: ValueError) -> ValueError:
-    """The exception to raise in its place where XLA turns exceptions into text."""
-    number = graphffi.get_global_func("graphffi_jax.keep_error")(type(error).__name__, str(error))
-    return type(error)(f"{error} [tvm_ffi error {number}]")
+    """The exception, kept for where XLA turns it into text."""
+    graphffi.get_global_func("graphffi_jax.keep_error")(type(error).__name__, str(error))
+    return error

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ._library import TARGET, TARGET_GRAPH
+from ._library import ALL_TARGETS
 
 if TYPE_CHECKING:
     from jax import export
@@ -15,11 +15,11 @@ def export_checks() -> list[export.DisabledSafetyCheck]:
     """The checks of `jax.export` that programs with kernels can't pass, for ``disabled_checks=``.
 
     jax.export lets only those custom calls pass whose meaning JAX promises to keep. That of
-    graphffi's two is promised by graphffi: a process that has imported `graphffi_jax` runs such a
+    graphffi's is promised by graphffi: a process that has imported `graphffi_jax` runs such a
     program, if it finds the kernels by their references.
 
     Returns:
-        One check for each of the two targets, whatever the number of ops.
+        One check for each of graphffi's targets, whatever the number of ops.
 
     Raises:
         ImportError: If the package flatbuffers is missing, which jax.export needs.
@@ -29,4 +29,4 @@ def export_checks() -> list[export.DisabledSafetyCheck]:
     """
     from jax import export
 
-    return [export.DisabledSafetyCheck.custom_call(name) for name in (TARGET, TARGET_GRAPH)]
+    return [export.DisabledSafetyCheck.custom_call(name) for name in ALL_TARGETS]

@@ -11,15 +11,22 @@ import jax.numpy as jnp
 import numpy as np
 
 import graphffi
+from graphffi.plugin import (
+    checked_bytes,
+    checked_dtype,
+    checked_result,
+    register_framework,
+)
 
-from ._batching import OpCall
-from ._gradients import call_differentiable
-from ._library import callback_filter, register_targets
-from ._nested import run_kernel
-from ._partition import register_partitioner
-from ._primitive import KernelCall, bind
+from ._batching import OpCall, call_key, flat_operands, take_batches
+from ._library import register_targets
+from ._nested import watch_kernels
+from ._partition import register_partitioners
+from ._primitive import KernelCall, ResultTypes, bind
+from ._trace_state import is_tracing
 from ._varying import vary_alike
 
+_MAX_KNOWN: Final = 4096
 _MAX_ELEMENTS: Final = 2**59  # of the widest dtype
 
 
@@ -27,6 +34,10 @@ class JaxFramework:
     """Arrays of JAX, traced or not; NumPy arrays and graphffi tensors beside them become such."""
 
     name = "jax"
+
+    def __init__(self) -> None:
+        """Knows no call yet."""
+        self._known: dict[Any, tuple[KernelCall, ResultTypes]] = {}
 
     def call_op(self, op: Any, bound: Any) -> Any:
         """Runs an op on checked arguments."""
@@ -36,25 +47,44 @@ class JaxFramework:
             for o, value in zip(definition.operands, bound.operands, strict=True)
         ]
         operands = vary_alike(operands)
-        seen = [_specs(value) for value in operands]
-        specs = definition.infer(seen, bound.attributes)
-        workspace = definition.workspace_bytes(seen, bound.attributes)
-        call = definition.canonical(operands, bound.attributes)
-        shapes = _result_shapes(op.name, definition.results, specs)
-        made_of = OpCall.make(op, operands, bound.attributes)
-        kernel_call = KernelCall.make(call, made_of, workspace)
-        if definition.vjp is not None and any(isinstance(a, jax.core.Tracer) for a in call.inputs):
-            outputs = call_differentiable(
-                made_of, lambda arrays: bind(kernel_call, arrays, (), shapes), call.inputs
-            )
-        else:
-            outputs = bind(kernel_call, call.inputs, call.mutated, shapes)
-        fresh, mutated = outputs[: len(specs)], outputs[len(specs) :]
+        call, results = self._prepared(op, operands, bound.attributes)
+        outputs = bind(call, flat_operands(definition, operands), results)
+        fresh, mutated = outputs[: len(results)], outputs[len(results) :]
         return definition.pack_results(bound.operands, fresh, mutated)
+
+    def _prepared(
+        self, op: Any, operands: Sequence[Any], attributes: Sequence[Any]
+    ) -> tuple[KernelCall, ResultTypes]:
+        """All of a call but its arrays. Equal calls have equal results: rules are asked once."""
+        batches = take_batches()
+        key = call_key(op.definition, operands, attributes, batches)
+        known = self._known.get(key)
+        if known is None or key is None:
+            known = _prepare(op, operands, attributes, batches)
+            if len(self._known) >= _MAX_KNOWN:
+                self._known.clear()
+            if key is not None:
+                self._known[key] = known
+        return known
+
+    def is_tracing(self) -> bool:
+        """Whether JAX traces this thread's operations, or transforms them."""
+        return is_tracing()
 
     def replace_function(self, name: str) -> None:
         """Makes compiled programs call what a global function's name stands for now."""
         graphffi.get_global_func("graphffi_jax.replace_function")(name)
+
+    def replace_op(self, op: Any) -> None:
+        """Has functions that were traced with the op's former definition traced anew.
+
+        JAX knows no single one of them: all that it has traced and compiled goes.
+        """
+        jax.clear_caches()
+
+    def replace_library(self, path: str) -> None:
+        """The same for calls without op."""
+        jax.clear_caches()
 
     def call_raw(
         self, call: Any, results: Sequence[Any], workspace: int | None = None
@@ -64,15 +94,28 @@ class JaxFramework:
         mutated = [_to_array(f"{call.subject}: argument", value) for value in call.mutated]
         inputs, mutated = vary_alike([inputs, mutated])
         results = [
-            graphffi.checked_result(
+            checked_result(
                 f"{call.subject}: result {i}", graphffi.TensorSpec(spec.shape, spec.dtype)
             )
             for i, spec in enumerate(results)
         ]
         if workspace is not None:
-            graphffi.checked_bytes(f"{call.subject}: workspace", workspace)
+            checked_bytes(f"{call.subject}: workspace", workspace)
         shapes = _result_shapes(call.subject, [str(i) for i in range(len(results))], results)
-        return bind(KernelCall.make(call, workspace=workspace), inputs, mutated, shapes)
+        return bind(KernelCall.make(call, workspace=workspace), [*inputs, *mutated], shapes)
+
+
+def _prepare(
+    op: Any, operands: Sequence[Any], attributes: Sequence[Any], batches: int
+) -> tuple[KernelCall, ResultTypes]:
+    definition = op.definition
+    seen = [_specs(value) for value in operands]
+    specs = definition.infer(seen, attributes)
+    workspace = definition.workspace_bytes(seen, attributes)
+    call = definition.canonical(operands, attributes)
+    made_of = OpCall.make(op, operands, attributes)
+    results = _result_shapes(op.name, definition.results, specs)
+    return KernelCall.make(call, made_of, workspace, batches), results
 
 
 def _to_arrays(subject: str, operand: Any) -> Any:
@@ -93,7 +136,7 @@ def _to_array(subject: str, value: Any) -> Any:
             )
         return value
     if isinstance(value, (np.ndarray, np.generic)):
-        graphffi.checked_dtype(subject, value.dtype)
+        checked_dtype(subject, value.dtype)
         _check_width(subject, value.dtype)
         return _converted(subject, jnp.asarray, value)
     if hasattr(value, "__dlpack__"):
@@ -127,11 +170,8 @@ def _device() -> Any:
         return None
 
 
-def _result_shapes(
-    subject: str, names: Sequence[str], specs: Sequence[Any]
-) -> list[jax.ShapeDtypeStruct]:
-    struct: Any = jax.ShapeDtypeStruct
-    shapes = []
+def _result_shapes(subject: str, names: Sequence[str], specs: Sequence[Any]) -> ResultTypes:
+    shapes: list[tuple[tuple[Any, ...], Any]] = []
     for name, spec in zip(names, specs, strict=True):
         result = f"{subject}: result {name!r}"
         dtype = _to_numpy_dtype(result, graphffi.dtype(spec.dtype))
@@ -139,8 +179,8 @@ def _result_shapes(
         # XLA ends the process.
         if all(isinstance(size, int) for size in spec.shape) and spec.numel >= _MAX_ELEMENTS:
             raise ValueError(f"{result}: expected fewer than 2**59 elements, got {spec.shape}")
-        shapes.append(struct(tuple(spec.shape), dtype))
-    return shapes
+        shapes.append((tuple(spec.shape), dtype))
+    return tuple(shapes)
 
 
 def _to_numpy_dtype(subject: str, dtype: Any) -> Any:
@@ -163,6 +203,6 @@ def _check_width(subject: str, dtype: Any) -> None:
 def register() -> None:
     """Registers the targets with XLA and the arrays with graphffi."""
     register_targets()
-    register_partitioner()
-    graphffi.register_callback_runner(callback_filter(), run_kernel)
-    graphffi.register_framework(JaxFramework(), type_prefixes=("jax", "jaxlib"))
+    register_partitioners()
+    watch_kernels()
+    register_framework(JaxFramework(), type_prefixes=("jax", "jaxlib"))

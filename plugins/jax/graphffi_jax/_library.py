@@ -14,11 +14,18 @@ import jax
 
 import graphffi  # noqa: F401 - loads the runtime that the library is linked with
 
+from ._frames import register_clear_frames
+
 TARGET: Final = "tvm_ffi.call"
 """The custom-call target of all kernels."""
 
 TARGET_GRAPH: Final = "tvm_ffi.call_graph"
 """The same, for kernels that may be recorded into a command buffer."""
+
+LOCAL_TARGETS: Final = {TARGET: "tvm_ffi.local_call", TARGET_GRAPH: "tvm_ffi.local_call_graph"}
+"""The same where each device runs its own part: XLA asks no partitioner, which takes time."""
+
+ALL_TARGETS: Final = (*LOCAL_TARGETS, *LOCAL_TARGETS.values())
 
 _PLATFORMS: Final = ("cpu", "CUDA", "ROCM")
 _STAGES: Final = ("instantiate", "execute")
@@ -38,8 +45,6 @@ def _load() -> ctypes.CDLL:
     library.graphffi_jax_handler.restype = ctypes.c_void_p
     library.graphffi_jax_handler.argtypes = [ctypes.c_char_p] * 3
     library.graphffi_jax_register_functions.argtypes = []
-    library.graphffi_jax_callback_filter.restype = ctypes.c_void_p
-    library.graphffi_jax_callback_filter.argtypes = []
     library.graphffi_jax_close_gate.argtypes = [ctypes.c_int]
     return library
 
@@ -55,18 +60,6 @@ def instantiate_named_address() -> int:
     return ctypes.cast(_load().graphffi_jax_instantiate_named, ctypes.c_void_p).value or 0
 
 
-_FILTER_NAME: Final = b"graphffi.CallbackFilter"  # the capsule does not copy it
-
-
-def callback_filter() -> Any:
-    """A capsule that tells the Python kernels that must not wait for programs of their client."""
-    prototype = ctypes.PYFUNCTYPE(
-        ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p
-    )
-    make_capsule = prototype(("PyCapsule_New", ctypes.pythonapi))
-    return make_capsule(_load().graphffi_jax_callback_filter(), _FILTER_NAME, None)
-
-
 def register_targets() -> None:
     """Registers the handlers with XLA, for every platform, also those that are started later.
 
@@ -79,12 +72,14 @@ def register_targets() -> None:
             "graphffi: the JAX plugin could not register its functions with the runtime"
         )
     capsule: Any = jax.ffi.pycapsule
-    for target in (TARGET, TARGET_GRAPH):
+    for target, local in LOCAL_TARGETS.items():
         for platform in _PLATFORMS:
             handlers = {
                 stage: capsule(handler_address(target, platform, stage)) for stage in _STAGES
             }
-            jax.ffi.register_ffi_target(target, handlers, platform=platform, api_version=1)
+            for name in (target, local):
+                jax.ffi.register_ffi_target(name, handlers, platform=platform, api_version=1)
+    register_clear_frames()
     atexit.register(_end_calls, library)
 
 

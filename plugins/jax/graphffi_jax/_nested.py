@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that a kernel written in Python runs and waits for, on threads of their own."""
+"""JAX programs that a kernel written in Python runs and waits for: on a client of their own."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
 import threading
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Final
 
 import jax
 from jaxlib import xla_client
 
 import graphffi
 
+_COMPILED: Final = "/jax/core/compile/backend_compile_duration"
 _devices: dict[int, jax.Device] = {}
 _lock = threading.Lock()
 
@@ -26,10 +27,8 @@ def nested_programs() -> Iterator[None]:
     one of each as long as its kernels run. A kernel that waits for another program of the same
     client may so wait forever. In this block, JAX's default device is a CPU of another client,
     which belongs to the programs of kernels that are nested as deep. As each kernel waits for
-    deeper ones only, none waits forever.
-
-    Python functions that graphffi calls are in such a block wherever they need it; those that
-    apache-tvm-ffi's package registers are not.
+    deeper ones only, none waits forever. Outside of the block, a kernel that compiles a program for
+    the client that it was called from is an error.
 
     Arrays made from NumPy arrays, and those of other programs, come to that device by themselves,
     if they are not committed to another one. Those from ``jax.dlpack.from_dlpack`` are. Programs
@@ -41,28 +40,37 @@ def nested_programs() -> Iterator[None]:
         ... def kernel(x, out):
         ...     np.from_dlpack(out)[...] = step(jnp.array(np.from_dlpack(x)))
     """
-    device = _device_apart()
-    if device is None:
+    ordinal = _cpu_ordinal()
+    if ordinal is None:
         yield
         return
-    with jax.default_device(device):
+    with jax.default_device(_devices.get(ordinal) or _make_device(ordinal)):
         yield
 
 
-def run_kernel(kernel: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-    """Calls a kernel in such a block."""
-    device = _device_apart()
-    if device is None:
-        return kernel(*args)
-    with jax.default_device(device):
-        return kernel(*args)
+def watch_kernels() -> None:
+    """Makes it an error that a kernel compiles a program that it could wait for forever.
+
+    A program that was compiled before, elsewhere, is not noticed.
+    """
+    jax.monitoring.register_event_duration_secs_listener(_refuse_program)
 
 
-def _device_apart() -> jax.Device | None:
-    ordinal = _cpu_ordinal_function()()
-    if ordinal is None or _default_platform() != "cpu":
-        return None
-    return _devices.get(ordinal) or _make_device(ordinal)
+def _refuse_program(event: str, duration_secs: float, **_: Any) -> None:
+    if event != _COMPILED or _cpu_ordinal() is None:
+        return
+    if jax.config.jax_default_device not in _devices.values():  # type: ignore[attr-defined]
+        raise RuntimeError(
+            "graphffi: expected a kernel that runs no JAX programs on the CPU that its own program "
+            "runs on, got one that compiles a program, for which it may wait forever; run it in "
+            "graphffi_jax.nested_programs()"
+        )
+
+
+def _cpu_ordinal() -> int | None:
+    """The CPU whose program called the kernel on this thread, where JAX computes on CPUs."""
+    ordinal: int | None = _cpu_ordinal_function()()
+    return ordinal if ordinal is not None and _default_platform() == "cpu" else None
 
 
 @functools.cache

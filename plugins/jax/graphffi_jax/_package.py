@@ -3,24 +3,30 @@
 
 from __future__ import annotations
 
-import itertools
+import hashlib
 import os
+import threading
 import zipfile
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from jax.extend.mlir import ir
 from jax.interpreters import mlir
-from jaxlib.mlir import ir
 
 import graphffi
+from graphffi.plugin import PackagedLibraries, trusted_hashes
 
-from ._library import TARGET, TARGET_GRAPH
+from ._library import ALL_TARGETS
 
 if TYPE_CHECKING:
     from jax import export
 
 _PROGRAM: Final = "program.jax_export"
+_MAX_MANIFEST: Final = 1 << 20
+_RUNTIME_PREFIXES: Final = ("ffi.", "graphffi_jax.", "runtime.")  # some load code, too
+_lock: Final = threading.Lock()
+_loaded: Final[dict[str, str]] = {}  # names and hashes of libraries that packages brought
 
 
 def package(exported: export.Exported, path: str | os.PathLike[str], *, vjp_order: int = 0) -> str:
@@ -54,7 +60,7 @@ def package(exported: export.Exported, path: str | os.PathLike[str], *, vjp_orde
             "graphffi_jax: package: expected a program of jax.export.export, got "
             f"{type(exported).__name__}"
         )
-    libraries = graphffi.PackagedLibraries("graphffi_jax: package")
+    libraries = PackagedLibraries("graphffi_jax: package")
     program = exported
     for order in range(vjp_order + 1):
         for reference, library in _kernels(program):
@@ -68,7 +74,7 @@ def package(exported: export.Exported, path: str | os.PathLike[str], *, vjp_orde
     return file
 
 
-def _add(libraries: graphffi.PackagedLibraries, reference: str, library: str) -> None:
+def _add(libraries: PackagedLibraries, reference: str, library: str) -> None:
     """Takes up the library of a kernel; `library` is the name by which the program asks for it."""
     added = libraries.add(reference)
     name = added.rpartition("::")[0]
@@ -102,48 +108,110 @@ def load_package(
         FileNotFoundError: If there is no such file.
         ImportError: If the package flatbuffers is missing, which jax.export needs.
     """
-    from jax import export
-
     file = os.fspath(path)
     subject = f"graphffi_jax: package {file!r}"
-    records = _read(subject, file)
-    record = records.get(graphffi.PackagedLibraries.MANIFEST)
-    if record is None or _PROGRAM not in records:
-        raise ValueError(
-            f"{subject}: expected one that graphffi_jax.package wrote, got another archive"
-        )
-    manifest = record.decode(errors="replace")
-    words = manifest.split()
-    listed = list(zip(words[1::2], words[::2], strict=False))
-    trusted = graphffi.trusted_hashes(subject, "a program", listed, trust)
-    folder = graphffi.PackagedLibraries.FOLDER
-    contents = {name[len(folder) :]: c for name, c in records.items() if name.startswith(folder)}
-    graphffi.get_global_func("graphffi_jax.load_libraries")(
-        subject,
-        manifest,
-        None if trusted is None else " ".join(trusted),
-        *itertools.chain.from_iterable(contents.items()),
-    )
-    program = export.deserialize(bytearray(records[_PROGRAM]))
-    _check_functions(subject, program)
-    return program
-
-
-def _read(subject: str, file: str) -> dict[str, bytes]:
-    """All records of an archive, whose checksums are compared."""
     try:
         with zipfile.ZipFile(file) as archive:
-            return {name: archive.read(name) for name in archive.namelist()}
+            return _load(subject, archive, trust)
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
         raise ValueError(
             f"{subject}: expected a whole archive, got a damaged one: {error}"
         ) from error
 
 
-def _check_functions(subject: str, program: export.Exported) -> None:
+def _load(subject: str, archive: zipfile.ZipFile, trust: bool | Collection[str]) -> export.Exported:
+    manifest = _read_manifest(subject, archive)
+    words = manifest.split()
+    listed = dict(zip(words[1::2], words[::2], strict=False))
+    trusted = trusted_hashes(subject, "a program", listed.items(), trust)
+    program = _deserialize(subject, archive.read(_PROGRAM))
+    kernels = list(_kernels(program))
+    gradient = program
+    while gradient.has_vjp():
+        gradient = gradient.vjp()
+        kernels += _kernels(gradient)
+    _check_kernels(subject, kernels, listed, trusts_all=trusted is None)
+    folder = PackagedLibraries.FOLDER
+    names = {n[len(folder) :]: n for n in archive.namelist() if n.startswith(folder)}
+    contents = {name: archive.read(record) for name, record in names.items()}
+    with _lock:  # whose memory a process maps once
+        loaded = {n for n in listed if _is_loaded(n, listed[n], contents.get(n), trusted)}
+        graphffi.get_global_func("graphffi_jax.load_libraries")(
+            subject,
+            "".join(f"{listed[n]}  {n}\n" for n in listed if n not in loaded),
+            trusted,
+            contents,
+        )
+        _loaded.update(listed.items())
+    _check_functions(subject, kernels)
+    return program
+
+
+def _read_manifest(subject: str, archive: zipfile.ZipFile) -> str:
+    names = archive.namelist()
+    manifest = PackagedLibraries.MANIFEST
+    if manifest not in names or _PROGRAM not in names:
+        raise ValueError(
+            f"{subject}: expected one that graphffi_jax.package wrote, got another archive"
+        )
+    if archive.getinfo(manifest).file_size > _MAX_MANIFEST:
+        raise ValueError(
+            f"{subject}: expected a list of libraries of {_MAX_MANIFEST} bytes at most, got "
+            f"{archive.getinfo(manifest).file_size}"
+        )
+    return archive.read(manifest).decode(errors="replace")
+
+
+def _deserialize(subject: str, content: bytes) -> export.Exported:
+    from jax import export
+
+    try:
+        return export.deserialize(bytearray(content))
+    except ImportError:
+        raise
+    except Exception as error:  # of many kinds: struct.error, UnicodeDecodeError, …
+        raise ValueError(
+            f"{subject}: expected a program that jax.export wrote, got a damaged one: {error}"
+        ) from error
+
+
+def _is_loaded(
+    name: str, digest: str, content: bytes | None, trusted: Collection[str] | None
+) -> bool:
+    """Whether a library with this content is loaded, and would be."""
+    return (
+        content is not None
+        and _loaded.get(name) == digest == hashlib.sha256(content).hexdigest()
+        and (trusted is None or digest in trusted)
+    )
+
+
+def _check_kernels(
+    subject: str,
+    kernels: Sequence[tuple[str, str]],
+    listed: Collection[str],
+    *,
+    trusts_all: bool,
+) -> None:
+    """Refuses kernels of code that the package does not hold, and so has no hash for."""
+    for reference, library in kernels:
+        is_global = ".so" not in reference.rpartition("::")[0]
+        if not is_global and library not in listed:
+            raise ValueError(
+                f"{subject}: kernel {reference!r}: expected its library in the package, got a "
+                "program that loads another file"
+            )
+        if is_global and not trusts_all and reference.startswith(_RUNTIME_PREFIXES):
+            raise ValueError(
+                f"{subject}: kernel {reference!r}: expected a kernel, got a function of the "
+                "runtime; pass trust=True if all that is in the package may run"
+            )
+
+
+def _check_functions(subject: str, kernels: Sequence[tuple[str, str]]) -> None:
     missing = {
         reference: None
-        for reference, _ in _kernels(program)
+        for reference, _ in kernels
         if ".so" not in reference.rpartition("::")[0]
         and graphffi.get_global_func(reference, allow_missing=True) is None
     }
@@ -161,7 +229,7 @@ def _kernels(program: export.Exported) -> Iterator[tuple[str, str]]:
     def visit(operation: Any) -> Any:
         if operation.name == "stablehlo.custom_call":
             target = ir.StringAttr(operation.attributes["call_target_name"]).value
-            if target in (TARGET, TARGET_GRAPH):
+            if target in ALL_TARGETS:
                 found[_text(operation, "func"), _text(operation, "library")] = None
         return ir.WalkResult.ADVANCE
 

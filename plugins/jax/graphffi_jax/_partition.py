@@ -4,31 +4,42 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
-import jax._src.xla_bridge as xla_bridge  # no public name tells plugins of partitioners
+import jax
+from jax.extend.mlir import ir
 from jax.interpreters import mlir
-from jaxlib import xla_client
-from jaxlib.mlir import ir
 
 from ._call_text import module_text
 from ._errors import kept
 from ._library import TARGET, TARGET_GRAPH
+from ._private_names import PARTITIONER_NAMES, find_private, missing
 from ._sharding import CallDims, check_parts
-from ._tiling import choose_splits, make_sharding, read_splits, splits_of
+from ._tiling import HloSharding, choose_splits, make_sharding, read_splits, splits_of
 
 
-def register_partitioner() -> None:
+def register_partitioners() -> None:
     """Has XLA ask how to split the calls of programs for several devices.
 
     All that it has to know is in the calls' attributes: it works for programs that another process
-    made, too.
+    made, too. Warns where JAX lacks a private name for it: such programs are refused then.
     """
-    register_in_plugins: Any = xla_bridge.register_plugin_callbacks
+    lost = missing(PARTITIONER_NAMES)
+    if lost:
+        warnings.warn(
+            f"graphffi: jax {jax.__version__} has no {', '.join(lost)}: calls in programs of "
+            "several devices need jax.shard_map",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return
+    register_in_plugins = find_private("jax._src.xla_bridge.register_plugin_callbacks")
+    register_partitioner = find_private("jaxlib.xla_client.register_custom_call_partitioner")
     for target in (TARGET, TARGET_GRAPH):
         register = functools.partial(
-            xla_client.register_custom_call_partitioner,
+            register_partitioner,
             target,
             lambda sharding, *_: sharding,
             functools.partial(_partition, target),
@@ -101,14 +112,17 @@ def _infer(
 ) -> Any:
     """The sharding of the result, for versions that do not ask Shardy's rule."""
     results = list(_elements(result_shape, "tuple_shapes"))
-    replicated = xla_client.HloSharding.replicate()
+    replicated = HloSharding.replicate()
     # None: nothing is known yet. An exception would end the process.
     operand_shardings = [replicated if s is None else s for s in operand_shardings]
     if any(s.is_manual() for s in operand_shardings):
-        return _packed(result_shape, [xla_client.HloSharding.manual()] * len(results))
+        return _packed(result_shape, [HloSharding.manual()] * len(results))
     with mlir.make_ir_context():
         call = ir.DictAttr(ir.Attribute.parse(config.decode()))
-        dims = _dims(call, operand_shapes, results)
+        try:
+            dims = _dims(call, operand_shapes, results)
+        except ValueError:  # which _partition will raise
+            return _packed(result_shape, [replicated] * len(results))
     splits = [
         read_splits(s, len(shape.dimensions()))
         for s, shape in zip(operand_shardings, operand_shapes, strict=True)
@@ -121,9 +135,14 @@ def _infer(
 
 
 def _dims(call: ir.DictAttr, operands: Sequence[Any], results: Sequence[Any]) -> CallDims:
-    if "dims" in call:
-        return CallDims.parse(_text(call, "dims"))
-    return CallDims.unnamed(*([len(s.dimensions()) for s in side] for side in (operands, results)))
+    ranks = [[len(s.dimensions()) for s in side] for side in (operands, results)]
+    if "dims" not in call:
+        return CallDims.unnamed(*ranks)
+    dims = CallDims.parse(_text(call, "dims"))
+    problem = dims.problem(*ranks)
+    if problem is not None:  # of a call that was written by hand
+        raise kept(ValueError(f"{_subject(call)}: attribute 'dims': {problem}, got '{dims}'"))
+    return dims
 
 
 def _check(
@@ -132,7 +151,7 @@ def _check(
     shapes = [shape.dimensions() for shape in operands]
     parts = [[1 if s is None else s.num_parts for s in found] for found in splits]
     try:
-        check_parts(_text(call, "subject") or _text(call, "func"), dims, shapes, parts)
+        check_parts(_subject(call), dims, shapes, parts)
     except ValueError as error:
         raise kept(error) from None
 
@@ -144,8 +163,12 @@ def _elements(value: Any, elements: str, shape: Any = None) -> Sequence[Any]:
 
 def _packed(shape: Any, shardings: list[Any]) -> Any:
     if shape.is_tuple():
-        return xla_client.HloSharding.tuple_sharding(shape, shardings)
+        return HloSharding.tuple_sharding(shape, shardings)
     return shardings[0]
+
+
+def _subject(call: ir.DictAttr) -> str:
+    return _text(call, "subject") or _text(call, "func")
 
 
 def _text(call: ir.DictAttr, name: str) -> str:

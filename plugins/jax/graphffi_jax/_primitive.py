@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
 import jax
@@ -13,16 +13,23 @@ import jax.numpy as jnp
 import numpy as np
 from jax.experimental import io_callback
 from jax.extend.core import Primitive
-from jax.interpreters import ad, batching, mlir, xla
-from jaxlib.mlir import ir
+from jax.extend.mlir import ir
+from jax.interpreters import ad, batching, mlir
 
-import graphffi
+from graphffi.plugin import CallTraits, packaged_name
 
-from ._batching import OpCall, batch, take_batches
-from ._library import TARGET, TARGET_GRAPH
+from ._batching import OpCall, batch
+from ._gradients import run_batched, tangents_of
+from ._library import LOCAL_TARGETS, TARGET, TARGET_GRAPH
 from ._loops import Loops, depths, run, sizes
-from ._sharding import check_one_device, is_partitioned, result_shardings, sharding_attributes
-from ._varying import varying_axes
+from ._sharding import (
+    check_one_device,
+    is_local,
+    is_partitioned,
+    result_shardings,
+    sharding_attributes,
+)
+from ._varying import result_aval
 
 
 @dataclass(frozen=True)
@@ -54,14 +61,16 @@ class KernelCall:
     num_mutated: int
     subject: str
     digest: str
-    traits: graphffi.CallTraits
+    traits: CallTraits
     workspace: Any = None
     made_of: OpCall | None = field(default=None, compare=False, repr=False)
     loops: Loops = ()
     batches: int = 0
 
     @staticmethod
-    def make(call: Any, made_of: OpCall | None = None, workspace: Any = None) -> KernelCall:
+    def make(
+        call: Any, made_of: OpCall | None = None, workspace: Any = None, batches: int = 0
+    ) -> KernelCall:
         """The constant part of a canonical call.
 
         Raises:
@@ -76,11 +85,19 @@ class KernelCall:
             num_mutated=len(call.mutated),
             subject=call.subject,
             digest=call.digest,
-            traits=call.traits or graphffi.CallTraits(),
+            traits=call.traits or CallTraits(),
             workspace=workspace,
             made_of=made_of,
-            batches=0 if made_of is None else take_batches(),
+            batches=batches,
         )
+
+    def __hash__(self) -> int:
+        """Of all but the op, once."""
+        return self._hash
+
+    @functools.cached_property
+    def _hash(self) -> int:
+        return hash(tuple(getattr(self, f.name) for f in fields(self) if f.compare))
 
     @property
     def is_ordered(self) -> bool:
@@ -96,7 +113,7 @@ class KernelCall:
         """The attributes of the custom call; empty ones are left out."""
         texts = {
             "func": self.func,
-            "library": graphffi.packaged_name(self.func),
+            "library": packaged_name(self.func),
             "plan": self.plan,
             "strs": "".join(f"{len(text.encode())}:{text}" for text in self.strs),
             "subject": self.subject if self.subject != self.func else "",
@@ -118,35 +135,47 @@ class KernelCall:
         return found
 
 
+ResultTypes = tuple[tuple[tuple[Any, ...], Any], ...]
+"""Shape and NumPy dtype of each result that XLA allocates."""
+
 _ShapedArray: Final[Any] = jax.core.ShapedArray
 
 call_p: Final[Any] = Primitive("tvm_ffi_call")
 call_p.multiple_results = True
 
 
-def bind(
-    call: KernelCall,
-    inputs: Sequence[Any],
-    mutated: Sequence[Any],
-    results: Sequence[jax.ShapeDtypeStruct],
-) -> list[Any]:
+def bind(call: KernelCall, operands: Sequence[Any], results: ResultTypes) -> list[Any]:
     """Calls the kernel, eagerly or in a trace.
 
     Args:
         call: The constant part.
-        inputs: Arrays that the kernel reads.
-        mutated: Arrays that it updates.
+        operands: Arrays that the kernel reads, then those that it updates.
         results: Shapes and dtypes of the results that XLA allocates.
 
     Returns:
         The results, then the updated arrays.
     """
-    shapes = tuple((tuple(r.shape), np.dtype(r.dtype)) for r in results)
-    return list(call_p.bind(*inputs, *mutated, call=call, results=shapes))
+    return list(call_p.bind(*operands, call=call, results=results))
+
+
+def _run(*operands: Any, call: KernelCall, results: ResultTypes) -> Any:
+    """An eager call: a program of its own."""
+    if jax.config.jax_disable_jit:  # type: ignore[attr-defined]
+        with jax.disable_jit(False):
+            return _program(call, results)(*operands)
+    return _program(call, results)(*operands)
+
+
+@functools.lru_cache(maxsize=4096)
+def _program(call: KernelCall, results: ResultTypes) -> Callable[..., Any]:
+    def tvm_ffi_call(*operands: Any) -> Any:
+        return call_p.bind(*operands, call=call, results=results)
+
+    return jax.jit(tvm_ffi_call)
 
 
 def _abstract_eval(
-    *operands: Any, call: KernelCall, results: tuple[tuple[tuple[Any, ...], np.dtype[Any]], ...]
+    *operands: Any, call: KernelCall, results: ResultTypes
 ) -> tuple[list[Any], frozenset[Any]]:
     first_mutated = len(operands) - call.num_mutated
     batches = depths(call.loops, len(operands))
@@ -155,46 +184,25 @@ def _abstract_eval(
     shapes = [((*batch_shape, *s), dtype) for s, dtype in (*results, *updated[first_mutated:])]
     shardings = result_shardings(call, operands, [shape for shape, _ in shapes])
     avals = [
-        _result_aval(shape, dtype, operands, sharding)
+        result_aval(shape, dtype, operands, sharding)
         for (shape, dtype), sharding in zip(shapes, shardings, strict=True)
     ]
     if not call.traits.has_side_effect:
         return avals, frozenset()
-    return avals, _ordered_effects() if call.is_ordered else _ffi_effects()
-
-
-# JAX's own effects, which its control flow admits. They have no public names.
+    return avals, _effects(is_ordered=call.is_ordered)
 
 
 @functools.cache
-def _ffi_effects() -> frozenset[Any]:
+def _effects(*, is_ordered: bool) -> frozenset[Any]:
+    """Those of JAX's callbacks, which have no public names.
+
+    Its control flow admits them, but where `vmap` would run branches that are not taken.
+    """
+
     def call() -> Any:
-        return jax.ffi.ffi_call(TARGET, (), has_side_effect=True)()
+        return io_callback(lambda: None, None, ordered=is_ordered)
 
     return frozenset(jax.make_jaxpr(call)().effects)
-
-
-@functools.cache
-def _ordered_effects() -> frozenset[Any]:
-    def call() -> Any:
-        return io_callback(lambda: None, None, ordered=True)
-
-    return frozenset(jax.make_jaxpr(call)().effects)
-
-
-def _result_aval(
-    shape: tuple[Any, ...], dtype: Any, operands: Sequence[Any], opt_sharding: Any
-) -> Any:
-    spec: Any = jax.sharding.PartitionSpec
-    # Inside of shard_map: over a mesh axis over which any operand varies, so do all results.
-    alike = max(operands, key=lambda a: len(varying_axes(a)), default=None)
-    if alike is None or not varying_axes(alike):
-        options = {} if opt_sharding is None else {"sharding": opt_sharding}
-        return _ShapedArray(shape, dtype, **options)
-    replicated = jax.sharding.NamedSharding(alike.sharding.mesh, spec(*[None] * len(shape)))
-    return alike.update(
-        shape=shape, dtype=dtype, weak_type=False, sharding=opt_sharding or replicated
-    )
 
 
 def _lower(context: Any, *operands: Any, call: KernelCall, results: Any) -> Any:
@@ -203,7 +211,7 @@ def _lower(context: Any, *operands: Any, call: KernelCall, results: Any) -> Any:
     if not call.is_ordered:
         return _lower_call(context, operands, call, results)
     # The token that the call before gave comes first, and so does the one for the call after.
-    (effect,) = _ordered_effects()
+    (effect,) = _effects(is_ordered=True)
     tokens = context.tokens_in
     # The abstract value of tokens has no public name; a scalar has the same layout.
     scalar = _ShapedArray((), np.dtype(np.bool_))
@@ -247,7 +255,7 @@ def _lower_call(context: Any, operands: Sequence[Any], call: KernelCall, results
     if call.is_ordered:
         options["result_types"] = [mlir.token_type(), *map(_tensor_type, context.avals_out[1:])]
     rule = jax.ffi.ffi_lowering(
-        call.target,
+        LOCAL_TARGETS[call.target] if is_local(context) else call.target,
         operand_output_aliases=aliases,
         has_side_effect=bool(call.traits.has_side_effect),
         **options,
@@ -265,25 +273,54 @@ def _tensor_type(aval: Any) -> Any:
 def _differentiate(
     primals: Any, tangents: Any, *, call: KernelCall, results: Any
 ) -> tuple[list[Any], list[Any]]:
-    """Refuses, but for results that have no tangents: integers, or none at all."""
-    if call.num_mutated == 0 and not any(jnp.issubdtype(d, jnp.inexact) for _, d in results):
-        outputs = call_p.bind(*primals, call=call, results=results)
-        return outputs, [ad.Zero(_ShapedArray(o.shape, jax.dtypes.float0)) for o in outputs]
+    """By the op's rule; integers have no tangents. Refuses without rule."""
+    has_tangents = any(jnp.issubdtype(d, jnp.inexact) for _, d in results)
+    made_of = call.made_of
+    has_rule = made_of is not None and made_of.op.definition.vjp is not None
+    if call.num_mutated or (has_tangents and not has_rule):
+        _refuse_gradient(call)
+    outputs = call_p.bind(*primals, call=call, results=results)
+    none: Any = [None] * len(outputs)
+    found = none
+    if made_of is not None and has_tangents:
+        given = [None if _is_zero(t) else t for t in tangents]
+        found = tangents_of(made_of, primals, outputs, given)
+    return outputs, [
+        ad.Zero(_ShapedArray(o.shape, jax.dtypes.float0)) if t is None else t
+        for o, t in zip(outputs, found, strict=True)
+    ]
+
+
+def _batch(
+    arrays: Sequence[Any], dims: Sequence[Any], *, call: KernelCall, results: Any
+) -> tuple[list[Any], list[int]]:
+    rule = functools.partial(batch, call_p, dims=dims, call=call, results=results)
+    made_of = call.made_of
+    is_traced = any(isinstance(a, jax.core.Tracer) for a in arrays)
+    if made_of is None or made_of.op.definition.vjp is None or call.loops or not is_traced:
+        return rule(arrays)
+    outputs = run_batched(made_of, lambda given: rule(given)[0], arrays, dims)
+    return outputs, [0] * len(outputs)
+
+
+def _is_zero(tangent: Any) -> bool:
+    return type(tangent) is ad.Zero or tangent.dtype == jax.dtypes.float0
+
+
+def _refuse_gradient(call: KernelCall) -> None:
     remedy = "register one with register_vjp"
     if call.num_mutated:
         remedy = "define an op that returns new tensors, which can have one"
     elif call.made_of is None:
         remedy = "define an op, which can have one"
-    elif call.made_of.op.definition.vjp is not None:
-        remedy = "register it before JAX traces a call, or use jax.clear_caches()"
     raise NotImplementedError(
         f"{call.subject}: backward: expected a gradient rule, got none; {remedy}, or wrap the "
         "operands in jax.lax.stop_gradient"
     )
 
 
-call_p.def_impl(functools.partial(xla.apply_primitive, call_p))
+call_p.def_impl(_run)
 call_p.def_effectful_abstract_eval(_abstract_eval)
 mlir.register_lowering(call_p, _lower)
-batching.primitive_batchers[call_p] = functools.partial(batch, call_p)
+batching.primitive_batchers[call_p] = _batch
 ad.primitive_jvps[call_p] = _differentiate

@@ -10,8 +10,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import jax
+from jax.extend.mlir import ir
 from jax.interpreters import mlir
-from jaxlib.mlir import ir
+
+from ._private_names import PARTITIONER_NAMES, missing
+from ._varying import unreduced_axes
 
 _ANY: Final[Any] = jax.sharding.PartitionSpec.UNCONSTRAINED
 _FREE: Final = (
@@ -74,6 +77,23 @@ class CallDims:
             found = _ARRAY.findall(side)
             sides.append(tuple(ArrayDims(n.strip(), tuple(dims.split())) for n, dims in found))
         return CallDims(sides[0], sides[1])
+
+    def problem(self, operands: Sequence[int], results: Sequence[int]) -> str | None:
+        """Tells why a call can't be split like that, or None.
+
+        Args:
+            operands: How many dimensions its operands have.
+            results: And its results.
+        """
+        for arrays, ranks in ((self.operands, operands), (self.results, results)):
+            if [len(array.dims) for array in arrays] != list(ranks):
+                return f"expected {len(ranks)} arrays with {ranks} dimensions on a side"
+        for array in self.operands:
+            for result in self.results:
+                lost = array.free().keys() - result.free().keys()
+                if lost and result.name != "workspace":
+                    return f"expected {min(lost)!r} of operand {array.name!r} in every result"
+        return None
 
     @staticmethod
     def unnamed(operands: Sequence[int], results: Sequence[int]) -> CallDims:
@@ -197,8 +217,9 @@ def result_shardings(
 
     Raises:
         ValueError: For operands that are split where the kernel needs them whole, or one dimension
-            in two ways, or over two meshes.
+            in two ways, or over two meshes; for terms of sums.
     """
+    _check_reduced(call, operands, shapes)
     specs = [_spec(aval) for aval in operands]
     if not any(entry is not None for spec in specs for entry in spec):
         return [None] * len(shapes)
@@ -218,6 +239,28 @@ def result_shardings(
         )
         for array in dims.results[: len(shapes)]
     ]
+
+
+def _check_reduced(call: Any, operands: Sequence[Any], shapes: Sequence[Any]) -> None:
+    """Refuses terms of sums: a kernel would compute with the term of each device.
+
+    Raises:
+        ValueError: With all of them.
+    """
+    axes = [sorted(unreduced_axes(aval)) for aval in operands]
+    if not any(axes):
+        return
+    dims = CallDims.of(call, [*(a.shape for a in operands), *shapes], len(operands))
+    problems = (
+        f"operand {array.name!r}: expected a sum over mesh axis {', '.join(map(repr, names))}, got "
+        "its terms (unreduced)"
+        for array, names in zip(dims.operands, axes, strict=True)
+        if names
+    )
+    raise ValueError(
+        f"{call.subject}: {'; '.join(problems)}; take the sum with jax.lax.psum or "
+        "jax.sharding.reshard before the call"
+    )
 
 
 def _mesh_of(
@@ -287,6 +330,7 @@ def sharding_attributes(
     """
     if not is_partitioned(context):
         return {}, {}
+    _check_partitioner(call.subject)
     shapes = [a.shape for a in (*context.avals_in, *context.avals_out)]
     dims = CallDims.of(call, shapes, num_operands)
     attributes: dict[str, Any] = {"dims": str(dims)}
@@ -309,6 +353,20 @@ def sharding_attributes(
     return attributes, {
         "mhlo.frontend_attributes": ir.DictAttr.get({"xla.sdy.sharding_rule": text})
     }
+
+
+def _check_partitioner(subject: str) -> None:
+    """Refuses what XLA would gather in a JAX that takes no partitioners.
+
+    Raises:
+        NotImplementedError: There.
+    """
+    lost = missing(PARTITIONER_NAMES)
+    if lost:
+        raise NotImplementedError(
+            f"{subject}: expected a jax that has {', '.join(lost)} for a program of several "
+            f"devices, got jax {jax.__version__}; call the op in jax.shard_map"
+        )
 
 
 def _check_symbolic(subject: str) -> None:
@@ -347,11 +405,15 @@ def _device_count(axis_context: Any) -> int:
 
 def is_partitioned(context: Any) -> bool:
     """Whether XLA splits what is lowered here: not where each device runs its own part anyway."""
+    return _device_count(context.module_context.axis_context) > 1 and not is_local(context)
+
+
+def is_local(context: Any) -> bool:
+    """Whether each device runs its own part of what is lowered here: inside of `jax.shard_map`."""
     axis_context = context.module_context.axis_context
-    if isinstance(axis_context, mlir.SPMDAxisContext):
-        if set(axis_context.manual_axes) == set(axis_context.mesh.axis_names):
-            return False
-    return _device_count(axis_context) > 1
+    return isinstance(axis_context, mlir.SPMDAxisContext) and set(axis_context.manual_axes) == set(
+        axis_context.mesh.axis_names
+    )
 
 
 def _rule(dims: CallDims, shapes: Sequence[Any]) -> str:

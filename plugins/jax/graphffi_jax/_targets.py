@@ -46,7 +46,7 @@ def register_ffi_target(
 
     Takes what jax-tvm-ffi's function of that name takes. Ops and `call` are the better way where
     there is no such code yet: their programs can be loaded by other processes, since they name the
-    kernel, while a target has to be registered again there. There may be any number of targets.
+    kernel, while a target has to be registered again there. A process may have 1,024 targets.
 
     Args:
         name: The target's name.
@@ -69,6 +69,7 @@ def register_ffi_target(
     Raises:
         TypeError: If an argument is of another kind.
         ValueError: For an unknown platform or item, or if the name stands for something else.
+        RuntimeError: For more than 1,024 targets.
 
     Example:
         >>> spec = ["args", "attrs.factor", "rets"]
@@ -153,10 +154,9 @@ def _new_handlers(
     if not isinstance(function, str):
         function = graphffi.Function(function)
         function = function if function.reference is None else function.reference
-    names = "".join(f"{len(text.encode())}:{text}" for text in attributes)
     new_target = graphffi.get_global_func("graphffi_jax.new_target")
     try:
-        target = new_target(function, name, plan, names, *traits)
+        target = new_target(function, name, plan, attributes, traits)
     except ValueError as error:
         raise ValueError(
             f"{error}; arg_spec takes 'args', 'rets', 'ctx.stream', 'attrs.<name>' and plan items"
@@ -164,6 +164,6 @@ def _new_handlers(
     capsule: Any = jax.ffi.pycapsule
     kind = "tvm_ffi.call_graph" if traits[2] else "tvm_ffi.call"
     return {
-        "instantiate": capsule(take_handler(instantiate_named_address(), target)),
+        "instantiate": capsule(take_handler(name, instantiate_named_address(), target)),
         "execute": capsule(handler_address(kind, platform, "execute")),
     }

@@ -6,12 +6,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
-from jaxlib import xla_client
 
+from ._private_names import find_private
 from ._sharding import ArrayDims, CallDims
+
+HloSharding: Final[Any] = find_private("jaxlib.xla_client.HloSharding")
+_OpSharding: Final[Any] = find_private("jaxlib.xla_client.OpSharding")
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,12 +61,12 @@ def make_sharding(splits: Sequence[Split | None], given: Any) -> Any:
     if all(b is None if s is None else s.is_equal(b) for s, b in zip(splits, before, strict=True)):
         return given
     if not found:
-        return xla_client.HloSharding.replicate()
+        return HloSharding.replicate()
     shape = [1 if s is None else s.num_parts for s in splits]
     num_copies = len(found[0].part) // math.prod(shape)
     devices = np.argsort(_joint(found), kind="stable").reshape((*shape, num_copies))
-    replicated = xla_client.OpSharding.Type.REPLICATED
-    return xla_client.HloSharding.subgroup_with_device_ordering(devices, [replicated])
+    replicated = _OpSharding.Type.REPLICATED
+    return HloSharding.subgroup_with_device_ordering(devices, [replicated])
 
 
 def choose_splits(

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import jax
 
 _Tracer: Final = jax.core.Tracer
+_ShapedArray: Final[Any] = jax.core.ShapedArray
 
 
 def varying_axes(aval: Any) -> frozenset[str]:
@@ -16,6 +18,37 @@ def varying_axes(aval: Any) -> frozenset[str]:
     if axes is None:  # since 0.10
         axes = getattr(getattr(aval, "manual_axis_type", None), "varying", None)
     return axes or frozenset()
+
+
+def unreduced_axes(aval: Any) -> frozenset[str]:
+    """The axes over which values of this type are terms of a sum that nobody has taken yet."""
+    spec = getattr(getattr(aval, "sharding", None), "spec", None)
+    kinds = (getattr(aval, "manual_axis_type", None), spec)
+    found: frozenset[str] = frozenset()
+    return found.union(*(getattr(kind, "unreduced", ()) for kind in kinds))
+
+
+def result_aval(
+    shape: tuple[Any, ...], dtype: Any, operands: Sequence[Any], opt_sharding: Any
+) -> Any:
+    spec: Any = jax.sharding.PartitionSpec
+    """The type of a result.
+
+    Args:
+        shape: Its shape.
+        dtype: Its dtype.
+        operands: Types of the operands.
+        opt_sharding: Of the result, where meshes have explicit axes.
+    """
+    # Inside of shard_map: over a mesh axis over which any operand varies, so do all results.
+    alike = max(operands, key=lambda a: len(varying_axes(a)), default=None)
+    if alike is None or not varying_axes(alike):
+        options = {} if opt_sharding is None else {"sharding": opt_sharding}
+        return _ShapedArray(shape, dtype, **options)
+    replicated = jax.sharding.NamedSharding(alike.sharding.mesh, spec(*[None] * len(shape)))
+    return alike.update(
+        shape=shape, dtype=dtype, weak_type=False, sharding=opt_sharding or replicated
+    )
 
 
 def vary_alike(arrays: list[Any]) -> list[Any]:
@@ -34,14 +67,17 @@ def vary_alike(arrays: list[Any]) -> list[Any]:
         for array in value if isinstance(value, list) else (value,):
             if isinstance(array, _Tracer):
                 axes |= varying_axes(array.aval)
-    return jax.tree.map(lambda leaf: _vary(leaf, axes), arrays) if axes else arrays
+    return jax.tree.map(lambda leaf: vary(leaf, axes), arrays) if axes else arrays
 
 
 def _axes_of(array: Any) -> frozenset[str]:
-    return varying_axes(array.aval) if isinstance(array, _Tracer) else frozenset()
+    if not isinstance(array, _Tracer):
+        return frozenset()
+    return varying_axes(array.aval) | unreduced_axes(array.aval)  # the latter are refused by name
 
 
-def _vary(array: Any, axes: frozenset[str]) -> Any:
+def vary(array: Any, axes: frozenset[str]) -> Any:
+    """The array, varying over these axes, too."""
     missing = tuple(sorted(axes - _axes_of(array)))
     if not missing:
         return array

@@ -35,11 +35,12 @@ def workspace_peaks() -> dict[str, WorkspaceUse]:
 
     Returns:
         One entry per op, function or target whose kernel allocates from a declared workspace, by
-        name. Kernels that get the workspace as an argument do not report.
+        name, of the last 1,024 such names. Kernels that get the workspace as an argument do not
+        report.
 
     Example:
         >>> workspace_peaks()["mylib::sort"].peak  # doctest: +SKIP
         65536
     """
-    items = iter(graphffi.get_global_func("graphffi_jax.workspace_peaks")())
-    return {str(name): WorkspaceUse(next(items), next(items)) for name in items}
+    uses = graphffi.get_global_func("graphffi_jax.workspace_peaks")()
+    return {str(name): WorkspaceUse(peak, size) for name, peak, size in uses}

@@ -108,8 +108,29 @@ void TensorBank::FillOther(const at::Tensor& tensor, size_t i, graphffi::LentTen
     Refuse(tensor, i);
   }
   lent->CopyDims();
+  has_strides_ |= !tensor.is_contiguous();
   const bool is_on_cpu = lent->view()->device.device_type == kDLCPU;
   if (opt_accelerated_ == nullptr && !is_on_cpu) opt_accelerated_ = &tensor;
+}
+
+void TensorBank::MakeRowMajor(const graphffi::Plan& plan, graphffi::Plan::Op slot_op,
+                              Copies* copies) {
+  const graphffi::Bank all = bank();
+  copies->reserve(copies->size() + static_cast<size_t>(values_.size()));  // they stay where they are
+  for (int32_t k = 0; k < all.size; ++k) {
+    if (plan.is_strided(slot_op, k)) continue;
+    const graphffi::Slot slot = all.opt_slots == nullptr ? graphffi::Slot{k} : all.opt_slots[k];
+    const int32_t count = slot.count == graphffi::Slot::kSingle ? 1 : slot.count;
+    for (int32_t i = slot.begin; i < slot.begin + count; ++i) {
+      const at::Tensor* tensor = opt_tensor(static_cast<size_t>(i));
+      if (tensor == nullptr || tensor->is_contiguous()) continue;
+      copies->emplace_back(tensor->contiguous(), tensor);
+      graphffi::LentTensor* lent = graphffi::LentTensor::Of(&values_[i]);
+      lent->Replace(&copies->back().first);
+      lent->SetMemory(FillView(copies->back().first, lent->view()));
+      lent->CopyDims();
+    }
+  }
 }
 
 void TensorBank::Refuse(const at::Tensor& tensor, size_t i) const {

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "callframe/layout.h"
@@ -142,6 +143,15 @@ class GRAPHFFI_TORCH_API TensorBank {
   /// Valid until the next Add.
   graphffi::Bank bank() const { return values_.bank(); }
 
+  /// Whether a tensor is not row-major.
+  bool has_strides() const { return has_strides_; }
+  /// A row-major copy of a tensor, and the tensor.
+  using Copies = std::vector<std::pair<at::Tensor, const at::Tensor*>>;
+  /// Lends row-major copies in place of tensors that are not, but for slots that the plan passes
+  /// with any strides. `slot_op` is the plan's word for slots of this bank. They are borrowed from
+  /// `copies`, to which they are added.
+  void MakeRowMajor(const graphffi::Plan& plan, graphffi::Plan::Op slot_op, Copies* copies);
+
  private:
   /// As the last value, which is at `place`.
   void Append(const at::Tensor& tensor, TVMFFIAny* place) {
@@ -166,6 +176,7 @@ class GRAPHFFI_TORCH_API TensorBank {
     if (C10_UNLIKELY(memory == nullptr)) return FillOther(tensor, i, lent);
     lent->SetMemory(memory);
     lent->CopyDims();
+    has_strides_ |= !tensor.is_contiguous();
   }
   /// What LendReadable does for tensors that are empty, on another device or new in some way.
   void FillOther(const at::Tensor& tensor, size_t i, graphffi::LentTensor* lent);
@@ -175,6 +186,7 @@ class GRAPHFFI_TORCH_API TensorBank {
   graphffi::Loans& loans_;
   const SlotNames& names_;
   const at::Tensor* opt_accelerated_ = nullptr;
+  bool has_strides_ = false;
   graphffi::ValueList values_;  // lent tensors and None
 };
 

@@ -51,6 +51,13 @@ class SiteCache {
                 .first->second;
   }
 
+  /// Leaks them: calls are under way.
+  void Forget() {
+    std::unique_lock<std::shared_mutex> lock(mutex_);
+    for (auto& [key, site] : sites_) (void)site.release();
+    sites_.clear();
+  }
+
  private:
   using Counts = std::tuple<int32_t, int32_t, int32_t, int32_t, int32_t>;
   template <typename Text>
@@ -191,4 +198,7 @@ TORCH_LIBRARY_FRAGMENT(tvm_ffi, library) {
 }
 
 }  // namespace
+
+void ForgetCallSites() { SiteCache::Global().Forget(); }
+
 }  // namespace graphffi_torch

@@ -2,6 +2,8 @@
 // The primitives that exported graphs are made of: tvm_ffi::call and its two variants.
 #pragma once
 
+#include "errors.h"
+
 namespace graphffi_torch {
 
 inline constexpr const char* kCallName = "tvm_ffi::call";
@@ -12,5 +14,8 @@ inline constexpr const char* kCallGraphName = "tvm_ffi::call_graph";
 /// compilers keep and order calls with effects only if they write nothing that they are given.
 inline constexpr const char* kCallEffectName = "tvm_ffi::call_effect";
 inline constexpr const char* kNoGradientName = "tvm_ffi::no_gradient";
+
+/// Has calls of the primitives through the dispatcher resolve their kernels anew. Thread-safe.
+GRAPHFFI_TORCH_API void ForgetCallSites();
 
 }  // namespace graphffi_torch

@@ -13,7 +13,7 @@
 namespace graphffi_torch {
 namespace {
 
-/// Calls then find it set, unless somebody else was here first.
+/// Installs torch's allocator process-wide, unless one is set already.
 [[maybe_unused]] const bool provided = [] {
   try {
     graphffi::SharedAllocator& shared = graphffi::SharedAllocator::Get();

@@ -134,6 +134,21 @@ C10_ALWAYS_INLINE void KernelCall::Invoke(DLDevice device, void* stream,
 
 void KernelCall::Run(size_t num_fresh, const TVMFFIAny& workspace) {
   CheckOutputMemory(num_fresh);
+  if (C10_UNLIKELY(inputs_.has_strides() || outputs_.has_strides())) return RunRowMajor(workspace);
+  RunAnywhere(workspace);
+}
+
+/// The kernel ignores strides, unless the plan says otherwise.
+C10_NOINLINE void KernelCall::RunRowMajor(const TVMFFIAny& workspace) {
+  at::AutoDispatchBelowADInplaceOrView guard;
+  TensorBank::Copies read, updated;
+  inputs_.MakeRowMajor(target_.plan, graphffi::Plan::Op::kInput, &read);
+  outputs_.MakeRowMajor(target_.plan, graphffi::Plan::Op::kOutput, &updated);
+  RunAnywhere(workspace);
+  for (const auto& [copy, tensor] : updated) tensor->copy_(copy);
+}
+
+void KernelCall::RunAnywhere(const TVMFFIAny& workspace) {
   const at::Tensor* tensor = inputs_.opt_accelerated();
   if (tensor == nullptr) tensor = outputs_.opt_accelerated();
   if (C10_UNLIKELY(tensor != nullptr)) return RunOn(tensor->device(), workspace);

@@ -57,6 +57,8 @@ class GRAPHFFI_TORCH_API KernelCall {
   void InvokeIn(Frame* frame);
   void InvokeApart(DLDevice device, void* stream, const TVMFFIAny& workspace);
   void CheckOutputMemory(size_t num_fresh) const;
+  void RunRowMajor(const TVMFFIAny& workspace);
+  void RunAnywhere(const TVMFFIAny& workspace);
 
   const CallTarget& target_;
   graphffi::Spill spill_;

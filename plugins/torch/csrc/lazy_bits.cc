@@ -35,7 +35,7 @@ class Resolved {
   }
 
   /// Hands what was written on.
-  void PutBack() const {
+  void CopyBack() const {
     for (const auto& [tensor, resolved] : written_) tensor.copy_(resolved);
   }
 
@@ -65,7 +65,7 @@ class ResolveLazyBitsKernel : public c10::OperatorKernel {
     // Conjugate comes after Negative.
     const c10::DispatchKeySet below(c10::DispatchKeySet::FULL_AFTER, c10::DispatchKey::Conjugate);
     op.redispatchBoxed(keys & below, stack);
-    resolved.PutBack();
+    resolved.CopyBack();
   }
 };
 

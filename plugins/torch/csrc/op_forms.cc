@@ -5,6 +5,7 @@
 #include <ATen/ops/empty.h>
 #include <torch/library.h>
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -19,14 +20,19 @@ namespace {
 
 using torch::jit::Stack;
 
+/// The definition that an op's operators run: another one, once it is replaced. Lives as long as the
+/// process, as every definition that it had does.
+using OpSlot = std::atomic<const OpCall*>;
+
 /// `ns::name`: allocates the results.
 class AllocatingForm : public c10::OperatorKernel {
  public:
-  explicit AllocatingForm(const OpCall* call) : call_(call) {}
+  explicit AllocatingForm(const OpSlot* slot) : slot_(slot) {}
 
   void operator()(const c10::OperatorHandle&, c10::DispatchKeySet, Stack* stack) {
-    const size_t num_arguments = call_->parameters().size();
-    OpFrame frame(*call_);
+    const OpCall& call = *slot_->load(std::memory_order_acquire);
+    const size_t num_arguments = call.parameters().size();
+    OpFrame frame(call);
     try {
       frame.Add(torch::jit::last(*stack, num_arguments + 1).slice(0, num_arguments));
       frame.Run();
@@ -38,22 +44,23 @@ class AllocatingForm : public c10::OperatorKernel {
   }
 
  private:
-  const OpCall* call_;
+  const OpSlot* slot_;
 };
 
 /// `ns::name.out`: fills what it is given.
 class DestinationForm : public c10::OperatorKernel {
  public:
-  explicit DestinationForm(const OpCall* call) : call_(call) {}
+  explicit DestinationForm(const OpSlot* slot) : slot_(slot) {}
 
   void operator()(const c10::OperatorHandle&, c10::DispatchKeySet, Stack* stack) {
-    const size_t num_arguments = call_->parameters().size();
-    const size_t count = num_arguments + call_->num_results() + 1;
+    const OpCall& call = *slot_->load(std::memory_order_acquire);
+    const size_t num_arguments = call.parameters().size();
+    const size_t count = num_arguments + call.num_results() + 1;
     try {
       c10::ArrayRef<c10::IValue> all = torch::jit::last(*stack, count);
-      OpFrame frame(*call_);
+      OpFrame frame(call);
       frame.Add(all.slice(0, num_arguments));
-      frame.RunInto(all.slice(num_arguments, call_->num_results()));
+      frame.RunInto(all.slice(num_arguments, call.num_results()));
     } catch (const graphffi::Error& error) {
       ThrowTorchError(error);
     }
@@ -61,24 +68,25 @@ class DestinationForm : public c10::OperatorKernel {
   }
 
  private:
-  const OpCall* call_;
+  const OpSlot* slot_;
 };
 
 /// `ns::name.effect`: leaves what it is given, and gives the results and changed copies.
 class EffectForm : public c10::OperatorKernel {
  public:
-  explicit EffectForm(const OpCall* call) : call_(call) {}
+  explicit EffectForm(const OpSlot* slot) : slot_(slot) {}
 
   void operator()(const c10::OperatorHandle&, c10::DispatchKeySet, Stack* stack) {
-    const size_t num_arguments = call_->parameters().size();
+    const OpCall& call = *slot_->load(std::memory_order_acquire);
+    const size_t num_arguments = call.parameters().size();
     c10::List<at::Tensor> copies, returned;
     std::vector<c10::IValue> arguments;
     for (const c10::IValue& argument :
          torch::jit::last(*stack, num_arguments + 1).slice(0, num_arguments)) {
-      const bool is_written = call_->parameters()[arguments.size()].bank == OpCall::Bank::kOutputs;
+      const bool is_written = call.parameters()[arguments.size()].bank == OpCall::Bank::kOutputs;
       arguments.push_back(is_written ? Copied(argument, &copies) : argument);
     }
-    OpFrame frame(*call_);
+    OpFrame frame(call);
     try {
       frame.Add(arguments);
       frame.Run();
@@ -103,7 +111,7 @@ class EffectForm : public c10::OperatorKernel {
     return list;
   }
 
-  const OpCall* call_;
+  const OpSlot* slot_;
 };
 
 /// Meta of the destination-passing form: nothing is allocated, nothing computed.
@@ -124,21 +132,22 @@ std::vector<at::Tag> TagsOf(const OpDescription& description) {
 
 template <typename Form>
 void RegisterForm(torch::Library* library, const std::string& schema, const char* name,
-                  const std::vector<at::Tag>& tags, const OpCall* call) {
+                  const std::vector<at::Tag>& tags, const OpSlot* slot) {
   library->def(torch::schema(schema.c_str()), tags);
   library->impl(name, torch::dispatch(
                           c10::DispatchKey::CompositeExplicitAutograd,
-                          torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Form>(call))));
+                          torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Form>(slot))));
 }
 
-void Register(const OpDescription& description, const OpCall* call) {
+void Register(const OpDescription& description, const OpSlot* slot) {
+  const OpCall* call = slot->load();
   std::string ns = call->subject().substr(0, call->subject().find("::"));
   // Never destroyed: destroying it would unregister the operators while Python is being torn down.
   auto* library =
       new torch::Library(torch::Library::FRAGMENT, ns, std::nullopt, __FILE__, __LINE__);
   const char* name = call->subject().c_str();
   const std::vector<at::Tag> tags = TagsOf(description);
-  RegisterForm<AllocatingForm>(library, description.schema, name, tags, call);
+  RegisterForm<AllocatingForm>(library, description.schema, name, tags, slot);
   if (call->writes_operands()) {
     RegisterWriteGuards(library, name);
   } else {
@@ -150,7 +159,7 @@ void Register(const OpDescription& description, const OpCall* call) {
   if (!description.opt_effect_schema.empty()) {
     std::string effect_name = call->subject() + ".effect";
     RegisterForm<EffectForm>(library, description.opt_effect_schema, effect_name.c_str(), tags,
-                             call);
+                             slot);
     library->impl(effect_name.c_str(),
                   torch::dispatch(c10::DispatchKey::Autograd, RefuseRecording()));
     library->impl(effect_name.c_str(),
@@ -158,7 +167,7 @@ void Register(const OpDescription& description, const OpCall* call) {
   }
   if (description.opt_out_schema.empty()) return;
   std::string out_name = call->subject() + ".out";
-  RegisterForm<DestinationForm>(library, description.opt_out_schema, out_name.c_str(), tags, call);
+  RegisterForm<DestinationForm>(library, description.opt_out_schema, out_name.c_str(), tags, slot);
   RegisterWriteGuards(library, out_name.c_str());
   library->impl(out_name.c_str(),
                 torch::dispatch(c10::DispatchKey::FuncTorchBatched, RefuseVmap()));
@@ -171,11 +180,11 @@ std::string Fingerprint(const OpDescription& d) {
   return d.schema + "\n" + d.opt_out_schema + "\n" + d.kernel + "\n" + d.plan + "\n" + d.digest;
 }
 
-/// Ops that are registered and their fingerprints, by name.
+/// Ops that are registered, by name.
 struct Registry {
   struct Entry {
     std::string fingerprint;
-    const OpCall* call;
+    OpSlot* slot;
   };
   std::mutex mutex;
   std::unordered_map<std::string, Entry> entries;
@@ -199,26 +208,33 @@ void ReturnList(c10::List<at::Tensor> list, size_t num_arguments, Stack* stack) 
   stack->emplace_back(std::move(list));
 }
 
-const OpCall* DefineOp(const OpDescription& description) {
+const OpCall* DefineOp(const OpDescription& description, bool replace) {
   auto call = std::make_unique<const OpCall>(description);
+  const std::string& name = call->subject();
   Registry& registry = Registry::Global();
   std::lock_guard<std::mutex> lock(registry.mutex);
-  auto found = registry.entries.find(call->subject());
+  auto found = registry.entries.find(name);
   if (found != registry.entries.end()) {
-    if (found->second.fingerprint == Fingerprint(description)) return found->second.call;
-    throw graphffi::Error("ValueError", call->subject() +
-                                            ": expected the definition that is registered with "
-                                            "torch, got another one; give it another name");
+    Registry::Entry& entry = found->second;
+    if (entry.fingerprint == Fingerprint(description)) return entry.slot->load();
+    if (!replace) {
+      throw graphffi::Error("ValueError", name + ": expected the definition that is registered "
+                                                 "with torch, got another one; give it another "
+                                                 "name");
+    }
+    entry.fingerprint = Fingerprint(description);
+    entry.slot->store(call.get(), std::memory_order_release);
+    return call.release();  // calls may be under way that use the former one
   }
-  if (c10::Dispatcher::singleton().findSchema({call->subject(), ""})) {
-    throw graphffi::Error("ValueError", call->subject() +
+  if (c10::Dispatcher::singleton().findSchema({name, ""})) {
+    throw graphffi::Error("ValueError", name +
                                             ": expected a name that is free, got one that another "
                                             "library registered with torch; choose another");
   }
-  Register(description, call.get());
-  const OpCall* kept = call.release();  // the dispatcher uses it until the process ends
-  registry.entries.emplace(kept->subject(), Registry::Entry{Fingerprint(description), kept});
-  return kept;
+  auto slot = std::make_unique<OpSlot>(call.get());
+  Register(description, slot.get());
+  registry.entries.emplace(name, Registry::Entry{Fingerprint(description), slot.release()});
+  return call.release();  // the dispatcher uses it until the process ends
 }
 
 }  // namespace graphffi_torch

@@ -48,8 +48,11 @@ struct OpDescription {
 /// all devices, autograd guards, and for the destination-passing form Meta. The fake of `schema` is
 /// the caller's to register. Gives the op, also if the same description was registered before; it
 /// lives as long as the process. Thread-safe.
+/// With `replace`, the operators of another description under the same name run this one from now
+/// on, which has to have the same schemas, tags and kind of batching; calls that are under way end as
+/// they began.
 /// \throws graphffi::Error(ValueError) for another description under the same name.
-GRAPHFFI_TORCH_API const OpCall* DefineOp(const OpDescription& description);
+GRAPHFFI_TORCH_API const OpCall* DefineOp(const OpDescription& description, bool replace = false);
 
 /// Puts a list of tensors in the place of the last `num_arguments` of a stack: what forms for side
 /// effects return. Instead of an empty list, which torch's exported programs (up to 2.15) do not

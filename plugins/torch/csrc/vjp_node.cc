@@ -20,7 +20,8 @@ namespace compiled = torch::dynamo::autograd;
 
 struct Rules {
   std::shared_mutex mutex;
-  std::unordered_map<std::string, std::unique_ptr<const GradientRule>> by_op;
+  // Never destroyed: nodes hold them, also those that were replaced.
+  std::unordered_map<std::string, const GradientRule*> by_op;
   static Rules& Global() {
     static auto* instance = new Rules();
     return *instance;
@@ -33,18 +34,17 @@ bool HoldsTensors(const c10::IValue& value) {
 
 }  // namespace
 
-void SetGradientRule(const std::string& op, std::unique_ptr<GradientRule> rule) {
+void SetGradientRule(const std::string& op, std::unique_ptr<GradientRule> opt_rule) {
   Rules& rules = Rules::Global();
   std::unique_lock<std::shared_mutex> lock(rules.mutex);
-  auto [place, is_new] = rules.by_op.try_emplace(op, std::move(rule));
-  (void)place, (void)is_new;  // a rule is never replaced: nodes hold it
+  rules.by_op[op] = opt_rule.release();
 }
 
 const GradientRule* FindGradientRule(const std::string& op) {
   Rules& rules = Rules::Global();
   std::shared_lock<std::shared_mutex> lock(rules.mutex);
   auto found = rules.by_op.find(op);
-  return found == rules.by_op.end() ? nullptr : found->second.get();
+  return found == rules.by_op.end() ? nullptr : found->second;
 }
 
 size_t RecordedCall::CountTensors() const {
@@ -132,6 +132,7 @@ autograd::variable_list VjpNode::apply(autograd::variable_list&& cotangents) {
 
 void VjpNode::compiled_args(compiled::CompiledNodeArgs& args) const {
   args.collect(op_);
+  args.collect(reinterpret_cast<uint64_t>(call_.rule));
   for (const BackwardArgument& argument : call_.arguments) {
     CollectAttribute(argument.value, &args);
     args.collect(static_cast<uint64_t>(argument.tensors.size()));

@@ -54,9 +54,10 @@ class GradientRule {
   std::vector<bool> saved_arguments_, saved_results_;
 };
 
-/// Gives an op of this process its rule, for calls from now on. Takes `rule` and keeps it.
-/// Thread-safe.
-GRAPHFFI_TORCH_API void SetGradientRule(const std::string& op, std::unique_ptr<GradientRule> rule);
+/// Gives an op of this process its rule, for calls from now on; NULL takes it away. Takes `opt_rule`
+/// and keeps it. Thread-safe.
+GRAPHFFI_TORCH_API void SetGradientRule(const std::string& op,
+                                        std::unique_ptr<GradientRule> opt_rule);
 
 /// The rule of an op, or NULL. Borrowed for the life of the process.
 const GradientRule* FindGradientRule(const std::string& op);

@@ -19,7 +19,7 @@ from graphffi_torch._specs import empty
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from graphffi import Definition
+    from graphffi.plugin import Definition
 
 
 def decompose(exported: torch.export.ExportedProgram) -> torch.export.ExportedProgram:

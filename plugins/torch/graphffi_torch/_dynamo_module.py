@@ -14,7 +14,8 @@ from torch._dynamo.guards import GuardBuilder, install_guard
 from torch._dynamo.variables import LambdaVariable, UserDefinedObjectVariable
 from torch._dynamo.variables.builder import VariableBuilder
 
-from graphffi import Function, Module, get_global_func, report_to_tracer
+from graphffi import Function, Module, get_global_func
+from graphffi.plugin import report_to_tracer
 from graphffi_torch._dynamo import end_trace
 
 

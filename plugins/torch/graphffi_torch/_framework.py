@@ -3,12 +3,21 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
 import graphffi
+from graphffi.plugin import (
+    Tracer,
+    register_framework,
+    register_tensor_viewer,
+    register_tracer,
+    traced_constants,
+    when_imported,
+)
 from graphffi_torch import _C
 from graphffi_torch._dynamo import end_trace
 from graphffi_torch._gradients import set_gradient_rule
@@ -18,7 +27,13 @@ from graphffi_torch._operator_schema import (
     operator_arguments,
     why_no_operator,
 )
-from graphffi_torch._operators import entry_of, operator_of, watch_operators
+from graphffi_torch._operators import (
+    check_operators,
+    entry_of,
+    operator_of,
+    replace_operators,
+    watch_operators,
+)
 from graphffi_torch._primitive import call_primitive, primitive_arguments
 from graphffi_torch._private_names import has
 from graphffi_torch._repairs import repair
@@ -28,9 +43,16 @@ from graphffi_torch._specs import as_list, empty, results_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphffi import BoundCall, CanonicalCall, Definition, Op, TensorSpec
+    from graphffi import Op, TensorSpec
+    from graphffi.plugin import BoundCall, CanonicalCall, Definition
 
-_FAIL_AGAIN: Final = "graphffi_torch.fail_again"
+_SYMBOLS: Final[dict[type, Any]] = {
+    torch.SymInt: "int",
+    torch.SymFloat: "float",
+    torch.SymBool: "bool",
+    torch.fx.Proxy: "proxy",
+}
+_RERAISE_LAST_ERROR: Final = "graphffi_torch.reraise_last_error"
 
 
 class TorchFramework:
@@ -46,6 +68,8 @@ class TorchFramework:
         """Has Dynamo, which is there now, trace calls of ops."""
         from graphffi_torch import _traced_call
 
+        for function in traced_constants():
+            torch.compiler.assume_constant_result(function)  # type: ignore[no-untyped-call]
         _traced_call.install()
         for op in self._ops:
             _let_trace(op)
@@ -64,11 +88,36 @@ class TorchFramework:
             set_gradient_rule(op.definition)
 
     def add_vjp(self, op: Op) -> None:
-        """Lets autograd go back through the op by its rule."""
+        """Registers the op's gradient rule with autograd."""
         if why_no_operator(op.definition) is not None:
             return
         set_gradient_rule(op.definition)
         _let_trace(op)  # the digest, which is in graphs, covers the rule from now on
+
+    def check_replacement(self, op: Op, definition: Definition) -> None:
+        """Refuses a definition that needs other operators: graphs hold those that there are.
+
+        Raises:
+            ValueError: If it does.
+        """
+        if why_no_operator(op.definition) is None:
+            check_operators(op.definition, definition)
+
+    def replace_op(self, op: Op) -> None:
+        """Has the op's operators, and what is compiled from now on, use its new definition."""
+        if why_no_operator(op.definition) is not None:
+            return
+        replace_operators(op)
+        _let_trace(op)
+        announce_sharding(op.definition, operator_of(op))
+        if op.definition.vjp is None:
+            _C.remove_gradient_rule(op.name)
+        else:
+            set_gradient_rule(op.definition)
+
+    def replace_library(self, path: str) -> None:
+        """Forgets which kernels calls without op have found."""
+        _C.forget_call_sites()
 
     def call_op(self, op: Op, bound: BoundCall) -> Any:
         """Calls the op's operator."""
@@ -143,19 +192,24 @@ def _refuse_others(definition: Definition, operands: Sequence[Any]) -> None:
 
 def install() -> None:
     """Makes graphffi's calls on torch tensors and torch's operators known to each other."""
-    _C.register_fail_again(_FAIL_AGAIN)
-    _C.set_reraise(graphffi.get_global_func(_FAIL_AGAIN))
-    graphffi.register_tracer(end_trace)
-    viewer = _C.make_tensor_viewer(torch.Tensor.__dlpack_c_exchange_api__)
+    _C.register_reraise_last_error(_RERAISE_LAST_ERROR)
+    _C.set_reraise(graphffi.get_global_func(_RERAISE_LAST_ERROR))
+    register_tracer(Tracer(end_trace, _SYMBOLS, lambda symbol: symbol.node.has_hint()))
     types = (torch.Tensor, torch.nn.Parameter)
-    for kind in types:
-        graphffi.register_tensor_viewer(kind, viewer)
+    exchange = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
+    if exchange is None:
+        logging.getLogger("graphffi_torch").warning(
+            "graphffi_torch: torch.Tensor has no __dlpack_c_exchange_api__; functions read tensors "
+            "by __dlpack__, which is slower"
+        )
+    for kind in types if exchange is not None else ():
+        register_tensor_viewer(kind, _C.make_tensor_viewer(exchange))
     framework = TorchFramework()
-    graphffi.register_framework(framework, type_prefixes=("torch",), types=types)
+    register_framework(framework, type_prefixes=("torch",), types=types)
     # Importing Dynamo and Inductor takes seconds; they are met where something else needs them.
-    graphffi.when_imported("torch._dynamo", framework.install_traced_calls)
-    graphffi.when_imported("torch._dynamo", _install_traced_modules)
-    graphffi.when_imported("torch._inductor.lowering", _install_lowerings)
+    when_imported("torch._dynamo", framework.install_traced_calls)
+    when_imported("torch._dynamo", _install_traced_modules)
+    when_imported("torch._inductor.lowering", _install_lowerings)
 
 
 def _install_traced_modules() -> None:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from graphffi import Operand, TensorSpec
+from graphffi import TensorSpec
+from graphffi.plugin import Operand
 from graphffi_torch import _C
 from graphffi_torch._dynamo import end_compilation
 from graphffi_torch._specs import attribute_value, concrete
@@ -15,7 +16,7 @@ from graphffi_torch._specs import attribute_value, concrete
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from graphffi import Definition
+    from graphffi.plugin import Definition
 
 
 def set_gradient_rule(definition: Definition) -> None:

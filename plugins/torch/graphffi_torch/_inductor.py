@@ -7,6 +7,7 @@ Inductor calls the operators through the dispatcher, as it does with everybody's
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from operator import getitem
 from typing import TYPE_CHECKING, Any, Final
@@ -27,7 +28,7 @@ from graphffi_torch._primitive import CALL, CALL_EFFECT, CALL_GRAPH, PARAMETERS,
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphffi import Definition
+    from graphffi.plugin import Definition, Operand
 
 _AS_STRIDED: Final = torch.ops.aten.as_strided.default
 _EMPTY: Final = (torch.ops.aten.empty.memory_format, torch.ops.aten.empty_strided.default)
@@ -83,7 +84,7 @@ def _lower_call_effect(
 
 def _lower_op(definition: Definition, operator: Any, *args: Any, **kwargs: Any) -> Any:
     """Lowers a call of an op to buffers for its results and a call of the primitive."""
-    call = PrimitiveCall.of(definition, operator, *_with_offsets(args, kwargs))
+    call = _row_major(PrimitiveCall.of(definition, operator, *_with_offsets(args, kwargs)))
     has_copies = overload_of(operator) == "effect"
     is_recorded = definition.traits.allow_cuda_graph and not has_copies
     results: Sequence[Any] = call.outputs or [
@@ -128,6 +129,20 @@ def _with_offset(given: Any, lowered: Any) -> Any:
         return lowered
     view = map_arg(given.args[:3], V.graph.env.__getitem__)
     return lowering.lowerings[_AS_STRIDED](*view, offset.node.expr)
+
+
+def _row_major(call: PrimitiveCall) -> PrimitiveCall:
+    """The call with operands in the layout that the kernel takes, so that Inductor fuses copies."""
+
+    def convert(operand: Operand, value: Any) -> Any:
+        if operand.mutated or operand.name in call.definition.strided:
+            return value
+        if isinstance(value, (list, tuple)):
+            return [convert(operand, item) for item in value]
+        return value if value is None else ir.ExternKernel.require_contiguous(value)
+
+    operands = zip(call.definition.operands, call.operands, strict=True)
+    return dataclasses.replace(call, operands=[convert(*pair) for pair in operands])
 
 
 def _workspace_bytes(definition: Definition, operator: Any) -> int | sympy.Expr | None:

@@ -7,10 +7,10 @@ import json
 import math
 from typing import TYPE_CHECKING, Any, Final
 
-from graphffi import MISSING, Operand
+from graphffi.plugin import MISSING, Operand
 
 if TYPE_CHECKING:
-    from graphffi import Attribute, BoundCall, Definition
+    from graphffi.plugin import Attribute, BoundCall, Definition
 
 _OPERAND_TYPES: Final = {"tensor": "Tensor{}", "optional": "Tensor{}?", "list": "Tensor{}[]"}
 # dtypes and devices travel by name: torch knows fewer of them than kernels do.

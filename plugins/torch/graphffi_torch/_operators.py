@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from graphffi import MISSING, Operand, make_answer
+from graphffi.plugin import MISSING, Operand, trace_shape_rule
 from graphffi_torch import _C
 from graphffi_torch._dynamo import end_trace
 from graphffi_torch._effects import kept_entry, register_side_effect
@@ -20,7 +20,8 @@ from graphffi_torch._vmap import register_vmap
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphffi import Attribute, Definition, Op
+    from graphffi import Op
+    from graphffi.plugin import Attribute, Definition
 
 _lock: Final = threading.RLock()
 _operators: Final[dict[str, Any]] = {}
@@ -82,10 +83,68 @@ def registered_operators() -> list[tuple[Definition, list[Any]]]:
         return list(_registered)
 
 
+def check_operators(former: Definition, definition: Definition) -> None:
+    """Refuses to have a definition in the place of another if it needs other operators.
+
+    Raises:
+        ValueError: If it does.
+    """
+    parts: dict[str, Callable[[Definition], Any]] = {
+        "parameters and results": operator_schemas,
+        "allow_cuda_graph": lambda d: d.traits.allow_cuda_graph,
+        "has_side_effect": lambda d: d.traits.has_side_effect,
+        "kind of vmap": lambda d: d.vmap is None,
+    }
+    other = [name for name, part in parts.items() if part(former) != part(definition)]
+    if other:
+        raise ValueError(
+            f"{definition.name}: override: expected the {' and '.join(other)} of the torch "
+            f"operator that graphs hold, {former.signature}, got {definition.signature}; give the "
+            "op another name, or define it in a new process"
+        )
+
+
+def replace_operators(op: Op) -> None:
+    """Has an op's operators run its new definition, which `check_operators` has not refused."""
+    with _lock:
+        operator = operator_of(op)
+        op.drop_direct_calls()
+        op.add_direct_call(_define(op.definition, replace=True))
+        for i, (definition, operators) in enumerate(_registered):
+            if definition.name == op.name:
+                _registered[i] = (op.definition, operators)
+                _notify(op.definition, operators)
+        assert _operators[op.name] is operator
+
+
 def _register(op: Op) -> Any:
     definition = op.definition
+    _, out_schema, effect_schema = operator_schemas(definition)
+    direct_call = _define(definition, replace=False)
+    torch.library.register_fake(definition.name, _make_fake(op))
+    op.add_direct_call(direct_call)
+    namespace, _, name = definition.name.partition("::")
+    packet = getattr(getattr(torch.ops, namespace), name)
+    operators = [packet.default, packet.out] if out_schema else [packet.default]
+    if effect_schema:
+        torch.library.register_fake(f"{definition.name}.effect", _make_effect_fake(op))
+        operators.append(packet.effect)
+    if definition.traits.has_side_effect:
+        register_side_effect(packet.effect if effect_schema else packet.default)
+    _registered.append((definition, operators))
+    _notify(definition, operators)
+    return packet.default
+
+
+def _notify(definition: Definition, operators: list[Any]) -> None:
+    for watcher in _watchers:
+        watcher(definition, operators)
+
+
+def _define(definition: Definition, *, replace: bool) -> Any:
+    """Registers the operators of an op; gives the capsule that takes over plain calls."""
     schema, out_schema, effect_schema = operator_schemas(definition)
-    direct_call = _C.define_op(
+    return _C.define_op(
         schema=schema,
         out_schema=out_schema,
         effect_schema=effect_schema,
@@ -96,34 +155,18 @@ def _register(op: Op) -> Any:
         kernel=definition.kernel,
         plan=_op_plan(definition),
         digest=definition.digest,
-        answer=make_answer(definition) if _has_rule(definition) else None,
+        answer=trace_shape_rule(definition) if _has_rule(definition) else None,
         parameters=[_direct_parameter(p) for p in definition.parameters],
         result_type=definition.result_type,
         release_gil=definition.release_gil,
         allow_cuda_graph=definition.traits.allow_cuda_graph,
         has_vmap_rule=definition.vmap is not None,
+        replace=replace,
     )
-    fake = _make_fake(definition, _make_infer(definition))
-    torch.library.register_fake(definition.name, fake)
-    op.add_direct_call(direct_call)
-    namespace, _, name = definition.name.partition("::")
-    packet = getattr(getattr(torch.ops, namespace), name)
-    operators = [packet.default, packet.out] if out_schema else [packet.default]
-    if effect_schema:
-        torch.library.register_fake(
-            f"{definition.name}.effect", _make_effect_fake(definition, fake)
-        )
-        operators.append(packet.effect)
-    if definition.traits.has_side_effect:
-        register_side_effect(packet.effect if effect_schema else packet.default)
-    _registered.append((definition, operators))
-    for watcher in _watchers:
-        watcher(definition, operators)
-    return packet.default
 
 
 def _has_rule(definition: Definition) -> bool:
-    rules = (definition.rule, definition.dims)
+    rules = (definition.rule, definition.dims, definition.dtypes)
     return definition.takes_ruled_workspace or any(rule is not None for rule in rules)
 
 
@@ -149,19 +192,18 @@ def _direct_default(attribute: Attribute) -> Any:
 def _op_plan(definition: Definition) -> str:
     """The plan over the op's own names, written out."""
     parameters = [p.name for p in definition.parameters]
-    if not definition.plan:
-        return ", ".join((*parameters, *definition.results))
-    groups = {
-        "*inputs": ", ".join(o.name for o in definition.operands),
+    as_passed = {name: f"strided({name})" for name in definition.strided}
+    groups = as_passed | {
+        "*inputs": ", ".join(as_passed.get(o.name, o.name) for o in definition.operands),
         "*outputs": ", ".join(definition.results),
     }
     # The shape program tells how large one is that follows a rule.
     if "workspace" not in (*parameters, *definition.results) and not callable(definition.workspace):
         groups["workspace"] = f"workspace({definition.workspace})"
     return re.sub(
-        r'"(?:[^"\\]|\\.)*"|\*inputs\b|\*outputs\b|\bworkspace\b',
+        r'"(?:[^"\\]|\\.)*"|\*?\b[A-Za-z_]\w*',
         lambda m: groups.get(m[0], m[0]),
-        definition.plan,
+        definition.plan or ", ".join((*parameters, *definition.results)),
     )
 
 
@@ -183,10 +225,12 @@ def _make_infer(definition: Definition) -> Callable[..., list[Any]]:
     return infer
 
 
-def _make_fake(definition: Definition, infer: Callable[..., list[Any]]) -> Callable[..., Any]:
-    """What the op does to tensors without data."""
+def _make_fake(op: Op) -> Callable[..., Any]:
+    """What the op, as it is defined at the time, does to tensors without data."""
 
     def fake(*arguments: Any, **keywords: Any) -> Any:
+        definition = op.definition
+        infer = _make_infer(definition)
         # Torch leaves out arguments that have their default.
         absent = definition.parameters[len(arguments) :]
         rest = [keywords[p.name] if p.name in keywords else _default(p) for p in absent]
@@ -248,10 +292,12 @@ def _repair(definition: Definition, arguments: tuple[Any, ...]) -> None:
                 _repairs.repair()
 
 
-def _make_effect_fake(definition: Definition, fake: Callable[..., Any]) -> Callable[..., Any]:
+def _make_effect_fake(op: Op) -> Callable[..., Any]:
     """What `ns::name.effect` does to them."""
+    fake = _make_fake(op)
 
     def effect_fake(*arguments: Any, **keywords: Any) -> list[torch.Tensor]:
+        definition = op.definition
         returned = as_list(fake(*arguments, **keywords))
         values = dict(zip((p.name for p in definition.parameters), arguments, strict=False))
         values.update(keywords)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from graphffi import PackagedLibraries, trusted_hashes
+from graphffi.plugin import PackagedLibraries, trusted_hashes
 from graphffi_torch import _C
 from graphffi_torch._decompose import (
     check_exported,

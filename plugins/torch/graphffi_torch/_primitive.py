@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from graphffi import MISSING
+from graphffi.plugin import MISSING
 from graphffi_torch._effects import put_back, register_side_effect
 from graphffi_torch._operator_schema import operator_value, overload_of
 from graphffi_torch._specs import DTYPE_NAMES, as_list, attribute_value, specs_of
@@ -16,7 +16,7 @@ from graphffi_torch._specs import DTYPE_NAMES, as_list, attribute_value, specs_o
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from graphffi import CallTraits, CanonicalCall, Definition
+    from graphffi.plugin import CallTraits, CanonicalCall, Definition
 
 CALL: Final = torch.ops.tvm_ffi.call.default
 #: For kernels that may be recorded into CUDA graphs.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from graphffi import when_imported
+from graphffi.plugin import when_imported
 from graphffi_torch._operators import registered_operators
 from graphffi_torch._primitive import CALL, CALL_EFFECT, CALL_GRAPH
 from graphffi_torch._private_names import has

@@ -7,13 +7,13 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from graphffi import Operand, when_imported
+from graphffi.plugin import Operand, when_imported
 from graphffi_torch._dynamo import end_trace, is_wrong_call
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphffi import Definition
+    from graphffi.plugin import Definition
 
 
 _known: Final[list[tuple[Definition, Any]]] = []

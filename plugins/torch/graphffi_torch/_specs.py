@@ -13,7 +13,7 @@ from graphffi import Device, TensorSpec, dtype
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphffi import Attribute
+    from graphffi.plugin import Attribute
 
 
 def _dtype_names() -> dict[torch.dtype, str]:

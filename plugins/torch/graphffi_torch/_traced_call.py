@@ -18,7 +18,16 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 from torch.fx.experimental.symbolic_shapes import guard_or_false, guard_or_true, guard_scalar
 
-from graphffi import MISSING, Attribute, Device, Op, Operand, is_int64, is_known, report_to_tracer
+from graphffi import Device, Op
+from graphffi.plugin import (
+    MISSING,
+    Attribute,
+    Operand,
+    is_int64,
+    is_known,
+    report_to_tracer,
+    symbol_kind,
+)
 from graphffi_torch._operator_schema import (
     DIGEST,
     graph_digest,
@@ -31,7 +40,7 @@ from graphffi_torch._specs import DTYPE_NAMES
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from graphffi import Definition
+    from graphffi.plugin import Definition
 
 
 def install() -> None:
@@ -46,6 +55,8 @@ def install() -> None:
     for function, substitute in substitutes.items():
         # Calls with constants are made, others become calls of the substitute.
         torch.compiler.substitute_in_graph(function, can_constant_fold_through=True)(substitute)
+    # There, a symbol is of the type that it stands for.
+    torch.compiler.substitute_in_graph(symbol_kind)(lambda value: None)
     # A call where the graph breaks is an eager one, all of it.
     setattr(Op, "call_eagerly", torch.compiler.disable(Op.call_eagerly))  # noqa: B010
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from graphffi import Operand
+from graphffi.plugin import Operand
 from graphffi_torch._specs import attribute_value, specs_of
 
 if TYPE_CHECKING:

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Handlers to give away. XLA does not tell a handler for which target it is called, so that each
-// target needs one of its own: this library has many, and loading another copy of its file gives as
-// many again. It knows nothing of what they do.
+// target needs one of its own. The library knows nothing of what they do.
 #include <utility>
 
 namespace {

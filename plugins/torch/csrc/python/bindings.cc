@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "aot_error.h"
+#include "call_op.h"
 #include "gil/gil.h"
 #include "graphffi_torch/package.h"
 #include "op_forms.h"
@@ -134,7 +135,7 @@ py::capsule Define(std::string schema, std::string out_schema, std::string effec
                    const std::unordered_map<std::string, std::string>& conversions,
                    std::string kernel, std::string plan, std::string digest, py::object answer,
                    const py::list& parameters, py::object result_type, bool release_gil,
-                   bool allow_cuda_graph, bool has_vmap_rule) {
+                   bool allow_cuda_graph, bool has_vmap_rule, bool replace) {
   OpDescription description;
   for (const auto& [name, conversion] : conversions) {
     description.conversions[name] =
@@ -155,7 +156,7 @@ py::capsule Define(std::string schema, std::string out_schema, std::string effec
   const OpCall* call = nullptr;
   {
     py::gil_scoped_release no_gil;
-    call = DefineOp(description);
+    call = DefineOp(description, replace);
   }
   return MakeDirectCall(*call, ToParameters(parameters), std::move(result_type), release_gil);
 }
@@ -172,18 +173,20 @@ PYBIND11_MODULE(_C, module) {
          std::vector<std::string> results,
          const std::unordered_map<std::string, std::string>& conversions, std::string kernel,
          std::string plan, std::string digest, py::object answer, const py::list& parameters,
-         py::object result_type, bool release_gil, bool allow_cuda_graph, bool has_vmap_rule) {
+         py::object result_type, bool release_gil, bool allow_cuda_graph, bool has_vmap_rule,
+         bool replace) {
         return Translated([&] {
           return Define(std::move(schema), std::move(out_schema), std::move(effect_schema),
                         std::move(results), conversions, std::move(kernel), std::move(plan),
                         std::move(digest), std::move(answer), parameters, std::move(result_type),
-                        release_gil, allow_cuda_graph, has_vmap_rule);
+                        release_gil, allow_cuda_graph, has_vmap_rule, replace);
         });
       },
       py::kw_only(), py::arg("schema"), py::arg("out_schema"), py::arg("effect_schema"),
       py::arg("results"), py::arg("conversions"), py::arg("kernel"), py::arg("plan"),
       py::arg("digest"), py::arg("answer"), py::arg("parameters"), py::arg("result_type"),
-      py::arg("release_gil"), py::arg("allow_cuda_graph"), py::arg("has_vmap_rule"));
+      py::arg("release_gil"), py::arg("allow_cuda_graph"), py::arg("has_vmap_rule"),
+      py::arg("replace"));
   module.def(
       "set_gradient_rule",
       [](const std::string& op, std::vector<bool> saved_arguments, std::vector<bool> saved_results,
@@ -194,8 +197,12 @@ PYBIND11_MODULE(_C, module) {
       },
       py::kw_only(), py::arg("op"), py::arg("saved_arguments"), py::arg("saved_results"),
       py::arg("backward"));
+  module.def(
+      "remove_gradient_rule", [](const std::string& op) { SetGradientRule(op, nullptr); },
+      py::arg("op"));
+  module.def("forget_call_sites", &ForgetCallSites);
   module.def("make_tensor_viewer", &MakeTensorViewer, py::arg("exchange"));
-  module.def("register_fail_again", &RegisterFailAgain, py::arg("name"));
+  module.def("register_reraise_last_error", &RegisterReraiseLastError, py::arg("name"));
   module.def(
       "set_reraise", [](py::object function) { SetReraise(std::move(function)); },
       py::arg("function"));

@@ -36,15 +36,15 @@ PyObject** DirectArguments::Find(PyObject* name) {
   return nullptr;
 }
 
-PyObject* DirectArguments::Frozen(size_t i) {
+PyObject* DirectArguments::AsTuple(size_t i) {
   if (PyTuple_CheckExact(values_[i])) return values_[i];
   if (!PyList_CheckExact(values_[i])) return nullptr;
-  for (const auto& [index, tuple] : owned().frozen) {
+  for (const auto& [index, tuple] : owned().tuples) {
     if (index == i) return tuple;
   }
   PyObject* tuple = PyList_AsTuple(values_[i]);
   if (tuple == nullptr) throw std::bad_alloc();
-  owned().frozen.emplace_back(i, tuple);
+  owned().tuples.emplace_back(i, tuple);
   return tuple;
 }
 

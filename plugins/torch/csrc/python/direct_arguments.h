@@ -33,16 +33,16 @@ class DirectArguments {
 
   /// The list at `i` as a tuple that lives as long as the call: others may change the list
   /// meanwhile. Borrowed; NULL if it is no list.
-  PyObject* Frozen(size_t i);
+  PyObject* AsTuple(size_t i);
 
  private:
   /// What most calls do without.
   struct Owned {
     ~Owned() {
-      for (const auto& [index, tuple] : frozen) Py_DECREF(tuple);
+      for (const auto& [index, tuple] : tuples) Py_DECREF(tuple);
     }
     c10::SmallVector<PyObject*, 16> values;                    // borrowed, nevertheless
-    c10::SmallVector<std::pair<size_t, PyObject*>, 4> frozen;  // by parameter
+    c10::SmallVector<std::pair<size_t, PyObject*>, 4> tuples;  // by parameter
   };
 
   bool BindNames(PyObject* const* args, Py_ssize_t num_args, PyObject* opt_names);

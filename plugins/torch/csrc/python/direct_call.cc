@@ -76,7 +76,7 @@ class DirectCall {
       const Parameter& parameter = op_.parameters[i];
       if (!parameter.is_mutated) continue;
       if (parameter.kind == Kind::kTensors) {
-        PyObject* list = arguments_.Frozen(i);
+        PyObject* list = arguments_.AsTuple(i);
         for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(list); ++k) {
           BumpVersion(THPVariable_Unpack(PyTuple_GET_ITEM(list, k)));
         }
@@ -108,7 +108,7 @@ class DirectCall {
     for (size_t i = 0; i < op_.parameters.size(); ++i) {
       if (!op_.parameters[i].is_mutated) continue;
       const bool is_list = op_.parameters[i].kind == Kind::kTensors;
-      objects.push_back(is_list ? PySequence_List(arguments_.Frozen(i)) : Py_NewRef(arguments_[i]));
+      objects.push_back(is_list ? PySequence_List(arguments_.AsTuple(i)) : Py_NewRef(arguments_[i]));
     }
     PyObject* returned = Pack(objects, fresh.size() == objects.size());
     for (PyObject* object : objects) Py_XDECREF(object);
@@ -168,7 +168,7 @@ class DirectCall {
   }
 
   bool AddTensors(const Parameter& parameter, size_t i) {
-    PyObject* list = arguments_.Frozen(i);
+    PyObject* list = arguments_.AsTuple(i);
     if (list == nullptr) return false;
     TensorPointers tensors;
     for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(list); ++k) {
@@ -191,7 +191,7 @@ class DirectCall {
       frame_.attributes().Add(value);
       return true;
     }
-    PyObject* list = arguments_.Frozen(i);
+    PyObject* list = arguments_.AsTuple(i);
     if (list == nullptr) return false;
     frame_.attributes().BeginList(static_cast<size_t>(PyTuple_GET_SIZE(list)));
     for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(list); ++k) {

@@ -13,7 +13,7 @@ namespace {
 PyObject* reraise = nullptr;  // kept for the life of the process
 
 /// The function behind `reraise`: fails with the error that is in this thread's slot.
-int FailAgain(void*, const TVMFFIAny*, int32_t, TVMFFIAny*) { return -1; }
+int ReraiseLastError(void*, const TVMFFIAny*, int32_t, TVMFFIAny*) { return -1; }
 
 void ThrowPython(const graphffi::Error& error) {
   const graphffi::GilHold gil;
@@ -53,9 +53,9 @@ void SetReraise(py::object function) {
   SetPythonErrors(&errors);
 }
 
-void RegisterFailAgain(const std::string& name) {
+void RegisterReraiseLastError(const std::string& name) {
   TVMFFIObjectHandle function = nullptr;
-  int rc = TVMFFIFunctionCreate(nullptr, &FailAgain, nullptr, &function);
+  int rc = TVMFFIFunctionCreate(nullptr, &ReraiseLastError, nullptr, &function);
   if (rc == 0) {
     TVMFFIByteArray bytes{name.data(), name.size()};
     rc = TVMFFIFunctionSetGlobal(&bytes, function, 1);

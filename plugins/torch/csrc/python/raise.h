@@ -19,7 +19,7 @@ void SetPythonError(const graphffi::Error& error);
 void SetReraise(pybind11::object function);
 
 /// Registers a function that raises what is in the error slot, by which graphffi can get it.
-void RegisterFailAgain(const std::string& name);
+void RegisterReraiseLastError(const std::string& name);
 
 /// Runs `body` so that errors become what torch's own bindings make of them.
 template <typename Body>

@@ -55,7 +55,7 @@ c10::IValue ToIValue(const DirectOp::Parameter& parameter, const graphffi::Bank&
   PyObject* value = (*arguments)[i];
   if (value == Py_None) return c10::IValue();
   if (parameter.kind < Kind::kTensors) return THPVariable_Unpack(value);
-  if (parameter.kind == Kind::kTensors) return ToTensorList(arguments->Frozen(i));
+  if (parameter.kind == Kind::kTensors) return ToTensorList(arguments->AsTuple(i));
   graphffi::Slot where{static_cast<int32_t>(slot)};
   if (attributes.opt_slots != nullptr) where = attributes.opt_slots[slot];
   const TVMFFIAny* values = attributes.values + where.begin;

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compares an op's plan with the signature of its kernel in the library's metadata."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from ._metadata import describe_function, describe_type, parameters_of
+from ._module import loaded_module
+from ._plan import plan_tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ._schema import Definition
+
+# Kinds of values that a plan passes, and the types of parameters that take them. A
+# parameter of any other type (a user's class, a variant) may take anything.
+_TENSORS: Final = ("DLTensor*", "ffi.Tensor")
+_NUMBERS: Final = ("int", "float", "bool")
+_TEXTS: Final = ("ffi.String", "std::string", "const char*")
+_ARRAYS: Final = ("ffi.Array", "ffi.List", "Tuple", "ffi.Shape")
+_TAKEN: Final = {
+    "a tensor": _TENSORS,
+    "an int": ("int", "float", "bool"),
+    "a bool": ("bool", "int", "float"),
+    "a float": ("float",),
+    "a str": (*_TEXTS, "ffi.Bytes", "DataType", "Device"),
+    "a dtype": ("DataType",),
+    "a device": ("Device",),
+    "a list": _ARRAYS,
+}
+_KNOWN: Final = {*_TENSORS, *_NUMBERS, *_TEXTS, *_ARRAYS, "DataType", "Device"}
+_LETTERS: Final = {"i": "a tensor", "o": "a tensor", "n": "an int", "f": "a float", "s": "a str"}
+_CONVERSIONS: Final = {
+    "bool": "a bool",
+    "dtype": "a dtype",
+    "device": "a device",
+    "strided": "a tensor",
+    "workspace": "a tensor",
+}
+
+
+def check_kernel_signature(definition: Definition, plan: str) -> None:
+    """Compares a definition with its kernel, where the kernel's library is loaded and says more.
+
+    Args:
+        definition: Of the op.
+        plan: A canonical plan of it.
+
+    Raises:
+        TypeError: If the plan passes more or fewer values than the kernel takes, or one of a kind
+            that it does not take.
+    """
+    schema = _type_schema(definition.kernel)
+    if schema is None or (parameters := parameters_of(schema)) is None:
+        return
+    items = _items(plan)
+    names = ", ".join(_names(definition))
+    signature = describe_function(definition.kernel.rpartition("::")[2], schema)
+    if len(items) != len(parameters):
+        raise TypeError(
+            f"{definition.name}: plan ({names}): expected {len(parameters)} values for the kernel "
+            f"{signature}, got {len(items)}"
+        )
+    problems = [
+        f"value {i}: expected {describe_type(parameter)}, got {kind}"
+        for i, (kind, parameter) in enumerate(zip(map(_kind, items), parameters, strict=True))
+        if not _takes(parameter, kind)
+    ]
+    if problems:
+        raise TypeError(
+            f"{definition.name}: plan ({names}): {'; '.join(problems)}; the kernel is {signature}"
+        )
+
+
+def _type_schema(reference: str) -> Mapping[str, Any] | None:
+    path, _, symbol = reference.rpartition("::")
+    module = loaded_module(path) if path else None
+    if module is None:
+        return None
+    metadata = module.get_function_metadata(symbol) or {}
+    schema: Mapping[str, Any] | None = metadata.get("type_schema")
+    return schema
+
+
+def _names(definition: Definition) -> list[str]:
+    if definition.plan:
+        return [definition.plan]
+    return [*(p.name for p in definition.parameters), *definition.results]
+
+
+def _items(plan: str) -> list[list[str]]:
+    """The tokens of each value that a plan passes."""
+    items: list[list[str]] = [[]]
+    depth = 0
+    for token in plan_tokens(plan):
+        depth += (token == "(") - (token == ")")
+        if token == "," and depth == 0:
+            items.append([])
+        elif not token.isspace():
+            items[-1].append(token)
+    return [item for item in items if item]
+
+
+def _kind(item: list[str]) -> str:
+    """The kind of a value, in words; "" for one that any parameter may take."""
+    first = item[0]
+    if first == "(":
+        return "a list"
+    if first in _CONVERSIONS and len(item) > 1:
+        return _CONVERSIONS[first]
+    return _LETTERS.get(first[0], "") if first[1:].isdigit() else ""
+
+
+def _takes(parameter: Mapping[str, Any], kind: str) -> bool:
+    name = str(parameter.get("type", "Any"))
+    if name == "Optional":
+        return all(_takes(inner, kind) for inner in parameter.get("args", ()))
+    return not kind or name not in _KNOWN or name in _TAKEN[kind]

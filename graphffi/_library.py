@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files of kernel libraries: which kernels they hold, where they are, what is in them."""
+
+from __future__ import annotations
+
+import functools
+import os
+from typing import TYPE_CHECKING, Final
+
+from . import _core
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_listeners: Final[list[Callable[[str], None]]] = []
+
+
+def split_reference(reference: str) -> tuple[str, str]:
+    """Library and symbol of a kernel reference; no library for a global function."""
+    library, _, symbol = reference.rpartition("::")
+    return (library, symbol) if ".so" in library else ("", reference)
+
+
+def find_library(library: str) -> str | None:
+    """The file: of an absolute path, or one that is searched in GRAPHFFI_LIBRARY_PATH."""
+    if library.startswith("/"):
+        return library if os.path.isfile(library) else None
+    for folder in filter(None, os.environ.get("GRAPHFFI_LIBRARY_PATH", "").split(":")):
+        file = os.path.join(folder, library)
+        if os.path.isfile(file):
+            return file
+    return None
+
+
+def content_hash(file: str) -> str:
+    """The SHA-256 of a file, in hexadecimal digits; read once for each state of the file."""
+    status = os.stat(file)
+    return _hash(file, status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size)
+
+
+def library_hash(reference: str) -> str:
+    """The SHA-256 of the library at an absolute path that a kernel reference names; else empty."""
+    library, _ = split_reference(reference)
+    try:
+        return content_hash(library) if library.startswith("/") else ""
+    except OSError:
+        return ""
+
+
+@functools.lru_cache(maxsize=256)
+def _hash(file: str, *_identity: int) -> str:
+    from hashlib import sha256
+
+    with open(file, "rb") as content:
+        return sha256(content.read()).hexdigest()
+
+
+def renew_library(library: str) -> None:
+    """Has the absolute path of a library mean the file that is there now.
+
+    Raises:
+        RuntimeError: If it was changed in place while it is in use.
+    """
+    if _core.renew_library(library):
+        for listener in _listeners:
+            listener(library)
+
+
+def when_renewed(listener: Callable[[str], None]) -> None:
+    """Has `listener` called with the path of every library that was built anew and is renewed."""
+    _listeners.append(listener)
+
+
+def check_current(subject: str, file: str) -> None:
+    """Refuses a library that was built anew since its kernels were loaded or ops defined with them.
+
+    Args:
+        subject: Begins the error message.
+        file: Of the library.
+
+    Raises:
+        ValueError: If what is at the path is not what runs.
+    """
+    if not _core.is_library_current(file):
+        raise ValueError(
+            f"{subject}: expected the kernel library {file!r} that is in use, got one that was "
+            "built since; load it with graphffi.load_module, or define its ops again with "
+            "override=True"
+        )

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names that framework plugins need. They may change with any release, as the plugins do."""
+
+from __future__ import annotations
+
+from ._binding import BoundCall as BoundCall
+from ._framework import Framework as Framework
+from ._framework import register_framework as register_framework
+from ._import_hook import when_imported as when_imported
+from ._op import get_op as get_op
+from ._package import PackagedLibraries as PackagedLibraries
+from ._package import packaged_name as packaged_name
+from ._package import trusted_hashes as trusted_hashes
+from ._parameter import MISSING as MISSING
+from ._parameter import Attribute as Attribute
+from ._parameter import Operand as Operand
+from ._plan import CallTraits as CallTraits
+from ._plan import CanonicalCall as CanonicalCall
+from ._plan import SideEffect as SideEffect
+from ._raw_call import pack_call as pack_call
+from ._schema import Definition as Definition
+from ._shape_program import trace_shape_rule as trace_shape_rule
+from ._spec import checked_bytes as checked_bytes
+from ._spec import checked_dtype as checked_dtype
+from ._spec import checked_result as checked_result
+from ._tensor import register_tensor_viewer as register_tensor_viewer
+from ._tracing import Tracer as Tracer
+from ._tracing import is_int64 as is_int64
+from ._tracing import is_known as is_known
+from ._tracing import register_tracer as register_tracer
+from ._tracing import report_to_tracer as report_to_tracer
+from ._tracing import symbol_kind as symbol_kind
+from ._tracing import traced_constants as traced_constants

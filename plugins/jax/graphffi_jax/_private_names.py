@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The private names of JAX that this package uses, and how it does without each of them."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+
+@dataclass(frozen=True)
+class PrivateName:
+    """A name that JAX may remove in any release.
+
+    Args:
+        name: Module and name.
+        file: The module of this package that uses it.
+        why: The reason that no public name will do.
+        without: The behaviour where JAX has no such name.
+    """
+
+    name: str
+    file: str
+    why: str
+    without: str
+
+
+_NO_PARTITIONER: Final = "a warning at import; programs of several devices need jax.shard_map"
+
+PARTITIONER_NAMES: Final = (
+    PrivateName(
+        "jax._src.xla_bridge.register_plugin_callbacks",
+        "_partition.py",
+        "the plugins of GPUs have registries of partitioners of their own",
+        _NO_PARTITIONER,
+    ),
+    PrivateName(
+        "jaxlib.xla_client.register_custom_call_partitioner",
+        "_partition.py",
+        "jax.experimental.custom_partitioning has no rules for vmap, gradients and export",
+        _NO_PARTITIONER,
+    ),
+    PrivateName(
+        "jaxlib.xla_client.HloSharding",
+        "_tiling.py",
+        "partitioners answer with shardings of XLA",
+        _NO_PARTITIONER,
+    ),
+    PrivateName(
+        "jaxlib.xla_client.OpSharding",
+        "_tiling.py",
+        "holds the kind of the part of a sharding that is replicated",
+        _NO_PARTITIONER,
+    ),
+)
+
+PRIVATE_NAMES: Final = PARTITIONER_NAMES
+
+
+@functools.cache
+def find_private(name: str) -> Any:
+    """The object of that name, or None if this JAX has none."""
+    module, _, attribute = name.rpartition(".")
+    try:
+        return getattr(importlib.import_module(module), attribute, None)
+    except ImportError:
+        return None
+
+
+def missing(names: Sequence[PrivateName]) -> list[str]:
+    """Those of the names that this JAX does not have."""
+    return [n.name for n in names if find_private(n.name) is None]

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ops that are defined anew, and kernel libraries that are built anew, in every framework."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphffi
+from graphffi import _core
+from graphffi.plugin import PackagedLibraries
+
+
+def filling(value: float) -> Callable[[Any, Any], None]:
+    """A kernel of which each value makes another."""
+
+    def kernel(x: Any, out: Any) -> None:
+        np.from_dlpack(out)[...] = value
+
+    return kernel
+
+
+def define(name: str, kernel: Any, infer: Any = graphffi.like, **options: Any) -> graphffi.Op:
+    return graphffi.define_op(
+        f"override::{name}", schema="(Tensor x) -> Tensor", kernel=kernel, infer=infer, **options
+    )
+
+
+def compiled(arrays: Any, op: graphffi.Op) -> Callable[[Any], Any]:
+    def function(x: Any) -> Any:
+        return op(x)
+
+    if arrays.name == "torch":
+        import torch
+
+        return torch.compile(function, fullgraph=True)
+    if arrays.name == "jax":
+        import jax
+
+        return jax.jit(function)
+    return function
+
+
+def values(result: Any) -> list[float]:
+    return [float(value) for value in result.ravel()]
+
+
+def wider(x: Any) -> Any:
+    return graphffi.like(x, shape=(x.shape[0] + 1,))
+
+
+def test_a_replaced_op_is_another_one_everywhere(arrays: Any) -> None:
+    name = f"everywhere_{arrays.name}"
+    op = define(name, filling(1))
+    before = compiled(arrays, op)
+    x = arrays.make([0, 0])
+    assert values(op(x)) == values(before(x)) == [1, 1]
+    assert define(name, filling(2), wider, override=True, doc="Fills.") is op
+    assert op.__doc__ == "Fills."
+    assert values(op(x)) == [2, 2, 2]
+    assert values(before(x)) == [2, 2, 2]
+    assert values(compiled(arrays, op)(x)) == [2, 2, 2]
+
+
+def test_a_refused_definition_changes_nothing(arrays: Any) -> None:
+    name = f"refused_{arrays.name}"
+    op = define(name, filling(1))
+    x = arrays.make([0])
+    assert values(op(x)) == [1]
+    text = "with another kernel code; give it another name, or pass override=True to replace it"
+    with pytest.raises(ValueError, match=text):
+        define(name, filling(2))
+    with pytest.raises(ValueError, match="with another kernel code, shape rule; give it another"):
+        define(name, filling(2), wider)
+    with pytest.raises(ValueError, match="plan 'nothing': expected a known name"):
+        define(name, filling(2), plan="nothing", override=True)
+    assert values(op(x)) == [1]
+    assert values(compiled(arrays, op)(x)) == [1]
+
+
+def test_the_same_definition_again_is_fine() -> None:
+    function = graphffi.Function(filling(1))
+    assert define("again", filling(1)) is define("again", filling(1))
+    assert define("opaque", function) is define("opaque", function)
+    with pytest.raises(ValueError, match="with another kernel; give it another name"):
+        define("opaque", graphffi.Function(filling(1)))
+
+
+def test_override_of_a_new_name_defines_it() -> None:
+    assert values(define("new", filling(3), override=True)(np.zeros(1))) == [3]
+
+
+SOURCE = """
+void fill(tvm::ffi::TensorView x, tvm::ffi::TensorView out) {{
+  for (int64_t i = 0; i < out.numel(); ++i) static_cast<float*>(out.data_ptr())[i] = {value};
+}}
+"""
+
+
+@pytest.fixture(scope="session")
+def builds() -> list[str]:
+    """Libraries whose kernel fills with 0, 1 and 2."""
+    return [
+        graphffi.cpp.build(
+            f"override_{value}", cpp_sources=SOURCE.format(value=value), functions=["fill"]
+        )
+        for value in range(3)
+    ]
+
+
+@pytest.fixture
+def library(builds: list[str], tmp_path: Path) -> Path:
+    return build(builds[1], tmp_path.resolve() / "kernels.so")
+
+
+def build(source: str, path: Path) -> Path:
+    """Puts a new file in the place of an old one, as linkers do."""
+    shutil.copy(source, path.with_suffix(".new"))
+    os.replace(path.with_suffix(".new"), path)
+    return path
+
+
+def test_an_op_of_a_rebuilt_library_is_replaced_by_name(
+    arrays: Any, builds: list[str], library: Path
+) -> None:
+    name, reference = f"rebuilt_{arrays.name}", f"{library}::fill"
+    op = define(name, reference)
+    before = compiled(arrays, op)
+    x = arrays.make([0])
+    assert values(op(x)) == values(before(x)) == [1]
+    build(builds[2], library)
+    with pytest.raises(ValueError, match="with another kernel library; give it another name, or"):
+        define(name, reference)
+    assert values(op(x)) == values(before(x)) == [1]
+    define(name, reference, override=True)
+    assert values(op(x)) == values(before(x)) == [2]
+    assert values(graphffi.call_tvm_ffi(reference, x, out=graphffi.like(x))) == [2]
+
+
+def test_a_rebuilt_library_that_is_loaded_replaces_the_kernels_of_its_ops(
+    arrays: Any, builds: list[str], library: Path
+) -> None:
+    module = graphffi.load_module(library)
+    op = define(f"loaded_{arrays.name}", module.fill)
+    before = compiled(arrays, op)
+    x = arrays.make([0])
+    direct = graphffi.call_tvm_ffi(f"{library}::fill", x, out=graphffi.like(x))
+    assert values(op(x)) == values(before(x)) == values(direct) == [1]
+    digest = op.definition.digest
+    for value in (2, 0):
+        build(builds[value], library)
+        renewed = graphffi.load_module(library)
+        assert renewed is not module
+        assert op.definition.digest != digest
+        assert define(f"loaded_{arrays.name}", renewed.fill) is op
+        assert values(op(x)) == values(before(x)) == [value]
+        direct = graphffi.call_tvm_ffi(f"{library}::fill", x, out=graphffi.like(x))
+        assert values(direct) == [value]
+    out = np.zeros(1, np.float32)
+    module.fill(out, out)
+    assert out[0] == 1
+
+
+def test_what_was_not_defined_with_a_file_does_not_run_it(builds: list[str], library: Path) -> None:
+    op = define("late", f"{library}::fill")
+    build(builds[2], library)
+    text = r"cannot load '.*kernels.so': expected the file that is in use, got one that was built"
+    with pytest.raises(RuntimeError, match=text):
+        op(np.zeros(1, np.float32))
+    define("late", f"{library}::fill", override=True)
+    assert values(op(np.zeros(1, np.float32))) == [2]
+
+
+def test_a_library_that_was_changed_in_place_is_refused(builds: list[str], library: Path) -> None:
+    graphffi.load_module(library)
+    with open(library, "ab") as file:
+        file.write(b"\0")
+    with pytest.raises(RuntimeError, match="expected a new file, got one that was changed in pla"):
+        graphffi.load_module(library)
+    with pytest.raises(RuntimeError, match="got one that was changed in place while it is in use"):
+        define("in_place", f"{library}::fill")
+    with pytest.raises(KeyError, match="override::in_place"):
+        graphffi.plugin.get_op("override::in_place")
+
+
+def test_a_package_holds_the_library_that_runs(builds: list[str], library: Path) -> None:
+    reference = f"{library}::fill"
+    _core.resolve_kernel(reference)
+    packaged = PackagedLibraries("test").add(reference)
+    build(builds[2], library)
+    text = "test: expected the kernel library .* that is in use, got one that was built since"
+    with pytest.raises(ValueError, match=text):
+        PackagedLibraries("test").add(reference)
+    graphffi.load_module(library)
+    again = PackagedLibraries("test").add(reference)
+    assert re.fullmatch(r"kernels-[0-9a-f]{16}.so::fill", again)
+    assert again != packaged

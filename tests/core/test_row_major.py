@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels that ignore strides get row-major NumPy arrays."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphffi
+
+numbers = itertools.count()
+
+
+def define(schema: str, kernel: Any, **options: Any) -> Any:
+    name = f"mytest::row_major_{next(numbers)}"
+    return graphffi.define_op(name, schema=schema, kernel=kernel, infer=graphffi.like, **options)
+
+
+def strides_of(seen: list[tuple[int, ...]]) -> Any:
+    return lambda x, *_: seen.append(x.strides)
+
+
+def test_operands_that_are_read_are_copied() -> None:
+    seen: list[tuple[int, ...]] = []
+    op = define("(Tensor x) -> Tensor out", strides_of(seen))
+    x = np.zeros((6, 4), np.float32)
+    for array in (x, x.T, x[:, ::2], x[::-1]):
+        op(array)
+    assert seen == [(4, 1), (6, 1), (2, 1), (4, 1)]
+
+
+def test_updated_operands_are_copied_back() -> None:
+    def kernel(x: Any) -> None:
+        np.from_dlpack(x)[...] += 1
+
+    name = f"mytest::row_major_{next(numbers)}"
+    op = graphffi.define_op(name, schema="(Tensor(a!) x) -> ()", kernel=kernel)
+    whole = np.zeros((6, 4), np.float32)
+    assert op(whole[:, ::2].T) is not None
+    assert whole.sum() == 12
+    assert (whole[:, ::2] == 1).all()
+
+
+def test_a_kernel_may_take_strides() -> None:
+    seen: list[tuple[int, ...]] = []
+    op = define("(Tensor x) -> Tensor out", strides_of(seen), strided=True)
+    op(np.zeros((6, 4), np.float32).T)
+    assert seen == [(1, 4)]
+
+
+def test_tensors_of_the_runtime_are_refused_by_name() -> None:
+    op = define("(Tensor x) -> Tensor out", lambda *_: None)
+    x = graphffi.from_dlpack(np.zeros((6, 4), np.float32).T)
+    with pytest.raises(
+        ValueError, match=rf"^{op.name}: operand: expected a row-major tensor, got "
+    ):
+        op(x)

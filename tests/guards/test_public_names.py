@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`graphffi` has few names, for users; what plugins need of it is in `graphffi.plugin`."""
+
+from __future__ import annotations
+
+import types
+
+import graphffi
+import graphffi.cpp
+import graphffi.plugin
+
+MOST_NAMES = 32
+NAMES = """
+    Device Error Function InternalError Module Object Op Shape Tensor TensorSpec
+    call_tvm_ffi check cpp cuda_module define_op dtype empty export_library from_dlpack
+    get_global_func include_path like list_global_func_names load_module op
+    register_error register_global_func remove_global_func runtime_info use_stream
+"""
+
+
+def public_names(module: types.ModuleType) -> set[str]:
+    return {name for name in vars(module) if not name.startswith("_")} - {"annotations"}
+
+
+def test_users_have_these_names_and_no_others() -> None:
+    names = set(NAMES.split())
+    assert public_names(graphffi) - {"plugin"} == names
+    assert len(names) <= MOST_NAMES
+
+
+def test_names_for_plugins_are_not_names_for_users() -> None:
+    assert not public_names(graphffi.plugin) & public_names(graphffi)

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Python kernels of calls without an op: which name programs have for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import graphffi
+import graphffi_jax
+
+X = jnp.ones(3)
+
+
+def number_of_names() -> int:
+    return len(graphffi.list_global_func_names())
+
+
+class Scale:
+    def __init__(self, factor: float) -> None:
+        self.factor = factor
+
+    def run(self, x: Any, out: Any) -> None:
+        np.from_dlpack(out)[...] = np.from_dlpack(x) * self.factor
+
+
+def test_methods_have_one_name_for_each_object() -> None:
+    two, three = Scale(2), Scale(3)
+    for scale in (two, three):
+        graphffi_jax.call(scale.run, X, out=X)
+    before = number_of_names()
+    for _ in range(5):
+        assert graphffi_jax.call(two.run, X, out=X).tolist() == [2, 2, 2]
+        assert graphffi_jax.call(three.run, X, out=X).tolist() == [3, 3, 3]
+    assert number_of_names() == before
+
+
+def test_functions_that_are_made_for_each_call_have_one_name() -> None:
+    def call(sign: int) -> Any:
+        if sign > 0:
+            return graphffi_jax.call(lambda x, out: np.copyto(np.from_dlpack(out), 1), X, out=X)
+        return graphffi_jax.call(lambda x, out: np.copyto(np.from_dlpack(out), -1), X, out=X)
+
+    call(1), call(-1)
+    before = number_of_names()
+    for _ in range(5):
+        assert call(1).tolist() == [1, 1, 1]
+        assert call(-1).tolist() == [-1, -1, -1]
+    assert number_of_names() == before
+
+
+def test_closures_have_names_of_their_own_but_not_forever(monkeypatch: Any) -> None:
+    from graphffi import _own_names
+
+    monkeypatch.setattr(_own_names, "_MAX_NAMES", len(_own_names._names) + 2)
+
+    def make(value: int) -> Callable[..., None]:
+        return lambda x, out: np.copyto(np.from_dlpack(out), value)
+
+    programs = []
+    for value in range(4):
+        kernel = make(value)
+        programs.append(jax.jit(lambda x, kernel=kernel: graphffi_jax.call(kernel, x, out=x)))
+        assert programs[-1](X).tolist() == [value] * 3
+    before = number_of_names()
+    for value in range(4, 8):
+        assert graphffi_jax.call(make(value), X, out=X).tolist() == [value] * 3
+    assert number_of_names() == before
+    assert [program(X).tolist() for program in programs] == [[value] * 3 for value in range(4)]
+
+
+EXPORT = """
+import sys
+import jax, numpy as np
+from jax import export
+import graphffi_jax
+factor = int(sys.argv[2])
+exec(f"def kernel(x, out): np.from_dlpack(out)[...] = {factor}")
+x = jax.numpy.ones(2)
+if factor == 1:
+    program = export.export(
+        jax.jit(lambda x: graphffi_jax.call(kernel, x, out=x)),
+        disabled_checks=graphffi_jax.export_checks(),
+    )(x)
+    open(sys.argv[1], "wb").write(program.serialize())
+graphffi_jax.call(kernel, x, out=x)
+program = export.deserialize(bytearray(open(sys.argv[1], "rb").read()))
+print(np.asarray(program.call(x)).tolist())
+"""
+
+
+@pytest.mark.needs("flatbuffers")
+def test_a_program_never_runs_another_function_of_the_same_name(
+    run_script: Callable[..., Any], tmp_path: Path
+) -> None:
+    first = run_script(EXPORT, tmp_path / "program", 1)
+    assert first.stdout.strip() == "[1.0, 1.0]", first.stderr
+    second = run_script(EXPORT, tmp_path / "program", 2)
+    assert "expected a registered function" in second.stderr

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ops that are defined anew, as torch sees them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+import graphffi
+
+SCHEMA = "(Tensor x, float by=1.0) -> Tensor"
+
+
+def scaling(factor: float) -> Any:
+    """A kernel of which each factor makes another."""
+
+    def kernel(x: Any, by: float, out: Any) -> None:
+        torch.from_dlpack(out).copy_(torch.from_dlpack(x) * factor * by)
+
+    return kernel
+
+
+def calling(op: graphffi.Op) -> Any:
+    """A function of its own, which nothing has compiled."""
+
+    def call(x: Any) -> Any:
+        return op(x)
+
+    return call
+
+
+def define(name: str, factor: float, schema: str = SCHEMA, **options: Any) -> graphffi.Op:
+    return graphffi.define_op(
+        f"torchoverride::{name}",
+        schema=schema,
+        kernel=scaling(factor),
+        infer=lambda x, by: graphffi.like(x),
+        **options,
+    )
+
+
+def test_the_gradient_rule_is_replaced_with_the_op() -> None:
+    op = define("gradient", 2)
+    op.register_vjp(lambda saved, grad: grad * 2)
+    x = torch.ones(2, requires_grad=True)
+    compiled = torch.compile(calling(op), fullgraph=True)
+
+    def gradient(function: Any) -> list[float]:
+        (grad,) = torch.autograd.grad(function(x).sum(), x)
+        return [float(value) for value in grad]
+
+    assert gradient(op) == gradient(compiled) == [2, 2]
+    define("gradient", 3, override=True)
+    with pytest.raises(NotImplementedError, match="expected a gradient rule, got none"):
+        gradient(op)
+    op.register_vjp(lambda saved, grad: grad * 3)
+    assert gradient(op) == gradient(compiled) == [3, 3]
+
+
+def test_a_graph_recorded_before_goes_back_by_the_rule_of_then() -> None:
+    op = define("recorded", 2)
+    op.register_vjp(lambda saved, grad: grad * 2)
+    x = torch.ones(1, requires_grad=True)
+    y = op(x)
+    define("recorded", 3, override=True)
+    y.backward()
+    assert x.grad is not None
+    assert x.grad.item() == 2
+
+
+def test_operators_run_the_new_definition() -> None:
+    define("operator", 2)
+    operator = torch.ops.torchoverride.operator
+    exported = torch.export.export(Module(operator), (torch.ones(1),))
+    define("operator", 3, override=True)
+    assert torch.ops.torchoverride.operator is operator
+    assert operator(torch.ones(1)).item() == 3
+    assert exported.module()(torch.ones(1)).item() == 3
+    with torch.device("meta"):
+        assert operator(torch.ones(4)).shape == (4,)
+
+
+class Module(torch.nn.Module):
+    """Calls an operator."""
+
+    def __init__(self, operator: Any) -> None:
+        super().__init__()
+        self.operator = operator
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.operator(x)
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        ({"schema": "(Tensor y, float by=1.0) -> Tensor"}, "parameters and results"),
+        ({"schema": "(Tensor x, float by=1.0) -> (Tensor a, Tensor b)"}, "parameters and results"),
+        ({"allow_cuda_graph": True}, "allow_cuda_graph"),
+        ({"vmap": "broadcast"}, "kind of vmap"),
+        ({"has_side_effect": True}, "has_side_effect"),
+    ],
+)
+def test_a_definition_that_needs_another_operator_is_refused(options: Any, what: str) -> None:
+    op = define("other", 2)
+    with pytest.raises(
+        ValueError, match=rf"torchoverride::other: override: expected the {what} of the torch oper"
+    ):
+        define("other", 3, override=True, **options)
+    x = torch.ones(1)
+    assert op(x).item() == torch.compile(calling(op), fullgraph=True)(x).item() == 2
