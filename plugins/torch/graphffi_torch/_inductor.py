@@ -127,8 +127,8 @@ def _with_offset(given: Any, lowered: Any) -> Any:
     offset = given.meta["val"].storage_offset() if is_view else 0
     if not isinstance(offset, torch.SymInt):
         return lowered
-    view = map_arg(given.args[:3], V.graph.env.__getitem__)
-    return lowering.lowerings[_AS_STRIDED](*view, offset.node.expr)
+    view = lowered, lowered.get_size(), lowered.get_stride(), offset.node.expr
+    return lowering.lowerings[_AS_STRIDED](*view)
 
 
 def _row_major(call: PrimitiveCall) -> PrimitiveCall:

@@ -100,7 +100,7 @@ def _make_bind(definition: Definition) -> Callable[..., list[Any]]:
         # Dynamo makes arrays of NumPy's numbers, which it does not know as such.
         positional = [
             torch.as_tensor(value) if name in attributes and isinstance(value, ndarray) else value
-            for name, value in zip([*names, *[""] * len(args)], args)
+            for name, value in zip([*names, *[""] * len(args)], args, strict=False)
         ]
         by_name = {
             name: torch.as_tensor(value) if isinstance(value, ndarray) else value
