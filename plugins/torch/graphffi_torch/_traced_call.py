@@ -58,7 +58,8 @@ def install() -> None:
     # There, a symbol is of the type that it stands for.
     torch.compiler.substitute_in_graph(symbol_kind)(lambda value: None)
     # A call where the graph breaks is an eager one, all of it.
-    setattr(Op, "call_eagerly", torch.compiler.disable(Op.call_eagerly))  # noqa: B010
+    disable: Any = torch.compiler.disable
+    setattr(Op, "call_eagerly", disable(Op.call_eagerly))  # noqa: B010
 
 
 def make_traced_call(definition: Definition, operator: Any) -> Callable[..., Any]:
@@ -146,7 +147,7 @@ def _are_tensors(value: Any) -> bool:
     )
 
 
-def _is(kind: type, value: Any) -> bool:
+def _is(kind: Any, value: Any) -> bool:
     """Whether an operator takes a value as it is."""
     if type(value) is not kind:
         return False
@@ -155,7 +156,7 @@ def _is(kind: type, value: Any) -> bool:
     return kind is not str or not any("\ud800" <= char <= "\udfff" for char in value)
 
 
-def _are(kind: type, value: Any) -> bool:
+def _are(kind: Any, value: Any) -> bool:
     return isinstance(value, (list, tuple)) and all(_is(kind, item) for item in value)
 
 
