@@ -115,7 +115,6 @@ PYTHON = {
             {
                 "_import_hook.py: _initializing",  # of a module that is being imported
                 "_signature.py: _fields",  # documented, of NamedTuples
-                "_tracing.py: _dynamo_marked_constant",  # what torch.compiler sets, not imported
             }
         ),
     ),
