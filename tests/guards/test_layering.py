@@ -126,7 +126,6 @@ PYTHON = {
     "graphffi_jax": PythonLayer(
         "plugins/jax/graphffi_jax",
         never=frozenset({"torch", "graphffi_torch"}),
-        private_files=("_nested.py",),
     ),
 }
 

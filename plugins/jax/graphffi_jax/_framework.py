@@ -80,11 +80,11 @@ class JaxFramework:
 
         JAX knows no single one of them: all that it has traced and compiled goes.
         """
-        jax.clear_caches()
+        jax.clear_caches()  # type: ignore[no-untyped-call]
 
     def replace_library(self, path: str) -> None:
         """The same for calls without op."""
-        jax.clear_caches()
+        jax.clear_caches()  # type: ignore[no-untyped-call]
 
     def call_raw(
         self, call: Any, results: Sequence[Any], workspace: int | None = None
