@@ -59,7 +59,6 @@ class Kernel:
         """Has the reference mean the function."""
         if self.function is not None:
             _core.register_global_func(self.reference, self.function, override=True)
-            announce("replace_function", self.reference)
 
 
 @traced_as_constant

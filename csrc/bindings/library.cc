@@ -31,7 +31,7 @@ py::object Load(const std::string& path) {
   TVMFFIObjectHandle module = nullptr;
   {
     const GilRelease release(true);
-    module = LoadLibrary(path);
+    module = LoadLibrary(path).module;
   }
   return py::reinterpret_steal<py::object>(WrapObject(ObjectRef::Retain(module)));
 }
