@@ -8,7 +8,6 @@ from typing import Any
 
 from . import _core
 from ._describe import describe
-from ._framework import announce
 from ._own_names import own_name
 from ._tracing import report_to_tracer, traced_as_constant
 

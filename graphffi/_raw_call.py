@@ -53,7 +53,7 @@ def call_tvm_ffi(
         >>> y = graphffi.call_tvm_ffi("my.func", x, 2.0, out=graphffi.like(x))  # doctest: +SKIP
     """
     try:
-        reference = kernel_reference("graphffi.call_tvm_ffi", func, is_shared=False)
+        reference = kernel_reference("graphffi.call_tvm_ffi", func)
         if not has_side_effect:
             returned = call_plain(reference, args, out, mutates)
             if returned is not NotImplemented:

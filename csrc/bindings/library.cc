@@ -8,9 +8,9 @@
 #include "bindings/container.h"
 #include "bindings/object.h"
 #include "bindings/raised.h"
+#include "gil/gil.h"
 #include "kernels/kernel_ref.h"
 #include "kernels/library.h"
-#include "gil/gil.h"
 #include "modules/cuda_module.h"
 
 namespace graphffi::bindings {

@@ -25,7 +25,8 @@ int GetGlobal(std::string_view name, TVMFFIObjectHandle* function) {
   return TVMFFIFunctionGetGlobal(&bytes, function);
 }
 
-int CallFunction(TVMFFIObjectHandle function, const TVMFFIAny* args, int32_t num_args, TVMFFIAny* result) {
+int CallFunction(TVMFFIObjectHandle function, const TVMFFIAny* args, int32_t num_args,
+                 TVMFFIAny* result) {
   const Kernel kernel = Kernel::FromFunction(function);
   return kernel.safe_call(kernel.handle, args, num_args, result);
 }
@@ -55,7 +56,8 @@ TVMFFIObjectHandle FindGlobalUnlocked(std::string_view name) {
 void SetGlobal(std::string_view name, TVMFFIObjectHandle function, bool allow_override) {
   const TVMFFIByteArray bytes = {name.data(), name.size()};
   int rc = 0;
-  WithRegistryLocked([&] { rc = TVMFFIFunctionSetGlobal(&bytes, function, allow_override ? 1 : 0); });
+  WithRegistryLocked(
+      [&] { rc = TVMFFIFunctionSetGlobal(&bytes, function, allow_override ? 1 : 0); });
   ThrowIfRaised(rc);
   NoteChange();
 }

@@ -36,7 +36,8 @@ void* AskForPointer(std::string_view name) {
 RegistryWatch* MakeWatch() {
   auto made = std::make_unique<RegistryWatch>();
   void* const counted = AskForPointer(kEpochName);
-  made->epoch = counted == nullptr ? &made->own_epoch : static_cast<std::atomic<uint64_t>*>(counted);
+  made->epoch =
+      counted == nullptr ? &made->own_epoch : static_cast<std::atomic<uint64_t>*>(counted);
   const TVMFFIByteArray name = {kWatchName.data(), kWatchName.size()};
   TVMFFIObjectHandle function = nullptr;
   int rc = TVMFFIFunctionCreate(made.get(), &GetWatch, nullptr, &function);

@@ -3,10 +3,10 @@
 
 #include <string_view>
 
-#include "env/env_scope.h"
 #include "callframe/error.h"
 #include "callframe/global_function.h"
 #include "callframe/value.h"
+#include "env/env_scope.h"
 
 namespace graphffi {
 namespace {

@@ -11,11 +11,10 @@
 
 #include "callframe/error.h"
 #include "callframe/global_function.h"
-#include "kernels/library.h"
-#include "kernels/library.h"
-#include "kernels/signature.h"
 #include "callframe/owned_values.h"
 #include "callframe/value.h"
+#include "kernels/library.h"
+#include "kernels/signature.h"
 
 namespace graphffi {
 

@@ -24,9 +24,9 @@ struct ResolvedKernel {
 };
 
 /// The function that `reference` names; *new reference*. `global.name` is looked up in the function
-/// registry, as FindGlobal does; `library.so::symbol` is loaded on first use and kept for the rest of the
-/// process: an absolute path, else searched in the folders of GRAPHFFI_LIBRARY_PATH and then in
-/// `opt_origin` (the artifact's folder).
+/// registry, as FindGlobal does; `library.so::symbol` is loaded on first use and kept for the rest
+/// of the process: an absolute path, else searched in the folders of GRAPHFFI_LIBRARY_PATH and then
+/// in `opt_origin` (the artifact's folder).
 /// \throws Error(KeyError) for an unknown function, Error(RuntimeError) for a library that does not
 /// load.
 TVMFFIObjectHandle ResolveKernel(std::string_view reference, std::string_view opt_origin = {},
@@ -35,8 +35,8 @@ TVMFFIObjectHandle ResolveKernel(std::string_view reference, std::string_view op
 /// The facts about the kernel that `reference` names. \throws Error as ResolveKernel does.
 KernelFacts FactsOf(std::string_view reference);
 
-/// Has references by the absolute `path` of a library mean the file that is there now, from the next
-/// time that they are resolved. Gives whether that is another file. Thread-safe.
+/// Has references by the absolute `path` of a library mean the file that is there now, from the
+/// next time that they are resolved. Gives whether that is another file. Thread-safe.
 /// \throws Error(RuntimeError) as RenewLibrary does.
 bool RenewKernels(const std::string& path);
 

@@ -22,7 +22,9 @@ TVMFFIAny FunctionValue(TVMFFIObjectHandle function) {
 }  // namespace
 
 KernelSlot::KernelSlot(std::string reference, std::string opt_origin)
-    : reference_(std::move(reference)), opt_origin_(std::move(opt_origin)), epoch_(&kConstantEpoch) {}
+    : reference_(std::move(reference)),
+      opt_origin_(std::move(opt_origin)),
+      epoch_(&kConstantEpoch) {}
 
 KernelSlot::KernelSlot(TVMFFIObjectHandle function) : epoch_(&kConstantEpoch) {
   OwnedValues none;
@@ -78,7 +80,8 @@ KernelSlot::Binding* KernelSlot::UnusedBinding() const {
 void KernelSlot::ReleaseUnused(OwnedValues* released) const {
   const Binding* current = current_.load();
   for (const auto& binding : bindings_) {
-    if (!binding->is_counted || binding.get() == current || binding->num_calls.load() != 0) continue;
+    if (!binding->is_counted || binding.get() == current || binding->num_calls.load() != 0)
+      continue;
     if (binding->opt_function == nullptr) continue;
     released->Add(FunctionValue(std::exchange(binding->opt_function, nullptr)));
   }

@@ -8,11 +8,11 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "kernels/elf_file.h"
 #include "callframe/error.h"
 #include "callframe/global_function.h"
 #include "callframe/registry_watch.h"
 #include "callframe/value.h"
+#include "kernels/elf_file.h"
 
 namespace graphffi {
 
@@ -95,7 +95,7 @@ struct KnownFile {
 
 struct LoadedLibraries {
   std::mutex mutex;
-  std::unordered_map<void*, Library> libraries;  // by handle; elements stay where they are
+  std::unordered_map<void*, Library> libraries;      // by handle; elements stay where they are
   std::unordered_map<std::string, KnownFile> files;  // by path
   static LoadedLibraries& Global() {
     static auto* instance = new LoadedLibraries();
@@ -112,8 +112,9 @@ std::string PathToOpen(const std::string& path) {
   std::lock_guard<std::mutex> lock(loaded.mutex);
   KnownFile& file = loaded.files.try_emplace(path, KnownFile{identity}).first->second;
   if (!(file.identity == identity)) {
-    Fail(path, "expected the file that is in use, got one that was built since; load it with "
-               "graphffi.load_module, or define its ops again with override=True");
+    Fail(path,
+         "expected the file that is in use, got one that was built since; load it with "
+         "graphffi.load_module, or define its ops again with override=True");
   }
   return file.Spelled(path);
 }
@@ -129,8 +130,9 @@ bool RenewLibrary(const std::string& path) {
   KnownFile& file = found->second;
   if (is_first || file.identity == identity) return false;
   if (file.is_loaded && file.identity.IsSameInode(identity)) {
-    Fail(path, "expected a new file, got one that was changed in place while it is in use; "
-               "remove it before it is written, as linkers do");
+    Fail(path,
+         "expected a new file, got one that was changed in place while it is in use; "
+         "remove it before it is written, as linkers do");
   }
   file = {identity, file.generation + (file.is_loaded ? 1 : 0), false};
   return true;

@@ -45,7 +45,7 @@ def test_a_removed_function_is_an_error_until_there_is_another() -> None:
     call = compiled("jaxtest.removed")
     np.testing.assert_array_equal(call(X), X)
     graphffi.remove_global_func("jaxtest.removed")
-    with pytest.raises(FAILURES, match="'jaxtest.removed': expected a registered function"):
+    with pytest.raises(FAILURES, match=r"'jaxtest.removed': expected a registered function"):
         call(X).block_until_ready()
     register("jaxtest.removed", 1)
     np.testing.assert_array_equal(call(X), X + 1)
@@ -61,6 +61,17 @@ def test_replaced_functions_are_released() -> None:
         np.testing.assert_array_equal(call(X), X + number)
     gc.collect()
     assert [adder for adder in replaced if adder() is not None] == replaced[-1:]
+
+
+def change(name: str, turns: list[Any], seed: int) -> None:
+    """Replaces, removes and adds functions, one of `turns` at a time."""
+    for i in range(200):
+        graphffi.register_global_func(name, turns[i % 2], override=True)
+        other = f"{name}.other_{seed}_{i}"
+        graphffi.register_global_func(other, turns[0])
+        graphffi.remove_global_func(other)
+        if i % 10 == 9 and seed == 0:
+            graphffi.remove_global_func(name)
 
 
 def test_threads_call_while_others_change_the_registry(library: str) -> None:
@@ -84,17 +95,11 @@ def test_threads_call_while_others_change_the_registry(library: str) -> None:
             if difference != [1.0] * 3:
                 wrong.append(difference)
 
-    def change(seed: int) -> None:
-        for i in range(200):
-            graphffi.register_global_func(name, module.add_one, override=True)
-            other = f"{name}.other_{seed}_{i}"
-            graphffi.register_global_func(other, module.add_one)
-            graphffi.remove_global_func(other)
-            if i % 10 == 9 and seed == 0:
-                graphffi.remove_global_func(name)
-
     workers = [threading.Thread(target=work) for _ in range(4)]
-    changers = [threading.Thread(target=change, args=(seed,)) for seed in range(2)]
+    changers = [
+        threading.Thread(target=change, args=(name, [module.add_one] * 2, seed))
+        for seed in range(2)
+    ]
     for thread in workers + changers:
         thread.start()
     for thread in changers:

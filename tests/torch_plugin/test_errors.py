@@ -192,7 +192,9 @@ SHARED: list[tuple[str, Callable[[torch.Tensor], Any]]] = [
 ]
 
 
-@pytest.mark.parametrize("wrap", [lambda f: f, compiled, inductor], ids=["eager", "aot", "inductor"])
+@pytest.mark.parametrize(
+    "wrap", [lambda f: f, compiled, inductor], ids=["eager", "aot", "inductor"]
+)
 @pytest.mark.parametrize("case", range(len(SHARED)))
 def test_outputs_that_share_memory_are_refused(kernels: Any, wrap: Any, case: int) -> None:
     text, tensors = SHARED[case]

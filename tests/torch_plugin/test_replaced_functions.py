@@ -165,6 +165,17 @@ def test_a_function_lives_while_a_call_of_it_runs(way: str) -> None:
     assert is_dead() is None
 
 
+def change(name: str, turns: list[Any], seed: int) -> None:
+    """Replaces, removes and adds functions, one of `turns` at a time."""
+    for i in range(200):
+        graphffi.register_global_func(name, turns[i % 2], override=True)
+        other = f"{name}.other_{seed}_{i}"
+        graphffi.register_global_func(other, turns[0])
+        graphffi.remove_global_func(other)
+        if i % 10 == 9 and seed == 0:
+            graphffi.remove_global_func(name)
+
+
 @pytest.mark.parametrize("way", ["eager", "helper", "op", "graph", "package"])
 def test_threads_call_while_others_change_the_registry(adders: Any, way: str) -> None:
     name = f"mytest.hostile_{way}"
@@ -186,17 +197,8 @@ def test_threads_call_while_others_change_the_registry(adders: Any, way: str) ->
             if difference not in ([1.0] * 3, [2.0] * 3):
                 wrong.append(difference)
 
-    def change(seed: int) -> None:
-        for i in range(200):
-            graphffi.register_global_func(name, turns[i % 2], override=True)
-            other = f"{name}.other_{seed}_{i}"
-            graphffi.register_global_func(other, turns[0])
-            graphffi.remove_global_func(other)
-            if i % 10 == 9 and seed == 0:
-                graphffi.remove_global_func(name)
-
     workers = [threading.Thread(target=work) for _ in range(4)]
-    changers = [threading.Thread(target=change, args=(seed,)) for seed in range(2)]
+    changers = [threading.Thread(target=change, args=(name, turns, seed)) for seed in range(2)]
     for thread in workers + changers:
         thread.start()
     for thread in changers:

@@ -40,13 +40,13 @@ std::string FolderOf(const void* address) {
 
 const BoundSite* MakeSite(GraphffiCallV2* call) {
   SiteArguments arguments{call->func,
-                      call->num_inputs,
-                      call->num_outputs,
-                      call->plan,
-                      {call->ints, call->ints + call->num_ints},
-                      {call->floats, call->floats + call->num_floats},
-                      {},
-                      call->digest};
+                          call->num_inputs,
+                          call->num_outputs,
+                          call->plan,
+                          {call->ints, call->ints + call->num_ints},
+                          {call->floats, call->floats + call->num_floats},
+                          {},
+                          call->digest};
   for (int32_t i = 0; i < call->num_open_ints; ++i) {
     arguments.ints[static_cast<size_t>(call->open_ints[i])].reset();
   }

@@ -115,7 +115,8 @@ void TensorBank::FillOther(const at::Tensor& tensor, size_t i, graphffi::LentTen
 void TensorBank::MakeRowMajor(const graphffi::Plan& plan, graphffi::Plan::Op slot_op,
                               Copies* copies) {
   const graphffi::Bank all = bank();
-  copies->reserve(copies->size() + static_cast<size_t>(values_.size()));  // they stay where they are
+  copies->reserve(copies->size() +
+                  static_cast<size_t>(values_.size()));  // they stay where they are
   for (int32_t k = 0; k < all.size; ++k) {
     if (plan.is_strided(slot_op, k)) continue;
     const graphffi::Slot slot = all.opt_slots == nullptr ? graphffi::Slot{k} : all.opt_slots[k];

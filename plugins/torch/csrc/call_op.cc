@@ -96,12 +96,14 @@ void CheckMemory(const Stack& stack) {
     const std::string output = name(names.outputs, outputs.size(), 'o', i);
     if (IsExpanded(outputs[i].toTensor())) FailExpanded(names.subject, output);
     for (size_t k = 0; k < inputs.size(); ++k) {
-      if (!inputs[k].isTensor() || !ShareElements(outputs[i].toTensor(), inputs[k].toTensor())) continue;
+      if (!inputs[k].isTensor() || !ShareElements(outputs[i].toTensor(), inputs[k].toTensor()))
+        continue;
       FailSharedMemory(names.subject, output, "input " + name(names.inputs, inputs.size(), 'i', k));
     }
     for (size_t k = 0; k < i; ++k) {
       if (!ShareElements(outputs[i].toTensor(), outputs[k].toTensor())) continue;
-      FailSharedMemory(names.subject, output, "output " + name(names.outputs, outputs.size(), 'o', k));
+      FailSharedMemory(names.subject, output,
+                       "output " + name(names.outputs, outputs.size(), 'o', k));
     }
   }
 }

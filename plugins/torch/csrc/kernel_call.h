@@ -7,11 +7,11 @@
 #include <string>
 
 #include "banks.h"
-#include "kernels/kernel_slot.h"
 #include "callframe/layout.h"
 #include "callframe/plan.h"
 #include "callframe/value_list.h"
 #include "errors.h"
+#include "kernels/kernel_slot.h"
 
 namespace graphffi_torch {
 

@@ -67,12 +67,10 @@ class RawCall {
 
   void Run(std::string_view reference, const std::vector<at::Tensor>& results) {
     const auto num_fresh = static_cast<int32_t>(results.size());
-    const CallCounts counts{static_cast<int32_t>(inputs_.size()),
-                            num_fresh + static_cast<int32_t>(mutated_.size()),
-                            static_cast<int32_t>(ints_.size()),
-                            static_cast<int32_t>(floats_.size()),
-                            static_cast<int32_t>(strs_.size()),
-                            num_fresh};
+    const CallCounts counts{
+        static_cast<int32_t>(inputs_.size()), num_fresh + static_cast<int32_t>(mutated_.size()),
+        static_cast<int32_t>(ints_.size()),   static_cast<int32_t>(floats_.size()),
+        static_cast<int32_t>(strs_.size()),   num_fresh};
     const auto site = SiteCache::Global().Get({reference, plan_, ""}, counts);
     KernelCall call(site->target());
     for (const at::Tensor* tensor : inputs_) call.inputs().Add(*tensor);

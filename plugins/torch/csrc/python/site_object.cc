@@ -129,8 +129,9 @@ void AddSiteObject(py::module_& module) {
       .def(py::init([](std::string func, int32_t num_inputs, int32_t num_outputs, std::string plan,
                        std::vector<std::optional<int64_t>> ints, std::vector<double> floats,
                        std::vector<std::string> strs, std::string digest) {
-             return SiteArguments{std::move(func), num_inputs,       num_outputs,     std::move(plan),
-                              std::move(ints), std::move(floats), std::move(strs), std::move(digest)};
+             return SiteArguments{std::move(func), num_inputs,       num_outputs,
+                                  std::move(plan), std::move(ints),  std::move(floats),
+                                  std::move(strs), std::move(digest)};
            }),
            py::arg("func"), py::arg("num_inputs"), py::arg("num_outputs"), py::arg("plan"),
            py::arg("ints"), py::arg("floats"), py::arg("strs"), py::arg("digest"));
