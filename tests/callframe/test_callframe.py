@@ -30,6 +30,7 @@ def test_callframe(toolchain: Toolchain, source: Path, case: str, runtime: str) 
 def test_the_programs_hold_cases() -> None:
     assert {source.stem for source in SOURCES} == {
         "call_frame_test",
+        "kernel_slot_test",
         "layout_test",
         "plan_test",
         "shape_program_test",

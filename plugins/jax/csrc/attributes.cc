@@ -206,9 +206,8 @@ std::string CallAttributes::Reference() const {
 SiteParts CallAttributes::Resolve() const {
   SiteParts parts;
   parts.key = Key();
-  // Each time: a name may be registered anew.
-  parts.function = FromOwnedHandle(ResolveKernel(Reference(), {}, &parts.facts));
-  if (!parts.facts.in_library) parts.opt_global = func;
+  parts.facts = graphffi::FactsOf(Reference());
+  parts.kernel = std::make_shared<graphffi::KernelSlot>(Reference());
   parts.subject = subject;
   parts.plan = plan;
   parts.attribute_names =

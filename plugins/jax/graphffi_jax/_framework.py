@@ -71,10 +71,6 @@ class JaxFramework:
         """Whether JAX traces this thread's operations, or transforms them."""
         return is_tracing()
 
-    def replace_function(self, name: str) -> None:
-        """Makes compiled programs call what a global function's name stands for now."""
-        graphffi.get_global_func("graphffi_jax.replace_function")(name)
-
     def replace_op(self, op: Any) -> None:
         """Has functions that were traced with the op's former definition traced anew.
 

@@ -29,7 +29,7 @@ from graphffi_torch._operators import (
     replace_operators,
     watch_operators,
 )
-from graphffi_torch._primitive import call_primitive, primitive_arguments
+from graphffi_torch._primitive import Primitive, call_primitive
 from graphffi_torch._sharding import announce_sharding, original_error
 from graphffi_torch._specs import as_list, empty, results_of
 from graphffi_torch._traced_call import make_traced_call, operator_arguments
@@ -53,6 +53,8 @@ class TorchFramework:
     """Every call becomes a call of an operator: of the op's own, or of a primitive."""
 
     name = "torch"
+    is_traced = staticmethod(torch.compiler.is_dynamo_compiling)
+    call_plain = staticmethod(_C.call_raw)
 
     def add_op(self, op: Op) -> None:
         """Registers the op with torch, so that graphs can hold it.
@@ -134,8 +136,8 @@ class TorchFramework:
         first = tensors[0] if tensors else None
         device = None if first is None else first.device
         outputs = [empty(spec, device) for spec in results]
-        arguments = primitive_arguments(call, outputs, graph_digest(call.digest))
-        return call_primitive(call.traits, arguments, len(call.mutated))
+        primitive = Primitive.of(call, outputs, graph_digest(call.digest))
+        return call_primitive(call.traits, primitive, len(call.mutated))
 
 
 def _refuse_others(definition: Definition, operands: Sequence[Any]) -> None:
@@ -159,7 +161,7 @@ def _refuse_others(definition: Definition, operands: Sequence[Any]) -> None:
 def install() -> None:
     """Makes graphffi's calls on torch tensors and torch's operators known to each other."""
     _C.register_reraise_last_error(_RERAISE_LAST_ERROR)
-    _C.set_reraise(graphffi.get_global_func(_RERAISE_LAST_ERROR))
+    _C.set_raisers(graphffi.get_global_func(_RERAISE_LAST_ERROR), end_trace)
     register_tracer(Tracer(end_trace, _SYMBOLS, lambda symbol: symbol.node.has_hint()))
     types = (torch.Tensor, torch.nn.Parameter)
     exchange = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
