@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # What one does with graphffi's source tree. Everything is installed into .venv, nothing outside.
 #   make quickstart   install, build, run the first example
-#   make test         install, build, run all tests, on both runtimes
+#   make test         install, build, run the tests, on both runtimes
+#   make test-slow    the tests that take long and need not run on each runtime: C++ programs and packages
 #   make test-full    the tests of random ops with all of them, in every mode: half an hour
 #   make test-gpu     the tests that need a GPU, with the packages of $(PYTHON): installs nothing, needs no network
 #   make sanitize     build the runtime and the call frame with sanitizers, run their C++ tests, fuzz their readers
+#   make includes     compile each C++ file alone
 #   make matrix       test the plugins with older and newer frameworks (several GB)
 #   make check        what CI runs: format, lint, types, a build without warnings, tests, sanitizers
 PYTHON ?= python3
@@ -13,11 +15,12 @@ PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check
 RUNTIMES ?= bundled apache
 PYTEST_ARGS ?=
-# How many of the runtimes are tested at a time. 2 takes two thirds of the time, and says nothing until the end.
-TEST_JOBS ?= 1
+# How many processes run tests.
+TEST_JOBS ?= $(shell nproc)
+RUN_TESTS = $(PY) -m pytest --numprocesses=$(TEST_JOBS) --dist=loadfile
 CXX_FILES = $(shell find csrc plugins tests examples benchmarks \( -name '*.h' -o -name '*.cc' -o -name '*.c' \) -print)
 
-.PHONY: quickstart build test test-full test-gpu sanitize matrix check format format-check lint types bench clean
+.PHONY: quickstart build test test-slow test-full test-gpu sanitize includes matrix check format format-check lint types bench clean
 .DEFAULT_GOAL := build
 
 $(VENV)/quickstart.stamp: requirements/quickstart.txt
@@ -46,22 +49,31 @@ quickstart: build
 	$(PY) examples/quickstart/quickstart.py
 
 test: build $(VENV)/nodeps.stamp
-	@$(MAKE) --no-print-directory --keep-going --output-sync --jobs=$(TEST_JOBS) $(RUNTIMES:%=test-on-%)
+	@$(MAKE) --no-print-directory --keep-going $(RUNTIMES:%=test-on-%)
 
-# Two at a time have a cache each: torch 2.13 reads there what another process has only begun to write.
 test-on-%:
 	@echo "== tests on the $* runtime"
-	@GRAPHFFI_RUNTIME=$* $(if $(filter-out 1,$(TEST_JOBS)),TORCHINDUCTOR_CACHE_DIR=$(CURDIR)/build/inductor/$*) \
-	  $(PY) -m pytest $(PYTEST_ARGS)
+	@GRAPHFFI_RUNTIME=$* $(RUN_TESTS) -m "not slow" $(PYTEST_ARGS)
+
+# Chooses no runtime: programs in C++ are built once, and run on both.
+test-slow: build $(VENV)/nodeps.stamp
+	$(RUN_TESTS) -m slow $(PYTEST_ARGS)
 
 test-full: build $(VENV)/test.stamp
-	GRAPHFFI_FAMILY=200 $(PY) -m pytest $(PYTEST_ARGS) tests/core/test_family.py tests/torch_plugin/test_family.py \
+	GRAPHFFI_FAMILY=200 $(RUN_TESTS) $(PYTEST_ARGS) tests/core/test_family.py tests/torch_plugin/test_family.py \
 	  tests/jax_plugin/test_family.py
 
 # On machines that have their own builds of the frameworks, and perhaps no network.
 test-gpu:
 	$(PYTHON) setup.py --quiet build_native
 	PYTHONPATH=.:plugins/torch:plugins/jax $(PYTHON) -m pytest $(PYTEST_ARGS) tests/gpu
+
+# Units and precompiled headers hide what a file does not include.
+includes: $(VENV)/quickstart.stamp
+	@PATH=$(abspath $(VENV)/bin):$$PATH $(VENV)/bin/cmake -S . -B build/alone -G Ninja -DPython3_EXECUTABLE=$(abspath $(PY)) \
+	  -DGRAPHFFI_BUILD_TORCH=ON -DGRAPHFFI_BUILD_JAX=ON \
+	  -DCMAKE_UNITY_BUILD=OFF -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON >/dev/null
+	$(PY) tests/compile_alone.py build/alone
 
 # Headers are tested in one thread: the thread sanitizer has nothing to find there.
 SANITIZED := tests/abi/test_runtime_cases.py tests/callframe
@@ -76,9 +88,9 @@ sanitize: $(VENV)/test.stamp
 sanitize-%: $(VENV)/test.stamp
 	@PATH=$(abspath $(VENV)/bin):$$PATH $(VENV)/bin/cmake -S . -B build/sanitize/$* -G Ninja -DGRAPHFFI_SANITIZE=$* >/dev/null
 	@$(VENV)/bin/cmake --build build/sanitize/$*
-	GRAPHFFI_SANITIZE=$* $(PY) -m pytest $(PYTEST_ARGS) $(or $(SANITIZED_$*),$(SANITIZED))
+	GRAPHFFI_SANITIZE=$* $(RUN_TESTS) $(PYTEST_ARGS) $(or $(SANITIZED_$*),$(SANITIZED))
 
-check: format-check lint types build test sanitize
+check: format-check lint types build includes test test-slow sanitize
 
 format: $(VENV)/dev.stamp
 	$(PY) -m ruff format

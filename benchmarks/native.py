@@ -28,17 +28,15 @@ def kernels() -> Path:
     return Path(graphffi.cpp.build("benchmark_kernels", sources=[str(HERE / "csrc/kernels.cc")]))
 
 
-def typed_op() -> Path:
-    """The op written by hand, for `torch.ops.load_library`."""
+def torch_op(source: str) -> Path:
+    """An op written by hand, for `torch.ops.load_library`."""
     import torch
 
     root = Path(torch.__file__).parent
     includes = (root / "include", root / "include/torch/csrc/api/include")
     abi = int(torch.compiled_with_cxx11_abi())
     flags = [f"-isystem{folder}" for folder in includes] + [f"-D_GLIBCXX_USE_CXX11_ABI={abi}"]
-    return compile_library(
-        "typed_op.cc", *flags, f"-L{root}/lib", "-ltorch", "-ltorch_cpu", "-lc10"
-    )
+    return compile_library(source, *flags, f"-L{root}/lib", "-ltorch", "-ltorch_cpu", "-lc10")
 
 
 def xla_handler() -> Path:

@@ -186,6 +186,58 @@ def holding_the_gil(ours: Any, theirs: Any, count: int) -> Case:
     return Case(f"torch eager: {count} tensors, GIL held", calls_of(count, contenders))
 
 
+def raw_call(reference: str) -> Callable[[Any], Any]:
+    """A call of a kernel by its reference, without an op."""
+    primitive = torch.ops.tvm_ffi.call.default
+
+    def call_by_reference(x: torch.Tensor) -> torch.Tensor:
+        out = torch.empty_like(x)
+        primitive(reference, [x], [out], "i0, o0")
+        return out
+
+    return call_by_reference
+
+
+def raw_cases(ours: Any, op: Any, x: torch.Tensor, out: torch.Tensor) -> list[Case]:
+    """The raw form beside an op, in graphs and packages, and beside an operator by hand."""
+    graphffi.register_global_func("benchmark.touch", ours.touch)
+    raw, of_library = raw_call("benchmark.touch"), raw_call(ours.touch.reference)
+    contenders = {"global function": raw, "library.so::symbol": of_library, "graphffi op": op}
+    boxed = torch.ops.benchmark_boxed.call.default
+    eager = {
+        "torch.ops.tvm_ffi.call": (torch.ops.tvm_ffi.call.default, "benchmark.touch"),
+        "generic boxed op": (boxed, "touch"),
+    }
+    names = {"x": x, "out": out, "call": graphffi.call_tvm_ffi, "like": graphffi.like}
+    helper = {
+        "call_tvm_ffi, result": "call('benchmark.touch', x, out=like(x))",
+        "call_tvm_ffi, in place": "call('benchmark.touch', x, out, mutates=[1])",
+    }
+    return [
+        Case(
+            "torch.compile: raw call in a graph",
+            [Contender(n, chain(compiled_chain(f, x), SHORT, LONG)) for n, f in contenders.items()],
+        ),
+        Case(
+            "AOTInductor: raw call in a package",
+            [Contender(n, chain(packaged_chain(f, x), SHORT, LONG)) for n, f in contenders.items()],
+        ),
+        Case(
+            "torch eager: raw call",
+            [
+                Contender(
+                    n, call(f"f({name!r}, [x], [out], 'i0, o0', [], [], [], '')", {**names, "f": f})
+                )
+                for n, (f, name) in eager.items()
+            ],
+        ),
+        Case(
+            "torch eager: graphffi.call_tvm_ffi",
+            [Contender(n, call(statement, names, 5_000)) for n, statement in helper.items()],
+        ),
+    ]
+
+
 def cases(library: Path) -> list[Case]:
     """All of them, on one CPU thread and without gradients."""
     torch.set_num_threads(1)
@@ -195,7 +247,8 @@ def cases(library: Path) -> list[Case]:
     warnings.filterwarnings("ignore", message="dynamo_pgo")
     ours = graphffi.load_module(str(library))
     theirs = tvm_ffi.load_module(str(library))
-    torch.ops.load_library(str(native.typed_op()))
+    for source in ("typed_op.cc", "boxed_op.cc"):
+        torch.ops.load_library(str(native.torch_op(source)))
     op = graphffi.define_op(
         "benchmark::touch",
         schema="(Tensor x) -> Tensor",
@@ -255,5 +308,6 @@ def cases(library: Path) -> list[Case]:
             scale=1e-6,
             rounds=2,
         ),
+        *raw_cases(ours, op, x, out),
         *gradient_cases(ours, theirs, x),
     ]

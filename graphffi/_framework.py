@@ -8,15 +8,15 @@ import importlib
 import sys
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from ._spec import TensorSpec
 from ._tracing import traced_as_constant
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from ._op import Op
     from ._plan import CanonicalCall
     from ._schema import BoundCall
-    from ._spec import TensorSpec
 
 
 class Framework(Protocol):
@@ -29,7 +29,6 @@ class Framework(Protocol):
     - `check_replacement(op, definition)`: an op is about to be defined anew. May refuse that with a
       ValueError.
     - `replace_op(op)`: it was.
-    - `replace_function(name)`: another global function has that name now, or none.
     - `replace_library(path)`: a library was built anew, and its kernels are others now.
     """
 
@@ -52,6 +51,9 @@ _by_type: dict[type, Framework] = {}
 _own_types: dict[type, Framework] = {}
 _announced: list[Op] = []
 _broken: set[str] = set()  # frameworks whose plugins can't be imported
+# Of frameworks that have them: whether a tracer of Python code is at work, and `call_plain`.
+_is_traced: Final[list[Callable[[], bool]]] = []
+_plain_callers: Final[list[Callable[..., Any]]] = []
 
 
 def register_framework(
@@ -67,6 +69,9 @@ def register_framework(
     """
     for prefix in type_prefixes:
         _frameworks[prefix] = framework
+    for name, known in (("is_traced", _is_traced), ("call_plain", _plain_callers)):
+        if hasattr(framework, name):
+            known.insert(0, getattr(framework, name))
     _own_types.update(dict.fromkeys(types, framework))
     _by_type.clear()
     _by_type.update(_own_types)
@@ -74,6 +79,29 @@ def register_framework(
     if add_op is not None:
         for op in _announced:
             add_op(op)
+
+
+def call_plain(reference: str, args: tuple[Any, ...], out: Any, mutates: Sequence[int]) -> Any:
+    """Makes a call of `call_tvm_ffi` at once, if a framework takes it for a plain one.
+
+    Args:
+        reference: Of the kernel.
+        args: As for `call_tvm_ffi`, like the others.
+        out: Likewise.
+        mutates: Likewise.
+
+    Returns:
+        What the call returns; NotImplemented if nothing has happened.
+    """
+    for is_traced in _is_traced:
+        if is_traced():
+            return NotImplemented
+    positions = tuple(mutates) if isinstance(mutates, (list, range)) else mutates
+    for call in _plain_callers:
+        returned = call(TensorSpec, reference, args, out, positions)
+        if returned is not NotImplemented:
+            return returned
+    return NotImplemented
 
 
 def announce_op(op: Op) -> None:

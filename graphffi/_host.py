@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from ._schema import Definition
 
 
+# What kernels get as it is, and where arrays of NumPy are.
+_PLAIN: Final = (int, float, bool, str, type(None))
+_ON_HOST: Final = (None, "cpu")
+
 # Calls of equal shapes, data types and attributes have equal results: rules are asked once for each
 # of that many.
 _MAX_KNOWN: Final = 1024
@@ -82,6 +86,19 @@ class HostFramework:
             if ".so" in reference.rpartition("::")[0]:
                 self._kernels[reference] = kernel
         return kernel
+
+    def call_plain(
+        self, spec_type: type, reference: str, args: tuple[Any, ...], out: Any, mutates: Any
+    ) -> Any:
+        """Makes a call with row-major arrays of NumPy and plain values, and one result or none."""
+        updated, fresh = _plain_updated(args, mutates), _plain_results(spec_type, out)
+        if updated is None or fresh is None or not (updated or fresh):
+            return NotImplemented
+        values = (*args, *fresh)
+        if _core.call_in_order(self._kernel(reference), values, reference) is NotImplemented:
+            return NotImplemented
+        results = [*fresh, *updated]
+        return results[0] if len(results) == 1 else tuple(results)
 
     def call_raw(self, call: CanonicalCall, results: Sequence[TensorSpec]) -> list[Any]:
         """Allocates the results and calls the kernel now."""
@@ -150,6 +167,37 @@ def _is_row_major(tensor: _core.Tensor) -> bool:
             return False
         expected *= size
     return True
+
+
+def _plain_updated(args: tuple[Any, ...], mutates: Any) -> list[Any] | None:
+    """The arrays that a plain call updates; None where it is not plain."""
+    numpy: Any = sys.modules.get("numpy")
+    if numpy is None or type(mutates) is not tuple:
+        return None
+    array, has_array = numpy.ndarray, False
+    for value in args:
+        if type(value) is array and value.flags.c_contiguous:
+            has_array = True
+        elif type(value) not in _PLAIN:
+            return None
+    if any(type(i) is not int or not 0 <= i < len(args) for i in mutates):
+        return None
+    updated = [args[i] for i in sorted(set(mutates))]
+    if not has_array or any(type(a) is not array or not a.flags.writeable for a in updated):
+        return None
+    return updated
+
+
+def _plain_results(spec_type: type, out: Any) -> list[Any] | None:
+    """The results of a plain call; None where it is not plain."""
+    if out is None:
+        return []
+    if type(out) is not spec_type or out.device not in _ON_HOST:
+        return None
+    if any(type(size) is not int or size < 0 for size in out.shape):
+        return None
+    numpy: Any = sys.modules["numpy"]
+    return [numpy.empty(out.shape, out.dtype)] if isinstance(out.dtype, numpy.dtype) else None
 
 
 def _with_arrays(operand: Any) -> Any:

@@ -8,7 +8,6 @@ from typing import Any
 
 from . import _core
 from ._describe import describe
-from ._framework import announce
 from ._own_names import own_name
 from ._tracing import report_to_tracer, traced_as_constant
 
@@ -59,7 +58,6 @@ class Kernel:
         """Has the reference mean the function."""
         if self.function is not None:
             _core.register_global_func(self.reference, self.function, override=True)
-            announce("replace_function", self.reference)
 
 
 @traced_as_constant

@@ -56,12 +56,17 @@ class Operand:
                 return f"expected a list of tensors, got {describe(value)}{hint}"
             for i, item in enumerate(value):
                 if not is_tensor(item):
-                    return f"expected a tensor at index {i}, got {describe(item)}"
+                    return f"expected a tensor at index {i}, got {describe(item)}{_way_out(item)}"
             return None
         if is_tensor(value) or (value is None and self.kind == "optional"):
             return None
         expected = "a tensor" if self.kind == "tensor" else "a tensor or None"
-        return f"expected {expected}, got {describe(value)}"
+        return f"expected {expected}, got {describe(value)}{_way_out(value)}"
+
+
+def _way_out(value: Any) -> str:
+    is_wrapper = hasattr(type(value), "__jax_array__")  # such as flax.nnx.Param
+    return "; convert it with jax.numpy.asarray" if is_wrapper else ""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any, Literal, TypeVar, overload
 
 from . import _core
-from ._framework import announce
 from ._nearby import near_names
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -65,7 +64,6 @@ def register_global_func(
 
     def register(function: _F) -> _F:
         _core.register_global_func(name, _core.Function(function), override)
-        announce("replace_function", name)
         return function
 
     return register if func is None else register(func)
@@ -83,7 +81,7 @@ def remove_global_func(name: str) -> None:
         KeyError: if there is none.
     """
     get_global_func(name)
-    get_global_func("ffi.FunctionRemoveGlobal")(name)
+    _core.remove_global_func(name)
 
 
 def list_global_func_names() -> list[str]:

@@ -189,8 +189,11 @@ def _attributes(owner: Any) -> Iterator[tuple[str, Any]]:
     yield from getattr(owner, "__dict__", {}).items()
     if not isinstance(owner, type):
         for name in getattr(type(owner), "__slots__", ()):
-            if hasattr(owner, name):
-                yield name, getattr(owner, name)
+            try:
+                value = getattr(owner, name)
+            except (AttributeError, TypeError):  # unset, or no object has it (JAX's arrays)
+                continue
+            yield name, value
 
 
 def _names(function: Any) -> frozenset[str]:

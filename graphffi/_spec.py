@@ -152,6 +152,11 @@ def checked_dtype(subject: str, kind: Any) -> make_dtype:
     Raises:
         TypeError: If it is no data type, or none that kernels can be given.
     """
+    if getattr(kind, "names", None) == ("float0",):
+        raise TypeError(
+            f"{subject}: expected numbers, got float0, JAX's tangents of integers; pass zeros of a "
+            "floating-point type"
+        )
     try:
         return make_dtype(kind)
     except (TypeError, ValueError) as error:

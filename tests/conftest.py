@@ -6,9 +6,11 @@ from __future__ import annotations
 import importlib.util
 import os
 from importlib import metadata
+from pathlib import Path
 
 import pytest
 
+ROOT = Path(__file__).resolve().parents[1]
 DISTRIBUTIONS = ("torch", "jaxlib", "numpy", "apache-tvm-ffi", "jax-tvm-ffi", "apache-tvm")
 
 
@@ -30,10 +32,17 @@ def pytest_report_header() -> list[str]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declares the markers."""
+    """Declares the markers; gives each process that runs tests a cache of its own."""
+    config.addinivalue_line(
+        "markers", "slow: takes long and need not run on each runtime; part of `make test-slow`"
+    )
     config.addinivalue_line(
         "markers", "needs(*modules): skips the test where one of the modules is not importable"
     )
+    # torch 2.13 reads there what another process has only begun to write.
+    if worker := os.environ.get("PYTEST_XDIST_WORKER"):
+        caches = os.environ.get("TORCHINDUCTOR_CACHE_DIR", str(ROOT / "build" / "inductor"))
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(Path(caches, worker))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

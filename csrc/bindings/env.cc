@@ -10,6 +10,7 @@
 #include "bindings/dtype_device.h"
 #include "bindings/object.h"
 #include "bindings/raised.h"
+#include "callframe/global_function.h"
 #include "env/env_scope.h"
 #include "gil/gil.h"
 
@@ -67,11 +68,7 @@ int RaisePending(void*, const TVMFFIAny*, int32_t, TVMFFIAny*) {
 
 /// Kernels that stop for a signal leave the exception with Python, see Error::TakeRaised.
 void RegisterRaisePending() {
-  const TVMFFIByteArray name{Error::kRaisePendingName, sizeof(Error::kRaisePendingName) - 1};
-  TVMFFIObjectHandle handle = nullptr;
-  CheckRc(TVMFFIFunctionCreate(nullptr, &RaisePending, nullptr, &handle));
-  const ObjectRef function(handle);
-  CheckRc(TVMFFIFunctionSetGlobal(&name, function.get(), 1));
+  SetGlobal(Error::kRaisePendingName, &RaisePending, /*allow_override=*/true);
 }
 
 /// Libraries exported by Apache TVM that call functions reach the runtime through variables, which

@@ -8,9 +8,9 @@
 #include "bindings/container.h"
 #include "bindings/object.h"
 #include "bindings/raised.h"
+#include "gil/gil.h"
 #include "kernels/kernel_ref.h"
 #include "kernels/library.h"
-#include "gil/gil.h"
 #include "modules/cuda_module.h"
 
 namespace graphffi::bindings {
@@ -31,7 +31,7 @@ py::object Load(const std::string& path) {
   TVMFFIObjectHandle module = nullptr;
   {
     const GilRelease release(true);
-    module = LoadLibrary(path);
+    module = LoadLibrary(path).module;
   }
   return py::reinterpret_steal<py::object>(WrapObject(ObjectRef::Retain(module)));
 }

@@ -10,19 +10,21 @@
 
 #include "bindings/function.h"
 #include "bindings/raised.h"
+#include "callframe/plan.h"
 #include "env/allocation.h"
 #include "env/env_scope.h"
 #include "kernels/kernel_ref.h"
-#include "callframe/plan.h"
 
 namespace graphffi::bindings {
 
 namespace {
 
-/// Plans by text and counts; guarded by the GIL, kept for the rest of the process.
-const Plan& CachedPlan(const std::string& text, const py::list (&banks)[5],
-                       const std::string& subject) {
-  static auto* plans = new std::unordered_map<std::string, std::unique_ptr<Plan>>;
+constexpr size_t kMostPlans = 1024;
+
+/// The plan of that text and counts; the latest are kept. Guarded by the GIL.
+std::shared_ptr<const Plan> CachedPlan(const std::string& text, const py::list (&banks)[5],
+                                       const std::string& subject) {
+  static auto* plans = new std::unordered_map<std::string, std::shared_ptr<const Plan>>;
   std::string key;
   int32_t counts[5];
   for (int i = 0; i < 5; ++i) {
@@ -31,10 +33,12 @@ const Plan& CachedPlan(const std::string& text, const py::list (&banks)[5],
   }
   key += text;
   const auto found = plans->find(key);
-  if (found != plans->end()) return *found->second;
+  if (found != plans->end()) return found->second;
   const PlanNames names = PlanNames::Raw(counts[0], counts[1], counts[2], counts[3], counts[4]);
-  auto plan = std::make_unique<Plan>(Plan::Parse(text, names, subject));
-  return *plans->emplace(std::move(key), std::move(plan)).first->second;
+  auto plan = std::make_shared<const Plan>(Plan::Parse(text, names, subject));
+  if (plans->size() >= kMostPlans) plans->clear();
+  plans->emplace(std::move(key), plan);
+  return plan;
 }
 
 /// The values of one bank, as views of `arguments`.
@@ -57,7 +61,7 @@ py::object CallPlan(py::handle function, const std::string& plan_text, py::list 
                     py::list outputs, py::list ints, py::list floats, py::list strs,
                     const py::str& subject) {
   HandleOf(function, FunctionType());
-  const Plan& plan =
+  const std::shared_ptr<const Plan> plan =
       CachedPlan(plan_text, {inputs, outputs, ints, floats, strs}, subject.cast<std::string>());
   Arguments arguments(subject.ptr());
   std::vector<TVMFFIAny> input_views, output_views, attribute_views;
@@ -77,7 +81,25 @@ py::object CallPlan(py::handle function, const std::string& plan_text, py::list 
                      opt_env == nullptr ? &AllocateOnHeap : opt_env->allocator);
   if (opt_env != nullptr) values.device = opt_env->device;
   CallFrame frame(arguments.loans());
-  frame.PushPlan(plan, values);
+  frame.PushPlan(*plan, values);
+  return py::reinterpret_steal<py::object>(
+      CallWithFrame(*reinterpret_cast<PyFunction*>(function.ptr()), frame, arguments));
+}
+
+/// What CallPlan does with a plan that names the values in order. Gives NotImplemented, and nothing
+/// has happened, where one is nothing that kernels can be given.
+py::object CallInOrder(py::handle function, const py::tuple& values, const py::str& subject) {
+  HandleOf(function, FunctionType());
+  Arguments arguments(subject.ptr());
+  CallFrame frame(arguments.loans());
+  try {
+    for (const py::handle value : values) frame.Push(arguments.View(value.ptr()));
+  } catch (const PythonError&) {
+    PyErr_Clear();
+    return py::reinterpret_borrow<py::object>(Py_NotImplemented);
+  }
+  if (arguments.opt_env() != nullptr) return py::reinterpret_borrow<py::object>(Py_NotImplemented);
+  const EnvScope env({kDLCPU, 0}, nullptr, &AllocateOnHeap);
   return py::reinterpret_steal<py::object>(
       CallWithFrame(*reinterpret_cast<PyFunction*>(function.ptr()), frame, arguments));
 }
@@ -105,6 +127,9 @@ void DefinePlanCall(py::module_& module) {
       "call_plan", &CallPlan, py::arg("function"), py::arg("plan"), py::arg("inputs"),
       py::arg("outputs"), py::arg("ints"), py::arg("floats"), py::arg("strs"), py::arg("subject"),
       "Call `function` with what `plan` says of the banks; `subject` begins the text of errors.");
+  module.def("call_in_order", &CallInOrder, py::arg("function"), py::arg("values"),
+             py::arg("subject"),
+             "Call `function` with values on the host, or return NotImplemented.");
   module.def(
       "check_plan", &CheckPlan, py::arg("plan"), py::arg("counts"), py::arg("subject"),
       "Raise ValueError for a canonical plan that does not parse; `counts` are those of inputs, "

@@ -6,10 +6,24 @@
 #include "bindings/function.h"
 #include "bindings/raised.h"
 #include "callframe/global_function.h"
+#include "callframe/registry_watch.h"
+#include "gil/gil.h"
 
 namespace graphffi::bindings {
 
+namespace {
+
+/// RegistryWatch::opt_lock. Near the interpreter's end there is no GIL to take, and nobody else.
+void RunWithGil(RegistryWatch::Body body, void* context) {
+  const GilHold gil;
+  body(context);
+}
+
+}  // namespace
+
 void DefineRegistry(py::module_& module) {
+  RegistryWatch& watch = RegistryWatch::Get();
+  if (!watch.is_own_runtime()) watch.opt_lock.store(&RunWithGil, std::memory_order_release);
   module.def(
       "get_global_func",
       [](const std::string& name) -> py::object {
@@ -23,12 +37,12 @@ void DefineRegistry(py::module_& module) {
   module.def(
       "register_global_func",
       [](const std::string& name, py::handle function, bool override) {
-        const TVMFFIByteArray bytes = {name.data(), name.size()};
-        TVMFFIObjectHandle handle = HandleOf(function, FunctionType());
-        CheckRc(TVMFFIFunctionSetGlobal(&bytes, handle, override ? 1 : 0));
+        SetGlobal(name, HandleOf(function, FunctionType()), override);
       },
       py::arg("name"), py::arg("function"), py::arg("override") = false,
       "Enter `function` into the table.");
+  module.def("remove_global_func", &RemoveGlobal, py::arg("name"),
+             "Take a function out of the table; return whether it was there.");
 }
 
 }  // namespace graphffi::bindings

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "callframe/convert.h"
 
+#include <atomic>
 #include <string_view>
 
 #include "callframe/call_frame.h"
 #include "callframe/device_name.h"
 #include "callframe/error.h"
+#include "callframe/global_function.h"
 #include "callframe/owned_values.h"
 #include "callframe/value.h"
 
@@ -13,17 +15,17 @@ namespace graphffi {
 
 namespace {
 
-/// The runtime's constructor of arrays; kept for the rest of the process.
+/// The runtime's constructor of arrays; kept for the rest of the process. No static variable with a
+/// guard: FindGlobal may wait for the GIL.
 Kernel ArrayConstructor() {
-  static const TVMFFIObjectHandle function = [] {
-    const TVMFFIByteArray name = {"ffi.Array", 9};
-    TVMFFIObjectHandle found = nullptr;
-    if (TVMFFIFunctionGetGlobal(&name, &found) != 0) throw Error::TakeRaised(-1);
-    if (found == nullptr) {
-      throw Error("RuntimeError", "graphffi: the runtime lacks the function 'ffi.Array'");
-    }
-    return found;
-  }();
+  static std::atomic<TVMFFIObjectHandle> opt_kept{nullptr};
+  TVMFFIObjectHandle function = opt_kept.load(std::memory_order_acquire);
+  if (function != nullptr) return Kernel::FromFunction(function);
+  function = FindGlobal("ffi.Array");
+  if (function == nullptr) {
+    throw Error("RuntimeError", "graphffi: the runtime lacks the function 'ffi.Array'");
+  }
+  opt_kept.store(function, std::memory_order_release);
   return Kernel::FromFunction(function);
 }
 

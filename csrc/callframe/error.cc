@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "callframe/error.h"
 
+#include "callframe/global_function.h"
+
 namespace graphffi {
 
 namespace {
@@ -21,9 +23,7 @@ std::shared_ptr<void> TakeSlot() {
 
 /// Takes the error that is pending in the host language.
 std::shared_ptr<void> TakePending() {
-  const TVMFFIByteArray name{Error::kRaisePendingName, sizeof(Error::kRaisePendingName) - 1};
-  TVMFFIObjectHandle function = nullptr;
-  if (TVMFFIFunctionGetGlobal(&name, &function) != 0) return TakeSlot();
+  const TVMFFIObjectHandle function = FindGlobal(Error::kRaisePendingName);
   if (function == nullptr) return nullptr;  // no host language
   const std::shared_ptr<void> owned = Owned(function);
   TVMFFIAny result{};

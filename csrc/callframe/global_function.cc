@@ -5,27 +5,93 @@
 
 #include "callframe/call_frame.h"
 #include "callframe/error.h"
+#include "callframe/owned_values.h"
+#include "callframe/registry_watch.h"
 
 namespace graphffi {
+namespace {
+
+void NoteChange() {
+  RegistryWatch& watch = RegistryWatch::Get();
+  if (!watch.is_own_runtime()) watch.own_epoch.fetch_add(1, std::memory_order_release);
+}
+
+void ThrowIfRaised(int rc) {
+  if (rc != 0) throw Error::TakeRaised(rc);
+}
+
+int GetGlobal(std::string_view name, TVMFFIObjectHandle* function) {
+  const TVMFFIByteArray bytes = {name.data(), name.size()};
+  return TVMFFIFunctionGetGlobal(&bytes, function);
+}
+
+int CallFunction(TVMFFIObjectHandle function, const TVMFFIAny* args, int32_t num_args,
+                 TVMFFIAny* result) {
+  const Kernel kernel = Kernel::FromFunction(function);
+  return kernel.safe_call(kernel.handle, args, num_args, result);
+}
+
+TVMFFIObjectHandle FindRequired(std::string_view name) {
+  if (const TVMFFIObjectHandle function = FindGlobal(name)) return function;
+  throw Error("RuntimeError",
+              "graphffi: the runtime lacks the function '" + std::string(name) + "'");
+}
+
+}  // namespace
 
 TVMFFIObjectHandle FindGlobal(std::string_view name) {
-  const TVMFFIByteArray bytes = {name.data(), name.size()};
   TVMFFIObjectHandle function = nullptr;
-  if (const int rc = TVMFFIFunctionGetGlobal(&bytes, &function)) throw Error::TakeRaised(rc);
+  int rc = 0;
+  WithRegistryLocked([&] { rc = GetGlobal(name, &function); });
+  ThrowIfRaised(rc);
   return function;
 }
 
-TVMFFIAny CallGlobal(std::string_view name, const TVMFFIAny* args, int32_t num_args) {
-  const TVMFFIObjectHandle function = FindGlobal(name);
-  if (function == nullptr) {
-    throw Error("RuntimeError",
-                "graphffi: the runtime lacks the function '" + std::string(name) + "'");
+TVMFFIObjectHandle FindGlobalUnlocked(std::string_view name) {
+  TVMFFIObjectHandle function = nullptr;
+  ThrowIfRaised(GetGlobal(name, &function));
+  return function;
+}
+
+void SetGlobal(std::string_view name, TVMFFIObjectHandle function, bool allow_override) {
+  const TVMFFIByteArray bytes = {name.data(), name.size()};
+  int rc = 0;
+  WithRegistryLocked(
+      [&] { rc = TVMFFIFunctionSetGlobal(&bytes, function, allow_override ? 1 : 0); });
+  ThrowIfRaised(rc);
+  NoteChange();
+}
+
+void SetGlobal(std::string_view name, TVMFFISafeCallType function, bool allow_override) {
+  TVMFFIObjectHandle made = nullptr;
+  ThrowIfRaised(TVMFFIFunctionCreate(nullptr, function, nullptr, &made));
+  try {
+    SetGlobal(name, made, allow_override);
+  } catch (...) {
+    TVMFFIObjectDecRef(made);
+    throw;
   }
+  TVMFFIObjectDecRef(made);
+}
+
+bool RemoveGlobal(std::string_view name) {
+  const TVMFFIObjectHandle remove = FindRequired("ffi.FunctionRemoveGlobal");
+  TVMFFIAny argument = MakeString(name), removed{};
+  int rc = 0;
+  WithRegistryLocked([&] { rc = CallFunction(remove, &argument, 1, &removed); });
+  ReleaseValue(&argument);
+  TVMFFIObjectDecRef(remove);
+  ThrowIfRaised(rc);
+  NoteChange();
+  return removed.v_int64 != 0;
+}
+
+TVMFFIAny CallGlobal(std::string_view name, const TVMFFIAny* args, int32_t num_args) {
+  const TVMFFIObjectHandle function = FindRequired(name);
   TVMFFIAny result{};
-  const Kernel kernel = Kernel::FromFunction(function);
-  const int rc = kernel.safe_call(kernel.handle, args, num_args, &result);
+  const int rc = CallFunction(function, args, num_args, &result);
   TVMFFIObjectDecRef(function);
-  if (rc != 0) throw Error::TakeRaised(rc);
+  ThrowIfRaised(rc);
   return result;
 }
 

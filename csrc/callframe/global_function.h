@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions of the process's registry, by name.
+// Functions of the process's registry, by name. Where the registry has no lock, all but the
+// unlocked look-up take the GIL: no lock may be held that a thread with the GIL waits for.
 #pragma once
 
 #include <tvm/ffi/c_api.h>
@@ -10,6 +11,19 @@ namespace graphffi {
 
 /// *New reference*, NULL where there is none. \throws Error
 TVMFFIObjectHandle FindGlobal(std::string_view name);
+
+/// The same in static initialisers of libraries, which run under the loader's lock.
+TVMFFIObjectHandle FindGlobalUnlocked(std::string_view name);
+
+/// Enters a function, of which the registry keeps a reference. Those who keep what they found by
+/// that name look it up again. \throws Error if the name is taken and `allow_override` is false.
+void SetGlobal(std::string_view name, TVMFFIObjectHandle function, bool allow_override);
+
+/// The same of a C function without a context.
+void SetGlobal(std::string_view name, TVMFFISafeCallType function, bool allow_override);
+
+/// False if there was no such function. Otherwise as SetGlobal. \throws Error
+bool RemoveGlobal(std::string_view name);
 
 /// Calls the function, which must exist; what it returns is owned by the caller. \throws Error
 TVMFFIAny CallGlobal(std::string_view name, const TVMFFIAny* args, int32_t num_args);

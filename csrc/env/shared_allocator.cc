@@ -3,10 +3,10 @@
 
 #include <string_view>
 
-#include "env/env_scope.h"
 #include "callframe/error.h"
 #include "callframe/global_function.h"
 #include "callframe/value.h"
+#include "env/env_scope.h"
 
 namespace graphffi {
 namespace {
@@ -35,10 +35,13 @@ int GetShared(void*, const TVMFFIAny*, int32_t, TVMFFIAny* result) {
 }
 
 SharedAllocator* Find() {
-  const TVMFFIObjectHandle function = FindGlobal(kName);
+  const TVMFFIObjectHandle function = FindGlobalUnlocked(kName);
   if (function == nullptr) return nullptr;
+  TVMFFIAny shared{};
+  const int rc = TVMFFIFunctionCall(function, nullptr, 0, &shared);
   TVMFFIObjectDecRef(function);
-  return static_cast<SharedAllocator*>(CallGlobal(kName, nullptr, 0).v_ptr);
+  if (rc != 0) throw Error::TakeRaised(rc);
+  return static_cast<SharedAllocator*>(shared.v_ptr);
 }
 
 void Make() {

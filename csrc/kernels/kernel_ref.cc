@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <memory>
 #include <mutex>
 #include <string>
 #include <unordered_map>
@@ -12,9 +11,10 @@
 
 #include "callframe/error.h"
 #include "callframe/global_function.h"
-#include "kernels/library.h"
 #include "callframe/owned_values.h"
 #include "callframe/value.h"
+#include "kernels/library.h"
+#include "kernels/signature.h"
 
 namespace graphffi {
 
@@ -45,8 +45,7 @@ std::string FindLibrary(const std::string& library, std::string_view opt_origin)
               "graphffi: cannot load '" + library + "': expected it in " +
                   (searched.empty() ? "a folder of GRAPHFFI_LIBRARY_PATH" : searched) +
                   ", found none; give an absolute path, set GRAPHFFI_LIBRARY_PATH, or load the "
-                  "package that "
-                  "holds it");
+                  "package that holds it");
 }
 
 /// Signatures are exported where the library's author wants it, and told by newer runtimes.
@@ -63,42 +62,43 @@ bool KernelTakesTensors(const TVMFFIAny& module, const std::string& symbol) {
   return takes;
 }
 
-/// Modules of libraries that ProvideLibrary loaded, by name; leaked like all libraries.
+/// Libraries that ProvideLibrary loaded, by name.
 struct ProvidedLibraries {
   std::mutex mutex;
-  std::unordered_map<std::string, TVMFFIAny> modules;
+  std::unordered_map<std::string, const Library*> libraries;
   static ProvidedLibraries& Global() {
     static auto* instance = new ProvidedLibraries();
     return *instance;
   }
 };
 
-TVMFFIAny LoadModule(const std::string& path) {
-  TVMFFIAny module{};
-  module.type_index = kTVMFFIModule;
-  module.v_obj = static_cast<TVMFFIObject*>(LoadLibrary(path));
-  return module;
-}
-
-TVMFFIAny FindModule(const std::string& library, std::string_view opt_origin) {
+const Library& LibraryOf(const std::string& name, std::string_view opt_origin) {
   ProvidedLibraries& provided = ProvidedLibraries::Global();
   {
     std::lock_guard<std::mutex> lock(provided.mutex);
-    const auto found = provided.modules.find(library);
-    if (found != provided.modules.end()) return found->second;
+    const auto found = provided.libraries.find(name);
+    if (found != provided.libraries.end()) return *found->second;
   }
-  return LoadModule(FindLibrary(library, opt_origin));
+  return LoadLibrary(FindLibrary(name, opt_origin));
+}
+
+TVMFFIAny ModuleValue(TVMFFIObjectHandle module) {
+  TVMFFIAny value{};
+  value.type_index = kTVMFFIModule;
+  value.v_obj = static_cast<TVMFFIObject*>(module);
+  return value;
 }
 
 struct LibraryFunction {
   TVMFFIObjectHandle function;
-  KernelFacts facts;
+  ResolvedKernel resolved;
 };
 
 LibraryFunction LoadFromLibrary(const std::string& reference, size_t separator,
                                 std::string_view opt_origin) {
   const std::string symbol = reference.substr(separator + 2);
-  const TVMFFIAny module = FindModule(reference.substr(0, separator), opt_origin);
+  const Library& library = LibraryOf(reference.substr(0, separator), opt_origin);
+  const TVMFFIAny module = ModuleValue(library.module);
   const TVMFFIAny get_args[] = {module, MakeRawStr(symbol.c_str()), MakeBool(true)};
   const TVMFFIAny function = CallGlobal("ffi.ModuleGetFunction", get_args, 3);
   if (function.type_index != kTVMFFIFunction) {
@@ -107,10 +107,10 @@ LibraryFunction LoadFromLibrary(const std::string& reference, size_t separator,
                                 " exported?");
   }
   Kernel kernel = Kernel::FromFunction(function.v_obj);
-  if (const TVMFFISafeCallType exported = FindExported(module.v_obj, symbol)) {
+  if (const TVMFFISafeCallType exported = library.FindExported(symbol)) {
     kernel = {exported, nullptr};
   }
-  return {function.v_obj, {kernel, true, KernelTakesTensors(module, symbol)}};
+  return {function.v_obj, {kernel, {true, KernelTakesTensors(module, symbol)}}};
 }
 
 /// Functions of libraries by reference and origin; leaked, since they may be called at exit.
@@ -123,34 +123,19 @@ struct LibraryFunctions {
   }
 };
 
-TVMFFIObjectHandle NewReference(const LibraryFunction& found, KernelFacts* opt_facts) {
-  if (opt_facts != nullptr) *opt_facts = found.facts;
+TVMFFIObjectHandle NewReference(const LibraryFunction& found, ResolvedKernel* opt_resolved) {
+  if (opt_resolved != nullptr) *opt_resolved = found.resolved;
   TVMFFIObjectIncRef(found.function);
   return found.function;
 }
 
 }  // namespace
 
-bool TakesTensors(std::string_view metadata) {
-  std::string text;
-  for (const char c : metadata) {
-    if (c != '\\') text += c;
-  }
-  constexpr std::string_view kReturn = "\"return\":[";
-  size_t position = text.find(kReturn);
-  if (position == std::string::npos) return false;
-  position += kReturn.size();
-  for (int depth = 1; depth > 0 && position < text.size(); ++position) {
-    depth += text[position] == '[' ? 1 : text[position] == ']' ? -1 : 0;
-  }
-  return text.find("\"ffi.Tensor\"", position) != std::string::npos;
-}
-
 void ProvideLibrary(const std::string& name, const std::string& path) {
-  const TVMFFIAny module = LoadModule(path);
+  const Library& library = LoadLibrary(path);
   ProvidedLibraries& provided = ProvidedLibraries::Global();
   std::lock_guard<std::mutex> lock(provided.mutex);
-  provided.modules.emplace(name, module);
+  provided.libraries.emplace(name, &library);
 }
 
 bool RenewKernels(const std::string& path) {
@@ -164,7 +149,7 @@ bool RenewKernels(const std::string& path) {
 bool IsProvided(const std::string& name) {
   ProvidedLibraries& provided = ProvidedLibraries::Global();
   std::lock_guard<std::mutex> lock(provided.mutex);
-  return provided.modules.count(name) != 0;
+  return provided.libraries.count(name) != 0;
 }
 
 bool IsLibraryReference(std::string_view reference) {
@@ -173,24 +158,12 @@ bool IsLibraryReference(std::string_view reference) {
          reference.substr(0, separator).find(".so") != std::string_view::npos;
 }
 
-TVMFFIObjectHandle KernelSlot::Resolve(Kernel* kernel) const {
-  KernelFacts facts;
-  TVMFFIObjectHandle function = ResolveKernel(reference_, opt_origin_, &facts);
-  *kernel = facts.kernel;
-  if (facts.in_library) {  // whose functions are never released
-    const Kernel* none = nullptr;
-    auto kept = std::make_unique<const Kernel>(facts.kernel);
-    if (opt_kept_.compare_exchange_strong(none, kept.get())) kept.release();
-  }
-  return function;
-}
-
 TVMFFIObjectHandle ResolveKernel(std::string_view reference, std::string_view opt_origin,
-                                 KernelFacts* opt_facts) {
+                                 ResolvedKernel* opt_resolved) {
   const size_t separator = reference.rfind("::");
   if (!IsLibraryReference(reference)) {
     if (TVMFFIObjectHandle function = FindGlobal(reference)) {
-      if (opt_facts != nullptr) *opt_facts = {Kernel::FromFunction(function)};
+      if (opt_resolved != nullptr) *opt_resolved = {Kernel::FromFunction(function), {}};
       return function;
     }
     throw Error("KeyError", "graphffi: kernel '" + std::string(reference) +
@@ -203,13 +176,19 @@ TVMFFIObjectHandle ResolveKernel(std::string_view reference, std::string_view op
   {
     std::lock_guard<std::mutex> lock(cache.mutex);
     const auto found = cache.functions.find(key);
-    if (found != cache.functions.end()) return NewReference(found->second, opt_facts);
+    if (found != cache.functions.end()) return NewReference(found->second, opt_resolved);
   }
   // Unlocked: static initialisers of the library may come back here. Losing a race leaks one
   // reference.
   const LibraryFunction loaded = LoadFromLibrary(std::string(reference), separator, opt_origin);
   std::lock_guard<std::mutex> lock(cache.mutex);
-  return NewReference(cache.functions.emplace(std::move(key), loaded).first->second, opt_facts);
+  return NewReference(cache.functions.emplace(std::move(key), loaded).first->second, opt_resolved);
+}
+
+KernelFacts FactsOf(std::string_view reference) {
+  ResolvedKernel resolved;
+  TVMFFIObjectDecRef(ResolveKernel(reference, {}, &resolved));
+  return resolved.facts;
 }
 
 }  // namespace graphffi

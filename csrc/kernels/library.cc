@@ -8,19 +8,24 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "kernels/elf_file.h"
 #include "callframe/error.h"
 #include "callframe/global_function.h"
+#include "callframe/registry_watch.h"
 #include "callframe/value.h"
+#include "kernels/elf_file.h"
 
 namespace graphffi {
 
 namespace {
 
 [[noreturn]] void Fail(const std::string& path, const std::string& reason) {
+  throw Error("RuntimeError", "graphffi: cannot load '" + path + "': " + reason);
+}
+
+[[noreturn]] void FailToOpen(const std::string& path, const std::string& reason) {
+  // The loader tells by text only.
   const bool is_foreign = reason.find("undefined symbol") != std::string::npos;
-  throw Error("RuntimeError", "graphffi: cannot load '" + path + "': " + reason +
-                                  (is_foreign ? "; was it built for another runtime?" : ""));
+  Fail(path, reason + (is_foreign ? "; was it built for another runtime?" : ""));
 }
 
 /// All symbols now: a runtime that binds late would end the process at the first call.
@@ -28,9 +33,14 @@ void* Open(const std::string& path) {
   if (access(path.c_str(), F_OK) != 0) Fail(path, "expected a file, got none");
   const std::string truncation = DescribeTruncation(path);
   if (!truncation.empty()) Fail(path, truncation);
-  if (void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
-  const char* reason = dlerror();
-  Fail(path, reason == nullptr ? "unknown reason" : reason);
+  void* handle = nullptr;
+  const char* reason = nullptr;
+  WithRegistryLocked([&] {
+    handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (handle == nullptr) reason = dlerror();
+  });
+  if (handle == nullptr) FailToOpen(path, reason == nullptr ? "unknown reason" : reason);
+  return handle;
 }
 
 /// Runtimes differ in the kind and the words of a failure.
@@ -39,9 +49,8 @@ TVMFFIObjectHandle MakeModule(const std::string& path) {
     const TVMFFIAny args[] = {MakeRawStr(path.c_str()), MakeRawStr("so")};
     return CallGlobal("ffi.Module.load_from_file.so", args, 2).v_obj;
   } catch (const Error& error) {
-    const std::string& text = error.message();
-    if (text.find("cannot load '" + path + "'") != std::string::npos) throw;
-    Fail(path, text);
+    if (RegistryWatch::Get().is_own_runtime()) throw;  // its text is ours
+    Fail(path, error.message());
   }
 }
 
@@ -86,7 +95,7 @@ struct KnownFile {
 
 struct LoadedLibraries {
   std::mutex mutex;
-  std::unordered_map<void*, TVMFFIObjectHandle> modules;
+  std::unordered_map<void*, Library> libraries;      // by handle; elements stay where they are
   std::unordered_map<std::string, KnownFile> files;  // by path
   static LoadedLibraries& Global() {
     static auto* instance = new LoadedLibraries();
@@ -103,8 +112,9 @@ std::string PathToOpen(const std::string& path) {
   std::lock_guard<std::mutex> lock(loaded.mutex);
   KnownFile& file = loaded.files.try_emplace(path, KnownFile{identity}).first->second;
   if (!(file.identity == identity)) {
-    Fail(path, "expected the file that is in use, got one that was built since; load it with "
-               "graphffi.load_module, or define its ops again with override=True");
+    Fail(path,
+         "expected the file that is in use, got one that was built since; load it with "
+         "graphffi.load_module, or define its ops again with override=True");
   }
   return file.Spelled(path);
 }
@@ -120,8 +130,9 @@ bool RenewLibrary(const std::string& path) {
   KnownFile& file = found->second;
   if (is_first || file.identity == identity) return false;
   if (file.is_loaded && file.identity.IsSameInode(identity)) {
-    Fail(path, "expected a new file, got one that was changed in place while it is in use; "
-               "remove it before it is written, as linkers do");
+    Fail(path,
+         "expected a new file, got one that was changed in place while it is in use; "
+         "remove it before it is written, as linkers do");
   }
   file = {identity, file.generation + (file.is_loaded ? 1 : 0), false};
   return true;
@@ -135,35 +146,29 @@ bool IsLibraryCurrent(const std::string& path) {
   return found == loaded.files.end() || found->second.identity == identity;
 }
 
-TVMFFIObjectHandle LoadLibrary(const std::string& path) {
+TVMFFISafeCallType Library::FindExported(const std::string& name) const {
+  if (dlsym(handle, "__tvm_ffi__library_bin") != nullptr) return nullptr;
+  return reinterpret_cast<TVMFFISafeCallType>(dlsym(handle, ("__tvm_ffi_" + name).c_str()));
+}
+
+const Library& LoadLibrary(const std::string& path) {
   const std::string spelled = PathToOpen(path);
   void* handle = Open(spelled);
   LoadedLibraries& loaded = LoadedLibraries::Global();
   {
     std::lock_guard<std::mutex> lock(loaded.mutex);
     loaded.files[path].is_loaded = true;
-    const auto found = loaded.modules.find(handle);
-    if (found != loaded.modules.end()) {
+    const auto found = loaded.libraries.find(handle);
+    if (found != loaded.libraries.end()) {
       dlclose(handle);  // the reference of this call; the first one stays
       return found->second;
     }
   }
   // Unlocked: the library's initialisers may come back here. The module of a thread that comes
   // second is leaked, because the library may have noted its address.
-  TVMFFIObjectHandle module = MakeModule(spelled);
+  const Library made{handle, MakeModule(spelled)};
   std::lock_guard<std::mutex> lock(loaded.mutex);
-  return loaded.modules.emplace(handle, module).first->second;
-}
-
-TVMFFISafeCallType FindExported(TVMFFIObjectHandle module, const std::string& name) {
-  LoadedLibraries& loaded = LoadedLibraries::Global();
-  std::lock_guard<std::mutex> lock(loaded.mutex);
-  for (const auto& [handle, of_handle] : loaded.modules) {
-    if (of_handle != module) continue;
-    if (dlsym(handle, "__tvm_ffi__library_bin") != nullptr) return nullptr;
-    return reinterpret_cast<TVMFFISafeCallType>(dlsym(handle, ("__tvm_ffi_" + name).c_str()));
-  }
-  return nullptr;
+  return loaded.libraries.emplace(handle, made).first->second;
 }
 
 }  // namespace graphffi

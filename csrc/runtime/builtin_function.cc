@@ -62,6 +62,14 @@ Any FunctionFromExternC(const BuiltinArgs& args) {
                                   reinterpret_cast<void (*)(void*)>(Pointer(args, 2))));
 }
 
+/// The address of a std::atomic<uint64_t>, for callers that keep what they found.
+Any GetRegistryEpoch(const BuiltinArgs&) {
+  TVMFFIAny pointer{};
+  pointer.type_index = kTVMFFIOpaquePtr;
+  pointer.v_ptr = &RegistryEpoch();
+  return Any::Steal(pointer);
+}
+
 constexpr Builtin kFunctionBuiltins[] = {
     {"ffi.FunctionListGlobalNamesFunctor", 0, ListGlobalNames},
     {"ffi.FunctionRemoveGlobal", 1,
@@ -69,6 +77,7 @@ constexpr Builtin kFunctionBuiltins[] = {
     {"ffi.FunctionFromExternC", 3, FunctionFromExternC},
     {"ffi.GetGlobalFuncMetadata", 1, GetMetadata},
     {"ffi.GetRegisteredTypeKeys", 0, GetTypeKeys},
+    {"graphffi.registry_epoch", 0, GetRegistryEpoch},
 };
 
 }  // namespace

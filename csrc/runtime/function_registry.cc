@@ -2,6 +2,7 @@
 // The table of global functions. No function is called or released while it is locked.
 #include "function_registry.h"
 
+#include <atomic>
 #include <map>
 #include <mutex>
 #include <shared_mutex>
@@ -37,6 +38,11 @@ FunctionTable& Functions() {
 
 }  // namespace
 
+std::atomic<uint64_t>& RegistryEpoch() {
+  static std::atomic<uint64_t> epoch{0};
+  return epoch;
+}
+
 ObjectPtr<> FindGlobalFunction(std::string_view name) {
   FunctionTable& table = Functions();
   std::shared_lock lock(table.mutex);
@@ -52,6 +58,7 @@ void SetGlobalFunction(std::string_view name, ObjectPtr<> function, std::string_
     std::unique_lock lock(table.mutex);
     auto [it, is_new] = table.functions.try_emplace(std::string(name));
     if (is_new || allow_override) std::swap(it->second, entry);
+    if (!is_new && allow_override) RegistryEpoch().fetch_add(1, std::memory_order_release);
     if (is_new || allow_override) return lock.unlock();  // `entry`, the old one, dies unlocked.
   }
   Throw("RuntimeError", "graphffi: global function '", name,
@@ -66,6 +73,7 @@ bool RemoveGlobalFunction(std::string_view name) {
   if (it == table.functions.end()) return false;
   removed = std::move(it->second);
   table.functions.erase(it);
+  RegistryEpoch().fetch_add(1, std::memory_order_release);
   lock.unlock();
   return true;
 }

@@ -2,6 +2,8 @@
 // The global functions of the process, by name.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,6 +13,8 @@
 
 namespace graphffi::runtime {
 
+/// How many functions were replaced or removed so far. Lives as long as the process.
+std::atomic<uint64_t>& RegistryEpoch();
 /// Empty if nobody registered the name.
 ObjectPtr<> FindGlobalFunction(std::string_view name);
 /// \throws Error(RuntimeError) if the name is taken and `allow_override` is false.

@@ -41,7 +41,7 @@ def _expect_rank(name: str, operand: Any, rank: int, meaning: str) -> None:
     )
 
 
-@graphffi.op("llama::rms_norm", kernel=_kernels.rms_norm, plan="x, weight, out, eps")
+@graphffi.op("llama::rms_norm", kernel=_kernels.rms_norm, plan="x, weight, out, eps", strided=True)
 def rms_norm(x: Tensor, weight: Tensor, eps: float = 1e-5) -> Tensor:
     """Root-mean-square norm over the last dimension, times `weight`.
 
@@ -60,7 +60,7 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float = 1e-5) -> Tensor:
     return graphffi.like(x)
 
 
-@graphffi.op("llama::rope", kernel=_kernels.rope, mutates=("q", "k"))
+@graphffi.op("llama::rope", kernel=_kernels.rope, mutates=("q", "k"), strided=True)
 def rope(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, positions: Tensor) -> None:
     """Rotary position embedding of queries and keys, in place.
 
@@ -86,7 +86,7 @@ def rope(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, positions: Tensor) -> N
     _expect_shape("positions", positions, tokens)
 
 
-@graphffi.op("llama::silu_and_mul", kernel=_kernels.silu_and_mul)
+@graphffi.op("llama::silu_and_mul", kernel=_kernels.silu_and_mul, strided=True)
 def silu_and_mul(x: Tensor) -> Tensor:
     """The gate of a SwiGLU: `silu(gate) * up`, where `x` is `[gate, up]` along the last dimension.
 
@@ -106,6 +106,7 @@ def silu_and_mul(x: Tensor) -> Tensor:
     "llama::kv_cache_append",
     kernel=_kernels.kv_cache_append,
     mutates=("cache_k", "cache_v"),
+    strided=True,
 )
 def kv_cache_append(
     cache_k: Tensor, cache_v: Tensor, k: Tensor, v: Tensor, positions: Tensor
@@ -135,6 +136,7 @@ def kv_cache_append(
     "llama::decode_attention",
     kernel=_kernels.decode_attention,
     plan="q, k_cache, v_cache, length, mask, out, scale",
+    strided=True,
 )
 def decode_attention(
     q: Tensor,

@@ -17,15 +17,18 @@ source = Path(__file__).parent / "kernels.cc"
 kernels = graphffi.load_module(graphffi.cpp.build("quickstart", sources=[source]))
 
 
-@graphffi.op("quickstart::add_one", kernel=kernels.add_one)
+FLOAT32 = "float32 -> float32"  # what the kernels take and give
+
+
+@graphffi.op("quickstart::add_one", kernel=kernels.add_one, dtypes=FLOAT32)
 def add_one(x: Tensor) -> Tensor:
-    """Add 1 to every element of float32 `x`."""
+    """Add 1 to every element of `x`."""
     return graphffi.like(x)
 
 
-@graphffi.op("quickstart::scale", kernel=kernels.scale, plan="x, factor, out")
+@graphffi.op("quickstart::scale", kernel=kernels.scale, plan="x, factor, out", dtypes=FLOAT32)
 def scale(x: Tensor, factor: float) -> Tensor:
-    """Multiply every element of float32 `x` by `factor`."""
+    """Multiply every element of `x` by `factor`."""
     return graphffi.like(x)
 
 

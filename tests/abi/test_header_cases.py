@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from toolchain import HERE, RUNTIMES, Toolchain, cases_of
 
+pytestmark = pytest.mark.slow
+
 SOURCES = sorted((HERE / "cpp").glob("header_*_test.cc"))
 CASES = [(source, case) for source in SOURCES for case in cases_of(source)]
 

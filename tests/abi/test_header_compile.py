@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from toolchain import HERE, INCLUDE, Toolchain
 
+pytestmark = pytest.mark.slow
+
 HEADERS = sorted(str(h.relative_to(INCLUDE)) for h in (INCLUDE / "tvm").rglob("*.h"))
 STRICT = ("-Wall", "-Wextra", "-Werror", "-pedantic")
 NVCC = shutil.which("nvcc")

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from toolchain import HERE, INCLUDE, RUNTIMES, Toolchain
 
+pytestmark = pytest.mark.slow
+
 SOURCE = HERE / "cpp/kernel_features.cc"
 
 

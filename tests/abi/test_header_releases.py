@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 from toolchain import HERE, ROOT, RUNTIMES, SANITIZE, Toolchain, runtime_path
 
+pytestmark = pytest.mark.slow
+
 #: The first release, the last one with error cells of 56 bytes in this list, the ones that changed
 #: how types and optionals are registered, and whatever is newest.
 RELEASES = ("0.1.0", "0.1.5", "0.1.9", "0.1.12", "newest")

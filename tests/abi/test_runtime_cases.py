@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from toolchain import HERE, RUNTIMES, Toolchain, cases_of
 
+pytestmark = pytest.mark.slow
+
 SOURCES = sorted((HERE / "cpp").glob("runtime_*.cc"))
 CASES = [(source, case) for source in SOURCES for case in cases_of(source)]
 

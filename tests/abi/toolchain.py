@@ -109,6 +109,13 @@ class Toolchain:
         flags = (f"-I{INCLUDE}", *SANITIZERS[SANITIZE], *flags, *library)
         return self._compile(source, language, flags, "")
 
+    def unit(self, sources: Sequence[Path], *, flags: Sequence[str] = ()) -> Path:
+        """Sources compiled as one, for programs to link; with the sanitizers of this run."""
+        text = "".join(f'#include "{source}"\n' for source in sources)
+        return self._compile(
+            text, "cc", ("-c", f"-I{INCLUDE}", *SANITIZERS[SANITIZE], *flags), ".o"
+        )
+
     def run(
         self, program: Path, *arguments: str, runtime: str, check: bool = True
     ) -> subprocess.CompletedProcess[str]:

@@ -126,7 +126,6 @@ PYTHON = {
     "graphffi_jax": PythonLayer(
         "plugins/jax/graphffi_jax",
         never=frozenset({"torch", "graphffi_torch"}),
-        private=frozenset({"_nested.py: jaxlib.xla_client"}),
     ),
 }
 

@@ -92,6 +92,24 @@ def test_a_missing_library_is_reported_by_name(
 
 
 @serializes
+def test_a_library_with_other_content_is_refused(
+    library: str, run_script: Callable[..., Any], tmp_path: Path
+) -> None:
+    copy = tmp_path / "kernels.so"
+    shutil.copy(library, copy)
+    program = exported(lambda x: graphffi_jax.call(f"{copy}::add_one", x, out=x), X)
+    path = tmp_path / "program"
+    path.write_bytes(program.serialize())
+    result = run_script(RELOAD, path)
+    assert result.stdout.strip() == str((np.asarray(X) + 1).tolist())
+    with copy.open("ab") as file:
+        file.write(b"\0")
+    result = run_script(RELOAD, path)
+    assert result.returncode != 0
+    assert "::add_one': expected the library with which the program was made, k" in result.stderr
+
+
+@serializes
 def test_a_library_is_found_by_its_name_on_the_path(
     library: str, run_script: Callable[..., Any], tmp_path: Path
 ) -> None:

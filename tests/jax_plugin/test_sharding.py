@@ -82,8 +82,14 @@ def test_what_the_program_gathers_is_whole(results: dict[str, Any], name: str) -
         ("unequal", "operand 'x': expected dimension 0 b in equal parts, got size 7 in 4 parts; g"),
         ("unequal", "or call the op in jax.shard_map, or pad it to a multiple of 4"),
         ("loop", "looped: operand 'x': expected dimension 2 [h] whole on every device, got it in"),
-        ("lost", "::add_one: attribute 'dims': expected 'a' of operand 'x' in every result, got 'x"),
-        ("short", "::add_one: attribute 'dims': expected 1 arrays with [3] dimensions on a side, g"),
+        (
+            "lost",
+            "::add_one: attribute 'dims': expected 'a' of operand 'x' in every result, got 'x",
+        ),
+        (
+            "short",
+            "::add_one: attribute 'dims': expected 1 arrays with [3] dimensions on a side, g",
+        ),
         ("raw", "::add_one: operand 'i0': expected dimension 0 whole on every device, got it in 4"),
         ("whole", "gather it with jax.lax.with_sharding_constraint or jax.sharding.reshard, or "),
     ],

@@ -23,6 +23,10 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     return torch.compile(function, fullgraph=True, backend="aot_eager")
 
 
+def inductor(function: Callable[..., Any]) -> Callable[..., Any]:
+    return torch.compile(function, fullgraph=True)
+
+
 @pytest.mark.parametrize(
     ("call", "kind", "text"),
     [
@@ -174,17 +178,36 @@ def test_missing_kernels_are_named(wrap: Any, reference: str, kind: Any, text: s
         wrap(call)(X)
 
 
-def test_outputs_that_share_memory_are_refused(kernels: Any) -> None:
-    call, add = torch.ops.tvm_ffi.call, kernels.add.reference
+SHARED: list[tuple[str, Callable[[torch.Tensor], Any]]] = [
+    (
+        "output 'o0': expected memory of its own, got memory shared with input 'i0'",
+        lambda x: ([x], [x]),
+    ),
+    ("got memory shared with input 'i0'", lambda x: ([x[:3]], [x[1:]])),
+    (
+        "output 'o1': expected memory of its own, got memory shared with output 'o0'",
+        lambda x: ([], [x, x]),
+    ),
+    ("expected one place in memory per element", lambda x: ([x], [x.new_ones(1).expand(4)])),
+]
+
+
+@pytest.mark.parametrize(
+    "wrap", [lambda f: f, compiled, inductor], ids=["eager", "aot", "inductor"]
+)
+@pytest.mark.parametrize("case", range(len(SHARED)))
+def test_outputs_that_share_memory_are_refused(kernels: Any, wrap: Any, case: int) -> None:
+    text, tensors = SHARED[case]
+
+    def call(x: torch.Tensor) -> torch.Tensor:
+        inputs, outputs = tensors(x)
+        plan = "i0, f0, o0" if inputs else "o0, f0, o1"
+        torch.ops.tvm_ffi.call(kernels.add.reference, inputs, outputs, plan, floats=[1.0])
+        return outputs[0]
+
     x = torch.ones(4)
-    for inputs, outputs, text in (
-        ([x], [x], "output 'o0': expected memory of its own, got memory shared with input 'i0'"),
-        ([x[:3]], [x[1:]], "got memory shared with input 'i0'"),
-        ([], [x, x], "output 'o1': expected memory of its own, got memory shared with output 'o0'"),
-        ([x], [torch.ones(1).expand(4)], "expected one place in memory per element"),
-    ):
-        with pytest.raises(ValueError, match=text):
-            call(add, inputs, outputs, "i0, f0, o0" if inputs else "o0, f0, o1", floats=[1.0])
+    with pytest.raises(ValueError, match=text):
+        wrap(call)(x)
     assert x.tolist() == [1, 1, 1, 1]
 
 

@@ -185,6 +185,7 @@ TOGETHER = 10  # members of a package: each package takes the compiler of C++
 GROUPS = [members()[i : i + TOGETHER] for i in range(0, len(members()), TOGETHER)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group", GROUPS, ids=lambda g: f"{g[0].number}-{g[-1].number}")
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
 @pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -36,7 +37,6 @@ MODES = {
     "eager": lambda f: f,
     "compiled": lambda f: torch.compile(f, fullgraph=True),
     "dynamic": lambda f: torch.compile(f, fullgraph=True, dynamic=True),
-    "C++ wrapper": lambda f: torch.compile(f, fullgraph=True, options={"cpp_wrapper": True}),
 }
 LAYOUTS: dict[str, Callable[[], torch.Tensor]] = {
     "row-major": lambda: torch.arange(24.0).reshape(4, 6),
@@ -122,6 +122,18 @@ def test_calls_without_a_definition(ops: Any, mode: Any, plan: str, stride: int)
         return out
 
     assert mode(call)(LAYOUTS["transposed"]()).item() == stride
+
+
+def test_code_of_the_cpp_wrapper_copies_too(ops: Any) -> None:
+    @functools.partial(torch.compile, fullgraph=True, options={"cpp_wrapper": True})
+    def run(x: torch.Tensor) -> torch.Tensor:
+        ops["add_one_to"](x)
+        return ops["add_one"](x)
+
+    x = LAYOUTS["transposed"]()
+    expected = x + 2
+    torch.testing.assert_close(run(x), expected)
+    torch.testing.assert_close(x, expected - 1)
 
 
 def test_an_updated_operand_that_is_read_as_well_is_refused(ops: Any) -> None:

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "attributes.h"
 
+#include <tvm/ffi/function.h>
+
 #include <charconv>
 #include <cstring>
 #include <functional>
@@ -199,16 +201,28 @@ std::string CallAttributes::Key() const {
 }
 
 std::string CallAttributes::Reference() const {
-  if (library.empty() || !IsProvided(library) || !IsLibraryReference(func)) return func;
-  return library + func.substr(func.rfind("::"));
+  if (library.empty() || !IsLibraryReference(func)) return func;
+  if (IsProvided(library)) return library + func.substr(func.rfind("::"));
+  CheckLibrary();
+  return func;
+}
+
+void CallAttributes::CheckLibrary() const {
+  const auto find_name = tvm::ffi::Function::GetGlobal("graphffi_jax.packaged_name");
+  if (!find_name.has_value()) return;
+  const std::string found = (*find_name)(func).cast<std::string>();
+  if (found.empty() || found == library) return;
+  throw Error("ValueError", "graphffi: kernel '" + func +
+                                "': expected the library with which the program was made, " +
+                                library + ", got " + found +
+                                "; make the program again, or load it from its package");
 }
 
 SiteParts CallAttributes::Resolve() const {
   SiteParts parts;
   parts.key = Key();
-  // Each time: a name may be registered anew.
-  parts.function = FromOwnedHandle(ResolveKernel(Reference(), {}, &parts.facts));
-  if (!parts.facts.in_library) parts.opt_global = func;
+  parts.facts = graphffi::FactsOf(Reference());
+  parts.kernel = std::make_shared<graphffi::KernelSlot>(Reference());
   parts.subject = subject;
   parts.plan = plan;
   parts.attribute_names =

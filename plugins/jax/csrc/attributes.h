@@ -38,6 +38,8 @@ struct CallAttributes {
   std::string Key() const;
   /// `func`, or the same kernel of the library in a package that was loaded.
   std::string Reference() const;
+  /// \throws Error(ValueError) if the library that `func` names has other content by now.
+  void CheckLibrary() const;
 };
 
 /// "a string", "an array of float32", …

@@ -62,6 +62,7 @@ inline Results ResultsOf(const Arity& arity, const TVMFFIAny* values) {
 void CallInFrame(const Site& site, const ExecutionContext& context, const Arity& arity,
                  TVMFFIAny* values) {
   const Layout& layout = arity.layout;
+  const graphffi::KernelSlot::Use kernel(site.kernel());
   Loans loans(kWithoutRetaining);  // XLA takes its buffers back when the call returns
   if (site.lends()) {
     LendViews(values + layout.inputs.begin, arity.num_inputs, &loans);
@@ -71,7 +72,7 @@ void CallInFrame(const Site& site, const ExecutionContext& context, const Arity&
   if (layout.is_in_order()) {
     layout.PutConstants(values);
     PlacedFrame frame(&loans, values, layout.num_args);
-    return CallForResults(site.kernel(), arity.is_filled, results, &frame);
+    return CallForResults(kernel.kernel(), arity.is_filled, results, &frame);
   }
   const Bank inputs{values + layout.inputs.begin, nullptr, arity.num_inputs};
   const TVMFFIAny workspace =
@@ -79,7 +80,7 @@ void CallInFrame(const Site& site, const ExecutionContext& context, const Arity&
   CallFrame frame(site.lends() ? &loans : nullptr);
   frame.PushPlan(site.plan(),
                  {inputs, results().outputs, {}, context.stream, workspace, context.device});
-  CallForResults(site.kernel(), arity.is_filled, results, &frame);
+  CallForResults(kernel.kernel(), arity.is_filled, results, &frame);
 }
 
 /// Memory for the arguments of one call. Borrowed.
@@ -122,7 +123,8 @@ bool CallInStorage(const xla::Call& arrays, const Site& site, const ExecutionCon
     CallInFrame(site, context, arity, values);
   } else {
     layout.PutConstants(values);
-    CallForResults(site.kernel(), values, layout.num_args, arity.is_filled,
+    const graphffi::KernelSlot::Use kernel(site.kernel());
+    CallForResults(kernel.kernel(), values, layout.num_args, arity.is_filled,
                    [&] { return ResultsOf(arity, values); });
   }
   return true;

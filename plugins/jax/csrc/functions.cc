@@ -40,20 +40,22 @@ using FunctionOrReference = std::variant<Function, std::string>;
 /// pass_owning_tensor, has_workspace, graph.
 using Traits = std::tuple<bool, bool, bool>;
 
-Function Resolve(const FunctionOrReference& function, graphffi::KernelFacts* facts) {
+std::shared_ptr<const graphffi::KernelSlot> SlotOf(const FunctionOrReference& function,
+                                                   graphffi::KernelFacts* facts) {
   if (auto* reference = std::get_if<std::string>(&function)) {
-    return FromOwnedHandle(graphffi::ResolveKernel(*reference, {}, facts));
+    *facts = graphffi::FactsOf(*reference);
+    return std::make_shared<graphffi::KernelSlot>(*reference);
   }
-  const Function& resolved = std::get<Function>(function);
-  *facts = {graphffi::Kernel::FromFunction(HandleOf(resolved))};
-  return resolved;
+  const TVMFFIObjectHandle handle = HandleOf(std::get<Function>(function));
+  TVMFFIObjectIncRef(handle);
+  return std::make_shared<graphffi::KernelSlot>(handle);
 }
 
 /// The address of a NamedTarget.
 int64_t NewTarget(const FunctionOrReference& function, std::string name, std::string plan,
                   std::vector<std::string> attributes, Traits traits) {
   auto target = std::make_unique<NamedTarget>();
-  target->function = Resolve(function, &target->facts);
+  target->kernel = SlotOf(function, &target->facts);
   target->name = std::move(name);
   target->plan = std::move(plan);
   target->attributes = std::move(attributes);
@@ -109,7 +111,6 @@ extern "C" TVM_FFI_DLL_EXPORT int graphffi_jax_register_functions() {
   Register("graphffi_jax.keep_error", &KeepError);
   Register("graphffi_jax.new_target", &NewTarget);
   Register("graphffi_jax.load_libraries", &LoadLibraries);
-  Register("graphffi_jax.replace_function", &Site::ReplaceGlobal);
   Register("graphffi_jax.last_workspace_peak", &LastWorkspacePeak);
   Register("graphffi_jax.workspace_peaks", &WorkspacePeaks);
   Register("graphffi_jax.cpu_ordinal", &CpuOrdinal);

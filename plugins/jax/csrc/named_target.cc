@@ -133,7 +133,7 @@ SiteParts NamedTarget::Decode(const xla::Attributes& given) const {
     }
   }
   SiteParts parts;
-  AppendToKey("target " + name, &parts.key);
+  AppendToKey("target " + std::to_string(reinterpret_cast<uintptr_t>(this)), &parts.key);
   for (size_t k = 0; k < attributes.size(); ++k) {
     const std::string subject = "attribute '" + attributes[k] + "': expected ";
     const int64_t i = positions[k];
@@ -148,7 +148,7 @@ SiteParts NamedTarget::Decode(const xla::Attributes& given) const {
     }
   }
   problems.ThrowIfAny(name);
-  parts.function = function;
+  parts.kernel = kernel;
   parts.facts = facts;
   parts.subject = name;
   parts.plan = plan;

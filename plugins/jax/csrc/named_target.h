@@ -2,6 +2,7 @@
 // Custom-call targets with names of their own, whose attributes are the kernel's arguments.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -13,7 +14,7 @@ namespace graphffi_jax {
 /// What a target was registered with. Never freed: XLA has no way to forget a target.
 struct NamedTarget {
   std::string name;
-  tvm::ffi::Function function;
+  std::shared_ptr<const graphffi::KernelSlot> kernel;
   graphffi::KernelFacts facts;
   std::string plan;                     ///< over i0…, o0… and n0, n1, … for the attributes
   std::vector<std::string> attributes;  ///< names in the program, in the order of n0, n1, …

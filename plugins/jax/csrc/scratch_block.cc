@@ -15,14 +15,13 @@ constexpr int kPoolCapacity = 64;
 
 }  // namespace
 
-/// Blocks of this thread that both parties have let go of, kept for the next call. Trivial, and
-/// found without a function call.
+/// Blocks of this thread that both parties have let go of, kept for the next call.
 struct ScratchBlock::Pool {
   ScratchBlock* head;
   int size;
   bool is_open;  ///< false before the first block, and again once the thread ends
 
-  [[gnu::tls_model("initial-exec")]] static thread_local Pool current;
+  static thread_local Pool current;
 };
 thread_local ScratchBlock::Pool ScratchBlock::Pool::current{};
 

@@ -76,7 +76,7 @@ Plan ParseSitePlan(const std::string& text, const std::vector<std::string>& attr
 }
 
 Site::Site(SiteParts parts)
-    : kernel_(parts.facts.kernel),
+    : kernel_(std::move(parts.kernel)),
       // Functions registered by name may be Python's, which need tensors that own; libraries say so
       // if they do.
       lends_(parts.pass_owning_tensor || !parts.facts.in_library || parts.facts.takes_tensors),
@@ -87,9 +87,6 @@ Site::Site(SiteParts parts)
       mutated_(parts.mutated),
       plan_(FoldedPlan(parts)),
       subject_(std::move(parts.subject)),
-      function_(std::move(parts.function)),
-      opt_global_function_(HandleOf(function_)),
-      opt_global_(std::move(parts.opt_global)),
       key_(std::move(parts.key)) {
   passes_workspace_ = PassesWorkspace(plan_);
 }
@@ -133,7 +130,6 @@ const Arity& Site::AddArity(int64_t num_operands, int64_t num_results) const {
 }
 
 Site* Site::Get(SiteParts parts) {
-  parts.key += "@" + std::to_string(reinterpret_cast<uintptr_t>(HandleOf(parts.function)));
   parts.key += parts.pass_owning_tensor ? "o" : "v";
   parts.key += std::to_string(parts.mutated) + (parts.has_workspace ? "w" : "") +
                (parts.is_ordered ? "o" : "");
@@ -157,19 +153,6 @@ void Site::Release() {
     table.sites.erase(key_);
   }
   delete this;  // outside of the lock: the function may be Python's, whose end takes the GIL
-}
-
-void Site::ReplaceGlobal(const std::string& name) {
-  Table& table = GetTable();
-  std::lock_guard<std::mutex> lock(table.mutex);
-  for (auto& entry : table.sites) {
-    Site& site = *entry.second;
-    if (name.empty() || site.opt_global_ != name) continue;
-    std::optional<Function> function = Function::GetGlobal(name);
-    if (!function.has_value()) return;
-    site.opt_global_function_.store(HandleOf(*function), std::memory_order_release);
-    site.replacements_.push_back(*std::move(function));
-  }
 }
 
 void Site::NoteWorkspace(int64_t bytes, int64_t capacity) const {

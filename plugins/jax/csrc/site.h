@@ -13,15 +13,10 @@
 #include "callframe/layout.h"
 #include "callframe/plan.h"
 #include "kernels/kernel_ref.h"
+#include "kernels/kernel_slot.h"
 
 namespace graphffi_jax {
 
-/// The function of a *new reference*, which it takes over.
-inline tvm::ffi::Function FromOwnedHandle(TVMFFIObjectHandle function) {
-  using tvm::ffi::FunctionObj;
-  return tvm::ffi::Function(
-      tvm::ffi::detail::ObjectUnsafe::ObjectPtrFromOwned<FunctionObj>(function));
-}
 /// Borrowed from `function`.
 inline TVMFFIObjectHandle HandleOf(const tvm::ffi::Function& function) {
   return tvm::ffi::detail::ObjectUnsafe::TVMFFIObjectPtrFromObjectRef(function);
@@ -29,9 +24,8 @@ inline TVMFFIObjectHandle HandleOf(const tvm::ffi::Function& function) {
 
 /// What a call site says, decoded and resolved.
 struct SiteParts {
-  std::string key;  ///< equal for equal parts only, but for `function`
-  tvm::ffi::Function function;
-  std::string opt_global;  ///< the name that it was found by in the registry of functions
+  std::string key;  ///< equal for equal parts only
+  std::shared_ptr<const graphffi::KernelSlot> kernel;
   graphffi::KernelFacts facts;
   std::string subject;  ///< begins the text of errors
   std::string plan;     ///< over i0…, o0… and attribute_names
@@ -62,21 +56,15 @@ struct Arity {
   std::unique_ptr<const Arity> opt_next;
 };
 
-/// A resolved kernel and its plan, with the attributes in it: shared by all call sites that say the
-/// same, counted by them, and immutable but for functions that are registered anew.
+/// A kernel and its plan, with the attributes in it: shared by all call sites that say the same,
+/// counted by them, and immutable but for functions that are registered anew.
 class Site {
  public:
   /// *New reference*. \throws Error(ValueError) for a plan that does not parse.
   static Site* Get(SiteParts parts);
   void Release();
-  /// From now on all sites of the global function `name` call what has that name now.
-  /// \throws Error
-  static void ReplaceGlobal(const std::string& name);
 
-  graphffi::Kernel kernel() const {
-    if (!gated_) return kernel_;
-    return graphffi::Kernel::FromFunction(opt_global_function_.load(std::memory_order_acquire));
-  }
+  const graphffi::KernelSlot& kernel() const { return *kernel_; }
   /// Has no attributes left.
   const graphffi::Plan& plan() const { return plan_; }
   /// Of a call with these numbers of arrays. Borrowed from the site. \throws Error(ValueError)
@@ -114,19 +102,13 @@ class Site {
   const Arity& AddArity(int64_t num_operands, int64_t num_results) const;
 
   // What a call reads comes first.
-  graphffi::Kernel kernel_;
+  std::shared_ptr<const graphffi::KernelSlot> kernel_;
   mutable std::atomic<const Arity*> opt_arities_{nullptr};  // owned; they are only ever added
   bool lends_, gated_, is_ordered_, has_workspace_, is_guarded_, passes_workspace_;
   const int64_t mutated_;
   graphffi::Plan plan_;
   mutable std::atomic<int64_t> workspace_peak_{-1};
   std::string subject_;
-  tvm::ffi::Function function_;
-  // Where the kernel is not of a library: function_, or the last of those that took its name, which
-  // are kept because calls may be under way in any.
-  std::atomic<TVMFFIObjectHandle> opt_global_function_{nullptr};
-  std::vector<tvm::ffi::Function> replacements_;  // under the mutex of the table of sites
-  const std::string opt_global_;
   const std::string key_;
   int64_t references_ = 1;  // under the mutex of the table of sites
 };

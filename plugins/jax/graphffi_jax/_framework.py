@@ -71,20 +71,16 @@ class JaxFramework:
         """Whether JAX traces this thread's operations, or transforms them."""
         return is_tracing()
 
-    def replace_function(self, name: str) -> None:
-        """Makes compiled programs call what a global function's name stands for now."""
-        graphffi.get_global_func("graphffi_jax.replace_function")(name)
-
     def replace_op(self, op: Any) -> None:
         """Has functions that were traced with the op's former definition traced anew.
 
         JAX knows no single one of them: all that it has traced and compiled goes.
         """
-        jax.clear_caches()
+        jax.clear_caches()  # type: ignore[no-untyped-call]
 
     def replace_library(self, path: str) -> None:
         """The same for calls without op."""
-        jax.clear_caches()
+        jax.clear_caches()  # type: ignore[no-untyped-call]
 
     def call_raw(
         self, call: Any, results: Sequence[Any], workspace: int | None = None

@@ -12,7 +12,8 @@ from typing import Any, Final
 
 import jax
 
-import graphffi  # noqa: F401 - loads the runtime that the library is linked with
+import graphffi
+from graphffi.plugin import packaged_name
 
 from ._frames import register_clear_frames
 
@@ -80,6 +81,7 @@ def register_targets() -> None:
             for name in (target, local):
                 jax.ffi.register_ffi_target(name, handlers, platform=platform, api_version=1)
     register_clear_frames()
+    graphffi.register_global_func("graphffi_jax.packaged_name", packaged_name, override=True)
     atexit.register(_end_calls, library)
 
 

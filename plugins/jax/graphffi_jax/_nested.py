@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import jax
-from jaxlib import xla_client
 
 import graphffi
+
+from ._private_names import find_private
 
 _COMPILED: Final = "/jax/core/compile/backend_compile_duration"
 _devices: dict[int, jax.Device] = {}
@@ -103,7 +104,17 @@ def _make_device(ordinal: int) -> jax.Device:
             if device.id == place:
                 break
         else:
-            client: Any = xla_client.make_cpu_client(asynchronous=False, num_devices=place + 1)
-            device = client.local_devices()[place]
+            device = _make_client(place + 1).local_devices()[place]
         _devices[ordinal] = device
         return device
+
+
+def _make_client(num_devices: int) -> Any:
+    make = find_private("jaxlib.xla_client.make_cpu_client")
+    if make is None:
+        raise NotImplementedError(
+            "graphffi_jax.nested_programs: expected a jax that has "
+            f"jaxlib.xla_client.make_cpu_client, got jax {jax.__version__}; compute what the "
+            "kernel needs before the call"
+        )
+    return make(asynchronous=False, num_devices=num_devices)

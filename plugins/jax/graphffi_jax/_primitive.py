@@ -22,6 +22,7 @@ from ._batching import OpCall, batch
 from ._gradients import run_batched, tangents_of
 from ._library import LOCAL_TARGETS, TARGET, TARGET_GRAPH
 from ._loops import Loops, depths, run, sizes
+from ._refusals import refuse_transformations, refuse_transpose
 from ._sharding import (
     check_one_device,
     is_local,
@@ -155,6 +156,7 @@ def bind(call: KernelCall, operands: Sequence[Any], results: ResultTypes) -> lis
     Returns:
         The results, then the updated arrays.
     """
+    refuse_transformations(call_p)
     return list(call_p.bind(*operands, call=call, results=results))
 
 
@@ -324,3 +326,4 @@ call_p.def_effectful_abstract_eval(_abstract_eval)
 mlir.register_lowering(call_p, _lower)
 batching.primitive_batchers[call_p] = _batch
 ad.primitive_jvps[call_p] = _differentiate
+refuse_transpose(call_p)

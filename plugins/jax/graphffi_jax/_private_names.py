@@ -56,7 +56,15 @@ PARTITIONER_NAMES: Final = (
     ),
 )
 
-PRIVATE_NAMES: Final = PARTITIONER_NAMES
+PRIVATE_NAMES: Final = (
+    *PARTITIONER_NAMES,
+    PrivateName(
+        "jaxlib.xla_client.make_cpu_client",
+        "_nested.py",
+        "JAX has one client of the CPU, whose threads wait for kernels",
+        "graphffi_jax.nested_programs raises NotImplementedError in kernels",
+    ),
+)
 
 
 @functools.cache

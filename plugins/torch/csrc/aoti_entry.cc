@@ -10,7 +10,6 @@
 
 #include "aot_error.h"
 #include "call_site.h"
-#include "text_value.h"
 
 namespace graphffi_torch {
 namespace {
@@ -19,6 +18,15 @@ namespace {
 std::unique_ptr<graphffi::Error>& LastError() {
   static thread_local auto* error = new std::unique_ptr<graphffi::Error>();
   return *error;
+}
+
+/// Text of generated C++ code, where NUL is written as the two bytes C0 80, which UTF-8 lacks.
+std::string TextOfCode(const char* code) {
+  std::string text = code;
+  for (size_t at = 0; (at = text.find("\xC0\x80", at)) != std::string::npos; ++at) {
+    text.replace(at, 2, 1, '\0');
+  }
+  return text;
 }
 
 /// The folder of the library that holds `address`: the artifact's.
@@ -31,23 +39,19 @@ std::string FolderOf(const void* address) {
 }
 
 const BoundSite* MakeSite(GraphffiCallV2* call) {
-  BoundSite::Description description;
-  description.func = call->func;
-  description.plan = call->plan;
-  description.digest = call->digest;
-  description.opt_origin = FolderOf(call);
-  description.num_inputs = call->num_inputs;
-  description.num_outputs = call->num_outputs;
-  description.num_fresh = call->num_fresh;
-  description.ints.assign(call->ints, call->ints + call->num_ints);
+  SiteArguments arguments{call->func,
+                          call->num_inputs,
+                          call->num_outputs,
+                          call->plan,
+                          {call->ints, call->ints + call->num_ints},
+                          {call->floats, call->floats + call->num_floats},
+                          {},
+                          call->digest};
   for (int32_t i = 0; i < call->num_open_ints; ++i) {
-    description.ints[static_cast<size_t>(call->open_ints[i])].reset();
+    arguments.ints[static_cast<size_t>(call->open_ints[i])].reset();
   }
-  description.floats.assign(call->floats, call->floats + call->num_floats);
-  for (int32_t i = 0; i < call->num_strs; ++i) {
-    description.strs.push_back(TextOfCode(call->strs[i]));
-  }
-  auto made = std::make_unique<BoundSite>(std::move(description));
+  for (int32_t i = 0; i < call->num_strs; ++i) arguments.strs.push_back(TextOfCode(call->strs[i]));
+  auto made = std::make_unique<BoundSite>(arguments, call->num_fresh, FolderOf(call));
   void* none = nullptr;
   if (__atomic_compare_exchange_n(&call->site, &none, made.get(), false, __ATOMIC_ACQ_REL,
                                   __ATOMIC_ACQUIRE)) {

@@ -5,7 +5,7 @@
 
 #include "callframe/device_name.h"
 #include "callframe/error.h"
-#include "text_value.h"
+#include "callframe/value.h"
 
 namespace graphffi_torch {
 namespace {
@@ -24,6 +24,7 @@ void* RetainTensor(const void* source) {
 
 void ReleaseTensor(void* token) { delete static_cast<at::Tensor*>(token); }
 
+/// The data type or device that a text names.
 TVMFFIAny ConvertString(const std::string& text, Conversion conversion) {
   if (conversion == Conversion::kDType) {
     TVMFFIAny any = AnyOf(kTVMFFIDataType);
@@ -32,14 +33,12 @@ TVMFFIAny ConvertString(const std::string& text, Conversion conversion) {
     if (rc != 0) throw graphffi::Error::TakeRaised(rc);
     return any;
   }
-  if (conversion == Conversion::kDevice) {
-    TVMFFIAny any = AnyOf(kTVMFFIDevice);
-    any.v_device = graphffi::DeviceFromName(text);
-    return any;
-  }
-  return TextValue(text);
+  TVMFFIAny any = AnyOf(kTVMFFIDevice);
+  any.v_device = graphffi::DeviceFromName(text);
+  return any;
 }
 
+/// Of anything but a text that stays one.
 TVMFFIAny ConvertAttribute(const c10::IValue& value, Conversion conversion) {
   if (value.isNone()) return AnyOf(kTVMFFINone);
   if (value.isString()) return ConvertString(value.toStringRef(), conversion);
@@ -116,7 +115,8 @@ void TensorBank::FillOther(const at::Tensor& tensor, size_t i, graphffi::LentTen
 void TensorBank::MakeRowMajor(const graphffi::Plan& plan, graphffi::Plan::Op slot_op,
                               Copies* copies) {
   const graphffi::Bank all = bank();
-  copies->reserve(copies->size() + static_cast<size_t>(values_.size()));  // they stay where they are
+  copies->reserve(copies->size() +
+                  static_cast<size_t>(values_.size()));  // they stay where they are
   for (int32_t k = 0; k < all.size; ++k) {
     if (plan.is_strided(slot_op, k)) continue;
     const graphffi::Slot slot = all.opt_slots == nullptr ? graphffi::Slot{k} : all.opt_slots[k];
@@ -197,8 +197,19 @@ std::string TensorBank::NameOf(size_t i) const {
   return "'" + names_.NameOf(slot) + index + "'";
 }
 
+TVMFFIAny AttributeBank::Convert(const c10::IValue& value, Conversion conversion) {
+  const bool is_text = value.isString() && conversion == Conversion::kNone;
+  return is_text ? Convert(value.toStringRef()) : ConvertAttribute(value, conversion);
+}
+
+TVMFFIAny AttributeBank::Convert(const std::string& text) {
+  if (text.find('\0') == std::string::npos) return graphffi::MakeRawStr(text.c_str());
+  owned_.Add(graphffi::MakeString(text));
+  return owned_.data()[owned_.size() - 1];
+}
+
 void AttributeBank::Add(const c10::IValue& value, Conversion conversion) {
-  Add(ConvertAttribute(value, conversion));
+  Add(Convert(value, conversion));
 }
 
 void AttributeBank::AddEach(c10::ArrayRef<c10::IValue> list) {
@@ -207,7 +218,7 @@ void AttributeBank::AddEach(c10::ArrayRef<c10::IValue> list) {
 
 void AttributeBank::AddList(c10::ArrayRef<c10::IValue> list, Conversion conversion) {
   BeginList(list.size());
-  for (const c10::IValue& value : list) AddItem(ConvertAttribute(value, conversion));
+  for (const c10::IValue& value : list) AddItem(Convert(value, conversion));
 }
 
 }  // namespace graphffi_torch

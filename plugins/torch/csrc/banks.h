@@ -16,6 +16,7 @@
 
 #include "callframe/layout.h"
 #include "callframe/lent_tensor.h"
+#include "callframe/owned_values.h"
 #include "callframe/plan.h"
 #include "callframe/value_list.h"
 #include "errors.h"
@@ -203,6 +204,8 @@ class GRAPHFFI_TORCH_API AttributeBank {
 
   /// One slot. \throws Error when a string does not convert.
   void Add(const c10::IValue& value, Conversion conversion = Conversion::kNone);
+  /// One slot, for a text that stays until the call has returned.
+  void Add(const std::string& text) { Add(Convert(text)); }
   void Add(const TVMFFIAny& value) { *values_.AddSlot() = value; }
   /// One slot per element.
   void AddEach(c10::ArrayRef<c10::IValue> list);
@@ -217,7 +220,12 @@ class GRAPHFFI_TORCH_API AttributeBank {
   graphffi::Bank bank() const { return values_.bank(); }
 
  private:
+  TVMFFIAny Convert(const c10::IValue& value, Conversion conversion);
+  /// Borrowed, but for text with NUL, which would end it.
+  TVMFFIAny Convert(const std::string& text);
+
   graphffi::ValueList values_;
+  graphffi::OwnedValues owned_;
 };
 
 }  // namespace graphffi_torch

@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "call_op.h"
 
+#include <ATen/MemoryOverlap.h>
 #include <ATen/ops/empty_like.h>
 #include <torch/csrc/jit/frontend/function_schema_parser.h>
 #include <torch/library.h>
 
 #include <iterator>
-#include <map>
 #include <memory>
-#include <mutex>
-#include <shared_mutex>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -21,6 +18,7 @@
 #include "gradients.h"
 #include "lazy_bits.h"
 #include "op_forms.h"
+#include "site_cache.h"
 
 namespace graphffi_torch {
 namespace {
@@ -29,55 +27,6 @@ using torch::jit::Stack;
 
 constexpr size_t kNumArguments = 8;  // of the schema below
 
-/// Call sites of the primitive, for the life of the process: graphs hold few, and keep them.
-class SiteCache {
- public:
-  static SiteCache& Global() {
-    static auto* instance = new SiteCache();
-    return *instance;
-  }
-
-  const CallSite& Get(const std::string& func, const std::string& plan, const CallCounts& counts,
-                      const std::string& digest) {
-    Key<std::string_view> key{func, plan, digest, Fields(counts)};
-    {
-      std::shared_lock<std::shared_mutex> lock(mutex_);
-      auto found = sites_.find(key);
-      if (found != sites_.end()) return *found->second;
-    }
-    auto site = std::make_unique<CallSite>(func, plan, counts, digest);
-    std::unique_lock<std::shared_mutex> lock(mutex_);
-    return *sites_.emplace(Key<std::string>{func, plan, digest, Fields(counts)}, std::move(site))
-                .first->second;
-  }
-
-  /// Leaks them: calls are under way.
-  void Forget() {
-    std::unique_lock<std::shared_mutex> lock(mutex_);
-    for (auto& [key, site] : sites_) (void)site.release();
-    sites_.clear();
-  }
-
- private:
-  using Counts = std::tuple<int32_t, int32_t, int32_t, int32_t, int32_t>;
-  template <typename Text>
-  using Key = std::tuple<Text, Text, Text, Counts>;
-
-  static Counts Fields(const CallCounts& counts) {
-    return {counts.inputs, counts.outputs, counts.ints, counts.floats, counts.strs};
-  }
-
-  struct Less {
-    using is_transparent = void;
-    template <typename A, typename B>
-    bool operator()(const A& a, const B& b) const {
-      return a < b;
-    }
-  };
-  std::shared_mutex mutex_;
-  std::map<Key<std::string>, std::unique_ptr<CallSite>, Less> sites_;
-};
-
 int32_t Count(c10::ArrayRef<c10::IValue> list) { return static_cast<int32_t>(list.size()); }
 
 /// Calls the kernel with `outputs` in the place of those among the arguments.
@@ -85,15 +34,14 @@ void RunCall(c10::ArrayRef<c10::IValue> arguments, c10::ArrayRef<c10::IValue> ou
   c10::ArrayRef<c10::IValue> inputs = ListOf(arguments[1]);
   c10::ArrayRef<c10::IValue> ints = ListOf(arguments[4]), floats = ListOf(arguments[5]),
                              strs = ListOf(arguments[6]);
-  const CallSite& site = SiteCache::Global().Get(
-      arguments[0].toStringRef(), arguments[3].toStringRef(),
-      {Count(inputs), Count(outputs), Count(ints), Count(floats), Count(strs)},
-      arguments[7].toStringRef());
-  KernelCall call(site.target());
+  const std::shared_ptr<const CallSite> site = SiteCache::Global().Get(
+      {arguments[0].toStringRef(), arguments[3].toStringRef(), arguments[7].toStringRef()},
+      {Count(inputs), Count(outputs), Count(ints), Count(floats), Count(strs)});
+  KernelCall call(site->target());
   call.inputs().AddEach(inputs);
   call.outputs().AddEach(outputs);
   for (c10::ArrayRef<c10::IValue> list : {ints, floats, strs}) call.attributes().AddEach(list);
-  site.Run(&call);
+  site->Run(&call);
 }
 
 void CallKernel(const c10::OperatorHandle&, Stack* stack) {
@@ -120,8 +68,53 @@ void CheckNoData(const Stack& stack) {
   }
 }
 
+/// Whether tensors without data share elements, as far as that is known without their sizes.
+bool ShareElements(const at::Tensor& a, const at::Tensor& b) {
+  if (a.is_same(b)) return true;
+  const c10::TensorImpl &first = *a.unsafeGetTensorImpl(), &second = *b.unsafeGetTensorImpl();
+  if (first.has_symbolic_sizes_strides() || second.has_symbolic_sizes_strides()) return false;
+  if (!a.has_storage() || !b.has_storage() || !a.is_alias_of(b)) return false;
+  if (!a.is_non_overlapping_and_dense() || !b.is_non_overlapping_and_dense()) return false;
+  return a.storage_offset() < b.storage_offset() + b.numel() &&
+         b.storage_offset() < a.storage_offset() + a.numel();
+}
+
+bool IsExpanded(const at::Tensor& tensor) {
+  return !tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides() && !tensor.is_contiguous() &&
+         at::has_internal_overlap(tensor) == at::MemOverlap::Yes;
+}
+
+/// Raises what the call on data would: compilers give the kernel copies, which share nothing.
+void CheckMemory(const Stack& stack) {
+  c10::ArrayRef<c10::IValue> arguments = torch::jit::last(stack, kNumArguments);
+  const CallNames names = CallNames::Parse(arguments[7].toStringRef(), arguments[0].toStringRef());
+  const c10::ArrayRef<c10::IValue> inputs = ListOf(arguments[1]), outputs = ListOf(arguments[2]);
+  const auto name = [](const std::vector<std::string>& known, size_t count, char prefix, size_t i) {
+    return "'" + (known.size() == count ? known[i] : prefix + std::to_string(i)) + "'";
+  };
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const std::string output = name(names.outputs, outputs.size(), 'o', i);
+    if (IsExpanded(outputs[i].toTensor())) FailExpanded(names.subject, output);
+    for (size_t k = 0; k < inputs.size(); ++k) {
+      if (!inputs[k].isTensor() || !ShareElements(outputs[i].toTensor(), inputs[k].toTensor()))
+        continue;
+      FailSharedMemory(names.subject, output, "input " + name(names.inputs, inputs.size(), 'i', k));
+    }
+    for (size_t k = 0; k < i; ++k) {
+      if (!ShareElements(outputs[i].toTensor(), outputs[k].toTensor())) continue;
+      FailSharedMemory(names.subject, output,
+                       "output " + name(names.outputs, outputs.size(), 'o', k));
+    }
+  }
+}
+
 void CallMeta(const c10::OperatorHandle&, Stack* stack) {
   CheckNoData(*stack);
+  try {
+    CheckMemory(*stack);
+  } catch (const graphffi::Error& error) {
+    ThrowTracedError(error);
+  }
   torch::jit::drop(*stack, kNumArguments);
 }
 

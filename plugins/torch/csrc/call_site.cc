@@ -8,7 +8,6 @@
 
 #include "callframe/error.h"
 #include "callframe/value.h"
-#include "text_value.h"
 
 namespace graphffi_torch {
 namespace {
@@ -80,20 +79,27 @@ void CallSite::Run(KernelCall* call) const {
   call->Run(static_cast<size_t>(counts_.fresh));
 }
 
-BoundSite::BoundSite(Description description)
-    : strs_(std::move(description.strs)),
-      site_(description.func, description.plan,
-            {description.num_inputs, description.num_outputs,
-             static_cast<int32_t>(description.ints.size()),
-             static_cast<int32_t>(description.floats.size()), static_cast<int32_t>(strs_.size()),
-             description.num_fresh},
-            description.digest, std::move(description.opt_origin)) {
-  for (const std::optional<int64_t>& value : description.ints) {
+CallCounts SiteArguments::Counts(int32_t num_fresh) const {
+  return {num_inputs,
+          num_outputs,
+          static_cast<int32_t>(ints.size()),
+          static_cast<int32_t>(floats.size()),
+          static_cast<int32_t>(strs.size()),
+          num_fresh};
+}
+
+BoundSite::BoundSite(const SiteArguments& arguments, int32_t num_fresh, std::string opt_origin)
+    : site_(arguments.func, arguments.plan, arguments.Counts(num_fresh), arguments.digest,
+            std::move(opt_origin)) {
+  for (const std::optional<int64_t>& value : arguments.ints) {
     if (!value) open_ints_.push_back(attributes_.size());
     attributes_.push_back(graphffi::MakeInt(value.value_or(0)));
   }
-  for (double value : description.floats) attributes_.push_back(graphffi::MakeFloat(value));
-  for (const std::string& text : strs_) attributes_.push_back(TextValue(text));
+  for (double value : arguments.floats) attributes_.push_back(graphffi::MakeFloat(value));
+  for (const std::string& text : arguments.strs) {
+    strs_.Add(graphffi::MakeString(text));
+    attributes_.push_back(strs_.data()[strs_.size() - 1]);
+  }
 }
 
 void BoundSite::Run(const at::Tensor* const* tensors, const int64_t* ints) const {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "callframe/owned_values.h"
 #include "errors.h"
 #include "kernel_call.h"
 #include "size_check.h"
@@ -38,7 +39,7 @@ class CallSite {
 
   /// Runs a call of the target, to which everything has been added.
   /// \throws graphffi::Error
-  void Run(KernelCall* call) const;
+  GRAPHFFI_TORCH_API void Run(KernelCall* call) const;
 
  private:
   CallCounts counts_;
@@ -46,20 +47,25 @@ class CallSite {
   SizeCheck size_check_;
 };
 
+/// What a graph says of a call of tvm_ffi::call: its arguments, but for the tensors themselves.
+struct SiteArguments {
+  std::string func;
+  int32_t num_inputs = 0, num_outputs = 0;
+  std::string plan;
+  std::vector<std::optional<int64_t>> ints;  ///< nullopt: given at each call
+  std::vector<double> floats;
+  std::vector<std::string> strs;
+  std::string digest;
+
+  CallCounts Counts(int32_t num_fresh) const;
+};
+
 /// A call of a compiled graph: also the attributes are known, but for some ints.
 class BoundSite {
  public:
-  struct Description {
-    std::string func, plan, digest, opt_origin;
-    int32_t num_inputs = 0, num_outputs = 0;
-    int32_t num_fresh = 0;                     ///< see CallCounts
-    std::vector<std::optional<int64_t>> ints;  ///< nullopt: given at each call
-    std::vector<double> floats;
-    std::vector<std::string> strs;
-  };
-
-  /// \throws graphffi::Error as CallSite does.
-  GRAPHFFI_TORCH_API explicit BoundSite(Description description);
+  /// `num_fresh` as in CallCounts, `opt_origin` as for CallSite. \throws graphffi::Error likewise.
+  GRAPHFFI_TORCH_API BoundSite(const SiteArguments& arguments, int32_t num_fresh,
+                               std::string opt_origin = "");
   BoundSite(const BoundSite&) = delete;
   BoundSite& operator=(const BoundSite&) = delete;
 
@@ -75,8 +81,8 @@ class BoundSite {
  private:
   void RunUnprofiled(const at::Tensor* const* tensors, const int64_t* ints) const;
 
-  std::vector<std::string> strs_;
   CallSite site_;
+  graphffi::OwnedValues strs_;
   std::vector<TVMFFIAny> attributes_;
   std::vector<size_t> open_ints_;  // positions in attributes_
 };

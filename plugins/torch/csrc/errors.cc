@@ -26,6 +26,11 @@ void ThrowTorchError(const graphffi::Error& error) {
   C10_THROW_ERROR(Error, kind + ": " + error.message());
 }
 
+void ThrowTracedError(const graphffi::Error& error) {
+  if (const PythonErrors* python = opt_python_errors.load()) python->throw_traced(error);
+  ThrowTorchError(error);
+}
+
 bool SetPendingError(const graphffi::Error& error) {
   const PythonErrors* python = opt_python_errors.load();
   if (python == nullptr) return false;

@@ -11,6 +11,8 @@ namespace graphffi_torch {
 /// What knows Python's exceptions. Both take the GIL.
 struct PythonErrors {
   void (*throw_error)(const graphffi::Error& error);  ///< as torch's C++ exception for it
+  /// The same for a caller whose code is being traced, if one is: its tracer lets it through.
+  void (*throw_traced)(const graphffi::Error& error);
   void (*set_pending)(const graphffi::Error& error);  ///< in this thread
 };
 
@@ -20,6 +22,9 @@ GRAPHFFI_TORCH_API void SetPythonErrors(const PythonErrors* errors);
 /// Throws the Python exception where there are any, otherwise the c10 error of that kind; kinds
 /// that c10 lacks become a c10::Error whose text begins with the kind.
 [[noreturn]] GRAPHFFI_TORCH_API void ThrowTorchError(const graphffi::Error& error);
+
+/// The same of what an operator finds wrong without data.
+[[noreturn]] void ThrowTracedError(const graphffi::Error& error);
 
 /// Makes the Python exception pending in this thread; false in a process without Python.
 bool SetPendingError(const graphffi::Error& error);

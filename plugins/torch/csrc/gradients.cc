@@ -185,17 +185,45 @@ class RecordGradientKernel : public c10::OperatorKernel {
   }
 };
 
+/// As torch does for its own operators: nothing could notice the update later.
+[[noreturn]] void RefuseInferenceTensor(const c10::OperatorHandle& op, const Stack& stack,
+                                        size_t argument) {
+  ThrowTorchError(graphffi::Error(
+      "RuntimeError", SubjectOf(op, stack) + ": operand '" +
+                          op.schema().arguments()[argument].name() +
+                          "': expected a tensor that may be updated outside of inference mode, "
+                          "got one that was made in it; pass a clone"));
+}
+
+/// Bumps the versions of what the call writes, and makes it.
+void BumpAndRedispatch(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
+  size_t i = 0;
+  for (const c10::IValue& value : Arguments(op, *stack)) {
+    const c10::AliasInfo* alias = op.schema().arguments()[i++].alias_info();
+    if (alias == nullptr || !alias->isWrite()) continue;
+    ForEachTensor(value, [&](const at::Tensor& tensor, int) {
+      if (!tensor.is_inference()) return tensor.unsafeGetTensorImpl()->bump_version();
+      if (!c10::InferenceMode::is_enabled()) RefuseInferenceTensor(op, *stack, i - 1);
+    });
+  }
+  at::AutoDispatchBelowADInplaceOrView below;
+  op.redispatchBoxed(keys & c10::after_ADInplaceOrView_keyset, stack);
+}
+
 class RefuseRecordingKernel : public c10::OperatorKernel {
  public:
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
     RefuseTangents(op, *stack);
     if (c10::GradMode::is_enabled()) CheckNothingIsRecorded(op, *stack);
+    // The dispatcher would come to the next kernel, BumpVersionsKernel, in as much time again.
+    if (keys.has(c10::DispatchKey::ADInplaceOrView)) return BumpAndRedispatch(op, keys, stack);
     at::AutoDispatchBelowAutograd below;
     op.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
   }
 
  private:
   static void CheckNothingIsRecorded(const c10::OperatorHandle& op, const Stack& stack) {
+    if (!IsRecorded(op, stack)) return;
     std::string names;
     size_t i = 0;
     for (const c10::IValue& value : Arguments(op, stack)) {
@@ -206,7 +234,6 @@ class RefuseRecordingKernel : public c10::OperatorKernel {
                  (index < 0 ? "'" : "[" + std::to_string(index) + "]'");
       });
     }
-    if (names.empty()) return;
     ThrowTorchError(graphffi::Error(
         "NotImplementedError",
         SubjectOf(op, stack) + ": operand " + names +
@@ -219,28 +246,7 @@ class RefuseRecordingKernel : public c10::OperatorKernel {
 class BumpVersionsKernel : public c10::OperatorKernel {
  public:
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
-    size_t i = 0;
-    for (const c10::IValue& value : Arguments(op, *stack)) {
-      const c10::AliasInfo* alias = op.schema().arguments()[i++].alias_info();
-      if (alias == nullptr || !alias->isWrite()) continue;
-      ForEachTensor(value, [&](const at::Tensor& tensor, int) {
-        if (!tensor.is_inference()) return tensor.unsafeGetTensorImpl()->bump_version();
-        if (!c10::InferenceMode::is_enabled()) RefuseInferenceTensor(op, *stack, i - 1);
-      });
-    }
-    at::AutoDispatchBelowADInplaceOrView below;
-    op.redispatchBoxed(keys & c10::after_ADInplaceOrView_keyset, stack);
-  }
-
- private:
-  /// As torch does for its own operators: nothing could notice the update later.
-  [[noreturn]] static void RefuseInferenceTensor(const c10::OperatorHandle& op, const Stack& stack,
-                                                 size_t argument) {
-    ThrowTorchError(graphffi::Error(
-        "RuntimeError", SubjectOf(op, stack) + ": operand '" +
-                            op.schema().arguments()[argument].name() +
-                            "': expected a tensor that may be updated outside of inference mode, "
-                            "got one that was made in it; pass a clone"));
+    BumpAndRedispatch(op, keys, stack);
   }
 };
 

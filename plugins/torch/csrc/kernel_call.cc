@@ -22,22 +22,6 @@ bool Overlap(const at::Tensor& a, const at::Tensor& b) {
   return status == at::MemOverlapStatus::Full || status == at::MemOverlapStatus::Partial;
 }
 
-[[noreturn]] C10_NOINLINE void FailShared(const std::string& subject, const TensorBank& outputs,
-                                          size_t i, const char* with, const TensorBank& bank,
-                                          size_t other) {
-  throw graphffi::Error("ValueError", subject + ": output " + outputs.NameOf(i) +
-                                          ": expected memory of its own, got memory shared with " +
-                                          with + " " + bank.NameOf(other) +
-                                          "; pass a clone of one of them");
-}
-
-[[noreturn]] C10_NOINLINE void FailExpanded(const std::string& subject, const TensorBank& outputs,
-                                            size_t i) {
-  throw graphffi::Error("ValueError", subject + ": output " + outputs.NameOf(i) +
-                                          ": expected one place in memory per element, got an "
-                                          "expanded tensor; pass a contiguous one");
-}
-
 /// The first of `values` from `begin` until `end` that shares memory with `output`; `end` if none
 /// does. Few begin in the same storage.
 C10_ALWAYS_INLINE size_t FindShared(const TVMFFIAny* values, size_t begin, size_t end,
@@ -76,6 +60,19 @@ void CopyReturned(void*, const DLTensor& from, const DLTensor& to) {
 
 }  // namespace
 
+C10_NOINLINE void FailExpanded(const std::string& subject, const std::string& output) {
+  throw graphffi::Error("ValueError", subject + ": output " + output +
+                                          ": expected one place in memory per element, got an "
+                                          "expanded tensor; pass a contiguous one");
+}
+
+C10_NOINLINE void FailSharedMemory(const std::string& subject, const std::string& output,
+                                   const std::string& with) {
+  throw graphffi::Error("ValueError", subject + ": output " + output +
+                                          ": expected memory of its own, got memory shared with " +
+                                          with + "; pass a clone of one of them");
+}
+
 /// What kernels write must not change what they read, nor each other.
 C10_ALWAYS_INLINE void KernelCall::CheckOutputMemory(size_t num_fresh) const {
   const size_t num_inputs = inputs_.size(), num_outputs = outputs_.size();
@@ -85,15 +82,15 @@ C10_ALWAYS_INLINE void KernelCall::CheckOutputMemory(size_t num_fresh) const {
     const graphffi::LentTensor& output = *graphffi::LentTensor::Of(outputs[i]);
     const at::Tensor& tensor = *TensorBank::TensorOf(output);
     if (!tensor.is_contiguous() && at::has_internal_overlap(tensor) == at::MemOverlap::Yes) {
-      FailExpanded(target_.subject, outputs_, i);
+      FailExpanded(target_.subject, outputs_.NameOf(i));
     }
     const size_t input = FindShared(inputs, 0, num_inputs, output);
     if (C10_UNLIKELY(input != num_inputs)) {
-      FailShared(target_.subject, outputs_, i, "input", inputs_, input);
+      FailSharedMemory(target_.subject, outputs_.NameOf(i), "input " + inputs_.NameOf(input));
     }
     const size_t other = FindShared(outputs, num_fresh, i, output);
     if (C10_UNLIKELY(other != i)) {
-      FailShared(target_.subject, outputs_, i, "output", outputs_, other);
+      FailSharedMemory(target_.subject, outputs_.NameOf(i), "output " + outputs_.NameOf(other));
     }
   }
 }

@@ -7,11 +7,11 @@
 #include <string>
 
 #include "banks.h"
-#include "kernels/kernel_ref.h"
 #include "callframe/layout.h"
 #include "callframe/plan.h"
 #include "callframe/value_list.h"
 #include "errors.h"
+#include "kernels/kernel_slot.h"
 
 namespace graphffi_torch {
 
@@ -23,6 +23,12 @@ struct CallTarget {
   graphffi::Plan plan;
   graphffi::Layout layout;  ///< of the plan's values
 };
+
+/// \throws graphffi::Error(ValueError) for an output of which elements share memory.
+[[noreturn]] void FailExpanded(const std::string& subject, const std::string& output);
+/// \throws graphffi::Error(ValueError) that says which operand an output shares memory with.
+[[noreturn]] void FailSharedMemory(const std::string& subject, const std::string& output,
+                                   const std::string& with);
 
 /// One call of a kernel on real tensors: first its values are added, then it runs once. They are
 /// borrowed until then. Lives on the stack.

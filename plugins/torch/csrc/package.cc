@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "callframe/error.h"
+#include "callframe/global_function.h"
 #include "kernels/packaged.h"
 
 namespace graphffi_torch {
@@ -48,9 +49,7 @@ std::vector<graphffi::PackagedLibrary> List(const std::string& path, Reader* rea
 }
 
 bool IsRegistered(const std::string& function) {
-  const TVMFFIByteArray name{function.data(), function.size()};
-  TVMFFIObjectHandle found = nullptr;
-  if (TVMFFIFunctionGetGlobal(&name, &found) != 0) throw graphffi::Error::TakeRaised(-1);
+  const TVMFFIObjectHandle found = graphffi::FindGlobal(function);
   if (found != nullptr) TVMFFIObjectDecRef(found);
   return found != nullptr;
 }

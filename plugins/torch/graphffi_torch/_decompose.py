@@ -196,10 +196,10 @@ def run_decomposed(
         specs = definition.infer(*call.rule_arguments())
         results = [empty(spec, torch.device("cpu")) for spec in specs]
     outputs = results if call.outputs is None else call.outputs
-    arguments = call.arguments(outputs, call.workspace_bytes(), described=True)
+    primitive = call.primitive(outputs, call.workspace_bytes(), described=True)
     if overload_of(target) == "effect":
-        return list(CALL_EFFECT(*arguments))
+        return list(CALL_EFFECT(*primitive.arguments()))
     filled = call_primitive(
-        definition.traits, arguments, num_mutated=len(arguments[2]) - len(results)
+        definition.traits, primitive, num_mutated=len(primitive.outputs) - len(results)
     )
     return filled[: len(results)]

@@ -34,7 +34,7 @@ from graphffi_torch._operators import (
     replace_operators,
     watch_operators,
 )
-from graphffi_torch._primitive import call_primitive, primitive_arguments
+from graphffi_torch._primitive import Primitive, call_primitive
 from graphffi_torch._private_names import has
 from graphffi_torch._repairs import repair
 from graphffi_torch._sharding import announce_sharding, original_error
@@ -59,6 +59,8 @@ class TorchFramework:
     """Every call becomes a call of an operator: of the op's own, or of a primitive."""
 
     name = "torch"
+    is_traced = staticmethod(torch.compiler.is_dynamo_compiling)
+    call_plain = staticmethod(_C.call_raw)
 
     def __init__(self) -> None:
         """Not for users."""
@@ -155,8 +157,8 @@ class TorchFramework:
         first = tensors[0] if tensors else None
         device = None if first is None else first.device
         outputs = [empty(spec, device) for spec in results]
-        arguments = primitive_arguments(call, outputs, graph_digest(call.digest))
-        return call_primitive(call.traits, arguments, len(call.mutated))
+        primitive = Primitive.of(call, outputs, graph_digest(call.digest))
+        return call_primitive(call.traits, primitive, len(call.mutated))
 
 
 def _let_trace(op: Op) -> None:
@@ -193,7 +195,7 @@ def _refuse_others(definition: Definition, operands: Sequence[Any]) -> None:
 def install() -> None:
     """Makes graphffi's calls on torch tensors and torch's operators known to each other."""
     _C.register_reraise_last_error(_RERAISE_LAST_ERROR)
-    _C.set_reraise(graphffi.get_global_func(_RERAISE_LAST_ERROR))
+    _C.set_raisers(graphffi.get_global_func(_RERAISE_LAST_ERROR), end_trace)
     register_tracer(Tracer(end_trace, _SYMBOLS, lambda symbol: symbol.node.has_hint()))
     types = (torch.Tensor, torch.nn.Parameter)
     exchange = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)

@@ -23,7 +23,7 @@ from torch.fx.node import map_arg
 
 from graphffi_torch._inductor_code import check_plan, write_cpp_call, write_python_call
 from graphffi_torch._operator_schema import overload_of
-from graphffi_torch._primitive import CALL, CALL_EFFECT, CALL_GRAPH, PARAMETERS, PrimitiveCall
+from graphffi_torch._primitive import CALL, CALL_EFFECT, CALL_GRAPH, Primitive, PrimitiveCall
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -91,16 +91,16 @@ def _lower_op(definition: Definition, operator: Any, *args: Any, **kwargs: Any) 
         _empty_like(fake, is_recorded=is_recorded) for fake in _fakes(definition)
     ]
     num_fresh = len(results) if call.outputs is None else 0
-    arguments = call.arguments(results, _workspace_bytes(definition, operator))
+    primitive = call.primitive(results, _workspace_bytes(definition, operator))
     ordered = _call_kind(OrderedCall, release_gil=definition.release_gil)
     if has_copies:
-        copies = [lowering.clone(tensor) for tensor in arguments[2][len(results) :]]
-        arguments = (*arguments[:2], [*results, *copies], *arguments[3:])
-        ordered.create(CALL, *arguments)
-        return arguments[2] or [_empty_like(V.graph.current_node.meta["val"][1][0])]
+        copies = [lowering.clone(tensor) for tensor in primitive.outputs[len(results) :]]
+        primitive = dataclasses.replace(primitive, outputs=[*results, *copies])
+        ordered.create(CALL, *primitive.arguments())
+        return primitive.outputs or [_empty_like(V.graph.current_node.meta["val"][1][0])]
     unordered = _call_kind(DirectCall, num_fresh=num_fresh, release_gil=definition.release_gil)
     kind = ordered if _has_token(V.graph.current_node) else unordered
-    kind.create(CALL_GRAPH if definition.traits.allow_cuda_graph else CALL, *arguments)
+    kind.create(CALL_GRAPH if definition.traits.allow_cuda_graph else CALL, *primitive.arguments())
     if call.outputs is not None or not results:
         return None
     return results[0] if len(results) == 1 and not _is_indexed() else tuple(results)
@@ -246,15 +246,13 @@ class DirectCall(ir.FallbackKernel):
             return
         self.codegen_comment(wrapper)
         args, kwargs = self.unflatten_args(self.inputs, self.constant_args)
-        values = {"plan": "", "ints": (), "floats": (), "strs": (), "digest": ""}
-        values.update(zip(PARAMETERS, args, strict=False))
-        values.update(kwargs)
-        ints = [_as_expression(value) for value in values["ints"]]
-        check_plan(values)
+        call = Primitive(*args, **kwargs)
+        call = dataclasses.replace(call, ints=[_as_expression(value) for value in call.ints])
+        check_plan(call)
         if V.graph.cpp_wrapper:
-            write_cpp_call(wrapper, values, ints, self.num_fresh)
+            write_cpp_call(wrapper, call, self.num_fresh)
         else:
-            write_python_call(wrapper, values, ints, self.num_fresh, release_gil=self.release_gil)
+            write_python_call(wrapper, call, self.num_fresh, release_gil=self.release_gil)
         self.codegen_unbacked_symbol_defs(wrapper)
 
 

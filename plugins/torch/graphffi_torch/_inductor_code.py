@@ -13,80 +13,74 @@ from typing import TYPE_CHECKING, Any, Final
 
 from torch._inductor.virtualized import V
 
-from graphffi_torch._C import call_site_v2
+from graphffi_torch._C import SiteArguments, call_site_v3
 from graphffi_torch._dynamo import end_compilation
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from graphffi_torch._primitive import Primitive
 
 _ENTRY_HEADER: Final = Path(__file__).parent / "lib" / "aoti_entry.h"
 
 
-def check_plan(values: dict[str, Any]) -> None:
-    """Raises the error of eager code for a plan that is wrong.
-
-    Args:
-        values: The arguments of the primitive by name.
-    """
+def check_plan(call: Primitive) -> None:
+    """Raises the error of eager code for a plan that is wrong."""
     try:
-        call_site_v2(
-            values["func"],
-            values["plan"],
-            values["digest"],
-            len(values["inputs"]),
-            len(values["outputs"]),
-            0,
-            [None] * len(values["ints"]),
-            values["floats"],
-            values["strs"],
-        )
+        call_site_v3(SiteArguments(*_site_arguments(call)))
     except ValueError as error:
         end_compilation(error)
         raise
 
 
-def write_python_call(
-    wrapper: Any,
-    values: dict[str, Any],
-    ints: Sequence[Any],
-    num_fresh: int,
-    *,
-    release_gil: bool | None,
-) -> None:
+def _site_arguments(call: Primitive) -> tuple[Any, ...]:
+    """What a site is made of: the call's arguments, with numbers of tensors for these.
+
+    Ints that are given at each call are None.
+    """
+    return (
+        call.func,
+        len(call.inputs),
+        len(call.outputs),
+        call.plan,
+        [value if isinstance(value, int) else None for value in call.ints],
+        list(call.floats),
+        list(call.strs),
+        call.digest,
+    )
+
+
+def write_python_call(wrapper: Any, call: Primitive, num_fresh: int, *, release_gil: bool) -> None:
     """Writes a call in Python.
 
     Args:
         wrapper: Of the graph.
-        values: The arguments of the primitive by name.
-        ints: Those of its ints, as numbers or expressions.
+        call: Its arguments; ints are numbers or expressions.
         num_fresh: Outputs, the first, that share no memory.
-        release_gil: Whether the GIL is released while the kernel runs; None: as
-            `GRAPHFFI_RELEASE_GIL` says where the code runs.
+        release_gil: Whether the GIL is released while the kernel runs.
     """
-    tensors = [*values["inputs"], *values["outputs"]]
-    open_ints = [value for value in ints if not isinstance(value, int)]
-    bound = ", ".join(
-        repr(value)
-        for value in (
-            values["func"],
-            values["plan"],
-            values["digest"],
-            len(values["inputs"]),
-            len(values["outputs"]),
-            num_fresh,
-            [value if isinstance(value, int) else None for value in ints],
-        )
+    func, *counts, plan, ints, floats, strs, digest = _site_arguments(call)
+    numbers = ", ".join(_python_float(value) for value in floats)
+    arguments = ", ".join(
+        [*map(repr, (func, *counts, plan, ints)), f"[{numbers}]", repr(strs), repr(digest)]
     )
-    floats = ", ".join(_python_float(value) for value in values["floats"])
+    flags = f"num_fresh={num_fresh}, release_gil={release_gil}"
     site = _new_name()
-    wrapper.add_import_once("from graphffi_torch._C import call_site_v2 as graphffi_call_site_v2")
-    flags = "" if release_gil is None else f", release_gil={release_gil}"
+    wrapper.add_import_once("from graphffi_torch import _C as graphffi_torch_C")
     wrapper.add_import_once(
-        f"{site} = graphffi_call_site_v2({bound}, [{floats}], {list(values['strs'])!r}{flags})"
+        f"{site} = graphffi_torch_C.call_site_v3("
+        f"graphffi_torch_C.SiteArguments({arguments}), {flags})"
     )
-    arguments = ["None" if t is None else t.codegen_reference() for t in tensors]
-    arguments.extend(wrapper.val_to_arg_str(value) for value in open_ints)
-    wrapper.writeline(f"{site}({', '.join(arguments)})")
+    values = ["None" if t is None else t.codegen_reference() for t in _tensors(call)]
+    values.extend(wrapper.val_to_arg_str(value) for value in call.ints if not _is_bound(value))
+    wrapper.writeline(f"{site}({', '.join(values)})")
+
+
+def _tensors(call: Primitive) -> list[Any]:
+    return [*call.inputs, *call.outputs]
+
+
+def _is_bound(value: Any) -> bool:
+    """Whether a site knows the int, otherwise each call does."""
+    return isinstance(value, int)
 
 
 def _python_float(value: float) -> str:
@@ -102,21 +96,19 @@ def _new_name() -> str:
     return "_".join(filter(None, ("graphffi_site", V.graph.name, str(next(count)))))
 
 
-def write_cpp_call(
-    wrapper: Any, values: dict[str, Any], ints: Sequence[Any], num_fresh: int
-) -> None:
+def write_cpp_call(wrapper: Any, call: Primitive, num_fresh: int) -> None:
     """Writes a call in C++; the arguments are those of `write_python_call`."""
     if not getattr(wrapper, "graphffi_declared", False):
         wrapper.header.splice(_entry_declaration(is_python_there=not V.graph.aot_mode))
         wrapper.graphffi_declared = True
     site = _new_name()
-    open_ints = [i for i, value in enumerate(ints) if not isinstance(value, int)]
-    numbers = [value if isinstance(value, int) else 0 for value in ints]
+    func, num_inputs, num_outputs, plan, ints, floats, strs, digest = _site_arguments(call)
+    open_ints = [i for i, value in enumerate(ints) if value is None]
     arrays = {
-        "int64_t": ("ints", [f"int64_t({value % 2**64:#x}ULL)" for value in numbers]),
+        "int64_t": ("ints", [f"int64_t({(value or 0) % 2**64:#x}ULL)" for value in ints]),
         "int32_t": ("open_ints", [str(i) for i in open_ints]),
-        "double": ("floats", [_cpp_float(value) for value in values["floats"]]),
-        "const char*": ("strs", [_cpp_string(text) for text in values["strs"]]),
+        "double": ("floats", [_cpp_float(value) for value in floats]),
+        "const char*": ("strs", [_cpp_string(text) for text in strs]),
     }
     pointers = {}
     for kind, (name, items) in arrays.items():
@@ -126,23 +118,22 @@ def write_cpp_call(
                 f"static {kind} const {site}_{name}[] = {{{', '.join(items)}}};"
             )
     fields = [
-        *(_cpp_string(values[name]) for name in ("func", "plan", "digest")),
-        *(str(len(values[name])) for name in ("inputs", "outputs")),
-        str(num_fresh),
-        *(str(len(values_)) for values_ in (ints, values["floats"], values["strs"], open_ints)),
+        *(_cpp_string(text) for text in (func, plan, digest)),
+        *(str(count) for count in (num_inputs, num_outputs, num_fresh)),
+        *(str(len(values)) for values in (ints, floats, strs, open_ints)),
         *(pointers[name] for name in ("ints", "open_ints", "floats", "strs")),
         "nullptr",
     ]
     wrapper.header.writeline(f"static GraphffiCallV2 {site} = {{{', '.join(fields)}}};")
     tensors = [
         "nullptr" if t is None else f"AtenTensorHandle({t.codegen_reference()})"
-        for t in (*values["inputs"], *values["outputs"])
+        for t in _tensors(call)
     ]
     handles = ", ".join(tensors)
-    dynamic = ", ".join(f"int64_t({wrapper.val_to_arg_str(ints[i])})" for i in open_ints)
-    call = f"graphffi_call({site}, {{{handles}}}, {{{dynamic}}})"
+    dynamic = ", ".join(f"int64_t({wrapper.val_to_arg_str(call.ints[i])})" for i in open_ints)
+    written = f"graphffi_call({site}, {{{handles}}}, {{{dynamic}}})"
     # Where Python runs the code, torch's own calls of Python operators fail so, too.
-    wrapper.writeline(f"{call};" if V.graph.aot_mode else f"if (!{call}) return;")
+    wrapper.writeline(f"{written};" if V.graph.aot_mode else f"if (!{written}) return;")
 
 
 @functools.cache

@@ -24,8 +24,6 @@ CALL_GRAPH: Final = torch.ops.tvm_ffi.call_graph.default
 #: For calls with side effects. It returns changed copies of the outputs that it is given.
 CALL_EFFECT: Final = torch.ops.tvm_ffi.call_effect.default
 register_side_effect(CALL_EFFECT)
-#: The names of their arguments.
-PARAMETERS: Final = ("func", "inputs", "outputs", "plan", "ints", "floats", "strs", "digest")
 
 
 def primitive_of(traits: CallTraits | None) -> Any:
@@ -37,44 +35,79 @@ def primitive_of(traits: CallTraits | None) -> Any:
     return CALL_GRAPH if traits.allow_cuda_graph else CALL
 
 
-def primitive_arguments(
-    call: CanonicalCall, results: Sequence[Any], digest: str
-) -> tuple[Any, ...]:
-    """The arguments of the primitive for one call.
+@dataclass(frozen=True)
+class Primitive:
+    """The arguments of a primitive, as its schema has them.
 
     Args:
-        call: The call.
-        results: What is to be filled.
-        digest: Of the definition.
+        func: Kernel reference.
+        inputs: Tensors that are only read, and None.
+        outputs: The results to fill, then what is updated.
+        plan: Plan text over the canonical names.
+        ints: 64-bit integers.
+        floats: Doubles.
+        strs: Strings.
+        digest: Changes with the definition; may carry names, see `call_site.h`.
     """
-    outputs = [*results, *call.mutated]
-    return (
-        call.func,
-        call.inputs,
-        outputs,
-        call.plan,
-        call.ints,
-        call.floats,
-        call.strs,
-        digest,
-    )
+
+    func: str
+    inputs: Sequence[Any]
+    outputs: Sequence[Any]
+    plan: str = ""
+    ints: Sequence[Any] = ()
+    floats: Sequence[float] = ()
+    strs: Sequence[str] = ()
+    digest: str = ""
+
+    @staticmethod
+    def of(call: CanonicalCall, results: Sequence[Any], digest: str) -> Primitive:
+        """The arguments of one call.
+
+        Args:
+            call: The call.
+            results: What is to be filled.
+            digest: Of the definition.
+        """
+        return Primitive(
+            call.func,
+            call.inputs,
+            [*results, *call.mutated],
+            call.plan,
+            call.ints,
+            call.floats,
+            call.strs,
+            digest,
+        )
+
+    def arguments(self) -> tuple[Any, ...]:
+        """In the order of the schema."""
+        return (
+            self.func,
+            self.inputs,
+            self.outputs,
+            self.plan,
+            self.ints,
+            self.floats,
+            self.strs,
+            self.digest,
+        )
 
 
 def call_primitive(
-    traits: CallTraits | None, arguments: Sequence[Any], num_mutated: int
+    traits: CallTraits | None, call: Primitive, num_mutated: int
 ) -> list[torch.Tensor]:
     """Calls a kernel.
 
     Args:
         traits: Of the kernel.
-        arguments: Of the primitive; the outputs are the results to fill, then what is updated.
+        call: The arguments.
         num_mutated: How many of the outputs are updated.
 
     Returns:
         The outputs.
     """
-    primitive, outputs = primitive_of(traits), arguments[2]
-    returned = primitive(*arguments)
+    primitive, outputs = primitive_of(traits), call.outputs
+    returned = primitive(*call.arguments())
     if primitive is not CALL_EFFECT:
         return list(outputs)
     mutated = outputs[len(outputs) - num_mutated :]
@@ -119,9 +152,9 @@ class PrimitiveCall:
             else None,
         )
 
-    def arguments(
+    def primitive(
         self, results: Sequence[Any], workspace: Any, *, described: bool = False
-    ) -> tuple[Any, ...]:
+    ) -> Primitive:
         """The arguments of the primitive.
 
         Args:
@@ -131,7 +164,7 @@ class PrimitiveCall:
                 inputs nobody else checks.
         """
         call = self.definition.canonical(self.operands, self.attributes, workspace)
-        return primitive_arguments(call, results, self._label(described=described, results=results))
+        return Primitive.of(call, results, self._label(described=described, results=results))
 
     def rule_arguments(self) -> tuple[list[Any], list[Any]]:
         """What the definition's rules get of operands that are tensors, and of attributes."""

@@ -22,6 +22,7 @@
 #include "python/direct_call.h"
 #include "python/python_rule.h"
 #include "python/raise.h"
+#include "python/raw_call.h"
 #include "python/site_object.h"
 #include "python/tensor_viewer.h"
 #include "vjp_node.h"
@@ -203,10 +204,9 @@ PYBIND11_MODULE(_C, module) {
   module.def("forget_call_sites", &ForgetCallSites);
   module.def("make_tensor_viewer", &MakeTensorViewer, py::arg("exchange"));
   module.def("register_reraise_last_error", &RegisterReraiseLastError, py::arg("name"));
-  module.def(
-      "set_reraise", [](py::object function) { SetReraise(std::move(function)); },
-      py::arg("function"));
+  module.def("set_raisers", &SetRaisers, py::arg("reraise_last"), py::arg("trace_ender"));
   AddSiteObject(module);
+  AddRawCall(module);
   module.def(
       "package_libraries",
       [](const std::string& path) {

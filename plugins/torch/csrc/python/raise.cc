@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "python/raise.h"
 
-#include <stdexcept>
-
+#include "callframe/global_function.h"
 #include "gil/gil.h"
 
 namespace py = pybind11;
@@ -10,7 +9,7 @@ namespace py = pybind11;
 namespace graphffi_torch {
 namespace {
 
-PyObject* reraise = nullptr;  // kept for the life of the process
+PyObject *reraise = nullptr, *end_trace = nullptr;  // kept for the life of the process
 
 /// The function behind `reraise`: fails with the error that is in this thread's slot.
 int ReraiseLastError(void*, const TVMFFIAny*, int32_t, TVMFFIAny*) { return -1; }
@@ -19,6 +18,23 @@ void ThrowPython(const graphffi::Error& error) {
   const graphffi::GilHold gil;
   if (!gil.ok()) throw error;
   SetPythonError(error);
+  ThrowPending();
+}
+
+void ThrowTraced(const graphffi::Error& error) {
+  const graphffi::GilHold gil;
+  if (!gil.ok()) throw error;
+  SetPythonError(error);
+  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  PyObject* returned = PyObject_CallOneArg(end_trace, value);
+  Py_XDECREF(returned);
+  if (returned == nullptr) {  // it raised what ends the trace
+    for (PyObject* object : {type, value, traceback}) Py_XDECREF(object);
+  } else {
+    PyErr_Restore(type, value, traceback);
+  }
   ThrowPending();
 }
 
@@ -46,22 +62,15 @@ void SetPythonError(const graphffi::Error& error) {
   Py_XDECREF(graphffi::UntilShutdown([] { return PyObject_CallNoArgs(reraise); }));
 }
 
-void SetReraise(py::object function) {
-  Py_XDECREF(reraise);
-  reraise = function.release().ptr();
-  static const PythonErrors errors{&ThrowPython, &SetPending};
+void SetRaisers(py::object reraise_last, py::object trace_ender) {
+  reraise = reraise_last.release().ptr();
+  end_trace = trace_ender.release().ptr();
+  static const PythonErrors errors{&ThrowPython, &ThrowTraced, &SetPending};
   SetPythonErrors(&errors);
 }
 
 void RegisterReraiseLastError(const std::string& name) {
-  TVMFFIObjectHandle function = nullptr;
-  int rc = TVMFFIFunctionCreate(nullptr, &ReraiseLastError, nullptr, &function);
-  if (rc == 0) {
-    TVMFFIByteArray bytes{name.data(), name.size()};
-    rc = TVMFFIFunctionSetGlobal(&bytes, function, 1);
-    TVMFFIObjectDecRef(function);
-  }
-  if (rc != 0) throw std::runtime_error(graphffi::Error::TakeRaised(rc).what());
+  graphffi::SetGlobal(name, &ReraiseLastError, /*allow_override=*/true);
 }
 
 }  // namespace graphffi_torch

@@ -15,8 +15,9 @@ namespace graphffi_torch {
 /// Makes Python's exception of `error` pending. Needs the GIL.
 void SetPythonError(const graphffi::Error& error);
 
-/// What `SetPythonError` calls to raise the error that is in the thread's slot; kept for good.
-void SetReraise(pybind11::object function);
+/// `reraise_last` is called to raise the error that is in the thread's slot, `trace_ender` with an
+/// exception that is meant for the caller of traced code, see _dynamo.py. Both are kept for good.
+void SetRaisers(pybind11::object reraise_last, pybind11::object trace_ender);
 
 /// Registers a function that raises what is in the error slot, by which graphffi can get it.
 void RegisterReraiseLastError(const std::string& name);

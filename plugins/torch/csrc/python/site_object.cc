@@ -111,8 +111,8 @@ PyTypeObject* SiteType() {
   return type;
 }
 
-py::object MakeSite(BoundSite::Description description, bool release_gil) {
-  auto site = std::make_unique<BoundSite>(std::move(description));
+py::object MakeSite(const SiteArguments& arguments, int32_t num_fresh, bool release_gil) {
+  auto site = std::make_unique<BoundSite>(arguments, num_fresh);
   PyTypeObject* type = SiteType();
   PyObject* object = type->tp_alloc(type, 0);
   if (object == nullptr) throw py::error_already_set();
@@ -125,22 +125,22 @@ py::object MakeSite(BoundSite::Description description, bool release_gil) {
 }  // namespace
 
 void AddSiteObject(py::module_& module) {
+  py::class_<SiteArguments>(module, "SiteArguments")
+      .def(py::init([](std::string func, int32_t num_inputs, int32_t num_outputs, std::string plan,
+                       std::vector<std::optional<int64_t>> ints, std::vector<double> floats,
+                       std::vector<std::string> strs, std::string digest) {
+             return SiteArguments{std::move(func), num_inputs,       num_outputs,
+                                  std::move(plan), std::move(ints),  std::move(floats),
+                                  std::move(strs), std::move(digest)};
+           }),
+           py::arg("func"), py::arg("num_inputs"), py::arg("num_outputs"), py::arg("plan"),
+           py::arg("ints"), py::arg("floats"), py::arg("strs"), py::arg("digest"));
   module.def(
-      "call_site_v2",
-      [](std::string func, std::string plan, std::string digest, int32_t num_inputs,
-         int32_t num_outputs, int32_t num_fresh, std::vector<std::optional<int64_t>> ints,
-         std::vector<double> floats, std::vector<std::string> strs, bool release_gil) {
-        return Translated([&] {
-          return MakeSite(
-              {std::move(func), std::move(plan), std::move(digest), "", num_inputs, num_outputs,
-               num_fresh, std::move(ints), std::move(floats), std::move(strs)},
-              release_gil);
-        });
+      "call_site_v3",
+      [](const SiteArguments& arguments, int32_t num_fresh, bool release_gil) {
+        return Translated([&] { return MakeSite(arguments, num_fresh, release_gil); });
       },
-      py::arg("func"), py::arg("plan"), py::arg("digest"), py::arg("num_inputs"),
-      py::arg("num_outputs"), py::arg("num_fresh"), py::arg("ints"), py::arg("floats"),
-      py::arg("strs"),
-      py::arg("release_gil") = py::module_::import("graphffi._core").attr("releases_gil"));
+      py::arg("arguments"), py::arg("num_fresh") = 0, py::arg("release_gil") = true);
 }
 
 }  // namespace graphffi_torch

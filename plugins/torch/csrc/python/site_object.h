@@ -6,7 +6,8 @@
 
 namespace graphffi_torch {
 
-/// Adds `call_site_v2` to the module. Generated code is cached: a change here takes a new name.
+/// Adds `SiteArguments` and `call_site_v3` to the module. Generated code is cached: a change here
+/// takes a new name.
 void AddSiteObject(pybind11::module_& module);
 
 }  // namespace graphffi_torch
