@@ -29,7 +29,8 @@ class Framework(Protocol):
     - `check_replacement(op, definition)`: an op is about to be defined anew. May refuse that with a
       ValueError.
     - `replace_op(op)`: it was.
-    - `replace_library(path)`: a library was built anew, and its kernels are others now.
+    - `use_library(path, is_new)`: a path of a library means the file that is there now, another one
+      than before if it is new.
     """
 
     name: str

@@ -57,9 +57,10 @@ class HostFramework:
         fresh, mutated = outputs[: len(specs)], outputs[len(specs) :]
         return definition.pack_results(bound.operands, fresh, mutated)
 
-    def replace_library(self, path: str) -> None:
+    def use_library(self, path: str, is_new: bool) -> None:
         """Forgets the kernels of a library that was built anew."""
-        self._kernels.clear()
+        if is_new:
+            self._kernels.clear()
 
     def _inferred(
         self, definition: Definition, bound: BoundCall

@@ -8,6 +8,7 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from . import _core
+from ._framework import announce
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,9 +62,10 @@ def renew_library(library: str) -> None:
     Raises:
         RuntimeError: If it was changed in place while it is in use.
     """
-    if _core.renew_library(library):
-        for listener in _listeners:
-            listener(library)
+    is_new = _core.renew_library(library)
+    announce("use_library", library, is_new)
+    for listener in _listeners if is_new else ():
+        listener(library)
 
 
 def when_renewed(listener: Callable[[str], None]) -> None:

@@ -396,7 +396,6 @@ def _use_library(reference: str) -> None:
 
 def _replace_kernels(library: str) -> None:
     """Has ops with kernels of a library that was built anew use what is in it now."""
-    announce("replace_library", library)
     with _lock:
         for op in _ops.values():
             if split_reference(op.definition.kernel)[0] == library:

@@ -3,10 +3,10 @@
 
 #include <dlfcn.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <mutex>
 #include <unordered_map>
+#include <utility>
 
 #include "callframe/error.h"
 #include "callframe/global_function.h"
@@ -26,21 +26,6 @@ namespace {
   // The loader tells by text only.
   const bool is_foreign = reason.find("undefined symbol") != std::string::npos;
   Fail(path, reason + (is_foreign ? "; was it built for another runtime?" : ""));
-}
-
-/// All symbols now: a runtime that binds late would end the process at the first call.
-void* Open(const std::string& path) {
-  if (access(path.c_str(), F_OK) != 0) Fail(path, "expected a file, got none");
-  const std::string truncation = DescribeTruncation(path);
-  if (!truncation.empty()) Fail(path, truncation);
-  void* handle = nullptr;
-  const char* reason = nullptr;
-  WithRegistryLocked([&] {
-    handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (handle == nullptr) reason = dlerror();
-  });
-  if (handle == nullptr) FailToOpen(path, reason == nullptr ? "unknown reason" : reason);
-  return handle;
 }
 
 /// Runtimes differ in the kind and the words of a failure.
@@ -68,6 +53,16 @@ struct FileIdentity {
             status.st_mtim.tv_nsec};
   }
   bool exists() const { return inode != 0; }
+  /// Differs for other files, and is the same in all binaries that this code is part of.
+  uint32_t Hash() const {
+    uint64_t hash = 0;
+    for (const auto number : {uint64_t(device), uint64_t(inode), uint64_t(size), uint64_t(seconds),
+                              uint64_t(nanoseconds)}) {
+      hash = (hash ^ number) * 0x9E3779B97F4A7C15;
+      hash ^= hash >> 32;
+    }
+    return static_cast<uint32_t>(hash);
+  }
   bool IsSameInode(const FileIdentity& other) const {
     return device == other.device && inode == other.inode;
   }
@@ -80,17 +75,7 @@ struct FileIdentity {
 /// The file that a path means.
 struct KnownFile {
   FileIdentity identity;
-  int generation = 0;
   bool is_loaded = false;
-
-  /// The dynamic linker compares paths first: another file needs another spelling.
-  std::string Spelled(const std::string& path) const {
-    std::string spelled = path;
-    const size_t slash = path.rfind('/');
-    if (slash == std::string::npos) return path;
-    for (int i = 0; i < generation; ++i) spelled.insert(slash + 1, "./");
-    return spelled;
-  }
 };
 
 struct LoadedLibraries {
@@ -103,20 +88,52 @@ struct LoadedLibraries {
   }
 };
 
-/// The path to open; `path` means the file there from now on. \throws Error(RuntimeError) if it
-/// means another one.
-std::string PathToOpen(const std::string& path) {
-  const FileIdentity identity = FileIdentity::Of(path);
-  if (!identity.exists()) return path;  // the loader says what is wrong
+/// Another spelling of a path, for one file only: `/./` and `//` mean the bits of its hash.
+std::string Spelled(std::string path, const FileIdentity& identity) {
+  const size_t end = path.rfind('/') + 1;
+  std::string bits;
+  for (int i = 0; i < 32; ++i) bits += (identity.Hash() >> i & 1) != 0 ? "./" : "/";
+  return path.insert(end, bits);
+}
+
+/// The path by which the dynamic linker opens the file that is at `path` now. It compares names of
+/// libraries before it looks at files: by `path`, it would give an earlier file that was there.
+std::string PathToOpen(const std::string& path, const FileIdentity& identity) {
+  void* opt_named = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+  if (opt_named == nullptr || path.find('/') == std::string::npos) return path;
+  const std::string spelled = Spelled(path, identity);
+  void* opt_loaded = dlopen(spelled.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+  if (opt_loaded != nullptr) dlclose(opt_loaded);
+  dlclose(opt_named);
+  return opt_loaded == opt_named ? path : spelled;
+}
+
+/// Opens the library for good, all symbols now: a runtime that binds late would end the process at
+/// the first call. Gives the path that the dynamic linker knows it by.
+std::pair<void*, std::string> Open(const std::string& path, const FileIdentity& identity) {
+  if (!identity.exists()) Fail(path, "expected a file, got none");
+  const std::string truncation = DescribeTruncation(path);
+  if (!truncation.empty()) Fail(path, truncation);
+  const std::string name = PathToOpen(path, identity);
+  void* handle = nullptr;
+  const char* reason = nullptr;
+  WithRegistryLocked([&] {
+    handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (handle == nullptr) reason = dlerror();
+  });
+  if (handle == nullptr) FailToOpen(path, reason == nullptr ? "unknown reason" : reason);
+  return {handle, name};
+}
+
+/// Has `path` mean a file, if it means none yet. \throws Error(RuntimeError) if it means another.
+void Note(const std::string& path, const FileIdentity& identity) {
   LoadedLibraries& loaded = LoadedLibraries::Global();
   std::lock_guard<std::mutex> lock(loaded.mutex);
-  KnownFile& file = loaded.files.try_emplace(path, KnownFile{identity}).first->second;
-  if (!(file.identity == identity)) {
+  if (!(loaded.files.try_emplace(path, KnownFile{identity}).first->second.identity == identity)) {
     Fail(path,
          "expected the file that is in use, got one that was built since; load it with "
          "graphffi.load_module, or define its ops again with override=True");
   }
-  return file.Spelled(path);
 }
 
 }  // namespace
@@ -134,7 +151,7 @@ bool RenewLibrary(const std::string& path) {
          "expected a new file, got one that was changed in place while it is in use; "
          "remove it before it is written, as linkers do");
   }
-  file = {identity, file.generation + (file.is_loaded ? 1 : 0), false};
+  file = {identity, false};
   return true;
 }
 
@@ -152,8 +169,9 @@ TVMFFISafeCallType Library::FindExported(const std::string& name) const {
 }
 
 const Library& LoadLibrary(const std::string& path) {
-  const std::string spelled = PathToOpen(path);
-  void* handle = Open(spelled);
+  const FileIdentity identity = FileIdentity::Of(path);
+  if (identity.exists()) Note(path, identity);
+  const auto [handle, name] = Open(path, identity);
   LoadedLibraries& loaded = LoadedLibraries::Global();
   {
     std::lock_guard<std::mutex> lock(loaded.mutex);
@@ -166,7 +184,7 @@ const Library& LoadLibrary(const std::string& path) {
   }
   // Unlocked: the library's initialisers may come back here. The module of a thread that comes
   // second is leaked, because the library may have noted its address.
-  const Library made{handle, MakeModule(spelled)};
+  const Library made{handle, MakeModule(name)};
   std::lock_guard<std::mutex> lock(loaded.mutex);
   return loaded.libraries.emplace(handle, made).first->second;
 }

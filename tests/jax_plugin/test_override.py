@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import jax
@@ -55,6 +56,8 @@ def test_the_gradient_rule_is_replaced_with_the_op() -> None:
 
 
 def test_an_op_may_change_its_signature() -> None:
+    if "graphffi_torch" in sys.modules:
+        pytest.skip("torch's operators keep their parameters")
     op = define("signature", scaling(2))
     x = jnp.ones(1, jnp.float32)
     assert jax.jit(op)(x).tolist() == [2]

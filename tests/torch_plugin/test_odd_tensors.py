@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -140,3 +142,19 @@ def test_tensors_with_and_without_data_in_one_call_are_refused(ops: Any, kernels
         ops.total_of([X, meta], X)
     with pytest.raises(ValueError, match="expected all tensors on the device meta, or none, got"):
         graphffi.call_tvm_ffi(kernels.masked, X, meta, out=graphffi.like(X))
+
+
+def test_tensors_without_an_exchange_table_are_read_by_dlpack() -> None:
+    code = """
+import torch
+del torch.Tensor.__dlpack_c_exchange_api__
+import graphffi
+import graphffi_torch
+graphffi.register_global_func("odd.double", lambda x: torch.from_dlpack(x).mul_(2))
+x = torch.ones(2)
+graphffi.get_global_func("odd.double")(x)
+print(x.tolist())
+"""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert result.stdout == "[2.0, 2.0]\n", result.stderr
+    assert "torch.Tensor has no __dlpack_c_exchange_api__; functions read" in result.stderr

@@ -15,6 +15,7 @@
 #include "callframe/error.h"
 #include "error_ring.h"
 #include "exit_gate.h"
+#include "kernels/kernel_ref.h"
 #include "kernels/packaged.h"
 #include "named_target.h"
 #include "workspace.h"
@@ -111,6 +112,7 @@ extern "C" TVM_FFI_DLL_EXPORT int graphffi_jax_register_functions() {
   Register("graphffi_jax.keep_error", &KeepError);
   Register("graphffi_jax.new_target", &NewTarget);
   Register("graphffi_jax.load_libraries", &LoadLibraries);
+  Register("graphffi_jax.use_library", &graphffi::RenewKernels);
   Register("graphffi_jax.last_workspace_peak", &LastWorkspacePeak);
   Register("graphffi_jax.workspace_peaks", &WorkspacePeaks);
   Register("graphffi_jax.cpu_ordinal", &CpuOrdinal);

@@ -78,9 +78,11 @@ class JaxFramework:
         """
         jax.clear_caches()  # type: ignore[no-untyped-call]
 
-    def replace_library(self, path: str) -> None:
-        """The same for calls without op."""
-        jax.clear_caches()  # type: ignore[no-untyped-call]
+    def use_library(self, path: str, is_new: bool) -> None:
+        """Has the path of a library mean the file that is there now, also in calls without op."""
+        graphffi.get_global_func("graphffi_jax.use_library")(path)
+        if is_new:
+            jax.clear_caches()  # type: ignore[no-untyped-call]
 
     def call_raw(
         self, call: Any, results: Sequence[Any], workspace: int | None = None

@@ -16,6 +16,7 @@
 #include "call_site.h"
 #include "errors.h"
 #include "gradients.h"
+#include "kernels/kernel_ref.h"
 #include "lazy_bits.h"
 #include "op_forms.h"
 #include "site_cache.h"
@@ -192,6 +193,8 @@ TORCH_LIBRARY_FRAGMENT(tvm_ffi, library) {
 
 }  // namespace
 
-void ForgetCallSites() { SiteCache::Global().Forget(); }
+void UseLibrary(const std::string& path) {
+  if (graphffi::RenewKernels(path)) SiteCache::Global().Forget();
+}
 
 }  // namespace graphffi_torch

@@ -2,6 +2,8 @@
 // The primitives that exported graphs are made of: tvm_ffi::call and its two variants.
 #pragma once
 
+#include <string>
+
 #include "errors.h"
 
 namespace graphffi_torch {
@@ -15,7 +17,8 @@ inline constexpr const char* kCallGraphName = "tvm_ffi::call_graph";
 inline constexpr const char* kCallEffectName = "tvm_ffi::call_effect";
 inline constexpr const char* kNoGradientName = "tvm_ffi::no_gradient";
 
-/// Has calls of the primitives through the dispatcher resolve their kernels anew. Thread-safe.
-GRAPHFFI_TORCH_API void ForgetCallSites();
+/// Has the path of a library mean the file that is there now, as graphffi::RenewKernels does, also
+/// in calls of the primitives through the dispatcher. Thread-safe.
+GRAPHFFI_TORCH_API void UseLibrary(const std::string& path);
 
 }  // namespace graphffi_torch

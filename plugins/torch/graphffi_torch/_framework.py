@@ -117,9 +117,9 @@ class TorchFramework:
         else:
             set_gradient_rule(op.definition)
 
-    def replace_library(self, path: str) -> None:
-        """Forgets which kernels calls without op have found."""
-        _C.forget_call_sites()
+    def use_library(self, path: str, is_new: bool) -> None:
+        """Has the path of a library mean the file that is there now."""
+        _C.use_library(path)
 
     def call_op(self, op: Op, bound: BoundCall) -> Any:
         """Calls the op's operator."""

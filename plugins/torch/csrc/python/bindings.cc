@@ -18,6 +18,7 @@
 #include "call_op.h"
 #include "gil/gil.h"
 #include "graphffi_torch/package.h"
+#include "kernels/kernel_ref.h"
 #include "op_forms.h"
 #include "python/direct_call.h"
 #include "python/python_rule.h"
@@ -201,7 +202,15 @@ PYBIND11_MODULE(_C, module) {
   module.def(
       "remove_gradient_rule", [](const std::string& op) { SetGradientRule(op, nullptr); },
       py::arg("op"));
-  module.def("forget_call_sites", &ForgetCallSites);
+  module.def(
+      "use_library",
+      [](const std::string& path) {
+        Translated([&] {
+          UseLibrary(path);
+          return graphffi::RenewKernels(path);  // this module's own table of libraries
+        });
+      },
+      py::arg("path"));
   module.def("make_tensor_viewer", &MakeTensorViewer, py::arg("exchange"));
   module.def("register_reraise_last_error", &RegisterReraiseLastError, py::arg("name"));
   module.def("set_raisers", &SetRaisers, py::arg("reraise_last"), py::arg("trace_ender"));
