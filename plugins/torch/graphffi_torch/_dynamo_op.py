@@ -98,6 +98,18 @@ class OpVariable(UserDefinedObjectVariable):
 
     def call_function(self, tx: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """Puts a plain call into the graph; follows the others."""
+        try:
+            return self._call(tx, args, kwargs)
+        except Exception as error:
+            original = original_error(self.value.name, error)
+            if original is None or original is error:
+                raise
+            if is_wrong_call(original):
+                raise original from None
+            end_trace(original)
+            raise
+
+    def _call(self, tx: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         definition = self.value.definition
         args, kwargs = _with_constants(definition, args, kwargs)
         known = operator_of(self.value)
@@ -108,15 +120,7 @@ class OpVariable(UserDefinedObjectVariable):
             return super().call_function(tx, args, kwargs)
         digest = ConstantVariable.create(graph_digest(definition.digest))
         operator = VariableTracker.build(tx, known)
-        try:
-            result = operator.call_function(tx, arguments, {DIGEST: digest})
-        except Exception as error:
-            original = original_error(definition.name, error)
-            if original is None or original is error:
-                raise
-            if is_wrong_call(original):
-                raise original from None
-            end_trace(original)
+        result = operator.call_function(tx, arguments, {DIGEST: digest})
         return arguments[definition.parameters.index(returns)] if returns else result
 
 
