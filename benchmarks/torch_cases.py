@@ -119,20 +119,23 @@ def with_gradient(call: Callable[[Any], Any], x: torch.Tensor) -> Callable[[], A
     return lambda: torch.autograd.grad(call(leaf), (leaf,), (cotangent,))
 
 
+def recording(measure: Callable[[], float]) -> Callable[[], float]:
+    """The same in grad mode."""
+    return torch.enable_grad()(measure)
+
+
 def gradient_cases(ours: Any, theirs: Any, x: torch.Tensor) -> list[Case]:
     """Forward and backward of an op, in eager code and in a graph."""
-
-    def recording(measure: Callable[[], float]) -> Callable[[], float]:
-        return torch.enable_grad()(measure)
 
     def in_graph(op: Callable[[Any], Any]) -> Callable[[int], Callable[[], Any]]:
         return lambda length: with_gradient(compiled_program(op, length), x)
 
     ops = differentiable_ops(ours, theirs)
+    typed = {"C++ autograd::Function": torch.ops.benchmark_typed.touch_vjp.default}
     with torch.enable_grad():
         eager = [
             Contender(name, recording(call("f()", {"f": with_gradient(op, x)}, 2_000)))
-            for name, op in ops.items()
+            for name, op in {**ops, **typed}.items()
         ]
         graph = [
             Contender(name, recording(chain(in_graph(op), SHORT, LONG, 100)))
@@ -163,6 +166,17 @@ def calls_of(count: int, contenders: dict[str, Any]) -> list[Contender]:
     statement = f"f({', '.join(tensors)})"
     return [
         Contender(name, call(statement, {**tensors, "f": f}, 5_000))
+        for name, f in contenders.items()
+    ]
+
+
+@torch.enable_grad()
+def in_grad_mode(write: Any, theirs: Any) -> list[Contender]:
+    """Calls in grad mode, with views: these have metadata of autograd's then."""
+    names = {"x": torch.ones(32)[:16], "out": torch.empty(32)[:16]}
+    contenders = {"graphffi op": write, "apache tvm_ffi.Function": theirs.touch}
+    return [
+        Contender(name, recording(call("f(x, out)", {**names, "f": f})))
         for name, f in contenders.items()
     ]
 
@@ -295,6 +309,7 @@ def cases(library: Path) -> list[Case]:
         Case("torch eager: function of 2 tensors", function),
         Case("torch eager: op that allocates its result", eager),
         Case("torch eager: op that writes its operand", in_place),
+        Case("torch eager: op that writes its operand, grad mode on", in_grad_mode(write, theirs)),
         Case("torch eager: op that writes its operand, GIL held", in_place_held),
         *(by_argument_count(ours, theirs, count) for count in (3, 8, 14, 51)),
         *(holding_the_gil(ours, theirs, count) for count in (3, 8)),

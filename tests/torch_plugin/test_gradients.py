@@ -66,15 +66,30 @@ def test_no_grad_records_nothing(ops: Any) -> None:
         assert ops.add(x).tolist() == [3, 3, 3]
 
 
-def test_writing_what_is_recorded_is_refused(ops: Any) -> None:
+WRITES = {
+    "one operand": lambda ops, x: ops.increment(x * 1),
+    "a leaf": lambda ops, x: ops.increment(x),
+    "by name": lambda ops, x: ops.increment(by=2, x=x),
+    "with a result": lambda ops, x: ops.increment_and_copy(x * 1),
+}
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+@pytest.mark.parametrize("fullgraph", [True, False])
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+def test_writing_what_is_recorded_is_the_same_error_when_compiled(
+    ops: Any, write: Any, fullgraph: bool, backend: str
+) -> None:
     x = torch.ones(3, requires_grad=True)
     with pytest.raises(
-        NotImplementedError, match="mytest::increment: operand 'x': expected no gradient"
-    ):
-        ops.increment(x * 1)
-    compiled = torch.compile(lambda x: ops.increment(x * 1), fullgraph=True, backend="aot_eager")
-    with pytest.raises(torch._dynamo.exc.Unsupported, match="expected no gradient"):
+        NotImplementedError,
+        match=r"mytest::increment\w*: operand 'x': expected no gradient to record",
+    ) as eager:
+        write(ops, x)
+    compiled = torch.compile(lambda x: write(ops, x), fullgraph=fullgraph, backend=backend)
+    with pytest.raises(NotImplementedError) as traced:
         compiled(x)
+    assert (type(traced.value), str(traced.value)) == (type(eager.value), str(eager.value))
 
 
 def test_the_primitive_refuses_differentiable_inputs(kernels: Any) -> None:

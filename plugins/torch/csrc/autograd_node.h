@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the autograd kernels share: visiting the tensors of a boxed call, making nodes.
+// Shared by the autograd kernels: visiting the tensors of a boxed call, making nodes.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>

@@ -23,24 +23,29 @@
 
 namespace graphffi_torch {
 
-/// What `value` holds as a list. An empty list also arrives as None (AOTInductor's ProxyExecutor),
+/// The items of a list. An empty list also arrives as None (AOTInductor's ProxyExecutor),
 /// and an int[] as a list of any of int and SymInt (Inductor's C++ wrapper).
 c10::ArrayRef<c10::IValue> ListOf(const c10::IValue& value);
 
-/// By scalar type: DLPack's data type as it lies in memory, and above it the bytes of an element. 0
-/// until one is asked for.
-extern GRAPHFFI_TORCH_API std::atomic<uint64_t> known_dtypes[];
-/// What a kernel can't read by a data pointer and strides.
+/// DLPack's data type for `type` in the lower 32 bits, the bytes of an element in the upper ones. 0
+/// until FillOtherView has seen such a tensor.
+inline std::atomic<uint64_t>& KnownDType(at::ScalarType type) {
+  static std::atomic<uint64_t> known[static_cast<size_t>(at::ScalarType::NumOptions)];
+  return known[static_cast<size_t>(type)];
+}
+
+/// Keys of tensors that a kernel can't read by a data pointer and strides.
 inline constexpr c10::DispatchKeySet kUnreadable =
     c10::sparse_ks | c10::sparse_csr_ks | c10::mkldnn_ks |
     c10::DispatchKeySet(
         {c10::DispatchKey::NestedTensor, c10::DispatchKey::Conjugate, c10::DispatchKey::Negative});
 
-/// What FillView does for the rest. \throws c10::Error for a tensor without memory of its own.
+/// FillView for the tensors that TryFillView leaves. \throws c10::Error for a tensor without memory
+/// of its own.
 GRAPHFFI_TORCH_API const void* FillOtherView(const at::Tensor& tensor, DLTensor* view);
 
-/// at::toDLPackNonOwning, which asks for data type and device step by step, in few loads. The view
-/// borrows shape and strides. Gives where the storage begins; or NULL, where that takes more.
+/// at::toDLPackNonOwning for tensors on the CPU, in fewer loads. The view borrows shape and
+/// strides. Returns the beginning of the storage, or NULL for tensors that need FillOtherView.
 C10_ALWAYS_INLINE const void* TryFillView(const at::Tensor& tensor, DLTensor* view) {
   const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
   // First what may need a call, before much has to be kept across it.
@@ -51,8 +56,7 @@ C10_ALWAYS_INLINE const void* TryFillView(const at::Tensor& tensor, DLTensor* vi
   const bool is_on_cpu = impl.key_set().has_backend(c10::BackendComponent::CPUBit);
   if (C10_UNLIKELY(!storage || !is_on_cpu || is_empty)) return nullptr;
   char* const begin = static_cast<char*>(storage.mutable_data());
-  const auto scalar = static_cast<size_t>(impl.dtype().toScalarType());
-  const uint64_t known = known_dtypes[scalar].load(std::memory_order_relaxed);
+  const uint64_t known = KnownDType(impl.dtype().toScalarType()).load(std::memory_order_relaxed);
   if (C10_UNLIKELY(begin == nullptr || known == 0)) return nullptr;
   const auto dtype = static_cast<uint32_t>(known);
   view->data = begin + offset * static_cast<int64_t>(known >> 32);
@@ -65,7 +69,7 @@ C10_ALWAYS_INLINE const void* TryFillView(const at::Tensor& tensor, DLTensor* vi
   return begin;
 }
 
-/// The same of any tensor. \throws c10::Error as FillOtherView does.
+/// Fills a view of any tensor. \throws c10::Error as FillOtherView does.
 C10_ALWAYS_INLINE const void* FillView(const at::Tensor& tensor, DLTensor* view) {
   const void* begin = TryFillView(tensor, view);
   return C10_LIKELY(begin != nullptr) ? begin : FillOtherView(tensor, view);
@@ -74,8 +78,8 @@ C10_ALWAYS_INLINE const void* FillView(const at::Tensor& tensor, DLTensor* view)
 /// Loans of torch's tensors: their sources are `const at::Tensor*`.
 extern GRAPHFFI_TORCH_API const graphffi::Lending kTensorLending;
 
-/// How errors call the slots of a bank: by `names`, or else by `prefix` and their number. `subject`
-/// begins them.
+/// Names of slots in error texts: `opt_names`, or else `prefix` and a number. The texts begin with
+/// `subject`.
 struct SlotNames {
   std::string subject;
   char prefix;
@@ -129,17 +133,17 @@ class GRAPHFFI_TORCH_API TensorBank {
     const TVMFFIAny& value = values_[static_cast<int32_t>(i)];
     if (value.type_index == kTVMFFINone) return nullptr;
     const graphffi::LentTensor* lent = graphffi::LentTensor::Of(value);
-    if (lent == nullptr) __builtin_unreachable();
+    TORCH_INTERNAL_ASSERT_DEBUG_ONLY(lent != nullptr);
     return lent;
   }
   static const at::Tensor* TensorOf(const graphffi::LentTensor& lent) {
     const auto* tensor = static_cast<const at::Tensor*>(lent.source());
-    if (tensor == nullptr) __builtin_unreachable();
+    TORCH_INTERNAL_ASSERT_DEBUG_ONLY(tensor != nullptr);
     return tensor;
   }
   /// The first that is not on the CPU, or NULL.
   const at::Tensor* opt_accelerated() const { return opt_accelerated_; }
-  /// What the user calls value `i`: `x`, `xs[1]`, `i0`.
+  /// The name of value `i` in error texts: `x`, `xs[1]`, `i0`.
   std::string NameOf(size_t i) const;
   /// Valid until the next Add.
   graphffi::Bank bank() const { return values_.bank(); }
@@ -179,7 +183,7 @@ class GRAPHFFI_TORCH_API TensorBank {
     lent->CopyDims();
     has_strides_ |= !tensor.is_contiguous();
   }
-  /// What LendReadable does for tensors that are empty, on another device or new in some way.
+  /// LendReadable for tensors that are empty, on another device, or of a data type not seen yet.
   void FillOther(const at::Tensor& tensor, size_t i, graphffi::LentTensor* lent);
   /// \throws graphffi::Error that says why value `i` is nothing for kernels.
   [[noreturn]] void Refuse(const at::Tensor& tensor, size_t i) const;

@@ -13,10 +13,10 @@ namespace graphffi_torch {
 
 /// Makes an attribute part of what a node is compiled for.
 void CollectAttribute(const c10::IValue& value, torch::dynamo::autograd::CompiledNodeArgs* args);
-/// The same for sizes: rules may depend on them.
+/// Makes sizes part of what a node is compiled for: rules may depend on them.
 void CollectShape(c10::SymIntArrayRef shape, torch::dynamo::autograd::CompiledNodeArgs* args);
 
-/// What a node does to its inputs. Called later and often, with the tensors that were given.
+/// The work of a node. Called later and often, with the tensors of that run.
 using CompiledApply = std::function<torch::autograd::variable_list(
     torch::autograd::variable_list inputs, torch::autograd::variable_list saved)>;
 

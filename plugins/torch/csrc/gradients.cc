@@ -18,6 +18,7 @@
 #include "call_op.h"
 #include "compiled_autograd.h"
 #include "errors.h"
+#include "tangent.h"
 #include "vjp_node.h"
 
 namespace graphffi_torch {
@@ -36,7 +37,7 @@ c10::ArrayRef<c10::IValue> ParametersOf(const c10::OperatorHandle& op, const Sta
   return arguments.slice(0, arguments.size() - 1);
 }
 
-/// What the user calls the operator: for a primitive, the kernel.
+/// The operator's name in error texts: for a primitive, the kernel's.
 std::string SubjectOf(const c10::OperatorHandle& op, const Stack& stack) {
   const std::string& name = op.schema().name();
   const bool is_primitive = name == kCallName || name == kCallGraphName || name == kCallEffectName;
@@ -109,15 +110,14 @@ class NoGradient : public autograd::Node {
 std::string NoRuleMessage(const std::string& subject) {
   return subject +
          ": backward: expected a gradient rule, got none; register one with register_vjp, or call "
-         "the "
-         "op under torch.no_grad()";
+         "the op under torch.no_grad()";
 }
 
 /// Tangents would get lost: nothing of graphffi goes forward.
 void RefuseTangents(const c10::OperatorHandle& op, const Stack& stack) {
   for (const c10::IValue& value : Arguments(op, stack)) {
     ForEachTensor(value, [&](const at::Tensor& tensor, int) {
-      if (!autograd::isFwGradDefined(tensor)) return;
+      if (!HasTangent(tensor)) return;
       ThrowTorchError(graphffi::Error(
           "NotImplementedError", SubjectOf(op, stack) +
                                      ": jvp: expected reverse-mode differentiation, got forward "
@@ -144,9 +144,11 @@ class RecordGradientKernel : public c10::OperatorKernel {
     if (!c10::GradMode::is_enabled() || !IsRecorded(op, *stack)) {
       Redispatch(op, keys, stack);
     } else if (const GradientRule* rule = FindGradientRule(op.schema().name())) {
-      auto node = MakeNode<VjpNode>(op.schema().name(), rule, ParametersOf(op, *stack));
+      auto node = MakeNode<VjpNode>(rule, ParametersOf(op, *stack));
       Redispatch(op, keys, stack);
-      node->RecordResults(Results(op, *stack));
+      std::vector<at::Tensor> results;
+      for (const c10::IValue& result : Results(op, *stack)) results.push_back(result.toTensor());
+      node->RecordResults(results);
     } else {
       RecordRefusal(op, keys, stack);
     }

@@ -39,9 +39,9 @@ bool SameShape(const DLTensor& a, const DLTensor& b) {
          at::IntArrayRef(b.shape, static_cast<size_t>(b.ndim));
 }
 
-std::vector<std::string>& NamesOf(OpCall::Bank bank, graphffi::PlanNames* names) {
-  if (bank == OpCall::Bank::kAttributes) return names->attributes;
-  return bank == OpCall::Bank::kInputs ? names->inputs : names->outputs;
+std::vector<std::string>& NamesOf(OpCall::Role role, graphffi::PlanNames* names) {
+  if (role == OpCall::Role::kAttribute) return names->attributes;
+  return role == OpCall::Role::kInput ? names->inputs : names->outputs;
 }
 
 }  // namespace
@@ -56,7 +56,7 @@ OpCall::OpCall(const OpDescription& description)
   for (const c10::Argument& argument : schema_.arguments()) {
     if (argument.name() == kDigestArgument) continue;
     parameters_.push_back(ParameterOf(argument, description));
-    NamesOf(parameters_.back().bank, &names).push_back(argument.name());
+    NamesOf(parameters_.back().role, &names).push_back(argument.name());
   }
   target_.plan = graphffi::Plan::Parse(description.plan, names, subject());
   target_.layout = LayOut(names);
@@ -81,11 +81,11 @@ OpCall::Parameter OpCall::ParameterOf(const c10::Argument& argument,
   if (optional) type = optional->getElementType();
   auto list = type->cast<c10::ListType>();
   if (list) type = list->getElementType();
-  Parameter parameter{Bank::kAttributes, list != nullptr, optional != nullptr,
+  Parameter parameter{Role::kAttribute, list != nullptr, optional != nullptr,
                       graphffi::Plan::Conversion::kNone};
   if (type->isSubtypeOf(*c10::TensorType::get())) {
     const c10::AliasInfo* alias = argument.alias_info();
-    parameter.bank = alias && alias->isWrite() ? Bank::kOutputs : Bank::kInputs;
+    parameter.role = alias && alias->isWrite() ? Role::kOutput : Role::kInput;
   }
   auto conversion = description.conversions.find(argument.name());
   if (conversion != description.conversions.end()) parameter.conversion = conversion->second;
@@ -96,13 +96,13 @@ void OpFrame::Add(c10::ArrayRef<c10::IValue> arguments) {
   size_t i = 0;
   for (const OpCall::Parameter& parameter : op_.parameters_) {
     const c10::IValue& argument = arguments[i++];
-    if (parameter.bank == OpCall::Bank::kAttributes) {
+    if (parameter.role == OpCall::Role::kAttribute) {
       parameter.is_list && !(parameter.is_optional && argument.isNone())
           ? attributes().AddList(ListOf(argument), parameter.conversion)
           : attributes().Add(argument, parameter.conversion);
     } else {
-      TensorBank& bank = BankOf(parameter.bank);
-      parameter.is_list ? bank.AddList(ListOf(argument)) : bank.Add(argument);
+      TensorBank& tensors = TensorsOf(parameter.role);
+      parameter.is_list ? tensors.AddList(ListOf(argument)) : tensors.Add(argument);
     }
   }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every call of one op shares, and the values of one call.
+// An op that is ready to be called, and the values of one call.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,19 +15,19 @@
 #include "banks.h"
 #include "callframe/layout.h"
 #include "callframe/plan.h"
-#include "shapes/shape_rule.h"
 #include "errors.h"
 #include "kernel_call.h"
 #include "op_forms.h"
+#include "shapes/shape_rule.h"
 
 namespace graphffi_torch {
 
 /// An op, ready to be called. Immutable; used on any thread.
 class GRAPHFFI_TORCH_API OpCall {
  public:
-  enum class Bank { kInputs, kOutputs, kAttributes };
+  enum class Role { kInput, kOutput, kAttribute };
   struct Parameter {
-    Bank bank;
+    Role role;
     bool is_list, is_optional;
     graphffi::Plan::Conversion conversion;
   };
@@ -64,8 +64,8 @@ class GRAPHFFI_TORCH_API OpFrame {
   }
 
   /// Where a tensor or a list of tensors goes.
-  TensorBank& BankOf(OpCall::Bank bank) {
-    return bank == OpCall::Bank::kInputs ? call_.inputs() : call_.outputs();
+  TensorBank& TensorsOf(OpCall::Role role) {
+    return role == OpCall::Role::kInput ? call_.inputs() : call_.outputs();
   }
   AttributeBank& attributes() { return call_.attributes(); }
 
@@ -81,7 +81,7 @@ class GRAPHFFI_TORCH_API OpFrame {
   /// The same with tensors to fill, whose shapes, dtypes and devices are checked.
   void RunInto(c10::ArrayRef<c10::IValue> outputs);
 
-  /// What Run allocated.
+  /// The results that Run allocated.
   c10::SmallVectorImpl<at::Tensor>& results() {
     if (!opt_results_.has_value()) opt_results_.emplace();
     return *opt_results_;

@@ -83,7 +83,7 @@ class EffectForm : public c10::OperatorKernel {
     std::vector<c10::IValue> arguments;
     for (const c10::IValue& argument :
          torch::jit::last(*stack, num_arguments + 1).slice(0, num_arguments)) {
-      const bool is_written = call.parameters()[arguments.size()].bank == OpCall::Bank::kOutputs;
+      const bool is_written = call.parameters()[arguments.size()].role == OpCall::Role::kOutput;
       arguments.push_back(is_written ? Copied(argument, &copies) : argument);
     }
     OpFrame frame(call);

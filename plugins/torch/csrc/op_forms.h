@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "callframe/plan.h"
-#include "shapes/shape_rule.h"
 #include "errors.h"
+#include "shapes/shape_rule.h"
 
 namespace graphffi_torch {
 

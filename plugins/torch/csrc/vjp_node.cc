@@ -59,14 +59,17 @@ autograd::variable_list RecordedCall::GoBack(autograd::variable_list cotangents,
                             [](const at::Tensor& tensor) { return tensor.defined(); });
   if (given == cotangents.end()) return autograd::variable_list(CountTensors());
   const at::Tensor like = *given;  // of the same kind, such as DTensor
-  BackwardCall call{arguments, {}, std::move(cotangents)};
+  BackwardCall call{arguments, {}, {}, std::move(cotangents)};
   c10::ArrayRef<at::Tensor> rest = saved;
   for (size_t i = 0; i < arguments.size(); ++i) {
-    BackwardArgument& argument = call.arguments[i];
+    const BackwardArgument& argument = arguments[i];
     const size_t count = argument.tensors.size();
-    if (!rule->saves_argument(i) || (count == 0 && !argument.is_list)) continue;
-    argument.value =
-        argument.is_list ? c10::IValue(c10::List<at::Tensor>(rest.slice(0, count))) : rest[0];
+    if (!rule->saves_argument(i) || (count == 0 && !argument.is_list)) {
+      call.values.push_back(argument.attribute);
+      continue;
+    }
+    call.values.emplace_back(
+        argument.is_list ? c10::IValue(c10::List<at::Tensor>(rest.slice(0, count))) : rest[0]);
     rest = rest.slice(count);
   }
   for (size_t i = 0; i < results.size(); ++i) {
@@ -82,8 +85,8 @@ autograd::variable_list RecordedCall::GoBack(autograd::variable_list cotangents,
   return rule->Apply(call);
 }
 
-VjpNode::VjpNode(std::string op, const GradientRule* rule, c10::ArrayRef<c10::IValue> arguments)
-    : op_(std::move(op)), call_{rule, {}, {}} {
+VjpNode::VjpNode(const GradientRule* rule, c10::ArrayRef<c10::IValue> arguments)
+    : call_{rule, {}, {}} {
   autograd::edge_list edges;
   call_.arguments.reserve(arguments.size());
   for (size_t i = 0; i < arguments.size(); ++i) {
@@ -99,10 +102,9 @@ VjpNode::VjpNode(std::string op, const GradientRule* rule, c10::ArrayRef<c10::IV
   set_next_edges(std::move(edges));
 }
 
-void VjpNode::RecordResults(c10::ArrayRef<c10::IValue> results) {
+void VjpNode::RecordResults(c10::ArrayRef<at::Tensor> results) {
   NodeRef self = getptr();
-  for (const c10::IValue& result : results) {
-    const at::Tensor& tensor = result.toTensor();
+  for (const at::Tensor& tensor : results) {
     const bool is_differentiable = autograd::isDifferentiableType(tensor.scalar_type());
     call_.results.push_back({is_differentiable, tensor.sym_sizes().vec(), tensor.options()});
     if (is_differentiable) {
@@ -114,7 +116,7 @@ void VjpNode::RecordResults(c10::ArrayRef<c10::IValue> results) {
   for (size_t i = 0; i < results.size(); ++i) {
     if (!call_.rule->saves_result(i)) continue;
     is_output_.push_back(call_.results[i].is_differentiable);
-    results_.emplace_back(results[i].toTensor(), is_output_.back());
+    results_.emplace_back(results[i], is_output_.back());
   }
 }
 
@@ -131,10 +133,10 @@ autograd::variable_list VjpNode::apply(autograd::variable_list&& cotangents) {
 }
 
 void VjpNode::compiled_args(compiled::CompiledNodeArgs& args) const {
-  args.collect(op_);
+  args.collect(call_.rule->op());
   args.collect(reinterpret_cast<uint64_t>(call_.rule));
   for (const BackwardArgument& argument : call_.arguments) {
-    CollectAttribute(argument.value, &args);
+    CollectAttribute(argument.attribute, &args);
     args.collect(static_cast<uint64_t>(argument.tensors.size()));
     for (const TensorDescription& tensor : argument.tensors) {
       CollectShape(tensor.shape, &args);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients of ops that have a rule: what is saved in a call, and the node that goes back.
+// Gradients of ops that have a rule: the rule, and the autograd node that applies it.
 #pragma once
 
 #include <ATen/core/ivalue.h>
@@ -15,7 +15,7 @@
 
 namespace graphffi_torch {
 
-/// What a rule may ask of a tensor that is not saved.
+/// Shape and data type of an operand, against which its gradient is checked.
 struct TensorDescription {
   std::vector<c10::SymInt> shape;
   at::ScalarType dtype;
@@ -23,15 +23,17 @@ struct TensorDescription {
 
 /// An operand or attribute of a call that a rule goes back through.
 struct BackwardArgument {
-  /// The attribute; the saved tensor or list of tensors; None for what is not saved, or not given.
-  c10::IValue value;
-  bool is_list;
+  c10::IValue attribute;  ///< None for an operand
+  bool is_list;           ///< of tensors
   /// One per tensor; empty for attributes.
   std::vector<TensorDescription> tensors;
 };
 
 struct BackwardCall {
-  std::vector<BackwardArgument> arguments;    ///< in schema order
+  c10::ArrayRef<BackwardArgument> arguments;  ///< in schema order; borrowed
+  /// By argument: the attribute; the saved tensor or list of tensors; None for what is not saved,
+  /// or not given.
+  std::vector<c10::IValue> values;
   std::vector<at::Tensor> results;            ///< undefined: not saved
   torch::autograd::variable_list cotangents;  ///< undefined: not differentiable
 };
@@ -39,18 +41,22 @@ struct BackwardCall {
 /// An op's gradient rule. Called on any thread, without the GIL; lives until the process ends.
 class GradientRule {
  public:
-  GradientRule(std::vector<bool> saved_arguments, std::vector<bool> saved_results)
-      : saved_arguments_(std::move(saved_arguments)), saved_results_(std::move(saved_results)) {}
+  GradientRule(std::string op, std::vector<bool> saved_arguments, std::vector<bool> saved_results)
+      : op_(std::move(op)),
+        saved_arguments_(std::move(saved_arguments)),
+        saved_results_(std::move(saved_results)) {}
   virtual ~GradientRule() = default;
 
   /// One gradient per tensor of the operands, undefined for none; operations on tensors are
   /// recorded if the caller wants gradients of gradients.
   virtual torch::autograd::variable_list Apply(const BackwardCall& call) const = 0;
 
+  const std::string& op() const { return op_; }
   bool saves_argument(size_t i) const { return saved_arguments_[i]; }
   bool saves_result(size_t i) const { return saved_results_[i]; }
 
  private:
+  std::string op_;
   std::vector<bool> saved_arguments_, saved_results_;
 };
 
@@ -60,9 +66,9 @@ GRAPHFFI_TORCH_API void SetGradientRule(const std::string& op,
                                         std::unique_ptr<GradientRule> opt_rule);
 
 /// The rule of an op, or NULL. Borrowed for the life of the process.
-const GradientRule* FindGradientRule(const std::string& op);
+GRAPHFFI_TORCH_API const GradientRule* FindGradientRule(const std::string& op);
 
-/// What a node knows of a call, but for the tensors that it saves.
+/// A call as a node keeps it, without the saved tensors.
 struct RecordedCall {
   struct Result {
     bool is_differentiable;
@@ -82,13 +88,13 @@ struct RecordedCall {
 };
 
 /// Applies a rule when autograd goes back through a call.
-class VjpNode : public torch::autograd::Node {
+class GRAPHFFI_TORCH_API VjpNode : public torch::autograd::Node {
  public:
   /// Saves what the rule wants of the arguments; the edges are those of all their tensors.
-  VjpNode(std::string op, const GradientRule* rule, c10::ArrayRef<c10::IValue> arguments);
+  VjpNode(const GradientRule* rule, c10::ArrayRef<c10::IValue> arguments);
 
   /// Makes this the history of the results and saves what the rule wants of them.
-  void RecordResults(c10::ArrayRef<c10::IValue> results);
+  void RecordResults(c10::ArrayRef<at::Tensor> results);
 
   torch::autograd::variable_list apply(torch::autograd::variable_list&& cotangents) override;
   void release_variables() override;
@@ -97,12 +103,11 @@ class VjpNode : public torch::autograd::Node {
   torch::autograd::variable_list apply_with_saved(
       const torch::autograd::variable_list& cotangents,
       torch::dynamo::autograd::SwapSavedVariables& saved) override;
-  std::string name() const override { return op_ + "Backward"; }
+  std::string name() const override { return call_.rule->op() + "Backward"; }
 
  private:
   torch::autograd::variable_list Unpack();
 
-  std::string op_;
   RecordedCall call_;
   std::vector<torch::autograd::SavedVariable> arguments_;
   std::vector<torch::autograd::SavedVariable> results_;

@@ -28,9 +28,10 @@ def set_raisers(reraise_last: Any, trace_ender: Any) -> None: ...
 def set_gradient_rule(
     *,
     op: str,
-    saved_arguments: list[bool],
-    saved_results: list[bool],
-    backward: Callable[..., Sequence[torch.Tensor | None]],
+    parameters: list[tuple[str, bool, bool]],
+    results: list[tuple[str, bool, bool]],
+    run: Callable[[dict[str, Any], tuple[torch.Tensor | None, ...]], Any],
+    check: Callable[[list[Any], Any], Sequence[torch.Tensor | None]],
 ) -> None: ...
 def remove_gradient_rule(op: str) -> None: ...
 def use_library(path: str) -> None: ...

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from graphffi import TensorSpec
-from graphffi.plugin import Operand
+from graphffi.plugin import Attribute, Operand
 from graphffi_torch import _C
 from graphffi_torch._dynamo import end_compilation
 from graphffi_torch._specs import attribute_value, concrete
@@ -29,42 +29,49 @@ def set_gradient_rule(definition: Definition) -> None:
     save = definition.vjp.save
     _C.set_gradient_rule(
         op=definition.name,
-        saved_arguments=[p.name in save for p in definition.parameters],
-        saved_results=[name in save for name in definition.results],
-        backward=_make_backward(definition),
+        parameters=[
+            (p.name, isinstance(p, Operand), p.name in save) for p in definition.parameters
+        ],
+        results=[(name, False, name in save) for name in definition.results],
+        run=_make_run(definition),
+        check=_make_check(definition),
     )
 
 
-def _make_backward(definition: Definition) -> Callable[..., list[torch.Tensor | None]]:
+def _make_run(definition: Definition) -> Callable[[dict[str, Any], Sequence[Any]], Any]:
     vjp = definition.vjp
     assert vjp is not None
+    by_name = [
+        p
+        for p in definition.parameters
+        if isinstance(p, Attribute) and p.kind in ("dtype", "device")
+    ]
 
-    def backward(
-        arguments: Sequence[Any],
-        specs: Sequence[Any],
-        results: Sequence[Any],
-        cotangents: Sequence[Any],
-    ) -> list[torch.Tensor | None]:
-        values: dict[str, Any] = {}
-        operand_specs: list[Any] = []
-        for parameter, value, spec in zip(definition.parameters, arguments, specs, strict=True):
-            if isinstance(parameter, Operand):
-                operand_specs.append(_spec(spec))
-                if parameter.name in vjp.save:
-                    values[parameter.name] = value
-            else:
-                values[parameter.name] = attribute_value(parameter, value)
-        saved = zip(definition.results, results, strict=True)
-        values.update((name, value) for name, value in saved if name in vjp.save)
+    def run(values: dict[str, Any], cotangents: Sequence[Any]) -> Any:
+        for attribute in by_name:
+            values[attribute.name] = attribute_value(attribute, values[attribute.name])
         try:
-            returned = vjp.run(definition, values, [*map(_given, cotangents)])
-            gradients = _checked(definition, operand_specs, returned)
-            return [_taken(definition.name, gradient) for gradient in gradients]
+            return vjp.run(definition, values, cotangents)
         except Exception as error:
             end_compilation(error)
             raise
 
-    return backward
+    return run
+
+
+def _make_check(definition: Definition) -> Callable[[list[Any], Any], list[torch.Tensor | None]]:
+    vjp = definition.vjp
+    assert vjp is not None
+
+    def check(described: list[Any], returned: Any) -> list[torch.Tensor | None]:
+        specs = [_spec(operand) for operand in described]
+        try:
+            return [_taken(definition.name, g) for g in _checked(definition, specs, returned)]
+        except Exception as error:
+            end_compilation(error)
+            raise
+
+    return check
 
 
 def _checked(definition: Definition, specs: Sequence[Any], returned: Any) -> list[Any]:
@@ -78,28 +85,14 @@ def _checked(definition: Definition, specs: Sequence[Any], returned: Any) -> lis
         raise
 
 
-# Rules transpose linear maps, as JAX's do. Torch's gradients of complex numbers are conjugates of
-# what that gives: both ends are conjugated.
-
-
-def _given(cotangent: torch.Tensor | None) -> torch.Tensor | None:
-    """A cotangent as rules get it: dense, because rules for all frameworks can't make it so."""
-    if cotangent is None:
-        return None
-    # Not conj_physical, which torch.vmap (2.10 to 2.15) knows only as a slow loop, with a warning.
-    return (cotangent.conj().resolve_conj() if cotangent.is_complex() else cotangent).contiguous()
-
-
 def _taken(subject: str, gradient: Any) -> torch.Tensor | None:
     """A gradient that a rule returned, as autograd takes it."""
-    if gradient is None:
-        return None
-    if not isinstance(gradient, torch.Tensor):
+    if gradient is not None and not isinstance(gradient, torch.Tensor):
         raise TypeError(
             f"{subject}: backward: expected gradients that are torch tensors, got "
             f"{type(gradient).__name__}"
         )
-    return gradient.conj() if gradient.is_complex() else gradient
+    return gradient
 
 
 def _spec(described: Any) -> Any:

@@ -54,7 +54,7 @@ def _register(definition: Definition, operator: Any) -> None:
 
 
 def original_error(subject: str, error: BaseException) -> Exception | None:
-    """What DTensor has wrapped in a RuntimeError of its own while it planned a call.
+    """The op's own error that DTensor or Dynamo wrapped in one of theirs.
 
     Args:
         subject: The op's name.
@@ -68,7 +68,8 @@ def original_error(subject: str, error: BaseException) -> Exception | None:
     cause: BaseException | None = error
     while cause is not None:
         if is_wrong_call(cause) or (
-            isinstance(cause, (TypeError, ValueError)) and str(cause).startswith(f"{subject}: ")
+            isinstance(cause, (TypeError, ValueError, NotImplementedError))
+            and str(cause).startswith(f"{subject}: ")
         ):
             assert isinstance(cause, Exception)
             return cause

@@ -2,9 +2,6 @@
 // The extension module _C: what Python needs to register ops, and Python exceptions for C++ errors.
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
-#include <torch/csrc/DynamicTypes.h>
-#include <torch/csrc/autograd/python_variable.h>
-#include <torch/csrc/utils/pybind.h>
 
 #include <memory>
 #include <optional>
@@ -21,6 +18,7 @@
 #include "kernels/kernel_ref.h"
 #include "op_forms.h"
 #include "python/direct_call.h"
+#include "python/gradient_rule.h"
 #include "python/python_rule.h"
 #include "python/raise.h"
 #include "python/raw_call.h"
@@ -32,88 +30,6 @@ namespace py = pybind11;
 
 namespace graphffi_torch {
 namespace {
-
-py::object ToPython(const c10::IValue& value) {
-  if (value.isTensor()) {
-    if (!value.toTensor().defined()) return py::none();
-    PyObject* object = THPVariable_Wrap(value.toTensor());
-    if (object == nullptr) ThrowPending();
-    return py::reinterpret_steal<py::object>(object);
-  }
-  if (value.isNone()) return py::none();
-  if (value.isBool()) return py::bool_(value.toBool());
-  if (value.isInt()) return py::int_(value.toInt());
-  if (value.isSymInt()) return py::int_(value.toSymInt().guard_int(__FILE__, __LINE__));
-  if (value.isDouble()) return py::float_(value.toDouble());
-  if (value.isSymFloat()) return py::float_(value.toSymFloat().guard_float(__FILE__, __LINE__));
-  if (value.isString()) return py::str(value.toStringRef());
-  py::list list;
-  for (const c10::IValue& item : value.toListRef()) list.append(ToPython(item));
-  return list;
-}
-
-/// A gradient rule in Python:
-/// `backward(arguments, specs, results, cotangents) -> [torch.Tensor | None, …]`, checked there.
-class PythonGradientRule : public GradientRule {
- public:
-  /// Takes a reference and keeps it: the operator outlives the interpreter.
-  PythonGradientRule(std::vector<bool> saved_arguments, std::vector<bool> saved_results,
-                     py::object backward)
-      : GradientRule(std::move(saved_arguments), std::move(saved_results)),
-        backward_(backward.release().ptr()) {}
-
-  torch::autograd::variable_list Apply(const BackwardCall& call) const override {
-    const graphffi::GilHold gil;
-    gil.Check();
-    try {
-      py::list arguments, specs;
-      for (const BackwardArgument& argument : call.arguments) {
-        arguments.append(ToSymbolicPython(argument.value));
-        specs.append(SpecsOf(argument));
-      }
-      const py::list results = ToList(call.results), cotangents = ToList(call.cotangents);
-      PyObject* returned = graphffi::UntilShutdown([&] {
-        return PyObject_CallFunctionObjArgs(backward_, arguments.ptr(), specs.ptr(), results.ptr(),
-                                            cotangents.ptr(), nullptr);
-      });
-      if (returned == nullptr) ThrowPending();
-      torch::autograd::variable_list gradients;
-      for (py::handle item : py::reinterpret_steal<py::object>(returned)) {
-        gradients.push_back(item.is_none() ? at::Tensor() : THPVariable_Unpack(item.ptr()));
-      }
-      return gradients;
-    } catch (py::error_already_set& error) {
-      error.restore();
-      ThrowPending();
-    }
-  }
-
- private:
-  static py::object ToSymbolicPython(const c10::IValue& value) {
-    return value.isSymInt() ? py::cast(value.toSymInt()) : ToPython(value);
-  }
-
-  static py::list ToList(const std::vector<at::Tensor>& tensors) {
-    py::list list;
-    for (const at::Tensor& tensor : tensors) list.append(ToPython(tensor));
-    return list;
-  }
-
-  /// `(shape, torch.dtype)`, a list of these, or None.
-  static py::object SpecsOf(const BackwardArgument& argument) {
-    py::list list;
-    for (const TensorDescription& tensor : argument.tensors) {
-      py::tuple shape(tensor.shape.size());
-      for (size_t i = 0; i < tensor.shape.size(); ++i) shape[i] = py::cast(tensor.shape[i]);
-      auto* dtype = reinterpret_cast<PyObject*>(torch::getTHPDtype(tensor.dtype));
-      list.append(py::make_tuple(shape, py::reinterpret_borrow<py::object>(dtype)));
-    }
-    if (argument.is_list) return list;
-    return list.empty() ? py::none() : py::object(list[0]);
-  }
-
-  PyObject* backward_;
-};
 
 using Conversion = graphffi::Plan::Conversion;
 
@@ -129,6 +45,16 @@ std::vector<DirectParameter> ToParameters(const py::list& list) {
                           has("mutated"), has("required"), std::move(value)});
   }
   return parameters;
+}
+
+/// Of `(name, is_operand, is_saved)`.
+std::vector<RuleValue> ToRuleValues(const py::list& list) {
+  std::vector<RuleValue> values;
+  for (py::handle item : list) {
+    auto [name, is_operand, is_saved] = py::cast<std::tuple<std::string, bool, bool>>(item);
+    values.push_back({std::move(name), is_operand, is_saved});
+  }
+  return values;
 }
 
 /// Gives the capsule that takes over plain calls of the op.
@@ -191,14 +117,14 @@ PYBIND11_MODULE(_C, module) {
       py::arg("replace"));
   module.def(
       "set_gradient_rule",
-      [](const std::string& op, std::vector<bool> saved_arguments, std::vector<bool> saved_results,
-         py::object backward) {
-        SetGradientRule(
-            op, std::make_unique<PythonGradientRule>(
-                    std::move(saved_arguments), std::move(saved_results), std::move(backward)));
+      [](const std::string& op, const py::list& parameters, const py::list& results, py::object run,
+         py::object check) {
+        SetGradientRule(op, MakePythonGradientRule(op, ToRuleValues(parameters),
+                                                   ToRuleValues(results), std::move(run),
+                                                   std::move(check)));
       },
-      py::kw_only(), py::arg("op"), py::arg("saved_arguments"), py::arg("saved_results"),
-      py::arg("backward"));
+      py::kw_only(), py::arg("op"), py::arg("parameters"), py::arg("results"), py::arg("run"),
+      py::arg("check"));
   module.def(
       "remove_gradient_rule", [](const std::string& op) { SetGradientRule(op, nullptr); },
       py::arg("op"));

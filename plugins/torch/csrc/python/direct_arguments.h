@@ -36,7 +36,7 @@ class DirectArguments {
   PyObject* AsTuple(size_t i);
 
  private:
-  /// What most calls do without.
+  /// Not needed by calls that give every argument by position, and no lists.
   struct Owned {
     ~Owned() {
       for (const auto& [index, tuple] : tuples) Py_DECREF(tuple);

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "hooks/plugin_call.h"
 #include "gil/gil.h"
+#include "hooks/plugin_call.h"
 #include "op_call.h"
 #include "python/attribute_value.h"
 #include "python/direct_arguments.h"
@@ -20,6 +20,7 @@
 #include "python/plain_tensor.h"
 #include "python/raise.h"
 #include "python/recorded_call.h"
+#include "tangent.h"
 
 namespace py = pybind11;
 
@@ -32,8 +33,8 @@ using c10::DispatchKeySet;
 using Parameter = DirectOp::Parameter;
 using TensorPointers = c10::SmallVector<const at::Tensor*, 8>;
 
-/// The thread's state outside of all modes, tracers and transformations. Autocast has no rule for
-/// ops.
+/// Dispatch keys of a thread in no mode, tracer or transformation. Autocast is allowed: it has no
+/// rule for ops.
 constexpr DispatchKeySet kPlainThread = c10::default_included_set | c10::autocast_dispatch_keyset;
 
 bool IsPlain(const c10::impl::LocalDispatchKeySet& thread) {
@@ -42,8 +43,8 @@ bool IsPlain(const c10::impl::LocalDispatchKeySet& thread) {
          !at::getStepCallbacksUnlessEmpty(at::RecordScope::FUNCTION).has_value();
 }
 
-/// One call that is being taken over. Every step gives false where the call is not plain: then
-/// nothing has happened, and the way through the dispatcher runs it or says what is wrong.
+/// One call of an op without the dispatcher. A step returns false if the call is not plain: then
+/// nothing has happened, and the dispatcher runs the call or says what is wrong.
 class DirectCall {
  public:
   explicit DirectCall(const DirectOp& op) : op_(op), arguments_(op), frame_(*op.call) {}
@@ -91,14 +92,12 @@ class DirectCall {
     frame_.Run();
   }
 
-  /// Whether a gradient has to be recorded: by the dispatcher's autograd.
+  /// True if autograd has to be able to go back through the call.
   bool is_recorded() const { return is_recorded_; }
 
-  void RunRecorded() {
-    graphffi_torch::RunRecorded(op_, frame_.attributes().bank(), &arguments_, &frame_.results());
-  }
+  void RunRecorded() { graphffi_torch::RunRecorded(op_, &arguments_, &frame_); }
 
-  /// What Definition.pack_results gives. *New reference*; NULL with a Python error.
+  /// Packs the results as Definition.pack_results does. *New reference*; NULL with a Python error.
   PyObject* TakeResults() {
     if (op_.opt_only_updated >= 0)
       return Py_NewRef(arguments_[static_cast<size_t>(op_.opt_only_updated)]);
@@ -108,7 +107,8 @@ class DirectCall {
     for (size_t i = 0; i < op_.parameters.size(); ++i) {
       if (!op_.parameters[i].is_mutated) continue;
       const bool is_list = op_.parameters[i].kind == Kind::kTensors;
-      objects.push_back(is_list ? PySequence_List(arguments_.AsTuple(i)) : Py_NewRef(arguments_[i]));
+      objects.push_back(is_list ? PySequence_List(arguments_.AsTuple(i))
+                                : Py_NewRef(arguments_[i]));
     }
     PyObject* returned = Pack(objects, fresh.size() == objects.size());
     for (PyObject* object : objects) Py_XDECREF(object);
@@ -135,16 +135,16 @@ class DirectCall {
     return C10_LIKELY(!tensor.is_inference()) || c10::InferenceMode::is_enabled();
   }
 
-  /// Whether no gradient has to be recorded, or one by the dispatcher.
-  C10_NOINLINE bool CheckGradient(const at::Tensor& tensor) {
-    if (tensor._fw_grad(0).defined()) return false;
+  /// True if no gradient is needed, or if the call can record it.
+  bool CheckGradient(const at::Tensor& tensor) {
+    if (HasTangent(tensor)) return false;
     if (!tensor.requires_grad() || !c10::GradMode::is_enabled()) return true;
     is_recorded_ = true;
     return op_.may_record;
   }
 
-  TensorBank& BankOf(const Parameter& parameter) {
-    return frame_.BankOf(parameter.is_mutated ? OpCall::Bank::kOutputs : OpCall::Bank::kInputs);
+  TensorBank& TensorsOf(const Parameter& parameter) {
+    return frame_.TensorsOf(parameter.is_mutated ? OpCall::Role::kOutput : OpCall::Role::kInput);
   }
 
   C10_ALWAYS_INLINE bool AddTensor(PyObject* value, const Parameter& parameter) {
@@ -152,9 +152,9 @@ class DirectCall {
     if (tensor == nullptr) return false;
     if (parameter.is_mutated) {  // each with a bank that compilers know
       if (!MayUpdate(*tensor)) return false;
-      frame_.BankOf(OpCall::Bank::kOutputs).AddReadable(*tensor);  // as plain tensors are
+      frame_.TensorsOf(OpCall::Role::kOutput).AddReadable(*tensor);  // as plain tensors are
     } else {
-      frame_.BankOf(OpCall::Bank::kInputs).AddReadable(*tensor);
+      frame_.TensorsOf(OpCall::Role::kInput).AddReadable(*tensor);
     }
     return true;
   }
@@ -163,7 +163,7 @@ class DirectCall {
     if (parameter.kind > Kind::kTensors) return AddAttribute(parameter, i);
     if (parameter.kind == Kind::kTensors) return AddTensors(parameter, i);
     if (arguments_[i] != Py_None) return AddTensor(arguments_[i], parameter);
-    BankOf(parameter).AddVacant();
+    TensorsOf(parameter).AddVacant();
     return true;
   }
 
@@ -176,7 +176,7 @@ class DirectCall {
       if (tensor == nullptr || (parameter.is_mutated && !MayUpdate(*tensor))) return false;
       tensors.push_back(tensor);
     }
-    BankOf(parameter).AddList(tensors);
+    TensorsOf(parameter).AddList(tensors);
     return true;
   }
 
@@ -223,7 +223,7 @@ class DirectCall {
   bool has_tensor_ = false, is_recorded_ = false;
 };
 
-/// What a call updates has another version afterwards, also where the kernel fails.
+/// Bumps the versions of the updated operands at its end, even if the kernel fails.
 class Updating {
  public:
   explicit Updating(DirectCall* opt_call) : opt_call_(opt_call) {}

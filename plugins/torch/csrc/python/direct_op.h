@@ -37,7 +37,7 @@ struct DirectOp {
   /// The parameter that is all that calls return: the operand that they update; -1 if there is none
   /// such.
   int opt_only_updated;
-  bool may_record;  // a call on tensors that require gradients, which the dispatcher runs
+  bool may_record;  // a call on tensors that require gradients
 
  private:
   bool MayRecord() const;

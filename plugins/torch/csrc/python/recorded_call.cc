@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "python/recorded_call.h"
 
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <string>
 #include <utility>
 
+#include "autograd_node.h"
 #include "gil/gil.h"
+#include "vjp_node.h"
 
 namespace graphffi_torch {
 namespace {
@@ -63,23 +66,45 @@ c10::IValue ToIValue(const DirectOp::Parameter& parameter, const graphffi::Bank&
                            : ToIValue(parameter.kind, *values);
 }
 
-}  // namespace
-
-void RunRecorded(const DirectOp& op, const graphffi::Bank& attributes, DirectArguments* arguments,
-                 c10::SmallVectorImpl<at::Tensor>* results) {
-  static c10::Dispatcher& dispatcher = c10::Dispatcher::singleton();
-  const c10::OperatorHandle handle = dispatcher.findSchemaOrThrow(op.call->subject().c_str(), "");
-  torch::jit::Stack stack;
+/// Without the digest, which is for graphs.
+torch::jit::Stack ToIValues(const DirectOp& op, const graphffi::Bank& attributes,
+                            DirectArguments* arguments) {
+  torch::jit::Stack values;
+  values.reserve(op.parameters.size() + 1);
   size_t next_attribute = 0;
   for (size_t i = 0; i < op.parameters.size(); ++i) {
     const DirectOp::Parameter& parameter = op.parameters[i];
-    stack.push_back(ToIValue(parameter, attributes, next_attribute, arguments, i));
+    values.push_back(ToIValue(parameter, attributes, next_attribute, arguments, i));
     next_attribute += parameter.kind > Kind::kTensors ? 1 : 0;
   }
-  stack.emplace_back(std::string());  // the digest, which is for graphs
-  const graphffi::GilRelease release(op.release_gil);
-  handle.callBoxed(stack);
-  for (c10::IValue& result : stack) results->push_back(std::move(result).toTensor());
+  return values;
+}
+
+/// By the operator, whose results raise in the backward pass.
+void RunWithoutRule(const DirectOp& op, torch::jit::Stack stack, OpFrame* frame) {
+  static c10::Dispatcher& dispatcher = c10::Dispatcher::singleton();
+  const c10::OperatorHandle handle = dispatcher.findSchemaOrThrow(op.call->subject().c_str(), "");
+  stack.emplace_back(std::string());
+  {
+    const graphffi::GilRelease release(op.release_gil);
+    handle.callBoxed(stack);
+  }
+  for (c10::IValue& result : stack) frame->results().push_back(std::move(result).toTensor());
+}
+
+}  // namespace
+
+void RunRecorded(const DirectOp& op, DirectArguments* arguments, OpFrame* frame) {
+  torch::jit::Stack values = ToIValues(op, frame->attributes().bank(), arguments);
+  const GradientRule* rule = FindGradientRule(op.call->subject());
+  if (rule == nullptr) return RunWithoutRule(op, std::move(values), frame);
+  auto node = MakeNode<VjpNode>(rule, values);
+  {
+    const graphffi::GilRelease release(op.release_gil);
+    const at::AutoDispatchBelowAutograd below;  // as the operator's kernel
+    frame->Run();
+  }
+  node->RecordResults(frame->results());
 }
 
 }  // namespace graphffi_torch

@@ -2,18 +2,14 @@
 // Eager calls of which autograd takes note.
 #pragma once
 
-#include <ATen/core/Tensor.h>
-#include <c10/util/SmallVector.h>
-
-#include "callframe/plan.h"
+#include "op_call.h"
 #include "python/direct_arguments.h"
 #include "python/direct_op.h"
 
 namespace graphffi_torch {
 
-/// Has the dispatcher run a call whose `attributes` are converted; its results are appended.
+/// Runs a call of converted arguments, which are in `frame`, and records how to go back through it.
 /// \throws what operators throw
-void RunRecorded(const DirectOp& op, const graphffi::Bank& attributes, DirectArguments* arguments,
-                 c10::SmallVectorImpl<at::Tensor>* results);
+void RunRecorded(const DirectOp& op, DirectArguments* arguments, OpFrame* frame);
 
 }  // namespace graphffi_torch
