@@ -189,7 +189,7 @@ def _plain_updated(args: tuple[Any, ...], mutates: Any) -> list[Any] | None:
     return updated
 
 
-def _plain_results(spec_type: type, out: Any) -> list[Any] | None:
+def _plain_results(spec_type: Any, out: Any) -> list[Any] | None:
     """The results of a plain call; None where it is not plain."""
     if out is None:
         return []

@@ -98,7 +98,7 @@ for fullgraph in (False, True):
 """
 
 
-@pytest.mark.parametrize("feature", names.WITHOUT.keys() - {"packages"})
+@pytest.mark.parametrize("feature", sorted(names.WITHOUT.keys() - {"packages"}))
 def test_without_a_feature_results_are_the_same(feature: str) -> None:
     run(HIDDEN, feature)
 

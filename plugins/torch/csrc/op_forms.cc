@@ -20,8 +20,8 @@ namespace {
 
 using torch::jit::Stack;
 
-/// The definition that an op's operators run: another one, once it is replaced. Lives as long as the
-/// process, as every definition that it had does.
+/// The definition that an op's operators run: another one, once it is replaced. Lives as long as
+/// the process, as every definition that it had does.
 using OpSlot = std::atomic<const OpCall*>;
 
 /// `ns::name`: allocates the results.
@@ -218,9 +218,10 @@ const OpCall* DefineOp(const OpDescription& description, bool replace) {
     Registry::Entry& entry = found->second;
     if (entry.fingerprint == Fingerprint(description)) return entry.slot->load();
     if (!replace) {
-      throw graphffi::Error("ValueError", name + ": expected the definition that is registered "
-                                                 "with torch, got another one; give it another "
-                                                 "name");
+      throw graphffi::Error("ValueError", name +
+                                              ": expected the definition that is registered "
+                                              "with torch, got another one; give it another "
+                                              "name");
     }
     entry.fingerprint = Fingerprint(description);
     entry.slot->store(call.get(), std::memory_order_release);

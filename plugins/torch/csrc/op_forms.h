@@ -49,8 +49,8 @@ struct OpDescription {
 /// the caller's to register. Gives the op, also if the same description was registered before; it
 /// lives as long as the process. Thread-safe.
 /// With `replace`, the operators of another description under the same name run this one from now
-/// on, which has to have the same schemas, tags and kind of batching; calls that are under way end as
-/// they began.
+/// on, which has to have the same schemas, tags and kind of batching; calls that are under way end
+/// as they began.
 /// \throws graphffi::Error(ValueError) for another description under the same name.
 GRAPHFFI_TORCH_API const OpCall* DefineOp(const OpDescription& description, bool replace = false);
 

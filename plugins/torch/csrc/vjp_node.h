@@ -60,8 +60,8 @@ class GradientRule {
   std::vector<bool> saved_arguments_, saved_results_;
 };
 
-/// Gives an op of this process its rule, for calls from now on; NULL takes it away. Takes `opt_rule`
-/// and keeps it. Thread-safe.
+/// Gives an op of this process its rule, for calls from now on; NULL takes it away. Takes
+/// `opt_rule` and keeps it. Thread-safe.
 GRAPHFFI_TORCH_API void SetGradientRule(const std::string& op,
                                         std::unique_ptr<GradientRule> opt_rule);
 

@@ -48,21 +48,26 @@ def _site_arguments(call: Primitive) -> tuple[Any, ...]:
     )
 
 
-def write_python_call(wrapper: Any, call: Primitive, num_fresh: int, *, release_gil: bool) -> None:
+def write_python_call(
+    wrapper: Any, call: Primitive, num_fresh: int, *, release_gil: bool | None
+) -> None:
     """Writes a call in Python.
 
     Args:
         wrapper: Of the graph.
         call: Its arguments; ints are numbers or expressions.
         num_fresh: Outputs, the first, that share no memory.
-        release_gil: Whether the GIL is released while the kernel runs.
+        release_gil: Whether the GIL is released while the kernel runs; None: as
+            `GRAPHFFI_RELEASE_GIL` says where the code runs.
     """
     func, *counts, plan, ints, floats, strs, digest = _site_arguments(call)
     numbers = ", ".join(_python_float(value) for value in floats)
     arguments = ", ".join(
         [*map(repr, (func, *counts, plan, ints)), f"[{numbers}]", repr(strs), repr(digest)]
     )
-    flags = f"num_fresh={num_fresh}, release_gil={release_gil}"
+    flags = f"num_fresh={num_fresh}"
+    if release_gil is not None:
+        flags += f", release_gil={release_gil}"
     site = _new_name()
     wrapper.add_import_once("from graphffi_torch import _C as graphffi_torch_C")
     wrapper.add_import_once(

@@ -78,6 +78,7 @@ def make_traced_call(definition: Definition, operator: Any) -> Callable[..., Any
         "MISSING": MISSING,
         "result_type": definition.result_type,
         "bind": _make_bind(definition),
+        "digest": _make_digest(definition),
         "find_places": _find_places,
         "are_tensors": _are_tensors,
         "is_": _is,
@@ -88,6 +89,17 @@ def make_traced_call(definition: Definition, operator: Any) -> Callable[..., Any
     }
     exec(compile(_source(name, definition), f"<graphffi op {definition.name}>", "exec"), namespace)
     function: Callable[..., Any] = namespace[name]
+    return function
+
+
+def _make_digest(definition: Definition) -> Callable[[], str]:
+    """A function that Dynamo calls while it traces: values that rules refer to may have changed."""
+
+    def digest() -> str:
+        return graph_digest(definition.traced_digest())
+
+    mark: Any = torch.compiler.assume_constant_result
+    function: Callable[[], str] = mark(digest)
     return function
 
 
@@ -204,7 +216,7 @@ def _source(name: str, definition: Definition) -> str:
     values = "".join(f"v_{p.name}, " for p in parameters)
     defaults = "".join(f"{_default_source(p)}, " for p in parameters)
     tests = " and ".join(_test_source(p) for p in parameters) or "True"
-    call = f"operator({values}{DIGEST}={graph_digest(definition.digest)!r})"
+    call = f"operator({values}{DIGEST}=digest())"
     result = _result_source(definition, call)
     unpack = [f"({values}) = values"] if parameters else []
     lines = [

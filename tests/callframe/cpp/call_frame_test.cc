@@ -7,11 +7,11 @@
 #include <thread>
 
 #include "callframe/device_name.h"
-#include "env/env_scope.h"
 #include "callframe/error.h"
-#include "kernels/kernel_ref.h"
 #include "callframe/value.h"
 #include "check.h"
+#include "env/env_scope.h"
+#include "kernels/kernel_ref.h"
 
 using graphffi::Bank;
 using graphffi::CallFrame;

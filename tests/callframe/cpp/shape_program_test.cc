@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "callframe/error.h"
-#include "shapes/shape_rule.h"
 #include "check.h"
+#include "shapes/shape_rule.h"
 
 using graphffi::Bank;
 using graphffi::CallValues;

@@ -4,11 +4,11 @@
 #include <thread>
 
 #include "callframe/call_frame.h"
-#include "env/env_scope.h"
 #include "callframe/error.h"
-#include "kernels/kernel_ref.h"
 #include "callframe/value.h"
 #include "check.h"
+#include "env/env_scope.h"
+#include "kernels/kernel_ref.h"
 
 using graphffi::CallFrame;
 using graphffi::Error;

@@ -6,8 +6,8 @@
 #include <iterator>
 
 #include "callframe/error.h"
-#include "shapes/shape_program.h"
 #include "raised.h"
+#include "shapes/shape_program.h"
 
 using graphffi::CallValues;
 using graphffi::Error;

@@ -119,9 +119,9 @@ PYBIND11_MODULE(_C, module) {
       "set_gradient_rule",
       [](const std::string& op, const py::list& parameters, const py::list& results, py::object run,
          py::object check) {
-        SetGradientRule(op, MakePythonGradientRule(op, ToRuleValues(parameters),
-                                                   ToRuleValues(results), std::move(run),
-                                                   std::move(check)));
+        SetGradientRule(op,
+                        MakePythonGradientRule(op, ToRuleValues(parameters), ToRuleValues(results),
+                                               std::move(run), std::move(check)));
       },
       py::kw_only(), py::arg("op"), py::arg("parameters"), py::arg("results"), py::arg("run"),
       py::arg("check"));

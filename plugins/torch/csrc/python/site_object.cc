@@ -140,7 +140,8 @@ void AddSiteObject(py::module_& module) {
       [](const SiteArguments& arguments, int32_t num_fresh, bool release_gil) {
         return Translated([&] { return MakeSite(arguments, num_fresh, release_gil); });
       },
-      py::arg("arguments"), py::arg("num_fresh") = 0, py::arg("release_gil") = true);
+      py::arg("arguments"), py::arg("num_fresh") = 0,
+      py::arg("release_gil") = py::module_::import("graphffi._core").attr("releases_gil"));
 }
 
 }  // namespace graphffi_torch

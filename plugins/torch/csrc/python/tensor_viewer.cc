@@ -5,8 +5,8 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include "banks.h"
-#include "hooks/plugin_call.h"
 #include "env_stream.h"
+#include "hooks/plugin_call.h"
 #include "python/plain_tensor.h"
 
 namespace py = pybind11;
