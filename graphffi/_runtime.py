@@ -43,6 +43,7 @@ NEEDED_SYMBOLS: Final = (
     "TVMFFIFunctionCreate",
     "TVMFFIFunctionGetGlobal",
     "TVMFFIFunctionSetGlobal",
+    "TVMFFIGetTypeAttrColumn",
     "TVMFFIGetTypeInfo",
     "TVMFFIGetVersion",
     "TVMFFIHandleInitOnce",
