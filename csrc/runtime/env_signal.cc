@@ -18,7 +18,7 @@ std::atomic<void*> check_signals{nullptr};
 std::atomic<void*> ensure_gil{nullptr};
 std::atomic<void*> release_gil{nullptr};
 
-/// Holds Python's lock, if Python has told how.
+/// Holds the GIL, if Python has told how.
 class GilScope {
  public:
   GilScope() {
