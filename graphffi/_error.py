@@ -4,10 +4,14 @@
 from __future__ import annotations
 
 import builtins
+import itertools
+import os
 from collections.abc import Callable
-from typing import TypeVar, overload
+from typing import Final, TypeVar, overload
 
 _E = TypeVar("_E", bound=type[BaseException])
+# The C++ code that called the kernel.
+_CALLERS: Final = ("in graphffi::", "in graphffi_torch::", "in graphffi_jax::")
 
 
 class Error(RuntimeError):
@@ -77,18 +81,20 @@ def exception_for(kind: str, message: str, backtrace: str) -> BaseException:
     if exception is None:
         exception = Error(f"{kind}: {message}")
         exception.kind = kind
-    backtrace = _without_caller(backtrace)
+    backtrace = _of_kernel(backtrace)
     if backtrace:
         note = "C++ traceback (most recent call first):\n" + backtrace
         exception.__dict__.setdefault("__notes__", []).append(note)
     return exception
 
 
-def _without_caller(backtrace: str) -> str:
-    """Leave out the frames of graphffi's own C++, from the call of the kernel outwards."""
+def _of_kernel(backtrace: str) -> str:
+    """Keep the frames of a kernel whose source is known; all with GRAPHFFI_BACKTRACE=1."""
+    if os.environ.get("GRAPHFFI_BACKTRACE") == "1":
+        return backtrace
     lines = backtrace.splitlines()
-    own = [index for index, line in enumerate(lines) if "in graphffi::CallFrame::Call(" in line]
-    return "\n".join(lines[: own[0]] if own else lines)
+    frames = itertools.takewhile(lambda line: not any(c in line for c in _CALLERS), lines)
+    return "\n".join(frame for frame in frames if not frame.startswith('  File "<unknown>"'))
 
 
 def _class_of(kind: str) -> type[BaseException] | None:
