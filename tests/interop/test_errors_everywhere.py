@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
+import ml_dtypes
 import numpy as np
 import pytest
 import torch
@@ -46,14 +47,37 @@ def ops() -> SimpleNamespace:
     def shrunk(x: Tensor) -> Tensor:
         return graphffi.like(x, shape=[x.size(0) - 3, x.size(1)])
 
+    @graphffi.op(
+        "faulty::typed",
+        kernel="faulty.no_such_function",
+        dtypes="T, T, T, int32 -> T; T: float32 | bfloat16",
+        dims="[n], [n], [n], [n] -> [n]",
+    )
+    def typed(x: Tensor, w: Tensor, more: list[Tensor], index: Tensor) -> Tensor:
+        return graphffi.like(x)
+
+    @graphffi.op("faulty::mistyped", kernel=f"{library}::clamp", plan="x, out", dtypes="T -> int32")
+    def mistyped(x: Tensor) -> Tensor:
+        return graphffi.like(x, dtype="int64")
+
     return SimpleNamespace(
         shrunk=shrunk,
+        typed=typed,
+        mistyped=mistyped,
         clamp=define("clamp", f"{library}::clamp"),
         shaped=shaped,
         no_function=define("no_function", "faulty.no_such_function"),
         no_symbol=define("no_symbol", f"{library}::no_such_symbol"),
         no_library=define("no_library", "/no/such/library.so::clamp"),
     )
+
+
+def as_float32(x: Any) -> Any:
+    return x.float() if isinstance(x, torch.Tensor) else x.astype("float32")
+
+
+def as_bfloat16(x: Any) -> Any:
+    return x.bfloat16() if isinstance(x, torch.Tensor) else x.astype(ml_dtypes.bfloat16)
 
 
 def on_host(call: Callable[..., Any], x: np.ndarray) -> None:
@@ -99,6 +123,39 @@ MISTAKES: dict[str, tuple[Callable[[Any], Any], np.ndarray, type[Exception], str
         np.ones(3, "float32"),
         ValueError,
         "faulty::clamp: operand 'x': expected 2 dimensions, got 1",
+    ),
+    "data type": (
+        lambda ops: lambda x: ops.typed(x, x, [], x),
+        np.ones(3, "float16"),
+        TypeError,
+        "faulty::typed: operand 'x': expected float32 or bfloat16, got float16; operand 'w': "
+        "expected float32 or bfloat16, got float16; operand 'index': expected int32, got float16",
+    ),
+    "data types that differ": (
+        lambda ops: lambda x: ops.typed(as_float32(x), as_bfloat16(x), [], x),
+        np.ones(3, "int32"),
+        TypeError,
+        "faulty::typed: operand 'w': expected float32 as in operand 'x', got bfloat16",
+    ),
+    "data type of an item": (
+        lambda ops: lambda x: ops.typed(as_float32(x), as_float32(x), [as_float32(x), x], x),
+        np.ones(3, "int32"),
+        TypeError,
+        "faulty::typed: operand 'more[1]': expected float32 or bfloat16, got int32",
+    ),
+    "shape of an item": (
+        lambda ops: (
+            lambda x: ops.typed(as_float32(x), as_float32(x), [as_float32(x), as_float32(x)[:2]], x)
+        ),
+        np.ones(3, "int32"),
+        ValueError,
+        "faulty::typed: operand 'more[1]': expected size 3 of 'n' as in operand 'x', got 2",
+    ),
+    "rule's data type": (
+        lambda ops: ops.mistyped,
+        GOOD,
+        TypeError,
+        "faulty::mistyped: shape rule: result 'out': expected int32, got int64",
     ),
     "shape": (
         lambda ops: ops.clamp,
