@@ -179,7 +179,7 @@ def _plain_updated(args: tuple[Any, ...], mutates: Any) -> list[Any] | None:
     for value in args:
         if type(value) is array and value.flags.c_contiguous:
             has_array = True
-        elif type(value) not in _PLAIN:
+        elif type(value) not in _PLAIN or not _is_simple(value):
             return None
     if any(type(i) is not int or not 0 <= i < len(args) for i in mutates):
         return None
@@ -187,6 +187,13 @@ def _plain_updated(args: tuple[Any, ...], mutates: Any) -> list[Any] | None:
     if not has_array or any(type(a) is not array or not a.flags.writeable for a in updated):
         return None
     return updated
+
+
+def _is_simple(value: Any) -> bool:
+    """Whether no conversion of a plain value can fail."""
+    if type(value) is int:
+        return bool(value.bit_length() < 64)
+    return type(value) is not str or value.isascii()
 
 
 def _plain_results(spec_type: Any, out: Any) -> list[Any] | None:

@@ -174,7 +174,10 @@ def _are(kind: Any, value: Any) -> bool:
 
 # The conversions leave alone what is no such attribute, but for numbers that the graph computes.
 def _to_float(value: Any) -> Any:
-    return float(value) if type(value) is int else value
+    try:
+        return float(value) if type(value) is int else value
+    except OverflowError:  # which `bind` says better
+        return value
 
 
 def _traced_to_float(value: Any) -> Any:
