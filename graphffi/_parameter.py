@@ -35,6 +35,8 @@ _ARTICLE: Final = {
     "device": "a device",
 }
 
+_MOST: Final = 2**1024 - 2**970 - 1  # the largest int that is a float
+
 
 @dataclass(frozen=True)
 class Operand:
@@ -153,10 +155,10 @@ def _to_float(value: Any) -> Any:
         return checked_known("float", value)
     if isinstance(value, (bool, str)) or not _is_scalar(value) or not hasattr(value, "__float__"):
         return None
-    try:
-        return float(value)
-    except OverflowError:
-        raise ValueError(f"expected a float, got {describe(value)}, which is too large") from None
+    # Compared first: torch.compile does not catch what float() raises.
+    if type(value) is int and not -_MOST <= value <= _MOST:
+        raise ValueError(f"expected a float, got {describe(value)}, which is too large")
+    return float(value)
 
 
 def _to_bool(value: Any) -> Any:
