@@ -33,6 +33,7 @@ _OF_THE_MACHINE: Final = frozenset(
     {"os", "time", "random", "secrets", "io", "pathlib", "subprocess"}
 )
 _MOST_VALUES: Final = 2000
+_DEEPEST: Final = 40
 _HEAP_TYPE: Final = 1 << 9  # Py_TPFLAGS_HEAPTYPE: not of C, as a rule
 
 
@@ -61,6 +62,7 @@ class _RuleText:
 
     def __init__(self) -> None:
         self.is_known = True
+        self._depth = 0
         # By id, and by what is read of objects. Values are kept, so that no id is used twice.
         self._seen: dict[tuple[int, frozenset[str]], Any] = {}
 
@@ -76,9 +78,14 @@ class _RuleText:
         key = (id(value), frozenset() if isinstance(value, FunctionType) else names)
         if key in self._seen:
             return ""
+        if len(self._seen) >= _MOST_VALUES or self._depth >= _DEEPEST:
+            self.is_known = False
+            return ""
         self._seen[key] = value
-        self.is_known = self.is_known and len(self._seen) <= _MOST_VALUES
-        return f"({self._of_new(value, names)})"
+        self._depth += 1
+        text = self._of_new(value, names)
+        self._depth -= 1
+        return f"({text})"
 
     def _of_new(self, value: Any, names: frozenset[str]) -> str:
         if type(value).__module__ == "graphffi._op":
@@ -128,14 +135,13 @@ class _RuleText:
             return name if " at 0x" in text else text
         if not isinstance(value, (ModuleType, type)):
             names = names | {"__call__"}
-        if _has_state(value):
-            names = names.union(vars(value))
         attributes = {n: v for owner in owners[::-1] for n, v in _attributes(owner)}
         mentioned: frozenset[str] = frozenset()
         while mentioned != names:  # methods mention attributes in turn
             mentioned = names
             names = names.union(*(_names(attributes[n]) for n in names & attributes.keys()))
-        found = [item for n in sorted(names & attributes.keys()) for item in (n, attributes[n])]
+        read = names.union(vars(value)) if _has_state(value) else names
+        found = [item for n in sorted(read & attributes.keys()) for item in (n, attributes[n])]
         return f"{home} {self._join(found, names)}"
 
 
@@ -198,9 +204,12 @@ def _attributes(owner: Any) -> Iterator[tuple[str, Any]]:
 
 def _names(function: Any) -> frozenset[str]:
     """The names that a function mentions; none for other values."""
-    function = getattr(function, "fget", None) or getattr(function, "__func__", function)
-    code = getattr(function, "__code__", None)
-    return frozenset(_code_names(code)) if isinstance(code, CodeType) else frozenset()
+    if isinstance(function, property):
+        function = function.fget
+    elif isinstance(function, (staticmethod, classmethod, MethodType)):
+        function = function.__func__
+    is_code = isinstance(function, FunctionType)
+    return frozenset(_code_names(function.__code__)) if is_code else frozenset()
 
 
 def _code_names(code: CodeType) -> Iterator[str]:
