@@ -92,8 +92,11 @@ class HostFramework:
         self, spec_type: type, reference: str, args: tuple[Any, ...], out: Any, mutates: Any
     ) -> Any:
         """Makes a call with row-major arrays of NumPy and plain values, and one result or none."""
-        updated, fresh = _plain_updated(args, mutates), _plain_results(spec_type, out)
-        if updated is None or fresh is None or not (updated or fresh):
+        updated = _plain_updated(args, mutates)
+        if updated is None:  # first: what belongs to traced tensors can't be compared below
+            return NotImplemented
+        fresh = _plain_results(spec_type, out)
+        if fresh is None or not (updated or fresh):
             return NotImplemented
         values = (*args, *fresh)
         if _core.call_in_order(self._kernel(reference), values, reference) is NotImplemented:

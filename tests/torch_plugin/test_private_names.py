@@ -58,13 +58,19 @@ import torch
 import graphffi
 
 notes = []
-graphffi.register_global_func("hidden.note", lambda x: notes.append(float(x.numpy().sum())))
-graphffi.register_global_func(
-    "hidden.add", lambda x, a, y: torch.from_dlpack(y).copy_(torch.from_dlpack(x) + a) and None
-)
-graphffi.register_global_func(
-    "hidden.update", lambda x, by: torch.from_dlpack(x).add_(by) and None
-)
+
+def add_to(x, a, y):
+    torch.from_dlpack(y).copy_(torch.from_dlpack(x) + a)
+
+def note_sum(x):
+    notes.append(float(torch.from_dlpack(x).sum()))
+
+def update_by(x, by):
+    torch.from_dlpack(x).add_(by)
+
+graphffi.register_global_func("hidden.note", note_sum)
+graphffi.register_global_func("hidden.add", add_to)
+graphffi.register_global_func("hidden.update", update_by)
 add = graphffi.define_op(
     "hidden::add", schema="(Tensor x, float a=1.0) -> Tensor", kernel="hidden.add",
     plan="x, a, out", infer=lambda x, a: graphffi.like(x),

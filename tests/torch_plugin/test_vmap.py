@@ -159,6 +159,7 @@ def test_a_wrong_rule_is_reported() -> None:
         "gradtest::bad_vmap",
         schema="(Tensor x) -> Tensor y",
         kernel=ops.mul.definition.kernel,
+        plan="x, x, y",
         infer=graphffi.like,
         vmap=lambda size, batched, x: {4: x[0], 2: x > 0, 1: x[:, 0]}.get(size, 3),
     )

@@ -236,7 +236,7 @@ class RefuseRecordingKernel : public c10::OperatorKernel {
                  (index < 0 ? "'" : "[" + std::to_string(index) + "]'");
       });
     }
-    ThrowTorchError(graphffi::Error(
+    ThrowTracedError(graphffi::Error(
         "NotImplementedError",
         SubjectOf(op, stack) + ": operand " + names +
             ": expected no gradient to record for a call that writes its operands, got "
