@@ -191,12 +191,12 @@ def framework_of(subject: str, tensors: Sequence[Any]) -> Framework:
                 f"{framework.name}"
             )
     if chosen is None or chosen.name == "host":
-        return _tracing_framework() or _frameworks["graphffi"]
+        return tracing_framework() or _frameworks["graphffi"]
     return chosen
 
 
 @traced_as_constant
-def _tracing_framework() -> Framework | None:
+def tracing_framework() -> Framework | None:
     """The framework that traces this thread's calls, also those on NumPy arrays; None if none does.
 
     Such a call would otherwise run once, while its program is traced.

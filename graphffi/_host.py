@@ -12,7 +12,7 @@ from ._binding import BoundCall
 from ._describe import describe, is_tensor
 from ._device import Device
 from ._dtype import dtype
-from ._framework import register_framework
+from ._framework import register_framework, tracing_framework
 from ._plan import passes_results, strided_tensors
 from ._spec import TensorSpec, checked_dtype
 
@@ -97,6 +97,8 @@ class HostFramework:
             return NotImplemented
         fresh = _plain_results(spec_type, out)
         if fresh is None or not (updated or fresh):
+            return NotImplemented
+        if tracing_framework() is not None:
             return NotImplemented
         values = (*args, *fresh)
         if _core.call_in_order(self._kernel(reference), values, reference) is NotImplemented:

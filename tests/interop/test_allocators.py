@@ -57,7 +57,7 @@ import sys
 for name in sys.argv[2].split():
     __import__(name)
 import numpy as np, jax, jax.numpy as jnp
-import graphffi
+import graphffi, graphffi_jax
 
 kernels = graphffi.load_module(sys.argv[1])
 
@@ -80,7 +80,10 @@ def from_torch(op):
     return lambda x: op(torch.from_dlpack(x))
 
 def from_jax(op):
-    return lambda x: jax.jit(op)(jnp.array(np.from_dlpack(x)))
+    @graphffi_jax.nested_programs()
+    def call(x):
+        return np.asarray(jax.jit(op)(jnp.array(np.from_dlpack(x))))
+    return call
 
 def check_kept(*values):
     for _ in range(50):  # what takes the memory, if it is free

@@ -97,11 +97,11 @@ def test_a_dead_program_lets_its_kernel_go() -> None:
         return graphffi.call_tvm_ffi("jaxtest.mortal", x, out=graphffi.like(x))
 
     programs = [jax.jit(f).lower(X).compile() for _ in range(3)]
+    for program in programs:
+        np.testing.assert_array_equal(program(X), X)
     graphffi.remove_global_func("jaxtest.mortal")
     del kernel
     gc.collect()
-    for program in programs:
-        np.testing.assert_array_equal(program(X), X)
     assert alive() is not None
     del program, programs, f  # jax.jit caches programs as long as the function lives
     gc.collect()
