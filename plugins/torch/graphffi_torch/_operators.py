@@ -284,12 +284,15 @@ def _check_data(definition: Definition, arguments: tuple[Any, ...]) -> None:
 
 def _repair(definition: Definition, arguments: tuple[Any, ...]) -> None:
     """Repairs torch for calls that it can't compile."""
-    for parameter, value in zip(definition.parameters, arguments, strict=True):
-        if isinstance(parameter, Operand) and parameter.mutated:
-            if parameter.kind == "list" or any(t.is_complex() for t in as_list(value)):
-                from graphffi_torch import _repairs
+    updated = [operand for operand in definition.operands if operand.mutated]
+    if not updated:
+        return
+    values = zip(definition.parameters, arguments, strict=True)
+    tensors = [t for p, value in values if isinstance(p, Operand) for t in as_list(value)]
+    if any(o.kind == "list" for o in updated) or any(t.is_complex() for t in tensors):
+        from graphffi_torch import _repairs
 
-                _repairs.repair()
+        _repairs.repair()
 
 
 def _make_effect_fake(op: Op) -> Callable[..., Any]:
