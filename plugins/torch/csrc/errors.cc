@@ -31,6 +31,11 @@ void ThrowTracedError(const graphffi::Error& error) {
   ThrowTorchError(error);
 }
 
+void RethrowOwnError(const std::string& op) {
+  if (const PythonErrors* python = opt_python_errors.load()) python->rethrow(op);
+  throw;
+}
+
 bool SetPendingError(const graphffi::Error& error) {
   const PythonErrors* python = opt_python_errors.load();
   if (python == nullptr) return false;

@@ -2,6 +2,8 @@
 // How errors of kernels and of graphffi leave through torch's dispatcher.
 #pragma once
 
+#include <string>
+
 #include "callframe/error.h"
 
 #define GRAPHFFI_TORCH_API __attribute__((visibility("default")))
@@ -14,6 +16,8 @@ struct PythonErrors {
   /// The same for a caller whose code is being traced, if one is: its tracer lets it through.
   void (*throw_traced)(const graphffi::Error& error);
   void (*set_pending)(const graphffi::Error& error);  ///< in this thread
+  /// Throws the error that is being handled, or the operator's own where that stands for it.
+  void (*rethrow)(const std::string& op);
 };
 
 /// Set by `_C`. \p errors lives until the process ends.
@@ -25,6 +29,9 @@ GRAPHFFI_TORCH_API void SetPythonErrors(const PythonErrors* errors);
 
 /// The same of what an operator finds wrong without data.
 [[noreturn]] void ThrowTracedError(const graphffi::Error& error);
+
+/// Throws what is being handled again: the operator's own error if DTensor made another one of it.
+[[noreturn]] void RethrowOwnError(const std::string& op);
 
 /// Makes the Python exception pending in this thread; false in a process without Python.
 bool SetPendingError(const graphffi::Error& error);

@@ -126,6 +126,14 @@ void RefuseTangents(const c10::OperatorHandle& op, const Stack& stack) {
   }
 }
 
+void RedispatchBoxed(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
+  try {
+    op.redispatchBoxed(keys, stack);
+  } catch (...) {
+    RethrowOwnError(op.schema().name());
+  }
+}
+
 bool IsRecorded(const c10::OperatorHandle& op, const Stack& stack) {
   bool recorded = false;
   for (const c10::IValue& value : Arguments(op, stack)) {
@@ -157,7 +165,7 @@ class RecordGradientKernel : public c10::OperatorKernel {
  private:
   static void Redispatch(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
     at::AutoDispatchBelowAutograd below;
-    op.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
+    RedispatchBoxed(op, keys & c10::after_autograd_keyset, stack);
   }
 
   static c10::ArrayRef<c10::IValue> Results(const c10::OperatorHandle& op, const Stack& stack) {
@@ -209,7 +217,7 @@ void BumpAndRedispatch(const c10::OperatorHandle& op, c10::DispatchKeySet keys, 
     });
   }
   at::AutoDispatchBelowADInplaceOrView below;
-  op.redispatchBoxed(keys & c10::after_ADInplaceOrView_keyset, stack);
+  RedispatchBoxed(op, keys & c10::after_ADInplaceOrView_keyset, stack);
 }
 
 class RefuseRecordingKernel : public c10::OperatorKernel {
@@ -220,7 +228,7 @@ class RefuseRecordingKernel : public c10::OperatorKernel {
     // The dispatcher would come to the next kernel, BumpVersionsKernel, in as much time again.
     if (keys.has(c10::DispatchKey::ADInplaceOrView)) return BumpAndRedispatch(op, keys, stack);
     at::AutoDispatchBelowAutograd below;
-    op.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
+    RedispatchBoxed(op, keys & c10::after_autograd_keyset, stack);
   }
 
  private:

@@ -37,7 +37,7 @@ from graphffi_torch._operators import (
 from graphffi_torch._primitive import Primitive, call_primitive
 from graphffi_torch._private_names import has
 from graphffi_torch._repairs import repair
-from graphffi_torch._sharding import announce_sharding, original_error
+from graphffi_torch._sharding import announce_sharding, original_error, raise_original
 from graphffi_torch._specs import as_list, empty, results_of
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ def _refuse_others(definition: Definition, operands: Sequence[Any]) -> None:
 def install() -> None:
     """Makes graphffi's calls on torch tensors and torch's operators known to each other."""
     _C.register_reraise_last_error(_RERAISE_LAST_ERROR)
-    _C.set_raisers(graphffi.get_global_func(_RERAISE_LAST_ERROR), end_trace)
+    _C.set_raisers(graphffi.get_global_func(_RERAISE_LAST_ERROR), end_trace, raise_original)
     register_tracer(Tracer(end_trace, _SYMBOLS, lambda symbol: symbol.node.has_hint()))
     types = (torch.Tensor, torch.nn.Parameter)
     exchange = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)

@@ -53,8 +53,25 @@ def _register(definition: Definition, operator: Any) -> None:
     register_sharding(operator)(acceptable)
 
 
+def raise_original(subject: str, error: BaseException) -> None:
+    """Raises the op's own error where DTensor wrapped it; returns where it did not.
+
+    Where Dynamo traces the call, nothing that comes later could: it drops the cause of an error.
+
+    Args:
+        subject: The op's name.
+        error: That a call of its operator raised.
+    """
+    original = original_error(subject, error) if isinstance(error, RuntimeError) else None
+    if original is None or original is error:
+        return
+    if not is_wrong_call(original):
+        end_trace(original)
+    raise original from None
+
+
 def original_error(subject: str, error: BaseException) -> Exception | None:
-    """The op's own error that DTensor or Dynamo wrapped in one of theirs.
+    """The op's own error that DTensor wrapped in one of its own.
 
     Args:
         subject: The op's name.
@@ -73,11 +90,8 @@ def original_error(subject: str, error: BaseException) -> Exception | None:
         ):
             assert isinstance(cause, Exception)
             return cause
-        # The context without `from None` is what the caller was handling before; of Dynamo's
-        # exceptions it is what they stand for.
-        is_dynamos = type(cause).__module__ == "torch._dynamo.exc"
-        follows = is_dynamos or cause.__suppress_context__
-        cause = cause.__cause__ or (cause.__context__ if follows else None)
+        # The context without `from None` is what the caller was handling before.
+        cause = cause.__cause__ or (cause.__context__ if cause.__suppress_context__ else None)
     return None
 
 

@@ -139,7 +139,8 @@ PYBIND11_MODULE(_C, module) {
       py::arg("path"));
   module.def("make_tensor_viewer", &MakeTensorViewer, py::arg("exchange"));
   module.def("register_reraise_last_error", &RegisterReraiseLastError, py::arg("name"));
-  module.def("set_raisers", &SetRaisers, py::arg("reraise_last"), py::arg("trace_ender"));
+  module.def("set_raisers", &SetRaisers, py::arg("reraise_last"), py::arg("trace_ender"),
+             py::arg("own_raiser"));
   AddSiteObject(module);
   AddRawCall(module);
   module.def(

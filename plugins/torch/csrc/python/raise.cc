@@ -9,7 +9,8 @@ namespace py = pybind11;
 namespace graphffi_torch {
 namespace {
 
-PyObject *reraise = nullptr, *end_trace = nullptr;  // kept for the life of the process
+// Kept for the life of the process.
+PyObject *reraise = nullptr, *end_trace = nullptr, *raise_own = nullptr;
 
 /// The function behind `reraise`: fails with the error that is in this thread's slot.
 int ReraiseLastError(void*, const TVMFFIAny*, int32_t, TVMFFIAny*) { return -1; }
@@ -21,21 +22,41 @@ void ThrowPython(const graphffi::Error& error) {
   ThrowPending();
 }
 
-void ThrowTraced(const graphffi::Error& error) {
-  const graphffi::GilHold gil;
-  if (!gil.ok()) throw error;
-  SetPythonError(error);
+/// Throws the pending exception, or what `replace` raises when it is given that.
+template <typename Replace>
+[[noreturn]] void ThrowReplaced(const Replace& replace) {
   PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
   PyErr_Fetch(&type, &value, &traceback);
   PyErr_NormalizeException(&type, &value, &traceback);
-  PyObject* returned = PyObject_CallOneArg(end_trace, value);
+  PyObject* returned = replace(value);
   Py_XDECREF(returned);
-  if (returned == nullptr) {  // it raised what ends the trace
+  if (returned == nullptr) {
     for (PyObject* object : {type, value, traceback}) Py_XDECREF(object);
   } else {
     PyErr_Restore(type, value, traceback);
   }
   ThrowPending();
+}
+
+void ThrowTraced(const graphffi::Error& error) {
+  const graphffi::GilHold gil;
+  if (!gil.ok()) throw error;
+  SetPythonError(error);
+  ThrowReplaced([](PyObject* value) { return PyObject_CallOneArg(end_trace, value); });
+}
+
+void RethrowOwn(const std::string& op) {
+  const graphffi::GilHold gil;
+  if (!gil.ok()) throw;
+  try {
+    throw;
+  } catch (python_error& error) {
+    error.restore();
+  } catch (py::error_already_set& error) {
+    error.restore();
+  }
+  ThrowReplaced(
+      [&op](PyObject* value) { return PyObject_CallFunction(raise_own, "sO", op.c_str(), value); });
 }
 
 void SetPending(const graphffi::Error& error) {
@@ -62,10 +83,11 @@ void SetPythonError(const graphffi::Error& error) {
   Py_XDECREF(graphffi::UntilShutdown([] { return PyObject_CallNoArgs(reraise); }));
 }
 
-void SetRaisers(py::object reraise_last, py::object trace_ender) {
+void SetRaisers(py::object reraise_last, py::object trace_ender, py::object own_raiser) {
   reraise = reraise_last.release().ptr();
   end_trace = trace_ender.release().ptr();
-  static const PythonErrors errors{&ThrowPython, &ThrowTraced, &SetPending};
+  raise_own = own_raiser.release().ptr();
+  static const PythonErrors errors{&ThrowPython, &ThrowTraced, &SetPending, &RethrowOwn};
   SetPythonErrors(&errors);
 }
 

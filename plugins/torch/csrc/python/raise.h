@@ -16,8 +16,10 @@ namespace graphffi_torch {
 void SetPythonError(const graphffi::Error& error);
 
 /// `reraise_last` is called to raise the error that is in the thread's slot, `trace_ender` with an
-/// exception that is meant for the caller of traced code, see _dynamo.py. Both are kept for good.
-void SetRaisers(pybind11::object reraise_last, pybind11::object trace_ender);
+/// exception that is meant for the caller of traced code, see _dynamo.py, `own_raiser` with an
+/// operator's name and what a call of it raised, see _sharding.py. All are kept for good.
+void SetRaisers(pybind11::object reraise_last, pybind11::object trace_ender,
+                pybind11::object own_raiser);
 
 /// Registers a function that raises what is in the error slot, by which graphffi can get it.
 void RegisterReraiseLastError(const std::string& name);
