@@ -51,6 +51,7 @@ _frameworks: dict[str, Framework] = {}
 _by_type: dict[type, Framework] = {}
 _own_types: dict[type, Framework] = {}
 _announced: list[Op] = []
+_graph_tracers: Final[list[tuple[Framework, Callable[[], bool]]]] = []  # with their is_tracing
 _broken: set[str] = set()  # frameworks whose plugins can't be imported
 # Of frameworks that have them: whether a tracer of Python code is at work, and `call_plain`.
 _is_traced: Final[list[Callable[[], bool]]] = []
@@ -73,6 +74,8 @@ def register_framework(
     for name, known in (("is_traced", _is_traced), ("call_plain", _plain_callers)):
         if hasattr(framework, name):
             known.insert(0, getattr(framework, name))
+    if hasattr(framework, "is_tracing"):
+        _graph_tracers.append((framework, framework.is_tracing))
     _own_types.update(dict.fromkeys(types, framework))
     _by_type.clear()
     _by_type.update(_own_types)
@@ -206,8 +209,7 @@ def tracing_framework() -> Framework | None:
             importlib.import_module(_PLUGINS["jax"])
         except Exception:  # raised again by the first call with an array of JAX
             _broken.add("jax")
-    for framework in _frameworks.values():
-        is_tracing = getattr(framework, "is_tracing", None)
-        if is_tracing is not None and is_tracing():
+    for framework, is_tracing in _graph_tracers:
+        if is_tracing():
             return framework
     return None

@@ -231,7 +231,7 @@ def test_jax_has_a_name_for_operands(library: str) -> None:
     def rule(x: jax.Array, xs: list[jax.Array], mask: jax.Array | None = None) -> jax.Array:
         return graphffi.like(x)
 
-    op = graphffi.op("jaxtest::named_arrays", kernel=f"{library}::add_one")(rule)
+    op = graphffi.op("jaxtest::named_arrays", kernel=f"{library}::add_one", plan="x, out")(rule)
     assert [o.kind for o in op.definition.operands] == ["tensor", "list", "optional"]
 
 

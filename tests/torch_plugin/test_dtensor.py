@@ -25,3 +25,4 @@ def test_calls_keep_splits_along_free_dimensions_and_no_others(tmp_path: Path) -
     finally:
         for worker in workers:
             worker.kill()
+            worker.communicate()  # closes the pipe
