@@ -28,7 +28,7 @@ _ATTRIBUTE_TYPES: Final = {
 #: compiler's cache serves what was made from another one. It has no other effect.
 DIGEST: Final = "graphffi_digest"
 # Of the lowerings: what Inductor generates for a definition changes with it.
-_LOWERING: Final = "4"
+_LOWERING: Final = "5"
 # Torch's dispatcher has a bit for each argument; the digest takes one.
 _MOST_PARAMETERS: Final = 63
 
