@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ._spec import CheckError
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from ._parameter import Operand
 
+_G = TypeVar("_G")
 _TOKEN: Final = r"\.\.\.|[\[\]]|[A-Za-z]\w*|_|[0-9]+|\S"
 _NAME: Final = r"[A-Za-z]\w*"
 
@@ -76,7 +77,7 @@ class Dims:
             CheckError: If they differ.
         """
         sizes = _Sizes()
-        for name, group, spec in self._specs(operands, values):
+        for name, group, spec in named_specs(operands, self.operands, values):
             sizes.meet(f"operand {name!r}", group, spec.shape)
 
     def check_results(
@@ -93,20 +94,10 @@ class Dims:
             CheckError: If they differ.
         """
         sizes = _Sizes()
-        for name, group, spec in self._specs(operands, values):
+        for name, group, spec in named_specs(operands, self.operands, values):
             sizes.meet(f"operand {name!r}", group, spec.shape)
         for group, (name, spec) in zip(self.results, results.items(), strict=True):
             sizes.meet(f"shape rule: result {name!r}", group, spec.shape)
-
-    def _specs(
-        self, operands: Sequence[Operand], values: Sequence[Any]
-    ) -> Iterator[tuple[str, Group, Any]]:
-        for operand, group, value in zip(operands, self.operands, values, strict=True):
-            if isinstance(value, (list, tuple)):
-                for i, item in enumerate(value):
-                    yield f"{operand.name}[{i}]", group, item
-            elif value is not None:
-                yield operand.name, group, value
 
 
 class _Sizes:
@@ -160,19 +151,13 @@ def parse_dims(
             dimension that is not in brackets is missing from a result or an operand that is updated
             in place.
     """
-    left, arrow, right = text.partition("->")
-    if not arrow and results:
-        raise ValueError(f"{subject}: dims {text!r}: expected '->' and the results' dimensions")
     whole: set[str] = set()
-    groups = []
-    for side, what, count in ((left, "operands", len(operands)), (right, "results", len(results))):
-        parts = side.split(",") if side.strip() or count else []
-        if len(parts) != count:
-            raise ValueError(
-                f"{subject}: dims {text!r}: expected {count} groups for the {what}, got "
-                f"{len(parts)}"
-            )
-        groups.append(tuple(_parse_group(subject, text, part, whole) for part in parts))
+    groups = [
+        tuple(_parse_group(subject, text, part, whole) for part in parts)
+        for parts in split_groups(
+            f"{subject}: dims {text!r}", "dimensions", text, operands, results
+        )
+    ]
     dims = Dims(text, groups[0], groups[1], frozenset(whole))
     written = [g for o, g in zip(operands, dims.operands, strict=True) if o.mutated]
     for group in (*dims.operands, *dims.results):
@@ -185,6 +170,45 @@ def parse_dims(
                         f"[{name}] for a dimension that the kernel needs whole"
                     )
     return dims
+
+
+def split_groups(
+    where: str, kind: str, text: str, operands: Sequence[Operand], results: Sequence[str]
+) -> tuple[list[str], list[str]]:
+    """The texts of the groups of operands and of results.
+
+    Args:
+        where: Begins error messages.
+        kind: What the groups say, in the plural.
+        text: Groups with commas in between, those of the results after ``->``.
+        operands: Of the op.
+        results: Names of the results that it allocates.
+
+    Raises:
+        ValueError: If there is not one group per operand and result.
+    """
+    left, arrow, right = text.partition("->")
+    if not arrow and results:
+        raise ValueError(f"{where}: expected '->' and the results' {kind}")
+    sides = []
+    for side, what, count in ((left, "operands", len(operands)), (right, "results", len(results))):
+        parts = side.split(",") if side.strip() or count else []
+        if len(parts) != count:
+            raise ValueError(f"{where}: expected {count} groups for the {what}, got {len(parts)}")
+        sides.append(parts)
+    return sides[0], sides[1]
+
+
+def named_specs(
+    operands: Sequence[Operand], groups: Sequence[_G], values: Sequence[Any]
+) -> Iterator[tuple[str, _G, Any]]:
+    """Name, group and spec of each tensor; items of lists have the list's group."""
+    for operand, group, value in zip(operands, groups, values, strict=True):
+        if isinstance(value, (list, tuple)):
+            for i, item in enumerate(value):
+                yield f"{operand.name}[{i}]", group, item
+        elif value is not None:
+            yield operand.name, group, value
 
 
 def _parse_group(subject: str, text: str, part: str, whole: set[str]) -> Group:

@@ -13,6 +13,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ._dims import named_specs, split_groups
 from ._dtype import dtype
 from ._spec import CheckTypeError
 
@@ -63,8 +64,7 @@ class DTypes:
         """
         tensors = [
             (f"operand {name!r}", group, spec.dtype)
-            for operand, group, value in zip(operands, self.operands, values, strict=True)
-            for name, spec in _named_specs(operand.name, value)
+            for name, group, spec in named_specs(operands, self.operands, values)
         ]
         tensors += [
             (f"shape rule: result {name!r}", group, spec.dtype)
@@ -74,12 +74,6 @@ class DTypes:
         problems = [p for p in (_problem(bound, *tensor) for tensor in tensors) if p]
         if problems:
             raise CheckTypeError("; ".join(problems))
-
-
-def _named_specs(name: str, value: Any) -> list[tuple[str, Any]]:
-    if isinstance(value, (list, tuple)):
-        return [(f"{name}[{i}]", item) for i, item in enumerate(value)]
-    return [] if value is None else [(name, value)]
 
 
 def _problem(
@@ -113,15 +107,10 @@ def parse_dtypes(
     where = f"{subject}: dtypes {text!r}"
     groups, *constraints = text.split(";")
     allowed = dict(_parse_constraint(where, c) for c in constraints if c.strip())
-    left, arrow, right = groups.partition("->")
-    if not arrow and results:
-        raise ValueError(f"{where}: expected '->' and the results' data types")
-    sides = []
-    for side, what, count in ((left, "operands", len(operands)), (right, "results", len(results))):
-        parts = side.split(",") if side.strip() or count else []
-        if len(parts) != count:
-            raise ValueError(f"{where}: expected {count} groups for the {what}, got {len(parts)}")
-        sides.append(tuple(_parse_group(where, part, allowed) for part in parts))
+    sides = [
+        tuple(_parse_group(where, part, allowed) for part in parts)
+        for parts in split_groups(where, "data types", groups, operands, results)
+    ]
     for name in allowed.keys() - {g.variable for side in sides for g in side}:
         raise ValueError(f"{where}: expected {name!r} in a group, got no group with it")
     return DTypes(sides[0], sides[1])
