@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "python/direct_call.h"
 
-#include <ATen/PythonTorchFunctionTLS.h>
-#include <ATen/record_function.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
@@ -28,20 +26,9 @@ namespace graphffi_torch {
 namespace {
 
 using c10::DispatchKey;
-using c10::DispatchKeySet;
 
 using Parameter = DirectOp::Parameter;
 using TensorPointers = c10::SmallVector<const at::Tensor*, 8>;
-
-/// Dispatch keys of a thread in no mode, tracer or transformation. Autocast is allowed: it has no
-/// rule for ops.
-constexpr DispatchKeySet kPlainThread = c10::default_included_set | c10::autocast_dispatch_keyset;
-
-bool IsPlain(const c10::impl::LocalDispatchKeySet& thread) {
-  // A profiler that records operators gets them from the dispatcher.
-  return IsWithin(thread.included_, kPlainThread) && !at::impl::torch_function_mode_enabled() &&
-         !at::getStepCallbacksUnlessEmpty(at::RecordScope::FUNCTION).has_value();
-}
 
 /// One call of an op without the dispatcher. A step returns false if the call is not plain: then
 /// nothing has happened, and the dispatcher runs the call or says what is wrong.
@@ -267,7 +254,7 @@ bool Prepare(DirectCall* call, PyObject* const* args, Py_ssize_t num_args, PyObj
 /// graphffi::PluginCall::call
 void* TakeOver(void* context, void* const* args, ptrdiff_t num_args, void* opt_names) {
   const c10::impl::LocalDispatchKeySet thread = c10::impl::tls_local_dispatch_key_set();
-  if (!IsPlain(thread)) return nullptr;
+  if (!IsPlainThread(thread)) return nullptr;
   DirectCall call(*static_cast<const DirectOp*>(context));
   auto* objects = reinterpret_cast<PyObject* const*>(const_cast<void**>(args));
   if (!Prepare(&call, objects, num_args, static_cast<PyObject*>(opt_names))) return nullptr;

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "python/raw_call.h"
 
-#include <ATen/PythonTorchFunctionTLS.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_cpu_dispatch.h>
-#include <ATen/record_function.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
@@ -22,6 +20,7 @@
 #include "python/plain_tensor.h"
 #include "python/raise.h"
 #include "site_cache.h"
+#include "tangent.h"
 
 namespace py = pybind11;
 
@@ -29,13 +28,6 @@ namespace graphffi_torch {
 namespace {
 
 using c10::DispatchKey;
-
-/// What the dispatcher does beside calling the kernel, it does for other threads.
-bool IsPlainThread(const c10::impl::LocalDispatchKeySet& thread) {
-  const auto plain = c10::default_included_set | c10::autocast_dispatch_keyset;
-  return IsWithin(thread.included_, plain) && !at::impl::torch_function_mode_enabled() &&
-         !at::getStepCallbacksUnlessEmpty(at::RecordScope::FUNCTION).has_value();
-}
 
 /// The plan and the values of a call. Steps give false where the call is not plain.
 class RawCall {
@@ -165,7 +157,7 @@ class RawCall {
   bool AddTensor(PyObject* value, bool is_mutated) {
     const at::Tensor& tensor = THPVariable_Unpack(value);
     if (!IsWithin(tensor.key_set(), kPlainTensor)) return false;
-    if (tensor._fw_grad(0).defined()) return false;
+    if (HasTangent(tensor)) return false;
     if (tensor.requires_grad() && c10::GradMode::is_enabled()) return false;
     if (!is_mutated) {
       Name("i", inputs_.size());
