@@ -2,12 +2,14 @@
 #include "kernels/kernel_slot.h"
 
 #include <atomic>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "callframe/error.h"
 #include "callframe/global_function.h"
+#include "callframe/registry_watch.h"
 #include "check.h"
 
 namespace {
@@ -115,7 +117,19 @@ TEST(a_function_that_comes_back_is_called_again) {
   TVMFFIObjectDecRef(first);
 }
 
+/// The registry of apache-tvm-ffi has no lock of its own: in Python's processes it is the GIL.
+void LockRegistry() {
+  graphffi::RegistryWatch& watch = graphffi::RegistryWatch::Get();
+  if (watch.is_own_runtime()) return;
+  watch.opt_lock.store([](graphffi::RegistryWatch::Body body, void* context) {
+    static std::mutex mutex;
+    std::lock_guard<std::mutex> lock(mutex);
+    body(context);
+  });
+}
+
 TEST(threads_call_while_another_one_replaces) {
+  LockRegistry();
   Functions functions;
   {
     const KernelSlot slot("test.slot_threads");
