@@ -20,6 +20,9 @@ TEST_JOBS ?= $(shell nproc)
 RUN_TESTS = $(PY) -m pytest --numprocesses=$(TEST_JOBS) --dist=loadfile
 CXX_FILES = $(shell find csrc plugins tests examples benchmarks \( -name '*.h' -o -name '*.cc' -o -name '*.c' \) -print)
 
+# What is built here has no warnings; what users build may have those of their compiler.
+export GRAPHFFI_WERROR ?= 1
+
 .PHONY: quickstart build test test-slow test-full test-gpu sanitize includes matrix check format format-check lint types bench clean
 .DEFAULT_GOAL := build
 

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds graphffi: CMake makes the native parts inside the source tree, setuptools packs them.
 
-The core is always built. The PyTorch plugin is built where torch is importable, the JAX plugin
-where jaxlib is. Environment:
+The core is always built, and so is the JAX plugin, which needs no JAX for that. The PyTorch plugin is
+built for the torch of this environment, also where pip isolates the build from it. Environment:
 
     GRAPHFFI_BUILD_TORCH, GRAPHFFI_BUILD_JAX   1 insists, 0 skips, unset builds what is possible
     GRAPHFFI_BUILD_TYPE                        CMake's build type, Release if unset
     GRAPHFFI_JOBS                              parallel compile jobs, the number of cores if unset
+    GRAPHFFI_WERROR                            1 makes warnings errors, as CI does
 
 `python setup.py build_native` rebuilds what changed.
 """
@@ -20,8 +21,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from dataclasses import dataclass
-from importlib import metadata
+from importlib.machinery import PathFinder
 from pathlib import Path
 
 from setuptools import Command, Distribution, setup
@@ -30,55 +30,90 @@ from setuptools.errors import ExecError, SetupError
 
 ROOT = Path(__file__).resolve().parent
 BUILD_DIR = ROOT / "build"
+PLUGINS = {
+    "graphffi_torch": "plugins/torch/graphffi_torch",
+    "graphffi_jax": "plugins/jax/graphffi_jax",
+}
+SOURCE = "graphffi/_source"
+"""Where a wheel has what `python -m graphffi build-plugin` compiles."""
+PAYLOAD = {
+    "csrc/include": "graphffi/include",
+    "plugins/torch/csrc/include": "graphffi_torch/include",
+    "graphffi/_lib": "graphffi/_lib",
+    **{f"{folder}/lib": f"{package}/lib" for package, folder in PLUGINS.items()},
+    **{
+        name: f"{SOURCE}/{name}"
+        for name in ("CMakeLists.txt", "csrc/exports.map", "plugins/torch/csrc")
+    },
+    **{
+        f"csrc/{name}": f"{SOURCE}/csrc/{name}"
+        for name in ("callframe", "env", "gil", "hooks", "kernels", "shapes")
+    },
+}
+"""What is no part of a Python package: where it is here, and in a wheel."""
 
 
-@dataclass(frozen=True)
-class Plugin:
-    """A part that is built only where its framework is importable."""
+def find_torch() -> Path | None:
+    """The folder of the torch to build for.
 
-    title: str
-    module: str
-    switch: str
-    package: str
-    folder: str
-
-    def is_wanted(self) -> bool:
-        """Whether to build it here.
-
-        Raises:
-            SetupError: the switch insists and the framework is missing; or it has no known value.
-        """
-        choice = os.environ.get(self.switch, "")
-        found = importlib.util.find_spec(self.module) is not None
-        if choice not in ("", "0", "1"):
-            raise SetupError(f"graphffi: {self.switch}: expected 0 or 1, got '{choice}'")
-        if choice == "1" and not found:
-            raise SetupError(
-                f"graphffi: {self.switch}=1: expected {self.module} in {sys.prefix}, got none; "
-                "install it, and build with --no-build-isolation"
-            )
-        return found and choice != "0"
-
-    def describe(self) -> str:
-        """One line that says whether it is built, and why."""
-        if self.is_wanted():
-            return f"{self.title}: yes ({self.module} {metadata.version(self.module)})"
-        if os.environ.get(self.switch) == "0":
-            return f"{self.title}: no ({self.switch}=0)"
-        return f"{self.title}: no ({self.module} is not importable here)"
+    pip hides the environment from an isolated build, but that has its prefix.
+    """
+    folders = [*sys.path, sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
+    spec = PathFinder.find_spec("torch", folders)
+    return None if spec is None or spec.origin is None else Path(spec.origin).parent
 
 
-TORCH = Plugin(
-    "PyTorch plugin",
-    "torch",
-    "GRAPHFFI_BUILD_TORCH",
-    "graphffi_torch",
-    "plugins/torch/graphffi_torch",
-)
-JAX = Plugin(
-    "JAX plugin", "jaxlib", "GRAPHFFI_BUILD_JAX", "graphffi_jax", "plugins/jax/graphffi_jax"
-)
-PLUGINS = (TORCH, JAX)
+def torch_version(torch: Path) -> str:
+    """What torch says that it is, without importing it."""
+    facts: dict[str, object] = {}
+    exec((torch / "version.py").read_text(), facts)
+    return str(facts["__version__"])
+
+
+def is_wanted(switch: str, *, is_possible: bool) -> bool:
+    """Whether to build a plugin.
+
+    Raises:
+        SetupError: The switch has no known value.
+    """
+    choice = os.environ.get(switch, "")
+    if choice not in ("", "0", "1"):
+        raise SetupError(f"graphffi: {switch}: expected 0 or 1, got '{choice}'")
+    return choice == "1" or (is_possible and choice == "")
+
+
+def wanted_torch() -> Path | None:
+    """The torch to build the plugin for; None if it is not to be built.
+
+    Raises:
+        SetupError: The switch insists, and there is no torch.
+    """
+    torch = find_torch()
+    if not is_wanted("GRAPHFFI_BUILD_TORCH", is_possible=torch is not None):
+        return None
+    if torch is None:
+        raise SetupError(
+            f"graphffi: GRAPHFFI_BUILD_TORCH=1: expected torch in {sys.prefix}, got none; install it"
+        )
+    return torch
+
+
+def wants_jax() -> bool:
+    """Whether to build the JAX plugin: one build serves every JAX."""
+    return is_wanted("GRAPHFFI_BUILD_JAX", is_possible=True)
+
+
+def describe_parts() -> list[str]:
+    """One line for each part: whether it was built, and what to do if not."""
+    torch = wanted_torch()
+    if torch is not None:
+        torch_line = f"yes, for torch {torch_version(torch)}"
+    elif os.environ.get("GRAPHFFI_BUILD_TORCH") == "0":
+        torch_line = "no (GRAPHFFI_BUILD_TORCH=0)"
+    else:
+        torch_line = "no (no torch here); later: python -m graphffi build-plugin"
+    jax_line = "yes" if wants_jax() else "no (GRAPHFFI_BUILD_JAX=0)"
+    return ["core: yes", f"PyTorch plugin: {torch_line}", f"JAX plugin: {jax_line}"]
 
 
 def find_tool(name: str) -> str:
@@ -109,7 +144,13 @@ def configure_arguments() -> list[str]:
         import pybind11
 
         arguments.append(f"-Dpybind11_DIR={pybind11.get_cmake_dir()}")
-    return arguments + [f"-D{p.switch}={'ON' if p.is_wanted() else 'OFF'}" for p in PLUGINS]
+    torch = wanted_torch()
+    arguments.append(f"-DGRAPHFFI_BUILD_TORCH={'OFF' if torch is None else 'ON'}")
+    if torch is not None:
+        arguments.append(f"-DGRAPHFFI_TORCH_ROOT={torch}")
+    arguments.append(f"-DGRAPHFFI_BUILD_JAX={'ON' if wants_jax() else 'OFF'}")
+    warnings = os.environ.get("GRAPHFFI_WERROR", "0")
+    return [*arguments, f"-DGRAPHFFI_WERROR={'ON' if warnings == '1' else 'OFF'}"]
 
 
 def run(*command: str) -> None:
@@ -125,8 +166,9 @@ def build_tree() -> None:
     """Configures where needed and builds into the packages of the source tree."""
     cmake = find_tool("cmake")
     arguments = configure_arguments()
-    frameworks = [f"{p.module} {metadata.version(p.module)}" for p in PLUGINS if p.is_wanted()]
-    wanted = json.dumps([cmake, arguments, frameworks], indent=1)
+    torch = wanted_torch()
+    built_for = None if torch is None else torch_version(torch)
+    wanted = json.dumps([cmake, arguments, built_for], indent=1)
     configured = BUILD_DIR / "configured.json"
     if not configured.exists() or configured.read_text() != wanted:
         run(cmake, "--fresh", "-S", str(ROOT), "-B", str(BUILD_DIR), *arguments)
@@ -172,23 +214,32 @@ class BuildNative(BuildCommand):
         shutil.rmtree(self.build_lib, ignore_errors=True)
         build_tree()
         print("graphffi: built in", ROOT)
-        for line in ("core: yes", *(plugin.describe() for plugin in PLUGINS)):
+        for line in describe_parts():
             print(f"graphffi:   {line}", flush=True)
 
 
-class BuildPayload(BuildCommand):
-    """Adds what is no part of a Python package to a wheel: shared libraries and headers."""
+def other_builds(folder: str, names: list[str]) -> set[str]:
+    """What a wheel leaves out: extension modules for other Pythons."""
+    suffix = sysconfig.get_config_var("EXT_SUFFIX")
+    return {name for name in names if ".cpython-" in name and not name.endswith(suffix)}
 
-    description = "copy shared libraries and kernel-author headers into a wheel"
+
+class BuildPayload(BuildCommand):
+    """Adds what is no part of a Python package to a wheel."""
+
+    description = "copy shared libraries, headers and the PyTorch plugin's sources into a wheel"
 
     def run(self) -> None:
         """Copies them; an editable install uses those of the source tree."""
         if self.editable_mode:
             return
-        payload = {"csrc/include": "graphffi/include", "graphffi/_lib": "graphffi/_lib"}
-        payload |= {f"{p.folder}/lib": f"{p.package}/lib" for p in PLUGINS if p.is_wanted()}
-        for source, target in payload.items():
-            shutil.copytree(ROOT / source, Path(self.build_lib, target), dirs_exist_ok=True)
+        for source, target in PAYLOAD.items():
+            to = Path(self.build_lib, target)
+            if (ROOT / source).is_dir():
+                shutil.copytree(ROOT / source, to, ignore=other_builds, dirs_exist_ok=True)
+            elif (ROOT / source).exists():
+                to.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(ROOT / source, to)
 
 
 class Build(build):
@@ -206,17 +257,16 @@ class BinaryDistribution(Distribution):
 
 
 def main() -> None:
-    """Packs the core and the plugins that are built here."""
-    built = [plugin for plugin in PLUGINS if plugin.is_wanted()]
+    """Packs the core and the plugins; one that lacks its library says how to build it."""
     files = [f"*{sysconfig.get_config_var('EXT_SUFFIX')}", "*.pyi", "*.c", "py.typed"]
     setup(
         distclass=BinaryDistribution,
         cmdclass={"build": Build, "build_native": BuildNative, "build_payload": BuildPayload},
         options={"build": {"build_base": "build/wheel"}},
-        packages=["graphffi", *(plugin.package for plugin in built)],
+        packages=["graphffi", *PLUGINS],
         include_package_data=False,
-        package_dir={plugin.package: plugin.folder for plugin in built},
-        package_data={"graphffi": files, **{plugin.package: files for plugin in built}},
+        package_dir=PLUGINS,
+        package_data=dict.fromkeys(["graphffi", *PLUGINS], files),
     )
 
 

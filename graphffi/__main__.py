@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m graphffi info`` and ``python -m graphffi inspect LIBRARY``."""
+"""``python -m graphffi``: ``info``, ``inspect LIBRARY`` and ``build-plugin``."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from importlib import metadata, util
 from pathlib import Path
 
+from ._location import plugin_cache
 from ._metadata import describe_function
 from ._module import Module, load_module
 from ._runtime import runtime_info
@@ -33,8 +34,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands.add_parser("info", help="the runtime in use and why, versions, plugins")
     inspect = commands.add_parser("inspect", help="the functions and imports of a library")
     inspect.add_argument("library", help="a library of kernels; it is loaded")
+    commands.add_parser(
+        "build-plugin", help="build the PyTorch plugin for the torch installed here"
+    )
     chosen = parser.parse_args(arguments)
-    lines = _info() if chosen.command == "info" else _inspect(chosen.library)
+    actions = {
+        "info": _info,
+        "inspect": lambda: _inspect(chosen.library),
+        "build-plugin": _build_plugin,
+    }
+    lines = actions[chosen.command]()
     try:
         for line in lines:
             print(line)
@@ -69,8 +78,15 @@ def _plugin(package: str) -> str:
     spec = util.find_spec(package)
     if spec is None or spec.origin is None:
         return "not installed"
-    library = Path(spec.origin).parent / "lib" / f"lib{package}.so"
-    return str(library) if library.is_file() else f"not built: {library} is missing"
+    folders = (Path(spec.origin).parent / "lib", Path(plugin_cache()))
+    libraries = [str(p) for folder in folders for p in sorted(folder.glob(f"**/lib{package}.so"))]
+    return ", ".join(libraries) or "not built; python -m graphffi build-plugin"
+
+
+def _build_plugin() -> Iterator[str]:
+    from ._build_plugin import build_plugin
+
+    yield f"built {build_plugin()}"
 
 
 def _inspect(path: str) -> Iterator[str]:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ._location import include_path
+from ._location import cache_folder, include_path
 from ._runtime import runtime_info
 
 _CFLAGS: Final = ("-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden")
@@ -113,7 +113,7 @@ def build_library(recipe: Recipe, opt_folder: Path | None) -> Path:
     """
     toolchain = _Toolchain.for_recipe(recipe)
     key = _hash(_FORMAT, repr(recipe), repr(toolchain), *(_content(s) for s in recipe.sources))
-    cache = _cache_folder()
+    cache = Path(cache_folder())
     cache.mkdir(parents=True, exist_ok=True)
     manifest = cache / f"{recipe.name}-{key}.json"
     with _locked(manifest.with_suffix(".lock")):
@@ -261,11 +261,6 @@ def _locked(path: Path) -> Iterator[None]:
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
-
-
-def _cache_folder() -> Path:
-    configured = os.environ.get("GRAPHFFI_CACHE_DIR")
-    return Path(configured).absolute() if configured else Path.home() / ".cache" / "graphffi"
 
 
 def _content(path: Path) -> str:

@@ -7,6 +7,7 @@ from ._binding import BoundCall as BoundCall
 from ._framework import Framework as Framework
 from ._framework import register_framework as register_framework
 from ._import_hook import when_imported as when_imported
+from ._location import plugin_cache as plugin_cache
 from ._op import get_op as get_op
 from ._package import PackagedLibraries as PackagedLibraries
 from ._package import packaged_name as packaged_name

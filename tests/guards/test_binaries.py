@@ -7,16 +7,27 @@ import importlib.util
 import re
 import subprocess
 import sysconfig
+from importlib import metadata
 from pathlib import Path
 
 import pytest
+
+
+def release_of(package: str) -> str:
+    """``2.13`` of ``2.13.0+cpu``, or an empty text."""
+    try:
+        return ".".join(metadata.version(package).split(".")[:2])
+    except metadata.PackageNotFoundError:
+        return ""
+
 
 ROOT = Path(__file__).resolve().parents[2]
 SUFFIX = sysconfig.get_config_var("EXT_SUFFIX")
 RUNTIME = ROOT / "graphffi/_lib/libtvm_ffi.so"
 CORE = ROOT / f"graphffi/_core{SUFFIX}"
-TORCH = ROOT / "plugins/torch/graphffi_torch/lib/libgraphffi_torch.so"
-TORCH_PYTHON = ROOT / f"plugins/torch/graphffi_torch/_C{SUFFIX}"
+TORCH_BUILD = ROOT / f"plugins/torch/graphffi_torch/lib/torch-{release_of('torch')}"
+TORCH = TORCH_BUILD / "libgraphffi_torch.so"
+TORCH_PYTHON = TORCH_BUILD / f"_C{SUFFIX}"
 JAX = ROOT / "plugins/jax/graphffi_jax/lib/libgraphffi_jax.so"
 CALLERS = [CORE, TORCH, TORCH_PYTHON, JAX]
 PYTHON_FREE = [RUNTIME, TORCH, JAX]

@@ -11,7 +11,7 @@ import torch
 
 import graphffi
 from graphffi import Tensor
-from graphffi_torch._library import check_torch_version
+from graphffi_torch._library import find_build
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -310,6 +310,17 @@ def test_too_many_parameters_are_refused_by_torch_alone(wrap: Any) -> None:
     assert op(*[np.ones(1)] * 64).item() == 1
 
 
-def test_a_library_for_another_torch_is_refused() -> None:
-    with pytest.raises(ImportError, match="for which it was built, got torch"):
-        check_torch_version("2.10.0", "2.11.0")
+def test_a_patch_release_of_torch_has_the_build_of_its_release() -> None:
+    running = find_build(torch.__version__)
+    major, minor = torch.__version__.split(".")[:2]
+    assert find_build(f"{major}.{minor}.99+cu130") == running
+
+
+def test_a_torch_without_a_build_is_an_error_that_names_the_command() -> None:
+    with pytest.raises(ImportError) as failure:
+        find_build("1.13.1")
+    ours = ".".join(torch.__version__.split(".")[:2])
+    assert str(failure.value).startswith(
+        f"graphffi_torch: expected a build for torch 1.13, got torch-"
+    )
+    assert "-m graphffi build-plugin`" in str(failure.value)

@@ -7,6 +7,13 @@ does that by itself when it meets the first array.
 
 from __future__ import annotations
 
+try:
+    import jax as _jax  # noqa: F401
+except ModuleNotFoundError as _error:
+    raise ImportError(
+        "graphffi_jax: expected jax 0.6 or newer, got none; pip install jax"
+    ) from _error
+
 from ._call import call as call
 from ._errors import errors as errors
 from ._export import export_checks as export_checks

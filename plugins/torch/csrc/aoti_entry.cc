@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "aoti_entry.h"
+#include "graphffi_torch/aoti_entry.h"
 
 #include <dlfcn.h>
 

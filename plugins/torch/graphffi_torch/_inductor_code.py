@@ -15,11 +15,12 @@ from torch._inductor.virtualized import V
 
 from graphffi_torch._C import SiteArguments, call_site_v3
 from graphffi_torch._dynamo import end_compilation
+from graphffi_torch._library import include_path
 
 if TYPE_CHECKING:
     from graphffi_torch._primitive import Primitive
 
-_ENTRY_HEADER: Final = Path(__file__).parent / "lib" / "aoti_entry.h"
+_ENTRY_HEADER: Final = Path(include_path(), "graphffi_torch", "aoti_entry.h")
 
 
 def check_plan(call: Primitive) -> None:

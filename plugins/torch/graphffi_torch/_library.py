@@ -1,57 +1,68 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loads libgraphffi_torch.so, which serves the torch that it was built for and no other."""
+"""Loads libgraphffi_torch.so and `_C`, of which there is a build for each release of torch."""
 
 from __future__ import annotations
 
 import ctypes
+import sys
 from pathlib import Path
 from typing import Final
 
-import torch
+try:
+    import torch
+except ModuleNotFoundError as error:
+    raise ImportError(
+        "graphffi_torch: expected torch 2.10 or newer, got none; pip install torch"
+    ) from error
 
-import graphffi  # noqa: F401 - opens the runtime that the libraries below need
+from graphffi.plugin import plugin_cache  # opens the runtime that the libraries below need
 
-_FOLDER: Final = Path(__file__).parent / "lib"
+_PACKAGE: Final = Path(__file__).parent
+_LIBRARY: Final = "libgraphffi_torch.so"
 
 
-def check_torch_version(built_for: str, running: str) -> None:
-    """Compares versions of torch.
+def find_build(version: str) -> Path:
+    """The folder of the libraries for a torch.
+
+    libtorch's C++ ABI changes with every release, not with a patch of one.
+
+    Args:
+        version: Of torch, such as ``2.13.0+cpu``.
 
     Raises:
-        ImportError: If they differ: libtorch's C++ ABI changes with every release.
+        ImportError: If there is none.
     """
-    if built_for != running:
-        raise ImportError(
-            f"graphffi_torch: expected torch {built_for}, for which it was built, got torch "
-            f"{running}; rebuild it with pip install --no-build-isolation"
-        )
+    release = ".".join(version.split(".")[:2])
+    for folder in (_PACKAGE / "lib", Path(plugin_cache())):
+        if (folder / f"torch-{release}" / _LIBRARY).exists():
+            return folder / f"torch-{release}"
+    built = sorted(path.parent.name for path in _PACKAGE.glob(f"lib/torch-*/{_LIBRARY}"))
+    raise ImportError(
+        f"graphffi_torch: expected a build for torch {release}, got "
+        f"{', '.join(built) or 'none'}; run `{sys.executable} -m graphffi build-plugin`, "
+        "which needs a C++ compiler and takes about a minute"
+    )
 
 
 def library_path() -> str:
     """The folder of libgraphffi_torch.so, for C++ programs that link it."""
-    return str(_FOLDER)
+    return str(_BUILD)
 
 
 def include_path() -> str:
     """The folder of the headers for C++ programs, such as ``graphffi_torch/package.h``."""
-    return str(_FOLDER / "include")
+    installed = _PACKAGE / "include"
+    return str(installed if installed.is_dir() else _PACKAGE.parent / "csrc" / "include")
 
 
-def load() -> None:
-    """Makes the operators of the library known to torch.
-
-    Raises:
-        ImportError: If the library is missing or was built for another torch.
-    """
-    library = _FOLDER / "libgraphffi_torch.so"
-    if not library.exists():
-        raise ImportError(
-            f"graphffi_torch: cannot load '{library}': no such file; build the torch plugin"
-        )
-    check_torch_version((_FOLDER / "built_for_torch.txt").read_text().strip(), torch.__version__)
+def _load(build: Path) -> None:
+    """Makes the operators of the library known to torch, and `_C` importable."""
+    library = build / _LIBRARY
     torch.ops.load_library(library)  # type: ignore[no-untyped-call]
     # Again, for code that Inductor generates: it finds the entry among the process's symbols.
     ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
+    sys.modules[__package__].__path__.append(str(build))
 
 
-load()
+_BUILD: Final = find_build(torch.__version__)
+_load(_BUILD)
