@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds graphffi: CMake makes the native parts inside the source tree, setuptools packs them.
 
-The core is always built, and so is the JAX plugin, which needs no JAX for that. The PyTorch plugin is
-built for the torch of this environment, also where pip isolates the build from it. Environment:
+The core is always built, and so is the JAX plugin, which needs no JAX for that. The PyTorch plugin
+is built for the torch of this environment, also where pip isolates the build from it. Environment:
 
     GRAPHFFI_BUILD_TORCH, GRAPHFFI_BUILD_JAX   1 insists, 0 skips, unset builds what is possible
     GRAPHFFI_BUILD_TYPE                        CMake's build type, Release if unset
@@ -93,7 +93,7 @@ def wanted_torch() -> Path | None:
         return None
     if torch is None:
         raise SetupError(
-            f"graphffi: GRAPHFFI_BUILD_TORCH=1: expected torch in {sys.prefix}, got none; install it"
+            f"graphffi: GRAPHFFI_BUILD_TORCH=1: expected torch in {sys.prefix}, got none"
         )
     return torch
 

@@ -34,9 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands.add_parser("info", help="the runtime in use and why, versions, plugins")
     inspect = commands.add_parser("inspect", help="the functions and imports of a library")
     inspect.add_argument("library", help="a library of kernels; it is loaded")
-    commands.add_parser(
-        "build-plugin", help="build the PyTorch plugin for the torch installed here"
-    )
+    commands.add_parser("build-plugin", help="build the PyTorch plugin for this torch")
     chosen = parser.parse_args(arguments)
     actions = {
         "info": _info,

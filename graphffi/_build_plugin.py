@@ -36,7 +36,7 @@ def build_plugin() -> Path:
     cache = Path(plugin_cache())
     cache.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache) as scratch:
-        made = Path(scratch, "made")
+        made, build = Path(scratch, "made"), str(Path(scratch, "build"))
         configure = [
             *(
                 tools["cmake"],
@@ -57,7 +57,7 @@ def build_plugin() -> Path:
         ]
         _run(configure)
         jobs = os.environ.get("GRAPHFFI_JOBS") or str(os.cpu_count() or 1)
-        _run([tools["cmake"], "--build", str(Path(scratch, "build")), "--parallel", jobs])
+        _run([tools["cmake"], "--build", build, "--parallel", jobs])
         target = cache / f"torch-{_release(torch)}"
         shutil.rmtree(target, ignore_errors=True)
         made.replace(target)
@@ -72,9 +72,7 @@ def _source() -> Path:
 def _find_torch() -> Path:
     spec = importlib.util.find_spec("torch")
     if spec is None or spec.origin is None:
-        raise RuntimeError(
-            f"{_SUBJECT}: expected torch in {sys.prefix}, got none; install it first"
-        )
+        raise RuntimeError(f"{_SUBJECT}: expected torch in {sys.prefix}, got none; install it")
     return Path(spec.origin).parent
 
 

@@ -29,7 +29,7 @@ def cache_folder() -> str:
 
 
 def plugin_cache() -> str:
-    """Return where `python -m graphffi build-plugin` puts plugins for this Python and this graphffi.
+    """Return where `python -m graphffi build-plugin` puts plugins for this Python and graphffi.
 
     They share structures with `graphffi._core`, so that each build of it has its own.
     """

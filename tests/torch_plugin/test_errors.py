@@ -319,8 +319,6 @@ def test_a_patch_release_of_torch_has_the_build_of_its_release() -> None:
 def test_a_torch_without_a_build_is_an_error_that_names_the_command() -> None:
     with pytest.raises(ImportError) as failure:
         find_build("1.13.1")
-    ours = ".".join(torch.__version__.split(".")[:2])
-    assert str(failure.value).startswith(
-        f"graphffi_torch: expected a build for torch 1.13, got torch-"
-    )
+    expected = "graphffi_torch: expected a build for torch 1.13, got torch-"
+    assert str(failure.value).startswith(expected)
     assert "-m graphffi build-plugin`" in str(failure.value)
