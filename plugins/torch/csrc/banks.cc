@@ -66,6 +66,8 @@ c10::ArrayRef<c10::IValue> ListOf(const c10::IValue& value) {
   return value.isNone() ? c10::ArrayRef<c10::IValue>() : value.toListRef();
 }
 
+std::atomic<uint64_t> known_dtypes[static_cast<size_t>(at::ScalarType::NumOptions)];
+
 namespace {
 
 /// Whether DLPack has the data type, in as many bits as torch says.
@@ -85,8 +87,8 @@ const void* FillOtherView(const at::Tensor& tensor, DLTensor* view) {
   uint32_t bits = 0;
   static_assert(sizeof(bits) == sizeof(dtype));
   std::memcpy(&bits, &dtype, sizeof(bits));
-  KnownDType(tensor.scalar_type())
-      .store(uint64_t{tensor.dtype().itemsize()} << 32 | bits, std::memory_order_relaxed);
+  known_dtypes[static_cast<size_t>(tensor.scalar_type())].store(
+      uint64_t{tensor.dtype().itemsize()} << 32 | bits, std::memory_order_relaxed);
   view->data = tensor.mutable_data_ptr();
   view->device = tensor.is_cpu() ? DLDevice{kDLCPU, 0} : at::torchDeviceToDLDevice(tensor.device());
   view->ndim = static_cast<int32_t>(tensor.dim());

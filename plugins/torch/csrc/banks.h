@@ -28,11 +28,10 @@ namespace graphffi_torch {
 c10::ArrayRef<c10::IValue> ListOf(const c10::IValue& value);
 
 /// DLPack's data type for `type` in the lower 32 bits, the bytes of an element in the upper ones. 0
-/// until FillOtherView has seen such a tensor.
-inline std::atomic<uint64_t>& KnownDType(at::ScalarType type) {
-  static std::atomic<uint64_t> known[static_cast<size_t>(at::ScalarType::NumOptions)];
-  return known[static_cast<size_t>(type)];
-}
+/// until FillOtherView has seen such a tensor. One table for both libraries: a copy of its own in
+/// each would stay empty where the other's FillOtherView is called.
+extern GRAPHFFI_TORCH_API std::atomic<uint64_t>
+    known_dtypes[static_cast<size_t>(at::ScalarType::NumOptions)];
 
 /// Keys of tensors that a kernel can't read by a data pointer and strides.
 inline constexpr c10::DispatchKeySet kUnreadable =
@@ -56,7 +55,8 @@ C10_ALWAYS_INLINE const void* TryFillView(const at::Tensor& tensor, DLTensor* vi
   const bool is_on_cpu = impl.key_set().has_backend(c10::BackendComponent::CPUBit);
   if (C10_UNLIKELY(!storage || !is_on_cpu || is_empty)) return nullptr;
   char* const begin = static_cast<char*>(storage.mutable_data());
-  const uint64_t known = KnownDType(impl.dtype().toScalarType()).load(std::memory_order_relaxed);
+  const auto type = static_cast<size_t>(impl.dtype().toScalarType());
+  const uint64_t known = known_dtypes[type].load(std::memory_order_relaxed);
   if (C10_UNLIKELY(begin == nullptr || known == 0)) return nullptr;
   const auto dtype = static_cast<uint32_t>(known);
   view->data = begin + offset * static_cast<int64_t>(known >> 32);
