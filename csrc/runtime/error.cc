@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "cpp_error.h"
+
 namespace graphffi::runtime {
 namespace {
 
@@ -101,6 +103,8 @@ int RaiseCurrentException() noexcept {
     throw;
   } catch (const ForeignError& error) {
     return error.code;
+  } catch (const tvm::ffi::Error& error) {
+    StoreRaised(ObjectPtr<>(error.object()).Release());
   } catch (const Error& error) {
     SetRaised(error.kind, error.message);
   } catch (const std::bad_alloc&) {

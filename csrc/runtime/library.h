@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -47,6 +48,9 @@ ModulePtr OpenLibrary(const Library* library);
 /// is malformed.
 ModulePtr ReadEmbeddedModules(const Library* library, const ModulePtr& library_module,
                               const void* content);
+
+/// The pointers that were registered, by the names of the variables that they are for.
+std::map<std::string, void*> ContextSymbols();
 
 /// Stores the registered pointers into the library's variables of those names.
 void FillContextSymbols(const Library& library);

@@ -14,28 +14,28 @@
 namespace graphffi::runtime {
 namespace {
 
-struct ContextSymbols {
+struct ContextTable {
   std::shared_mutex mutex;
   std::map<std::string, void*> symbols;
 };
 
-ContextSymbols& Registered() {
-  static ContextSymbols* registered = new ContextSymbols();
+ContextTable& Registered() {
+  static ContextTable* registered = new ContextTable();
   return *registered;
-}
-
-std::map<std::string, void*> RegisteredSymbols() {
-  ContextSymbols& registered = Registered();
-  std::shared_lock lock(registered.mutex);
-  return registered.symbols;
 }
 
 }  // namespace
 
+std::map<std::string, void*> ContextSymbols() {
+  ContextTable& registered = Registered();
+  std::shared_lock lock(registered.mutex);
+  return registered.symbols;
+}
+
 void FillContextSymbols(const Library& library) {
   // Not locked meanwhile: looking up a symbol waits for the loader, which may be running the
   // initializers of a library that registers a symbol.
-  for (const auto& [name, pointer] : RegisteredSymbols()) {
+  for (const auto& [name, pointer] : ContextSymbols()) {
     if (void* variable = library.Find(name)) {
       __atomic_store_n(static_cast<void**>(variable), pointer, __ATOMIC_RELEASE);
     }
@@ -48,7 +48,7 @@ using namespace graphffi::runtime;
 
 int TVMFFIEnvModRegisterContextSymbol(const char* name, void* symbol) {
   return Guard([&] {
-    ContextSymbols& registered = Registered();
+    ContextTable& registered = Registered();
     std::unique_lock lock(registered.mutex);
     registered.symbols[name] = symbol;
   });

@@ -49,7 +49,12 @@ ObjectPtr<MapObject> MakeMap(int32_t type_index) {
 }
 
 ObjectPtr<MapObject> CopyMap(const MapObject* map) {
-  return Foreign([&] { return ToHandle(MapBaseObj::CopyFrom<ffi::MapObj>(Body(map))); });
+  return Foreign([&] {
+    if (map->header.type_index == kTVMFFIDict) {
+      return ToHandle(MapBaseObj::CopyFrom<ffi::DictObj>(Body(map)));
+    }
+    return ToHandle(MapBaseObj::CopyFrom<ffi::MapObj>(Body(map)));
+  });
 }
 
 uint64_t SizeOfMap(const MapObject* map) { return Body(map)->size(); }

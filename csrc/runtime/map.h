@@ -20,7 +20,7 @@ struct MapObject {
 
 /// An empty Map or Dict.
 ObjectPtr<MapObject> MakeMap(int32_t type_index);
-/// A Map with the same items in the same order.
+/// A Map or Dict, as that one is, with the same items in the same order.
 ObjectPtr<MapObject> CopyMap(const MapObject* map);
 
 uint64_t SizeOfMap(const MapObject* map);

@@ -3,6 +3,7 @@
 #include "module_object.h"
 
 #include "array.h"
+#include "cpp_error.h"
 #include "error.h"
 #include "module.h"
 #include "string_value.h"
@@ -10,7 +11,6 @@
 namespace tvm {
 namespace ffi {
 
-using graphffi::runtime::Any;
 using graphffi::runtime::MakeArray;
 using graphffi::runtime::Throw;
 
@@ -42,7 +42,9 @@ Bytes ModuleObj::SaveToBytes() const {
 String ModuleObj::InspectSource(const String&) const { return {graphffi::runtime::MakeString({})}; }
 
 void ModuleObj::ImportModule(const Module& other) {
-  graphffi::runtime::AddImport(this, graphffi::runtime::ModuleFromHandle(other.object.get()));
+  graphffi::runtime::RunForCpp([&] {
+    graphffi::runtime::AddImport(this, graphffi::runtime::ModuleFromHandle(other.object.get()));
+  });
 }
 
 void ModuleObj::ClearImports() { graphffi::runtime::RemoveImports(this); }

@@ -23,15 +23,22 @@ struct Array {
 struct Map {
   ObjectPtr<TVMFFIObject> object;
 };
-struct Module {
-  ObjectPtr<TVMFFIObject> object;
-};
 /// A string value, or none where the ABI says Optional.
 struct String {
   graphffi::runtime::Any value;
 };
 struct Bytes {
   graphffi::runtime::Any value;
+};
+template <typename Signature>
+struct TypedFunction {
+  Function function;
+};
+struct __attribute__((visibility("default"))) Module {
+  static Module LoadFromFile(const String& file_name);
+  static void VisitContextSymbols(const TypedFunction<void(String, void*)>& callback);
+
+  ObjectPtr<TVMFFIObject> object;
 };
 
 /// The object handle points behind the virtual table pointer, 8 bytes into the module. There is no
@@ -48,10 +55,15 @@ class __attribute__((visibility("default"))) ModuleObj {
   virtual Array GetWriteFormats() const;
   virtual Bytes SaveToBytes() const;
   virtual String InspectSource(const String& format) const;
-  /// \throws graphffi::runtime::Error(RuntimeError) if `other` imports this module, itself or
+  /// \throws tvm::ffi::Error(RuntimeError) if `other` imports this module, itself or
   /// through others.
   virtual void ImportModule(const Module& other);
   virtual void ClearImports();
+  // Of the module or, if asked, of what it imports.
+  Function GetFunction(const String& name, bool query_imports);
+  bool ImplementsFunction(const String& name, bool query_imports);
+  String GetFunctionDoc(const String& name, bool query_imports);
+  String GetFunctionMetadata(const String& name, bool query_imports);
 
   TVMFFIObject header_;
   Array imports_;
