@@ -91,6 +91,11 @@ class AnyView {
 
   int32_t type_index() const { return data_.type_index; }
   std::string GetTypeKey() const { return TypeIndexToTypeKey(data_.type_index); }
+  /// The same value or the same object: identity, not equality of contents (see AnyEqual).
+  bool same_as(const AnyView& other) const {
+    return data_.type_index == other.data_.type_index &&
+           data_.zero_padding == other.data_.zero_padding && data_.v_int64 == other.data_.v_int64;
+  }
   void reset() { data_ = TVMFFIAny{}; }
   void swap(AnyView& other) noexcept { std::swap(data_, other.data_); }
   bool operator==(std::nullptr_t) const { return data_.type_index == kTVMFFINone; }
@@ -176,10 +181,7 @@ class Any {
   int32_t type_index() const { return data_.type_index; }
   std::string GetTypeKey() const { return TypeIndexToTypeKey(data_.type_index); }
   /// The same value or the same object: identity, not equality of contents (see AnyEqual).
-  bool same_as(const Any& other) const {
-    return data_.type_index == other.data_.type_index &&
-           data_.zero_padding == other.data_.zero_padding && data_.v_int64 == other.data_.v_int64;
-  }
+  bool same_as(const Any& other) const { return AnyView(*this).same_as(other); }
   bool operator==(std::nullptr_t) const { return data_.type_index == kTVMFFINone; }
   bool operator!=(std::nullptr_t) const { return data_.type_index != kTVMFFINone; }
 
@@ -310,6 +312,7 @@ struct AnyUnsafe {
     return value;
   }
   static Any MoveTVMFFIAnyToAny(TVMFFIAny&& data) { return MoveTVMFFIAnyToAny(&data); }
+  static Any MoveTVMFFIAnyRawToAny(TVMFFIAny data) { return MoveTVMFFIAnyToAny(&data); }
   template <typename T>
   static bool CheckAnyStrict(const Any& value) {
     return TypeTraits<T>::CheckAnyStrict(&value.data_);

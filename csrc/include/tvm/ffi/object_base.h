@@ -154,6 +154,13 @@ TVM_FFI_NO_INLINE inline bool HasAncestor(int32_t type_index, int32_t depth, int
   return type->type_depth > depth && type->type_ancestors[depth]->type_index == ancestor;
 }
 
+/// Whether type_index is of the type target, or of one derived from it.
+inline bool RuntimeTypeIndexMatch(int32_t type_index, int32_t target) {
+  if (type_index == target || target == kTVMFFIAny) return true;
+  if (type_index < target || target < kTVMFFIStaticObjectBegin) return false;
+  return HasAncestor(type_index, TVMFFIGetTypeInfo(target)->type_depth, target);
+}
+
 /// Whether an object of type object_type_index is a TargetType.
 template <typename TargetType>
 TVM_FFI_INLINE bool IsObjectInstance(int32_t object_type_index) {
