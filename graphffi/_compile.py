@@ -113,7 +113,7 @@ def build_library(recipe: Recipe, opt_folder: Path | None) -> Path:
     """
     toolchain = _Toolchain.for_recipe(recipe)
     key = _hash(_FORMAT, repr(recipe), repr(toolchain), *(_content(s) for s in recipe.sources))
-    cache = _cache_folder()
+    cache = cache_folder()
     cache.mkdir(parents=True, exist_ok=True)
     manifest = cache / f"{recipe.name}-{key}.json"
     with _locked(manifest.with_suffix(".lock")):
@@ -263,7 +263,8 @@ def _locked(path: Path) -> Iterator[None]:
         yield
 
 
-def _cache_folder() -> Path:
+def cache_folder() -> Path:
+    """Where libraries are kept: GRAPHFFI_CACHE_DIR, or a folder of the user's."""
     configured = os.environ.get("GRAPHFFI_CACHE_DIR")
     return Path(configured).absolute() if configured else Path.home() / ".cache" / "graphffi"
 
