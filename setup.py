@@ -35,7 +35,7 @@ PLUGINS = {
     "graphffi_jax": "plugins/jax/graphffi_jax",
 }
 SOURCE = "graphffi/_source"
-"""Where a wheel has what `python -m graphffi build-plugin` compiles."""
+"""Where a wheel has what `graphffi build-plugin` compiles."""
 PAYLOAD = {
     "csrc/include": "graphffi/include",
     "plugins/torch/csrc/include": "graphffi_torch/include",
@@ -111,7 +111,7 @@ def describe_parts() -> list[str]:
     elif os.environ.get("GRAPHFFI_BUILD_TORCH") == "0":
         torch_line = "no (GRAPHFFI_BUILD_TORCH=0)"
     else:
-        torch_line = "no (no torch here); later: python -m graphffi build-plugin"
+        torch_line = "no (no torch here); later: graphffi build-plugin"
     jax_line = "yes" if wants_jax() else "no (GRAPHFFI_BUILD_JAX=0)"
     return ["core: yes", f"PyTorch plugin: {torch_line}", f"JAX plugin: {jax_line}"]
 

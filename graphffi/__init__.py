@@ -21,6 +21,7 @@ from ._error import InternalError as InternalError
 from ._error import register_error as register_error
 from ._framework import prepare_for_tracing as _prepare_for_tracing
 from ._import_hook import when_imported as _when_imported
+from ._load_ops import load_ops as load_ops
 from ._location import include_path as include_path
 from ._module import Module as Module
 from ._module import export_library as export_library

@@ -33,7 +33,7 @@ def build_plugin() -> Path:
     """
     torch = _find_torch()
     tools = {name: _find_tool(name) for name in ("cmake", "ninja")}
-    cache = Path(plugin_cache())
+    cache = plugin_cache()
     cache.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache) as scratch:
         made, build = Path(scratch, "made"), str(Path(scratch, "build"))

@@ -113,7 +113,7 @@ def build_library(recipe: Recipe, opt_folder: Path | None) -> Path:
     """
     toolchain = _Toolchain.for_recipe(recipe)
     key = _hash(_FORMAT, repr(recipe), repr(toolchain), *(_content(s) for s in recipe.sources))
-    cache = Path(cache_folder())
+    cache = cache_folder()
     cache.mkdir(parents=True, exist_ok=True)
     manifest = cache / f"{recipe.name}-{key}.json"
     with _locked(manifest.with_suffix(".lock")):

@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sysconfig
+from pathlib import Path
 
 from . import _core
 
@@ -20,19 +21,16 @@ def include_path() -> str:
     return os.path.join(os.path.dirname(_PACKAGE), "csrc", "include")  # in a source tree
 
 
-def cache_folder() -> str:
-    """Return `GRAPHFFI_CACHE_DIR`, or ``~/.cache/graphffi``."""
+def cache_folder() -> Path:
+    """Return where libraries are kept: `GRAPHFFI_CACHE_DIR`, or ``~/.cache/graphffi``."""
     configured = os.environ.get("GRAPHFFI_CACHE_DIR")
-    if configured:
-        return os.path.abspath(configured)
-    return os.path.join(os.path.expanduser("~"), ".cache", "graphffi")
+    return Path(configured).absolute() if configured else Path.home() / ".cache" / "graphffi"
 
 
-def plugin_cache() -> str:
-    """Return where `python -m graphffi build-plugin` puts plugins for this Python and graphffi.
+def plugin_cache() -> Path:
+    """Return where `graphffi build-plugin` puts plugins for this Python and graphffi.
 
     They share structures with `graphffi._core`, so that each build of it has its own.
     """
-    with open(str(_core.__file__), "rb") as core:
-        digest = hashlib.sha256(core.read()).hexdigest()[:16]
-    return os.path.join(cache_folder(), f"plugins-{sysconfig.get_config_var('SOABI')}-{digest}")
+    digest = hashlib.sha256(Path(str(_core.__file__)).read_bytes()).hexdigest()[:16]
+    return cache_folder() / f"plugins-{sysconfig.get_config_var('SOABI')}-{digest}"

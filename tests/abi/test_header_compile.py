@@ -13,7 +13,11 @@ from toolchain import HERE, INCLUDE, Toolchain
 
 pytestmark = pytest.mark.slow
 
-HEADERS = sorted(str(h.relative_to(INCLUDE)) for h in (INCLUDE / "tvm").rglob("*.h"))
+HEADERS = sorted(
+    str(h.relative_to(INCLUDE))
+    for folder in ("tvm", "graphffi")
+    for h in (INCLUDE / folder).rglob("*.h")
+)
 STRICT = ("-Wall", "-Wextra", "-Werror", "-pedantic")
 NVCC = shutil.which("nvcc")
 needs_nvcc = pytest.mark.skipif(NVCC is None, reason="nvcc is not installed")

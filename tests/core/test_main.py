@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line: ``python -m graphffi``."""
+"""The command ``graphffi``."""
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -13,6 +14,8 @@ import pytest
 import graphffi
 from graphffi._metadata import describe_function
 
+from .conftest import HERE
+
 
 def run(*arguments: str) -> tuple[int, str, str]:
     environment = {**os.environ, "GRAPHFFI_RUNTIME": graphffi.runtime_info().path}
@@ -21,14 +24,47 @@ def run(*arguments: str) -> tuple[int, str, str]:
     return result.returncode, result.stdout, result.stderr
 
 
-def test_info_says_what_is_in_use() -> None:
-    status, output, _ = run("info")
+def test_doctor_says_what_is_in_use() -> None:
+    status, output, _ = run("doctor")
     assert status == 0
     runtime = graphffi.runtime_info()
     assert runtime.path in output
     assert ".".join(map(str, runtime.version)) in output
-    for word in ("graphffi ", "runtime ", "torch ", "jax ", "plugin ", "apache-tvm-ffi "):
+    for word in ("graphffi ", "runtime ", "torch ", "jax ", "plugin ", "CXX ", "gpu ", "cache "):
         assert word in output
+
+
+def test_doctor_says_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    hidden = tmp_path / "sitecustomize.py"  # frameworks take seconds to import
+    hidden.write_text("import sys; sys.modules.update(torch=None, jax=None)\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    status, output, _ = run("doctor", "--json")
+    facts = json.loads(output)
+    assert status == 1
+    (problem,) = facts["problems"]
+    assert problem.startswith("graphffi.cpp: expected a C++ compiler, got CXX=no-such-compiler")
+    assert {"name": "torch", "text": "not installed", "problem": ""} in facts["facts"]
+
+
+def test_config_prints_flags() -> None:
+    status, output, _ = run("config", "--cflags")
+    assert status == 0
+    assert f"-I{graphffi.include_path()}" in output.split()
+    assert "-ltvm_ffi" not in output
+    _, output, _ = run("config", "--json")
+    runtime = Path(graphffi.runtime_info().path)
+    assert json.loads(output)["ldflags"] == ["-shared", f"-L{runtime.parent}", "-ltvm_ffi"]
+
+
+def test_inspect_shows_ops() -> None:
+    library = graphffi.cpp.build("op_library", [HERE / "op_library.cc"], extra_cflags=["-O1"])
+    _, output, _ = run("inspect", library)
+    assert "\n  op twice(Tensor x) -> Tensor\n    shape: like(x)\n    vmap: broadcast\n" in output
+    _, output, _ = run("inspect", library, "--json")
+    facts = json.loads(output)
+    assert facts["ops"]["rms_norm"]["doc"].startswith("Root-mean-square norm.")
+    assert "rms_norm" in [function["name"] for function in facts["functions"]]
 
 
 def test_inspect_shows_functions_and_imports(kernels_path: str, tmp_path: Path) -> None:
@@ -53,6 +89,12 @@ def test_inspect_refuses_what_is_no_library(tmp_path: Path) -> None:
     status, output, error = run("inspect", str(tmp_path / "none.so"))
     assert (status, output) == (1, "")
     assert error.startswith(f"graphffi: cannot load '{tmp_path}/none.so': expected a file")
+
+
+def test_failures_are_json_where_that_is_asked_for(tmp_path: Path) -> None:
+    status, _, error = run("inspect", "--json", str(tmp_path / "none.so"))
+    assert status == 1
+    assert json.loads(error)["error"].startswith("graphffi: cannot load")
 
 
 def test_command_is_required() -> None:

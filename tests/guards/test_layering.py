@@ -21,6 +21,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 FOLDERS = {
     "dlpack": "dlpack",
     "tvm": "tvm/ffi",
+    "graphffi": "tvm/ffi",  # op.h, beside them
     "callframe": "callframe",
     "env": "env",
     "kernels": "kernels",

@@ -321,4 +321,4 @@ def test_a_torch_without_a_build_is_an_error_that_names_the_command() -> None:
         find_build("1.13.1")
     expected = "graphffi_torch: expected a build for torch 1.13, got torch-"
     assert str(failure.value).startswith(expected)
-    assert "-m graphffi build-plugin`" in str(failure.value)
+    assert "`graphffi build-plugin`" in str(failure.value)

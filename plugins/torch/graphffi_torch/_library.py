@@ -33,13 +33,13 @@ def find_build(version: str) -> Path:
         ImportError: If there is none.
     """
     release = ".".join(version.split(".")[:2])
-    for folder in (_PACKAGE / "lib", Path(plugin_cache())):
+    for folder in (_PACKAGE / "lib", plugin_cache()):
         if (folder / f"torch-{release}" / _LIBRARY).exists():
             return folder / f"torch-{release}"
     built = sorted(path.parent.name for path in _PACKAGE.glob(f"lib/torch-*/{_LIBRARY}"))
     raise ImportError(
         f"graphffi_torch: expected a build for torch {release}, got "
-        f"{', '.join(built) or 'none'}; run `{sys.executable} -m graphffi build-plugin`, "
+        f"{', '.join(built) or 'none'}; run `graphffi build-plugin`, "
         "which needs a C++ compiler and takes about a minute"
     )
 

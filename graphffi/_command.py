@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command ``graphffi``: its subcommands, their options and what they print."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ._location import include_path
+from ._runtime import runtime_info
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The result of a subcommand.
+
+    Args:
+        facts: For ``--json``.
+        lines: For people.
+        status: Of the process: 0, or 1 where something is wrong.
+    """
+
+    facts: Any
+    lines: Sequence[str]
+    status: int = 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Kernels of the TVM FFI ABI as ops of graph compilers.
+
+    Returns:
+        The status of the process: 0; 1 where something failed or was found; 2 for wrong usage.
+    """
+    chosen = _parser().parse_args(arguments)
+    try:
+        outcome: Outcome = chosen.run(chosen)
+    except (ImportError, OSError, RuntimeError, TypeError, ValueError) as failure:
+        print(json.dumps({"error": str(failure)}) if chosen.json else failure, file=sys.stderr)
+        return 1
+    for line in (json.dumps(outcome.facts, indent=1),) if chosen.json else outcome.lines:
+        print(line)
+    return outcome.status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="graphffi", description="Ops of TVM FFI's kernels.")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    def add(name: str, run: Any, text: str) -> argparse.ArgumentParser:
+        command = commands.add_parser(name, help=text, description=text)
+        command.add_argument("--json", action="store_true", help="print JSON")
+        command.set_defaults(run=run)
+        return command
+
+    add("doctor", _doctor, "say what is installed and in use, and what to do about what is wrong")
+    inspect = add("inspect", _inspect, "list the functions, ops and imports of a library")
+    inspect.add_argument("library", help="a library of kernels; it is loaded")
+    add("build-plugin", _build_plugin, "build the PyTorch plugin for the torch installed here")
+    config = add("config", _config, "print flags for the compiler and the linker")
+    config.add_argument("--cflags", action="store_true", help="for the compiler")
+    config.add_argument("--ldflags", action="store_true", help="for the linker")
+    return parser
+
+
+def _doctor(_: argparse.Namespace) -> Outcome:
+    from ._doctor import examine  # imports frameworks
+
+    return examine()
+
+
+def _inspect(chosen: argparse.Namespace) -> Outcome:
+    from ._inspect import inspect_library
+
+    return inspect_library(chosen.library)
+
+
+def _build_plugin(_: argparse.Namespace) -> Outcome:
+    from ._build_plugin import build_plugin
+
+    folder = build_plugin()
+    return Outcome({"folder": str(folder)}, [f"built {folder}"])
+
+
+def _config(chosen: argparse.Namespace) -> Outcome:
+    runtime = Path(runtime_info().path)
+    flags = {
+        "cflags": ["-std=c++17", "-fPIC", "-fvisibility=hidden", f"-I{include_path()}"],
+        "ldflags": ["-shared", f"-L{runtime.parent}", "-ltvm_ffi"],
+    }
+    wanted = [name for name in flags if getattr(chosen, name)] or list(flags)
+    line = " ".join(flag for name in wanted for flag in flags[name])
+    return Outcome({name: flags[name] for name in wanted}, [line])

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The text by which a library defines an op: lines such as ``dims: ... [h], [h] -> ... [h]``."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from ._elf_texts import exported_texts
+from ._shape_text import expression_rule, shape_rule
+from ._signature import from_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ._parameter import Attribute, Operand
+
+PREFIX: Final = "__graphffi_op_"
+_FLAGS: Final = ("allow_cuda_graph", "has_side_effect", "pass_owning_tensor")
+_FIELDS: Final = (
+    *("schema", "shape", "dims", "dtypes", "plan", "strided", "workspace", "vmap"),
+    *(*_FLAGS, "doc"),
+)
+
+
+@dataclass(frozen=True)
+class OpText:
+    """The definition of an op in a library.
+
+    Args:
+        fields: Texts by their names; without those that are not given.
+    """
+
+    fields: Mapping[str, str] = field(default_factory=dict)
+
+    @staticmethod
+    def parse(subject: str, text: str) -> OpText:
+        """Reads a text.
+
+        Args:
+            subject: The op's name, for error messages.
+            text: A field a line, the documentation last, up to the end.
+
+        Raises:
+            ValueError: For a field that is unknown or there twice, or without a schema.
+        """
+        head, mark, doc = re.sub(r"\A", "\n", text).partition("\ndoc:")
+        fields: dict[str, str] = {}
+        for line in filter(str.strip, head.splitlines()):
+            name, colon, value = line.partition(":")
+            if not colon or name.strip() not in _FIELDS:
+                raise ValueError(
+                    f"{subject}: text of the op: expected 'field: value' with a field of "
+                    f"{', '.join(_FIELDS)}, got {line.strip()!r}"
+                )
+            if name.strip() in fields:
+                raise ValueError(f"{subject}: field {name.strip()!r}: expected it once, got two")
+            fields[name.strip()] = value.strip()
+        if mark:
+            fields["doc"] = doc.strip()
+        if "schema" not in fields:
+            raise ValueError(f"{subject}: text of the op: expected a schema, got none")
+        return OpText(fields)
+
+    def arguments(self, name: str, module: str) -> dict[str, Any]:
+        """The arguments of `define_op` but for name and kernel.
+
+        Args:
+            name: Of the op.
+            module: That defines it, for its rules.
+
+        Raises:
+            ValueError: If a field does not parse.
+        """
+        fields = self.fields
+        signature = from_schema(name, fields["schema"])
+        found: dict[str, Any] = {
+            key: fields[key] for key in ("schema", "doc", "plan", "dims", "dtypes") if key in fields
+        }
+        for flag in filter(fields.__contains__, _FLAGS):
+            found[flag] = _flag(name, flag, fields[flag])
+        if "vmap" in fields:
+            found["vmap"] = fields["vmap"]
+        if "strided" in fields:
+            found["strided"] = _strided(fields["strided"])
+        rules = (name, module, signature.parameters, found.get("dims", ""), found.get("dtypes", ""))
+        if "workspace" in fields:
+            found["workspace"] = _workspace(fields["workspace"], *rules)
+        if signature.results:
+            found["infer"] = shape_rule(fields.get("shape", ""), signature.results, *rules)
+        return found
+
+
+def op_texts(path: str) -> dict[str, str]:
+    """The texts of the ops in a library, by the names of their kernels.
+
+    Raises:
+        ValueError: If one is no text.
+    """
+    return exported_texts(path, PREFIX)
+
+
+def _flag(subject: str, name: str, text: str) -> bool | str:
+    if name == "has_side_effect" and text == "ordered":
+        return text
+    if text not in ("true", "false"):
+        raise ValueError(f"{subject}: {name}: expected true or false, got {text!r}")
+    return text == "true"
+
+
+def _strided(text: str) -> bool | list[str]:
+    if text in ("true", "false"):
+        return text == "true"
+    return [name.strip() for name in text.split(",")]
+
+
+def _workspace(
+    text: str,
+    subject: str,
+    module: str,
+    parameters: tuple[Operand | Attribute, ...],
+    dims: str,
+    dtypes: str,
+) -> Any:
+    if text.isdigit():
+        return int(text)
+    return expression_rule(f"{subject}: workspace", text, module, parameters, dims, dtypes)

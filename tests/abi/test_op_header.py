@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`GRAPHFFI_EXPORT_OP` on both sets of headers; wrong schemas do not compile."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from test_header_cross import apache_include
+from toolchain import INCLUDE
+
+import graphffi
+
+pytestmark = pytest.mark.slow
+
+KERNEL = """
+#include <graphffi/op.h>
+namespace ffi = tvm::ffi;
+void Scale(ffi::TensorView x, double factor, ffi::TensorView out) {}
+ffi::Tensor Same(ffi::Tensor x) { return x; }
+void Gather(ffi::Array<ffi::Tensor> xs, ffi::Optional<ffi::Tensor> mask, int64_t n, bool flag,
+            ffi::String mode, DLDataType kind, ffi::Shape sizes, ffi::TensorView out) {}
+"""
+GOOD = """
+GRAPHFFI_EXPORT_OP(scale, Scale, "(Tensor x, float factor=1e-6) -> Tensor", "shape: like(x)");
+GRAPHFFI_EXPORT_OP(half, Scale, "(Tensor x) -> Tensor", "plan: x, 0.5, out", "shape: like(x)");
+GRAPHFFI_EXPORT_OP(same, Same, "(Tensor x) -> Tensor y", "plan: x", "shape: like(x)", "doc: A\\nB");
+GRAPHFFI_EXPORT_OP(gather, Gather,
+                   "(Tensor[] xs, Tensor? mask, int n, bool flag, str mode='a,b', dtype kind, "
+                   "int[] sizes) -> Tensor",
+                   "shape: empty(sizes, kind)");
+GRAPHFFI_EXPORT_OP(all, Scale, "(Tensor x, float f) -> Tensor", "plan: *inputs, f, *outputs",
+                   "shape: like(x)");
+constexpr auto kTwice = [](ffi::TensorView x, double, ffi::TensorView out) noexcept {};
+"""
+
+
+def compile_with(include: Path, folder: Path, text: str) -> subprocess.CompletedProcess[str]:
+    link = folder / "graphffi"  # op.h alone, without our other headers
+    if not link.exists():
+        os.symlink(INCLUDE / "graphffi", link)
+    flags = ["-std=c++17", "-Wall", "-fPIC", "-shared", f"-I{include}", f"-I{folder}"]
+    command = ["g++", *flags, "-x", "c++", "-", "-o", str(folder / "libheader.so")]
+    return subprocess.run(command, input=KERNEL + text, text=True, capture_output=True)
+
+
+@pytest.mark.parametrize("headers", ["ours", "apache"])
+def test_ops_export_with_both_headers(headers: str, tmp_path: Path) -> None:
+    include = INCLUDE if headers == "ours" else apache_include()
+    result = compile_with(include, tmp_path, GOOD)
+    assert result.returncode == 0, result.stderr
+    ops = graphffi.load_ops(tmp_path / "libheader.so", namespace=f"header_{headers}")
+    assert sorted(vars(ops)) == ["all", "gather", "half", "same", "scale"]
+    assert ops.same.__doc__ == "A\nB"
+    assert ops.same.definition.traits.pass_owning_tensor
+    assert not ops.scale.definition.traits.pass_owning_tensor
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('Scale, "(Tensor x) -> Tensor"', "passes another number of values than the function"),
+        ('Scale, "(Tensor x, str f) -> Tensor"', "does not take what the schema"),
+        ('Scale, "(Tensor? x, float f) -> Tensor"', "does not take what the schema"),
+        ('Scale, "(Tensor x, float f) -> Tensor", "plan: f, x, out"', "does not take what the sch"),
+        ('Scale, "(Tensor x, float f) -> Tensor", "plan: x, g, out"', "the plan names what is no"),
+        ('Scale, "(Tensor x, float f) -> Tensor", "plan: x, f, x"', "passes no results, and the f"),
+        ('Scale, "(Tensor x, float f) = Tensor"', "the schema does not parse"),
+        ('Scale, "(Tensor x, real f) -> Tensor"', "the schema does not parse"),
+        ('Scale, "(Tensor x, float f) -> Tensor", "shpe: like(x)"', 'expected fields such as "sh'),
+        ('Scale, "(Tensor x, float f) -> Tensor", "doc: x", "plan: x"', "expected fields such"),
+    ],
+)  # fmt: skip
+def test_a_wrong_schema_does_not_compile(text: str, problem: str, tmp_path: Path) -> None:
+    result = compile_with(INCLUDE, tmp_path, f"GRAPHFFI_EXPORT_OP(wrong, {text});\n")
+    assert result.returncode != 0
+    assert f"GRAPHFFI_EXPORT_OP: {problem}" in result.stderr or problem in result.stderr
