@@ -228,7 +228,7 @@ def load_module(path: str | os.PathLike[str]) -> Module:
 
 def loaded_module(path: str) -> Module | None:
     """The module that `load_module` made of the file that is at a path now, if it did."""
-    file = os.path.realpath(path)
+    file = path if path in _files.values() else os.path.realpath(path)
     if not _core.is_library_current(file):
         return None
     found = (module for module, known in reversed(_files.items()) if known == file)

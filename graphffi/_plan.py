@@ -8,8 +8,10 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from . import _core
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from ._schema import Definition
 
@@ -78,6 +80,7 @@ class CanonicalCall:
         subject: The op's or function's name, for error messages.
         digest: Changes with the definition.
         traits: What the framework may have to know of the kernel; None: nothing.
+        names: ``x, xs[0] -> out, cache``: those of the tensors, for ``GRAPHFFI_DEBUG=1`` only.
     """
 
     func: str
@@ -90,6 +93,7 @@ class CanonicalCall:
     subject: str = ""
     digest: str = ""
     traits: CallTraits | None = None  # torch's tracer takes no instance as default
+    names: str = ""
 
 
 @dataclass(frozen=True)
@@ -97,6 +101,8 @@ class PlanTemplate:
     """The canonical plan of all calls whose operands and attributes have one structure."""
 
     plan: str
+    counts: tuple[int, ...]  #: of inputs, outputs, ints, floats and strings
+    names: str = ""
 
     @staticmethod
     def make(
@@ -110,15 +116,15 @@ class PlanTemplate:
             ValueError: If the plan names something unknown.
         """
         names: dict[str, str] = {}
-        inputs = _counter("i")
-        results = _counter("o")
+        inputs = _Counter("i")
+        results = _Counter("o")
         for name in definition.results:
             names[name] = next(results)
         for operand, structure in zip(definition.operands, operand_structure, strict=True):
             as_passed = "strided({})" if operand.name in definition.strided else "{}"
             bank = results if operand.mutated else inputs
             names[operand.name] = _item(bank, structure, as_passed)
-        banks = {bank: _counter(bank) for bank in "nfs"}
+        banks = {bank: _Counter(bank) for bank in "nfs"}
         for attribute, structure in zip(definition.attributes, attribute_structure, strict=True):
             conversion = _CONVERSION.get(attribute.kind, "{}")
             names[attribute.name] = _item(banks[_BANK[attribute.kind]], structure, conversion)
@@ -135,7 +141,10 @@ class PlanTemplate:
             )
         names["*inputs"] = ", ".join(names[p.name] for p in definition.operands)
         names["*outputs"] = ", ".join(names[name] for name in definition.results)
-        return PlanTemplate(_substitute(definition.name, text, names))
+        tensors = _tensor_names(definition, operand_structure) if _core.is_debugging else ""
+        plan = _substitute(definition.name, text, names)
+        counts = tuple(b.count for b in (inputs, results, banks["n"], banks["f"], banks["s"]))
+        return PlanTemplate(plan, counts, tensors)
 
     def fill(
         self,
@@ -173,6 +182,7 @@ class PlanTemplate:
             definition.name,
             definition.digest,
             definition.traits,
+            self.names,
         )
 
 
@@ -225,14 +235,31 @@ def append_attribute(
     return _CONVERSION.get(kind, "{}").format(name)
 
 
-def _counter(letter: str) -> Iterator[str]:
-    i = 0
-    while True:
-        yield f"{letter}{i}"
-        i += 1
+def _tensor_names(definition: Definition, operand_structure: Sequence[int | None]) -> str:
+    inputs: list[str] = []
+    outputs = list(definition.results)
+    for operand, structure in zip(definition.operands, operand_structure, strict=True):
+        if structure is not None:
+            items = (f"{operand.name}[{i}]" for i in range(structure))
+            (outputs if operand.mutated else inputs).extend(
+                items if structure >= 0 else [operand.name]
+            )
+    return f"{', '.join(inputs)} -> {', '.join(outputs)}"
 
 
-def _item(names: Iterator[str], structure: int | None, conversion: str) -> str:
+class _Counter:
+    """Names of one bank, such as i0, i1, …, and how many there are."""
+
+    def __init__(self, letter: str) -> None:
+        self.letter = letter
+        self.count = 0
+
+    def __next__(self) -> str:
+        self.count += 1
+        return f"{self.letter}{self.count - 1}"
+
+
+def _item(names: _Counter, structure: int | None, conversion: str) -> str:
     """The plan item of one parameter: its name, None, or a list of names."""
     if structure is None:
         return "None"

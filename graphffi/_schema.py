@@ -104,14 +104,13 @@ class Definition:
             )
         _ = self.dims, self.dtypes  # which raise if the text is wrong
         # A plan that does not parse shows where the op is defined: lists are empty here.
-        call = self.canonical(
-            tuple(() if o.kind == "list" else "tensor" for o in self.operands),
-            tuple(_sample(a) for a in self.attributes),
+        structures = (
+            tuple(0 if o.kind == "list" else -1 for o in self.operands),
+            tuple(0 if a.is_list else -1 for a in self.attributes),
         )
-        outputs = len(self.results) + len(call.mutated)
-        counts = (len(call.inputs), outputs, len(call.ints), len(call.floats), len(call.strs))
-        _core.check_plan(call.plan, counts, self.name)
-        check_kernel_signature(self, call.plan)
+        template = self._templates[structures] = PlanTemplate.make(self, *structures)
+        _core.check_plan(template.plan, template.counts, self.name)
+        check_kernel_signature(self, template.plan)
 
     @cached_property
     def operands(self) -> tuple[Operand, ...]:
@@ -386,12 +385,6 @@ def _structure(value: Any) -> int | None:
     if value is None:
         return None
     return len(value) if isinstance(value, (list, tuple)) else -1
-
-
-def _sample(attribute: Attribute) -> Any:
-    if attribute.is_list:
-        return ()
-    return {"int": 0, "float": 0.0, "bool": False}.get(attribute.kind, "")
 
 
 def keyword_only(rule: Callable[..., Any] | None) -> tuple[str, ...]:

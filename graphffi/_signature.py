@@ -91,11 +91,11 @@ class _Names:
     """Resolves annotations that are strings, with the op's own types known everywhere."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        self.globals = getattr(function, "__globals__", {})
-        self.locals: dict[str, Any] = {"Tensor": Tensor, "dtype": dtype, "Device": Device}
+        self.own = getattr(function, "__globals__", {})
+        self.known: dict[str, Any] = {"Tensor": Tensor, "dtype": dtype, "Device": Device}
         code, cells = getattr(function, "__code__", None), getattr(function, "__closure__", None)
         if code is not None and cells is not None:
-            self.locals.update(
+            self.known.update(
                 (free, cell.cell_contents)
                 for free, cell in zip(code.co_freevars, cells, strict=True)
             )
@@ -107,7 +107,7 @@ class _Names:
             return annotation
         try:
             # The user's own names first: a module may call something else Tensor.
-            return eval(annotation, {**self.locals, **self.globals})
+            return eval(annotation, self.known, self.own)
         except Exception as error:
             raise TypeError(
                 f"{op}: {parameter}: cannot resolve the annotation {annotation!r}: {error}"

@@ -119,11 +119,11 @@ PyType_Slot function_slots[] = {
 PyType_Spec function_spec = {"graphffi.Function", sizeof(PyFunction), 0,
                              Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL, function_slots};
 
-bool AskReleasesGil() {
-  const char* asked = std::getenv("GRAPHFFI_RELEASE_GIL");
-  const std::string text = asked == nullptr ? "1" : asked;
+bool AskFlag(const std::string& name, const char* otherwise) {
+  const char* asked = std::getenv(name.c_str());
+  const std::string text = asked == nullptr ? otherwise : asked;
   if (text != "0" && text != "1") {
-    throw py::import_error("graphffi: GRAPHFFI_RELEASE_GIL: expected 0 or 1, got '" + text + "'");
+    throw py::import_error("graphffi: " + name + ": expected 0 or 1, got '" + text + "'");
   }
   return text == "1";
 }
@@ -148,7 +148,8 @@ PyObject* WrapFunction(ObjectRef function, PyObject* opt_name, PyObject* opt_ref
   return reinterpret_cast<PyObject*>(self);
 }
 
-PyObject* CallWithFrame(const PyFunction& function, CallFrame& frame, const Arguments& arguments) {
+PyObject* CallWithFrame(const PyFunction& function, CallFrame& frame, const Arguments& arguments,
+                        const DeclaredTensors* opt_declared) {
   TVMFFIAny result;
   int rc = 0;
   {
@@ -157,7 +158,12 @@ PyObject* CallWithFrame(const PyFunction& function, CallFrame& frame, const Argu
       env.emplace(opt_env->device, opt_env->stream, opt_env->allocator);
     }
     const GilRelease release(function.release_gil != 0);
-    rc = frame.Call(function.kernel, &result);
+    if (__builtin_expect(is_debugging, 0) && opt_declared != nullptr) {
+      rc = InvokeChecked(function.kernel, *opt_declared, &frame, &result);
+      rc = frame.Settle(rc, &result);
+    } else {
+      rc = frame.Call(function.kernel, &result);
+    }
   }
   if (rc != 0) throw Error::TakeRaised(rc);
   if (PyErr_Occurred() != nullptr) {  // a signal that the kernel asked for and then ignored
@@ -168,7 +174,9 @@ PyObject* CallWithFrame(const PyFunction& function, CallFrame& frame, const Argu
 }
 
 void DefineFunction(py::module_& module) {
-  releases_gil = AskReleasesGil();
+  releases_gil = AskFlag("GRAPHFFI_RELEASE_GIL", "1");
+  AskFlag("GRAPHFFI_DEBUG", "0");
+  module.attr("is_debugging") = is_debugging;
   module.attr("releases_gil") = releases_gil;
   function_type = MakeObjectSubtype(&function_spec);
   py::handle type(reinterpret_cast<PyObject*>(function_type));

@@ -7,6 +7,7 @@
 #include "bindings/arguments.h"
 #include "bindings/object.h"
 #include "callframe/call_frame.h"
+#include "callframe/debug_call.h"
 
 namespace graphffi::bindings {
 
@@ -28,8 +29,10 @@ PyObject* WrapFunction(ObjectRef function, PyObject* opt_name = nullptr,
 
 /// Calls `function` with what `frame` holds: with the env of the arguments, and without the GIL
 /// unless the function keeps it. *New reference* to the result, in the arguments' framework.
+/// `opt_declared`: the tensors of an op's call, for GRAPHFFI_DEBUG=1.
 /// \throws PythonError, Error
-PyObject* CallWithFrame(const PyFunction& function, CallFrame& frame, const Arguments& arguments);
+PyObject* CallWithFrame(const PyFunction& function, CallFrame& frame, const Arguments& arguments,
+                        const DeclaredTensors* opt_declared = nullptr);
 
 void DefineFunction(py::module_& module);
 

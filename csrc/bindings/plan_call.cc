@@ -59,7 +59,7 @@ Bank AsBank(const std::vector<TVMFFIAny>& views) {
 
 py::object CallPlan(py::handle function, const std::string& plan_text, py::list inputs,
                     py::list outputs, py::list ints, py::list floats, py::list strs,
-                    const py::str& subject) {
+                    const py::str& subject, int32_t num_fresh, const std::string& names) {
   HandleOf(function, FunctionType());
   const std::shared_ptr<const Plan> plan =
       CachedPlan(plan_text, {inputs, outputs, ints, floats, strs}, subject.cast<std::string>());
@@ -82,8 +82,12 @@ py::object CallPlan(py::handle function, const std::string& plan_text, py::list 
   if (opt_env != nullptr) values.device = opt_env->device;
   CallFrame frame(arguments.loans());
   frame.PushPlan(*plan, values);
+  const TensorNames tensor_names = is_debugging ? TensorNames::Parse(names) : TensorNames();
+  const std::string subject_text = subject;
+  const DeclaredTensors declared{values.inputs,        values.outputs,        num_fresh,
+                                 &tensor_names.inputs, &tensor_names.outputs, subject_text.c_str()};
   return py::reinterpret_steal<py::object>(
-      CallWithFrame(*reinterpret_cast<PyFunction*>(function.ptr()), frame, arguments));
+      CallWithFrame(*reinterpret_cast<PyFunction*>(function.ptr()), frame, arguments, &declared));
 }
 
 /// What CallPlan does with a plan that names the values in order. Gives NotImplemented, and nothing
@@ -126,7 +130,10 @@ void DefinePlanCall(py::module_& module) {
   module.def(
       "call_plan", &CallPlan, py::arg("function"), py::arg("plan"), py::arg("inputs"),
       py::arg("outputs"), py::arg("ints"), py::arg("floats"), py::arg("strs"), py::arg("subject"),
-      "Call `function` with what `plan` says of the banks; `subject` begins the text of errors.");
+      py::arg("num_fresh") = 0, py::arg("names") = "",
+      "Call `function` with what `plan` says of the banks; `subject` begins the text of errors. "
+      "For "
+      "GRAPHFFI_DEBUG=1: the first `num_fresh` outputs are new, `names` are those of tensors.");
   module.def("call_in_order", &CallInOrder, py::arg("function"), py::arg("values"),
              py::arg("subject"),
              "Call `function` with values on the host, or return NotImplemented.");

@@ -207,6 +207,17 @@ int PlacedFrame::SettleFailed(int rc, TVMFFIAny* result) {
   return rc;
 }
 
+bool IsCompact(const DLTensor& tensor) {
+  if (tensor.strides == nullptr) return true;
+  int64_t stride = 1;
+  for (int32_t i = tensor.ndim - 1; i >= 0; --i) {
+    if (tensor.shape[i] == 0) return true;
+    if (tensor.shape[i] != 1 && tensor.strides[i] != stride) return false;
+    stride *= tensor.shape[i];
+  }
+  return true;
+}
+
 int CallFrame::Call(const Kernel& kernel, TVMFFIAny* result) {
   return Settle(Invoke(kernel, result), result);
 }

@@ -34,6 +34,10 @@ class PlacedFrame {
   PlacedFrame(const PlacedFrame&) = delete;
   PlacedFrame& operator=(const PlacedFrame&) = delete;
 
+  const Loans& loans() const { return loans_; }
+  const TVMFFIAny* args() const { return args_; }
+  int32_t num_args() const { return size_; }
+
   /// The two halves of a call. What is lent stays valid in between, *result included. 0 with
   /// *result owned by the caller; otherwise the error is in this thread's slot (for -2, see
   /// Error::TakeRaised).
@@ -86,8 +90,6 @@ class CallFrame : public PlacedFrame {
   /// there.
   void PushPlan(const Plan& plan, const CallValues& values);
 
-  int32_t num_args() const { return size_; }
-
   /// Calls once: Invoke, then Settle.
   int Call(const Kernel& kernel, TVMFFIAny* result);
   int Invoke(const Kernel& kernel, TVMFFIAny* result) {
@@ -127,5 +129,8 @@ inline void FillCompactStrides(const int64_t* shape, int64_t ndim, int64_t* stri
     asm("");  // few turns, for which compilers shall not unroll
   }
 }
+
+/// Whether the elements of `tensor` are row by row.
+bool IsCompact(const DLTensor& tensor);
 
 }  // namespace graphffi

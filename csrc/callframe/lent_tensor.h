@@ -47,6 +47,11 @@ class alignas(64) LentTensor {
   const void* memory() const { return memory_; }
   void SetMemory(const void* memory) { memory_ = memory; }
 
+  /// Nobody but the maker holds a strong or weak reference.
+  bool IsUnique() const {
+    return __atomic_load_n(&header_.combined_ref_count, __ATOMIC_ACQUIRE) == kUniqueCount;
+  }
+
   /// Lends `source` instead, with as many dimensions, for which view() is to be filled in anew.
   void Replace(const void* source) { source_ = source; }
 
@@ -77,11 +82,6 @@ class alignas(64) LentTensor {
   void CopyAnyDims();
   void Clear();
   void Empty();
-  /// Nobody but the maker holds a strong or weak reference.
-  bool IsUnique() const {
-    return __atomic_load_n(&header_.combined_ref_count, __ATOMIC_ACQUIRE) == kUniqueCount;
-  }
-
   // A Tensor object begins with these two. While it is pooled, the header says unique.
   TVMFFIObject header_;
   DLTensor tensor_;
@@ -122,6 +122,12 @@ class Loans {
   Loans& operator=(const Loans&) = delete;
 
   bool empty() const { return first_ == nullptr; }
+  /// Whether `value` is one of them.
+  bool Have(const TVMFFIAny& value) const {
+    const LentTensor* lent = first_;
+    while (lent != nullptr && &lent->header_ != value.v_obj) lent = lent->next_;
+    return lent != nullptr;
+  }
 
   /// A tensor with one reference, whose view is to be filled in; `source` is what Lending gets.
   /// \throws std::bad_alloc

@@ -14,17 +14,6 @@ namespace graphffi {
 
 namespace {
 
-bool IsCompact(const DLTensor& tensor) {
-  if (tensor.strides == nullptr) return true;
-  int64_t stride = 1;
-  for (int32_t i = tensor.ndim - 1; i >= 0; --i) {
-    if (tensor.shape[i] == 0) return true;
-    if (tensor.shape[i] != 1 && tensor.strides[i] != stride) return false;
-    stride *= tensor.shape[i];
-  }
-  return true;
-}
-
 bool IsSame(DLDataType a, DLDataType b) {
   return a.code == b.code && a.bits == b.bits && a.lanes == b.lanes;
 }
@@ -34,12 +23,8 @@ bool IsSamePlace(const DLTensor& a, const DLTensor& b) {
          a.ndim == b.ndim && std::equal(a.shape, a.shape + a.ndim, b.shape);
 }
 
-char* DataOf(const DLTensor& tensor) {
-  return static_cast<char*>(tensor.data) + tensor.byte_offset;
-}
-
 const DLTensor& ResultAt(const Results& results, int32_t i) {
-  const Bank& bank = results.outputs;
+  const Bank& bank = results.tensors.outputs;
   const TVMFFIAny& value = bank.values[bank.opt_slots == nullptr ? i : bank.opt_slots[i].begin];
   const DLTensor* tensor = TensorOf(value);
   if (tensor == nullptr) {
@@ -91,8 +76,8 @@ void CheckGivenBack(const Results& results, const TVMFFIAny* returned, int32_t c
   for (int32_t i = 0; i < count; ++i) {
     const DLTensor* tensor = TensorOf(returned[i]);
     bool known = tensor == nullptr;
-    for (int32_t slot = 0; !known && slot < results.outputs.size; ++slot) {
-      known = IsAmong(results.outputs, slot, *tensor);
+    for (int32_t slot = 0; !known && slot < results.tensors.outputs.size; ++slot) {
+      known = IsAmong(results.tensors.outputs, slot, *tensor);
     }
     if (known) continue;
     throw Error("TypeError",
@@ -129,7 +114,7 @@ void FinishCall(int rc, const Results& results, TVMFFIAny* returned, PlacedFrame
     try {
       TakeReturned(results, *returned);
     } catch (const Error& error) {
-      const std::string subject = results.subject;
+      const std::string subject = results.tensors.subject;
       rc = SetRaised(error.kind(), (subject.empty() ? "" : subject + ": ") + error.message());
     }
     ReleaseValue(returned);

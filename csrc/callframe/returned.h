@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "callframe/call_frame.h"
+#include "callframe/debug_call.h"
 #include "callframe/error.h"
 
 namespace graphffi {
@@ -20,12 +21,11 @@ void CopyOnCpu(void* context, const DLTensor& from, const DLTensor& to);
 
 /// The results that a call has to fill.
 struct Results {
-  Bank outputs;           ///< the results come first in it
-  int32_t count;          ///< how many of them are results; operands that are updated follow
-  bool is_passed = true;  ///< the plan passes results: the kernel fills them
+  DeclaredTensors tensors;  ///< the results come first in its outputs
+  int32_t count;            ///< how many of them are results; operands that are updated follow
+  bool is_passed = true;    ///< the plan passes results: the kernel fills them
   CopyTensor copy = &CopyOnCpu;
   void* copy_context = nullptr;
-  const char* subject = "";  ///< begins the text of errors about what was returned
 };
 
 /// What CallForResults does after a call that is not over with it.
@@ -43,6 +43,11 @@ template <typename GetResults, typename Frame>
 inline void CallForResults(const Kernel& kernel, bool is_filled, GetResults&& results,
                            Frame* frame) {
   TVMFFIAny returned;
+  if (__builtin_expect(is_debugging, 0)) {
+    const Results checked = results();
+    const int rc = InvokeChecked(kernel, checked.tensors, frame, &returned);
+    return FinishCall(rc, checked, &returned, frame);
+  }
   const int rc = frame->Invoke(kernel, &returned);
   if (rc != 0 || !is_filled || returned.type_index != kTVMFFINone) {
     return FinishCall(rc, results(), &returned, frame);
@@ -50,7 +55,7 @@ inline void CallForResults(const Kernel& kernel, bool is_filled, GetResults&& re
   if (frame->Settle(rc, &returned) != 0) throw Error::TakeRaised(-1);
 }
 
-/// The same with arguments that stay the caller's and of which nothing is lent.
+/// The same with arguments that stay the caller's and of which nothing is lent; not for debugging.
 template <typename GetResults>
 inline void CallForResults(const Kernel& kernel, const TVMFFIAny* args, int32_t num_args,
                            bool is_filled, GetResults&& results) {

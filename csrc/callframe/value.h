@@ -57,6 +57,11 @@ inline const DLTensor* TensorOf(const TVMFFIAny& value) {
   return value.type_index == kTVMFFITensor ? TVMFFITensorGetDLTensorPtr(value.v_obj) : nullptr;
 }
 
+/// Where the elements of `tensor` begin.
+inline char* DataOf(const DLTensor& tensor) {
+  return static_cast<char*>(tensor.data) + tensor.byte_offset;
+}
+
 /// Borrows `text`.
 inline TVMFFIAny MakeRawStr(const char* text) {
   TVMFFIAny any{};

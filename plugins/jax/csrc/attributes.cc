@@ -81,6 +81,7 @@ std::vector<Field> Fields(CallAttributes* to, std::string* packed_strs) {
        [to](Tag tag, const void* value) {
          return ReadScalar(tag, value, xla::kS64, &to->mutated);
        }},
+      {"names", "a string", text(&to->names)},
       {"ordered", "a scalar of bool",
        [to](Tag tag, const void* value) {
          return ReadScalar(tag, value, xla::kPred, &to->ordered);
@@ -188,7 +189,7 @@ CallAttributes CallAttributes::Decode(const xla::Attributes& attributes) {
 
 std::string CallAttributes::Key() const {
   std::string key;
-  for (const std::string* text : {&func, &library, &plan, &digest, &subject})
+  for (const std::string* text : {&func, &library, &plan, &digest, &subject, &names})
     AppendToKey(*text, &key);
   auto append_all = [&key](const auto& values) {
     AppendToKey({reinterpret_cast<const char*>(values.data()), values.size() * sizeof(values[0])},
@@ -224,6 +225,7 @@ SiteParts CallAttributes::Resolve() const {
   parts.facts = graphffi::FactsOf(Reference());
   parts.kernel = std::make_shared<graphffi::KernelSlot>(Reference());
   parts.subject = subject;
+  parts.names = graphffi::TensorNames::Parse(names);
   parts.plan = plan;
   parts.attribute_names =
       PlanNames::Raw(0, 0, static_cast<int32_t>(ints.size()), static_cast<int32_t>(floats.size()),

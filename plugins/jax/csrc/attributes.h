@@ -23,6 +23,7 @@ struct CallAttributes {
       strs;             ///< s0, s1, …: in the program one string of `<length>:<bytes>` parts
   std::string digest;   ///< identifies the kernel and the rule in caches
   std::string subject;  ///< begins the text of errors; `func` if it is not given
+  std::string names;    ///< of operands and results, for GRAPHFFI_DEBUG=1: `x, xs[0] -> out`
   int64_t mutated = 0;  ///< how many of the last operands are aliased with the last results
   bool pass_owning_tensor = false;  ///< lend Tensor objects instead of views
   bool ordered = false;             ///< a token comes before operands and results

@@ -53,9 +53,14 @@ void LendViews(TVMFFIAny* values, int32_t count, Loans* loans) {
 }
 
 /// What the call has to fill: `values` are in the arity's layout.
-inline Results ResultsOf(const Arity& arity, const TVMFFIAny* values) {
+inline Results ResultsOf(const Site& site, const Arity& arity, const TVMFFIAny* values) {
+  const Bank inputs{values + arity.layout.inputs.begin, nullptr, arity.num_inputs};
   const Bank outputs{values + arity.layout.outputs.begin, nullptr, arity.num_outputs};
-  return {outputs, arity.num_returned, arity.is_passed};
+  const graphffi::TensorNames& names = site.names();
+  return {
+      {inputs, outputs, arity.num_returned, &names.inputs, &names.outputs, site.subject().c_str()},
+      arity.num_returned,
+      arity.is_passed};
 }
 
 /// Calls that lend tensors, or whose plans pick their arguments or make some.
@@ -68,18 +73,18 @@ void CallInFrame(const Site& site, const ExecutionContext& context, const Arity&
     LendViews(values + layout.inputs.begin, arity.num_inputs, &loans);
     LendViews(values + layout.outputs.begin, arity.num_outputs, &loans);
   }
-  const auto results = [&] { return ResultsOf(arity, values); };
+  const auto results = [&] { return ResultsOf(site, arity, values); };
   if (layout.is_in_order()) {
     layout.PutConstants(values);
     PlacedFrame frame(&loans, values, layout.num_args);
     return CallForResults(kernel.kernel(), arity.is_filled, results, &frame);
   }
-  const Bank inputs{values + layout.inputs.begin, nullptr, arity.num_inputs};
+  const graphffi::DeclaredTensors tensors = results().tensors;
   const TVMFFIAny workspace =
       context.opt_workspace == nullptr ? TVMFFIAny{} : *context.opt_workspace;
   CallFrame frame(site.lends() ? &loans : nullptr);
   frame.PushPlan(site.plan(),
-                 {inputs, results().outputs, {}, context.stream, workspace, context.device});
+                 {tensors.inputs, tensors.outputs, {}, context.stream, workspace, context.device});
   CallForResults(kernel.kernel(), arity.is_filled, results, &frame);
 }
 
@@ -125,7 +130,7 @@ bool CallInStorage(const xla::Call& arrays, const Site& site, const ExecutionCon
     layout.PutConstants(values);
     const graphffi::KernelSlot::Use kernel(site.kernel());
     CallForResults(kernel.kernel(), values, layout.num_args, arity.is_filled,
-                   [&] { return ResultsOf(arity, values); });
+                   [&] { return ResultsOf(site, arity, values); });
   }
   return true;
 }

@@ -79,7 +79,8 @@ Site::Site(SiteParts parts)
     : kernel_(std::move(parts.kernel)),
       // Functions registered by name may be Python's, which need tensors that own; libraries say so
       // if they do.
-      lends_(parts.pass_owning_tensor || !parts.facts.in_library || parts.facts.takes_tensors),
+      lends_(parts.pass_owning_tensor || !parts.facts.in_library || parts.facts.takes_tensors ||
+             graphffi::is_debugging),
       gated_(!parts.facts.in_library),
       is_ordered_(parts.is_ordered),
       has_workspace_(parts.has_workspace),
@@ -87,6 +88,7 @@ Site::Site(SiteParts parts)
       mutated_(parts.mutated),
       plan_(FoldedPlan(parts)),
       subject_(std::move(parts.subject)),
+      names_(std::move(parts.names)),
       key_(std::move(parts.key)) {
   passes_workspace_ = PassesWorkspace(plan_);
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "callframe/call_frame.h"
+#include "callframe/debug_call.h"
 #include "callframe/layout.h"
 #include "callframe/plan.h"
 #include "kernels/kernel_ref.h"
@@ -28,7 +29,8 @@ struct SiteParts {
   std::shared_ptr<const graphffi::KernelSlot> kernel;
   graphffi::KernelFacts facts;
   std::string subject;  ///< begins the text of errors
-  std::string plan;     ///< over i0…, o0… and attribute_names
+  graphffi::TensorNames names;
+  std::string plan;  ///< over i0…, o0… and attribute_names
   std::vector<std::string> attribute_names;
   std::vector<tvm::ffi::Any> attributes;
   int64_t mutated = 0;              ///< how many of the last operands alias the last results
@@ -87,6 +89,7 @@ class Site {
   /// The kernel gets it as an argument; otherwise the env's allocator serves from it.
   bool passes_workspace() const { return passes_workspace_; }
   const std::string& subject() const { return subject_; }
+  const graphffi::TensorNames& names() const { return names_; }
 
   /// Remembers that a call needed `bytes` of a workspace of `capacity`.
   void NoteWorkspace(int64_t bytes, int64_t capacity) const;
@@ -109,6 +112,7 @@ class Site {
   graphffi::Plan plan_;
   mutable std::atomic<int64_t> workspace_peak_{-1};
   std::string subject_;
+  const graphffi::TensorNames names_;
   const std::string key_;
   int64_t references_ = 1;  // under the mutex of the table of sites
 };

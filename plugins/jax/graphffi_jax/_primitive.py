@@ -52,6 +52,7 @@ class KernelCall:
         made_of: The op that was called, if it was one.
         loops: Leading dimensions of the operands whose elements are calls of their own.
         batches: How many leading dimensions of all arrays `vmap` added to the op's own.
+        names: Of the arrays, for errors of ``GRAPHFFI_DEBUG=1``.
     """
 
     func: str
@@ -67,6 +68,7 @@ class KernelCall:
     made_of: OpCall | None = field(default=None, compare=False, repr=False)
     loops: Loops = ()
     batches: int = 0
+    names: str = ""
 
     @staticmethod
     def make(
@@ -90,6 +92,7 @@ class KernelCall:
             workspace=workspace,
             made_of=made_of,
             batches=batches,
+            names=call.names,
         )
 
     def __hash__(self) -> int:
@@ -119,6 +122,7 @@ class KernelCall:
             "strs": "".join(f"{len(text.encode())}:{text}" for text in self.strs),
             "subject": self.subject if self.subject != self.func else "",
             "digest": self.digest,
+            "names": self.names,
         }
         found: dict[str, Any] = {name: text for name, text in texts.items() if text}
         if self.ints:

@@ -104,10 +104,14 @@ C10_ALWAYS_INLINE void KernelCall::InvokeIn(Frame* frame) {
   graphffi::CallForResults(
       function.kernel(), is_filled,
       [&] {
-        const graphffi::Bank outputs = outputs_.bank();
-        return graphffi::Results{outputs,   std::min(first_passed, outputs.size),
-                                 is_filled, &CopyReturned,
-                                 nullptr,   target_.subject.c_str()};
+        const graphffi::DeclaredTensors tensors{inputs_.bank(),
+                                                outputs_.bank(),
+                                                static_cast<int32_t>(num_fresh_),
+                                                &target_.input_names.opt_names,
+                                                &target_.output_names.opt_names,
+                                                target_.subject.c_str()};
+        return graphffi::Results{tensors, std::min(first_passed, tensors.outputs.size), is_filled,
+                                 &CopyReturned, nullptr};
       },
       frame);
 }
@@ -130,6 +134,7 @@ C10_ALWAYS_INLINE void KernelCall::Invoke(DLDevice device, void* stream,
 }
 
 void KernelCall::Run(size_t num_fresh, const TVMFFIAny& workspace) {
+  num_fresh_ = num_fresh;
   CheckOutputMemory(num_fresh);
   if (C10_UNLIKELY(inputs_.has_strides() || outputs_.has_strides())) return RunRowMajor(workspace);
   RunAnywhere(workspace);

@@ -71,6 +71,7 @@ class GRAPHFFI_TORCH_API KernelCall {
   graphffi::Loans loans_{kTensorLending};
   TensorBank inputs_, outputs_;
   AttributeBank attributes_;
+  size_t num_fresh_ = 0;
   TVMFFIAny room_[graphffi::Layout::kRoom];  // where the values are
 };
 

@@ -30,7 +30,7 @@ from graphffi_torch._operator_schema import (
 from graphffi_torch._operators import (
     check_operators,
     entry_of,
-    operator_of,
+    register_operator,
     replace_operators,
     watch_operators,
 )
@@ -85,7 +85,8 @@ class TorchFramework:
         _let_trace(op)
         if why_no_operator(op.definition) is not None:
             return
-        announce_sharding(op.definition, operator_of(op))
+        register_operator(op)
+        announce_sharding(op)
         if op.definition.vjp is not None:
             set_gradient_rule(op.definition)
 
@@ -111,7 +112,7 @@ class TorchFramework:
             return
         replace_operators(op)
         _let_trace(op)
-        announce_sharding(op.definition, operator_of(op))
+        announce_sharding(op)
         if op.definition.vjp is None:
             _C.remove_gradient_rule(op.name)
         else:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import re
 import threading
 from typing import TYPE_CHECKING, Any, Final
@@ -24,34 +26,62 @@ if TYPE_CHECKING:
     from graphffi.plugin import Attribute, Definition
 
 _lock: Final = threading.RLock()
-_operators: Final[dict[str, Any]] = {}
-_registered: Final[list[tuple[Definition, list[Any]]]] = []
+_registered: Final[dict[str, Op]] = {}
+_operators: Final[dict[str, list[Any]]] = {}  # of those that somebody asked for
+_numbers: Final = itertools.count()
 _watchers: Final[list[Callable[[Definition, list[Any]], None]]] = []
 _CPU: Final = torch.device("cpu")
 
 
-def operator_of(op: Op) -> Any:
-    """The operator of an op, registered with torch on first use.
+def register_operator(op: Op) -> None:
+    """Registers the operators of an op with torch, if they are not.
 
     Raises:
         NotImplementedError: If the op has more parameters than torch's operators can have.
         ValueError: If torch has another operator of that name.
     """
-    operator = _operators.get(op.name)
-    if operator is None:
-        reason = why_no_operator(op.definition)
-        if reason is not None:
-            error = NotImplementedError(reason)
-            end_trace(error)
-            raise error
-        with _lock:
-            operator = _operators.get(op.name)
-            if operator is None:
-                operator = _register(op)
-                if op.definition.vmap is not None:
-                    register_vmap(op)
-                _operators[op.name] = operator
-    return operator
+    if op.name in _registered:
+        return
+    reason = why_no_operator(op.definition)
+    if reason is not None:
+        error = NotImplementedError(reason)
+        end_trace(error)
+        raise error
+    with _lock:
+        if op.name in _registered:
+            return
+        _register(op)
+        if op.definition.vmap is not None:
+            register_vmap(op)
+        _registered[op.name] = op
+        _notify(op)
+
+
+def operator_of(op: Op) -> Any:
+    """The operator of an op. Raises what `register_operator` does."""
+    operators = _operators.get(op.name)
+    if operators is None:
+        register_operator(op)
+        operators = _operators_of(op)
+    return operators[0]
+
+
+def _operators_of(op: Op) -> list[Any]:
+    """The operators of an op that is registered, `ns::name` first."""
+    operators = _operators.get(op.name)
+    if operators is None:
+        packet = _packet(op.definition)
+        _, out_schema, effect_schema = operator_schemas(op.definition)
+        operators = [packet.default]
+        operators += [packet.out] if out_schema else []
+        operators += [packet.effect] if effect_schema else []
+        _operators[op.name] = operators
+    return operators
+
+
+def _packet(definition: Definition) -> Any:
+    namespace, _, name = definition.name.partition("::")
+    return getattr(getattr(torch.ops, namespace), name)
 
 
 def entry_of(op: Op) -> Any:
@@ -73,14 +103,14 @@ def watch_operators(watcher: Callable[[Definition, list[Any]], None]) -> None:
     """
     with _lock:
         _watchers.append(watcher)
-        for definition, operators in _registered:
-            watcher(definition, operators)
+        for op in _registered.values():
+            watcher(op.definition, _operators_of(op))
 
 
 def registered_operators() -> list[tuple[Definition, list[Any]]]:
     """The definitions of all ops and their operators."""
     with _lock:
-        return list(_registered)
+        return [(op.definition, _operators_of(op)) for op in _registered.values()]
 
 
 def check_operators(former: Definition, definition: Definition) -> None:
@@ -107,38 +137,38 @@ def check_operators(former: Definition, definition: Definition) -> None:
 def replace_operators(op: Op) -> None:
     """Has an op's operators run its new definition, which `check_operators` has not refused."""
     with _lock:
-        operator = operator_of(op)
+        register_operator(op)
         op.drop_direct_calls()
         op.add_direct_call(_define(op.definition, replace=True))
-        for i, (definition, operators) in enumerate(_registered):
-            if definition.name == op.name:
-                _registered[i] = (op.definition, operators)
-                _notify(op.definition, operators)
-        assert _operators[op.name] is operator
+        _notify(op)
 
 
-def _register(op: Op) -> Any:
+def _register(op: Op) -> None:
     definition = op.definition
-    _, out_schema, effect_schema = operator_schemas(definition)
+    _, _, effect_schema = operator_schemas(definition)
     direct_call = _define(definition, replace=False)
-    torch.library.register_fake(definition.name, _make_fake(op))
+    _register_fake(definition.name, _make_fake(op))
     op.add_direct_call(direct_call)
-    namespace, _, name = definition.name.partition("::")
-    packet = getattr(getattr(torch.ops, namespace), name)
-    operators = [packet.default, packet.out] if out_schema else [packet.default]
     if effect_schema:
-        torch.library.register_fake(f"{definition.name}.effect", _make_effect_fake(op))
-        operators.append(packet.effect)
+        _register_fake(f"{definition.name}.effect", _make_effect_fake(op))
     if definition.traits.has_side_effect:
+        packet = _packet(definition)
         register_side_effect(packet.effect if effect_schema else packet.default)
-    _registered.append((definition, operators))
-    _notify(definition, operators)
-    return packet.default
 
 
-def _notify(definition: Definition, operators: list[Any]) -> None:
+def _register_fake(name: str, fake: Callable[..., Any]) -> None:
+    torch.library.register_fake(name, fake, lib=_library_of(name.partition("::")[0]))
+
+
+@functools.cache
+def _library_of(namespace: str) -> torch.library.Library:
+    """What fakes are registered with; torch would make one for each."""
+    return torch.library.Library(namespace, "FRAGMENT")  # type: ignore[no-untyped-call]
+
+
+def _notify(op: Op) -> None:
     for watcher in _watchers:
-        watcher(definition, operators)
+        watcher(op.definition, _operators_of(op))
 
 
 def _define(definition: Definition, *, replace: bool) -> Any:
@@ -154,7 +184,7 @@ def _define(definition: Definition, *, replace: bool) -> Any:
         },
         kernel=definition.kernel,
         plan=_op_plan(definition),
-        digest=definition.digest,
+        digest=str(next(_numbers)),  # no two definitions are alike: the op compares its digests
         answer=trace_shape_rule(definition) if _has_rule(definition) else None,
         parameters=[_direct_parameter(p) for p in definition.parameters],
         result_type=definition.result_type,

@@ -9,37 +9,36 @@ from typing import TYPE_CHECKING, Any, Final
 
 from graphffi.plugin import Operand, when_imported
 from graphffi_torch._dynamo import end_trace, is_wrong_call
+from graphffi_torch._operators import operator_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from graphffi import Op
     from graphffi.plugin import Definition
 
 
-_known: Final[list[tuple[Definition, Any]]] = []
+_known: Final[list[Op]] = []
 
 
-def announce_sharding(definition: Definition, operator: Any) -> None:
-    """Tells DTensor which placements an operator takes; without `dims`, whole tensors only.
-
-    Args:
-        definition: Of the op.
-        operator: Its operator.
-    """
-    _known.append((definition, operator))
+def announce_sharding(op: Op) -> None:
+    """Tells DTensor which placements an op's operator takes; without `dims`, whole tensors only."""
+    _known.append(op)
     if len(_known) == 1:
         when_imported("torch.distributed.tensor", _register_known)
     elif "torch.distributed.tensor" in sys.modules:
-        _register(definition, operator)
+        _register(op)
 
 
 def _register_known() -> None:
-    for definition, operator in _known:
-        _register(definition, operator)
+    for op in _known:
+        _register(op)
 
 
-def _register(definition: Definition, operator: Any) -> None:
+def _register(op: Op) -> None:
     from torch.distributed.tensor.experimental import register_sharding
+
+    definition = op.definition
 
     def acceptable(*arguments: Any, **keywords: Any) -> list[tuple[list[Any], list[Any]]]:
         names = [p.name for p in definition.parameters]
@@ -50,7 +49,7 @@ def _register(definition: Definition, operator: Any) -> None:
             end_trace(error)
             raise
 
-    register_sharding(operator)(acceptable)
+    register_sharding(operator_of(op))(acceptable)
 
 
 def raise_original(subject: str, error: BaseException) -> None:
