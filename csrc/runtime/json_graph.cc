@@ -256,7 +256,8 @@ class GraphReader {
   static ffi::BigInt BigInt(const ffi::String& text) {
     std::istringstream digits{std::string(text)};
     ffi::BigInt value;
-    if (!(digits >> value) || digits.peek() != std::istringstream::traits_type::eof()) {
+    digits >> std::noskipws >> value;
+    if (!digits || digits.peek() != std::istringstream::traits_type::eof()) {
       TVM_FFI_THROW(ValueError) << "Invalid decimal string for ffi.BigInt";
     }
     return value;
