@@ -96,8 +96,7 @@ Any Mutate(Mutator* mutator, const TVMFFIAny& value) {
 /// In place where nobody else has the value, for which the caller must not own it either.
 Any MutateInPlace(Mutator* mutator, const TVMFFIAny& value) {
   bool in_place = HoldsObject(value) && IsUnique(value.v_obj);
-  MutateFunction mutate =
-      in_place ? mutator->table->maybe_inplace_mutate : mutator->table->mutate;
+  MutateFunction mutate = in_place ? mutator->table->maybe_inplace_mutate : mutator->table->mutate;
   return Any::Steal(mutate(mutator, value));
 }
 

@@ -102,9 +102,7 @@ class PathFinder {
                            });
     return found;
   }
-  static bool IsObject(const Any& value) {
-    return value.type_index() >= kTVMFFIStaticObjectBegin;
-  }
+  static bool IsObject(const Any& value) { return value.type_index() >= kTVMFFIStaticObjectBegin; }
 
   bool allow_prefix_;
   std::vector<ObjectRef> nodes_;  // From the outermost inwards.
