@@ -35,7 +35,8 @@ namespace graphffi::runtime {
 /// Takes the error out of the thread's slot and throws it.
 [[noreturn]] void ThrowRaisedToCpp();
 
-/// Runs the body of a function of the C++ ABI: what the runtime throws leaves it as tvm::ffi::Error.
+/// Runs the body of a function of the C++ ABI: what the runtime throws leaves it as
+/// tvm::ffi::Error.
 template <typename Body>
 auto RunForCpp(Body&& body) {
   try {

@@ -145,21 +145,23 @@ class Parser {
 
   uint32_t ParseCodePoint() {
     size_t begin = at_;
-    uint32_t high = ParseUnit();
+    uint32_t high = ParseUnit(at_);
     if (high < 0xD800 || high > 0xDFFF) return high;
     constexpr const char* kMessage = "Invalid surrogate pair of \\uXXXX escapes";
     if (high > 0xDBFF || !Skip('\\') || Peek() != 'u') Fail(kMessage, begin);
-    uint32_t low = ParseUnit();
+    uint32_t low = ParseUnit(at_ + 1);
     if (low < 0xDC00 || low > 0xDFFF) Fail(kMessage, begin);
     return 0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00);
   }
 
   /// `uXXXX`
-  uint32_t ParseUnit() {
+  uint32_t ParseUnit(size_t error_position) {
     uint32_t unit = 0;
     std::string_view digits = text_.substr(at_ + 1, 4);
     auto result = std::from_chars(digits.data(), digits.data() + digits.size(), unit, 16);
-    if (digits.size() != 4 || result.ptr != digits.data() + 4) Fail("Invalid \\uXXXX escape", at_);
+    if (digits.size() != 4 || result.ptr != digits.data() + 4) {
+      Fail("Invalid \\uXXXX escape", error_position);
+    }
     at_ += 5;
     return unit;
   }

@@ -117,7 +117,7 @@ class GraphWriter {
     }
     const auto* object = value.as<Object>();
     if (object == nullptr) {
-      TVM_FFI_THROW(TypeError) << "Cannot serialize type `" << value.GetTypeKey() << "`";
+      TVM_FFI_THROW(RuntimeError) << "Cannot serialize type `" << value.GetTypeKey() << "`";
     }
     return ObjectData(value, object);
   }
@@ -256,7 +256,8 @@ class GraphReader {
   static ffi::BigInt BigInt(const ffi::String& text) {
     std::istringstream digits{std::string(text)};
     ffi::BigInt value;
-    if (!(digits >> value) || digits.peek() != std::istringstream::traits_type::eof()) {
+    digits >> std::noskipws >> value;
+    if (!digits || digits.peek() != std::istringstream::traits_type::eof()) {
       TVM_FFI_THROW(ValueError) << "Invalid decimal string for ffi.BigInt";
     }
     return value;
@@ -296,9 +297,8 @@ class GraphReader {
     const TVMFFITypeInfo* type = TVMFFIGetTypeInfo(type_index);
     ffi::ObjectPtr<Object> object = ffi::CreateEmptyObject(type);
     auto members = data.cast<json::Object>();
-    refl::ForEachFieldInfo(type, [&](const TVMFFIFieldInfo* field) {
-      SetField(object.get(), field, members);
-    });
+    refl::ForEachFieldInfo(
+        type, [&](const TVMFFIFieldInfo* field) { SetField(object.get(), field, members); });
     return ffi::ObjectRef(std::move(object));
   }
 

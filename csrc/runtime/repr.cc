@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // ffi.ReprPrint: values as Python would print them.
+#include <tvm/ffi/big_int.h>
 #include <tvm/ffi/container/array.h>
 #include <tvm/ffi/container/dict.h>
 #include <tvm/ffi/container/list.h>
@@ -11,7 +12,8 @@
 #include <tvm/ffi/reflection/registry.h>
 
 #include <algorithm>
-#include <charconv>
+#include <cstdlib>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -37,7 +39,7 @@ class Printer {
         out_ += std::to_string(value.cast<int64_t>());
         return;
       case kTVMFFIFloat:
-        return PrintFloat(value.cast<double>());
+        return PrintStreamed(value.cast<double>());
       case kTVMFFIDataType:
         out_ += ffi::DLDataTypeToString(value.cast<DLDataType>());
         return;
@@ -59,14 +61,6 @@ class Printer {
   std::string Text() && { return std::move(out_); }
 
  private:
-  void PrintFloat(double value) {
-    char digits[32];
-    auto end = std::to_chars(digits, digits + sizeof(digits), value).ptr;
-    std::string_view text(digits, static_cast<size_t>(end - digits));
-    out_ += text;
-    if (text.find_first_of(".en") == std::string_view::npos) out_ += ".0";
-  }
-
   template <typename T>
   void PrintStreamed(const T& value) {
     std::ostringstream os;
@@ -78,9 +72,7 @@ class Printer {
     out_ += "b\"";
     for (char c : std::string_view(bytes)) {
       auto byte = static_cast<unsigned char>(c);
-      if (c == '"' || c == '\\') {
-        out_.append({'\\', c});
-      } else if (byte < 0x20 || byte >= 0x7F) {
+      if (c == '"' || c == '\\' || byte < 0x20 || byte >= 0x7F) {
         ffi::detail::AppendFormatted(&out_, "\\x%02x", static_cast<unsigned>(byte));
       } else {
         out_ += c;
@@ -93,6 +85,7 @@ class Printer {
   void PrintObject(const Any& value, const Object* object) {
     if (std::find(open_.begin(), open_.end(), object) != open_.end()) {
       out_ += "...";
+      PrintAddress(object);
       return;
     }
     open_.push_back(object);
@@ -100,20 +93,34 @@ class Printer {
     open_.pop_back();
   }
 
+  void PrintAddress(const Object* object) {
+    static const bool is_asked = [] {
+      const char* setting = std::getenv("TVM_FFI_REPR_WITH_ADDR");
+      return setting != nullptr && std::string_view(setting) == "1";
+    }();
+    if (is_asked) ffi::detail::AppendFormatted(&out_, "@%p", static_cast<const void*>(object));
+  }
+
   void PrintContent(const Any& value, const Object* object) {
     switch (value.type_index()) {
       case kTVMFFIArray: {
         auto array = value.cast<ffi::Array<Any>>();
-        return PrintItems("(", array, array.size() == 1 ? ",)" : ")");
+        PrintItems("(", array, array.size() == 1 ? ",)" : ")");
+        return PrintAddress(object);
       }
       case kTVMFFIList:
-        return PrintItems("[", value.cast<ffi::List<Any>>(), "]");
+        PrintItems("[", value.cast<ffi::List<Any>>(), "]");
+        return PrintAddress(object);
       case kTVMFFIMap:
-        return PrintEntries(value.cast<ffi::Map<Any, Any>>());
+        PrintEntries(value.cast<ffi::Map<Any, Any>>());
+        return PrintAddress(object);
       case kTVMFFIDict:
-        return PrintEntries(value.cast<ffi::Dict<Any, Any>>());
+        PrintEntries(value.cast<ffi::Dict<Any, Any>>());
+        return PrintAddress(object);
       case kTVMFFIShape:
         return PrintItems("Shape(", value.cast<ffi::Shape>(), ")");
+      case kTVMFFIBigInt:
+        return PrintStreamed(value.cast<ffi::BigInt>());
       case kTVMFFITensor:
         return PrintTensor(*value.cast<ffi::Tensor>().get());
       default:
@@ -170,16 +177,15 @@ class Printer {
     }
     const TVMFFITypeInfo* type = TVMFFIGetTypeInfo(index);
     out_ += ffi::TypeIndexToTypeKey(index);
-    if (type->metadata == nullptr) return;
-    out_ += '(';
-    const char* separator = "";
+    PrintAddress(object);
+    const char* separator = "(";
     refl::ForEachFieldInfo(type, [&](const TVMFFIFieldInfo* field) {
       if ((field->flags & kTVMFFIFieldFlagBitMaskReprOff) != 0) return;
       out_.append(separator).append(field->name.data, field->name.size).append("=");
       separator = ", ";
       Print(refl::FieldGetter(field)(object));
     });
-    out_ += ')';
+    if (*separator == ',') out_ += ')';
   }
 
   std::string out_;

@@ -217,13 +217,6 @@ ffi::Optional<refl::AccessPathPair> GetFirstStructuralMismatch(const Any& a, con
 }
 
 TVM_FFI_STATIC_INIT_BLOCK() {
-  refl::ObjectDef<refl::AccessStepObj>()
-      .def_ro("kind", &refl::AccessStepObj::kind)
-      .def_ro("key", &refl::AccessStepObj::key);
-  refl::ObjectDef<refl::AccessPathObj>()
-      .def_ro("parent", &refl::AccessPathObj::parent)
-      .def_ro("step", &refl::AccessPathObj::step)
-      .def_ro("depth", &refl::AccessPathObj::depth);
   refl::GlobalDef()
       .def("ffi.StructuralEqual", StructuralEqual)
       .def("ffi.GetFirstStructuralMismatch", GetFirstStructuralMismatch);

@@ -89,15 +89,14 @@ TVMFFIAny VisitMap(Visitor* visitor, TVMFFIAny value) noexcept {
   });
 }
 
-Any Mutate(Mutator* mutator, const Any& value) {
-  return Any::Steal(mutator->table->mutate(mutator, value.view()));
+Any Mutate(Mutator* mutator, const TVMFFIAny& value) {
+  return Any::Steal(mutator->table->mutate(mutator, value));
 }
 
 /// In place where nobody else has the value, for which the caller must not own it either.
 Any MutateInPlace(Mutator* mutator, const TVMFFIAny& value) {
   bool in_place = HoldsObject(value) && IsUnique(value.v_obj);
-  MutateFunction mutate =
-      in_place ? mutator->table->maybe_inplace_mutate : mutator->table->mutate;
+  MutateFunction mutate = in_place ? mutator->table->maybe_inplace_mutate : mutator->table->mutate;
   return Any::Steal(mutate(mutator, value));
 }
 
@@ -106,17 +105,19 @@ TVMFFIAny KeepUnchanged(Mutator*, TVMFFIAny) noexcept { return kUnchanged; }
 TVMFFIAny MutateSequence(Mutator* mutator, TVMFFIAny value) noexcept {
   return RunHook([&] {
     SeqObject* sequence = Sequence(value);
-    std::vector<Any> items(sequence->items(), sequence->items() + sequence->size());
-    bool changed = false;
-    for (Any& item : items) {
+    bool is_list = value.type_index == kTVMFFIList;
+    std::vector<Any> items;
+    for (int64_t i = 0; i < sequence->size(); ++i) {
+      const TVMFFIAny item = sequence->items()[i].view();
+      // Items of an array stay, and a reference more would hide that one has no other.
+      Any kept = is_list ? sequence->items()[i] : Any();
       Any mutated = Mutate(mutator, item);
       if (IsError(mutated)) return mutated;
-      if (!Changed(mutated, item.view())) continue;
-      item = std::move(mutated);
-      changed = true;
+      if (!Changed(mutated, item)) continue;
+      if (items.empty()) items.assign(sequence->items(), sequence->items() + sequence->size());
+      if (i < static_cast<int64_t>(items.size())) items[i] = std::move(mutated);
     }
-    if (!changed) return Any::Steal(kUnchanged);
-    bool is_list = value.type_index == kTVMFFIList;
+    if (items.empty()) return Any::Steal(kUnchanged);
     return Any::Object(is_list ? MakeList(std::move(items)) : MakeArray(std::move(items)));
   });
 }
@@ -142,10 +143,11 @@ TVMFFIAny MutateMap(Mutator* mutator, TVMFFIAny value) noexcept {
     ObjectPtr<MapObject> copy;
     for (uint64_t p = FirstPosition(map); p != kNoSlot; p = NextPosition(map, p)) {
       Any key = Any::FromView(*ItemAt(map, p).key);
-      Any item = Any::FromView(*ItemAt(map, p).value);
+      const TVMFFIAny item = *ItemAt(map, p).value;
+      Any kept = value.type_index == kTVMFFIDict ? Any::FromView(item) : Any();
       Any mutated = Mutate(mutator, item);
       if (IsError(mutated)) return mutated;
-      if (Changed(mutated, item.view())) {
+      if (Changed(mutated, item)) {
         if (!copy) copy = CopyMap(map);
         SetInMap(copy.get(), std::move(key), std::move(mutated));
       }

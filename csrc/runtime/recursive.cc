@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+// ffi.Recursive*: comparisons and hashes by value, over the fields that types registered.
+#include <tvm/ffi/big_int.h>
+#include <tvm/ffi/container/array.h>
+#include <tvm/ffi/container/dict.h>
+#include <tvm/ffi/container/list.h>
+#include <tvm/ffi/container/map.h>
+#include <tvm/ffi/container/shape.h>
+#include <tvm/ffi/reflection/registry.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "stack_guard.h"
+#include "structural.h"
+
+namespace graphffi::runtime {
+namespace {
+
+namespace ffi = tvm::ffi;
+namespace refl = tvm::ffi::reflection;
+using ffi::Any;
+using ffi::AnyView;
+using ffi::Function;
+using ffi::Object;
+using ffi::detail::StableHashCombine;
+
+/// A type's own function, if it registered one.
+std::optional<Function> OwnFunction(const char* attribute, int32_t type_index) {
+  const TVMFFIAny* own = ffi::detail::OptTypeAttr(attribute, type_index);
+  if (own == nullptr) return std::nullopt;
+  return AnyView::CopyFromTVMFFIAny(*own).cast<Function>();
+}
+
+/// From here on, what was met before is looked for: values with less depth have no cycle, or it
+/// shows later.
+constexpr int kDepthWithoutCycles = 16;
+
+template <typename T>
+int Sign(const T& a, const T& b) {
+  return (b < a) - (a < b);
+}
+
+bool IsInteger(int32_t kind) { return kind == kTVMFFIInt || kind == kTVMFFIBigInt; }
+
+/// Orders values, or only tells whether they are equal, which is possible for more of them.
+class Order {
+ public:
+  explicit Order(bool only_equality) : only_equality_(only_equality) {}
+
+  /// Negative, zero or positive. \throws Error(TypeError) for what has no order
+  int Compare(const Any& a, const Any& b) {
+    StackGuard guard(&depth_);
+    if (a == nullptr || b == nullptr) return (a != nullptr) - (b != nullptr);
+    int32_t kind = KindOf(a);
+    if (kind != KindOf(b)) return CompareKinds(a, b);
+    if (kind < kTVMFFIStaticObjectBegin) return ComparePlain(kind, a, b);
+    if (a.same_as(b)) return 0;
+    if (depth_ <= kDepthWithoutCycles) return CompareObjects(kind, a, b);
+    // Values that are being compared count as equal where they meet again.
+    auto [pair, is_new] = compared_.emplace(a.as<Object>(), b.as<Object>());
+    if (!is_new) return 0;
+    int order = CompareObjects(kind, a, b);
+    if (order != 0) compared_.erase(pair);
+    return order;
+  }
+
+ private:
+  TVM_FFI_NO_INLINE int Unordered(const char* reason, const Any& a) const {
+    if (!only_equality_) TVM_FFI_THROW(TypeError) << reason << a.GetTypeKey();
+    return 1;
+  }
+
+  TVM_FFI_NO_INLINE int CompareKinds(const Any& a, const Any& b) const {
+    if (IsInteger(a.type_index()) && IsInteger(b.type_index())) {
+      return Sign(a.cast<ffi::BigInt>(), b.cast<ffi::BigInt>());
+    }
+    if (!only_equality_) {
+      TVM_FFI_THROW(TypeError) << "Cannot compare values of different types: " << a.GetTypeKey()
+                               << " vs " << b.GetTypeKey();
+    }
+    return 1;
+  }
+
+  TVM_FFI_NO_INLINE int ComparePlain(int32_t kind, const Any& a, const Any& b) const {
+    switch (kind) {
+      case kTVMFFIInt:
+      case kTVMFFIBool:
+        return Sign(a.cast<int64_t>(), b.cast<int64_t>());
+      case kTVMFFIFloat:
+        return CompareFloats(a.cast<double>(), b.cast<double>());
+      case kTVMFFIDataType:
+        return Sign(Fields(a.cast<DLDataType>()), Fields(b.cast<DLDataType>()));
+      case kTVMFFIDevice:
+        return Sign(Fields(a.cast<DLDevice>()), Fields(b.cast<DLDevice>()));
+      default:
+        return a.same_as(b) ? 0 : Unordered("Cannot order values of type ", a);
+    }
+  }
+  static std::tuple<int, int, int> Fields(DLDataType type) {
+    return {type.code, type.bits, static_cast<int16_t>(type.lanes)};
+  }
+  static std::tuple<int, int> Fields(DLDevice device) {
+    return {static_cast<int>(device.device_type), device.device_id};
+  }
+  int CompareFloats(double a, double b) const {
+    if (!std::isnan(a) && !std::isnan(b)) return Sign(a, b);
+    if (only_equality_) return std::isnan(a) && std::isnan(b) ? 0 : 1;
+    TVM_FFI_THROW(TypeError) << "Cannot order NaN values";
+    TVM_FFI_UNREACHABLE();
+  }
+
+  int CompareObjects(int32_t kind, const Any& a, const Any& b) {
+    switch (kind) {
+      case kTVMFFIStr:
+        return Sign(a.cast<ffi::String>(), b.cast<ffi::String>());
+      case kTVMFFIBytes:
+        return Sign(a.cast<ffi::Bytes>(), b.cast<ffi::Bytes>());
+      case kTVMFFIBigInt:
+        return Sign(a.cast<ffi::BigInt>(), b.cast<ffi::BigInt>());
+      case kTVMFFIArray:
+        return CompareItems(a.cast<ffi::Array<Any>>(), b.cast<ffi::Array<Any>>());
+      case kTVMFFIList:
+        return CompareItems(a.cast<ffi::List<Any>>(), b.cast<ffi::List<Any>>());
+      case kTVMFFIShape:
+        return CompareItems(a.cast<ffi::Shape>(), b.cast<ffi::Shape>());
+      case kTVMFFIMap:
+        return CompareEntries(a.cast<ffi::Map<Any, Any>>(), b.cast<ffi::Map<Any, Any>>());
+      case kTVMFFIDict:
+        return CompareEntries(a.cast<ffi::Dict<Any, Any>>(), b.cast<ffi::Dict<Any, Any>>());
+      default:
+        return CompareFields(a.cast<const Object*>(), b.cast<const Object*>());
+    }
+  }
+
+  template <typename Items>
+  TVM_FFI_NO_INLINE int CompareItems(const Items& a, const Items& b) {
+    size_t common = std::min<size_t>(a.size(), b.size());
+    for (size_t i = 0; i < common; ++i) {
+      auto index = static_cast<int64_t>(i);
+      if (int order = Compare(a[index], b[index])) return order;
+    }
+    return Sign<size_t>(a.size(), b.size());
+  }
+
+  /// Equal ones have no order either way; others have none at all.
+  template <typename Entries>
+  TVM_FFI_NO_INLINE int CompareEntries(const Entries& a, const Entries& b) {
+    bool outer = std::exchange(only_equality_, true);
+    bool equal = EntriesEqual(a, b);
+    only_equality_ = outer;
+    if (!equal && !only_equality_) TVM_FFI_THROW(TypeError) << "Cannot order Map/Dict values";
+    return equal ? 0 : 1;
+  }
+  template <typename Entries>
+  bool EntriesEqual(const Entries& a, const Entries& b) {
+    if (a.size() != b.size()) return false;
+    for (const auto& [key, value] : a) {
+      if (b.count(key) == 0 || Compare(value, b.at(key)) != 0) return false;
+    }
+    return true;
+  }
+
+  TVM_FFI_NO_INLINE int CompareFields(const Object* a, const Object* b) {
+    int32_t index = a->type_index();
+    if (only_equality_) {
+      if (auto equal = OwnFunction(ffi::type_attr::kEq.name, index)) {
+        auto inner = [this](AnyView x, AnyView y) { return Compare(x, y) == 0; };
+        return (*equal)(a, b, Function::FromTyped(inner)).cast<bool>() ? 0 : 1;
+      }
+    }
+    if (auto compare = OwnFunction(ffi::type_attr::kCompare.name, index)) {
+      auto inner = [this](AnyView x, AnyView y) { return Compare(x, y); };
+      return (*compare)(a, b, Function::FromTyped(inner)).cast<int>();
+    }
+    const TVMFFITypeInfo* type = TVMFFIGetTypeInfo(index);
+    if (type->metadata == nullptr) {
+      return Unordered("Cannot order objects of type ", Any(ffi::GetRef<ffi::ObjectRef>(a)));
+    }
+    int order = 0;
+    refl::ForEachFieldInfoWithEarlyStop(type, [&](const TVMFFIFieldInfo* field) {
+      if ((field->flags & kTVMFFIFieldFlagBitMaskCompareOff) != 0) return false;
+      refl::FieldGetter get(field);
+      order = Compare(get(a), get(b));
+      return order != 0;
+    });
+    return order;
+  }
+
+  bool only_equality_;
+  int depth_ = 0;
+  std::set<std::pair<const Object*, const Object*>> compared_;
+};
+
+/// Equal values have one hash, cyclic ones too, however their cycles are laid out: the hash covers
+/// what one meets on the way, up to a depth and, where values branch, a number of them.
+class ValueHasher {
+ public:
+  uint64_t Hash(const Any& value) {
+    DepthCount count(&depth_);
+    int32_t kind = KindOf(value);
+    if (depth_ > kMaxDepth || (depth_ > kDepthWithoutCycles && ++num_deep_ > kMaxDeep)) {
+      return StableHashCombine(0, static_cast<uint64_t>(kind));
+    }
+    switch (kind) {
+      case kTVMFFIFloat: {
+        // Equal values have one hash: the zeros, and every NaN.
+        auto number = value.cast<double>();
+        return ffi::AnyHash()(Any(std::isnan(number) ? std::nan("") : number + 0.0));
+      }
+      case kTVMFFIArray:
+        return HashItems(kTVMFFIArray, value.cast<ffi::Array<Any>>());
+      case kTVMFFIList:
+        return HashItems(kTVMFFIList, value.cast<ffi::List<Any>>());
+      case kTVMFFIShape:
+        return HashItems(kTVMFFIShape, value.cast<ffi::Shape>());
+      case kTVMFFIMap:
+        return HashEntries(kTVMFFIMap, value.cast<ffi::Map<Any, Any>>());
+      case kTVMFFIDict:
+        return HashEntries(kTVMFFIDict, value.cast<ffi::Dict<Any, Any>>());
+      case kTVMFFIBigInt: {
+        std::string_view bytes = BigIntBytes(value);
+        return ffi::detail::StableHashBytes(bytes.data(), bytes.size());
+      }
+      case kTVMFFIStr:
+      case kTVMFFIBytes:
+        return ffi::AnyHash()(value);
+      default:
+        break;
+    }
+    const auto* object = value.as<Object>();
+    return object == nullptr ? ffi::AnyHash()(value) : HashFields(value, object);
+  }
+
+ private:
+  static constexpr int kMaxDepth = 128;
+  static constexpr int64_t kMaxDeep = 1 << 20;
+
+  struct DepthCount {
+    explicit DepthCount(int* depth) : depth(depth) { ++*depth; }
+    ~DepthCount() { --*depth; }
+    int* depth;
+  };
+
+  template <typename Items>
+  uint64_t HashItems(uint64_t hash, const Items& items) {
+    for (const auto& item : items) hash = StableHashCombine(hash, Hash(item));
+    return hash;
+  }
+  /// The same in any order.
+  template <typename Entries>
+  uint64_t HashEntries(uint64_t hash, const Entries& entries) {
+    uint64_t sum = 0;
+    for (const auto& [key, value] : entries) sum += StableHashCombine(Hash(key), Hash(value));
+    return StableHashCombine(hash, sum);
+  }
+  uint64_t HashFields(const Any& value, const Object* object) {
+    const TVMFFITypeInfo* type = TVMFFIGetTypeInfo(object->type_index());
+    if (auto own = OwnFunction(ffi::type_attr::kHash.name, object->type_index())) {
+      auto inner = [this](AnyView item) { return static_cast<int64_t>(Hash(item)); };
+      return static_cast<uint64_t>((*own)(object, Function::FromTyped(inner)).cast<int64_t>());
+    }
+    if (type->metadata == nullptr) return ffi::AnyHash()(value);
+    uint64_t hash = type->type_key_hash;
+    constexpr auto kOff = kTVMFFIFieldFlagBitMaskHashOff | kTVMFFIFieldFlagBitMaskCompareOff;
+    refl::ForEachFieldInfo(type, [&](const TVMFFIFieldInfo* field) {
+      if ((field->flags & kOff) != 0) return;
+      hash = StableHashCombine(hash, Hash(refl::FieldGetter(field)(object)));
+    });
+    return hash;
+  }
+
+  int depth_ = 0;
+  int64_t num_deep_ = 0;
+};
+
+int Compare(const Any& a, const Any& b) { return Order(false).Compare(a, b); }
+
+TVM_FFI_STATIC_INIT_BLOCK() {
+  refl::GlobalDef()
+      .def("ffi.RecursiveEq",
+           [](const Any& a, const Any& b) { return Order(true).Compare(a, b) == 0; })
+      .def("ffi.RecursiveLt", [](const Any& a, const Any& b) { return Compare(a, b) < 0; })
+      .def("ffi.RecursiveLe", [](const Any& a, const Any& b) { return Compare(a, b) <= 0; })
+      .def("ffi.RecursiveGt", [](const Any& a, const Any& b) { return Compare(a, b) > 0; })
+      .def("ffi.RecursiveGe", [](const Any& a, const Any& b) { return Compare(a, b) >= 0; })
+      .def("ffi.RecursiveHash",
+           [](const Any& value) { return static_cast<int64_t>(ValueHasher().Hash(value)); });
+}
+
+}  // namespace
+}  // namespace graphffi::runtime
