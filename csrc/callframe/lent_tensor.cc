@@ -113,9 +113,10 @@ int Loans::LetGo(LentTensor* lent) {
     lent->opt_release_ = lending_.opt_release;
   } else {
     lent->Empty();  // the memory is going away
-    rc = SetRaised("RuntimeError",
-                   "graphffi: a kernel kept or returned a tensor that its framework only lends for "
-                   "the call; let it copy the data or write into an output");
+    rc = SetRaised(
+        "RuntimeError",
+        "graphffi: a kernel retained or returned a tensor that its framework only lends for "
+        "the call; let it copy the data or write into an output");
   }
   TVMFFIObjectDecRef(lent);
   return rc;

@@ -52,7 +52,9 @@ def test_a_call_may_ask_for_owning_tensors(library: str) -> None:
 def test_keeping_a_tensor_is_an_error(library: str, name: str) -> None:
     plan = "(x,), out" if name == "keeps_in_array" else ""
     op = define(library, name, plan)
-    text = rf"RuntimeError: jaxowning::{name}: .*kept or returned a tensor that its framework only"
+    text = (
+        rf"RuntimeError: jaxowning::{name}: .*retained or returned a tensor that its framework only"
+    )
     for call in (op, jax.jit(op)):
         for _ in range(2):
             with pytest.raises(jax.errors.JaxRuntimeError, match=text):
@@ -65,7 +67,7 @@ def test_a_kept_tensor_has_no_elements_any_more(library: str, shape: tuple[int, 
         out = graphffi.empty((1,), "float32")
         return graphffi.call_tvm_ffi(f"{library}::{name}", jnp.ones(shape), out=out)
 
-    with pytest.raises(jax.errors.JaxRuntimeError, match="kept or returned a tensor"):
+    with pytest.raises(jax.errors.JaxRuntimeError, match="retained or returned a tensor"):
         jax.block_until_ready(call("keeps_owning"))
     assert call("sum_of_kept")[0] == 0  # and no access to memory that XLA took back
 
@@ -164,5 +166,5 @@ def test_a_python_kernel_may_not_keep_its_tensors() -> None:
     kept: list[Any] = []
     graphffi.register_global_func("jaxowning.keep", lambda x, out: kept.append(x), override=True)
     for _ in range(2):
-        with pytest.raises(jax.errors.JaxRuntimeError, match="kept or returned a tensor"):
+        with pytest.raises(jax.errors.JaxRuntimeError, match="retained or returned a tensor"):
             jax.block_until_ready(graphffi.call_tvm_ffi("jaxowning.keep", X, out=graphffi.like(X)))

@@ -124,6 +124,11 @@ bool CallInStorage(const xla::Call& arrays, const Site& site, const ExecutionCon
                  values + layout.outputs.begin)) {
     return false;
   }
+  if (site.is_named() &&
+      !(PairFloat4(values + layout.inputs.begin, arity.num_inputs, &storage.tensors) &&
+        PairFloat4(values + layout.outputs.begin, arity.num_outputs, &storage.tensors))) {
+    return false;
+  }
   if (arity.needs_frame) {
     CallInFrame(site, context, arity, values);
   } else {
@@ -140,7 +145,8 @@ void CallOnHeap(const xla::Call& arrays, const Site& site, const ExecutionContex
                 const Arity& arity) {
   const auto num_values = static_cast<size_t>(arity.num_values);
   const auto num_tensors = static_cast<size_t>(arity.num_inputs + arity.num_outputs);
-  const auto num_dims = static_cast<size_t>(CountDims(arrays.args) + CountDims(arrays.rets));
+  // Of each tensor its strides and, where float4 is passed in pairs, its shape.
+  const auto num_dims = static_cast<size_t>(2 * (CountDims(arrays.args) + CountDims(arrays.rets)));
   const std::unique_ptr<char[]> block(
       new char[num_values * sizeof(TVMFFIAny) + num_tensors * sizeof(DLTensor) +
                num_dims * sizeof(int64_t)]);

@@ -52,13 +52,15 @@ std::shared_ptr<const graphffi::KernelSlot> SlotOf(const FunctionOrReference& fu
   return std::make_shared<graphffi::KernelSlot>(handle);
 }
 
-/// The address of a NamedTarget.
-int64_t NewTarget(const FunctionOrReference& function, std::string name, std::string plan,
-                  std::vector<std::string> attributes, Traits traits) {
+/// The address of a NamedTarget. Without plan, the function gets no arguments.
+int64_t NewTarget(const FunctionOrReference& function, std::string name,
+                  const std::optional<std::string>& opt_plan, std::vector<std::string> attributes,
+                  Traits traits) {
   auto target = std::make_unique<NamedTarget>();
   target->kernel = SlotOf(function, &target->facts);
   target->name = std::move(name);
-  target->plan = std::move(plan);
+  target->plan = opt_plan.value_or("");
+  target->takes_nothing = !opt_plan.has_value();
   target->attributes = std::move(attributes);
   std::tie(target->pass_owning_tensor, target->has_workspace, target->graph) = traits;
   ParseSitePlan(target->plan, target->AttributeNames(), target->name);

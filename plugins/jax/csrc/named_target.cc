@@ -152,6 +152,8 @@ SiteParts NamedTarget::Decode(const xla::Attributes& given) const {
   parts.facts = facts;
   parts.subject = name;
   parts.plan = plan;
+  parts.takes_nothing = takes_nothing;
+  parts.is_named = true;
   parts.attribute_names = AttributeNames();
   parts.pass_owning_tensor = pass_owning_tensor;
   parts.has_workspace = has_workspace;

@@ -17,6 +17,7 @@ struct NamedTarget {
   std::shared_ptr<const graphffi::KernelSlot> kernel;
   graphffi::KernelFacts facts;
   std::string plan;                     ///< over i0…, o0… and n0, n1, … for the attributes
+  bool takes_nothing = false;           ///< there is no plan, the kernel gets no arguments
   std::vector<std::string> attributes;  ///< names in the program, in the order of n0, n1, …
   bool pass_owning_tensor = false;
   bool has_workspace = false;

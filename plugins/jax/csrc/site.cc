@@ -58,6 +58,7 @@ Plan FoldedPlan(const SiteParts& parts) {
   Bank attributes;
   attributes.values = reinterpret_cast<const TVMFFIAny*>(parts.attributes.data());
   attributes.size = static_cast<int32_t>(parts.attributes.size());
+  if (parts.takes_nothing) return Plan().Fold(attributes);
   return ParseSitePlan(parts.plan, parts.attribute_names, parts.subject).Fold(attributes);
 }
 
@@ -84,6 +85,7 @@ Site::Site(SiteParts parts)
       gated_(!parts.facts.in_library),
       is_ordered_(parts.is_ordered),
       has_workspace_(parts.has_workspace),
+      is_named_(parts.is_named),
       is_guarded_(gated_ || is_ordered_ || has_workspace_),
       mutated_(parts.mutated),
       plan_(FoldedPlan(parts)),
@@ -120,10 +122,11 @@ const Arity& Site::AddArity(int64_t num_operands, int64_t num_results) const {
   Layout layout = Layout::Of(plan_, num_inputs, num_outputs, 0);
   if (!layout.is_in_order()) layout = {{0, num_inputs}, {num_inputs, num_outputs}, {0, 0}, 0, {}};
   const auto num_values = num_inputs + num_outputs + static_cast<int32_t>(layout.constants.size());
+  const bool is_filled = is_passed || num_returned == 0 || is_named_;
   const bool needs_frame = lends_ || !layout.is_in_order();
   std::unique_ptr<Arity> arity(new Arity{num_operands, num_results, std::move(layout), num_inputs,
                                          num_outputs, num_values, num_returned, is_passed,
-                                         is_passed || num_returned == 0, needs_frame, nullptr});
+                                         is_filled, needs_frame, nullptr});
   std::lock_guard<std::mutex> lock(GetTable().mutex);
   if (const Arity* found = FindArity(num_operands, num_results)) return *found;
   arity->opt_next.reset(opt_arities_.load(std::memory_order_relaxed));

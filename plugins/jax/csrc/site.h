@@ -37,6 +37,8 @@ struct SiteParts {
   bool pass_owning_tensor = false;  ///< lend Tensor objects instead of views
   bool is_ordered = false;          ///< a token comes before operands and results
   bool has_workspace = false;       ///< the last result is scratch memory
+  bool takes_nothing = false;       ///< there is no plan, the kernel gets no arguments
+  bool is_named = false;            ///< of a NamedTarget
 };
 
 /// The plan of a call site, whose numbers of operands and results are not known yet. \throws
@@ -53,7 +55,7 @@ struct Arity {
   int32_t num_values;                 ///< these, and constants
   int32_t num_returned;               ///< of the outputs: results, not operands that are updated
   bool is_passed;    ///< the plan passes one of these, so that the kernel fills them
-  bool is_filled;    ///< that, or there are none
+  bool is_filled;    ///< the kernel may return nothing: that, or there are none
   bool needs_frame;  ///< tensors are lent, or the arguments are not just the values in order
   std::unique_ptr<const Arity> opt_next;
 };
@@ -88,6 +90,9 @@ class Site {
   bool has_workspace() const { return has_workspace_; }
   /// The kernel gets it as an argument; otherwise the env's allocator serves from it.
   bool passes_workspace() const { return passes_workspace_; }
+  /// As targets of jax-tvm-ffi: float4 is passed in pairs, and kernels that are not given the
+  /// results may return nothing.
+  bool is_named() const { return is_named_; }
   const std::string& subject() const { return subject_; }
   const graphffi::TensorNames& names() const { return names_; }
 
@@ -107,7 +112,7 @@ class Site {
   // What a call reads comes first.
   std::shared_ptr<const graphffi::KernelSlot> kernel_;
   mutable std::atomic<const Arity*> opt_arities_{nullptr};  // owned; they are only ever added
-  bool lends_, gated_, is_ordered_, has_workspace_, is_guarded_, passes_workspace_;
+  bool lends_, gated_, is_ordered_, has_workspace_, is_named_, is_guarded_, passes_workspace_;
   const int64_t mutated_;
   graphffi::Plan plan_;
   mutable std::atomic<int64_t> workspace_peak_{-1};

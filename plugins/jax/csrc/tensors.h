@@ -62,6 +62,10 @@ inline bool MakeViews(const xla::Buffers& buffers, int32_t count, DLDevice devic
   return true;
 }
 
+/// Makes pairs of the float4 elements among `count` *values* of MakeViews, as jax-tvm-ffi passes
+/// them: two lanes, the last dimension halved. False where `room` has no place for the shapes.
+bool PairFloat4(const TVMFFIAny* values, int32_t count, TensorRoom* room);
+
 /// How many dimensions the arrays among `buffers` have together.
 int64_t CountDims(const xla::Buffers& buffers);
 

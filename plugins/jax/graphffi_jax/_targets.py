@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ class _Registration:
     """What a target was registered with; the function by its reference or its identity."""
 
     function: Any
-    plan: str
+    plan: str | None
     attributes: tuple[str, ...]
     traits: tuple[bool, bool, bool]
     handlers: dict[str, Any]
@@ -44,7 +45,9 @@ def register_ffi_target(
 ) -> dict[str, Any]:
     """Makes a function callable as ``jax.ffi.ffi_call(name, ...)``.
 
-    Takes what jax-tvm-ffi's function of that name takes. Ops and `call` are the better way where
+    Takes what jax-tvm-ffi's function of that name takes, and passes what that passes: ``float4`` in
+    pairs (4 bits, 2 lanes, the last dimension halved), and ``tvm_ffi.Tensor`` to Python functions
+    where that package is loaded. Ops and `call` are the better way where
     there is no such code yet: their programs can be loaded by other processes, since they name the
     kernel, while a target has to be registered again there. A process may have 1,024 targets.
 
@@ -52,10 +55,11 @@ def register_ffi_target(
         name: The target's name.
         function: A `graphffi.Function`, a ``tvm_ffi.Function``, a Python function or a kernel
             reference.
-        arg_spec: What the function gets, in order: ``"args"`` (the operands), ``"rets"`` (the
-            results), ``"attrs.<name>"`` (an attribute), ``"ctx.stream"`` (the stream as an int), or
-            a plan item such as ``"None"``, ``"i1"``, ``"(i0, i2)"``. Default: operands, then
-            results.
+        arg_spec: What the function gets, in order; nothing if empty: ``"args"`` (the operands),
+            ``"rets"`` (the results), ``"attrs.<name>"`` (an attribute), ``"ctx.stream"`` (the
+            stream as an int), or a plan item such as ``"None"``, ``"i1"``, ``"(i0, i2)"``. Default: operands, then
+            results. Results that the function does not get are what it returns; where it returns
+            None, they hold what happens to be in their memory.
         platform: ``"cpu"``, ``"gpu"`` (also ``"cuda"``) or ``"rocm"``.
         allow_cuda_graph: The function only launches work on its stream: it may be recorded.
         pass_owned_tensor: Operands and results are passed as owning tensors. Python functions and
@@ -123,13 +127,11 @@ def _identity(name: str, function: Any) -> Any:
     return function if reference is None else reference
 
 
-def _plan_of(name: str, arg_spec: Sequence[str] | None) -> tuple[str, tuple[str, ...]]:
-    """The plan, and the names of its attributes n0, n1, …."""
+def _plan_of(name: str, arg_spec: Sequence[str] | None) -> tuple[str | None, tuple[str, ...]]:
+    """The plan, none for a call without arguments, and the names of its attributes n0, n1, …."""
     items = ["args", "rets"] if arg_spec is None else arg_spec
     if isinstance(items, str) or not all(isinstance(item, str) for item in items):
         raise TypeError(f"{name}: arg_spec: expected a list of strings, got {arg_spec!r}")
-    if not items:
-        raise ValueError(f"{name}: arg_spec: expected at least one item, got none")
     attributes: list[str] = []
     plan = []
     for item in items:
@@ -140,19 +142,30 @@ def _plan_of(name: str, arg_spec: Sequence[str] | None) -> tuple[str, tuple[str,
             plan.append(f"n{attributes.index(attribute)}")
         else:
             plan.append(_ITEMS.get(item, item))
-    return ", ".join(plan), tuple(attributes)
+    return ", ".join(plan) if plan else None, tuple(attributes)
+
+
+def _for_peer(function: Any) -> Any:
+    """A Python function as one of the package ``tvm_ffi``, if that is loaded, else itself.
+
+    Such a function gets that package's tensors, as jax-tvm-ffi passes them.
+    """
+    package = sys.modules.get("tvm_ffi")
+    if package is None or isinstance(function, (graphffi.Function, package.Function)):
+        return function
+    return package.convert(function)
 
 
 def _new_handlers(
     name: str,
     function: Any,
-    plan: str,
+    plan: str | None,
     attributes: tuple[str, ...],
     platform: str,
     traits: tuple[bool, bool, bool],
 ) -> dict[str, Any]:
     if not isinstance(function, str):
-        function = graphffi.Function(function)
+        function = graphffi.Function(_for_peer(function))
         function = function if function.reference is None else function.reference
     new_target = graphffi.get_global_func("graphffi_jax.new_target")
     try:

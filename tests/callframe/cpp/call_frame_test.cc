@@ -182,7 +182,7 @@ TEST(keeping_what_cannot_be_retained_is_an_error) {
     CHECK_EQ(result.type_index, int{kTVMFFINone});
     const Error error = Error::TakeRaised(rc);
     CHECK_EQ(error.kind(), std::string("RuntimeError"));
-    CHECK(error.message().find("kept or returned a tensor") != std::string::npos);
+    CHECK(error.message().find("retained or returned a tensor") != std::string::npos);
   }
   CHECK(TVMFFITensorGetDLTensorPtr(kept)->data == nullptr);  // no dangling pointer
   TVMFFIObjectDecRef(kept);
