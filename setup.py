@@ -263,7 +263,7 @@ def main() -> None:
         distclass=BinaryDistribution,
         cmdclass={"build": Build, "build_native": BuildNative, "build_payload": BuildPayload},
         options={"build": {"build_base": "build/wheel"}},
-        packages=["graphffi", *PLUGINS],
+        packages=["graphffi", "graphffi.testing", *PLUGINS],
         include_package_data=False,
         package_dir=PLUGINS,
         package_data=dict.fromkeys(["graphffi", *PLUGINS], files),

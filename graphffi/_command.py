@@ -61,6 +61,12 @@ def _parser() -> argparse.ArgumentParser:
     inspect = add("inspect", _inspect, "list the functions, ops and imports of a library")
     inspect.add_argument("library", help="a library of kernels; it is loaded")
     add("build-plugin", _build_plugin, "build the PyTorch plugin for the torch installed here")
+    check = add("check", _check, "check ops on every path: see graphffi.testing")
+    check.add_argument("target", help="module, module:op, library.so or library.so:op")
+    check.add_argument("--namespace", help="of a library's ops")
+    check.add_argument("--seed", type=int, default=0, help="of the operands' contents")
+    check.add_argument("--budget", type=float, default=60, help="seconds for each op")
+    check.add_argument("--frameworks", default="torch,jax", help="beside NumPy")
     config = add("config", _config, "print flags for the compiler and the linker")
     config.add_argument("--cflags", action="store_true", help="for the compiler")
     config.add_argument("--ldflags", action="store_true", help="for the linker")
@@ -84,6 +90,21 @@ def _build_plugin(_: argparse.Namespace) -> Outcome:
 
     folder = build_plugin()
     return Outcome({"folder": str(folder)}, [f"built {folder}"])
+
+
+def _check(chosen: argparse.Namespace) -> Outcome:
+    from .testing import check_command  # which needs NumPy
+
+    reports = check_command(
+        chosen.target,
+        chosen.namespace,
+        seed=chosen.seed,
+        budget=chosen.budget,
+        frameworks=[name for name in chosen.frameworks.split(",") if name],
+    )
+    status = int(any(report.findings for report in reports))
+    lines = [str(report) for report in reports]
+    return Outcome([report.to_json() for report in reports], lines, status)
 
 
 def _config(chosen: argparse.Namespace) -> Outcome:

@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of ops on every path: `check` for tests, ``graphffi check`` for the command line.
+
+From an op's definition come inputs (allowed data types; empty, 0-d, strided, offset, expanded and
+large operands; absent ones; attributes at their edges), which run in a process of their own:
+eagerly in NumPy, PyTorch and JAX, compiled, under ``vmap``, in gradients, from several threads.
+"""
+
+from __future__ import annotations
+
+from ._case import Case as Case
+from ._case import View as View
+from ._case import numpy_view as numpy_view
+from ._command import check_command as check_command
+from ._guarded import flat as flat
+from ._parent import check as check
+from ._parent import find as find
+from ._path import CheckedPath as CheckedPath
+from ._report import Finding as Finding
+from ._report import Report as Report
+from ._worker import reproduce as reproduce

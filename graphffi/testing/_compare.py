@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether two results are equal but for rounding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    import numpy
+
+_TOLERANCES: Final = {
+    "float64": 1e-9,
+    "complex128": 1e-9,
+    "float32": 1e-4,
+    "complex64": 1e-4,
+    "float16": 2e-2,
+    "bfloat16": 5e-2,
+}
+
+
+def difference(
+    expected: Sequence[numpy.ndarray], got: Sequence[numpy.ndarray], names: Sequence[str]
+) -> str:
+    """The first difference, in words; empty for none.
+
+    Args:
+        expected: Arrays.
+        got: As many.
+        names: Theirs.
+    """
+    if len(expected) != len(got):
+        return f"expected {len(expected)} arrays, got {len(got)}"
+    for name, one, other in zip(names, expected, got, strict=True):
+        if (one.shape, one.dtype) != (other.shape, other.dtype):
+            return (
+                f"{name}: expected {one.dtype}{list(one.shape)}, got "
+                f"{other.dtype}{list(other.shape)}"
+            )
+        if one.tobytes() != other.tobytes() and (text := _first(one, other)):
+            return f"{name}: {text}"
+    return ""
+
+
+def _first(one: numpy.ndarray, other: numpy.ndarray) -> str:
+    import numpy
+
+    tolerance = _TOLERANCES.get(one.dtype.name)
+    if tolerance is None:
+        wrong = one != other
+    else:
+        wide = "complex128" if one.dtype.kind == "c" else "float64"
+        a, b = one.astype(wide), other.astype(wide)
+        finite = numpy.abs(a[numpy.isfinite(a)])
+        scale = min(float(finite.max(initial=0.0)), 1e30)
+        with numpy.errstate(all="ignore"):
+            close = numpy.abs(a - b) <= tolerance * (numpy.abs(a) + 0.01 * scale)
+        wrong = ~(close | (a == b) | (numpy.isnan(a) & numpy.isnan(b)))
+    if not wrong.any():
+        return ""
+    at = tuple(int(i) for i in numpy.argwhere(wrong)[0])
+    return f"expected {one[at]} at {list(at)}, got {other[at]}; {int(wrong.sum())} of {one.size}"

@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One check of an op, in the process where its kernels run."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from . import _steps
+from ._case import Case
+from ._generate import Generator, given_cases
+from ._gradient import check_gradient
+from ._guarded import Outcome, guarded_call
+
+if TYPE_CHECKING:
+    from .._op import Op
+    from ._fresh import FreshProcess
+
+_PLUGINS: Final = {"torch": "graphffi_torch", "jax": "graphffi_jax"}
+Problem = tuple[str, str]  # a finding's kind and text
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to check.
+
+    Args:
+        cases: Of the user, or None for generated ones.
+        seed: Of the contents.
+        budget: Seconds after which no step begins.
+        frameworks: Beside NumPy; those that are not installed are left out.
+        skip: Keys of steps that ended a process before.
+    """
+
+    cases: Sequence[dict[str, Any]] | None = None
+    seed: int = 0
+    budget: float = 60.0
+    frameworks: Sequence[str] = tuple(_PLUGINS)
+    skip: frozenset[str] = frozenset()
+
+
+class Examination:
+    """Runs the steps.
+
+    Args:
+        op: The op.
+        options: How.
+        say: Gets events: ``begin`` (a step is about to run a case), ``finding``, ``note``,
+            ``done``.
+        fresh: A process in which no kernel ran, or None.
+    """
+
+    def __init__(
+        self,
+        op: Op,
+        options: Options,
+        say: Callable[..., None],
+        fresh: FreshProcess | None = None,
+    ) -> None:
+        self._op = op
+        self._options = options
+        self._say = say
+        self._end = time.monotonic() + options.budget
+        self._outcomes: dict[Case, Outcome] = {}
+        self._rejected: list[tuple[Case, str]] = []
+        self._wrong: set[Case] = set()  # cases with findings: other paths would show the same
+        self._fresh = fresh
+
+    def run(self) -> None:
+        """Runs all steps, as long as the budget lasts."""
+        cases = self._cases()
+        if not cases:
+            errors = list(dict.fromkeys(text for _, text in self._rejected))
+            text = f"expected an input that the op takes, got none: {'; '.join(errors[:3])}"
+            if errors or not self._wrong:
+                self._say("finding", kind="no input", path="numpy", text=text, step="", case=None)
+        self.run_steps(cases)
+        self._say("done", num_cases=len(cases))
+
+    def run_steps(self, cases: list[Case], only: str = "") -> None:
+        """Runs the steps after the first one on cases that it took.
+
+        Args:
+            cases: The smallest first.
+            only: The name of a step, or nothing for all.
+        """
+        for name, step in self._steps(cases):
+            if only and name != only:
+                continue
+            if time.monotonic() > self._end:
+                self._say("note", text=f"{name} and what follows: the budget was spent")
+                break
+            step()
+
+    def _cases(self) -> list[Case]:
+        definition, options = self._op.definition, self._options
+        if options.cases is None:
+            return Generator(definition, self.takes, options.seed).cases()
+        given = given_cases(definition, options.cases, options.seed)
+        return sorted((c for c in given if self.takes(c)), key=lambda case: case.size)
+
+    def takes(self, case: Case) -> bool:
+        """Whether the op takes a case: the first step, whose outcomes the others compare with."""
+        if time.monotonic() > self._end or not self._begin("numpy", case):
+            return False
+        try:
+            outcome = guarded_call(self._op, case)
+        except Exception as error:
+            self._rejected.append((case, f"{type(error).__name__}: {error}"))
+            if type(error).__name__ == "InternalError":
+                self._found("numpy", "numpy", case, [("internal error", str(error))])
+            return False
+        self._found("numpy", "numpy", case, outcome.problems)
+        if outcome.problems:  # memory may be in any state after it
+            return False
+        self._outcomes[case] = outcome
+        return True
+
+    def _steps(self, cases: list[Case]) -> Iterator[tuple[str, Callable[[], None]]]:
+        definition = self._op.definition
+        pure = not definition.traits.has_side_effect
+        by_case = [_steps.op_call, _steps.layout]
+        if pure:
+            by_case = [_steps.repeat, *by_case, _steps.split]
+        for step in by_case:
+            for case in cases:
+                yield step.__name__, partial(self._run, step, case)
+        if pure and cases:
+            yield "order", partial(self._run, _steps.order, cases[0], cases)
+            if self._fresh is not None:
+                yield "fresh", partial(self._run, _steps.fresh, cases[-1], cases, self._fresh)
+            yield "threads", partial(self._run, _steps.threads, _widest(cases))
+            yield "attributes", partial(self._attributes, cases)
+        if cases:
+            yield from self._framework_steps(cases)
+
+    def _framework_steps(self, cases: list[Case]) -> Iterator[tuple[str, Callable[[], None]]]:
+        """The steps of frameworks that are installed, the slow ones last."""
+        plugins = [
+            importlib.import_module(f"{_PLUGINS[framework]}._testing")
+            for framework in self._options.frameworks
+            if all(importlib.util.find_spec(name) for name in (framework, _PLUGINS[framework]))
+        ]
+        paths = [path for plugin in plugins for path in plugin.paths(self._op)]
+        for path in paths:
+            if not path.is_slow:
+                yield path.name, partial(self._path, path, cases)
+        if self._op.definition.vjp is not None:
+            for plugin in plugins:
+                yield f"{plugin.NAME}.grad", partial(self._gradient, plugin, cases)
+        for path in paths:
+            if path.is_slow:
+                yield path.name, partial(self._path, path, cases)
+
+    def _run(self, step: Callable[..., Any], case: Case, *rest: Any) -> None:
+        name = step.__name__
+        if case not in self._wrong and self._begin(name, case):
+            try:
+                problems = list(step(self._op, case, self._outcomes, *rest))
+            except Exception as error:
+                problems = [("error", f"{type(error).__name__}: {error}")]
+            self._found(name, "numpy", case, problems)
+
+    def _attributes(self, cases: list[Case]) -> None:
+        for name, case in _steps.ignored_attributes(
+            self._op, cases, self._outcomes, self._rejected
+        ):
+            text = f"attribute {name!r}: expected that it changes something, got equal results"
+            self._found("attributes", "numpy", case, [("attribute ignored", text)])
+
+    def _path(self, path: Any, cases: list[Case]) -> None:
+        """Compares a framework's path with the kernel's own results."""
+        for group in path.groups(self._op, [c for c in cases if c not in self._wrong]):
+            if time.monotonic() > self._end:
+                self._say("note", text=f"{path.name}: the budget was spent")
+                return
+            if not self._begin(path.name, group[0]):
+                continue
+            try:
+                results = path.run(self._op, group)
+            except Exception as error:
+                text = f"expected what NumPy gives, got {type(error).__name__}: {_short(error)}"
+                self._found(path.name, path.name, group[0], [("error", text)])
+                continue
+            for case, result in zip(group, results, strict=True):
+                if case not in self._outcomes:  # one of a batch
+                    self._outcomes[case] = guarded_call(self._op, case)
+                problems = list(_steps.compare(self._op, case, self._outcomes, result))
+                self._found(path.name, path.name, case, problems)
+
+    def _gradient(self, plugin: Any, cases: list[Case]) -> None:
+        path = f"{plugin.NAME}.grad"
+        for case in _steps.differentiable(self._op, cases):
+            if case in self._wrong or not self._begin(path, case):
+                continue
+            try:
+                problems = check_gradient(self._op, case, plugin.gradients)
+            except Exception as error:
+                problems = [("gradient", f"{type(error).__name__}: {_short(error)}")]
+            self._found(path, path, case, problems)
+
+    def _begin(self, step: str, case: Case) -> bool:
+        key = json.dumps([step, case.to_json()])
+        if key in self._options.skip:
+            return False
+        self._say("begin", key=key, arguments=case.describe(self._op.definition))
+        return True
+
+    def _found(self, step: str, path: str, case: Case, problems: Sequence[Problem]) -> None:
+        for kind, text in problems:
+            self._wrong.add(case)
+            arguments = case.describe(self._op.definition)
+            shown = {"arguments": arguments, "size": case.size, "case": case.to_json()}
+            self._say("finding", kind=kind, path=path, text=text, step=step, **shown)
+
+
+def rerun(op: Op, step: str, case: Case, say: Callable[..., None]) -> None:
+    """Runs one step on one case again.
+
+    Args:
+        op: The op.
+        step: As in the event ``begin``.
+        case: The arguments.
+        say: As for `Examination`.
+    """
+    examination = Examination(op, Options(cases=(), budget=1e9), say)
+    if examination.takes(case) and step != "numpy":
+        examination.run_steps([case], step)
+
+
+def _widest(cases: list[Case]) -> Case:
+    """The largest row-major case."""
+    plain = [c for c in cases if all(v.strides is None for v in c.views())]
+    return max(plain or cases, key=lambda case: case.size)
+
+
+def _short(error: Exception) -> str:
+    return " ".join(str(error).split())[:300]

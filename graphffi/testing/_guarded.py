@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A call whose results and operands lie between guard zones, on the CPU."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from .. import _core
+from .._plan import passes_results
+from .._spec import TensorSpec
+from ._case import Case, View, numpy_dtype, numpy_view, row_major
+
+if TYPE_CHECKING:
+    import numpy
+
+    from .._op import Op
+    from .._schema import Definition
+
+_ZONE: Final = 4096  # bytes before and after
+_ZONE_BYTE: Final = 0xDB
+
+
+@dataclass
+class Outcome:
+    """The result of a call.
+
+    Args:
+        arrays: Results, then updated operands.
+        names: Theirs.
+        problems: Pairs of a finding's kind and text.
+    """
+
+    arrays: list[numpy.ndarray]
+    names: list[str]
+    problems: list[tuple[str, str]]
+
+
+@dataclass
+class _Guarded:
+    """An array in the middle of a buffer."""
+
+    buffer: numpy.ndarray  # of bytes
+    base: numpy.ndarray
+    array: numpy.ndarray
+
+    def stray(self) -> str:
+        """How many bytes of the zones were written, in words; empty for none."""
+        zones = (("before its beginning", self.buffer[:_ZONE]), ("after its end", self._end()))
+        counts = [(int((zone != _ZONE_BYTE).sum()), where) for where, zone in zones]
+        return " and ".join(f"{n} bytes {where}" for n, where in counts if n)
+
+    def _end(self) -> numpy.ndarray:
+        return self.buffer[_ZONE + self.base.nbytes :]
+
+
+def guard(base: numpy.ndarray, view: View) -> _Guarded:
+    """A copy of a flat array between zones, and a view of it."""
+    import numpy
+
+    buffer = numpy.full(2 * _ZONE + max(base.nbytes, 1), _ZONE_BYTE, "uint8")
+    middle = buffer[_ZONE : _ZONE + base.nbytes].view(base.dtype)
+    middle[:] = base
+    return _Guarded(buffer, middle, numpy_view(middle, view))
+
+
+def guarded_call(op: Op, case: Case, fill: int = 0xA5) -> Outcome:
+    """Calls an op's kernel as NumPy arrays do, and looks at what it wrote.
+
+    Args:
+        op: The op.
+        case: The arguments.
+        fill: A byte that results are filled with before.
+
+    Raises:
+        Exception: What the rule or the kernel raises.
+    """
+    definition = op.definition
+    guarded: list[_Guarded] = []
+
+    def make(base: numpy.ndarray, view: View) -> numpy.ndarray:
+        guarded.append(guard(base, view))
+        return guarded[-1].array
+
+    operands = case.build(make)
+    before = [g.base.copy() for g in guarded]
+    is_plain = all(v.all_strides == row_major(v.shape) for v in case.views())
+    call = _call_kernel if is_plain else _call_op  # which copies what is not row-major
+    arrays, results = call(op, case, operands, fill)
+    problems = [
+        ("out of bounds", f"result {name!r}: expected writes within it, got {stray}")
+        for name, result in zip(definition.results, results, strict=False)
+        if (stray := result.stray())
+    ]
+    names = [f"result {name!r}" for name in definition.results]
+    names += _updated_names(definition, case)
+    problems += _operand_problems(definition, case, guarded, before)
+    return Outcome([a.copy() for a in arrays], names, problems)
+
+
+def _call_kernel(
+    op: Op, case: Case, operands: list[Any], fill: int
+) -> tuple[list[numpy.ndarray], list[_Guarded]]:
+    """Results and updated operands; the results' buffers."""
+    definition = op.definition
+    specs = definition.infer(case.specs(), case.attributes)
+    workspace = definition.workspace_bytes(case.specs(), case.attributes)
+    call = definition.canonical(operands, case.attributes, workspace)
+    results = [_result(spec, fill) for spec in specs]
+    passes = passes_results(call.plan, len(results))
+    fresh: list[Any] = [r.array if passes else None for r in results]
+    outputs = [*fresh, *call.mutated]
+    numbers = (list(call.ints), list(call.floats), list(call.strs))
+    kernel = _core.resolve_kernel(call.func)
+    returned = _core.call_plan(kernel, call.plan, call.inputs, outputs, *numbers, call.subject)
+    arrays = fresh if passes else _returned(returned, specs)
+    return [*arrays, *call.mutated], results
+
+
+def _call_op(
+    op: Op, case: Case, operands: list[Any], _: int
+) -> tuple[list[numpy.ndarray], list[_Guarded]]:
+    return flat(op(*case.in_order(op.definition, operands))), []
+
+
+def flat(returned: Any) -> list[Any]:
+    """What an op returns, as one list."""
+    if returned is None:
+        return []
+    if isinstance(returned, (tuple, list)):
+        return [item for value in returned for item in flat(value)]
+    return [returned]
+
+
+def _result(spec: TensorSpec, fill: int) -> _Guarded:
+    import numpy
+
+    kind = numpy_dtype(str(spec.dtype))
+    shape = tuple(int(size) for size in spec.shape)
+    base = numpy.full(math.prod(shape) * kind.itemsize, fill, "uint8").view(kind)
+    return guard(base, View(str(spec.dtype), shape, row_major(shape)))
+
+
+def _returned(returned: Any, specs: Sequence[TensorSpec]) -> list[numpy.ndarray]:
+    import numpy
+
+    values = returned if isinstance(returned, (tuple, list)) else [returned]
+    values = [*values]
+    arrays = [numpy.array(_as_array(value)) for value in values]
+    shapes = [(a.shape, str(a.dtype)) for a in arrays]
+    expected = [(tuple(s.shape), str(s.dtype)) for s in specs]
+    if shapes != expected:
+        raise ValueError(f"shape rule: expected what the kernel returns, {shapes}, got {expected}")
+    return arrays
+
+
+def _as_array(value: Any) -> Any:
+    import numpy
+
+    return value if isinstance(value, numpy.ndarray) else numpy.from_dlpack(value)
+
+
+def _named_views(definition: Definition, case: Case) -> list[tuple[str, View, bool]]:
+    """Name, view and whether the op updates it, in the order of `Case.build`."""
+    found = []
+    for operand, value in zip(definition.operands, case.operands, strict=True):
+        if isinstance(value, tuple):
+            found += [(f"{operand.name}[{i}]", v, operand.mutated) for i, v in enumerate(value)]
+        elif value is not None:
+            found.append((operand.name, value, operand.mutated))
+    return found
+
+
+def _updated_names(definition: Definition, case: Case) -> list[str]:
+    views = _named_views(definition, case)
+    return [f"operand {name!r}" for name, _, is_mutated in views if is_mutated]
+
+
+def _operand_problems(
+    definition: Definition,
+    case: Case,
+    guarded: Sequence[_Guarded],
+    before: Sequence[numpy.ndarray],
+) -> list[tuple[str, str]]:
+    problems = []
+    views = _named_views(definition, case)
+    for (name, view, is_mutated), operand, old in zip(views, guarded, before, strict=True):
+        if stray := operand.stray():
+            text = f"operand {name!r}: expected no writes outside of it, got {stray}"
+            problems.append(("out of bounds", text))
+        new = operand.base
+        if is_mutated:  # what lies between its elements has to stay
+            new = new.copy()
+            numpy_view(new, view)[...] = numpy_view(old, view)
+        if new.tobytes() != old.tobytes():
+            where = "between its elements" if is_mutated else "in it, which mutates= does not name"
+            text = f"operand {name!r}: expected no writes {where}, got some"
+            problems.append(("undeclared write", text))
+    return problems

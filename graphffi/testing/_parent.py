@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs checks in other processes, so that a kernel that crashes is a finding."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from .._runtime import runtime_info
+from ._report import Finding, Report, script_of
+
+if TYPE_CHECKING:
+    from .._op import Op
+
+_MOST_CRASHES: Final = 8
+_SILENCE: Final = 120.0  # seconds after which a step hangs
+
+
+def check(
+    op: Op | dict[str, Any],
+    cases: Sequence[dict[str, Any]] | None = None,
+    *,
+    seed: int = 0,
+    budget: float = 60.0,
+    frameworks: Sequence[str] = ("torch", "jax"),
+) -> Report:
+    """Checks an op on every path that is installed.
+
+    Args:
+        op: The op, whose module another process can import; or where to find one: see `find`.
+        cases: Inputs instead of generated ones: for each operand a `TensorSpec`, ``(shape, dtype)``
+            or ``(shape, dtype, high)`` with a bound for its integers, for attributes their values.
+        seed: Of the operands' contents.
+        budget: Seconds after which no step begins.
+        frameworks: On whose paths, beside NumPy; those that are not installed are left out.
+
+    Returns:
+        The report, without findings.
+
+    Raises:
+        AssertionError: With the report as text, if there are findings.
+        ValueError: If a case does not fit the op.
+        RuntimeError: If the other process can't find the op.
+    """
+    report = find(op, cases, seed=seed, budget=budget, frameworks=frameworks)
+    if report.findings:
+        raise AssertionError(str(report))
+    return report
+
+
+def find(
+    op: Op | dict[str, Any],
+    cases: Sequence[dict[str, Any]] | None = None,
+    *,
+    seed: int = 0,
+    budget: float = 60.0,
+    frameworks: Sequence[str] = ("torch", "jax"),
+    progress: Callable[[str], None] | None = None,
+) -> Report:
+    """Does what `check` does, and returns findings instead of raising.
+
+    Args:
+        op: The op; or ``{"op": name, "module": name, "file": path}`` of the module that defines
+            it, or ``{"op": name, "library": path}`` of the library that describes it.
+        cases: As for `check`.
+        seed: As for `check`.
+        budget: As for `check`.
+        frameworks: As for `check`.
+        progress: Gets what is about to run, in words.
+
+    Raises:
+        RuntimeError: If the other process can't find the op.
+        ValueError: If a case does not fit the op.
+    """
+    target = op if isinstance(op, dict) else target_of(op)
+    options = {"cases": cases, "seed": seed, "frameworks": [*frameworks]}
+    return _Check(target, options, budget, progress or (lambda _: None)).run()
+
+
+def target_of(op: Op) -> dict[str, Any]:
+    """Where another process finds an op: in the module that defines it."""
+    module = sys.modules.get(op.__module__)
+    return {"op": op.name, "module": op.__module__, "file": getattr(module, "__file__", None)}
+
+
+class _Check:
+    """A check, over as many processes as it takes."""
+
+    def __init__(
+        self,
+        target: dict[str, Any],
+        options: dict[str, Any],
+        budget: float,
+        progress: Callable[[str], None],
+    ) -> None:
+        self._target = target
+        self._options = options
+        self._end = time.monotonic() + budget
+        self._progress = progress
+        self._found: dict[tuple[str, str], tuple[int, Finding]] = {}
+        self._report = Report(target["op"])
+
+    def run(self) -> Report:
+        """Runs processes until one comes to the end."""
+        begin = time.monotonic()
+        skip: list[str] = []
+        while len(skip) <= _MOST_CRASHES:
+            under_way = self._run_process(skip)
+            if under_way is None:
+                break
+            skip.append(under_way)
+        self._report.findings = [finding for _, finding in self._found.values()]
+        self._report.notes = list(dict.fromkeys(self._report.notes))
+        self._report.seconds = time.monotonic() - begin
+        return self._report
+
+    def _run_process(self, skip: Sequence[str]) -> str | None:
+        """Follows one process; the key of the step in which it ended too early, or None."""
+        budget = max(self._end - time.monotonic(), 1.0)
+        options = {**self._options, "budget": budget, "skip": [*skip]}
+        asked = {"target": self._target, "options": options, "path": sys.path}
+        # Of graphffi's own runtime; a finding of GRAPHFFI_DEBUG=1 is an error of the step.
+        environment = {**os.environ, "GRAPHFFI_RUNTIME": runtime_info().path}
+        command = [sys.executable, "-m", "graphffi.testing"]
+        with (
+            tempfile.TemporaryFile() as errors,
+            subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors,
+                env=environment,
+            ) as process,
+        ):  # fmt: skip
+            assert process.stdin is not None
+            with contextlib.suppress(BrokenPipeError):
+                process.stdin.write(json.dumps(asked, default=_plain).encode() + b"\n")
+                process.stdin.flush()
+            last = self._follow(process)
+            status = process.wait()
+            if last is not None and last["event"] == "done":
+                return None
+            errors.seek(0)
+            text = errors.read().decode(errors="replace")
+        if last is None:
+            raise RuntimeError(
+                f"{self._target['op']}: check: expected to find the op in another process, got: "
+                f"{_last_line(text)}; define it in a module that can be imported"
+            )
+        if last["event"] == "ready":
+            raise ValueError(_last_line(text).partition(": ")[2])
+        if status > 0 and "Traceback" in text:
+            raise RuntimeError(f"{self._target['op']}: check: it failed itself: {text}")
+        return self._crashed(last, status, text)
+
+    def _follow(self, process: subprocess.Popen[bytes]) -> dict[str, Any] | None:
+        """Reads events; the last that says how far the process is."""
+        last = None
+        assert process.stdout is not None
+        with selectors.DefaultSelector() as selector:
+            selector.register(process.stdout, selectors.EVENT_READ)
+            rest = b""
+            while True:
+                if not selector.select(_SILENCE):
+                    process.kill()
+                    return last
+                chunk = os.read(process.stdout.fileno(), 1 << 16)
+                if not chunk:
+                    return last
+                *lines, rest = (rest + chunk).split(b"\n")
+                for line in lines:
+                    event = json.loads(line)
+                    if event["event"] in ("ready", "begin", "done"):
+                        last = event
+                    self._take(event)
+
+    def _take(self, event: dict[str, Any]) -> None:
+        match event["event"]:
+            case "begin":
+                step, _ = json.loads(event["key"])
+                self._progress(f"{step}: {event['arguments']}")
+            case "done":
+                self._report.num_cases = event["num_cases"]
+            case "note":
+                self._report.notes.append(event["text"])
+            case "finding":
+                self._add(event)
+
+    def _crashed(self, last: dict[str, Any], status: int, text: str) -> str:
+        step, case = json.loads(last["key"])
+        hangs = status == -signal.SIGKILL
+        name = signal.Signals(-status).name if status < 0 else f"exit status {status}"
+        problem = "expected the call to return, got "
+        problem += f"none in {_SILENCE:.0f} s" if hangs else f"{name} {_last_line(text)}".strip()
+        self._add(
+            {
+                "kind": "hang" if hangs else "crash", "path": step, "text": problem, "step": step,
+                "case": case, "arguments": last["arguments"], "size": 0,
+            }
+        )  # fmt: skip
+        return str(last["key"])
+
+    def _add(self, event: dict[str, Any]) -> None:
+        """Keeps the smallest case of each kind of finding on each path."""
+        key = (event["kind"], event["path"])
+        size = event.get("size", 0)
+        if key in self._found and self._found[key][0] <= size:
+            return
+        script = ""
+        if event["case"] is not None:
+            script = script_of(self._target, event["step"], event["case"])
+        arguments = event.get("arguments", "")
+        finding = Finding(event["kind"], event["path"], event["text"], arguments, script)
+        self._found[key] = (size, finding)
+
+
+def _plain(value: Any) -> Any:
+    """A value of a user's case that JSON has no form for."""
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        return [list(value.shape), str(value.dtype)]
+    return str(value)
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else ""

@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The steps of a check that need no graph compiler: each gives pairs of a kind and a text."""
+
+from __future__ import annotations
+
+import re
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from ._case import Case, View, numpy_view
+from ._compare import difference
+from ._guarded import Outcome, flat, guarded_call
+
+if TYPE_CHECKING:
+    import numpy
+
+    from .._dims import Group
+    from .._op import Op
+    from ._fresh import FreshProcess
+
+    Problems = Iterator[tuple[str, str]]
+    Outcomes = Mapping[Case, Outcome]
+
+_NUM_THREADS: Final = 8
+_NAME: Final = r"[A-Za-z]\w*"
+_FLOATS: Final = ("float64", "float32")
+
+
+def call_op(op: Op, case: Case) -> list[numpy.ndarray]:
+    """Results and updated operands of a call with arrays of NumPy."""
+    return [a.copy() for a in flat(op(*case.arguments(op.definition, numpy_view)))]
+
+
+def compare(op: Op, case: Case, outcomes: Outcomes, got: Sequence[numpy.ndarray]) -> Problems:
+    """Compares a path's results with those of the kernel alone."""
+    outcome = outcomes[case]
+    if text := difference(outcome.arrays, got, outcome.names):
+        yield "paths differ", text
+
+
+def op_call(op: Op, case: Case, outcomes: Outcomes) -> Problems:
+    """Calls the op on arrays of NumPy: the same results, which share no memory with operands."""
+    import numpy
+
+    operands = case.build(numpy_view)
+    returned = flat(op(*case.in_order(op.definition, operands)))
+    results = returned[: len(op.definition.results)]
+    for name, result in zip(op.definition.results, results, strict=True):
+        if any(
+            numpy.shares_memory(result, tensor) for tensor in flat(operands) if tensor is not None
+        ):
+            yield "alias", f"result {name!r}: expected memory of its own, got an operand's"
+    yield from compare(op, case, outcomes, returned)
+
+
+def layout(op: Op, case: Case, outcomes: Outcomes) -> Problems:
+    """Compares strided operands with row-major copies of them."""
+    if all(v.strides is None and not v.offset for v in case.views()):
+        return
+
+    def copied(base: numpy.ndarray, view: View) -> numpy.ndarray:
+        copy: numpy.ndarray = numpy_view(base, view).copy(order="C")
+        return copy
+
+    expected = flat(op(*case.arguments(op.definition, copied)))
+    outcome = outcomes[case]
+    updated = any(o.mutated for o in op.definition.operands)
+    if updated and any(0 in v.all_strides for v in case.views()):
+        return  # elements that share memory
+    if text := difference(expected, outcome.arrays, outcome.names):
+        yield "layout", f"{text}; expected what row-major copies give"
+
+
+def repeat(op: Op, case: Case, outcomes: Outcomes) -> Problems:
+    """Calls twice, and with other bytes in the results before."""
+    first = outcomes[case]
+    again = guarded_call(op, case)
+    if text := difference(first.arrays, again.arrays, first.names):
+        yield "not deterministic", f"{text} in a second call"
+        return
+    other = guarded_call(op, case, fill=0x5A)
+    if text := difference(first.arrays, other.arrays, first.names):
+        yield "unwritten", f"{text}, by what was in the memory before: elements are not written"
+
+
+def order(op: Op, case: Case, outcomes: Outcomes, cases: Sequence[Case]) -> Problems:
+    """Calls with other arguments in between."""
+    for other in cases:
+        guarded_call(op, replace(other, seed=other.seed + 1))
+    for one in cases[:8]:
+        again, first = guarded_call(op, one), outcomes[one]
+        if text := difference(first.arrays, again.arrays, first.names):
+            yield "state", f"{text} after calls with other arguments"
+            return
+
+
+def fresh(
+    op: Op, case: Case, outcomes: Outcomes, cases: Sequence[Case], process: FreshProcess
+) -> Problems:
+    """Compares with calls in another order, the first of which is the kernel's first at all."""
+    chosen = [c for c in reversed(cases) if c.size > 0][:8]
+    for one, got in zip(chosen, process.run(chosen) or (), strict=False):
+        if text := difference(got, outcomes[one].arrays, outcomes[one].names):
+            yield "state", f"{text} after calls with other arguments"
+            return
+
+
+def split(op: Op, case: Case, outcomes: Outcomes) -> Problems:
+    """Compares with calls on halves of each dimension that `dims` leaves free."""
+    dims = op.definition.dims
+    if dims is None or not case.operands or any(v.strides for v in case.views()):
+        return
+    for name in _free_names(op):
+        yield from _split_along(op, case, outcomes[case], name)
+
+
+def _free_names(op: Op) -> list[str]:
+    dims = op.definition.dims
+    assert dims is not None
+    groups = (*dims.operands, *dims.results)
+    names = {n for g in groups for n in g.names if re.fullmatch(_NAME, n)} - dims.whole
+    return sorted(names) + (["..."] if any(g.has_ellipsis for g in groups) else [])
+
+
+def _split_along(op: Op, case: Case, whole: Outcome, name: str) -> Problems:
+    import numpy
+
+    definition, dims = op.definition, op.definition.dims
+    assert dims is not None
+    sizes = set()
+
+    def part(array: Any, group: Group, half: int) -> Any:
+        if isinstance(array, list):
+            return [part(item, group, half) for item in array]
+        axis = None if array is None else _axis(group, name, array.ndim)
+        if axis is None:
+            return None if array is None else array.copy()
+        sizes.add(array.shape[axis])
+        middle = array.shape[axis] // 2
+        index = [slice(None)] * array.ndim
+        index[axis] = slice(None, middle) if half == 0 else slice(middle, None)
+        return array[tuple(index)].copy()
+
+    halves = []
+    for half in (0, 1):
+        operands = case.build(numpy_view)
+        parts = [part(a, g, half) for a, g in zip(operands, dims.operands, strict=True)]
+        if max(sizes, default=0) < 2:
+            return
+        halves.append(flat(op(*case.in_order(definition, parts))))
+    groups = [*dims.results]
+    for operand, group, value in zip(
+        definition.operands, dims.operands, case.operands, strict=True
+    ):
+        if operand.mutated and value is not None:
+            groups += [group] * (len(value) if isinstance(value, tuple) else 1)
+    joined = []
+    for first, second, group in zip(*halves, groups, strict=True):
+        axis = _axis(group, name, first.ndim)
+        joined.append(first if axis is None else numpy.concatenate([first, second], axis))
+    if text := difference(whole.arrays, joined, whole.names):
+        label = "..." if name == "..." else name
+        yield "dims", f"{text} from halves of dimension {label!r}, which dims leaves free"
+
+
+def _axis(group: Group, name: str, ndim: int) -> int | None:
+    """Where a name is in a tensor; for the ellipsis, the first dimension."""
+    positions = group.positions(ndim)
+    return positions.get("...0" if name == "..." else name)
+
+
+def threads(op: Op, case: Case, outcomes: Outcomes) -> Problems:
+    """Compares calls from several threads at once with calls from one."""
+    cases = [replace(case, seed=case.seed + i) for i in range(_NUM_THREADS)]
+    expected = [call_op(op, one) for one in cases]
+    names = outcomes[case].names
+    found: list[str] = []
+    begin = time.monotonic()
+    calls = [0] * _NUM_THREADS
+    barrier = threading.Barrier(_NUM_THREADS)
+    is_updating = any(operand.mutated for operand in op.definition.operands)
+
+    def work(i: int) -> None:
+        arguments = cases[i].arguments(op.definition, numpy_view)
+        barrier.wait()
+        while not found and not _is_enough(calls, time.monotonic() - begin):
+            calls[i] += 1
+            try:
+                if is_updating:
+                    arguments = cases[i].arguments(op.definition, numpy_view)
+                text = difference(expected[i], flat(op(*arguments)), names)
+            except Exception as error:
+                text = f"{type(error).__name__}: {error}"
+            if text:
+                found.append(text)
+
+    workers = [threading.Thread(target=work, args=(i,)) for i in range(_NUM_THREADS)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)  # so that kernels overlap
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    sys.setswitchinterval(interval)
+    if found:
+        yield "threads", f"{found[0]} with {_NUM_THREADS} threads at once"
+
+
+def _is_enough(calls: Sequence[int], seconds: float) -> bool:
+    return seconds > 3 or (seconds > 0.5 and sum(calls) > 1000)
+
+
+def ignored_attributes(
+    op: Op, cases: Sequence[Case], outcomes: Outcomes, rejected: Sequence[tuple[Case, str]]
+) -> Iterator[tuple[str, Case]]:
+    """Attributes of which no value that was tried changes anything, with a case."""
+    for i, attribute in enumerate(op.definition.attributes):
+        groups: dict[Case, list[Case]] = {}
+        for case in [*cases, *(case for case, _ in rejected)]:
+            rest = (*case.attributes[:i], None, *case.attributes[i + 1 :])
+            groups.setdefault(replace(case, attributes=rest), []).append(case)
+        varied = [group for group in groups.values() if len(group) > 1]
+        if not varied or any(case not in outcomes for group in varied for case in group):
+            continue
+        if all(_are_equal([outcomes[case] for case in group]) for group in varied):
+            yield attribute.name, varied[0][0]
+
+
+def _are_equal(found: Sequence[Outcome]) -> bool:
+    texts = [[(a.shape, str(a.dtype), a.tobytes()) for a in outcome.arrays] for outcome in found]
+    return all(text == texts[0] for text in texts)
+
+
+def differentiable(op: Op, cases: Sequence[Case]) -> list[Case]:
+    """Small cases whose gradients finite differences can tell, those of float64 first."""
+    found = []
+    for case in cases:
+        kinds = {v.dtype for v in case.views()} - {"int32", "int64", "bool"}
+        is_plain = all(v.strides is None for v in case.views())
+        if is_plain and 0 < case.size <= 4096 and kinds and kinds <= set(_FLOATS):
+            found.append(case)
+    small = sorted(found, key=lambda c: (any(v.dtype == "float32" for v in c.views()), c.size))
+    return small[:6]

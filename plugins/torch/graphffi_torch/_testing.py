@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Paths of PyTorch for `graphffi.testing`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+
+from graphffi.testing import Case, CheckedPath, View, flat
+
+if TYPE_CHECKING:
+    import numpy
+
+    from graphffi import Op
+
+NAME: Final = "torch"
+
+
+def paths(op: Op) -> list[CheckedPath]:
+    """The paths on which an op can be called."""
+    found = [
+        CheckedPath("torch", _eager),
+        CheckedPath("torch.compile", _compiled(dynamic=False), most=3, is_slow=True),
+        CheckedPath(
+            "torch.compile(dynamic=True)", _compiled(dynamic=True), most=1, batch=0, is_slow=True
+        ),
+    ]
+    if op.definition.vmap is not None:
+        found.append(CheckedPath("torch.vmap", _mapped, most=4, batch=3))
+    return found
+
+
+def gradients(
+    op: Op, arguments: Sequence[Any], by: Sequence[int], cotangents: Sequence[Any]
+) -> list[Any]:
+    """Gradients of an op's results.
+
+    Args:
+        op: The op.
+        arguments: With arrays of NumPy for tensors.
+        by: Positions among all arrays.
+        cotangents: An array or None per result.
+    """
+    tensors: list[torch.Tensor] = []
+
+    def make(value: Any) -> Any:
+        if isinstance(value, list) and value and hasattr(value[0], "dtype"):
+            return [make(item) for item in value]
+        if not hasattr(value, "shape"):
+            return value
+        tensor = torch.from_numpy(value.copy())
+        tensors.append(tensor.requires_grad_(len(tensors) in by))
+        return tensor
+
+    results = flat(op(*[make(value) for value in arguments]))
+    chosen = [
+        (r, torch.from_numpy(c))
+        for r, c in zip(results, cotangents, strict=False)
+        if c is not None and r.requires_grad
+    ]
+    wanted = [tensors[i] for i in by]
+    if not chosen:
+        return [None] * len(by)
+    outputs, grads = zip(*chosen, strict=True)
+    found = torch.autograd.grad(outputs, wanted, grads, allow_unused=True)
+    return [None if g is None else g.numpy() for g in found]
+
+
+def _tensor(base: numpy.ndarray, view: View) -> torch.Tensor:
+    if base.dtype.name == "bfloat16":
+        flat_tensor = torch.from_numpy(base.view("int16").copy()).view(torch.bfloat16)
+    else:
+        flat_tensor = torch.from_numpy(base.copy())
+    return flat_tensor.as_strided(view.shape, view.all_strides, view.offset)
+
+
+def _array(tensor: torch.Tensor) -> numpy.ndarray:
+    import ml_dtypes
+
+    tensor = tensor.detach().contiguous()
+    if tensor.dtype == torch.bfloat16:
+        array: numpy.ndarray = tensor.view(torch.int16).numpy().view(ml_dtypes.bfloat16).copy()
+    else:
+        array = tensor.numpy().copy()
+    return array
+
+
+def _eager(op: Op, cases: Sequence[Case]) -> list[list[Any]]:
+    return _each(op, op, cases)
+
+
+def _compiled(*, dynamic: bool) -> Callable[[Op, Sequence[Case]], list[list[Any]]]:
+    def run(op: Op, cases: Sequence[Case]) -> list[list[Any]]:
+        torch.compiler.reset()
+
+        def call(*args: Any) -> Any:
+            return op(*args)
+
+        return _each(op, torch.compile(call, fullgraph=True, dynamic=dynamic), cases)
+
+    return run
+
+
+def _each(op: Op, call: Callable[..., Any], cases: Sequence[Case]) -> list[list[Any]]:
+    return [
+        [_array(t) for t in flat(call(*case.arguments(op.definition, _tensor)))] for case in cases
+    ]
+
+
+def _mapped(op: Op, cases: Sequence[Case]) -> list[list[Any]]:
+    """One call for all cases under `torch.vmap`."""
+    calls = [case.build(_tensor) for case in cases]
+    tensors = [flat(call) for call in calls]
+    is_tensor = [t is not None for t in tensors[0]]
+    stacked = [torch.stack(list(ts)) for ts in zip(*tensors, strict=True) if ts[0] is not None]
+
+    def call(*batched: torch.Tensor) -> Any:
+        rest = iter(batched)
+        flat_operands = iter([next(rest) if there else None for there in is_tensor])
+        operands = [
+            [next(flat_operands) for _ in value] if isinstance(value, list) else next(flat_operands)
+            for value in calls[0]
+        ]
+        return tuple(flat(op(*cases[0].in_order(op.definition, operands))))
+
+    returned = torch.vmap(call)(*stacked)
+    return [[_array(result[i]) for result in returned] for i in range(len(cases))]

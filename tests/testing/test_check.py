@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`graphffi.testing` finds seeded faults, and nothing in correct ops."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import graphffi
+
+pytest.importorskip("numpy")
+
+from graphffi.testing import check, find
+
+HERE = Path(__file__).resolve().parent
+
+# What is wrong with each op, and the kinds of findings of which one has to be there.
+FAULTS = {
+    "unwritten_tail": {"unwritten"},
+    "unwritten_vector_tail": {"unwritten"},
+    "unwritten_row": {"unwritten"},
+    "reads_result": {"unwritten"},
+    "writes_after": {"out of bounds"},
+    "writes_before": {"out of bounds"},
+    "writes_padding": {"out of bounds"},
+    "wrong_dtype": {"out of bounds"},
+    "wrong_small_dtype": {"unwritten"},
+    "wrong_large_shape": {"unwritten", "dims"},
+    "wrong_small_shape": {"out of bounds"},
+    "wrong_empty_shape": {"unwritten"},
+    "wrong_transposed": {"dims"},
+    "writes_operand": {"undeclared write"},
+    "normalizes_operand": {"undeclared write"},
+    "undeclared_append": {"undeclared write"},
+    "writes_after_operand": {"out of bounds"},
+    "counts": {"not deterministic", "paths differ"},
+    "random": {"not deterministic"},
+    "address_dependent": {"not deterministic", "paths differ"},
+    "first_size": {"state", "dims"},
+    "caches_factor": {"attribute ignored"},
+    "shared_scratch": {"threads"},
+    "shared_sum": {"threads"},
+    "ignores_factor": {"attribute ignored"},
+    "ignores_flag": {"attribute ignored"},
+    "ignores_beta": {"attribute ignored"},
+    "crashes_on_empty": {"crash"},
+    "crashes_on_large": {"crash"},
+    "wrong_on_large": {"dims"},
+    "wrong_on_odd": {"dims"},
+    "ignores_strides": {"layout"},
+    "ignores_inner_stride": {"layout"},
+    "mixes_rows": {"dims"},
+    "mixes_batch": {"dims"},
+    "aborts": {"crash"},
+    "throws": {"no input"},
+    "breaks_inside": {"internal error"},
+    "exits": {"crash"},
+    "wrong_free_dim": {"dims", "unwritten"},
+}
+GOOD = ["twice", "add", "scale", "row_sum", "append", "gather", "strided"]
+
+
+@pytest.fixture(scope="module")
+def library() -> str:
+    return graphffi.cpp.build("fault_ops", [HERE / "faults.cc"], extra_cflags=["-O1"])
+
+
+def found(library: str, name: str, **options: Any) -> Any:
+    return find({"op": f"faults::{name}", "library": library}, **options)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_seeded_fault_is_found(library: str, name: str) -> None:
+    report = found(library, name, frameworks=())
+    assert {finding.kind for finding in report.findings} & FAULTS[name], str(report)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", GOOD)
+def test_nothing_is_found_in_a_correct_op(library: str, name: str) -> None:
+    report = found(library, f"good_{name}", budget=180)
+    assert not report.findings, str(report)
+    assert report.num_cases > 5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("framework", ["torch", "jax"])
+def test_wrong_gradients_are_found_in_every_framework(framework: str) -> None:
+    pytest.importorskip(framework)
+    for name in ("wrong", "negative", "ignored", "failing", "swapped"):
+        report = find(_python_op(f"{name}_gradient"), frameworks=[framework], budget=180)
+        (finding,) = report.findings
+        assert (finding.kind, finding.path) == ("gradient", f"{framework}.grad"), str(report)
+    report = find(_python_op("right_gradient"), frameworks=[framework], budget=180)
+    assert not report.findings, str(report)
+
+
+def _python_op(name: str) -> dict[str, str]:
+    names = {"swapped_gradient": "mul_gradient"}
+    file = str(HERE / "framework_ops.py")
+    return {"op": f"faults_py::{names.get(name, name)}", "module": "framework_ops", "file": file}
+
+
+def test_a_finding_has_a_script_that_shows_it_again(library: str) -> None:
+    report = found(library, "unwritten_tail", frameworks=())
+    (finding,) = (f for f in report.findings if f.kind == "unwritten")
+    assert finding.arguments == "x=float32[1]"
+    result = subprocess.run([sys.executable, "-c", finding.script], capture_output=True, text=True)
+    assert result.stdout.startswith("unwritten (numpy): result 'out': expected "), result.stderr
+
+
+def test_check_raises_with_the_report(library: str) -> None:
+    with pytest.raises(AssertionError, match=r"(?s)faults::writes_after: 1 finding.*out of bounds"):
+        check({"op": "faults::writes_after", "library": library}, frameworks=())
+
+
+def test_cases_of_the_user_are_taken(library: str) -> None:
+    cases = [{"table": ((4, 3), "float32"), "index": ((5,), "int32", 4)}]
+    report = found(library, "good_gather", frameworks=(), cases=cases)
+    assert (report.num_cases, report.findings) == (1, [])
+    cases[0]["index"] = ((5,), "int64", 4)
+    report = found(library, "good_gather", frameworks=(), cases=cases)
+    assert report.findings[0].kind == "no input"
+    with pytest.raises(ValueError, match="faults::good_gather: cases: expected names of index, t"):
+        found(library, "good_gather", frameworks=(), cases=[{**cases[0], "unknown": 3}])
+
+
+def test_an_op_that_no_other_process_finds_is_refused() -> None:
+    with pytest.raises(
+        RuntimeError, match="nowhere::op: check: expected to find the op in another"
+    ):
+        find({"op": "nowhere::op", "module": "json"}, frameworks=())
+
+
+def test_the_command_checks_ops_of_a_library(library: str) -> None:
+    command = [sys.executable, "-m", "graphffi", "check", "--json", "--frameworks", ""]
+    options = ["--namespace", "faults"]
+    target = f"{library}:good_twice"
+    result = subprocess.run([*command, *options, target], capture_output=True, text=True)
+    (report,) = json.loads(result.stdout)
+    assert (result.returncode, report["op"], report["findings"]) == (0, "faults::good_twice", [])
+    result = subprocess.run([*command, *options, f"{library}:none"], capture_output=True, text=True)
+    assert result.returncode == 1
+    assert "expected an op of faults::aborts, faults::address_dependent, " in json.loads(result.stderr)["error"]
