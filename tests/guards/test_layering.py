@@ -38,10 +38,13 @@ FOLDERS = {
     "c10": "torch",
     "caffe2": "torch",
     "graphffi_torch": "graphffi_torch",
+    "graphffi_standalone": "graphffi_standalone",
     "xla": "xla",
     "cuda": "cuda",
 }
 FILES = [
+    (re.compile(r"torch/csrc/inductor/aoti_torch/.*"), "torch C"),
+    (re.compile(r"torch/csrc/inductor/aoti_runtime/.*"), "torch types"),
     (re.compile(r"Python\.h|structmember\.h|frameobject\.h"), "python"),
     (re.compile(r"torch/(extension|python)\.h|torch/csrc/.*python.*|.*/THP\w*\.h"), "torch-python"),
     (re.compile(r"cuda\w*\.h|nv\w+\.h"), "cuda"),
@@ -84,11 +87,18 @@ NATIVE = {
         "csrc/bindings", FFI | CALLS | {"gil", "modules", "bindings", "pybind11", "python"}
     ),
     "torch plugin": NativeLayer(
-        "plugins/torch/csrc", FFI | CALLS | {"torch", "graphffi_torch"}, but=("/csrc/python/",)
+        "plugins/torch/csrc",
+        FFI | CALLS | {"torch", "torch C", "graphffi_torch"},
+        but=("/csrc/python/", "/csrc/standalone/"),
     ),
     "torch plugin, _C": NativeLayer(
         "plugins/torch/csrc/python",
         FFI | CALLS | {"gil", "torch", "graphffi_torch", "torch-python", "python", "pybind11"},
+        own_headers="plugins/torch/csrc",
+    ),
+    "standalone": NativeLayer(
+        "plugins/torch/csrc/standalone",
+        FFI | CALLS | {"torch C", "torch types", "graphffi_standalone"},
         own_headers="plugins/torch/csrc",
     ),
     "jax plugin": NativeLayer("plugins/jax/csrc", FFI | CALLS | {"xla"}),
@@ -271,6 +281,8 @@ def test_python_code_imports_only_what_its_layer_may(name: str) -> None:
         ("torch plugin", "#include <torch/extension.h>"),
         ("torch plugin", "#include <pybind11/pybind11.h>"),
         ("torch plugin, _C", "#include <xla/ffi/api/c_api.h>"),
+        ("standalone", "#include <ATen/ATen.h>"),
+        ("standalone", "#include <c10/util/Exception.h>"),
         ("jax plugin", "#include <Python.h>"),
         ("examples", "#include <callframe/plan.h>"),
         ("examples", '#include "nowhere/else.h"'),

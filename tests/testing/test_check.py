@@ -147,4 +147,7 @@ def test_the_command_checks_ops_of_a_library(library: str) -> None:
     assert (result.returncode, report["op"], report["findings"]) == (0, "faults::good_twice", [])
     result = subprocess.run([*command, *options, f"{library}:none"], capture_output=True, text=True)
     assert result.returncode == 1
-    assert "expected an op of faults::aborts, faults::address_dependent, " in json.loads(result.stderr)["error"]
+    assert (
+        "expected an op of faults::aborts, faults::address_dependent, "
+        in json.loads(result.stderr)["error"]
+    )

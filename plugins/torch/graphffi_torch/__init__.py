@@ -19,5 +19,6 @@ from graphffi_torch._framework import install as _install
 from graphffi_torch._package import Package as Package
 from graphffi_torch._package import load_package as load_package
 from graphffi_torch._package import package as package
+from graphffi_torch._standalone import to_library as to_library
 
 _install()

@@ -25,7 +25,7 @@ WITHOUT: Final = {
     "effects": "calls with side effects are kept, but may be reordered",
     "complex updates": "Inductor refuses calls that update complex tensors",
     "branches": "torch.cond refuses branches with calls that update lists, or of call_tvm_ffi",
-    "packages": "package and load_package fail; torch documents the names",
+    "packages": "package, load_package and to_library fail; torch documents the names",
 }
 
 
@@ -124,6 +124,11 @@ TABLE: Final = (
         ("torch._inductor.aoti_compile_and_package", "writes a package"),
         ("torch._inductor.aoti_load_package", "loads a package"),
         ("torch._inductor.codecache", "has to be imported before, in torch 2.10"),
+    ),
+    *_rows(
+        "packages",
+        "_standalone.py",
+        ("torch._inductor.aoti_compile_and_package", "writes the code of a library"),
     ),
 )
 

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "extern_kernel.h"
+
+#include <string>
+
+#include "callframe/call_frame.h"
+#include "callframe/describe_tensor.h"
+#include "callframe/owned_values.h"
+#include "folder.h"
+#include "kernels/kernel_slot.h"
+#include "run.h"
+
+namespace graphffi_standalone {
+namespace {
+
+const graphffi::KernelSlot& SlotOf(const void* slot) {
+  return *static_cast<const graphffi::KernelSlot*>(slot);
+}
+
+void Push(const ExternArgument& argument, graphffi::CallFrame* frame) {
+  if (argument.opt_list == nullptr) return frame->Push(argument.value);
+  frame->BeginArray();
+  for (int64_t i = 0; i < argument.count; ++i) {
+    frame->Push(graphffi::MakeInt(argument.opt_list[i]));
+  }
+  frame->EndArray();
+}
+
+void Fill(const DLTensor& from, const DLTensor& to, const std::string& subject) {
+  const bool is_alike = from.ndim == to.ndim &&
+                        std::memcmp(&from.dtype, &to.dtype, sizeof(DLDataType)) == 0 &&
+                        std::equal(from.shape, from.shape + from.ndim, to.shape);
+  if (!is_alike) {
+    throw graphffi::Error("ValueError", subject + ": result: expected " +
+                                            graphffi::DescribeTensor(to) + ", got " +
+                                            graphffi::DescribeTensor(from));
+  }
+  CopyElements(from, to);
+}
+
+void Take(const TVMFFIAny& value, const ExternResult& result, const std::string& subject) {
+  if (value.type_index != kTVMFFITensor) {
+    throw graphffi::Error("TypeError", subject + ": result: expected a tensor, got another value");
+  }
+  const DLTensor& view = *TVMFFITensorGetDLTensorPtr(value.v_obj);
+  if (result.opt_filled != nullptr) {
+    return Fill(view, *TVMFFITensorGetDLTensorPtr(result.opt_filled), subject);
+  }
+  // Generated code reads strides.
+  Tensor* tensor = Tensor::View(DataOf(view), Layout::Of(view), value.v_obj);
+  *result.opt_new = static_cast<AtenTensorHandle>(tensor->handle());
+}
+
+}  // namespace
+
+ExternKernel::ExternKernel(const char* reference)
+    : slot_(new graphffi::KernelSlot(reference, FolderOf(reference))) {}
+
+int32_t ExternKernel::Call(std::initializer_list<ExternArgument> arguments,
+                           std::initializer_list<ExternResult> results) const {
+  return Guard([&] { Run(arguments, results); });
+}
+
+void ExternKernel::Run(const std::vector<ExternArgument>& arguments,
+                       const std::vector<ExternResult>& results) const {
+  const graphffi::KernelSlot& slot = SlotOf(slot_);
+  graphffi::CallFrame frame;
+  for (const ExternArgument& argument : arguments) Push(argument, &frame);
+  TVMFFIAny returned{};
+  {
+    const graphffi::KernelSlot::Use function(slot);
+    const int rc = frame.Call(function.kernel(), &returned);
+    if (rc != 0) throw graphffi::Error::TakeRaised(rc);
+  }
+  graphffi::OwnedValues owned;
+  owned.Add(returned);
+  if (returned.type_index != kTVMFFIArray) {
+    if (results.size() != 1) {
+      throw graphffi::Error("TypeError", slot.reference() + ": expected an array of " +
+                                             std::to_string(results.size()) +
+                                             " tensors, got another value");
+    }
+    return Take(returned, results.front(), slot.reference());
+  }
+  const graphffi::OwnedValues elements = graphffi::ElementsOf(returned);
+  if (static_cast<size_t>(elements.size()) != results.size()) {
+    throw graphffi::Error("ValueError", slot.reference() + ": expected " +
+                                            std::to_string(results.size()) + " tensors, got " +
+                                            std::to_string(elements.size()));
+  }
+  for (size_t i = 0; i < results.size(); ++i)
+    Take(elements.data()[i], results[i], slot.reference());
+}
+
+}  // namespace graphffi_standalone

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// A compiled graph as a function of TVM FFI. Generated code describes each method, and calls this.
+#pragma once
+
+#include <tvm/ffi/c_api.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace graphffi_standalone {
+
+/// The size of a dimension: `multiple` times a symbol's value, and `offset`.
+struct Dim {
+  int32_t symbol;  ///< -1: the size is `offset`
+  int64_t multiple, offset;
+};
+
+/// A size that calls choose.
+struct Symbol {
+  const char* name;
+  int64_t min, max;
+};
+
+struct Operand {
+  const char* name;
+  uint8_t dtype_code, dtype_bits;
+  int32_t ndim;
+  const Dim* dims;
+  bool is_updated;
+};
+
+struct Method {
+  const char* name;
+  const Operand* operands;
+  int32_t num_operands;
+  const Symbol* symbols;
+  int32_t num_symbols;
+  int32_t num_results;
+  /// Which of a run's allocations became each result last time; -1: not known. Any thread's.
+  int32_t* ordinals;
+  /// Runs the model: takes over the references to the inputs, gives references to the results.
+  /// \throws std::exception
+  void (*run)(TVMFFIObjectHandle* inputs, TVMFFIObjectHandle* results);
+};
+
+/// The body of `<method>(operands…)`, which gives one tensor, an array of them, or None.
+int RunMethod(const Method& method, const TVMFFIAny* args, int32_t num_args, TVMFFIAny* result);
+
+/// The body of `<method>_into(operands…, results…)`.
+int RunMethodInto(const Method& method, const TVMFFIAny* args, int32_t num_args);
+
+/// Weights of the library. Those of a file are mapped at the first use, beside the library that
+/// holds `name`. \throws Error(RuntimeError) for a file that is missing or has another size.
+struct Weights {
+  const char* embedded_begin;
+  const char* opt_file_name;
+  size_t bytes;
+};
+char* WeightsBegin(const Weights& weights);
+
+/// Memory of a buffer that the model updates: as the weights have it at first, then one for all
+/// methods of the library that share it.
+char* UpdatedBuffer(const Weights& weights, size_t offset, size_t bytes);
+
+}  // namespace graphffi_standalone

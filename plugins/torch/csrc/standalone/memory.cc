@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory.h"
+
+#include <cstdlib>
+#include <string>
+
+#include "callframe/error.h"
+
+namespace graphffi_standalone {
+namespace {
+
+constexpr size_t kMostBytes = size_t{256} << 20;
+constexpr int32_t kNumClasses = 4 * (63 - 8) + 8;
+
+struct FreeBlock {
+  FreeBlock* opt_next;
+};
+
+struct FreeLists {
+  FreeBlock* opt_first[kNumClasses];
+  size_t bytes;
+  bool is_closed;  // the thread is ending
+};
+thread_local FreeLists lists;
+
+/// Frees the lists of a thread that ends.
+struct Closer {
+  void Touch() {}
+  ~Closer() {
+    TrimMemory();
+    lists.is_closed = true;
+  }
+};
+thread_local Closer closer;
+
+}  // namespace
+
+void* TakeMemory(size_t bytes) {
+  const SizeClass size = SizeClass::Of(bytes);
+  if (size.index >= kNumClasses) {
+    throw graphffi::Error("MemoryError",
+                          "graphffi: cannot allocate " + std::to_string(bytes) + " bytes");
+  }
+  if (FreeBlock* block = lists.opt_first[size.index]) {
+    lists.opt_first[size.index] = block->opt_next;
+    lists.bytes -= size.bytes;
+    return block;
+  }
+  void* memory = std::aligned_alloc(64, size.bytes);
+  if (memory == nullptr) {
+    throw graphffi::Error("MemoryError",
+                          "graphffi: cannot allocate " + std::to_string(bytes) + " bytes");
+  }
+  return memory;
+}
+
+void GiveMemory(void* memory, size_t bytes) {
+  const SizeClass size = SizeClass::Of(bytes);
+  if (lists.is_closed || lists.bytes + size.bytes > kMostBytes) return std::free(memory);
+  closer.Touch();
+  auto* block = static_cast<FreeBlock*>(memory);
+  block->opt_next = lists.opt_first[size.index];
+  lists.opt_first[size.index] = block;
+  lists.bytes += size.bytes;
+}
+
+void TrimMemory() {
+  for (FreeBlock*& first : lists.opt_first) {
+    while (first != nullptr) {
+      FreeBlock* block = first;
+      first = block->opt_next;
+      std::free(block);
+    }
+  }
+  lists.bytes = 0;
+}
+
+}  // namespace graphffi_standalone

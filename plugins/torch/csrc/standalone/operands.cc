@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "operands.h"
+
+#include "callframe/describe_tensor.h"
+#include "callframe/error.h"
+#include "callframe/value.h"
+
+namespace graphffi_standalone {
+namespace {
+
+std::string KindOf(const TVMFFIAny& value) {
+  TVMFFIAny key{};
+  (void)key;
+  const TVMFFITypeInfo* info = TVMFFIGetTypeInfo(value.type_index);
+  return info == nullptr ? "another value" : std::string(info->type_key.data, info->type_key.size);
+}
+
+}  // namespace
+
+Operands::Operands(const Method& method, const TVMFFIAny* args, int32_t num_args)
+    : method_(method), sizes_(static_cast<size_t>(method.num_symbols), -1) {
+  const std::string subject = method.name;
+  if (num_args != method.num_operands) {
+    throw graphffi::Error("TypeError", subject + ": expected " +
+                                           std::to_string(method.num_operands) + " operands, got " +
+                                           std::to_string(num_args));
+  }
+  for (int32_t i = 0; i < num_args; ++i) Check(method.operands[i], args[i]);
+  if (!problems_.empty()) {
+    throw graphffi::Error(is_type_error_ ? "TypeError" : "ValueError", subject + ": " + problems_);
+  }
+  for (int32_t i = 0; i < num_args; ++i) Take(method.operands[i], args[i]);
+}
+
+void Operands::Expect(const Operand& operand, const std::string& got, bool is_value) {
+  if (!problems_.empty()) problems_ += "; ";
+  problems_ +=
+      std::string("operand '") + operand.name + "': expected " + Describe(operand) + ", got " + got;
+  is_type_error_ = is_type_error_ || !is_value;
+}
+
+void Operands::Check(const Operand& operand, const TVMFFIAny& arg) {
+  const DLTensor* view = graphffi::TensorOf(arg);
+  if (view == nullptr) return Expect(operand, KindOf(arg), /*is_value=*/false);
+  const bool has_dtype = view->dtype.code == operand.dtype_code &&
+                         view->dtype.bits == operand.dtype_bits && view->dtype.lanes == 1;
+  if (!has_dtype) return Expect(operand, graphffi::DescribeTensor(*view), /*is_value=*/false);
+  if (view->device.device_type != kDLCPU || view->ndim != operand.ndim) {
+    return Expect(operand, graphffi::DescribeTensor(*view), /*is_value=*/true);
+  }
+  CheckSizes(operand, *view);
+}
+
+/// The first operand that has a symbol's size decides it.
+void Operands::CheckSizes(const Operand& operand, const DLTensor& view) {
+  bool fits = true;
+  for (int32_t i = 0; i < operand.ndim && fits; ++i) {
+    const Dim& dim = operand.dims[i];
+    const int64_t size = view.shape[i];
+    if (dim.symbol < 0) {
+      fits = size == dim.offset;
+      continue;
+    }
+    const Symbol& symbol = method_.symbols[dim.symbol];
+    int64_t& known = sizes_[static_cast<size_t>(dim.symbol)];
+    const int64_t value = (size - dim.offset) / dim.multiple;
+    fits = value * dim.multiple + dim.offset == size && value >= symbol.min &&
+           value <= symbol.max && (known == -1 || known == value);
+    if (fits) known = value;
+  }
+  if (!fits) Expect(operand, graphffi::DescribeTensor(view), /*is_value=*/true);
+}
+
+/// "float32[batch=4, 64] on cpu", as far as the call's sizes are known.
+std::string Operands::Describe(const Operand& operand) const {
+  const DLDataType dtype{operand.dtype_code, operand.dtype_bits, 1};
+  std::string text = graphffi::DTypeName(dtype) + "[";
+  for (int32_t i = 0; i < operand.ndim; ++i) {
+    const Dim& dim = operand.dims[i];
+    if (i != 0) text += ", ";
+    if (dim.symbol < 0) {
+      text += std::to_string(dim.offset);
+      continue;
+    }
+    const Symbol& symbol = method_.symbols[dim.symbol];
+    if (dim.multiple != 1) text += std::to_string(dim.multiple) + "*";
+    text += symbol.name;
+    if (dim.offset != 0) text += "+" + std::to_string(dim.offset);
+    const int64_t known = sizes_[static_cast<size_t>(dim.symbol)];
+    text += known != -1 ? "=" + std::to_string(known)
+                        : " (" + std::to_string(symbol.min) + " to " +
+                              (symbol.max == INT64_MAX ? "any" : std::to_string(symbol.max)) + ")";
+  }
+  return text + "] on cpu";
+}
+
+void Operands::Take(const Operand& operand, const TVMFFIAny& arg) {
+  const DLTensor& view = *graphffi::TensorOf(arg);
+  const bool is_compact = Layout::Of(view).IsCompact();
+  if (!is_compact && operand.is_updated) {
+    throw graphffi::Error("ValueError",
+                          std::string(method_.name) + ": operand '" + operand.name +
+                              "': expected a contiguous tensor, since the model updates it, got "
+                              "one with other strides; pass a contiguous one");
+  }
+  if (!is_compact) {
+    taken_.emplace_back(CompactCopy(view)->handle());
+  } else if (arg.type_index == kTVMFFITensor && view.strides != nullptr) {
+    TVMFFIObjectIncRef(arg.v_obj);
+    taken_.emplace_back(arg.v_obj);
+  } else {
+    const bool is_owned = arg.type_index == kTVMFFITensor;
+    const Layout layout{view.ndim, view.shape, nullptr, view.dtype};
+    taken_.emplace_back(
+        Tensor::View(DataOf(view), layout, is_owned ? arg.v_obj : nullptr)->handle());
+    if (!is_owned) {
+      TVMFFIObjectIncRef(taken_.back().get());
+      lent_.emplace_back(taken_.back().get());
+    }
+  }
+  views_.push_back(*TVMFFITensorGetDLTensorPtr(taken_.back().get()));
+}
+
+std::vector<TVMFFIObjectHandle> Operands::Release() {
+  std::vector<TVMFFIObjectHandle> handles;
+  for (Ref& ref : taken_) handles.push_back(ref.Release());
+  return handles;
+}
+
+void Operands::TakeBack() {
+  bool is_kept = false;
+  for (const Ref& ref : lent_) {
+    auto* header = static_cast<TVMFFIObject*>(ref.get());
+    const uint64_t count = __atomic_load_n(&header->combined_ref_count, __ATOMIC_ACQUIRE);
+    if ((count & 0xffffffffU) == 1) continue;
+    is_kept = true;
+    TVMFFITensorGetDLTensorPtr(ref.get())->data = nullptr;
+  }
+  if (is_kept) {
+    throw graphffi::Error("RuntimeError",
+                          "graphffi: a kernel kept a tensor that its caller only lends for the "
+                          "call; let it copy the data or write into an output");
+  }
+}
+
+}  // namespace graphffi_standalone

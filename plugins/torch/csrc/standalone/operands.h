@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// The operands of a call of a method: compared with what the model was exported for.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph.h"
+#include "tensor.h"
+
+namespace graphffi_standalone {
+
+/// References to the operands as the graph's code takes them. Lives on the stack of a call.
+class Operands {
+ public:
+  /// \throws Error(TypeError, ValueError) that names every operand that does not fit.
+  Operands(const Method& method, const TVMFFIAny* args, int32_t num_args);
+  Operands(const Operands&) = delete;
+  Operands& operator=(const Operands&) = delete;
+
+  const std::vector<DLTensor>& views() const { return views_; }
+  /// For Method::run, which takes the references over.
+  std::vector<TVMFFIObjectHandle> Release();
+  /// After the run. \throws Error(RuntimeError) where a kernel kept a tensor that is only lent.
+  void TakeBack();
+
+ private:
+  void Check(const Operand& operand, const TVMFFIAny& arg);
+  void CheckSizes(const Operand& operand, const DLTensor& view);
+  std::string Describe(const Operand& operand) const;
+  void Expect(const Operand& operand, const std::string& got, bool is_value);
+  void Take(const Operand& operand, const TVMFFIAny& arg);
+
+  const Method& method_;
+  std::string problems_;
+  bool is_type_error_ = false;
+  std::vector<int64_t> sizes_;  // of symbols; -1: not known yet
+  std::vector<DLTensor> views_;
+  std::vector<Ref> taken_;
+  std::vector<Ref> lent_;  // those whose memory ends with the call
+};
+
+}  // namespace graphffi_standalone

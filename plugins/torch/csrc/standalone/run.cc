@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "run.h"
+
+#include <memory>
+#include <new>
+#include <utility>
+
+namespace graphffi_standalone {
+
+thread_local Run* Run::current_ = nullptr;
+thread_local graphffi::Error* Run::error_ = nullptr;
+
+Tensor* Run::Allocate(const Layout& layout) {
+  Run* run = current_;
+  if (run == nullptr) return Tensor::Allocate(layout);
+  const int32_t ordinal = run->num_allocated_++;
+  Tensor* tensor = nullptr;
+  for (int32_t i = 0; i < run->count_ && tensor == nullptr; ++i) {
+    if (run->ordinals_[i] != ordinal) continue;
+    const DLTensor& destination = *run->destinations_[i];
+    if (layout.SpanBytes() != Layout::Of(destination).SpanBytes()) continue;
+    tensor = Tensor::View(DataOf(destination), layout, nullptr);
+  }
+  if (tensor == nullptr) tensor = Tensor::Allocate(layout);
+  tensor->set_ordinal(ordinal);
+  return tensor;
+}
+
+int32_t Run::Fail(graphffi::Error error) {
+  delete std::exchange(error_, nullptr);
+  error_ = new graphffi::Error(std::move(error));
+  return 1;
+}
+
+graphffi::Error Run::TakeError(const char* what) {
+  const std::unique_ptr<graphffi::Error> kept(std::exchange(error_, nullptr));
+  return kept == nullptr ? graphffi::Error("RuntimeError", what) : *kept;
+}
+
+void Fail(const char* kind, const char* message) { throw graphffi::Error(kind, message); }
+
+int32_t KeepCaught() {
+  try {
+    throw;
+  } catch (const graphffi::Error& error) {
+    return Run::Fail(error);
+  } catch (const std::bad_alloc&) {
+    return Run::Fail({"MemoryError", "graphffi: out of memory"});
+  } catch (const std::exception& error) {
+    return Run::Fail({"RuntimeError", error.what()});
+  }
+}
+
+const char* Run::ErrorText() { return error_ == nullptr ? "" : error_->what(); }
+
+}  // namespace graphffi_standalone

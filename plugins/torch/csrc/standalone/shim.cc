@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+// The functions that AOTInductor's code calls for tensors, as torch's shim.h declares them.
+#include <torch/csrc/inductor/aoti_torch/c/shim.h>
+
+#include <cstdio>
+#include <string>
+
+#include "callframe/value.h"
+#include "run.h"
+
+using graphffi_standalone::CompactCopy;
+using graphffi_standalone::CopyElements;
+using graphffi_standalone::DataOf;
+using graphffi_standalone::Guard;
+using graphffi_standalone::Layout;
+using graphffi_standalone::Run;
+using graphffi_standalone::Tensor;
+using graphffi_standalone::ViewOf;
+
+namespace {
+
+static_assert(sizeof(DLDataType) == sizeof(int32_t));
+
+constexpr int32_t PackDType(uint8_t code, int32_t bits) { return code | bits << 8 | 1 << 16; }
+
+DLDataType UnpackDType(int32_t dtype) {
+  return {static_cast<uint8_t>(dtype), static_cast<uint8_t>(dtype >> 8),
+          static_cast<uint16_t>(dtype >> 16)};
+}
+
+AtenTensorHandle HandleOf(Tensor* tensor) {
+  return static_cast<AtenTensorHandle>(tensor->handle());
+}
+
+/// A tensor in the memory of `self`, `offset` bytes behind its first element.
+AtenTensorHandle ViewIn(AtenTensorHandle self, int64_t offset, const Layout& layout) {
+  Tensor* opt_own = Tensor::OptOf(self);
+  const TVMFFIObjectHandle root = opt_own == nullptr ? self : opt_own->root();
+  return HandleOf(Tensor::View(DataOf(ViewOf(self)) + offset, layout, root));
+}
+
+template <typename T>
+AOTITorchError ReadItem(AtenTensorHandle tensor, T* value) {
+  std::memcpy(value, DataOf(ViewOf(tensor)), sizeof(T));
+  return AOTI_TORCH_SUCCESS;
+}
+
+template <typename T>
+AOTITorchError MakeItem(T value, int32_t dtype, AtenTensorHandle* result) {
+  return Guard([&] {
+    Tensor* tensor = Tensor::Allocate({0, nullptr, nullptr, UnpackDType(dtype)});
+    std::memcpy(DataOf(tensor->view()), &value, sizeof(T));
+    *result = HandleOf(tensor);
+  });
+}
+
+}  // namespace
+
+int32_t aoti_torch_device_type_cpu() { return kDLCPU; }
+int32_t aoti_torch_device_type_cuda() { return kDLCUDA; }
+int32_t aoti_torch_layout_strided() { return 0; }
+int32_t aoti_torch_memory_format_contiguous_format() { return 0; }
+int32_t aoti_torch_memory_format_channels_last() { return 2; }
+int32_t aoti_torch_memory_format_preserve_format() { return 1; }
+bool aoti_torch_grad_mode_is_enabled() { return false; }
+void aoti_torch_grad_mode_set_enabled(bool) {}
+
+#define GRAPHFFI_DTYPE(name, code, bits) \
+  int32_t aoti_torch_dtype_##name() { return PackDType(code, bits); }
+GRAPHFFI_DTYPE(bool, kDLBool, 8)
+GRAPHFFI_DTYPE(uint8, kDLUInt, 8)
+GRAPHFFI_DTYPE(uint16, kDLUInt, 16)
+GRAPHFFI_DTYPE(uint32, kDLUInt, 32)
+GRAPHFFI_DTYPE(uint64, kDLUInt, 64)
+GRAPHFFI_DTYPE(int8, kDLInt, 8)
+GRAPHFFI_DTYPE(int16, kDLInt, 16)
+GRAPHFFI_DTYPE(int32, kDLInt, 32)
+GRAPHFFI_DTYPE(int64, kDLInt, 64)
+GRAPHFFI_DTYPE(float16, kDLFloat, 16)
+GRAPHFFI_DTYPE(bfloat16, kDLBfloat, 16)
+GRAPHFFI_DTYPE(float32, kDLFloat, 32)
+GRAPHFFI_DTYPE(float64, kDLFloat, 64)
+GRAPHFFI_DTYPE(float8_e4m3fn, kDLFloat8_e4m3fn, 8)
+GRAPHFFI_DTYPE(float8_e5m2, kDLFloat8_e5m2, 8)
+GRAPHFFI_DTYPE(complex64, kDLComplex, 64)
+GRAPHFFI_DTYPE(complex128, kDLComplex, 128)
+#undef GRAPHFFI_DTYPE
+
+size_t aoti_torch_dtype_element_size(int32_t dtype) {
+  return Layout{0, nullptr, nullptr, UnpackDType(dtype)}.ElementBytes();
+}
+
+#define GRAPHFFI_ITEM(name, Type)                                               \
+  AOTITorchError aoti_torch_item_##name(AtenTensorHandle tensor, Type* value) { \
+    return ReadItem(tensor, value);                                             \
+  }
+#define GRAPHFFI_SCALAR(name, Type)                                                         \
+  AOTITorchError aoti_torch_scalar_to_tensor_##name(Type value, AtenTensorHandle* result) { \
+    return MakeItem(value, aoti_torch_dtype_##name(), result);                              \
+  }
+#define GRAPHFFI_BOTH(name, Type) \
+  GRAPHFFI_ITEM(name, Type)       \
+  GRAPHFFI_SCALAR(name, Type)
+GRAPHFFI_BOTH(float32, float)
+GRAPHFFI_BOTH(float64, double)
+GRAPHFFI_BOTH(uint8, uint8_t)
+GRAPHFFI_BOTH(uint16, uint16_t)
+GRAPHFFI_BOTH(uint32, uint32_t)
+GRAPHFFI_BOTH(uint64, uint64_t)
+GRAPHFFI_BOTH(int8, int8_t)
+GRAPHFFI_BOTH(int16, int16_t)
+GRAPHFFI_BOTH(int32, int32_t)
+GRAPHFFI_BOTH(int64, int64_t)
+GRAPHFFI_BOTH(bool, bool)
+GRAPHFFI_ITEM(float16, c10::Half)
+GRAPHFFI_ITEM(bfloat16, c10::BFloat16)
+#undef GRAPHFFI_BOTH
+#undef GRAPHFFI_SCALAR
+#undef GRAPHFFI_ITEM
+
+AOTITorchError aoti_torch_delete_tensor_object(AtenTensorHandle tensor) {
+  if (tensor != nullptr) TVMFFIObjectDecRef(tensor);
+  return AOTI_TORCH_SUCCESS;
+}
+
+AOTITorchError aoti_torch_new_tensor_handle(AtenTensorHandle tensor, AtenTensorHandle* result) {
+  TVMFFIObjectIncRef(tensor);
+  *result = tensor;
+  return AOTI_TORCH_SUCCESS;
+}
+
+AOTITorchError aoti_torch_assign_tensors_out(AtenTensorHandle tensor, AtenTensorHandle* result) {
+  return Guard([&] { *result = ViewIn(tensor, 0, Layout::Of(ViewOf(tensor))); });
+}
+
+AOTITorchError aoti_torch_get_data_ptr(AtenTensorHandle tensor, void** data) {
+  *data = DataOf(ViewOf(tensor));
+  return AOTI_TORCH_SUCCESS;
+}
+
+AOTITorchError aoti_torch_get_dim(AtenTensorHandle tensor, int64_t* dim) {
+  *dim = ViewOf(tensor).ndim;
+  return AOTI_TORCH_SUCCESS;
+}
+
+AOTITorchError aoti_torch_get_numel(AtenTensorHandle tensor, int64_t* count) {
+  *count = Layout::Of(ViewOf(tensor)).NumElements();
+  return AOTI_TORCH_SUCCESS;
+}
+
+AOTITorchError aoti_torch_get_sizes(AtenTensorHandle tensor, int64_t** sizes) {
+  *sizes = ViewOf(tensor).shape;
+  return AOTI_TORCH_SUCCESS;
+}
+
+AOTITorchError aoti_torch_get_size(AtenTensorHandle tensor, int64_t dim, int64_t* size) {
+  *size = ViewOf(tensor).shape[dim];
+  return AOTI_TORCH_SUCCESS;
+}
+
+AOTITorchError aoti_torch_get_strides(AtenTensorHandle tensor, int64_t** strides) {
+  *strides = ViewOf(tensor).strides;
+  return AOTI_TORCH_SUCCESS;
+}
+
+AOTITorchError aoti_torch_get_stride(AtenTensorHandle tensor, int64_t dim, int64_t* stride) {
+  *stride = ViewOf(tensor).strides[dim];
+  return AOTI_TORCH_SUCCESS;
+}
+
+AOTITorchError aoti_torch_get_dtype(AtenTensorHandle tensor, int32_t* dtype) {
+  std::memcpy(dtype, &ViewOf(tensor).dtype, sizeof(*dtype));
+  return AOTI_TORCH_SUCCESS;
+}
+
+AOTITorchError aoti_torch_get_device_type(AtenTensorHandle tensor, int32_t* type) {
+  *type = ViewOf(tensor).device.device_type;
+  return AOTI_TORCH_SUCCESS;
+}
+
+AOTITorchError aoti_torch_get_device_index(AtenTensorHandle tensor, int32_t* index) {
+  *index = ViewOf(tensor).device.device_id;
+  return AOTI_TORCH_SUCCESS;
+}
+
+AOTITorchError aoti_torch_get_layout(AtenTensorHandle, int32_t* layout) {
+  *layout = aoti_torch_layout_strided();
+  return AOTI_TORCH_SUCCESS;
+}
+
+/// Offsets of views are relative to what they are views of.
+AOTITorchError aoti_torch_get_storage_offset(AtenTensorHandle, int64_t* offset) {
+  *offset = 0;
+  return AOTI_TORCH_SUCCESS;
+}
+
+AOTITorchError aoti_torch_get_storage_size(AtenTensorHandle tensor, int64_t* bytes) {
+  *bytes = static_cast<int64_t>(Layout::Of(ViewOf(tensor)).SpanBytes());
+  return AOTI_TORCH_SUCCESS;
+}
+
+AOTITorchError aoti_torch_is_contiguous(AtenTensorHandle tensor, bool* is_contiguous) {
+  *is_contiguous = Layout::Of(ViewOf(tensor)).IsCompact();
+  return AOTI_TORCH_SUCCESS;
+}
+
+AOTITorchError aoti_torch_is_defined(AtenTensorHandle tensor, bool* is_defined) {
+  *is_defined = tensor != nullptr;
+  return AOTI_TORCH_SUCCESS;
+}
+
+AOTITorchError aoti_torch_empty_strided(int64_t ndim, const int64_t* sizes, const int64_t* strides,
+                                        int32_t dtype, int32_t, int32_t, AtenTensorHandle* result) {
+  return Guard([&] {
+    const Layout layout{static_cast<int32_t>(ndim), sizes, strides, UnpackDType(dtype)};
+    *result = HandleOf(Run::Allocate(layout));
+  });
+}
+
+AOTITorchError aoti_torch__reinterpret_tensor(AtenTensorHandle self, int64_t ndim,
+                                              const int64_t* sizes, const int64_t* strides,
+                                              int64_t offset, AtenTensorHandle* result) {
+  return Guard([&] {
+    const Layout layout{static_cast<int32_t>(ndim), sizes, strides, ViewOf(self).dtype};
+    *result = ViewIn(self, offset * static_cast<int64_t>(layout.ElementBytes()), layout);
+  });
+}
+
+AOTITorchError aoti_torch__alloc_from_pool(AtenTensorHandle self, int64_t offset, int32_t dtype,
+                                           int64_t ndim, const int64_t* sizes,
+                                           const int64_t* strides, AtenTensorHandle* result) {
+  return Guard([&] {
+    const Layout layout{static_cast<int32_t>(ndim), sizes, strides, UnpackDType(dtype)};
+    *result = ViewIn(self, offset, layout);
+  });
+}
+
+AOTITorchError aoti_torch_create_tensor_from_blob_v2(void* data, int64_t ndim, const int64_t* sizes,
+                                                     const int64_t* strides, int64_t offset,
+                                                     int32_t dtype, int32_t, int32_t,
+                                                     AtenTensorHandle* result, int32_t,
+                                                     const uint8_t*, int64_t) {
+  return Guard([&] {
+    const Layout layout{static_cast<int32_t>(ndim), sizes, strides, UnpackDType(dtype)};
+    char* first = static_cast<char*>(data) + offset * static_cast<int64_t>(layout.ElementBytes());
+    *result = HandleOf(Tensor::View(first, layout, nullptr));
+  });
+}
+
+AOTITorchError aoti_torch_create_tensor_from_blob(void* data, int64_t ndim, const int64_t* sizes,
+                                                  const int64_t* strides, int64_t offset,
+                                                  int32_t dtype, int32_t device_type,
+                                                  int32_t device_index, AtenTensorHandle* result) {
+  return aoti_torch_create_tensor_from_blob_v2(data, ndim, sizes, strides, offset, dtype,
+                                               device_type, device_index, result, 0, nullptr, 0);
+}
+
+AOTITorchError aoti_torch_clone(AtenTensorHandle self, AtenTensorHandle* result) {
+  return Guard([&] { *result = HandleOf(CompactCopy(ViewOf(self))); });
+}
+
+AOTITorchError aoti_torch_clone_preserve_strides(AtenTensorHandle self, AtenTensorHandle* result) {
+  return Guard([&] {
+    const Layout layout = Layout::Of(ViewOf(self));
+    Tensor* copy = Tensor::Allocate(layout);
+    std::memcpy(DataOf(copy->view()), DataOf(ViewOf(self)), layout.SpanBytes());
+    *result = HandleOf(copy);
+  });
+}
+
+AOTITorchError aoti_torch_copy_(AtenTensorHandle self, AtenTensorHandle source, int32_t) {
+  return Guard([&] {
+    const DLTensor &to = ViewOf(self), &from = ViewOf(source);
+    const bool is_alike =
+        from.ndim == to.ndim && std::memcmp(&from.dtype, &to.dtype, sizeof(DLDataType)) == 0 &&
+        std::memcmp(from.shape, to.shape, static_cast<size_t>(to.ndim) * sizeof(int64_t)) == 0;
+    if (!is_alike) {
+      throw graphffi::Error("InternalError",
+                            "graphffi: a graph copies between tensors of other shapes or dtypes");
+    }
+    CopyElements(from, to);
+  });
+}
+
+AOTITorchError aoti_torch_zero_(AtenTensorHandle self) {
+  return Guard([&] {
+    const DLTensor& tensor = ViewOf(self);
+    const Layout layout = Layout::Of(tensor);
+    if (layout.IsCompact()) {
+      std::memset(DataOf(tensor), 0, layout.SpanBytes());
+      return;
+    }
+    const graphffi_standalone::Ref zeros(
+        Tensor::Allocate({layout.ndim, layout.shape, nullptr, layout.dtype})->handle());
+    const DLTensor& source = *TVMFFITensorGetDLTensorPtr(zeros.get());
+    std::memset(DataOf(source), 0, Layout::Of(source).SpanBytes());
+    CopyElements(source, tensor);
+  });
+}
+
+void aoti_torch_warn(const char*, const char*, uint32_t, const char* text) {
+  std::fprintf(stderr, "graphffi: %s\n", text);
+}
+
+void aoti_torch_check(bool holds, const char*, const char*, uint32_t, const char* text) {
+  if (holds) return;
+  Run::Fail({"RuntimeError", text});
+  throw std::runtime_error(text);
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tensor.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "callframe/call_frame.h"
+#include "memory.h"
+
+namespace graphffi_standalone {
+namespace {
+
+size_t RoundUp(size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+/// A view whose strides are there.
+struct WithStrides {
+  explicit WithStrides(const DLTensor& tensor) : view(tensor) {
+    if (view.strides != nullptr) return;
+    strides.resize(static_cast<size_t>(view.ndim));
+    graphffi::FillCompactStrides(view.shape, view.ndim, strides.data());
+    view.strides = strides.data();
+  }
+  DLTensor view;
+  std::vector<int64_t> strides;
+};
+
+/// Copies the elements of dimension `dim` and those after it.
+void CopyFrom(const DLTensor& from, const DLTensor& to, int32_t dim, const char* source,
+              char* target, size_t bytes) {
+  if (dim == from.ndim) {
+    std::memcpy(target, source, bytes);
+    return;
+  }
+  const int64_t count = from.shape[dim], read = from.strides[dim], written = to.strides[dim];
+  if (dim == from.ndim - 1 && read == 1 && written == 1) {
+    std::memcpy(target, source, static_cast<size_t>(count) * bytes);
+    return;
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    const auto size = static_cast<int64_t>(bytes);
+    CopyFrom(from, to, dim + 1, source + i * read * size, target + i * written * size, bytes);
+  }
+}
+
+}  // namespace
+
+int64_t Layout::NumElements() const {
+  int64_t count = 1;
+  for (int32_t i = 0; i < ndim; ++i) count *= shape[i];
+  return count;
+}
+
+size_t Layout::SpanBytes() const {
+  if (opt_strides == nullptr) return static_cast<size_t>(NumElements()) * ElementBytes();
+  int64_t last = 0;
+  for (int32_t i = 0; i < ndim; ++i) {
+    if (shape[i] == 0) return 0;
+    last += (shape[i] - 1) * opt_strides[i];
+  }
+  return (static_cast<size_t>(last) + 1) * ElementBytes();
+}
+
+bool Layout::IsCompact() const {
+  if (opt_strides == nullptr) return true;
+  int64_t expected = 1;
+  for (int32_t i = ndim - 1; i >= 0; --i) {
+    if (shape[i] == 0) return true;
+    if (shape[i] != 1 && opt_strides[i] != expected) return false;
+    expected *= shape[i];
+  }
+  return true;
+}
+
+Tensor* Tensor::Make(const Layout& layout, size_t data_bytes) {
+  const auto ndim = static_cast<size_t>(layout.ndim);
+  const size_t header = RoundUp(sizeof(Tensor) + 2 * ndim * sizeof(int64_t));
+  const size_t bytes = header + data_bytes;
+  void* block = TakeMemory(bytes);
+  auto* self = static_cast<Tensor*>(block);
+  self->header_ = {};
+  self->header_.combined_ref_count = 1 | (uint64_t{1} << 32);
+  self->header_.type_index = kTVMFFITensor;
+  self->header_.deleter = &Delete;
+  auto* dims = reinterpret_cast<int64_t*>(self + 1);
+  std::copy_n(layout.shape, ndim, dims);
+  if (layout.opt_strides != nullptr) {
+    std::copy_n(layout.opt_strides, ndim, dims + ndim);
+  } else {
+    graphffi::FillCompactStrides(dims, layout.ndim, dims + ndim);
+  }
+  self->tensor_ = {static_cast<char*>(block) + header,
+                   {kDLCPU, 0},
+                   layout.ndim,
+                   layout.dtype,
+                   dims,
+                   dims + ndim,
+                   0};
+  self->opt_owner_ = nullptr;
+  self->bytes_ = bytes;
+  self->has_memory_ = true;
+  self->ordinal_ = -1;
+  return self;
+}
+
+Tensor* Tensor::Allocate(const Layout& layout) { return Make(layout, layout.SpanBytes()); }
+
+Tensor* Tensor::View(void* data, const Layout& layout, TVMFFIObjectHandle opt_owner) {
+  Tensor* self = Make(layout, 0);
+  if (opt_owner != nullptr) TVMFFIObjectIncRef(opt_owner);
+  self->opt_owner_ = opt_owner;
+  self->has_memory_ = false;
+  self->tensor_.data = data;
+  return self;
+}
+
+bool Tensor::is_lent() const {
+  if (opt_owner_ == nullptr) return !has_memory_;
+  const Tensor* owner = OptOf(opt_owner_);
+  return owner != nullptr && owner->is_lent();
+}
+
+void Tensor::Delete(void* handle, int flags) {
+  auto* self = static_cast<Tensor*>(handle);
+  if ((flags & kTVMFFIObjectDeleterFlagBitMaskStrong) != 0 && self->opt_owner_ != nullptr) {
+    TVMFFIObjectDecRef(self->opt_owner_);
+  }
+  if ((flags & kTVMFFIObjectDeleterFlagBitMaskWeak) != 0) GiveMemory(self, self->bytes_);
+}
+
+void CopyElements(const DLTensor& from, const DLTensor& to) {
+  const Layout layout = Layout::Of(from);
+  if (layout.NumElements() == 0) return;
+  if (layout.IsCompact() && Layout::Of(to).IsCompact()) {
+    const auto count = static_cast<size_t>(layout.NumElements());
+    std::memcpy(DataOf(to), DataOf(from), count * layout.ElementBytes());
+    return;
+  }
+  CopyFrom(WithStrides(from).view, WithStrides(to).view, 0, DataOf(from), DataOf(to),
+           layout.ElementBytes());
+}
+
+Tensor* CompactCopy(const DLTensor& tensor) {
+  Tensor* copy = Tensor::Allocate({tensor.ndim, tensor.shape, nullptr, tensor.dtype});
+  CopyElements(tensor, copy->view());
+  return copy;
+}
+
+bool Overlap(const DLTensor& a, const DLTensor& b) {
+  const char *a_begin = DataOf(a), *b_begin = DataOf(b);
+  const size_t a_bytes = Layout::Of(a).SpanBytes(), b_bytes = Layout::Of(b).SpanBytes();
+  return a_bytes != 0 && b_bytes != 0 && a_begin < b_begin + b_bytes && b_begin < a_begin + a_bytes;
+}
+
+}  // namespace graphffi_standalone

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tensors of a graph. An AtenTensorHandle of its code is a Tensor object of TVM FFI: an operand of
+// the graph as it came, or one of these, whose header, shape, strides and data are one block.
+#pragma once
+
+#include <tvm/ffi/c_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <utility>
+
+#include "shim_tensor.h"
+
+namespace graphffi_standalone {
+
+/// What a tensor is like. Borrows its dimensions.
+struct Layout {
+  int32_t ndim;
+  const int64_t* shape;
+  const int64_t* opt_strides;  ///< NULL: compact
+  DLDataType dtype;
+
+  size_t ElementBytes() const { return (size_t{dtype.bits} * dtype.lanes + 7) / 8; }
+  int64_t NumElements() const;
+  /// From the first element to the end of the last one.
+  size_t SpanBytes() const;
+  bool IsCompact() const;
+
+  static Layout Of(const DLTensor& tensor) {
+    return {tensor.ndim, tensor.shape, tensor.strides, tensor.dtype};
+  }
+};
+
+class Tensor {
+ public:
+  /// *New reference*, with memory of its own. \throws Error(MemoryError)
+  static Tensor* Allocate(const Layout& layout);
+  /// *New reference* to memory at `data` that `opt_owner`, of which a reference is kept, owns; or,
+  /// without one, that is only lent. \throws Error(MemoryError)
+  static Tensor* View(void* data, const Layout& layout, TVMFFIObjectHandle opt_owner);
+  /// NULL if another library's code made the tensor.
+  static Tensor* OptOf(TVMFFIObjectHandle tensor) {
+    auto* header = static_cast<TVMFFIObject*>(tensor);
+    return header->deleter == &Delete ? reinterpret_cast<Tensor*>(header) : nullptr;
+  }
+
+  const DLTensor& view() const { return tensor_; }
+  TVMFFIObjectHandle handle() { return &header_; }
+  /// The tensor whose memory this one shows; itself if it has memory of its own.
+  TVMFFIObjectHandle root() { return opt_owner_ == nullptr ? handle() : opt_owner_; }
+  /// The memory may end with the run, or must not be written.
+  bool is_lent() const;
+  /// Which of the run's allocations it is; -1 for none.
+  int32_t ordinal() const { return ordinal_; }
+  void set_ordinal(int32_t ordinal) { ordinal_ = ordinal; }
+
+ private:
+  static Tensor* Make(const Layout& layout, size_t data_bytes);
+  static void Delete(void* self, int flags);
+
+  // A Tensor object begins with these two.
+  TVMFFIObject header_;
+  DLTensor tensor_;
+  TVMFFIObjectHandle opt_owner_;
+  size_t bytes_;  // of the block
+  bool has_memory_;
+  int32_t ordinal_;
+  // Then shape and strides; then, 64-byte aligned, the data.
+};
+
+/// A reference that is given up with the scope.
+class Ref {
+ public:
+  explicit Ref(TVMFFIObjectHandle opt_object = nullptr) : opt_object_(opt_object) {}
+  Ref(Ref&& other) noexcept : opt_object_(std::exchange(other.opt_object_, nullptr)) {}
+  Ref& operator=(Ref&& other) noexcept {
+    std::swap(opt_object_, other.opt_object_);
+    return *this;
+  }
+  ~Ref() {
+    if (opt_object_ != nullptr) TVMFFIObjectDecRef(opt_object_);
+  }
+
+  TVMFFIObjectHandle get() const { return opt_object_; }
+  TVMFFIObjectHandle Release() { return std::exchange(opt_object_, nullptr); }
+
+ private:
+  TVMFFIObjectHandle opt_object_;
+};
+
+/// Copies elements of one dtype and one shape between any strides; the tensors do not overlap.
+void CopyElements(const DLTensor& from, const DLTensor& to);
+
+/// *New reference* to a compact copy. \throws Error(MemoryError)
+Tensor* CompactCopy(const DLTensor& tensor);
+
+/// Whether two tensors may have an element in common.
+bool Overlap(const DLTensor& a, const DLTensor& b);
+
+}  // namespace graphffi_standalone

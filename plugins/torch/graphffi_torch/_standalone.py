@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Exported programs as libraries of TVM FFI functions that need no torch."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+import uuid
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from graphffi_torch._decompose import check_exported, decompose
+from graphffi_torch._standalone_build import Source, build
+from graphffi_torch._standalone_code import Signature, method_code
+from graphffi_torch._standalone_externs import find_externs
+from graphffi_torch._standalone_weights import WeightFile
+
+_METHOD: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
+# What makes Inductor write sources that need no interface of torch's, and no compiler.
+_OPTIONS: Final = {
+    "aot_inductor.package_cpp_only": True,
+    "aot_inductor.dynamic_linkage": False,
+    "aot_inductor.precompile_headers": False,
+    "aot_inductor.package_constants_on_disk_format": "binary_blob",
+    "aot_inductor.package_constants_in_so": False,
+    "cpp.dynamic_threads": True,  # as many as the process that runs it allows
+}
+# Torch (2.13 at least) takes buffers of equal elements for constants, also if it updates them.
+_OPTIONS_FOR_UPDATES: Final = {"joint_graph_constant_folding": False}
+
+
+@dataclass(frozen=True)
+class _Generated:
+    """What AOTInductor wrote for a program.
+
+    Args:
+        model: The end of the name of the class.
+        code: Text in C++.
+        header: Text of the class.
+        flags: For the compiler.
+        weights: The bytes of all constants.
+    """
+
+    model: str
+    code: str
+    header: str
+    flags: Mapping[str, Any]
+    weights: bytes
+
+
+def to_library(
+    exported: torch.export.ExportedProgram | Mapping[str, torch.export.ExportedProgram],
+    path: str | os.PathLike[str],
+    *,
+    weights: str = "embed",
+    externs: Mapping[str, str] | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> str:
+    """Compiles programs into a library of TVM FFI functions that runs without torch, on the CPU.
+
+    The library exports ``main``, or a function for each method, which take the tensors that the
+    program takes, flattened, and return its results: one tensor, or an array of them. Functions
+    ``main_into`` take tensors for the results behind the operands. The library needs libtvm_ffi.so,
+    and the C, C++ and OpenMP libraries of the system; kernels that the program calls by
+    ``library.so::symbol`` are found as in packages, also beside it.
+
+    Args:
+        exported: From `torch.export.export`, or several by the names of their functions. They share
+            weights, and buffers that they update.
+        path: Of the library to write, ``model.so``.
+        weights: ``"embed"`` puts them into the library, ``"file"`` into ``model.weights`` beside
+            it, which is mapped at the first call.
+        externs: Kernels for operators that have no code of their own, by their names:
+            ``{"aten.topk": "library.so::topk"}``. A reference without ``::`` is a global function.
+            They take what the operator takes, and return its results.
+        options: Options of Inductor.
+
+    Returns:
+        The path.
+
+    Raises:
+        NotImplementedError: For operators that have no code without torch, all of them with the
+            lines of the model that call them; and for what calls can't be given.
+        RuntimeError: If the compiler fails.
+        TypeError: If `exported` is no exported program.
+        ValueError: For a wrong name or path, and an unknown way to keep weights.
+
+    Example:
+        >>> exported = torch.export.export(model, (x,))  # doctest: +SKIP
+        >>> graphffi_torch.to_library(exported, "model.so")  # doctest: +SKIP
+        >>> graphffi.load_module("model.so").main(numpy_array)  # doctest: +SKIP
+    """
+    programs = dict(exported) if isinstance(exported, Mapping) else {"main": exported}
+    _check_arguments(programs, path, weights)
+    signatures = {name: Signature.of(name, program) for name, program in programs.items()}
+    generated = {
+        name: _generate(signatures[name], program, options or {})
+        for name, program in programs.items()
+    }
+    found = find_externs(
+        {name: (g.code, programs[name]) for name, g in generated.items()}, externs or {}
+    )
+    kept = WeightFile()
+    sources = []
+    for name, code in generated.items():
+        updated = signatures[name].updated_buffers
+        constants = kept.add(code.code, code.weights, updated)
+        text = method_code(signatures[name], code.model, code.code, constants)
+        sources.append(Source(code.model, text, code.header, code.flags))
+    build(Path(path), sources, kept, found, is_embedded=weights == "embed")
+    return os.fspath(path)
+
+
+def _check_arguments(
+    programs: Mapping[str, torch.export.ExportedProgram], path: str | os.PathLike[str], weights: str
+) -> None:
+    for name, program in programs.items():
+        check_exported("to_library", program)
+        if not _METHOD.match(name) or name.endswith("_into"):
+            raise ValueError(
+                "graphffi_torch: to_library: expected names of functions that are identifiers and "
+                f"do not end in '_into', got {name!r}"
+            )
+    if not programs:
+        raise ValueError("graphffi_torch: to_library: expected a program, got none")
+    if not os.fspath(path).endswith(".so"):
+        raise ValueError(
+            f"graphffi_torch: to_library: expected a path that ends in '.so', got "
+            f"{os.fspath(path)!r}"
+        )
+    if weights not in ("embed", "file"):
+        raise ValueError(
+            f"graphffi_torch: to_library: weights: expected 'embed' or 'file', got {weights!r}"
+        )
+
+
+def _generate(
+    signature: Signature, program: torch.export.ExportedProgram, options: Mapping[str, Any]
+) -> _Generated:
+    import torch._inductor
+
+    # Torch never writes a file of a name twice, whatever the options were the first time.
+    model = f"{signature.name}_{uuid.uuid4().hex[:12]}"
+    configs: dict[str, Any] = {
+        **_OPTIONS,
+        **(_OPTIONS_FOR_UPDATES if signature.updated_buffers else {}),
+        **options,
+        "aot_inductor.model_name_for_generated_files": model,
+    }
+    with tempfile.TemporaryDirectory() as folder, sdpa_kernel([SDPBackend.MATH]):
+        written: Any = torch._inductor.aoti_compile_and_package(
+            decompose(program), package_path=f"{folder}/{model}.pt2", inductor_configs=configs
+        )
+        with zipfile.ZipFile(written) as archive:
+            return _read(model, archive)
+
+
+def _read(model: str, archive: zipfile.ZipFile) -> _Generated:
+    files = {Path(entry).name: entry for entry in archive.namelist()}
+
+    def content(ending: str) -> bytes:
+        names = [entry for name, entry in files.items() if name.endswith(ending)]
+        return archive.read(names[0]) if names else b""
+
+    return _Generated(
+        model,
+        content(".wrapper.cpp").decode(),
+        content(f"{model}.h").decode(),
+        json.loads(content("_compile_flags.json")),
+        content(".blob"),
+    )

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compiles and links a library of generated code."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import graphffi
+from graphffi import include_path
+from graphffi_torch._standalone_externs import (
+    FOLDER,
+    TORCH_INCLUDE,
+    extern_code,
+    product_functions,
+)
+from graphffi_torch._standalone_maths import maths_code
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from graphffi_torch._standalone_weights import WeightFile
+
+# Torch's flags for debugging and warnings, which the library has no use for.
+_DROPPED: Final = {"g1", "Wall", "pedantic", "fno-omit-frame-pointer"}
+_EXPORTS: Final = "{ global: __tvm_ffi_*; local: *; };\n"
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file of generated code.
+
+    Args:
+        name: Without ending.
+        code: Its text.
+        header: Of the file that it includes, ``<name>.h``.
+        flags: What torch compiles it with.
+    """
+
+    name: str
+    code: str
+    header: str
+    flags: Mapping[str, Any]
+
+
+def build(
+    path: Path,
+    sources: Sequence[Source],
+    weights: WeightFile,
+    externs: Mapping[str, str],
+    *,
+    is_embedded: bool,
+) -> None:
+    """Makes the library.
+
+    Args:
+        path: Of the library.
+        sources: One for each method.
+        weights: Of all methods.
+        externs: Kernels by functions of torch's C interface.
+        is_embedded: Whether the library holds the weights; else a file beside it does.
+
+    Raises:
+        RuntimeError: If a compiler is missing or fails, with what it said.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        compiler = _Compiler(Path(folder), sources[0].flags)
+        for source in sources:
+            (Path(folder) / f"{source.name}.h").write_text(source.header)
+        texts = {source.name: source.code for source in sources}
+        if any(name in source.code for name in product_functions() for source in sources):
+            texts["product"] = (FOLDER / "product.cc").read_text()
+        if externs:
+            texts["externs"] = extern_code(externs)
+        file_name = None if is_embedded else f"{path.stem}.weights"
+        texts["weights"] = compiler.weights_code(weights.content, file_name)
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            objects = list(pool.map(compiler.compile, texts, texts.values()))
+        maths = maths_code(compiler.undefined(objects))
+        if maths:
+            objects.append(compiler.compile("maths", maths))
+        compiler.link(objects, path)
+        if file_name is not None:
+            path.with_name(file_name).write_bytes(weights.content)
+
+
+class _Compiler:
+    def __init__(self, folder: Path, flags: Mapping[str, Any]) -> None:
+        self._folder = folder
+        self._program = os.environ.get("CXX") or flags["compiler"]
+        self._flags = [
+            *(f"-D{name.strip()}" for name in flags["definitions"]),
+            *(f"-{flag}" for flag in flags["cflags"] if flag not in _DROPPED),
+            *" ".join(flags["passthrough_args"]).split(),
+            *"-w -fvisibility=hidden -ffunction-sections -fdata-sections".split(),
+        ]
+
+    def compile(self, name: str, code: str) -> Path:
+        source = self._folder / f"{name}.cc"
+        source.write_text(code)
+        folders = [self._folder, FOLDER / "include", include_path()]
+        includes = [f"-I{folder}" for folder in folders]
+        target = source.with_suffix(".o")
+        self._run(
+            [*self._flags, *includes, "-isystem", str(TORCH_INCLUDE), "-c", str(source)], target
+        )
+        return target
+
+    def weights_code(self, content: bytes | bytearray, opt_file_name: str | None) -> str:
+        """The text of the file that holds the weights, or names the file that does."""
+        name = "nullptr" if opt_file_name is None else f'"{opt_file_name}"'
+        begin, data = "nullptr", ""
+        if opt_file_name is None and content:
+            blob = self._folder / "weights.bin"
+            blob.write_bytes(content)
+            begin = "graphffi_weights_begin"
+            # Behind all that is reached by short addresses.
+            data = f"""
+asm(".section .lrodata,\\"a\\"\\n.balign 64\\n.hidden graphffi_weights_begin\\n"
+    ".globl graphffi_weights_begin\\ngraphffi_weights_begin:\\n.incbin \\"{blob}\\"\\n.previous");
+extern "C" const char graphffi_weights_begin[];"""
+        return f"""#include <graphffi_standalone/graph.h>
+{data}
+extern const graphffi_standalone::Weights graphffi_weights;
+const graphffi_standalone::Weights graphffi_weights = {{{begin}, {name}, {len(content)}}};
+"""
+
+    def undefined(self, objects: Sequence[Path]) -> set[str]:
+        """Names that the objects do not define."""
+        listed = subprocess.run(
+            ["nm", "--undefined-only", "--format=posix", *map(str, objects)],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return set(re.findall(r"^(\w+) U", listed.stdout, re.MULTILINE))
+
+    def link(self, objects: Sequence[Path], path: Path) -> None:
+        exports = self._folder / "exports.map"
+        exports.write_text(_EXPORTS)
+        archive = str(FOLDER / "libgraphffi_standalone.a")
+        self._run(
+            [
+                *("-shared", "-fopenmp", "-Wl,--gc-sections", "-Wl,--no-undefined", "-s"),
+                *("-Wl,-z,noexecstack", "-Wl,-z,nodelete", f"-Wl,--version-script={exports}"),
+                *map(str, objects),
+                *("-Wl,--whole-archive", archive, "-Wl,--no-whole-archive"),
+                *(str(Path(graphffi.__file__).parent / "_lib/libtvm_ffi.so"), "-lm"),
+            ],
+            path,
+        )
+
+    def _run(self, arguments: Sequence[str], target: Path) -> None:
+        command = [self._program, *arguments, "-o", str(target)]
+        try:
+            subprocess.run(command, check=True, capture_output=True, text=True)
+        except FileNotFoundError:
+            raise RuntimeError(
+                f"graphffi_torch: to_library: expected the compiler '{self._program}', got none; "
+                "install it, or name another one in CXX"
+            ) from None
+        except subprocess.CalledProcessError as error:
+            raise RuntimeError(
+                f"graphffi_torch: to_library: {Path(self._program).name} failed:\n{error.stderr}"
+            ) from None

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The C++ code that makes a function of TVM FFI of a model that AOTInductor generated."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import sympy  # type: ignore[import-untyped]
+import torch
+from torch.export.graph_signature import InputKind, TensorArgument
+
+from graphffi_torch._specs import DTYPE_NAMES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from graphffi_torch._standalone_weights import Constant
+
+# DLPack's codes of data types.
+_CODES: Final = {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "complex": 5, "bool": 6}
+_KERNEL: Final = re.compile(r'extern "C"\s+void\s+(\w+)\s*\(')
+_NO_LIMIT: Final = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A tensor that a method takes.
+
+    Args:
+        name: Of the model's parameter.
+        dtype: Its name.
+        dims: For each dimension the position of a symbol or -1, what it is multiplied by, and what
+            is added.
+        is_updated: Whether the model changes it.
+    """
+
+    name: str
+    dtype: str
+    dims: tuple[tuple[int, int, int], ...]
+    is_updated: bool
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What a method takes.
+
+    Args:
+        name: Of the method.
+        operands: In order.
+        symbols: Names, smallest and largest values of sizes that calls choose.
+        num_results: Tensors that it gives.
+        updated_buffers: Names of the model's buffers that it changes.
+    """
+
+    name: str
+    operands: tuple[Operand, ...]
+    symbols: tuple[tuple[str, int, int], ...]
+    num_results: int
+    updated_buffers: frozenset[str]
+
+    @staticmethod
+    def of(name: str, exported: torch.export.ExportedProgram) -> Signature:
+        """The signature of a program.
+
+        Raises:
+            NotImplementedError: For inputs and outputs that are no tensors on the CPU, and sizes
+                that are no linear expression of one symbol.
+        """
+        # Before decompositions, no input is listed as updated.
+        program = exported.run_decompositions({})
+        reader = _SignatureReader(name, program)
+        signature = program.graph_signature
+        updated = set(signature.user_inputs_to_mutate.values())
+        placeholders = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
+        operands = []
+        for spec in signature.input_specs:
+            if spec.kind != InputKind.USER_INPUT:
+                continue
+            node = placeholders.get(spec.arg.name)
+            value: Any = None if node is None else node.meta.get("val")
+            if not isinstance(spec.arg, TensorArgument) or not isinstance(value, torch.Tensor):
+                reader.refuse(
+                    f"input '{spec.arg.name}'", "a tensor", f"a {type(spec.arg).__name__}"
+                )
+            operands.append(reader.operand(spec.arg.name, value, spec.arg.name in updated))
+        outputs = [s for s in signature.output_specs if s.kind.name == "USER_OUTPUT"]
+        for i, spec in enumerate(outputs):
+            if not isinstance(spec.arg, TensorArgument):
+                reader.refuse(f"result {i}", "a tensor", f"a {type(spec.arg).__name__}")
+        return Signature(
+            name,
+            tuple(operands),
+            tuple(reader.symbols.values()),
+            len(outputs),
+            frozenset(signature.buffers_to_mutate.values()),
+        )
+
+
+class _SignatureReader:
+    def __init__(self, name: str, program: torch.export.ExportedProgram) -> None:
+        self._name = name
+        self._ranges: Mapping[Any, Any] = program.range_constraints
+        self._positions: dict[Any, int] = {}
+        self.symbols: dict[Any, tuple[str, int, int]] = {}
+
+    def operand(self, name: str, value: torch.Tensor, is_updated: bool) -> Operand:
+        if value.device.type != "cpu" or value.dtype not in DTYPE_NAMES:
+            self.refuse(f"input '{name}'", "a tensor on cpu", f"{value.dtype} on {value.device}")
+        dims = tuple(self._dim(name, size) for size in value.shape)
+        return Operand(name, DTYPE_NAMES[value.dtype], dims, is_updated)
+
+    def _dim(self, name: str, size: Any) -> tuple[int, int, int]:
+        if not isinstance(size, torch.SymInt):
+            return -1, 1, int(size)
+        expression = size.node.expr
+        symbols = sorted(expression.free_symbols, key=str)
+        if not symbols:
+            return -1, 1, int(expression)
+        slope = sympy.diff(expression, symbols[0])
+        if len(symbols) != 1 or not isinstance(slope, sympy.Integer) or slope <= 0:
+            self.refuse(f"input '{name}'", "sizes such as 2*n + 1", str(expression))
+        (symbol,) = symbols
+        if symbol not in self._positions:
+            self._positions[symbol] = len(self._positions)
+            limits = self._ranges.get(symbol)
+            lower = 0 if limits is None else _limit(limits.lower, 0)
+            upper = _NO_LIMIT if limits is None else _limit(limits.upper, _NO_LIMIT)
+            self.symbols[symbol] = (str(symbol), lower, upper)
+        return self._positions[symbol], int(slope), int(expression.subs(symbol, 0))
+
+    def refuse(self, what: str, expected: str, got: str) -> None:
+        raise NotImplementedError(
+            f"graphffi_torch: to_library: {self._name}: {what}: expected {expected}, got {got}; "
+            "pass tensors, and numbers as tensors without dimensions"
+        )
+
+
+def _limit(value: Any, otherwise: int) -> int:
+    return int(value) if isinstance(value, sympy.Integer) or type(value) is int else otherwise
+
+
+def method_code(signature: Signature, model: str, code: str, constants: Sequence[Constant]) -> str:
+    """The text of a file that exports the method.
+
+    Args:
+        signature: Of the method.
+        model: The end of the class's name.
+        code: What AOTInductor wrote.
+        constants: Where the model's weights are.
+    """
+    for kernel in sorted(set(_KERNEL.findall(code)), key=len, reverse=True):
+        code = re.sub(rf"\b{kernel}\b", f"{model}_{kernel}", code)  # another model has such, too
+    operands: list[str] = []
+    dims: list[str] = []
+    for operand in signature.operands:
+        kind, bits = _dtype_code(operand.dtype)
+        rows = ", ".join(f"{{{s}, {m}, {o}}}" for s, m, o in operand.dims)
+        dims.append(f"const Dim kDims{len(dims)}[] = {{{rows or '{-1, 1, 0}'}}};")
+        operands.append(
+            f"{{{json.dumps(operand.name)}, {kind}, {bits}, {len(operand.dims)}, "
+            f"kDims{len(dims) - 1}, {str(operand.is_updated).lower()}}}"
+        )
+    symbols = [f'{{"{name}", {low}, {high}}}' for name, low, high in signature.symbols]
+    places = [
+        f"{{{constant.offset}, {constant.size}, {str(constant.is_updated).lower()}}}"
+        for constant in constants
+    ]
+    return code + _ENTRY.format(
+        dims="\n".join(dims),
+        operands=", ".join(operands) or '{"", 0, 0, 0, nullptr, false}',
+        num_operands=len(operands),
+        symbols=", ".join(symbols) or '{"", 0, 0}',
+        num_symbols=len(symbols),
+        num_results=signature.num_results,
+        ordinals=", ".join(["-1"] * signature.num_results) or "-1",
+        places=", ".join(places) or "{0, 0, false}",
+        model=model,
+        name=signature.name,
+    )
+
+
+def _dtype_code(name: str) -> tuple[int, int]:
+    kind = name.rstrip("0123456789")
+    return _CODES[kind], int(name[len(kind) :] or 8)
+
+
+_ENTRY: Final = """
+#include <graphffi_standalone/graph.h>
+
+extern const graphffi_standalone::Weights graphffi_weights;
+
+namespace {{
+namespace {model}_entry {{
+using namespace graphffi_standalone;
+using Model = torch::aot_inductor::AOTInductorModel{model};
+
+{dims}
+const Operand kOperands[] = {{{operands}}};
+const Symbol kSymbols[] = {{{symbols}}};
+struct Place {{
+  size_t offset, bytes;
+  bool is_updated;
+}};
+const Place kPlaces[] = {{{places}}};
+int32_t ordinals[] = {{{ordinals}}};
+
+char* ConstantAt(size_t i) {{
+  const Place& place = kPlaces[i];
+  return place.is_updated ? UpdatedBuffer(graphffi_weights, place.offset, place.bytes)
+                          : WeightsBegin(graphffi_weights) + place.offset;
+}}
+
+Model* NewModel() {{
+  auto constants = std::make_shared<std::vector<torch::aot_inductor::ConstantHandle>>();
+  auto model = std::make_unique<Model>(nullptr, std::move(constants), "cpu", std::nullopt);
+  model->SetConstants(ConstantAt);
+  return model.release();  // lives as long as the library, which is never unloaded
+}}
+
+void Run(TVMFFIObjectHandle* inputs, TVMFFIObjectHandle* results) {{
+  static Model* const model = NewModel();
+  model->run_impl(reinterpret_cast<AtenTensorHandle*>(inputs),
+                  reinterpret_cast<AtenTensorHandle*>(results), nullptr, nullptr);
+}}
+
+const Method kMethod = {{"{name}", kOperands, {num_operands}, kSymbols, {num_symbols},
+                        {num_results}, ordinals, &Run}};
+}}  // namespace {model}_entry
+}}  // namespace
+
+extern "C" __attribute__((visibility("default"))) int __tvm_ffi_{name}(
+    void*, const TVMFFIAny* args, int32_t num_args, TVMFFIAny* result) {{
+  return graphffi_standalone::RunMethod({model}_entry::kMethod, args, num_args, result);
+}}
+
+extern "C" __attribute__((visibility("default"))) int __tvm_ffi_{name}_into(
+    void*, const TVMFFIAny* args, int32_t num_args, TVMFFIAny*) {{
+  return graphffi_standalone::RunMethodInto({model}_entry::kMethod, args, num_args);
+}}
+"""

@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators whose code is torch's: found in what AOTInductor wrote, and called as kernels."""
+
+from __future__ import annotations
+
+import functools
+import re
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+
+from graphffi_torch._library import library_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+FOLDER: Final = Path(library_path()) / "standalone"
+TORCH_INCLUDE: Final = Path(torch.__file__).parent / "include"
+_CALL: Final = re.compile(r"\b(aoti_torch_\w+)\s*\(")
+_OPERATOR: Final = re.compile(r"aoti_torch_cpu_(\w+)")
+_PROXY: Final = "aoti_torch_proxy_executor_call_function"
+# What torch's interpreter of operators writes its results into.
+_PROXY_RESULT: Final = "aoti_torch_new_uninitialized_tensor"
+_ORIGINAL: Final = re.compile(r"Original ATen: \[([^\]]+)\]")
+_PARAMETER: Final = re.compile(r"\s*(.+?)\s*\b(\w+)\s*\Z")
+
+
+def find_externs(
+    models: Mapping[str, tuple[str, torch.export.ExportedProgram]], externs: Mapping[str, str]
+) -> dict[str, str]:
+    """The kernels that stand for functions of torch's C interface.
+
+    Args:
+        models: For each method what AOTInductor wrote, and the program.
+        externs: References of kernels by operators.
+
+    Returns:
+        References by functions.
+
+    Raises:
+        NotImplementedError: For operators without a kernel.
+    """
+    given = {_plain(name): reference for name, reference in externs.items()}
+    found: dict[str, str] = {}
+    problems = []
+    for name, (code, program) in models.items():
+        for function in sorted(set(_CALL.findall(code)) - own_functions()):
+            reference = next((given[key] for key in _keys(function) if key in given), None)
+            if reference is None or function not in _declarations():
+                problems.extend(_describe(name, function, code, program))
+            else:
+                found[function] = reference
+    if problems:
+        raise NotImplementedError(
+            "graphffi_torch: to_library: expected operators with code of their own, got "
+            + ", ".join(dict.fromkeys(problems))
+            + "; name kernels for them in externs={'aten.<operator>': 'library.so::function'}, or "
+            "write the model without them"
+        )
+    return found
+
+
+@functools.cache
+def own_functions() -> frozenset[str]:
+    """The functions of torch's C interface that libraries have of their own."""
+    archive = str(FOLDER / "libgraphffi_standalone.a")
+    listed = subprocess.run(
+        ["nm", "--defined-only", "--format=posix", archive],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    names = {line.split(" ", 1)[0] for line in listed.stdout.splitlines()}
+    return frozenset(names) | frozenset(product_functions())
+
+
+def product_functions() -> set[str]:
+    """Those of them that are compiled with the code."""
+    return set(_CALL.findall((FOLDER / "product.cc").read_text()))
+
+
+def _plain(operator: str) -> str:
+    return operator.removeprefix("aten.").removeprefix("aten::").replace(".", "_")
+
+
+def _keys(function: str) -> Iterable[str]:
+    match = _OPERATOR.match(function)
+    if match is None:
+        return
+    name = match[1]
+    for each in (name, name.removesuffix("_out")):
+        yield each
+        # Overloads: sort_stable is named by sort, too.
+        for end in ("_stable", "_Tensor", "_Scalar", "_two"):
+            yield each.removesuffix(end)
+
+
+def _describe(
+    method: str, function: str, code: str, program: torch.export.ExportedProgram
+) -> list[str]:
+    """What an error says of a function: the operators, and where the model calls them."""
+    if function == _PROXY_RESULT:
+        return []
+    if function == _PROXY:
+        operators = dict.fromkeys(_interpreted(code))
+        return [_with_lines(method, o, [_plain(o)], program) for o in operators]
+    keys = list(_keys(function))
+    name = f"aten.{keys[0].removesuffix('_out')}" if keys else function
+    return [_with_lines(method, name, keys, program)]
+
+
+def _interpreted(code: str) -> Iterable[str]:
+    """The operators that torch would interpret."""
+    names: list[str] = []
+    for line in code.splitlines():
+        if match := _ORIGINAL.search(line):
+            names = match[1].split(", ")
+        elif _PROXY in line:
+            yield from names
+
+
+def _with_lines(
+    method: str, name: str, keys: list[str], program: torch.export.ExportedProgram
+) -> str:
+    lines = []
+    for node in program.graph.nodes:
+        target: Any = node.target
+        packet = _plain(str(getattr(target, "overloadpacket", target)))
+        names = {packet, _plain(str(target))}
+        # One is often made of another: inv of inv_ex.
+        is_made_of = any(key.startswith(f"{packet}_") for key in keys)
+        if node.op == "call_function" and (is_made_of or names & set(keys)):
+            lines.append(_line_of(node))
+    places = ", ".join(dict.fromkeys(line for line in lines if line))
+    return f"{name} in '{method}'" + (f" ({places})" if places else "")
+
+
+def _line_of(node: torch.fx.Node) -> str:
+    """``model.py:12`` for the innermost line of the model that made the node."""
+    found = re.findall(r'File "([^"]+)", line (\d+)', node.meta.get("stack_trace") or "")
+    return f"{Path(found[-1][0]).name}:{found[-1][1]}" if found else ""
+
+
+@functools.cache
+def _declarations() -> dict[str, str]:
+    """The parameters of torch's C functions for operators, as text."""
+    folder = TORCH_INCLUDE / "torch/csrc/inductor/aoti_torch/generated"
+    pattern = re.compile(r"AOTITorchError (aoti_torch_cpu_\w+)\(([^;]*)\);")
+    return dict(pattern.findall((folder / "c_shim_cpu.h").read_text()))
+
+
+def extern_code(externs: Mapping[str, str]) -> str:
+    """The text of a file with functions of torch's C interface that call kernels.
+
+    Raises:
+        NotImplementedError: For an operator that takes what kernels can't be given.
+    """
+    functions = [_extern_function(*item) for item in sorted(externs.items())]
+    return "#include <graphffi_standalone/extern_kernel.h>\n" + "".join(functions)
+
+
+def _extern_function(function: str, reference: str) -> str:
+    parameters = _declarations()[function]
+    values, results = [], []
+    opt_length = ""
+    for parameter in reversed([p for p in parameters.split(",") if p.strip()]):
+        kind, name = _split(function, parameter)
+        if name.endswith("_len_"):
+            opt_length = name
+        elif re.fullmatch(r"ret\d+", name) and kind == "AtenTensorHandle*":
+            results.append(name)
+        elif name == "out" and kind == "AtenTensorHandle":
+            results.append(name)
+        elif opt_length:
+            values.append(f"List{{{name}, {opt_length}}}")
+            opt_length = ""
+        else:
+            values.append(f"Value({name})")
+    values.reverse()
+    results.reverse()
+    return f"""
+AOTITorchError {function}({parameters}) {{
+  using namespace graphffi_standalone;
+  static ExternKernel kernel("{reference}");
+  return kernel.Call({{{", ".join(values)}}}, {{{", ".join(results)}}});
+}}
+"""
+
+
+def _split(function: str, parameter: str) -> tuple[str, str]:
+    match = _PARAMETER.match(parameter)
+    kind, name = match.groups() if match else (parameter, "")
+    kind = kind.replace(" *", "*")
+    if "Generator" in kind or kind.count("*") > 1:
+        raise NotImplementedError(
+            f"graphffi_torch: to_library: externs: {function}: expected tensors, numbers and "
+            f"texts, got {kind} {name}; write the model without the operator"
+        )
+    return kind, name
