@@ -57,9 +57,9 @@ def register_ffi_target(
             reference.
         arg_spec: What the function gets, in order; nothing if empty: ``"args"`` (the operands),
             ``"rets"`` (the results), ``"attrs.<name>"`` (an attribute), ``"ctx.stream"`` (the
-            stream as an int), or a plan item such as ``"None"``, ``"i1"``, ``"(i0, i2)"``. Default: operands, then
-            results. Results that the function does not get are what it returns; where it returns
-            None, they hold what happens to be in their memory.
+            stream as an int), or a plan item such as ``"None"``, ``"i1"``, ``"(i0, i2)"``.
+            Default: operands, then results. Results that the function does not get are what it
+            returns; where it returns None, they hold what happens to be in their memory.
         platform: ``"cpu"``, ``"gpu"`` (also ``"cuda"``) or ``"rocm"``.
         allow_cuda_graph: The function only launches work on its stream: it may be recorded.
         pass_owned_tensor: Operands and results are passed as owning tensors. Python functions and
