@@ -40,6 +40,7 @@ PAYLOAD = {
     "csrc/include": "graphffi/include",
     "plugins/torch/csrc/include": "graphffi_torch/include",
     "graphffi/_lib": "graphffi/_lib",
+    "graphffi/share": "graphffi/share",
     **{f"{folder}/lib": f"{package}/lib" for package, folder in PLUGINS.items()},
     **{
         name: f"{SOURCE}/{name}"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ._location import include_path
+from ._location import cmake_path, include_path
 from ._runtime import runtime_info
 
 
@@ -70,6 +70,7 @@ def _parser() -> argparse.ArgumentParser:
     config = add("config", _config, "print flags for the compiler and the linker")
     config.add_argument("--cflags", action="store_true", help="for the compiler")
     config.add_argument("--ldflags", action="store_true", help="for the linker")
+    config.add_argument("--cmakedir", action="store_true", help="CMake's package tvm_ffi")
     return parser
 
 
@@ -112,7 +113,8 @@ def _config(chosen: argparse.Namespace) -> Outcome:
     flags = {
         "cflags": ["-std=c++17", "-fPIC", "-fvisibility=hidden", f"-I{include_path()}"],
         "ldflags": ["-shared", f"-L{runtime.parent}", "-ltvm_ffi"],
+        "cmakedir": [cmake_path()],
     }
-    wanted = [name for name in flags if getattr(chosen, name)] or list(flags)
+    wanted = [name for name in flags if getattr(chosen, name)] or ["cflags", "ldflags"]
     line = " ".join(flag for name in wanted for flag in flags[name])
     return Outcome({name: flags[name] for name in wanted}, [line])

@@ -21,6 +21,11 @@ def include_path() -> str:
     return os.path.join(os.path.dirname(_PACKAGE), "csrc", "include")  # in a source tree
 
 
+def cmake_path() -> str:
+    """Return the folder of the CMake package ``tvm_ffi``: headers, bundled runtime, functions."""
+    return os.path.join(_PACKAGE, "share", "cmake", "tvm_ffi")
+
+
 def cache_folder() -> Path:
     """Return where libraries are kept: `GRAPHFFI_CACHE_DIR`, or ``~/.cache/graphffi``."""
     configured = os.environ.get("GRAPHFFI_CACHE_DIR")

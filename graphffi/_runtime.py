@@ -148,7 +148,11 @@ def _named_path(choice: str) -> str:
 def _apache_library() -> str | None:
     """Return the installed apache-tvm-ffi's library; the package is not imported."""
     spec = find_elsewhere(_APACHE_PACKAGE)
-    for folder in (spec and spec.submodule_search_locations) or ():
+    return None if spec is None else _library_in(spec)
+
+
+def _library_in(spec: ModuleSpec) -> str | None:
+    for folder in spec.submodule_search_locations or ():
         library = os.path.join(folder, "lib", _SONAME)
         if os.path.isfile(library):
             return library
@@ -223,7 +227,13 @@ def _path_of(library: ctypes.CDLL) -> str:
 
 
 def _refuse(spec: ModuleSpec) -> None:
-    """Refuses apache's package beside the bundled runtime: two crash the process."""
+    """Refuses apache's package beside the bundled runtime: two crash the process.
+
+    One whose library is the bundled runtime, by a link, brings no second.
+    """
+    library = _library_in(spec)
+    if library is not None and _is_same(library, _BUNDLED):
+        return
     spec.loader = _RefusingLoader()  # type: ignore[assignment]
 
 

@@ -12,6 +12,10 @@
 #include "callframe/value.h"
 #include "gil/gil.h"
 
+// Runtimes of releases before 0.1.14 lack it.
+extern "C" int TVMFFIBigIntFromByteArray(const TVMFFIByteArray* input, TVMFFIAny* out)
+    __attribute__((weak));
+
 namespace graphffi::bindings {
 
 namespace {
@@ -101,7 +105,10 @@ Arguments::~Arguments() {
 }
 
 TVMFFIAny Arguments::View(PyObject* value) {
-  if (PyLong_CheckExact(value)) return FromInt(value);
+  if (PyLong_CheckExact(value)) {
+    const TVMFFIAny number = FromInt(value);
+    return number.type_index == kTVMFFIInt ? number : Keep(number);
+  }
   if (PyFloat_CheckExact(value)) return MakeFloat(PyFloat_AS_DOUBLE(value));
   if (PyBool_Check(value)) return MakeBool(value == Py_True);
   if (value == Py_None) return TVMFFIAny{};
@@ -185,11 +192,23 @@ TVMFFIAny Arguments::OwnTensor(PyObject* value, TypeEntry& type) {
 TVMFFIAny Arguments::FromInt(PyObject* value) {
   int overflow = 0;
   const int64_t payload = PyLong_AsLongLongAndOverflow(value, &overflow);
-  if (overflow != 0) {
-    FailValue(PyExc_OverflowError, "an int of 64 bits", py::repr(py::handle(value)));
-  }
+  if (overflow != 0) return FromBigInt(value);
   if (payload == -1 && PyErr_Occurred() != nullptr) throw PythonError();
   return MakeInt(payload);
+}
+
+TVMFFIAny Arguments::FromBigInt(PyObject* value) {
+  if (!takes_big_ints_ || TVMFFIBigIntFromByteArray == nullptr) {
+    FailValue(PyExc_OverflowError, "an int of 64 bits", py::repr(py::handle(value)));
+  }
+  const py::handle number(value);
+  const auto num_words = number.attr("bit_length")().cast<size_t>() / 64 + 1;
+  const py::object bytes =
+      number.attr("to_bytes")(num_words * sizeof(uint64_t), "little", py::arg("signed") = true);
+  const TVMFFIByteArray content = {PyBytes_AS_STRING(bytes.ptr()), num_words * sizeof(uint64_t)};
+  TVMFFIAny made{};
+  CheckRc(TVMFFIBigIntFromByteArray(&content, &made));
+  return made;
 }
 
 TVMFFIAny Arguments::OwnSequence(PyObject* value) {
@@ -205,7 +224,8 @@ TVMFFIAny Arguments::OwnSequence(PyObject* value) {
 
 TVMFFIAny Arguments::OwnMapping(PyObject* value) {
   const RecursionGuard guard;
-  const py::object items = py::reinterpret_steal<py::object>(Check(PyDict_Items(value)));
+  PyObject* const pairs = PyDict_Check(value) != 0 ? PyDict_Items(value) : PyMapping_Items(value);
+  const py::object items = py::reinterpret_steal<py::object>(Check(pairs));
   OwnedValues values;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.ptr()); ++i) {
     PyObject* pair = PyList_GET_ITEM(items.ptr(), i);

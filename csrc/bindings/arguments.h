@@ -30,7 +30,9 @@ class Arguments {
   static constexpr int kInline = CallFrame::kInline;
 
   /// `opt_subject` (a str, borrowed) begins the text of errors.
-  explicit Arguments(PyObject* opt_subject) : opt_subject_(opt_subject) {}
+  /// `takes_big_ints`: ints beyond 64 bits pass as ffi.BigInt.
+  explicit Arguments(PyObject* opt_subject, bool takes_big_ints = false)
+      : opt_subject_(opt_subject), takes_big_ints_(takes_big_ints) {}
   ~Arguments();
   Arguments(const Arguments&) = delete;
   Arguments& operator=(const Arguments&) = delete;
@@ -68,11 +70,13 @@ class Arguments {
   TVMFFIAny OwnSequence(PyObject* value);
   TVMFFIAny OwnMapping(PyObject* value);
   TVMFFIAny FromInt(PyObject* value);
+  TVMFFIAny FromBigInt(PyObject* value);
   std::string Position() const;
   [[noreturn]] void FailValue(PyObject* type, const char* expected, const std::string& actual);
   [[noreturn]] void FailTensor(PyObject* value);
 
   PyObject* opt_subject_;
+  const bool takes_big_ints_;
   const char* bank_ = "argument #";
   Py_ssize_t index_ = 0;
   Loans loans_{kLending};  // their sources are Python objects

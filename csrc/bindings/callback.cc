@@ -23,7 +23,7 @@ PyObject* CallAndConvert(PyObject* callable, const TVMFFIAny* args, int32_t num_
   PyObject* name = PyObject_GetAttrString(callable, "__name__");
   if (name == nullptr) PyErr_Clear();
   const py::object owner = py::reinterpret_steal<py::object>(name);
-  Arguments converter(name);
+  Arguments converter(name, /*takes_big_ints=*/true);
   converter.SetPosition("result", -1);
   *result = converter.Own(returned.ptr());
   return Py_NewRef(Py_None);

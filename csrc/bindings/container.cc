@@ -43,10 +43,35 @@ const LinkedPair& ItemAt(const MapBody& map, uint64_t index) {
   return reinterpret_cast<const LinkedPair*>(block + kBlockItems)[index % kBlockItems];
 }
 
-void SetItem(py::handle dict, const Pair& pair, Framework opt_framework) {
-  const auto key = py::reinterpret_steal<py::object>(ElementToPython(pair.key, opt_framework));
-  const auto value = py::reinterpret_steal<py::object>(ElementToPython(pair.value, opt_framework));
-  if (PyDict_SetItem(dict.ptr(), key.ptr(), value.ptr()) != 0) throw PythonError();
+/// Calls visit(pair) for each pair of a map, in order.
+template <typename Visit>
+void ForEachPair(const MapBody& map, Visit&& visit) {
+  if ((map.slots & kSmallMap) != 0) {
+    const auto* pairs = reinterpret_cast<const Pair*>(map.data);
+    for (uint64_t i = 0; i < map.size; ++i) visit(pairs[i]);
+    return;
+  }
+  uint64_t index = map.list_head;
+  for (uint64_t i = 0; i < map.size; ++i) {
+    const LinkedPair& item = ItemAt(map, index);
+    visit(item.pair);
+    index = item.next;
+  }
+}
+
+py::object ToObject(const TVMFFIAny& element, Framework opt_framework) {
+  return py::reinterpret_steal<py::object>(ElementToPython(element, opt_framework));
+}
+
+/// A graphffi._map.Map, for keys that a dict takes for one.
+PyObject* FromMapOfEqualKeys(const MapBody& map, Framework opt_framework) {
+  static const py::handle type = ImportImmortal("graphffi._map", "Map");
+  py::list pairs;
+  ForEachPair(map, [&](const Pair& pair) {
+    pairs.append(
+        py::make_tuple(ToObject(pair.key, opt_framework), ToObject(pair.value, opt_framework)));
+  });
+  return type(pairs).release().ptr();
 }
 
 struct ShapeObject {
@@ -105,17 +130,12 @@ PyObject* FromArray(TVMFFIObjectHandle array, Framework opt_framework) {
 PyObject* FromMap(TVMFFIObjectHandle map, Framework opt_framework) {
   const auto& body = *static_cast<const MapBody*>(TVMFFIObjectGetBody_(map));
   py::dict dict;
-  if ((body.slots & kSmallMap) != 0) {
-    const auto* pairs = reinterpret_cast<const Pair*>(body.data);
-    for (uint64_t i = 0; i < body.size; ++i) SetItem(dict, pairs[i], opt_framework);
-  } else {
-    uint64_t index = body.list_head;
-    for (uint64_t i = 0; i < body.size; ++i) {
-      const LinkedPair& item = ItemAt(body, index);
-      SetItem(dict, item.pair, opt_framework);
-      index = item.next;
-    }
-  }
+  ForEachPair(body, [&](const Pair& pair) {
+    const py::object key = ToObject(pair.key, opt_framework);
+    const py::object value = ToObject(pair.value, opt_framework);
+    if (PyDict_SetItem(dict.ptr(), key.ptr(), value.ptr()) != 0) throw PythonError();
+  });
+  if (dict.size() != body.size) return FromMapOfEqualKeys(body, opt_framework);
   return dict.release().ptr();
 }
 

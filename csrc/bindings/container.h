@@ -16,7 +16,8 @@ TVMFFIAny MakeContainer(const char* name, const OwnedValues& values);
 /// An ffi.Shape of a tuple of ints. \throws PythonError
 TVMFFIAny MakeShape(PyObject* tuple);
 
-/// *New reference* to a graphffi.Shape, a list, a dict. \throws PythonError, Error
+/// *New reference* to a graphffi.Shape, a list, a dict (or a Map, where keys are equal in Python).
+/// \throws PythonError, Error
 PyObject* FromShape(TVMFFIObjectHandle shape);
 PyObject* FromArray(TVMFFIObjectHandle array, Framework opt_framework);
 PyObject* FromMap(TVMFFIObjectHandle map, Framework opt_framework);

@@ -135,6 +135,10 @@ void Classify(PyTypeObject* type, TypeEntry* entry) {
     entry->kind = ArgumentKind::kDevice;
     return;
   }
+  if (IsSubtype(type, "graphffi._map", "Map")) {
+    entry->kind = ArgumentKind::kMapping;
+    return;
+  }
   const py::object capsule = Attribute(type, "__dlpack_c_exchange_api__");
   entry->opt_exchange = capsule ? ExchangeTable(capsule.ptr()) : nullptr;
   if (entry->opt_exchange == nullptr) {

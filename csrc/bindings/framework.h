@@ -27,7 +27,7 @@ enum class ArgumentKind : uint8_t {
   kForeignDevice,  // torch.device
   kShape,          // graphffi.Shape
   kSequence,       // list, tuple
-  kMapping,        // dict
+  kMapping,        // dict, Map
   kObject,         // graphffi.Object
   kForeignObject,  // an object of another package on this runtime, by __chandle__
   kExchange,       // a tensor with DLPack's exchange table

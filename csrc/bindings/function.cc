@@ -29,7 +29,7 @@ PyObject* CallFunction(PyObject* self, PyObject* const* args, size_t nargsf, PyO
     PyFunction* function = AsFunction(self);
     if (kwnames != nullptr && PyTuple_GET_SIZE(kwnames) != 0)
       FailKeywords(function->opt_name, kwnames);
-    Arguments arguments(function->opt_name);
+    Arguments arguments(function->opt_name, /*takes_big_ints=*/true);
     CallFrame frame(arguments.loans());
     const Py_ssize_t count = PyVectorcall_NARGS(nargsf);
     for (Py_ssize_t i = 0; i < count; ++i) {

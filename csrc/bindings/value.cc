@@ -10,6 +10,10 @@
 #include "bindings/raised.h"
 #include "bindings/tensor.h"
 
+// Runtimes of releases before 0.1.14 lack it, and big integers.
+extern "C" TVMFFIByteArray TVMFFIBigIntGetContentByteArray(const TVMFFIAny* value)
+    __attribute__((weak));
+
 namespace graphffi::bindings {
 
 namespace {
@@ -27,18 +31,13 @@ PyObject* FromPointer(void* pointer) {
   return type(reinterpret_cast<uintptr_t>(pointer)).release().ptr();
 }
 
-/// Body: a count of 64-bit words, then a pointer to them; little-endian two's complement.
+/// The content is 64-bit words, little-endian two's complement.
 PyObject* FromBigInt(TVMFFIObjectHandle object) {
-  struct Body {
-    uint64_t count;
-    const unsigned char* words;
-  };
-  const auto* body = static_cast<const Body*>(TVMFFIObjectGetBody_(object));
-  const PyObject* digits = FromBytes({reinterpret_cast<const char*>(body->words),
-                                      static_cast<size_t>(body->count) * sizeof(uint64_t)});
-  const py::object owner = py::reinterpret_steal<py::object>(const_cast<PyObject*>(digits));
+  const TVMFFIAny value = ObjectView(object);
+  const auto words =
+      py::reinterpret_steal<py::object>(FromBytes(TVMFFIBigIntGetContentByteArray(&value)));
   return py::handle(reinterpret_cast<PyObject*>(&PyLong_Type))
-      .attr("from_bytes")(owner, "little", py::arg("signed") = true)
+      .attr("from_bytes")(words, "little", py::arg("signed") = true)
       .release()
       .ptr();
 }

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import ctypes
 import enum
-import re
 from decimal import Decimal
 from typing import Any
 
@@ -102,11 +101,43 @@ def test_jax_dtypes_pass(kernels: graphffi.Module) -> None:
     assert kernels.echo(jnp.dtype("bfloat16")) == graphffi.dtype("bfloat16")
 
 
-@pytest.mark.parametrize("value", [2**63, -(2**63) - 1, 2**200])
-def test_int_of_more_than_64_bits_is_refused(kernels: graphffi.Module, value: int) -> None:
-    text = f"echo: argument #0: expected an int of 64 bits, got {value}"
-    with pytest.raises(OverflowError, match=re.escape(text)):
-        kernels.echo(value)
+BEYOND_64_BITS = [2**63, -(2**63) - 1, 2**64, -(2**127), 2**127, 2**200, -(2**1000) + 1]
+
+
+@pytest.mark.parametrize("value", BEYOND_64_BITS)
+def test_int_beyond_64_bits_passes(kernels: graphffi.Module, value: int) -> None:
+    assert kernels.echo(value) == value
+    assert kernels.echo([value, {"k": value}]) == [value, {"k": value}]
+
+
+def test_int_beyond_64_bits_is_no_int64(kernels: graphffi.Module) -> None:
+    with pytest.raises(TypeError, match=r"(?s)argument #0.*[Ee]xpected `int`.*ffi\.BigInt"):
+        kernels.stream(2**63, 0)
+
+
+def test_callback_returns_ints_beyond_64_bits() -> None:
+    assert graphffi.Function(lambda x: 3 * x)(2**63) == 3 * 2**63
+
+
+@pytest.mark.parametrize("count", [3, 40])
+def test_keys_that_are_equal_in_python_stay_apart(kernels: graphffi.Module, count: int) -> None:
+    make = graphffi.get_global_func("ffi.Map")
+    others = {f"k{i}": i for i in range(count - 3)}
+    flat = [part for pair in others.items() for part in pair]
+    returned = make(0, "int", 0.0, "float", False, "bool", *flat)
+    assert len(returned) == count
+    assert [type(key) for key in returned][:3] == [int, float, bool]
+    assert [returned[0], returned[0.0], returned[False]] == ["int", "float", "bool"]
+    assert repr(returned).startswith("Map({0: 'int', 0.0: 'float', False: 'bool'")
+    again = kernels.echo(returned)
+    assert list(again.items()) == list(returned.items())
+    assert {key: returned[key] for key in others} == others
+    with pytest.raises(KeyError, match="nope"):
+        returned["nope"]
+
+
+def test_maps_of_other_keys_are_dicts(kernels: graphffi.Module) -> None:
+    assert type(kernels.echo({1: "a", 2.5: "b", False: "c", None: "d"})) is dict
 
 
 @pytest.mark.parametrize("value", [object(), {1, 2}, 1j, range(3), memoryview(b"x")])

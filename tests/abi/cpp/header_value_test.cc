@@ -58,12 +58,30 @@ TEST(strings_of_7_8_and_4096_bytes) {
   CHECK_EQ(std::string(EscapeStringJSON("a\"\n\x01")), std::string("\"a\\\"\\n\\u0001\""));
 }
 
+TEST(a_string_that_is_moved_in_is_an_object) {
+  Any moved = String(std::string("short"));
+  CHECK_EQ(moved.type_index(), int32_t{kTVMFFIStr});
+  CHECK(AnyEqual()(moved, "short") && AnyHash()(moved) == AnyHash()(Any("short")));
+  CHECK_EQ(Any(Bytes(std::string("short"))).type_index(), int32_t{kTVMFFIBytes});
+}
+
 TEST(bytes_keep_nul) {
   Bytes bytes("a\0b", 3);
   CHECK_EQ(bytes.size(), size_t{3});
   CHECK(Any(bytes).cast<Bytes>() == bytes);
   CHECK_EQ(Message([&] { Any(bytes).cast<String>(); }),
            "TypeError: Cannot convert from type `ffi.SmallBytes` to `str`");
+}
+
+TEST(an_optional_of_an_optional_has_the_size_of_a_value) {
+  static_assert(sizeof(Optional<Optional<int>>) == sizeof(Any));
+  static_assert(sizeof(Optional<Optional<Function>>) == sizeof(Any));
+  Optional<Optional<int>> nested = Optional<int>(7);
+  CHECK_EQ(nested.value().value(), 7);
+  CHECK(Any(nested).cast<Optional<Optional<int>>>().value() == 7);
+  nested = std::nullopt;
+  CHECK(!nested.has_value() && Any(nested) == nullptr);
+  CHECK(!Optional<Optional<int>>(Optional<int>()).has_value());
 }
 
 TEST(optional_is_none_or_the_value) {

@@ -93,6 +93,28 @@ class OptionalStorage<T, std::enable_if_t<use_ptr_based_optional_v<T>>> {
   T value_ = Null();
 };
 
+template <bool kPads>
+struct OptionalPadding {};
+template <>
+struct OptionalPadding<true> {
+  int64_t padding = 0;
+};
+
+/// An optional of one: nothing in either is nothing. Of the ABI's 16 bytes, as all but pointers.
+template <typename T>
+class OptionalStorage<T, std::enable_if_t<is_optional_type_v<T>>>
+    : OptionalPadding<sizeof(T) <= sizeof(int64_t)> {
+ public:
+  bool has() const { return value_.has_value(); }
+  const T& get() const { return value_; }
+  T& get() { return value_; }
+  void set(T value) { value_ = std::move(value); }
+  void clear() { value_ = std::nullopt; }
+
+ private:
+  T value_;
+};
+
 /// Strings are values of the ABI's 16 bytes in which None stands for nothing: modules return them
 /// through their vtable.
 template <typename T>

@@ -79,14 +79,9 @@ class FromStdString : public ObjectType {
   std::string text_;
 };
 
-/// Takes the text over without a copy, unless it is small; text is empty afterwards.
+/// Takes the text over without a copy: an object, however short the text is.
 template <typename ObjectType>
 void WriteMovedString(std::string&& text, TVMFFIAny* out) {
-  if (text.size() <= kMaxSmallSize) {
-    WriteOwnedBytes<ObjectType>(text.data(), text.size(), out);
-    text.clear();
-    return;
-  }
   auto object = make_object<FromStdString<ObjectType>>(std::move(text));
   WriteObject(out, ObjectUnsafe::MoveObjectPtrToTVMFFIObjectPtr(std::move(object)));
 }

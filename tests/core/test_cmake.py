@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The CMake package with TVM FFI's names, for projects that look for that."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import graphffi
+from graphffi._location import cmake_path
+
+TOOLS = Path(sys.executable).parent
+PROJECT = """
+cmake_minimum_required(VERSION 3.18)
+project(demo CXX)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+find_package(tvm_ffi CONFIG REQUIRED)
+add_library(linked SHARED kernels.cc)
+tvm_ffi_configure_target(linked)
+tvm_ffi_install(linked DESTINATION .)
+add_library(unlinked SHARED empty.cc)
+tvm_ffi_configure_target(unlinked LINK_SHARED OFF)
+"""
+KERNELS = """
+#include <tvm/ffi/tvm_ffi.h>
+void Fail() { TVM_FFI_THROW(ValueError) << "from " << __FILE__; }
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(fail, Fail);
+"""
+
+
+def tool(name: str) -> str:
+    path = shutil.which(name, path=TOOLS) or shutil.which(name)
+    if path is None:
+        pytest.skip(f"needs {name}")
+    return path
+
+
+def configure(folder: Path, project: str, *options: str) -> subprocess.CompletedProcess[str]:
+    (folder / "CMakeLists.txt").write_text(project)
+    (folder / "kernels.cc").write_text(KERNELS)
+    (folder / "empty.cc").write_text("extern int nothing;\n")
+    make = f"-DCMAKE_MAKE_PROGRAM={tool('ninja')}"
+    command = [tool("cmake"), "-GNinja", make, "-S", folder, "-B", folder / "build", *options]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.slow
+def test_a_project_for_tvm_ffi_builds_and_runs(tmp_path: Path) -> None:
+    result = configure(tmp_path, PROJECT, f"-Dtvm_ffi_ROOT={cmake_path()}")
+    assert result.returncode == 0, result.stderr
+    subprocess.run([tool("cmake"), "--build", tmp_path / "build"], check=True, capture_output=True)
+    for name, needs in (("linked", True), ("unlinked", False)):
+        library = tmp_path / f"build/lib{name}.so"
+        listing = subprocess.run(["readelf", "-d", library], capture_output=True, text=True)
+        assert ("[libtvm_ffi.so]" in listing.stdout) == needs
+    with pytest.raises(ValueError, match=r"^from kernels\.cc"):
+        graphffi.load_module(str(tmp_path / "build/liblinked.so")).fail()
+
+
+def test_it_is_found_in_the_package(tmp_path: Path) -> None:
+    package = Path(graphffi.__file__).parent
+    project = (
+        "cmake_minimum_required(VERSION 3.18)\nproject(demo NONE)\nfind_package(tvm_ffi REQUIRED)"
+    )
+    result = configure(tmp_path, project, f"-DCMAKE_PREFIX_PATH={package}")
+    assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        ("tvm_ffi_configure_target(nope)", "expected a target, got 'nope'"),
+        ("tvm_ffi_install(nope)", "expected a target, got 'nope'"),
+        ("tvm_ffi_configure_target(linked LINKED ON)", "expected known arguments, got 'LINKED;ON'"),
+        ("tvm_ffi_configure_target(linked STUB_INIT ON)", "expected STUB_DIR with other STUB_"),
+    ],
+)
+def test_wrong_uses_are_errors(tmp_path: Path, call: str, text: str) -> None:
+    project = PROJECT.replace("project(demo CXX)", "project(demo NONE)") + call
+    result = configure(tmp_path, project, f"-Dtvm_ffi_ROOT={cmake_path()}")
+    assert text in re.sub(r"\s+", " ", result.stderr)
+
+
+def test_its_folder_is_told() -> None:
+    command = [sys.executable, "-m", "graphffi", "config", "--cmakedir"]
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert output == f"{cmake_path()}\n"
+    assert Path(output.strip(), "tvm_ffi-config.cmake").is_file()
