@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls of kernels: what libgraphffi_torch.so does for graphs that torch runs.
+#include <graphffi_torch/aoti_entry.h>
+
 #include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "aoti_entry.h"
 #include "callframe/call_frame.h"
 #include "callframe/layout.h"
 #include "callframe/owned_values.h"
