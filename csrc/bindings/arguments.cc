@@ -164,6 +164,7 @@ void Arguments::NoteTensor(TypeEntry& type, DLDevice device) {
   if (!has_env_) {
     has_env_ = true;
     env_.allocator = exchange->managed_tensor_allocator;
+    env_.as_good = type.opt_allocator == nullptr ? env_.allocator : type.opt_allocator;
   }
   if (device.device_type == kDLCPU || env_.device.device_type != kDLCPU) return;
   const DLPackCurrentWorkStream current =

@@ -20,6 +20,7 @@ struct Env {
   DLDevice device{kDLCPU, 0};
   void* stream = nullptr;
   DLPackManagedTensorAllocator allocator = nullptr;
+  DLPackManagedTensorAllocator as_good = nullptr;  ///< may stay in place of that one
 };
 
 /// Converts the arguments of one call and owns every temporary. Lives on the caller's stack, under

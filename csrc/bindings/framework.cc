@@ -195,6 +195,7 @@ void SetViewer(PyTypeObject* type, const TensorViewer& viewer) {
   }
   entry.opt_view = viewer.view;
   entry.opt_stream = viewer.stream;
+  entry.opt_allocator = viewer.allocator;
   entry.is_view_plain = true;
 }
 

@@ -49,9 +49,10 @@ struct TypeEntry {
   int (*opt_view)(void* object, DLTensor* view) = nullptr;
   bool is_view_plain = false;  // opt_view refuses lazy bits by itself
   DLPackCurrentWorkStream opt_stream =
-      nullptr;                         // of devices but the CPU; fails as the table's does
-  ArrayView opt_array_view = nullptr;  // of numpy.ndarray
-  PyTypeObject* type = nullptr;        // borrowed
+      nullptr;  // of devices but the CPU; fails as the table's does
+  DLPackManagedTensorAllocator opt_allocator = nullptr;  // the process's, as good as the table's
+  ArrayView opt_array_view = nullptr;                    // of numpy.ndarray
+  PyTypeObject* type = nullptr;                          // borrowed
   PyObject* opt_importer =
       nullptr;  // of a kDLPack type, once asked for: None, or graphffi.Tensor -> its array
 };

@@ -155,7 +155,7 @@ PyObject* CallWithFrame(const PyFunction& function, CallFrame& frame, const Argu
   {
     std::optional<EnvScope> env;
     if (const Env* opt_env = arguments.opt_env()) {
-      env.emplace(opt_env->device, opt_env->stream, opt_env->allocator);
+      env.emplace(opt_env->device, opt_env->stream, opt_env->allocator, opt_env->as_good);
     }
     const GilRelease release(function.release_gil != 0);
     if (__builtin_expect(is_debugging, 0) && opt_declared != nullptr) {

@@ -43,28 +43,16 @@ PyObject* CallInPython(PyObject* self, PyObject* const* args, size_t nargsf, PyO
   });
 }
 
-/// Calls that no direct call before `first` took over.
-[[gnu::noinline]] PyObject* CallNext(PyObject* self, PyObject* const* args, size_t nargsf,
-                                     PyObject* kwnames, int first) {
+PyObject* CallOp(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
   const PyOp* op = AsOp(self);
   void* const* objects = reinterpret_cast<void* const*>(const_cast<PyObject**>(args));
-  for (int i = first; i < op->num_direct_calls; ++i) {
-    if (PyErr_Occurred() != nullptr) return nullptr;
+  for (int i = 0; i < op->num_direct_calls; ++i) {
     const PluginCall& direct = op->direct_calls[i];
     void* result = direct.call(direct.context, objects, PyVectorcall_NARGS(nargsf), kwnames);
     if (result != nullptr) return static_cast<PyObject*>(result);
+    if (PyErr_Occurred() != nullptr) return nullptr;
   }
-  return PyErr_Occurred() != nullptr ? nullptr : CallInPython(self, args, nargsf, kwnames);
-}
-
-PyObject* CallOp(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
-  const PyOp* op = AsOp(self);
-  if (op->num_direct_calls == 0) return CallInPython(self, args, nargsf, kwnames);
-  const PluginCall& direct = op->direct_calls[0];
-  void* const* objects = reinterpret_cast<void* const*>(const_cast<PyObject**>(args));
-  void* result = direct.call(direct.context, objects, PyVectorcall_NARGS(nargsf), kwnames);
-  if (__builtin_expect(result != nullptr, 1)) return static_cast<PyObject*>(result);
-  return CallNext(self, args, nargsf, kwnames, 1);
+  return CallInPython(self, args, nargsf, kwnames);
 }
 
 PyObject* NewOp(PyTypeObject* type, PyObject*, PyObject*) {

@@ -27,10 +27,6 @@ TVMFFIAny MakeObject(int32_t type_index, TVMFFIObjectHandle handle) {
   return value;
 }
 
-bool IsView(const TVMFFIAny& value) {
-  return value.type_index == kTVMFFIDLTensorPtr && value.v_ptr != nullptr;
-}
-
 /// Doubles `*buffer`, which is `inline_buffer` or from malloc.
 template <typename T>
 void Grow(T** buffer, const T* inline_buffer, int32_t* capacity) {
@@ -60,17 +56,13 @@ void CallFrame::ReleaseOwned() {
   while (num_owned_ > 0) TVMFFIObjectDecRef(owned_[--num_owned_]);
 }
 
-void CallFrame::Append(const TVMFFIAny& value) {
-  if (size_ == capacity_) {
-    Grow(&args_, inline_args_, &capacity_);
-    has_grown_ = true;
-  }
-  CopyFresh(value, &args_[size_++]);
+void CallFrame::GrowArguments() {
+  Grow(&args_, inline_args_, &capacity_);
+  has_grown_ = true;
 }
 
-void CallFrame::Push(const TVMFFIAny& value) {
-  const bool lend = IsView(value) && (lends_all_ || array_depth_ > 0);
-  Append(lend ? loans_.Lend(static_cast<const DLTensor*>(value.v_ptr)) : value);
+void CallFrame::PushLent(const TVMFFIAny& view) {
+  Append(loans_.Lend(static_cast<const DLTensor*>(view.v_ptr)));
 }
 
 void CallFrame::PushOwned(TVMFFIAny value) {

@@ -79,7 +79,11 @@ class CallFrame : public PlacedFrame {
   CallFrame& operator=(const CallFrame&) = delete;
 
   /// `value` stays the caller's until the call has returned.
-  void Push(const TVMFFIAny& value);
+  void Push(const TVMFFIAny& value) {
+    const bool is_view = value.type_index == kTVMFFIDLTensorPtr && value.v_ptr != nullptr;
+    if (is_view && (lends_all_ || array_depth_ > 0)) return PushLent(value);
+    Append(value);
+  }
   /// The frame takes over the reference that `value` holds.
   void PushOwned(TVMFFIAny value);
   /// The values that are pushed in between become one ffi.Array. \throws Error when the runtime
@@ -99,7 +103,12 @@ class CallFrame : public PlacedFrame {
   }
 
  private:
-  void Append(const TVMFFIAny& value);
+  void PushLent(const TVMFFIAny& view);
+  void Append(const TVMFFIAny& value) {
+    if (size_ == capacity_) GrowArguments();
+    CopyFresh(value, &args_[size_++]);
+  }
+  void GrowArguments();
   void ReleaseOwned();
   void PushSlot(const Bank& bank, int32_t index, const char* what);
   void Clear();
@@ -126,7 +135,6 @@ inline void FillCompactStrides(const int64_t* shape, int64_t ndim, int64_t* stri
   for (int64_t i = ndim - 1; i >= 0; --i) {
     strides[i] = stride;
     stride *= shape[i] == 0 ? 1 : shape[i];
-    asm("");  // few turns, for which compilers shall not unroll
   }
 }
 

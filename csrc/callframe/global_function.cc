@@ -53,6 +53,32 @@ TVMFFIObjectHandle FindGlobalUnlocked(std::string_view name) {
   return function;
 }
 
+void* FindShared(std::string_view name) {
+  const TVMFFIObjectHandle function = FindGlobalUnlocked(name);
+  if (function == nullptr) return nullptr;
+  TVMFFIAny result{};
+  const int rc = CallFunction(function, nullptr, 0, &result);
+  TVMFFIObjectDecRef(function);
+  ThrowIfRaised(rc);
+  return result.v_ptr;
+}
+
+void* Share(std::string_view name, void* pointer) {
+  const auto get = [](void* self, const TVMFFIAny*, int32_t, TVMFFIAny* result) {
+    *result = MakePointer(self);
+    return 0;
+  };
+  const TVMFFIByteArray bytes = {name.data(), name.size()};
+  TVMFFIObjectHandle function = nullptr;
+  ThrowIfRaised(TVMFFIFunctionCreate(pointer, get, nullptr, &function));
+  const int rc = TVMFFIFunctionSetGlobal(&bytes, function, /*allow_override=*/0);
+  TVMFFIObjectDecRef(function);
+  if (rc == 0) return pointer;
+  const Error error = Error::TakeRaised(rc);
+  if (void* shared = FindShared(name)) return shared;
+  throw error;
+}
+
 void SetGlobal(std::string_view name, TVMFFIObjectHandle function, bool allow_override) {
   const TVMFFIByteArray bytes = {name.data(), name.size()};
   int rc = 0;

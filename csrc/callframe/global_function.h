@@ -15,6 +15,14 @@ TVMFFIObjectHandle FindGlobal(std::string_view name);
 /// The same in static initialisers of libraries, which run under the loader's lock.
 TVMFFIObjectHandle FindGlobalUnlocked(std::string_view name);
 
+/// For what all of graphffi's libraries share, each of which has a copy of this code. The pointer
+/// that a function of that name returns; NULL where there is none. Takes no lock. \throws Error
+void* FindShared(std::string_view name);
+
+/// Enters a function that returns `pointer`, unless another thread was faster. Gives what has the
+/// name now. Takes no lock. \throws Error
+void* Share(std::string_view name, void* pointer);
+
 /// Enters a function, of which the registry keeps a reference. Those who keep what they found by
 /// that name look it up again. \throws Error if the name is taken and `allow_override` is false.
 void SetGlobal(std::string_view name, TVMFFIObjectHandle function, bool allow_override);

@@ -61,14 +61,13 @@ class alignas(64) LentTensor {
   /// \throws std::bad_alloc
   void CopyDims() {
     const int32_t ndim = tensor_.ndim;
-    if (__builtin_expect(ndim > kInlineDims || tensor_.strides == nullptr, 0)) return CopyAnyDims();
+    if (ndim > kInlineDims || tensor_.strides == nullptr) return CopyAnyDims();
     const int64_t *shape = tensor_.shape, *strides = tensor_.strides;
     tensor_.shape = inline_dims_;
     tensor_.strides = inline_dims_ + kInlineDims;
     for (int32_t i = 0; i < ndim; ++i) {
       inline_dims_[i] = shape[i];
       inline_dims_[kInlineDims + i] = strides[i];
-      asm("");  // few turns, for which compilers shall not set a vector loop up
     }
   }
 
@@ -106,7 +105,7 @@ struct LentTensorPool {
   /// Frees some until `most` are left, as far as calls don't have them.
   void Trim(int32_t most);
   void TrimOver() {
-    if (__builtin_expect(is_closed || size > kCapacity, 0)) Trim(is_closed ? 0 : kCapacity);
+    if (is_closed || size > kCapacity) Trim(is_closed ? 0 : kCapacity);
   }
 };
 
@@ -134,7 +133,7 @@ class Loans {
   LentTensor* Take(const void* source) {
     if (pool_ == nullptr) pool_ = &LentTensorPool::OfThread();
     LentTensor* lent = pool_->first;
-    if (__builtin_expect(lent != nullptr, 1)) {
+    if (lent != nullptr) {
       pool_->first = lent->next_;
     } else {
       lent = pool_->Allocate();

@@ -6,7 +6,7 @@
 
 namespace graphffi {
 
-OwnedValues::~OwnedValues() {
+void OwnedValues::Release() {
   for (TVMFFIAny& value : values_) ReleaseValue(&value);
 }
 

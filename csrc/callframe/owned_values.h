@@ -22,7 +22,9 @@ class OwnedValues {
   }
   OwnedValues(const OwnedValues&) = delete;
   OwnedValues& operator=(const OwnedValues&) = delete;
-  ~OwnedValues();
+  ~OwnedValues() {
+    if (!values_.empty()) Release();
+  }
 
   /// Takes the reference of `value` over.
   void Add(TVMFFIAny value);
@@ -30,6 +32,7 @@ class OwnedValues {
   int32_t size() const { return static_cast<int32_t>(values_.size()); }
 
  private:
+  void Release();
   std::vector<TVMFFIAny> values_;
 };
 

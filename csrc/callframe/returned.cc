@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "callframe/returned.h"
 
+#include <tvm/ffi/device.h>
+#include <tvm/ffi/dtype.h>
+
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -14,13 +17,8 @@ namespace graphffi {
 
 namespace {
 
-bool IsSame(DLDataType a, DLDataType b) {
-  return a.code == b.code && a.bits == b.bits && a.lanes == b.lanes;
-}
-
 bool IsSamePlace(const DLTensor& a, const DLTensor& b) {
-  return a.device.device_type == b.device.device_type && a.device.device_id == b.device.device_id &&
-         a.ndim == b.ndim && std::equal(a.shape, a.shape + a.ndim, b.shape);
+  return a.device == b.device && a.ndim == b.ndim && std::equal(a.shape, a.shape + a.ndim, b.shape);
 }
 
 const DLTensor& ResultAt(const Results& results, int32_t i) {
@@ -42,8 +40,8 @@ void StoreOne(const Results& results, int32_t i, const TVMFFIAny& returned) {
                                  ", got no tensor; the plan does not pass the result, so that the "
                                  "kernel has to return it");
   }
-  if (!IsSame(from->dtype, to.dtype) || !IsSamePlace(*from, to)) {
-    const char* kind = IsSame(from->dtype, to.dtype) ? "ValueError" : "TypeError";
+  if (from->dtype != to.dtype || !IsSamePlace(*from, to)) {
+    const char* kind = from->dtype == to.dtype ? "ValueError" : "TypeError";
     throw Error(kind, subject + DescribeTensor(to) + ", got " + DescribeTensor(*from));
   }
   if (!IsCompact(*from)) {

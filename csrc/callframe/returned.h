@@ -61,7 +61,7 @@ inline void CallForResults(const Kernel& kernel, const TVMFFIAny* args, int32_t 
                            bool is_filled, GetResults&& results) {
   TVMFFIAny returned{};
   const int rc = kernel.safe_call(kernel.handle, args, num_args, &returned);
-  if (__builtin_expect(rc != 0 || !is_filled || returned.type_index != kTVMFFINone, 0)) {
+  if (rc != 0 || !is_filled || returned.type_index != kTVMFFINone) {
     FinishCall(rc, results(), &returned);
   }
 }

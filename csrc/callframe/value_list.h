@@ -5,9 +5,6 @@
 #include <tvm/ffi/c_api.h>
 
 #include <cstdint>
-#include <cstdlib>
-#include <new>
-#include <utility>
 
 #include "callframe/plan.h"
 
@@ -18,30 +15,20 @@ class Spill {
  public:
   Spill() = default;
   ~Spill() {
-    if (__builtin_expect(opt_first_ != nullptr, 0)) Free();
+    if (opt_first_ != nullptr) Free();
   }
   Spill(const Spill&) = delete;
   Spill& operator=(const Spill&) = delete;
 
   /// Copies `size` values into memory for `capacity` of them. \throws std::bad_alloc
   template <typename T>
-  T* Move(const T* values, int32_t size, int32_t capacity) {
-    const size_t bytes = sizeof(Block) + sizeof(T) * static_cast<size_t>(capacity);
-    auto* block = static_cast<Block*>(std::malloc(bytes));
-    if (block == nullptr) throw std::bad_alloc();
-    block->opt_next = std::exchange(opt_first_, block);
-    T* moved = reinterpret_cast<T*>(block + 1);
-    for (int32_t i = 0; i < size; ++i) moved[i] = values[i];
-    return moved;
-  }
+  T* Move(const T* values, int32_t size, int32_t capacity);
 
  private:
   struct alignas(16) Block {
     Block* opt_next;
   };
-  __attribute__((noinline)) void Free() {
-    while (opt_first_ != nullptr) std::free(std::exchange(opt_first_, opt_first_->opt_next));
-  }
+  void Free();
 
   Block* opt_first_ = nullptr;
 };
@@ -58,23 +45,16 @@ class ValueList {
 
   /// The place of one more value, to be filled in. \throws std::bad_alloc
   TVMFFIAny* Add() {
-    if (__builtin_expect(size_ == capacity_, 0)) Grow();
+    if (size_ == capacity_) Grow();
     return values_ + size_++;
   }
   /// Adds a value that is a slot.
   TVMFFIAny* AddSlot() {
-    if (__builtin_expect(opt_slots_ != nullptr, 0)) AppendSlot({size_});
+    if (opt_slots_ != nullptr) AppendSlot({size_});
     return Add();
   }
   /// A slot for the next `count` values. \throws std::bad_alloc
-  __attribute__((noinline)) void BeginList(int32_t count) {
-    if (opt_slots_ == nullptr) {
-      slot_capacity_ = size_ + kMoreSlots;
-      opt_slots_ = spill_.Move<Slot>(nullptr, 0, slot_capacity_);
-      for (num_slots_ = 0; num_slots_ < size_; ++num_slots_) opt_slots_[num_slots_] = {num_slots_};
-    }
-    AppendSlot({size_, count});
-  }
+  void BeginList(int32_t count);
 
   int32_t size() const { return size_; }
   TVMFFIAny& operator[](int32_t i) { return values_[i]; }
@@ -83,19 +63,8 @@ class ValueList {
   Bank bank() const { return {values_, opt_slots_, opt_slots_ == nullptr ? size_ : num_slots_}; }
 
  private:
-  static constexpr int32_t kMoreSlots = 16;
-
-  __attribute__((noinline)) void Grow() {
-    capacity_ = 2 * capacity_ + 16;
-    values_ = spill_.Move(values_, size_, capacity_);
-  }
-  __attribute__((noinline)) void AppendSlot(Slot slot) {
-    if (num_slots_ == slot_capacity_) {
-      slot_capacity_ *= 2;
-      opt_slots_ = spill_.Move(opt_slots_, num_slots_, slot_capacity_);
-    }
-    opt_slots_[num_slots_++] = slot;
-  }
+  void Grow();
+  void AppendSlot(Slot slot);
 
   TVMFFIAny* values_;
   int32_t size_ = 0, capacity_;

@@ -7,35 +7,8 @@
 
 namespace graphffi {
 
-/// Sets this thread's env stream of `device` (not for the CPU, which has none) and its allocator,
-/// and restores what was there, NULL included. The only code that sets either.
-class EnvScope {
- public:
-  EnvScope(DLDevice device, void* stream, DLPackManagedTensorAllocator allocator)
-      : device_(device), has_stream_(device.device_type != kDLCPU) {
-    if (has_stream_) {
-      TVMFFIEnvSetStream(device_.device_type, device_.device_id, stream, &previous_stream_);
-    }
-    TVMFFIEnvSetDLPackManagedTensorAllocator(allocator, 0, &previous_allocator_);
-  }
-  ~EnvScope() {
-    TVMFFIEnvSetDLPackManagedTensorAllocator(previous_allocator_, 0, nullptr);
-    if (has_stream_) {
-      TVMFFIEnvSetStream(device_.device_type, device_.device_id, previous_stream_, nullptr);
-    }
-  }
-  EnvScope(const EnvScope&) = delete;
-  EnvScope& operator=(const EnvScope&) = delete;
-
- private:
-  DLDevice device_;
-  bool has_stream_;
-  void* previous_stream_ = nullptr;
-  DLPackManagedTensorAllocator previous_allocator_ = nullptr;
-};
-
-/// The same for calls on the CPU, which need no stream. Nothing is set where this thread has the
-/// allocator already, as the process's: that is what makes such calls cheap.
+/// Sets this thread's allocator for a scope. Nothing is set where the thread has it already, as the
+/// process's: that is what makes calls on the CPU cheap.
 class AllocatorScope {
  public:
   explicit AllocatorScope(DLPackManagedTensorAllocator allocator)
@@ -43,12 +16,12 @@ class AllocatorScope {
   /// `as_good` may stay, too.
   AllocatorScope(DLPackManagedTensorAllocator allocator, DLPackManagedTensorAllocator as_good)
       : is_set_(!HasEither(allocator, as_good)) {
-    if (__builtin_expect(is_set_, 0)) {
+    if (is_set_) {
       TVMFFIEnvSetDLPackManagedTensorAllocator(allocator, 0, &previous_);
     }
   }
   ~AllocatorScope() {
-    if (__builtin_expect(is_set_, 0)) {
+    if (is_set_) {
       TVMFFIEnvSetDLPackManagedTensorAllocator(previous_, 0, nullptr);
     }
   }
@@ -74,6 +47,35 @@ class AllocatorScope {
  private:
   bool is_set_;
   DLPackManagedTensorAllocator previous_ = nullptr;
+};
+
+/// Sets this thread's env stream of `device` (not for the CPU, which has none) and its allocator,
+/// and restores what was there, NULL included. The only code that sets the stream.
+class EnvScope {
+ public:
+  EnvScope(DLDevice device, void* stream, DLPackManagedTensorAllocator allocator)
+      : EnvScope(device, stream, allocator, allocator) {}
+  /// `as_good` as for AllocatorScope.
+  EnvScope(DLDevice device, void* stream, DLPackManagedTensorAllocator allocator,
+           DLPackManagedTensorAllocator as_good)
+      : device_(device), has_stream_(device.device_type != kDLCPU), allocator_(allocator, as_good) {
+    if (has_stream_) {
+      TVMFFIEnvSetStream(device_.device_type, device_.device_id, stream, &previous_stream_);
+    }
+  }
+  ~EnvScope() {
+    if (has_stream_) {
+      TVMFFIEnvSetStream(device_.device_type, device_.device_id, previous_stream_, nullptr);
+    }
+  }
+  EnvScope(const EnvScope&) = delete;
+  EnvScope& operator=(const EnvScope&) = delete;
+
+ private:
+  DLDevice device_;
+  bool has_stream_;
+  void* previous_stream_ = nullptr;
+  AllocatorScope allocator_;
 };
 
 }  // namespace graphffi

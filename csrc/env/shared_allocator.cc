@@ -3,9 +3,7 @@
 
 #include <string_view>
 
-#include "callframe/error.h"
 #include "callframe/global_function.h"
-#include "callframe/value.h"
 #include "env/env_scope.h"
 
 namespace graphffi {
@@ -29,41 +27,14 @@ int Allocate(DLTensor* prototype, DLManagedTensorVersioned** out, void* error_co
   return allocate(prototype, out, error_context, set_error);
 }
 
-int GetShared(void*, const TVMFFIAny*, int32_t, TVMFFIAny* result) {
-  *result = MakePointer(made_here);
-  return 0;
-}
-
-SharedAllocator* Find() {
-  const TVMFFIObjectHandle function = FindGlobalUnlocked(kName);
-  if (function == nullptr) return nullptr;
-  TVMFFIAny shared{};
-  const int rc = TVMFFIFunctionCall(function, nullptr, 0, &shared);
-  TVMFFIObjectDecRef(function);
-  if (rc != 0) throw Error::TakeRaised(rc);
-  return static_cast<SharedAllocator*>(shared.v_ptr);
-}
-
-void Make() {
-  made_here = new SharedAllocator{&Allocate};
-  const TVMFFIByteArray name = {kName.data(), kName.size()};
-  TVMFFIObjectHandle function = nullptr;
-  int rc = TVMFFIFunctionCreate(nullptr, &GetShared, nullptr, &function);
-  if (rc == 0) {
-    rc = TVMFFIFunctionSetGlobal(&name, function, /*allow_override=*/0);
-    TVMFFIObjectDecRef(function);
-  }
-  if (rc != 0) throw Error::TakeRaised(rc);
-  AllocatorScope::ProvideForProcess(&Allocate);
-}
-
 }  // namespace
 
 SharedAllocator& SharedAllocator::Get() {
-  SharedAllocator* shared = Find();
-  if (shared != nullptr) return *shared;
-  Make();
-  return *made_here;
+  if (void* shared = FindShared(kName)) return *static_cast<SharedAllocator*>(shared);
+  made_here = new SharedAllocator{&Allocate};
+  void* const shared = Share(kName, made_here);
+  if (shared == made_here) AllocatorScope::ProvideForProcess(&Allocate);
+  return *static_cast<SharedAllocator*>(shared);
 }
 
 }  // namespace graphffi

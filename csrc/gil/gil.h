@@ -3,10 +3,8 @@
 #pragma once
 
 #include <Python.h>
+#include <cxxabi.h>
 #include <unistd.h>
-
-#include <exception>
-#include <type_traits>
 
 #include "callframe/error.h"
 
@@ -18,20 +16,10 @@ namespace graphffi {
 /// instead, as in 3.14.
 template <typename Run>
 auto UntilShutdown(const Run& run) -> decltype(run()) {
-  struct Stay {
-    const int num_thrown = std::uncaught_exceptions();  // a forced unwinding is not counted
-    bool is_over = false;
-    ~Stay() {
-      while (!is_over && std::uncaught_exceptions() == num_thrown) pause();
-    }
-  } stay;
-  if constexpr (std::is_void_v<decltype(run())>) {
-    run();
-    stay.is_over = true;
-  } else {
-    const auto result = run();
-    stay.is_over = true;
-    return result;
+  try {
+    return run();
+  } catch (const abi::__forced_unwind&) {
+    for (;;) pause();
   }
 }
 

@@ -30,6 +30,9 @@ struct TensorViewer {
   int (*view)(void* object, DLTensor* view);
   /// The current stream of a device; or returns -1 with a Python exception set.
   int (*stream)(DLDeviceType type, int32_t index, void** stream);
+  /// The process's allocator, where it makes tensors of this type: calls on the CPU leave it in
+  /// place.
+  DLPackManagedTensorAllocator allocator;
 };
 
 }  // namespace graphffi

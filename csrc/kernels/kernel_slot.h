@@ -52,13 +52,13 @@ class KernelSlot {
     explicit Use(const KernelSlot& slot) {
       const uint64_t resolved = slot.resolved_.load(std::memory_order_acquire);
       const uint64_t now = slot.epoch_.load(std::memory_order_relaxed)->load();
-      if (__builtin_expect(resolved != now, 0)) slot.Resolve();
+      if (resolved != now) slot.Resolve();
       const Binding* binding = slot.current_.load(std::memory_order_acquire);
-      if (__builtin_expect(binding->is_counted, 0)) binding = opt_counted_ = slot.Enter();
+      if (binding->is_counted) binding = opt_counted_ = slot.Enter();
       kernel_ = binding->kernel;
     }
     ~Use() {
-      if (__builtin_expect(opt_counted_ != nullptr, 0)) opt_counted_->num_calls.fetch_sub(1);
+      if (opt_counted_ != nullptr) opt_counted_->num_calls.fetch_sub(1);
     }
     Use(const Use&) = delete;
     Use& operator=(const Use&) = delete;

@@ -55,7 +55,7 @@ CudaDriver::CudaDriver() {
 }
 
 void CudaDriver::Check(Status status, const char* action) const {
-  if (__builtin_expect(status == 0, 1)) return;
+  if (status == 0) return;
   const char* text = nullptr;
   get_error_string_(status, &text);
   TVM_FFI_THROW(RuntimeError) << "graphffi: CUDA: cannot " << action << ": "

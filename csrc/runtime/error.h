@@ -44,8 +44,7 @@ std::string Concat(const Parts&... parts) {
 }
 
 template <typename... Parts>
-[[noreturn]] __attribute__((noinline, cold)) void Throw(std::string_view kind,
-                                                        const Parts&... parts) {
+[[noreturn]] __attribute__((cold)) void Throw(std::string_view kind, const Parts&... parts) {
   throw Error(kind, Concat(parts...));
 }
 
@@ -69,7 +68,7 @@ int Guard(Body&& body) noexcept {
 
 /// \throws ForeignError if `code`, the result of a foreign function, is not 0.
 inline void CheckForeign(int code) {
-  if (__builtin_expect(code != 0, 0)) throw ForeignError{code};
+  if (code != 0) throw ForeignError{code};
 }
 
 /// Error object with an empty backtrace.

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shapes/shape_program.h"
 
+#include <tvm/ffi/device.h>
+#include <tvm/ffi/dtype.h>
+
 #include <charconv>
 #include <cstring>
 #include <utility>
@@ -25,14 +28,6 @@ std::string_view StringOf(const TVMFFIAny& value) {
                                     ? TVMFFISmallBytesGetContentByteArray(&value)
                                     : *TVMFFIBytesGetByteArrayPtr(value.v_obj);
   return {bytes.data, bytes.size};
-}
-
-bool SameDType(DLDataType a, DLDataType b) {
-  return a.code == b.code && a.bits == b.bits && a.lanes == b.lanes;
-}
-
-bool SameDevice(DLDevice a, DLDevice b) {
-  return a.device_type == b.device_type && a.device_id == b.device_id;
 }
 
 int32_t NumValues(const Bank& bank) {
@@ -261,8 +256,8 @@ bool ShapeProgram::LoadTensors(const Bank& bank, int32_t first, size_t* operand,
       if (expected.ndim != -1) return false;
       continue;
     }
-    if (tensor->ndim != expected.ndim || !SameDType(tensor->dtype, expected.dtype) ||
-        !SameDevice(tensor->device, expected.device)) {
+    if (tensor->ndim != expected.ndim || tensor->dtype != expected.dtype ||
+        tensor->device != expected.device) {
       return false;
     }
     for (int32_t d = 0; d < tensor->ndim; ++d) *(*next)++ = tensor->shape[d];

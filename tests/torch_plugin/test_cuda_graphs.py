@@ -78,13 +78,13 @@ def test_calls_in_inductors_graphs_say_it_too(
     ops: SimpleNamespace, kernels: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = []
-    codegen = _inductor.DirectCall.codegen
+    codegen = _inductor.LoweredCall.codegen
 
     def record(self: Any, wrapper: Any) -> None:
         found.append((self.op_overload.name(), is_cudagraph_unsafe_op(self)))
         codegen(self, wrapper)
 
-    monkeypatch.setattr(_inductor.DirectCall, "codegen", record)
+    monkeypatch.setattr(_inductor.LoweredCall, "codegen", record)
     model = Model(ops, kernels.add.reference)
     with (
         torch._inductor.config.patch(fx_graph_cache=False),

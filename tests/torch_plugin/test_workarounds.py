@@ -167,13 +167,13 @@ def test_calls_with_side_effects_do_not_tell_cuda_graphs_what_they_call(
 
         monkeypatch.setattr(_inductor.OrderedCall, "__init__", initialize_only)
     found: list[bool] = []
-    codegen = _inductor.DirectCall.codegen
+    codegen = _inductor.LoweredCall.codegen
 
     def record(self: Any, wrapper: Any) -> None:
         found.append(is_cudagraph_unsafe_op(self))
         codegen(self, wrapper)
 
-    monkeypatch.setattr(_inductor.DirectCall, "codegen", record)
+    monkeypatch.setattr(_inductor.LoweredCall, "codegen", record)
     op = graphffi.define_op(
         f"workarounds::unrecorded_{worked_around}",
         schema="(Tensor x) -> ()",

@@ -62,7 +62,7 @@ const BoundSite* MakeSite(GraphffiCallV2* call) {
 
 void RunCall(GraphffiCallV2* call, void* const* tensors, const int64_t* open_ints) {
   const auto* site = static_cast<const BoundSite*>(__atomic_load_n(&call->site, __ATOMIC_ACQUIRE));
-  if (C10_UNLIKELY(site == nullptr)) site = MakeSite(call);
+  if (site == nullptr) site = MakeSite(call);
   static const at::Tensor* const undefined = new at::Tensor();
   c10::SmallVector<const at::Tensor*, 16> unpacked;
   for (int32_t i = 0; i < site->num_tensors(); ++i) {

@@ -106,7 +106,7 @@ void BoundSite::Run(const at::Tensor* const* tensors, const int64_t* ints) const
   // What the dispatcher does for operators.
   std::optional<at::StepCallbacks> profiled =
       at::getStepCallbacksUnlessEmpty(at::RecordScope::FUNCTION);
-  if (C10_LIKELY(!profiled)) return RunUnprofiled(tensors, ints);
+  if (!profiled) return RunUnprofiled(tensors, ints);
   at::RecordFunction event(std::move(*profiled));
   event.before(site_.subject());
   RunUnprofiled(tensors, ints);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "env/env_scope.h"
+#include "errors.h"
 
 namespace graphffi_torch {
 
@@ -19,7 +20,7 @@ int AllocateWithTorch(DLTensor* prototype, DLManagedTensorVersioned** out, void*
 
 /// The process's, which uses that one unless the thread is in another framework's call. Calls on
 /// the CPU leave it in place.
-extern DLPackManagedTensorAllocator shared_allocator;
+extern GRAPHFFI_TORCH_API DLPackManagedTensorAllocator shared_allocator;
 
 /// Makes `device` current and its current stream and torch's allocator the env, for a scope. Any
 /// device type that has a guard implementation, PrivateUse1 included; not the CPU, which needs only

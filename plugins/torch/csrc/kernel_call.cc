@@ -29,7 +29,7 @@ C10_ALWAYS_INLINE size_t FindShared(const TVMFFIAny* values, size_t begin, size_
   for (size_t i = begin; i < end; ++i) {
     if (values[i].type_index == kTVMFFINone) continue;
     const graphffi::LentTensor& lent = *graphffi::LentTensor::Of(values[i]);
-    if (C10_LIKELY(lent.memory() != output.memory())) continue;
+    if (lent.memory() != output.memory()) continue;
     if (Overlap(*TensorBank::TensorOf(output), *TensorBank::TensorOf(lent))) return i;
   }
   return end;
@@ -60,14 +60,14 @@ void CopyReturned(void*, const DLTensor& from, const DLTensor& to) {
 
 }  // namespace
 
-C10_NOINLINE void FailExpanded(const std::string& subject, const std::string& output) {
+void FailExpanded(const std::string& subject, const std::string& output) {
   throw graphffi::Error("ValueError", subject + ": output " + output +
                                           ": expected one place in memory per element, got an "
                                           "expanded tensor; pass a contiguous one");
 }
 
-C10_NOINLINE void FailSharedMemory(const std::string& subject, const std::string& output,
-                                   const std::string& with) {
+void FailSharedMemory(const std::string& subject, const std::string& output,
+                      const std::string& with) {
   throw graphffi::Error("ValueError", subject + ": output " + output +
                                           ": expected memory of its own, got memory shared with " +
                                           with + "; pass a clone of one of them");
@@ -85,11 +85,11 @@ C10_ALWAYS_INLINE void KernelCall::CheckOutputMemory(size_t num_fresh) const {
       FailExpanded(target_.subject, outputs_.NameOf(i));
     }
     const size_t input = FindShared(inputs, 0, num_inputs, output);
-    if (C10_UNLIKELY(input != num_inputs)) {
+    if (input != num_inputs) {
       FailSharedMemory(target_.subject, outputs_.NameOf(i), "input " + inputs_.NameOf(input));
     }
     const size_t other = FindShared(outputs, num_fresh, i, output);
-    if (C10_UNLIKELY(other != i)) {
+    if (other != i) {
       FailSharedMemory(target_.subject, outputs_.NameOf(i), "output " + outputs_.NameOf(other));
     }
   }
@@ -116,8 +116,7 @@ C10_ALWAYS_INLINE void KernelCall::InvokeIn(Frame* frame) {
       frame);
 }
 
-C10_NOINLINE void KernelCall::InvokeApart(DLDevice device, void* stream,
-                                          const TVMFFIAny& workspace) {
+void KernelCall::InvokeApart(DLDevice device, void* stream, const TVMFFIAny& workspace) {
   graphffi::CallFrame frame(&loans_);
   frame.PushPlan(target_.plan,
                  {inputs_.bank(), outputs_.bank(), attributes_.bank(), stream, workspace, device});
@@ -127,7 +126,7 @@ C10_NOINLINE void KernelCall::InvokeApart(DLDevice device, void* stream,
 C10_ALWAYS_INLINE void KernelCall::Invoke(DLDevice device, void* stream,
                                           const TVMFFIAny& workspace) {
   const graphffi::Layout& layout = target_.layout;
-  if (C10_UNLIKELY(!layout.is_in_order())) return InvokeApart(device, stream, workspace);
+  if (!layout.is_in_order()) return InvokeApart(device, stream, workspace);
   layout.PutConstants(room_);
   graphffi::PlacedFrame frame(&loans_, room_, layout.num_args);
   InvokeIn(&frame);
@@ -136,12 +135,12 @@ C10_ALWAYS_INLINE void KernelCall::Invoke(DLDevice device, void* stream,
 void KernelCall::Run(size_t num_fresh, const TVMFFIAny& workspace) {
   num_fresh_ = num_fresh;
   CheckOutputMemory(num_fresh);
-  if (C10_UNLIKELY(inputs_.has_strides() || outputs_.has_strides())) return RunRowMajor(workspace);
+  if (inputs_.has_strides() || outputs_.has_strides()) return RunRowMajor(workspace);
   RunAnywhere(workspace);
 }
 
 /// The kernel ignores strides, unless the plan says otherwise.
-C10_NOINLINE void KernelCall::RunRowMajor(const TVMFFIAny& workspace) {
+void KernelCall::RunRowMajor(const TVMFFIAny& workspace) {
   at::AutoDispatchBelowADInplaceOrView guard;
   TensorBank::Copies read, updated;
   inputs_.MakeRowMajor(target_.plan, graphffi::Plan::Op::kInput, &read);
@@ -153,7 +152,7 @@ C10_NOINLINE void KernelCall::RunRowMajor(const TVMFFIAny& workspace) {
 void KernelCall::RunAnywhere(const TVMFFIAny& workspace) {
   const at::Tensor* tensor = inputs_.opt_accelerated();
   if (tensor == nullptr) tensor = outputs_.opt_accelerated();
-  if (C10_UNLIKELY(tensor != nullptr)) return RunOn(tensor->device(), workspace);
+  if (tensor != nullptr) return RunOn(tensor->device(), workspace);
   const graphffi::AllocatorScope env(&AllocateWithTorch, shared_allocator);
   Invoke({kDLCPU, 0}, nullptr, workspace);
 }

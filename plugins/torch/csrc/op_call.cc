@@ -6,6 +6,8 @@
 #include <ATen/ops/empty_cpu_dispatch.h>
 #include <ATen/record_function.h>
 #include <torch/csrc/jit/frontend/function_schema_parser.h>
+#include <tvm/ffi/device.h>
+#include <tvm/ffi/dtype.h>
 
 #include <string_view>
 #include <utility>
@@ -28,10 +30,6 @@ at::Tensor Empty(const DLTensor& result, bool is_profiled) {
   auto index = static_cast<c10::DeviceIndex>(result.device.device_id);
   return at::empty(shape,
                    options.device(at::dlDeviceToTorchDevice(result.device.device_type, index)));
-}
-
-bool SameDType(DLDataType a, DLDataType b) {
-  return a.code == b.code && a.bits == b.bits && a.lanes == b.lanes;
 }
 
 bool SameShape(const DLTensor& a, const DLTensor& b) {
@@ -143,9 +141,8 @@ void OpFrame::CheckOutputs(const graphffi::ResultShapes& shapes) {
   for (int32_t i = 0; i < shapes.size(); ++i) {
     const DLTensor& expected = shapes[i];
     const DLTensor& actual = *TVMFFITensorGetDLTensorPtr(outputs.values[i].v_obj);
-    bool same_device = actual.device.device_type == expected.device.device_type &&
-                       actual.device.device_id == expected.device.device_id;
-    bool same_dtype = SameDType(actual.dtype, expected.dtype);
+    const bool same_device = actual.device == expected.device;
+    const bool same_dtype = actual.dtype == expected.dtype;
     if (same_device && same_dtype && SameShape(actual, expected)) continue;
     wrong_dtype = wrong_dtype || !same_dtype;
     problems += (problems.empty() ? " output '" : "; output '") +

@@ -75,7 +75,7 @@ class GRAPHFFI_TORCH_API OpFrame {
   /// Checks the arguments, allocates the results and calls the kernel. \throws graphffi::Error,
   /// what the shape rule throws
   void Run() {
-    if (C10_UNLIKELY(op_.opt_rule_ != nullptr)) return RunAllocated();
+    if (op_.opt_rule_ != nullptr) return RunAllocated();
     call_.Run(0);
   }
   /// The same with tensors to fill, whose shapes, dtypes and devices are checked.

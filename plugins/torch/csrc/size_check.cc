@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "size_check.h"
 
-#include <c10/macros/Macros.h>
 #include <c10/util/SmallVector.h>
+#include <tvm/ffi/dtype.h>
 
 #include <cctype>
 #include <map>
@@ -107,7 +107,7 @@ void SizeCheck::Run(const Names& names, const graphffi::Bank& inputs,
             ? comparison.size
             : tensors[static_cast<size_t>(comparison.first)]->shape[comparison.first_dim];
     const int64_t got = tensors[static_cast<size_t>(comparison.tensor)]->shape[comparison.dim];
-    if (C10_UNLIKELY(got != expected)) Fail(names, comparison, tensors.data());
+    if (got != expected) Fail(names, comparison, tensors.data());
   }
 }
 
@@ -115,11 +115,9 @@ void SizeCheck::CheckKinds(const Names& names, const DLTensor* const* tensors) c
   for (size_t i = 0; i < tensors_.size(); ++i) {
     const Tensor& tensor = tensors_[i];
     const DLDataType expected = tensor.dtype, got = tensors[i]->dtype;
-    const bool is_same =
-        expected.bits == 0 ||
-        (expected.code == got.code && expected.bits == got.bits && expected.lanes == got.lanes);
+    const bool is_same = expected.bits == 0 || expected == got;
     const auto ndim = static_cast<int32_t>(tensor.sizes.size());
-    if (C10_LIKELY(is_same && tensors[i]->ndim == ndim)) continue;
+    if (is_same && tensors[i]->ndim == ndim) continue;
     const std::string subject = names.subject + ": " + Describe(names, static_cast<int32_t>(i));
     if (!is_same) {
       throw graphffi::Error("TypeError", subject + ": expected " + graphffi::DTypeName(expected) +

@@ -55,7 +55,7 @@ def add_op(definition: Definition, operators: Sequence[Any]) -> None:
 def _lower_call(primitive: Any, *args: Any, **kwargs: Any) -> None:
     num_fresh = _count_fresh(V.graph.current_node)
     args, kwargs = _with_offsets(args, kwargs)
-    _call_kind(DirectCall, num_fresh=num_fresh).create(primitive, *args, **kwargs)
+    _call_kind(LoweredCall, num_fresh=num_fresh).create(primitive, *args, **kwargs)
 
 
 def _count_fresh(call: torch.fx.Node) -> int:
@@ -98,7 +98,7 @@ def _lower_op(definition: Definition, operator: Any, *args: Any, **kwargs: Any) 
         primitive = dataclasses.replace(primitive, outputs=[*results, *copies])
         ordered.create(CALL, *primitive.arguments())
         return primitive.outputs or [_empty_like(V.graph.current_node.meta["val"][1][0])]
-    unordered = _call_kind(DirectCall, num_fresh=num_fresh, release_gil=definition.release_gil)
+    unordered = _call_kind(LoweredCall, num_fresh=num_fresh, release_gil=definition.release_gil)
     kind = ordered if _has_token(V.graph.current_node) else unordered
     kind.create(CALL_GRAPH if definition.traits.allow_cuda_graph else CALL, *primitive.arguments())
     if call.outputs is not None or not results:
@@ -229,7 +229,7 @@ def _empty_like(fake: torch.Tensor, *, is_recorded: bool = True) -> Any:
     return ir.TensorBox.create(kernel)
 
 
-class DirectCall(ir.FallbackKernel):
+class LoweredCall(ir.FallbackKernel):
     """A call of a primitive that does not go through the dispatcher."""
 
     num_fresh = 0  # outputs, the first, that share no memory
@@ -268,7 +268,7 @@ def _return_nothing(*args: Any, **kwargs: Any) -> None:
     pass
 
 
-class OrderedCall(DirectCall):
+class OrderedCall(LoweredCall):
     """One with side effects: it is kept, and stays behind those before it."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

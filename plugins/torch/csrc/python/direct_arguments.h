@@ -24,7 +24,7 @@ class DirectArguments {
   bool Bind(PyObject* const* args, Py_ssize_t num_args, PyObject* opt_names) {
     const bool is_complete = num_args == op_.num_parameters && opt_names == nullptr;
     values_ = args;
-    return C10_LIKELY(is_complete) || BindNames(args, num_args, opt_names);
+    return is_complete || BindNames(args, num_args, opt_names);
   }
 
   /// Borrowed.

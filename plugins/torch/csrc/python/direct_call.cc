@@ -43,7 +43,7 @@ class DirectCall {
   bool Convert() {
     PyObject* const* value = arguments_.begin();
     for (const Parameter& parameter : op_.parameters) {
-      if (C10_LIKELY(parameter.kind == Kind::kTensor)) {
+      if (parameter.kind == Kind::kTensor) {
         if (!AddTensor(*value, parameter)) return false;
       } else if (!AddOther(parameter, static_cast<size_t>(value - arguments_.begin()))) {
         return false;
@@ -54,11 +54,12 @@ class DirectCall {
   }
 
   void BumpVersions() {
-    if (C10_LIKELY(op_.opt_only_updated >= 0)) {
-      PyObject* updated = arguments_[static_cast<size_t>(op_.opt_only_updated)];
-      if (C10_LIKELY(updated != Py_None)) BumpVersion(THPVariable_Unpack(updated));
-      return;
-    }
+    if (op_.opt_only_updated < 0) return BumpEachVersion();
+    PyObject* updated = arguments_[static_cast<size_t>(op_.opt_only_updated)];
+    if (updated != Py_None) BumpVersion(THPVariable_Unpack(updated));
+  }
+
+  void BumpEachVersion() {
     // Not what was lent to the kernel: that is another call's by now.
     for (size_t i = 0; i < op_.parameters.size(); ++i) {
       const Parameter& parameter = op_.parameters[i];
@@ -109,7 +110,7 @@ class DirectCall {
     const at::Tensor& tensor = THPVariable_Unpack(value);
     if (!IsWithin(tensor.key_set(), kPlainTensor)) return nullptr;
     const bool has_meta = tensor.unsafeGetTensorImpl()->autograd_meta() != nullptr;
-    if (C10_UNLIKELY(has_meta) && !CheckGradient(tensor)) return nullptr;
+    if (has_meta && !CheckGradient(tensor)) return nullptr;
     has_tensor_ = true;
     return &tensor;
   }
@@ -119,7 +120,7 @@ class DirectCall {
   }
 
   static bool MayUpdate(const at::Tensor& tensor) {
-    return C10_LIKELY(!tensor.is_inference()) || c10::InferenceMode::is_enabled();
+    return !tensor.is_inference() || c10::InferenceMode::is_enabled();
   }
 
   /// True if no gradient is needed, or if the call can record it.
@@ -146,7 +147,7 @@ class DirectCall {
     return true;
   }
 
-  C10_NOINLINE bool AddOther(const Parameter& parameter, size_t i) {
+  bool AddOther(const Parameter& parameter, size_t i) {
     if (parameter.kind > Kind::kTensors) return AddAttribute(parameter, i);
     if (parameter.kind == Kind::kTensors) return AddTensors(parameter, i);
     if (arguments_[i] != Py_None) return AddTensor(arguments_[i], parameter);

@@ -33,7 +33,7 @@ const at::Tensor& UndefinedTensor() {
 }
 
 bool UnpackTensor(PyObject* object, const at::Tensor** tensor) {
-  if (C10_LIKELY(THPVariable_CheckExact(object) || THPVariable_Check(object))) {
+  if (THPVariable_CheckExact(object) || THPVariable_Check(object)) {
     *tensor = &THPVariable_Unpack(object);
     return true;
   }
@@ -57,7 +57,7 @@ PyObject* CallSiteObject(PyObject* self, PyObject* const* args, size_t nargsf, P
   const BoundSite& site = *object->site;
   const Py_ssize_t num_tensors = site.num_tensors(), expected = num_tensors + site.num_ints();
   const Py_ssize_t got = PyVectorcall_NARGS(nargsf) + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0);
-  if (C10_UNLIKELY(got != expected || kwnames != nullptr)) return WrongCount(expected, got);
+  if (got != expected || kwnames != nullptr) return WrongCount(expected, got);
   c10::SmallVector<const at::Tensor*, 16> tensors;
   c10::SmallVector<int64_t, 16> ints;
   for (Py_ssize_t i = 0; i < num_tensors; ++i) {

@@ -5,6 +5,7 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include "banks.h"
+#include "env.h"
 #include "env_stream.h"
 #include "hooks/plugin_call.h"
 #include "python/plain_tensor.h"
@@ -34,8 +35,8 @@ int ViewOther(void* object, const at::Tensor& tensor, DLTensor* view) {
 
 int View(void* object, DLTensor* view) {
   const at::Tensor& tensor = THPVariable_Unpack(static_cast<PyObject*>(object));
-  if (C10_LIKELY(IsWithin(tensor.key_set(), kPlainTensor))) {
-    if (C10_UNLIKELY(!HasMemory(tensor))) {
+  if (IsWithin(tensor.key_set(), kPlainTensor)) {
+    if (!HasMemory(tensor)) {
       PyErr_SetString(PyExc_BufferError, "it has no memory");
       return -1;
     }
@@ -67,7 +68,7 @@ py::capsule MakeTensorViewer(const py::capsule& exchange) {
   const void* table = PyCapsule_GetPointer(exchange.ptr(), "dlpack_exchange_api");
   if (table == nullptr) throw py::error_already_set();
   exchange_table = static_cast<const DLPackExchangeAPI*>(table);
-  static const graphffi::TensorViewer viewer{&View, &StreamOf};
+  static const graphffi::TensorViewer viewer{&View, &StreamOf, shared_allocator};
   return py::capsule(&viewer, graphffi::TensorViewer::kName);
 }
 
