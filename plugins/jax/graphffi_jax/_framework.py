@@ -19,6 +19,7 @@ from graphffi.plugin import (
 )
 
 from ._batching import OpCall, call_key, flat_operands, take_batches
+from ._closures import note_kernel
 from ._library import register_targets
 from ._nested import watch_kernels
 from ._partition import register_partitioners
@@ -87,6 +88,7 @@ class JaxFramework:
         self, call: Any, results: Sequence[Any], workspace: int | None = None
     ) -> list[Any]:
         """Runs a call without op; gives the results, then the updated arrays."""
+        note_kernel(call.func)
         inputs = [_to_array(f"{call.subject}: argument", value) for value in call.inputs]
         mutated = [_to_array(f"{call.subject}: argument", value) for value in call.mutated]
         inputs, mutated = vary_alike([inputs, mutated])
