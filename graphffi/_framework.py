@@ -153,11 +153,11 @@ def load_plugin_of(kind: type) -> None:
             importlib.import_module(_PLUGINS[prefix])
 
 
-def _lookup(kind: type) -> Framework | None:
+def _lookup(subject: str, kind: type) -> Framework | None:
     for base in kind.__mro__:
         prefix = base.__module__.partition(".")[0]
         if prefix not in _frameworks and prefix in _PLUGINS:
-            importlib.import_module(_PLUGINS[prefix])
+            _import_plugin(subject, _PLUGINS[prefix])
         if prefix in _frameworks:
             return _frameworks[prefix]
     return None
@@ -172,13 +172,14 @@ def framework_of(subject: str, tensors: Sequence[Any]) -> Framework:
 
     Raises:
         TypeError: If they belong to two graph compilers, or to nobody known.
+        ModuleNotFoundError: If graphffi was built without their plugin.
     """
     chosen: Framework | None = None
     for tensor in tensors:
         kind = type(tensor)
         framework = _by_type.get(kind)
         if framework is None:
-            framework = _lookup(kind)
+            framework = _lookup(subject, kind)
             if framework is None:
                 raise TypeError(
                     f"{subject}: expected tensors of torch, jax, numpy or graphffi, got "
@@ -196,6 +197,20 @@ def framework_of(subject: str, tensors: Sequence[Any]) -> Framework:
     if chosen is None or chosen.name == "host":
         return tracing_framework() or _frameworks["graphffi"]
     return chosen
+
+
+def _import_plugin(subject: str, plugin: str) -> None:
+    try:
+        importlib.import_module(plugin)
+    except ModuleNotFoundError as error:
+        if error.name != plugin:
+            raise
+        name = plugin.removeprefix("graphffi_")
+        raise ModuleNotFoundError(
+            f"{subject}: expected the plugin for {name}, {plugin}, got none; install graphffi with "
+            f"GRAPHFFI_BUILD_{name.upper()}=1 where {name} is installed",
+            name=plugin,
+        ) from None
 
 
 @traced_as_constant

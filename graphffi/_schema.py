@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from . import _core
 from ._binding import BoundCall as BoundCall
@@ -28,6 +28,12 @@ if TYPE_CHECKING:
 
     from ._vjp import Vjp
     from ._vmap import VmapRule
+
+
+# What Python raises where a rule itself is wrong: its text names neither op nor rule.
+_MISTAKES: Final = (
+    *(TypeError, AttributeError, IndexError, KeyError, ZeroDivisionError, OverflowError),
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -311,12 +317,16 @@ class Definition:
         """Passes the parameters in order, but for those that the rule takes by name only."""
         tensors, values = iter(operands), iter(attributes)
         arguments = [next(tensors if isinstance(p, Operand) else values) for p in self.parameters]
-        named = keyword_only(rule)
-        if not named:
-            return rule(*arguments)
         by_name = dict(zip((p.name for p in self.parameters), arguments, strict=True))
-        keywords = {name: by_name.pop(name) for name in named if name in by_name}
-        return rule(*by_name.values(), **keywords)
+        keywords = {name: by_name.pop(name) for name in keyword_only(rule) if name in by_name}
+        try:
+            return rule(*by_name.values(), **keywords)
+        except _MISTAKES as error:
+            kind = "shape rule" if rule is self.rule else "workspace"
+            text = str(error.args[0]) if error.args else ""
+            if type(error) in _MISTAKES and not text.startswith((self.name, "graphffi")):
+                error.args = (f"{self.name}: {kind}: {text}", *error.args[1:])
+            raise
 
     def _run_rule(self, operands: Sequence[Any], attributes: Sequence[Any]) -> tuple[Any, ...]:
         assert self.rule is not None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ._device import Device
 from ._dtype import dtype
-from ._spec import TensorSpec, checked_bytes
+from ._spec import TensorSpec, check_count, checked_bytes
 from ._symbolic import NeedsSizesError, NeedsValueError, Opaque, SymbolicInt, Trace
 
 if TYPE_CHECKING:
@@ -193,6 +193,7 @@ def _result_line(definition: Definition, i: int, spec: TensorSpec) -> str:
             f"{definition.name}: shape rule: result {definition.results[i]!r}: expected sizes of 0 "
             f"or more, got {tuple(spec.shape)}"
         )
+    check_count(f"{definition.name}: shape rule: result {definition.results[i]!r}", sizes)
     return f"result {_types(spec)} {_counted(sizes)}\n"
 
 

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from ._describe import describe, is_numpy_scalar
 from ._device import Device
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from ._core import Tensor
 
 _T = TypeVar("_T")
+_MOST_ELEMENTS: Final = 2**59
 
 
 @dataclass(frozen=True)
@@ -142,8 +144,22 @@ def checked_result(subject: str, spec: Any, default_device: Any = None) -> Tenso
     shape = tuple(int(s) if hasattr(s, "dtype") and is_size(s) else s for s in spec.shape)
     if not all(map(is_size, shape)):
         raise ValueError(f"{subject}: expected sizes of 0 or more, got {shape}")
+    if all(type(size) is int for size in shape):
+        check_count(subject, shape)
     device = default_device if spec.device is None else Device(spec.device)
     return TensorSpec(shape, kind, device)
+
+
+def check_count(subject: str, shape: Sequence[int]) -> None:
+    """Refuses sizes of which 64 bits can't count the bytes, of the widest data type.
+
+    XLA ends the process where it gets such.
+
+    Raises:
+        ValueError: If there are too many elements.
+    """
+    if math.prod(shape) >= _MOST_ELEMENTS or any(size >= 1 << 63 for size in shape):
+        raise ValueError(f"{subject}: expected fewer than 2**59 elements, got {tuple(shape)}")
 
 
 def checked_dtype(subject: str, kind: Any) -> make_dtype:

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -17,6 +19,7 @@ import torch
 
 import graphffi
 import graphffi_jax
+import graphffi_torch
 from graphffi import Tensor
 
 if TYPE_CHECKING:
@@ -43,6 +46,14 @@ def ops() -> SimpleNamespace:
     def shaped(x: Tensor, size: int, name: str = "float32") -> Tensor:
         return graphffi.empty((size, 2**40), name)
 
+    @graphffi.op("faulty::divided", kernel=f"{library}::clamp", plan="x, out")
+    def divided(x: Tensor, parts: int, dim: int = 0) -> Tensor:
+        return graphffi.like(x, shape=(x.shape[dim] // parts,))
+
+    @graphffi.op("faulty::squared", kernel=f"{library}::clamp", plan="x, out")
+    def squared(x: Tensor, size: int) -> Tensor:
+        return graphffi.empty((size * size,), "float32")
+
     @graphffi.op("faulty::shrunk", kernel=f"{library}::clamp", plan="x, out")
     def shrunk(x: Tensor) -> Tensor:
         return graphffi.like(x, shape=[x.size(0) - 3, x.size(1)])
@@ -61,6 +72,8 @@ def ops() -> SimpleNamespace:
         return graphffi.like(x, dtype="int64")
 
     return SimpleNamespace(
+        divided=divided,
+        squared=squared,
         shrunk=shrunk,
         typed=typed,
         mistyped=mistyped,
@@ -108,7 +121,16 @@ def jitted(call: Callable[..., Any], x: np.ndarray) -> None:
         jax.block_until_ready(jax.jit(call)(jnp.asarray(x)))
 
 
-PATHS = (on_host, in_torch, compiled_static, compiled_dynamic, in_jax, jitted)
+def exported(call: Callable[..., Any], x: np.ndarray) -> None:
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> Any:
+            return call(x)
+
+    tensor = torch.from_numpy(x)
+    torch.export.export(Model(), (tensor,)).module()(tensor)
+
+
+PATHS = (on_host, in_torch, compiled_static, compiled_dynamic, exported, in_jax, jitted)
 GOOD = np.ones((2, 3), "float32")
 # What is wrong: the call, its tensor, the exception and its whole text.
 MISTAKES: dict[str, tuple[Callable[[Any], Any], np.ndarray, type[Exception], str]] = {
@@ -246,6 +268,32 @@ MISTAKES: dict[str, tuple[Callable[[Any], Any], np.ndarray, type[Exception], str
         ValueError,
         "faulty::shrunk: shape rule: result 'out': expected sizes of 0 or more, got (-1, 3)",
     ),
+    "rule that divides by zero": (
+        lambda ops: lambda x: ops.divided(x, 0),
+        GOOD,
+        ZeroDivisionError,
+        "faulty::divided: shape rule: integer division or modulo by zero",
+    ),
+    "rule that asks for too many dimensions": (
+        lambda ops: lambda x: ops.divided(x, 2, dim=5),
+        GOOD,
+        IndexError,
+        "faulty::divided: shape rule: tuple index out of range",
+    ),
+    "too many elements": (
+        lambda ops: lambda x: ops.shaped(x, 2**40),
+        GOOD,
+        ValueError,
+        "faulty::shaped: shape rule: result 'out': expected fewer than 2**59 elements, got "
+        "(1099511627776, 1099511627776)",
+    ),
+    "size beyond 64 bits": (
+        lambda ops: lambda x: ops.squared(x, 2**40),
+        GOOD,
+        ValueError,
+        "faulty::squared: shape rule: result 'out': expected fewer than 2**59 elements, got "
+        "(1208925819614629174706176,)",
+    ),
     "size of a call below 0": (
         lambda ops: (
             lambda x: graphffi.call_tvm_ffi("faulty.f", x, out=graphffi.empty((-1,), "float32"))
@@ -330,6 +378,81 @@ def test_a_mistake_is_the_same_error_everywhere(ops: SimpleNamespace, mistake: s
         path(ops.clamp, GOOD)
     assert told == dict.fromkeys(told, (kind, told["on_host"][1]))
     assert text in told["on_host"][1]
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning")
+def test_a_package_raises_what_eager_code_does(ops: SimpleNamespace, tmp_path: Path) -> None:
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> Any:
+            return ops.no_function(ops.clamp(x))
+
+    def refuse(*_: Any) -> None:
+        raise LookupError("faulty::no_function: operand 'x': expected luck, got none")
+
+    good, path = torch.from_numpy(GOOD), str(tmp_path / "model.pt2")
+    torch._inductor.aoti_compile_and_package(
+        torch.export.export(Model(), (good,)), package_path=path
+    )
+    package = torch._inductor.aoti_load_package(path)
+    kernels = {"missing": None, "refuses": refuse, "good": lambda x, out, *_: out.fill_(7)}
+    for kernel in kernels.values():
+        if kernel is not None:
+            graphffi.register_global_func("faulty.no_such_function", kernel, override=True)
+        for x in (good, -good):
+            told = [_told(model, x) for model in (Model(), package)]
+            assert told[0] == told[1]
+    graphffi.remove_global_func("faulty.no_such_function")
+
+
+def _told(model: Callable[..., Any], x: torch.Tensor) -> Any:
+    try:
+        with graphffi_torch.errors():
+            return model(x).tolist()
+    except Exception as error:
+        return type(error), error.args[0]
+
+
+def test_a_missing_plugin_says_what_to_install() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", WITHOUT_PLUGINS],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "ModuleNotFoundError nowhere::f: expected the plugin for torch, graphffi_torch, got none; "
+        "install graphffi with GRAPHFFI_BUILD_TORCH=1 where torch is installed",
+        "ModuleNotFoundError nowhere.f: expected the plugin for torch, graphffi_torch, got none; "
+        "install graphffi with GRAPHFFI_BUILD_TORCH=1 where torch is installed",
+        "ModuleNotFoundError nowhere::f: expected the plugin for jax, graphffi_jax, got none; "
+        "install graphffi with GRAPHFFI_BUILD_JAX=1 where jax is installed",
+        "ModuleNotFoundError nowhere::f: expected the plugin for jax, graphffi_jax, got none; "
+        "install graphffi with GRAPHFFI_BUILD_JAX=1 where jax is installed",
+    ]
+
+
+WITHOUT_PLUGINS = """
+import sys
+
+sys.modules["graphffi_torch"] = sys.modules["graphffi_jax"] = None
+import jax, torch, graphffi
+
+f = graphffi.define_op("nowhere::f", schema="(Tensor(a!) x) -> ()", kernel="nowhere.f")
+t, j = torch.ones(3), jax.numpy.ones(3)
+calls = [
+    lambda: f(t),
+    lambda: graphffi.call_tvm_ffi("nowhere.f", t, mutates=[0]),
+    lambda: f(j),
+    lambda: jax.jit(f)(j),
+]
+for call in calls:
+    try:
+        call()
+    except Exception as error:
+        print(type(error).__name__, error)
+"""
 
 
 @pytest.mark.parametrize("name", ["stop", "stop_as_before_0_1_9"])

@@ -55,6 +55,23 @@ def test_functions_that_are_made_for_each_call_have_one_name() -> None:
     assert number_of_names() == before
 
 
+def test_kernels_that_are_made_for_each_call_are_warned_of_once(monkeypatch: Any) -> None:
+    from graphffi_jax import _closures
+
+    monkeypatch.setattr(_closures, "_MANY", 3)
+
+    def call(factor: float) -> Any:
+        def scale(x: Any, out: Any) -> None:
+            np.copyto(np.from_dlpack(out), np.from_dlpack(x) * factor)
+
+        return graphffi_jax.call(scale, X, out=X)
+
+    call(1.0), call(2.0)
+    with pytest.warns(RuntimeWarning, match=r"kernel .*call\.<locals>\.scale: expected a function"):
+        call(3.0)
+    assert call(4.0).tolist() == [4, 4, 4]
+
+
 def test_closures_have_names_of_their_own_but_not_forever(monkeypatch: Any) -> None:
     from graphffi import _own_names
 

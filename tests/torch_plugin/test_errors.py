@@ -114,6 +114,19 @@ def test_numbers_of_numpy_break_the_graph_which_would_make_tensors_of_them(ops: 
     torch.testing.assert_close(broken(X, number), step(X, number))
 
 
+@pytest.mark.parametrize("wrap", [lambda f: f, compiled], ids=["eager", "compiled"])
+@pytest.mark.parametrize("refused", ["vmap", "jvp"])
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
+def test_refused_transformations_are_one_error(ops: Any, refused: str, wrap: Any) -> None:
+    calls = {
+        "vmap": torch.vmap(ops.add),
+        "jvp": lambda x: torch.func.jvp(ops.add, (x,), (x,))[1],
+    }
+    with pytest.raises(NotImplementedError) as caught:
+        wrap(calls[refused])(torch.ones(2, 3))
+    assert caught.value.args[0].startswith(f"mytest::add: {refused}: expected ")
+
+
 class CustomError(Exception):
     """Of a Python callback."""
 

@@ -19,6 +19,7 @@ from graphffi.plugin import (
 )
 
 from ._batching import OpCall, call_key, flat_operands, take_batches
+from ._closures import note_kernel
 from ._library import register_targets
 from ._nested import watch_kernels
 from ._partition import register_partitioners
@@ -27,7 +28,6 @@ from ._trace_state import is_tracing
 from ._varying import vary_alike
 
 _MAX_KNOWN: Final = 4096
-_MAX_ELEMENTS: Final = 2**59  # of the widest dtype
 
 
 class JaxFramework:
@@ -88,6 +88,7 @@ class JaxFramework:
         self, call: Any, results: Sequence[Any], workspace: int | None = None
     ) -> list[Any]:
         """Runs a call without op; gives the results, then the updated arrays."""
+        note_kernel(call.func)
         inputs = [_to_array(f"{call.subject}: argument", value) for value in call.inputs]
         mutated = [_to_array(f"{call.subject}: argument", value) for value in call.mutated]
         inputs, mutated = vary_alike([inputs, mutated])
@@ -174,9 +175,6 @@ def _result_shapes(subject: str, names: Sequence[str], specs: Sequence[Any]) -> 
         result = f"{subject}: result {name!r}"
         dtype = _to_numpy_dtype(result, graphffi.dtype(spec.dtype))
         _check_width(result, dtype)
-        # XLA ends the process.
-        if all(isinstance(size, int) for size in spec.shape) and spec.numel >= _MAX_ELEMENTS:
-            raise ValueError(f"{result}: expected fewer than 2**59 elements, got {spec.shape}")
         shapes.append((tuple(spec.shape), dtype))
     return tuple(shapes)
 

@@ -118,7 +118,7 @@ void RefuseTangents(const c10::OperatorHandle& op, const Stack& stack) {
   for (const c10::IValue& value : Arguments(op, stack)) {
     ForEachTensor(value, [&](const at::Tensor& tensor, int) {
       if (!HasTangent(tensor)) return;
-      ThrowTorchError(graphffi::Error(
+      ThrowTracedError(graphffi::Error(
           "NotImplementedError", SubjectOf(op, stack) +
                                      ": jvp: expected reverse-mode differentiation, got forward "
                                      "mode; use torch.func.vjp, torch.func.grad or backward()"));
@@ -263,7 +263,7 @@ class BumpVersionsKernel : public c10::OperatorKernel {
 class RefuseVmapKernel : public c10::OperatorKernel {
  public:
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
-    ThrowTorchError(graphffi::Error(
+    ThrowTracedError(graphffi::Error(
         "NotImplementedError",
         SubjectOf(op, *stack) +
             ": vmap: expected a batching rule, got none; define the op with vmap='sequential', or "

@@ -46,5 +46,6 @@ def original_of(error: RuntimeError) -> BaseException | None:
     except BaseException as original:
         # Torch 2.10 leaves the text out. One that was caught before is not behind this error.
         text = str(error)
-        return original if str(original) in text or "API call failed" in text else None
+        said = str(original.args[0]) if original.args else ""  # a KeyError is quoted as a whole
+        return original if said in text or "API call failed" in text else None
     return None

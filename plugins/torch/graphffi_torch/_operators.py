@@ -270,7 +270,7 @@ def _make_fake(op: Op) -> Callable[..., Any]:
             allocations = infer(*arguments, *rest)
             if any(_is_negative(size) for shape, _, _ in allocations for size in shape):
                 raise ValueError(f"{definition.name}: expected sizes of 0 or more")
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as error:
             end_trace(_with_sizes(error, infer, (*arguments, *rest)))
             raise
         results = [
