@@ -8,6 +8,7 @@
 #   make sanitize     build the runtime and the call frame with sanitizers, run their C++ tests, fuzz their readers
 #   make includes     compile each C++ file alone
 #   make matrix       test the plugins with older and newer frameworks (several GB)
+#   make peers        apache-tvm-ffi's own C++ tests on the bundled runtime; needs googletest
 #   make check        what CI runs: format, lint, types, a build without warnings, tests, sanitizers
 PYTHON ?= python3
 VENV ?= .venv
@@ -20,7 +21,7 @@ TEST_JOBS ?= $(shell nproc)
 RUN_TESTS = $(PY) -m pytest --numprocesses=$(TEST_JOBS) --dist=loadfile
 CXX_FILES = $(shell find csrc plugins tests examples benchmarks \( -name '*.h' -o -name '*.cc' -o -name '*.c' \) -print)
 
-.PHONY: quickstart build test test-slow test-full test-gpu sanitize includes matrix check format format-check lint types bench clean
+.PHONY: quickstart build test test-slow test-full test-gpu sanitize includes matrix peers check format format-check lint types bench clean
 .DEFAULT_GOAL := build
 
 $(VENV)/quickstart.stamp: requirements/quickstart.txt
@@ -109,6 +110,9 @@ types: $(VENV)/dev.stamp
 
 matrix:
 	$(PYTHON) tests/matrix.py --write docs/versions.md $(MATRIX_ARGS)
+
+peers: build
+	$(PY) tests/peers.py --write docs/versions.md
 
 bench: build $(VENV)/test.stamp
 	$(PY) benchmarks/run.py $(BENCH_ARGS)
