@@ -98,7 +98,8 @@ def run_tests(program: Path) -> tuple[int, list[str]]:
         return result.returncode == 0
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return len(names), [n for n, passed in zip(names, pool.map(passes, names)) if not passed]
+        results = list(pool.map(passes, names))
+    return len(names), [n for n, passed in zip(names, results, strict=True) if not passed]
 
 
 def write_table(path: Path, row: str) -> None:
