@@ -8,6 +8,7 @@
 #   make sanitize     build the runtime and the call frame with sanitizers, run their C++ tests, fuzz their readers
 #   make includes     compile each C++ file alone
 #   make matrix       test the plugins with older and newer frameworks (several GB)
+#   make peers        apache-tvm-ffi's own C++ tests on the bundled runtime; needs googletest
 #   make check        what CI runs: format, lint, types, a build without warnings, tests, sanitizers
 PYTHON ?= python3
 VENV ?= .venv
@@ -23,7 +24,7 @@ CXX_FILES = $(shell find csrc plugins tests examples benchmarks \( -name '*.h' -
 # What is built here has no warnings; what users build may have those of their compiler.
 export GRAPHFFI_WERROR ?= 1
 
-.PHONY: quickstart build test test-slow test-full test-gpu sanitize includes matrix check format format-check lint types bench clean
+.PHONY: quickstart build test test-slow test-full test-gpu sanitize includes matrix peers check format format-check lint types bench clean
 .DEFAULT_GOAL := build
 
 $(VENV)/quickstart.stamp: requirements/quickstart.txt
@@ -112,6 +113,9 @@ types: $(VENV)/dev.stamp
 
 matrix:
 	$(PYTHON) tests/matrix.py --write docs/versions.md $(MATRIX_ARGS)
+
+peers: build
+	$(PY) tests/peers.py --write docs/versions.md
 
 bench: build $(VENV)/test.stamp
 	$(PY) benchmarks/run.py $(BENCH_ARGS)

@@ -240,15 +240,16 @@ class Matrix:
 
 
 def write_table(path: Path, rows: dict[str, str]) -> None:
-    """Writes the rows, each under its release's title, and keeps those of other releases."""
-    known = path.read_text().splitlines() if path.exists() else []
+    """Writes the rows, each under its release's title, and keeps other releases and sections."""
+    table, section, others = (path.read_text() if path.exists() else "").partition("\n## ")
+    known = table.splitlines()
     lines = []
     for release in RELEASES:
         start = f"| {release.title} |"
         kept = next((line for line in known if line.startswith(start)), None)
         if (line := rows.get(release.title, kept)) is not None:
             lines.append(line)
-    path.write_text(HEAD + "\n".join(lines) + "\n")
+    path.write_text(HEAD + "\n".join(lines) + "\n" + section + others)
 
 
 def main() -> int:
