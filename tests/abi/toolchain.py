@@ -140,6 +140,9 @@ class Toolchain:
             headers = [INCLUDE / "tvm/ffi/c_api.h", INCLUDE / "tvm/ffi/extra/c_env_api.h"]
             text = "".join(header.read_text() for header in headers)
             names = set(re.findall(r"^TVM_FFI_DLL\s[^;(]*?\b(TVMFFI\w+)\(", text, re.MULTILINE))
+            names.add(
+                "_ZN3tvm3ffi6Module19VisitContextSymbolsERKNS0_13TypedFunctionIFvNS0_6StringEPvEEE"
+            )
             source = "".join(f"void {name}(void) {{}}\n" for name in sorted(names))
             flags = ["-shared", "-fPIC", "-Wl,-soname,libtvm_ffi.so", "-x", "c", "-"]
             command = ["gcc", *flags, "-o", str(folder / "libtvm_ffi.so")]

@@ -2,6 +2,7 @@
 // big_int.h.
 #include <tvm/ffi/big_int.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -135,4 +136,23 @@ TEST(functions_take_and_return_big_ints) {
   BigInt counted = value.cast<BigInt>();
   BigInt old = counted++;
   CHECK(counted - old == 1 && --counted == old);
+}
+
+TEST(big_ints_are_made_of_words) {
+  using detail::BigIntUnsafe;
+  const BigInt large = BigInt(1) << 64;
+  CHECK(!BigIntUnsafe::CheckInt64(large) && BigIntUnsafe::CheckInt64(-5));
+  CHECK_EQ(BigIntUnsafe::GetInt64(BigInt(-5)), int64_t{-5});
+  const BigInt::ArrayView words = BigIntUnsafe::GetArrayView(large);
+  CHECK_EQ(words.size(), size_t{2});
+  CHECK(words[0] == 0 && words[1] == 1);
+  auto object = make_inplace_array_object<detail::BigIntObj, int64_t>(4, 4);
+  const int64_t given[] = {7, -1, -1, -1};
+  std::copy_n(given, 4, BigIntUnsafe::GetMutableData(object));
+  const BigInt made = BigIntUnsafe::Normalize(std::move(object));
+  CHECK(made == BigInt(7) - large);
+  CHECK_EQ(BigIntUnsafe::GetArrayView(made).size(), size_t{2});
+  auto zeros = make_inplace_array_object<detail::BigIntObj, int64_t>(3, 3);
+  std::fill_n(BigIntUnsafe::GetMutableData(zeros), 3, 0);
+  CHECK(BigIntUnsafe::CheckInt64(BigIntUnsafe::Normalize(std::move(zeros))));
 }

@@ -138,3 +138,13 @@ TEST(errors_remember_the_nodes_that_they_passed) {
   }
   CHECK(!VisitErrorContext::TryGetFromError(Error("ValueError", "plain", "")).has_value());
 }
+
+TEST(context_symbols_are_told) {
+  static int symbol = 0;
+  TVM_FFI_CHECK_SAFE_CALL(TVMFFIEnvModRegisterContextSymbol("test.context_symbol", &symbol));
+  int seen = 0;
+  Module::VisitContextSymbols(TypedFunction<void(String, void*)>([&](String name, void* address) {
+    if (name == "test.context_symbol" && address == &symbol) ++seen;
+  }));
+  CHECK_EQ(seen, 1);
+}

@@ -31,6 +31,18 @@ inline namespace graphffi_v1 {
 /// floormod round down. Bits are those of two's complement, extended without end.
 class BigInt {
  public:
+  /// Words of two's complement, least significant first. Borrowed.
+  class ArrayView {
+   public:
+    ArrayView(const int64_t* data, size_t size) : data_(data), size_(size) {}
+    const int64_t& operator[](size_t i) const { return data_[i]; }
+    size_t size() const { return size_; }
+
+   private:
+    const int64_t* data_;
+    size_t size_;
+  };
+
   BigInt() : value_(int64_t{0}) {}
   template <typename Int, typename = std::enable_if_t<std::is_integral_v<Int> && sizeof(Int) <= 8>>
   BigInt(Int value) {  // NOLINT(runtime/explicit)
@@ -173,6 +185,7 @@ class BigInt {
 
  private:
   friend struct TypeTraits<BigInt>;
+  friend struct detail::BigIntUnsafe;
 
   bool IsInline() const { return value_.type_index() == kTVMFFIInt; }
   static bool AreInline(const BigInt& a, const BigInt& b) { return a.IsInline() && b.IsInline(); }
@@ -244,6 +257,41 @@ class BigInt {
   /// An int or a big integer.
   Any value_;
 };
+
+namespace detail {
+
+/// What a BigInt is made of, unchecked.
+struct BigIntUnsafe {
+  static bool CheckInt64(const BigInt& value) { return value.IsInline(); }
+  static int64_t GetInt64(const BigInt& value) { return value.Inline(); }
+  static BigInt::ArrayView GetArrayView(const BigInt& value) {
+    return GetArrayView(AnyUnsafe::TVMFFIAnyPtrFromAny(value.value_));
+  }
+  static BigInt::ArrayView GetArrayView(const int64_t& value) { return {&value, 1}; }
+  static BigInt::ArrayView GetArrayView(const ObjectPtr<BigIntObj>& object) {
+    return {GetMutableData(object), object->size_};
+  }
+  static BigInt::ArrayView GetArrayView(const TVMFFIAny* value) {
+    if (value->type_index == kTVMFFIInt) return {&value->v_int64, 1};
+    const auto* object = reinterpret_cast<const BigIntObj*>(value->v_obj);
+    return {reinterpret_cast<const int64_t*>(object + 1), object->size_};
+  }
+  static int64_t* GetMutableData(const ObjectPtr<BigIntObj>& object) {
+    return reinterpret_cast<int64_t*>(object.get() + 1);
+  }
+  static void ShrinkSize(const ObjectPtr<BigIntObj>& object, size_t size) { object->size_ = size; }
+  /// The number that the words are, of as few words as it takes.
+  static BigInt Normalize(ObjectPtr<BigIntObj> object) {
+    const int64_t* words = GetMutableData(object);
+    size_t size = object->size_;
+    while (size > 1 && words[size - 1] == (words[size - 2] < 0 ? -1 : 0)) --size;
+    if (size <= 1) return size == 0 ? 0 : words[0];
+    ShrinkSize(object, size);
+    return BigInt::FromAny(Any(ObjectRef(std::move(object))));
+  }
+};
+
+}  // namespace detail
 
 inline BigInt operator<<(const BigInt& value, const BigInt& count) {
   constexpr int64_t kMaxBits = int64_t{1} << 38;  // 32 GiB

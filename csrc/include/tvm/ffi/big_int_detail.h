@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arithmetic of BigInt on numbers without bounds: a sign and 32-bit digits.
+// BigInt's object, and arithmetic on numbers without bounds: a sign and 32-bit digits.
 #pragma once
 
 #include <tvm/ffi/error.h>
+#include <tvm/ffi/object.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -15,6 +16,25 @@ namespace tvm {
 namespace ffi {
 inline namespace graphffi_v1 {
 namespace detail {
+
+struct BigIntUnsafe;
+
+/// The words of an integer that does not fit int64_t, which follow the object.
+class BigIntObj : public Object {
+ public:
+  /// Of as many words, which are not initialised: made by make_inplace_array_object.
+  explicit BigIntObj(size_t size) : size_(size) {}
+  BigIntObj(const BigIntObj&) = delete;
+  BigIntObj& operator=(const BigIntObj&) = delete;
+
+  static constexpr int32_t _type_index = kTVMFFIBigInt;
+  static constexpr bool _type_final = true;
+  TVM_FFI_DECLARE_OBJECT_INFO_STATIC("ffi.BigInt", BigIntObj, Object);
+
+ private:
+  friend struct BigIntUnsafe;
+  size_t size_;
+};
 
 /// A number without its sign, least significant digit first; the last digit isn't 0, zero is empty.
 using Magnitude = std::vector<uint32_t>;

@@ -88,6 +88,12 @@ class ModuleObj : public Object {
 
 static_assert(sizeof(ModuleObj) == 48);
 
+namespace detail {
+/// The runtime's C++ function, by its symbol: these headers' names are others.
+TVM_FFI_DLL void VisitContextSymbols(const TypedFunction<void(String, void*)>& callback) __asm__(
+    "_ZN3tvm3ffi6Module19VisitContextSymbolsERKNS0_13TypedFunctionIFvNS0_6StringEPvEEE");
+}  // namespace detail
+
 class Module : public ObjectRef {
  public:
   enum ModulePropertyMask : int {
@@ -99,6 +105,10 @@ class Module : public ObjectRef {
   /// Loads a library. \throws Error if that fails
   static Module LoadFromFile(const String& file_name) {
     return Function::GetGlobalRequired("ffi.ModuleLoadFromFile")(file_name).cast<Module>();
+  }
+  /// Calls back with the name and address of each symbol that loaded libraries are given.
+  static void VisitContextSymbols(const TypedFunction<void(String, void*)>& callback) {
+    detail::VisitContextSymbols(callback);
   }
 
   TVM_FFI_DEFINE_OBJECT_REF_METHODS_NOTNULLABLE(Module, ObjectRef, ModuleObj);
