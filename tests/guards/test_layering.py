@@ -98,7 +98,7 @@ NATIVE = {
     ),
     "standalone": NativeLayer(
         "plugins/torch/csrc/standalone",
-        FFI | CALLS | {"torch C", "torch types", "graphffi_standalone"},
+        FFI | CALLS | {"torch C", "torch types", "graphffi_torch", "graphffi_standalone"},
         own_headers="plugins/torch/csrc",
     ),
     "jax plugin": NativeLayer("plugins/jax/csrc", FFI | CALLS | {"xla"}),
