@@ -152,9 +152,8 @@ void KernelSite::Invoke(TVMFFIAny* values) const {
   const int32_t first_passed = plan_.first_output();
   const bool is_filled = first_passed == 0 || outputs.size == 0;
   const auto results = [&] {
-    return graphffi::Results{outputs,   std::min(first_passed, outputs.size),
-                             is_filled, &graphffi::CopyOnCpu,
-                             nullptr,   subject_.c_str()};
+    const graphffi::DeclaredTensors tensors{inputs, outputs, 0, nullptr, nullptr, subject_.c_str()};
+    return graphffi::Results{tensors, std::min(first_passed, outputs.size), is_filled};
   };
   const graphffi::KernelSlot::Use function(kernel_);
   if (layout_.is_in_order()) {
