@@ -33,7 +33,8 @@ def decode_numpy(path: str, config: Config, prompt: list[int], count: int) -> li
 
     def step(function: Any, tokens: list[int], begin: int) -> int:
         positions = np.arange(begin, begin + len(tokens))
-        return int(np.from_dlpack(function(np.array([tokens]), positions, *caches)).item())
+        token: Any = np.from_dlpack(function(np.array([tokens]), positions, *caches))
+        return int(token)
 
     tokens = [step(model.prefill, prompt, 0)]
     for position in range(len(prompt), len(prompt) + count):

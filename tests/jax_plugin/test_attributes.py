@@ -123,7 +123,7 @@ def test_all_bad_attributes_are_told_at_once(library: str) -> None:
 
 
 def test_known_attributes_are_listed(library: str) -> None:
-    known = "digest, dims, floats, func, has_side_effect, ints, library, mutated, names, ordered, pass_ow"
+    known = "digest, dims, floats, func, has_side_effect, ints, library, mutated, names, ordered, "
     with pytest.raises(jax.errors.JaxRuntimeError, match=known):
         call(func=f"{library}::add_one", Func="x")
 
