@@ -14,6 +14,8 @@ from ._core import Function as Function
 from ._core import Object as Object
 from ._core import Tensor as Tensor
 from ._cuda import cuda_module as cuda_module
+from ._define import define_op as define_op
+from ._define import op as op
 from ._device import Device as Device
 from ._dtype import dtype as dtype
 from ._error import Error as Error
@@ -27,8 +29,6 @@ from ._module import Module as Module
 from ._module import export_library as export_library
 from ._module import load_module as load_module
 from ._op import Op as Op
-from ._op import define_op as define_op
-from ._op import op as op
 from ._raw_call import call_tvm_ffi as call_tvm_ffi
 from ._registry import get_global_func as get_global_func
 from ._registry import list_global_func_names as list_global_func_names

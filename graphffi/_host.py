@@ -13,6 +13,7 @@ from ._describe import describe, is_tensor
 from ._device import Device
 from ._dtype import dtype
 from ._framework import register_framework, tracing_framework
+from ._op_kernel import call_device
 from ._plan import passes_results, strided_tensors
 from ._spec import TensorSpec, checked_dtype
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ._op import Op
+    from ._op_kernel import OpKernel
     from ._plan import CanonicalCall
     from ._schema import Definition
 
@@ -40,7 +42,7 @@ class HostFramework:
 
     def __init__(self) -> None:
         """Knows no call yet."""
-        self._known: dict[Any, tuple[tuple[TensorSpec, ...], Any]] = {}
+        self._known: dict[Any, tuple[tuple[TensorSpec, ...], OpKernel, Any]] = {}
         self._kernels: dict[str, Any] = {}  # those of libraries: global ones may be replaced
 
     def call_op(self, op: Op, bound: BoundCall) -> Any:
@@ -51,8 +53,8 @@ class HostFramework:
             for o, value in zip(definition.operands, bound.operands, strict=True)
         )
         bound = BoundCall(tuple(operands), bound.attributes)
-        specs, workspace = self._inferred(definition, bound)
-        call = definition.canonical(bound.operands, bound.attributes, workspace)
+        specs, kernel, workspace = self._inferred(definition, bound)
+        call = definition.canonical(kernel, bound.operands, bound.attributes, workspace)
         outputs = self.call_raw(call, specs)
         fresh, mutated = outputs[: len(specs)], outputs[len(specs) :]
         return definition.pack_results(bound.operands, fresh, mutated)
@@ -64,8 +66,8 @@ class HostFramework:
 
     def _inferred(
         self, definition: Definition, bound: BoundCall
-    ) -> tuple[tuple[TensorSpec, ...], Any]:
-        """The results to allocate for a call, and the size of its workspace."""
+    ) -> tuple[tuple[TensorSpec, ...], OpKernel, Any]:
+        """The results to allocate for a call, its kernel, and the size of its workspace."""
         key = (definition, _key_of(bound.operands), _key_of(bound.attributes))
         known = self._known.get(key)
         if known is None:
@@ -74,7 +76,9 @@ class HostFramework:
                 for o, value in zip(definition.operands, bound.operands, strict=True)
             ]
             specs = definition.infer(operands, bound.attributes)
-            known = specs, definition.workspace_bytes(operands, bound.attributes)
+            kernel = definition.choose(operands, bound.attributes, call_device(operands, specs))
+            workspace = definition.workspace_bytes(kernel, operands, bound.attributes)
+            known = specs, kernel, workspace
             if len(self._known) >= _MAX_KNOWN:
                 self._known.clear()
             self._known[key] = known

@@ -29,12 +29,13 @@ class Kernel:
     release_gil: bool = True
 
     @staticmethod
-    def of(subject: str, kernel: Any) -> Kernel:
+    def of(subject: str, kernel: Any, name: str = "") -> Kernel:
         """What `op(kernel=...)` was given.
 
         Args:
             subject: The op's name.
             kernel: A function, a callable or a reference.
+            name: By which the op tells it from its other kernels, if it has others.
 
         Raises:
             TypeError: If it is none of these.
@@ -46,7 +47,7 @@ class Kernel:
         if function.reference is not None:
             return Kernel(function.reference, release_gil=release_gil)
         code = None if hasattr(kernel, "__chandle__") else kernel
-        return Kernel(_shared_name(subject), function, code, release_gil)
+        return Kernel(_shared_name(subject, name), function, code, release_gil)
 
     @property
     def handle(self) -> int:
@@ -93,5 +94,5 @@ def _function(subject: str, kernel: Any) -> _core.Function:
     return _core.as_function(kernel)
 
 
-def _shared_name(subject: str) -> str:
-    return f"graphffi.kernel.{subject.replace('::', '.')}"
+def _shared_name(subject: str, name: str = "") -> str:
+    return f"graphffi.kernel.{subject.replace('::', '.')}{name and '.'}{name}"

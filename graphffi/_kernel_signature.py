@@ -12,6 +12,7 @@ from ._plan import plan_tokens
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ._op_kernel import OpKernel
     from ._schema import Definition
 
 # Kinds of values that a plan passes, and the types of parameters that take them. A
@@ -41,23 +42,24 @@ _CONVERSIONS: Final = {
 }
 
 
-def check_kernel_signature(definition: Definition, plan: str) -> None:
-    """Compares a definition with its kernel, where the kernel's library is loaded and says more.
+def check_kernel_signature(definition: Definition, kernel: OpKernel, plan: str) -> None:
+    """Compares a definition with a kernel, where the kernel's library is loaded and says more.
 
     Args:
         definition: Of the op.
+        kernel: One of its kernels.
         plan: A canonical plan of it.
 
     Raises:
         TypeError: If the plan passes more or fewer values than the kernel takes, or one of a kind
             that it does not take.
     """
-    schema = _type_schema(definition.kernel)
+    schema = _type_schema(kernel.reference)
     if schema is None or (parameters := parameters_of(schema)) is None:
         return
     items = _items(plan)
-    names = ", ".join(_names(definition))
-    signature = describe_function(definition.kernel.rpartition("::")[2], schema)
+    names = ", ".join(_names(definition, kernel))
+    signature = describe_function(kernel.reference.rpartition("::")[2], schema)
     if len(items) != len(parameters):
         raise TypeError(
             f"{definition.name}: plan ({names}): expected {len(parameters)} values for the kernel "
@@ -84,9 +86,9 @@ def _type_schema(reference: str) -> Mapping[str, Any] | None:
     return schema
 
 
-def _names(definition: Definition) -> list[str]:
-    if definition.plan:
-        return [definition.plan]
+def _names(definition: Definition, kernel: OpKernel) -> list[str]:
+    if kernel.plan:
+        return [kernel.plan]
     return [*(p.name for p in definition.parameters), *definition.results]
 
 

@@ -8,9 +8,9 @@ import os
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from ._define import define_op
 from ._library import find_library
 from ._module import load_module
-from ._op import define_op
 from ._op_text import OpText, op_texts
 
 if TYPE_CHECKING:

@@ -1,31 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ops: one definition of a kernel for every framework."""
+"""Ops: one definition for every framework, and the table of all ops."""
 
 from __future__ import annotations
 
 import dataclasses
 import importlib
 import threading
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from . import _core, _signature
+from . import _core
 from ._framework import announce, announce_op, framework_of
-from ._kernel import Kernel
+from ._kernel_options import Fit, KernelOptions
 from ._library import library_hash, renew_library, split_reference, when_renewed
-from ._parameter import Operand
-from ._plan import CallTraits, SideEffect, checked_effect
-from ._schema import Definition
+from ._op_kernel import checked_device, checked_dtypes
+from ._plan import CallTraits
 from ._vjp import Vjp
-from ._vmap import VmapRule
 
 if TYPE_CHECKING:
     import inspect
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+
+    from ._kernel import Kernel
+    from ._op_kernel import OpKernel
+    from ._schema import Definition
 
 _lock: Final = threading.RLock()
 _ops: Final[dict[str, Op]] = {}
-_handles: Final[dict[str, int]] = {}  # `Kernel.handle` of each op, by its name
+_handles: Final[dict[tuple[str, str], int]] = {}  # `Kernel.handle` by op and name of the kernel
 
 
 class _SignatureOfOp:
@@ -47,6 +48,7 @@ class Op(_core.OpBase):
 
     Attributes:
         definition: The framework-neutral definition.
+        defined: The same without what was added later: kernels, rules of gradients.
         traced_call: What runs while a tracer follows a call, set by a plugin: tracing the checks
             of `call_eagerly` would be slow, and guarded.
         is_traced: Whether one does.
@@ -59,6 +61,7 @@ class Op(_core.OpBase):
     def __init__(self, definition: Definition) -> None:
         """Not for users: see `op` and `define_op`."""
         self.is_traced = None
+        self.defined = definition
         self._redefine(definition)
 
     def _redefine(self, definition: Definition) -> None:
@@ -66,7 +69,8 @@ class Op(_core.OpBase):
         self.__name__ = definition.name.partition("::")[2]
         self.__qualname__ = self.__name__
         self.__module__ = getattr(definition.rule, "__module__", None) or __name__
-        self.__doc__ = definition.doc or f"Calls the kernel {definition.kernel}."
+        kernels = ", ".join(kernel.reference for kernel in definition.kernels) or "of none yet"
+        self.__doc__ = definition.doc or f"Calls the kernel {kernels}."
 
     @property
     def name(self) -> str:
@@ -96,6 +100,61 @@ class Op(_core.OpBase):
         """Calls the op where no tracer follows: see `__call__`."""
         bound = self.definition.bind(args, kwargs)
         return framework_of(self.definition.name, bound.tensors()).call_op(self, bound)
+
+    def add_kernel(
+        self,
+        kernel: Any,
+        *,
+        name: str = "",
+        device: str = "",
+        dtypes: Mapping[str, Any] | None = None,
+        when: Callable[..., Any] | None = None,
+        plan: str = "",
+        workspace: int | Callable[..., Any] | None = None,
+        pass_owning_tensor: bool = False,
+        allow_cuda_graph: bool = False,
+    ) -> None:
+        """Gives the op one more kernel: a call runs the first one that fits it.
+
+        Args:
+            kernel: As for `op`, like the plan, the workspace and the traits.
+            name: By which errors tell it from others. Default: that of the function, behind the
+                device if one is given, such as ``"cuda.rms_norm"``.
+            device: Type of the devices that it is for, such as ``"cuda"``. Default: all.
+            dtypes: The data types that it takes, by operand: ``{"x": ("float32", "bfloat16")}``.
+                Default: all.
+            when: A condition on a call: gets what the shape rule gets. It is run once for each
+                structure of calls, as the shape rule is; in a graph, decisions on symbolic sizes
+                are guards.
+            plan: What it receives.
+            workspace: Scratch memory that it needs.
+            pass_owning_tensor: It takes `Tensor` parameters.
+            allow_cuda_graph: It may be recorded into CUDA graphs.
+
+        Raises:
+            TypeError: If `kernel`, `when` or `dtypes` are of another kind.
+            ValueError: If the op has another kernel of that name, a name is unknown, or a framework
+                cannot have the kernel where it has the op.
+
+        Example:
+            >>> norm.add_kernel(  # doctest: +SKIP
+            ...     cuda.norm8, name="vec8", device="cuda", when=lambda x: x.shape[-1] % 8 == 0
+            ... )
+        """
+        subject = f"{self.name}: add_kernel"
+        if when is not None and not callable(when):
+            raise TypeError(f"{subject}: when: expected a callable, got {when!r}")
+        operands = [operand.name for operand in self.definition.operands]
+        fit = Fit(
+            name,
+            checked_device(subject, device),
+            checked_dtypes(subject, operands, dtypes),
+            when,
+        )
+        traits = CallTraits(pass_owning_tensor, allow_cuda_graph, self.definition.has_side_effect)
+        options = KernelOptions(kernel, plan, workspace, traits)
+        with _lock:
+            _add_kernel(self, *options.make(self.name, fit))
 
     def register_vjp(self, backward: Callable[..., Any], *, save: Sequence[str] = ()) -> None:
         """Gives the op a gradient rule, for every framework.
@@ -141,246 +200,85 @@ class Op(_core.OpBase):
 _core.enable_vectorcall(Op)
 
 
-def op(
-    name: str,
-    *,
-    kernel: Any,
-    plan: str = "",
-    mutates: Sequence[str] = (),
-    pass_owning_tensor: bool = False,
-    allow_cuda_graph: bool = False,
-    has_side_effect: SideEffect = False,
-    vmap: str | Callable[..., Any] | None = None,
-    dims: str = "",
-    dtypes: str = "",
-    strided: bool | Sequence[str] = False,
-    workspace: int | Callable[..., Any] | None = None,
-    override: bool = False,
-) -> Callable[[Callable[..., Any]], Op]:
-    """Defines an op from an annotated function whose body is the shape rule.
+def register_op(
+    definition: Definition, made: tuple[OpKernel, Kernel] | None, *, override: bool
+) -> Op:
+    """The op of a definition; one that is refused changes nothing.
 
     Args:
-        name: ``namespace::op``.
-        kernel: A `graphffi.Function`, a kernel reference (global function's name or
-            ``library.so::symbol``), a ``tvm_ffi.Function`` or a Python callable. A function whose
-            `release_gil` is False keeps the GIL in calls of the op from Python code, too.
-        plan: What the kernel receives, in order, by the names of parameters and results (``out``;
-            ``out0``,
-            ``out1``, … or the NamedTuple's fields). Default: the parameters, then the results.
-        mutates: Operands that the kernel updates in place; they are returned after the results.
-        pass_owning_tensor: The kernel takes `Tensor` parameters, and its library does not export
-            metadata that says so (what `graphffi.cpp` builds does). They own for the call; see
-            docs/jax.md.
-        allow_cuda_graph: The kernel only launches work on its stream: compilers may record calls
-            into CUDA graphs, and replay them without calling the kernel. Otherwise they leave the
-            calls out of such graphs.
-        has_side_effect: Calls count for more than their results: none is dropped or merged, not
-            even of an op that has no results. ``"ordered"``: they keep the order of the program in
-            JAX, too.
-        vmap: What becomes of a call under ``vmap``: ``"broadcast"`` calls the op with the batch
-            dimension in front of all operands, ``"sequential"`` calls it for each element,
-            a callable is a rule of one's own. Default: ``vmap`` is refused.
-        dims: Names of dimensions, a group for each tensor operand and each result, such as
-            ``"... [h], [h] -> ... [h]"``. Equal names have equal sizes: calls are checked. Those in
-            brackets the kernel works along; the others may be split between devices.
-        dtypes: Data types, groups in the same order, such as ``"T, T -> T; T: float32 |
-            bfloat16"``. ``T`` is one data type in the whole call; calls are checked.
-        strided: Whether the kernel takes tensors with any strides: all operands (True), or those
-            named. Other operands are row-major for the kernel: where one is not, the call copies
-            it, and copies back what the kernel updates.
-        workspace: Bytes of scratch memory that the kernel needs: an int, or a rule that gets what
-            the shape rule gets. `workspace` in the plan passes them as a uint8 tensor of one
-            dimension; without it, they are what the kernel allocates from in JAX, where XLA plans
-            them.
-        override: Replaces the op of that name, if there is one that is defined otherwise: it is the
-            same object, and calls, traces and compilations from now on use this definition.
-            Without a gradient rule until one is registered.
-
-    Returns:
-        A decorator that makes an `Op`.
+        definition: Checked, with the kernel that is made.
+        made: The kernel that it is defined with, and what its reference is to mean.
+        override: Whether it may replace another one of that name.
 
     Raises:
-        TypeError: If the signature is not annotated with types of ops.
-        ValueError: If plan or `mutates` name something unknown; if another op has that name and is
-            not to be replaced, or cannot be.
-
-    Example:
-        >>> @graphffi.op("mylib::scale", kernel=mod.scale)  # doctest: +SKIP
-        ... def scale(x: Tensor, factor: float) -> Tensor:
-        ...     return graphffi.like(x)
+        ValueError: If there is another one that it may not, or cannot, replace.
     """
-    traits = CallTraits(pass_owning_tensor, allow_cuda_graph, checked_effect(name, has_side_effect))
-
-    def decorate(rule: Callable[..., Any]) -> Op:
-        updated = (mutates,) if isinstance(mutates, str) else mutates
-        signature = _signature.from_function(name, rule, updated)
-        options = _Options(
-            kernel, plan, rule.__doc__ or "", traits, vmap, dims, dtypes, strided, workspace
-        )
-        return _register(name, signature, rule, options, override=override)
-
-    return decorate
-
-
-def define_op(
-    name: str,
-    *,
-    schema: str,
-    kernel: Any,
-    plan: str = "",
-    infer: Callable[..., Any] | None = None,
-    doc: str = "",
-    pass_owning_tensor: bool = False,
-    allow_cuda_graph: bool = False,
-    has_side_effect: SideEffect = False,
-    vmap: str | Callable[..., Any] | None = None,
-    dims: str = "",
-    dtypes: str = "",
-    strided: bool | Sequence[str] = False,
-    workspace: int | Callable[..., Any] | None = None,
-    override: bool = False,
-) -> Op:
-    """Defines an op from a schema string, for compilers that generate definitions.
-
-    Args:
-        name: ``namespace::op``.
-        schema: ``(Tensor x, Tensor? mask, Tensor[] xs, Tensor(a!) cache, int[] dims, float
-            eps=1e-6) -> Tensor``;
-            results may be named, ``-> (Tensor y, Tensor z)``, or absent, ``-> ()``.
-        kernel: As for `op`.
-        plan: As for `op`.
-        infer: Shape rule, called with the parameters in order; not needed for ``-> ()``.
-        doc: What the op computes.
-        pass_owning_tensor: As for `op`.
-        allow_cuda_graph: As for `op`.
-        has_side_effect: As for `op`.
-        vmap: As for `op`.
-        dims: As for `op`.
-        dtypes: As for `op`.
-        strided: As for `op`.
-        workspace: As for `op`.
-        override: As for `op`.
-
-    Returns:
-        The op.
-
-    Raises:
-        ValueError: If schema or plan don't parse; if another op has that name and is not to be
-            replaced, or cannot be.
-    """
-    signature = _signature.from_schema(name, schema)
-    traits = CallTraits(pass_owning_tensor, allow_cuda_graph, checked_effect(name, has_side_effect))
-    options = _Options(kernel, plan, doc, traits, vmap, dims, dtypes, strided, workspace)
-    return _register(name, signature, infer, options, override=override)
-
-
-@dataclass(frozen=True)
-class _Options:
-    """What an op is defined with beside its name, signature and shape rule."""
-
-    kernel: Any
-    plan: str
-    doc: str
-    traits: CallTraits
-    vmap: str | Callable[..., Any] | None
-    dims: str
-    dtypes: str
-    strided: bool | Sequence[str]
-    workspace: int | Callable[..., Any] | None
-
-    def define(
-        self,
-        name: str,
-        signature: _signature.Signature,
-        rule: Callable[..., Any] | None,
-        kernel: Kernel,
-    ) -> Definition:
-        """The checked definition of an op with these options, which nothing knows yet."""
-        definition = Definition(
-            name=name,
-            parameters=signature.parameters,
-            results=signature.results,
-            kernel=kernel.reference,
-            plan=self.plan,
-            rule=rule,
-            result_type=signature.result_type,
-            doc=self.doc,
-            release_gil=kernel.release_gil,
-            traits=self.traits,
-            vmap=VmapRule.make(name, self.vmap),
-            dims_text=self.dims,
-            dtypes_text=self.dtypes,
-            strided=_strided_operands(signature, self.strided),
-            workspace=self.workspace,
-            kernel_code=kernel.code,
-            library_hash=library_hash(kernel.reference),
-        )
-        if rule is None and definition.results:
-            raise ValueError(
-                f"{name}: expected a shape rule for {', '.join(definition.results)}, got none"
-            )
-        updates = any(operand.mutated for operand in definition.operands)
-        if not (definition.results or updates or self.traits.has_side_effect):
-            raise ValueError(
-                f"{name}: expected a result or an operand that is updated in place, got neither; "
-                "pass has_side_effect=True for an op that is called for something else"
-            )
-        return definition
-
-
-def _strided_operands(
-    signature: _signature.Signature, strided: bool | Sequence[str]
-) -> tuple[str, ...]:
-    if isinstance(strided, bool):
-        operands = (p.name for p in signature.parameters if isinstance(p, Operand))
-        return tuple(operands) if strided else ()
-    return (strided,) if isinstance(strided, str) else tuple(strided)
-
-
-def _register(
-    name: str,
-    signature: _signature.Signature,
-    rule: Callable[..., Any] | None,
-    options: _Options,
-    *,
-    override: bool,
-) -> Op:
-    """The op of that definition; one that is refused changes nothing."""
-    kernel = Kernel.of(name, options.kernel)
-    definition = options.define(name, signature, rule, kernel)
+    name = definition.name
     with _lock:
         existing = _ops.get(name)
         if existing is None:
-            return _add(definition, kernel)
-        if not _is_same(existing.definition, definition) or _handles[name] != kernel.handle:
+            return _add(definition, made)
+        if not _is_same(existing.defined, definition) or not _has_handle(name, made):
             if not override:
                 raise ValueError(
                     f"{name}: expected the definition that is registered, "
                     f"{existing.definition.signature}, got {definition.signature} with another "
-                    f"{', '.join(existing.definition.differences(definition))}; give it another "
+                    f"{', '.join(existing.defined.differences(definition))}; give it another "
                     "name, or pass override=True to replace it"
                 )
-            _replace(existing, definition, kernel)
+            announce("check_replacement", existing, definition)
+            _install(name, made)
+            existing.defined = definition
+            _replace(existing, definition)
     return existing
 
 
-def _add(definition: Definition, kernel: Kernel) -> Op:
-    _use_library(definition.kernel)
+def _has_handle(name: str, made: tuple[OpKernel, Kernel] | None) -> bool:
+    """Whether a kernel that has the op's text is also the op's function."""
+    return made is None or _handles.get((name, made[0].name), 0) == made[1].handle
+
+
+def _add(definition: Definition, made: tuple[OpKernel, Kernel] | None) -> Op:
+    for kernel in definition.kernels:
+        _use_library(kernel.reference)
     op = Op(definition)
     announce_op(op)
-    kernel.install()
-    _handles[op.name] = kernel.handle
+    _install(op.name, made)
     _ops[op.name] = op
     return op
 
 
-def _replace(op: Op, definition: Definition, kernel: Kernel) -> None:
-    announce("check_replacement", op, definition)
-    _use_library(definition.kernel)
+def _install(name: str, made: tuple[OpKernel, Kernel] | None) -> None:
+    if made is None:
+        return
+    op_kernel, kernel = made
+    _use_library(op_kernel.reference)
     kernel.install()
-    _handles[op.name] = kernel.handle
+    _handles[name, op_kernel.name] = kernel.handle
+
+
+def _replace(op: Op, definition: Definition) -> None:
     op._redefine(definition)
     announce("replace_op", op)
+
+
+def _add_kernel(op: Op, op_kernel: OpKernel, kernel: Kernel) -> None:
+    definition = op.definition
+    for known in definition.kernels:
+        if known.name != op_kernel.name:
+            continue
+        if known.parts() == op_kernel.parts() and _has_handle(op.name, (op_kernel, kernel)):
+            return
+        parts = known.parts(), op_kernel.parts()
+        other = [name for name, part in parts[0].items() if parts[1][name] != part] or ["kernel"]
+        raise ValueError(
+            f"{op.name}: add_kernel: expected the kernel {known.name!r} that the op has, got one "
+            f"with another {', '.join(other)}; pass name=, or define the op anew with override=True"
+        )
+    extended = dataclasses.replace(definition, kernels=(*definition.kernels, op_kernel))
+    announce("check_replacement", op, extended)
+    _install(op.name, (op_kernel, kernel))
+    _replace(op, extended)
 
 
 def _use_library(reference: str) -> None:
@@ -398,18 +296,27 @@ def _replace_kernels(library: str) -> None:
     """Has ops with kernels of a library that was built anew use what is in it now."""
     with _lock:
         for op in _ops.values():
-            if split_reference(op.definition.kernel)[0] == library:
-                kernel = op.definition.kernel
-                op._redefine(dataclasses.replace(op.definition, library_hash=library_hash(kernel)))
-                announce("replace_op", op)
+            if any(split_reference(k.reference)[0] == library for k in op.definition.kernels):
+                op.defined = _renewed(op.defined, library)
+                _replace(op, _renewed(op.definition, library))
+
+
+def _renewed(definition: Definition, library: str) -> Definition:
+    kernels = (
+        dataclasses.replace(kernel, library_hash=library_hash(kernel.reference))
+        if split_reference(kernel.reference)[0] == library
+        else kernel
+        for kernel in definition.kernels
+    )
+    return dataclasses.replace(definition, kernels=tuple(kernels))
 
 
 when_renewed(_replace_kernels)
 
 
 def _is_same(registered: Definition, definition: Definition) -> bool:
-    """Whether a definition repeats one, to which a gradient rule may have been added since."""
-    return registered.digest_without_vjp == definition.digest_without_vjp
+    """Whether a definition repeats one."""
+    return registered.digest == definition.digest
 
 
 def get_op(name: str) -> Op:

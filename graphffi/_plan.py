@@ -13,6 +13,7 @@ from . import _core
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ._op_kernel import OpKernel
     from ._schema import Definition
 
 # How an attribute's value travels: its bank, and what the plan says of it.
@@ -107,6 +108,7 @@ class PlanTemplate:
     @staticmethod
     def make(
         definition: Definition,
+        kernel: OpKernel,
         operand_structure: Sequence[int | None],
         attribute_structure: Sequence[int | None],
     ) -> PlanTemplate:
@@ -129,11 +131,11 @@ class PlanTemplate:
             conversion = _CONVERSION.get(attribute.kind, "{}")
             names[attribute.name] = _item(banks[_BANK[attribute.kind]], structure, conversion)
         parameters = [p.name for p in definition.parameters]
-        text = definition.plan or ", ".join((*parameters, *definition.results))
-        if definition.takes_ruled_workspace:
+        text = kernel.plan or ", ".join((*parameters, *definition.results))
+        if definition.takes_ruled_workspace(kernel):
             names["workspace"] = f"workspace({next(banks['n'])})"
-        elif definition.workspace is not None:
-            names.setdefault("workspace", f"workspace({definition.workspace})")
+        elif kernel.workspace is not None:
+            names.setdefault("workspace", f"workspace({kernel.workspace})")
         elif "workspace" not in names and "workspace" in plan_tokens(text):
             raise ValueError(
                 f"{definition.name}: plan {text!r}: expected workspace= to say how many bytes, got "
@@ -149,6 +151,7 @@ class PlanTemplate:
     def fill(
         self,
         definition: Definition,
+        kernel: OpKernel,
         operands: Sequence[Any],
         attributes: Sequence[Any],
         workspace: Any,
@@ -169,10 +172,10 @@ class PlanTemplate:
             for item in value if isinstance(value, (list, tuple)) else (value,):
                 if item is not None:
                     append_attribute(attribute.kind, item, ints, floats, strs)
-        if definition.takes_ruled_workspace:
+        if definition.takes_ruled_workspace(kernel):
             ints.append(workspace)
         return CanonicalCall(
-            definition.kernel,
+            kernel.reference,
             self.plan,
             inputs,
             mutated,
@@ -181,7 +184,7 @@ class PlanTemplate:
             strs,
             definition.name,
             definition.digest,
-            definition.traits,
+            kernel.traits,
             self.names,
         )
 

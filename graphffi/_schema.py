@@ -15,10 +15,11 @@ from ._digest import definition_digest, extended_digest
 from ._dims import Dims, parse_dims
 from ._dtypes import DTypes, parse_dtypes
 from ._kernel_signature import check_kernel_signature
+from ._op_kernel import OpKernel, choose_kernel, kernel_parts
 from ._parameter import MISSING as MISSING
 from ._parameter import Attribute as Attribute
 from ._parameter import Operand as Operand
-from ._plan import NO_TRAITS, CallTraits, CanonicalCall, PlanTemplate, plan_tokens
+from ._plan import CanonicalCall, PlanTemplate, SideEffect, plan_tokens
 from ._rule_text import known_rule_text, rule_text
 from ._spec import CheckError, CheckTypeError, TensorSpec, checked_bytes, checked_result
 from ._tracing import report_to_tracer
@@ -40,51 +41,42 @@ _MISTAKES: Final = (
 class Definition:
     """One op as graph compilers see it.
 
+    Names, shapes and gradients are the op's; plan, workspace and traits are each kernel's.
+
     Args:
         name: ``namespace::op``.
         parameters: `Operand` and `Attribute` in signature order.
         results: Names of the results that the op allocates; mutated operands are returned after
             them.
-        kernel: Kernel reference: a global function's name or ``library.so::symbol``.
-        plan: Plan text over the names above. Empty: the parameters, then the results.
+        kernels: What calls run: the first that fits.
         rule: Gets one `TensorSpec` (None, list) per operand and one value per attribute, in
             signature order;
             returns the specs of the results.
         result_type: A NamedTuple class for several results, or None.
         doc: What the op computes.
-        traits: What a framework may have to know of the kernel.
+        has_side_effect: Whether calls count for more than their results.
         vmap: Batching rule, or None.
         vjp: Gradient rule, or None.
         dims_text: Names of dimensions, or nothing.
         dtypes_text: The data types that the op takes and gives, or nothing.
-        strided: Operands that the kernel takes with any strides; others are row-major for it.
-        workspace: Bytes of scratch memory that a call needs: an int, or a rule that gets what the
-            shape rule gets; None for a kernel that needs none, or asks for an unknown amount.
-        release_gil: Whether calls from Python code, compiled code included, release the GIL while
-            the kernel runs.
-        kernel_code: The Python callable that is the kernel, if it is one.
-        library_hash: SHA-256 of the kernel's library when the op was defined, if its path is
-            absolute.
+        strided: Operands that kernels take with any strides; others are row-major for them.
+        forced: The name of the only kernel that calls may run; "" if they choose.
     """
 
     name: str
     parameters: tuple[Operand | Attribute, ...]
     results: tuple[str, ...]
-    kernel: str
-    plan: str
+    kernels: tuple[OpKernel, ...]
     rule: Callable[..., Any] | None
     result_type: Any = None
     doc: str = ""
-    traits: CallTraits = NO_TRAITS
+    has_side_effect: SideEffect = False
     vmap: VmapRule | None = None
     vjp: Vjp | None = None
     dims_text: str = ""
     dtypes_text: str = ""
     strided: tuple[str, ...] = ()
-    release_gil: bool = True
-    workspace: int | Callable[..., Any] | None = None
-    kernel_code: Any = None
-    library_hash: str = ""
+    forced: str = ""
     _templates: dict[Any, PlanTemplate] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
@@ -101,22 +93,28 @@ class Definition:
                 f"{self.name}: strided: expected names of operands, got {min(unknown)!r}; "
                 f"operands: {', '.join(o.name for o in self.operands)}"
             )
-        size = self.workspace
+        _ = self.dims, self.dtypes  # which raise if the text is wrong
+        for kernel in self.kernels:
+            self._check_kernel(kernel)
+
+    def _check_kernel(self, kernel: OpKernel) -> None:
+        size = kernel.workspace
         is_size = isinstance(size, int) and not isinstance(size, bool) and 0 <= size < 1 << 63
         if not (is_size or size is None or callable(size)):
             raise ValueError(
                 f"{self.name}: workspace: expected bytes (an int from 0 to 2**63 - 1) or a "
                 f"callable, got {size!r}"
             )
-        _ = self.dims, self.dtypes  # which raise if the text is wrong
-        # A plan that does not parse shows where the op is defined: lists are empty here.
+        # A plan that does not parse shows where the kernel is given: lists are empty here.
         structures = (
             tuple(0 if o.kind == "list" else -1 for o in self.operands),
             tuple(0 if a.is_list else -1 for a in self.attributes),
         )
-        template = self._templates[structures] = PlanTemplate.make(self, *structures)
+        template = PlanTemplate.make(self, kernel, *structures)
+        key = (kernel, *structures)
+        self._templates[key] = template
         _core.check_plan(template.plan, template.counts, self.name)
-        check_kernel_signature(self, template.plan)
+        check_kernel_signature(self, kernel, template.plan)
 
     @cached_property
     def operands(self) -> tuple[Operand, ...]:
@@ -155,49 +153,76 @@ class Definition:
             return None
         return parse_dtypes(self.name, self.dtypes_text, self.operands, self.results)
 
+    @property
+    def kernel(self) -> str:
+        """The reference of the first kernel; "" if there is none."""
+        return self.kernels[0].reference if self.kernels else ""
+
     @cached_property
-    def takes_ruled_workspace(self) -> bool:
-        """Whether the plan passes a workspace whose size follows a rule."""
+    def candidates(self) -> tuple[OpKernel, ...]:
+        """The kernels that calls may run."""
+        if not self.forced:
+            return self.kernels
+        return tuple(kernel for kernel in self.kernels if kernel.name == self.forced)
+
+    @cached_property
+    def has_choice(self) -> bool:
+        """Whether calls may run several kernels, or none."""
+        return not (self.candidates and self.candidates[0].is_for_all)
+
+    @cached_property
+    def is_looked_at(self) -> bool:
+        """Whether a call has to be looked at to know its kernel, or the size of its workspace."""
+        return self.has_choice or self.takes_ruled_workspace(self.candidates[0])
+
+    def choose(self, operands: Sequence[Any], attributes: Sequence[Any], device: str) -> OpKernel:
+        """The kernel that a call runs: the first that fits.
+
+        Args:
+            operands: One `TensorSpec`, None or list of specs per operand. Decisions on symbolic
+                sizes are made by these; see `decidable`.
+            attributes: One value per attribute.
+            device: Type of the device: see `call_device`.
+
+        Raises:
+            NotImplementedError: If none fits, which says why.
+        """
+        if not self.has_choice:
+            return self.candidates[0]
+        return choose_kernel(self, operands, attributes, device)
+
+    def takes_ruled_workspace(self, kernel: OpKernel) -> bool:
+        """Whether a kernel's plan passes a workspace whose size follows a rule."""
         names = {*(p.name for p in self.parameters), *self.results}
-        if not callable(self.workspace) or "workspace" in names:
+        if not callable(kernel.workspace) or "workspace" in names:
             return False
-        return "workspace" in plan_tokens(self.plan)
+        return "workspace" in plan_tokens(kernel.plan)
 
     @cached_property
     def base_digest(self) -> str:
-        """Changes when signature, plan, kernel reference, kernel library or shape rule do."""
-        size = "" if callable(self.workspace) else repr(self.workspace)
-        texts = (
+        """Changes when signature, shape rule or anything of the kernels does."""
+        texts = [
             self.name,
             self.signature,
-            self.plan,
-            repr(self.traits),
+            repr(self.has_side_effect),
             self.dims_text,
             self.dtypes_text,
             repr(self.strided),
-            size,
-            repr(self.release_gil),
-            self.kernel,
-            self.library_hash,
-        )
-        rule = None if size else self.workspace
-        return definition_digest(texts, (self.rule, rule, self.kernel_code))
-
-    @cached_property
-    def digest_without_vjp(self) -> str:
-        """Changes when anything but the gradient rule does."""
-        return self._digest_with(None)
+            self.forced,
+        ]
+        rules = [self.rule]
+        for kernel in self.kernels:
+            texts += kernel.texts.values()
+            rules += kernel.rules.values()
+        return definition_digest(tuple(texts), tuple(rules))
 
     @cached_property
     def digest(self) -> str:
         """Changes when anything of the definition does, its rules included."""
-        return self.digest_without_vjp if self.vjp is None else self._digest_with(self.vjp)
-
-    def _digest_with(self, vjp: Vjp | None) -> str:
         method = None if self.vmap is None else self.vmap.method
-        if method is None and vjp is None:
+        if method is None and self.vjp is None:
             return self.base_digest
-        save, backward = ((), None) if vjp is None else (vjp.save, vjp.backward)
+        save, backward = ((), None) if self.vjp is None else (self.vjp.save, self.vjp.backward)
         texts = (method if isinstance(method, str) else "", *save)
         return extended_digest(self.base_digest, texts, (method, backward))
 
@@ -209,27 +234,24 @@ class Definition:
         """
         method = None if self.vmap is None else self.vmap.method
         backward = None if self.vjp is None else self.vjp.backward
-        rules = (rule for rule in (self.rule, self.workspace, method, backward) if callable(rule))
-        texts = [known_rule_text(rule) for rule in rules]
+        rules: list[Any] = [self.rule, method, backward]
+        for kernel in self.kernels:
+            rules += (kernel.workspace, kernel.when)
+        texts = [known_rule_text(rule) for rule in rules if callable(rule)]
         if None in texts:
             return os.urandom(8).hex()
         return extended_digest(self.digest, tuple(text or "" for text in texts), ())
 
     def differences(self, other: Definition) -> list[str]:
         """Names of the parts in which two definitions differ; "kernel" if nothing else does."""
-        parts = {
+        parts: dict[str, tuple[Any, Any]] = {
             "signature": (self.signature, other.signature),
-            "kernel": (self.kernel, other.kernel),
-            "kernel code": (rule_text(self.kernel_code), rule_text(other.kernel_code)),
-            "kernel library": (self.library_hash, other.library_hash),
-            "plan": (self.plan, other.plan),
+            **kernel_parts(self.kernels, other.kernels),
             "shape rule": (rule_text(self.rule), rule_text(other.rule)),
             "dims": (self.dims_text, other.dims_text),
             "dtypes": (self.dtypes_text, other.dtypes_text),
             "strided": (self.strided, other.strided),
-            "vmap": tuple(rule_text(d.vmap and d.vmap.method) for d in (self, other)),
-            "workspace": (rule_text(self.workspace), rule_text(other.workspace)),
-            "flag": ((self.traits, self.release_gil), (other.traits, other.release_gil)),
+            "vmap": (_vmap_text(self), _vmap_text(other)),
         }
         return [name for name, (mine, its) in parts.items() if mine != its] or ["kernel"]
 
@@ -292,26 +314,29 @@ class Definition:
             self.dtypes.check(self.operands, operands, checked)
         return tuple(checked.values())
 
-    def workspace_bytes(self, operands: Sequence[Any], attributes: Sequence[Any]) -> Any:
+    def workspace_bytes(
+        self, kernel: OpKernel, operands: Sequence[Any], attributes: Sequence[Any]
+    ) -> Any:
         """The size of the call's workspace.
 
         Args:
+            kernel: Of the call.
             operands: As for `infer`.
             attributes: As for `infer`.
 
         Returns:
-            Bytes: an int or a framework's symbolic one; None if the op declares no workspace.
+            Bytes: an int or a framework's symbolic one; None if the kernel declares no workspace.
 
         Raises:
             ValueError: If the rule gives a negative number.
             TypeError: If it gives something else.
         """
-        if not callable(self.workspace):
-            return self.workspace
-        size = self._call_rule(self.workspace, operands, attributes)
+        if not callable(kernel.workspace):
+            return kernel.workspace
+        size = self.call_rule(kernel.workspace, operands, attributes)
         return checked_bytes(f"{self.name}: workspace", size)
 
-    def _call_rule(
+    def call_rule(
         self, rule: Callable[..., Any], operands: Sequence[Any], attributes: Sequence[Any]
     ) -> Any:
         """Passes the parameters in order, but for those that the rule takes by name only."""
@@ -330,17 +355,22 @@ class Definition:
 
     def _run_rule(self, operands: Sequence[Any], attributes: Sequence[Any]) -> tuple[Any, ...]:
         assert self.rule is not None
-        returned = self._call_rule(self.rule, operands, attributes)
+        returned = self.call_rule(self.rule, operands, attributes)
         if returned is None and not self.results:
             return ()
         return tuple(returned) if isinstance(returned, (tuple, list)) else (returned,)
 
     def canonical(
-        self, operands: Sequence[Any], attributes: Sequence[Any], workspace: Any = 0
+        self,
+        kernel: OpKernel,
+        operands: Sequence[Any],
+        attributes: Sequence[Any],
+        workspace: Any = 0,
     ) -> CanonicalCall:
         """The call in the form that every framework's primitive takes.
 
         Args:
+            kernel: That the call runs.
             operands: One object, None or list per operand: tensors, specs or graph nodes; only
             None and lists
                 are looked at.
@@ -350,6 +380,7 @@ class Definition:
                 rule.
         """
         key = (
+            kernel,
             tuple(_structure(o) for o in operands),
             tuple(_structure(a) for a in attributes),
         )
@@ -357,7 +388,7 @@ class Definition:
         if template is None:
             template = PlanTemplate.make(self, *key)
             self._templates[key] = template
-        return template.fill(self, operands, attributes, workspace)
+        return template.fill(self, kernel, operands, attributes, workspace)
 
     def pack_results(
         self, operands: Sequence[Any], fresh: Sequence[Any], mutated: Sequence[Any]
@@ -395,6 +426,10 @@ def _structure(value: Any) -> int | None:
     if value is None:
         return None
     return len(value) if isinstance(value, (list, tuple)) else -1
+
+
+def _vmap_text(definition: Definition) -> str:
+    return rule_text(definition.vmap and definition.vmap.method)
 
 
 def keyword_only(rule: Callable[..., Any] | None) -> tuple[str, ...]:

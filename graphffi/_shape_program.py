@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import functools
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from ._device import Device
 from ._dtype import dtype
+from ._op_kernel import call_device
 from ._spec import TensorSpec, check_count, checked_bytes
 from ._symbolic import NeedsSizesError, NeedsValueError, Opaque, SymbolicInt, Trace
 
@@ -30,8 +32,9 @@ def trace_shape_rule(definition: Definition) -> Callable[..., str]:
     The function that is returned takes `(inputs, mutated, attributes, trace)`: the operands that
     are only read, those that are updated, and the attributes, each in signature order. A tensor is
     `(shape, (code, bits, lanes), (device_type, device_id))`; a dtype or device attribute is its
-    tuple. It gives a line for each result, one for a workspace of the plan whose size follows a
-    rule, and, if `trace` is true and the rules could be traced, the program.
+    tuple. It gives the number of the kernel if it is not the first, a line for each result, one for
+    a workspace of the plan whose size follows a rule, and, if `trace` is true and the rules could
+    be traced, the program.
     """
     failures = 0
 
@@ -46,14 +49,14 @@ def trace_shape_rule(definition: Definition) -> Callable[..., str]:
         if trace and failures < _MAX_FAILURES:
             with contextlib.suppress(Exception):
                 return _traced(definition, operands, values)
-        specs, workspace = _ask(definition, operands, values)  # which raises if the call is wrong
-        if any(_is_symbolic(size) for spec in specs for size in spec.shape):
+        found = _ask(definition, operands, values)  # which raises if the call is wrong
+        if any(_is_symbolic(size) for spec in found.specs for size in spec.shape):
             raise RuntimeError(
                 f"{definition.name}: shape rule: expected sizes of this call, got one that was "
                 "kept from an earlier call"
             )
         failures += trace
-        return _result_lines(definition, specs, workspace)
+        return _result_lines(definition, found)
 
     return answer
 
@@ -97,11 +100,11 @@ def _traced(definition: Definition, operands: Sequence[Any], attributes: Sequenc
             _load_attributes(trace, attributes, looked_at),
         )
         try:
-            specs, workspace = trace.run(functools.partial(_ask, definition, *values))
-            results = _result_lines(definition, specs, workspace)
-            lines = [_program_line(trace, spec) for spec in specs]
-            if workspace is not None:
-                lines.append(f"workspace {_value(trace, workspace)}")
+            found = trace.run(functools.partial(_ask, definition, *values))
+            results = _result_lines(definition, found)
+            lines = [*found.kernel_lines, *(_program_line(trace, spec) for spec in found.specs)]
+            if found.workspace is not None:
+                lines.append(f"workspace {_value(trace, found.workspace)}")
         except NeedsValueError as missing:
             if missing.index in looked_at:
                 raise RuntimeError("an attribute was kept from an earlier trace") from None
@@ -116,11 +119,35 @@ def _traced(definition: Definition, operands: Sequence[Any], attributes: Sequenc
         return "\n".join((f"{results}program", *trace.lines, *same, *lines, ""))
 
 
-def _ask(
-    definition: Definition, operands: Sequence[Any], attributes: Sequence[Any]
-) -> tuple[tuple[TensorSpec, ...], Any]:
+@dataclass(frozen=True)
+class _Answer:
+    """What the rules say of a call.
+
+    Args:
+        kernel: The number of the kernel that it runs.
+        specs: Of the results.
+        workspace: Bytes, if the kernel takes a workspace whose size follows a rule.
+    """
+
+    kernel: int
+    specs: tuple[TensorSpec, ...]
+    workspace: Any
+
+    @property
+    def kernel_lines(self) -> list[str]:
+        """None for the first kernel."""
+        return [f"kernel {self.kernel}"] if self.kernel else []
+
+
+def _ask(definition: Definition, operands: Sequence[Any], attributes: Sequence[Any]) -> _Answer:
     specs = definition.infer(operands, attributes)
-    return specs, _workspace(definition, operands, attributes)
+    kernel = definition.choose(operands, attributes, call_device(operands, specs))
+    workspace = None
+    if definition.takes_ruled_workspace(kernel):
+        workspace = definition.workspace_bytes(kernel, operands, attributes)
+        if _is_symbolic(workspace):
+            checked_bytes(f"{definition.name}: workspace", workspace.hint)
+    return _Answer(definition.candidates.index(kernel), specs, workspace)
 
 
 def _load_operands(trace: Trace, definition: Definition, operands: Sequence[Any]) -> list[Any]:
@@ -169,20 +196,11 @@ def _load_attributes(trace: Trace, attributes: Sequence[Any], looked_at: set[int
     ]
 
 
-def _workspace(definition: Definition, operands: Sequence[Any], attributes: Sequence[Any]) -> Any:
-    """Bytes, if the kernel takes a workspace whose size follows a rule; None otherwise."""
-    if not definition.takes_ruled_workspace:
-        return None
-    size = definition.workspace_bytes(operands, attributes)
-    if _is_symbolic(size):
-        checked_bytes(f"{definition.name}: workspace", size.hint)
-    return size
-
-
-def _result_lines(definition: Definition, specs: Sequence[TensorSpec], workspace: Any) -> str:
-    lines = [_result_line(definition, i, spec) for i, spec in enumerate(specs)]
-    if workspace is not None:
-        lines.append(f"workspace {_hint(workspace)}\n")
+def _result_lines(definition: Definition, found: _Answer) -> str:
+    lines = [f"{line}\n" for line in found.kernel_lines]
+    lines += [_result_line(definition, i, spec) for i, spec in enumerate(found.specs)]
+    if found.workspace is not None:
+        lines.append(f"workspace {_hint(found.workspace)}\n")
     return "".join(lines)
 
 

@@ -76,7 +76,7 @@ class Vjp:
                 f"{subject}: expected an op that returns new tensors only, got one that updates "
                 f"{', '.join(map(repr, mutated))} in place"
             )
-        if definition.traits.has_side_effect:
+        if definition.has_side_effect:
             raise ValueError(f"{subject}: expected an op without side effects, got one that has")
         if not definition.operands or not definition.results:
             raise ValueError(f"{subject}: expected an op with tensor operands and results")

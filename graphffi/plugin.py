@@ -4,11 +4,15 @@
 from __future__ import annotations
 
 from ._binding import BoundCall as BoundCall
+from ._conditions import UndecidedError as UndecidedError
+from ._conditions import decidable as decidable
 from ._framework import Framework as Framework
 from ._framework import register_framework as register_framework
 from ._import_hook import when_imported as when_imported
 from ._location import plugin_cache as plugin_cache
 from ._op import get_op as get_op
+from ._op_kernel import OpKernel as OpKernel
+from ._op_kernel import call_device as call_device
 from ._package import PackagedLibraries as PackagedLibraries
 from ._package import packaged_name as packaged_name
 from ._package import trusted_hashes as trusted_hashes

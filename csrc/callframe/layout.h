@@ -35,6 +35,12 @@ struct Layout {
     for (const auto& [position, value] : constants) room[position] = value;
   }
 
+  /// Whether the values of each class stand where those of `other` do.
+  bool has_ranges_of(const Layout& other) const {
+    return inputs.begin == other.inputs.begin && outputs.begin == other.outputs.begin &&
+           attributes.begin == other.attributes.begin && is_in_order() == other.is_in_order();
+  }
+
   Range inputs, outputs, attributes;
   int32_t num_args;
   std::vector<std::pair<int32_t, TVMFFIAny>> constants;

@@ -58,6 +58,7 @@ bool HasSlotLengths(const Bank& bank, const std::vector<int32_t>& lengths) {
 void ResultShapes::Reset(int32_t num_results, int32_t num_dims) {
   size_ = num_results;
   workspace_bytes = -1;
+  kernel = 0;
   results_ = inline_results_;
   dims_ = inline_dims_;
   if (num_results > kInlineResults) {
@@ -87,10 +88,19 @@ class ShapeProgramParser {
         ParseResult();
       } else if (word == "workspace") {
         program_->workspace_ = Value();
+      } else if (word == "kernel") {
+        program_->kernel_ = Kernel();
       } else {
         ParseValue(word);
       }
     }
+  }
+
+  /// The number of the kernel, if the text begins with the line `kernel …`; else the first.
+  int32_t ReadKernel() {
+    if (text_.substr(pos_, 7) != "kernel ") return 0;
+    Word();
+    return Kernel();
   }
 
   /// A line `result …` with sizes. False for what ends them: the line `workspace …`, whose bytes it
@@ -132,6 +142,12 @@ class ShapeProgramParser {
     const int64_t index = Number();
     if (index < 0 || index >= num_values_) Fail();
     return static_cast<int32_t>(index);
+  }
+
+  int32_t Kernel() {
+    const int64_t number = Number();
+    if (number < 0 || number > INT32_MAX) Fail();
+    return static_cast<int32_t>(number);
   }
 
   void ParseValue(std::string_view word) {
@@ -205,6 +221,7 @@ ShapeProgram ShapeProgram::Parse(std::string_view text, const CallValues& traced
 
 void ShapeProgram::ParseResults(std::string_view text, ResultShapes* results) {
   ShapeProgramParser parser(text, nullptr);
+  const int32_t kernel = parser.ReadKernel();
   std::vector<Result> types;
   std::vector<int64_t> sizes;
   std::vector<int32_t> ndims;
@@ -216,6 +233,7 @@ void ShapeProgram::ParseResults(std::string_view text, ResultShapes* results) {
   }
   results->Reset(static_cast<int32_t>(types.size()), static_cast<int32_t>(sizes.size()));
   results->workspace_bytes = workspace;
+  results->kernel = kernel;
   int64_t* dims = results->dims();
   if (!sizes.empty()) std::memcpy(dims, sizes.data(), sizes.size() * sizeof(int64_t));
   for (size_t i = 0; i < types.size(); ++i) {
@@ -350,6 +368,7 @@ bool ShapeProgram::Compute(int64_t* values) const {
 
 bool ShapeProgram::Fill(const int64_t* values, ResultShapes* results) const {
   results->Reset(static_cast<int32_t>(results_.size()), num_dims_);
+  results->kernel = kernel_;
   int64_t* dims = results->dims();
   for (size_t i = 0; i < results_.size(); ++i) {
     const Result& result = results_[i];

@@ -32,6 +32,8 @@ class ResultShapes {
 
   /// Scratch memory that the kernel gets besides; -1: none, or not of the rule's size.
   int64_t workspace_bytes = -1;
+  /// The number of the kernel, of those that the op has, that the call runs.
+  int32_t kernel = 0;
 
  private:
   static constexpr int32_t kInlineResults = 4, kInlineDims = 16;
@@ -60,14 +62,15 @@ class ResultShapes {
 ///     result 2 32 1 1 0 2 0 5
 ///                          dtype code, bits, lanes; device type, index; rank; a value per size
 ///     workspace 5          bytes, after the results
+///     kernel 1             the number of the kernel that such calls run; without it, the first
 class ShapeProgram {
  public:
   /// `traced` is the call by which the rule was traced: its structure is the program's.
   /// \throws Error(InternalError) for text that no tracer writes.
   static ShapeProgram Parse(std::string_view text, const CallValues& traced);
 
-  /// Reads the results of one call out of `result` and `workspace` lines with sizes in place of
-  /// values.
+  /// Reads the results of one call out of `kernel`, `result` and `workspace` lines with sizes in
+  /// place of values.
   /// \throws Error(InternalError)
   static void ParseResults(std::string_view text, ResultShapes* results);
 
@@ -141,6 +144,7 @@ class ShapeProgram {
   int32_t num_loaded_ = 0;  // values that come from the call
   int32_t num_dims_ = 0;    // of all results
   int32_t workspace_ = -1;  // a value; -1: none
+  int32_t kernel_ = 0;
 };
 
 }  // namespace graphffi

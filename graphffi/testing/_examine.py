@@ -124,7 +124,7 @@ class Examination:
 
     def _steps(self, cases: list[Case]) -> Iterator[tuple[str, Callable[[], None]]]:
         definition = self._op.definition
-        pure = not definition.traits.has_side_effect
+        pure = not definition.has_side_effect
         by_case = [_steps.op_call, _steps.layout]
         if pure:
             by_case = [_steps.repeat, *by_case, _steps.split]

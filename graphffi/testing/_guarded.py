@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from .. import _core
+from .._op_kernel import call_device
 from .._plan import passes_results
 from .._spec import TensorSpec
 from ._case import Case, View, numpy_dtype, numpy_view, row_major
@@ -106,8 +107,10 @@ def _call_kernel(
     """Results and updated operands; the results' buffers."""
     definition = op.definition
     specs = definition.infer(case.specs(), case.attributes)
-    workspace = definition.workspace_bytes(case.specs(), case.attributes)
-    call = definition.canonical(operands, case.attributes, workspace)
+    device = call_device(case.specs(), specs)
+    chosen = definition.choose(case.specs(), case.attributes, device)
+    workspace = definition.workspace_bytes(chosen, case.specs(), case.attributes)
+    call = definition.canonical(chosen, operands, case.attributes, workspace)
     results = [_result(spec, fill) for spec in specs]
     passes = passes_results(call.plan, len(results))
     fresh: list[Any] = [r.array if passes else None for r in results]

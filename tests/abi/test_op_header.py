@@ -54,8 +54,8 @@ def test_ops_export_with_both_headers(headers: str, tmp_path: Path) -> None:
     ops = graphffi.load_ops(tmp_path / "libheader.so", namespace=f"header_{headers}")
     assert sorted(vars(ops)) == ["all", "gather", "half", "same", "scale"]
     assert ops.same.__doc__ == "A\nB"
-    assert ops.same.definition.traits.pass_owning_tensor
-    assert not ops.scale.definition.traits.pass_owning_tensor
+    assert ops.same.definition.kernels[0].traits.pass_owning_tensor
+    assert not ops.scale.definition.kernels[0].traits.pass_owning_tensor
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def test_the_environment_says_whether_calls_release_the_gil(
         "held = ctypes.pythonapi.PyGILState_Check\n"
         "print(kernels.nothing.release_gil, bool(kernels.ask(address_of(held))))\n"
         "op = graphffi.define_op('mytest::f', schema='(Tensor(a!) x) -> ()', kernel='some.name')\n"
-        "print(op.definition.release_gil)\n"
+        "print(op.definition.kernels[0].release_gil)\n"
     )
     environment = {} if asked is None else {"GRAPHFFI_RELEASE_GIL": asked}
     expected = f"{releases} {not releases}\n{releases}\n"

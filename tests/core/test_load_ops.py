@@ -65,7 +65,7 @@ def test_workspace_and_strides(ops: Any) -> None:
     assert ops.scratch(floats(2, 4), 5)[0] == 20
     assert ops.scratch(floats(2), 5)[0] == 7
     assert ops.scratch(floats(4, 2).T, 5)[0] == 1000020
-    assert ops.scratch.definition.traits.allow_cuda_graph
+    assert ops.scratch.definition.kernels[0].traits.allow_cuda_graph
 
 
 def test_a_text_that_is_exported_by_hand_is_taken_too(ops: Any) -> None:

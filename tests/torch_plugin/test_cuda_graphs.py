@@ -74,10 +74,13 @@ class Model(torch.nn.Module):
         return self.ops.effect(x, 1.0)
 
 
-def test_calls_in_inductors_graphs_say_it_too(
-    ops: SimpleNamespace, kernels: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found = []
+RECORDED, APART = ("tvm_ffi::call_graph", False), ("tvm_ffi::call", True)
+
+
+@pytest.fixture
+def found(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, bool]]]:
+    """The operator of each call in the code that is generated, and whether it is unsafe."""
+    found: list[tuple[str, bool]] = []
     codegen = _inductor.LoweredCall.codegen
 
     def record(self: Any, wrapper: Any) -> None:
@@ -85,15 +88,34 @@ def test_calls_in_inductors_graphs_say_it_too(
         codegen(self, wrapper)
 
     monkeypatch.setattr(_inductor.LoweredCall, "codegen", record)
-    model = Model(ops, kernels.add.reference)
     with (
         torch._inductor.config.patch(fx_graph_cache=False),
         torch._functorch.config.patch(enable_autograd_cache=False),
     ):
-        result = torch.compile(model, fullgraph=True)(torch.zeros(2))
-    assert result.tolist() == [7, 7]
-    safe, unsafe = ("tvm_ffi::call_graph", False), ("tvm_ffi::call", True)
-    assert found == [safe, unsafe, unsafe, safe, safe, unsafe, unsafe]
+        yield found
+
+
+def test_calls_in_inductors_graphs_say_it_too(
+    ops: SimpleNamespace, kernels: Any, found: list[tuple[str, bool]]
+) -> None:
+    model = Model(ops, kernels.add.reference)
+    assert torch.compile(model, fullgraph=True)(torch.zeros(2)).tolist() == [7, 7]
+    assert found == [RECORDED, APART, APART, RECORDED, RECORDED, APART, APART]
+
+
+def test_each_kernel_of_an_op_says_it_for_itself(
+    kernels: Any, found: list[tuple[str, bool]]
+) -> None:
+    op = graphffi.define_op(
+        "recorded::mixed",
+        schema="(Tensor x, float by) -> Tensor",
+        infer=lambda x, by: graphffi.like(x),
+    )
+    op.add_kernel(kernels.add, name="long", when=lambda x, by: x.shape[0] > 2)
+    op.add_kernel(kernels.add, allow_cuda_graph=True)
+    compiled = torch.compile(lambda x, y: (op(x, 1.0), op(y, 1.0)), fullgraph=True)
+    compiled(torch.zeros(2), torch.zeros(3))
+    assert found == [RECORDED, APART]
 
 
 @pytest.fixture

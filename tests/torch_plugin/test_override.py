@@ -93,12 +93,21 @@ class Module(torch.nn.Module):
         return self.operator(x)
 
 
+def test_an_operator_that_says_that_it_may_be_recorded_keeps_that() -> None:
+    op = define("recordable", 2, allow_cuda_graph=True)
+    text = "torchoverride::recordable: override: expected the allow_cuda_graph of the torch oper"
+    with pytest.raises(ValueError, match=text):
+        define("recordable", 3, override=True)
+    with pytest.raises(ValueError, match=text):
+        op.add_kernel("torchoverride.unsafe")
+    assert op(torch.ones(1)).item() == 2
+
+
 @pytest.mark.parametrize(
     ("options", "what"),
     [
         ({"schema": "(Tensor y, float by=1.0) -> Tensor"}, "parameters and results"),
         ({"schema": "(Tensor x, float by=1.0) -> (Tensor a, Tensor b)"}, "parameters and results"),
-        ({"allow_cuda_graph": True}, "allow_cuda_graph"),
         ({"vmap": "broadcast"}, "kind of vmap"),
         ({"has_side_effect": True}, "has_side_effect"),
     ],

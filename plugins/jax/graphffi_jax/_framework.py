@@ -12,6 +12,7 @@ import numpy as np
 
 import graphffi
 from graphffi.plugin import (
+    OpKernel,
     checked_bytes,
     checked_dtype,
     checked_result,
@@ -19,6 +20,7 @@ from graphffi.plugin import (
 )
 
 from ._batching import OpCall, call_key, flat_operands, take_batches
+from ._choice import kernels_by_device
 from ._closures import note_kernel
 from ._library import register_targets
 from ._nested import watch_kernels
@@ -38,10 +40,12 @@ class JaxFramework:
     def __init__(self) -> None:
         """Knows no call yet."""
         self._known: dict[Any, tuple[KernelCall, ResultTypes]] = {}
+        self._called: set[str] = set()  # ops that JAX may have traced
 
     def call_op(self, op: Any, bound: Any) -> Any:
         """Runs an op on checked arguments."""
         definition = op.definition
+        self._called.add(op.name)
         operands = [
             _to_arrays(f"{op.name}: operand {o.name!r}", value)
             for o, value in zip(definition.operands, bound.operands, strict=True)
@@ -76,6 +80,9 @@ class JaxFramework:
 
         JAX knows no single one of them: all that it has traced and compiled goes.
         """
+        if op.name not in self._called:
+            return
+        self._called.clear()
         jax.clear_caches()  # type: ignore[no-untyped-call]
 
     def use_library(self, path: str, is_new: bool) -> None:
@@ -110,11 +117,19 @@ def _prepare(
     definition = op.definition
     seen = [_specs(value) for value in operands]
     specs = definition.infer(seen, attributes)
-    workspace = definition.workspace_bytes(seen, attributes)
-    call = definition.canonical(operands, attributes)
     made_of = OpCall.make(op, operands, attributes)
     results = _result_shapes(op.name, definition.results, specs)
-    return KernelCall.make(call, made_of, workspace, batches), results
+
+    def make(kernel: OpKernel) -> KernelCall:
+        workspace = definition.workspace_bytes(kernel, seen, attributes)
+        call = definition.canonical(kernel, operands, attributes)
+        return KernelCall.make(call, made_of, workspace, batches)
+
+    calls = {
+        kind: kernel if isinstance(kernel, str) else make(kernel)
+        for kind, kernel in kernels_by_device(definition, seen, attributes).items()
+    }
+    return KernelCall.of_each(calls), results
 
 
 def _to_arrays(subject: str, operand: Any) -> Any:

@@ -19,6 +19,7 @@ from jax.interpreters import ad, batching, mlir
 from graphffi.plugin import CallTraits, packaged_name
 
 from ._batching import OpCall, batch
+from ._choice import OTHERS, device_type
 from ._gradients import run_batched, tangents_of
 from ._library import LOCAL_TARGETS, TARGET, TARGET_GRAPH
 from ._loops import Loops, depths, run, sizes
@@ -53,6 +54,8 @@ class KernelCall:
         loops: Leading dimensions of the operands whose elements are calls of their own.
         batches: How many leading dimensions of all arrays `vmap` added to the op's own.
         names: Of the arrays, for errors of ``GRAPHFFI_DEBUG=1``.
+        choices: Of an op whose kernels differ between devices: the call for each type of devices
+            and for `OTHERS`, or what the error says. Empty if this is the call for all.
     """
 
     func: str
@@ -69,6 +72,34 @@ class KernelCall:
     loops: Loops = ()
     batches: int = 0
     names: str = ""
+    choices: tuple[tuple[str, KernelCall | str], ...] = ()
+
+    @staticmethod
+    def of_each(calls: dict[str, KernelCall | str]) -> KernelCall:
+        """One call of those for each type of devices.
+
+        Raises:
+            NotImplementedError: If there is none at all.
+        """
+        made = [call for call in calls.values() if isinstance(call, KernelCall)]
+        if not made:
+            here = device_type(jax.default_backend())
+            raise NotImplementedError(str(calls.get(here, calls[OTHERS])).replace(OTHERS, here))
+        return made[0] if len(calls) == 1 else replace(made[0], choices=tuple(calls.items()))
+
+    def on(self, platform: str) -> KernelCall:
+        """The call on a platform.
+
+        Raises:
+            NotImplementedError: If no kernel is for it.
+        """
+        if not self.choices:
+            return self
+        calls = dict(self.choices)
+        found = calls.get(device_type(platform), calls[OTHERS])
+        if isinstance(found, str):
+            raise NotImplementedError(found.replace(OTHERS, device_type(platform)))
+        return replace(found, loops=self.loops)
 
     @staticmethod
     def make(
@@ -212,6 +243,22 @@ def _effects(*, is_ordered: bool) -> frozenset[Any]:
 
 
 def _lower(context: Any, *operands: Any, call: KernelCall, results: Any) -> Any:
+    platforms = context.platforms or context.module_context.platforms
+    calls = {platform: call.on(platform) for platform in platforms}
+    if len(set(calls.values())) == 1:
+        return _lower_one(context, operands, calls[platforms[0]], results)
+
+    def choose(*arrays: Any) -> Any:
+        branches = {
+            platform: functools.partial(call_p.bind, call=call, results=results)
+            for platform, call in calls.items()
+        }
+        return jax.lax.platform_dependent(*arrays, **branches)
+
+    return mlir.lower_fun(choose, multiple_results=True)(context, *operands)
+
+
+def _lower_one(context: Any, operands: Sequence[Any], call: KernelCall, results: Any) -> Any:
     if call.loops and not is_partitioned(context):
         return _lower_loops(context, operands, call, results)
     if not call.is_ordered:

@@ -82,24 +82,24 @@ C10_ALWAYS_INLINE void KernelCall::CheckOutputMemory(size_t num_fresh) const {
     const graphffi::LentTensor& output = *graphffi::LentTensor::Of(outputs[i]);
     const at::Tensor& tensor = *TensorBank::TensorOf(output);
     if (!tensor.is_contiguous() && at::has_internal_overlap(tensor) == at::MemOverlap::Yes) {
-      FailExpanded(target_.subject, outputs_.NameOf(i));
+      FailExpanded(target_->subject, outputs_.NameOf(i));
     }
     const size_t input = FindShared(inputs, 0, num_inputs, output);
     if (input != num_inputs) {
-      FailSharedMemory(target_.subject, outputs_.NameOf(i), "input " + inputs_.NameOf(input));
+      FailSharedMemory(target_->subject, outputs_.NameOf(i), "input " + inputs_.NameOf(input));
     }
     const size_t other = FindShared(outputs, num_fresh, i, output);
     if (other != i) {
-      FailSharedMemory(target_.subject, outputs_.NameOf(i), "output " + outputs_.NameOf(other));
+      FailSharedMemory(target_->subject, outputs_.NameOf(i), "output " + outputs_.NameOf(other));
     }
   }
 }
 
 template <typename Frame>
 C10_ALWAYS_INLINE void KernelCall::InvokeIn(Frame* frame) {
-  const graphffi::KernelSlot::Use function(target_.kernel);
+  const graphffi::KernelSlot::Use function(target_->kernel);
   // Results that the plan does not pass are what the kernel returns.
-  const int32_t first_passed = target_.plan.first_output();
+  const int32_t first_passed = target_->plan.first_output();
   const bool is_filled = first_passed == 0 || outputs_.bank().size == 0;
   graphffi::CallForResults(
       function.kernel(), is_filled,
@@ -107,9 +107,9 @@ C10_ALWAYS_INLINE void KernelCall::InvokeIn(Frame* frame) {
         const graphffi::DeclaredTensors tensors{inputs_.bank(),
                                                 outputs_.bank(),
                                                 static_cast<int32_t>(num_fresh_),
-                                                &target_.input_names.opt_names,
-                                                &target_.output_names.opt_names,
-                                                target_.subject.c_str()};
+                                                &target_->input_names.opt_names,
+                                                &target_->output_names.opt_names,
+                                                target_->subject.c_str()};
         return graphffi::Results{tensors, std::min(first_passed, tensors.outputs.size), is_filled,
                                  &CopyReturned, nullptr};
       },
@@ -118,14 +118,14 @@ C10_ALWAYS_INLINE void KernelCall::InvokeIn(Frame* frame) {
 
 void KernelCall::InvokeApart(DLDevice device, void* stream, const TVMFFIAny& workspace) {
   graphffi::CallFrame frame(&loans_);
-  frame.PushPlan(target_.plan,
+  frame.PushPlan(target_->plan,
                  {inputs_.bank(), outputs_.bank(), attributes_.bank(), stream, workspace, device});
   InvokeIn(&frame);
 }
 
 C10_ALWAYS_INLINE void KernelCall::Invoke(DLDevice device, void* stream,
                                           const TVMFFIAny& workspace) {
-  const graphffi::Layout& layout = target_.layout;
+  const graphffi::Layout& layout = target_->layout;
   if (!layout.is_in_order()) return InvokeApart(device, stream, workspace);
   layout.PutConstants(room_);
   graphffi::PlacedFrame frame(&loans_, room_, layout.num_args);
@@ -143,8 +143,8 @@ void KernelCall::Run(size_t num_fresh, const TVMFFIAny& workspace) {
 void KernelCall::RunRowMajor(const TVMFFIAny& workspace) {
   at::AutoDispatchBelowADInplaceOrView guard;
   TensorBank::Copies read, updated;
-  inputs_.MakeRowMajor(target_.plan, graphffi::Plan::Op::kInput, &read);
-  outputs_.MakeRowMajor(target_.plan, graphffi::Plan::Op::kOutput, &updated);
+  inputs_.MakeRowMajor(target_->plan, graphffi::Plan::Op::kInput, &read);
+  outputs_.MakeRowMajor(target_->plan, graphffi::Plan::Op::kOutput, &updated);
   RunAnywhere(workspace);
   for (const auto& [copy, tensor] : updated) tensor->copy_(copy);
 }

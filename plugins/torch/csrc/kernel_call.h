@@ -36,12 +36,15 @@ class GRAPHFFI_TORCH_API KernelCall {
  public:
   /// `target` is borrowed.
   explicit KernelCall(const CallTarget& target)
-      : target_(target),
+      : target_(&target),
         inputs_(&loans_, target.input_names, room_, target.layout.inputs, &spill_),
         outputs_(&loans_, target.output_names, room_, target.layout.outputs, &spill_),
         attributes_(room_, target.layout.attributes, &spill_) {}
   KernelCall(const KernelCall&) = delete;
   KernelCall& operator=(const KernelCall&) = delete;
+
+  /// Has the call run the kernel of another target, whose layout has the same ranges. Borrowed.
+  void SetTarget(const CallTarget& target) { target_ = &target; }
 
   TensorBank& inputs() { return inputs_; }
   const TensorBank& inputs() const { return inputs_; }
@@ -66,7 +69,7 @@ class GRAPHFFI_TORCH_API KernelCall {
   void RunRowMajor(const TVMFFIAny& workspace);
   void RunAnywhere(const TVMFFIAny& workspace);
 
-  const CallTarget& target_;
+  const CallTarget* target_;
   graphffi::Spill spill_;
   graphffi::Loans loans_{kTensorLending};
   TensorBank inputs_, outputs_;

@@ -46,7 +46,6 @@ std::vector<std::string>& NamesOf(OpCall::Role role, graphffi::PlanNames* names)
 
 OpCall::OpCall(const OpDescription& description)
     : schema_(torch::jit::parseSchema(description.schema)),
-      target_{graphffi::KernelSlot(description.kernel), schema_.name(), {}, {}, {}, {}},
       opt_rule_(description.opt_rule),
       num_results_(description.results.size()) {
   graphffi::PlanNames names;
@@ -56,20 +55,32 @@ OpCall::OpCall(const OpDescription& description)
     parameters_.push_back(ParameterOf(argument, description));
     NamesOf(parameters_.back().role, &names).push_back(argument.name());
   }
-  target_.plan = graphffi::Plan::Parse(description.plan, names, subject());
-  target_.layout = LayOut(names);
-  target_.input_names = {subject(), 'i', std::move(names.inputs)};
-  target_.output_names = {subject(), 'o', std::move(names.outputs)};
+  // An op without kernels has a rule that says so: no call gets further.
+  std::vector<OpDescription::Kernel> kernels = description.kernels;
+  if (kernels.empty()) kernels.push_back({"", ""});
+  for (const OpDescription::Kernel& kernel : kernels) {
+    targets_.emplace_back(new CallTarget{graphffi::KernelSlot(kernel.reference),
+                                         subject(),
+                                         {subject(), 'i', names.inputs},
+                                         {subject(), 'o', names.outputs},
+                                         graphffi::Plan::Parse(kernel.plan, names, subject()),
+                                         {}});
+  }
+  LayOut(names);
 }
 
 /// Lists take room that only a call knows.
-graphffi::Layout OpCall::LayOut(const graphffi::PlanNames& names) const {
-  for (const Parameter& parameter : parameters_) {
-    if (parameter.is_list) return graphffi::Layout::Apart();
+void OpCall::LayOut(const graphffi::PlanNames& names) {
+  bool is_apart = false;
+  for (const Parameter& parameter : parameters_) is_apart |= parameter.is_list;
+  for (const auto& target : targets_) {
+    target->layout = graphffi::Layout::Of(target->plan, static_cast<int32_t>(names.inputs.size()),
+                                          static_cast<int32_t>(names.outputs.size()),
+                                          static_cast<int32_t>(names.attributes.size()));
+    is_apart |= !target->layout.has_ranges_of(targets_.front()->layout);
   }
-  return graphffi::Layout::Of(target_.plan, static_cast<int32_t>(names.inputs.size()),
-                              static_cast<int32_t>(names.outputs.size()),
-                              static_cast<int32_t>(names.attributes.size()));
+  if (!is_apart) return;
+  for (const auto& target : targets_) target->layout = graphffi::Layout::Apart();
 }
 
 OpCall::Parameter OpCall::ParameterOf(const c10::Argument& argument,
@@ -112,6 +123,7 @@ TVMFFIAny OpFrame::Infer(graphffi::ResultShapes* shapes) {
   values.outputs = call_.outputs().bank();
   values.attributes = call_.attributes().bank();
   op_.opt_rule_->Infer(values, shapes);
+  call_.SetTarget(*op_.targets_[static_cast<size_t>(shapes->kernel)]);
   if (shapes->workspace_bytes < 0) return {};
   return graphffi::MakeInt(shapes->workspace_bytes);
 }
@@ -146,7 +158,7 @@ void OpFrame::CheckOutputs(const graphffi::ResultShapes& shapes) {
     if (same_device && same_dtype && SameShape(actual, expected)) continue;
     wrong_dtype = wrong_dtype || !same_dtype;
     problems += (problems.empty() ? " output '" : "; output '") +
-                op_.target_.output_names.NameOf(static_cast<size_t>(i)) + "': expected " +
+                op_.targets_.front()->output_names.NameOf(static_cast<size_t>(i)) + "': expected " +
                 graphffi::DescribeTensor(expected) + ", got " + graphffi::DescribeTensor(actual);
   }
   if (problems.empty()) return;

@@ -40,16 +40,19 @@ class GRAPHFFI_TORCH_API OpCall {
   size_t num_results() const { return num_results_; }
   /// Of the schema, in its order, without the digest.
   const std::vector<Parameter>& parameters() const { return parameters_; }
-  bool writes_operands() const { return target_.output_names.opt_names.size() > num_results_; }
+  bool writes_operands() const {
+    return targets_.front()->output_names.opt_names.size() > num_results_;
+  }
 
  private:
   friend class OpFrame;
 
-  graphffi::Layout LayOut(const graphffi::PlanNames& names) const;
+  void LayOut(const graphffi::PlanNames& names);
   static Parameter ParameterOf(const c10::Argument& argument, const OpDescription& description);
 
   c10::FunctionSchema schema_;
-  CallTarget target_;
+  /// One for each kernel, with one layout for all: values are placed before a kernel is chosen.
+  std::vector<std::unique_ptr<CallTarget>> targets_;
   std::shared_ptr<graphffi::ShapeRule> opt_rule_;
   size_t num_results_;
   std::vector<Parameter> parameters_;
@@ -59,7 +62,7 @@ class GRAPHFFI_TORCH_API OpCall {
 /// once. Tensors are borrowed until then. Lives on the stack.
 class GRAPHFFI_TORCH_API OpFrame {
  public:
-  explicit OpFrame(const OpCall& call) : op_(call), call_(call.target_) {
+  explicit OpFrame(const OpCall& call) : op_(call), call_(*call.targets_.front()) {
     for (size_t i = 0; i < call.num_results_; ++i) call_.outputs().AddVacant();
   }
 
@@ -92,7 +95,7 @@ class GRAPHFFI_TORCH_API OpFrame {
 
  private:
   void RunAllocated();
-  /// Gives the workspace that the rule demands.
+  /// Has the call run the kernel that the rule chooses, and gives the workspace that it demands.
   TVMFFIAny Infer(graphffi::ResultShapes* shapes);
   void CheckOutputs(const graphffi::ResultShapes& shapes);
 

@@ -177,7 +177,11 @@ void Register(const OpDescription& description, const OpSlot* slot) {
 }
 
 std::string Fingerprint(const OpDescription& d) {
-  return d.schema + "\n" + d.opt_out_schema + "\n" + d.kernel + "\n" + d.plan + "\n" + d.digest;
+  std::string text = d.schema + "\n" + d.opt_out_schema + "\n" + d.digest;
+  for (const OpDescription::Kernel& kernel : d.kernels) {
+    text += "\n" + kernel.reference + "\n" + kernel.plan;
+  }
+  return text;
 }
 
 /// Ops that are registered, by name.

@@ -36,10 +36,14 @@ struct OpDescription {
   std::vector<std::string> results;
   /// Attributes whose strings the kernel gets as something else, by name.
   std::unordered_map<std::string, graphffi::Plan::Conversion> conversions;
-  std::string kernel;  ///< reference
-  std::string plan;    ///< over the names of arguments and results
+  struct Kernel {
+    std::string reference;
+    std::string plan;  ///< over the names of arguments and results
+  };
+  std::vector<Kernel> kernels;
   std::string digest;  ///< changes with anything that the rest does not show
-  std::shared_ptr<graphffi::ShapeRule> opt_rule;  ///< NULL: no results, nothing to check
+  /// Says which kernel a call runs, too. NULL: no results, nothing to check, one kernel.
+  std::shared_ptr<graphffi::ShapeRule> opt_rule;
   bool allow_cuda_graph = false;  ///< otherwise the operators say that they must not be recorded
   bool has_vmap_rule = false;     ///< the caller registers it; otherwise vmap is refused
 };

@@ -196,10 +196,11 @@ def run_decomposed(
         specs = definition.infer(*call.rule_arguments())
         results = [empty(spec, torch.device("cpu")) for spec in specs]
     outputs = results if call.outputs is None else call.outputs
-    primitive = call.primitive(outputs, call.workspace_bytes(), described=True)
+    kernel, workspace = call.kernel(is_guarded=False)
+    primitive = call.primitive(kernel, outputs, workspace, described=True)
     if overload_of(target) == "effect":
         return list(CALL_EFFECT(*primitive.arguments()))
     filled = call_primitive(
-        definition.traits, primitive, num_mutated=len(primitive.outputs) - len(results)
+        kernel.traits, primitive, num_mutated=len(primitive.outputs) - len(results)
     )
     return filled[: len(results)]

@@ -28,7 +28,7 @@ from graphffi_torch._primitive import CALL, CALL_EFFECT, CALL_GRAPH, Primitive, 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphffi.plugin import Definition, Operand
+    from graphffi.plugin import Definition, Operand, OpKernel
 
 _AS_STRIDED: Final = torch.ops.aten.as_strided.default
 _EMPTY: Final = (torch.ops.aten.empty.memory_format, torch.ops.aten.empty_strided.default)
@@ -86,21 +86,22 @@ def _lower_op(definition: Definition, operator: Any, *args: Any, **kwargs: Any) 
     """Lowers a call of an op to buffers for its results and a call of the primitive."""
     call = _row_major(PrimitiveCall.of(definition, operator, *_with_offsets(args, kwargs)))
     has_copies = overload_of(operator) == "effect"
-    is_recorded = definition.traits.allow_cuda_graph and not has_copies
+    kernel, workspace = _kernel(definition, operator)
+    is_recorded = kernel.traits.allow_cuda_graph and not has_copies
     results: Sequence[Any] = call.outputs or [
         _empty_like(fake, is_recorded=is_recorded) for fake in _fakes(definition)
     ]
     num_fresh = len(results) if call.outputs is None else 0
-    primitive = call.primitive(results, _workspace_bytes(definition, operator))
-    ordered = _call_kind(OrderedCall, release_gil=definition.release_gil)
+    primitive = call.primitive(kernel, results, workspace)
+    ordered = _call_kind(OrderedCall, release_gil=kernel.release_gil)
     if has_copies:
         copies = [lowering.clone(tensor) for tensor in primitive.outputs[len(results) :]]
         primitive = dataclasses.replace(primitive, outputs=[*results, *copies])
         ordered.create(CALL, *primitive.arguments())
         return primitive.outputs or [_empty_like(V.graph.current_node.meta["val"][1][0])]
-    unordered = _call_kind(LoweredCall, num_fresh=num_fresh, release_gil=definition.release_gil)
+    unordered = _call_kind(LoweredCall, num_fresh=num_fresh, release_gil=kernel.release_gil)
     kind = ordered if _has_token(V.graph.current_node) else unordered
-    kind.create(CALL_GRAPH if definition.traits.allow_cuda_graph else CALL, *primitive.arguments())
+    kind.create(CALL_GRAPH if kernel.traits.allow_cuda_graph else CALL, *primitive.arguments())
     if call.outputs is not None or not results:
         return None
     return results[0] if len(results) == 1 and not _is_indexed() else tuple(results)
@@ -147,15 +148,17 @@ def _row_major(call: PrimitiveCall) -> PrimitiveCall:
     return dataclasses.replace(call, operands=[convert(*pair) for pair in operands])
 
 
-def _workspace_bytes(definition: Definition, operator: Any) -> int | sympy.Expr | None:
-    """The size of the workspace of the node that is being lowered, if it follows a rule."""
-    if not definition.takes_ruled_workspace:
-        return None
+def _kernel(definition: Definition, operator: Any) -> tuple[OpKernel, int | sympy.Expr | None]:
+    """The kernel of the node that is being lowered, and its workspace if that follows a rule."""
+    if not definition.is_looked_at:
+        return definition.candidates[0], None
     node = V.graph.current_node
     arguments = node.args[2:] if _has_token(node) else node.args
     args, kwargs = map_arg((arguments, node.kwargs), lambda argument: argument.meta["val"])
-    size = PrimitiveCall.of(definition, operator, args, kwargs).workspace_bytes()
-    return size.node.expr if isinstance(size, torch.SymInt) else size
+    call = PrimitiveCall.of(definition, operator, args, kwargs)
+    # A package is for all sizes of the exported program: there are no guards in it.
+    kernel, size = call.kernel(is_guarded=not V.graph.aot_mode)
+    return kernel, size.node.expr if isinstance(size, torch.SymInt) else size
 
 
 def _is_indexed() -> bool:
@@ -235,6 +238,13 @@ class LoweredCall(ir.FallbackKernel):
     num_fresh = 0  # outputs, the first, that share no memory
     release_gil: bool | None = None  # while the kernel runs; None: as the process does
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        # Whether a call may be recorded into a CUDA graph, torch asks the node that it was lowered
+        # from: that says nothing of the kernel, and with_effects nothing of the operator.
+        target: Any = self.op_overload
+        self.fx_node = torch.fx.Graph().call_function(target)
+
     @classmethod
     def process_kernel(cls, kernel: Any, *args: Any, **kwargs: Any) -> Any:
         """Sorts the arguments. What is run once more to learn of results is spared: it has none."""
@@ -276,10 +286,6 @@ class OrderedCall(LoweredCall):
         # Torch 2.13 notes the order for with_effects itself, but under names that its scheduler
         # does not look up.
         self._before = V.graph.effectful_ops.get(_EffectType.ORDERED)
-        # Whether a call may be recorded into a CUDA graph, torch asks the node that it was lowered
-        # from. That is with_effects, which says nothing of the operator.
-        target: Any = self.op_overload
-        self.fx_node = torch.fx.Graph().call_function(target)
 
     def get_read_writes(self) -> Any:
         """What the scheduler orders calls by."""

@@ -28,7 +28,7 @@ _ATTRIBUTE_TYPES: Final = {
 #: compiler's cache serves what was made from another one. It has no other effect.
 DIGEST: Final = "graphffi_digest"
 # Of the lowerings: what Inductor generates for a definition changes with it.
-_LOWERING: Final = "5"
+_LOWERING: Final = "6"
 # Torch's dispatcher has a bit for each argument; the digest takes one.
 _MOST_PARAMETERS: Final = 63
 
@@ -67,7 +67,7 @@ def operator_schemas(definition: Definition) -> tuple[str, str, str]:
     result = returns[0] if len(returns) == 1 else f"({', '.join(returns)})"
     schema = f"{definition.name}({', '.join((*arguments, digest))}) -> {result}"
     if any(operand.mutated for operand in definition.operands):
-        if not definition.traits.has_side_effect:
+        if not definition.has_side_effect:
             return schema, "", ""
         unwritten = ", ".join((*_arguments(definition, alias=False), "*", digest))
         return schema, "", f"{definition.name}.effect({unwritten}) -> Tensor[]"

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from graphffi.plugin import MISSING, Operand, trace_shape_rule
+from graphffi.plugin import MISSING, Operand, call_device, trace_shape_rule
 from graphffi_torch import _C
+from graphffi_torch._choice import chosen_kernel
 from graphffi_torch._dynamo import end_trace
 from graphffi_torch._effects import kept_entry, register_side_effect
 from graphffi_torch._operator_schema import operator_schemas, why_no_operator
@@ -23,11 +24,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from graphffi import Op
-    from graphffi.plugin import Attribute, Definition
+    from graphffi.plugin import Attribute, Definition, OpKernel
 
 _lock: Final = threading.RLock()
 _registered: Final[dict[str, Op]] = {}
 _operators: Final[dict[str, list[Any]]] = {}  # of those that somebody asked for
+# Names of operators that say that calls may be recorded into CUDA graphs. Of others, the kernel of
+# a call says so.
+_recordable: Final[set[str]] = set()
+_WRONG_CALLS: Final = (
+    *(TypeError, ValueError, AttributeError, LookupError, ArithmeticError),
+    NotImplementedError,
+)
 _numbers: Final = itertools.count()
 _watchers: Final[list[Callable[[Definition, list[Any]], None]]] = []
 _CPU: Final = torch.device("cpu")
@@ -90,7 +98,7 @@ def entry_of(op: Op) -> Any:
     mutated = [
         i for i, p in enumerate(op.definition.parameters) if isinstance(p, Operand) and p.mutated
     ]
-    if not mutated or not op.definition.traits.has_side_effect:
+    if not mutated or not op.definition.has_side_effect:
         return operator
     return kept_entry(operator, len(op.definition.results), mutated)
 
@@ -121,11 +129,12 @@ def check_operators(former: Definition, definition: Definition) -> None:
     """
     parts: dict[str, Callable[[Definition], Any]] = {
         "parameters and results": operator_schemas,
-        "allow_cuda_graph": lambda d: d.traits.allow_cuda_graph,
-        "has_side_effect": lambda d: d.traits.has_side_effect,
+        "has_side_effect": lambda d: d.has_side_effect,
         "kind of vmap": lambda d: d.vmap is None,
     }
     other = [name for name, part in parts.items() if part(former) != part(definition)]
+    if definition.name in _recordable and not _allows_cuda_graph(definition):
+        other.append("allow_cuda_graph")
     if other:
         raise ValueError(
             f"{definition.name}: override: expected the {' and '.join(other)} of the torch "
@@ -147,11 +156,13 @@ def _register(op: Op) -> None:
     definition = op.definition
     _, _, effect_schema = operator_schemas(definition)
     direct_call = _define(definition, replace=False)
+    if _allows_cuda_graph(definition):
+        _recordable.add(definition.name)
     _register_fake(definition.name, _make_fake(op))
     op.add_direct_call(direct_call)
     if effect_schema:
         _register_fake(f"{definition.name}.effect", _make_effect_fake(op))
-    if definition.traits.has_side_effect:
+    if definition.has_side_effect:
         packet = _packet(definition)
         register_side_effect(packet.effect if effect_schema else packet.default)
 
@@ -182,22 +193,27 @@ def _define(definition: Definition, *, replace: bool) -> Any:
         conversions={
             a.name: a.kind for a in definition.attributes if a.kind in ("dtype", "device")
         },
-        kernel=definition.kernel,
-        plan=_op_plan(definition),
+        kernels=[(k.reference, _op_plan(definition, k)) for k in definition.candidates],
         digest=str(next(_numbers)),  # no two definitions are alike: the op compares its digests
         answer=trace_shape_rule(definition) if _has_rule(definition) else None,
         parameters=[_direct_parameter(p) for p in definition.parameters],
         result_type=definition.result_type,
-        release_gil=definition.release_gil,
-        allow_cuda_graph=definition.traits.allow_cuda_graph,
+        release_gil=any(kernel.release_gil for kernel in definition.candidates),
+        allow_cuda_graph=_allows_cuda_graph(definition),
         has_vmap_rule=definition.vmap is not None,
         replace=replace,
     )
 
 
+def _allows_cuda_graph(definition: Definition) -> bool:
+    """Whether any call may be recorded."""
+    kernels = definition.kernels
+    return bool(kernels) and all(kernel.traits.allow_cuda_graph for kernel in kernels)
+
+
 def _has_rule(definition: Definition) -> bool:
     rules = (definition.rule, definition.dims, definition.dtypes)
-    return definition.takes_ruled_workspace or any(rule is not None for rule in rules)
+    return definition.is_looked_at or any(rule is not None for rule in rules)
 
 
 def _direct_parameter(parameter: Operand | Attribute) -> tuple[str, str, str, Any]:
@@ -219,8 +235,8 @@ def _direct_default(attribute: Attribute) -> Any:
     return tuple(map(str, value)) if attribute.is_list else str(value)
 
 
-def _op_plan(definition: Definition) -> str:
-    """The plan over the op's own names, written out."""
+def _op_plan(definition: Definition, kernel: OpKernel) -> str:
+    """A kernel's plan over the op's own names, written out."""
     parameters = [p.name for p in definition.parameters]
     as_passed = {name: f"strided({name})" for name in definition.strided}
     groups = as_passed | {
@@ -228,12 +244,12 @@ def _op_plan(definition: Definition) -> str:
         "*outputs": ", ".join(definition.results),
     }
     # The shape program tells how large one is that follows a rule.
-    if "workspace" not in (*parameters, *definition.results) and not callable(definition.workspace):
-        groups["workspace"] = f"workspace({definition.workspace})"
+    if "workspace" not in (*parameters, *definition.results) and not callable(kernel.workspace):
+        groups["workspace"] = f"workspace({kernel.workspace})"
     return re.sub(
         r'"(?:[^"\\]|\\.)*"|\*?\b[A-Za-z_]\w*',
         lambda m: groups.get(m[0], m[0]),
-        definition.plan or ", ".join((*parameters, *definition.results)),
+        kernel.plan or ", ".join((*parameters, *definition.results)),
     )
 
 
@@ -248,9 +264,13 @@ def _make_infer(definition: Definition) -> Callable[..., list[Any]]:
                 operands.append(specs_of(value))
             else:
                 attributes.append(attribute_value(parameter, value))
-        if definition.takes_ruled_workspace:
-            definition.workspace_bytes(operands, attributes)  # says what is wrong while tracing
-        return [allocation(spec, _CPU) for spec in definition.infer(operands, attributes)]
+        specs = definition.infer(operands, attributes)
+        device = call_device(operands, specs)
+        if device != "meta":  # where calls are about shapes alone
+            kernel = chosen_kernel(definition, operands, attributes, device)
+            if definition.takes_ruled_workspace(kernel):  # says what is wrong while tracing
+                definition.workspace_bytes(kernel, operands, attributes)
+        return [allocation(spec, _CPU) for spec in specs]
 
     return infer
 
@@ -270,7 +290,7 @@ def _make_fake(op: Op) -> Callable[..., Any]:
             allocations = infer(*arguments, *rest)
             if any(_is_negative(size) for shape, _, _ in allocations for size in shape):
                 raise ValueError(f"{definition.name}: expected sizes of 0 or more")
-        except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as error:
+        except _WRONG_CALLS as error:
             end_trace(_with_sizes(error, infer, (*arguments, *rest)))
             raise
         results = [

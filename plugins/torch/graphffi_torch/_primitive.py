@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from graphffi.plugin import MISSING
+from graphffi.plugin import MISSING, call_device
+from graphffi_torch._choice import chosen_kernel
 from graphffi_torch._effects import put_back, register_side_effect
 from graphffi_torch._operator_schema import operator_value, overload_of
 from graphffi_torch._specs import DTYPE_NAMES, as_list, attribute_value, specs_of
@@ -16,7 +17,7 @@ from graphffi_torch._specs import DTYPE_NAMES, as_list, attribute_value, specs_o
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from graphffi.plugin import CallTraits, CanonicalCall, Definition
+    from graphffi.plugin import CallTraits, CanonicalCall, Definition, OpKernel
 
 CALL: Final = torch.ops.tvm_ffi.call.default
 #: For kernels that may be recorded into CUDA graphs.
@@ -153,17 +154,18 @@ class PrimitiveCall:
         )
 
     def primitive(
-        self, results: Sequence[Any], workspace: Any, *, described: bool = False
+        self, kernel: OpKernel, results: Sequence[Any], workspace: Any, *, described: bool = False
     ) -> Primitive:
         """The arguments of the primitive.
 
         Args:
+            kernel: That the call runs.
             results: What is to be filled.
             workspace: What `workspace_bytes` gave.
             described: Whether the call checks that its tensors are like these: for programs whose
                 inputs nobody else checks.
         """
-        call = self.definition.canonical(self.operands, self.attributes, workspace)
+        call = self.definition.canonical(kernel, self.operands, self.attributes, workspace)
         return Primitive.of(call, results, self._label(described=described, results=results))
 
     def rule_arguments(self) -> tuple[list[Any], list[Any]]:
@@ -171,15 +173,25 @@ class PrimitiveCall:
         attributes = zip(self.definition.attributes, self.attributes, strict=True)
         return [specs_of(o) for o in self.operands], [attribute_value(a, v) for a, v in attributes]
 
-    def workspace_bytes(self) -> Any:
-        """The size of the workspace, if the kernel takes one whose size follows a rule.
+    def kernel(self, *, is_guarded: bool) -> tuple[OpKernel, Any]:
+        """The kernel of a call whose operands are tensors.
+
+        Args:
+            is_guarded: As for `chosen_kernel`.
 
         Returns:
-            An int or a `torch.SymInt`; None if there is no such workspace.
+            With the size of its workspace, an int or a `torch.SymInt`, if it takes one whose size
+            follows a rule.
         """
-        if not self.definition.takes_ruled_workspace:
-            return None
-        return self.definition.workspace_bytes(*self.rule_arguments())
+        definition = self.definition
+        if not definition.is_looked_at:
+            return definition.candidates[0], None
+        operands, attributes = self.rule_arguments()
+        device = call_device(operands, definition.infer(operands, attributes))
+        kernel = chosen_kernel(definition, operands, attributes, device, is_guarded=is_guarded)
+        if not definition.takes_ruled_workspace(kernel):
+            return kernel, None
+        return kernel, definition.workspace_bytes(kernel, operands, attributes)
 
     def _label(self, *, described: bool, results: Sequence[Any]) -> str:
         """The digest of the call: also for errors, which C++ reads it for, and for readers.

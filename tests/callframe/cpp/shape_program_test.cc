@@ -114,6 +114,21 @@ TEST(a_workspace_has_the_bytes_that_its_line_says) {
   CHECK_EQ(results.workspace_bytes, -1);
 }
 
+TEST(a_program_and_results_have_the_kernel_that_their_line_says) {
+  const Call call(3, 5);
+  ResultShapes results;
+  CHECK_EQ(results.kernel, 0);
+  const ShapeProgram with = ShapeProgram::Parse("kernel 2\nresult 2 32 1 1 0 1 0\n", call.values);
+  CHECK(with.Run(call.values, &results));
+  CHECK_EQ(results.kernel, 2);
+  ShapeProgram::ParseResults("result 2 32 1 1 0 1 3\n", &results);
+  CHECK_EQ(results.kernel, 0);
+  ShapeProgram::ParseResults("kernel 1\nresult 2 32 1 1 0 1 3\nworkspace 9\n", &results);
+  CHECK_EQ(results.kernel, 1);
+  CHECK_EQ(results.size(), 1);
+  CHECK_EQ(results.workspace_bytes, 9);
+}
+
 TEST(conditions_decide_whether_a_program_is_for_a_call) {
   const Call call(7, 2), other(1, 2);
   const ShapeProgram program =

@@ -61,9 +61,9 @@ std::vector<RuleValue> ToRuleValues(const py::list& list) {
 py::capsule Define(std::string schema, std::string out_schema, std::string effect_schema,
                    std::vector<std::string> results,
                    const std::unordered_map<std::string, std::string>& conversions,
-                   std::string kernel, std::string plan, std::string digest, py::object answer,
-                   const py::list& parameters, py::object result_type, bool release_gil,
-                   bool allow_cuda_graph, bool has_vmap_rule, bool replace) {
+                   std::vector<std::pair<std::string, std::string>> kernels, std::string digest,
+                   py::object answer, const py::list& parameters, py::object result_type,
+                   bool release_gil, bool allow_cuda_graph, bool has_vmap_rule, bool replace) {
   OpDescription description;
   for (const auto& [name, conversion] : conversions) {
     description.conversions[name] =
@@ -76,8 +76,9 @@ py::capsule Define(std::string schema, std::string out_schema, std::string effec
     description.opt_rule = std::make_shared<PythonRule>(std::move(answer), results.size());
   }
   description.results = std::move(results);
-  description.kernel = std::move(kernel);
-  description.plan = std::move(plan);
+  for (auto& [reference, plan] : kernels) {
+    description.kernels.push_back({std::move(reference), std::move(plan)});
+  }
   description.digest = std::move(digest);
   description.allow_cuda_graph = allow_cuda_graph;
   description.has_vmap_rule = has_vmap_rule;
@@ -99,22 +100,21 @@ PYBIND11_MODULE(_C, module) {
       "define_op",
       [](std::string schema, std::string out_schema, std::string effect_schema,
          std::vector<std::string> results,
-         const std::unordered_map<std::string, std::string>& conversions, std::string kernel,
-         std::string plan, std::string digest, py::object answer, const py::list& parameters,
-         py::object result_type, bool release_gil, bool allow_cuda_graph, bool has_vmap_rule,
-         bool replace) {
+         const std::unordered_map<std::string, std::string>& conversions,
+         std::vector<std::pair<std::string, std::string>> kernels, std::string digest,
+         py::object answer, const py::list& parameters, py::object result_type, bool release_gil,
+         bool allow_cuda_graph, bool has_vmap_rule, bool replace) {
         return Translated([&] {
           return Define(std::move(schema), std::move(out_schema), std::move(effect_schema),
-                        std::move(results), conversions, std::move(kernel), std::move(plan),
-                        std::move(digest), std::move(answer), parameters, std::move(result_type),
-                        release_gil, allow_cuda_graph, has_vmap_rule, replace);
+                        std::move(results), conversions, std::move(kernels), std::move(digest),
+                        std::move(answer), parameters, std::move(result_type), release_gil,
+                        allow_cuda_graph, has_vmap_rule, replace);
         });
       },
       py::kw_only(), py::arg("schema"), py::arg("out_schema"), py::arg("effect_schema"),
-      py::arg("results"), py::arg("conversions"), py::arg("kernel"), py::arg("plan"),
-      py::arg("digest"), py::arg("answer"), py::arg("parameters"), py::arg("result_type"),
-      py::arg("release_gil"), py::arg("allow_cuda_graph"), py::arg("has_vmap_rule"),
-      py::arg("replace"));
+      py::arg("results"), py::arg("conversions"), py::arg("kernels"), py::arg("digest"),
+      py::arg("answer"), py::arg("parameters"), py::arg("result_type"), py::arg("release_gil"),
+      py::arg("allow_cuda_graph"), py::arg("has_vmap_rule"), py::arg("replace"));
   module.def(
       "set_gradient_rule",
       [](const std::string& op, const py::list& parameters, const py::list& results, py::object run,

@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`op` and `define_op`: from a Python function or a schema to an op."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from . import _signature
+from ._kernel_options import Fit, KernelOptions
+from ._op import register_op
+from ._parameter import Operand
+from ._plan import CallTraits, SideEffect, checked_effect
+from ._schema import Definition
+from ._vmap import VmapRule
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ._kernel import Kernel
+    from ._op import Op
+    from ._op_kernel import OpKernel
+
+
+def op(
+    name: str,
+    *,
+    kernel: Any = None,
+    plan: str = "",
+    mutates: Sequence[str] = (),
+    pass_owning_tensor: bool = False,
+    allow_cuda_graph: bool = False,
+    has_side_effect: SideEffect = False,
+    vmap: str | Callable[..., Any] | None = None,
+    dims: str = "",
+    dtypes: str = "",
+    strided: bool | Sequence[str] = False,
+    workspace: int | Callable[..., Any] | None = None,
+    override: bool = False,
+) -> Callable[[Callable[..., Any]], Op]:
+    """Defines an op from an annotated function whose body is the shape rule.
+
+    Args:
+        name: ``namespace::op``.
+        kernel: A `graphffi.Function`, a kernel reference (global function's name or
+            ``library.so::symbol``), a ``tvm_ffi.Function`` or a Python callable. A function whose
+            `release_gil` is False keeps the GIL in calls of the op from Python code, too. Default:
+            none; `Op.add_kernel` gives the op its kernels.
+        plan: What the kernel receives, in order, by the names of parameters and results (``out``;
+            ``out0``,
+            ``out1``, … or the NamedTuple's fields). Default: the parameters, then the results.
+        mutates: Operands that the kernel updates in place; they are returned after the results.
+        pass_owning_tensor: The kernel takes `Tensor` parameters, and its library does not export
+            metadata that says so (what `graphffi.cpp` builds does). They own for the call; see
+            docs/jax.md.
+        allow_cuda_graph: The kernel only launches work on its stream: compilers may record calls
+            into CUDA graphs, and replay them without calling the kernel. Otherwise they leave the
+            calls out of such graphs.
+        has_side_effect: Calls count for more than their results: none is dropped or merged, not
+            even of an op that has no results. ``"ordered"``: they keep the order of the program in
+            JAX, too.
+        vmap: What becomes of a call under ``vmap``: ``"broadcast"`` calls the op with the batch
+            dimension in front of all operands, ``"sequential"`` calls it for each element,
+            a callable is a rule of one's own. Default: ``vmap`` is refused.
+        dims: Names of dimensions, a group for each tensor operand and each result, such as
+            ``"... [h], [h] -> ... [h]"``. Equal names have equal sizes: calls are checked. Those in
+            brackets the kernel works along; the others may be split between devices.
+        dtypes: Data types, groups in the same order, such as ``"T, T -> T; T: float32 |
+            bfloat16"``. ``T`` is one data type in the whole call; calls are checked.
+        strided: Whether the kernel takes tensors with any strides: all operands (True), or those
+            named. Other operands are row-major for the kernel: where one is not, the call copies
+            it, and copies back what the kernel updates.
+        workspace: Bytes of scratch memory that the kernel needs: an int, or a rule that gets what
+            the shape rule gets. `workspace` in the plan passes them as a uint8 tensor of one
+            dimension; without it, they are what the kernel allocates from in JAX, where XLA plans
+            them.
+        override: Replaces the op of that name, if there is one that is defined otherwise: it is the
+            same object, and calls, traces and compilations from now on use this definition.
+            Without a gradient rule until one is registered.
+
+    Returns:
+        A decorator that makes an `Op`.
+
+    Raises:
+        TypeError: If the signature is not annotated with types of ops.
+        ValueError: If plan or `mutates` name something unknown; if another op has that name and is
+            not to be replaced, or cannot be.
+
+    Example:
+        >>> @graphffi.op("mylib::scale", kernel=mod.scale)  # doctest: +SKIP
+        ... def scale(x: Tensor, factor: float) -> Tensor:
+        ...     return graphffi.like(x)
+    """
+    traits = CallTraits(pass_owning_tensor, allow_cuda_graph, checked_effect(name, has_side_effect))
+
+    def decorate(rule: Callable[..., Any]) -> Op:
+        updated = (mutates,) if isinstance(mutates, str) else mutates
+        signature = _signature.from_function(name, rule, updated)
+        options = _Options(
+            KernelOptions(kernel, plan, workspace, traits),
+            rule.__doc__ or "",
+            vmap,
+            dims,
+            dtypes,
+            strided,
+        )
+        return options.register(name, signature, rule, override=override)
+
+    return decorate
+
+
+def define_op(
+    name: str,
+    *,
+    schema: str,
+    kernel: Any = None,
+    plan: str = "",
+    infer: Callable[..., Any] | None = None,
+    doc: str = "",
+    pass_owning_tensor: bool = False,
+    allow_cuda_graph: bool = False,
+    has_side_effect: SideEffect = False,
+    vmap: str | Callable[..., Any] | None = None,
+    dims: str = "",
+    dtypes: str = "",
+    strided: bool | Sequence[str] = False,
+    workspace: int | Callable[..., Any] | None = None,
+    override: bool = False,
+) -> Op:
+    """Defines an op from a schema string, for compilers that generate definitions.
+
+    Args:
+        name: ``namespace::op``.
+        schema: ``(Tensor x, Tensor? mask, Tensor[] xs, Tensor(a!) cache, int[] dims, float
+            eps=1e-6) -> Tensor``;
+            results may be named, ``-> (Tensor y, Tensor z)``, or absent, ``-> ()``.
+        kernel: As for `op`.
+        plan: As for `op`.
+        infer: Shape rule, called with the parameters in order; not needed for ``-> ()``.
+        doc: What the op computes.
+        pass_owning_tensor: As for `op`.
+        allow_cuda_graph: As for `op`.
+        has_side_effect: As for `op`.
+        vmap: As for `op`.
+        dims: As for `op`.
+        dtypes: As for `op`.
+        strided: As for `op`.
+        workspace: As for `op`.
+        override: As for `op`.
+
+    Returns:
+        The op.
+
+    Raises:
+        ValueError: If schema or plan don't parse; if another op has that name and is not to be
+            replaced, or cannot be.
+    """
+    signature = _signature.from_schema(name, schema)
+    traits = CallTraits(pass_owning_tensor, allow_cuda_graph, checked_effect(name, has_side_effect))
+    kernel_options = KernelOptions(kernel, plan, workspace, traits)
+    options = _Options(kernel_options, doc, vmap, dims, dtypes, strided)
+    return options.register(name, signature, infer, override=override)
+
+
+@dataclass(frozen=True)
+class _Options:
+    """What an op is defined with beside its name, signature and shape rule."""
+
+    kernel: KernelOptions
+    doc: str
+    vmap: str | Callable[..., Any] | None
+    dims: str
+    dtypes: str
+    strided: bool | Sequence[str]
+
+    def register(
+        self,
+        name: str,
+        signature: _signature.Signature,
+        rule: Callable[..., Any] | None,
+        *,
+        override: bool,
+    ) -> Op:
+        """The op with these options."""
+        made = self.make_kernel(name)
+        definition = self.define(name, signature, rule, () if made is None else (made[0],))
+        return register_op(definition, made, override=override)
+
+    def make_kernel(self, name: str) -> tuple[OpKernel, Kernel] | None:
+        """The kernel that the op is defined with, if it is.
+
+        Raises:
+            ValueError: If there is none, but what belongs to one.
+        """
+        if self.kernel.kernel is not None:
+            return self.kernel.make(name, Fit(), is_first=True)
+        effect = self.kernel.traits.has_side_effect
+        if self.kernel != KernelOptions(None, "", None, CallTraits(has_side_effect=effect)):
+            raise ValueError(
+                f"{name}: expected kernel= beside what belongs to a kernel (plan, workspace, "
+                "pass_owning_tensor, allow_cuda_graph), got none; pass them to add_kernel"
+            )
+        return None
+
+    def define(
+        self,
+        name: str,
+        signature: _signature.Signature,
+        rule: Callable[..., Any] | None,
+        kernels: tuple[OpKernel, ...],
+    ) -> Definition:
+        """The checked definition of an op with these options, which nothing knows yet."""
+        definition = Definition(
+            name=name,
+            parameters=signature.parameters,
+            results=signature.results,
+            kernels=kernels,
+            rule=rule,
+            result_type=signature.result_type,
+            doc=self.doc,
+            has_side_effect=self.kernel.traits.has_side_effect,
+            vmap=VmapRule.make(name, self.vmap),
+            dims_text=self.dims,
+            dtypes_text=self.dtypes,
+            strided=_strided_operands(signature, self.strided),
+        )
+        if rule is None and definition.results:
+            raise ValueError(
+                f"{name}: expected a shape rule for {', '.join(definition.results)}, got none"
+            )
+        updates = any(operand.mutated for operand in definition.operands)
+        if not (definition.results or updates or definition.has_side_effect):
+            raise ValueError(
+                f"{name}: expected a result or an operand that is updated in place, got neither; "
+                "pass has_side_effect=True for an op that is called for something else"
+            )
+        return definition
+
+
+def _strided_operands(
+    signature: _signature.Signature, strided: bool | Sequence[str]
+) -> tuple[str, ...]:
+    if isinstance(strided, bool):
+        operands = (p.name for p in signature.parameters if isinstance(p, Operand))
+        return tuple(operands) if strided else ()
+    return (strided,) if isinstance(strided, str) else tuple(strided)

@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kernels of an op: what each is, and which of them a call gets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from ._conditions import UndecidedError
+from ._device import Device
+from ._dtype import dtype
+from ._plan import NO_TRAITS, CallTraits
+from ._rule_text import rule_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from ._schema import Definition
+
+
+@dataclass(frozen=True, eq=False)
+class OpKernel:
+    """One kernel of an op.
+
+    Args:
+        reference: The string by which graphs name it: ``library.so::symbol``, or the name of a
+            global function.
+        plan: Plan text over the op's names. Empty: the parameters, then the results.
+        workspace: Bytes of scratch memory that a call needs: an int, or a rule that gets what the
+            shape rule gets; None for a kernel that needs none, or asks for an unknown amount.
+        traits: What a framework may have to know of it.
+        release_gil: Whether calls from Python code, compiled code included, release the GIL while
+            it runs.
+        code: The Python callable that it is, if it is one.
+        library_hash: SHA-256 of its library when it was given to the op, if the path is absolute.
+        name: Unique among the op's kernels.
+        device: Type of the devices that it is for; "" for all.
+        dtypes: The data types that it takes, by operand.
+        when: Gets what the shape rule gets; whether the kernel is for such calls. None: for all.
+    """
+
+    reference: str
+    plan: str = ""
+    workspace: int | Callable[..., Any] | None = None
+    traits: CallTraits = NO_TRAITS
+    release_gil: bool = True
+    code: Any = None
+    library_hash: str = ""
+    name: str = ""
+    device: str = ""
+    dtypes: tuple[tuple[str, tuple[dtype, ...]], ...] = ()
+    when: Callable[..., Any] | None = None
+
+    @property
+    def is_for_all(self) -> bool:
+        """Whether it is for any call, so that nothing is to be chosen."""
+        return not (self.device or self.dtypes or self.when)
+
+    @cached_property
+    def texts(self) -> dict[str, str]:
+        """All that tells it from another one, but for rules and code, in words of users."""
+        return {
+            "kernel": f"{self.name} {self.reference}",
+            "kernel library": self.library_hash,
+            "plan": self.plan,
+            "workspace": "" if callable(self.workspace) else repr(self.workspace),
+            "device": self.device,
+            "dtypes of kernels": repr(self.dtypes),
+            "flag": f"{self.traits} {self.release_gil}",
+        }
+
+    @property
+    def rules(self) -> dict[str, Any]:
+        """Functions and None, of which digests cover the code."""
+        size = self.workspace if callable(self.workspace) else None
+        return {"workspace": size, "kernel code": self.code, "when": self.when}
+
+    def parts(self) -> dict[str, tuple[str, str]]:
+        """Text and code of each part that tells it from another kernel."""
+        codes = {name: rule_text(rule) for name, rule in self.rules.items()}
+        names = {**self.texts, **codes}
+        return {name: (self.texts.get(name, ""), codes.get(name, "")) for name in names}
+
+
+def checked_dtypes(
+    subject: str, operands: Sequence[str], given: Mapping[str, Any] | None
+) -> tuple[tuple[str, tuple[dtype, ...]], ...]:
+    """What `add_kernel(dtypes=...)` was given.
+
+    Raises:
+        ValueError: If it names no operand, or something that is no data type.
+        TypeError: If it is no mapping.
+    """
+    if given is None:
+        return ()
+    if not hasattr(given, "items"):
+        raise TypeError(f"{subject}: dtypes: expected data types by operand, got {given!r}")
+    found = []
+    for name, kinds in given.items():
+        if name not in operands:
+            raise ValueError(
+                f"{subject}: dtypes: expected names of operands, got {name!r}; operands: "
+                f"{', '.join(operands)}"
+            )
+        listed = kinds if isinstance(kinds, (tuple, list)) else (kinds,)
+        found.append((name, tuple(dtype(kind) for kind in listed)))
+    return tuple(found)
+
+
+def checked_device(subject: str, device: Any) -> str:
+    """What `add_kernel(device=...)` was given: a type of devices, "" for all.
+
+    Raises:
+        ValueError: If there is no such type, or it has an index.
+    """
+    if device is None or device == "":
+        return ""
+    found = Device(device)
+    if str(device) != found.type:
+        raise ValueError(
+            f"{subject}: device: expected a type of devices, such as 'cuda', got {device!r}"
+        )
+    return found.type
+
+
+def call_device(operands: Sequence[Any], results: Sequence[Any] = ()) -> str:
+    """The type of the device of a call: the first one of its tensors that is not the CPU.
+
+    Args:
+        operands: One `TensorSpec`, None or list of specs per operand.
+        results: Specs.
+    """
+    flat = [t for o in operands for t in (o if isinstance(o, list) else (o,)) if t is not None]
+    types = (Device(t.device).type for t in (*flat, *results) if t.device is not None)
+    return next((kind for kind in types if kind != "cpu"), "cpu")
+
+
+def choose_kernel(
+    definition: Definition, operands: Sequence[Any], attributes: Sequence[Any], device: str
+) -> OpKernel:
+    """The first kernel that fits a call.
+
+    Args:
+        definition: Of the op.
+        operands: One `TensorSpec`, None or list of specs per operand, whose sizes may be symbolic.
+        attributes: One value per attribute.
+        device: Type of the device of the call.
+
+    Raises:
+        NotImplementedError: If none does; or if it depends on a size that is not known, and not to
+            be guarded, whether one does.
+    """
+    undecided: list[str] = []
+    reasons: list[str] = []
+    for kernel in definition.candidates:
+        try:
+            reason = _why_not(definition, kernel, operands, attributes, device)
+        except UndecidedError:
+            # Skipped only for one that is right for all sizes.
+            undecided.append(f"{kernel.name!r}: {condition_name(kernel.when)}")
+            continue
+        if not reason:
+            return kernel
+        reasons.append(f"{kernel.name!r}: {reason}")
+    if undecided:
+        raise NotImplementedError(
+            f"{definition.name}: kernels: expected conditions that hold for all sizes or for none, "
+            f"got {'; '.join(undecided)}; add a kernel without condition behind these, or fix the "
+            "size"
+        )
+    raise NotImplementedError(_no_kernel(definition, reasons))
+
+
+def _no_kernel(definition: Definition, reasons: Sequence[str]) -> str:
+    if definition.forced:
+        known = ", ".join(repr(k.name) for k in definition.kernels) or "none"
+        found = "; ".join(reasons) or f"an unknown name; known kernels: {known}"
+        return f"{definition.name}: expected to run kernel {definition.forced!r}, got {found}"
+    found = "; ".join(reasons) or "an op without kernels"
+    return (
+        f"{definition.name}: kernels: expected one that fits the call, got {found}; add one with "
+        "add_kernel"
+    )
+
+
+def explain_choice(
+    definition: Definition, operands: Sequence[Any], attributes: Sequence[Any], device: str
+) -> list[tuple[OpKernel, str]]:
+    """Each kernel, and why it does not fit a call; "" if it does."""
+    return [
+        (kernel, _why_not(definition, kernel, operands, attributes, device))
+        for kernel in definition.kernels
+    ]
+
+
+def _why_not(
+    definition: Definition,
+    kernel: OpKernel,
+    operands: Sequence[Any],
+    attributes: Sequence[Any],
+    device: str,
+) -> str:
+    if kernel.device and kernel.device != device:
+        return f"expected device {kernel.device}, got {device}"
+    values = dict(zip((o.name for o in definition.operands), operands, strict=True))
+    for name, allowed in kernel.dtypes:
+        value = values[name]
+        for spec in value if isinstance(value, list) else (value,):
+            if spec is not None and dtype(spec.dtype) not in allowed:
+                kinds = " or ".join(allowed)
+                return f"expected {kinds} for operand {name!r}, got {dtype(spec.dtype)}"
+    if kernel.when is None or definition.call_rule(kernel.when, operands, attributes):
+        return ""
+    return f"expected {condition_name(kernel.when)} to hold, got a call for which it does not"
+
+
+def condition_name(when: Any) -> str:
+    """How errors name a condition."""
+    code = getattr(when, "__code__", None)
+    name = getattr(when, "__name__", type(when).__name__)
+    if code is None:
+        return f"its condition {name}"
+    file = code.co_filename.rpartition("/")[2]
+    return f"its condition {name.strip('<>')} ({file}:{code.co_firstlineno})"
+
+
+def kernel_parts(
+    mine: Sequence[OpKernel], its: Sequence[OpKernel]
+) -> dict[str, tuple[list[Any], list[Any]]]:
+    """Each part of the kernels of two definitions."""
+    found: dict[str, tuple[list[Any], list[Any]]] = {}
+    for side, kernels in enumerate((mine, its)):
+        for kernel in kernels:
+            for name, part in kernel.parts().items():
+                found.setdefault(name, ([], []))[side].append(part)
+    return found

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which kernel of an op a call runs on each platform."""
+
+from __future__ import annotations
+
+import dataclasses
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import jax
+import numpy as np
+
+import graphffi
+from graphffi.plugin import Definition, OpKernel, UndecidedError, decidable
+
+_INCONCLUSIVE: Final = "InconclusiveDimensionOperation"
+OTHERS: Final = "another one"
+"""In the place of a type of devices: all that no kernel names."""
+
+# JAX 0.6 has it elsewhere.
+_ERRORS: Final[Any] = jax.errors if hasattr(jax.errors, _INCONCLUSIVE) else jax.core
+_Inconclusive: Final[Any] = getattr(_ERRORS, _INCONCLUSIVE)
+
+
+def device_type(platform: str) -> str:
+    """What graphffi calls the devices of a platform of JAX."""
+    try:
+        return graphffi.Device(platform).type
+    except ValueError:
+        return platform
+
+
+def kernels_by_device(
+    definition: Definition, operands: Sequence[Any], attributes: Sequence[Any]
+) -> dict[str, OpKernel | str]:
+    """The kernel that a call runs on each type of devices that kernels name, and on `OTHERS`.
+
+    Where the program will run is not known yet.
+
+    Args:
+        definition: Of the op.
+        operands: One `TensorSpec`, None or list of specs per operand.
+        attributes: One value per attribute.
+
+    Returns:
+        For types without a kernel that fits, what the error says. One entry if kernels name no
+        devices.
+    """
+    if not definition.has_choice:
+        return {OTHERS: definition.candidates[0]}
+    named = {kernel.device for kernel in definition.candidates if kernel.device}
+    types = sorted(named | {"cpu"}) if named else []
+    return {kind: _choose(definition, operands, attributes, kind) for kind in (*types, OTHERS)}
+
+
+def _choose(
+    definition: Definition, operands: Sequence[Any], attributes: Sequence[Any], kind: str
+) -> OpKernel | str:
+    device = None if kind == OTHERS else graphffi.Device(kind)
+    seen = decidable([_on(device, operand) for operand in operands], _prove)
+    try:
+        return definition.choose(seen, attributes, kind)
+    except NotImplementedError as error:
+        return str(error)
+
+
+def _on(device: graphffi.Device | None, operand: Any) -> Any:
+    if device is None or operand is None:
+        return operand
+    if isinstance(operand, list):
+        return [_on(device, spec) for spec in operand]
+    return dataclasses.replace(operand, device=device)
+
+
+def _prove(comparison: Callable[[Any, Any], Any], a: Any, b: Any) -> bool:
+    """Whether a comparison holds for all values of symbolic dimensions: programs have no guards.
+
+    JAX takes equality that it cannot decide for inequality.
+
+    Raises:
+        UndecidedError: If it holds for some.
+    """
+    difference = a - b
+    if isinstance(difference, (int, np.integer)):
+        return bool(comparison(difference, 0))
+    if comparison in (operator.eq, operator.ne):
+        if not (_proves(operator.ge, difference, 1) or _proves(operator.le, difference, -1)):
+            raise UndecidedError
+        return comparison is operator.ne
+    try:
+        return bool(comparison(difference, 0))
+    except _Inconclusive:
+        raise UndecidedError from None
+
+
+def _proves(comparison: Callable[[Any, Any], Any], a: Any, b: Any) -> bool:
+    try:
+        return bool(comparison(a, b))
+    except _Inconclusive:
+        return False

@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ops with several kernels: which one a call runs, and what is refused."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphffi
+
+numbers = itertools.count()
+
+
+def filling(value: float) -> Callable[[Any, Any], None]:
+    """A kernel of which each value makes another."""
+
+    def kernel(x: Any, out: Any) -> None:
+        np.from_dlpack(out)[...] = value
+
+    return kernel
+
+
+def define(**options: Any) -> graphffi.Op:
+    return graphffi.define_op(
+        options.pop("name", f"add_kernel::op{next(numbers)}"),
+        schema=options.pop("schema", "(Tensor x, int n=0) -> Tensor"),
+        infer=lambda x, n: graphffi.like(x),
+        **options,
+    )
+
+
+def add(op: graphffi.Op, value: float, **options: Any) -> None:
+    op.add_kernel(filling(value), plan="x, out", name=f"k{value:g}", **options)
+
+
+def ones(arrays: Any, *shape: int) -> Any:
+    return arrays.make(np.ones(shape, np.float32))
+
+
+def value(result: Any) -> float:
+    (found,) = {float(item) for item in result.ravel()}
+    return found
+
+
+def compiled(arrays: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+    if arrays.name == "torch":
+        import torch
+
+        return torch.compile(function, fullgraph=True)
+    if arrays.name == "jax":
+        import jax
+
+        return jax.jit(function)
+    return function
+
+
+def calling(op: graphffi.Op) -> Callable[[Any], Any]:
+    def call(x: Any) -> Any:
+        return op(x)
+
+    return call
+
+
+def test_the_first_kernel_that_fits_runs(arrays: Any) -> None:
+    op = define()
+    add(op, 1, when=lambda x, n: x.shape[0] > 4)
+    add(op, 2, when=lambda x, n: x.shape[0] > 2)
+    add(op, 3)
+    add(op, 4, when=lambda x, n: x.shape[0] == 1)
+    for _ in range(2):
+        assert [value(op(ones(arrays, n))) for n in (5, 4, 3, 2, 1)] == [1, 2, 2, 3, 3]
+
+
+def test_a_kernel_of_the_definition_is_the_first(arrays: Any) -> None:
+    op = define(kernel=filling(1), plan="x, out")
+    add(op, 2)
+    assert value(op(ones(arrays, 2))) == 1
+
+
+def test_conditions_may_look_at_attributes(arrays: Any) -> None:
+    op = define()
+    add(op, 1, when=lambda x, n: n > 4)
+    add(op, 2)
+    assert [value(op(ones(arrays, 2), n)) for n in (5, 4, 6)] == [1, 2, 1]
+
+
+def test_devices_choose(arrays: Any) -> None:
+    op = define()
+    add(op, 1, device="cuda")
+    add(op, 2, device="cpu")
+    assert value(op(ones(arrays, 2))) == 2
+
+
+def test_a_kernel_that_is_added_later_is_seen_by_compiled_code(arrays: Any) -> None:
+    op = define()
+    add(op, 1, when=lambda x, n: x.shape[0] > 2)
+    function = compiled(arrays, calling(op))
+    assert value(function(ones(arrays, 3))) == 1
+    with pytest.raises(NotImplementedError):
+        op(ones(arrays, 2))
+    add(op, 2)
+    assert [value(function(ones(arrays, n))) for n in (3, 2)] == [1, 2]
+
+
+def test_each_kernel_has_its_own_plan(arrays: Any) -> None:
+    def no_input(out: Any) -> None:
+        np.from_dlpack(out)[...] = 1
+
+    def all_of_it(n: int, out: Any, x: Any) -> None:
+        np.from_dlpack(out)[...] = n + np.from_dlpack(x)
+
+    op = define()
+    op.add_kernel(no_input, plan="out", when=lambda x, n: n == 0)
+    op.add_kernel(all_of_it, plan="n, out, x")
+    assert [value(op(ones(arrays, 2), n)) for n in (0, 7)] == [1, 8]
+
+
+def test_a_call_that_no_kernel_fits_names_all_and_why(arrays: Any) -> None:
+    op = define()
+    add(op, 1, device="cuda")
+    add(op, 2, dtypes={"x": ("float16", "int32")})
+    add(op, 3, when=lambda x, n: x.shape[0] > 4)
+    text = (
+        re.escape(
+            f"{op.name}: kernels: expected one that fits the call, got 'k1': expected device cuda, "
+            "got cpu; 'k2': expected float16 or int32 for operand 'x', got float32; 'k3': expected "
+            "its condition lambda (test_add_kernel.py:"
+        )
+        + r"\d+\) to hold, got a call for which it does not; add one with add_kernel(\n|$)"
+    )
+    for function in (op, compiled(arrays, calling(op))):
+        with pytest.raises(NotImplementedError, match=text):
+            function(ones(arrays, 3))
+
+
+def test_an_op_without_kernels_says_so(arrays: Any) -> None:
+    op = define()
+    with pytest.raises(NotImplementedError, match="got an op without kernels; add one with"):
+        op(ones(arrays, 3))
+
+
+def test_the_same_kernel_again_is_fine() -> None:
+    op = define()
+    kernel = filling(1)
+    for _ in range(2):
+        op.add_kernel(kernel, plan="x, out", device="cpu")
+    assert [k.name for k in op.definition.kernels] == ["cpu.kernel"]
+
+
+def test_another_kernel_of_that_name_is_refused() -> None:
+    op = define()
+    add(op, 1)
+    with pytest.raises(ValueError, match=r"add_kernel: expected the kernel 'k1' .* another plan;"):
+        op.add_kernel(filling(1), plan="out, x", name="k1")
+    with pytest.raises(ValueError, match=r"another kernel code, when; pass name="):
+        op.add_kernel(filling(2), plan="x, out", name="k1", when=lambda x, n: True)
+    assert len(op.definition.kernels) == 1
+
+
+def test_the_definition_again_keeps_what_was_added() -> None:
+    op = define(name="add_kernel::again")
+    add(op, 1)
+    rule = op.definition.rule
+    again = graphffi.define_op(op.name, schema="(Tensor x, int n=0) -> Tensor", infer=rule)
+    assert again is op
+    assert len(op.definition.kernels) == 1
+
+
+def test_an_override_drops_what_was_added(arrays: Any) -> None:
+    op = define(name=f"add_kernel::override_{arrays.name}")
+    add(op, 1)
+    assert value(op(ones(arrays, 2))) == 1
+    define(name=op.name, kernel=filling(5), plan="x, out", override=True)
+    assert value(op(ones(arrays, 2))) == 5
+
+
+def test_a_digest_covers_each_kernel() -> None:
+    op = define()
+    digests = [op.definition.digest]
+    for options in ({}, {"device": "cpu"}, {"when": lambda x, n: n == 1}):
+        op.add_kernel("add_kernel.function", plan="x, out", name=f"k{len(digests)}", **options)
+        digests.append(op.definition.digest)
+    assert len(set(digests)) == 4
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({"when": 1}, TypeError, "add_kernel: when: expected a callable, got 1"),
+        ({"device": "cuda:1"}, ValueError, "expected a type of devices, such as 'cuda', got"),
+        ({"dtypes": "float32"}, TypeError, "dtypes: expected data types by operand, got 'float32'"),
+        ({"dtypes": {"y": "int8"}}, ValueError, "expected names of operands, got 'y'; operands: x"),
+        ({"plan": "y"}, ValueError, "plan 'y': expected a known name, got 'y'"),
+        ({"workspace": -1}, ValueError, "workspace: expected bytes"),
+    ],
+)
+def test_wrong_options_are_refused_and_change_nothing(
+    options: dict[str, Any], error: type[Exception], text: str
+) -> None:
+    op = define()
+    with pytest.raises(error, match=re.escape(text)):
+        op.add_kernel("add_kernel.function", **options)
+    assert op.definition.kernels == ()
+
+
+def test_options_of_a_kernel_need_one() -> None:
+    with pytest.raises(ValueError, match="expected kernel= beside what belongs to a kernel"):
+        define(plan="x, out")
