@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from . import _signature
 from ._kernel_options import Fit, KernelOptions
 from ._op import register_op
+from ._op_kernel import forced_kernel
 from ._parameter import Operand
 from ._plan import CallTraits, SideEffect, checked_effect
 from ._schema import Definition
@@ -223,6 +224,7 @@ class _Options:
             dims_text=self.dims,
             dtypes_text=self.dtypes,
             strided=_strided_operands(signature, self.strided),
+            forced=forced_kernel(name),
         )
         if rule is None and definition.results:
             raise ValueError(

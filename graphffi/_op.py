@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import importlib
 import threading
@@ -12,13 +13,14 @@ from . import _core
 from ._framework import announce, announce_op, framework_of
 from ._kernel_options import Fit, KernelOptions
 from ._library import library_hash, renew_library, split_reference, when_renewed
-from ._op_kernel import checked_device, checked_dtypes
+from ._op_kernel import call_device, checked_device, checked_dtypes, explain_choice
 from ._plan import CallTraits
+from ._spec import described
 from ._vjp import Vjp
 
 if TYPE_CHECKING:
     import inspect
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from ._kernel import Kernel
     from ._op_kernel import OpKernel
@@ -155,6 +157,58 @@ class Op(_core.OpBase):
         options = KernelOptions(kernel, plan, workspace, traits)
         with _lock:
             _add_kernel(self, *options.make(self.name, fit))
+
+    def explain(self, *args: Any, **kwargs: Any) -> str:
+        """Says which kernel a call runs, and of each other one, why not.
+
+        Args:
+            *args: Of the call, which is not made.
+            **kwargs: Likewise.
+
+        Returns:
+            A line for each kernel.
+
+        Raises:
+            TypeError: If the call is wrong.
+            ValueError: Likewise.
+        """
+        bound = self.definition.bind(args, kwargs)
+        operands = [described(operand) for operand in bound.operands]
+        specs = self.definition.infer(operands, bound.attributes)
+        device = call_device(operands, specs)
+        return explain_choice(self.definition, operands, bound.attributes, device)
+
+    @contextlib.contextmanager
+    def use_kernel(self, name: str) -> Iterator[None]:
+        """Has all calls of the op run one kernel, in all threads, until the block ends.
+
+        ``GRAPHFFI_KERNELS="mylib::norm=vec8,mylib::other=plain"`` does it for a process. Where the
+        kernel does not fit, calls are a `NotImplementedError`. What was compiled is compiled anew.
+
+        Args:
+            name: Of the kernel.
+
+        Raises:
+            ValueError: If the op has none of that name.
+        """
+        known = [kernel.name for kernel in self.definition.kernels]
+        if name not in known:
+            raise ValueError(
+                f"{self.name}: use_kernel: expected one of {', '.join(map(repr, known)) or 'none'},"
+                f" got {name!r}"
+            )
+        former = self._force(name)
+        try:
+            yield
+        finally:
+            self._force(former)
+
+    def _force(self, name: str) -> str:
+        """Returns the name of the kernel that was forced before."""
+        with _lock:
+            former = self.definition.forced
+            _replace(self, dataclasses.replace(self.definition, forced=name))
+        return former
 
     def register_vjp(self, backward: Callable[..., Any], *, save: Sequence[str] = ()) -> None:
         """Gives the op a gradient rule, for every framework.

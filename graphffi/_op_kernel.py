@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -186,12 +187,25 @@ def _no_kernel(definition: Definition, reasons: Sequence[str]) -> str:
 
 def explain_choice(
     definition: Definition, operands: Sequence[Any], attributes: Sequence[Any], device: str
-) -> list[tuple[OpKernel, str]]:
-    """Each kernel, and why it does not fit a call; "" if it does."""
-    return [
-        (kernel, _why_not(definition, kernel, operands, attributes, device))
-        for kernel in definition.kernels
-    ]
+) -> str:
+    """Which kernel a call runs, and of each other one, why not."""
+    lines = []
+    is_chosen = False
+    for kernel in definition.kernels:
+        reason = _why_not(definition, kernel, operands, attributes, device)
+        if not reason and definition.forced not in ("", kernel.name):
+            reason = f"expected to run kernel {definition.forced!r}"
+        if not reason and is_chosen:
+            reason = "fits, too, but was added later"
+        is_chosen = is_chosen or not reason
+        lines.append(f"{kernel.name!r} ({kernel.reference}): {reason or 'runs'}")
+    return "\n".join(lines) or f"{definition.name} has no kernels"
+
+
+def forced_kernel(op: str) -> str:
+    """The kernel of an op that the environment forces, or ""."""
+    pairs = (pair.partition("=") for pair in os.environ.get("GRAPHFFI_KERNELS", "").split(","))
+    return next((kernel.strip() for name, _, kernel in pairs if name.strip() == op), "")
 
 
 def _why_not(

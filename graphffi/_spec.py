@@ -104,6 +104,17 @@ def empty(shape: Sequence[Any], dtype: Any, device: Any = None) -> Tensor:
     return cast("Tensor", TensorSpec(_sizes(shape), dtype, device))
 
 
+def described(operand: Any) -> Any:
+    """The `TensorSpec` of a framework's tensor; of a list, a list; None for None."""
+    if operand is None:
+        return None
+    if isinstance(operand, (list, tuple)):
+        return [described(item) for item in operand]
+    device = getattr(operand, "device", "cpu")  # NumPy before 2.0 has none
+    platform = getattr(device, "platform", None)  # of JAX's devices
+    return TensorSpec(tuple(operand.shape), make_dtype(operand.dtype), Device(platform or device))
+
+
 def _sizes(shape: Any) -> Any:
     # The number of dimensions is unknown where torch.fx.symbolic_trace traces.
     return shape if is_proxy(shape) else tuple(shape)

@@ -211,3 +211,44 @@ def test_wrong_options_are_refused_and_change_nothing(
 def test_options_of_a_kernel_need_one() -> None:
     with pytest.raises(ValueError, match="expected kernel= beside what belongs to a kernel"):
         define(plan="x, out")
+
+
+def test_explain_says_which_kernel_runs_and_why_no_other(arrays: Any) -> None:
+    op = define()
+    add(op, 1, device="cuda")
+    add(op, 2)
+    add(op, 3)
+    lines = [line.partition("): ")[2] for line in op.explain(ones(arrays, 2)).splitlines()]
+    assert lines == ["expected device cuda, got cpu", "runs", "fits, too, but was added later"]
+
+
+def test_a_forced_kernel_runs_until_the_block_ends(arrays: Any) -> None:
+    op = define()
+    add(op, 1)
+    add(op, 2, when=lambda x, n: x.shape[0] > 2)
+    function = compiled(arrays, calling(op))
+    assert value(function(ones(arrays, 3))) == 1
+    with op.use_kernel("k2"):
+        assert value(op(ones(arrays, 3))) == value(function(ones(arrays, 3))) == 2
+        with pytest.raises(NotImplementedError, match="expected to run kernel 'k2', got 'k2': exp"):
+            op(ones(arrays, 2))
+        assert "expected to run kernel 'k2'" in op.explain(ones(arrays, 3))
+    assert value(op(ones(arrays, 3))) == value(function(ones(arrays, 3))) == 1
+
+
+def test_an_unknown_kernel_is_not_forced() -> None:
+    op = define()
+    add(op, 1)
+    with pytest.raises(ValueError, match="use_kernel: expected one of 'k1', got 'k2'"):
+        with op.use_kernel("k2"):
+            pass
+
+
+def test_the_environment_forces_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GRAPHFFI_KERNELS", "add_kernel::other=k1, add_kernel::forced=k2")
+    op = define(name="add_kernel::forced")
+    add(op, 1)
+    with pytest.raises(NotImplementedError, match="run kernel 'k2', got an unknown name; known"):
+        op(np.ones(2, np.float32))
+    add(op, 2)
+    assert value(op(np.ones(2, np.float32))) == 2

@@ -32,6 +32,10 @@ _operators: Final[dict[str, list[Any]]] = {}  # of those that somebody asked for
 # Names of operators that say that calls may be recorded into CUDA graphs. Of others, the kernel of
 # a call says so.
 _recordable: Final[set[str]] = set()
+_WRONG_CALLS: Final = (
+    *(TypeError, ValueError, AttributeError, LookupError, ArithmeticError),
+    NotImplementedError,
+)
 _numbers: Final = itertools.count()
 _watchers: Final[list[Callable[[Definition, list[Any]], None]]] = []
 _CPU: Final = torch.device("cpu")
@@ -286,14 +290,7 @@ def _make_fake(op: Op) -> Callable[..., Any]:
             allocations = infer(*arguments, *rest)
             if any(_is_negative(size) for shape, _, _ in allocations for size in shape):
                 raise ValueError(f"{definition.name}: expected sizes of 0 or more")
-        except (
-            TypeError,
-            ValueError,
-            AttributeError,
-            LookupError,
-            ArithmeticError,
-            NotImplementedError,
-        ) as error:
+        except _WRONG_CALLS as error:
             end_trace(_with_sizes(error, infer, (*arguments, *rest)))
             raise
         results = [
