@@ -61,6 +61,13 @@ def _parser() -> argparse.ArgumentParser:
     inspect = add("inspect", _inspect, "list the functions, ops and imports of a library")
     inspect.add_argument("library", help="a library of kernels; it is loaded")
     add("build-plugin", _build_plugin, "build the PyTorch plugin for the torch installed here")
+    generate = add("generate", _generate, "write the definitions of a library's ops as Python")
+    generate.add_argument(
+        "sources", nargs="+", help="library.so, or FlashInfer-Bench's .json files"
+    )
+    generate.add_argument("-o", "--output", required=True, help="the Python file")
+    generate.add_argument("--namespace", help="of the ops")
+    generate.add_argument("--check", action="store_true", help="write nothing, compare only")
     check = add("check", _check, "check ops on every path: see graphffi.testing")
     check.add_argument("target", help="module, module:op, library.so or library.so:op")
     check.add_argument("--namespace", help="of a library's ops")
@@ -91,6 +98,12 @@ def _build_plugin(_: argparse.Namespace) -> Outcome:
 
     folder = build_plugin()
     return Outcome({"folder": str(folder)}, [f"built {folder}"])
+
+
+def _generate(chosen: argparse.Namespace) -> Outcome:
+    from ._generate import generate
+
+    return generate(chosen.sources, chosen.output, chosen.namespace, check=chosen.check)
 
 
 def _check(chosen: argparse.Namespace) -> Outcome:

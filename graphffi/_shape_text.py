@@ -94,6 +94,36 @@ def expression_rule(
     return _function(subject, module, parameters, scope.parse(what, text))
 
 
+def lambda_text(
+    text: str,
+    results: Sequence[str],
+    subject: str,
+    parameters: Sequence[Operand | Attribute],
+    dims: str,
+    dtypes: str,
+) -> str:
+    """A rule as Python code, ``lambda x: graphffi.like(x)``.
+
+    Args:
+        text: As for `shape_rule`; or, without results, for `expression_rule`.
+        results: As for `shape_rule`, like the others.
+        subject: Likewise.
+        parameters: Likewise.
+        dims: Likewise.
+        dtypes: Likewise.
+
+    Raises:
+        ValueError: If it does not parse.
+    """
+    scope = _Scope(subject, parameters, results, dims, dtypes)
+    tree = scope.parse("shape", text or ", ".join(scope.results()))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("like", "empty"):
+            node.func = ast.parse(f"graphffi.{ast.unparse(node.func)}", mode="eval").body
+    code = ast.unparse(ast.fix_missing_locations(tree))
+    return f"lambda {', '.join(p.name for p in parameters)}: {code}"
+
+
 class _Scope:
     """What names mean in the texts of an op."""
 

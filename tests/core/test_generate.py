@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``graphffi generate``: definitions of a library's ops as a Python file."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import graphffi
+from graphffi._command import main
+
+from .conftest import HERE
+
+np = pytest.importorskip("numpy")
+
+KERNELS = r"""
+void scale(tvm::ffi::TensorView x, double factor, tvm::ffi::TensorView out) {}
+tvm::ffi::Tensor same(tvm::ffi::Tensor x) { return x; }
+int64_t add(int64_t a, int64_t b) { return a + b; }
+void odd(tvm::ffi::Array<tvm::ffi::Tensor> xs, tvm::ffi::Function f) {}
+"""
+numbers = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def plain() -> str:
+    functions = {"scale": "Scales.", "same": "", "add": "", "odd": ""}
+    return graphffi.cpp.build("plain_kernels", cpp_sources=KERNELS, functions=functions)
+
+
+def generate(*arguments: Any, capsys: Any = None) -> tuple[int, Any]:
+    status = main(["generate", "--json", *map(str, arguments)])
+    return status, json.loads(capsys.readouterr().out) if capsys is not None else None
+
+
+def imported(path: Path) -> Any:
+    spec = importlib.util.spec_from_file_location(f"generated_{next(numbers)}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_ops_that_a_library_describes_need_no_edit(tmp_path: Path, capsys: Any) -> None:
+    library = graphffi.cpp.build("op_library", [HERE / "op_library.cc"], extra_cflags=["-O1"])
+    output = tmp_path / "ops.py"
+    status, facts = generate(library, "-o", output, "--namespace", "made", capsys=capsys)
+    assert (status, facts["todo"], facts["kept"]) == (0, [], [])
+    ops = imported(output)
+    x = np.ones((2, 3), "float32")
+    np.testing.assert_allclose(ops.rms_norm(x, x[0]), x, rtol=1e-5)
+    assert [half.shape for half in ops.halves(x[0])] == [(1,), (2,)]
+    assert ops.scratch(x, 5)[0] == 15
+    assert ops.rms_norm.__doc__ == "Root-mean-square norm.\n\nOver the last dimension."
+
+
+def test_what_metadata_does_not_say_is_refused_by_name(
+    plain: str, tmp_path: Path, capsys: Any
+) -> None:
+    output = tmp_path / "ops.py"
+    _, facts = generate(plain, "-o", output, "--namespace", "plain", capsys=capsys)
+    assert facts["todo"] == ["odd", "same", "scale"]
+    assert facts["left_out"] == {"add": "it takes no tensor"}
+    with pytest.raises(ValueError, match=r"plain::odd: schema: expected a type of .*'TODO arg1'"):
+        imported(output)
+    text = output.read_text()
+    assert 'schema="(Tensor arg0, float arg1, Tensor arg2) -> TODO"' in text
+    assert '"(Tensor arg0) -> Tensor"' in text
+    assert 'doc="Scales."' in text
+    assert "# scale(DLTensor*, float, DLTensor*) -> None\n" in text
+
+
+def test_a_new_run_keeps_edits_and_gives_no_difference(
+    plain: str, tmp_path: Path, capsys: Any
+) -> None:
+    output = tmp_path / "ops.py"
+    generate(plain, "-o", output, "--namespace", "plain", capsys=capsys)
+    assert generate(plain, "-o", output, "--namespace", "plain", "--check", capsys=capsys)[0] == 0
+    edited = output.read_text().replace("float arg1, Tensor arg2) -> TODO", "float f) -> Tensor")
+    output.write_text(f"{edited}\n\ndef mine() -> None:\n    pass\n")
+    status, facts = generate(plain, "-o", output, "--namespace", "plain", capsys=capsys)
+    assert (status, facts["state"], facts["kept"]) == (0, "up to date", ["scale"])
+    assert "(Tensor arg0, float f) -> Tensor" in output.read_text()
+    assert "def mine()" in output.read_text()
+
+
+def test_check_says_what_is_out_of_date(plain: str, tmp_path: Path, capsys: Any) -> None:
+    output = tmp_path / "ops.py"
+    status, facts = generate(plain, "-o", output, "--check", capsys=capsys)
+    assert (status, facts["state"]) == (1, "out of date")
+    assert not output.exists()
+
+
+DEFINITION = {
+    "name": "fused_add_norm",
+    "op_type": "rmsnorm",
+    "description": "Adds, then norms.",
+    "axes": {"batch": {"type": "var"}, "hidden": {"type": "const", "value": 4}},
+    "inputs": {
+        "x": {"shape": ["batch", "hidden"], "dtype": "float32"},
+        "weight": {"shape": ["hidden"], "dtype": "float32"},
+        "eps": {"shape": None, "dtype": "float32"},
+    },
+    "outputs": {"y": {"shape": ["batch", "hidden"], "dtype": "float32"}},
+    "reference": "def run(x, weight, eps):\n    return x * weight + eps",
+}
+
+
+def test_definitions_of_flashinfer_bench_become_ops(tmp_path: Path, capsys: Any) -> None:
+    source, output = tmp_path / "norm.json", tmp_path / "ops.py"
+    source.write_text(json.dumps(DEFINITION))
+    _, facts = generate(source, "-o", output, "--namespace", "trace", capsys=capsys)
+    assert facts["todo"] == ["fused_add_norm"]
+    with pytest.raises(TypeError, match="trace::fused_add_norm: kernel: expected a "):
+        imported(output)
+    text = output.read_text()
+    output.write_text(text.replace("kernel=None", "kernel=lambda x, w, eps, y: None"))
+    ops = imported(output)
+    x = np.ones((3, 4), "float32")
+    assert ops.fused_add_norm(x, x[0], 0.5).shape == (3, 4)
+    assert ops.reference_of_fused_add_norm()(2, 3, 1) == 7
+    with pytest.raises(ValueError, match="trace::fused_add_norm: operand 'x': expected size 4 of"):
+        ops.fused_add_norm(np.ones((3, 5), "float32"), x[0], 0.5)
+
+
+def test_other_json_is_refused(tmp_path: Path, capsys: Any) -> None:
+    (tmp_path / "other.json").write_text("{}")
+    assert main(["generate", str(tmp_path / "other.json"), "-o", str(tmp_path / "ops.py")]) == 1
+    assert "expected a definition with name, axes, inputs and outputs" in capsys.readouterr().err
