@@ -61,7 +61,7 @@ def _load(build: Path) -> None:
     torch.ops.load_library(library)  # type: ignore[no-untyped-call]
     # Again, for code that Inductor generates: it finds the entry among the process's symbols.
     ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
-    sys.modules[__package__].__path__.append(str(build))
+    sys.modules[__package__].__path__.insert(0, str(build))
 
 
 _BUILD: Final = find_build(torch.__version__)
