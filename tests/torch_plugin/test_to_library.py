@@ -94,6 +94,21 @@ class Best(torch.nn.Module):
         return values, places, x.t(), self.linear.weight
 
 
+class Products(torch.nn.Module):
+    """Products of all layouts and data types, of which sums are float32 or more."""
+
+    def forward(self, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> list[torch.Tensor]:
+        turned = b.t().contiguous().t()  # columns lie in memory
+        batch = torch.stack([b, b + 1])
+        results = [torch.addmm(c, a, b, beta=0.5, alpha=2.0), a @ turned]
+        results += [torch.bmm(torch.stack([a, a * 2]), batch)]
+        results += [torch.baddbmm(c[None, None], torch.stack([a, a * 2]), batch)]
+        results += [a.t().contiguous().t() @ b, a[:3] @ turned]
+        for dtype in (torch.float64, torch.bfloat16, torch.float16):
+            results += [a.to(dtype) @ b.to(dtype), a[:1].to(dtype) @ turned.to(dtype)]
+        return results
+
+
 def top(x: Any, k: int, dim: int, largest: int, is_sorted: int) -> list[Any]:
     array = np.from_dlpack(x)
     places = np.argsort(-array, axis=dim, kind="stable")[..., :k]
@@ -120,8 +135,14 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
             model, (torch.rand(4, 16), torch.zeros(8)), dynamic_shapes=({0: batch}, None)
         )
         best = torch.export.export(Best(model), (torch.rand(3, 16),))
+        m, k, n = (torch.export.Dim(name, min=3, max=512) for name in "mkn")
+        products = torch.export.export(
+            Products(),
+            (torch.rand(9, 5), torch.rand(5, 7), torch.rand(7)),
+            dynamic_shapes=({0: m, 1: k}, {0: k, 1: n}, {0: n}),
+        )
     path = graphffi_torch.to_library(
-        {"step": step, "best": best},
+        {"step": step, "best": best, "products": products},
         folder / "model.so",
         weights="file",
         externs={"aten.topk": "standalone.top"},
@@ -169,6 +190,20 @@ def test_an_extern_operator_is_a_kernel(built: SimpleNamespace) -> None:
     np.testing.assert_array_equal(np.from_dlpack(places), expected.indices)
     np.testing.assert_array_equal(np.from_dlpack(turned), x.t())
     np.testing.assert_array_equal(np.from_dlpack(weight), built.model.linear.weight.detach())
+
+
+@pytest.mark.parametrize(
+    ("m", "k", "n"), [(3, 3, 3), (8, 64, 48), (5, 131, 33), (37, 130, 75), (130, 20, 256)]
+)
+def test_products_are_those_of_torch(built: SimpleNamespace, m: int, k: int, n: int) -> None:
+    a, b, c = torch.rand(m, k), torch.rand(k, n), torch.rand(n)
+    expected = Products()(a, b, c)
+    results = [torch.from_dlpack(r) for r in built.library.products(a, b, c)]
+    for result, product in zip(results, expected, strict=True):
+        coarse = product.dtype in (torch.bfloat16, torch.float16)
+        torch.testing.assert_close(
+            result, product, rtol=1e-2 if coarse else 1e-5, atol=1e-2 if coarse else 1e-4
+        )
 
 
 def test_methods_share_weights(built: SimpleNamespace) -> None:
@@ -269,7 +304,7 @@ def test_a_library_needs_the_runtime_and_the_systems_libraries_only(built: Simpl
     listed = read("nm", "-D", "--defined-only", "--format=posix", built.path)
     names = [line.split()[0] for line in listed.splitlines()]
     assert sorted(names) == [
-        f"__tvm_ffi_{name}" for name in ("best", "best_into", "step", "step_into")
+        f"__tvm_ffi_{name}{end}" for name in ("best", "products", "step") for end in ("", "_into")
     ]
 
 

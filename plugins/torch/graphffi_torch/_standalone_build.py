@@ -78,7 +78,7 @@ def build(
             texts["product"] = (FOLDER / "product.cc").read_text()
         if externs:
             texts["externs"] = extern_code(externs)
-        file_name = None if is_embedded else f"{path.stem}.weights"
+        file_name = f"{path.stem}.weights" if weights.content and not is_embedded else None
         texts["weights"] = compiler.weights_code(weights.content, file_name)
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             objects = list(pool.map(compiler.compile, texts, texts.values()))

@@ -9,8 +9,6 @@ namespace graphffi_standalone {
 namespace {
 
 std::string KindOf(const TVMFFIAny& value) {
-  TVMFFIAny key{};
-  (void)key;
   const TVMFFITypeInfo* info = TVMFFIGetTypeInfo(value.type_index);
   return info == nullptr ? "another value" : std::string(info->type_key.data, info->type_key.size);
 }
@@ -127,20 +125,26 @@ std::vector<TVMFFIObjectHandle> Operands::Release() {
   return handles;
 }
 
-void Operands::TakeBack() {
-  bool is_kept = false;
+/// False if a kernel kept one.
+bool Operands::TakeEach() {
+  bool are_back = true;
   for (const Ref& ref : lent_) {
     auto* header = static_cast<TVMFFIObject*>(ref.get());
     const uint64_t count = __atomic_load_n(&header->combined_ref_count, __ATOMIC_ACQUIRE);
     if ((count & 0xffffffffU) == 1) continue;
-    is_kept = true;
-    TVMFFITensorGetDLTensorPtr(ref.get())->data = nullptr;
+    are_back = false;
+    DLTensor* view = TVMFFITensorGetDLTensorPtr(ref.get());
+    view->data = nullptr;
+    for (int32_t i = 0; i < view->ndim; ++i) view->shape[i] = 0;
   }
-  if (is_kept) {
-    throw graphffi::Error("RuntimeError",
-                          "graphffi: a kernel kept a tensor that its caller only lends for the "
-                          "call; let it copy the data or write into an output");
-  }
+  return are_back;
+}
+
+void Operands::TakeBack() {
+  if (TakeEach()) return;
+  throw graphffi::Error("RuntimeError",
+                        "graphffi: a kernel kept a tensor that its caller only lends for the call; "
+                        "let it copy the data or write into an output");
 }
 
 }  // namespace graphffi_standalone

@@ -17,6 +17,8 @@ class Operands {
   Operands(const Method& method, const TVMFFIAny* args, int32_t num_args);
   Operands(const Operands&) = delete;
   Operands& operator=(const Operands&) = delete;
+  /// Leaves tensors without elements to whoever kept what is only lent.
+  ~Operands() { TakeEach(); }
 
   const std::vector<DLTensor>& views() const { return views_; }
   /// For Method::run, which takes the references over.
@@ -30,6 +32,7 @@ class Operands {
   std::string Describe(const Operand& operand) const;
   void Expect(const Operand& operand, const std::string& got, bool is_value);
   void Take(const Operand& operand, const TVMFFIAny& arg);
+  bool TakeEach();
 
   const Method& method_;
   std::string problems_;
