@@ -127,6 +127,7 @@ PYTHON = {
         private=frozenset(
             {
                 "_import_hook.py: _initializing",  # of a module that is being imported
+                "_fresh.py: _exit",  # documented, of os
                 "_signature.py: _fields",  # documented, of NamedTuples
             }
         ),
