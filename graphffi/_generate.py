@@ -197,7 +197,7 @@ def define_text(op: str, kernel: str, fields: dict[str, str]) -> str:
     """
     name = op.partition("::")[2]
     lines = [f"{json.dumps(op)},", *_schema_lines(fields["schema"])]
-    lines.append(f"kernel={kernel}," if kernel else f"kernel=None,  # {TODO}: a kernel reference")
+    lines.append(f"kernel={kernel}," if kernel else f"kernel=...,  # {TODO}: a kernel reference")
     for key, text in fields.items():
         if key in ("plan", "dims", "dtypes", "vmap", "doc") and text:
             lines.append(f"{key}={json.dumps(text, ensure_ascii=False)},")

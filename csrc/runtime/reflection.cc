@@ -6,6 +6,10 @@
 #include <tvm/ffi/reflection/registry.h>
 
 namespace graphffi::runtime {
+
+// Of type_registry.h, other names of which are like those of tvm::ffi.
+TVMFFITypeInfo* FindType(int32_t type_index);
+
 namespace {
 
 namespace ffi = tvm::ffi;
@@ -15,6 +19,26 @@ using refl::AccessPath;
 using refl::AccessPathObj;
 using refl::AccessStepObj;
 
+/// The type with that index or key. \throws Error(ValueError)
+const TVMFFITypeInfo* KnownType(ffi::AnyView named) {
+  std::optional<int64_t> index = named.as<int64_t>();
+  if (index.has_value()) {
+    const TVMFFITypeInfo* type =
+        static_cast<int32_t>(*index) == *index ? FindType(static_cast<int32_t>(*index)) : nullptr;
+    if (type != nullptr) return type;
+    TVM_FFI_THROW(ValueError) << "ffi.MakeObjectFromPackedArgs: expected the index of a type, got "
+                              << *index;
+  }
+  ffi::String key = named.cast<ffi::String>();
+  try {
+    return FindType(ffi::TypeKeyToIndex(key));
+  } catch (const ffi::Error&) {
+    TVM_FFI_THROW(ValueError)
+        << "ffi.MakeObjectFromPackedArgs: expected a type that is registered, got " << key;
+  }
+  TVM_FFI_UNREACHABLE();
+}
+
 /// Takes a type, by index or key, and names with values.
 void MakeObject(ffi::PackedArgs args, Any* result) {
   if (args.size() % 2 != 1) {
@@ -22,11 +46,10 @@ void MakeObject(ffi::PackedArgs args, Any* result) {
                                 "and values, got "
                              << args.size() << " arguments";
   }
-  std::optional<int32_t> index = args[0].as<int32_t>();
-  if (!index.has_value()) index = ffi::TypeKeyToIndex(args[0].cast<ffi::String>());
+  const TVMFFITypeInfo* type = KnownType(args[0]);
   ffi::Map<ffi::String, Any> fields;
   for (int32_t i = 1; i < args.size(); i += 2) fields.Set(args[i].cast<ffi::String>(), args[i + 1]);
-  *result = refl::ObjectCreator(TVMFFIGetTypeInfo(*index))(fields);
+  *result = refl::ObjectCreator(type)(fields);
 }
 
 TVM_FFI_STATIC_INIT_BLOCK() {

@@ -13,6 +13,9 @@
 
 namespace graphffi::runtime {
 
+// Of type_registry.h, other names of which are like those of tvm::ffi.
+bool IsInstance(int32_t type_index, int32_t expected);
+
 /// Functions, each for values of a type and those derived from it.
 using Links = tvm::ffi::Array<tvm::ffi::Tuple<int32_t, tvm::ffi::Function>>;
 
@@ -20,10 +23,7 @@ inline bool IsOfType(int32_t index, int32_t expected) {
   if (index == expected || expected == kTVMFFIAny) return true;
   if (expected == kTVMFFIStr) return index == kTVMFFISmallStr;
   if (expected == kTVMFFIBytes) return index == kTVMFFISmallBytes;
-  if (index < kTVMFFIStaticObjectBegin || expected < kTVMFFIStaticObjectBegin) return false;
-  const TVMFFITypeInfo* type = TVMFFIGetTypeInfo(index);
-  const TVMFFITypeInfo* base = TVMFFIGetTypeInfo(expected);
-  return type->type_depth > base->type_depth && type->type_ancestors[base->type_depth] == base;
+  return IsInstance(index, expected);
 }
 
 /// Calls the first function for the value; those of `with_region` get the region, too. Nothing if

@@ -81,7 +81,7 @@ class MutatorObj : public Object {
     if (hook.type_index == kTVMFFIFunction) {
       return AnyView::CopyFromTVMFFIAny(hook).cast<ffi::Function>()(this, value);
     }
-    TVM_FFI_THROW(TypeError) << "__s_mutate__ must be a direct hook pointer or ffi.Function";
+    TVM_FFI_THROW(TypeError) << "__s_mutate__: expected a function or a pointer to one";
     TVM_FFI_UNREACHABLE();
   }
 
@@ -111,7 +111,7 @@ class MutatorObj : public Object {
     const TVMFFIAny* copy =
         ffi::detail::OptTypeAttr(ffi::type_attr::kShallowCopy.name, object->type_index());
     if (copy == nullptr || copy->type_index != kTVMFFIFunction) {
-      TVM_FFI_THROW(TypeError) << "__ffi_shallow_copy__ must be an ffi.Function";
+      TVM_FFI_THROW(TypeError) << "__ffi_shallow_copy__: expected a function";
     }
     return AnyView::CopyFromTVMFFIAny(*copy).cast<ffi::Function>()(object);
   }
@@ -119,9 +119,9 @@ class MutatorObj : public Object {
   static void SetField(const TVMFFIFieldInfo* field, const TVMFFITypeInfo* type, const Any& copy,
                        const Any& value) {
     if (field->setter == nullptr) {
-      TVM_FFI_THROW(TypeError) << "Cannot structurally mutate field `" << ffi::String(field->name)
-                               << "` of type `" << ffi::String(type->type_key)
-                               << "` because it does not define a setter";
+      TVM_FFI_THROW(TypeError) << "structural mutation: field `" << ffi::String(field->name)
+                               << "` of `" << ffi::String(type->type_key)
+                               << "`: expected a setter, got none";
     }
     refl::FieldSetter set(field);
     set(copy.cast<const Object*>(), value);
@@ -135,7 +135,8 @@ class MutatorObj : public Object {
 
 class Mutator : public ffi::ObjectRef {
  public:
-  TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(Mutator, ffi::ObjectRef, MutatorObj);
+  explicit Mutator(ffi::ObjectPtr<MutatorObj> object) : ffi::ObjectRef(std::move(object)) {}
+  TVM_FFI_DEFINE_OBJECT_REF_METHODS_NOTNULLABLE(Mutator, ffi::ObjectRef, MutatorObj);
 };
 
 /// A mutator with its own table of what variables became. Run(value, in_place) is Engine's.
@@ -169,7 +170,8 @@ class EngineObj : public MutatorObj {
   static TVMFFIAny OfVariable(AnyView variable, Body&& body) {
     if (variable.type_index() < kTVMFFIStaticObjectBegin) {
       return Release(
-          ffi::Error("TypeError", "Variable-remap key must be an object-backed value", ""));
+          ffi::Error("TypeError",
+                     "structural mutation: expected an object as variable, got a plain value", ""));
     }
     return Release(body(variable.cast<ffi::ObjectRef>()));
   }

@@ -64,7 +64,7 @@ class VisitorObj : public Object {
     if (hook.type_index == kTVMFFIFunction) {
       return AnyView::CopyFromTVMFFIAny(hook).cast<ffi::Function>()(this, value);
     }
-    TVM_FFI_THROW(TypeError) << "__s_visit__ must be an opaque function pointer or ffi.Function";
+    TVM_FFI_THROW(TypeError) << "__s_visit__: expected a function or a pointer to one";
     TVM_FFI_UNREACHABLE();
   }
 
@@ -76,7 +76,8 @@ class VisitorObj : public Object {
 
 class Visitor : public ffi::ObjectRef {
  public:
-  TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(Visitor, ffi::ObjectRef, VisitorObj);
+  explicit Visitor(ffi::ObjectPtr<VisitorObj> object) : ffi::ObjectRef(std::move(object)) {}
+  TVM_FFI_DEFINE_OBJECT_REF_METHODS_NOTNULLABLE(Visitor, ffi::ObjectRef, VisitorObj);
 };
 
 /// Calls functions before or after it visits what is inside a value.

@@ -80,3 +80,28 @@ def test_mutated_metadata_is_read_or_refused(described: graphffi.Module) -> None
         except ValueError:
             refused += 1
     assert refused > 1000
+
+
+@pytest.mark.parametrize("kind", [10**6, -5, 2**40, "no.such.type"])
+def test_objects_of_unknown_types_are_refused(kind: object) -> None:
+    if graphffi.runtime_info().kind != "bundled":
+        pytest.skip("how other runtimes refuse them is theirs")
+    make = graphffi.get_global_func("ffi.MakeObjectFromPackedArgs")
+    with pytest.raises(ValueError, match=f"expected .* type.*, got {kind}"):
+        make(kind)
+
+
+@pytest.mark.parametrize("name", ["Visitor", "Mutator"])
+def test_none_is_no_visitor(name: str) -> None:
+    if graphffi.runtime_info().kind != "bundled":
+        pytest.skip("how other runtimes refuse it is theirs")
+    with pytest.raises(TypeError, match="but got `None`"):
+        graphffi.get_global_func(f"ffi.Structural{name}DefRegionKind")(None)
+
+
+@pytest.mark.parametrize("kind", [10**8, -7])
+def test_walks_pass_over_functions_for_unknown_types(kind: int) -> None:
+    if graphffi.runtime_info().kind != "bundled":
+        pytest.skip("how other runtimes take them is theirs")
+    walk = graphffi.get_global_func("ffi.StructuralWalk")
+    assert walk([1, 2], [(kind, lambda value: 0)], [], 0) is None

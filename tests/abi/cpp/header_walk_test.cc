@@ -155,8 +155,7 @@ TEST(regions_and_variables_are_those_of_the_mutator) {
     set(mutator, value, 7);
     CHECK_EQ(Global("ffi.StructuralMutatorVarRemapGet", mutator, value).cast<int64_t>(),
              int64_t{7});
-    CHECK_EQ(Message([&] { set(mutator, 1, 2); }),
-             std::string("TypeError: Variable-remap key must be an object-backed value"));
+    CHECK_EQ(Message([&] { set(mutator, 1, 2); }).find("TypeError: "), size_t{0});
     Function region = Function::GetGlobalRequired("ffi.StructuralMutatorDefRegionKind");
     Function within = Function::FromTyped([&] { return region(mutator); });
     Function with = Function::GetGlobalRequired("ffi.StructuralMutatorWithDefRegionKind");

@@ -80,8 +80,7 @@ Expected<R> CallStructuralHook(const char* name, AnyView hook, Self* self, AnyVi
   if (hook.type_index() == kTVMFFIFunction) {
     return reflection::detail::FromPacked<R>(hook.cast<Function>().CallExpected<Any>(self, value));
   }
-  return Error("TypeError", std::string(name) + " must be an opaque function pointer or a function",
-               "");
+  return Error("TypeError", std::string(name) + ": expected a function or a pointer to one", "");
 }
 
 /// The raw result; an error remembers that it passed through node.

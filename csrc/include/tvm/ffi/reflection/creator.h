@@ -66,9 +66,8 @@ class ObjectCreator {
   /// \throws Error(RuntimeError) if the type cannot be made this way
   explicit ObjectCreator(const TypeInfo* type) : type_(type) {
     if (!HasCreator(type)) {
-      TVM_FFI_THROW(RuntimeError) << "Type `" << TypeIndexToTypeKey(type->type_index)
-                                  << "` does not support default constructor, as a result cannot "
-                                     "be created via reflection";
+      TVM_FFI_THROW(RuntimeError) << "type `" << TypeIndexToTypeKey(type->type_index)
+                                  << "`: expected one that is created without arguments";
     }
   }
 
