@@ -34,7 +34,7 @@ def decode_numpy(path: str, config: Config, prompt: list[int], count: int) -> li
     def step(function: Any, tokens: list[int], begin: int) -> int:
         positions = np.arange(begin, begin + len(tokens))
         token: Any = np.from_dlpack(function(np.array([tokens]), positions, *caches))
-        return int(token)
+        return int(token.item())
 
     tokens = [step(model.prefill, prompt, 0)]
     for position in range(len(prompt), len(prompt) + count):
