@@ -176,7 +176,8 @@ class Generator:
         yield template
         yield from self._absent(template)
         yield from self._resized(template)
-        yield from _layouts(template)
+        is_updating = any(operand.mutated for operand in self._definition.operands)
+        yield from _layouts(template, is_updating=is_updating)
         yield from self._retyped(template)
         yield from self._edges(template)
 
@@ -279,7 +280,7 @@ def _given(value: Any) -> Any:
     return View(str(kind), tuple(shape), high=high[0] if high else _high([shape]))
 
 
-def _layouts(template: Case) -> Iterator[Case]:
+def _layouts(template: Case, *, is_updating: bool) -> Iterator[Case]:
     def transposed(view: View) -> View:
         strides = row_major(view.shape[::-1])[::-1]
         return replace(view, strides=strides) if len(view.shape) > 1 else stepped(view)
@@ -298,7 +299,8 @@ def _layouts(template: Case) -> Iterator[Case]:
     yield template.with_views(moved, "offset")
     yield template.with_views(transposed, "transposed")
     yield template.with_views(stepped, "strided")
-    yield template.with_views(expanded, "expanded")
+    if not is_updating:  # PyTorch refuses to update elements that share memory
+        yield template.with_views(expanded, "expanded")
 
 
 def _with_operand(case: Case, index: int, value: Any, kind: str) -> Case:
