@@ -175,12 +175,13 @@ static List<Any> Cycle(int64_t length) {
 }
 
 TEST(cyclic_values_are_compared_and_hashed) {
-  CHECK(RecursiveEq(Cycle(1), Cycle(1)));
-  CHECK(RecursiveEq(Cycle(2), Cycle(2)));
-  List<Any> other = Cycle(1);
+  List<Any> one = Cycle(1), same = Cycle(1), two = Cycle(2), same_two = Cycle(2), other = Cycle(1);
+  CHECK(RecursiveEq(one, same));
+  CHECK(RecursiveEq(two, same_two));
+  CHECK_EQ(RecursiveHash(one), RecursiveHash(same));
   other.Set(0, 1);
-  CHECK(!RecursiveEq(Cycle(1), other));
-  CHECK_EQ(RecursiveHash(Cycle(1)), RecursiveHash(Cycle(1)));
+  CHECK(!RecursiveEq(one, other));
+  for (List<Any> cycle : {one, same, two, same_two, other}) cycle.clear();
 }
 
 TEST(deep_values_are_compared_and_hashed) {

@@ -97,7 +97,6 @@ class NativeFunctionView<R(Args...)> {
   /// Of a function known at compile time, `R(Args...)` or `Expected<R>(Args...)`.
   template <auto Fn>
   static NativeFunctionView FromNative() {
-    static_assert(Fn != nullptr, "the function is null");
     TVMFFIAny data{};
     data.type_index = kTVMFFIOpaquePtr;
     data.v_ptr = reinterpret_cast<void*>(static_cast<ABIType>(Call<Fn>));
