@@ -187,6 +187,6 @@ TEST(module_class_of_another_library_works) {
   TVMFFIObjectHandle found = nullptr;
   void* context = static_cast<char*>(module.object()) - 8;
   CHECK_EQ(TVMFFIEnvModLookupFromImports(context, "times_two", &found), 0);
-  CheckCallRaises("ffi.ModuleWriteToFile", {module.value, RawStr("f"), RawStr("")},
-                  "RuntimeError", "WriteToFile");
+  CheckCallRaises("ffi.ModuleWriteToFile", {module.value, RawStr("f"), RawStr("")}, "RuntimeError",
+                  "WriteToFile");
 }
