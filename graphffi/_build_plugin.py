@@ -10,9 +10,10 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+from importlib import metadata
 from pathlib import Path
 
-from ._location import plugin_cache
+from ._location import plugin_cache, torch_build
 from ._runtime import runtime_info
 
 _SUBJECT = "graphffi: build-plugin"
@@ -58,7 +59,7 @@ def build_plugin() -> Path:
         _run(configure)
         jobs = os.environ.get("GRAPHFFI_JOBS") or str(os.cpu_count() or 1)
         _run([tools["cmake"], "--build", build, "--parallel", jobs])
-        target = cache / f"torch-{_release(torch)}"
+        target = torch_build(cache, metadata.version("torch"))
         shutil.rmtree(target, ignore_errors=True)
         made.replace(target)
     return target
@@ -74,12 +75,6 @@ def _find_torch() -> Path:
     if spec is None or spec.origin is None:
         raise RuntimeError(f"{_SUBJECT}: expected torch in {sys.prefix}, got none; install it")
     return Path(spec.origin).parent
-
-
-def _release(torch: Path) -> str:
-    facts: dict[str, object] = {}
-    exec((torch / "version.py").read_text(), facts)
-    return ".".join(str(facts["__version__"]).split(".")[:2])
 
 
 def _find_tool(name: str) -> str:

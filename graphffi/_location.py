@@ -32,6 +32,14 @@ def cache_folder() -> Path:
     return Path(configured).absolute() if configured else Path.home() / ".cache" / "graphffi"
 
 
+def torch_build(folder: Path, version: str) -> Path:
+    """Return where in a folder the PyTorch plugin for a version of torch is.
+
+    libtorch's C++ ABI changes with every release, not with a patch of one.
+    """
+    return folder / f"torch-{'.'.join(version.split('.')[:2])}"
+
+
 def plugin_cache() -> Path:
     """Return where `graphffi build-plugin` puts plugins for this Python and graphffi.
 

@@ -10,6 +10,7 @@ from ._framework import Framework as Framework
 from ._framework import register_framework as register_framework
 from ._import_hook import when_imported as when_imported
 from ._location import plugin_cache as plugin_cache
+from ._location import torch_build as torch_build
 from ._op import get_op as get_op
 from ._op_kernel import OpKernel as OpKernel
 from ._op_kernel import call_device as call_device

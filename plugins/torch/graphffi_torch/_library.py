@@ -15,7 +15,8 @@ except ModuleNotFoundError as error:
         "graphffi_torch: expected torch 2.10 or newer, got none; pip install torch"
     ) from error
 
-from graphffi.plugin import plugin_cache  # opens the runtime that the libraries below need
+# Opens the runtime that the libraries below need.
+from graphffi.plugin import plugin_cache, torch_build
 
 _PACKAGE: Final = Path(__file__).parent
 _LIBRARY: Final = "libgraphffi_torch.so"
@@ -24,21 +25,19 @@ _LIBRARY: Final = "libgraphffi_torch.so"
 def find_build(version: str) -> Path:
     """The folder of the libraries for a torch.
 
-    libtorch's C++ ABI changes with every release, not with a patch of one.
-
     Args:
         version: Of torch, such as ``2.13.0+cpu``.
 
     Raises:
         ImportError: If there is none.
     """
-    release = ".".join(version.split(".")[:2])
-    for folder in (_PACKAGE / "lib", plugin_cache()):
-        if (folder / f"torch-{release}" / _LIBRARY).exists():
-            return folder / f"torch-{release}"
+    builds = [torch_build(folder, version) for folder in (_PACKAGE / "lib", plugin_cache())]
+    for build in builds:
+        if (build / _LIBRARY).exists():
+            return build
     built = sorted(path.parent.name for path in _PACKAGE.glob(f"lib/torch-*/{_LIBRARY}"))
     raise ImportError(
-        f"graphffi_torch: expected a build for torch {release}, got "
+        f"graphffi_torch: expected a build for {builds[0].name.replace('-', ' ')}, got "
         f"{', '.join(built) or 'none'}; run `graphffi build-plugin`, "
         "which needs a C++ compiler and takes about a minute"
     )
