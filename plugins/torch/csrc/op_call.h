@@ -48,7 +48,8 @@ class GRAPHFFI_TORCH_API OpCall {
   friend class OpFrame;
 
   void LayOut(const graphffi::PlanNames& names);
-  static Parameter ParameterOf(const c10::Argument& argument, const OpDescription& description);
+  static Parameter ParameterOf(const c10::Argument& argument, const std::string& name,
+                               const OpDescription& description);
 
   c10::FunctionSchema schema_;
   /// One for each kernel, with one layout for all: values are placed before a kernel is chosen.
