@@ -2,7 +2,7 @@
 # What one does with graphffi's source tree. Everything is installed into .venv, nothing outside.
 #   make quickstart   install, build, run the first example
 #   make test         install, build, run the tests, on both runtimes
-#   make test-slow    the tests that take long and need not run on each runtime: C++ programs and packages
+#   make test-slow    the tests that take long and need not run on each runtime: C++ programs, packages, compilers
 #   make test-full    the tests of random ops with all of them, in every mode: half an hour
 #   make test-gpu     the tests that need a GPU, with the packages of $(PYTHON): installs nothing, needs no network
 #   make sanitize     build the runtime and the call frame with sanitizers, run their C++ tests, fuzz their readers

@@ -79,6 +79,7 @@ def framework(request):
     return FRAMEWORKS[request.param]
 
 
+@pytest.mark.slow
 def test_greedy_tokens_equal_those_of_the_plain_model(framework):
     model, reference = framework
     expected, expected_logits = model("float32", reference, model is jax_model)()
@@ -95,6 +96,7 @@ def test_eager_torch_decodes_as_the_plain_model_does():
     np.testing.assert_array_equal(tokens, expected)
 
 
+@pytest.mark.slow
 def test_bfloat16_logits_stay_near_those_of_the_plain_model(framework):
     model, reference = framework
     forced, wide_logits = model("float32", reference, model is jax_model)()
