@@ -14,6 +14,7 @@ from ._framework import announce, announce_op, framework_of
 from ._kernel_options import Fit, KernelOptions
 from ._library import library_hash, renew_library, split_reference, when_renewed
 from ._op_kernel import call_device, checked_device, checked_dtypes, explain_choice
+from ._op_rules import RulesOfOp
 from ._plan import CallTraits
 from ._spec import described
 from ._vjp import Vjp
@@ -42,7 +43,7 @@ class _SignatureOfOp:
         return python_signature(op.definition)
 
 
-class Op(_core.OpBase):
+class Op(_core.OpBase, RulesOfOp):
     """A callable op, run by the framework of its operands: eagerly, traced or exported.
 
     Calls that no plugin takes over in C run `call_eagerly`; what tracers of Python code follow is
@@ -242,6 +243,10 @@ class Op(_core.OpBase):
                     f"{self.name}: register_vjp: expected the rule that is registered, got another "
                     "one; define the op anew with override=True"
                 )
+
+    def _extend(self, change: Callable[[Definition], Definition]) -> None:
+        with _lock:
+            self.definition = change(self.definition)
 
     def __reduce__(self) -> tuple[Callable[[str, str], Op], tuple[str, str]]:
         """Copies are the op itself; elsewhere it is found by name, as functions are."""

@@ -27,6 +27,7 @@ from ._tracing import report_to_tracer
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from ._reference import Reference
     from ._vjp import Vjp
     from ._vmap import VmapRule
 
@@ -61,6 +62,7 @@ class Definition:
         dtypes_text: The data types that the op takes and gives, or nothing.
         strided: Operands that kernels take with any strides; others are row-major for them.
         forced: The name of the only kernel that calls may run; "" if they choose.
+        reference: What the op computes, or None.
     """
 
     name: str
@@ -77,6 +79,7 @@ class Definition:
     dtypes_text: str = ""
     strided: tuple[str, ...] = ()
     forced: str = ""
+    reference: Reference | None = None
     _templates: dict[Any, PlanTemplate] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
