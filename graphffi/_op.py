@@ -187,12 +187,12 @@ class Op(_core.OpBase, RulesOfOp):
         kernel does not fit, calls are a `NotImplementedError`. What was compiled is compiled anew.
 
         Args:
-            name: Of the kernel.
+            name: Of the kernel; ``"reference"`` is what `set_reference` gave.
 
         Raises:
             ValueError: If the op has none of that name.
         """
-        known = [kernel.name for kernel in self.definition.kernels]
+        known = [kernel.name for kernel in self.definition.known_kernels]
         if name not in known:
             raise ValueError(
                 f"{self.name}: use_kernel: expected one of {', '.join(map(repr, known)) or 'none'},"
@@ -246,7 +246,11 @@ class Op(_core.OpBase, RulesOfOp):
 
     def _extend(self, change: Callable[[Definition], Definition]) -> None:
         with _lock:
-            self.definition = change(self.definition)
+            former, definition = self.definition.digest, change(self.definition)
+            if definition.digest == former:
+                self.definition = definition
+            else:
+                _replace(self, definition)
 
     def __reduce__(self) -> tuple[Callable[[str, str], Op], tuple[str, str]]:
         """Copies are the op itself; elsewhere it is found by name, as functions are."""

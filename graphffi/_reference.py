@@ -21,6 +21,17 @@ REFERENCE: Final = "reference"
 """The name of the reference among an op's kernels, and the value of options that ask for it."""
 
 
+def checked_choice(op: str, option: str, value: Any) -> str:
+    """An option that may ask for the reference.
+
+    Raises:
+        ValueError: If it is something else.
+    """
+    if value not in ("", None, REFERENCE):
+        raise ValueError(f"{op}: {option}: expected {REFERENCE!r} or nothing, got {value!r}")
+    return value or ""
+
+
 @dataclass(frozen=True, eq=False)
 class Reference:
     """The reference of an op.
@@ -38,7 +49,6 @@ class Reference:
 
         Raises:
             TypeError: If `function` is not callable with a namespace and the op's parameters.
-            ValueError: If the op has side effects, which no reference has.
         """
         subject = f"{definition.name}: set_reference"
         names = [p.name for p in definition.parameters]
