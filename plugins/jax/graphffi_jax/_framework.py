@@ -123,7 +123,8 @@ def _prepare(
     def make(kernel: OpKernel) -> KernelCall:
         workspace = definition.workspace_bytes(kernel, seen, attributes)
         call = definition.canonical(kernel, operands, attributes)
-        return KernelCall.make(call, made_of, workspace, batches)
+        unmade = None if kernel.factory is None else kernel
+        return KernelCall.make(call, made_of, workspace, batches, unmade)
 
     calls = {
         kind: kernel if isinstance(kernel, str) else make(kernel)
