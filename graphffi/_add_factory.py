@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -43,6 +44,7 @@ def add_factory(
     progress. A factory that fails is a `FactoryError`; the next call tries again.
 
     Args:
+        self: The op.
         key: Gets what the shape rule gets; returns a tuple of static facts: ints, floats, bools,
             strings, data types, None. A symbolic size in it becomes a constant of the graph, or an
             error where graphs have no guards.
@@ -77,14 +79,15 @@ def add_factory(
         if not (callable(rule) or (rule is None and option == "when")):
             raise TypeError(f"{subject}: {option}: expected a callable, got {rule!r}")
     operands = [operand.name for operand in self.definition.operands]
-    fit = {
-        "device": checked_device(subject, device),
-        "dtypes": checked_dtypes(subject, operands, dtypes),
-        "when": when,
-        "plan": plan,
-        "workspace": workspace,
-        "traits": CallTraits(pass_owning_tensor, allow_cuda_graph, self.definition.has_side_effect),
-    }
+    kernel = OpKernel(
+        "",
+        plan=plan,
+        workspace=workspace,
+        traits=CallTraits(pass_owning_tensor, allow_cuda_graph, self.definition.has_side_effect),
+        device=checked_device(subject, device),
+        dtypes=checked_dtypes(subject, operands, dtypes),
+        when=when,
+    )
 
     def decorate(make: _Make) -> _Make:
         if not callable(make):
@@ -93,8 +96,8 @@ def add_factory(
         own = name or (f"{device}.{base}" if device else base)
         factory = Factory(self.name, own, key, make, depends)
         prebuilt = prebuilt_digest(self.name, own)
-        kernel = OpKernel("", name=own, factory=factory, prebuilt=prebuilt, **fit)
-        self._take(kernel, Kernel(""))
+        made = dataclasses.replace(kernel, name=own, factory=factory, prebuilt=prebuilt)
+        self._take(made, Kernel(""))
         return make
 
     return decorate

@@ -15,9 +15,9 @@ import weakref
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from . import _core
 from ._conditions import ConditionSize, UndecidedError
 from ._describe import describe
+from ._device import Device
 from ._factory_error import FactoryError
 from ._factory_sources import noted_sources
 from ._factory_store import Store, prebuilt
@@ -27,6 +27,7 @@ from ._rule_text import known_rule_text, rule_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
     from ._op_kernel import OpKernel
     from ._schema import Definition
 
@@ -68,11 +69,13 @@ def _static(subject: str, value: Any) -> Any:
         return operator.index(value)
     if isinstance(value, float):
         return float(value)
+    if isinstance(value, Device):
+        return str(value)
     if isinstance(value, (tuple, list)):
         return tuple(_static(subject, item) for item in value)
     raise TypeError(
-        f"{subject}: key: expected static facts (int, float, bool, str, dtype, None, tuples of "
-        f"them), got {describe(value)}"
+        f"{subject}: key: expected static facts (int, float, bool, str, dtype, Device, None, "
+        f"tuples of them), got {describe(value)}"
     )
 
 
@@ -226,7 +229,7 @@ class Factory:
             raise
         finally:
             with self._lock:
-                del self._building[key.text]
+                self._building.pop(key.text, None)
             build.done.set()
 
     def _build(self, definition: Definition, keyed: OpKernel, key: Key) -> OpKernel:

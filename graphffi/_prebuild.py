@@ -91,9 +91,7 @@ def _factory_of(op: Op, name: str) -> OpKernel:
     found = [kernel for kernel in factories if name in ("", kernel.name)]
     if len(found) != 1:
         listed = ", ".join(repr(kernel.name) for kernel in factories) or "none"
-        raise ValueError(
-            f"{op.name}: prebuild: factory: expected one of {listed}, got {name!r}"
-        )
+        raise ValueError(f"{op.name}: prebuild: factory: expected one of {listed}, got {name!r}")
     return found[0]
 
 

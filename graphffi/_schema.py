@@ -20,7 +20,7 @@ from ._parameter import MISSING as MISSING
 from ._parameter import Attribute as Attribute
 from ._parameter import Operand as Operand
 from ._plan import CanonicalCall, PlanTemplate, SideEffect, plan_tokens
-from ._rule_text import known_rule_text, rule_text
+from ._rule_text import digesting, known_rule_text, rule_text
 from ._spec import CheckError, CheckTypeError, TensorSpec, checked_bytes, checked_result
 from ._tracing import report_to_tracer
 
@@ -240,7 +240,8 @@ class Definition:
         for kernel in self.kernels:
             texts += kernel.texts.values()
             rules += kernel.rules.values()
-        return definition_digest(tuple(texts), tuple(rules))
+        with digesting(self.name):
+            return definition_digest(tuple(texts), tuple(rules))
 
     @cached_property
     def digest(self) -> str:
@@ -383,8 +384,8 @@ class Definition:
         keywords = {name: by_name.pop(name) for name in keyword_only(rule) if name in by_name}
         try:
             return rule(*by_name.values(), **keywords)
-        except (Exception if kind else _MISTAKES) as error:
-            is_plain = type(error).__module__ == "builtins" and (kind or type(error) in _MISTAKES)
+        except Exception as error:
+            is_plain = type(error).__module__ == "builtins" if kind else type(error) in _MISTAKES
             kind = kind or ("shape rule" if rule is self.rule else "workspace")
             text = str(error.args[0]) if error.args else ""
             if is_plain and not text.startswith((self.name, "graphffi")):

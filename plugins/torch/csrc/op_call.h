@@ -41,7 +41,7 @@ class MadeTargets {
   using Table = std::vector<std::atomic<const CallTarget*>>;
 
   std::atomic<const Table*> table_{nullptr};
-  std::mutex mutex_;  // of those who add
+  std::mutex mutex_;                            // of those who add
   std::vector<std::unique_ptr<Table>> tables_;  // the last is read; others may be still
   std::vector<std::unique_ptr<const CallTarget>> targets_;
 };
