@@ -81,7 +81,7 @@ class Op(_core.OpBase):
         """``namespace::op``."""
         return self.definition.name
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Calls the op.
 
         Args:
@@ -100,7 +100,7 @@ class Op(_core.OpBase):
             return self.traced_call(*args, **kwargs)
         return self.call_eagerly(*args, **kwargs)
 
-    def call_eagerly(self, *args: Any, **kwargs: Any) -> Any:
+    def call_eagerly(self, /, *args: Any, **kwargs: Any) -> Any:
         """Calls the op where no tracer follows: see `__call__`."""
         bound = self.definition.bind(args, kwargs)
         return framework_of(self.definition.name, bound.tensors()).call_op(self, bound)
@@ -165,7 +165,7 @@ class Op(_core.OpBase):
         with _lock:
             _add_kernel(self, op_kernel, kernel)
 
-    def explain(self, *args: Any, **kwargs: Any) -> str:
+    def explain(self, /, *args: Any, **kwargs: Any) -> str:
         """Says which kernel a call runs, and of each other one, why not.
 
         Args:

@@ -52,8 +52,9 @@ OpCall::OpCall(const OpDescription& description)
   names.outputs = description.results;
   for (const c10::Argument& argument : schema_.arguments()) {
     if (argument.name() == kDigestArgument) continue;
-    parameters_.push_back(ParameterOf(argument, description));
-    NamesOf(parameters_.back().role, &names).push_back(argument.name());
+    const std::string& name = description.parameters.at(parameters_.size());
+    parameters_.push_back(ParameterOf(argument, name, description));
+    NamesOf(parameters_.back().role, &names).push_back(name);
   }
   // An op without kernels has a rule that says so: no call gets further.
   std::vector<OpDescription::Kernel> kernels = description.kernels;
@@ -83,7 +84,7 @@ void OpCall::LayOut(const graphffi::PlanNames& names) {
   for (const auto& target : targets_) target->layout = graphffi::Layout::Apart();
 }
 
-OpCall::Parameter OpCall::ParameterOf(const c10::Argument& argument,
+OpCall::Parameter OpCall::ParameterOf(const c10::Argument& argument, const std::string& name,
                                       const OpDescription& description) {
   c10::TypePtr type = argument.type();
   auto optional = type->cast<c10::OptionalType>();
@@ -96,7 +97,7 @@ OpCall::Parameter OpCall::ParameterOf(const c10::Argument& argument,
     const c10::AliasInfo* alias = argument.alias_info();
     parameter.role = alias && alias->isWrite() ? Role::kOutput : Role::kInput;
   }
-  auto conversion = description.conversions.find(argument.name());
+  auto conversion = description.conversions.find(name);
   if (conversion != description.conversions.end()) parameter.conversion = conversion->second;
   return parameter;
 }

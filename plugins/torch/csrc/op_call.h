@@ -72,7 +72,8 @@ class GRAPHFFI_TORCH_API OpCall {
   friend class OpFrame;
 
   void LayOut(const graphffi::PlanNames& names);
-  static Parameter ParameterOf(const c10::Argument& argument, const OpDescription& description);
+  static Parameter ParameterOf(const c10::Argument& argument, const std::string& name,
+                               const OpDescription& description);
   /// Of the kernel of that number, as the rule gives it.
   const CallTarget& TargetOf(int32_t kernel) const {
     const auto number = static_cast<size_t>(kernel);
