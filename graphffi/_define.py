@@ -12,6 +12,7 @@ from ._op import register_op
 from ._op_kernel import forced_kernel
 from ._parameter import Operand
 from ._plan import CallTraits, SideEffect, checked_effect
+from ._reference import checked_choice
 from ._schema import Definition
 from ._vmap import VmapRule
 
@@ -37,6 +38,7 @@ def op(
     dtypes: str = "",
     strided: bool | Sequence[str] = False,
     workspace: int | Callable[..., Any] | None = None,
+    fallback: str = "",
     override: bool = False,
 ) -> Callable[[Callable[..., Any]], Op]:
     """Defines an op from an annotated function whose body is the shape rule.
@@ -75,6 +77,8 @@ def op(
             the shape rule gets. `workspace` in the plan passes them as a uint8 tensor of one
             dimension; without it, they are what the kernel allocates from in JAX, where XLA plans
             them.
+        fallback: ``"reference"``: what `Op.set_reference` gives runs where no kernel fits, and
+            compilers see its operations. Default: such calls are a `NotImplementedError`.
         override: Replaces the op of that name, if there is one that is defined otherwise: it is the
             same object, and calls, traces and compilations from now on use this definition.
             Without a gradient rule until one is registered.
@@ -104,6 +108,7 @@ def op(
             dims,
             dtypes,
             strided,
+            checked_choice(name, "fallback", fallback),
         )
         return options.register(name, signature, rule, override=override)
 
@@ -126,6 +131,7 @@ def define_op(
     dtypes: str = "",
     strided: bool | Sequence[str] = False,
     workspace: int | Callable[..., Any] | None = None,
+    fallback: str = "",
     override: bool = False,
 ) -> Op:
     """Defines an op from a schema string, for compilers that generate definitions.
@@ -147,6 +153,7 @@ def define_op(
         dtypes: As for `op`.
         strided: As for `op`.
         workspace: As for `op`.
+        fallback: As for `op`.
         override: As for `op`.
 
     Returns:
@@ -159,7 +166,8 @@ def define_op(
     signature = _signature.from_schema(name, schema)
     traits = CallTraits(pass_owning_tensor, allow_cuda_graph, checked_effect(name, has_side_effect))
     kernel_options = KernelOptions(kernel, plan, workspace, traits)
-    options = _Options(kernel_options, doc, vmap, dims, dtypes, strided)
+    chosen = checked_choice(name, "fallback", fallback)
+    options = _Options(kernel_options, doc, vmap, dims, dtypes, strided, chosen)
     return options.register(name, signature, infer, override=override)
 
 
@@ -173,6 +181,7 @@ class _Options:
     dims: str
     dtypes: str
     strided: bool | Sequence[str]
+    fallback: str
 
     def register(
         self,
@@ -225,6 +234,7 @@ class _Options:
             dtypes_text=self.dtypes,
             strided=_strided_operands(signature, self.strided),
             forced=forced_kernel(name),
+            fallback=self.fallback,
         )
         if rule is None and definition.results:
             raise ValueError(

@@ -16,6 +16,7 @@ from ._framework import announce, announce_op, framework_of
 from ._kernel_options import Fit, KernelOptions
 from ._library import library_hash, renew_library, split_reference, when_renewed
 from ._op_kernel import call_device, checked_device, checked_dtypes, explain_choice
+from ._op_rules import RulesOfOp
 from ._plan import CallTraits
 from ._spec import described
 from ._vjp import Vjp
@@ -44,7 +45,7 @@ class _SignatureOfOp:
         return python_signature(op.definition)
 
 
-class Op(_core.OpBase):
+class Op(_core.OpBase, RulesOfOp):
     """A callable op, run by the framework of its operands: eagerly, traced or exported.
 
     Calls that no plugin takes over in C run `call_eagerly`; what tracers of Python code follow is
@@ -193,12 +194,12 @@ class Op(_core.OpBase):
         kernel does not fit, calls are a `NotImplementedError`. What was compiled is compiled anew.
 
         Args:
-            name: Of the kernel.
+            name: Of the kernel; ``"reference"`` is what `set_reference` gave.
 
         Raises:
             ValueError: If the op has none of that name.
         """
-        known = [kernel.name for kernel in self.definition.kernels]
+        known = [kernel.name for kernel in self.definition.known_kernels]
         if name not in known:
             raise ValueError(
                 f"{self.name}: use_kernel: expected one of {', '.join(map(repr, known)) or 'none'},"
@@ -249,6 +250,14 @@ class Op(_core.OpBase):
                     f"{self.name}: register_vjp: expected the rule that is registered, got another "
                     "one; define the op anew with override=True"
                 )
+
+    def _extend(self, change: Callable[[Definition], Definition]) -> None:
+        with _lock:
+            former, definition = self.definition.digest, change(self.definition)
+            if definition.digest == former:
+                self.definition = definition
+            else:
+                _replace(self, definition)
 
     def __reduce__(self) -> tuple[Callable[[str, str], Op], tuple[str, str]]:
         """Copies are the op itself; elsewhere it is found by name, as functions are."""

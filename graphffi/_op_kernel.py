@@ -6,12 +6,13 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ._conditions import UndecidedError
 from ._device import Device
 from ._dtype import dtype
 from ._plan import NO_TRAITS, CallTraits
+from ._reference import REFERENCE
 from ._rule_text import rule_text
 
 if TYPE_CHECKING:
@@ -61,6 +62,11 @@ class OpKernel:
     prebuilt: str = ""
 
     @property
+    def is_reference(self) -> bool:
+        """Whether it is the op's reference, which graphs hold as what it computes."""
+        return self.reference.startswith(_REFERENCES)
+
+    @property
     def is_for_all(self) -> bool:
         """Whether it is for any call, so that nothing is to be chosen."""
         return not (self.device or self.dtypes or self.when or self.factory)
@@ -107,6 +113,14 @@ class OpKernel:
         codes = {name: rule_text(rule) for name, rule in self.rules.items()}
         names = {**self.texts, **codes}
         return {name: (self.texts.get(name, ""), codes.get(name, "")) for name in names}
+
+
+_REFERENCES: Final = "graphffi.reference."
+
+
+def reference_kernel(op: str) -> OpKernel:
+    """The reference of an op as one of its kernels."""
+    return OpKernel(_REFERENCES + op.replace("::", "."), name=REFERENCE)
 
 
 def checked_dtypes(
@@ -208,13 +222,14 @@ def _keyed(
 
 def _no_kernel(definition: Definition, reasons: Sequence[str]) -> str:
     if definition.forced:
-        known = ", ".join(repr(k.name) for k in definition.kernels) or "none"
+        known = ", ".join(repr(k.name) for k in definition.known_kernels) or "none"
         found = "; ".join(reasons) or f"an unknown name; known kernels: {known}"
         return f"{definition.name}: expected to run kernel {definition.forced!r}, got {found}"
     found = "; ".join(reasons) or "an op without kernels"
+    remedy = "set_reference" if definition.fallback else "add_kernel"
     return (
         f"{definition.name}: kernels: expected one that fits the call, got {found}; add one with "
-        "add_kernel"
+        f"{remedy}"
     )
 
 
@@ -224,10 +239,12 @@ def explain_choice(
     """Which kernel a call runs, and of each other one, why not."""
     lines = []
     is_chosen = False
-    for kernel in definition.kernels:
+    for kernel in definition.known_kernels:
         reason = _why_not(definition, kernel, operands, attributes, device)
         if not reason and definition.forced not in ("", kernel.name):
             reason = f"expected to run kernel {definition.forced!r}"
+        elif not reason and kernel not in definition.candidates:
+            reason = "expected fallback='reference' to run it where no kernel fits"
         if not reason and is_chosen:
             reason = "fits, too, but was added later"
         is_chosen = is_chosen or not reason

@@ -15,7 +15,7 @@ from ._digest import definition_digest, extended_digest
 from ._dims import Dims, parse_dims
 from ._dtypes import DTypes, parse_dtypes
 from ._kernel_signature import check_kernel_signature
-from ._op_kernel import OpKernel, choose_kernel, kernel_parts
+from ._op_kernel import OpKernel, choose_kernel, kernel_parts, reference_kernel
 from ._parameter import MISSING as MISSING
 from ._parameter import Attribute as Attribute
 from ._parameter import Operand as Operand
@@ -27,6 +27,7 @@ from ._tracing import report_to_tracer
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from ._reference import Reference
     from ._vjp import Vjp
     from ._vmap import VmapRule
 
@@ -61,6 +62,8 @@ class Definition:
         dtypes_text: The data types that the op takes and gives, or nothing.
         strided: Operands that kernels take with any strides; others are row-major for them.
         forced: The name of the only kernel that calls may run; "" if they choose.
+        reference: What the op computes, or None.
+        fallback: "reference", which runs where no kernel fits, or nothing.
     """
 
     name: str
@@ -77,6 +80,8 @@ class Definition:
     dtypes_text: str = ""
     strided: tuple[str, ...] = ()
     forced: str = ""
+    reference: Reference | None = None
+    fallback: str = ""
     _templates: dict[Any, PlanTemplate] = field(default_factory=dict, repr=False)
     _made: list[OpKernel] = field(default_factory=list, init=False, repr=False)
 
@@ -169,8 +174,20 @@ class Definition:
     def candidates(self) -> tuple[OpKernel, ...]:
         """The kernels that calls may run."""
         if not self.forced:
+            return self.known_kernels if self.fallback else self.kernels
+        return tuple(kernel for kernel in self.known_kernels if kernel.name == self.forced)
+
+    @cached_property
+    def known_kernels(self) -> tuple[OpKernel, ...]:
+        """All kernels; the reference is the last."""
+        if self.reference is None:
             return self.kernels
-        return tuple(kernel for kernel in self.kernels if kernel.name == self.forced)
+        return (*self.kernels, reference_kernel(self.name))
+
+    @property
+    def runs_reference(self) -> bool:
+        """Whether calls may run the reference, so that what is compiled depends on it."""
+        return any(kernel.is_reference for kernel in self.candidates)
 
     @cached_property
     def has_choice(self) -> bool:
@@ -235,6 +252,7 @@ class Definition:
             self.dtypes_text,
             repr(self.strided),
             self.forced,
+            self.fallback,
         ]
         rules = [self.rule]
         for kernel in self.kernels:
@@ -247,11 +265,12 @@ class Definition:
     def digest(self) -> str:
         """Changes when anything of the definition does, its rules included."""
         method = None if self.vmap is None else self.vmap.method
-        if method is None and self.vjp is None:
+        if method is None and self.vjp is None and self.reference is None:
             return self.base_digest
         save, backward = ((), None) if self.vjp is None else (self.vjp.save, self.vjp.backward)
         texts = (method if isinstance(method, str) else "", *save)
-        return extended_digest(self.base_digest, texts, (method, backward))
+        reference = self.reference.function if self.reference and self.runs_reference else None
+        return extended_digest(self.base_digest, texts, (method, backward, reference))
 
     def traced_digest(self) -> str:
         """The digest for a call in a graph that is traced now.
@@ -262,6 +281,8 @@ class Definition:
         method = None if self.vmap is None else self.vmap.method
         backward = None if self.vjp is None else self.vjp.backward
         rules: list[Any] = [self.rule, method, backward]
+        if self.reference is not None and self.runs_reference:
+            rules.append(self.reference.function)
         for kernel in self.kernels:
             rules += (kernel.workspace, kernel.when, kernel.factory and kernel.factory.key)
         texts = [known_rule_text(rule) for rule in rules if callable(rule)]
@@ -278,6 +299,7 @@ class Definition:
             "dims": (self.dims_text, other.dims_text),
             "dtypes": (self.dtypes_text, other.dtypes_text),
             "strided": (self.strided, other.strided),
+            "fallback": (self.fallback, other.fallback),
             "vmap": (_vmap_text(self), _vmap_text(other)),
         }
         return [name for name, (mine, its) in parts.items() if mine != its] or ["kernel"]

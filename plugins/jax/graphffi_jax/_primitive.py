@@ -18,7 +18,7 @@ from jax.interpreters import ad, batching, mlir
 
 from graphffi.plugin import CallTraits, OpKernel, packaged_name
 
-from ._batching import OpCall, batch
+from ._batching import OpCall, batch, run_reference
 from ._choice import OTHERS, device_type
 from ._gradients import run_batched, tangents_of
 from ._library import LOCAL_TARGETS, TARGET, TARGET_GRAPH
@@ -57,6 +57,7 @@ class KernelCall:
         choices: Of an op whose kernels differ between devices: the call for each type of devices
             and for `OTHERS`, or what the error says. Empty if this is the call for all.
         unmade: Of a kernel that a factory makes when the call is lowered: `func` is empty.
+        is_reference: Whether it is the reference of the op that runs, as operations of JAX.
     """
 
     func: str
@@ -75,6 +76,7 @@ class KernelCall:
     names: str = ""
     choices: tuple[tuple[str, KernelCall | str], ...] = ()
     unmade: OpKernel | None = None
+    is_reference: bool = False
 
     @staticmethod
     def of_each(calls: dict[str, KernelCall | str]) -> KernelCall:
@@ -112,11 +114,7 @@ class KernelCall:
 
     @staticmethod
     def make(
-        call: Any,
-        made_of: OpCall | None = None,
-        workspace: Any = None,
-        batches: int = 0,
-        unmade: OpKernel | None = None,
+        call: Any, made_of: OpCall | None = None, workspace: Any = None, batches: int = 0
     ) -> KernelCall:
         """The constant part of a canonical call.
 
@@ -137,7 +135,6 @@ class KernelCall:
             made_of=made_of,
             batches=batches,
             names=call.names,
-            unmade=unmade,
         )
 
     def __hash__(self) -> int:
@@ -273,8 +270,11 @@ def _lower(context: Any, *operands: Any, call: KernelCall, results: Any) -> Any:
 
 
 def _lower_one(context: Any, operands: Sequence[Any], call: KernelCall, results: Any) -> Any:
-    if call.loops and not is_partitioned(context):
+    if call.loops and (call.is_reference or not is_partitioned(context)):
         return _lower_loops(context, operands, call, results)
+    if call.is_reference and call.made_of is not None:
+        compute = functools.partial(run_reference, call.made_of, results)
+        return mlir.lower_fun(compute, multiple_results=True)(context, *operands)
     if not call.is_ordered:
         return _lower_call(context, operands, call, results)
     # The token that the call before gave comes first, and so does the one for the call after.
