@@ -10,6 +10,8 @@ import threading
 from typing import TYPE_CHECKING, Any, Final
 
 from . import _core
+from ._add_factory import add_factory
+from ._factory_store import prebuilt_digest
 from ._framework import announce, announce_op, framework_of
 from ._kernel_options import Fit, KernelOptions
 from ._library import library_hash, renew_library, split_reference, when_renewed
@@ -21,7 +23,7 @@ from ._vjp import Vjp
 
 if TYPE_CHECKING:
     import inspect
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from ._kernel import Kernel
     from ._op_kernel import OpKernel
@@ -156,8 +158,13 @@ class Op(_core.OpBase, RulesOfOp):
         )
         traits = CallTraits(pass_owning_tensor, allow_cuda_graph, self.definition.has_side_effect)
         options = KernelOptions(kernel, plan, workspace, traits)
+        self._take(*options.make(self.name, fit))
+
+    add_factory = add_factory
+
+    def _take(self, op_kernel: OpKernel, kernel: Kernel) -> None:
         with _lock:
-            _add_kernel(self, *options.make(self.name, fit))
+            _add_kernel(self, op_kernel, kernel)
 
     def explain(self, /, *args: Any, **kwargs: Any) -> str:
         """Says which kernel a call runs, and of each other one, why not.
@@ -375,6 +382,29 @@ def _renewed(definition: Definition, library: str) -> Definition:
 
 
 when_renewed(_replace_kernels)
+
+
+def renew_factories(names: Iterable[str]) -> None:
+    """Has ops use the kernels that there are for their factories now.
+
+    Args:
+        names: Of ops, which need not be defined.
+    """
+    with _lock:
+        for op in (_ops[name] for name in names if name in _ops):
+            kernels = [
+                dataclasses.replace(kernel, prebuilt=prebuilt_digest(op.name, kernel.name))
+                if kernel.factory is not None
+                else kernel
+                for kernel in op.definition.kernels
+            ]
+            former = [kernel.prebuilt for kernel in op.definition.kernels]
+            if [kernel.prebuilt for kernel in kernels] == former:
+                continue
+            for kernel in kernels:
+                if kernel.factory is not None:
+                    kernel.factory.forget_made()
+            _replace(op, dataclasses.replace(op.definition, kernels=tuple(kernels)))
 
 
 def _is_same(registered: Definition, definition: Definition) -> bool:

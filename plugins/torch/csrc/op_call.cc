@@ -102,6 +102,32 @@ OpCall::Parameter OpCall::ParameterOf(const c10::Argument& argument, const std::
   return parameter;
 }
 
+const CallTarget& OpCall::MadeTargetOf(size_t number) const {
+  const size_t index = number - targets_.size();
+  if (const CallTarget* known = made_.Find(index)) return *known;
+  const auto made = opt_rule_->Made(static_cast<int32_t>(number));
+  const CallTarget& like = *targets_.at(static_cast<size_t>(made.factory));
+  return made_.Add(index, std::unique_ptr<const CallTarget>(new CallTarget{
+                              graphffi::KernelSlot(made.reference), like.subject, like.input_names,
+                              like.output_names, like.plan, like.layout}));
+}
+
+const CallTarget& MadeTargets::Add(size_t index, std::unique_ptr<const CallTarget> target) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (const CallTarget* known = Find(index)) return *known;
+  if (tables_.empty() || index >= tables_.back()->size()) {
+    auto table = std::make_unique<Table>(2 * index + 8);
+    for (size_t i = 0; !tables_.empty() && i < tables_.back()->size(); ++i) {
+      (*table)[i].store((*tables_.back())[i].load());
+    }
+    tables_.push_back(std::move(table));
+    table_.store(tables_.back().get(), std::memory_order_release);
+  }
+  (*tables_.back())[index].store(target.get(), std::memory_order_release);
+  targets_.push_back(std::move(target));
+  return *targets_.back();
+}
+
 void OpFrame::Add(c10::ArrayRef<c10::IValue> arguments) {
   size_t i = 0;
   for (const OpCall::Parameter& parameter : op_.parameters_) {
@@ -124,7 +150,7 @@ TVMFFIAny OpFrame::Infer(graphffi::ResultShapes* shapes) {
   values.outputs = call_.outputs().bank();
   values.attributes = call_.attributes().bank();
   op_.opt_rule_->Infer(values, shapes);
-  call_.SetTarget(*op_.targets_[static_cast<size_t>(shapes->kernel)]);
+  call_.SetTarget(op_.TargetOf(shapes->kernel));
   if (shapes->workspace_bytes < 0) return {};
   return graphffi::MakeInt(shapes->workspace_bytes);
 }

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from graphffi.plugin import MISSING, Operand, call_device, trace_shape_rule
+from graphffi.plugin import MISSING, FactoryError, Operand, call_device, trace_shape_rule
 from graphffi_torch import _C
 from graphffi_torch._choice import chosen_kernel
 from graphffi_torch._dynamo import end_trace
@@ -294,6 +294,9 @@ def _make_fake(op: Op) -> Callable[..., Any]:
             allocations = infer(*values)
             if any(_is_negative(size) for shape, _, _ in allocations for size in shape):
                 raise ValueError(f"{definition.name}: expected sizes of 0 or more")
+        except FactoryError as error:
+            end_trace(error)
+            raise
         except _WRONG_CALLS as error:
             end_trace(_with_sizes(error, infer, values))
             raise
