@@ -158,7 +158,7 @@ PyObject* CallWithFrame(const PyFunction& function, CallFrame& frame, const Argu
       env.emplace(opt_env->device, opt_env->stream, opt_env->allocator, opt_env->as_good);
     }
     const GilRelease release(function.release_gil != 0);
-    if (__builtin_expect(is_debugging, 0) && opt_declared != nullptr) {
+    if (is_debugging && opt_declared != nullptr) {
       rc = InvokeChecked(function.kernel, *opt_declared, &frame, &result);
       rc = frame.Settle(rc, &result);
     } else {

@@ -43,7 +43,7 @@ template <typename GetResults, typename Frame>
 inline void CallForResults(const Kernel& kernel, bool is_filled, GetResults&& results,
                            Frame* frame) {
   TVMFFIAny returned;
-  if (__builtin_expect(is_debugging, 0)) {
+  if (is_debugging) {
     const Results checked = results();
     const int rc = InvokeChecked(kernel, checked.tensors, frame, &returned);
     return FinishCall(rc, checked, &returned, frame);
