@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
 
 from . import _core
-from ._library import split_reference
+from ._library import find_library, split_reference
 from ._module import load_module
 from ._record import text_of
 from ._registry import get_global_func
@@ -136,10 +137,24 @@ def _reference(begin: dict[str, Any], opt_library: str | None) -> str:
     if not reference:
         raise ValueError("expected a kernel with a name, got a function without one")
     if library:
-        return f"{opt_library or library}::{symbol}"
+        return f"{opt_library or _found(library)}::{symbol}"
     if get_global_func(reference) is None and (opt_library or ".so" in file):
         load_module(opt_library or file)  # which registers it
     return reference
+
+
+def _found(library: str) -> str:
+    """The file: that of a package was there while a process loaded it only."""
+    name = os.path.basename(library)
+    if not library.startswith("/") or os.path.isfile(library):
+        return library
+    found = find_library(name)
+    if found is None:
+        raise ValueError(
+            f"expected the library {library!r}, which is gone; give it with --library, or a folder "
+            f"that holds {name} in GRAPHFFI_LIBRARY_PATH"
+        )
+    return found
 
 
 if __name__ == "__main__":
