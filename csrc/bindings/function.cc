@@ -138,7 +138,7 @@ class ProfiledCall {
     if (opt_viewer_ != nullptr) opt_event_ = opt_viewer_->begin_event(function.opt_name);
   }
   ~ProfiledCall() {
-    if (__builtin_expect(opt_event_ != nullptr, 0)) opt_viewer_->end_event(opt_event_);
+    if (opt_event_ != nullptr) opt_viewer_->end_event(opt_event_);
   }
   ProfiledCall(const ProfiledCall&) = delete;
   ProfiledCall& operator=(const ProfiledCall&) = delete;

@@ -52,8 +52,6 @@ struct Watch {
 extern Watch* const watch;
 
 /// Whether anybody looks at calls.
-inline bool IsWatched() {
-  return __builtin_expect(watch->kinds.load(std::memory_order_relaxed) != 0, 0);
-}
+inline bool IsWatched() { return watch->kinds.load(std::memory_order_relaxed) != 0; }
 
 }  // namespace graphffi

@@ -139,6 +139,8 @@ class Examination:
         definition = self._op.definition
         pure = not definition.has_side_effect
         by_case = [_steps.op_call, _steps.layout]
+        if definition.reference is not None:
+            by_case.append(_steps.reference)
         if pure:
             by_case = [_steps.repeat, *by_case, _steps.split]
         for step in by_case:

@@ -208,11 +208,10 @@ class _Check:
         return str(last["key"])
 
     def _add(self, event: dict[str, Any]) -> None:
-        """Keeps the smallest case of each kind of finding on each path; of debug mode, what is new."""
+        """Keeps the smallest case of each kind of finding on each path; of debug mode, new kinds."""
         key = (event["kind"], event["path"])
-        if event["path"] == "debug" and event["kind"] in {
-            k for k, p in self._found if p != "debug"
-        }:
+        known = {kind for kind, path in self._found if path != "debug"}
+        if event["path"] == "debug" and event["kind"] in known:
             return
         size = event.get("size", 0)
         if key in self._found and self._found[key][0] <= size:

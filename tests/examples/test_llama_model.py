@@ -79,6 +79,7 @@ def framework(request):
     return FRAMEWORKS[request.param]
 
 
+@pytest.mark.slow
 def test_greedy_tokens_equal_those_of_the_plain_model(framework):
     model, reference = framework
     expected, expected_logits = model("float32", reference, model is jax_model)()
@@ -95,6 +96,7 @@ def test_eager_torch_decodes_as_the_plain_model_does():
     np.testing.assert_array_equal(tokens, expected)
 
 
+@pytest.mark.slow
 def test_bfloat16_logits_stay_near_those_of_the_plain_model(framework):
     model, reference = framework
     forced, wide_logits = model("float32", reference, model is jax_model)()
@@ -180,8 +182,7 @@ def test_a_profile_of_jax_names_every_op(tmp_path):
     with jax.profiler.trace(tmp_path):
         decode()
     (file,) = tmp_path.glob("**/*.xplane.pb")
-    lines = [
-        x for plane in jax.profiler.ProfileData.from_file(str(file)).planes for x in plane.lines
-    ]
+    profile = jax.profiler.ProfileData.from_file(str(file))
+    lines = [line for plane in profile.planes for line in plane.lines]
     seen = {event.name.partition(".")[0] for line in lines for event in line.events}
     assert {name.replace("::", "__") for name in op_names()} <= seen

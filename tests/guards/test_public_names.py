@@ -28,5 +28,9 @@ def test_users_have_these_names_and_no_others() -> None:
     assert len(names) <= MOST_NAMES
 
 
+def test_a_star_imports_what_users_have() -> None:
+    assert set(graphffi.__all__) == {*NAMES.split(), "__version__"}
+
+
 def test_names_for_plugins_are_not_names_for_users() -> None:
     assert not public_names(graphffi.plugin) & public_names(graphffi)

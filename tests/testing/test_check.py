@@ -104,6 +104,14 @@ def test_wrong_gradients_are_found_in_every_framework(framework: str) -> None:
     assert not report.findings, str(report)
 
 
+def test_results_other_than_the_reference_gives_are_found() -> None:
+    pytest.importorskip("array_api_compat")
+    report = find(_python_op("wrong_reference"), frameworks=())
+    assert {finding.kind for finding in report.findings} == {"reference"}, str(report)
+    report = find(_python_op("right_reference"), frameworks=())
+    assert not report.findings, str(report)
+
+
 def _python_op(name: str) -> dict[str, str]:
     names = {"swapped_gradient": "mul_gradient"}
     file = str(HERE / "framework_ops.py")

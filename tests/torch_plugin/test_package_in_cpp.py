@@ -92,6 +92,7 @@ def run(program: Path, *arguments: str) -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.slow
 def test_kernels_get_memory_and_their_errors_name_the_kind(tmp_path: Path) -> None:
     sizes = {"x": {0: torch.export.Dim("n", min=2, max=64)}}
     exported = torch.export.export(Model(), (torch.ones(4),), dynamic_shapes=sizes)

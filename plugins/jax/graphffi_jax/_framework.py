@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import jax
@@ -123,7 +124,9 @@ def _prepare(
     def make(kernel: OpKernel) -> KernelCall:
         workspace = definition.workspace_bytes(kernel, seen, attributes)
         call = definition.canonical(kernel, operands, attributes)
-        return KernelCall.make(call, made_of, workspace, batches)
+        made = KernelCall.make(call, made_of, workspace, batches)
+        unmade = None if kernel.factory is None else kernel
+        return replace(made, unmade=unmade, is_reference=kernel.is_reference)
 
     calls = {
         kind: kernel if isinstance(kernel, str) else make(kernel)

@@ -16,9 +16,9 @@ from jax.extend.core import Primitive
 from jax.extend.mlir import ir
 from jax.interpreters import ad, batching, mlir
 
-from graphffi.plugin import CallTraits, packaged_name
+from graphffi.plugin import CallTraits, OpKernel, packaged_name
 
-from ._batching import OpCall, batch
+from ._batching import OpCall, batch, run_reference
 from ._choice import OTHERS, device_type
 from ._gradients import run_batched, tangents_of
 from ._library import LOCAL_TARGETS, TARGET, TARGET_GRAPH
@@ -56,6 +56,8 @@ class KernelCall:
         names: Of the arrays, for errors of ``GRAPHFFI_DEBUG=1``.
         choices: Of an op whose kernels differ between devices: the call for each type of devices
             and for `OTHERS`, or what the error says. Empty if this is the call for all.
+        unmade: Of a kernel that a factory makes when the call is lowered: `func` is empty.
+        is_reference: Whether it is the reference of the op that runs, as operations of JAX.
     """
 
     func: str
@@ -73,6 +75,8 @@ class KernelCall:
     batches: int = 0
     names: str = ""
     choices: tuple[tuple[str, KernelCall | str], ...] = ()
+    unmade: OpKernel | None = None
+    is_reference: bool = False
 
     @staticmethod
     def of_each(calls: dict[str, KernelCall | str]) -> KernelCall:
@@ -88,18 +92,25 @@ class KernelCall:
         return made[0] if len(calls) == 1 else replace(made[0], choices=tuple(calls.items()))
 
     def on(self, platform: str) -> KernelCall:
-        """The call on a platform.
+        """The call on a platform, of a kernel that is made.
 
         Raises:
             NotImplementedError: If no kernel is for it.
+            FactoryError: If a factory fails.
         """
         if not self.choices:
-            return self
+            return self._made()
         calls = dict(self.choices)
         found = calls.get(device_type(platform), calls[OTHERS])
         if isinstance(found, str):
             raise NotImplementedError(found.replace(OTHERS, device_type(platform)))
-        return replace(found, loops=self.loops)
+        return replace(found._made(), loops=self.loops)
+
+    def _made(self) -> KernelCall:
+        if self.unmade is None or self.made_of is None:
+            return self
+        kernel = self.unmade.made(self.made_of.op.definition)
+        return replace(self, func=kernel.reference, unmade=None)
 
     @staticmethod
     def make(
@@ -260,8 +271,11 @@ def _lower(context: Any, *operands: Any, call: KernelCall, results: Any) -> Any:
 
 
 def _lower_one(context: Any, operands: Sequence[Any], call: KernelCall, results: Any) -> Any:
-    if call.loops and not is_partitioned(context):
+    if call.loops and (call.is_reference or not is_partitioned(context)):
         return _lower_loops(context, operands, call, results)
+    if call.is_reference and call.made_of is not None:
+        compute = functools.partial(run_reference, call.made_of, results)
+        return mlir.lower_fun(compute, multiple_results=True)(context, *operands)
     if not call.is_ordered:
         return _lower_call(context, operands, call, results)
     # The token that the call before gave comes first, and so does the one for the call after.

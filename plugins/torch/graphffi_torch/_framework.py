@@ -36,6 +36,7 @@ from graphffi_torch._operators import (
 )
 from graphffi_torch._primitive import Primitive, call_primitive
 from graphffi_torch._private_names import has
+from graphffi_torch._reference import install_reference
 from graphffi_torch._repairs import repair
 from graphffi_torch._sharding import announce_sharding, original_error, raise_original
 from graphffi_torch._specs import as_list, empty, results_of
@@ -85,6 +86,7 @@ class TorchFramework:
         _let_trace(op)
         if why_no_operator(op.definition) is not None:
             return
+        install_reference(op)
         register_operator(op)
         announce_sharding(op)
         if op.definition.vjp is not None:
@@ -110,6 +112,7 @@ class TorchFramework:
         """Has the op's operators, and what is compiled from now on, use its new definition."""
         if why_no_operator(op.definition) is not None:
             return
+        install_reference(op)
         replace_operators(op)
         _let_trace(op)
         announce_sharding(op)

@@ -7,7 +7,7 @@
 #include "callframe/describe_tensor.h"
 #include "callframe/owned_values.h"
 #include "callframe/watched_call.h"
-#include "folder.h"
+#include "kernels/artifact.h"
 #include "kernels/kernel_slot.h"
 #include "run.h"
 
@@ -64,7 +64,7 @@ void Take(const TVMFFIAny& value, const ExternResult& result, const std::string&
 }  // namespace
 
 ExternKernel::ExternKernel(const char* reference)
-    : slot_(new graphffi::KernelSlot(reference, FolderOf(reference))) {}
+    : slot_(new graphffi::KernelSlot(reference, graphffi::FolderOf(reference))) {}
 
 int32_t ExternKernel::Call(std::initializer_list<ExternArgument> arguments,
                            std::initializer_list<ExternResult> results) const {
