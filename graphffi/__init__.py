@@ -34,6 +34,7 @@ from ._op import Op as Op
 from ._prebuild import prebuild as prebuild
 from ._prebuild import use_prebuilt as use_prebuilt
 from ._raw_call import call_tvm_ffi as call_tvm_ffi
+from ._record import record as record
 from ._registry import get_global_func as get_global_func
 from ._registry import list_global_func_names as list_global_func_names
 from ._registry import register_global_func as register_global_func

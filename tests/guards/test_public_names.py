@@ -14,7 +14,7 @@ NAMES = """
     Device Error Function InternalError Module Object Op Shape Tensor TensorSpec
     call_tvm_ffi check cpp cuda_module define_op dtype empty export_library from_dlpack
     get_global_func include_path like list_global_func_names load_module load_ops op
-    register_error register_global_func remove_global_func runtime_info use_stream
+    record register_error register_global_func remove_global_func runtime_info use_stream
 """
 
 
