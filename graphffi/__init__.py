@@ -44,6 +44,8 @@ from ._spec import empty as empty
 from ._spec import like as like
 from ._stream import use_stream as use_stream
 from ._tensor import from_dlpack as from_dlpack
+from ._tune import tune as tune
+from ._tuning import use_tuning as use_tuning
 
 
 def __getattr__(name: str) -> _Any:
