@@ -8,7 +8,7 @@
 #   make sanitize     build the runtime and the call frame with sanitizers, run their C++ tests, fuzz their readers
 #   make includes     compile each C++ file alone
 #   make matrix       test the plugins with older and newer frameworks (several GB)
-#   make peers        apache-tvm-ffi's own C++ tests on the bundled runtime; needs googletest
+#   make peers        other projects' own tests on the bundled runtime; needs googletest, and a network
 #   make check        what CI runs: format, lint, types, a build without warnings, tests, sanitizers
 PYTHON ?= python3
 VENV ?= .venv

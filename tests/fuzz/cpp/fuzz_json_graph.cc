@@ -34,7 +34,7 @@ Any TryCall(const char* name, const Any& argument) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  const LeaksAllowed allowed;
+  [[maybe_unused]] const LeaksAllowed allowed;
   const Any value =
       TryCall("ffi.FromJSONGraphString", String(reinterpret_cast<const char*>(data), size));
   if (value == nullptr) return 0;
