@@ -9,7 +9,7 @@
 #   make includes     compile each C++ file alone
 #   make matrix       test the plugins with older and newer frameworks (several GB)
 #   make wheels       build a wheel for each Python from 3.10 to 3.13 that is found, into dist/
-#   make peers        apache-tvm-ffi's own C++ tests on the bundled runtime; needs googletest
+#   make peers        other projects' own tests on the bundled runtime; needs googletest, and a network
 #   make check        what CI runs: format, lint, types, a build without warnings, tests, sanitizers
 PYTHON ?= python3
 VENV ?= .venv
