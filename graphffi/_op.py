@@ -7,7 +7,7 @@ import contextlib
 import dataclasses
 import importlib
 import threading
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Generic
 
 from . import _core
 from ._add_factory import add_factory
@@ -26,9 +26,19 @@ if TYPE_CHECKING:
     import inspect
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from typing_extensions import ParamSpec, TypeVar
+
     from ._kernel import Kernel
     from ._op_kernel import OpKernel
     from ._schema import Definition
+
+    # `Op` alone is an op of any signature.
+    P = ParamSpec("P", default=...)
+    R_co = TypeVar("R_co", covariant=True, default=Any)
+else:
+    from typing import ParamSpec, TypeVar
+
+    P, R_co = ParamSpec("P"), TypeVar("R_co", covariant=True)
 
 _lock: Final = threading.RLock()
 _ops: Final[dict[str, Op]] = {}
@@ -46,8 +56,11 @@ class _SignatureOfOp:
         return python_signature(op.definition)
 
 
-class Op(_core.OpBase, RulesOfOp):
+class Op(_core.OpBase, RulesOfOp, Generic[P, R_co]):
     """A callable op, run by the framework of its operands: eagerly, traced or exported.
+
+    For type checkers it has the parameters and the result of the function that defines it; tensors
+    are those of any framework.
 
     Calls that no plugin takes over in C run `call_eagerly`; what tracers of Python code follow is
     `__call__`.
@@ -83,7 +96,7 @@ class Op(_core.OpBase, RulesOfOp):
         """``namespace::op``."""
         return self.definition.name
 
-    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """Calls the op.
 
         Args:
@@ -99,8 +112,10 @@ class Op(_core.OpBase, RulesOfOp):
             ValueError: If a check of the shape rule fails.
         """
         if self.is_traced is not None and self.is_traced():
-            return self.traced_call(*args, **kwargs)
-        return self.call_eagerly(*args, **kwargs)
+            traced: R_co = self.traced_call(*args, **kwargs)
+            return traced
+        result: R_co = self.call_eagerly(*args, **kwargs)
+        return result
 
     def call_eagerly(self, /, *args: Any, **kwargs: Any) -> Any:
         """Calls the op where no tracer follows: see `__call__`."""

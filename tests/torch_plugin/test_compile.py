@@ -223,6 +223,7 @@ def test_fake_and_meta_tensors_follow_the_rule(ops: Any) -> None:
     assert y.shape == (4, 5)
 
 
+@pytest.mark.slow
 def test_an_op_met_first_in_a_graph_works() -> None:
     program = """
 import graphffi
@@ -248,6 +249,7 @@ assert y.shape == (3,)
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
+@pytest.mark.slow
 def test_a_function_met_first_in_a_graph_works() -> None:
     program = """
 import sys

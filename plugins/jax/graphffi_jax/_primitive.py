@@ -216,10 +216,11 @@ def _run(*operands: Any, call: KernelCall, results: ResultTypes) -> Any:
 
 @functools.lru_cache(maxsize=4096)
 def _program(call: KernelCall, results: ResultTypes) -> Callable[..., Any]:
-    def tvm_ffi_call(*operands: Any) -> Any:
+    def program(*operands: Any) -> Any:
         return call_p.bind(*operands, call=call, results=results)
 
-    return jax.jit(tvm_ffi_call)
+    program.__name__ = call.subject  # in profiles
+    return jax.jit(program)
 
 
 def _abstract_eval(
@@ -327,8 +328,18 @@ def _lower_call(context: Any, operands: Sequence[Any], call: KernelCall, results
         has_side_effect=bool(call.traits.has_side_effect),
         **options,
     )
-    outputs = rule(context, *operands, **attributes)
+    with _location(context, call.subject):
+        outputs = rule(context, *operands, **attributes)
     return outputs if call.workspace is None else outputs[:-1]
+
+
+def _location(context: Any, name: str) -> Any:
+    """Has XLA's instructions, and so its profiles, bear the op's name, not the primitive's."""
+    stack, place = str(context.name_stack), ir.Location.current
+    while hasattr(place, "child_loc"):
+        place = place.child_loc
+    place = ir.Location.name(f"{stack}/{name}" if stack else name, childLoc=place)
+    return ir.Location.name(f"{name}:", childLoc=place)
 
 
 def _tensor_type(aval: Any) -> Any:

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from graphffi import FactoryError
-from graphffi.plugin import MISSING, Operand, call_device, trace_shape_rule
+from graphffi.plugin import MISSING, FactoryError, Operand, call_device, trace_shape_rule
 from graphffi_torch import _C
 from graphffi_torch._choice import chosen_kernel
 from graphffi_torch._dynamo import end_trace
