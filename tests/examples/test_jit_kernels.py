@@ -7,6 +7,7 @@ import importlib.util
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -108,20 +109,38 @@ def test_functions_that_a_factory_made_are_not_packaged(tmp_path: Path) -> None:
         graphffi_torch.package(exported, tmp_path / "norm.pt2")
 
 
-def test_a_process_with_a_grid_starts_no_compiler(tmp_path: Path) -> None:
-    """It has none: not even to ask for its version."""
-    graphffi.prebuild(rms_norm, [("float32", n) for n in (8, 12)], tmp_path, factory="cpu.compiled")
-    code = (
-        "import numpy as np; from examples.jit_kernels.ops import rms_norm as f; "
-        "print([float(f(np.ones((2, n), np.float32), np.ones(n, np.float32))[0, 0].round(3))"
-        " for n in (8, 12)])"
-    )
-    given = {"GRAPHFFI_PREBUILT": str(tmp_path), "PATH": "/none", "CXX": "/none", "CC": "/none"}
-    given |= {"PYTHONPATH": str(ROOT), "GRAPHFFI_CACHE_DIR": str(tmp_path / "cache")}
+CALLS = """
+import numpy as np
+from examples.jit_kernels.ops import rms_norm
+given = [(np.ones((2, n), "float32"), np.ones(n, "float32")) for n in (8, 12)]
+print([float(rms_norm(*one)[0, 0].round(3)) for one in given])
+"""
+
+
+def run_with_grid(grid: Path, *prefix: str, **environment: str) -> None:
+    """Calls the op in another process that has its kernels, and no cache."""
+    graphffi.prebuild(rms_norm, [("float32", n) for n in (8, 12)], grid, factory="cpu.compiled")
+    given = {"GRAPHFFI_PREBUILT": str(grid), "GRAPHFFI_CACHE_DIR": str(grid / "cache")}
     run = subprocess.run(
-        [sys.executable, "-c", code], env=os.environ | given, capture_output=True, text=True
+        [*prefix, sys.executable, "-c", CALLS],
+        env=os.environ | {"PYTHONPATH": str(ROOT)} | given | environment,
+        capture_output=True,
+        text=True,
     )
     assert run.stdout.strip() == "[1.0, 1.0]", run.stderr
+
+
+def test_a_process_with_a_grid_needs_no_compiler(tmp_path: Path) -> None:
+    run_with_grid(tmp_path, PATH="/none", CXX="/none", CC="/none")
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
+def test_a_process_with_a_grid_starts_no_compiler(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    run_with_grid(tmp_path / "grid", "strace", "-f", "-e", "trace=execve", "-o", str(log))
+    started = re.findall(r'execve\("([^"]*)"', log.read_text())
+    assert started
+    assert [program for program in started if not Path(program).name.startswith("python")] == []
 
 
 @pytest.mark.slow
