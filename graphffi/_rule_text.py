@@ -90,8 +90,7 @@ class _RuleText:
     def _of_new(self, value: Any, names: frozenset[str]) -> str:
         if type(value).__module__ == "graphffi._op":
             definition = value.definition
-            rest = "" if definition.vjp is None else self.of(definition.vjp.backward, names)
-            return f"{definition.base_digest} {rest}"
+            return f"{definition.base_digest} {self._join(definition.added_rules, names)}"
         if isinstance(value, (set, frozenset)):
             walks = [(_RuleText(), item) for item in value]
             texts = sorted(walk.of(item, names) for walk, item in walks)

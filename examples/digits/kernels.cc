@@ -110,9 +110,8 @@ struct AttentionShape {
   int64_t batch, tokens, heads, head_dim;
 
   explicit AttentionShape(const ffi::TensorView& qkv)
-      : tokens(qkv.size(-4)), heads(qkv.size(-2)), head_dim(qkv.size(-1)) {
-    const int64_t size = tokens * 3 * heads * head_dim;
-    batch = size == 0 ? 0 : qkv.numel() / size;
+      : batch(1), tokens(qkv.size(-4)), heads(qkv.size(-2)), head_dim(qkv.size(-1)) {
+    for (int32_t i = 0; i + 4 < qkv.ndim(); ++i) batch *= qkv.size(i);
   }
 
   /// `part`: 0 for queries, 1 for keys, 2 for values.
