@@ -74,6 +74,21 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument("--seed", type=int, default=0, help="of the operands' contents")
     check.add_argument("--budget", type=float, default=60, help="seconds for each op")
     check.add_argument("--frameworks", default="torch,jax", help="beside NumPy")
+    replay = add("replay", _replay, "run a recorded call again, alone: see GRAPHFFI_RECORD")
+    replay.add_argument("record", help="the folder, or one of its .jsonl files")
+    replay.add_argument(
+        "--call",
+        type=int,
+        metavar="N",
+        help="default: the last one that was under way, else the last",
+    )
+    replay.add_argument("--process", type=int, metavar="PID", help="whose call")
+    replay.add_argument("--list", action="store_true", help="show the calls, run none")
+    replay.add_argument(
+        "--import", dest="modules", action="append", default=[], metavar="MODULE",
+        help="a module that registers kernels; may be given more than once",
+    )  # fmt: skip
+    replay.add_argument("--library", help="the kernel's library, in place of the recorded one")
     config = add("config", _config, "print flags for the compiler and the linker")
     config.add_argument("--cflags", action="store_true", help="for the compiler")
     config.add_argument("--ldflags", action="store_true", help="for the linker")
@@ -119,6 +134,14 @@ def _check(chosen: argparse.Namespace) -> Outcome:
     status = int(any(report.findings for report in reports))
     lines = [str(report) for report in reports]
     return Outcome([report.to_json() for report in reports], lines, status)
+
+
+def _replay(chosen: argparse.Namespace) -> Outcome:
+    from ._replay import list_calls, replay
+
+    if chosen.list:
+        return list_calls(chosen.record)
+    return replay(chosen.record, chosen.call, chosen.process, chosen.modules, chosen.library)
 
 
 def _config(chosen: argparse.Namespace) -> Outcome:

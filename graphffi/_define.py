@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, overload
 
 from . import _signature
 from ._kernel_options import Fit, KernelOptions
@@ -19,18 +19,49 @@ from ._vmap import VmapRule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import ParamSpec, TypeVar
+
+    from typing_extensions import Unpack
+
+    P = ParamSpec("P")
+    R = TypeVar("R")
 
     from ._kernel import Kernel
     from ._op import Op
     from ._op_kernel import OpKernel
 
 
+class _OpOptions(TypedDict, total=False):
+    """The options of `op` but `mutates`, for type checkers."""
+
+    kernel: Any
+    plan: str
+    pass_owning_tensor: bool
+    allow_cuda_graph: bool
+    has_side_effect: SideEffect
+    vmap: str | Callable[..., Any] | None
+    dims: str
+    dtypes: str
+    strided: bool | Sequence[str]
+    workspace: int | Callable[..., Any] | None
+    fallback: str
+    gradient: str
+    override: bool
+
+
+# Updated operands are results, too, of which the function's annotation says nothing.
+@overload
+def op(
+    name: str, *, mutates: str | Sequence[str], **options: Unpack[_OpOptions]
+) -> Callable[[Callable[P, Any]], Op[P, Any]]: ...
+@overload
+def op(name: str, **options: Unpack[_OpOptions]) -> Callable[[Callable[P, R]], Op[P, R]]: ...
 def op(
     name: str,
     *,
     kernel: Any = None,
     plan: str = "",
-    mutates: Sequence[str] = (),
+    mutates: str | Sequence[str] = (),
     pass_owning_tensor: bool = False,
     allow_cuda_graph: bool = False,
     has_side_effect: SideEffect = False,

@@ -7,9 +7,11 @@ import contextlib
 import dataclasses
 import importlib
 import threading
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Generic
 
 from . import _core
+from ._add_factory import add_factory
+from ._factory_store import prebuilt_digest
 from ._framework import announce, announce_op, framework_of
 from ._kernel_options import Fit, KernelOptions
 from ._library import library_hash, renew_library, split_reference, when_renewed
@@ -20,11 +22,21 @@ from ._spec import described
 
 if TYPE_CHECKING:
     import inspect
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from typing_extensions import ParamSpec, TypeVar
 
     from ._kernel import Kernel
     from ._op_kernel import OpKernel
     from ._schema import Definition
+
+    # `Op` alone is an op of any signature.
+    P = ParamSpec("P", default=...)
+    R_co = TypeVar("R_co", covariant=True, default=Any)
+else:
+    from typing import ParamSpec, TypeVar
+
+    P, R_co = ParamSpec("P"), TypeVar("R_co", covariant=True)
 
 _lock: Final = threading.RLock()
 _ops: Final[dict[str, Op]] = {}
@@ -42,8 +54,11 @@ class _SignatureOfOp:
         return python_signature(op.definition)
 
 
-class Op(_core.OpBase, RulesOfOp):
+class Op(_core.OpBase, RulesOfOp, Generic[P, R_co]):
     """A callable op, run by the framework of its operands: eagerly, traced or exported.
+
+    For type checkers it has the parameters and the result of the function that defines it; tensors
+    are those of any framework.
 
     Calls that no plugin takes over in C run `call_eagerly`; what tracers of Python code follow is
     `__call__`.
@@ -79,7 +94,7 @@ class Op(_core.OpBase, RulesOfOp):
         """``namespace::op``."""
         return self.definition.name
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """Calls the op.
 
         Args:
@@ -95,10 +110,12 @@ class Op(_core.OpBase, RulesOfOp):
             ValueError: If a check of the shape rule fails.
         """
         if self.is_traced is not None and self.is_traced():
-            return self.traced_call(*args, **kwargs)
-        return self.call_eagerly(*args, **kwargs)
+            traced: R_co = self.traced_call(*args, **kwargs)
+            return traced
+        result: R_co = self.call_eagerly(*args, **kwargs)
+        return result
 
-    def call_eagerly(self, *args: Any, **kwargs: Any) -> Any:
+    def call_eagerly(self, /, *args: Any, **kwargs: Any) -> Any:
         """Calls the op where no tracer follows: see `__call__`."""
         bound = self.definition.bind(args, kwargs)
         return framework_of(self.definition.name, bound.tensors()).call_op(self, bound)
@@ -155,10 +172,15 @@ class Op(_core.OpBase, RulesOfOp):
         )
         traits = CallTraits(pass_owning_tensor, allow_cuda_graph, self.definition.has_side_effect)
         options = KernelOptions(kernel, plan, workspace, traits)
-        with _lock:
-            _add_kernel(self, *options.make(self.name, fit))
+        self._take(*options.make(self.name, fit))
 
-    def explain(self, *args: Any, **kwargs: Any) -> str:
+    add_factory = add_factory
+
+    def _take(self, op_kernel: OpKernel, kernel: Kernel) -> None:
+        with _lock:
+            _add_kernel(self, op_kernel, kernel)
+
+    def explain(self, /, *args: Any, **kwargs: Any) -> str:
         """Says which kernel a call runs, and of each other one, why not.
 
         Args:
@@ -342,6 +364,29 @@ def _renewed(definition: Definition, library: str) -> Definition:
 
 
 when_renewed(_replace_kernels)
+
+
+def renew_factories(names: Iterable[str]) -> None:
+    """Has ops use the kernels that there are for their factories now.
+
+    Args:
+        names: Of ops, which need not be defined.
+    """
+    with _lock:
+        for op in (_ops[name] for name in names if name in _ops):
+            kernels = [
+                dataclasses.replace(kernel, prebuilt=prebuilt_digest(op.name, kernel.name))
+                if kernel.factory is not None
+                else kernel
+                for kernel in op.definition.kernels
+            ]
+            former = [kernel.prebuilt for kernel in op.definition.kernels]
+            if [kernel.prebuilt for kernel in kernels] == former:
+                continue
+            for kernel in kernels:
+                if kernel.factory is not None:
+                    kernel.factory.forget_made()
+            _replace(op, dataclasses.replace(op.definition, kernels=tuple(kernels)))
 
 
 def _is_same(registered: Definition, definition: Definition) -> bool:

@@ -18,6 +18,7 @@ from ._rule_text import rule_text
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from ._factory import Factory, Key
     from ._schema import Definition
 
 
@@ -40,6 +41,9 @@ class OpKernel:
         device: Type of the devices that it is for; "" for all.
         dtypes: The data types that it takes, by operand.
         when: Gets what the shape rule gets; whether the kernel is for such calls. None: for all.
+        factory: Makes kernels for keys of calls: this is all of them.
+        key: Of one of these; it is `made` once it has a reference.
+        prebuilt: Changes with those that were made ahead of time.
     """
 
     reference: str
@@ -53,6 +57,9 @@ class OpKernel:
     device: str = ""
     dtypes: tuple[tuple[str, tuple[dtype, ...]], ...] = ()
     when: Callable[..., Any] | None = None
+    factory: Factory | None = None
+    key: Key | None = None
+    prebuilt: str = ""
 
     @property
     def is_reference(self) -> bool:
@@ -62,7 +69,17 @@ class OpKernel:
     @property
     def is_for_all(self) -> bool:
         """Whether it is for any call, so that nothing is to be chosen."""
-        return not (self.device or self.dtypes or self.when)
+        return not (self.device or self.dtypes or self.when or self.factory)
+
+    def made(self, definition: Definition) -> OpKernel:
+        """What a call runs: made now, if a factory still has to.
+
+        Raises:
+            FactoryError: If the factory fails.
+        """
+        if self.key is None or self.reference or self.factory is None:
+            return self
+        return self.factory.made(definition, self)
 
     @cached_property
     def texts(self) -> dict[str, str]:
@@ -75,13 +92,21 @@ class OpKernel:
             "device": self.device,
             "dtypes of kernels": repr(self.dtypes),
             "flag": f"{self.traits} {self.release_gil}",
+            "files of a factory": "\n".join(self.factory.depends) if self.factory else "",
+            "prebuilt kernels": self.prebuilt,
         }
 
     @property
     def rules(self) -> dict[str, Any]:
         """Functions and None, of which digests cover the code."""
         size = self.workspace if callable(self.workspace) else None
-        return {"workspace": size, "kernel code": self.code, "when": self.when}
+        return {
+            "workspace": size,
+            "kernel code": self.code,
+            "when": self.when,
+            "factory": self.factory and self.factory.make,
+            "key": self.factory and self.factory.key,
+        }
 
     def parts(self) -> dict[str, tuple[str, str]]:
         """Text and code of each part that tells it from another kernel."""
@@ -154,7 +179,7 @@ def call_device(operands: Sequence[Any], results: Sequence[Any] = ()) -> str:
 def choose_kernel(
     definition: Definition, operands: Sequence[Any], attributes: Sequence[Any], device: str
 ) -> OpKernel:
-    """The first kernel that fits a call.
+    """The first kernel that fits a call; that of a factory may be still to be made.
 
     Args:
         definition: Of the op.
@@ -176,7 +201,7 @@ def choose_kernel(
             undecided.append(f"{kernel.name!r}: {condition_name(kernel.when)}")
             continue
         if not reason:
-            return kernel
+            return _keyed(definition, kernel, operands, attributes)
         reasons.append(f"{kernel.name!r}: {reason}")
     if undecided:
         raise NotImplementedError(
@@ -185,6 +210,14 @@ def choose_kernel(
             "size"
         )
     raise NotImplementedError(_no_kernel(definition, reasons))
+
+
+def _keyed(
+    definition: Definition, kernel: OpKernel, operands: Sequence[Any], attributes: Sequence[Any]
+) -> OpKernel:
+    if kernel.factory is None:
+        return kernel
+    return kernel.factory.keyed(definition, kernel, operands, attributes)
 
 
 def _no_kernel(definition: Definition, reasons: Sequence[str]) -> str:
@@ -215,7 +248,13 @@ def explain_choice(
         if not reason and is_chosen:
             reason = "fits, too, but was added later"
         is_chosen = is_chosen or not reason
-        lines.append(f"{kernel.name!r} ({kernel.reference}): {reason or 'runs'}")
+        shown = kernel.reference
+        if kernel.factory is not None:
+            shown = "factory"
+            if not reason:
+                key = kernel.factory.keyed(definition, kernel, operands, attributes).key
+                shown = f"factory, key ({key and key.text})"
+        lines.append(f"{kernel.name!r} ({shown}): {reason or 'runs'}")
     return "\n".join(lines) or f"{definition.name} has no kernels"
 
 
@@ -241,9 +280,13 @@ def _why_not(
             if spec is not None and dtype(spec.dtype) not in allowed:
                 kinds = " or ".join(allowed)
                 return f"expected {kinds} for operand {name!r}, got {dtype(spec.dtype)}"
-    if kernel.when is None or definition.call_rule(kernel.when, operands, attributes):
+    if kernel.when is None:
         return ""
-    return f"expected {condition_name(kernel.when)} to hold, got a call for which it does not"
+    condition = condition_name(kernel.when)
+    kind = f"kernel {kernel.name!r}: {condition}"
+    if definition.call_rule(kernel.when, operands, attributes, kind):
+        return ""
+    return f"expected {condition} to hold, got a call for which it does not"
 
 
 def condition_name(when: Any) -> str:

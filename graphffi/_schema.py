@@ -20,7 +20,7 @@ from ._parameter import MISSING as MISSING
 from ._parameter import Attribute as Attribute
 from ._parameter import Operand as Operand
 from ._plan import CanonicalCall, PlanTemplate, SideEffect, plan_tokens
-from ._rule_text import known_rule_text, rule_text
+from ._rule_text import digesting, known_rule_text, rule_text
 from ._spec import CheckError, CheckTypeError, TensorSpec, checked_bytes, checked_result
 from ._tracing import report_to_tracer
 
@@ -88,6 +88,7 @@ class Definition:
     jvp: Jvp | None = None
     gradient: str = ""
     _templates: dict[Any, PlanTemplate] = field(default_factory=dict, repr=False)
+    _made: list[OpKernel] = field(default_factory=list, init=False, repr=False)
 
     def __post_init__(self) -> None:
         namespace, separator, base = self.name.partition("::")
@@ -105,9 +106,15 @@ class Definition:
             )
         _ = self.dims, self.dtypes  # which raise if the text is wrong
         for kernel in self.kernels:
-            self._check_kernel(kernel)
+            self.check_kernel(kernel)
 
-    def _check_kernel(self, kernel: OpKernel) -> None:
+    def check_kernel(self, kernel: OpKernel) -> None:
+        """Refuses a kernel that the op can't have.
+
+        Raises:
+            ValueError: For a wrong workspace or plan.
+            TypeError: For a plan that passes what the kernel does not take.
+        """
         size = kernel.workspace
         is_size = isinstance(size, int) and not isinstance(size, bool) and 0 <= size < 1 << 63
         if not (is_size or size is None or callable(size)):
@@ -216,7 +223,7 @@ class Definition:
         return self.has_choice or self.takes_ruled_workspace(self.candidates[0])
 
     def choose(self, operands: Sequence[Any], attributes: Sequence[Any], device: str) -> OpKernel:
-        """The kernel that a call runs: the first that fits.
+        """The kernel that a call runs: the first that fits, made if a factory has to.
 
         Args:
             operands: One `TensorSpec`, None or list of specs per operand. Decisions on symbolic
@@ -226,10 +233,29 @@ class Definition:
 
         Raises:
             NotImplementedError: If none fits, which says why.
+            FactoryError: If a factory fails.
         """
+        return self.select(operands, attributes, device).made(self)
+
+    def select(self, operands: Sequence[Any], attributes: Sequence[Any], device: str) -> OpKernel:
+        """The same kernel, which a factory may still have to make."""
         if not self.has_choice:
             return self.candidates[0]
         return choose_kernel(self, operands, attributes, device)
+
+    def kernel_number(self, kernel: OpKernel) -> int:
+        """That of a kernel: among the candidates, or, behind these, of those that were made."""
+        if kernel.key is None:
+            return self.candidates.index(kernel)
+        if kernel not in self._made:
+            self._made.append(kernel)
+        return len(self.candidates) + self._made.index(kernel)
+
+    def made_kernel(self, number: int) -> tuple[int, str]:
+        """Of a kernel that was made: the number of its factory, and its reference."""
+        made = self._made[number - len(self.candidates)]
+        factories = [kernel.factory for kernel in self.candidates]
+        return factories.index(made.factory), made.reference
 
     def takes_ruled_workspace(self, kernel: OpKernel) -> bool:
         """Whether a kernel's plan passes a workspace whose size follows a rule."""
@@ -256,7 +282,8 @@ class Definition:
         for kernel in self.kernels:
             texts += kernel.texts.values()
             rules += kernel.rules.values()
-        return definition_digest(tuple(texts), tuple(rules))
+        with digesting(self.name):
+            return definition_digest(tuple(texts), tuple(rules))
 
     @cached_property
     def digest(self) -> str:
@@ -288,7 +315,7 @@ class Definition:
         method = None if self.vmap is None else self.vmap.method
         rules: list[Any] = [self.rule, method, *self.added_rules]
         for kernel in self.kernels:
-            rules += (kernel.workspace, kernel.when)
+            rules += (kernel.workspace, kernel.when, kernel.factory and kernel.factory.key)
         texts = [known_rule_text(rule) for rule in rules if callable(rule)]
         if None in texts:
             return os.urandom(8).hex()
@@ -391,19 +418,31 @@ class Definition:
         return checked_bytes(f"{self.name}: workspace", size)
 
     def call_rule(
-        self, rule: Callable[..., Any], operands: Sequence[Any], attributes: Sequence[Any]
+        self,
+        rule: Callable[..., Any],
+        operands: Sequence[Any],
+        attributes: Sequence[Any],
+        kind: str = "",
     ) -> Any:
-        """Passes the parameters in order, but for those that the rule takes by name only."""
+        """Passes the parameters in order, but for those that the rule takes by name only.
+
+        Args:
+            rule: Of the op, or of one of its kernels.
+            operands: As for `infer`.
+            attributes: As for `infer`.
+            kind: What errors call a rule that decides about kernels.
+        """
         tensors, values = iter(operands), iter(attributes)
         arguments = [next(tensors if isinstance(p, Operand) else values) for p in self.parameters]
         by_name = dict(zip((p.name for p in self.parameters), arguments, strict=True))
         keywords = {name: by_name.pop(name) for name in keyword_only(rule) if name in by_name}
         try:
             return rule(*by_name.values(), **keywords)
-        except _MISTAKES as error:
-            kind = "shape rule" if rule is self.rule else "workspace"
+        except Exception as error:
+            is_plain = type(error).__module__ == "builtins" if kind else type(error) in _MISTAKES
+            kind = kind or ("shape rule" if rule is self.rule else "workspace")
             text = str(error.args[0]) if error.args else ""
-            if type(error) in _MISTAKES and not text.startswith((self.name, "graphffi")):
+            if is_plain and not text.startswith((self.name, "graphffi")):
                 error.args = (f"{self.name}: {kind}: {text}", *error.args[1:])
             raise
 

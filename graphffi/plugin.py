@@ -6,6 +6,7 @@ from __future__ import annotations
 from ._binding import BoundCall as BoundCall
 from ._conditions import UndecidedError as UndecidedError
 from ._conditions import decidable as decidable
+from ._factory_error import FactoryError as FactoryError
 from ._framework import Framework as Framework
 from ._framework import register_framework as register_framework
 from ._import_hook import when_imported as when_imported

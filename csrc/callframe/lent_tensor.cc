@@ -113,10 +113,7 @@ int Loans::LetGo(LentTensor* lent) {
     lent->opt_release_ = lending_.opt_release;
   } else {
     lent->Empty();  // the memory is going away
-    rc = SetRaised(
-        "RuntimeError",
-        "graphffi: a kernel retained or returned a tensor that its framework only lends for "
-        "the call; let it copy the data or write into an output");
+    rc = SetRaised("RuntimeError", kKeptTensor);
   }
   TVMFFIObjectDecRef(lent);
   return rc;

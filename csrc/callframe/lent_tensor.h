@@ -16,6 +16,10 @@ struct Lending {
   /// Runs on any thread, once the kernel's last reference is gone.
   void (*opt_release)(void* token) = nullptr;
 };
+/// Of a tensor that a kernel still holds where that is not possible.
+inline constexpr char kKeptTensor[] =
+    "graphffi: a kernel retained or returned a tensor that is only lent for the call; let it copy "
+    "the data or write into an output";
 /// For memory that ends with the call.
 inline constexpr Lending kWithoutRetaining{};
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from .. import _core
 from . import _steps
 from ._case import Case
 from ._generate import Generator, given_cases
@@ -23,6 +24,12 @@ if TYPE_CHECKING:
     from ._fresh import FreshProcess
 
 _PLUGINS: Final = {"torch": "graphffi_torch", "jax": "graphffi_jax"}
+# What debug mode says, and the kinds of findings that it is.
+_DEBUG_ERRORS: Final = {
+    "expected no view of it after the call": "kept view",
+    "expected writes within its": "out of bounds",
+    "expected contents that the call leaves as they are": "undeclared write",
+}
 Problem = tuple[str, str]  # a finding's kind and text
 
 
@@ -83,6 +90,11 @@ class Examination:
         self.run_steps(cases)
         self._say("done", num_cases=len(cases))
 
+    def run_debug(self) -> None:
+        """Runs the first step only, in a process where debug mode looks at each call."""
+        self._cases()
+        self._say("done")
+
     def run_steps(self, cases: list[Case], only: str = "") -> None:
         """Runs the steps after the first one on cases that it took.
 
@@ -107,16 +119,17 @@ class Examination:
 
     def takes(self, case: Case) -> bool:
         """Whether the op takes a case: the first step, whose outcomes the others compare with."""
-        if time.monotonic() > self._end or not self._begin("numpy", case):
+        step = "debug" if _core.is_debugging else "numpy"
+        if time.monotonic() > self._end or not self._begin(step, case):
             return False
         try:
             outcome = guarded_call(self._op, case)
         except Exception as error:
             self._rejected.append((case, f"{type(error).__name__}: {error}"))
-            if type(error).__name__ == "InternalError":
-                self._found("numpy", "numpy", case, [("internal error", str(error))])
+            if (kind := _kind_of(error)) is not None:
+                self._found(step, step, case, [(kind, str(error))])
             return False
-        self._found("numpy", "numpy", case, outcome.problems)
+        self._found(step, step, case, outcome.problems)
         if outcome.problems:  # memory may be in any state after it
             return False
         self._outcomes[case] = outcome
@@ -232,8 +245,16 @@ def rerun(op: Op, step: str, case: Case, say: Callable[..., None]) -> None:
         say: As for `Examination`.
     """
     examination = Examination(op, Options(cases=(), budget=1e9), say)
-    if examination.takes(case) and step != "numpy":
+    if examination.takes(case) and step not in ("numpy", "debug"):
         examination.run_steps([case], step)
+
+
+def _kind_of(error: Exception) -> str | None:
+    """The kind of finding that an error of the first step is; None for an input that is refused."""
+    if type(error).__name__ == "InternalError":
+        return "internal error"
+    found = [kind for sign, kind in _DEBUG_ERRORS.items() if sign in str(error)]
+    return found[0] if found and type(error) is RuntimeError else None
 
 
 def _widest(cases: list[Case]) -> Case:

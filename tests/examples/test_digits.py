@@ -113,6 +113,7 @@ def test_opcheck_is_about_every_op():
     assert names == set(OPERANDS | BACKWARD)
 
 
+@pytest.mark.slow
 def test_training_with_torch_compile_is_as_good_as_plain_torch():
     pytest.importorskip("torch")
     pytest.importorskip("sklearn")
@@ -123,6 +124,7 @@ def test_training_with_torch_compile_is_as_good_as_plain_torch():
     assert abs(accuracy - plain) < 0.02
 
 
+@pytest.mark.slow
 def test_training_with_jax_is_as_good_as_plain_jax():
     pytest.importorskip("jax")
     pytest.importorskip("sklearn")

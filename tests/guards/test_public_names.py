@@ -14,7 +14,7 @@ NAMES = """
     Device Error Function InternalError Module Object Op Shape Tensor TensorSpec
     call_tvm_ffi check cpp cuda_module define_op dtype empty export_library from_dlpack
     get_global_func include_path like list_global_func_names load_module load_ops op
-    register_error register_global_func remove_global_func runtime_info use_stream
+    record register_error register_global_func remove_global_func runtime_info use_stream
 """
 
 
@@ -26,6 +26,10 @@ def test_users_have_these_names_and_no_others() -> None:
     names = set(NAMES.split())
     assert public_names(graphffi) - {"plugin", "testing"} == names
     assert len(names) <= MOST_NAMES
+
+
+def test_a_star_imports_what_users_have() -> None:
+    assert set(graphffi.__all__) == {*NAMES.split(), "__version__"}
 
 
 def test_names_for_plugins_are_not_names_for_users() -> None:

@@ -52,9 +52,7 @@ def test_a_call_may_ask_for_owning_tensors(library: str) -> None:
 def test_keeping_a_tensor_is_an_error(library: str, name: str) -> None:
     plan = "(x,), out" if name == "keeps_in_array" else ""
     op = define(library, name, plan)
-    text = (
-        rf"RuntimeError: jaxowning::{name}: .*retained or returned a tensor that its framework only"
-    )
+    text = rf"RuntimeError: jaxowning::{name}: .*retained or returned a tensor that is only lent"
     for call in (op, jax.jit(op)):
         for _ in range(2):
             with pytest.raises(jax.errors.JaxRuntimeError, match=text):

@@ -39,6 +39,8 @@ FAULTS = {
     "normalizes_operand": {"undeclared write"},
     "undeclared_append": {"undeclared write"},
     "writes_after_operand": {"out of bounds"},
+    "keeps_operand": {"kept view"},
+    "keeps_result": {"kept view"},
     "counts": {"not deterministic", "paths differ"},
     "random": {"not deterministic"},
     "address_dependent": {"not deterministic", "paths differ"},

@@ -58,9 +58,9 @@ def _choose(
     definition: Definition, operands: Sequence[Any], attributes: Sequence[Any], kind: str
 ) -> OpKernel | str:
     device = None if kind == OTHERS else graphffi.Device(kind)
-    seen = decidable([_on(device, operand) for operand in operands], _prove)
+    seen = decidable([_on(device, operand) for operand in operands], _prove, _known)
     try:
-        return definition.choose(seen, attributes, kind)
+        return definition.select(seen, attributes, kind)
     except NotImplementedError as error:
         return str(error)
 
@@ -92,6 +92,13 @@ def _prove(comparison: Callable[[Any, Any], Any], a: Any, b: Any) -> bool:
         return bool(comparison(difference, 0))
     except _Inconclusive:
         raise UndecidedError from None
+
+
+def _known(size: Any) -> int:
+    """The value of a size that is one number."""
+    if isinstance(size, (int, np.integer)):
+        return int(size)
+    raise UndecidedError
 
 
 def _proves(comparison: Callable[[Any, Any], Any], a: Any, b: Any) -> bool:

@@ -128,7 +128,8 @@ def _prepare(
         workspace = definition.workspace_bytes(kernel, seen, attributes)
         call = definition.canonical(kernel, operands, attributes)
         made = KernelCall.make(call, made_of, workspace, batches)
-        return replace(made, is_reference=True) if kernel.is_reference else made
+        unmade = None if kernel.factory is None else kernel
+        return replace(made, unmade=unmade, is_reference=kernel.is_reference)
 
     calls = {
         kind: kernel if isinstance(kernel, str) else make(kernel)

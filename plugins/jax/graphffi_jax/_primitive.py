@@ -15,7 +15,7 @@ from jax.extend.core import Primitive
 from jax.extend.mlir import ir
 from jax.interpreters import ad, batching, mlir
 
-from graphffi.plugin import CallTraits, packaged_name
+from graphffi.plugin import CallTraits, OpKernel, packaged_name
 
 from ._batching import OpCall, batch, run_reference
 from ._choice import OTHERS, device_type
@@ -55,6 +55,7 @@ class KernelCall:
         names: Of the arrays, for errors of ``GRAPHFFI_DEBUG=1``.
         choices: Of an op whose kernels differ between devices: the call for each type of devices
             and for `OTHERS`, or what the error says. Empty if this is the call for all.
+        unmade: Of a kernel that a factory makes when the call is lowered: `func` is empty.
         is_reference: Whether it is the reference of the op that runs, as operations of JAX.
     """
 
@@ -73,6 +74,7 @@ class KernelCall:
     batches: int = 0
     names: str = ""
     choices: tuple[tuple[str, KernelCall | str], ...] = ()
+    unmade: OpKernel | None = None
     is_reference: bool = False
 
     @staticmethod
@@ -89,18 +91,25 @@ class KernelCall:
         return made[0] if len(calls) == 1 else replace(made[0], choices=tuple(calls.items()))
 
     def on(self, platform: str) -> KernelCall:
-        """The call on a platform.
+        """The call on a platform, of a kernel that is made.
 
         Raises:
             NotImplementedError: If no kernel is for it.
+            FactoryError: If a factory fails.
         """
         if not self.choices:
-            return self
+            return self._made()
         calls = dict(self.choices)
         found = calls.get(device_type(platform), calls[OTHERS])
         if isinstance(found, str):
             raise NotImplementedError(found.replace(OTHERS, device_type(platform)))
-        return replace(found, loops=self.loops)
+        return replace(found._made(), loops=self.loops)
+
+    def _made(self) -> KernelCall:
+        if self.unmade is None or self.made_of is None:
+            return self
+        kernel = self.unmade.made(self.made_of.op.definition)
+        return replace(self, func=kernel.reference, unmade=None)
 
     @staticmethod
     def make(
@@ -206,10 +215,11 @@ def _run(*operands: Any, call: KernelCall, results: ResultTypes) -> Any:
 
 @functools.lru_cache(maxsize=4096)
 def _program(call: KernelCall, results: ResultTypes) -> Callable[..., Any]:
-    def tvm_ffi_call(*operands: Any) -> Any:
+    def program(*operands: Any) -> Any:
         return call_p.bind(*operands, call=call, results=results)
 
-    return jax.jit(tvm_ffi_call)
+    program.__name__ = call.subject  # in profiles
+    return jax.jit(program)
 
 
 def _abstract_eval(
@@ -317,8 +327,18 @@ def _lower_call(context: Any, operands: Sequence[Any], call: KernelCall, results
         has_side_effect=bool(call.traits.has_side_effect),
         **options,
     )
-    outputs = rule(context, *operands, **attributes)
+    with _location(context, call.subject):
+        outputs = rule(context, *operands, **attributes)
     return outputs if call.workspace is None else outputs[:-1]
+
+
+def _location(context: Any, name: str) -> Any:
+    """Has XLA's instructions, and so its profiles, bear the op's name, not the primitive's."""
+    stack, place = str(context.name_stack), ir.Location.current
+    while hasattr(place, "child_loc"):
+        place = place.child_loc
+    place = ir.Location.name(f"{stack}/{name}" if stack else name, childLoc=place)
+    return ir.Location.name(f"{name}:", childLoc=place)
 
 
 def _tensor_type(aval: Any) -> Any:

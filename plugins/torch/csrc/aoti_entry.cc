@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "graphffi_torch/aoti_entry.h"
 
-#include <dlfcn.h>
-
 #include <atomic>
 #include <memory>
-#include <string>
 #include <utility>
 
 #include "aot_error.h"
 #include "call_site.h"
+#include "kernels/artifact.h"
 
 namespace graphffi_torch {
 namespace {
@@ -18,24 +16,6 @@ namespace {
 std::unique_ptr<graphffi::Error>& LastError() {
   static thread_local auto* error = new std::unique_ptr<graphffi::Error>();
   return *error;
-}
-
-/// Text of generated C++ code, where NUL is written as the two bytes C0 80, which UTF-8 lacks.
-std::string TextOfCode(const char* code) {
-  std::string text = code;
-  for (size_t at = 0; (at = text.find("\xC0\x80", at)) != std::string::npos; ++at) {
-    text.replace(at, 2, 1, '\0');
-  }
-  return text;
-}
-
-/// The folder of the library that holds `address`: the artifact's.
-std::string FolderOf(const void* address) {
-  Dl_info found;
-  if (dladdr(address, &found) == 0 || found.dli_fname == nullptr) return "";
-  std::string path = found.dli_fname;
-  size_t slash = path.rfind('/');
-  return slash == std::string::npos ? "" : path.substr(0, slash);
 }
 
 const BoundSite* MakeSite(GraphffiCallV2* call) {
@@ -50,8 +30,9 @@ const BoundSite* MakeSite(GraphffiCallV2* call) {
   for (int32_t i = 0; i < call->num_open_ints; ++i) {
     arguments.ints[static_cast<size_t>(call->open_ints[i])].reset();
   }
-  for (int32_t i = 0; i < call->num_strs; ++i) arguments.strs.push_back(TextOfCode(call->strs[i]));
-  auto made = std::make_unique<BoundSite>(arguments, call->num_fresh, FolderOf(call));
+  for (int32_t i = 0; i < call->num_strs; ++i)
+    arguments.strs.push_back(graphffi::TextOfCode(call->strs[i]));
+  auto made = std::make_unique<BoundSite>(arguments, call->num_fresh, graphffi::FolderOf(call));
   void* none = nullptr;
   if (__atomic_compare_exchange_n(&call->site, &none, made.get(), false, __ATOMIC_ACQ_REL,
                                   __ATOMIC_ACQUIRE)) {

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -26,6 +28,10 @@ def paths(op: Op) -> list[CheckedPath]:
         CheckedPath(
             "torch.compile(dynamic=True)", _compiled(dynamic=True), most=1, batch=0, is_slow=True
         ),
+    ]
+    found += [
+        CheckedPath("torch.export", _exported, most=2, is_slow=True),
+        CheckedPath("AOTInductor", _packaged, most=1, is_slow=True),
     ]
     if op.definition.vmap is not None:
         found.append(CheckedPath("torch.vmap", _mapped, most=4, batch=3))
@@ -101,6 +107,40 @@ def _compiled(*, dynamic: bool) -> Callable[[Op, Sequence[Case]], list[list[Any]
         return _each(op, torch.compile(call, fullgraph=True, dynamic=dynamic), cases)
 
     return run
+
+
+class _Model(torch.nn.Module):
+    """Calls an op with the attributes of a case."""
+
+    def __init__(self, op: Op, case: Case) -> None:
+        super().__init__()
+        self._op, self._case = op, case
+
+    def forward(self, operands: list[Any]) -> Any:
+        return self._op(*self._case.in_order(self._op.definition, operands))
+
+
+def _export(op: Op, case: Case) -> torch.export.ExportedProgram:
+    return torch.export.export(_Model(op, case), (case.build(_tensor),))
+
+
+def _exported(op: Op, cases: Sequence[Case]) -> list[list[Any]]:
+    found = []
+    for case in cases:
+        program = _export(op, case).module()
+        found.append([_array(t) for t in flat(program(case.build(_tensor)))])
+    return found
+
+
+def _packaged(op: Op, cases: Sequence[Case]) -> list[list[Any]]:
+    found = []
+    for case in cases:
+        with tempfile.TemporaryDirectory() as folder:
+            path = str(Path(folder) / "model.pt2")
+            torch._inductor.aoti_compile_and_package(_export(op, case), package_path=path)
+            package = torch._inductor.aoti_load_package(path)
+            found.append([_array(t) for t in flat(package(case.build(_tensor)))])
+    return found
 
 
 def _each(op: Op, call: Callable[..., Any], cases: Sequence[Case]) -> list[list[Any]]:

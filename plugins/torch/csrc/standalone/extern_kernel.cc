@@ -6,7 +6,8 @@
 #include "callframe/call_frame.h"
 #include "callframe/describe_tensor.h"
 #include "callframe/owned_values.h"
-#include "folder.h"
+#include "callframe/watched_call.h"
+#include "kernels/artifact.h"
 #include "kernels/kernel_slot.h"
 #include "run.h"
 
@@ -24,6 +25,15 @@ void Push(const ExternArgument& argument, graphffi::CallFrame* frame) {
     frame->Push(graphffi::MakeInt(argument.opt_list[i]));
   }
   frame->EndArray();
+}
+
+int CallKernel(const graphffi::Kernel& kernel, const std::string& reference,
+               graphffi::CallFrame* frame, TVMFFIAny* returned) {
+  if (!graphffi::IsWatched()) return frame->Call(kernel, returned);
+  graphffi::DeclaredTensors declared;
+  declared.kernel = reference.c_str();
+  declared.are_known = false;
+  return frame->Settle(graphffi::InvokeWatched(kernel, declared, frame, returned), returned);
 }
 
 void Fill(const DLTensor& from, const DLTensor& to, const std::string& subject) {
@@ -54,7 +64,7 @@ void Take(const TVMFFIAny& value, const ExternResult& result, const std::string&
 }  // namespace
 
 ExternKernel::ExternKernel(const char* reference)
-    : slot_(new graphffi::KernelSlot(reference, FolderOf(reference))) {}
+    : slot_(new graphffi::KernelSlot(reference, graphffi::FolderOf(reference))) {}
 
 int32_t ExternKernel::Call(std::initializer_list<ExternArgument> arguments,
                            std::initializer_list<ExternResult> results) const {
@@ -69,7 +79,7 @@ void ExternKernel::Run(const std::vector<ExternArgument>& arguments,
   TVMFFIAny returned{};
   {
     const graphffi::KernelSlot::Use function(slot);
-    const int rc = frame.Call(function.kernel(), &returned);
+    const int rc = CallKernel(function.kernel(), slot.reference(), &frame, &returned);
     if (rc != 0) throw graphffi::Error::TakeRaised(rc);
   }
   graphffi::OwnedValues owned;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "callframe/call_frame.h"
 #include "callframe/convert.h"
 #include "callframe/describe_tensor.h"
 #include "callframe/value.h"
@@ -106,7 +107,7 @@ Destinations::Destinations(const Method& method, const TVMFFIAny* args, const Op
                                              ": expected a tensor, got another value");
     }
     tensors_.push_back(tensor);
-    if (tensor->device.device_type != kDLCPU || !Layout::Of(*tensor).IsCompact()) {
+    if (tensor->device.device_type != kDLCPU || !graphffi::IsCompact(*tensor)) {
       Fail(i, "a contiguous tensor on cpu", graphffi::DescribeTensor(*tensor));
     }
     CheckMemory(i, operands);
@@ -145,7 +146,7 @@ void Destinations::Fill(const std::vector<Ref>& results) const {
         !std::equal(result.shape, result.shape + result.ndim, to.shape)) {
       Fail(static_cast<int32_t>(i), graphffi::DescribeTensor(result), graphffi::DescribeTensor(to));
     }
-    const bool is_there = DataOf(result) == DataOf(to) && Layout::Of(result).IsCompact();
+    const bool is_there = DataOf(result) == DataOf(to) && graphffi::IsCompact(result);
     sources.push_back(is_there ? nullptr : &result);
     // In the memory of another destination, which may be filled before.
     const auto shares = [&](const DLTensor* other) { return Overlap(result, *other); };

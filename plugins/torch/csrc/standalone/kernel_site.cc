@@ -12,21 +12,12 @@
 #include "callframe/owned_values.h"
 #include "callframe/plan.h"
 #include "callframe/returned.h"
-#include "folder.h"
+#include "kernels/artifact.h"
 #include "kernels/kernel_slot.h"
 #include "run.h"
 
 namespace graphffi_standalone {
 namespace {
-
-/// Text of generated C++ code, where NUL is written as the two bytes C0 80, which UTF-8 lacks.
-std::string TextOfCode(const char* code) {
-  std::string text = code;
-  for (size_t at = 0; (at = text.find("\xC0\x80", at)) != std::string::npos; ++at) {
-    text.replace(at, 2, 1, '\0');
-  }
-  return text;
-}
 
 /// The op's name in a digest `ns::op(x -> out) 0123456789abcdef`, else the kernel's.
 std::string SubjectOf(const GraphffiCallV2& call) {
@@ -65,7 +56,7 @@ class KernelSite {
 };
 
 KernelSite::KernelSite(const GraphffiCallV2& call)
-    : kernel_(call.func, FolderOf(&call)),
+    : kernel_(call.func, graphffi::FolderOf(&call)),
       subject_(SubjectOf(call)),
       plan_(graphffi::Plan::Parse(
           call.plan,
@@ -96,7 +87,7 @@ void KernelSite::AddAttributes(const GraphffiCallV2& call) {
   for (int32_t i = 0; i < call.num_ints; ++i) *place++ = graphffi::MakeInt(call.ints[i]);
   for (int32_t i = 0; i < call.num_floats; ++i) *place++ = graphffi::MakeFloat(call.floats[i]);
   for (int32_t i = 0; i < call.num_strs; ++i) {
-    strs_.Add(graphffi::MakeString(TextOfCode(call.strs[i])));
+    strs_.Add(graphffi::MakeString(graphffi::TextOfCode(call.strs[i])));
     *place++ = strs_.data()[i];
   }
 }
@@ -107,7 +98,7 @@ TVMFFIObjectHandle KernelSite::Place(graphffi::Plan::Op op, int32_t index,
   *place = TVMFFIAny{};
   if (tensor == nullptr) return nullptr;
   const DLTensor& view = *TVMFFITensorGetDLTensorPtr(tensor);
-  if (__builtin_expect(!Layout::Of(view).IsCompact() && !plan_.is_strided(op, index), 0)) {
+  if (!graphffi::IsCompact(view) && !plan_.is_strided(op, index)) {
     copies->emplace_back(CompactCopy(view)->handle());
     tensor = copies->back().get();
   }
@@ -120,7 +111,7 @@ void KernelSite::Run(void* const* tensors, const int64_t* open_ints) const {
   TVMFFIAny inline_values[kInline];
   std::vector<TVMFFIAny> more_values;
   TVMFFIAny* values = inline_values;
-  if (__builtin_expect(room_.size() > kInline, 0)) {
+  if (room_.size() > kInline) {
     more_values.resize(room_.size());
     values = more_values.data();
   }
@@ -152,7 +143,8 @@ void KernelSite::Invoke(TVMFFIAny* values) const {
   const int32_t first_passed = plan_.first_output();
   const bool is_filled = first_passed == 0 || outputs.size == 0;
   const auto results = [&] {
-    const graphffi::DeclaredTensors tensors{inputs, outputs, 0, nullptr, nullptr, subject_.c_str()};
+    const graphffi::DeclaredTensors tensors{
+        inputs, outputs, 0, nullptr, nullptr, subject_.c_str(), kernel_.reference().c_str()};
     return graphffi::Results{tensors, std::min(first_passed, outputs.size), is_filled};
   };
   const graphffi::KernelSlot::Use function(kernel_);
@@ -169,7 +161,7 @@ void KernelSite::Invoke(TVMFFIAny* values) const {
 
 const KernelSite* SiteOf(GraphffiCallV2* call) {
   const void* known = __atomic_load_n(&call->site, __ATOMIC_ACQUIRE);
-  if (__builtin_expect(known != nullptr, 1)) return static_cast<const KernelSite*>(known);
+  if (known != nullptr) return static_cast<const KernelSite*>(known);
   auto made = std::make_unique<KernelSite>(*call);
   void* none = nullptr;
   if (__atomic_compare_exchange_n(&call->site, &none, made.get(), false, __ATOMIC_ACQ_REL,

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operands.h"
 
+#include "callframe/call_frame.h"
 #include "callframe/describe_tensor.h"
 #include "callframe/error.h"
+#include "callframe/lent_tensor.h"
 #include "callframe/value.h"
 
 namespace graphffi_standalone {
@@ -94,7 +96,7 @@ std::string Operands::Describe(const Operand& operand) const {
 
 void Operands::Take(const Operand& operand, const TVMFFIAny& arg) {
   const DLTensor& view = *graphffi::TensorOf(arg);
-  const bool is_compact = Layout::Of(view).IsCompact();
+  const bool is_compact = graphffi::IsCompact(view);
   if (!is_compact && operand.is_updated) {
     throw graphffi::Error("ValueError",
                           std::string(method_.name) + ": operand '" + operand.name +
@@ -142,9 +144,7 @@ bool Operands::TakeEach() {
 
 void Operands::TakeBack() {
   if (TakeEach()) return;
-  throw graphffi::Error("RuntimeError",
-                        "graphffi: a kernel kept a tensor that its caller only lends for the call; "
-                        "let it copy the data or write into an output");
+  throw graphffi::Error("RuntimeError", graphffi::kKeptTensor);
 }
 
 }  // namespace graphffi_standalone

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <string>
 
+#include "callframe/call_frame.h"
 #include "callframe/value.h"
 #include "run.h"
 
@@ -200,7 +201,7 @@ AOTITorchError aoti_torch_get_storage_size(AtenTensorHandle tensor, int64_t* byt
 }
 
 AOTITorchError aoti_torch_is_contiguous(AtenTensorHandle tensor, bool* is_contiguous) {
-  *is_contiguous = Layout::Of(ViewOf(tensor)).IsCompact();
+  *is_contiguous = graphffi::IsCompact(ViewOf(tensor));
   return AOTI_TORCH_SUCCESS;
 }
 
@@ -286,7 +287,7 @@ AOTITorchError aoti_torch_zero_(AtenTensorHandle self) {
   return Guard([&] {
     const DLTensor& tensor = ViewOf(self);
     const Layout layout = Layout::Of(tensor);
-    if (layout.IsCompact()) {
+    if (graphffi::IsCompact(tensor)) {
       std::memset(DataOf(tensor), 0, layout.SpanBytes());
       return;
     }

@@ -60,17 +60,6 @@ size_t Layout::SpanBytes() const {
   return (static_cast<size_t>(last) + 1) * ElementBytes();
 }
 
-bool Layout::IsCompact() const {
-  if (opt_strides == nullptr) return true;
-  int64_t expected = 1;
-  for (int32_t i = ndim - 1; i >= 0; --i) {
-    if (shape[i] == 0) return true;
-    if (shape[i] != 1 && opt_strides[i] != expected) return false;
-    expected *= shape[i];
-  }
-  return true;
-}
-
 Tensor* Tensor::Make(const Layout& layout, size_t data_bytes) {
   const auto ndim = static_cast<size_t>(layout.ndim);
   const size_t header = RoundUp(sizeof(Tensor) + 2 * ndim * sizeof(int64_t));
@@ -130,7 +119,7 @@ void Tensor::Delete(void* handle, int flags) {
 void CopyElements(const DLTensor& from, const DLTensor& to) {
   const Layout layout = Layout::Of(from);
   if (layout.NumElements() == 0) return;
-  if (layout.IsCompact() && Layout::Of(to).IsCompact()) {
+  if (graphffi::IsCompact(from) && graphffi::IsCompact(to)) {
     const auto count = static_cast<size_t>(layout.NumElements());
     std::memcpy(DataOf(to), DataOf(from), count * layout.ElementBytes());
     return;

@@ -25,7 +25,6 @@ struct Layout {
   int64_t NumElements() const;
   /// From the first element to the end of the last one.
   size_t SpanBytes() const;
-  bool IsCompact() const;
 
   static Layout Of(const DLTensor& tensor) {
     return {tensor.ndim, tensor.shape, tensor.strides, tensor.dtype};

@@ -11,15 +11,15 @@
 #include <string>
 
 #include "callframe/error.h"
-#include "folder.h"
 #include "graph.h"
+#include "kernels/artifact.h"
 #include "memory.h"
 
 namespace graphffi_standalone {
 namespace {
 
 char* MapFile(const Weights& weights) {
-  const std::string path = FolderOf(&weights) + "/" + weights.opt_file_name;
+  const std::string path = graphffi::FolderOf(&weights) + "/" + weights.opt_file_name;
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   struct stat facts{};
   if (file < 0 || fstat(file, &facts) != 0) {

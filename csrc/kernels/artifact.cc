@@ -1,9 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "folder.h"
+#include "kernels/artifact.h"
 
 #include <dlfcn.h>
 
-namespace graphffi_standalone {
+namespace graphffi {
+
+std::string TextOfCode(const char* code) {
+  std::string text = code;
+  for (size_t at = 0; (at = text.find("\xC0\x80", at)) != std::string::npos; ++at) {
+    text.replace(at, 2, 1, '\0');
+  }
+  return text;
+}
 
 std::string FolderOf(const void* address) {
   Dl_info found;
@@ -13,4 +21,4 @@ std::string FolderOf(const void* address) {
   return slash == std::string::npos ? "" : path.substr(0, slash);
 }
 
-}  // namespace graphffi_standalone
+}  // namespace graphffi
