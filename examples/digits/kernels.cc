@@ -44,7 +44,7 @@ void RmsNorm(ffi::TensorView x_view, ffi::TensorView weight_view, ffi::TensorVie
   float* inverse = Floats("rms_norm", "inverse", inverse_view);
   const int64_t width = weight_view.numel();
   for (int64_t row = 0; row < inverse_view.numel(); ++row, x += width, out += width) {
-    float mean_square = Dot(x, x, width) / static_cast<float>(width);
+    const float mean_square = Dot(x, x, width) / static_cast<float>(std::max<int64_t>(width, 1));
     inverse[row] = 1.0f / std::sqrt(mean_square + static_cast<float>(eps));
     for (int64_t i = 0; i < width; ++i) out[i] = x[i] * inverse[row] * weight[i];
   }

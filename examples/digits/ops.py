@@ -76,7 +76,8 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float = 1e-5) -> Normed:
 
 @rms_norm.set_reference
 def _rms_norm(xp: Any, x: Any, weight: Any, eps: float) -> Any:
-    inverse = (xp.mean(x * x, axis=-1) + eps) ** -0.5
+    mean_square = xp.sum(x * x, axis=-1) / max(x.shape[-1], 1)
+    inverse = (mean_square + eps) ** -0.5
     return x * inverse[..., None] * weight, inverse
 
 
