@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from ._jvp import Jvp
     from ._reference import Reference
+    from ._tuning import TunedCall
     from ._vjp import Vjp
     from ._vmap import VmapRule
 
@@ -67,6 +68,7 @@ class Definition:
         fallback: "reference", which runs where no kernel fits, or nothing.
         jvp: Forward-mode rule, or None.
         gradient: "reference", of which rules are derived that are not given, or nothing.
+        tuning: Calls of which the fastest kernel is known.
     """
 
     name: str
@@ -87,6 +89,7 @@ class Definition:
     fallback: str = ""
     jvp: Jvp | None = None
     gradient: str = ""
+    tuning: tuple[TunedCall, ...] = ()
     _templates: dict[Any, PlanTemplate] = field(default_factory=dict, repr=False)
     _made: list[OpKernel] = field(default_factory=list, init=False, repr=False)
 
@@ -215,7 +218,7 @@ class Definition:
     @cached_property
     def has_choice(self) -> bool:
         """Whether calls may run several kernels, or none."""
-        return not (self.candidates and self.candidates[0].is_for_all)
+        return bool(self.tuning) or not (self.candidates and self.candidates[0].is_for_all)
 
     @cached_property
     def is_looked_at(self) -> bool:
@@ -277,6 +280,7 @@ class Definition:
             self.forced,
             self.fallback,
             self.gradient,
+            repr(self.tuning),
         ]
         rules = [self.rule]
         for kernel in self.kernels:
