@@ -14,6 +14,7 @@ from ._parameter import Operand
 from ._plan import CallTraits, SideEffect, checked_effect
 from ._reference import checked_choice
 from ._schema import Definition
+from ._vjp import checked_save
 from ._vmap import VmapRule
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ class _OpOptions(TypedDict, total=False):
     dtypes: str
     strided: bool | Sequence[str]
     workspace: int | Callable[..., Any] | None
+    fallback: str
+    gradient: str
     override: bool
 
 
@@ -68,6 +71,7 @@ def op(
     strided: bool | Sequence[str] = False,
     workspace: int | Callable[..., Any] | None = None,
     fallback: str = "",
+    gradient: str = "",
     override: bool = False,
 ) -> Callable[[Callable[..., Any]], Op]:
     """Defines an op from an annotated function whose body is the shape rule.
@@ -108,6 +112,8 @@ def op(
             them.
         fallback: ``"reference"``: what `Op.set_reference` gives runs where no kernel fits, and
             compilers see its operations. Default: such calls are a `NotImplementedError`.
+        gradient: ``"reference"``: rules of gradients that are not registered are derived from what
+            `Op.set_reference` gives. Default: differentiation without rule is refused.
         override: Replaces the op of that name, if there is one that is defined otherwise: it is the
             same object, and calls, traces and compilations from now on use this definition.
             Without a gradient rule until one is registered.
@@ -138,6 +144,7 @@ def op(
             dtypes,
             strided,
             checked_choice(name, "fallback", fallback),
+            checked_choice(name, "gradient", gradient),
         )
         return options.register(name, signature, rule, override=override)
 
@@ -161,6 +168,7 @@ def define_op(
     strided: bool | Sequence[str] = False,
     workspace: int | Callable[..., Any] | None = None,
     fallback: str = "",
+    gradient: str = "",
     override: bool = False,
 ) -> Op:
     """Defines an op from a schema string, for compilers that generate definitions.
@@ -183,6 +191,7 @@ def define_op(
         strided: As for `op`.
         workspace: As for `op`.
         fallback: As for `op`.
+        gradient: As for `op`.
         override: As for `op`.
 
     Returns:
@@ -195,8 +204,16 @@ def define_op(
     signature = _signature.from_schema(name, schema)
     traits = CallTraits(pass_owning_tensor, allow_cuda_graph, checked_effect(name, has_side_effect))
     kernel_options = KernelOptions(kernel, plan, workspace, traits)
-    chosen = checked_choice(name, "fallback", fallback)
-    options = _Options(kernel_options, doc, vmap, dims, dtypes, strided, chosen)
+    options = _Options(
+        kernel_options,
+        doc,
+        vmap,
+        dims,
+        dtypes,
+        strided,
+        checked_choice(name, "fallback", fallback),
+        checked_choice(name, "gradient", gradient),
+    )
     return options.register(name, signature, infer, override=override)
 
 
@@ -211,6 +228,7 @@ class _Options:
     dtypes: str
     strided: bool | Sequence[str]
     fallback: str
+    gradient: str
 
     def register(
         self,
@@ -264,7 +282,10 @@ class _Options:
             strided=_strided_operands(signature, self.strided),
             forced=forced_kernel(name),
             fallback=self.fallback,
+            gradient=self.gradient,
         )
+        if definition.gradient:
+            checked_save(definition, "gradient='reference'", callable, ())
         if rule is None and definition.results:
             raise ValueError(
                 f"{name}: expected a shape rule for {', '.join(definition.results)}, got none"

@@ -20,11 +20,10 @@ from ._op_rules import RulesOfOp
 from ._plan import CallTraits
 from ._spec import described
 from ._tuning import changing, tuned
-from ._vjp import Vjp
 
 if TYPE_CHECKING:
     import inspect
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from typing_extensions import ParamSpec, TypeVar
 
@@ -234,46 +233,14 @@ class Op(_core.OpBase, RulesOfOp, Generic[P, R_co]):
             _replace(self, dataclasses.replace(self.definition, forced=name))
         return former
 
-    def register_vjp(self, backward: Callable[..., Any], *, save: Sequence[str] = ()) -> None:
-        """Gives the op a gradient rule, for every framework.
-
-        Args:
-            backward: Called as ``backward(saved, *cotangents)``. `saved` has every attribute of the
-                op, and what `save` names, as fields. There is one cotangent per result, with its
-                shape; None for a result that is no floating-point tensor. Returns one gradient or
-                None per tensor operand, in signature order, with the operand's shape: a tuple, or
-                the gradient itself if the op has one operand; for a list, a list. Written with
-                graphffi's ops and with operators that all frameworks have.
-            save: Names of the operands and results that `backward` reads; they stay in memory
-                until it has run.
-
-        Raises:
-            TypeError: If `backward` is not callable.
-            ValueError: If `save` names something unknown, the op updates operands in place, or it
-                has another rule.
-
-        Example:
-            >>> scale.register_vjp(lambda saved, grad: grad * saved.factor)  # doctest: +SKIP
-        """
+    def _extend(self, change: Callable[[Definition], Definition], event: str) -> None:
         with _lock:
-            vjp = Vjp.make(self.definition, backward, save)
-            definition = dataclasses.replace(self.definition, vjp=vjp)
-            if self.definition.vjp is None:
+            former, definition = self.definition, change(self.definition)
+            if definition.digest == former.digest:
                 self.definition = definition
-                announce("add_vjp", self)
-            elif self.definition.digest != definition.digest:
-                raise ValueError(
-                    f"{self.name}: register_vjp: expected the rule that is registered, got another "
-                    "one; define the op anew with override=True"
-                )
-
-    def _extend(self, change: Callable[[Definition], Definition]) -> None:
-        with _lock:
-            former, definition = self.definition.digest, change(self.definition)
-            if definition.digest == former:
-                self.definition = definition
-            else:
-                _replace(self, definition)
+                return
+            self._redefine(definition)
+            announce(event, self)
 
     def __reduce__(self) -> tuple[Callable[[str, str], Op], tuple[str, str]]:
         """Copies are the op itself; elsewhere it is found by name, as functions are."""

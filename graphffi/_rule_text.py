@@ -113,8 +113,7 @@ class _RuleText:
             definition = value.definition
             if definition.name in _digested():
                 return str(definition.name)  # by a rule of its own
-            rest = "" if definition.vjp is None else self.of(definition.vjp.backward, names)
-            return f"{definition.base_digest} {rest}"
+            return f"{definition.base_digest} {self._join(definition.added_rules, names)}"
         if isinstance(value, (set, frozenset)):
             walks = [(_RuleText(), item) for item in value]
             texts = sorted(walk.of(item, names) for walk, item in walks)

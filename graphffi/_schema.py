@@ -27,6 +27,7 @@ from ._tracing import report_to_tracer
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from ._jvp import Jvp
     from ._reference import Reference
     from ._tuning import TunedCall
     from ._vjp import Vjp
@@ -65,6 +66,8 @@ class Definition:
         forced: The name of the only kernel that calls may run; "" if they choose.
         reference: What the op computes, or None.
         fallback: "reference", which runs where no kernel fits, or nothing.
+        jvp: Forward-mode rule, or None.
+        gradient: "reference", of which rules are derived that are not given, or nothing.
         tuning: Calls of which the fastest kernel is known.
     """
 
@@ -84,6 +87,8 @@ class Definition:
     forced: str = ""
     reference: Reference | None = None
     fallback: str = ""
+    jvp: Jvp | None = None
+    gradient: str = ""
     tuning: tuple[TunedCall, ...] = ()
     _templates: dict[Any, PlanTemplate] = field(default_factory=dict, repr=False)
     _made: list[OpKernel] = field(default_factory=list, init=False, repr=False)
@@ -187,6 +192,24 @@ class Definition:
             return self.kernels
         return (*self.kernels, reference_kernel(self.name))
 
+    @cached_property
+    def backward_rule(self) -> Vjp | None:
+        """How to go back through a call: the rule that is given, or that of the reference."""
+        if self.vjp is not None or not self.gradient or self.reference is None:
+            return self.vjp
+        from ._reference_rules import reference_vjp  # which few ops need
+
+        return reference_vjp(self)
+
+    @cached_property
+    def forward_rule(self) -> Jvp | None:
+        """How to go forward: the rule that is given, or that of the reference."""
+        if self.jvp is not None or not self.gradient or self.reference is None:
+            return self.jvp
+        from ._reference_rules import reference_jvp
+
+        return reference_jvp(self)
+
     @property
     def runs_reference(self) -> bool:
         """Whether calls may run the reference, so that what is compiled depends on it."""
@@ -256,6 +279,7 @@ class Definition:
             repr(self.strided),
             self.forced,
             self.fallback,
+            self.gradient,
             repr(self.tuning),
         ]
         rules = [self.rule]
@@ -269,12 +293,22 @@ class Definition:
     def digest(self) -> str:
         """Changes when anything of the definition does, its rules included."""
         method = None if self.vmap is None else self.vmap.method
-        if method is None and self.vjp is None and self.reference is None:
+        if method is None and self.vjp is None and self.jvp is None and self.reference is None:
             return self.base_digest
-        save, backward = ((), None) if self.vjp is None else (self.vjp.save, self.vjp.backward)
-        texts = (method if isinstance(method, str) else "", *save)
-        reference = self.reference.function if self.reference and self.runs_reference else None
-        return extended_digest(self.base_digest, texts, (method, backward, reference))
+        texts = [method if isinstance(method, str) else ""]
+        for rule in (self.vjp, self.jvp):
+            texts += rule.save if rule else ()
+        return extended_digest(self.base_digest, tuple(texts), (method, *self.added_rules))
+
+    @property
+    def added_rules(self) -> tuple[Any, ...]:
+        """Functions that the op was given after its definition; None for what it was not."""
+        uses_reference = self.reference and (self.gradient or self.runs_reference)
+        return (
+            self.vjp and self.vjp.backward,
+            self.jvp and self.jvp.forward,
+            self.reference.function if self.reference and uses_reference else None,
+        )
 
     def traced_digest(self) -> str:
         """The digest for a call in a graph that is traced now.
@@ -283,10 +317,7 @@ class Definition:
         another one each time, so that no compile cache serves the graph later.
         """
         method = None if self.vmap is None else self.vmap.method
-        backward = None if self.vjp is None else self.vjp.backward
-        rules: list[Any] = [self.rule, method, backward]
-        if self.reference is not None and self.runs_reference:
-            rules.append(self.reference.function)
+        rules: list[Any] = [self.rule, method, *self.added_rules]
         for kernel in self.kernels:
             rules += (kernel.workspace, kernel.when, kernel.factory and kernel.factory.key)
         texts = [known_rule_text(rule) for rule in rules if callable(rule)]
@@ -304,6 +335,7 @@ class Definition:
             "dtypes": (self.dtypes_text, other.dtypes_text),
             "strided": (self.strided, other.strided),
             "fallback": (self.fallback, other.fallback),
+            "gradient": (self.gradient, other.gradient),
             "vmap": (_vmap_text(self), _vmap_text(other)),
         }
         return [name for name, (mine, its) in parts.items() if mine != its] or ["kernel"]

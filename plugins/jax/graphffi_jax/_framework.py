@@ -23,6 +23,7 @@ from graphffi.plugin import (
 from ._batching import OpCall, call_key, flat_operands, take_batches
 from ._choice import kernels_by_device
 from ._closures import note_kernel
+from ._gradients import push_forward, transpose
 from ._library import register_targets
 from ._nested import watch_kernels
 from ._partition import register_partitioners
@@ -37,6 +38,8 @@ class JaxFramework:
     """Arrays of JAX, traced or not; NumPy arrays and graphffi tensors beside them become such."""
 
     name = "jax"
+    vjp = staticmethod(transpose)
+    jvp = staticmethod(push_forward)
 
     def __init__(self) -> None:
         """Knows no call yet."""

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.experimental import io_callback
 from jax.extend.core import Primitive
@@ -20,7 +19,7 @@ from graphffi.plugin import CallTraits, OpKernel, packaged_name
 
 from ._batching import OpCall, batch, run_reference
 from ._choice import OTHERS, device_type
-from ._gradients import run_batched, tangents_of
+from ._gradients import has_rules, has_tangent, run_batched, tangents_of
 from ._library import LOCAL_TARGETS, TARGET, TARGET_GRAPH
 from ._loops import Loops, depths, run, sizes
 from ._refusals import refuse_transformations, refuse_transpose
@@ -352,10 +351,9 @@ def _differentiate(
     primals: Any, tangents: Any, *, call: KernelCall, results: Any
 ) -> tuple[list[Any], list[Any]]:
     """By the op's rule; integers have no tangents. Refuses without rule."""
-    has_tangents = any(jnp.issubdtype(d, jnp.inexact) for _, d in results)
+    has_tangents = any(has_tangent(dtype) for _, dtype in results)
     made_of = call.made_of
-    has_rule = made_of is not None and made_of.op.definition.vjp is not None
-    if call.num_mutated or (has_tangents and not has_rule):
+    if call.num_mutated or (has_tangents and not has_rules(made_of)):
         _refuse_gradient(call)
     outputs = call_p.bind(*primals, call=call, results=results)
     none: Any = [None] * len(outputs)
@@ -375,7 +373,7 @@ def _batch(
     rule = functools.partial(batch, call_p, dims=dims, call=call, results=results)
     made_of = call.made_of
     is_traced = any(isinstance(a, jax.core.Tracer) for a in arrays)
-    if made_of is None or made_of.op.definition.vjp is None or call.loops or not is_traced:
+    if made_of is None or not has_rules(made_of) or call.loops or not is_traced:
         return rule(arrays)
     outputs = run_batched(made_of, lambda given: rule(given)[0], arrays, dims)
     return outputs, [0] * len(outputs)

@@ -22,7 +22,7 @@ from graphffi.plugin import (
 )
 from graphffi_torch import _C
 from graphffi_torch._dynamo import end_trace
-from graphffi_torch._gradients import set_gradient_rule
+from graphffi_torch._gradients import push_forward, set_rules, transpose
 from graphffi_torch._operator_schema import (
     DIGEST,
     graph_digest,
@@ -64,6 +64,8 @@ class TorchFramework:
     name = "torch"
     is_traced = staticmethod(torch.compiler.is_dynamo_compiling)
     call_plain = staticmethod(_C.call_raw)
+    vjp = staticmethod(transpose)
+    jvp = staticmethod(push_forward)
 
     def __init__(self) -> None:
         """Not for users."""
@@ -91,14 +93,15 @@ class TorchFramework:
         install_reference(op)
         register_operator(op)
         announce_sharding(op)
-        if op.definition.vjp is not None:
-            set_gradient_rule(op.definition)
+        definition = op.definition
+        if definition.backward_rule is not None or definition.forward_rule is not None:
+            set_rules(definition)
 
     def add_vjp(self, op: Op) -> None:
         """Registers the op's gradient rule with autograd."""
         if why_no_operator(op.definition) is not None:
             return
-        set_gradient_rule(op.definition)
+        set_rules(op.definition)
         _let_trace(op)  # the digest, which is in graphs, covers the rule from now on
 
     def check_replacement(self, op: Op, definition: Definition) -> None:
@@ -118,10 +121,7 @@ class TorchFramework:
         replace_operators(op)
         _let_trace(op)
         announce_sharding(op)
-        if op.definition.vjp is None:
-            _C.remove_gradient_rule(op.name)
-        else:
-            set_gradient_rule(op.definition)
+        set_rules(op.definition)
 
     def use_library(self, path: str, is_new: bool) -> None:
         """Has the path of a library mean the file that is there now."""

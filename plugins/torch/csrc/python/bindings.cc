@@ -130,6 +130,12 @@ PYBIND11_MODULE(_C, module) {
       py::kw_only(), py::arg("op"), py::arg("parameters"), py::arg("results"), py::arg("run"),
       py::arg("check"));
   module.def(
+      "set_forward_rule",
+      [](const std::string& op, py::object run) {
+        SetForwardRule(op, run.is_none() ? nullptr : MakePythonForwardRule(std::move(run)));
+      },
+      py::kw_only(), py::arg("op"), py::arg("run"));
+  module.def(
       "remove_gradient_rule", [](const std::string& op) { SetGradientRule(op, nullptr); },
       py::arg("op"));
   module.def(
