@@ -82,6 +82,7 @@ __all__ = [
     "load_module",
     "load_ops",
     "op",
+    "record",
     "register_error",
     "register_global_func",
     "remove_global_func",

@@ -12,6 +12,7 @@ import torch
 
 from graphffi.testing import Case, CheckedPath, Contest, View, flat
 from graphffi_torch._operator_schema import DIGEST, operator_schemas
+from graphffi_torch._package import load_package, package
 
 if TYPE_CHECKING:
     import numpy
@@ -179,10 +180,9 @@ def _packaged(op: Op, cases: Sequence[Case]) -> list[list[Any]]:
     found = []
     for case in cases:
         with tempfile.TemporaryDirectory() as folder:
-            path = str(Path(folder) / "model.pt2")
-            torch._inductor.aoti_compile_and_package(_export(op, case), package_path=path)
-            package = torch._inductor.aoti_load_package(path)
-            found.append([_array(t) for t in flat(package(case.build(_tensor)))])
+            path = package(_export(op, case), Path(folder) / "model.pt2")
+            model = load_package(path, trust=True)
+            found.append([_array(t) for t in flat(model(case.build(_tensor)))])
     return found
 
 
