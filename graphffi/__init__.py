@@ -22,7 +22,6 @@ from ._dtype import dtype as dtype
 from ._error import Error as Error
 from ._error import InternalError as InternalError
 from ._error import register_error as register_error
-from ._factory_error import FactoryError as FactoryError
 from ._framework import prepare_for_tracing as _prepare_for_tracing
 from ._import_hook import when_imported as _when_imported
 from ._load_ops import load_ops as load_ops
@@ -46,6 +45,8 @@ from ._spec import empty as empty
 from ._spec import like as like
 from ._stream import use_stream as use_stream
 from ._tensor import from_dlpack as from_dlpack
+from ._tune import tune as tune
+from ._tuning import use_tuning as use_tuning
 from ._version import __version__ as __version__
 
 if _TYPE_CHECKING:
@@ -82,12 +83,16 @@ __all__ = [
     "load_module",
     "load_ops",
     "op",
+    "prebuild",
     "record",
     "register_error",
     "register_global_func",
     "remove_global_func",
     "runtime_info",
+    "tune",
+    "use_prebuilt",
     "use_stream",
+    "use_tuning",
 ]
 
 

@@ -6,4 +6,4 @@ class FactoryError(RuntimeError):
     """A factory of an op failed: names op, factory and key. The next call tries again."""
 
 
-FactoryError.__module__ = "graphffi"
+FactoryError.__module__ = "graphffi.plugin"

@@ -19,6 +19,7 @@ from ._op_kernel import call_device, checked_device, checked_dtypes, explain_cho
 from ._op_rules import RulesOfOp
 from ._plan import CallTraits
 from ._spec import described
+from ._tuning import changing, tuned
 from ._vjp import Vjp
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ class Op(_core.OpBase, RulesOfOp, Generic[P, R_co]):
         """Not for users: see `op` and `define_op`."""
         self.is_traced = None
         self.defined = definition
-        self._redefine(definition)
+        self._redefine(tuned(definition))
 
     def _redefine(self, definition: Definition) -> None:
         self.definition = definition
@@ -314,7 +315,7 @@ def register_op(
             announce("check_replacement", existing, definition)
             _install(name, made)
             existing.defined = definition
-            _replace(existing, definition)
+            _replace(existing, tuned(definition))
     return existing
 
 
@@ -397,6 +398,19 @@ def _renewed(definition: Definition, library: str) -> Definition:
 
 
 when_renewed(_replace_kernels)
+
+
+def renew_tuning(names: Iterable[str]) -> None:
+    """Has ops run the kernels that are known to be the fastest, where these are others.
+
+    Args:
+        names: Of ops, which need not be defined.
+    """
+    with _lock:
+        for op in (_ops[name] for name in names if name in _ops):
+            calls = changing(op.definition)
+            if calls != op.definition.tuning:
+                _replace(op, dataclasses.replace(op.definition, tuning=calls))
 
 
 def renew_factories(names: Iterable[str]) -> None:

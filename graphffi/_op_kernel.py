@@ -179,7 +179,9 @@ def call_device(operands: Sequence[Any], results: Sequence[Any] = ()) -> str:
 def choose_kernel(
     definition: Definition, operands: Sequence[Any], attributes: Sequence[Any], device: str
 ) -> OpKernel:
-    """The first kernel that fits a call; that of a factory may be still to be made.
+    """The kernel of a call: the fastest, where that was measured, or the first that fits.
+
+    That of a factory may be still to be made.
 
     Args:
         definition: Of the op.
@@ -191,11 +193,38 @@ def choose_kernel(
         NotImplementedError: If none does; or if it depends on a size that is not known, and not to
             be guarded, whether one does.
     """
+    tuned = _tuned_kernel(definition, operands, attributes, device)
+    if tuned is not None:
+        return _keyed(definition, tuned, operands, attributes)
+    return choose_in_order(definition, operands, attributes, device)
+
+
+def _tuned_kernel(
+    definition: Definition, operands: Sequence[Any], attributes: Sequence[Any], device: str
+) -> OpKernel | None:
+    """The fastest kernel for a call; None where it was not measured, or one is forced."""
+    if definition.forced:
+        return None
+    try:
+        fitting = (c for c in definition.tuning if c.fits(operands, attributes, device))
+        name = next((call.kernel for call in fitting), "")
+        found = next((k for k in definition.candidates if k.name == name), None)
+        if found is None or why_not(definition, found, operands, attributes, device):
+            return None
+    except UndecidedError:
+        return None  # of all sizes, it would be the fastest for one
+    return found
+
+
+def choose_in_order(
+    definition: Definition, operands: Sequence[Any], attributes: Sequence[Any], device: str
+) -> OpKernel:
+    """The first kernel that fits a call. Args and errors: as for `choose_kernel`."""
     undecided: list[str] = []
     reasons: list[str] = []
     for kernel in definition.candidates:
         try:
-            reason = _why_not(definition, kernel, operands, attributes, device)
+            reason = why_not(definition, kernel, operands, attributes, device)
         except UndecidedError:
             # Skipped only for one that is right for all sizes.
             undecided.append(f"{kernel.name!r}: {condition_name(kernel.when)}")
@@ -238,13 +267,16 @@ def explain_choice(
 ) -> str:
     """Which kernel a call runs, and of each other one, why not."""
     lines = []
+    tuned = _tuned_kernel(definition, operands, attributes, device)
     is_chosen = False
     for kernel in definition.known_kernels:
-        reason = _why_not(definition, kernel, operands, attributes, device)
+        reason = why_not(definition, kernel, operands, attributes, device)
         if not reason and definition.forced not in ("", kernel.name):
             reason = f"expected to run kernel {definition.forced!r}"
         elif not reason and kernel not in definition.candidates:
             reason = "expected fallback='reference' to run it where no kernel fits"
+        elif not reason and tuned not in (None, kernel):
+            reason = f"fits, too, but {tuned and tuned.name!r} was faster"
         if not reason and is_chosen:
             reason = "fits, too, but was added later"
         is_chosen = is_chosen or not reason
@@ -264,13 +296,14 @@ def forced_kernel(op: str) -> str:
     return next((kernel.strip() for name, _, kernel in pairs if name.strip() == op), "")
 
 
-def _why_not(
+def why_not(
     definition: Definition,
     kernel: OpKernel,
     operands: Sequence[Any],
     attributes: Sequence[Any],
     device: str,
 ) -> str:
+    """What keeps a kernel from running a call; "" if it fits."""
     if kernel.device and kernel.device != device:
         return f"expected device {kernel.device}, got {device}"
     values = dict(zip((o.name for o in definition.operands), operands, strict=True))

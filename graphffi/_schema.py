@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from ._reference import Reference
+    from ._tuning import TunedCall
     from ._vjp import Vjp
     from ._vmap import VmapRule
 
@@ -64,6 +65,7 @@ class Definition:
         forced: The name of the only kernel that calls may run; "" if they choose.
         reference: What the op computes, or None.
         fallback: "reference", which runs where no kernel fits, or nothing.
+        tuning: Calls of which the fastest kernel is known.
     """
 
     name: str
@@ -82,6 +84,7 @@ class Definition:
     forced: str = ""
     reference: Reference | None = None
     fallback: str = ""
+    tuning: tuple[TunedCall, ...] = ()
     _templates: dict[Any, PlanTemplate] = field(default_factory=dict, repr=False)
     _made: list[OpKernel] = field(default_factory=list, init=False, repr=False)
 
@@ -192,7 +195,7 @@ class Definition:
     @cached_property
     def has_choice(self) -> bool:
         """Whether calls may run several kernels, or none."""
-        return not (self.candidates and self.candidates[0].is_for_all)
+        return bool(self.tuning) or not (self.candidates and self.candidates[0].is_for_all)
 
     @cached_property
     def is_looked_at(self) -> bool:
@@ -253,6 +256,7 @@ class Definition:
             repr(self.strided),
             self.forced,
             self.fallback,
+            repr(self.tuning),
         ]
         rules = [self.rule]
         for kernel in self.kernels:

@@ -30,6 +30,7 @@ from ._shape_program import trace_shape_rule as trace_shape_rule
 from ._spec import checked_bytes as checked_bytes
 from ._spec import checked_dtype as checked_dtype
 from ._spec import checked_result as checked_result
+from ._spec import described as described
 from ._tensor import register_tensor_viewer as register_tensor_viewer
 from ._tracing import Tracer as Tracer
 from ._tracing import is_int64 as is_int64

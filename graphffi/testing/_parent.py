@@ -208,7 +208,7 @@ class _Check:
         return str(last["key"])
 
     def _add(self, event: dict[str, Any]) -> None:
-        """Keeps the smallest case of each kind and path; of debug mode, kinds that are new."""
+        """Keeps the smallest case of each kind and path; of debug mode, new kinds."""
         key = (event["kind"], event["path"])
         known = {kind for kind, path in self._found if path != "debug"}
         if event["path"] == "debug" and event["kind"] in known:

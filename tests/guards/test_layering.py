@@ -39,12 +39,13 @@ FOLDERS = {
     "caffe2": "torch",
     "graphffi_torch": "graphffi_torch",
     "graphffi_standalone": "graphffi_standalone",
+    "compiled": "compiled",  # with the code of graphs
     "xla": "xla",
     "cuda": "cuda",
 }
 FILES = [
     (re.compile(r"torch/csrc/inductor/aoti_torch/.*"), "torch C"),
-    (re.compile(r"torch/csrc/inductor/aoti_runtime/.*"), "torch types"),
+    (re.compile(r"torch/csrc/inductor/aoti_runtime/.*|torch/headeronly/.*"), "torch types"),
     (re.compile(r"Python\.h|structmember\.h|frameobject\.h"), "python"),
     (re.compile(r"torch/(extension|python)\.h|torch/csrc/.*python.*|.*/THP\w*\.h"), "torch-python"),
     (re.compile(r"cuda\w*\.h|nv\w+\.h"), "cuda"),
@@ -69,6 +70,7 @@ class NativeLayer:
 
 
 FFI = frozenset({"c_api", "tvm/ffi", "dlpack"})
+STANDALONE = frozenset({"graphffi_standalone", "compiled"})
 CALLS = frozenset({"callframe", "env", "kernels", "shapes", "hooks"})
 NATIVE = {
     "c_api": NativeLayer("csrc/include/tvm/ffi", frozenset({"dlpack"}), "c_api.h"),
@@ -98,7 +100,7 @@ NATIVE = {
     ),
     "standalone": NativeLayer(
         "plugins/torch/csrc/standalone",
-        FFI | CALLS | {"torch C", "torch types", "graphffi_torch", "graphffi_standalone"},
+        FFI | CALLS | {"torch C", "torch types", "graphffi_torch"} | STANDALONE,
         own_headers="plugins/torch/csrc",
     ),
     "jax plugin": NativeLayer("plugins/jax/csrc", FFI | CALLS | {"xla"}),

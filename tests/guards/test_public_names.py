@@ -9,12 +9,13 @@ import graphffi
 import graphffi.cpp
 import graphffi.plugin
 
-MOST_NAMES = 32
+MOST_NAMES = 36
 NAMES = """
     Device Error Function InternalError Module Object Op Shape Tensor TensorSpec
     call_tvm_ffi check cpp cuda_module define_op dtype empty export_library from_dlpack
     get_global_func include_path like list_global_func_names load_module load_ops op
-    record register_error register_global_func remove_global_func runtime_info use_stream
+    prebuild record register_error register_global_func remove_global_func runtime_info tune
+    use_prebuilt use_stream use_tuning
 """
 
 

@@ -39,15 +39,50 @@ void scale(ffi::TensorView x, double by, ffi::TensorView y) {
 """
 HOST = r"""
 #include <stdio.h>
-#include <tvm/ffi/c_api.h>
+#include <stdlib.h>
+#include <tvm/ffi/extra/c_env_api.h>
 
 int __tvm_ffi_step(void*, const TVMFFIAny*, int32_t, TVMFFIAny*);
+int __tvm_ffi_double(void*, const TVMFFIAny*, int32_t, TVMFFIAny*);
 
 static TVMFFIAny tensor(DLTensor* view) {
   TVMFFIAny any = {0};
   any.type_index = kTVMFFIDLTensorPtr;
   any.v_ptr = view;
   return any;
+}
+
+static void* last_allocated;
+
+static void free_tensor(DLManagedTensorVersioned* tensor) {
+  free(tensor->dl_tensor.data);
+  free(tensor->dl_tensor.shape);
+  free(tensor);
+}
+
+static int allocate(DLTensor* prototype, DLManagedTensorVersioned** out, void* context,
+                    void (*set_error)(void*, const char*, const char*)) {
+  (void)context, (void)set_error;
+  DLManagedTensorVersioned* tensor = calloc(1, sizeof(*tensor));
+  tensor->version.major = DLPACK_MAJOR_VERSION;
+  tensor->deleter = &free_tensor;
+  tensor->dl_tensor = *prototype;
+  size_t bytes = prototype->dtype.bits / 8;
+  int64_t* shape = tensor->dl_tensor.shape = calloc((size_t)prototype->ndim + 1, sizeof(*shape));
+  for (int i = 0; i < prototype->ndim; ++i) bytes *= (size_t)(shape[i] = prototype->shape[i]);
+  last_allocated = tensor->dl_tensor.data = aligned_alloc(64, (bytes + 63) / 64 * 64);
+  tensor->dl_tensor.strides = NULL;
+  *out = tensor;
+  return 0;
+}
+
+/* 1 if the model's result is in memory of the allocator. */
+static int is_in_own_memory(TVMFFIAny* args) {
+  TVMFFIAny result = {0};
+  if (__tvm_ffi_double(NULL, args, 1, &result) != 0) return -1;
+  int is_own = TVMFFITensorGetDLTensorPtr(result.v_obj)->data == last_allocated;
+  TVMFFIObjectDecRef(result.v_obj);
+  return is_own;
 }
 
 int main(void) {
@@ -65,6 +100,9 @@ int main(void) {
   if (__tvm_ffi_step(NULL, args, 2, &result) != 0) return 2;
   for (int i = 0; i < 8; ++i) printf("%.4f ", cache[i]);
   TVMFFIObjectDecRef(result.v_obj);
+  printf("\n%d ", is_in_own_memory(args));
+  TVMFFIEnvSetDLPackManagedTensorAllocator(&allocate, 0, NULL);
+  for (int i = 0; i < 3; ++i) printf("%d ", is_in_own_memory(args));
   return 0;
 }
 """
@@ -92,6 +130,11 @@ class Best(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         values, places = self.linear(x).topk(2)
         return values, places, x.t(), self.linear.weight
+
+
+class Double(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * 2
 
 
 class Products(torch.nn.Module):
@@ -135,6 +178,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
             model, (torch.rand(4, 16), torch.zeros(8)), dynamic_shapes=({0: batch}, None)
         )
         best = torch.export.export(Best(model), (torch.rand(3, 16),))
+        double = torch.export.export(Double(), (torch.rand(2, 16),))
         m, k, n = (torch.export.Dim(name, min=3, max=512) for name in "mkn")
         products = torch.export.export(
             Products(),
@@ -142,7 +186,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
             dynamic_shapes=({0: m, 1: k}, {0: k, 1: n}, {0: n}),
         )
     path = graphffi_torch.to_library(
-        {"step": step, "best": best, "products": products},
+        {"step": step, "best": best, "double": double, "products": products},
         folder / "model.so",
         weights="file",
         externs={"aten.topk": "standalone.top"},
@@ -216,6 +260,17 @@ def test_operands_with_other_strides_are_copied(built: SimpleNamespace) -> None:
     expected = built.library.best(x.t().contiguous().numpy())
     found = built.library.best(x.numpy().T)
     np.testing.assert_array_equal(np.from_dlpack(found[0]), np.from_dlpack(expected[0]))
+
+
+def test_memory_of_runs_is_limited_and_given_back(built: SimpleNamespace) -> None:
+    for limit in (0, 1 << 20):
+        built.library.set_memory_limit(limit)
+        built.library.best(torch.rand(3, 16))
+        built.library.trim_memory()
+    with pytest.raises(TypeError, match="set_memory_limit: expected a number of bytes"):
+        built.library.set_memory_limit(-1)
+    with pytest.raises(TypeError, match="trim_memory: expected no arguments, got 1"):
+        built.library.trim_memory(3)
 
 
 X, C = np.zeros((2, 16), np.float32), np.zeros(8, np.float32)
@@ -304,7 +359,9 @@ def test_a_library_needs_the_runtime_and_the_systems_libraries_only(built: Simpl
     listed = read("nm", "-D", "--defined-only", "--format=posix", built.path)
     names = [line.split()[0] for line in listed.splitlines()]
     assert sorted(names) == [
-        f"__tvm_ffi_{name}{end}" for name in ("best", "products", "step") for end in ("", "_into")
+        *(f"__tvm_ffi_{n}{e}" for n in ("best", "double", "products") for e in ("", "_into")),
+        *("__tvm_ffi_set_memory_limit", "__tvm_ffi_step", "__tvm_ffi_step_into"),
+        "__tvm_ffi_trim_memory",
     ]
 
 
@@ -345,7 +402,8 @@ def test_a_program_in_c_runs_a_library(built: SimpleNamespace, tmp_path: Path) -
         *(f"-I{graphffi.include_path()}", built.path, str(runtime)),
         *(f"-Wl,-rpath,{runtime.parent}:{built.folder}", "-Wl,--allow-shlib-undefined"),
     )
-    error, values = read(program).splitlines()
+    error, values, places = read(program).splitlines()
+    assert places.split() == ["0", "1", "1", "1"]  # whether results are where the host allocates
     assert error == "step: expected 2 operands, got 1"
     expected = torch.zeros(8)
     built.model(torch.arange(32).reshape(2, 16) / 32, expected)
@@ -353,14 +411,14 @@ def test_a_program_in_c_runs_a_library(built: SimpleNamespace, tmp_path: Path) -
 
 
 def test_operators_without_code_are_refused_together(tmp_path: Path) -> None:
-    class Sorted(torch.nn.Module):
+    class Refused(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-            return x.sort().values, torch.linalg.inv(x)
+            return x.kthvalue(1).values, torch.linalg.inv(x)
 
-    exported = torch.export.export(Sorted(), (torch.rand(3, 3),))
+    exported = torch.export.export(Refused(), (torch.rand(3, 3),))
     with pytest.raises(NotImplementedError) as raised:
         graphffi_torch.to_library(exported, tmp_path / "model.so")
     text = str(raised.value)
-    assert re.search(r"aten\.sort\S* in 'main' \(test_to_library\.py:\d+\)", text)
+    assert re.search(r"aten\.kthvalue in 'main' \(test_to_library\.py:\d+\)", text)
     assert re.search(r"inv\S* in 'main'", text)
     assert "externs={'aten.<operator>': 'library.so::function'}" in text

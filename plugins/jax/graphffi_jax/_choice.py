@@ -50,6 +50,7 @@ def kernels_by_device(
     if not definition.has_choice:
         return {OTHERS: definition.candidates[0]}
     named = {kernel.device for kernel in definition.candidates if kernel.device}
+    named |= {call.device for call in definition.tuning}
     types = sorted(named | {"cpu"}) if named else []
     return {kind: _choose(definition, operands, attributes, kind) for kind in (*types, OTHERS)}
 

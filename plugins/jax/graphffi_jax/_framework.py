@@ -72,6 +72,11 @@ class JaxFramework:
                 self._known[key] = known
         return known
 
+    def wait(self, results: Sequence[Any]) -> None:
+        """Until they are there."""
+        for result in results:
+            result.block_until_ready()
+
     def is_tracing(self) -> bool:
         """Whether JAX traces this thread's operations, or transforms them."""
         return is_tracing()

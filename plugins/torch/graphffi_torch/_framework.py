@@ -12,6 +12,8 @@ import torch
 import graphffi
 from graphffi.plugin import (
     Tracer,
+    call_device,
+    described,
     register_framework,
     register_tensor_viewer,
     register_tracer,
@@ -163,6 +165,20 @@ class TorchFramework:
         outputs = [empty(spec, device) for spec in results]
         primitive = Primitive.of(call, outputs, graph_digest(call.digest))
         return call_primitive(call.traits, primitive, len(call.mutated))
+
+    def run_kernel(self, definition: Definition, bound: BoundCall) -> list[Any]:
+        """Calls a kernel of an op: of the operator, only its own definition runs."""
+        operands = [described(operand) for operand in bound.operands]
+        specs = definition.infer(operands, bound.attributes)
+        kernel = definition.choose(operands, bound.attributes, call_device(operands, specs))
+        workspace = definition.workspace_bytes(kernel, operands, bound.attributes)
+        call = definition.canonical(kernel, bound.operands, bound.attributes, workspace)
+        return self.call_raw(call, specs)
+
+    def wait(self, results: Sequence[torch.Tensor]) -> None:
+        """Until work on devices is done."""
+        for kind in {result.device.type for result in results} - {"cpu"}:
+            torch.get_device_module(kind).synchronize()
 
 
 def _let_trace(op: Op) -> None:

@@ -9,7 +9,8 @@ import re
 import tempfile
 import uuid
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -24,6 +25,8 @@ from graphffi_torch._standalone_externs import find_externs
 from graphffi_torch._standalone_weights import WeightFile
 
 _METHOD: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
+# What each library exports besides.
+_RESERVED: Final = ("trim_memory", "set_memory_limit")
 # What makes Inductor write sources that need no interface of torch's, and no compiler.
 _OPTIONS: Final = {
     "aot_inductor.package_cpp_only": True,
@@ -31,6 +34,7 @@ _OPTIONS: Final = {
     "aot_inductor.precompile_headers": False,
     "aot_inductor.package_constants_on_disk_format": "binary_blob",
     "aot_inductor.package_constants_in_so": False,
+    "layout_optimization": False,  # convolutions take images row by row
     "cpp.dynamic_threads": True,  # as many as the process that runs it allows
 }
 # Torch (2.13 at least) takes buffers of equal elements for constants, also if it updates them.
@@ -68,9 +72,10 @@ def to_library(
 
     The library exports ``main``, or a function for each method, which take the tensors that the
     program takes, flattened, and return its results: one tensor, or an array of them. Functions
-    ``main_into`` take tensors for the results behind the operands. The library needs libtvm_ffi.so,
-    and the C, C++ and OpenMP libraries of the system; kernels that the program calls by
-    ``library.so::symbol`` are found as in packages, also beside it.
+    ``main_into`` take tensors for the results behind the operands. ``trim_memory()`` frees what the
+    calling thread's runs keep, ``set_memory_limit(bytes)`` limits it. The library needs
+    libtvm_ffi.so, and the C, C++ and OpenMP libraries of the system; kernels that the program calls
+    by ``library.so::symbol`` are found as in packages, also beside it.
 
     Args:
         exported: From `torch.export.export`, or several by the names of their functions. They share
@@ -79,8 +84,9 @@ def to_library(
         weights: ``"embed"`` puts them into the library, ``"file"`` into ``model.weights`` beside
             it, which is mapped at the first call.
         externs: Kernels for operators that have no code of their own, by their names:
-            ``{"aten.topk": "library.so::topk"}``. A reference without ``::`` is a global function.
-            They take what the operator takes, and return its results.
+            ``{"aten.topk": "library.so::topk"}``, also in place of graphffi's. A reference without
+            ``::`` is a global function. They take what the operator takes, tensors row by row, and
+            return its results.
         options: Options of Inductor.
 
     Returns:
@@ -124,10 +130,10 @@ def _check_arguments(
 ) -> None:
     for name, program in programs.items():
         check_exported("to_library", program)
-        if not _METHOD.match(name) or name.endswith("_into"):
+        if not _METHOD.match(name) or name.endswith("_into") or name in _RESERVED:
             raise ValueError(
-                "graphffi_torch: to_library: expected names of functions that are identifiers and "
-                f"do not end in '_into', got {name!r}"
+                "graphffi_torch: to_library: expected names of functions that are identifiers, do "
+                f"not end in '_into' and are not {' or '.join(_RESERVED)}, got {name!r}"
             )
     if not programs:
         raise ValueError("graphffi_torch: to_library: expected a program, got none")
@@ -155,12 +161,24 @@ def _generate(
         **options,
         "aot_inductor.model_name_for_generated_files": model,
     }
-    with tempfile.TemporaryDirectory() as folder, sdpa_kernel([SDPBackend.MATH]):
+    with tempfile.TemporaryDirectory() as folder, sdpa_kernel([SDPBackend.MATH]), _without_onednn():
         written: Any = torch._inductor.aoti_compile_and_package(
             decompose(program), package_path=f"{folder}/{model}.pt2", inductor_configs=configs
         )
         with zipfile.ZipFile(written) as archive:
             return _read(model, archive)
+
+
+@contextmanager
+def _without_onednn() -> Iterator[None]:
+    """Has LSTMs decomposed into products, and no operators of oneDNN used."""
+    backend: Any = torch.backends.mkldnn
+    before = backend.enabled
+    backend.enabled = False
+    try:
+        yield
+    finally:
+        backend.enabled = before
 
 
 def _read(model: str, archive: zipfile.ZipFile) -> _Generated:

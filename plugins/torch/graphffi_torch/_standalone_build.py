@@ -17,6 +17,7 @@ from graphffi import include_path
 from graphffi_torch._standalone_externs import (
     FOLDER,
     TORCH_INCLUDE,
+    Externs,
     extern_code,
     product_functions,
 )
@@ -53,7 +54,7 @@ def build(
     path: Path,
     sources: Sequence[Source],
     weights: WeightFile,
-    externs: Mapping[str, str],
+    externs: Externs,
     *,
     is_embedded: bool,
 ) -> None:
@@ -63,7 +64,7 @@ def build(
         path: Of the library.
         sources: One for each method.
         weights: Of all methods.
-        externs: Kernels by functions of torch's C interface.
+        externs: Kernels that they need.
         is_embedded: Whether the library holds the weights; else a file beside it does.
 
     Raises:
@@ -74,14 +75,16 @@ def build(
         for source in sources:
             (Path(folder) / f"{source.name}.h").write_text(source.header)
         texts = {source.name: source.code for source in sources}
+        own = set(externs.own.values())
         if any(name in source.code for name in product_functions() for source in sources):
-            texts["product"] = (FOLDER / "product.cc").read_text()
-        if externs:
+            own.add(FOLDER / "compiled/product.cc")
+        if externs.own or externs.references:
             texts["externs"] = extern_code(externs)
         file_name = f"{path.stem}.weights" if weights.content and not is_embedded else None
         texts["weights"] = compiler.weights_code(weights.content, file_name)
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            objects = list(pool.map(compiler.compile, texts, texts.values()))
+            kernels = pool.map(compiler.compile_kernels, sorted(own))
+            objects = [*pool.map(compiler.compile, texts, texts.values()), *kernels]
         maths = maths_code(compiler.undefined(objects))
         if maths:
             objects.append(compiler.compile("maths", maths))
@@ -104,12 +107,17 @@ class _Compiler:
     def compile(self, name: str, code: str) -> Path:
         source = self._folder / f"{name}.cc"
         source.write_text(code)
-        folders = [self._folder, FOLDER / "include", include_path()]
-        includes = [f"-I{folder}" for folder in folders]
-        target = source.with_suffix(".o")
-        self._run(
-            [*self._flags, *includes, "-isystem", str(TORCH_INCLUDE), "-c", str(source)], target
-        )
+        return self._compile(source)
+
+    def compile_kernels(self, source: Path) -> Path:
+        # Products and sums are one instruction there; generated code rounds between them, as torch.
+        return self._compile(source, "-ffp-contract=fast")
+
+    def _compile(self, source: Path, *flags: str) -> Path:
+        folders = [self._folder, FOLDER, FOLDER / "include", include_path()]
+        includes = [*(f"-I{folder}" for folder in folders), "-isystem", str(TORCH_INCLUDE)]
+        target = self._folder / f"{source.stem}.o"
+        self._run([*self._flags, *flags, *includes, "-c", str(source)], target)
         return target
 
     def weights_code(self, content: bytes | bytearray, opt_file_name: str | None) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 import re
 import subprocess
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,33 +26,47 @@ _PROXY: Final = "aoti_torch_proxy_executor_call_function"
 _PROXY_RESULT: Final = "aoti_torch_new_uninitialized_tensor"
 _ORIGINAL: Final = re.compile(r"Original ATen: \[([^\]]+)\]")
 _PARAMETER: Final = re.compile(r"\s*(.+?)\s*\b(\w+)\s*\Z")
+_OWN_OPERATOR: Final = re.compile(r"^GRAPHFFI_OPERATOR\((\w+),", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Externs:
+    """The kernels that stand for functions of torch's C interface.
+
+    Args:
+        references: Of kernels, by functions.
+        own: Files of graphffi's kernels, by functions.
+    """
+
+    references: dict[str, str] = field(default_factory=dict)
+    own: dict[str, Path] = field(default_factory=dict)
 
 
 def find_externs(
     models: Mapping[str, tuple[str, torch.export.ExportedProgram]], externs: Mapping[str, str]
-) -> dict[str, str]:
-    """The kernels that stand for functions of torch's C interface.
+) -> Externs:
+    """The kernels that models need.
 
     Args:
         models: For each method what AOTInductor wrote, and the program.
-        externs: References of kernels by operators.
-
-    Returns:
-        References by functions.
+        externs: References of kernels by operators, which come before graphffi's own.
 
     Raises:
         NotImplementedError: For operators without a kernel.
     """
     given = {_plain(name): reference for name, reference in externs.items()}
-    found: dict[str, str] = {}
+    found = Externs()
     problems = []
     for name, (code, program) in models.items():
         for function in sorted(set(_CALL.findall(code)) - own_functions()):
             reference = next((given[key] for key in _keys(function) if key in given), None)
-            if reference is None or function not in _declarations():
+            own = own_operators().get(function)
+            if function not in _declarations() or (reference is None and own is None):
                 problems.extend(_describe(name, function, code, program))
-            else:
-                found[function] = reference
+            elif reference is not None:
+                found.references[function] = reference
+            elif own is not None:
+                found.own[function] = own
     if problems:
         raise NotImplementedError(
             "graphffi_torch: to_library: expected operators with code of their own, got "
@@ -78,7 +93,17 @@ def own_functions() -> frozenset[str]:
 
 def product_functions() -> set[str]:
     """Those of them that are compiled with the code."""
-    return set(_CALL.findall((FOLDER / "product.cc").read_text()))
+    return set(_CALL.findall((FOLDER / "compiled/product.cc").read_text()))
+
+
+@functools.cache
+def own_operators() -> dict[str, Path]:
+    """Files with kernels of graphffi's, by functions of torch's C interface."""
+    return {
+        f"aoti_torch_cpu_{name}": path
+        for path in sorted((FOLDER / "compiled/operators").glob("*.cc"))
+        for name in _OWN_OPERATOR.findall(path.read_text())
+    }
 
 
 def _plain(operator: str) -> str:
@@ -151,17 +176,25 @@ def _declarations() -> dict[str, str]:
     return dict(pattern.findall((folder / "c_shim_cpu.h").read_text()))
 
 
-def extern_code(externs: Mapping[str, str]) -> str:
+def extern_code(externs: Externs) -> str:
     """The text of a file with functions of torch's C interface that call kernels.
 
     Raises:
         NotImplementedError: For an operator that takes what kernels can't be given.
     """
-    functions = [_extern_function(*item) for item in sorted(externs.items())]
+    functions = [
+        _extern_function(function, f'("{reference}")', "")
+        for function, reference in sorted(externs.references.items())
+    ]
+    for function in sorted(externs.own):
+        name = function.removeprefix("aoti_torch_cpu_")
+        make = f"graphffi_operator_{name}"
+        declaration = f"\nTVMFFIObjectHandle {make}();"
+        functions.append(_extern_function(function, f'("aten.{name}", &{make})', declaration))
     return "#include <graphffi_standalone/extern_kernel.h>\n" + "".join(functions)
 
 
-def _extern_function(function: str, reference: str) -> str:
+def _extern_function(function: str, kernel: str, declaration: str) -> str:
     parameters = _declarations()[function]
     values, results = [], []
     opt_length = ""
@@ -174,16 +207,16 @@ def _extern_function(function: str, reference: str) -> str:
         elif name == "out" and kind == "AtenTensorHandle":
             results.append(name)
         elif opt_length:
-            values.append(f"List{{{name}, {opt_length}}}")
+            values.append(f"List({name}, {opt_length})")
             opt_length = ""
         else:
             values.append(f"Value({name})")
     values.reverse()
     results.reverse()
-    return f"""
+    return f"""{declaration}
 AOTITorchError {function}({parameters}) {{
   using namespace graphffi_standalone;
-  static ExternKernel kernel("{reference}");
+  static ExternKernel kernel{kernel};
   return kernel.Call({{{", ".join(values)}}}, {{{", ".join(results)}}});
 }}
 """
@@ -193,7 +226,8 @@ def _split(function: str, parameter: str) -> tuple[str, str]:
     match = _PARAMETER.match(parameter)
     kind, name = match.groups() if match else (parameter, "")
     kind = kind.replace(" *", "*")
-    if "Generator" in kind or kind.count("*") > 1:
+    is_list = kind == "const AtenTensorHandle**"
+    if "Generator" in kind or (kind.count("*") > 1 and not is_list):
         raise NotImplementedError(
             f"graphffi_torch: to_library: externs: {function}: expected tensors, numbers and "
             f"texts, got {kind} {name}; write the model without the operator"

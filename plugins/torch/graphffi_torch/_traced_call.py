@@ -211,7 +211,7 @@ def _changes(value: Any) -> bool:
 
 def _traced_changes(value: Any) -> bool:
     # Dynamo makes a symbol of a number that has changed, or, with `dynamic=True`, of any.
-    return is_known(value) and torch._dynamo.config.assume_static_by_default
+    return is_known(value) and torch.compiler.config.assume_static_by_default
 
 
 def _traced_to_float(value: Any) -> Any:

@@ -18,13 +18,52 @@ const graphffi::KernelSlot& SlotOf(const void* slot) {
   return *static_cast<const graphffi::KernelSlot*>(slot);
 }
 
-void Push(const ExternArgument& argument, graphffi::CallFrame* frame) {
-  if (argument.opt_list == nullptr) return frame->Push(argument.value);
-  frame->BeginArray();
-  for (int64_t i = 0; i < argument.count; ++i) {
-    frame->Push(graphffi::MakeInt(argument.opt_list[i]));
+/// The arguments of a call.
+class Arguments {
+ public:
+  explicit Arguments(const std::vector<ExternArgument>& arguments) {
+    for (const ExternArgument& argument : arguments) Push(argument);
   }
-  frame->EndArray();
+  graphffi::CallFrame& frame() { return frame_; }
+
+ private:
+  void Push(const ExternArgument& argument);
+  void PushTensor(AtenTensorHandle opt_tensor);
+
+  graphffi::CallFrame frame_;
+  std::vector<Ref> copies_;
+};
+
+void Arguments::Push(const ExternArgument& argument) {
+  if (argument.value.type_index == kTVMFFITensor) {
+    return PushTensor(reinterpret_cast<AtenTensorHandle>(argument.value.v_obj));
+  }
+  if (argument.opt_list == nullptr && argument.opt_tensors == nullptr) {
+    return frame_.Push(argument.value);
+  }
+  frame_.BeginArray();
+  for (int64_t i = 0; i < argument.count; ++i) {
+    if (argument.opt_list != nullptr) {
+      frame_.Push(graphffi::MakeInt(argument.opt_list[i]));
+    } else {
+      const AtenTensorHandle* opt_tensor = argument.opt_tensors[i];
+      PushTensor(opt_tensor == nullptr ? nullptr : *opt_tensor);
+    }
+  }
+  frame_.EndArray();
+}
+
+void Arguments::PushTensor(AtenTensorHandle opt_tensor) {
+  TVMFFIAny value{};
+  if (opt_tensor != nullptr) {
+    value.type_index = kTVMFFITensor;
+    value.v_obj = reinterpret_cast<TVMFFIObject*>(opt_tensor);
+    if (!graphffi::IsCompact(ViewOf(opt_tensor))) {
+      copies_.emplace_back(CompactCopy(ViewOf(opt_tensor))->handle());
+      value.v_obj = static_cast<TVMFFIObject*>(copies_.back().get());
+    }
+  }
+  frame_.Push(value);
 }
 
 int CallKernel(const graphffi::Kernel& kernel, const std::string& reference,
@@ -64,7 +103,10 @@ void Take(const TVMFFIAny& value, const ExternResult& result, const std::string&
 }  // namespace
 
 ExternKernel::ExternKernel(const char* reference)
-    : slot_(new graphffi::KernelSlot(reference, graphffi::FolderOf(reference))) {}
+    : name_(reference), slot_(new graphffi::KernelSlot(reference, graphffi::FolderOf(reference))) {}
+
+ExternKernel::ExternKernel(const char* name, TVMFFIObjectHandle (*make)())
+    : name_(name), slot_(new graphffi::KernelSlot(make())) {}
 
 int32_t ExternKernel::Call(std::initializer_list<ExternArgument> arguments,
                            std::initializer_list<ExternResult> results) const {
@@ -73,33 +115,32 @@ int32_t ExternKernel::Call(std::initializer_list<ExternArgument> arguments,
 
 void ExternKernel::Run(const std::vector<ExternArgument>& arguments,
                        const std::vector<ExternResult>& results) const {
-  const graphffi::KernelSlot& slot = SlotOf(slot_);
-  graphffi::CallFrame frame;
-  for (const ExternArgument& argument : arguments) Push(argument, &frame);
+  Arguments pushed(arguments);
   TVMFFIAny returned{};
   {
+    const graphffi::KernelSlot& slot = SlotOf(slot_);
     const graphffi::KernelSlot::Use function(slot);
-    const int rc = CallKernel(function.kernel(), slot.reference(), &frame, &returned);
+    const int rc = CallKernel(function.kernel(), slot.reference(), &pushed.frame(), &returned);
     if (rc != 0) throw graphffi::Error::TakeRaised(rc);
   }
   graphffi::OwnedValues owned;
   owned.Add(returned);
   if (returned.type_index != kTVMFFIArray) {
     if (results.size() != 1) {
-      throw graphffi::Error("TypeError", slot.reference() + ": expected an array of " +
+      throw graphffi::Error("TypeError", std::string(name_) + ": expected an array of " +
                                              std::to_string(results.size()) +
                                              " tensors, got another value");
     }
-    return Take(returned, results.front(), slot.reference());
+    return Take(returned, results.front(), std::string(name_));
   }
   const graphffi::OwnedValues elements = graphffi::ElementsOf(returned);
   if (static_cast<size_t>(elements.size()) != results.size()) {
-    throw graphffi::Error("ValueError", slot.reference() + ": expected " +
+    throw graphffi::Error("ValueError", std::string(name_) + ": expected " +
                                             std::to_string(results.size()) + " tensors, got " +
                                             std::to_string(elements.size()));
   }
   for (size_t i = 0; i < results.size(); ++i)
-    Take(elements.data()[i], results[i], slot.reference());
+    Take(elements.data()[i], results[i], std::string(name_));
 }
 
 }  // namespace graphffi_standalone

@@ -12,11 +12,12 @@
 
 namespace graphffi_standalone {
 
-/// One argument: a value, or a list of integers.
+/// One argument: a value, or a list of integers or of tensors, of which each may be None.
 struct ExternArgument {
   TVMFFIAny value;
   const int64_t* opt_list;
   int64_t count;
+  const AtenTensorHandle* const* opt_tensors;
 };
 
 inline ExternArgument Value(AtenTensorHandle tensor) {
@@ -50,7 +51,12 @@ template <typename T>
 ExternArgument Value(T* opt_value) {
   return opt_value == nullptr ? ExternArgument{} : Value(*opt_value);
 }
-inline ExternArgument List(const int64_t* values, int64_t count) { return {{}, values, count}; }
+inline ExternArgument List(const int64_t* values, int64_t count) {
+  return {{}, values, count, nullptr};
+}
+inline ExternArgument List(const AtenTensorHandle** tensors, int64_t count) {
+  return {{}, nullptr, count, tensors};
+}
 
 /// A tensor that a call returns: a new one, or one that is there to be filled.
 struct ExternResult {
@@ -60,10 +66,12 @@ struct ExternResult {
   AtenTensorHandle opt_filled = nullptr;
 };
 
-/// A kernel by reference. Lives as long as the library.
+/// A kernel that does an operator's work. Gets tensors row by row. Lives as long as the library.
 class ExternKernel {
  public:
   explicit ExternKernel(const char* reference);
+  /// One of the library's own: `make` gives a new reference to the function.
+  ExternKernel(const char* name, TVMFFIObjectHandle (*make)());
 
   /// 0, or 1 with the error kept.
   int32_t Call(std::initializer_list<ExternArgument> arguments,
@@ -73,6 +81,7 @@ class ExternKernel {
   void Run(const std::vector<ExternArgument>& arguments,
            const std::vector<ExternResult>& results) const;
 
+  const char* name_;
   const void* slot_;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "memory.h"
 
+#include <atomic>
 #include <cstdlib>
 #include <string>
 
@@ -9,7 +10,7 @@
 namespace graphffi_standalone {
 namespace {
 
-constexpr size_t kMostBytes = size_t{256} << 20;
+std::atomic<size_t> limit{size_t{256} << 20};
 constexpr int32_t kNumClasses = 4 * (63 - 8) + 8;
 
 struct FreeBlock {
@@ -56,13 +57,16 @@ void* TakeMemory(size_t bytes) {
 
 void GiveMemory(void* memory, size_t bytes) {
   const SizeClass size = SizeClass::Of(bytes);
-  if (lists.is_closed || lists.bytes + size.bytes > kMostBytes) return std::free(memory);
+  if (lists.is_closed || lists.bytes + size.bytes > limit.load(std::memory_order_relaxed))
+    return std::free(memory);
   closer.Touch();
   auto* block = static_cast<FreeBlock*>(memory);
   block->opt_next = lists.opt_first[size.index];
   lists.opt_first[size.index] = block;
   lists.bytes += size.bytes;
 }
+
+void SetMemoryLimit(size_t bytes) { limit.store(bytes, std::memory_order_relaxed); }
 
 void TrimMemory() {
   for (FreeBlock*& first : lists.opt_first) {

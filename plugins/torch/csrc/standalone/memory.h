@@ -31,7 +31,10 @@ void* TakeMemory(size_t bytes);
 /// Gives back what TakeMemory gave for as many bytes, on any thread.
 void GiveMemory(void* memory, size_t bytes);
 
-/// Frees what this thread's lists hold. They hold 256 MiB at most.
+/// How much each thread's lists of this library hold at most; 256 MiB unless it is set.
+void SetMemoryLimit(size_t bytes);
+
+/// Frees what this thread's lists hold.
 void TrimMemory();
 
 }  // namespace graphffi_standalone

@@ -10,16 +10,22 @@ namespace graphffi_standalone {
 thread_local Run* Run::current_ = nullptr;
 thread_local graphffi::Error* Run::error_ = nullptr;
 
+Run::Run(const Method& method, ResultMemory* memory) : memory_(memory), opt_outer_(current_) {
+  ordinals_.reserve(static_cast<size_t>(method.num_results));
+  for (int32_t i = 0; i < method.num_results; ++i) {
+    ordinals_.push_back(__atomic_load_n(&method.ordinals[i], __ATOMIC_RELAXED));
+  }
+  current_ = this;
+}
+
 Tensor* Run::Allocate(const Layout& layout) {
   Run* run = current_;
   if (run == nullptr) return Tensor::Allocate(layout);
   const int32_t ordinal = run->num_allocated_++;
   Tensor* tensor = nullptr;
-  for (int32_t i = 0; i < run->count_ && tensor == nullptr; ++i) {
+  for (size_t i = 0; i < run->ordinals_.size() && tensor == nullptr; ++i) {
     if (run->ordinals_[i] != ordinal) continue;
-    const DLTensor& destination = *run->destinations_[i];
-    if (layout.SpanBytes() != Layout::Of(destination).SpanBytes()) continue;
-    tensor = Tensor::View(DataOf(destination), layout, nullptr);
+    tensor = run->memory_->OptTake(static_cast<int32_t>(i), layout);
   }
   if (tensor == nullptr) tensor = Tensor::Allocate(layout);
   tensor->set_ordinal(ordinal);

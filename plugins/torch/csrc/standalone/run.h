@@ -3,28 +3,38 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "callframe/error.h"
+#include "graph.h"
 #include "shim_tensor.h"
 #include "tensor.h"
 
 namespace graphffi_standalone {
 
-/// Where the caller wants results, and which of a run's allocations become them. Lives on the
-/// stack of the run's thread; runs of graphs that kernels call are nested.
+/// Gives memory to results as a run makes them.
+class ResultMemory {
+ public:
+  /// *New reference* to a tensor like `layout` in the place of result `i`; NULL if that does not
+  /// take it. \throws Error of an allocator
+  virtual Tensor* OptTake(int32_t i, const Layout& layout) = 0;
+
+ protected:
+  ~ResultMemory() = default;
+};
+
+/// Which of a run's allocations become results. Lives on the stack of the run's thread; runs of
+/// graphs that kernels call are nested.
 class Run {
  public:
-  /// `ordinals` says for each destination which allocation became it last time; -1: none did.
-  Run(const DLTensor* const* destinations, const int32_t* ordinals, int32_t count)
-      : destinations_(destinations), ordinals_(ordinals), count_(count), opt_outer_(current_) {
-    current_ = this;
-  }
+  /// Borrows `memory`.
+  Run(const Method& method, ResultMemory* memory);
   ~Run() { current_ = opt_outer_; }
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
 
-  /// *New reference* to a tensor for the run of this thread: in a destination if it became that
-  /// last time and fits. \throws Error(MemoryError)
+  /// *New reference* to a tensor for the run of this thread: in the memory of the result that it
+  /// became last time. \throws Error(MemoryError), or of an allocator
   static Tensor* Allocate(const Layout& layout);
 
   /// Keeps an error until the run ends: generated code carries none. Returns 1, as its calls do.
@@ -38,9 +48,8 @@ class Run {
   static thread_local Run* current_;
   static thread_local graphffi::Error* error_;  // leaked where a thread ends with one
 
-  const DLTensor* const* destinations_;
-  const int32_t* ordinals_;
-  int32_t count_;
+  ResultMemory* const memory_;
+  std::vector<int32_t> ordinals_;  // as they were when the run began: other threads learn, too
   int32_t num_allocated_ = 0;
   Run* opt_outer_;
 };

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// aten.scatter_reduce, of which scatter_add is a case.
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "compiled/operators/operator.h"
+
+namespace {
+
+enum class Reduce { kSum, kProduct, kMean, kLargest, kSmallest };
+
+Reduce ReduceOf(const std::string& name) {
+  static const char* const kNames[] = {"sum", "prod", "mean", "amax", "amin"};
+  const auto* found = std::find(std::begin(kNames), std::end(kNames), name);
+  TVM_FFI_CHECK(found != std::end(kNames), ValueError)
+      << "aten.scatter_reduce: reduce: expected sum, prod, mean, amax or amin, got " << name;
+  return static_cast<Reduce>(found - kNames);
+}
+
+template <typename Sum>
+Sum Combine(Reduce reduce, Sum a, Sum b) {
+  switch (reduce) {
+    case Reduce::kProduct:
+      return a * b;
+    case Reduce::kLargest:
+      return a > b || std::isnan(double(a)) ? a : b;
+    case Reduce::kSmallest:
+      return a < b || std::isnan(double(a)) ? a : b;
+    default:
+      return a + b;
+  }
+}
+
+/// Calls `visit(at, from)` for each element of `index`: its place in the result, and in `source`.
+template <typename Visit>
+void ForEach(ffi::TensorView self, int64_t dim, ffi::TensorView index, ffi::TensorView source,
+             Visit&& visit) {
+  const int64_t ndim = index.ndim(), count = index.numel();
+  if (dim < 0) dim += ndim;
+  const auto* places = static_cast<const int64_t*>(index.data_ptr());
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t at = 0, from = 0, rest = i, self_stride = 1, source_stride = 1;
+    for (int64_t d = ndim - 1; d >= 0; --d) {
+      const int64_t k = rest % index.size(d), size = self.size(d);
+      rest /= index.size(d);
+      const int64_t place = d == dim ? places[i] : k;
+      TVM_FFI_CHECK(place >= 0 && place < size, IndexError)
+          << "aten.scatter_reduce: index: expected 0 to " << size - 1 << ", got " << place;
+      at += place * self_stride;
+      from += k * source_stride;
+      self_stride *= size;
+      source_stride *= source.size(d);
+    }
+    visit(at, from);
+  }
+}
+
+ffi::Tensor ScatterReduce(ffi::TensorView self, int64_t dim, ffi::TensorView index,
+                          ffi::TensorView source, ffi::String name, bool includes_self) {
+  const Reduce reduce = ReduceOf(name);
+  ffi::Tensor result = Copy(self);
+  WithType("aten.scatter_reduce", self.dtype(), [&](auto type) {
+    using T = decltype(type);
+    auto* to = static_cast<T*>(result.data_ptr());
+    const auto* values = static_cast<const T*>(source.data_ptr());
+    std::vector<int64_t> counts(static_cast<size_t>(self.numel()), includes_self ? 1 : 0);
+    ForEach(self, dim, index, source, [&](int64_t at, int64_t from) {
+      int64_t& count = counts[static_cast<size_t>(at)];
+      const SumOf<T> value = Widen(values[from]);
+      Narrow(count == 0 ? value : Combine<SumOf<T>>(reduce, Widen(to[at]), value), to + at);
+      ++count;
+    });
+    for (size_t i = 0; reduce == Reduce::kMean && i < counts.size(); ++i) {
+      if (counts[i] < 2) continue;
+      const SumOf<T> sum = Widen(to[i]);
+      const auto mean = std::is_integral_v<T>
+                            ? std::floor(static_cast<double>(sum) / static_cast<double>(counts[i]))
+                            : static_cast<double>(sum) / static_cast<double>(counts[i]);
+      Narrow(mean, to + i);
+    }
+  });
+  return result;
+}
+
+}  // namespace
+
+GRAPHFFI_OPERATOR(scatter_reduce_two_out, ScatterReduce)

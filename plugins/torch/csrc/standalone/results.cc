@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "results.h"
+
+#include <tvm/ffi/extra/c_env_api.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "callframe/call_frame.h"
+#include "callframe/describe_tensor.h"
+#include "callframe/value.h"
+
+namespace graphffi_standalone {
+namespace {
+
+/// The next run puts result `i` where it belongs as it makes it.
+void Learn(const Method& method, size_t i, TVMFFIObjectHandle result) {
+  Tensor* opt_own = Tensor::OptOf(result);
+  const Tensor* opt_root = opt_own == nullptr ? nullptr : Tensor::OptOf(opt_own->root());
+  if (opt_root != nullptr) {
+    __atomic_store_n(&method.ordinals[i], opt_root->ordinal(), __ATOMIC_RELAXED);
+  }
+}
+
+bool IsCompact(const Layout& layout) {
+  DLTensor tensor{};
+  tensor.ndim = layout.ndim;
+  tensor.shape = const_cast<int64_t*>(layout.shape);
+  tensor.strides = const_cast<int64_t*>(layout.opt_strides);
+  return graphffi::IsCompact(tensor);
+}
+
+/// *New reference* to a tensor of the host's allocator.
+TVMFFIObjectHandle AllocateInHost(const Layout& layout) {
+  DLTensor prototype{};
+  prototype.device = {kDLCPU, 0};
+  prototype.ndim = layout.ndim;
+  prototype.dtype = layout.dtype;
+  prototype.shape = const_cast<int64_t*>(layout.shape);
+  TVMFFIObjectHandle tensor = nullptr;
+  const int rc = TVMFFIEnvTensorAlloc(&prototype, &tensor);
+  if (rc != 0) throw graphffi::Error::TakeRaised(rc);
+  return tensor;
+}
+
+}  // namespace
+
+HostResults::HostResults(const Method& method)
+    : method_(method), has_allocator_(TVMFFIEnvGetDLPackManagedTensorAllocator() != nullptr) {}
+
+Tensor* HostResults::OptTake(int32_t, const Layout& layout) {
+  if (!has_allocator_ || !IsCompact(layout)) return nullptr;
+  taken_.emplace_back(AllocateInHost(layout));
+  const DLTensor& tensor = *TVMFFITensorGetDLTensorPtr(taken_.back().get());
+  return Tensor::View(DataOf(tensor), layout, taken_.back().get());
+}
+
+Ref HostResults::Finish(int32_t i, Ref result) {
+  Tensor* opt_own = Tensor::OptOf(result.get());
+  const DLTensor& view = *TVMFFITensorGetDLTensorPtr(result.get());
+  if (!graphffi::IsCompact(view)) return Copy(view);
+  if (opt_own == nullptr) return result;  // an operand or a kernel's tensor, as it is
+  if (opt_own->is_lent()) return Copy(view);
+  const Tensor* opt_root = Tensor::OptOf(opt_own->root());
+  if (!has_allocator_ || opt_root == nullptr) return result;
+  Learn(method_, static_cast<size_t>(i), result.get());
+  return Copy(view);
+}
+
+Ref HostResults::Copy(const DLTensor& from) const {
+  if (!has_allocator_) return Ref(CompactCopy(from)->handle());
+  Ref copy(AllocateInHost(Layout::Of(from)));
+  CopyElements(from, *TVMFFITensorGetDLTensorPtr(copy.get()));
+  return copy;
+}
+
+Destinations::Destinations(const Method& method, const TVMFFIAny* args, const Operands& operands)
+    : method_(method) {
+  for (int32_t i = 0; i < method.num_results; ++i) {
+    const DLTensor* tensor = graphffi::TensorOf(args[i]);
+    if (tensor == nullptr) {
+      throw graphffi::Error("TypeError", std::string(method.name) + "_into: result " +
+                                             std::to_string(i) +
+                                             ": expected a tensor, got another value");
+    }
+    tensors_.push_back(tensor);
+    if (tensor->device.device_type != kDLCPU || !graphffi::IsCompact(*tensor)) {
+      Fail(i, "a contiguous tensor on cpu", graphffi::DescribeTensor(*tensor));
+    }
+    CheckMemory(i, operands);
+  }
+}
+
+void Destinations::Fail(int32_t i, const std::string& expected, const std::string& got) const {
+  throw graphffi::Error("ValueError", std::string(method_.name) + "_into: result " +
+                                          std::to_string(i) + ": expected " + expected + ", got " +
+                                          got);
+}
+
+void Destinations::CheckMemory(int32_t i, const Operands& operands) const {
+  const DLTensor& tensor = *tensors_[static_cast<size_t>(i)];
+  for (size_t k = 0; k < operands.views().size(); ++k) {
+    if (Overlap(tensor, operands.views()[k])) {
+      Fail(i, "memory of its own",
+           std::string("memory shared with operand '") + method_.operands[k].name + "'");
+    }
+  }
+  for (int32_t k = 0; k < i; ++k) {
+    if (Overlap(tensor, *tensors_[static_cast<size_t>(k)])) {
+      Fail(i, "memory of its own", "memory shared with result " + std::to_string(k));
+    }
+  }
+}
+
+Tensor* Destinations::OptTake(int32_t i, const Layout& layout) {
+  const DLTensor& destination = *tensors_[static_cast<size_t>(i)];
+  if (layout.SpanBytes() != Layout::Of(destination).SpanBytes()) return nullptr;
+  return Tensor::View(DataOf(destination), layout, nullptr);
+}
+
+void Destinations::Fill(const std::vector<Ref>& results) const {
+  std::vector<Ref> copies;
+  std::vector<const DLTensor*> sources;
+  for (size_t i = 0; i < results.size(); ++i) {
+    const DLTensor& result = *TVMFFITensorGetDLTensorPtr(results[i].get());
+    const DLTensor& to = *tensors_[i];
+    const bool has_dtype = std::memcmp(&result.dtype, &to.dtype, sizeof(DLDataType)) == 0;
+    if (!has_dtype || result.ndim != to.ndim ||
+        !std::equal(result.shape, result.shape + result.ndim, to.shape)) {
+      Fail(static_cast<int32_t>(i), graphffi::DescribeTensor(result), graphffi::DescribeTensor(to));
+    }
+    const bool is_there = DataOf(result) == DataOf(to) && graphffi::IsCompact(result);
+    sources.push_back(is_there ? nullptr : &result);
+    // In the memory of another destination, which may be filled before.
+    const auto shares = [&](const DLTensor* other) { return Overlap(result, *other); };
+    if (!is_there && std::any_of(tensors_.begin(), tensors_.end(), shares)) {
+      copies.emplace_back(CompactCopy(result)->handle());
+      sources.back() = TVMFFITensorGetDLTensorPtr(copies.back().get());
+    }
+    Learn(method_, i, results[i].get());
+  }
+  for (size_t i = 0; i < sources.size(); ++i) {
+    if (sources[i] != nullptr) CopyElements(*sources[i], *tensors_[i]);
+  }
+}
+
+}  // namespace graphffi_standalone

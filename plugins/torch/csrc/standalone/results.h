@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where a caller gets the results of a method: in memory of its allocator, or in tensors of its
+// own.
+#pragma once
+
+#include <vector>
+
+#include "graph.h"
+#include "operands.h"
+#include "run.h"
+#include "tensor.h"
+
+namespace graphffi_standalone {
+
+/// Results in memory of the allocator that the host has set, or of the graph where it has none.
+class HostResults : public ResultMemory {
+ public:
+  explicit HostResults(const Method& method);
+
+  Tensor* OptTake(int32_t i, const Layout& layout) override;
+  /// Result `i` as the caller gets it: compact, in memory that outlives the call and belongs to
+  /// nobody else. Learns which allocation it was. \throws Error
+  Ref Finish(int32_t i, Ref result);
+
+ private:
+  Ref Copy(const DLTensor& from) const;
+
+  const Method& method_;
+  const bool has_allocator_;
+  std::vector<Ref> taken_;  // tensors of the allocator
+};
+
+/// Results in tensors that the caller passes.
+class Destinations : public ResultMemory {
+ public:
+  /// \throws Error(TypeError, ValueError) for one that is no contiguous tensor, or whose memory is
+  /// not its own.
+  Destinations(const Method& method, const TVMFFIAny* args, const Operands& operands);
+
+  Tensor* OptTake(int32_t i, const Layout& layout) override;
+  /// Puts those results there that are not yet, and learns which allocation each one was.
+  void Fill(const std::vector<Ref>& results) const;
+
+ private:
+  [[noreturn]] void Fail(int32_t i, const std::string& expected, const std::string& got) const;
+  void CheckMemory(int32_t i, const Operands& operands) const;
+
+  const Method& method_;
+  std::vector<const DLTensor*> tensors_;
+};
+
+}  // namespace graphffi_standalone
