@@ -74,6 +74,10 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument("--seed", type=int, default=0, help="of the operands' contents")
     check.add_argument("--budget", type=float, default=60, help="seconds for each op")
     check.add_argument("--frameworks", default="torch,jax", help="beside NumPy")
+    bench = add("bench", _bench, "measure calls of ops, beside torch.library.custom_op")
+    bench.add_argument("target", help="module, module:op, library.so or library.so:op")
+    bench.add_argument("--namespace", help="of a library's ops")
+    bench.add_argument("--frameworks", default="torch,jax", help="beside NumPy")
     replay = add("replay", _replay, "run a recorded call again, alone: see GRAPHFFI_RECORD")
     replay.add_argument("record", help="the folder, or one of its .jsonl files")
     replay.add_argument(
@@ -134,6 +138,14 @@ def _check(chosen: argparse.Namespace) -> Outcome:
     status = int(any(report.findings for report in reports))
     lines = [str(report) for report in reports]
     return Outcome([report.to_json() for report in reports], lines, status)
+
+
+def _bench(chosen: argparse.Namespace) -> Outcome:
+    from .testing import bench_command, facts_of, lines_of  # which need NumPy
+
+    names = [name for name in chosen.frameworks.split(",") if name]
+    rows = bench_command(chosen.target, chosen.namespace, frameworks=names)
+    return Outcome(facts_of(rows), lines_of(rows))
 
 
 def _replay(chosen: argparse.Namespace) -> Outcome:

@@ -10,11 +10,31 @@
 #include "callframe/call_frame.h"
 #include "callframe/describe_tensor.h"
 #include "callframe/device_name.h"
+#include "callframe/error.h"
+#include "callframe/global_function.h"
 #include "callframe/owned_values.h"
 #include "callframe/value.h"
 
 namespace graphffi {
 namespace {
+
+// Owned; found once, because looking a function up may take the GIL.
+TVMFFIObjectHandle array_size = nullptr, array_item = nullptr;
+
+TVMFFIObjectHandle Find(std::string_view name) {
+  const TVMFFIObjectHandle function = FindGlobalUnlocked(name);
+  if (function != nullptr) return function;
+  throw Error("RuntimeError",
+              "graphffi: the runtime lacks the function '" + std::string(name) + "'");
+}
+
+TVMFFIAny CallFound(TVMFFIObjectHandle function, const TVMFFIAny* args, int32_t count) {
+  const Kernel kernel = Kernel::FromFunction(function);
+  TVMFFIAny result{};
+  const int rc = kernel.safe_call(kernel.handle, args, count, &result);
+  if (rc != 0) throw Error::TakeRaised(rc);
+  return result;
+}
 
 bool IsPlain(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return c >= ' ' && c < 0x7F; });
@@ -173,6 +193,11 @@ bool Gather(const DLTensor& tensor, std::string* bytes) {
   return true;
 }
 
+void RecordText::FindFunctions() {
+  if (array_size == nullptr) array_size = Find("ffi.ArraySize");
+  if (array_item == nullptr) array_item = Find("ffi.ArrayGetItem");
+}
+
 void RecordText::AppendTensor(const DLTensor& tensor, std::string* json) {
   *json += "{";
   AppendKey("tensor", json);
@@ -209,11 +234,14 @@ void RecordText::AppendObject(const TVMFFIAny& value, const std::string& place, 
         info == nullptr ? "unknown" : std::string(info->type_key.data, info->type_key.size);
     return AppendTagged("object", name, json);
   }
-  const OwnedValues elements = ElementsOf(value);
+  const int64_t size = CallFound(array_size, &value, 1).v_int64;
   *json += "[";
-  for (int32_t i = 0; i < elements.size(); ++i) {
+  for (int64_t i = 0; i < size; ++i) {
+    const TVMFFIAny args[] = {value, MakeInt(i)};
+    OwnedValues element;
+    element.Add(CallFound(array_item, args, 2));
     if (i != 0) *json += ", ";
-    Append(elements.data()[i], place + "." + std::to_string(i), json);
+    Append(*element.data(), place + "." + std::to_string(i), json);
   }
   *json += "]";
 }

@@ -38,6 +38,10 @@ class RecordText {
   RecordText(Contents* contents, std::vector<RecordedTensor>* opt_tensors)
       : contents_(*contents), opt_tensors_(opt_tensors) {}
 
+  /// Before any is used. \throws Error where the runtime lacks a function
+  static void FindFunctions();
+
+  /// Takes no lock but the runtime's own: calls wait for the recorder with the GIL and without.
   /// \throws Error where the runtime can't read a value
   void Append(const TVMFFIAny& value, const std::string& place, std::string* json);
   void AppendTensor(const DLTensor& tensor, std::string* json);

@@ -135,7 +135,7 @@ class Recorder::Contents : public RecordText::Contents {
       *json += "true";
       return;
     }
-    if (level_ < kRanges || !IsOnHost(tensor)) return;
+    if (level_ < kRanges || !IsOnHost(tensor) || tensor.data == nullptr) return;
     std::string gathered;
     const char* data = DataOf(tensor);
     if (!IsCompact(tensor)) {
@@ -210,6 +210,7 @@ void Recorder::Start(Watch* watch, const std::string& folder, int32_t level, int
     throw Error("RuntimeError", "graphffi: record: expected no recording, got one in '" + folder_ +
                                     "'; end it first");
   }
+  RecordText::FindFunctions();
   watch_ = watch;
   folder_ = folder;
   level_ = level;
@@ -228,6 +229,7 @@ void Recorder::Stop() {
 }
 
 void Recorder::GiveUp(const char* reason) {
+  if (!watch_->has(Watch::kRecord)) return;  // said already
   std::fprintf(stderr, "%s; calls are no longer recorded\n", reason);
   watch_->kinds &= ~Watch::kRecord;
   opt_files_.reset();

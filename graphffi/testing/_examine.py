@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .._op import Op
     from ._fresh import FreshProcess
 
-_PLUGINS: Final = {"torch": "graphffi_torch", "jax": "graphffi_jax"}
+PLUGINS: Final = {"torch": "graphffi_torch", "jax": "graphffi_jax"}
 # What debug mode says, and the kinds of findings that it is.
 _DEBUG_ERRORS: Final = {
     "expected no view of it after the call": "kept view",
@@ -48,7 +48,7 @@ class Options:
     cases: Sequence[dict[str, Any]] | None = None
     seed: int = 0
     budget: float = 60.0
-    frameworks: Sequence[str] = tuple(_PLUGINS)
+    frameworks: Sequence[str] = tuple(PLUGINS)
     skip: frozenset[str] = frozenset()
 
 
@@ -158,9 +158,9 @@ class Examination:
     def _framework_steps(self, cases: list[Case]) -> Iterator[tuple[str, Callable[[], None]]]:
         """The steps of frameworks that are installed, the slow ones last."""
         plugins = [
-            importlib.import_module(f"{_PLUGINS[framework]}._testing")
+            importlib.import_module(f"{PLUGINS[framework]}._testing")
             for framework in self._options.frameworks
-            if all(importlib.util.find_spec(name) for name in (framework, _PLUGINS[framework]))
+            if all(importlib.util.find_spec(name) for name in (framework, PLUGINS[framework]))
         ]
         paths = [path for plugin in plugins for path in plugin.paths(self._op)]
         for path in paths:
