@@ -270,6 +270,7 @@ def main() -> None:
         distclass=BinaryDistribution,
         cmdclass={"build": Build, "build_native": BuildNative, "build_payload": BuildPayload},
         options={"build": {"build_base": "build/wheel"}},
+        py_modules=["graphffi_command"],
         packages=["graphffi", "graphffi.testing", *PLUGINS],
         include_package_data=False,
         package_dir=PLUGINS,

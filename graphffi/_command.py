@@ -8,11 +8,9 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from ._location import cmake_path, include_path
-from ._runtime import runtime_info
+from ._config import add_options, find_flags
 
 
 @dataclass(frozen=True)
@@ -94,9 +92,7 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     replay.add_argument("--library", help="the kernel's library, in place of the recorded one")
     config = add("config", _config, "print flags for the compiler and the linker")
-    config.add_argument("--cflags", action="store_true", help="for the compiler")
-    config.add_argument("--ldflags", action="store_true", help="for the linker")
-    config.add_argument("--cmakedir", action="store_true", help="CMake's package tvm_ffi")
+    add_options(config)
     return parser
 
 
@@ -157,12 +153,5 @@ def _replay(chosen: argparse.Namespace) -> Outcome:
 
 
 def _config(chosen: argparse.Namespace) -> Outcome:
-    runtime = Path(runtime_info().path)
-    flags = {
-        "cflags": ["-std=c++17", "-fPIC", "-fvisibility=hidden", f"-I{include_path()}"],
-        "ldflags": ["-shared", f"-L{runtime.parent}", "-ltvm_ffi"],
-        "cmakedir": [cmake_path()],
-    }
-    wanted = [name for name in flags if getattr(chosen, name)] or ["cflags", "ldflags"]
-    line = " ".join(flag for name in wanted for flag in flags[name])
-    return Outcome({name: flags[name] for name in wanted}, [line])
+    flags = find_flags(chosen)
+    return Outcome(flags, [" ".join(flag for found in flags.values() for flag in found)])
