@@ -32,7 +32,8 @@ HEAD = f"""
 
 `make peers` writes this table: tests of other projects on the bundled runtime. Those of
 apache-tvm-ffi are of {RELEASE}: in C++ with its own headers, in Python with graphffi's library
-in its place. jax-tvm-ffi's call `graphffi_jax.register_ffi_target`.
+in its place. jax-tvm-ffi's call `graphffi_jax.register_ffi_target`. orcjit's load object
+files; one of them needs a GPU.
 
 | tests | day | passed | failed |
 |---|---|---|---|
