@@ -2,13 +2,14 @@
 # What one does with graphffi's source tree. Everything is installed into .venv, nothing outside.
 #   make quickstart   install, build, run the first example
 #   make test         install, build, run the tests, on both runtimes
-#   make test-slow    the tests that take long and need not run on each runtime: C++ programs and packages
+#   make test-slow    the tests that take long and need not run on each runtime: C++ programs, packages, compilers
 #   make test-full    the tests of random ops with all of them, in every mode: half an hour
 #   make test-gpu     the tests that need a GPU, with the packages of $(PYTHON): installs nothing, needs no network
 #   make sanitize     build the runtime and the call frame with sanitizers, run their C++ tests, fuzz their readers
 #   make includes     compile each C++ file alone
 #   make matrix       test the plugins with older and newer frameworks (several GB)
-#   make peers        apache-tvm-ffi's own C++ tests on the bundled runtime; needs googletest
+#   make wheels       build a wheel for each Python from 3.10 to 3.13 that is found, into dist/
+#   make peers        other projects' own tests on the bundled runtime; needs googletest, and a network
 #   make check        what CI runs: format, lint, types, a build without warnings, tests, sanitizers
 PYTHON ?= python3
 VENV ?= .venv
@@ -24,7 +25,7 @@ CXX_FILES = $(shell find csrc plugins tests examples benchmarks \( -name '*.h' -
 # What is built here has no warnings; what users build may have those of their compiler.
 export GRAPHFFI_WERROR ?= 1
 
-.PHONY: quickstart build test test-slow test-full test-gpu sanitize includes matrix peers check format format-check lint types bench clean
+.PHONY: quickstart build test test-slow test-full test-gpu sanitize includes matrix wheels peers check format format-check lint types bench clean
 .DEFAULT_GOAL := build
 
 $(VENV)/quickstart.stamp: requirements/quickstart.txt
@@ -113,6 +114,9 @@ types: $(VENV)/dev.stamp
 
 matrix:
 	$(PYTHON) tests/matrix.py --write docs/versions.md $(MATRIX_ARGS)
+
+wheels:
+	$(PYTHON) tests/wheels.py $(WHEELS_ARGS)
 
 peers: build
 	$(PY) tests/peers.py --write docs/versions.md

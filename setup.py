@@ -8,6 +8,9 @@ is built for the torch of this environment, also where pip isolates the build fr
     GRAPHFFI_BUILD_TYPE                        CMake's build type, Release if unset
     GRAPHFFI_JOBS                              parallel compile jobs, the number of cores if unset
     GRAPHFFI_WERROR                            1 makes warnings errors, as CI does
+    GRAPHFFI_PORTABLE                          1 builds for older systems, those of manylinux_2_28
+    GRAPHFFI_TORCH                             folder of the torch to build for, such as another
+                                               Python's
 
 `python setup.py build_native` rebuilds what changed.
 """
@@ -59,6 +62,8 @@ def find_torch() -> Path | None:
 
     pip hides the environment from an isolated build, but that has its prefix.
     """
+    if named := os.environ.get("GRAPHFFI_TORCH"):
+        return Path(named)
     folders = [*sys.path, sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
     spec = PathFinder.find_spec("torch", folders)
     return None if spec is None or spec.origin is None else Path(spec.origin).parent
@@ -150,8 +155,9 @@ def configure_arguments() -> list[str]:
     if torch is not None:
         arguments.append(f"-DGRAPHFFI_TORCH_ROOT={torch}")
     arguments.append(f"-DGRAPHFFI_BUILD_JAX={'ON' if wants_jax() else 'OFF'}")
-    warnings = os.environ.get("GRAPHFFI_WERROR", "0")
-    return [*arguments, f"-DGRAPHFFI_WERROR={'ON' if warnings == '1' else 'OFF'}"]
+    for switch in ("GRAPHFFI_WERROR", "GRAPHFFI_PORTABLE"):
+        arguments.append(f"-D{switch}={'ON' if os.environ.get(switch) == '1' else 'OFF'}")
+    return arguments
 
 
 def run(*command: str) -> None:
@@ -264,6 +270,7 @@ def main() -> None:
         distclass=BinaryDistribution,
         cmdclass={"build": Build, "build_native": BuildNative, "build_payload": BuildPayload},
         options={"build": {"build_base": "build/wheel"}},
+        py_modules=["graphffi_command"],
         packages=["graphffi", "graphffi.testing", *PLUGINS],
         include_package_data=False,
         package_dir=PLUGINS,

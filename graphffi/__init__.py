@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
+from typing import TypeAlias as _TypeAlias
 
 from ._runtime import runtime_info as runtime_info
 
@@ -12,7 +14,6 @@ from ._runtime import runtime_info as runtime_info
 from . import _host as _host
 from ._core import Function as Function
 from ._core import Object as Object
-from ._core import Tensor as Tensor
 from ._cuda import cuda_module as cuda_module
 from ._define import define_op as define_op
 from ._define import op as op
@@ -29,7 +30,10 @@ from ._module import Module as Module
 from ._module import export_library as export_library
 from ._module import load_module as load_module
 from ._op import Op as Op
+from ._prebuild import prebuild as prebuild
+from ._prebuild import use_prebuilt as use_prebuilt
 from ._raw_call import call_tvm_ffi as call_tvm_ffi
+from ._record import record as record
 from ._registry import get_global_func as get_global_func
 from ._registry import list_global_func_names as list_global_func_names
 from ._registry import register_global_func as register_global_func
@@ -41,6 +45,55 @@ from ._spec import empty as empty
 from ._spec import like as like
 from ._stream import use_stream as use_stream
 from ._tensor import from_dlpack as from_dlpack
+from ._tune import tune as tune
+from ._tuning import use_tuning as use_tuning
+from ._version import __version__ as __version__
+
+if _TYPE_CHECKING:
+    # An operand is a tensor of any framework, and so is a result.
+    Tensor: _TypeAlias = _Any
+else:
+    from ._core import Tensor as Tensor
+
+__all__ = [
+    "Device",
+    "Error",
+    "Function",
+    "InternalError",
+    "Module",
+    "Object",
+    "Op",
+    "Shape",
+    "Tensor",
+    "TensorSpec",
+    "__version__",
+    "call_tvm_ffi",
+    "check",
+    "cpp",
+    "cuda_module",
+    "define_op",
+    "dtype",
+    "empty",
+    "export_library",
+    "from_dlpack",
+    "get_global_func",
+    "include_path",
+    "like",
+    "list_global_func_names",
+    "load_module",
+    "load_ops",
+    "op",
+    "prebuild",
+    "record",
+    "register_error",
+    "register_global_func",
+    "remove_global_func",
+    "runtime_info",
+    "tune",
+    "use_prebuilt",
+    "use_stream",
+    "use_tuning",
+]
 
 
 def __getattr__(name: str) -> _Any:

@@ -8,11 +8,9 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from ._location import cmake_path, include_path
-from ._runtime import runtime_info
+from ._config import add_options, find_flags
 
 
 @dataclass(frozen=True)
@@ -74,10 +72,27 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument("--seed", type=int, default=0, help="of the operands' contents")
     check.add_argument("--budget", type=float, default=60, help="seconds for each op")
     check.add_argument("--frameworks", default="torch,jax", help="beside NumPy")
+    bench = add("bench", _bench, "measure calls of ops, beside torch.library.custom_op")
+    bench.add_argument("target", help="module, module:op, library.so or library.so:op")
+    bench.add_argument("--namespace", help="of a library's ops")
+    bench.add_argument("--frameworks", default="torch,jax", help="beside NumPy")
+    replay = add("replay", _replay, "run a recorded call again, alone: see GRAPHFFI_RECORD")
+    replay.add_argument("record", help="the folder, or one of its .jsonl files")
+    replay.add_argument(
+        "--call",
+        type=int,
+        metavar="N",
+        help="default: the last one that was under way, else the last",
+    )
+    replay.add_argument("--process", type=int, metavar="PID", help="whose call")
+    replay.add_argument("--list", action="store_true", help="show the calls, run none")
+    replay.add_argument(
+        "--import", dest="modules", action="append", default=[], metavar="MODULE",
+        help="a module that registers kernels; may be given more than once",
+    )  # fmt: skip
+    replay.add_argument("--library", help="the kernel's library, in place of the recorded one")
     config = add("config", _config, "print flags for the compiler and the linker")
-    config.add_argument("--cflags", action="store_true", help="for the compiler")
-    config.add_argument("--ldflags", action="store_true", help="for the linker")
-    config.add_argument("--cmakedir", action="store_true", help="CMake's package tvm_ffi")
+    add_options(config)
     return parser
 
 
@@ -121,13 +136,22 @@ def _check(chosen: argparse.Namespace) -> Outcome:
     return Outcome([report.to_json() for report in reports], lines, status)
 
 
+def _bench(chosen: argparse.Namespace) -> Outcome:
+    from .testing import bench_command, facts_of, lines_of  # which need NumPy
+
+    names = [name for name in chosen.frameworks.split(",") if name]
+    rows = bench_command(chosen.target, chosen.namespace, frameworks=names)
+    return Outcome(facts_of(rows), lines_of(rows))
+
+
+def _replay(chosen: argparse.Namespace) -> Outcome:
+    from ._replay import list_calls, replay
+
+    if chosen.list:
+        return list_calls(chosen.record)
+    return replay(chosen.record, chosen.call, chosen.process, chosen.modules, chosen.library)
+
+
 def _config(chosen: argparse.Namespace) -> Outcome:
-    runtime = Path(runtime_info().path)
-    flags = {
-        "cflags": ["-std=c++17", "-fPIC", "-fvisibility=hidden", f"-I{include_path()}"],
-        "ldflags": ["-shared", f"-L{runtime.parent}", "-ltvm_ffi"],
-        "cmakedir": [cmake_path()],
-    }
-    wanted = [name for name in flags if getattr(chosen, name)] or ["cflags", "ldflags"]
-    line = " ".join(flag for name in wanted for flag in flags[name])
-    return Outcome({name: flags[name] for name in wanted}, [line])
+    flags = find_flags(chosen)
+    return Outcome(flags, [" ".join(flag for found in flags.values() for flag in found)])

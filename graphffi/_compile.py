@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from ._factory_sources import note_sources
 from ._location import cache_folder, include_path
 from ._runtime import runtime_info
 
@@ -111,12 +112,13 @@ def build_library(recipe: Recipe, opt_folder: Path | None) -> Path:
     Returns:
         The library's file.
     """
+    note_sources(recipe.sources)
     toolchain = _Toolchain.for_recipe(recipe)
     key = _hash(_FORMAT, repr(recipe), repr(toolchain), *(_content(s) for s in recipe.sources))
     cache = cache_folder()
     cache.mkdir(parents=True, exist_ok=True)
     manifest = cache / f"{recipe.name}-{key}.json"
-    with _locked(manifest.with_suffix(".lock")):
+    with locked(manifest.with_suffix(".lock")):
         library = _find_built(cache, recipe, key, manifest)
         if library is None:
             library = _compile(cache, recipe, toolchain, key, manifest)
@@ -209,7 +211,7 @@ def _compile(cache: Path, recipe: Recipe, toolchain: _Toolchain, key: str, manif
         library = _place(cache, recipe, key, headers)
         library.parent.mkdir(parents=True, exist_ok=True)
         linked.replace(library)
-        _write(manifest, json.dumps(headers))
+        write_text(manifest, json.dumps(headers))
     return library
 
 
@@ -249,14 +251,15 @@ def _run(recipe: Recipe, command: Sequence[str]) -> None:
         )
 
 
-def _write(path: Path, text: str) -> None:
+def write_text(path: Path, text: str) -> None:
+    """Write a file, so that others see all of it or nothing."""
     temporary = path.with_suffix(".tmp")
     temporary.write_text(text)
     temporary.replace(path)
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
     """Let one process at a time build a library."""
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     # Gets a comparison (of `operator`) and two values; says whether it holds.
     Decide = Callable[[Callable[[Any, Any], Any], Any, Any], bool]
+    Fix = Callable[[Any], int]
 
 
 class UndecidedError(Exception):
@@ -26,27 +27,33 @@ class ConditionSize:
     Args:
         value: The framework's symbol.
         decide: Says whether a comparison holds: guards it, proves it, or raises `UndecidedError`.
+        fix: Gives the value of a symbol, which the graph is for from then on; or raises that.
     """
 
-    __slots__ = ("_decide", "value")
+    __slots__ = ("_decide", "_fix", "value")
 
-    def __init__(self, value: Any, decide: Decide) -> None:
+    def __init__(self, value: Any, decide: Decide, fix: Fix) -> None:
         self.value = value
         self._decide = decide
+        self._fix = fix
+
+    def fixed(self) -> int:
+        """The value that it has in the graph."""
+        return self._fix(self.value)
 
     def __bool__(self) -> bool:
         return self._decide(operator.ne, self.value, 0)
 
     def __hash__(self) -> int:
-        raise UndecidedError
+        return hash(self.fixed())
 
     def __index__(self) -> int:
-        raise UndecidedError
+        return self.fixed()
 
     def _compute(self, operation: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
         a, b = (x.value if isinstance(x, ConditionSize) else x for x in (a, b))
         result = operation(a, b)
-        return result if type(result) is int else ConditionSize(result, self._decide)
+        return result if type(result) is int else ConditionSize(result, self._decide, self._fix)
 
     def _compare(self, comparison: Callable[[Any, Any], Any], other: Any) -> bool:
         value = other.value if isinstance(other, ConditionSize) else other
@@ -74,25 +81,23 @@ def _add_operators() -> None:
 _add_operators()
 
 
-def decidable(values: Sequence[Any], decide: Decide) -> list[Any]:
+def decidable(values: Sequence[Any], decide: Decide, fix: Fix) -> list[Any]:
     """Operands or attributes with what decides comparisons in the place of symbols.
 
     Args:
         values: `TensorSpec`, attributes, lists of these.
         decide: As for `ConditionSize`.
+        fix: Likewise.
     """
-    return [_decidable(value, decide) for value in values]
 
+    def size(value: Any) -> Any:
+        return value if type(value) is int else ConditionSize(value, decide, fix)
 
-def _decidable(value: Any, decide: Decide) -> Any:
-    if isinstance(value, (list, tuple)):
-        return [_decidable(item, decide) for item in value]
-    if isinstance(value, TensorSpec):
-        return dataclasses.replace(
-            value, shape=tuple(_decidable_size(size, decide) for size in value.shape)
-        )
-    return value
+    def convert(value: Any) -> Any:
+        if isinstance(value, (list, tuple)):
+            return [convert(item) for item in value]
+        if isinstance(value, TensorSpec):
+            return dataclasses.replace(value, shape=tuple(map(size, value.shape)))
+        return value
 
-
-def _decidable_size(size: Any, decide: Decide) -> Any:
-    return size if type(size) is int else ConditionSize(size, decide)
+    return [convert(value) for value in values]

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, overload
 
 from . import _signature
 from ._kernel_options import Fit, KernelOptions
@@ -12,23 +12,56 @@ from ._op import register_op
 from ._op_kernel import forced_kernel
 from ._parameter import Operand
 from ._plan import CallTraits, SideEffect, checked_effect
+from ._reference import checked_choice
 from ._schema import Definition
+from ._vjp import checked_save
 from ._vmap import VmapRule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import ParamSpec, TypeVar
+
+    from typing_extensions import Unpack
+
+    P = ParamSpec("P")
+    R = TypeVar("R")
 
     from ._kernel import Kernel
     from ._op import Op
     from ._op_kernel import OpKernel
 
 
+class _OpOptions(TypedDict, total=False):
+    """The options of `op` but `mutates`, for type checkers."""
+
+    kernel: Any
+    plan: str
+    pass_owning_tensor: bool
+    allow_cuda_graph: bool
+    has_side_effect: SideEffect
+    vmap: str | Callable[..., Any] | None
+    dims: str
+    dtypes: str
+    strided: bool | Sequence[str]
+    workspace: int | Callable[..., Any] | None
+    fallback: str
+    gradient: str
+    override: bool
+
+
+# Updated operands are results, too, of which the function's annotation says nothing.
+@overload
+def op(
+    name: str, *, mutates: str | Sequence[str], **options: Unpack[_OpOptions]
+) -> Callable[[Callable[P, Any]], Op[P, Any]]: ...
+@overload
+def op(name: str, **options: Unpack[_OpOptions]) -> Callable[[Callable[P, R]], Op[P, R]]: ...
 def op(
     name: str,
     *,
     kernel: Any = None,
     plan: str = "",
-    mutates: Sequence[str] = (),
+    mutates: str | Sequence[str] = (),
     pass_owning_tensor: bool = False,
     allow_cuda_graph: bool = False,
     has_side_effect: SideEffect = False,
@@ -37,6 +70,8 @@ def op(
     dtypes: str = "",
     strided: bool | Sequence[str] = False,
     workspace: int | Callable[..., Any] | None = None,
+    fallback: str = "",
+    gradient: str = "",
     override: bool = False,
 ) -> Callable[[Callable[..., Any]], Op]:
     """Defines an op from an annotated function whose body is the shape rule.
@@ -75,6 +110,10 @@ def op(
             the shape rule gets. `workspace` in the plan passes them as a uint8 tensor of one
             dimension; without it, they are what the kernel allocates from in JAX, where XLA plans
             them.
+        fallback: ``"reference"``: what `Op.set_reference` gives runs where no kernel fits, and
+            compilers see its operations. Default: such calls are a `NotImplementedError`.
+        gradient: ``"reference"``: rules of gradients that are not registered are derived from what
+            `Op.set_reference` gives. Default: differentiation without rule is refused.
         override: Replaces the op of that name, if there is one that is defined otherwise: it is the
             same object, and calls, traces and compilations from now on use this definition.
             Without a gradient rule until one is registered.
@@ -104,6 +143,8 @@ def op(
             dims,
             dtypes,
             strided,
+            checked_choice(name, "fallback", fallback),
+            checked_choice(name, "gradient", gradient),
         )
         return options.register(name, signature, rule, override=override)
 
@@ -126,6 +167,8 @@ def define_op(
     dtypes: str = "",
     strided: bool | Sequence[str] = False,
     workspace: int | Callable[..., Any] | None = None,
+    fallback: str = "",
+    gradient: str = "",
     override: bool = False,
 ) -> Op:
     """Defines an op from a schema string, for compilers that generate definitions.
@@ -147,6 +190,8 @@ def define_op(
         dtypes: As for `op`.
         strided: As for `op`.
         workspace: As for `op`.
+        fallback: As for `op`.
+        gradient: As for `op`.
         override: As for `op`.
 
     Returns:
@@ -159,7 +204,16 @@ def define_op(
     signature = _signature.from_schema(name, schema)
     traits = CallTraits(pass_owning_tensor, allow_cuda_graph, checked_effect(name, has_side_effect))
     kernel_options = KernelOptions(kernel, plan, workspace, traits)
-    options = _Options(kernel_options, doc, vmap, dims, dtypes, strided)
+    options = _Options(
+        kernel_options,
+        doc,
+        vmap,
+        dims,
+        dtypes,
+        strided,
+        checked_choice(name, "fallback", fallback),
+        checked_choice(name, "gradient", gradient),
+    )
     return options.register(name, signature, infer, override=override)
 
 
@@ -173,6 +227,8 @@ class _Options:
     dims: str
     dtypes: str
     strided: bool | Sequence[str]
+    fallback: str
+    gradient: str
 
     def register(
         self,
@@ -225,7 +281,11 @@ class _Options:
             dtypes_text=self.dtypes,
             strided=_strided_operands(signature, self.strided),
             forced=forced_kernel(name),
+            fallback=self.fallback,
+            gradient=self.gradient,
         )
+        if definition.gradient:
+            checked_save(definition, "gradient='reference'", callable, ())
         if rule is None and definition.results:
             raise ValueError(
                 f"{name}: expected a shape rule for {', '.join(definition.results)}, got none"

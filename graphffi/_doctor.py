@@ -16,6 +16,7 @@ from ._command import Outcome
 from ._compile import find_tool
 from ._location import cache_folder
 from ._runtime import runtime_info
+from ._version import __version__
 
 _REASONS: Final = {
     "adopted": "it was loaded before graphffi",
@@ -50,7 +51,7 @@ def examine() -> Outcome:
     """Looks at all parts; the status is 1 if something is wrong."""
     facts = [*_own(), *_plugins(), *_runtimes(), *_compilers(), _gpu(), *_caches(), *_variables()]
     problems = [fact.problem for fact in facts if fact.problem]
-    lines = [f"{fact.name:<16}{fact.text}" for fact in facts]
+    lines = [f"{fact.name:<15} {fact.text}" for fact in facts]
     lines += ["", *(f"problem: {problem}" for problem in problems)] if problems else []
     found = {
         "facts": [{"name": f.name, "text": f.text, "problem": f.problem} for f in facts],
@@ -61,7 +62,7 @@ def examine() -> Outcome:
 
 def _own() -> Iterator[Fact]:
     runtime = runtime_info()
-    yield Fact("graphffi", f"{_version('graphffi', 'a source tree')}, {Path(__file__).parent}")
+    yield Fact("graphffi", f"{__version__}, {Path(__file__).parent}")
     yield Fact("runtime", f"{runtime.kind}: {_REASONS[runtime.kind]}")
     yield Fact("", f"TVM FFI {'.'.join(map(str, runtime.version))}, {runtime.path}")
     for peer in ("apache-tvm-ffi", "jax-tvm-ffi"):

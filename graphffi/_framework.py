@@ -25,10 +25,13 @@ class Framework(Protocol):
     It may also have methods that are told of events:
 
     - `add_op(op)`: an op was defined. May refuse it with a ValueError.
-    - `add_vjp(op)`: an op has a gradient rule now.
+    - `add_vjp(op)`: an op has a gradient rule, or one of forward mode, now.
     - `check_replacement(op, definition)`: an op is about to be defined anew. May refuse that with a
       ValueError.
     - `replace_op(op)`: it was.
+    - `vjp(function, primals, cotangents)`: the gradients of a function of tensors, transposed
+      without conjugates; `jvp(function, primals, tangents)`: tangents of its results, or None. For
+      rules that are derived from references.
     - `use_library(path, is_new)`: a path of a library means the file that is there now, another one
       than before if it is new.
     """

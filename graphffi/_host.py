@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,6 +17,7 @@ from ._framework import register_framework, tracing_framework
 from ._op_kernel import call_device
 from ._plan import passes_results, strided_tensors
 from ._spec import TensorSpec, checked_dtype
+from ._tensor import numpy_from_dlpack
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,8 +56,11 @@ class HostFramework:
         )
         bound = BoundCall(tuple(operands), bound.attributes)
         specs, kernel, workspace = self._inferred(definition, bound)
-        call = definition.canonical(kernel, bound.operands, bound.attributes, workspace)
-        outputs = self.call_raw(call, specs)
+        if kernel.is_reference:
+            outputs = _run_reference(definition, bound, specs)
+        else:
+            call = definition.canonical(kernel, bound.operands, bound.attributes, workspace)
+            outputs = self.call_raw(call, specs)
         fresh, mutated = outputs[: len(specs)], outputs[len(specs) :]
         return definition.pack_results(bound.operands, fresh, mutated)
 
@@ -155,6 +160,30 @@ class HostFramework:
         if not is_filled:
             outputs[: len(results)] = _checked_returned(call.subject, returned, results)
         return outputs
+
+
+def _run_reference(
+    definition: Definition, bound: BoundCall, specs: Sequence[TensorSpec]
+) -> list[Any]:
+    """Does with NumPy what a call of the kernel would."""
+    assert definition.reference is not None
+    numpy: Any = sys.modules.get("numpy") or importlib.import_module("numpy")
+
+    def array(operand: Any) -> Any:
+        if isinstance(operand, (list, tuple)):
+            return [array(item) for item in operand]
+        return numpy_from_dlpack(operand) if isinstance(operand, _core.Tensor) else operand
+
+    operands = [array(operand) for operand in bound.operands]
+    found = definition.reference.run(definition, operands, bound.attributes, specs)
+    pairs = list(zip(definition.operands, bound.operands, strict=True))
+    mutated = [t for o, value in pairs if o.mutated for t in BoundCall((value,), ()).tensors()]
+    for tensor, new in zip(mutated, found[len(specs) :], strict=True):
+        array(tensor)[...] = new
+    fresh = [numpy.asarray(result) for result in found[: len(specs)]]
+    if not any(type(t).__module__ == "numpy" for t in bound.tensors()):
+        fresh = [_core.from_dlpack(result) for result in fresh]
+    return [*fresh, *mutated]
 
 
 def _row_major(subject: str, tensor: Any) -> Any:

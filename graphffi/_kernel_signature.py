@@ -54,6 +54,8 @@ def check_kernel_signature(definition: Definition, kernel: OpKernel, plan: str) 
         TypeError: If the plan passes more or fewer values than the kernel takes, or one of a kind
             that it does not take.
     """
+    if kernel.key is not None and kernel.code is not None:
+        _check_python_signature(definition, kernel, plan)
     schema = _type_schema(kernel.reference)
     if schema is None or (parameters := parameters_of(schema)) is None:
         return
@@ -74,6 +76,25 @@ def check_kernel_signature(definition: Definition, kernel: OpKernel, plan: str) 
         raise TypeError(
             f"{definition.name}: plan ({names}): {'; '.join(problems)}; the kernel is {signature}"
         )
+
+
+def _check_python_signature(definition: Definition, kernel: OpKernel, plan: str) -> None:
+    """Compares a plan with a Python function that a factory made."""
+    import inspect
+
+    count = len(_items(plan))
+    try:
+        signature = inspect.signature(kernel.code)
+    except (TypeError, ValueError):
+        return  # of C
+    try:
+        signature.bind(*range(count))
+    except TypeError:
+        name = getattr(kernel.code, "__name__", "function")
+        raise TypeError(
+            f"{definition.name}: plan ({', '.join(_names(definition, kernel))}): expected a "
+            f"function that takes {count} values, got {name}{signature}"
+        ) from None
 
 
 def _type_schema(reference: str) -> Mapping[str, Any] | None:

@@ -22,8 +22,8 @@ def include_path() -> str:
 
 
 def cmake_path() -> str:
-    """Return the folder of the CMake package ``tvm_ffi``: headers, bundled runtime, functions."""
-    return os.path.join(_PACKAGE, "share", "cmake", "tvm_ffi")
+    """Return the folder of the CMake packages ``graphffi`` and ``tvm_ffi``."""
+    return os.path.join(_PACKAGE, "share", "cmake")
 
 
 def cache_folder() -> Path:

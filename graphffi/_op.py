@@ -7,24 +7,37 @@ import contextlib
 import dataclasses
 import importlib
 import threading
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Generic
 
 from . import _core
+from ._add_factory import add_factory
+from ._factory_store import prebuilt_digest
 from ._framework import announce, announce_op, framework_of
 from ._kernel_options import Fit, KernelOptions
 from ._library import library_hash, renew_library, split_reference, when_renewed
 from ._op_kernel import call_device, checked_device, checked_dtypes, explain_choice
+from ._op_rules import RulesOfOp
 from ._plan import CallTraits
 from ._spec import described
-from ._vjp import Vjp
+from ._tuning import changing, tuned
 
 if TYPE_CHECKING:
     import inspect
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from typing_extensions import ParamSpec, TypeVar
 
     from ._kernel import Kernel
     from ._op_kernel import OpKernel
     from ._schema import Definition
+
+    # `Op` alone is an op of any signature.
+    P = ParamSpec("P", default=...)
+    R_co = TypeVar("R_co", covariant=True, default=Any)
+else:
+    from typing import ParamSpec, TypeVar
+
+    P, R_co = ParamSpec("P"), TypeVar("R_co", covariant=True)
 
 _lock: Final = threading.RLock()
 _ops: Final[dict[str, Op]] = {}
@@ -42,8 +55,11 @@ class _SignatureOfOp:
         return python_signature(op.definition)
 
 
-class Op(_core.OpBase):
+class Op(_core.OpBase, RulesOfOp, Generic[P, R_co]):
     """A callable op, run by the framework of its operands: eagerly, traced or exported.
+
+    For type checkers it has the parameters and the result of the function that defines it; tensors
+    are those of any framework.
 
     Calls that no plugin takes over in C run `call_eagerly`; what tracers of Python code follow is
     `__call__`.
@@ -64,7 +80,7 @@ class Op(_core.OpBase):
         """Not for users: see `op` and `define_op`."""
         self.is_traced = None
         self.defined = definition
-        self._redefine(definition)
+        self._redefine(tuned(definition))
 
     def _redefine(self, definition: Definition) -> None:
         self.definition = definition
@@ -79,7 +95,7 @@ class Op(_core.OpBase):
         """``namespace::op``."""
         return self.definition.name
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """Calls the op.
 
         Args:
@@ -95,10 +111,12 @@ class Op(_core.OpBase):
             ValueError: If a check of the shape rule fails.
         """
         if self.is_traced is not None and self.is_traced():
-            return self.traced_call(*args, **kwargs)
-        return self.call_eagerly(*args, **kwargs)
+            traced: R_co = self.traced_call(*args, **kwargs)
+            return traced
+        result: R_co = self.call_eagerly(*args, **kwargs)
+        return result
 
-    def call_eagerly(self, *args: Any, **kwargs: Any) -> Any:
+    def call_eagerly(self, /, *args: Any, **kwargs: Any) -> Any:
         """Calls the op where no tracer follows: see `__call__`."""
         bound = self.definition.bind(args, kwargs)
         return framework_of(self.definition.name, bound.tensors()).call_op(self, bound)
@@ -155,10 +173,15 @@ class Op(_core.OpBase):
         )
         traits = CallTraits(pass_owning_tensor, allow_cuda_graph, self.definition.has_side_effect)
         options = KernelOptions(kernel, plan, workspace, traits)
-        with _lock:
-            _add_kernel(self, *options.make(self.name, fit))
+        self._take(*options.make(self.name, fit))
 
-    def explain(self, *args: Any, **kwargs: Any) -> str:
+    add_factory = add_factory
+
+    def _take(self, op_kernel: OpKernel, kernel: Kernel) -> None:
+        with _lock:
+            _add_kernel(self, op_kernel, kernel)
+
+    def explain(self, /, *args: Any, **kwargs: Any) -> str:
         """Says which kernel a call runs, and of each other one, why not.
 
         Args:
@@ -186,12 +209,12 @@ class Op(_core.OpBase):
         kernel does not fit, calls are a `NotImplementedError`. What was compiled is compiled anew.
 
         Args:
-            name: Of the kernel.
+            name: Of the kernel; ``"reference"`` is what `set_reference` gave.
 
         Raises:
             ValueError: If the op has none of that name.
         """
-        known = [kernel.name for kernel in self.definition.kernels]
+        known = [kernel.name for kernel in self.definition.known_kernels]
         if name not in known:
             raise ValueError(
                 f"{self.name}: use_kernel: expected one of {', '.join(map(repr, known)) or 'none'},"
@@ -210,38 +233,14 @@ class Op(_core.OpBase):
             _replace(self, dataclasses.replace(self.definition, forced=name))
         return former
 
-    def register_vjp(self, backward: Callable[..., Any], *, save: Sequence[str] = ()) -> None:
-        """Gives the op a gradient rule, for every framework.
-
-        Args:
-            backward: Called as ``backward(saved, *cotangents)``. `saved` has every attribute of the
-                op, and what `save` names, as fields. There is one cotangent per result, with its
-                shape; None for a result that is no floating-point tensor. Returns one gradient or
-                None per tensor operand, in signature order, with the operand's shape: a tuple, or
-                the gradient itself if the op has one operand; for a list, a list. Written with
-                graphffi's ops and with operators that all frameworks have.
-            save: Names of the operands and results that `backward` reads; they stay in memory
-                until it has run.
-
-        Raises:
-            TypeError: If `backward` is not callable.
-            ValueError: If `save` names something unknown, the op updates operands in place, or it
-                has another rule.
-
-        Example:
-            >>> scale.register_vjp(lambda saved, grad: grad * saved.factor)  # doctest: +SKIP
-        """
+    def _extend(self, change: Callable[[Definition], Definition], event: str) -> None:
         with _lock:
-            vjp = Vjp.make(self.definition, backward, save)
-            definition = dataclasses.replace(self.definition, vjp=vjp)
-            if self.definition.vjp is None:
+            former, definition = self.definition, change(self.definition)
+            if definition.digest == former.digest:
                 self.definition = definition
-                announce("add_vjp", self)
-            elif self.definition.digest != definition.digest:
-                raise ValueError(
-                    f"{self.name}: register_vjp: expected the rule that is registered, got another "
-                    "one; define the op anew with override=True"
-                )
+                return
+            self._redefine(definition)
+            announce(event, self)
 
     def __reduce__(self) -> tuple[Callable[[str, str], Op], tuple[str, str]]:
         """Copies are the op itself; elsewhere it is found by name, as functions are."""
@@ -283,7 +282,7 @@ def register_op(
             announce("check_replacement", existing, definition)
             _install(name, made)
             existing.defined = definition
-            _replace(existing, definition)
+            _replace(existing, tuned(definition))
     return existing
 
 
@@ -366,6 +365,42 @@ def _renewed(definition: Definition, library: str) -> Definition:
 
 
 when_renewed(_replace_kernels)
+
+
+def renew_tuning(names: Iterable[str]) -> None:
+    """Has ops run the kernels that are known to be the fastest, where these are others.
+
+    Args:
+        names: Of ops, which need not be defined.
+    """
+    with _lock:
+        for op in (_ops[name] for name in names if name in _ops):
+            calls = changing(op.definition)
+            if calls != op.definition.tuning:
+                _replace(op, dataclasses.replace(op.definition, tuning=calls))
+
+
+def renew_factories(names: Iterable[str]) -> None:
+    """Has ops use the kernels that there are for their factories now.
+
+    Args:
+        names: Of ops, which need not be defined.
+    """
+    with _lock:
+        for op in (_ops[name] for name in names if name in _ops):
+            kernels = [
+                dataclasses.replace(kernel, prebuilt=prebuilt_digest(op.name, kernel.name))
+                if kernel.factory is not None
+                else kernel
+                for kernel in op.definition.kernels
+            ]
+            former = [kernel.prebuilt for kernel in op.definition.kernels]
+            if [kernel.prebuilt for kernel in kernels] == former:
+                continue
+            for kernel in kernels:
+                if kernel.factory is not None:
+                    kernel.factory.forget_made()
+            _replace(op, dataclasses.replace(op.definition, kernels=tuple(kernels)))
 
 
 def _is_same(registered: Definition, definition: Definition) -> bool:

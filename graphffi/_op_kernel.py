@@ -6,17 +6,19 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ._conditions import UndecidedError
 from ._device import Device
 from ._dtype import dtype
 from ._plan import NO_TRAITS, CallTraits
+from ._reference import REFERENCE
 from ._rule_text import rule_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from ._factory import Factory, Key
     from ._schema import Definition
 
 
@@ -39,6 +41,9 @@ class OpKernel:
         device: Type of the devices that it is for; "" for all.
         dtypes: The data types that it takes, by operand.
         when: Gets what the shape rule gets; whether the kernel is for such calls. None: for all.
+        factory: Makes kernels for keys of calls: this is all of them.
+        key: Of one of these; it is `made` once it has a reference.
+        prebuilt: Changes with those that were made ahead of time.
     """
 
     reference: str
@@ -52,11 +57,29 @@ class OpKernel:
     device: str = ""
     dtypes: tuple[tuple[str, tuple[dtype, ...]], ...] = ()
     when: Callable[..., Any] | None = None
+    factory: Factory | None = None
+    key: Key | None = None
+    prebuilt: str = ""
+
+    @property
+    def is_reference(self) -> bool:
+        """Whether it is the op's reference, which graphs hold as what it computes."""
+        return self.reference.startswith(_REFERENCES)
 
     @property
     def is_for_all(self) -> bool:
         """Whether it is for any call, so that nothing is to be chosen."""
-        return not (self.device or self.dtypes or self.when)
+        return not (self.device or self.dtypes or self.when or self.factory)
+
+    def made(self, definition: Definition) -> OpKernel:
+        """What a call runs: made now, if a factory still has to.
+
+        Raises:
+            FactoryError: If the factory fails.
+        """
+        if self.key is None or self.reference or self.factory is None:
+            return self
+        return self.factory.made(definition, self)
 
     @cached_property
     def texts(self) -> dict[str, str]:
@@ -69,19 +92,35 @@ class OpKernel:
             "device": self.device,
             "dtypes of kernels": repr(self.dtypes),
             "flag": f"{self.traits} {self.release_gil}",
+            "files of a factory": "\n".join(self.factory.depends) if self.factory else "",
+            "prebuilt kernels": self.prebuilt,
         }
 
     @property
     def rules(self) -> dict[str, Any]:
         """Functions and None, of which digests cover the code."""
         size = self.workspace if callable(self.workspace) else None
-        return {"workspace": size, "kernel code": self.code, "when": self.when}
+        return {
+            "workspace": size,
+            "kernel code": self.code,
+            "when": self.when,
+            "factory": self.factory and self.factory.make,
+            "key": self.factory and self.factory.key,
+        }
 
     def parts(self) -> dict[str, tuple[str, str]]:
         """Text and code of each part that tells it from another kernel."""
         codes = {name: rule_text(rule) for name, rule in self.rules.items()}
         names = {**self.texts, **codes}
         return {name: (self.texts.get(name, ""), codes.get(name, "")) for name in names}
+
+
+_REFERENCES: Final = "graphffi.reference."
+
+
+def reference_kernel(op: str) -> OpKernel:
+    """The reference of an op as one of its kernels."""
+    return OpKernel(_REFERENCES + op.replace("::", "."), name=REFERENCE)
 
 
 def checked_dtypes(
@@ -140,7 +179,9 @@ def call_device(operands: Sequence[Any], results: Sequence[Any] = ()) -> str:
 def choose_kernel(
     definition: Definition, operands: Sequence[Any], attributes: Sequence[Any], device: str
 ) -> OpKernel:
-    """The first kernel that fits a call.
+    """The kernel of a call: the fastest, where that was measured, or the first that fits.
+
+    That of a factory may be still to be made.
 
     Args:
         definition: Of the op.
@@ -152,17 +193,44 @@ def choose_kernel(
         NotImplementedError: If none does; or if it depends on a size that is not known, and not to
             be guarded, whether one does.
     """
+    tuned = _tuned_kernel(definition, operands, attributes, device)
+    if tuned is not None:
+        return _keyed(definition, tuned, operands, attributes)
+    return choose_in_order(definition, operands, attributes, device)
+
+
+def _tuned_kernel(
+    definition: Definition, operands: Sequence[Any], attributes: Sequence[Any], device: str
+) -> OpKernel | None:
+    """The fastest kernel for a call; None where it was not measured, or one is forced."""
+    if definition.forced:
+        return None
+    try:
+        fitting = (c for c in definition.tuning if c.fits(operands, attributes, device))
+        name = next((call.kernel for call in fitting), "")
+        found = next((k for k in definition.candidates if k.name == name), None)
+        if found is None or why_not(definition, found, operands, attributes, device):
+            return None
+    except UndecidedError:
+        return None  # of all sizes, it would be the fastest for one
+    return found
+
+
+def choose_in_order(
+    definition: Definition, operands: Sequence[Any], attributes: Sequence[Any], device: str
+) -> OpKernel:
+    """The first kernel that fits a call. Args and errors: as for `choose_kernel`."""
     undecided: list[str] = []
     reasons: list[str] = []
     for kernel in definition.candidates:
         try:
-            reason = _why_not(definition, kernel, operands, attributes, device)
+            reason = why_not(definition, kernel, operands, attributes, device)
         except UndecidedError:
             # Skipped only for one that is right for all sizes.
             undecided.append(f"{kernel.name!r}: {condition_name(kernel.when)}")
             continue
         if not reason:
-            return kernel
+            return _keyed(definition, kernel, operands, attributes)
         reasons.append(f"{kernel.name!r}: {reason}")
     if undecided:
         raise NotImplementedError(
@@ -173,15 +241,24 @@ def choose_kernel(
     raise NotImplementedError(_no_kernel(definition, reasons))
 
 
+def _keyed(
+    definition: Definition, kernel: OpKernel, operands: Sequence[Any], attributes: Sequence[Any]
+) -> OpKernel:
+    if kernel.factory is None:
+        return kernel
+    return kernel.factory.keyed(definition, kernel, operands, attributes)
+
+
 def _no_kernel(definition: Definition, reasons: Sequence[str]) -> str:
     if definition.forced:
-        known = ", ".join(repr(k.name) for k in definition.kernels) or "none"
+        known = ", ".join(repr(k.name) for k in definition.known_kernels) or "none"
         found = "; ".join(reasons) or f"an unknown name; known kernels: {known}"
         return f"{definition.name}: expected to run kernel {definition.forced!r}, got {found}"
     found = "; ".join(reasons) or "an op without kernels"
+    remedy = "set_reference" if definition.fallback else "add_kernel"
     return (
         f"{definition.name}: kernels: expected one that fits the call, got {found}; add one with "
-        "add_kernel"
+        f"{remedy}"
     )
 
 
@@ -190,15 +267,26 @@ def explain_choice(
 ) -> str:
     """Which kernel a call runs, and of each other one, why not."""
     lines = []
+    tuned = _tuned_kernel(definition, operands, attributes, device)
     is_chosen = False
-    for kernel in definition.kernels:
-        reason = _why_not(definition, kernel, operands, attributes, device)
+    for kernel in definition.known_kernels:
+        reason = why_not(definition, kernel, operands, attributes, device)
         if not reason and definition.forced not in ("", kernel.name):
             reason = f"expected to run kernel {definition.forced!r}"
+        elif not reason and kernel not in definition.candidates:
+            reason = "expected fallback='reference' to run it where no kernel fits"
+        elif not reason and tuned not in (None, kernel):
+            reason = f"fits, too, but {tuned and tuned.name!r} was faster"
         if not reason and is_chosen:
             reason = "fits, too, but was added later"
         is_chosen = is_chosen or not reason
-        lines.append(f"{kernel.name!r} ({kernel.reference}): {reason or 'runs'}")
+        shown = kernel.reference
+        if kernel.factory is not None:
+            shown = "factory"
+            if not reason:
+                key = kernel.factory.keyed(definition, kernel, operands, attributes).key
+                shown = f"factory, key ({key and key.text})"
+        lines.append(f"{kernel.name!r} ({shown}): {reason or 'runs'}")
     return "\n".join(lines) or f"{definition.name} has no kernels"
 
 
@@ -208,13 +296,14 @@ def forced_kernel(op: str) -> str:
     return next((kernel.strip() for name, _, kernel in pairs if name.strip() == op), "")
 
 
-def _why_not(
+def why_not(
     definition: Definition,
     kernel: OpKernel,
     operands: Sequence[Any],
     attributes: Sequence[Any],
     device: str,
 ) -> str:
+    """What keeps a kernel from running a call; "" if it fits."""
     if kernel.device and kernel.device != device:
         return f"expected device {kernel.device}, got {device}"
     values = dict(zip((o.name for o in definition.operands), operands, strict=True))
@@ -224,9 +313,13 @@ def _why_not(
             if spec is not None and dtype(spec.dtype) not in allowed:
                 kinds = " or ".join(allowed)
                 return f"expected {kinds} for operand {name!r}, got {dtype(spec.dtype)}"
-    if kernel.when is None or definition.call_rule(kernel.when, operands, attributes):
+    if kernel.when is None:
         return ""
-    return f"expected {condition_name(kernel.when)} to hold, got a call for which it does not"
+    condition = condition_name(kernel.when)
+    kind = f"kernel {kernel.name!r}: {condition}"
+    if definition.call_rule(kernel.when, operands, attributes, kind):
+        return ""
+    return f"expected {condition} to hold, got a call for which it does not"
 
 
 def condition_name(when: Any) -> str:

@@ -7,6 +7,7 @@ import os
 from collections.abc import Collection
 from typing import TYPE_CHECKING, ClassVar
 
+from ._factory import is_made_function
 from ._library import check_current, content_hash, find_library, split_reference
 
 if TYPE_CHECKING:
@@ -47,9 +48,15 @@ class PackagedLibraries:
 
         Raises:
             FileNotFoundError: If the library is not where the reference says.
-            ValueError: If it was built anew since it was loaded.
+            ValueError: If it was built anew since it was loaded; for a function that a factory
+                made.
         """
         library, symbol = split_reference(reference)
+        if is_made_function(reference):
+            raise ValueError(
+                f"{self._subject}: expected kernels of libraries, got the function {reference!r} "
+                "that a factory made; have the factory return the path of a library"
+            )
         if not library:
             return reference
         file = find_library(library)

@@ -7,9 +7,11 @@ attributes that come through `__getattr__`, the time, the environment) makes a t
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import functools
 import sys
+import threading
 from types import (
     BuiltinFunctionType,
     CodeType,
@@ -53,6 +55,25 @@ def known_rule_text(rule: Any) -> str | None:
     return text if walk.is_known else None
 
 
+@contextlib.contextmanager
+def digesting(name: str) -> Iterator[None]:
+    """Has rules that refer to an op name it, while its own digest is computed."""
+    names = _digested()
+    names.append(name)
+    try:
+        yield
+    finally:
+        names.remove(name)
+
+
+_local: Final = threading.local()
+
+
+def _digested() -> list[str]:
+    names: list[str] = _local.__dict__.setdefault("names", [])
+    return names
+
+
 class _RuleText:
     """One walk over what a rule refers to.
 
@@ -90,8 +111,9 @@ class _RuleText:
     def _of_new(self, value: Any, names: frozenset[str]) -> str:
         if type(value).__module__ == "graphffi._op":
             definition = value.definition
-            rest = "" if definition.vjp is None else self.of(definition.vjp.backward, names)
-            return f"{definition.base_digest} {rest}"
+            if definition.name in _digested():
+                return str(definition.name)  # by a rule of its own
+            return f"{definition.base_digest} {self._join(definition.added_rules, names)}"
         if isinstance(value, (set, frozenset)):
             walks = [(_RuleText(), item) for item in value]
             texts = sorted(walk.of(item, names) for walk, item in walks)

@@ -15,18 +15,21 @@ from ._digest import definition_digest, extended_digest
 from ._dims import Dims, parse_dims
 from ._dtypes import DTypes, parse_dtypes
 from ._kernel_signature import check_kernel_signature
-from ._op_kernel import OpKernel, choose_kernel, kernel_parts
+from ._op_kernel import OpKernel, choose_kernel, kernel_parts, reference_kernel
 from ._parameter import MISSING as MISSING
 from ._parameter import Attribute as Attribute
 from ._parameter import Operand as Operand
 from ._plan import CanonicalCall, PlanTemplate, SideEffect, plan_tokens
-from ._rule_text import known_rule_text, rule_text
+from ._rule_text import digesting, known_rule_text, rule_text
 from ._spec import CheckError, CheckTypeError, TensorSpec, checked_bytes, checked_result
 from ._tracing import report_to_tracer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from ._jvp import Jvp
+    from ._reference import Reference
+    from ._tuning import TunedCall
     from ._vjp import Vjp
     from ._vmap import VmapRule
 
@@ -61,6 +64,11 @@ class Definition:
         dtypes_text: The data types that the op takes and gives, or nothing.
         strided: Operands that kernels take with any strides; others are row-major for them.
         forced: The name of the only kernel that calls may run; "" if they choose.
+        reference: What the op computes, or None.
+        fallback: "reference", which runs where no kernel fits, or nothing.
+        jvp: Forward-mode rule, or None.
+        gradient: "reference", of which rules are derived that are not given, or nothing.
+        tuning: Calls of which the fastest kernel is known.
     """
 
     name: str
@@ -77,7 +85,13 @@ class Definition:
     dtypes_text: str = ""
     strided: tuple[str, ...] = ()
     forced: str = ""
+    reference: Reference | None = None
+    fallback: str = ""
+    jvp: Jvp | None = None
+    gradient: str = ""
+    tuning: tuple[TunedCall, ...] = ()
     _templates: dict[Any, PlanTemplate] = field(default_factory=dict, repr=False)
+    _made: list[OpKernel] = field(default_factory=list, init=False, repr=False)
 
     def __post_init__(self) -> None:
         namespace, separator, base = self.name.partition("::")
@@ -95,9 +109,15 @@ class Definition:
             )
         _ = self.dims, self.dtypes  # which raise if the text is wrong
         for kernel in self.kernels:
-            self._check_kernel(kernel)
+            self.check_kernel(kernel)
 
-    def _check_kernel(self, kernel: OpKernel) -> None:
+    def check_kernel(self, kernel: OpKernel) -> None:
+        """Refuses a kernel that the op can't have.
+
+        Raises:
+            ValueError: For a wrong workspace or plan.
+            TypeError: For a plan that passes what the kernel does not take.
+        """
         size = kernel.workspace
         is_size = isinstance(size, int) and not isinstance(size, bool) and 0 <= size < 1 << 63
         if not (is_size or size is None or callable(size)):
@@ -162,13 +182,43 @@ class Definition:
     def candidates(self) -> tuple[OpKernel, ...]:
         """The kernels that calls may run."""
         if not self.forced:
+            return self.known_kernels if self.fallback else self.kernels
+        return tuple(kernel for kernel in self.known_kernels if kernel.name == self.forced)
+
+    @cached_property
+    def known_kernels(self) -> tuple[OpKernel, ...]:
+        """All kernels; the reference is the last."""
+        if self.reference is None:
             return self.kernels
-        return tuple(kernel for kernel in self.kernels if kernel.name == self.forced)
+        return (*self.kernels, reference_kernel(self.name))
+
+    @cached_property
+    def backward_rule(self) -> Vjp | None:
+        """How to go back through a call: the rule that is given, or that of the reference."""
+        if self.vjp is not None or not self.gradient or self.reference is None:
+            return self.vjp
+        from ._reference_rules import reference_vjp  # which few ops need
+
+        return reference_vjp(self)
+
+    @cached_property
+    def forward_rule(self) -> Jvp | None:
+        """How to go forward: the rule that is given, or that of the reference."""
+        if self.jvp is not None or not self.gradient or self.reference is None:
+            return self.jvp
+        from ._reference_rules import reference_jvp
+
+        return reference_jvp(self)
+
+    @property
+    def runs_reference(self) -> bool:
+        """Whether calls may run the reference, so that what is compiled depends on it."""
+        return any(kernel.is_reference for kernel in self.candidates)
 
     @cached_property
     def has_choice(self) -> bool:
         """Whether calls may run several kernels, or none."""
-        return not (self.candidates and self.candidates[0].is_for_all)
+        return bool(self.tuning) or not (self.candidates and self.candidates[0].is_for_all)
 
     @cached_property
     def is_looked_at(self) -> bool:
@@ -176,7 +226,7 @@ class Definition:
         return self.has_choice or self.takes_ruled_workspace(self.candidates[0])
 
     def choose(self, operands: Sequence[Any], attributes: Sequence[Any], device: str) -> OpKernel:
-        """The kernel that a call runs: the first that fits.
+        """The kernel that a call runs: the first that fits, made if a factory has to.
 
         Args:
             operands: One `TensorSpec`, None or list of specs per operand. Decisions on symbolic
@@ -186,10 +236,29 @@ class Definition:
 
         Raises:
             NotImplementedError: If none fits, which says why.
+            FactoryError: If a factory fails.
         """
+        return self.select(operands, attributes, device).made(self)
+
+    def select(self, operands: Sequence[Any], attributes: Sequence[Any], device: str) -> OpKernel:
+        """The same kernel, which a factory may still have to make."""
         if not self.has_choice:
             return self.candidates[0]
         return choose_kernel(self, operands, attributes, device)
+
+    def kernel_number(self, kernel: OpKernel) -> int:
+        """That of a kernel: among the candidates, or, behind these, of those that were made."""
+        if kernel.key is None:
+            return self.candidates.index(kernel)
+        if kernel not in self._made:
+            self._made.append(kernel)
+        return len(self.candidates) + self._made.index(kernel)
+
+    def made_kernel(self, number: int) -> tuple[int, str]:
+        """Of a kernel that was made: the number of its factory, and its reference."""
+        made = self._made[number - len(self.candidates)]
+        factories = [kernel.factory for kernel in self.candidates]
+        return factories.index(made.factory), made.reference
 
     def takes_ruled_workspace(self, kernel: OpKernel) -> bool:
         """Whether a kernel's plan passes a workspace whose size follows a rule."""
@@ -209,22 +278,37 @@ class Definition:
             self.dtypes_text,
             repr(self.strided),
             self.forced,
+            self.fallback,
+            self.gradient,
+            repr(self.tuning),
         ]
         rules = [self.rule]
         for kernel in self.kernels:
             texts += kernel.texts.values()
             rules += kernel.rules.values()
-        return definition_digest(tuple(texts), tuple(rules))
+        with digesting(self.name):
+            return definition_digest(tuple(texts), tuple(rules))
 
     @cached_property
     def digest(self) -> str:
         """Changes when anything of the definition does, its rules included."""
         method = None if self.vmap is None else self.vmap.method
-        if method is None and self.vjp is None:
+        if method is None and self.vjp is None and self.jvp is None and self.reference is None:
             return self.base_digest
-        save, backward = ((), None) if self.vjp is None else (self.vjp.save, self.vjp.backward)
-        texts = (method if isinstance(method, str) else "", *save)
-        return extended_digest(self.base_digest, texts, (method, backward))
+        texts = [method if isinstance(method, str) else ""]
+        for rule in (self.vjp, self.jvp):
+            texts += rule.save if rule else ()
+        return extended_digest(self.base_digest, tuple(texts), (method, *self.added_rules))
+
+    @property
+    def added_rules(self) -> tuple[Any, ...]:
+        """Functions that the op was given after its definition; None for what it was not."""
+        uses_reference = self.reference and (self.gradient or self.runs_reference)
+        return (
+            self.vjp and self.vjp.backward,
+            self.jvp and self.jvp.forward,
+            self.reference.function if self.reference and uses_reference else None,
+        )
 
     def traced_digest(self) -> str:
         """The digest for a call in a graph that is traced now.
@@ -233,10 +317,9 @@ class Definition:
         another one each time, so that no compile cache serves the graph later.
         """
         method = None if self.vmap is None else self.vmap.method
-        backward = None if self.vjp is None else self.vjp.backward
-        rules: list[Any] = [self.rule, method, backward]
+        rules: list[Any] = [self.rule, method, *self.added_rules]
         for kernel in self.kernels:
-            rules += (kernel.workspace, kernel.when)
+            rules += (kernel.workspace, kernel.when, kernel.factory and kernel.factory.key)
         texts = [known_rule_text(rule) for rule in rules if callable(rule)]
         if None in texts:
             return os.urandom(8).hex()
@@ -251,6 +334,8 @@ class Definition:
             "dims": (self.dims_text, other.dims_text),
             "dtypes": (self.dtypes_text, other.dtypes_text),
             "strided": (self.strided, other.strided),
+            "fallback": (self.fallback, other.fallback),
+            "gradient": (self.gradient, other.gradient),
             "vmap": (_vmap_text(self), _vmap_text(other)),
         }
         return [name for name, (mine, its) in parts.items() if mine != its] or ["kernel"]
@@ -337,19 +422,31 @@ class Definition:
         return checked_bytes(f"{self.name}: workspace", size)
 
     def call_rule(
-        self, rule: Callable[..., Any], operands: Sequence[Any], attributes: Sequence[Any]
+        self,
+        rule: Callable[..., Any],
+        operands: Sequence[Any],
+        attributes: Sequence[Any],
+        kind: str = "",
     ) -> Any:
-        """Passes the parameters in order, but for those that the rule takes by name only."""
+        """Passes the parameters in order, but for those that the rule takes by name only.
+
+        Args:
+            rule: Of the op, or of one of its kernels.
+            operands: As for `infer`.
+            attributes: As for `infer`.
+            kind: What errors call a rule that decides about kernels.
+        """
         tensors, values = iter(operands), iter(attributes)
         arguments = [next(tensors if isinstance(p, Operand) else values) for p in self.parameters]
         by_name = dict(zip((p.name for p in self.parameters), arguments, strict=True))
         keywords = {name: by_name.pop(name) for name in keyword_only(rule) if name in by_name}
         try:
             return rule(*by_name.values(), **keywords)
-        except _MISTAKES as error:
-            kind = "shape rule" if rule is self.rule else "workspace"
+        except Exception as error:
+            is_plain = type(error).__module__ == "builtins" if kind else type(error) in _MISTAKES
+            kind = kind or ("shape rule" if rule is self.rule else "workspace")
             text = str(error.args[0]) if error.args else ""
-            if type(error) in _MISTAKES and not text.startswith((self.name, "graphffi")):
+            if is_plain and not text.startswith((self.name, "graphffi")):
                 error.args = (f"{self.name}: {kind}: {text}", *error.args[1:])
             raise
 

@@ -6,13 +6,13 @@ csrc/shapes/shape_program.h has the text of programs.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from ._device import Device
 from ._dtype import dtype
+from ._factory_error import FactoryError
 from ._op_kernel import call_device
 from ._spec import TensorSpec, check_count, checked_bytes
 from ._symbolic import NeedsSizesError, NeedsValueError, Opaque, SymbolicInt, Trace
@@ -34,7 +34,8 @@ def trace_shape_rule(definition: Definition) -> Callable[..., str]:
     `(shape, (code, bits, lanes), (device_type, device_id))`; a dtype or device attribute is its
     tuple. It gives the number of the kernel if it is not the first, a line for each result, one for
     a workspace of the plan whose size follows a rule, and, if `trace` is true and the rules could
-    be traced, the program.
+    be traced, the program. Its attribute `made` gives the factory and the reference of a kernel
+    whose number is none of the candidates'.
     """
     failures = 0
 
@@ -47,8 +48,12 @@ def trace_shape_rule(definition: Definition) -> Callable[..., str]:
             _attribute(a.kind, v) for a, v in zip(definition.attributes, attributes, strict=True)
         ]
         if trace and failures < _MAX_FAILURES:
-            with contextlib.suppress(Exception):
+            try:
                 return _traced(definition, operands, values)
+            except FactoryError:
+                raise
+            except Exception:
+                pass  # the rules raise it again, or can't be traced
         found = _ask(definition, operands, values)  # which raises if the call is wrong
         if any(_is_symbolic(size) for spec in found.specs for size in spec.shape):
             raise RuntimeError(
@@ -58,6 +63,7 @@ def trace_shape_rule(definition: Definition) -> Callable[..., str]:
         failures += trace
         return _result_lines(definition, found)
 
+    setattr(answer, "made", definition.made_kernel)  # noqa: B010
     return answer
 
 
@@ -147,7 +153,7 @@ def _ask(definition: Definition, operands: Sequence[Any], attributes: Sequence[A
         workspace = definition.workspace_bytes(kernel, operands, attributes)
         if _is_symbolic(workspace):
             checked_bytes(f"{definition.name}: workspace", workspace.hint)
-    return _Answer(definition.candidates.index(kernel), specs, workspace)
+    return _Answer(definition.kernel_number(kernel), specs, workspace)
 
 
 def _load_operands(trace: Trace, definition: Definition, operands: Sequence[Any]) -> list[Any]:

@@ -45,7 +45,7 @@ def importer_of(kind: type) -> Callable[[_core.Tensor], Any] | None:
         return function  # type: ignore[no-any-return]
     function = getattr(sys.modules.get(root), "from_dlpack", None)
     if root == "numpy":
-        return _numpy_from_dlpack
+        return numpy_from_dlpack
     return function if callable(function) else None
 
 
@@ -53,7 +53,8 @@ def importer_of(kind: type) -> Callable[[_core.Tensor], Any] | None:
 _NUMPY_CODES = frozenset((0, 1, 2, 5, 6))
 
 
-def _numpy_from_dlpack(tensor: _core.Tensor) -> Any:
+def numpy_from_dlpack(tensor: _core.Tensor) -> Any:
+    """The tensor as an array, of ml_dtypes where NumPy lacks the data type."""
     numpy = sys.modules["numpy"]
     dtype = tensor.dtype
     if dtype.code in _NUMPY_CODES or dtype.lanes != 1 or dtype.bits not in (8, 16):

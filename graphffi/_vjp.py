@@ -17,23 +17,59 @@ if TYPE_CHECKING:
 
 
 class Saved:
-    """The values of a call that its gradient rule gets, by name.
+    """The values of a call that a rule of gradients gets, by name.
 
     Every attribute of the op is there, and the operands and results that ``save`` names: tensors,
     lists of tensors, or None for an optional operand that was not given.
     """
 
-    def __init__(self, subject: str, values: Mapping[str, Any]) -> None:
+    def __init__(
+        self, subject: str, values: Mapping[str, Any], function: str = "register_vjp"
+    ) -> None:
         self.__dict__.update(values)
         self.__dict__["__subject__"] = subject
+        self.__dict__["__function__"] = function
 
     def __getattr__(self, name: str) -> Any:
-        known = ", ".join(key for key in self.__dict__ if key != "__subject__")
+        known = ", ".join(key for key in self.__dict__ if not key.startswith("__"))
         raise AttributeError(
             f"{self.__dict__.get('__subject__', 'graphffi: backward')}: saved value: expected "
             f"{f'one of {known}' if known else 'no name'}, got {name!r}; name it in "
-            "register_vjp(save=...)"
+            f"{self.__dict__.get('__function__', 'register_vjp')}(save=...)"
         )
+
+
+def checked_save(
+    definition: Definition, function: str, rule: Any, save: Sequence[str]
+) -> tuple[str, ...]:
+    """What a rule saves, for an op that can have one.
+
+    Raises:
+        TypeError: If `rule` is not callable.
+        ValueError: If `save` names something unknown, or the op updates an operand in place.
+    """
+    subject = f"{definition.name}: {function}"
+    if not callable(rule):
+        raise TypeError(f"{subject}: expected a callable, got {describe(rule)}")
+    names = (save,) if isinstance(save, str) else tuple(save)
+    known = [*(p.name for p in definition.parameters), *definition.results]
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise ValueError(
+            f"{subject}: save: expected names of parameters and results, got "
+            f"{', '.join(map(repr, unknown))}; known names: {', '.join(known)}"
+        )
+    mutated = [o.name for o in definition.operands if o.mutated]
+    if mutated:
+        raise ValueError(
+            f"{subject}: expected an op that returns new tensors only, got one that updates "
+            f"{', '.join(map(repr, mutated))} in place"
+        )
+    if definition.has_side_effect:
+        raise ValueError(f"{subject}: expected an op without side effects, got one that has")
+    if not definition.operands or not definition.results:
+        raise ValueError(f"{subject}: expected an op with tensor operands and results")
+    return names
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,28 +95,7 @@ class Vjp:
             TypeError: If `backward` is not callable.
             ValueError: If `save` names something unknown, or the op updates an operand in place.
         """
-        subject = f"{definition.name}: register_vjp"
-        if not callable(backward):
-            raise TypeError(f"{subject}: expected a callable, got {describe(backward)}")
-        names = (save,) if isinstance(save, str) else tuple(save)
-        known = [*(p.name for p in definition.parameters), *definition.results]
-        unknown = [name for name in names if name not in known]
-        if unknown:
-            raise ValueError(
-                f"{subject}: save: expected names of parameters and results, got "
-                f"{', '.join(map(repr, unknown))}; known names: {', '.join(known)}"
-            )
-        mutated = [o.name for o in definition.operands if o.mutated]
-        if mutated:
-            raise ValueError(
-                f"{subject}: expected an op that returns new tensors only, got one that updates "
-                f"{', '.join(map(repr, mutated))} in place"
-            )
-        if definition.has_side_effect:
-            raise ValueError(f"{subject}: expected an op without side effects, got one that has")
-        if not definition.operands or not definition.results:
-            raise ValueError(f"{subject}: expected an op with tensor operands and results")
-        return Vjp(backward, names)
+        return Vjp(backward, checked_save(definition, "register_vjp", backward, save))
 
     def run(
         self, definition: Definition, values: Mapping[str, Any], cotangents: Sequence[Any]
@@ -154,14 +169,14 @@ class _GradientCheck:
 
     def _check(self, name: str, spec: Any, gradient: Any) -> None:
         if spec is not None and is_tensor(gradient) and is_floating(spec.dtype):
-            converts = _converts(gradient.dtype, spec.dtype)
-            if converts and tuple(gradient.shape) == tuple(spec.shape):
+            is_right = converts(gradient.dtype, spec.dtype)
+            if is_right and tuple(gradient.shape) == tuple(spec.shape):
                 return
             expected = f"{dtype(spec.dtype)}[{', '.join(map(str, spec.shape))}]"
             got = f"{dtype(gradient.dtype)}[{', '.join(map(str, gradient.shape))}]"
-            if dtype(gradient.dtype).startswith("complex") and not converts:
+            if dtype(gradient.dtype).startswith("complex") and not is_right:
                 got += "; take the part that is right, such as .real"
-            self._problem(name, expected, got, wrong_type=not converts)
+            self._problem(name, expected, got, wrong_type=not is_right)
         elif spec is None:
             self._problem(name, "None, as there is no such operand in the call", describe(gradient))
         elif not is_floating(spec.dtype):
@@ -181,7 +196,7 @@ class _GradientCheck:
 
 
 @functools.cache
-def _converts(given: Any, wanted: Any) -> bool:
+def converts(given: Any, wanted: Any) -> bool:
     """Whether a gradient of one data type may stand for one of another: no part of it is lost."""
     is_real = not dtype(given).startswith("complex")
     return is_floating(given) and (is_real or dtype(wanted).startswith("complex"))

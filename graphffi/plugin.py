@@ -6,6 +6,7 @@ from __future__ import annotations
 from ._binding import BoundCall as BoundCall
 from ._conditions import UndecidedError as UndecidedError
 from ._conditions import decidable as decidable
+from ._factory_error import FactoryError as FactoryError
 from ._framework import Framework as Framework
 from ._framework import register_framework as register_framework
 from ._import_hook import when_imported as when_imported
@@ -29,6 +30,7 @@ from ._shape_program import trace_shape_rule as trace_shape_rule
 from ._spec import checked_bytes as checked_bytes
 from ._spec import checked_dtype as checked_dtype
 from ._spec import checked_result as checked_result
+from ._spec import described as described
 from ._tensor import register_tensor_viewer as register_tensor_viewer
 from ._tracing import Tracer as Tracer
 from ._tracing import is_int64 as is_int64

@@ -39,6 +39,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "needs(*modules): skips the test where one of the modules is not importable"
     )
+    # Without it, Inductor compiles a program for each set of vector instructions, in each cache.
+    os.environ.setdefault("TORCHINDUCTOR_VEC_ISA_OK", "1")
     # torch 2.13 reads there what another process has only begun to write.
     if worker := os.environ.get("PYTEST_XDIST_WORKER"):
         caches = os.environ.get("TORCHINDUCTOR_CACHE_DIR", str(ROOT / "build" / "inductor"))

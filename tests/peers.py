@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs other projects' tests of TVM FFI's C++ ABI on the bundled runtime.
+"""Runs other projects' tests on the bundled runtime.
 
-    python tests/peers.py [--folder build/peers] [--write docs/versions.md]
+    python tests/peers.py [--folder build/peers] [--write docs/versions.md] [suite ...]
 
-Fetches apache-tvm-ffi's source distribution, builds its C++ tests with its own headers, and runs
-each test in a process of its own, so that one that ends the process leaves the others. Needs g++
-and googletest (Debian: libgtest-dev). A second run builds nothing anew.
+Fetches source distributions. Tests in C++ are built with their own headers and run each in a
+process of its own, so that one that ends the process leaves the others; needs g++ and googletest
+(Debian: libgtest-dev). Those in Python run with a copy of apache-tvm-ffi's package whose library is
+the bundled runtime. A second run fetches and builds nothing anew.
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ import argparse
 import datetime
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from importlib import metadata
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -27,8 +30,9 @@ RELEASE = "0.1.15.post2"
 HEAD = f"""
 ## Other projects' tests
 
-`make peers` writes this table: tests of apache-tvm-ffi
-{RELEASE}, built with its headers, run on the bundled runtime.
+`make peers` writes this table: tests of other projects on the bundled runtime. Those of
+apache-tvm-ffi are of {RELEASE}: in C++ with its own headers, in Python with graphffi's library
+in its place. jax-tvm-ffi's call `graphffi_jax.register_ffi_target`.
 
 | tests | day | passed | failed |
 |---|---|---|---|
@@ -36,16 +40,16 @@ HEAD = f"""
 FLAGS = ("-std=c++17", "-O0", "-w", "-DTVM_FFI_DLL_EXPORT_INCLUDE_METADATA=1")
 
 
-def fetch(folder: Path) -> Path:
+def fetch(folder: Path, package: str, release: str) -> Path:
     """The unpacked source distribution."""
-    source = folder / f"apache_tvm_ffi-{RELEASE}"
-    if not source.exists():
-        requirement = f"apache-tvm-ffi=={RELEASE}"
-        option = ("--no-deps", "--no-binary", "apache-tvm-ffi", "--dest", str(folder))
+    name = f"{package.replace('-', '_')}-{release}"
+    if not (folder / name).exists():
+        option = ("--no-deps", "--no-binary", package, "--dest", str(folder))
+        requirement = f"{package}=={release}"
         subprocess.run([sys.executable, "-m", "pip", "download", *option, requirement], check=True)
-        with tarfile.open(next(folder.glob("*.tar.gz"))) as archive:
+        with tarfile.open(folder / f"{name}.tar.gz") as archive:
             archive.extractall(folder, filter="data")
-    return source
+    return folder / name
 
 
 def compile_all(source: Path, files: Sequence[Path], folder: Path) -> list[Path]:
@@ -102,27 +106,119 @@ def run_tests(program: Path) -> tuple[int, list[str]]:
     return len(names), [n for n, passed in zip(names, results, strict=True) if not passed]
 
 
-def write_table(path: Path, row: str) -> None:
+def package_on_bundled(folder: Path) -> Path:
+    """A folder with a copy of apache-tvm-ffi's Python package, whose library is graphffi's."""
+    target = folder / "package"
+    if not target.exists():
+        installed = Path(str(metadata.distribution("apache-tvm-ffi").locate_file("")))
+        shutil.copytree(installed / "tvm_ffi", target / "tvm_ffi")
+        for info in installed.glob("apache_tvm_ffi-*.dist-info"):
+            shutil.copytree(info, target / info.name)
+        (target / "tvm_ffi/lib/libtvm_ffi.so").unlink()
+        (target / "tvm_ffi/lib/libtvm_ffi.so").symlink_to(RUNTIME / "libtvm_ffi.so")
+    return target
+
+
+def install(folder: Path, *packages: str) -> Path:
+    """A folder with the packages, without those they depend on."""
+    target = folder / packages[0]
+    if not target.exists():
+        option = ("--quiet", "--no-deps", "--target", str(target))
+        subprocess.run([sys.executable, "-m", "pip", "install", *option, *packages], check=True)
+    return target
+
+
+def run_pytest(tests: Path, paths: Sequence[Path], *arguments: str) -> tuple[int, list[str]]:
+    """How many tests passed or failed, and the names of those that failed."""
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join(map(str, paths)),
+        "TVM_FFI_CUDA_ARCH_LIST": "9.0",
+    }
+    command = [sys.executable, "-m", "pytest", "-q", "--tb=no", "-rfE", "-p", "no:cacheprovider"]
+    command += ["-c", os.devnull, "--rootdir", str(tests)]
+    result = subprocess.run(
+        [*command, *arguments], cwd=tests, env=environment, capture_output=True, text=True
+    )
+    failed = re.findall(r"^(?:FAILED|ERROR) \S*?([\w.]+(?:::\S+)?)", result.stdout, re.MULTILINE)
+    passed = re.search(r"(\d+) passed", result.stdout)
+    return len(failed) + int(passed[1] if passed else 0), failed
+
+
+def run_cpp(folder: Path) -> tuple[int, list[str]]:
+    return run_tests(build(fetch(folder, "apache-tvm-ffi", RELEASE), folder))
+
+
+def run_python(folder: Path) -> tuple[int, list[str]]:
+    """Without tests that call compilers or read sources: those do not depend on the runtime."""
+    tests = fetch(folder, "apache-tvm-ffi", RELEASE) / "tests/python"
+    apart = re.compile("build|load_inline|example|stub|optional_torch|rust|cubin|exchange|gen_abi")
+    files = [path.name for path in sorted(tests.glob("test_*.py")) if not apart.search(path.name)]
+    return run_pytest(tests, [package_on_bundled(folder)], *files)
+
+
+def run_jax(folder: Path) -> tuple[int, list[str]]:
+    tests = fetch(folder, "jax-tvm-ffi", "0.1.3") / "tests"
+    names = folder / "jax_names"
+    names.mkdir(exist_ok=True)
+    imported = "register_ffi_target, registered_count, get_last_workspace_peak"
+    (names / "jax_tvm_ffi.py").write_text(f"from graphffi_jax import {imported}\n")
+    plugins = [names, package_on_bundled(folder), ROOT, ROOT / "plugins/jax"]
+    return run_pytest(tests, plugins, "-p", "graphffi", ".")
+
+
+def run_orcjit(folder: Path) -> tuple[int, list[str]]:
+    tests = fetch(folder, "apache-tvm-ffi", RELEASE) / "addons/tvm_ffi_orcjit/tests"
+    paths = [package_on_bundled(folder), install(folder, "apache-tvm-ffi-orcjit==0.1.3")]
+    return run_pytest(tests, paths, ".")
+
+
+SUITES = {
+    "cpp": ("apache-tvm-ffi's in C++", run_cpp),
+    "python": ("apache-tvm-ffi's in Python", run_python),
+    "jax": ("jax-tvm-ffi's on the CPU", run_jax),
+    "orcjit": ("apache-tvm-ffi-orcjit's", run_orcjit),
+}
+
+
+def read_rows(path: Path) -> dict[str, str]:
+    """The rows of a former run, by what was tested."""
+    _, _, section = path.read_text().partition(HEAD.splitlines()[1])
+    rows = [line for line in section.splitlines() if re.match(r"\| \w.*\| \d{4}-", line)]
+    return {row.split("|")[1].strip(): row for row in rows}
+
+
+def write_table(path: Path, rows: dict[str, str]) -> None:
     """Writes the section of this table, behind what stands before it."""
     before = path.read_text().partition(HEAD.splitlines()[1])[0].rstrip("\n")
-    path.write_text(before + "\n" + HEAD + row + "\n")
+    path.write_text(before + "\n" + HEAD + "\n".join(rows.values()) + "\n")
+
+
+def run_suite(suite: str, folder: Path) -> tuple[str, str]:
+    """What was tested, and its row."""
+    title, run = SUITES[suite]
+    total, failed = run(folder)
+    day = datetime.datetime.now(datetime.timezone.utc).date()
+    names = ", ".join(f"`{name}`" for name in failed[:12])
+    more = f" and {len(failed) - 12} more" if len(failed) > 12 else ""
+    return title, f"| {title} | {day} | {total - len(failed)} of {total} | {names}{more} |"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("suites", nargs="*", choices=[[], *SUITES], help="all by default")
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "peers")
     parser.add_argument("--write", type=Path, help="a Markdown file for the table")
     options = parser.parse_args()
     folder = options.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
-    total, failed = run_tests(build(fetch(folder), folder))
-    day = datetime.datetime.now(datetime.timezone.utc).date()
-    names = ", ".join(f"`{name}`" for name in failed)
-    row = f"| apache-tvm-ffi's C++ tests | {day} | {total - len(failed)} of {total} | {names} |"
-    if options.write:
-        write_table(options.write, row)
-    print(row)
-    return int(bool(failed))
+    rows = read_rows(options.write) if options.write else {}
+    for suite in options.suites or SUITES:
+        title, row = run_suite(suite, folder)
+        rows[title] = row
+        print(row, flush=True)
+        if options.write:
+            write_table(options.write, rows)
+    return 0
 
 
 if __name__ == "__main__":

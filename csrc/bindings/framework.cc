@@ -193,6 +193,7 @@ void SetViewer(PyTypeObject* type, const TensorViewer& viewer) {
                                       "got ") +
                               type->tp_name);
   }
+  entry.opt_viewer = &viewer;
   entry.opt_view = viewer.view;
   entry.opt_stream = viewer.stream;
   entry.opt_allocator = viewer.allocator;

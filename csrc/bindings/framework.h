@@ -45,6 +45,7 @@ struct TypeEntry {
   const DLPackExchangeAPI* opt_exchange = nullptr;
   bool has_lazy_bits =
       false;  // the table gives the memory of torch's lazy conjugates and negatives as it is
+  const TensorViewer* opt_viewer = nullptr;  // of the framework's plugin, for good
   /// Fills a view of the memory of an object of this type, or returns -1 with a Python error.
   int (*opt_view)(void* object, DLTensor* view) = nullptr;
   bool is_view_plain = false;  // opt_view refuses lazy bits by itself

@@ -7,11 +7,13 @@
 #include <cstdlib>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "bindings/guard.h"
 #include "bindings/raised.h"
 #include "bindings/value.h"
 #include "callframe/value.h"
+#include "callframe/watched_call.h"
 #include "env/env_scope.h"
 #include "gil/gil.h"
 
@@ -128,6 +130,38 @@ bool AskFlag(const std::string& name, const char* otherwise) {
   return text == "1";
 }
 
+/// An event of the profiler of the arguments' framework, if one runs. Under the GIL.
+class ProfiledCall {
+ public:
+  ProfiledCall(const PyFunction& function, Framework framework)
+      : opt_viewer_(framework == nullptr ? nullptr : framework->opt_viewer) {
+    if (opt_viewer_ != nullptr) opt_event_ = opt_viewer_->begin_event(function.opt_name);
+  }
+  ~ProfiledCall() {
+    if (opt_event_ != nullptr) opt_viewer_->end_event(opt_event_);
+  }
+  ProfiledCall(const ProfiledCall&) = delete;
+  ProfiledCall& operator=(const ProfiledCall&) = delete;
+
+ private:
+  const TensorViewer* opt_viewer_;
+  void* opt_event_ = nullptr;
+};
+
+/// What is known of the tensors of a call that somebody looks at.
+DeclaredTensors WatchedTensors(const PyFunction& function, const DeclaredTensors* opt_declared) {
+  DeclaredTensors watched;
+  if (opt_declared != nullptr) watched = *opt_declared;
+  watched.are_known = opt_declared != nullptr;
+  for (const auto& [text, field] : {std::pair(function.opt_reference, &watched.kernel),
+                                    std::pair(function.opt_name, &watched.subject)}) {
+    if (text == nullptr || **field != '\0') continue;
+    *field = PyUnicode_AsUTF8(text);
+    if (*field == nullptr) throw PythonError();
+  }
+  return watched;
+}
+
 void ReplaceText(PyObject** field, py::handle opt_text) {
   PyObject* text = opt_text.is_none() ? nullptr : py::str(opt_text).release().ptr();
   Py_XSETREF(*field, text);
@@ -152,15 +186,17 @@ PyObject* CallWithFrame(const PyFunction& function, CallFrame& frame, const Argu
                         const DeclaredTensors* opt_declared) {
   TVMFFIAny result;
   int rc = 0;
+  const ProfiledCall event(function, arguments.framework());
+  std::optional<DeclaredTensors> watched;
+  if (IsWatched()) watched = WatchedTensors(function, opt_declared);
   {
     std::optional<EnvScope> env;
     if (const Env* opt_env = arguments.opt_env()) {
       env.emplace(opt_env->device, opt_env->stream, opt_env->allocator, opt_env->as_good);
     }
     const GilRelease release(function.release_gil != 0);
-    if (is_debugging && opt_declared != nullptr) {
-      rc = InvokeChecked(function.kernel, *opt_declared, &frame, &result);
-      rc = frame.Settle(rc, &result);
+    if (watched.has_value()) {
+      rc = frame.Settle(InvokeWatched(function.kernel, *watched, &frame, &result), &result);
     } else {
       rc = frame.Call(function.kernel, &result);
     }
@@ -176,8 +212,17 @@ PyObject* CallWithFrame(const PyFunction& function, CallFrame& frame, const Argu
 void DefineFunction(py::module_& module) {
   releases_gil = AskFlag("GRAPHFFI_RELEASE_GIL", "1");
   AskFlag("GRAPHFFI_DEBUG", "0");
+  if (*watch->problem != '\0') throw py::import_error(watch->problem);
   module.attr("is_debugging") = is_debugging;
   module.attr("releases_gil") = releases_gil;
+  module.def(
+      "start_recording",
+      [](const std::string& folder, int32_t level, int64_t limit) {
+        CheckRc(watch->start_recording(folder.c_str(), level, limit));
+      },
+      py::arg("folder"), py::arg("level"), py::arg("limit"),
+      "Write down the calls of kernels in `folder`, whose files have some `limit` bytes.");
+  module.def("stop_recording", [] { watch->stop_recording(); }, "End what start_recording began.");
   function_type = MakeObjectSubtype(&function_spec);
   py::handle type(reinterpret_cast<PyObject*>(function_type));
   module.attr("Function") = type;

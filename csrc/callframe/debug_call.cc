@@ -21,18 +21,7 @@ constexpr unsigned char kZoneByte = 0xC3;
 constexpr unsigned char kPoison = 0xA5;  // of what is no floating-point number
 constexpr unsigned char kNaN = 0xFF;     // all bits set are NaN in every type that has one
 
-bool AskIsDebugging() {
-  const char* asked = std::getenv("GRAPHFFI_DEBUG");
-  return asked != nullptr && std::string_view(asked) == "1";
-}
-
 int64_t BitsOf(const DLDataType& dtype) { return int64_t{dtype.bits} * dtype.lanes; }
-
-size_t BytesOf(const DLTensor& tensor) {
-  int64_t bits = BitsOf(tensor.dtype);
-  for (int32_t i = 0; i < tensor.ndim; ++i) bits *= tensor.shape[i];
-  return static_cast<size_t>(bits + 7) / 8;
-}
 
 unsigned char PoisonOf(DLDataType dtype) {
   return dtype.code == kDLInt || dtype.code == kDLUInt || dtype.code == kDLBool ? kPoison : kNaN;
@@ -75,6 +64,11 @@ std::string Bytes(size_t count) {
 }
 
 }  // namespace
+
+bool AskIsDebugging() {
+  const char* asked = std::getenv("GRAPHFFI_DEBUG");
+  return asked != nullptr && std::string_view(asked) == "1";
+}
 
 const bool is_debugging = AskIsDebugging();
 

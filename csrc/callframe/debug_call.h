@@ -17,7 +17,10 @@
 
 namespace graphffi {
 
-/// Whether GRAPHFFI_DEBUG was 1 in the environment when this library was loaded.
+/// Whether GRAPHFFI_DEBUG is 1 in the environment.
+bool AskIsDebugging();
+
+/// What it said when this library was loaded.
 extern const bool is_debugging;
 
 /// What the tensors of a call are called, for errors; nothing where the program does not say.
@@ -36,6 +39,8 @@ struct DeclaredTensors {
   const std::vector<std::string>* opt_input_names = nullptr;
   const std::vector<std::string>* opt_output_names = nullptr;
   const char* subject = "";  ///< begins the text of errors
+  const char* kernel = "";   ///< its reference; "" where it has none
+  bool are_known = true;     ///< false: of a function, which has no definition
 };
 
 /// Checks around one call, by the thread that makes it. Tensors on other devices than the CPU are
@@ -80,14 +85,5 @@ class DebugChecks {
   std::string problems_;
   bool has_kept_ = false;
 };
-
-/// frame->Invoke with these checks around it.
-template <typename Frame>
-int InvokeChecked(const Kernel& kernel, const DeclaredTensors& declared, Frame* frame,
-                  TVMFFIAny* returned) {
-  DebugChecks checks(*frame, declared);
-  const int rc = frame->Invoke(kernel, returned);
-  return checks.Finish(rc, *returned);
-}
 
 }  // namespace graphffi

@@ -100,9 +100,8 @@ void CopyOnCpu(void*, const DLTensor& from, const DLTensor& to) {
                     DeviceToName(to.device) +
                     ", got returned tensors; pass the results in the plan");
   }
-  int64_t bits = int64_t{to.dtype.bits} * to.dtype.lanes;
-  for (int32_t i = 0; i < to.ndim; ++i) bits *= to.shape[i];
-  if (bits != 0) std::memcpy(DataOf(to), DataOf(from), static_cast<size_t>(bits + 7) / 8);
+  const size_t num_bytes = BytesOf(to);
+  if (num_bytes != 0) std::memcpy(DataOf(to), DataOf(from), num_bytes);
 }
 
 void FinishCall(int rc, const Results& results, TVMFFIAny* returned, PlacedFrame* frame) {

@@ -9,6 +9,7 @@
 #include "callframe/call_frame.h"
 #include "callframe/debug_call.h"
 #include "callframe/error.h"
+#include "callframe/watched_call.h"
 
 namespace graphffi {
 
@@ -43,24 +44,22 @@ template <typename GetResults, typename Frame>
 inline void CallForResults(const Kernel& kernel, bool is_filled, GetResults&& results,
                            Frame* frame) {
   TVMFFIAny returned;
-  if (is_debugging) {
-    const Results checked = results();
-    const int rc = InvokeChecked(kernel, checked.tensors, frame, &returned);
-    return FinishCall(rc, checked, &returned, frame);
-  }
-  const int rc = frame->Invoke(kernel, &returned);
+  const int rc = IsWatched() ? InvokeWatched(kernel, results().tensors, frame, &returned)
+                             : frame->Invoke(kernel, &returned);
   if (rc != 0 || !is_filled || returned.type_index != kTVMFFINone) {
     return FinishCall(rc, results(), &returned, frame);
   }
   if (frame->Settle(rc, &returned) != 0) throw Error::TakeRaised(-1);
 }
 
-/// The same with arguments that stay the caller's and of which nothing is lent; not for debugging.
+/// The same with arguments that stay the caller's and of which nothing is lent, without the checks
+/// of GRAPHFFI_DEBUG=1.
 template <typename GetResults>
 inline void CallForResults(const Kernel& kernel, const TVMFFIAny* args, int32_t num_args,
                            bool is_filled, GetResults&& results) {
   TVMFFIAny returned{};
-  const int rc = kernel.safe_call(kernel.handle, args, num_args, &returned);
+  const int rc = IsWatched() ? CallWatched(kernel, results().tensors, args, num_args, &returned)
+                             : kernel.safe_call(kernel.handle, args, num_args, &returned);
   if (rc != 0 || !is_filled || returned.type_index != kTVMFFINone) {
     FinishCall(rc, results(), &returned);
   }

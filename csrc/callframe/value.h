@@ -4,6 +4,7 @@
 
 #include <tvm/ffi/c_api.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 
@@ -60,6 +61,13 @@ inline const DLTensor* TensorOf(const TVMFFIAny& value) {
 /// Where the elements of `tensor` begin.
 inline char* DataOf(const DLTensor& tensor) {
   return static_cast<char*>(tensor.data) + tensor.byte_offset;
+}
+
+/// The bytes of all elements, one after the other.
+inline size_t BytesOf(const DLTensor& tensor) {
+  int64_t bits = int64_t{tensor.dtype.bits} * tensor.dtype.lanes;
+  for (int32_t i = 0; i < tensor.ndim; ++i) bits *= tensor.shape[i];
+  return static_cast<size_t>(bits + 7) / 8;
 }
 
 /// Borrows `text`.

@@ -33,6 +33,10 @@ struct TensorViewer {
   /// The process's allocator, where it makes tensors of this type: calls on the CPU leave it in
   /// place.
   DLPackManagedTensorAllocator allocator;
+  /// Begins an event of the framework's profiler, called `opt_name` (a str), and gives what ends
+  /// it; NULL where none runs. Throws nothing, and leaves no Python exception.
+  void* (*begin_event)(void* opt_name);
+  void (*end_event)(void* event);
 };
 
 }  // namespace graphffi

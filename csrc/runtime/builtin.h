@@ -2,6 +2,7 @@
 // Global functions that the runtime itself provides, and how they read their arguments.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "any.h"
@@ -40,6 +41,8 @@ struct Builtin {
   const char* name;
   /// The number of arguments; a negative one means any number.
   int32_t num_args;
+  /// Result and parameters, as in `int(ffi.Array[Any],int)`; `ffi.Function` says nothing of them.
+  const char* signature;
   Any (*body)(const BuiltinArgs& args);
 };
 
@@ -60,6 +63,9 @@ void ForEachBuiltin(Visit&& visit) {
     for (size_t i = 0; i < table.size; ++i) visit(table.entries[i]);
   }
 }
+
+/// A signature as the JSON that metadata of functions is.
+std::string MetadataOfSignature(std::string_view signature);
 
 /// A function object that calls `builtin`, which lives as long as the process.
 ObjectPtr<> MakeBuiltin(const Builtin& builtin);

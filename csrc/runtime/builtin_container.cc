@@ -160,47 +160,54 @@ Any FindFirstDevice(const BuiltinArgs& args) {
 }
 
 constexpr Builtin kContainerBuiltins[] = {
-    {"ffi.ContainerFindFirstNonCPUDevice", 1, FindFirstDevice},
-    {"ffi.String", 1, [](const BuiltinArgs& args) { return MakeString(args.Text(0)); }},
-    {"ffi.Bytes", 1, [](const BuiltinArgs& args) { return MakeBytes(args.Bytes(0)); }},
-    {"ffi.Shape", -1, MakeShapeOf},
-    {"ffi.Array", -1, [](const BuiltinArgs& args) { return Any::Object(MakeArray(OwnAll(args))); }},
-    {"ffi.ArraySize", 1, [](const BuiltinArgs& args) { return Any::Int(Array(args)->size()); }},
-    {"ffi.ArrayGetItem", 2,
+    {"ffi.ContainerFindFirstNonCPUDevice", 1, "Device(Any)", FindFirstDevice},
+    {"ffi.String", 1, "ffi.String(ffi.String)",
+     [](const BuiltinArgs& args) { return MakeString(args.Text(0)); }},
+    {"ffi.Bytes", 1, "ffi.Bytes(ffi.Bytes)",
+     [](const BuiltinArgs& args) { return MakeBytes(args.Bytes(0)); }},
+    {"ffi.Shape", -1, "ffi.Function", MakeShapeOf},
+    {"ffi.Array", -1, "ffi.Function",
+     [](const BuiltinArgs& args) { return Any::Object(MakeArray(OwnAll(args))); }},
+    {"ffi.ArraySize", 1, "int(ffi.Array)",
+     [](const BuiltinArgs& args) { return Any::Int(Array(args)->size()); }},
+    {"ffi.ArrayGetItem", 2, "Any(ffi.Array,int)",
      [](const BuiltinArgs& args) {
        return Array(args)->items()[Index(args, 1, Array(args)->size())];
      }},
-    {"ffi.ArrayContains", 2,
+    {"ffi.ArrayContains", 2, "bool(ffi.Array,Any)",
      [](const BuiltinArgs& args) { return Contains(Array(args), args[1]); }},
-    {"ffi.List", -1, [](const BuiltinArgs& args) { return Any::Object(MakeList(OwnAll(args))); }},
-    {"ffi.ListSize", 1, [](const BuiltinArgs& args) { return Any::Int(List(args)->size()); }},
-    {"ffi.ListGetItem", 2,
+    {"ffi.List", -1, "ffi.Function",
+     [](const BuiltinArgs& args) { return Any::Object(MakeList(OwnAll(args))); }},
+    {"ffi.ListSize", 1, "int(ffi.List)",
+     [](const BuiltinArgs& args) { return Any::Int(List(args)->size()); }},
+    {"ffi.ListGetItem", 2, "Any(ffi.List,int)",
      [](const BuiltinArgs& args) {
        return List(args)->items()[Index(args, 1, List(args)->size())];
      }},
-    {"ffi.ListContains", 2, [](const BuiltinArgs& args) { return Contains(List(args), args[1]); }},
-    {"ffi.ListSetItem", 3, ListSetItem},
-    {"ffi.ListAppend", 2,
+    {"ffi.ListContains", 2, "bool(ffi.List,Any)",
+     [](const BuiltinArgs& args) { return Contains(List(args), args[1]); }},
+    {"ffi.ListSetItem", 3, "None(ffi.List[Any],int,Any)", ListSetItem},
+    {"ffi.ListAppend", 2, "None(ffi.List[Any],Any)",
      [](const BuiltinArgs& args) {
        Splice(List(args), List(args)->size(), List(args)->size(), {Own(args[1])});
        return Any();
      }},
-    {"ffi.ListInsert", 3, ListInsert},
-    {"ffi.ListErase", 2, ListErase},
-    {"ffi.ListEraseRange", 3, ListEraseRange},
-    {"ffi.ListPop", 2, ListPop},
-    {"ffi.ListReplaceSlice", 4, ListReplaceSlice},
-    {"ffi.ListReserve", 2,
+    {"ffi.ListInsert", 3, "None(ffi.List[Any],int,Any)", ListInsert},
+    {"ffi.ListErase", 2, "None(ffi.List[Any],int)", ListErase},
+    {"ffi.ListEraseRange", 3, "None(ffi.List[Any],int,int)", ListEraseRange},
+    {"ffi.ListPop", 2, "Any(ffi.List[Any],int)", ListPop},
+    {"ffi.ListReplaceSlice", 4, "None(ffi.List[Any],int,int,ffi.List[Any])", ListReplaceSlice},
+    {"ffi.ListReserve", 2, "None(ffi.List[Any],int)",
      [](const BuiltinArgs& args) {
        ReserveList(List(args), args.Int(1));
        return Any();
      }},
-    {"ffi.ListReverse", 1,
+    {"ffi.ListReverse", 1, "None(ffi.List[Any])",
      [](const BuiltinArgs& args) {
        std::reverse(List(args)->items(), List(args)->items() + List(args)->size());
        return Any();
      }},
-    {"ffi.ListClear", 1,
+    {"ffi.ListClear", 1, "None(ffi.List[Any])",
      [](const BuiltinArgs& args) {
        Splice(List(args), 0, List(args)->size(), {});
        return Any();

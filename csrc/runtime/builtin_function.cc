@@ -71,13 +71,13 @@ Any GetRegistryEpoch(const BuiltinArgs&) {
 }
 
 constexpr Builtin kFunctionBuiltins[] = {
-    {"ffi.FunctionListGlobalNamesFunctor", 0, ListGlobalNames},
-    {"ffi.FunctionRemoveGlobal", 1,
+    {"ffi.FunctionListGlobalNamesFunctor", 0, "ffi.Function()", ListGlobalNames},
+    {"ffi.FunctionRemoveGlobal", 1, "bool(ffi.String)",
      [](const BuiltinArgs& args) { return Any::Bool(RemoveGlobalFunction(args.Text(0))); }},
-    {"ffi.FunctionFromExternC", 3, FunctionFromExternC},
-    {"ffi.GetGlobalFuncMetadata", 1, GetMetadata},
-    {"ffi.GetRegisteredTypeKeys", 0, GetTypeKeys},
-    {"graphffi.registry_epoch", 0, GetRegistryEpoch},
+    {"ffi.FunctionFromExternC", 3, "ffi.Function(void*,void*,void*)", FunctionFromExternC},
+    {"ffi.GetGlobalFuncMetadata", 1, "ffi.String(ffi.String)", GetMetadata},
+    {"ffi.GetRegisteredTypeKeys", 0, "ffi.Array[ffi.String]()", GetTypeKeys},
+    {"graphffi.registry_epoch", 0, "void*()", GetRegistryEpoch},
 };
 
 }  // namespace

@@ -90,30 +90,33 @@ Any ForgetModule(const BuiltinArgs& args) {
 }
 
 constexpr Builtin kModuleBuiltins[] = {
-    {"ffi.ModuleGlobalsAdd", 1, KeepModule},
-    {"ffi.ModuleGlobalsRemove", 1, ForgetModule},
-    {"ffi.ModuleLoadFromFile", 1, [](const BuiltinArgs& args) { return LoadModule(args.Text(0)); }},
-    {"ffi.Module.load_from_file.so", -1, LoadLibrary},
-    {"ffi.SystemLib", -1, GetSystemLibrary},
-    {"ffi.ModuleGetKind", 1,
+    {"ffi.ModuleGlobalsAdd", 1, "None(ffi.Module)", KeepModule},
+    {"ffi.ModuleGlobalsRemove", 1, "None(ffi.Module)", ForgetModule},
+    {"ffi.ModuleLoadFromFile", 1, "ffi.Module(ffi.String)",
+     [](const BuiltinArgs& args) { return LoadModule(args.Text(0)); }},
+    {"ffi.Module.load_from_file.so", -1, "ffi.Module(ffi.String,ffi.String)", LoadLibrary},
+    {"ffi.SystemLib", -1, "ffi.Function", GetSystemLibrary},
+    {"ffi.ModuleGetKind", 1, "ffi.String(ffi.Module)",
      [](const BuiltinArgs& args) { return MakeString(Module(args)->kind()); }},
-    {"ffi.ModuleGetPropertyMask", 1,
+    {"ffi.ModuleGetPropertyMask", 1, "int(ffi.Module)",
      [](const BuiltinArgs& args) { return Any::Int(Module(args)->GetPropertyMask()); }},
-    {"ffi.ModuleGetFunction", 3, GetFunction},
-    {"ffi.ModuleImplementsFunction", 3, ImplementsFunction},
-    {"ffi.ModuleGetFunctionMetadata", 3, GetFunctionMetadata},
-    {"ffi.ModuleGetFunctionDoc", 3, GetFunctionDoc},
-    {"ffi.ModuleImportModule", 2, ImportModule},
-    {"ffi.ModuleClearImports", 1,
+    {"ffi.ModuleGetFunction", 3, "Optional[ffi.Function](ffi.Module,ffi.String,bool)", GetFunction},
+    {"ffi.ModuleImplementsFunction", 3, "bool(ffi.Module,ffi.String,bool)", ImplementsFunction},
+    {"ffi.ModuleGetFunctionMetadata", 3, "Optional[ffi.String](ffi.Module,ffi.String,bool)",
+     GetFunctionMetadata},
+    {"ffi.ModuleGetFunctionDoc", 3, "Optional[ffi.String](ffi.Module,ffi.String,bool)",
+     GetFunctionDoc},
+    {"ffi.ModuleImportModule", 2, "None(ffi.Module,ffi.Module)", ImportModule},
+    {"ffi.ModuleClearImports", 1, "None(ffi.Module)",
      [](const BuiltinArgs& args) {
        Module(args)->ClearImports();
        return Any();
      }},
-    {"ffi.ModuleInspectSource", 2,
+    {"ffi.ModuleInspectSource", 2, "ffi.String(ffi.Module,ffi.String)",
      [](const BuiltinArgs& args) { return Module(args)->InspectSource(Text(args, 1)).value; }},
-    {"ffi.ModuleGetWriteFormats", 1,
+    {"ffi.ModuleGetWriteFormats", 1, "ffi.Array[ffi.String](ffi.Module)",
      [](const BuiltinArgs& args) { return Any::Object(Module(args)->GetWriteFormats().object); }},
-    {"ffi.ModuleWriteToFile", 3, WriteToFile},
+    {"ffi.ModuleWriteToFile", 3, "None(ffi.Module,ffi.String,ffi.String)", WriteToFile},
 };
 
 }  // namespace

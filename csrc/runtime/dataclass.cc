@@ -5,6 +5,7 @@
 #include <tvm/ffi/container/list.h>
 #include <tvm/ffi/container/map.h>
 #include <tvm/ffi/container/shape.h>
+#include <tvm/ffi/enum.h>
 #include <tvm/ffi/reflection/registry.h>
 
 #include <unordered_map>
@@ -27,6 +28,7 @@ class Copier {
     if (object == nullptr) return value;
     auto known = copies_.find(object);
     if (known != copies_.end()) return known->second;
+    if (value.as<ffi::EnumObj>() != nullptr) return value;  // one object for each member
     DepthGuard guard(&depth_);
     switch (value.type_index()) {
       case kTVMFFIStr:
@@ -36,42 +38,41 @@ class Copier {
       case kTVMFFIBigInt:
         return value;  // immutable, or memory that others share on purpose
       case kTVMFFIArray:
-        return copies_[object] = CopyArray(value.cast<ffi::Array<Any>>());
-      case kTVMFFIMap:
-        return copies_[object] = CopyMap(value.cast<ffi::Map<Any, Any>>());
+        return CopyItems(object, value.cast<ffi::Array<Any>>());
       case kTVMFFIList:
-        return CopyList(object, value.cast<ffi::List<Any>>());
+        return CopyItems(object, value.cast<ffi::List<Any>>());
+      case kTVMFFIMap:
+        return CopyEntries(object, value.cast<ffi::Map<Any, Any>>());
       case kTVMFFIDict:
-        return CopyDict(object, value.cast<ffi::Dict<Any, Any>>());
+        return CopyEntries(object, value.cast<ffi::Dict<Any, Any>>());
       default:
         return CopyFields(object);
     }
   }
 
  private:
-  ffi::Array<Any> CopyArray(const ffi::Array<Any>& array) {
-    ffi::Array<Any> copy;
-    copy.reserve(static_cast<int64_t>(array.size()));
-    for (const Any& item : array) copy.push_back(Copy(item));
+  // What may contain itself is known before its content is copied, which immutable containers may
+  // through what they hold: the copy is filled as the mutable container of the same layout.
+  template <typename Mutable>
+  static Mutable MakeAs(const Object* object) {
+    Mutable copy;
+    AnyView(copy).CopyToTVMFFIAny().v_obj->type_index = object->type_index();
     return copy;
   }
-  ffi::Map<Any, Any> CopyMap(const ffi::Map<Any, Any>& map) {
-    ffi::Map<Any, Any> copy;
-    for (const auto& [key, value] : map) copy.Set(Copy(key), Copy(value));
-    return copy;
+  template <typename Items>
+  Any CopyItems(const Object* object, const Items& items) {
+    auto copy = MakeAs<ffi::List<Any>>(object);
+    copies_[object] = AnyView(copy);
+    copy.reserve(static_cast<int64_t>(items.size()));
+    for (const Any& item : items) copy.push_back(Copy(item));
+    return AnyView(copy);
   }
-  // What may contain itself is known before its content is copied.
-  ffi::List<Any> CopyList(const Object* object, const ffi::List<Any>& list) {
-    ffi::List<Any> copy;
-    copies_[object] = copy;
-    for (const Any& item : list) copy.push_back(Copy(item));
-    return copy;
-  }
-  ffi::Dict<Any, Any> CopyDict(const Object* object, const ffi::Dict<Any, Any>& dict) {
-    ffi::Dict<Any, Any> copy;
-    copies_[object] = copy;
-    for (const auto& [key, value] : dict) copy.Set(Copy(key), Copy(value));
-    return copy;
+  template <typename Entries>
+  Any CopyEntries(const Object* object, const Entries& entries) {
+    auto copy = MakeAs<ffi::Dict<Any, Any>>(object);
+    copies_[object] = AnyView(copy);
+    for (const auto& [key, value] : entries) copy.Set(Copy(key), Copy(value));
+    return AnyView(copy);
   }
   Any CopyFields(const Object* object) {
     const TVMFFIAny* shallow =

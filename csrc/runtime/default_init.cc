@@ -95,13 +95,31 @@ class DefaultInit {
   void Set(Object* object, size_t index, AnyView value) const {
     TVMFFIAny view = value.CopyToTVMFFIAny();
     const TVMFFIFieldInfo* field = fields_[index];
-    TVM_FFI_CHECK_SAFE_CALL(refl::CallFieldSetter(field, Address(object, field), &view));
+    RunFor("field", index, [&] {
+      TVM_FFI_CHECK_SAFE_CALL(refl::CallFieldSetter(field, Address(object, field), &view));
+    });
+  }
+  /// Runs body. What it throws says which field it is about.
+  template <typename Body>
+  void RunFor(const char* what, size_t index, Body&& body) const {
+    try {
+      body();
+    } catch (const ffi::Error& error) {
+      std::string text = Name() + " " + what + " '" + std::string(FieldName(index)) + "':\n  ";
+      std::string message = error.message();
+      for (char c : message) {
+        text += c;
+        if (c == '\n') text += "  ";
+      }
+      throw ffi::Error(error.kind(), text, error.backtrace());
+    }
   }
   /// What the creator left there stays in a field that is no parameter.
   void SetDefault(Object* object, size_t index) const {
     const TVMFFIFieldInfo* field = fields_[index];
     if (HasFlag(field, kTVMFFIFieldFlagBitMaskHasDefault)) {
-      refl::SetFieldToDefault(field, Address(object, field));
+      RunFor("default for field", index,
+             [&] { refl::SetFieldToDefault(field, Address(object, field)); });
     } else if (!HasFlag(field, kTVMFFIFieldFlagBitMaskInitOff)) {
       bool keyword_only = HasFlag(field, kTVMFFIFieldFlagBitMaskKwOnly);
       TVM_FFI_THROW(TypeError) << Name() << " missing required "

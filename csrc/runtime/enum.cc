@@ -28,13 +28,6 @@ TVM_FFI_STATIC_INIT_BLOCK() {
               refl::AttachFieldFlag::SEqHashIgnore())
       .def_convert<ffi::StrEnum>();
   refl::EnsureTypeAttrColumn(ffi::type_attr::kEnumState);
-  // TVM FFI's Python package would call null if there were none.
-  refl::GlobalDef().def("ffi._PyClassRegisterTypeAttrColumns", [](int32_t type_index, int32_t) {
-    TVM_FFI_THROW(RuntimeError)
-        << "graphffi: " << ffi::TypeIndexToTypeKey(type_index)
-        << ": expected a type that C++ defines, got a class or enum of Python; define it in C++, "
-           "or use the runtime of apache-tvm-ffi (GRAPHFFI_RUNTIME=apache)";
-  });
 }
 
 }  // namespace

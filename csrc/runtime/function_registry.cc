@@ -17,6 +17,8 @@ struct GlobalFunction {
   ObjectPtr<> function;
   std::string doc;
   std::string metadata;
+  /// Of a function of the runtime's own, instead of metadata.
+  const char* opt_signature = nullptr;
 };
 
 struct FunctionTable {
@@ -25,7 +27,8 @@ struct FunctionTable {
 
   FunctionTable() {
     ForEachBuiltin([this](const Builtin& builtin) {
-      functions.emplace(builtin.name, GlobalFunction{MakeBuiltin(builtin), {}, {}});
+      functions.emplace(builtin.name,
+                        GlobalFunction{MakeBuiltin(builtin), {}, {}, builtin.signature});
     });
   }
 };
@@ -92,7 +95,8 @@ std::optional<std::string> FindGlobalFunctionMetadata(std::string_view name) {
   std::shared_lock lock(table.mutex);
   auto it = table.functions.find(name);
   if (it == table.functions.end()) return std::nullopt;
-  return it->second.metadata;
+  const GlobalFunction& entry = it->second;
+  return entry.opt_signature == nullptr ? entry.metadata : MetadataOfSignature(entry.opt_signature);
 }
 
 }  // namespace graphffi::runtime

@@ -2,6 +2,8 @@
 // What every module does: imports, and refusals of what a kind of module does not do.
 #include "module_object.h"
 
+#include <string_view>
+
 #include "array.h"
 #include "cpp_error.h"
 #include "error.h"
@@ -79,6 +81,10 @@ int GetImports(void* field, TVMFFIAny* result) {
   field.size = sizeof(void*);
   field.alignment = alignof(void*);
   field.offset = sizeof(TVMFFIObject);
+  constexpr std::string_view kSchema =
+      R"({"type_schema":"{\"type\":\"ffi.Array\",\"args\":[{\"type\":\"Any\"}]}"})";
+  field.metadata = {kSchema.data(), kSchema.size()};
+  field.field_static_type_index = kTVMFFIArray;
   field.getter = GetImports;
   field.default_value_or_factory = kNone;
   TVMFFITypeRegisterField(kTVMFFIModule, &field);

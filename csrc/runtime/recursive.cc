@@ -6,6 +6,7 @@
 #include <tvm/ffi/container/list.h>
 #include <tvm/ffi/container/map.h>
 #include <tvm/ffi/container/shape.h>
+#include <tvm/ffi/reflection/creator.h>
 #include <tvm/ffi/reflection/registry.h>
 
 #include <algorithm>
@@ -35,6 +36,12 @@ std::optional<Function> OwnFunction(const char* attribute, int32_t type_index) {
   return AnyView::CopyFromTVMFFIAny(*own).cast<Function>();
 }
 
+/// Whether objects of the type are what their fields are: others have an identity only.
+bool HasFields(const TVMFFITypeInfo* type) {
+  return ffi::HasCreator(type) ||
+         (type->type_index >= kTVMFFIDynObjectBegin && type->metadata != nullptr);
+}
+
 /// From here on, what was met before is looked for: values with less depth have no cycle, or it
 /// shows later.
 constexpr int kDepthWithoutCycles = 16;
@@ -49,7 +56,8 @@ bool IsInteger(int32_t kind) { return kind == kTVMFFIInt || kind == kTVMFFIBigIn
 /// Orders values, or only tells whether they are equal, which is possible for more of them.
 class Order {
  public:
-  explicit Order(bool only_equality) : only_equality_(only_equality) {}
+  explicit Order(bool only_equality)
+      : is_ordering_(!only_equality), only_equality_(only_equality) {}
 
   /// Negative, zero or positive. \throws Error(TypeError) for what has no order
   int Compare(const Any& a, const Any& b) {
@@ -62,6 +70,9 @@ class Order {
     if (depth_ <= kDepthWithoutCycles) return CompareObjects(kind, a, b);
     // Values that are being compared count as equal where they meet again.
     auto [pair, is_new] = compared_.emplace(a.as<Object>(), b.as<Object>());
+    if (!is_new && is_ordering_) {
+      TVM_FFI_THROW(ValueError) << "Cannot order values with a cyclic reference";
+    }
     if (!is_new) return 0;
     int order = CompareObjects(kind, a, b);
     if (order != 0) compared_.erase(pair);
@@ -177,7 +188,7 @@ class Order {
       return (*compare)(a, b, Function::FromTyped(inner)).cast<int>();
     }
     const TVMFFITypeInfo* type = TVMFFIGetTypeInfo(index);
-    if (type->metadata == nullptr) {
+    if (!HasFields(type)) {
       return Unordered("Cannot order objects of type ", Any(ffi::GetRef<ffi::ObjectRef>(a)));
     }
     int order = 0;
@@ -190,6 +201,8 @@ class Order {
     return order;
   }
 
+  /// Whether the caller asks for an order; entries of maps are only tested for equality.
+  const bool is_ordering_;
   bool only_equality_;
   int depth_ = 0;
   std::set<std::pair<const Object*, const Object*>> compared_;
@@ -263,7 +276,12 @@ class ValueHasher {
       auto inner = [this](AnyView item) { return static_cast<int64_t>(Hash(item)); };
       return static_cast<uint64_t>((*own)(object, Function::FromTyped(inner)).cast<int64_t>());
     }
-    if (type->metadata == nullptr) return ffi::AnyHash()(value);
+    for (const char* other : {ffi::type_attr::kEq.name, ffi::type_attr::kCompare.name}) {
+      if (!OwnFunction(other, object->type_index()).has_value()) continue;
+      TVM_FFI_THROW(ValueError) << "type `" << value.GetTypeKey()
+                                << "` defines __ffi_eq__ or __ffi_compare__ but not __ffi_hash__";
+    }
+    if (!HasFields(type)) return ffi::AnyHash()(value);
     uint64_t hash = type->type_key_hash;
     constexpr auto kOff = kTVMFFIFieldFlagBitMaskHashOff | kTVMFFIFieldFlagBitMaskCompareOff;
     refl::ForEachFieldInfo(type, [&](const TVMFFIFieldInfo* field) {

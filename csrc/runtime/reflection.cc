@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // What host languages reach by reflection: the classes of access paths, objects made of the values
 // of their fields.
+#include <tvm/ffi/big_int.h>
+#include <tvm/ffi/container/dict.h>
+#include <tvm/ffi/container/list.h>
+#include <tvm/ffi/container/shape.h>
+#include <tvm/ffi/container/tensor.h>
+#include <tvm/ffi/extra/module.h>
 #include <tvm/ffi/reflection/access_path.h>
 #include <tvm/ffi/reflection/creator.h>
 #include <tvm/ffi/reflection/registry.h>
@@ -52,7 +58,34 @@ void MakeObject(ffi::PackedArgs args, Any* result) {
   *result = refl::ObjectCreator(type)(fields);
 }
 
+/// The size of built-in types whose objects nobody makes by reflection.
+void RegisterSize(int32_t type_index, size_t size) {
+  TVMFFITypeMetadata metadata{};
+  metadata.doc = refl::AsByteArray("");
+  metadata.total_size = static_cast<int32_t>(size);
+  TVM_FFI_CHECK_SAFE_CALL(TVMFFITypeRegisterMetadata(type_index, &metadata));
+}
+
+template <typename RefType>
+void RegisterConversion() {
+  refl::TypeAttrDef<typename RefType::ContainerType>().template def_convert<RefType>();
+}
+
 TVM_FFI_STATIC_INIT_BLOCK() {
+  RegisterSize(kTVMFFIObject, sizeof(TVMFFIObject));
+  RegisterSize(kTVMFFIModule, sizeof(ffi::ModuleObj));
+  RegisterSize(kTVMFFIBigInt, sizeof(ffi::detail::BigIntObj));
+  RegisterConversion<ffi::ObjectRef>();
+  RegisterConversion<ffi::Function>();
+  RegisterConversion<ffi::Error>();
+  RegisterConversion<ffi::Array<Any>>();
+  RegisterConversion<ffi::List<Any>>();
+  RegisterConversion<ffi::Map<Any, Any>>();
+  RegisterConversion<ffi::Dict<Any, Any>>();
+  RegisterConversion<ffi::Shape>();
+  RegisterConversion<ffi::Tensor>();
+  refl::TypeAttrDef<ffi::detail::StringObj>().def_convert<ffi::String>();
+  refl::TypeAttrDef<ffi::detail::BytesObj>().def_convert<ffi::Bytes>();
   refl::ObjectDef<AccessStepObj>()
       .def_ro("kind", &AccessStepObj::kind)
       .def_ro("key", &AccessStepObj::key);

@@ -8,6 +8,7 @@
 #include <tvm/ffi/container/tensor.h>
 #include <tvm/ffi/device.h>
 #include <tvm/ffi/dtype.h>
+#include <tvm/ffi/enum.h>
 #include <tvm/ffi/reflection/access_path.h>
 #include <tvm/ffi/reflection/registry.h>
 
@@ -94,11 +95,7 @@ class Printer {
   }
 
   void PrintAddress(const Object* object) {
-    static const bool is_asked = [] {
-      const char* setting = std::getenv("TVM_FFI_REPR_WITH_ADDR");
-      return setting != nullptr && std::string_view(setting) == "1";
-    }();
-    if (is_asked) ffi::detail::AppendFormatted(&out_, "@%p", static_cast<const void*>(object));
+    if (with_address_) ffi::detail::AppendFormatted(&out_, "@%p", static_cast<const void*>(object));
   }
 
   void PrintContent(const Any& value, const Object* object) {
@@ -122,7 +119,8 @@ class Printer {
       case kTVMFFIBigInt:
         return PrintStreamed(value.cast<ffi::BigInt>());
       case kTVMFFITensor:
-        return PrintTensor(*value.cast<ffi::Tensor>().get());
+        PrintTensor(*value.cast<ffi::Tensor>().get());
+        return PrintAddress(object);
       default:
         return PrintFields(object);
     }
@@ -177,6 +175,10 @@ class Printer {
     }
     const TVMFFITypeInfo* type = TVMFFIGetTypeInfo(index);
     out_ += ffi::TypeIndexToTypeKey(index);
+    if (const auto* member = AnyView(object).as<ffi::EnumObj>()) {
+      out_.append(".").append(member->_str_index);
+      return PrintAddress(object);
+    }
     PrintAddress(object);
     const char* separator = "(";
     refl::ForEachFieldInfo(type, [&](const TVMFFIFieldInfo* field) {
@@ -188,6 +190,12 @@ class Printer {
     if (*separator == ',') out_ += ')';
   }
 
+  static bool IsSet(const char* variable) {
+    const char* setting = std::getenv(variable);
+    return setting != nullptr && std::string_view(setting) == "1";
+  }
+
+  const bool with_address_ = IsSet("TVM_FFI_REPR_WITH_ADDR");
   std::string out_;
   std::vector<const Object*> open_;
 };

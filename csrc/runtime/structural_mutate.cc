@@ -251,16 +251,17 @@ Any Resolve(Any result, AnyView original) {
 Any Map(AnyView root, const Links& links, const Links& with_region, int32_t order) {
   Mutator mapper(ffi::make_object<MapperObj>(links, with_region, order != 0));
   Any kept = root;
-  return Resolve(mapper->Mutate(kept, true), root);
+  return Resolve(mapper->Mutate(kept, true), kept);
 }
 
 Any MutateWith(AnyView root, const MutateLinks& links) {
   Mutator mutator(ffi::make_object<CallingMutatorObj>(links));
   Any kept = root;
-  return Resolve(mutator->Mutate(kept, true), root);
+  return Resolve(mutator->Mutate(kept, true), kept);
 }
 
 TVM_FFI_STATIC_INIT_BLOCK() {
+  refl::ObjectDef<MutatorObj>(refl::init(false));
   refl::GlobalDef()
       .def("ffi.StructuralMap", Map)
       .def("ffi.StructuralMutate", MutateWith)

@@ -153,16 +153,19 @@ class CallingVisitorObj : public VisitorObj {
 
 Any Walk(AnyView root, const Links& links, const Links& with_region, int32_t order) {
   Visitor walker(ffi::make_object<WalkerObj>(links, with_region, order != 0));
-  return ValueOrThrow(walker->Visit(root));
+  Any kept = root;  // which the caller may have moved here
+  return ValueOrThrow(walker->Visit(kept));
 }
 
 Any VisitWith(AnyView root, const Links& links) {
   Visitor visitor(ffi::make_object<CallingVisitorObj>(links));
-  return ValueOrThrow(visitor->Visit(root));
+  Any kept = root;
+  return ValueOrThrow(visitor->Visit(kept));
 }
 
 TVM_FFI_STATIC_INIT_BLOCK() {
-  refl::ObjectDef<InterruptObj>().def_ro("value", &InterruptObj::value);
+  refl::ObjectDef<InterruptObj>(refl::init(false)).def_ro("value", &InterruptObj::value);
+  refl::ObjectDef<VisitorObj>(refl::init(false));
   refl::GlobalDef()
       .def("ffi.VisitInterrupt",
            [](Any value) {

@@ -5,6 +5,7 @@
 #include <tvm/ffi/c_api.h>
 
 #include <atomic>
+#include <cstdint>
 #include <mutex>
 #include <string>
 
@@ -25,6 +26,14 @@ class ShapeRule {
   /// The results of a call. `values` holds tensors with metadata, the outputs' bank first one value
   /// per result, which is not looked at. \throws what the rule raises
   void Infer(const CallValues& values, ResultShapes* results);
+
+  /// A kernel that a factory of the op made. `number` is one that programs gave, of no kernel of
+  /// the definition itself.
+  struct MadeKernel {
+    int32_t factory;  ///< its number among the definition's kernels, whose plan it has
+    std::string reference;
+  };
+  virtual MadeKernel Made(int32_t number) = 0;
 
  protected:
   /// Asks the rule: `result` lines with sizes, then, where it could be traced, a line `program` and

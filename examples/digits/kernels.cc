@@ -44,7 +44,7 @@ void RmsNorm(ffi::TensorView x_view, ffi::TensorView weight_view, ffi::TensorVie
   float* inverse = Floats("rms_norm", "inverse", inverse_view);
   const int64_t width = weight_view.numel();
   for (int64_t row = 0; row < inverse_view.numel(); ++row, x += width, out += width) {
-    float mean_square = Dot(x, x, width) / static_cast<float>(width);
+    const float mean_square = Dot(x, x, width) / static_cast<float>(std::max<int64_t>(width, 1));
     inverse[row] = 1.0f / std::sqrt(mean_square + static_cast<float>(eps));
     for (int64_t i = 0; i < width; ++i) out[i] = x[i] * inverse[row] * weight[i];
   }
@@ -110,9 +110,8 @@ struct AttentionShape {
   int64_t batch, tokens, heads, head_dim;
 
   explicit AttentionShape(const ffi::TensorView& qkv)
-      : tokens(qkv.size(-4)), heads(qkv.size(-2)), head_dim(qkv.size(-1)) {
-    const int64_t size = tokens * 3 * heads * head_dim;
-    batch = size == 0 ? 0 : qkv.numel() / size;
+      : batch(1), tokens(qkv.size(-4)), heads(qkv.size(-2)), head_dim(qkv.size(-1)) {
+    for (int32_t i = 0; i + 4 < qkv.ndim(); ++i) batch *= qkv.size(i);
   }
 
   /// `part`: 0 for queries, 1 for keys, 2 for values.

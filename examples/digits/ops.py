@@ -21,6 +21,14 @@ _kernels = graphffi.load_module(
 )
 
 
+def _expect_shape(name: str, operand: Any, *shape: Any) -> None:
+    graphffi.check(
+        len(operand.shape) == len(shape)
+        and all(size == wanted for size, wanted in zip(operand.shape, shape, strict=True)),
+        f"operand '{name}': expected shape {list(shape)}, got {list(operand.shape)}",
+    )
+
+
 class Normed(NamedTuple):
     """Results of `rms_norm`."""
 
@@ -45,6 +53,7 @@ def _batch_rms_norm(size: Any, batched: Any, x: Any, weight: Any, eps: float) ->
     kernel=_kernels.rms_norm,
     plan="x, weight, out, inverse, eps",
     vmap=_batch_rms_norm,
+    gradient="reference",
 )
 def rms_norm(x: Tensor, weight: Tensor, eps: float = 1e-5) -> Normed:
     """Root-mean-square norm over the last dimension, times `weight`.
@@ -65,12 +74,39 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float = 1e-5) -> Normed:
     return Normed(graphffi.like(x), graphffi.like(x, shape=x.shape[:-1]))
 
 
-@graphffi.op("digits::rms_norm_backward", kernel=_kernels.rms_norm_backward, vmap="sequential")
+@rms_norm.set_reference
+def _rms_norm(xp: Any, x: Any, weight: Any, eps: float) -> Any:
+    mean_square = xp.sum(x * x, axis=-1) / max(x.shape[-1], 1)
+    inverse = (mean_square + eps) ** -0.5
+    return x * inverse[..., None] * weight, inverse
+
+
+@graphffi.op(
+    "digits::rms_norm_backward",
+    kernel=_kernels.rms_norm_backward,
+    vmap="sequential",
+    gradient="reference",
+)
 def rms_norm_backward(
     grad: Tensor, grad_inverse: Tensor, x: Tensor, weight: Tensor, inverse: Tensor
 ) -> NormGradients:
     """The gradients of `rms_norm`, that of the weight summed over all rows."""
+    graphffi.check(len(x.shape) > 0, "operand 'x': expected at least 1 dimension, got none")
+    _expect_shape("grad", grad, *x.shape)
+    _expect_shape("grad_inverse", grad_inverse, *x.shape[:-1])
+    _expect_shape("weight", weight, x.shape[-1])
+    _expect_shape("inverse", inverse, *x.shape[:-1])
     return NormGradients(graphffi.like(x), graphffi.like(weight))
+
+
+@rms_norm_backward.set_reference
+def _rms_norm_backward(
+    xp: Any, grad: Any, grad_inverse: Any, x: Any, weight: Any, inverse: Any
+) -> Any:
+    inverse = inverse[..., None]
+    along_x = xp.sum(grad * weight * x, axis=-1, keepdims=True) + grad_inverse[..., None]
+    grad_x = inverse * (grad * weight - x * along_x * inverse * inverse / x.shape[-1])
+    return grad_x, xp.sum(grad * x * inverse, axis=tuple(range(x.ndim - 1)))
 
 
 rms_norm.register_vjp(
@@ -81,16 +117,31 @@ rms_norm.register_vjp(
 )
 
 
-@graphffi.op("digits::swish", kernel=_kernels.swish, vmap="broadcast")
+@graphffi.op("digits::swish", kernel=_kernels.swish, vmap="broadcast", gradient="reference")
 def swish(x: Tensor) -> Tensor:
     """Multiply each element of x with its sigmoid."""
     return graphffi.like(x)
 
 
-@graphffi.op("digits::swish_backward", kernel=_kernels.swish_backward, vmap="broadcast")
+swish.set_reference(lambda xp, x: x / (1 + xp.exp(-x)))
+
+
+@graphffi.op(
+    "digits::swish_backward",
+    kernel=_kernels.swish_backward,
+    vmap="broadcast",
+    gradient="reference",
+)
 def swish_backward(grad: Tensor, x: Tensor) -> Tensor:
     """The gradient of `swish`."""
+    _expect_shape("grad", grad, *x.shape)
     return graphffi.like(x)
+
+
+@swish_backward.set_reference
+def _swish_backward(xp: Any, grad: Any, x: Any) -> Any:
+    sigmoid = 1 / (1 + xp.exp(-x))
+    return grad * sigmoid * (1 + x * (1 - sigmoid))
 
 
 swish.register_vjp(lambda saved, grad: swish_backward(grad, saved.x), save=("x",))
@@ -103,7 +154,7 @@ class Attended(NamedTuple):
     logsumexp: Tensor
 
 
-@graphffi.op("digits::attention", kernel=_kernels.attention, vmap="broadcast")
+@graphffi.op("digits::attention", kernel=_kernels.attention, vmap="broadcast", gradient="reference")
 def attention(qkv: Tensor, scale: float) -> Attended:
     """Attention of every token to every token.
 
@@ -126,7 +177,31 @@ def attention(qkv: Tensor, scale: float) -> Attended:
     )
 
 
-@graphffi.op("digits::attention_backward", kernel=_kernels.attention_backward, vmap="broadcast")
+def _heads_first(xp: Any, qkv: Any) -> Any:
+    """Queries, keys and values: [..., heads, tokens, head_dim]."""
+    return (xp.moveaxis(qkv[..., i, :, :], -3, -2) for i in range(3))
+
+
+@attention.set_reference
+def _attention(xp: Any, qkv: Any, scale: float) -> Any:
+    if qkv.shape[-4] == 0:  # of no scores there is no maximum
+        q = qkv[..., 0, :, :]
+        return q, xp.sum(xp.moveaxis(q, -3, -2), axis=-1)
+    q, k, v = _heads_first(xp, qkv)
+    scores = scale * (q @ xp.matrix_transpose(k))
+    most = xp.max(scores, axis=-1, keepdims=True)
+    weights = xp.exp(scores - most)
+    total = xp.sum(weights, axis=-1, keepdims=True)
+    out = xp.moveaxis((weights / total) @ v, -3, -2)
+    return out, (most + xp.log(total))[..., 0]
+
+
+@graphffi.op(
+    "digits::attention_backward",
+    kernel=_kernels.attention_backward,
+    vmap="broadcast",
+    gradient="reference",
+)
 def attention_backward(
     grad: Tensor,
     grad_logsumexp: Tensor,
@@ -136,7 +211,30 @@ def attention_backward(
     scale: float,
 ) -> Tensor:
     """The gradient of `attention` with respect to `qkv`."""
+    graphffi.check(
+        len(qkv.shape) >= 4 and qkv.shape[-3] == 3,
+        f"operand 'qkv': expected [..., tokens, 3, heads, head_dim], got {qkv.shape}",
+    )
+    *batch, tokens, _, heads, head_dim = qkv.shape
+    for name, operand in (("grad", grad), ("attended", attended)):
+        _expect_shape(name, operand, *batch, tokens, heads, head_dim)
+    for name, operand in (("grad_logsumexp", grad_logsumexp), ("logsumexp", logsumexp)):
+        _expect_shape(name, operand, *batch, heads, tokens)
     return graphffi.like(qkv)
+
+
+@attention_backward.set_reference
+def _attention_backward(
+    xp: Any, grad: Any, grad_logsumexp: Any, qkv: Any, attended: Any, logsumexp: Any, scale: float
+) -> Any:
+    q, k, v = _heads_first(xp, qkv)
+    grad, attended = (xp.moveaxis(x, -3, -2) for x in (grad, attended))
+    weights = xp.exp(scale * (q @ xp.matrix_transpose(k)) - logsumexp[..., None])
+    mean = xp.sum(grad * attended, axis=-1) - grad_logsumexp
+    grad_scores = scale * weights * (grad @ xp.matrix_transpose(v) - mean[..., None])
+    transposed = xp.matrix_transpose(grad_scores)
+    parts = (grad_scores @ k, transposed @ q, xp.matrix_transpose(weights) @ grad)
+    return xp.stack([xp.moveaxis(part, -3, -2) for part in parts], axis=-3)
 
 
 attention.register_vjp(

@@ -32,7 +32,7 @@ void RmsNorm(ffi::TensorView x_view, ffi::TensorView weight_view, ffi::TensorVie
              double eps) {
   const Operand x("rms_norm", "x", x_view), weight("rms_norm", "weight", weight_view),
       out("rms_norm", "out", out_view);
-  x.ExpectFloating();
+  x.ExpectDtype({kFloat32, kBFloat16});
   x.ExpectMinimumRank(1);
   const int64_t hidden = x.size(-1);
   weight.ExpectDtype(x.dtype());
@@ -90,7 +90,7 @@ void Rope(ffi::TensorView q_view, ffi::TensorView k_view, ffi::TensorView cos_vi
           ffi::TensorView sin_view, ffi::TensorView positions_view) {
   const Operand q("rope", "q", q_view), k("rope", "k", k_view), cos("rope", "cos", cos_view),
       sin("rope", "sin", sin_view), positions("rope", "positions", positions_view);
-  q.ExpectFloating();
+  q.ExpectDtype({kFloat32, kBFloat16});
   q.ExpectRank(4, "[batch, tokens, heads, head_dim]");
   k.ExpectRank(4, "[batch, tokens, kv_heads, head_dim]");
   const int64_t head_dim = q.size(3);
@@ -126,7 +126,7 @@ template <typename T>
 /// x: [..., 2 * width]; out: [..., width]; one dtype.
 void SiluAndMul(ffi::TensorView x_view, ffi::TensorView out_view) {
   const Operand x("silu_and_mul", "x", x_view), out("silu_and_mul", "out", out_view);
-  x.ExpectFloating();
+  x.ExpectDtype({kFloat32, kBFloat16});
   x.ExpectMinimumRank(1);
   if (x.size(-1) % 2 != 0) x.FailValue("an even last dimension");
   const int64_t width = x.size(-1) / 2;
@@ -168,7 +168,7 @@ void KvCacheAppend(ffi::TensorView cache_k_view, ffi::TensorView cache_v_view,
   constexpr const char* kName = "kv_cache_append";
   const Operand cache_k(kName, "cache_k", cache_k_view), cache_v(kName, "cache_v", cache_v_view),
       k(kName, "k", k_view), v(kName, "v", v_view), positions(kName, "positions", positions_view);
-  cache_k.ExpectFloating();
+  cache_k.ExpectDtype({kFloat32, kBFloat16});
   cache_k.ExpectRank(4, "[batch, kv_heads, capacity, head_dim]");
   const int64_t batch = cache_k.size(0), heads = cache_k.size(1), capacity = cache_k.size(2),
                 head_dim = cache_k.size(3);
@@ -242,7 +242,7 @@ void DecodeAttention(ffi::TensorView q_view, ffi::TensorView k_cache_view,
   const Operand q(kName, "q", q_view), k_cache(kName, "k_cache", k_cache_view),
       v_cache(kName, "v_cache", v_cache_view), length(kName, "length", length_view),
       out(kName, "out", out_view), mask(kName, "mask", opt_mask.value_or(out_view));
-  q.ExpectFloating();
+  q.ExpectDtype({kFloat32, kBFloat16});
   q.ExpectRank(4, "[batch, tokens, heads, head_dim]");
   k_cache.ExpectRank(4, "[batch, kv_heads, capacity, head_dim]");
   const int64_t batch = q.size(0), tokens = q.size(1), heads = q.size(2), head_dim = q.size(3);

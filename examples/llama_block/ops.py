@@ -60,6 +60,13 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float = 1e-5) -> Tensor:
     return graphffi.like(x)
 
 
+@rms_norm.set_reference
+def _rms_norm(xp: Any, x: Any, weight: Any, eps: float) -> Any:
+    wide = xp.astype(x, xp.float32)
+    inverse = (xp.mean(wide * wide, axis=-1, keepdims=True) + eps) ** -0.5
+    return xp.astype(wide * inverse * xp.astype(weight, xp.float32), x.dtype)
+
+
 @graphffi.op("llama::rope", kernel=_kernels.rope, mutates=("q", "k"), strided=True)
 def rope(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, positions: Tensor) -> None:
     """Rotary position embedding of queries and keys, in place.
@@ -86,6 +93,19 @@ def rope(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, positions: Tensor) -> N
     _expect_shape("positions", positions, tokens)
 
 
+@rope.set_reference
+def _rope(xp: Any, q: Any, k: Any, cos: Any, sin: Any, positions: Any) -> Any:
+    half = cos.shape[-1]
+    cosine, sine = (xp.take(table, positions, axis=0)[:, None, :] for table in (cos, sin))
+
+    def rotated(x: Any) -> Any:
+        a, b = (xp.astype(part, xp.float32) for part in (x[..., :half], x[..., half:]))
+        turned = xp.concat((a * cosine - b * sine, b * cosine + a * sine), axis=-1)
+        return xp.astype(turned, x.dtype)
+
+    return rotated(q), rotated(k)
+
+
 @graphffi.op("llama::silu_and_mul", kernel=_kernels.silu_and_mul, strided=True)
 def silu_and_mul(x: Tensor) -> Tensor:
     """The gate of a SwiGLU: `silu(gate) * up`, where `x` is `[gate, up]` along the last dimension.
@@ -100,6 +120,13 @@ def silu_and_mul(x: Tensor) -> Tensor:
         len(x.shape) > 0, f"operand 'x': expected at least 1 dimensions, got {x.dtype}[]"
     )
     return graphffi.like(x, shape=(*x.shape[:-1], x.shape[-1] // 2))
+
+
+@silu_and_mul.set_reference
+def _silu_and_mul(xp: Any, x: Any) -> Any:
+    width = x.shape[-1] // 2
+    gate, up = (xp.astype(part, xp.float32) for part in (x[..., :width], x[..., width:]))
+    return xp.astype(gate / (1 + xp.exp(-gate)) * up, x.dtype)
 
 
 @graphffi.op(
@@ -130,6 +157,24 @@ def kv_cache_append(
     _expect_shape("k", k, batch, k.shape[1], heads, head_dim)
     _expect_shape("v", v, batch, k.shape[1], heads, head_dim)
     _expect_shape("positions", positions, k.shape[1])
+
+
+@kv_cache_append.set_reference
+def _kv_cache_append(
+    xp: Any, cache_k: Any, cache_v: Any, k: Any, v: Any, positions: Any
+) -> tuple[Any, Any]:
+    tokens = k.shape[1]
+    if tokens == 0:
+        return cache_k, cache_v
+    # The last token that is written to each place; -1 for none.
+    is_there = positions[None, :] == xp.arange(cache_k.shape[2])[:, None]
+    writer = xp.max(xp.where(is_there, xp.arange(tokens), -1), axis=-1)
+
+    def appended(cache: Any, new: Any) -> Any:
+        written = xp.take(xp.moveaxis(new, 1, 2), xp.clip(writer, 0, None), axis=2)
+        return xp.where((writer >= 0)[:, None], written, cache)
+
+    return appended(cache_k, k), appended(cache_v, v)
 
 
 @graphffi.op(
@@ -171,3 +216,25 @@ def decode_attention(
     if mask is not None:
         _expect_shape("mask", mask, tokens, capacity)
     return graphffi.like(q)
+
+
+@decode_attention.set_reference
+def _decode_attention(
+    xp: Any, q: Any, k_cache: Any, v_cache: Any, length: Any, mask: Any, scale: float
+) -> Any:
+    batch, tokens, heads, head_dim = q.shape
+    _, kv_heads, capacity, _ = k_cache.shape
+    if 0 in (batch, tokens, heads, head_dim, capacity):
+        return xp.zeros_like(q)
+    wide, k, v = (xp.astype(x, xp.float32) for x in (xp.moveaxis(q, 2, 1), k_cache, v_cache))
+    wide = xp.reshape(wide, (batch, kv_heads, heads // kv_heads, tokens, head_dim))
+    scores = scale * (wide @ xp.matrix_transpose(k)[:, :, None])
+    is_seen = (xp.arange(capacity) < xp.reshape(length, (1,)))[None, :]
+    if mask is not None:
+        is_seen = is_seen & mask
+    scores = xp.where(is_seen, scores, -1e30)
+    weights = xp.where(is_seen, xp.exp(scores - xp.max(scores, axis=-1, keepdims=True)), 0.0)
+    total = xp.sum(weights, axis=-1, keepdims=True)
+    out = weights @ v[:, :, None] / xp.where(total > 0, total, 1.0)
+    out = xp.reshape(out, (batch, heads, tokens, head_dim))
+    return xp.astype(xp.moveaxis(out, 1, 2), q.dtype)

@@ -8,6 +8,10 @@ eagerly in NumPy, PyTorch and JAX, compiled, under ``vmap``, in gradients, from 
 
 from __future__ import annotations
 
+from ._bench import Contest as Contest
+from ._bench import bench_command as bench_command
+from ._bench import facts_of as facts_of
+from ._bench import lines_of as lines_of
 from ._case import Case as Case
 from ._case import View as View
 from ._case import numpy_view as numpy_view

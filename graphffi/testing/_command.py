@@ -31,17 +31,27 @@ def check_command(
         ImportError: If the module can't be imported.
         ValueError: If there is no such op.
     """
+    reports = []
+    for at in targets_of("check", target, namespace):
+        options: dict[str, Any] = {"seed": seed, "budget": budget, "frameworks": frameworks}
+        reports.append(find(at, **options, progress=Progress(at["op"])))
+    return reports
+
+
+def targets_of(command: str, target: str, namespace: str | None) -> list[dict[str, Any]]:
+    """Where another process finds the ops that a target names.
+
+    Raises:
+        ImportError: If the module can't be imported.
+        ValueError: If there is no such op.
+    """
     place, _, name = target.partition(":")
     targets = _of_library(place, namespace) if ".so" in place else _of_module(place)
     chosen = [at for at in targets if name in ("", at["op"], at["op"].partition("::")[2])]
     if not chosen:
         known = ", ".join(at["op"] for at in targets)
-        raise ValueError(f"graphffi check: {target}: expected an op of {known or 'none'}")
-    reports = []
-    for at in chosen:
-        options: dict[str, Any] = {"seed": seed, "budget": budget, "frameworks": frameworks}
-        reports.append(find(at, **options, progress=_Progress(at["op"])))
-    return reports
+        raise ValueError(f"graphffi {command}: {target}: expected an op of {known or 'none'}")
+    return chosen
 
 
 def _of_library(path: str, namespace: str | None) -> list[dict[str, Any]]:
@@ -58,7 +68,7 @@ def _of_module(name: str) -> list[dict[str, Any]]:
     return [{**target_of(op), "module": name, "file": module.__file__} for op in ops.values()]
 
 
-class _Progress:
+class Progress:
     """Shows what runs on a terminal, in one line."""
 
     def __init__(self, op: str) -> None:

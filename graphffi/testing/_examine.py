@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from .. import _core
 from . import _steps
 from ._case import Case
 from ._generate import Generator, given_cases
@@ -22,7 +23,13 @@ if TYPE_CHECKING:
     from .._op import Op
     from ._fresh import FreshProcess
 
-_PLUGINS: Final = {"torch": "graphffi_torch", "jax": "graphffi_jax"}
+PLUGINS: Final = {"torch": "graphffi_torch", "jax": "graphffi_jax"}
+# What debug mode says, and the kinds of findings that it is.
+_DEBUG_ERRORS: Final = {
+    "expected no view of it after the call": "kept view",
+    "expected writes within its": "out of bounds",
+    "expected contents that the call leaves as they are": "undeclared write",
+}
 Problem = tuple[str, str]  # a finding's kind and text
 
 
@@ -41,7 +48,7 @@ class Options:
     cases: Sequence[dict[str, Any]] | None = None
     seed: int = 0
     budget: float = 60.0
-    frameworks: Sequence[str] = tuple(_PLUGINS)
+    frameworks: Sequence[str] = tuple(PLUGINS)
     skip: frozenset[str] = frozenset()
 
 
@@ -83,6 +90,11 @@ class Examination:
         self.run_steps(cases)
         self._say("done", num_cases=len(cases))
 
+    def run_debug(self) -> None:
+        """Runs the first step only, in a process where debug mode looks at each call."""
+        self._cases()
+        self._say("done")
+
     def run_steps(self, cases: list[Case], only: str = "") -> None:
         """Runs the steps after the first one on cases that it took.
 
@@ -107,16 +119,17 @@ class Examination:
 
     def takes(self, case: Case) -> bool:
         """Whether the op takes a case: the first step, whose outcomes the others compare with."""
-        if time.monotonic() > self._end or not self._begin("numpy", case):
+        step = "debug" if _core.is_debugging else "numpy"
+        if time.monotonic() > self._end or not self._begin(step, case):
             return False
         try:
             outcome = guarded_call(self._op, case)
         except Exception as error:
             self._rejected.append((case, f"{type(error).__name__}: {error}"))
-            if type(error).__name__ == "InternalError":
-                self._found("numpy", "numpy", case, [("internal error", str(error))])
+            if (kind := _kind_of(error)) is not None:
+                self._found(step, step, case, [(kind, str(error))])
             return False
-        self._found("numpy", "numpy", case, outcome.problems)
+        self._found(step, step, case, outcome.problems)
         if outcome.problems:  # memory may be in any state after it
             return False
         self._outcomes[case] = outcome
@@ -126,6 +139,8 @@ class Examination:
         definition = self._op.definition
         pure = not definition.has_side_effect
         by_case = [_steps.op_call, _steps.layout]
+        if definition.reference is not None:
+            by_case.append(_steps.reference)
         if pure:
             by_case = [_steps.repeat, *by_case, _steps.split]
         for step in by_case:
@@ -143,9 +158,9 @@ class Examination:
     def _framework_steps(self, cases: list[Case]) -> Iterator[tuple[str, Callable[[], None]]]:
         """The steps of frameworks that are installed, the slow ones last."""
         plugins = [
-            importlib.import_module(f"{_PLUGINS[framework]}._testing")
+            importlib.import_module(f"{PLUGINS[framework]}._testing")
             for framework in self._options.frameworks
-            if all(importlib.util.find_spec(name) for name in (framework, _PLUGINS[framework]))
+            if all(importlib.util.find_spec(name) for name in (framework, PLUGINS[framework]))
         ]
         paths = [path for plugin in plugins for path in plugin.paths(self._op)]
         for path in paths:
@@ -230,8 +245,16 @@ def rerun(op: Op, step: str, case: Case, say: Callable[..., None]) -> None:
         say: As for `Examination`.
     """
     examination = Examination(op, Options(cases=(), budget=1e9), say)
-    if examination.takes(case) and step != "numpy":
+    if examination.takes(case) and step not in ("numpy", "debug"):
         examination.run_steps([case], step)
+
+
+def _kind_of(error: Exception) -> str | None:
+    """The kind of finding that an error of the first step is; None for an input that is refused."""
+    if type(error).__name__ == "InternalError":
+        return "internal error"
+    found = [kind for sign, kind in _DEBUG_ERRORS.items() if sign in str(error)]
+    return found[0] if found and type(error) is RuntimeError else None
 
 
 def _widest(cases: list[Case]) -> Case:

@@ -110,26 +110,27 @@ class _Check:
         self._report = Report(target["op"])
 
     def run(self) -> Report:
-        """Runs processes until one comes to the end."""
+        """Runs processes until one comes to the end; then with the checks of debug mode."""
         begin = time.monotonic()
-        skip: list[str] = []
-        while len(skip) <= _MOST_CRASHES:
-            under_way = self._run_process(skip)
-            if under_way is None:
-                break
-            skip.append(under_way)
+        for is_debugging in (False, True):
+            skip: list[str] = []
+            while len(skip) <= _MOST_CRASHES:
+                under_way = self._run_process(skip, is_debugging=is_debugging)
+                if under_way is None:
+                    break
+                skip.append(under_way)
         self._report.findings = [finding for _, finding in self._found.values()]
         self._report.notes = list(dict.fromkeys(self._report.notes))
         self._report.seconds = time.monotonic() - begin
         return self._report
 
-    def _run_process(self, skip: Sequence[str]) -> str | None:
+    def _run_process(self, skip: Sequence[str], *, is_debugging: bool) -> str | None:
         """Follows one process; the key of the step in which it ended too early, or None."""
         budget = max(self._end - time.monotonic(), 1.0)
         options = {**self._options, "budget": budget, "skip": [*skip]}
         asked = {"target": self._target, "options": options, "path": sys.path}
-        # Of graphffi's own runtime; a finding of GRAPHFFI_DEBUG=1 is an error of the step.
         environment = {**os.environ, "GRAPHFFI_RUNTIME": runtime_info().path}
+        environment["GRAPHFFI_DEBUG"] = str(int(is_debugging))
         command = [sys.executable, "-m", "graphffi.testing"]
         with (
             tempfile.TemporaryFile() as errors,
@@ -186,7 +187,7 @@ class _Check:
                 step, _ = json.loads(event["key"])
                 self._progress(f"{step}: {event['arguments']}")
             case "done":
-                self._report.num_cases = event["num_cases"]
+                self._report.num_cases = event.get("num_cases", self._report.num_cases)
             case "note":
                 self._report.notes.append(event["text"])
             case "finding":
@@ -207,8 +208,11 @@ class _Check:
         return str(last["key"])
 
     def _add(self, event: dict[str, Any]) -> None:
-        """Keeps the smallest case of each kind of finding on each path."""
+        """Keeps the smallest case of each kind and path; of debug mode, new kinds."""
         key = (event["kind"], event["path"])
+        known = {kind for kind, path in self._found if path != "debug"}
+        if event["path"] == "debug" and event["kind"] in known:
+            return
         size = event.get("size", 0)
         if key in self._found and self._found[key][0] <= size:
             return

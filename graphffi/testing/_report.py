@@ -65,8 +65,9 @@ class Report:
 
 def script_of(target: dict[str, Any], step: str, case: dict[str, Any]) -> str:
     """A script that runs a step of a check again, in its own process."""
+    debug = "import os\n\nos.environ['GRAPHFFI_DEBUG'] = '1'\n" if step == "debug" else ""
     return (
-        "from graphffi.testing import reproduce\n"
+        f"{debug}from graphffi.testing import reproduce\n"
         f"reproduce({json.dumps(target)}, {step!r},\n"
         f"          {case!r})"
     )

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _NUM_THREADS: Final = 8
 _NAME: Final = r"[A-Za-z]\w*"
 _FLOATS: Final = ("float64", "float32")
+_NARROW: Final = ("float16", "bfloat16")
 
 
 def call_op(op: Op, case: Case) -> list[numpy.ndarray]:
@@ -73,6 +74,31 @@ def layout(op: Op, case: Case, outcomes: Outcomes) -> Problems:
         return  # elements that share memory
     if text := difference(expected, outcome.arrays, outcome.names):
         yield "layout", f"{text}; expected what row-major copies give"
+
+
+def reference(op: Op, case: Case, outcomes: Outcomes) -> Problems:
+    """Compares with the op's reference, which computes in float32 at least."""
+    import numpy
+
+    definition = op.definition
+    assert definition.reference is not None
+    outcome = outcomes[case]
+
+    def wide(base: numpy.ndarray, view: View) -> numpy.ndarray:
+        array: numpy.ndarray = numpy_view(base, view).copy(order="C")
+        return array.astype("float32") if array.dtype.name in _NARROW else array
+
+    operands, attributes = case.build(wide), case.attributes
+    if any(view.dtype in _NARROW for view in case.views()):
+        found = flat(definition.reference.call(definition, operands, attributes))
+    else:
+        specs = definition.infer(case.specs(), attributes)
+        found = definition.reference.run(definition, operands, attributes, specs)
+    expected = [
+        numpy.asarray(one).astype(a.dtype) for one, a in zip(found, outcome.arrays, strict=True)
+    ]
+    if text := difference(expected, outcome.arrays, outcome.names):
+        yield "reference", text
 
 
 def repeat(op: Op, case: Case, outcomes: Outcomes) -> Problems:

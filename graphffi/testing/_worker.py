@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .. import _core
 from .._op import get_op
 from ._case import Case
 from ._examine import Examination, Options, rerun
@@ -88,4 +89,5 @@ def main() -> None:
     op = find_op(asked["target"])
     say("ready")
     fresh = FreshProcess(op) if len(os.listdir("/proc/self/task")) == 1 else None
-    Examination(op, Options(**options), say, fresh).run()
+    examination = Examination(op, Options(**options), say, fresh)
+    examination.run_debug() if _core.is_debugging else examination.run()

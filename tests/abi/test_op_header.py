@@ -7,6 +7,7 @@ import os
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 from test_header_cross import apache_include
 from toolchain import INCLUDE
@@ -77,3 +78,32 @@ def test_a_wrong_schema_does_not_compile(text: str, problem: str, tmp_path: Path
     result = compile_with(INCLUDE, tmp_path, f"GRAPHFFI_EXPORT_OP(wrong, {text});\n")
     assert result.returncode != 0
     assert f"GRAPHFFI_EXPORT_OP: {problem}" in result.stderr or problem in result.stderr
+
+
+OPERAND = """
+#include <graphffi/operand.h>
+#include <graphffi/op.h>
+void Take(tvm::ffi::TensorView x_view, tvm::ffi::TensorView out_view) {
+  const graphffi::Operand x("take", "x", x_view), out("take", "out", out_view);
+  x.ExpectDtype({graphffi::kFloat32, graphffi::kFloat64});
+  x.ExpectRank(2, "[rows, width]");
+  out.ExpectShapeLike(x, x.size(1));
+}
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(take, Take);
+"""
+
+
+@pytest.mark.parametrize("headers", ["ours", "apache"])
+def test_operands_are_checked_with_both_headers(headers: str, tmp_path: Path) -> None:
+    include = INCLUDE if headers == "ours" else apache_include()
+    result = compile_with(include, tmp_path, OPERAND)
+    assert result.returncode == 0, result.stderr
+    take = graphffi.load_module(str(tmp_path / "libheader.so")).take
+    take(np.zeros((2, 3), "float32"), np.zeros((2, 3), "float32"))
+    for x, out, text in (
+        (np.zeros((2, 3), "int32"), np.zeros((2, 3)), "'x': expected float32 or float64, got int"),
+        (np.zeros(3), np.zeros(3), r"'x': expected \[rows, width\], got float64\[3\] on cpu"),
+        (np.zeros((2, 3)), np.zeros((2, 4)), r"'out': expected shape \[2, 3\], got float64\[2, 4"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=f"take: operand {text}"):
+            take(x, out)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -49,6 +50,63 @@ def configure(folder: Path, project: str, *options: str) -> subprocess.Completed
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
+ADDED = """
+cmake_minimum_required(VERSION 3.18)
+project(demo CXX)
+find_package(graphffi 0.1 CONFIG REQUIRED)
+"""
+
+
+@pytest.mark.slow
+def test_kernels_are_added_by_one_call(tmp_path: Path) -> None:
+    project = f"{ADDED}graphffi_add_kernels(mykernels kernels.cc)\n"
+    result = configure(tmp_path, project, f"-Dgraphffi_ROOT={cmake_path()}")
+    assert result.returncode == 0, result.stderr
+    subprocess.run([tool("cmake"), "--build", tmp_path / "build"], check=True, capture_output=True)
+    module = graphffi.load_module(str(tmp_path / "build/libmykernels.so"))
+    assert module.get_function_metadata("fail")
+    with pytest.raises(ValueError, match=r"^from "):
+        module.fail()
+
+
+@pytest.mark.slow
+def test_a_library_without_ops_is_refused_where_it_is_to_have_some(tmp_path: Path) -> None:
+    project = f"{ADDED}graphffi_add_kernels(mykernels kernels.cc OPS)\n"
+    configure(tmp_path, project, f"-Dgraphffi_ROOT={cmake_path()}")
+    build = [tool("cmake"), "--build", tmp_path / "build"]
+    result = subprocess.run(build, capture_output=True, text=True, check=False)
+    assert result.returncode != 0
+    assert "expected ops by GRAPHFFI_EXPORT_OP, got none" in result.stdout
+    assert not (tmp_path / "build/libmykernels.so").exists()
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        ("graphffi_add_kernels(empty OPS)", "(empty): expected sources, got none"),
+        ("graphffi_add_kernels(gpu kernels.cu)", "expected the language CUDA for .cu sources"),
+    ],
+)
+def test_wrong_kernels_are_errors(tmp_path: Path, call: str, text: str) -> None:
+    project = ADDED.replace("CXX)", "NONE)") + call
+    result = configure(tmp_path, project, f"-Dgraphffi_ROOT={cmake_path()}")
+    assert text in re.sub(r"\s+", " ", result.stderr)
+
+
+def test_pkg_config_finds_headers_and_runtime() -> None:
+    folder = Path(cmake_path()).with_name("pkgconfig")
+    text = (folder / "graphffi.pc").read_text()
+    assert f"Version: {graphffi.__version__}\n" in text
+    command = [tool("pkg-config"), "--cflags", "--libs", "graphffi"]
+    environment = {**os.environ, "PKG_CONFIG_PATH": str(folder)}
+    output = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    flags = output.stdout.split()
+    folders = [Path(flag[2:]) for flag in flags if flag.startswith(("-I", "-L"))]
+    assert any((folder / "tvm/ffi/tvm_ffi.h").is_file() for folder in folders)
+    assert any((folder / "libtvm_ffi.so").is_file() for folder in folders)
+    assert "-ltvm_ffi" in flags
+
+
 @pytest.mark.slow
 def test_a_project_for_tvm_ffi_builds_and_runs(tmp_path: Path) -> None:
     result = configure(tmp_path, PROJECT, f"-Dtvm_ffi_ROOT={cmake_path()}")
@@ -90,4 +148,4 @@ def test_its_folder_is_told() -> None:
     command = [sys.executable, "-m", "graphffi", "config", "--cmakedir"]
     output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert output == f"{cmake_path()}\n"
-    assert Path(output.strip(), "tvm_ffi-config.cmake").is_file()
+    assert Path(output.strip(), "tvm_ffi", "tvm_ffi-config.cmake").is_file()

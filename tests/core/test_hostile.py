@@ -105,3 +105,46 @@ def test_walks_pass_over_functions_for_unknown_types(kind: int) -> None:
         pytest.skip("how other runtimes take them is theirs")
     walk = graphffi.get_global_func("ffi.StructuralWalk")
     assert walk([1, 2], [(kind, lambda value: 0)], [], 0) is None
+
+
+@pytest.mark.parametrize("index", [0, 8, 11, -2, 10**6])
+def test_fields_of_no_type_are_refused(index: int) -> None:
+    if graphffi.runtime_info().kind != "bundled":
+        pytest.skip("how other runtimes refuse them is theirs")
+    with pytest.raises(ValueError, match=f"a field can have, got {index}"):
+        graphffi.get_global_func("ffi.MakeFieldGetter")(index)
+    with pytest.raises(ValueError, match=f"a field can have, got {index}"):
+        graphffi.get_global_func("ffi.MakeFieldSetter")(index, 0, 1)
+
+
+def test_setters_refuse_what_is_no_address() -> None:
+    if graphffi.runtime_info().kind != "bundled":
+        pytest.skip("how other runtimes refuse it is theirs")
+    with pytest.raises(ValueError, match="expected the address of a function, got 0"):
+        graphffi.get_global_func("ffi.MakeFieldSetter")(1, 0, 0)
+    set_field = graphffi.get_global_func("ffi.MakeFieldSetter")(1, 0, 1)
+    with pytest.raises(ValueError, match="expected the address of a field, got null"):
+        set_field(None, 1)
+
+
+@pytest.mark.parametrize(("index", "size"), [(71, 56), (10**6, 56), (-1, 56), (0, 24)])
+def test_types_that_no_host_language_defines_are_refused(index: int, size: int) -> None:
+    if graphffi.runtime_info().kind != "bundled":
+        pytest.skip("how other runtimes refuse them is theirs")
+    with pytest.raises(ValueError, match=f"a host language defines, got {index}"):
+        graphffi.get_global_func("ffi._PyClassRegisterTypeAttrColumns")(index, size)
+
+
+def test_functions_of_the_runtime_have_metadata() -> None:
+    names = graphffi.list_global_func_names()
+    described = graphffi.get_global_func("ffi.GetGlobalFuncMetadata")
+    for name in (name for name in names if name.startswith("ffi.") and "." not in name[4:]):
+        schema = json.loads(json.loads(described(name))["type_schema"])
+        assert schema["type"] == "ffi.Function", name
+    schema = json.loads(json.loads(described("ffi.ListReplaceSlice"))["type_schema"])
+    numbers = [{"type": "int"}] * 2
+    items = {"type": "ffi.List", "args": [{"type": "Any"}]}
+    assert schema["named_args"] == {
+        "return": [{"type": "None"}],
+        "params": [items, *numbers, items],
+    }

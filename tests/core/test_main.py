@@ -53,8 +53,20 @@ def test_config_prints_flags() -> None:
     assert f"-I{graphffi.include_path()}" in output.split()
     assert "-ltvm_ffi" not in output
     _, output, _ = run("config", "--json")
-    runtime = Path(graphffi.runtime_info().path)
-    assert json.loads(output)["ldflags"] == ["-shared", f"-L{runtime.parent}", "-ltvm_ffi"]
+    bundled = Path(graphffi.__file__).parent / "_lib"
+    assert json.loads(output)["ldflags"] == ["-shared", f"-L{bundled}", "-ltvm_ffi"]
+
+
+def test_config_loads_no_runtime() -> None:
+    program = (
+        "import sys, graphffi_command; sys.argv = ['graphffi', 'config', '--cmakedir']; "
+        "status = graphffi_command.main(); sys.exit(status or 'graphffi' in sys.modules)"
+    )
+    root = Path(graphffi.__file__).parents[1]
+    environment = {**os.environ, "PYTHONPATH": str(root)}
+    command = [sys.executable, "-c", program]
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert Path(result.stdout.strip(), "graphffi", "graphffi-config.cmake").is_file()
 
 
 def test_inspect_shows_ops() -> None:

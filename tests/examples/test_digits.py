@@ -113,6 +113,7 @@ def test_opcheck_is_about_every_op():
     assert names == set(OPERANDS | BACKWARD)
 
 
+@pytest.mark.slow
 def test_training_with_torch_compile_is_as_good_as_plain_torch():
     pytest.importorskip("torch")
     pytest.importorskip("sklearn")
@@ -123,6 +124,7 @@ def test_training_with_torch_compile_is_as_good_as_plain_torch():
     assert abs(accuracy - plain) < 0.02
 
 
+@pytest.mark.slow
 def test_training_with_jax_is_as_good_as_plain_jax():
     pytest.importorskip("jax")
     pytest.importorskip("sklearn")
@@ -183,3 +185,42 @@ def test_empty_batches():
     ops = example("ops")
     assert ops.attention(random((0, 5, 3, 4, 6)), 1.0).out.shape == (0, 5, 4, 6)
     assert ops.rms_norm(random((0, 6)), random((6,))).inverse.shape == (0,)
+
+
+def test_operands_of_backward_ops_are_checked():
+    ops = example("ops")
+    x, weight, inverse = random((4, 3)), random((3,)), random((4,))
+    for wrong in (random((5,)), random((2,)), random((4, 1))):
+        with pytest.raises(ValueError, match="operand 'inverse': expected shape"):
+            ops.rms_norm_backward(x, inverse, x, weight, wrong)
+    qkv, out, logsumexp = random((5, 3, 4, 6)), random((5, 4, 6)), random((4, 5))
+    with pytest.raises(ValueError, match="operand 'logsumexp': expected shape"):
+        ops.attention_backward(out, logsumexp, qkv, out, random((4, 4)), 1.0)
+    with pytest.raises(ValueError, match="operand 'grad': expected shape"):
+        ops.swish_backward(random((3,)), random((4,)))
+
+
+def test_attention_over_heads_without_elements_has_sums():
+    _, logsumexp = example("ops").attention(random((2, 5, 3, 4, 0)), 0.4)
+    np.testing.assert_allclose(logsumexp, np.full((2, 4, 5), np.log(5)), rtol=1e-6)
+
+
+def test_hessian_of_the_loss_in_jax():
+    jax = pytest.importorskip("jax")
+    pytest.importorskip("array_api_compat")
+    model = example("model")
+    parameters = {n: jax.numpy.asarray(p) for n, p in model.initial_parameters(0).items()}
+    images, labels = jax.numpy.asarray(random((2, 8, 8))), jax.numpy.asarray([1, 7])
+    names = ("last_norm", "attention_norm0")
+
+    def hessian(operations):
+        def loss(*chosen):
+            changed = parameters | dict(zip(names, chosen, strict=True))
+            logits = model.logits(operations, changed, images)
+            return -jax.nn.log_softmax(logits)[jax.numpy.arange(2), labels].mean()
+
+        return jax.jit(jax.hessian(loss, (0, 1)))(*(parameters[n] for n in names))
+
+    got, expected = hessian(example("ops")), hessian(example("reference_jax"))
+    for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5)

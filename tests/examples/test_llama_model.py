@@ -79,6 +79,7 @@ def framework(request):
     return FRAMEWORKS[request.param]
 
 
+@pytest.mark.slow
 def test_greedy_tokens_equal_those_of_the_plain_model(framework):
     model, reference = framework
     expected, expected_logits = model("float32", reference, model is jax_model)()
@@ -95,6 +96,7 @@ def test_eager_torch_decodes_as_the_plain_model_does():
     np.testing.assert_array_equal(tokens, expected)
 
 
+@pytest.mark.slow
 def test_bfloat16_logits_stay_near_those_of_the_plain_model(framework):
     model, reference = framework
     forced, wide_logits = model("float32", reference, model is jax_model)()
@@ -155,3 +157,32 @@ def test_donated_caches_are_updated_in_place_in_jax():
     assert [x.unsafe_buffer_pointer() for x in updated] == addresses
     assert caches[0].is_deleted()
     assert (np.asarray(updated[0])[0, :, 3] == 1).all()
+
+
+def op_names():
+    import graphffi
+
+    ops = vars(example("ops")).values()
+    return {op.name for op in ops if isinstance(op, graphffi.Op)}
+
+
+def test_a_profile_of_torch_names_every_op():
+    torch = pytest.importorskip("torch")
+    decode = torch_model("float32", "ops", True)
+    decode()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        decode()
+    assert op_names() <= {event.name for event in profile.events()}
+
+
+def test_a_profile_of_jax_names_every_op(tmp_path):
+    jax = pytest.importorskip("jax")
+    decode = jax_model("float32", "ops", True)
+    decode()
+    with jax.profiler.trace(tmp_path):
+        decode()
+    (file,) = tmp_path.glob("**/*.xplane.pb")
+    profile = jax.profiler.ProfileData.from_file(str(file))
+    lines = [line for plane in profile.planes for line in plane.lines]
+    seen = {event.name.partition(".")[0] for line in lines for event in line.events}
+    assert {name.replace("::", "__") for name in op_names()} <= seen

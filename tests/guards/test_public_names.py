@@ -9,12 +9,13 @@ import graphffi
 import graphffi.cpp
 import graphffi.plugin
 
-MOST_NAMES = 32
+MOST_NAMES = 36
 NAMES = """
     Device Error Function InternalError Module Object Op Shape Tensor TensorSpec
     call_tvm_ffi check cpp cuda_module define_op dtype empty export_library from_dlpack
     get_global_func include_path like list_global_func_names load_module load_ops op
-    register_error register_global_func remove_global_func runtime_info use_stream
+    prebuild record register_error register_global_func remove_global_func runtime_info tune
+    use_prebuilt use_stream use_tuning
 """
 
 
@@ -26,6 +27,10 @@ def test_users_have_these_names_and_no_others() -> None:
     names = set(NAMES.split())
     assert public_names(graphffi) - {"plugin", "testing"} == names
     assert len(names) <= MOST_NAMES
+
+
+def test_a_star_imports_what_users_have() -> None:
+    assert set(graphffi.__all__) == {*NAMES.split(), "__version__"}
 
 
 def test_names_for_plugins_are_not_names_for_users() -> None:

@@ -131,28 +131,105 @@ def test_package_runs_on_the_bundled_runtime(
     assert output.split() == [str(BUNDLED.resolve())]
 
 
-ENUM_OF_PYTHON = """
-from tvm_ffi.dataclasses import Enum, EnumState, auto
+CLASSES_OF_PYTHON = """
+import copy
+from typing import Any, List, Optional
+import tvm_ffi
+from tvm_ffi.dataclasses import Enum, EnumState, IntEnum, auto, field, py_class
 
-state = EnumState()
-assert list(state.entries) == [] and len(state.indexes) == len(state.attrs) == 0
+call = tvm_ffi.get_global_func
+
+@py_class("peer.Leaf")
+class Leaf(tvm_ffi.Object):
+    number: int
+    ratio: float = 0.5
+    name: str = field(default="a name that is long")
+    flag: bool = True
+    content: Any = None
+    items: List[int] = field(default_factory=list)
+
+@py_class("peer.Node")
+class Node(Leaf):
+    leaf: Optional[Leaf] = None
+
+leaf = Leaf(1, name="leaf", content=[1, "two"], items=[3])
+node = Node(2, content={"key": leaf}, leaf=leaf)
+assert (leaf.number, leaf.ratio, leaf.flag) == (1, 0.5, True) and list(leaf.items) == [3]
+assert node.name == "a name that is long" and node.leaf.same_as(leaf)
+node.number, node.content = 5, "other"
+assert node.number == 5 and node.content == "other"
+assert repr(Leaf(7)).startswith("peer.Leaf(number=7, ratio=0.5")
+
+# mistakes name the field
+for arguments in ({"number": "x"}, {"number": 1, "items": [1, None]}):
+    try:
+        Leaf(**arguments)
+    except TypeError as error:
+        assert f"peer.Leaf.__ffi_init__() field '{list(arguments)[-1]}':" in str(error), error
+    else:
+        raise AssertionError
 try:
-    class Colour(Enum, type_key="peer.Colour"):
-        red = auto()
-except RuntimeError as error:
-    print(error)
+    leaf.number = "text"
+except TypeError:
+    assert leaf.number == 1
+
+# values: equality, hashes, copies, JSON
+assert call("ffi.RecursiveEq")(Leaf(1), Leaf(1)) and not call("ffi.RecursiveEq")(Leaf(1), Leaf(2))
+assert call("ffi.RecursiveHash")(Leaf(1)) == call("ffi.RecursiveHash")(Leaf(1))
+shallow, deep = copy.copy(node), copy.deepcopy(node)
+assert shallow.leaf.same_as(node.leaf) and not deep.leaf.same_as(node.leaf)
+assert call("ffi.RecursiveEq")(deep, node)
+text = call("ffi.ToJSONGraphString")(node, None)
+again = call("ffi.FromJSONGraphString")(text)
+assert type(again) is Node and call("ffi.RecursiveEq")(again, node)
+ring = tvm_ffi.Array([Leaf(1)])
+ring[0].content = ring
+copied = copy.deepcopy(ring)
+assert copied[0].content.same_as(copied) and not copied.same_as(ring)
+
+# enums
+class Colour(Enum, type_key="peer.Colour"):
+    red = auto()
+    green = auto()
+class Level(IntEnum, type_key="peer.Level"):
+    high = 20
+assert repr(Colour.red) == "peer.Colour.red" and not Colour.red.same_as(Colour.green)
+assert copy.deepcopy(Colour.red).same_as(Colour.red) and Level.high.value == 20
+assert list(EnumState().entries) == []
+print("done")
 """
 
 
-def test_enums_of_python_are_refused_on_the_bundled_runtime(
+def test_classes_and_enums_of_python_run_on_the_bundled_runtime(
     package_on_bundled: Path, run: Run
 ) -> None:
     source = package_on_bundled / "tvm_ffi" / "dataclasses" / "enum.py"
     if not source.exists() or "class EnumState" not in source.read_text():
         pytest.skip("the package has no EnumState")
-    assert run(ENUM_OF_PYTHON, path=package_on_bundled).startswith(
-        "graphffi: peer.Colour: expected a type that C++ defines, got a class or enum of Python; "
-    )
+    # Annotations are read from the source, which a file has.
+    program = package_on_bundled / "classes_of_python.py"
+    program.write_text(CLASSES_OF_PYTHON)
+    assert run("import classes_of_python", path=package_on_bundled) == "done\n"
+
+
+MOVED = """
+import tvm_ffi
+
+root = tvm_ffi.Array([1])
+handle = root.__chandle__()
+mapped = tvm_ffi.structural_map(root._move(), (int, lambda value: value + 1))
+assert list(mapped) == [2] and mapped.__chandle__() == handle
+seen = []
+tvm_ffi.structural_walk(mapped._move(), (int, lambda value: seen.append(value)))
+assert seen == [2]
+print("done")
+"""
+
+
+def test_values_that_are_moved_into_a_visit_are_visited(package_on_bundled: Path, run: Run) -> None:
+    if not (package_on_bundled / "tvm_ffi" / "structural.py").exists():
+        pytest.skip("the package has no structural_map")
+    assert run(MOVED, path=package_on_bundled) == "done\n"
 
 
 EXCHANGE = """

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import subprocess
 import sys
@@ -29,8 +30,12 @@ HERE = Path(__file__).resolve().parent
 
 
 @pytest.fixture(scope="module")
-def ops() -> SimpleNamespace:
+def ops(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     library = graphffi.cpp.build("faulty", sources=[HERE / "faulty.cc"])
+    folder = tmp_path_factory.mktemp("libraries")
+    removed, rebuilt = folder / "removed.so", folder / "rebuilt.so"
+    for copy in (removed, rebuilt):
+        shutil.copy(library, copy)
 
     def define(name: str, kernel: Any) -> Any:
         @graphffi.op(f"faulty::{name}", kernel=kernel, plan="x, out, limit, on_gpu")
@@ -71,7 +76,14 @@ def ops() -> SimpleNamespace:
     def mistyped(x: Tensor) -> Tensor:
         return graphffi.like(x, dtype="int64")
 
+    removed_clamp = define("removed", f"{removed}::clamp")
+    removed.unlink()
+    graphffi.load_module(rebuilt)
+    rebuilt.unlink()
+    rebuilt.write_bytes(Path(library).read_bytes() + b"built anew")
     return SimpleNamespace(
+        removed=removed_clamp,
+        rebuilt=f"{rebuilt}::stop",
         divided=divided,
         squared=squared,
         shrunk=shrunk,
@@ -348,6 +360,14 @@ MISTAKES: dict[str, tuple[Callable[[Any], Any], np.ndarray, type[Exception], str
     "function": (lambda ops: ops.no_function, GOOD, KeyError, "faulty.no_such_function"),
     "symbol": (lambda ops: ops.no_symbol, GOOD, KeyError, "no_such_symbol"),
     "library": (lambda ops: ops.no_library, GOOD, RuntimeError, "/no/such/library.so"),
+    "removed library": (lambda ops: ops.removed, GOOD, RuntimeError, "expected a file, got none"),
+    "library built anew": (
+        lambda ops: lambda x: graphffi.call_tvm_ffi(ops.rebuilt, x, out=graphffi.like(x)),
+        GOOD,
+        RuntimeError,
+        "rebuilt.so: expected the file that is in use, got one that was built since; load it with "
+        "graphffi.load_module, or define its ops again with override=True",
+    ),
     "kernel": (
         lambda ops: lambda x: graphffi.call_tvm_ffi(3, x, out=graphffi.like(x)),
         GOOD,

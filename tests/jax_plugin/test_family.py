@@ -136,6 +136,7 @@ class TestSharded:
         batch.check(jax.jit(jax.vmap(batch.one))(*operands))
 
 
+@pytest.mark.slow
 def test_sharding() -> None:
     """Runs TestSharded in a process with several devices."""
     command = [sys.executable, "-m", "pytest", "-q", "--import-mode=importlib"]

@@ -74,6 +74,7 @@ def test_ten_thousand_calls_leave_memory_flat(ops: SimpleNamespace) -> None:
     assert grows(lambda: f(X).block_until_ready(), 10_000) < 4096
 
 
+@pytest.mark.slow
 def test_thousands_of_errors_leave_memory_flat(ops: SimpleNamespace) -> None:
     f = jax.jit(lambda x: ops.fail(x, "ValueError"))
 
@@ -118,6 +119,7 @@ def test_a_million_calls_with_attributes_leave_memory_flat(ops: SimpleNamespace)
     assert grows(lambda: f(X).block_until_ready(), 1_000) < 4096
 
 
+@pytest.mark.slow
 def test_thousands_of_distinct_ops(library: str) -> None:
     count = 5_000
     ops = [

@@ -87,6 +87,16 @@ void WritesAfterOperand(View cache, View x) {
   Append(cache, x);
   F(cache)[N(cache)] = 0;
 }
+void KeepsOperand(ffi::Tensor x, View out) {
+  static auto* kept = new ffi::Array<ffi::Tensor>();
+  kept->push_back(x);
+  Twice(x, out);
+}
+void KeepsResult(View x, ffi::Tensor out) {
+  static auto* kept = new ffi::Array<ffi::Tensor>();
+  Twice(x, out);
+  kept->push_back(out);
+}
 void Counts(View x, View out) {
   static std::atomic<int> calls{0};
   int call = calls++;
@@ -222,6 +232,8 @@ GRAPHFFI_EXPORT_OP(undeclared_append, Append, "(Tensor cache, Tensor x) -> ()", 
                    "dtypes: float32, float32", "has_side_effect: true");
 GRAPHFFI_EXPORT_OP(writes_after_operand, WritesAfterOperand, "(Tensor(a!) cache, Tensor x) -> ()",
                    "dims: n, n", "dtypes: float32, float32");
+GRAPHFFI_EXPORT_OP(keeps_operand, KeepsOperand, UNARY, SAME);
+GRAPHFFI_EXPORT_OP(keeps_result, KeepsResult, UNARY, SAME);
 GRAPHFFI_EXPORT_OP(counts, Counts, UNARY, SAME);
 GRAPHFFI_EXPORT_OP(random, Random, UNARY, SAME);
 GRAPHFFI_EXPORT_OP(address_dependent, AddressDependent, UNARY, SAME);

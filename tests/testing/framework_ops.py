@@ -51,3 +51,9 @@ def swapped_gradient(x: Tensor, y: Tensor) -> Tensor:
 
 
 swapped_gradient.register_vjp(lambda saved, grad: (grad, None))
+
+right_reference = _scale("right_reference", dims="n -> n")
+right_reference.set_reference(lambda xp, x, factor: x * factor)
+
+wrong_reference = _scale("wrong_reference", dims="n -> n")
+wrong_reference.set_reference(lambda xp, x, factor: x * abs(factor))

@@ -39,6 +39,8 @@ FAULTS = {
     "normalizes_operand": {"undeclared write"},
     "undeclared_append": {"undeclared write"},
     "writes_after_operand": {"out of bounds"},
+    "keeps_operand": {"kept view"},
+    "keeps_result": {"kept view"},
     "counts": {"not deterministic", "paths differ"},
     "random": {"not deterministic"},
     "address_dependent": {"not deterministic", "paths differ"},
@@ -99,6 +101,14 @@ def test_wrong_gradients_are_found_in_every_framework(framework: str) -> None:
         (finding,) = report.findings
         assert (finding.kind, finding.path) == ("gradient", f"{framework}.grad"), str(report)
     report = find(_python_op("right_gradient"), frameworks=[framework], budget=180)
+    assert not report.findings, str(report)
+
+
+def test_results_other_than_the_reference_gives_are_found() -> None:
+    pytest.importorskip("array_api_compat")
+    report = find(_python_op("wrong_reference"), frameworks=())
+    assert {finding.kind for finding in report.findings} == {"reference"}, str(report)
+    report = find(_python_op("right_reference"), frameworks=())
     assert not report.findings, str(report)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -118,6 +119,29 @@ def test_changing_sizes_do_not_recompile(ops: Any) -> None:
     assert compiled == 1
 
 
+def test_a_float_attribute_that_recompiles_is_one_warning(kernels: Any) -> None:
+    op = graphffi.define_op(
+        "floats::add",
+        schema="(Tensor x, float a, float b=1.0) -> Tensor",
+        kernel=kernels.add,
+        plan="x, a, out",
+        infer=lambda x, a, b: graphffi.like(x),
+    )
+    f = torch.compile(lambda x, a: op(x, a, 2.0), fullgraph=True, backend="eager")
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        f(X, 1.0)
+        f(X, 1.0)
+        assert not seen
+        for a in (2.0, 3.0, 4.0):
+            torch.testing.assert_close(f(X, a), X + a)
+    assert [str(warning.message) for warning in seen] == [
+        "floats::add: attribute 'a': expected the same float as when torch.compile traced before, "
+        "got another, for which it compiles anew; pass a tensor if it changes from call to call"
+    ]
+    assert seen[0].category is RuntimeWarning
+
+
 def test_ops_in_place_return_the_same_objects(ops: Any) -> None:
     x = torch.zeros(3)
     assert ops.increment(x) is x
@@ -199,6 +223,7 @@ def test_fake_and_meta_tensors_follow_the_rule(ops: Any) -> None:
     assert y.shape == (4, 5)
 
 
+@pytest.mark.slow
 def test_an_op_met_first_in_a_graph_works() -> None:
     program = """
 import graphffi
@@ -224,6 +249,7 @@ assert y.shape == (3,)
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
+@pytest.mark.slow
 def test_a_function_met_first_in_a_graph_works() -> None:
     program = """
 import sys

@@ -237,7 +237,7 @@ def test_forward_mode_gradients_are_refused(ops: Any) -> None:
 
     with forward.dual_level():
         dual = forward.make_dual(X, torch.ones_like(X))
-        with pytest.raises(NotImplementedError, match="mytest::add: jvp: expected reverse-mode"):
+        with pytest.raises(NotImplementedError, match="mytest::add: jvp: expected a forward-mode"):
             ops.add(dual)
 
 

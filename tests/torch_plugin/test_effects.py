@@ -152,6 +152,7 @@ def test_every_kind_of_call_is_kept(note: Any, count: Any, copy: Any, backend: s
     check(torch.compile(model, fullgraph=True, **options))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec:FutureWarning")
 def test_artifacts_keep_every_kind_of_call(
     note: Any, count: Any, copy: Any, tmp_path: Path

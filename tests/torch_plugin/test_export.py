@@ -249,6 +249,7 @@ raise SystemExit
 """
 
 
+@pytest.mark.slow
 def test_packages_name_the_functions_that_they_do_not_hold(
     ops: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -264,6 +265,7 @@ def test_packages_name_the_functions_that_they_do_not_hold(
     assert result == [2.0] * 3
 
 
+@pytest.mark.slow
 def test_libraries_are_found_beside_the_artifact(ops: Any, kernels: Any, tmp_path: Path) -> None:
     program = graphffi_torch.decompose(torch.export.export(Add(ops), (X[0],)))
     library = Path(kernels.add.reference.partition("::")[0])
@@ -372,6 +374,7 @@ class Sized(torch.nn.Module):
         return self.updated([x], out), self.named([x], y), self.ruled([x], z)
 
 
+@pytest.mark.slow
 def test_packages_compare_what_they_are_given_with_what_they_were_made_for(
     kernels: Any, tmp_path: Path
 ) -> None:
@@ -446,6 +449,7 @@ class Branches(torch.nn.Module):
         return torch.cond(x.sum() > 0, updated, summed, (x,))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(torch.__version__.startswith("2.10."), reason="needs a newer torch")
 def test_branches_of_cond_are_packaged(ops: Any, tmp_path: Path) -> None:
     model = Branches(ops)

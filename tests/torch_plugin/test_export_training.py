@@ -77,6 +77,7 @@ for model in (program, package):
 """
 
 
+@pytest.mark.slow
 def test_a_saved_training_step_trains_in_a_process_that_knows_no_op(tmp_path: Path) -> None:
     model, batches = (
         Model(),

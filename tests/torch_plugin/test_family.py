@@ -321,6 +321,7 @@ MODES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "member", [m for m in members() if m.is_differentiable], ids=lambda m: str(m.number)
 )

@@ -310,12 +310,14 @@ def run_program(tmp_path: Path, text: str, *args: str, **env: str) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.slow
 def test_a_changed_rule_or_kernel_is_not_served_from_a_cache(tmp_path: Path) -> None:
     assert run_program(tmp_path, PROGRAM, "1") == "[2.0, 2.0, 2.0] False"
     assert run_program(tmp_path, PROGRAM, "1") == "[2.0, 2.0, 2.0] True"
     assert run_program(tmp_path, PROGRAM, "2") == "[3.0, 3.0, 3.0, 3.0, 3.0, 3.0] False"
 
 
+@pytest.mark.slow
 def test_calls_through_the_dispatcher_can_be_asked_for(tmp_path: Path) -> None:
     program = PROGRAM + (
         "from torch._inductor.utils import run_and_get_code\n"
@@ -362,6 +364,7 @@ with torch.no_grad():
 """
 
 
+@pytest.mark.slow
 def test_whole_programs_compile_without_the_lowerings(kernels: Any, tmp_path: Path) -> None:
     references = [kernels.add.reference, kernels.increment.reference]
     done = subprocess.run(

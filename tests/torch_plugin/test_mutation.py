@@ -352,3 +352,35 @@ def test_two_updated_operands_that_share_memory_are_refused(lists: Any) -> None:
 def test_inputs_may_share_memory(ops: Any) -> None:
     x = torch.ones(3)
     assert ops.total_of([x, x, x], x).tolist() == [3.0] * 3
+
+
+#: Names that torch's own functions for operators that update something have, too.
+NAMES = [("mode", "_mutable_op"), ("self", "_all_bases"), ("_x_base_index", "updating_mode")]
+
+
+@pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning")
+@pytest.mark.parametrize("names", NAMES, ids=str)
+def test_parameters_have_any_names(names: tuple[str, str]) -> None:
+    def scale(x: Any, factor: int, dtype: Any) -> None:
+        assert str(dtype) == "float32"
+        torch.from_dlpack(x).mul_(factor)
+
+    first, second = names
+    op = graphffi.define_op(
+        f"names::scale_{first}",
+        schema=f"(Tensor(a!) x, int {first}, dtype {second}) -> ()",
+        kernel="mytest.scale_by_name",
+        plan=f"x, {first}, {second}",
+    )
+    graphffi.register_global_func("mytest.scale_by_name", scale, override=True)
+
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            y = x + 1
+            op(y, **{second: torch.float32, first: 3})
+            return y * 2
+
+    x = torch.ones(3)
+    program = torch.export.export(Model(), (x,)).run_decompositions()
+    for model in (Model(), torch.compile(Model(), fullgraph=True), program.module()):
+        assert model(x).tolist() == [12.0] * 3

@@ -85,6 +85,7 @@ def test_kernels_read_conjugates_and_negatives(copy: Any, is_op: bool, backend: 
     )
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     torch.__version__.startswith(("2.10.", "2.11.")),
     reason="this torch's AOTInductor refuses conjugates, or gives them another data type",

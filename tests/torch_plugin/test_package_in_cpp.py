@@ -4,7 +4,11 @@
 from __future__ import annotations
 
 import importlib
+import json
+import os
+import signal
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +27,9 @@ pytestmark = [
 KERNELS = r"""
 #include <tvm/ffi/extra/c_env_api.h>
 #include <tvm/ffi/tvm_ffi.h>
+
+#include <csignal>
+#include <cstdlib>
 
 namespace ffi = tvm::ffi;
 
@@ -45,6 +52,7 @@ void allocated(ffi::TensorView x, ffi::TensorView out) {
   for (int64_t i = 0; i < x.numel(); ++i) Data(out)[i] = Data(scratch)[i];
 }
 ffi::Tensor returned(ffi::TensorView x) {
+  if (std::getenv("SCRATCH_CRASH") != nullptr) std::raise(SIGSEGV);
   if (Data(x)[0] == 2) TVM_FFI_THROW(IndexError) << "mytest: expected no zeros";
   ffi::Tensor out = Allocate(x);
   for (int64_t i = 0; i < x.numel(); ++i) Data(out)[i] = Data(x)[i] + 1;
@@ -84,6 +92,7 @@ def run(program: Path, *arguments: str) -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.slow
 def test_kernels_get_memory_and_their_errors_name_the_kind(tmp_path: Path) -> None:
     sizes = {"x": {0: torch.export.Dim("n", min=2, max=64)}}
     exported = torch.export.export(Model(), (torch.ones(4),), dynamic_shapes=sizes)
@@ -99,3 +108,28 @@ def test_kernels_get_memory_and_their_errors_name_the_kind(tmp_path: Path) -> No
     assert ("IndexError: mytest: expected no zeros" if has_texts else "API call failed") in error[0]
     (unloaded, *_) = run(program, package, "unloaded")
     assert ("graphffi: cannot load 'scratch" if has_texts else "API call failed") in unloaded
+    check_record_of_a_crash(program, package, tmp_path / "record")
+
+
+def check_record_of_a_crash(program: Path, package: str, folder: Path) -> None:
+    """The call under way is on disk, and crashes the same alone."""
+    record = {"GRAPHFFI_RECORD": str(folder), "GRAPHFFI_RECORD_LEVEL": "3", "SCRATCH_CRASH": "1"}
+    done = subprocess.run([program, package], check=False, env=os.environ | record)
+    assert done.returncode == -signal.SIGSEGV
+    library = graphffi.cpp.load_inline(
+        "scratch", cpp_sources=KERNELS, functions=["given", "allocated", "returned"]
+    ).path
+    command = [sys.executable, "-m", "graphffi", "replay", str(folder), "--json"]
+    command += ["--library", str(library)]
+    for environment, outcome in (({"SCRATCH_CRASH": "1"}, "crash"), ({}, "ran")):
+        done = subprocess.run(
+            command, check=False, env=os.environ | environment, stdout=subprocess.PIPE
+        )
+        found = json.loads(done.stdout)
+        assert (found["op"], found["recorded"]) == ("scratch::returned", "under way")
+        assert found["outcome"] == outcome, found
+    (one, two) = (
+        subprocess.run([*command, "--call", n], check=False, stdout=subprocess.PIPE).stdout
+        for n in "01"
+    )
+    assert [json.loads(text)["outcome"] for text in (one, two)] == ["same", "same"]

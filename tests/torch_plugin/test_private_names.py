@@ -104,6 +104,7 @@ for fullgraph in (False, True):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("feature", sorted(names.WITHOUT.keys() - {"packages"}))
 def test_without_a_feature_results_are_the_same(feature: str) -> None:
     run(HIDDEN, feature)
@@ -158,6 +159,7 @@ print(*sorted(o for o in lowered if " at 0x" not in o and not o.startswith(ours)
 """
 
 
+@pytest.mark.slow
 def test_programs_of_others_are_compiled_as_without_the_plugin() -> None:
     output = run(OTHERS, "with")
     assert "patched:" not in output

@@ -42,6 +42,7 @@ RULES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", RULES)
 def test_a_later_process_has_its_own_values(tmp_path: Path, kind: str) -> None:
     program = tmp_path / "program.py"

@@ -14,6 +14,7 @@ import torch
 HERE = Path(__file__).resolve().parent
 
 
+@pytest.mark.slow
 def test_streams_of_a_backend_of_ones_own(tmp_path: Path) -> None:
     root = Path(torch.__file__).parent
     if "native_handle" not in (root / "include/c10/core/Stream.h").read_text():

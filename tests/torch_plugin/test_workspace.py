@@ -112,6 +112,7 @@ def test_ops_that_update_operands_have_rules(effect: Any) -> None:
         assert call(torch.ones(3)).tolist() == [13] * 3
 
 
+@pytest.mark.slow
 def test_a_rule_travels_with_exported_programs(tmp_path: Path) -> None:
     op = define("exported", lambda x: x.shape[0] * 4)
     rows = torch.export.Dim("rows", min=2, max=64)

@@ -57,10 +57,10 @@ inline Results ResultsOf(const Site& site, const Arity& arity, const TVMFFIAny* 
   const Bank inputs{values + arity.layout.inputs.begin, nullptr, arity.num_inputs};
   const Bank outputs{values + arity.layout.outputs.begin, nullptr, arity.num_outputs};
   const graphffi::TensorNames& names = site.names();
-  return {
-      {inputs, outputs, arity.num_returned, &names.inputs, &names.outputs, site.subject().c_str()},
-      arity.num_returned,
-      arity.is_passed};
+  return {{inputs, outputs, arity.num_returned, &names.inputs, &names.outputs,
+           site.subject().c_str(), site.kernel().reference().c_str()},
+          arity.num_returned,
+          arity.is_passed};
 }
 
 /// Calls that lend tensors, or whose plans pick their arguments or make some.

@@ -75,6 +75,24 @@ class OpCall:
         ]
 
 
+def run_reference(made_of: OpCall, results: Sequence[tuple[Any, Any]], *arrays: Any) -> list[Any]:
+    """What a call computes, as operations of JAX.
+
+    Args:
+        made_of: The call, whose op has a reference.
+        results: Shape and data type of each.
+        *arrays: The primitive's operands.
+
+    Returns:
+        The primitive's outputs.
+    """
+    definition = made_of.op.definition
+    assert definition.reference is not None
+    operands = made_of.operands(arrays)
+    specs = [graphffi.TensorSpec(shape, dtype) for shape, dtype in results]
+    return definition.reference.run(definition, operands, made_of.attributes, specs)
+
+
 def flat_operands(definition: Any, operands: Sequence[Any]) -> list[Any]:
     """The arrays in the order of the primitive's operands: updated ones come last."""
     flat: list[Any] = []

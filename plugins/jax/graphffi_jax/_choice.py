@@ -50,6 +50,7 @@ def kernels_by_device(
     if not definition.has_choice:
         return {OTHERS: definition.candidates[0]}
     named = {kernel.device for kernel in definition.candidates if kernel.device}
+    named |= {call.device for call in definition.tuning}
     types = sorted(named | {"cpu"}) if named else []
     return {kind: _choose(definition, operands, attributes, kind) for kind in (*types, OTHERS)}
 
@@ -58,9 +59,9 @@ def _choose(
     definition: Definition, operands: Sequence[Any], attributes: Sequence[Any], kind: str
 ) -> OpKernel | str:
     device = None if kind == OTHERS else graphffi.Device(kind)
-    seen = decidable([_on(device, operand) for operand in operands], _prove)
+    seen = decidable([_on(device, operand) for operand in operands], _prove, _known)
     try:
-        return definition.choose(seen, attributes, kind)
+        return definition.select(seen, attributes, kind)
     except NotImplementedError as error:
         return str(error)
 
@@ -92,6 +93,13 @@ def _prove(comparison: Callable[[Any, Any], Any], a: Any, b: Any) -> bool:
         return bool(comparison(difference, 0))
     except _Inconclusive:
         raise UndecidedError from None
+
+
+def _known(size: Any) -> int:
+    """The value of a size that is one number."""
+    if isinstance(size, (int, np.integer)):
+        return int(size)
+    raise UndecidedError
 
 
 def _proves(comparison: Callable[[Any, Any], Any], a: Any, b: Any) -> bool:

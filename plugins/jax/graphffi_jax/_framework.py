@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import jax
@@ -22,6 +23,7 @@ from graphffi.plugin import (
 from ._batching import OpCall, call_key, flat_operands, take_batches
 from ._choice import kernels_by_device
 from ._closures import note_kernel
+from ._gradients import push_forward, transpose
 from ._library import register_targets
 from ._nested import watch_kernels
 from ._partition import register_partitioners
@@ -36,6 +38,8 @@ class JaxFramework:
     """Arrays of JAX, traced or not; NumPy arrays and graphffi tensors beside them become such."""
 
     name = "jax"
+    vjp = staticmethod(transpose)
+    jvp = staticmethod(push_forward)
 
     def __init__(self) -> None:
         """Knows no call yet."""
@@ -70,6 +74,11 @@ class JaxFramework:
             if key is not None:
                 self._known[key] = known
         return known
+
+    def wait(self, results: Sequence[Any]) -> None:
+        """Until they are there."""
+        for result in results:
+            result.block_until_ready()
 
     def is_tracing(self) -> bool:
         """Whether JAX traces this thread's operations, or transforms them."""
@@ -123,7 +132,9 @@ def _prepare(
     def make(kernel: OpKernel) -> KernelCall:
         workspace = definition.workspace_bytes(kernel, seen, attributes)
         call = definition.canonical(kernel, operands, attributes)
-        return KernelCall.make(call, made_of, workspace, batches)
+        made = KernelCall.make(call, made_of, workspace, batches)
+        unmade = None if kernel.factory is None else kernel
+        return replace(made, unmade=unmade, is_reference=kernel.is_reference)
 
     calls = {
         kind: kernel if isinstance(kernel, str) else make(kernel)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gradient rules of ops as JAX applies them: linear maps of which only the transpose is known."""
+"""Rules of gradients as JAX applies them: one for tangents, one for the transpose of that map."""
 
 from __future__ import annotations
 
@@ -21,62 +21,126 @@ from ._batching import OpCall
 from ._varying import result_aval, vary, varying_axes
 
 # JAX differentiates forward, then transposes where it was asked for reverse mode: only what runs
-# the tangents, or compiles them, knows that nobody did, and refuses.
+# the tangents, or compiles them, knows that nobody did, and refuses without a forward-mode rule.
 tangents_p: Final[Any] = Primitive("tvm_ffi_tangents")
 tangents_p.multiple_results = True
 
 
 @dataclass(frozen=True, eq=False)
-class _Backward:
-    """A call's gradient rule.
+class _Rules:
+    """A call's rules: forward, which is linear in the tangents, and its transpose.
 
     Args:
         made_of: The call, whose op has a rule.
         specs: Of its operands, one for each array.
-        results: Which of the results have tangents.
-        saved: The structure of what the rule reads, operands and results by name.
+        results: Of its results.
+        saved: The structure of what the rules read, operands and results by name.
         levels: Batches around the call, outermost first: which of the saved arrays have one.
     """
 
     made_of: OpCall
     specs: tuple[TensorSpec, ...]
-    results: tuple[bool, ...]
+    results: tuple[TensorSpec, ...]
     saved: Any
     levels: tuple[tuple[bool, ...], ...] = ()
 
-    def run(self, saved: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
-        """The gradients of the operands, or None."""
-        step: Callable[..., list[Any]] = self._run_one
+    def go_back(self, saved: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
+        """The gradients of the operands, or None.
+
+        Args:
+            saved: What the rules read.
+            cotangents: Of the results that have tangents.
+
+        Raises:
+            NotImplementedError: Without rule.
+        """
+        return self._in_batches(self._go_back_one)(list(saved), list(cotangents))
+
+    def go_forward(self, saved: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
+        """The tangents of the results that have some.
+
+        Args:
+            saved: What the rules read.
+            tangents: Of the operands; None for those that do not change.
+
+        Raises:
+            NotImplementedError: Without rule.
+        """
+        return self._in_batches(self._go_forward_one)(list(saved), list(tangents))
+
+    def _in_batches(self, step: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
         for level in reversed(self.levels):
             axes = [0 if is_batched else None for is_batched in level]
             step = jax.vmap(step, in_axes=(axes, 0))
-        return step(list(saved), list(cotangents))
+        return step
 
-    def _run_one(self, saved: list[Any], cotangents: list[Any]) -> list[Any]:
+    def _values(self, saved: list[Any], names: Sequence[str]) -> dict[str, Any]:
+        """What a rule sees: what it saves, and attributes."""
+        found = jax.tree.unflatten(self.saved, saved)
+        values = {name: found[name] for name in names if name in found}
+        attributes = (a.name for a in self.made_of.op.definition.attributes)
+        return {**values, **dict(zip(attributes, self.made_of.attributes, strict=True))}
+
+    def _go_back_one(self, saved: list[Any], cotangents: list[Any]) -> list[Any]:
         definition = self.made_of.op.definition
-        assert definition.vjp is not None
-        attributes = (a.name for a in definition.attributes)
-        values = jax.tree.unflatten(self.saved, saved)
-        values.update(zip(attributes, self.made_of.attributes, strict=True))
+        rule = definition.backward_rule
+        if rule is None:
+            raise NotImplementedError(
+                f"{definition.name}: backward: expected a gradient rule, got none; register one "
+                "with register_vjp, or define the op with gradient='reference'"
+            )
         rest = iter(cotangents)
-        given = [next(rest) if is_present else None for is_present in self.results]
-        returned = definition.vjp.run(definition, values, given)
-        gradients = definition.vjp.gradients(
-            definition, self.made_of.operands(self.specs), returned
-        )
+        given = [next(rest) if has_tangent(spec.dtype) else None for spec in self.results]
+        returned = rule.run(definition, self._values(saved, rule.save), given)
+        operands = self.made_of.operands(self.specs)
+        gradients = rule.gradients(definition, operands, returned)
         return [
             None if g is None else jnp.asarray(g).astype(spec.dtype)
             for g, spec in zip(gradients, self.specs, strict=True)
         ]
 
+    def _go_forward_one(self, saved: list[Any], tangents: list[Any]) -> list[Any]:
+        definition = self.made_of.op.definition
+        rule = definition.forward_rule
+        if rule is None:
+            raise NotImplementedError(
+                f"{definition.name}: jvp: expected a forward-mode rule, got none; register one "
+                "with register_jvp, or define the op with gradient='reference'"
+            )
+        given = [
+            jnp.zeros(spec.shape, spec.dtype) if t is None and has_tangent(spec.dtype) else t
+            for t, spec in zip(tangents, self.specs, strict=True)
+        ]
+        values = self._values(saved, rule.save)
+        returned = rule.run(definition, values, self.made_of.operands(given))
+        found = rule.tangents(definition, self.results, returned)
+        return [
+            jnp.zeros(spec.shape, spec.dtype) if t is None else jnp.asarray(t).astype(spec.dtype)
+            for t, spec in zip(found, self.results, strict=True)
+            if has_tangent(spec.dtype)
+        ]
+
+
+def has_tangent(dtype: Any) -> bool:
+    """Whether arrays of a data type have tangents."""
+    return bool(jnp.issubdtype(dtype, jnp.inexact))
+
+
+def has_rules(made_of: OpCall | None) -> bool:
+    """Whether a call can be differentiated, in one mode at least."""
+    if made_of is None:
+        return False
+    definition = made_of.op.definition
+    return definition.backward_rule is not None or definition.forward_rule is not None
+
 
 def tangents_of(
     made_of: OpCall, primals: Sequence[Any], outputs: Sequence[Any], tangents: Sequence[Any]
 ) -> list[Any]:
-    """Tangents of a call's results, which can be transposed and nothing else.
+    """Tangents of a call's results, which are computed by one rule and transposed by the other.
 
     Args:
-        made_of: The call; its op has a gradient rule.
+        made_of: The call; its op has a rule.
         primals: Its operands.
         outputs: Its results.
         tangents: Of the operands; None for those that have none.
@@ -85,26 +149,25 @@ def tangents_of(
         A tangent for each result of a floating-point type, None for others.
     """
     definition = made_of.op.definition
-    assert definition.vjp is not None
     names = [o.name for o in definition.operands]
     values = dict(zip(names, made_of.operands(primals), strict=True))
     values.update(zip(definition.results, outputs, strict=True))
-    saved, structure = jax.tree.flatten(
-        {name: values[name] for name in definition.vjp.save if name in values}
-    )
-    is_inexact = tuple(jnp.issubdtype(o.dtype, jnp.inexact) for o in outputs)
+    rules = (definition.backward_rule, definition.forward_rule)
+    wanted = {name for rule in rules if rule is not None for name in rule.save}
+    saved, structure = jax.tree.flatten({n: v for n, v in values.items() if n in wanted})
     specs = tuple(TensorSpec(tuple(p.shape), p.dtype) for p in primals)
-    avals = (jax.typeof(o) for o, present in zip(outputs, is_inexact, strict=True) if present)
+    results = tuple(TensorSpec(tuple(o.shape), o.dtype) for o in outputs)
+    avals = [jax.typeof(o) for o in outputs if has_tangent(o.dtype)]
     found = iter(
         tangents_p.bind(
             *saved,
             *(t for t in tangents if t is not None),
-            backward=_Backward(made_of, specs, is_inexact, structure),
+            rules=_Rules(made_of, specs, results, structure),
             wanted=tuple(t is not None for t in tangents),
             results=tuple((a.shape, a.dtype, a.sharding) for a in avals),
         )
     )
-    return [next(found) if present else None for present in is_inexact]
+    return [next(found) if has_tangent(o.dtype) else None for o in outputs]
 
 
 def run_batched(
@@ -142,11 +205,41 @@ def run_batched(
     return list(batched(*arrays))
 
 
-def _refuse(*_: Any, backward: _Backward, **__: Any) -> Any:
-    raise NotImplementedError(
-        f"{backward.made_of.op.name}: jvp: expected reverse-mode differentiation, got forward "
-        "mode; use jax.vjp, jax.grad or jax.jacrev"
-    )
+def _run(*arrays: Any, rules: _Rules, wanted: Sequence[bool], results: Any) -> list[Any]:
+    count = len(arrays) - sum(wanted)
+    given = iter(arrays[count:])
+    tangents = [next(given) if is_wanted else None for is_wanted in wanted]
+    return rules.go_forward(arrays[:count], tangents)
+
+
+def _differentiate(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
+    """Forward again: through what the rule computes."""
+    active = [
+        i
+        for i, t in enumerate(tangents)
+        if not (type(t) is ad.Zero or t.dtype == jax.dtypes.float0)
+    ]
+
+    def run(*values: Any) -> list[Any]:
+        changed = dict(zip(active, values, strict=True))
+        return _run(*(changed.get(i, p) for i, p in enumerate(primals)), **params)
+
+    return jax.jvp(run, [primals[i] for i in active], [tangents[i] for i in active])
+
+
+def transpose(
+    function: Callable[..., Any], primals: Sequence[Any], cotangents: Sequence[Any]
+) -> list[Any]:
+    """Gradients of a function."""
+    return list(jax.vjp(function, *primals)[1](tuple(cotangents)))
+
+
+def push_forward(
+    function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]
+) -> list[Any]:
+    """Tangents of a function's results; None for those of integers."""
+    found = jax.jvp(function, list(primals), list(tangents))[1]
+    return [None if t.dtype == jax.dtypes.float0 else t for t in found]
 
 
 def _abstract_eval(*arrays: Any, results: Sequence[Any], **_: Any) -> list[Any]:
@@ -156,13 +249,13 @@ def _abstract_eval(*arrays: Any, results: Sequence[Any], **_: Any) -> list[Any]:
 def _transpose(
     cotangents: Sequence[Any],
     *arrays: Any,
-    backward: _Backward,
+    rules: _Rules,
     wanted: Sequence[bool],
     results: Sequence[Any],
 ) -> list[Any]:
     count = len(arrays) - sum(wanted)
     given = [ad.instantiate_zeros(c) for c in cotangents]  # type: ignore[no-untyped-call]
-    gradients = backward.run(arrays[:count], given)
+    gradients = rules.go_back(arrays[:count], given)
     asked = (g for g, is_wanted in zip(gradients, wanted, strict=True) if is_wanted)
     linear = zip(asked, arrays[count:], strict=True)
     return [*[None] * count, *(_cotangent(g, a.aval) for g, a in linear)]
@@ -176,7 +269,7 @@ def _batch(
     arrays: Sequence[Any],
     dims: Sequence[Any],
     *,
-    backward: _Backward,
+    rules: _Rules,
     wanted: Sequence[bool],
     results: Sequence[Any],
 ) -> tuple[list[Any], list[int]]:
@@ -189,16 +282,16 @@ def _batch(
     level = tuple(d is not None for d in dims[:count])
     outputs = tangents_p.bind(
         *front,
-        backward=dataclasses.replace(backward, levels=(level, *backward.levels)),
+        rules=dataclasses.replace(rules, levels=(level, *rules.levels)),
         wanted=wanted,
         results=tuple(((size, *shape), dtype, None) for shape, dtype, _ in results),
     )
     return outputs, [0] * len(outputs)
 
 
-tangents_p.def_impl(_refuse)
+tangents_p.def_impl(_run)
 tangents_p.def_abstract_eval(_abstract_eval)
-mlir.register_lowering(tangents_p, lambda _, *arrays, **params: _refuse(**params))
+mlir.register_lowering(tangents_p, mlir.lower_fun(_run, multiple_results=True))
 batching.primitive_batchers[tangents_p] = _batch
-ad.primitive_jvps[tangents_p] = lambda primals, tangents, **params: _refuse(**params)
+ad.primitive_jvps[tangents_p] = _differentiate
 ad.primitive_transposes[tangents_p] = _transpose

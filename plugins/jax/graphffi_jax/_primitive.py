@@ -9,18 +9,17 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.experimental import io_callback
 from jax.extend.core import Primitive
 from jax.extend.mlir import ir
 from jax.interpreters import ad, batching, mlir
 
-from graphffi.plugin import CallTraits, packaged_name
+from graphffi.plugin import CallTraits, OpKernel, packaged_name
 
-from ._batching import OpCall, batch
+from ._batching import OpCall, batch, run_reference
 from ._choice import OTHERS, device_type
-from ._gradients import run_batched, tangents_of
+from ._gradients import has_rules, has_tangent, run_batched, tangents_of
 from ._library import LOCAL_TARGETS, TARGET, TARGET_GRAPH
 from ._loops import Loops, depths, run, sizes
 from ._refusals import refuse_transformations, refuse_transpose
@@ -56,6 +55,8 @@ class KernelCall:
         names: Of the arrays, for errors of ``GRAPHFFI_DEBUG=1``.
         choices: Of an op whose kernels differ between devices: the call for each type of devices
             and for `OTHERS`, or what the error says. Empty if this is the call for all.
+        unmade: Of a kernel that a factory makes when the call is lowered: `func` is empty.
+        is_reference: Whether it is the reference of the op that runs, as operations of JAX.
     """
 
     func: str
@@ -73,6 +74,8 @@ class KernelCall:
     batches: int = 0
     names: str = ""
     choices: tuple[tuple[str, KernelCall | str], ...] = ()
+    unmade: OpKernel | None = None
+    is_reference: bool = False
 
     @staticmethod
     def of_each(calls: dict[str, KernelCall | str]) -> KernelCall:
@@ -88,18 +91,25 @@ class KernelCall:
         return made[0] if len(calls) == 1 else replace(made[0], choices=tuple(calls.items()))
 
     def on(self, platform: str) -> KernelCall:
-        """The call on a platform.
+        """The call on a platform, of a kernel that is made.
 
         Raises:
             NotImplementedError: If no kernel is for it.
+            FactoryError: If a factory fails.
         """
         if not self.choices:
-            return self
+            return self._made()
         calls = dict(self.choices)
         found = calls.get(device_type(platform), calls[OTHERS])
         if isinstance(found, str):
             raise NotImplementedError(found.replace(OTHERS, device_type(platform)))
-        return replace(found, loops=self.loops)
+        return replace(found._made(), loops=self.loops)
+
+    def _made(self) -> KernelCall:
+        if self.unmade is None or self.made_of is None:
+            return self
+        kernel = self.unmade.made(self.made_of.op.definition)
+        return replace(self, func=kernel.reference, unmade=None)
 
     @staticmethod
     def make(
@@ -205,10 +215,11 @@ def _run(*operands: Any, call: KernelCall, results: ResultTypes) -> Any:
 
 @functools.lru_cache(maxsize=4096)
 def _program(call: KernelCall, results: ResultTypes) -> Callable[..., Any]:
-    def tvm_ffi_call(*operands: Any) -> Any:
+    def program(*operands: Any) -> Any:
         return call_p.bind(*operands, call=call, results=results)
 
-    return jax.jit(tvm_ffi_call)
+    program.__name__ = call.subject  # in profiles
+    return jax.jit(program)
 
 
 def _abstract_eval(
@@ -259,8 +270,11 @@ def _lower(context: Any, *operands: Any, call: KernelCall, results: Any) -> Any:
 
 
 def _lower_one(context: Any, operands: Sequence[Any], call: KernelCall, results: Any) -> Any:
-    if call.loops and not is_partitioned(context):
+    if call.loops and (call.is_reference or not is_partitioned(context)):
         return _lower_loops(context, operands, call, results)
+    if call.is_reference and call.made_of is not None:
+        compute = functools.partial(run_reference, call.made_of, results)
+        return mlir.lower_fun(compute, multiple_results=True)(context, *operands)
     if not call.is_ordered:
         return _lower_call(context, operands, call, results)
     # The token that the call before gave comes first, and so does the one for the call after.
@@ -313,8 +327,18 @@ def _lower_call(context: Any, operands: Sequence[Any], call: KernelCall, results
         has_side_effect=bool(call.traits.has_side_effect),
         **options,
     )
-    outputs = rule(context, *operands, **attributes)
+    with _location(context, call.subject):
+        outputs = rule(context, *operands, **attributes)
     return outputs if call.workspace is None else outputs[:-1]
+
+
+def _location(context: Any, name: str) -> Any:
+    """Has XLA's instructions, and so its profiles, bear the op's name, not the primitive's."""
+    stack, place = str(context.name_stack), ir.Location.current
+    while hasattr(place, "child_loc"):
+        place = place.child_loc
+    place = ir.Location.name(f"{stack}/{name}" if stack else name, childLoc=place)
+    return ir.Location.name(f"{name}:", childLoc=place)
 
 
 def _tensor_type(aval: Any) -> Any:
@@ -327,10 +351,9 @@ def _differentiate(
     primals: Any, tangents: Any, *, call: KernelCall, results: Any
 ) -> tuple[list[Any], list[Any]]:
     """By the op's rule; integers have no tangents. Refuses without rule."""
-    has_tangents = any(jnp.issubdtype(d, jnp.inexact) for _, d in results)
+    has_tangents = any(has_tangent(dtype) for _, dtype in results)
     made_of = call.made_of
-    has_rule = made_of is not None and made_of.op.definition.vjp is not None
-    if call.num_mutated or (has_tangents and not has_rule):
+    if call.num_mutated or (has_tangents and not has_rules(made_of)):
         _refuse_gradient(call)
     outputs = call_p.bind(*primals, call=call, results=results)
     none: Any = [None] * len(outputs)
@@ -350,7 +373,7 @@ def _batch(
     rule = functools.partial(batch, call_p, dims=dims, call=call, results=results)
     made_of = call.made_of
     is_traced = any(isinstance(a, jax.core.Tracer) for a in arrays)
-    if made_of is None or made_of.op.definition.vjp is None or call.loops or not is_traced:
+    if made_of is None or not has_rules(made_of) or call.loops or not is_traced:
         return rule(arrays)
     outputs = run_batched(made_of, lambda given: rule(given)[0], arrays, dims)
     return outputs, [0] * len(outputs)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import jax
 import numpy as np
 
-from graphffi.testing import Case, CheckedPath, View, flat, numpy_view
+from graphffi.testing import Case, CheckedPath, Contest, View, flat, numpy_view
 
 if TYPE_CHECKING:
     from graphffi import Op
@@ -23,6 +23,17 @@ def paths(op: Op) -> list[CheckedPath]:
     if op.definition.vmap is not None:
         found.append(CheckedPath("jax.vmap", _mapped, most=4, batch=3))
     return found
+
+
+def contests(op: Op, case: Case) -> list[Contest]:
+    """The op, eagerly and in a program of its own; JAX has no other way that compares."""
+    call, operands = _of_operands(op, case), case.build(_array)
+    jitted = jax.jit(call)
+    wait: Any = jax.block_until_ready
+    return [
+        Contest("jax", lambda: wait(call(operands))),
+        Contest("jax.jit", lambda: wait(jitted(operands))),
+    ]
 
 
 def gradients(

@@ -18,6 +18,7 @@
 #include "call_op.h"
 #include "compiled_autograd.h"
 #include "errors.h"
+#include "forward_rule.h"
 #include "tangent.h"
 #include "vjp_node.h"
 
@@ -113,18 +114,24 @@ std::string NoRuleMessage(const std::string& subject) {
          "the op under torch.no_grad()";
 }
 
-/// Tangents would get lost: nothing of graphffi goes forward.
-void RefuseTangents(const c10::OperatorHandle& op, const Stack& stack) {
+bool HasTangents(const c10::OperatorHandle& op, const Stack& stack) {
+  bool found = false;
   for (const c10::IValue& value : Arguments(op, stack)) {
-    ForEachTensor(value, [&](const at::Tensor& tensor, int) {
-      if (!HasTangent(tensor)) return;
-      ThrowTracedError(graphffi::Error(
-          "NotImplementedError", SubjectOf(op, stack) +
-                                     ": jvp: expected reverse-mode differentiation, got forward "
-                                     "mode; use torch.func.vjp, torch.func.grad or backward()"));
-    });
+    ForEachTensor(value, [&](const at::Tensor& tensor, int) { found |= HasTangent(tensor); });
   }
+  return found;
 }
+
+[[noreturn]] void RefuseTangents(const std::string& subject, const char* remedy) {
+  ThrowTracedError(graphffi::Error(
+      "NotImplementedError",
+      subject + ": jvp: expected a forward-mode rule, got none; " + remedy));
+}
+
+constexpr const char* kRegisterForwardRule =
+    "register one with register_jvp, or define the op with gradient='reference'";
+constexpr const char* kReturnNewTensors =
+    "define an op that returns new tensors, which can have one";
 
 void RedispatchBoxed(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
   try {
@@ -148,7 +155,17 @@ bool IsRecorded(const c10::OperatorHandle& op, const Stack& stack) {
 class RecordGradientKernel : public c10::OperatorKernel {
  public:
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
-    RefuseTangents(op, *stack);
+    if (!HasTangents(op, *stack)) return Record(op, keys, stack);
+    const ForwardRule* rule = FindForwardRule(op.schema().name());
+    if (rule == nullptr) RefuseTangents(op.schema().name(), kRegisterForwardRule);
+    ForwardCall call = SplitTangents(ParametersOf(op, *stack));
+    Record(op, keys, stack);
+    for (const c10::IValue& result : Results(op, *stack)) call.results.push_back(result.toTensor());
+    ApplyForwardRule(*rule, &call);
+  }
+
+ private:
+  static void Record(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
     if (!c10::GradMode::is_enabled() || !IsRecorded(op, *stack)) {
       Redispatch(op, keys, stack);
     } else if (const GradientRule* rule = FindGradientRule(op.schema().name())) {
@@ -162,7 +179,6 @@ class RecordGradientKernel : public c10::OperatorKernel {
     }
   }
 
- private:
   static void Redispatch(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
     at::AutoDispatchBelowAutograd below;
     RedispatchBoxed(op, keys & c10::after_autograd_keyset, stack);
@@ -223,7 +239,7 @@ void BumpAndRedispatch(const c10::OperatorHandle& op, c10::DispatchKeySet keys, 
 class RefuseRecordingKernel : public c10::OperatorKernel {
  public:
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
-    RefuseTangents(op, *stack);
+    if (HasTangents(op, *stack)) RefuseTangents(SubjectOf(op, *stack), kReturnNewTensors);
     if (c10::GradMode::is_enabled()) CheckNothingIsRecorded(op, *stack);
     // The dispatcher would come to the next kernel, BumpVersionsKernel, in as much time again.
     if (keys.has(c10::DispatchKey::ADInplaceOrView)) return BumpAndRedispatch(op, keys, stack);

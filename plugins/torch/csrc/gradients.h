@@ -7,7 +7,7 @@
 namespace graphffi_torch {
 
 /// DispatchKey::Autograd of an operator with fresh results only: runs it; going backward through a
-/// result applies the op's rule, or raises if it has none. Forward mode is refused.
+/// result applies the op's rule, or raises if it has none. So do tangents of operands, at once.
 torch::CppFunction RecordGradient();
 
 /// DispatchKey::Autograd of an operator that writes operands: raises where a gradient would be

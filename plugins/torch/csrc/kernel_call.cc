@@ -109,7 +109,8 @@ C10_ALWAYS_INLINE void KernelCall::InvokeIn(Frame* frame) {
                                                 static_cast<int32_t>(num_fresh_),
                                                 &target_->input_names.opt_names,
                                                 &target_->output_names.opt_names,
-                                                target_->subject.c_str()};
+                                                target_->subject.c_str(),
+                                                target_->kernel.reference().c_str()};
         return graphffi::Results{tensors, std::min(first_passed, tensors.outputs.size), is_filled,
                                  &CopyReturned, nullptr};
       },

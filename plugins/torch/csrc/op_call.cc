@@ -52,8 +52,9 @@ OpCall::OpCall(const OpDescription& description)
   names.outputs = description.results;
   for (const c10::Argument& argument : schema_.arguments()) {
     if (argument.name() == kDigestArgument) continue;
-    parameters_.push_back(ParameterOf(argument, description));
-    NamesOf(parameters_.back().role, &names).push_back(argument.name());
+    const std::string& name = description.parameters.at(parameters_.size());
+    parameters_.push_back(ParameterOf(argument, name, description));
+    NamesOf(parameters_.back().role, &names).push_back(name);
   }
   // An op without kernels has a rule that says so: no call gets further.
   std::vector<OpDescription::Kernel> kernels = description.kernels;
@@ -83,7 +84,7 @@ void OpCall::LayOut(const graphffi::PlanNames& names) {
   for (const auto& target : targets_) target->layout = graphffi::Layout::Apart();
 }
 
-OpCall::Parameter OpCall::ParameterOf(const c10::Argument& argument,
+OpCall::Parameter OpCall::ParameterOf(const c10::Argument& argument, const std::string& name,
                                       const OpDescription& description) {
   c10::TypePtr type = argument.type();
   auto optional = type->cast<c10::OptionalType>();
@@ -96,9 +97,35 @@ OpCall::Parameter OpCall::ParameterOf(const c10::Argument& argument,
     const c10::AliasInfo* alias = argument.alias_info();
     parameter.role = alias && alias->isWrite() ? Role::kOutput : Role::kInput;
   }
-  auto conversion = description.conversions.find(argument.name());
+  auto conversion = description.conversions.find(name);
   if (conversion != description.conversions.end()) parameter.conversion = conversion->second;
   return parameter;
+}
+
+const CallTarget& OpCall::MadeTargetOf(size_t number) const {
+  const size_t index = number - targets_.size();
+  if (const CallTarget* known = made_.Find(index)) return *known;
+  const auto made = opt_rule_->Made(static_cast<int32_t>(number));
+  const CallTarget& like = *targets_.at(static_cast<size_t>(made.factory));
+  return made_.Add(index, std::unique_ptr<const CallTarget>(new CallTarget{
+                              graphffi::KernelSlot(made.reference), like.subject, like.input_names,
+                              like.output_names, like.plan, like.layout}));
+}
+
+const CallTarget& MadeTargets::Add(size_t index, std::unique_ptr<const CallTarget> target) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (const CallTarget* known = Find(index)) return *known;
+  if (tables_.empty() || index >= tables_.back()->size()) {
+    auto table = std::make_unique<Table>(2 * index + 8);
+    for (size_t i = 0; !tables_.empty() && i < tables_.back()->size(); ++i) {
+      (*table)[i].store((*tables_.back())[i].load());
+    }
+    tables_.push_back(std::move(table));
+    table_.store(tables_.back().get(), std::memory_order_release);
+  }
+  (*tables_.back())[index].store(target.get(), std::memory_order_release);
+  targets_.push_back(std::move(target));
+  return *targets_.back();
 }
 
 void OpFrame::Add(c10::ArrayRef<c10::IValue> arguments) {
@@ -123,7 +150,7 @@ TVMFFIAny OpFrame::Infer(graphffi::ResultShapes* shapes) {
   values.outputs = call_.outputs().bank();
   values.attributes = call_.attributes().bank();
   op_.opt_rule_->Infer(values, shapes);
-  call_.SetTarget(*op_.targets_[static_cast<size_t>(shapes->kernel)]);
+  call_.SetTarget(op_.TargetOf(shapes->kernel));
   if (shapes->workspace_bytes < 0) return {};
   return graphffi::MakeInt(shapes->workspace_bytes);
 }

@@ -7,7 +7,9 @@
 #include <ATen/core/ivalue.h>
 #include <c10/util/SmallVector.h>
 
+#include <atomic>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,7 +24,29 @@
 
 namespace graphffi_torch {
 
-/// An op, ready to be called. Immutable; used on any thread.
+/// What calls of kernels run that factories made after the op was defined. Thread-safe; targets
+/// stay for good, and reading takes no lock.
+class MadeTargets {
+ public:
+  /// Null for one that was not added yet.
+  const CallTarget* Find(size_t index) const {
+    const Table* table = table_.load(std::memory_order_acquire);
+    if (table == nullptr || index >= table->size()) return nullptr;
+    return (*table)[index].load(std::memory_order_acquire);
+  }
+  /// The one that was added before, if there is any.
+  const CallTarget& Add(size_t index, std::unique_ptr<const CallTarget> target);
+
+ private:
+  using Table = std::vector<std::atomic<const CallTarget*>>;
+
+  std::atomic<const Table*> table_{nullptr};
+  std::mutex mutex_;                            // of those who add
+  std::vector<std::unique_ptr<Table>> tables_;  // the last is read; others may be still
+  std::vector<std::unique_ptr<const CallTarget>> targets_;
+};
+
+/// An op, ready to be called. Immutable, but for what factories make; used on any thread.
 class GRAPHFFI_TORCH_API OpCall {
  public:
   enum class Role { kInput, kOutput, kAttribute };
@@ -48,11 +72,19 @@ class GRAPHFFI_TORCH_API OpCall {
   friend class OpFrame;
 
   void LayOut(const graphffi::PlanNames& names);
-  static Parameter ParameterOf(const c10::Argument& argument, const OpDescription& description);
+  static Parameter ParameterOf(const c10::Argument& argument, const std::string& name,
+                               const OpDescription& description);
+  /// Of the kernel of that number, as the rule gives it.
+  const CallTarget& TargetOf(int32_t kernel) const {
+    const auto number = static_cast<size_t>(kernel);
+    return number < targets_.size() ? *targets_[number] : MadeTargetOf(number);
+  }
+  const CallTarget& MadeTargetOf(size_t number) const;
 
   c10::FunctionSchema schema_;
   /// One for each kernel, with one layout for all: values are placed before a kernel is chosen.
   std::vector<std::unique_ptr<CallTarget>> targets_;
+  mutable MadeTargets made_;
   std::shared_ptr<graphffi::ShapeRule> opt_rule_;
   size_t num_results_;
   std::vector<Parameter> parameters_;

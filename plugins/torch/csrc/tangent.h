@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forward-mode gradients, which no op has.
+// Whether tensors have tangents.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -5,28 +5,17 @@
 #include <torch/csrc/autograd/functions/utils.h>
 
 #include <algorithm>
-#include <shared_mutex>
-#include <unordered_map>
 #include <utility>
 
 #include "autograd_node.h"
 #include "compiled_autograd.h"
+#include "rule_table.h"
 
 namespace graphffi_torch {
 namespace {
 
 namespace autograd = torch::autograd;
 namespace compiled = torch::dynamo::autograd;
-
-struct Rules {
-  std::shared_mutex mutex;
-  // Never destroyed: nodes hold them, also those that were replaced.
-  std::unordered_map<std::string, const GradientRule*> by_op;
-  static Rules& Global() {
-    static auto* instance = new Rules();
-    return *instance;
-  }
-};
 
 bool HoldsTensors(const c10::IValue& value) {
   return value.isTensor() || value.isTensorList() || value.isOptionalTensorList();
@@ -35,16 +24,11 @@ bool HoldsTensors(const c10::IValue& value) {
 }  // namespace
 
 void SetGradientRule(const std::string& op, std::unique_ptr<GradientRule> opt_rule) {
-  Rules& rules = Rules::Global();
-  std::unique_lock<std::shared_mutex> lock(rules.mutex);
-  rules.by_op[op] = opt_rule.release();
+  RuleTable<GradientRule>::Global().Set(op, std::move(opt_rule));
 }
 
 const GradientRule* FindGradientRule(const std::string& op) {
-  Rules& rules = Rules::Global();
-  std::shared_lock<std::shared_mutex> lock(rules.mutex);
-  auto found = rules.by_op.find(op);
-  return found == rules.by_op.end() ? nullptr : found->second;
+  return RuleTable<GradientRule>::Global().Find(op);
 }
 
 size_t RecordedCall::CountTensors() const {

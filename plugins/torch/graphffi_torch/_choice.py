@@ -38,8 +38,25 @@ def chosen_kernel(
     """
     if not definition.has_choice:
         return definition.candidates[0]
-    decide = _guard if is_guarded and not torch.compiler.is_exporting() else _prove
-    return definition.choose(decidable(operands, decide), decidable(attributes, decide), device)
+    can_guard = is_guarded and not torch.compiler.is_exporting()
+    decide, fix = (_guard, _specialize) if can_guard else (_prove, _known)
+    seen = [decidable(values, decide, fix) for values in (operands, attributes)]
+    return definition.choose(seen[0], seen[1], device)
+
+
+def _specialize(size: Any) -> int:
+    is_unknown = isinstance(size, torch.SymInt) and not size.node.has_hint()
+    return _known(size) if is_unknown else int(size)
+
+
+def _known(size: Any) -> int:
+    """The value that a size has in all calls."""
+    if isinstance(size, torch.SymInt):
+        found = size.node.maybe_as_int()
+        if found is None:
+            raise UndecidedError
+        return int(found)
+    return int(size)
 
 
 def _guard(comparison: Callable[[Any, Any], Any], a: Any, b: Any) -> bool:

@@ -13,11 +13,12 @@ from torch.fx.node import map_arg
 from graphffi_torch._operator_schema import overload_of
 from graphffi_torch._operators import registered_operators
 from graphffi_torch._primitive import CALL_EFFECT, PrimitiveCall, call_primitive
+from graphffi_torch._reference import compute, compute_into
 from graphffi_torch._repairs import repair
 from graphffi_torch._specs import empty
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from graphffi.plugin import Definition
 
@@ -197,6 +198,8 @@ def run_decomposed(
         results = [empty(spec, torch.device("cpu")) for spec in specs]
     outputs = results if call.outputs is None else call.outputs
     kernel, workspace = call.kernel(is_guarded=False)
+    if kernel.is_reference:
+        return _run_reference(call, overload_of(target), results)
     primitive = call.primitive(kernel, outputs, workspace, described=True)
     if overload_of(target) == "effect":
         return list(CALL_EFFECT(*primitive.arguments()))
@@ -204,3 +207,22 @@ def run_decomposed(
         kernel.traits, primitive, num_mutated=len(primitive.outputs) - len(results)
     )
     return filled[: len(results)]
+
+
+def _run_reference(
+    call: PrimitiveCall, overload: str, results: Sequence[torch.Tensor]
+) -> list[torch.Tensor]:
+    """What the op's operator returns, as operations of torch."""
+    definition = call.definition
+    if overload == "effect":
+        raise NotImplementedError(
+            f"{definition.name}: decompose: expected a kernel for an op with side effects that "
+            "updates operands, got the reference"
+        )
+    operands, attributes = call.rule_arguments()
+    if call.outputs is None and not any(o.mutated for o in definition.operands):
+        return compute(
+            definition, call.operands, attributes, definition.infer(operands, attributes)
+        )
+    compute_into(definition, call.operands, attributes, call.outputs or results)
+    return list(results)

@@ -12,6 +12,8 @@ import torch
 import graphffi
 from graphffi.plugin import (
     Tracer,
+    call_device,
+    described,
     register_framework,
     register_tensor_viewer,
     register_tracer,
@@ -20,7 +22,7 @@ from graphffi.plugin import (
 )
 from graphffi_torch import _C
 from graphffi_torch._dynamo import end_trace
-from graphffi_torch._gradients import set_gradient_rule
+from graphffi_torch._gradients import push_forward, set_rules, transpose
 from graphffi_torch._operator_schema import (
     DIGEST,
     graph_digest,
@@ -36,6 +38,7 @@ from graphffi_torch._operators import (
 )
 from graphffi_torch._primitive import Primitive, call_primitive
 from graphffi_torch._private_names import has
+from graphffi_torch._reference import install_reference
 from graphffi_torch._repairs import repair
 from graphffi_torch._sharding import announce_sharding, original_error, raise_original
 from graphffi_torch._specs import as_list, empty, results_of
@@ -61,6 +64,8 @@ class TorchFramework:
     name = "torch"
     is_traced = staticmethod(torch.compiler.is_dynamo_compiling)
     call_plain = staticmethod(_C.call_raw)
+    vjp = staticmethod(transpose)
+    jvp = staticmethod(push_forward)
 
     def __init__(self) -> None:
         """Not for users."""
@@ -85,16 +90,18 @@ class TorchFramework:
         _let_trace(op)
         if why_no_operator(op.definition) is not None:
             return
+        install_reference(op)
         register_operator(op)
         announce_sharding(op)
-        if op.definition.vjp is not None:
-            set_gradient_rule(op.definition)
+        definition = op.definition
+        if definition.backward_rule is not None or definition.forward_rule is not None:
+            set_rules(definition)
 
     def add_vjp(self, op: Op) -> None:
         """Registers the op's gradient rule with autograd."""
         if why_no_operator(op.definition) is not None:
             return
-        set_gradient_rule(op.definition)
+        set_rules(op.definition)
         _let_trace(op)  # the digest, which is in graphs, covers the rule from now on
 
     def check_replacement(self, op: Op, definition: Definition) -> None:
@@ -110,13 +117,11 @@ class TorchFramework:
         """Has the op's operators, and what is compiled from now on, use its new definition."""
         if why_no_operator(op.definition) is not None:
             return
+        install_reference(op)
         replace_operators(op)
         _let_trace(op)
         announce_sharding(op)
-        if op.definition.vjp is None:
-            _C.remove_gradient_rule(op.name)
-        else:
-            set_gradient_rule(op.definition)
+        set_rules(op.definition)
 
     def use_library(self, path: str, is_new: bool) -> None:
         """Has the path of a library mean the file that is there now."""
@@ -160,6 +165,20 @@ class TorchFramework:
         outputs = [empty(spec, device) for spec in results]
         primitive = Primitive.of(call, outputs, graph_digest(call.digest))
         return call_primitive(call.traits, primitive, len(call.mutated))
+
+    def run_kernel(self, definition: Definition, bound: BoundCall) -> list[Any]:
+        """Calls a kernel of an op: of the operator, only its own definition runs."""
+        operands = [described(operand) for operand in bound.operands]
+        specs = definition.infer(operands, bound.attributes)
+        kernel = definition.choose(operands, bound.attributes, call_device(operands, specs))
+        workspace = definition.workspace_bytes(kernel, operands, bound.attributes)
+        call = definition.canonical(kernel, bound.operands, bound.attributes, workspace)
+        return self.call_raw(call, specs)
+
+    def wait(self, results: Sequence[torch.Tensor]) -> None:
+        """Until work on devices is done."""
+        for kind in {result.device.type for result in results} - {"cpu"}:
+            torch.get_device_module(kind).synchronize()
 
 
 def _let_trace(op: Op) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import sympy  # type: ignore[import-untyped]
 import torch
 from torch._higher_order_ops.effects import _EffectType
-from torch._inductor import ir, lowering
+from torch._inductor import decomposition, ir, lowering
 from torch._inductor.dependencies import StarDep
 from torch._inductor.utils import convert_shape_to_inductor
 from torch._inductor.virtualized import V
@@ -24,6 +24,7 @@ from torch.fx.node import map_arg
 from graphffi_torch._inductor_code import check_plan, write_cpp_call, write_python_call
 from graphffi_torch._operator_schema import overload_of
 from graphffi_torch._primitive import CALL, CALL_EFFECT, CALL_GRAPH, Primitive, PrimitiveCall
+from graphffi_torch._reference import compute
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,8 +49,31 @@ def add_op(definition: Definition, operators: Sequence[Any]) -> None:
         definition: Of the op.
         operators: `ns::name` and, if there is one, `ns::name.out`.
     """
+    _set_decomposition(definition, operators[0])
     for operator in operators:
         lowering.lowerings[operator] = functools.partial(_lower_op, definition, operator)
+
+
+def _set_decomposition(definition: Definition, operator: Any) -> None:
+    """Has Inductor see what calls compute that run the op's reference, to fuse it."""
+    former = decomposition.decompositions.pop(operator, None)
+    if definition.runs_reference and not any(o.mutated for o in definition.operands):
+        chosen = functools.partial(_decompose, definition, operator)
+        decomposition.decompositions[operator] = chosen
+    elif former is None:
+        return
+    decomposition.fast_random_decomps.cache_clear()
+
+
+def _decompose(definition: Definition, operator: Any, *args: Any, **kwargs: Any) -> Any:
+    call = PrimitiveCall.of(definition, operator, args, kwargs)
+    kernel, _ = call.kernel(is_guarded=not V.aot_compilation)
+    if not kernel.is_reference:
+        return NotImplemented
+    operands, attributes = call.rule_arguments()
+    specs = definition.infer(operands, attributes)
+    results = compute(definition, call.operands, attributes, specs)
+    return results[0] if len(results) == 1 else tuple(results)
 
 
 def _lower_call(primitive: Any, *args: Any, **kwargs: Any) -> None:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 from graphffi.plugin import MISSING, Operand
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from graphffi.plugin import Attribute, BoundCall, Definition
 
 _OPERAND_TYPES: Final = {"tensor": "Tensor{}", "optional": "Tensor{}?", "list": "Tensor{}[]"}
@@ -83,6 +85,40 @@ def overload_of(operator: Any) -> str:
     return str(operator).rpartition(".")[2]
 
 
+def argument_names(definition: Definition) -> list[str]:
+    """What the operator's arguments are called, one for each parameter.
+
+    Torch (2.10 to 2.15) passes the arguments of an operator that updates some by name, to functions
+    that have parameters `mode`, `_mutable_op` and `_all_bases` themselves; it warns of `self`.
+    """
+    names = [p.name for p in definition.parameters]
+    if not any(operand.mutated for operand in definition.operands):
+        return names
+    return [_free_name(name, names) if _is_taken(name) else name for name in names]
+
+
+def _is_taken(name: str) -> bool:
+    return name in ("mode", "self", "self_") or name.startswith("_")
+
+
+def _free_name(name: str, names: Sequence[str]) -> str:
+    free = f"updating_{name}"
+    while free in names:
+        free += "_"
+    return free
+
+
+def arguments_by_name(
+    definition: Definition, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> dict[str, Any]:
+    """An operator's arguments by the names of the op's parameters; without those left out."""
+    parameters = [p.name for p in definition.parameters]
+    by_argument = dict(zip(argument_names(definition), parameters, strict=True))
+    values = dict(zip(parameters, args, strict=False))
+    values.update((by_argument.get(name, name), value) for name, value in kwargs.items())
+    return values
+
+
 def operator_arguments(definition: Definition, bound: BoundCall) -> list[Any]:
     """The arguments of the op's operator: operands and attributes in signature order."""
     operands, attributes = iter(bound.operands), iter(bound.attributes)
@@ -103,14 +139,15 @@ def _arguments(definition: Definition, *, alias: bool) -> list[str]:
     mutated = [operand.name for operand in definition.operands if operand.mutated]
     arguments: list[str] = []
     keep_defaults = True  # torch wants none before an argument that has none
-    for parameter in reversed(definition.parameters):
+    named = zip(definition.parameters, argument_names(definition), strict=True)
+    for parameter, name in reversed(list(named)):
         if isinstance(parameter, Operand):
             written = alias and parameter.mutated
             mark = f"({_letter(mutated.index(parameter.name))}!)" if written else ""
-            text = f"{_OPERAND_TYPES[parameter.kind].format(mark)} {parameter.name}"
+            text = f"{_OPERAND_TYPES[parameter.kind].format(mark)} {name}"
             default = "None" if not parameter.required else None
         else:
-            text = f"{_attribute_type(parameter)} {parameter.name}"
+            text = f"{_attribute_type(parameter)} {name}"
             default = _default(parameter)
         keep_defaults = keep_defaults and default is not None
         arguments.append(f"{text}={default}" if keep_defaults else text)

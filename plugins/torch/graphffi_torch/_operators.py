@@ -11,17 +11,21 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from graphffi.plugin import MISSING, Operand, call_device, trace_shape_rule
+from graphffi.plugin import MISSING, FactoryError, Operand, call_device, trace_shape_rule
 from graphffi_torch import _C
 from graphffi_torch._choice import chosen_kernel
 from graphffi_torch._dynamo import end_trace
 from graphffi_torch._effects import kept_entry, register_side_effect
-from graphffi_torch._operator_schema import operator_schemas, why_no_operator
+from graphffi_torch._operator_schema import (
+    arguments_by_name,
+    operator_schemas,
+    why_no_operator,
+)
 from graphffi_torch._specs import allocation, as_list, attribute_value, concrete, specs_of
 from graphffi_torch._vmap import register_vmap
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from graphffi import Op
     from graphffi.plugin import Attribute, Definition, OpKernel
@@ -282,16 +286,19 @@ def _make_fake(op: Op) -> Callable[..., Any]:
         definition = op.definition
         infer = _make_infer(definition)
         # Torch leaves out arguments that have their default.
-        absent = definition.parameters[len(arguments) :]
-        rest = [keywords[p.name] if p.name in keywords else _default(p) for p in absent]
-        _check_data(definition, (*arguments, *rest))
-        _repair(definition, (*arguments, *rest))
+        given = arguments_by_name(definition, arguments, keywords)
+        values = [given[p.name] if p.name in given else _default(p) for p in definition.parameters]
+        _check_data(definition, values)
+        _repair(definition, values)
         try:
-            allocations = infer(*arguments, *rest)
+            allocations = infer(*values)
             if any(_is_negative(size) for shape, _, _ in allocations for size in shape):
                 raise ValueError(f"{definition.name}: expected sizes of 0 or more")
+        except FactoryError as error:
+            end_trace(error)
+            raise
         except _WRONG_CALLS as error:
-            end_trace(_with_sizes(error, infer, (*arguments, *rest)))
+            end_trace(_with_sizes(error, infer, values))
             raise
         results = [
             torch.empty(shape, dtype=dtype, device=device) for shape, dtype, device in allocations
@@ -311,7 +318,7 @@ def _is_negative(size: Any) -> bool:
     return guard_or_false(size < 0)
 
 
-def _check_data(definition: Definition, arguments: tuple[Any, ...]) -> None:
+def _check_data(definition: Definition, arguments: Sequence[Any]) -> None:
     """Refuses tensors with data beside some on the device meta, which have none.
 
     Torch (2.10 to 2.15) takes such a call for one that is about shapes alone.
@@ -332,7 +339,7 @@ def _check_data(definition: Definition, arguments: tuple[Any, ...]) -> None:
         )
 
 
-def _repair(definition: Definition, arguments: tuple[Any, ...]) -> None:
+def _repair(definition: Definition, arguments: Sequence[Any]) -> None:
     """Repairs torch for calls that it can't compile."""
     updated = [operand for operand in definition.operands if operand.mutated]
     if not updated:
@@ -352,8 +359,7 @@ def _make_effect_fake(op: Op) -> Callable[..., Any]:
     def effect_fake(*arguments: Any, **keywords: Any) -> list[torch.Tensor]:
         definition = op.definition
         returned = as_list(fake(*arguments, **keywords))
-        values = dict(zip((p.name for p in definition.parameters), arguments, strict=False))
-        values.update(keywords)
+        values = arguments_by_name(definition, arguments, keywords)
         mutated = [values.get(o.name) for o in definition.operands if o.mutated]
         returned += [torch.empty_like(t) for value in mutated for t in as_list(value)]
         if not returned:
@@ -365,9 +371,7 @@ def _make_effect_fake(op: Op) -> Callable[..., Any]:
     return effect_fake
 
 
-def _with_sizes(
-    error: Exception, infer: Callable[..., Any], arguments: tuple[Any, ...]
-) -> Exception:
+def _with_sizes(error: Exception, infer: Callable[..., Any], arguments: Sequence[Any]) -> Exception:
     """The rule's error with the sizes at hand where it has a tracer's symbols."""
     try:
         infer(*[concrete(argument) for argument in arguments])

@@ -128,7 +128,7 @@ class Package:
         """
         self.model = model
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Runs the model.
 
         Args:

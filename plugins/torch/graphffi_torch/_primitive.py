@@ -11,7 +11,7 @@ import torch
 from graphffi.plugin import MISSING, call_device
 from graphffi_torch._choice import chosen_kernel
 from graphffi_torch._effects import put_back, register_side_effect
-from graphffi_torch._operator_schema import operator_value, overload_of
+from graphffi_torch._operator_schema import arguments_by_name, operator_value, overload_of
 from graphffi_torch._specs import DTYPE_NAMES, as_list, attribute_value, specs_of
 
 if TYPE_CHECKING:
@@ -136,14 +136,12 @@ class PrimitiveCall:
         definition: Definition, operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> PrimitiveCall:
         """Matches arguments with the operator's schema."""
-        names = [parameter.name for parameter in definition.parameters]
         values = {
             a.name: operator_value(a, a.default)
             for a in definition.attributes
             if a.default is not MISSING
         }
-        values.update(zip(names, args, strict=False))
-        values.update(kwargs)
+        values.update(arguments_by_name(definition, args, kwargs))
         return PrimitiveCall(
             definition,
             [values.get(o.name) for o in definition.operands],

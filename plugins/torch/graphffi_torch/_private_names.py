@@ -66,6 +66,8 @@ TABLE: Final = (
         ("torch._inductor.ir.FixedLayout", "a result's layout"),
         ("torch._inductor.ir.TensorBox.create", "a result"),
         ("torch._inductor.lowering.lowerings", "has the lowerings of the plugin's operators"),
+        ("torch._inductor.decomposition.decompositions", "has what references compute"),
+        ("torch._inductor.decomposition.fast_random_decomps", "forgets a copy of these"),
         ("torch._inductor.lowering.clone", "copies what a functional form changes"),
         ("torch._inductor.dependencies.StarDep", "orders calls with side effects"),
         ("torch._inductor.utils.convert_shape_to_inductor", "a result's sizes"),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from graphffi.plugin import Operand, when_imported
 from graphffi_torch._dynamo import end_trace, is_wrong_call
+from graphffi_torch._operator_schema import arguments_by_name
 from graphffi_torch._operators import operator_of
 
 if TYPE_CHECKING:
@@ -41,10 +42,10 @@ def _register(op: Op) -> None:
     definition = op.definition
 
     def acceptable(*arguments: Any, **keywords: Any) -> list[tuple[list[Any], list[Any]]]:
-        names = [p.name for p in definition.parameters]
-        values = dict(zip(names, arguments, strict=False)) | keywords
+        values = arguments_by_name(definition, arguments, keywords)
+        given = [values.get(p.name) for p in definition.parameters]
         try:
-            return _Call.of(definition, [values.get(name) for name in names]).placements()
+            return _Call.of(definition, given).placements()
         except ValueError as error:
             end_trace(error)
             raise

@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from graphffi.testing import Case, CheckedPath, View, flat
+from graphffi.testing import Case, CheckedPath, Contest, View, flat
+from graphffi_torch._operator_schema import DIGEST, operator_schemas
+from graphffi_torch._package import load_package, package
 
 if TYPE_CHECKING:
     import numpy
@@ -27,9 +31,55 @@ def paths(op: Op) -> list[CheckedPath]:
             "torch.compile(dynamic=True)", _compiled(dynamic=True), most=1, batch=0, is_slow=True
         ),
     ]
+    found += [
+        CheckedPath("torch.export", _exported, most=2, is_slow=True),
+        CheckedPath("AOTInductor", _packaged, most=1, is_slow=True),
+    ]
     if op.definition.vmap is not None:
         found.append(CheckedPath("torch.vmap", _mapped, most=4, batch=3))
     return found
+
+
+def contests(op: Op, case: Case) -> list[Contest]:
+    """The op, and the same behind an operator of `torch.library.custom_op`, which calls it."""
+    custom = _custom_op(op)
+    args = case.arguments(op.definition, _tensor)
+
+    def compiled(call: Callable[..., Any]) -> Callable[[], Any]:
+        torch.compiler.reset()
+
+        def program(*operands: Any) -> Any:
+            return call(*operands)
+
+        made = torch.compile(program, fullgraph=True)
+        return lambda: made(*args)
+
+    name = "torch.library.custom_op"
+    return [
+        Contest("torch", lambda: op(*args), lambda: custom(*args), name),
+        Contest("torch.compile", compiled(op), compiled(custom), name),
+    ]
+
+
+def _custom_op(op: Op) -> Any:
+    definition = op.definition
+    schema, _, _ = operator_schemas(definition)
+    signature = schema.partition("(")[2].replace(f'str {DIGEST}=""', "").replace("*, )", ")")
+    signature = "(" + signature.replace(", )", ")")
+    count = len(definition.results)
+
+    def call(*args: Any, **named: Any) -> Any:
+        fresh = flat(op(*args, **named))[:count]
+        return fresh[0] if count == 1 else tuple(fresh) if count else None
+
+    made: Any = torch.library.custom_op(
+        f"graphffi_bench_{definition.name}",
+        call,
+        mutates_args=[o.name for o in definition.operands if o.mutated],
+        schema=signature,
+    )
+    made.register_fake(call)
+    return made
 
 
 def gradients(
@@ -101,6 +151,39 @@ def _compiled(*, dynamic: bool) -> Callable[[Op, Sequence[Case]], list[list[Any]
         return _each(op, torch.compile(call, fullgraph=True, dynamic=dynamic), cases)
 
     return run
+
+
+class _Model(torch.nn.Module):
+    """Calls an op with the attributes of a case."""
+
+    def __init__(self, op: Op, case: Case) -> None:
+        super().__init__()
+        self._op, self._case = op, case
+
+    def forward(self, operands: list[Any]) -> Any:
+        return self._op(*self._case.in_order(self._op.definition, operands))
+
+
+def _export(op: Op, case: Case) -> torch.export.ExportedProgram:
+    return torch.export.export(_Model(op, case), (case.build(_tensor),))
+
+
+def _exported(op: Op, cases: Sequence[Case]) -> list[list[Any]]:
+    found = []
+    for case in cases:
+        program = _export(op, case).module()
+        found.append([_array(t) for t in flat(program(case.build(_tensor)))])
+    return found
+
+
+def _packaged(op: Op, cases: Sequence[Case]) -> list[list[Any]]:
+    found = []
+    for case in cases:
+        with tempfile.TemporaryDirectory() as folder:
+            path = package(_export(op, case), Path(folder) / "model.pt2")
+            model = load_package(path, trust=True)
+            found.append([_array(t) for t in flat(model(case.build(_tensor)))])
+    return found
 
 
 def _each(op: Op, call: Callable[..., Any], cases: Sequence[Case]) -> list[list[Any]]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import sys
 import types
+import warnings
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -48,6 +49,7 @@ def install() -> None:
     substitutes = {
         is_int64: _traced_is_int64,
         is_known: _traced_is_known,
+        _changes: _traced_changes,
         _to_float: _traced_to_float,
         _to_bool: _traced_to_bool,
         **{function: _copy(function) for function in (_to_name, _is, _are, _find_places, repair)},
@@ -83,6 +85,8 @@ def make_traced_call(definition: Definition, operator: Any) -> Callable[..., Any
         "are_tensors": _are_tensors,
         "is_": _is,
         "are": _are,
+        "changes": _changes,
+        "warn": _make_warning(definition),
         "to_float": _to_float,
         "to_bool": _to_bool,
         "to_name": _to_name,
@@ -122,6 +126,26 @@ def _make_bind(definition: Definition) -> Callable[..., list[Any]]:
         return operator_arguments(definition, definition.bind(positional, by_name))
 
     return bind
+
+
+def _make_warning(definition: Definition) -> Callable[[str], None]:
+    """A function that Dynamo calls while it traces, for a float that the program changes."""
+    warned = set()
+
+    def warn(attribute: str) -> None:
+        if attribute not in warned:
+            warned.add(attribute)
+            warnings.warn(
+                f"{definition.name}: attribute '{attribute}': expected the same float as when "
+                "torch.compile traced before, got another, for which it compiles anew; pass a "
+                "tensor if it changes from call to call",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+
+    mark: Any = torch.compiler.assume_constant_result
+    function: Callable[[str], None] = mark(warn)
+    return function
 
 
 def make_refusal(reason: str) -> Callable[..., Any]:
@@ -178,6 +202,16 @@ def _to_float(value: Any) -> Any:
         return float(value) if type(value) is int else value
     except OverflowError:  # which `bind` says better
         return value
+
+
+def _changes(value: Any) -> bool:
+    """Whether a trace has another of these numbers than the trace before it."""
+    return False
+
+
+def _traced_changes(value: Any) -> bool:
+    # Dynamo makes a symbol of a number that has changed, or, with `dynamic=True`, of any.
+    return is_known(value) and torch.compiler.config.assume_static_by_default
 
 
 def _traced_to_float(value: Any) -> Any:
@@ -251,6 +285,8 @@ def _conversions(definition: Definition) -> list[str]:
             if attribute.is_list:
                 items = f"[{convert}(item) for item in {value}]"
                 converted = f"{items} if isinstance({value}, (list, tuple)) else {value}"
+            elif attribute.kind == "float":
+                lines.append(f"if changes({value}): warn({attribute.name!r})")
             lines.append(f"{value} = {converted}")
     return lines
 

@@ -118,3 +118,108 @@ TEST(values_are_equal_ordered_and_hashed_by_content) {
   CHECK_EQ(Message([] { RecursiveLt(Map<String, int>{{"a", 1}}, Map<String, int>{{"a", 2}}); }),
            "TypeError: Cannot order Map/Dict values");
 }
+
+int Double(void* factor, const TVMFFIAny* value, TVMFFIAny* result) {
+  if (value->type_index != kTVMFFIInt) return TVMFFIAnyViewToOwnedAny(value, result);
+  *result = *value;
+  result->v_int64 *= *static_cast<int64_t*>(factor);
+  return 0;
+}
+
+/// Where the bundled runtime means to differ from apache's.
+bool IsBundled() { return std::string(std::getenv("GRAPHFFI_TEST_RUNTIME")) == "bundled"; }
+
+/// A type with a number, a value and an object, as a host language defines it.
+struct HostType {
+  int64_t factor = 2;
+  int32_t index;
+
+  explicit HostType(const char* key) {
+    TVMFFIByteArray name = refl::AsByteArray(key);
+    index = TVMFFITypeGetOrAllocIndex(&name, -1, 1, 0, 1, kTVMFFIObject);
+    AddField("number", 24, 8, kTVMFFIInt);
+    AddField("value", 32, 16, kTVMFFIAny);
+    AddField("object", 48, 8, kTVMFFIObject);
+  }
+  void AddField(const char* name, int64_t offset, int64_t size, int32_t type) {
+    auto getter = Function::GetGlobalRequired("ffi.MakeFieldGetter")(type).cast<int64_t>();
+    auto setter = Function::GetGlobalRequired("ffi.MakeFieldSetter")(
+        type, reinterpret_cast<int64_t>(&factor), reinterpret_cast<int64_t>(&Double));
+    TVMFFIFieldInfo info{};
+    info.name = refl::AsByteArray(name);
+    info.doc = info.metadata = refl::AsByteArray("");
+    info.flags = kTVMFFIFieldFlagBitMaskWritable | kTVMFFIFieldFlagBitSetterIsFunctionObj;
+    info.size = size;
+    info.alignment = 8;
+    info.offset = offset;
+    info.getter = reinterpret_cast<TVMFFIFieldGetter>(getter);
+    Function function = setter.cast<Function>();
+    info.setter = AnyView(function).CopyToTVMFFIAny().v_obj;
+    info.field_static_type_index = type;
+    CHECK_EQ(TVMFFITypeRegisterField(index, &info), 0);
+  }
+  void Register(int32_t size) {
+    Function::GetGlobalRequired("ffi._PyClassRegisterTypeAttrColumns")(index, size);
+  }
+};
+
+TEST(objects_of_types_that_a_host_language_defines_own_what_is_in_them) {
+  HostType type("test.dataclass.Host");
+  type.Register(56);
+  refl::ObjectCreator create(TVMFFIGetTypeInfo(type.index));
+  ObjectRef held = Box(1, 2);
+  auto made = create({{"number", 21}, {"value", held}, {"object", held}}).cast<ObjectRef>();
+  refl::FieldGetter number("test.dataclass.Host", "number");
+  refl::FieldGetter object("test.dataclass.Host", "object");
+  refl::FieldSetter set("test.dataclass.Host", "object");
+  CHECK_EQ(number(made).cast<int64_t>(), 42);
+  CHECK_EQ(held.use_count(), 3);
+  const TVMFFIAny* attribute = tvm::ffi::detail::OptTypeAttr("__ffi_shallow_copy__", type.index);
+  auto copy = AnyView::CopyFromTVMFFIAny(*attribute).cast<Function>();
+  auto twin = copy(made).cast<ObjectRef>();
+  CHECK_EQ(held.use_count(), 5);
+  set(twin, nullptr);
+  CHECK(object(twin) == nullptr);
+  CHECK_EQ(held.use_count(), 4);
+  if (IsBundled()) CHECK(Message([&] { copy(held); }).find("TypeError: ") == 0);
+  CHECK(Message([&] { set(twin, "text"); }).find("TypeError: ") == 0);
+  CHECK(RecursiveEq(create({{"number", 1}, {"value", 1}, {"object", held}}),
+                    create({{"number", 1}, {"value", 1}, {"object", held}})));
+  made = ObjectRef();
+  twin = ObjectRef();
+  CHECK_EQ(held.use_count(), 1);
+}
+
+TEST(fields_outside_of_an_object_are_refused) {
+  HostType small("test.dataclass.Small");
+  if (IsBundled()) {
+    CHECK(Message([&] { small.Register(48); }).find("`object`: expected a place") !=
+          std::string::npos);
+    CHECK(Message([&] { small.Register(8); }).find("expected the size of an object") !=
+          std::string::npos);
+  }
+  small.Register(56);
+}
+
+TEST(cycles_through_immutable_containers_are_copied_as_cycles) {
+  ObjectRef box = Box(1, nullptr);
+  Array<Any> ring{box, Map<String, Any>{{"box", box}}};
+  refl::FieldSetter set("test.dataclass.Box", "content");
+  refl::FieldGetter content("test.dataclass.Box", "content");
+  set(box, ring);
+  auto copy = DeepCopy(ring).cast<Array<Any>>();
+  CHECK(!copy.same_as(ring));
+  CHECK(content(copy[0].cast<ObjectRef>()).same_as(Any(copy)));
+  CHECK((copy[1].cast<Map<String, Any>>()["box"].same_as(copy[0])));
+  copy.push_back(3);  // a copy of its own: the other one is in use
+  CHECK_EQ(content(copy[0].cast<ObjectRef>()).cast<Array<Any>>().size(), 2);
+  Map<String, Any> map{{"box", box}};
+  auto copied = DeepCopy(map).cast<Map<String, Any>>();
+  copied.Set("more", 1);
+  CHECK_EQ(copied.size(), 2);
+  CHECK(Message([&] { RecursiveLt(ring, copy); }).find("ValueError: ") == 0 ||
+        RecursiveEq(ring, ring));
+  set(box, nullptr);
+  set(copy[0].cast<ObjectRef>(), nullptr);
+  set(copied["box"].cast<ObjectRef>(), nullptr);
+}

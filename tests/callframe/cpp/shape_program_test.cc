@@ -210,6 +210,7 @@ TEST(text_that_no_tracer_writes_is_an_internal_error) {
 class CountingRule : public ShapeRule {
  public:
   int asked = 0;
+  MadeKernel Made(int32_t) override { return {}; }
 
  protected:
   std::string Ask(const CallValues& values, bool trace) override {

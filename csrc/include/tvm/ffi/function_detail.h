@@ -31,6 +31,29 @@ struct ExpectedValue<Expected<T>> {
   using Type = T;
 };
 
+/// The texts of a signature, out of those of its types. One function for all signatures: what each
+/// has of its own is a table.
+using TypeText = std::string (*)();
+
+TVM_FFI_COLD_CODE TVM_FFI_NO_INLINE inline std::string SignatureText(const TypeText* params,
+                                                                     size_t num_params,
+                                                                     TypeText result) {
+  std::string text = "(";
+  for (size_t i = 0; i < num_params; ++i) {
+    text.append(i == 0 ? "" : ", ").append(std::to_string(i)).append(": ").append(params[i]());
+  }
+  return text.append(") -> ").append(result());
+}
+
+TVM_FFI_COLD_CODE TVM_FFI_NO_INLINE inline std::string SignatureSchema(const TypeText* params,
+                                                                       size_t num_params,
+                                                                       TypeText result) {
+  std::string text = "{\"type\":\"ffi.Function\",\"named_args\":{\"return\":[";
+  text.append(result()).append("],\"params\":[");
+  for (size_t i = 0; i < num_params; ++i) text.append(i == 0 ? "" : ",").append(params[i]());
+  return text.append("]}}");
+}
+
 /// Parameter and return types of a signature, and its texts.
 template <typename R, typename... Args>
 struct SignatureInfo {
@@ -44,16 +67,12 @@ struct SignatureInfo {
 
   /// `(0: int, 1: str) -> float`
   static std::string Sig() {
-    std::string text = "(";
-    [[maybe_unused]] size_t i = 0;
-    ((text += (i == 0 ? "" : ", ") + std::to_string(i) + ": " + Type2Str<Args>::v(), ++i), ...);
-    return text + ") -> " + Type2Str<R>::v();
+    static constexpr TypeText kParams[] = {Type2Str<RemoveCVRef<Args>>::v..., nullptr};
+    return SignatureText(kParams, num_args, Type2Str<RemoveCVRef<R>>::v);
   }
   static std::string TypeSchema() {
-    std::string params;
-    ((params += (params.empty() ? "" : ",") + detail::TypeSchema<Args>::v()), ...);
-    return "{\"type\":\"ffi.Function\",\"named_args\":{\"return\":[" + detail::TypeSchema<R>::v() +
-           "],\"params\":[" + params + "]}}";
+    static constexpr TypeText kParams[] = {detail::TypeSchema<RemoveCVRef<Args>>::v..., nullptr};
+    return SignatureSchema(kParams, num_args, detail::TypeSchema<RemoveCVRef<R>>::v);
   }
 };
 

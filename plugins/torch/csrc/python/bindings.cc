@@ -62,9 +62,13 @@ py::capsule Define(std::string schema, std::string out_schema, std::string effec
                    std::vector<std::string> results,
                    const std::unordered_map<std::string, std::string>& conversions,
                    std::vector<std::pair<std::string, std::string>> kernels, std::string digest,
-                   py::object answer, const py::list& parameters, py::object result_type,
+                   py::object answer, const py::list& parameter_list, py::object result_type,
                    bool release_gil, bool allow_cuda_graph, bool has_vmap_rule, bool replace) {
+  std::vector<DirectParameter> parameters = ToParameters(parameter_list);
   OpDescription description;
+  for (const DirectParameter& parameter : parameters) {
+    description.parameters.push_back(parameter.name);
+  }
   for (const auto& [name, conversion] : conversions) {
     description.conversions[name] =
         conversion == "dtype" ? Conversion::kDType : Conversion::kDevice;
@@ -87,7 +91,7 @@ py::capsule Define(std::string schema, std::string out_schema, std::string effec
     py::gil_scoped_release no_gil;
     call = DefineOp(description, replace);
   }
-  return MakeDirectCall(*call, ToParameters(parameters), std::move(result_type), release_gil);
+  return MakeDirectCall(*call, parameters, std::move(result_type), release_gil);
 }
 
 }  // namespace
@@ -125,6 +129,12 @@ PYBIND11_MODULE(_C, module) {
       },
       py::kw_only(), py::arg("op"), py::arg("parameters"), py::arg("results"), py::arg("run"),
       py::arg("check"));
+  module.def(
+      "set_forward_rule",
+      [](const std::string& op, py::object run) {
+        SetForwardRule(op, run.is_none() ? nullptr : MakePythonForwardRule(std::move(run)));
+      },
+      py::kw_only(), py::arg("op"), py::arg("run"));
   module.def(
       "remove_gradient_rule", [](const std::string& op) { SetGradientRule(op, nullptr); },
       py::arg("op"));

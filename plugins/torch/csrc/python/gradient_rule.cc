@@ -69,9 +69,10 @@ py::object SpecOf(const BackwardArgument& argument) {
   return list.empty() ? py::none() : py::object(list[0]);
 }
 
-py::object Call(PyObject* function, const py::object& first, const py::object& second) {
+template <typename... Arguments>
+py::object Call(PyObject* function, const Arguments&... arguments) {
   PyObject* returned = graphffi::UntilShutdown(
-      [&] { return PyObject_CallFunctionObjArgs(function, first.ptr(), second.ptr(), nullptr); });
+      [&] { return PyObject_CallFunctionObjArgs(function, arguments.ptr()..., nullptr); });
   if (returned == nullptr) ThrowPending();
   return py::reinterpret_steal<py::object>(returned);
 }
@@ -119,6 +120,38 @@ class Gradients {
   }
 
   variable_list gradients_;
+};
+
+template <typename Values>
+py::list ToList(const Values& values) {
+  py::list list;
+  for (const auto& value : values) list.append(ToPython(value));
+  return list;
+}
+
+class PythonForwardRule : public ForwardRule {
+ public:
+  explicit PythonForwardRule(py::object run) : run_(run.release().ptr()) {}
+
+  variable_list Apply(const ForwardCall& call) const override {
+    const graphffi::GilHold gil;
+    gil.Check();
+    try {
+      const py::list results = ToList(call.results);
+      const py::object returned = Call(run_, ToList(call.arguments), ToList(call.tangents), results);
+      variable_list tangents;
+      for (py::handle item : returned) {
+        tangents.push_back(item.is_none() ? at::Tensor() : THPVariable_Unpack(item.ptr()));
+      }
+      return tangents;
+    } catch (py::error_already_set& error) {
+      error.restore();
+      ThrowPending();
+    }
+  }
+
+ private:
+  PyObject* run_;
 };
 
 std::vector<bool> SavedOf(const std::vector<RuleValue>& values) {
@@ -212,6 +245,10 @@ std::unique_ptr<GradientRule> MakePythonGradientRule(const std::string& op,
                                                      py::object run, py::object check) {
   return std::make_unique<PythonGradientRule>(op, parameters, results, std::move(run),
                                               std::move(check));
+}
+
+std::unique_ptr<ForwardRule> MakePythonForwardRule(py::object run) {
+  return std::make_unique<PythonForwardRule>(std::move(run));
 }
 
 }  // namespace graphffi_torch

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "forward_rule.h"
 #include "vjp_node.h"
 
 namespace graphffi_torch {
@@ -27,5 +28,9 @@ std::unique_ptr<GradientRule> MakePythonGradientRule(const std::string& op,
                                                      const std::vector<RuleValue>& parameters,
                                                      const std::vector<RuleValue>& results,
                                                      pybind11::object run, pybind11::object check);
+
+/// A rule behind `run(arguments, tangents, results) -> [torch.Tensor | None, …]`, one per result,
+/// which is kept for good. It gets a list for each.
+std::unique_ptr<ForwardRule> MakePythonForwardRule(pybind11::object run);
 
 }  // namespace graphffi_torch

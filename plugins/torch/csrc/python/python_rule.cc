@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "python/python_rule.h"
 
+#include <utility>
+
 #include "gil/gil.h"
 #include "python/raise.h"
 
@@ -70,6 +72,19 @@ std::string PythonRule::Ask(const graphffi::CallValues& values, bool trace) {
     });
     if (answer == nullptr) ThrowPending();
     return py::reinterpret_steal<py::object>(answer).cast<std::string>();
+  } catch (py::error_already_set& error) {
+    error.restore();
+    ThrowPending();
+  }
+}
+
+graphffi::ShapeRule::MadeKernel PythonRule::Made(int32_t number) {
+  const graphffi::GilHold gil;
+  gil.Check();
+  try {
+    auto [factory, reference] =
+        py::handle(answer_).attr("made")(number).cast<std::pair<int32_t, std::string>>();
+    return {factory, std::move(reference)};
   } catch (py::error_already_set& error) {
     error.restore();
     ThrowPending();

@@ -10,12 +10,15 @@
 
 namespace graphffi_torch {
 
-/// A rule behind `answer(inputs, mutated, attributes, trace) -> str`, see graphffi._shape_program.
+/// A rule behind `answer(inputs, mutated, attributes, trace) -> str`, whose attribute `made(number)
+/// -> (int, str)` says which kernels factories made, see graphffi._shape_program.
 class PythonRule : public graphffi::ShapeRule {
  public:
   /// Keeps `answer` for good: operators outlive the interpreter.
   PythonRule(pybind11::object answer, size_t num_results)
       : answer_(answer.release().ptr()), num_results_(num_results) {}
+
+  MadeKernel Made(int32_t number) override;
 
  protected:
   std::string Ask(const graphffi::CallValues& values, bool trace) override;

@@ -2,7 +2,12 @@
 #include "python/tensor_viewer.h"
 
 #include <ATen/DLConvertor.h>
+#include <ATen/record_function.h>
 #include <torch/csrc/autograd/python_variable.h>
+
+#include <optional>
+#include <string>
+#include <utility>
 
 #include "banks.h"
 #include "env.h"
@@ -62,13 +67,29 @@ int StreamOf(DLDeviceType type, int32_t index, void** stream) {
   return -1;
 }
 
+void* BeginEvent(void* opt_name) {
+  std::optional<at::StepCallbacks> profiled =
+      at::getStepCallbacksUnlessEmpty(at::RecordScope::FUNCTION);
+  if (!profiled) return nullptr;
+  auto* name = static_cast<PyObject*>(opt_name);
+  const char* text = name == nullptr ? "graphffi.Function" : PyUnicode_AsUTF8(name);
+  PyErr_Clear();
+  if (text == nullptr) return nullptr;
+  auto* event = new at::RecordFunction(std::move(*profiled));
+  event->before(std::string(text));
+  return event;
+}
+
+void EndEvent(void* event) { delete static_cast<at::RecordFunction*>(event); }
+
 }  // namespace
 
 py::capsule MakeTensorViewer(const py::capsule& exchange) {
   const void* table = PyCapsule_GetPointer(exchange.ptr(), "dlpack_exchange_api");
   if (table == nullptr) throw py::error_already_set();
   exchange_table = static_cast<const DLPackExchangeAPI*>(table);
-  static const graphffi::TensorViewer viewer{&View, &StreamOf, shared_allocator};
+  static const graphffi::TensorViewer viewer{&View, &StreamOf, shared_allocator, &BeginEvent,
+                                             &EndEvent};
   return py::capsule(&viewer, graphffi::TensorViewer::kName);
 }
 

@@ -6,6 +6,7 @@
 #include "callframe/call_frame.h"
 #include "callframe/describe_tensor.h"
 #include "callframe/owned_values.h"
+#include "callframe/watched_call.h"
 #include "kernels/artifact.h"
 #include "kernels/kernel_slot.h"
 #include "run.h"
@@ -65,6 +66,15 @@ void ExternArguments::PushTensor(AtenTensorHandle opt_tensor) {
   frame_.Push(value);
 }
 
+int CallKernel(const graphffi::Kernel& kernel, const std::string& reference,
+               graphffi::CallFrame* frame, TVMFFIAny* returned) {
+  if (!graphffi::IsWatched()) return frame->Call(kernel, returned);
+  graphffi::DeclaredTensors declared;
+  declared.kernel = reference.c_str();
+  declared.are_known = false;
+  return frame->Settle(graphffi::InvokeWatched(kernel, declared, frame, returned), returned);
+}
+
 void Fill(const DLTensor& from, const DLTensor& to, const std::string& subject) {
   const bool is_alike = from.ndim == to.ndim &&
                         std::memcmp(&from.dtype, &to.dtype, sizeof(DLDataType)) == 0 &&
@@ -108,8 +118,9 @@ void ExternKernel::Run(const std::vector<ExternArgument>& arguments,
   ExternArguments pushed(arguments);
   TVMFFIAny returned{};
   {
-    const graphffi::KernelSlot::Use function(SlotOf(slot_));
-    const int rc = pushed.frame().Call(function.kernel(), &returned);
+    const graphffi::KernelSlot& slot = SlotOf(slot_);
+    const graphffi::KernelSlot::Use function(slot);
+    const int rc = CallKernel(function.kernel(), slot.reference(), &pushed.frame(), &returned);
     if (rc != 0) throw graphffi::Error::TakeRaised(rc);
   }
   graphffi::OwnedValues owned;

@@ -143,7 +143,8 @@ void KernelSite::Invoke(TVMFFIAny* values) const {
   const int32_t first_passed = plan_.first_output();
   const bool is_filled = first_passed == 0 || outputs.size == 0;
   const auto results = [&] {
-    const graphffi::DeclaredTensors tensors{inputs, outputs, 0, nullptr, nullptr, subject_.c_str()};
+    const graphffi::DeclaredTensors tensors{
+        inputs, outputs, 0, nullptr, nullptr, subject_.c_str(), kernel_.reference().c_str()};
     return graphffi::Results{tensors, std::min(first_passed, outputs.size), is_filled};
   };
   const graphffi::KernelSlot::Use function(kernel_);

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Values of calls as JSON: what docs/recording.md describes.
+#pragma once
+
+#include <tvm/ffi/c_api.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace graphffi {
+
+/// Appends a string. Bytes that are not ASCII go as {"utf8": "hexadecimal"}.
+void AppendText(std::string_view text, std::string* json);
+
+/// Appends `"key": `, after a comma where one is due.
+void AppendKey(const char* key, std::string* json);
+
+/// A tensor among the values of a call.
+struct RecordedTensor {
+  std::string place;  ///< of the argument, as "2" or, in arrays, "2.0"
+  const DLTensor* tensor;
+};
+
+/// Writes values. Tensors are described by `describe`, which adds members to an object.
+class RecordText {
+ public:
+  /// Adds the facts of contents.
+  class Contents {
+   public:
+    virtual ~Contents() = default;
+    /// Appends members, each after a comma.
+    virtual void Describe(const DLTensor& tensor, std::string* json) = 0;
+  };
+
+  /// Both are borrowed; `opt_tensors` gets the tensors that are met.
+  RecordText(Contents* contents, std::vector<RecordedTensor>* opt_tensors)
+      : contents_(*contents), opt_tensors_(opt_tensors) {}
+
+  /// Before any is used. \throws Error where the runtime lacks a function
+  static void FindFunctions();
+
+  /// Takes no lock but the runtime's own: calls wait for the recorder with the GIL and without.
+  /// \throws Error where the runtime can't read a value
+  void Append(const TVMFFIAny& value, const std::string& place, std::string* json);
+  void AppendTensor(const DLTensor& tensor, std::string* json);
+
+ private:
+  void AppendObject(const TVMFFIAny& value, const std::string& place, std::string* json);
+
+  Contents& contents_;
+  std::vector<RecordedTensor>* opt_tensors_;
+};
+
+/// Smallest and largest element, and how many are no numbers.
+struct ElementRange {
+  double least = 0, most = 0;
+  int64_t num_nan = 0, num_infinite = 0;
+  bool is_known = false;  ///< of this data type, and there is an element
+};
+
+/// Of `count` elements at `data`.
+ElementRange RangeOf(DLDataType dtype, const char* data, int64_t count);
+void AppendFloat(double value, std::string* json);
+
+bool IsOnHost(const DLTensor& tensor);
+/// Copies the elements, row by row; false for elements of parts of bytes that are not compact.
+bool Gather(const DLTensor& tensor, std::string* bytes);
+
+}  // namespace graphffi

@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "callframe/recorder.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "callframe/call_frame.h"
+#include "callframe/error.h"
+#include "callframe/record_text.h"
+#include "callframe/value.h"
+
+namespace graphffi {
+namespace {
+
+constexpr char kExported[] = "__tvm_ffi_";
+
+int64_t Now() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
+}
+
+int64_t WallClock() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
+}
+
+void AppendInt(const char* key, int64_t value, std::string* json) {
+  AppendKey(key, json);
+  *json += std::to_string(value);
+}
+
+const char* ByteOrder() {
+  const uint16_t one = 1;
+  unsigned char first;
+  std::memcpy(&first, &one, 1);
+  return first == 1 ? "little" : "big";
+}
+
+std::string Header(int32_t level) {
+  std::string line = "{";
+  AppendInt("graphffi_record", 1, &line);
+  AppendKey("byte_order", &line);
+  AppendText(ByteOrder(), &line);
+  AppendInt("level", level, &line);
+  AppendInt("process", getpid(), &line);
+  AppendInt("unix_time", WallClock(), &line);
+  return line + "}\n";
+}
+
+/// The kernel's reference and the file that holds its code, as far as the loader tells.
+void AppendKernel(const CallFacts& facts, std::string* json) {
+  std::string reference = facts.kernel;
+  Dl_info found{};
+  const bool is_found = dladdr(reinterpret_cast<void*>(facts.safe_call), &found) != 0;
+  const std::string file = is_found && found.dli_fname != nullptr ? found.dli_fname : "";
+  const std::string_view symbol = is_found && found.dli_sname != nullptr ? found.dli_sname : "";
+  if (symbol.substr(0, sizeof(kExported) - 1) == kExported &&
+      found.dli_saddr == reinterpret_cast<void*>(facts.safe_call)) {
+    reference = file + "::" + std::string(symbol.substr(sizeof(kExported) - 1));
+  }
+  AppendKey("kernel", json);
+  AppendText(reference, json);
+  if (file.empty() || reference.substr(0, 1) == "/") return;
+  AppendKey("library", json);
+  AppendText(file, json);
+}
+
+/// Of tensors on the host, as it is told: slots of a bank may be lists.
+std::vector<const DLTensor*> TensorsOf(const Bank& bank) {
+  std::vector<const DLTensor*> tensors;
+  for (int32_t k = 0; k < bank.size; ++k) {
+    const Slot slot = bank.opt_slots == nullptr ? Slot{k} : bank.opt_slots[k];
+    const int32_t count = slot.count == Slot::kSingle ? 1 : slot.count;
+    for (int32_t i = 0; i < count; ++i) tensors.push_back(TensorOf(bank.values[slot.begin + i]));
+  }
+  return tensors;
+}
+
+/// The text of this thread's error, which stays.
+std::string PeekRaised() {
+  TVMFFIObjectHandle raised = nullptr;
+  TVMFFIErrorMoveFromRaised(&raised);
+  if (raised == nullptr) return "";
+  const TVMFFIErrorCell& cell = *TVMFFIErrorGetCellPtr(raised);
+  const std::string text = std::string(cell.kind.data, cell.kind.size) + ": " +
+                           std::string(cell.message.data, cell.message.size);
+  TVMFFIErrorSetRaised(raised);
+  TVMFFIObjectDecRef(raised);
+  return text;
+}
+
+bool Has(const std::vector<const DLTensor*>& tensors, size_t count, const DLTensor* tensor) {
+  for (size_t i = 0; i < count && i < tensors.size(); ++i) {
+    if (tensors[i] == tensor) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+/// A call under way.
+struct Recorder::Call {
+  std::shared_ptr<RecordFile> file;
+  pid_t process;  // a child that forked in the kernel writes nothing of it
+  uint64_t number;
+  int64_t begin;
+  std::vector<RecordedTensor> written;
+};
+
+/// Writes contents as the level says.
+class Recorder::Contents : public RecordText::Contents {
+ public:
+  /// Borrowed. The first `num_fresh` of `outputs` hold nothing yet.
+  Contents(RecordFile* file, int32_t level, int64_t most, std::vector<const DLTensor*> outputs,
+           size_t num_fresh)
+      : file_(*file),
+        level_(level),
+        left_(most),
+        outputs_(std::move(outputs)),
+        num_fresh_(num_fresh) {}
+
+  void Describe(const DLTensor& tensor, std::string* json) override {
+    if (Has(outputs_, num_fresh_, &tensor)) {
+      AppendKey("fresh", json);
+      *json += "true";
+      return;
+    }
+    if (level_ < kRanges || !IsOnHost(tensor) || tensor.data == nullptr) return;
+    std::string gathered;
+    const char* data = DataOf(tensor);
+    if (!IsCompact(tensor)) {
+      if (!Gather(tensor, &gathered)) return;
+      data = gathered.data();
+    }
+    const size_t num_bytes = BytesOf(tensor);
+    DescribeRange(tensor, data, json);
+    if (level_ < kContents) return;
+    left_ -= static_cast<int64_t>(num_bytes);
+    if (left_ < 0) return;  // more than the limit has room for
+    AppendKey("contents", json);
+    const int64_t begin = file_.PutBytes(data, num_bytes);
+    *json += "[" + std::to_string(begin) + ", " + std::to_string(num_bytes) + "]";
+  }
+
+ private:
+  static void DescribeRange(const DLTensor& tensor, const char* data, std::string* json) {
+    int64_t count = 1;
+    for (int32_t i = 0; i < tensor.ndim; ++i) count *= tensor.shape[i];
+    const ElementRange range = RangeOf(tensor.dtype, data, count);
+    if (range.is_known) {
+      AppendKey("min", json);
+      AppendFloat(range.least, json);
+      AppendKey("max", json);
+      AppendFloat(range.most, json);
+    }
+    if (range.num_nan != 0) AppendInt("nan", range.num_nan, json);
+    if (range.num_infinite != 0) AppendInt("inf", range.num_infinite, json);
+  }
+
+  RecordFile& file_;
+  const int32_t level_;
+  int64_t left_;
+  const std::vector<const DLTensor*> outputs_;
+  const size_t num_fresh_;
+};
+
+Recorder& Recorder::Get() {
+  static auto* recorder = new Recorder;
+  return *recorder;
+}
+
+/// A child of fork has the mutex free, and writes files of its own.
+Recorder::Recorder() {
+  pthread_atfork([] { Get().mutex_.lock(); }, [] { Get().mutex_.unlock(); },
+                 [] {
+                   Recorder& recorder = Get();
+                   recorder.mutex_.unlock();
+                   if (recorder.opt_files_ == nullptr) return;
+                   recorder.opt_files_.reset();  // whose files stay the parent's
+                   recorder.num_calls_ = 0;
+                 });
+}
+
+void Recorder::OpenFiles() {
+  const std::string name = std::to_string(getpid()) + "-" + std::to_string(WallClock());
+  opt_files_ = std::make_unique<RecordFiles>(folder_, name, Header(level_), limit_);
+}
+
+void Recorder::Start(Watch* watch, const std::string& folder, int32_t level, int64_t limit) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (level < kNames || level > kContents) {
+    throw Error("ValueError",
+                "graphffi: record: level: expected 1, 2 or 3, got " + std::to_string(level));
+  }
+  if (limit <= 0) {
+    throw Error("ValueError", "graphffi: record: limit: expected a number of bytes above 0, got " +
+                                  std::to_string(limit));
+  }
+  if (watch->has(Watch::kRecord)) {
+    throw Error("RuntimeError", "graphffi: record: expected no recording, got one in '" + folder_ +
+                                    "'; end it first");
+  }
+  RecordText::FindFunctions();
+  watch_ = watch;
+  folder_ = folder;
+  level_ = level;
+  limit_ = limit;
+  begin_ = Now();
+  num_calls_ = 0;
+  OpenFiles();
+  watch->kinds |= Watch::kRecord;
+}
+
+void Recorder::Stop() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (watch_ == nullptr) return;
+  watch_->kinds &= ~Watch::kRecord;
+  opt_files_.reset();  // calls that are under way keep theirs
+}
+
+void Recorder::GiveUp(const char* reason) {
+  if (!watch_->has(Watch::kRecord)) return;  // said already
+  std::fprintf(stderr, "%s; calls are no longer recorded\n", reason);
+  watch_->kinds &= ~Watch::kRecord;
+  opt_files_.reset();
+}
+
+Recorder::Call* Recorder::Begin(const CallFacts& facts) {
+  if (std::string_view(facts.kernel).substr(0, 4) == "ffi.") return nullptr;  // the runtime's own
+  if (opt_files_ == nullptr) OpenFiles();                                     // after fork
+  int64_t num_bytes = 0;
+  if (level_ == kContents) {
+    for (int32_t i = 0; i < facts.num_args; ++i) {
+      const DLTensor* tensor = TensorOf(facts.args[i]);
+      if (tensor != nullptr && IsOnHost(*tensor)) {
+        num_bytes += 2 * static_cast<int64_t>(BytesOf(*tensor));
+      }
+    }
+  }
+  std::shared_ptr<RecordFile> file = opt_files_->ForCall(std::min(num_bytes, limit_ / 4));
+  const std::vector<const DLTensor*> outputs =
+      facts.opt_outputs == nullptr ? std::vector<const DLTensor*>() : TensorsOf(*facts.opt_outputs);
+  Contents contents(file.get(), level_, opt_files_->MostOfCall(), outputs,
+                    static_cast<size_t>(facts.num_fresh));
+  auto call = std::make_unique<Call>();
+  call->process = getpid();
+  call->number = num_calls_++;
+  std::string line = "{";
+  AppendInt("call", static_cast<int64_t>(call->number), &line);
+  AppendInt("thread", syscall(SYS_gettid), &line);
+  AppendInt("at", Now() - begin_, &line);
+  AppendKey("op", &line);
+  AppendText(facts.subject, &line);
+  AppendKernel(facts, &line);
+  AppendKey("args", &line);
+  line += "[";
+  RecordText text(&contents, &call->written);
+  for (int32_t i = 0; i < facts.num_args; ++i) {
+    if (i != 0) line += ", ";
+    text.Append(facts.args[i], std::to_string(i), &line);
+  }
+  file->PutLine(line + "]}\n");
+  if (facts.opt_outputs != nullptr) {
+    auto& written = call->written;
+    written.erase(std::remove_if(written.begin(), written.end(),
+                                 [&](const RecordedTensor& met) {
+                                   return !Has(outputs, outputs.size(), met.tensor);
+                                 }),
+                  written.end());
+  }
+  ++file->num_calls;
+  call->file = std::move(file);
+  call->begin = Now();
+  return call.release();
+}
+
+void Recorder::End(const Call& call, int rc, const TVMFFIAny& returned, int64_t nanoseconds) {
+  std::string line = "{";
+  AppendInt("end", static_cast<int64_t>(call.number), &line);
+  AppendInt("nanoseconds", nanoseconds, &line);
+  if (rc != 0) {
+    AppendKey("error", &line);
+    AppendText(PeekRaised(), &line);
+  } else {
+    Contents contents(call.file.get(), level_, limit_ / 4, {}, 0);
+    RecordText text(&contents, nullptr);
+    AppendKey("returned", &line);
+    text.Append(returned, "", &line);
+    AppendKey("written", &line);
+    line += "{";
+    for (const RecordedTensor& written : call.written) {
+      if (level_ < kRanges) break;
+      AppendKey(written.place.c_str(), &line);
+      text.AppendTensor(*written.tensor, &line);
+    }
+    line += "}";
+  }
+  call.file->PutLine(line + "}\n");
+}
+
+void* Recorder::BeginCall(const CallFacts& facts) {
+  Recorder& recorder = Get();
+  const std::lock_guard<std::mutex> lock(recorder.mutex_);
+  if (!recorder.watch_->has(Watch::kRecord)) return nullptr;  // since the call looked
+  try {
+    return recorder.Begin(facts);
+  } catch (const std::exception& error) {
+    recorder.GiveUp(error.what());
+  }
+  return nullptr;
+}
+
+void Recorder::EndCall(void* token, int rc, const TVMFFIAny& returned) {
+  const int64_t now = Now();
+  Recorder& recorder = Get();
+  const std::lock_guard<std::mutex> lock(recorder.mutex_);
+  const std::unique_ptr<Call> call(static_cast<Call*>(token));
+  if (call->process != getpid()) return;
+  try {
+    recorder.End(*call, rc, returned, now - call->begin);
+  } catch (const std::exception& error) {
+    recorder.GiveUp(error.what());
+  }
+  --call->file->num_calls;
+}
+
+int Recorder::StartFor(const char* folder, int32_t level, int64_t limit) {
+  try {
+    Get().Start(Watch::Get(), folder, level, limit);
+    return 0;
+  } catch (const Error& error) {
+    return SetRaised(error.kind(), error.message());
+  }
+}
+
+int Recorder::StopFor() {
+  Get().Stop();
+  return 0;
+}
+
+}  // namespace graphffi

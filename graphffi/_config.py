@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`graphffi config`: flags for compilers and build systems.
+
+Imports nothing of graphffi, so that it runs where no runtime loads: the command `graphffi` runs it
+as a file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+_PACKAGE = Path(__file__).parent
+_TEXTS = {
+    "cflags": "for the compiler",
+    "ldflags": "for the linker: the bundled runtime, for which any other may stand at run time",
+    "cmakedir": "folder of the CMake packages graphffi and tvm_ffi, for graphffi_ROOT",
+    "pkgconfigdir": "folder of graphffi.pc, for PKG_CONFIG_PATH",
+}
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """What may be asked for; without any, the flags of compiler and linker."""
+    for name, text in _TEXTS.items():
+        parser.add_argument(f"--{name}", action="store_true", help=text)
+
+
+def find_flags(chosen: argparse.Namespace) -> dict[str, list[str]]:
+    """The flags that were asked for."""
+    include = _PACKAGE / "include"
+    if not include.is_dir():  # a source tree
+        include = _PACKAGE.parent / "csrc" / "include"
+    flags = {
+        "cflags": ["-std=c++17", "-fPIC", "-fvisibility=hidden", f"-I{include}"],
+        "ldflags": ["-shared", f"-L{_PACKAGE / '_lib'}", "-ltvm_ffi"],
+        "cmakedir": [str(_PACKAGE / "share" / "cmake")],
+        "pkgconfigdir": [str(_PACKAGE / "share" / "pkgconfig")],
+    }
+    wanted = [name for name in flags if getattr(chosen, name)] or ["cflags", "ldflags"]
+    return {name: flags[name] for name in wanted}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Prints flags; gives the status of the process."""
+    parser = argparse.ArgumentParser(prog="graphffi config")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_options(parser)
+    chosen = parser.parse_args(arguments)
+    flags = find_flags(chosen)
+    line = " ".join(flag for found in flags.values() for flag in found)
+    print(json.dumps(flags, indent=1) if chosen.json else line)
+    return 0

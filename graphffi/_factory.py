@@ -1,0 +1,343 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Factories: kernels that are made when a call first needs them, one for each key."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import logging
+import operator
+import os
+import re
+import threading
+import time
+import weakref
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from ._conditions import ConditionSize, UndecidedError
+from ._describe import describe
+from ._device import Device
+from ._factory_error import FactoryError
+from ._factory_sources import noted_sources
+from ._factory_store import Store, prebuilt
+from ._kernel import Kernel
+from ._library import content_hash, library_hash, renew_library, split_reference
+from ._rule_text import known_rule_text, rule_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ._op_kernel import OpKernel
+    from ._schema import Definition
+
+log: Final = logging.getLogger("graphffi.kernels")
+
+
+@dataclass(frozen=True)
+class Key:
+    """Static facts of calls for which one kernel is made.
+
+    Args:
+        values: What the factory gets.
+        text: Equal for equal keys, in every process.
+    """
+
+    values: tuple[Any, ...]
+    text: str
+
+    @staticmethod
+    def of(subject: str, given: Any) -> Key:
+        """What a key function gave.
+
+        Raises:
+            TypeError: If there is something in it that is no static fact.
+            UndecidedError: If a size in it is not known.
+        """
+        found = _static(subject, given)
+        values = found if isinstance(found, tuple) else (found,)
+        return Key(values, ", ".join(map(_text, values)))
+
+
+def _static(subject: str, value: Any) -> Any:
+    if isinstance(value, ConditionSize):
+        return value.fixed()
+    if value is None or isinstance(value, (bool, str)):
+        # A size of the eager tracer claims to be an int or a bool; by these it becomes one.
+        return bool(value) if isinstance(value, bool) else value
+    if isinstance(value, int) or hasattr(value, "__index__"):
+        return operator.index(value)
+    if isinstance(value, float):
+        return float(value)
+    if isinstance(value, Device):
+        return str(value)
+    if isinstance(value, (tuple, list)):
+        return tuple(_static(subject, item) for item in value)
+    raise TypeError(
+        f"{subject}: key: expected static facts (int, float, bool, str, dtype, Device, None, "
+        f"tuples of them), got {describe(value)}"
+    )
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_text, value))})"
+    return str(value) if isinstance(value, str) and value.isidentifier() else repr(value)
+
+
+@dataclass
+class _Build:
+    """One that is under way; `failure` is set before `done`, if it fails."""
+
+    thread: int = field(default_factory=threading.get_ident)
+    done: threading.Event = field(default_factory=threading.Event)
+    failure: BaseException | None = None
+
+
+class Factory:
+    """What makes kernels of an op. Thread-safe.
+
+    Args:
+        op: Name of the op.
+        name: Of the factory, among the op's kernels.
+        key: Gets what the shape rule gets.
+        make: Gets the key; gives a function, a kernel reference or the path of a library.
+        depends: What its libraries are made of beside code and key: files, and texts.
+    """
+
+    def __init__(
+        self,
+        op: str,
+        name: str,
+        key: Callable[..., Any],
+        make: Callable[..., Any],
+        depends: Sequence[str | os.PathLike[str]],
+    ) -> None:
+        self.op = op
+        self.name = name
+        self.key = key
+        self.make = make
+        self.files = tuple(os.path.abspath(d) for d in depends if isinstance(d, os.PathLike))
+        self.depends = tuple(_content(d) if isinstance(d, os.PathLike) else d for d in depends)
+        self._lock = threading.Lock()
+        self._keyed: dict[str, OpKernel] = {}
+        self._made: dict[str, OpKernel] = {}
+        self._building: dict[str, _Build] = {}
+        _factories.add(self)
+
+    @property
+    def subject(self) -> str:
+        """Begins error messages."""
+        return f"{self.op}: factory {self.name!r}"
+
+    @functools.cached_property
+    def identity(self) -> str | None:
+        """Of its code, in every process; None where no text tells that."""
+        texts = [known_rule_text(rule) for rule in (self.make, self.key)]
+        if None in texts and not self.depends:
+            return None
+        rules = (rule_text(self.make), rule_text(self.key))
+        return "\n".join((self.op, self.name, *self.depends, *rules))
+
+    def keyed(
+        self,
+        definition: Definition,
+        kernel: OpKernel,
+        operands: Sequence[Any],
+        attributes: Sequence[Any],
+    ) -> OpKernel:
+        """The kernel of a call, which may be still to be made.
+
+        Args:
+            definition: Of the op.
+            kernel: The factory, as a kernel of it.
+            operands: As for `choose_kernel`.
+            attributes: Likewise.
+
+        Raises:
+            NotImplementedError: If the key depends on a size that is not known, and not to be
+                guarded.
+            TypeError: If the key is none.
+        """
+        try:
+            kind = f"factory {self.name!r}: key"
+            found = definition.call_rule(self.key, operands, attributes, kind)
+            return self.of_key(kernel, Key.of(self.subject, found))
+        except UndecidedError:
+            raise NotImplementedError(
+                f"{self.subject}: key: expected sizes that are known, got one that the program "
+                "leaves open; fix the size, or give the op a kernel for all sizes before it"
+            ) from None
+
+    def of_key(self, kernel: OpKernel, key: Key) -> OpKernel:
+        """The same object for the same key, before it is made."""
+        with self._lock:
+            found = self._keyed.get(key.text)
+            if found is None:
+                found = dataclasses.replace(kernel, key=key)
+                self._keyed[key.text] = found
+            return found
+
+    def made(self, definition: Definition, keyed: OpKernel) -> OpKernel:
+        """The kernel of a key: made now, unless it was before. Threads that ask meanwhile wait.
+
+        Raises:
+            FactoryError: If the factory fails.
+        """
+        key = keyed.key
+        assert key is not None
+        while True:
+            with self._lock:
+                if (made := self._made.get(key.text)) is not None:
+                    return made
+                build = self._building.get(key.text)
+                if build is None:
+                    mine = self._building[key.text] = _Build()
+            if build is None:
+                return self._run(mine, definition, keyed, key)
+            if build.thread == threading.get_ident():
+                raise FactoryError(
+                    f"{self._title(key)}: expected a kernel, got a call that needs this very one "
+                    "while it is made"
+                )
+            build.done.wait()
+            if isinstance(build.failure, FactoryError):
+                raise FactoryError(str(build.failure)) from build.failure
+            # One that was interrupted says nothing of the factory: this thread tries.
+
+    def forget_made(self) -> None:
+        """Has kernels made, or found, anew: others may be there now."""
+        with self._lock:
+            self._keyed.clear()
+            self._made.clear()
+
+    def forget_builds(self) -> None:
+        """Of threads that a child process does not have."""
+        self._lock = threading.Lock()
+        self._building.clear()
+
+    def _title(self, key: Key) -> str:
+        return f"{self.subject}, key ({key.text})"
+
+    def _run(self, build: _Build, definition: Definition, keyed: OpKernel, key: Key) -> OpKernel:
+        try:
+            made = self._build(definition, keyed, key)
+            self._made[key.text] = made
+            return made
+        except BaseException as error:
+            build.failure = error
+            raise
+        finally:
+            with self._lock:
+                self._building.pop(key.text, None)
+            build.done.set()
+
+    def _build(self, definition: Definition, keyed: OpKernel, key: Key) -> OpKernel:
+        title = self._title(key)
+        log.info("%s: making a kernel", title)
+        start = time.monotonic()
+        returned = self._obtain(key)
+        try:
+            made, kernel = self._kernel(keyed, key, returned)
+            definition.check_kernel(made)
+            library, _ = split_reference(made.reference)
+            if library.startswith("/"):
+                renew_library(library)
+            kernel.install()
+        except Exception as error:
+            raise FactoryError(f"{title}: {error}") from error
+        log.info("%s: made in %.3f s", title, time.monotonic() - start)
+        return made
+
+    def _obtain(self, key: Key) -> Any:
+        """What the factory returned, in this process or another."""
+        if kept := prebuilt(self.op, self.name, key.text):
+            return kept
+        if self.identity is None:
+            return self._call(key)
+        store = Store.of(self.op, self.name, f"{self.identity}\n{key.text}")
+        with store.locked():
+            return store.read() or store.keep(self._call(key))
+
+    def _call(self, key: Key) -> Any:
+        title = self._title(key)
+        try:
+            with noted_sources() as sources:
+                returned = self.make(*key.values)
+        except Exception as error:
+            raise FactoryError(
+                f"{title}: expected a kernel, got {type(error).__name__}: {error}"
+            ) from error
+        if unknown := sorted(set(sources) - set(self.files)):
+            raise FactoryError(
+                f"{title}: expected depends= to name the files that it compiles, got none for "
+                f"{', '.join(map(repr, unknown))}; pass them as paths, so that caches know of them"
+            )
+        return returned
+
+    def _kernel(self, keyed: OpKernel, key: Key, returned: Any) -> tuple[OpKernel, Kernel]:
+        """The kernel of what the factory returned, and what its reference is to mean."""
+        is_text = isinstance(returned, (str, os.PathLike))
+        if not is_text and (not callable(returned) or isinstance(returned, type)):
+            raise TypeError(
+                "expected a function, a kernel reference or the path of a library, got "
+                f"{describe(returned)}"
+            )
+        given = _reference(self.op, os.fspath(returned)) if is_text else returned
+        kernel = Kernel.of(self.op, given, f"{self.name}.{_name(key.text)}")
+        if kernel.function is not None:
+            _functions.add(kernel.reference)
+        return dataclasses.replace(
+            keyed,
+            reference=kernel.reference,
+            release_gil=kernel.release_gil,
+            code=kernel.code,
+            library_hash=library_hash(kernel.reference),
+        ), kernel
+
+
+_factories: Final[weakref.WeakSet[Factory]] = weakref.WeakSet()
+_functions: Final[set[str]] = set()  # by name, that factories made and no library holds
+
+
+def is_made_function(reference: str) -> bool:
+    """Whether a reference is that of a function that a factory made, and no library holds."""
+    return reference in _functions
+
+
+def _content(file: os.PathLike[str]) -> str:
+    try:
+        return content_hash(os.path.abspath(file))
+    except OSError:
+        return "none"  # where a prebuilt grid is used, sources need not be
+
+
+def _name(text: str) -> str:
+    """A key's text as part of a global function's name."""
+    import hashlib
+
+    digest = hashlib.sha256(text.encode()).hexdigest()[:8]
+    return f"{re.sub(r'[^A-Za-z0-9]+', '_', text).strip('_')[:60]}.{digest}"
+
+
+def _reference(op: str, text: str) -> str:
+    """A kernel reference, or that of the function of a library's path."""
+    if "::" in text or not text.endswith(".so"):
+        return text
+    from ._module import load_module
+
+    path = os.path.abspath(text)
+    names = load_module(path).function_names()
+    own = op.partition("::")[2]
+    if own not in names and len(names) != 1:
+        listed = ", ".join(map(repr, names)) or "none"
+        raise ValueError(f"expected one function in '{path}', or one {own!r}, got {listed}")
+    return f"{path}::{own if own in names else names[0]}"
+
+
+def _after_fork() -> None:
+    for factory in _factories:
+        factory.forget_builds()
+
+
+os.register_at_fork(after_in_child=_after_fork)

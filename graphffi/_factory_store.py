@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Libraries that factories made, for other processes: the cache, and grids made ahead of time."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ._compile import locked, write_text
+from ._factory_error import FactoryError
+from ._library import content_hash
+from ._location import cache_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+INDEX: Final = "prebuilt.json"
+"""The name of the list of a grid's libraries, in its folder."""
+# Raised whenever what is in the cache or in an index means something else.
+FORMAT: Final = 1
+
+
+@dataclass(frozen=True)
+class Store:
+    """The place in the cache of what a factory made for one key."""
+
+    entry: Path
+
+    @staticmethod
+    def of(op: str, name: str, identity: str) -> Store:
+        """That of a kernel.
+
+        Args:
+            op: Name of the op.
+            name: Of the factory.
+            identity: All that the library depends on.
+        """
+        text = f"{FORMAT}\n{os.uname().machine}\n{identity}"
+        digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+        base = re.sub(r"[^A-Za-z0-9]+", "_", f"{op}.{name}")
+        return Store(cache_folder() / f"{base}-{digest}.kernel.json")
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Lets one process at a time make the kernel."""
+        self.entry.parent.mkdir(parents=True, exist_ok=True)
+        with locked(self.entry.with_suffix(".lock")):
+            yield
+
+    def read(self) -> str:
+        """The kernel that is kept, as a factory returns it; "" if there is none."""
+        try:
+            found = json.loads(self.entry.read_text())
+            library, symbol = str(found["library"]), str(found["symbol"])
+        except (OSError, ValueError, KeyError):
+            return ""
+        if not os.path.isfile(library):
+            return ""
+        return f"{library}::{symbol}" if symbol else library
+
+    def keep(self, returned: Any) -> Any:
+        """Keeps a library by its content; others than those that `graphffi.cpp` keeps itself.
+
+        Args:
+            returned: By the factory.
+
+        Returns:
+            The same kernel, in the cache.
+        """
+        library, symbol = library_of(returned)
+        if not library or cache_folder() in Path(library).parents:
+            return returned
+        folder = cache_folder() / f"kernel-{content_hash(library)[:16]}"
+        kept = copy_file(library, folder / os.path.basename(library))
+        write_text(self.entry, json.dumps({"library": str(kept), "symbol": symbol}))
+        return f"{kept}::{symbol}" if symbol else str(kept)
+
+
+def library_of(returned: Any) -> tuple[str, str]:
+    """The file of a library that a factory returned, and the symbol, if it named one.
+
+    Returns:
+        Two empty texts for anything else.
+    """
+    if not isinstance(returned, (str, os.PathLike)):
+        return "", ""
+    text = os.fspath(returned)
+    path, separator, symbol = text.rpartition("::")
+    path = os.path.abspath(path if separator else text)
+    is_library = ".so" in os.path.basename(path) and os.path.isfile(path)
+    return (path, symbol if separator else "") if is_library else ("", "")
+
+
+def copy_file(file: str, target: Path) -> Path:
+    """Copies a file, so that others see all of it or nothing."""
+    if not target.is_file():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        copy = target.with_suffix(f".{os.getpid()}.tmp")
+        shutil.copyfile(file, copy)
+        copy.replace(target)
+    return target
+
+
+_prebuilt: Final[dict[tuple[str, str, str], tuple[str, str, str]]] = {}
+_folders: Final[dict[str, None]] = {}  # that were read
+
+
+def prebuilt(op: str, name: str, key: str) -> str:
+    """The reference of a kernel that was made ahead of time; "" if there is none.
+
+    Raises:
+        FactoryError: If its library is not the one that was made.
+    """
+    read_environment()
+    found = _prebuilt.get((op, name, key))
+    if found is None:
+        return ""
+    library, symbol, digest = found
+    if not os.path.isfile(library) or content_hash(library) != digest:
+        raise FactoryError(
+            f"{op}: factory {name!r}, key ({key}): expected the library {library!r} that was "
+            "made ahead of time, got another file or none; run graphffi.prebuild again"
+        )
+    return f"{library}::{symbol}"
+
+
+def prebuilt_digest(op: str, name: str) -> str:
+    """Changes with the kernels of a factory that were made ahead of time."""
+    read_environment()
+    found = sorted((k, v[2]) for k, v in _prebuilt.items() if k[:2] == (op, name))
+    return hashlib.sha256(repr(found).encode()).hexdigest()[:16] if found else ""
+
+
+def read_environment() -> None:
+    """Reads the folders that GRAPHFFI_PREBUILT names."""
+    for folder in filter(None, os.environ.get("GRAPHFFI_PREBUILT", "").split(":")):
+        if os.path.abspath(folder) not in _folders:
+            read_index(folder)
+
+
+def read_index(folder: str | os.PathLike[str]) -> set[str]:
+    """Has factories use a grid of kernels.
+
+    Args:
+        folder: Where it is.
+
+    Returns:
+        The names of its ops.
+
+    Raises:
+        FileNotFoundError: If there is none.
+        ValueError: If it is of another version.
+    """
+    place = os.path.abspath(folder)
+    index = load_index(Path(place))
+    _folders[place] = None
+    for entry in index:
+        key = entry["op"], entry["kernel"], entry["key"]
+        library = os.path.join(place, entry["library"])
+        _prebuilt[key] = library, entry["symbol"], entry["sha256"]
+    return {entry["op"] for entry in index}
+
+
+def load_index(folder: Path) -> list[dict[str, str]]:
+    """The entries of a grid's list. Raises what `read_index` does."""
+    file = folder / INDEX
+    if not file.is_file():
+        raise FileNotFoundError(
+            f"graphffi: prebuilt kernels: expected a folder that graphffi.prebuild made, got "
+            f"{str(folder)!r}"
+        )
+    found = json.loads(file.read_text())
+    if found.get("format") != FORMAT:
+        raise ValueError(
+            f"graphffi: prebuilt kernels: expected format {FORMAT}, got {found.get('format')!r} "
+            f"in {str(file)!r}; run graphffi.prebuild again"
+        )
+    entries: list[dict[str, str]] = found["kernels"]
+    return entries

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels of factories, made ahead of time."""
+
+from __future__ import annotations
+
+import json
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ._compile import locked, write_text
+from ._factory import Key, is_made_function
+from ._factory_error import FactoryError
+from ._factory_store import FORMAT, INDEX, copy_file, load_index, read_index
+from ._library import content_hash, split_reference
+from ._op import renew_factories
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ._op import Op
+    from ._op_kernel import OpKernel
+
+
+def prebuild(
+    op: Op,
+    keys: Iterable[Any],
+    folder: str | os.PathLike[str],
+    *,
+    factory: str = "",
+    workers: int | None = None,
+) -> list[str]:
+    """Makes kernels of a factory ahead of time, in a folder that travels with a program.
+
+    A process that is given the folder, by `use_prebuilt` or ``GRAPHFFI_PREBUILT``, makes none of
+    them: no compiler is started. More kernels, and those of other ops, may be added to a folder.
+
+    Args:
+        op: The op.
+        keys: What the factory's key function gives for calls: tuples, or single values.
+        folder: Where the libraries and their list go.
+        factory: Its name. Default: the op's only one.
+        workers: How many kernels are made at once. Default: as many as there are processors.
+
+    Returns:
+        The files of the libraries, in the order of the keys.
+
+    Raises:
+        FactoryError: If the factory fails, or makes functions without a library.
+        ValueError: If the op has no such factory.
+
+    Example:
+        >>> grid = itertools.product(["float32", "bfloat16"], [64, 128])  # doctest: +SKIP
+        >>> graphffi.prebuild(rms_norm, grid, "kernels")  # doctest: +SKIP
+    """
+    kernel = _factory_of(op, factory)
+    assert kernel.factory is not None
+    made_by = kernel.factory
+    wanted = [made_by.of_key(kernel, Key.of(made_by.subject, key)) for key in keys]
+    with ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
+        made = list(pool.map(lambda keyed: made_by.made(op.definition, keyed), wanted))
+    place = Path(folder).absolute()
+    entries = [_copy(op.name, one, place) for one in made]
+    place.mkdir(parents=True, exist_ok=True)
+    with locked(place / f"{INDEX}.lock"):
+        known = load_index(place) if (place / INDEX).is_file() else []
+        index = {(e["op"], e["kernel"], e["key"]): e for e in (*known, *entries)}
+        text = json.dumps({"format": FORMAT, "kernels": list(index.values())}, indent=1)
+        write_text(place / INDEX, text)
+    return [str(place / entry["library"]) for entry in entries]
+
+
+def use_prebuilt(folder: str | os.PathLike[str]) -> None:
+    """Has factories use the kernels that `prebuild` made, in the place of making them.
+
+    ``GRAPHFFI_PREBUILT``, folders with ":" between them, does it for a process.
+
+    Args:
+        folder: That it made.
+
+    Raises:
+        FileNotFoundError: If it is none.
+        ValueError: If another version of graphffi made it.
+    """
+    renew_factories(read_index(folder))
+
+
+def _factory_of(op: Op, name: str) -> OpKernel:
+    factories = [kernel for kernel in op.definition.kernels if kernel.factory is not None]
+    found = [kernel for kernel in factories if name in ("", kernel.name)]
+    if len(found) != 1:
+        listed = ", ".join(repr(kernel.name) for kernel in factories) or "none"
+        raise ValueError(f"{op.name}: prebuild: factory: expected one of {listed}, got {name!r}")
+    return found[0]
+
+
+def _copy(op: str, made: OpKernel, place: Path) -> dict[str, str]:
+    assert made.key is not None
+    library, symbol = split_reference(made.reference)
+    if not library or is_made_function(made.reference):
+        raise FactoryError(
+            f"{op}: factory {made.name!r}, key ({made.key.text}): expected a library to keep, got "
+            f"the function {made.reference!r}; return the path of a library"
+        )
+    digest = content_hash(library)
+    name = f"{os.path.basename(library).partition('.so')[0]}-{digest[:16]}.so"
+    copy_file(library, place / name)
+    return {
+        "op": op,
+        "kernel": made.name,
+        "key": made.key.text,
+        "library": name,
+        "symbol": symbol,
+        "sha256": digest,
+    }

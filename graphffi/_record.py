@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Records of calls: writing and reading them. Their format is described in docs/recording.md."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from . import _core
+
+_VERSION: Final = 1
+
+
+@contextlib.contextmanager
+def record(
+    folder: str | os.PathLike[str], *, level: int = 1, limit: int = 1 << 30
+) -> Iterator[None]:
+    """Write down all calls of kernels in this process, as ``GRAPHFFI_RECORD`` does.
+
+    Args:
+        folder: For the files; it is made.
+        level: 1: names, shapes, attributes and durations; 2: the range of tensors' elements, too;
+            3: the elements themselves, so that `graphffi replay` gives what the call gave.
+        limit: Bytes that the files of this process may have. Older ones are removed.
+
+    Raises:
+        RuntimeError: If the folder can't be written, or calls are recorded already.
+        ValueError: For another level or limit.
+    """
+    _core.start_recording(os.path.abspath(folder), level, limit)
+    try:
+        yield
+    finally:
+        _core.stop_recording()
+
+
+@dataclass
+class RecordedCall:
+    """One call.
+
+    Args:
+        stem: Path of its files, without ending.
+        header: Of the file.
+        begin: What was written before the kernel ran.
+        end: What was written afterwards; None for a call that was under way at the end.
+    """
+
+    stem: str
+    header: dict[str, Any]
+    begin: dict[str, Any]
+    end: dict[str, Any] | None = None
+
+    @property
+    def number(self) -> int:
+        """Counted in its process."""
+        return int(self.begin["call"])
+
+    @property
+    def process(self) -> int:
+        """Its number."""
+        return int(self.header["process"])
+
+    @property
+    def name(self) -> str:
+        """Of the op, else of the kernel."""
+        return str(self.begin["op"] or self.begin["kernel"])
+
+    def describe(self) -> str:
+        """One line."""
+        arguments = ", ".join(describe_value(value) for value in self.begin["args"])
+        if self.end is None:
+            result = "under way"
+        elif "error" in self.end:
+            result = text_of(self.end["error"])
+        else:
+            result = f"{self.end['nanoseconds'] / 1000:.1f} us"
+        return f"{self.process} {self.number} {self.name}({arguments}): {result}"
+
+
+@dataclass
+class Record:
+    """The calls of a folder, or of one file.
+
+    Args:
+        calls: In the order of processes and of their beginning.
+        notes: Of lines that can't be read.
+    """
+
+    calls: list[RecordedCall] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def choose(self, number: int | None, process: int | None) -> RecordedCall:
+        """The call of that number; without one, the last that was under way, else the last.
+
+        Raises:
+            ValueError: If there is none, or several processes have one.
+        """
+        calls = [c for c in self.calls if process in (None, c.process)]
+        if number is None:
+            calls = [c for c in calls if c.end is None][-1:] or calls[-1:]
+        else:
+            calls = [c for c in calls if c.number == number]
+        if not calls:
+            asked = "a call" if number is None else f"call {number}"
+            notes = "".join(f"; {note}" for note in self.notes)
+            raise ValueError(f"graphffi replay: expected {asked} in the record, got none{notes}")
+        if len({c.process for c in calls}) > 1:
+            known = ", ".join(str(c.process) for c in calls)
+            raise ValueError(
+                f"graphffi replay: call {number}: expected one process, got {known}; choose one "
+                "with --process"
+            )
+        return calls[-1]
+
+
+def read_record(path: str | os.PathLike[str]) -> Record:
+    """Reads what was recorded.
+
+    Args:
+        path: Of the folder, or of one of its ``.jsonl`` files.
+
+    Raises:
+        ValueError: If there is no record, or one of another version or byte order.
+    """
+    place = Path(path)
+    files = sorted(place.glob("*.jsonl"), key=_order) if place.is_dir() else [place]
+    if not files or not files[0].is_file():
+        raise ValueError(f"graphffi: record: expected a folder with .jsonl files, got '{place}'")
+    found = Record()
+    for file in files:
+        _read_file(file, found)
+    return found
+
+
+def _order(file: Path) -> tuple[float, str, int]:
+    """By the time at which the process began, then by its files."""
+    name, _, part = file.stem.rpartition(".")
+    return (_int(name.rpartition("-")[2]), name, _int(part))
+
+
+def _int(text: str) -> int:
+    return int(text) if text.isdigit() else 0
+
+
+def _read_file(file: Path, found: Record) -> None:
+    header: dict[str, Any] | None = None
+    calls: dict[int, RecordedCall] = {}
+    for i, line in enumerate(file.read_bytes().split(b"\n"), 1):
+        if not line:
+            continue
+        facts = _facts(line)
+        if header is None:
+            header = _checked_header(facts, file)
+        elif "call" in facts and {"op", "kernel", "args"} <= facts.keys():
+            call = RecordedCall(str(file.with_suffix("")), header, facts)
+            calls[call.number] = call
+        elif facts.get("end") in calls and {"nanoseconds"} <= facts.keys():
+            calls[facts["end"]].end = facts
+        else:
+            found.notes.append(f"{file.name}: line {i}: expected a call, got {line[:40]!r}")
+    if header is None:
+        found.notes.append(f"{file.name}: expected a header, got an empty file")
+    found.calls += calls.values()
+
+
+def _facts(line: bytes) -> dict[str, Any]:
+    try:
+        facts = json.loads(line)
+    except ValueError:
+        return {}
+    return facts if isinstance(facts, dict) else {}
+
+
+def _checked_header(facts: dict[str, Any], file: Path) -> dict[str, Any]:
+    expected = {"graphffi_record": _VERSION, "byte_order": sys.byteorder}
+    got = {key: facts.get(key) for key in expected}
+    if got != expected or not isinstance(facts.get("process"), int):
+        raise ValueError(
+            f"graphffi: record: {file.name}: expected a record of version {_VERSION} on a "
+            f"{sys.byteorder}-endian machine, got {got['graphffi_record']} on {got['byte_order']}"
+        )
+    return facts
+
+
+def text_of(value: Any) -> str:
+    """A string of a record."""
+    if isinstance(value, dict) and "utf8" in value:
+        return bytes.fromhex(value["utf8"]).decode(errors="surrogateescape")
+    return str(value)
+
+
+def describe_value(value: Any) -> str:
+    """A value of a record, for people."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(describe_value, value))}]"
+    if not isinstance(value, dict):
+        return repr(value)
+    if "tensor" not in value:
+        return repr(text_of(value)) if "utf8" in value else str(next(iter(value.values()), value))
+    text = f"{value['tensor']}{value['shape']}"
+    text += f" strides {value['strides']}" if "strides" in value else ""
+    text += f" on {value['device']}" if value["device"] != "cpu" else ""
+    if "min" in value:
+        text += f" in {describe_value(value['min'])} to {describe_value(value['max'])}"
+    return text + "".join(f", {value[key]} {key}" for key in ("nan", "inf") if key in value)

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The process in which a recorded call runs again: see `_replay`."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from . import _core
+from ._library import find_library, split_reference
+from ._module import load_module
+from ._record import text_of
+from ._registry import get_global_func
+from ._replayed_values import Layout, Memory, make_value, tensors_of
+
+
+def main() -> None:
+    """Reads the call from standard input, and prints what came of it."""
+    asked = json.load(sys.stdin)
+    sys.path[:] = asked["path"]
+    for name in asked["modules"]:
+        importlib.import_module(name)
+    try:
+        call = _Call(asked)
+    except (AttributeError, KeyError, OSError, RuntimeError, TypeError, ValueError) as error:
+        text = str(error.args[0] if error.args else error)
+        print(json.dumps({"outcome": "not replayed", "text": text}))
+        return
+    print("ready", flush=True)
+    print(json.dumps(call.run()))
+
+
+class _Call:
+    """The call, made again.
+
+    Args:
+        asked: What the parent says.
+    """
+
+    def __init__(self, asked: dict[str, Any]) -> None:
+        begin, self._end = asked["begin"], asked["end"]
+        self._contents = Path(asked["stem"] + ".bin")
+        self._notes: list[str] = []
+        self._reference = _reference(begin, asked["library"])
+        self._kernel = _core.resolve_kernel(self._reference)
+        found = tensors_of(begin["args"])
+        for place, facts in found.items():
+            if facts["device"] != "cpu":
+                raise ValueError(f"argument {place}: expected the cpu, got {facts['device']}")
+        self._tensors = {place: Layout(facts) for place, facts in found.items()}
+        self._memory = Memory(list(self._tensors.values()))
+        self._fill()
+        made = {place: self._memory.tensor(layout) for place, layout in self._tensors.items()}
+        self._args = tuple(make_value(v, made, str(i)) for i, v in enumerate(begin["args"]))
+
+    def run(self) -> dict[str, Any]:
+        """Calls the kernel and compares."""
+        common = {"notes": self._notes, "library": split_reference(self._reference)[0]}
+        recorded = text_of(self._end["error"]) if self._end and "error" in self._end else ""
+        try:
+            returned = _core.call_in_order(self._kernel, self._args, self._reference)
+        except Exception as error:
+            text = f"{type(error).__name__}: {error}"
+            is_same = bool(recorded) and str(error) in recorded
+            return {"outcome": "same" if is_same else "error", "text": text, **common}
+        if self._end is None:
+            text = "the kernel returned; the record has no end of this call to compare with"
+            return {"outcome": "ran", "text": text, **common}
+        if recorded:
+            text = f"expected the error {recorded}, got none"
+            return {"outcome": "differs", "text": text, **common}
+        return {**self._compared(returned), **common}
+
+    def _compared(self, returned: Any) -> dict[str, Any]:
+        written = {p: w for p, w in self._end["written"].items() if "contents" in w}
+        differences = [
+            text
+            for place, facts in written.items()
+            if (text := _difference(self._read(facts), self._memory.contents(self._tensors[place])))
+            and (text := f"argument {place}: {text}")
+        ]
+        facts = self._end["returned"]
+        count = len(written)
+        if isinstance(facts, dict) and "contents" in facts and isinstance(returned, _core.Tensor):
+            import ctypes
+
+            got = ctypes.string_at(returned.data_ptr, Layout(facts).num_bytes)
+            count += 1
+            if text := _difference(self._read(facts), got):
+                differences.append(f"returned tensor: {text}")
+        if differences:
+            return {"outcome": "differs", "text": "; ".join(differences)}
+        if not count:
+            text = "the kernel returned; results are recorded with level 3 only"
+            return {"outcome": "ran", "text": text}
+        return {"outcome": "same", "text": f"{count} tensors, equal in every bit"}
+
+    def _fill(self) -> None:
+        for place, layout in self._tensors.items():
+            if "contents" in layout.facts:
+                self._memory.fill(layout, self._read(layout.facts))
+            elif "fresh" not in layout.facts and layout.num_bytes:
+                self._notes.append(f"argument {place}: contents were not recorded: zeros")
+
+    def _read(self, facts: dict[str, Any]) -> bytes:
+        begin, count = facts["contents"]
+        if count == 0:
+            return b""
+        with self._contents.open("rb") as file:
+            file.seek(begin)
+            contents = file.read(count)
+        if len(contents) != count:
+            raise ValueError(
+                f"{self._contents.name}: expected {count} bytes at {begin}, got {len(contents)}"
+            )
+        return contents
+
+
+def _difference(expected: bytes, got: bytes) -> str:
+    """How results differ, in words; empty for not at all."""
+    if expected == got:
+        return ""
+    if len(expected) != len(got):
+        return f"expected {len(expected)} bytes, got {len(got)}"
+    wrong = [i for i, (a, b) in enumerate(zip(expected, got, strict=True)) if a != b]
+    return f"expected the recorded bytes, got {len(wrong)} others of {len(got)} from {wrong[0]} on"
+
+
+def _reference(begin: dict[str, Any], opt_library: str | None) -> str:
+    """How this process finds the kernel."""
+    reference, file = text_of(begin["kernel"]), text_of(begin.get("library", ""))
+    library, symbol = split_reference(reference)
+    if not reference:
+        raise ValueError("expected a kernel with a name, got a function without one")
+    if library:
+        return f"{opt_library or _found(library)}::{symbol}"
+    if get_global_func(reference) is None and (opt_library or ".so" in file):
+        load_module(opt_library or file)  # which registers it
+    return reference
+
+
+def _found(library: str) -> str:
+    """The file: that of a package was there while a process loaded it only."""
+    name = os.path.basename(library)
+    if not library.startswith("/") or os.path.isfile(library):
+        return library
+    found = find_library(name)
+    if found is None:
+        raise ValueError(
+            f"expected the library {library!r}, which is gone; give it with --library, or a folder "
+            f"that holds {name} in GRAPHFFI_LIBRARY_PATH"
+        )
+    return found
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,310 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measures the kernels of an op that fit a call, and compares what they compute."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+import math
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final
+
+from ._compile import write_text
+from ._dtype import dtype
+from ._framework import framework_of
+from ._op_kernel import call_device, why_not
+from ._spec import described
+from ._tuning import FORMAT, TunedCall, device_name, read_tuning
+
+if TYPE_CHECKING:
+    from ._binding import BoundCall
+    from ._op import Op
+    from ._op_kernel import OpKernel
+    from ._schema import Definition
+
+log: Final = logging.getLogger("graphffi.kernels")
+clock: Callable[[], float] = time.perf_counter
+# A sample is as many calls as take about that long, so that the clock's steps don't count.
+_SAMPLE: Final = 1e-3
+_FEWEST_ROUNDS: Final = 5
+_NARROW: Final = ("float16", "bfloat16")
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What `tune` found for one case.
+
+    Args:
+        case: Data types, shapes and attributes, in words.
+        kernel: The name of the fastest one that is right.
+        seconds: Of one call, by kernel, of those that are right.
+        wrong: What is wrong with others, by kernel.
+    """
+
+    case: str
+    kernel: str
+    seconds: dict[str, float]
+    wrong: dict[str, str]
+
+
+def tune(
+    op: Op,
+    cases: Iterable[Any],
+    path: str | os.PathLike[str],
+    *,
+    seconds: float = 0.5,
+) -> list[Tuned]:
+    """Measures the kernels that fit calls, and writes which is the fastest for each.
+
+    Results are compared with the op's reference, or with those of the first kernel that fits if
+    there is none. A kernel that disagrees is never the fastest; it is named in the log and in what
+    is returned. The file is written after each case, and keeps what it has of other calls and ops:
+    `use_tuning` puts it into force. Calls are eager ones of the tensors' framework. The logger
+    ``graphffi.kernels`` tells the progress.
+
+    Args:
+        op: The op.
+        cases: A tuple of arguments for each call, or a mapping of names to them. Their contents
+            are those that are computed with.
+        path: Of the file.
+        seconds: How long each kernel is measured for each case.
+
+    Returns:
+        What was found, one for each case.
+
+    Raises:
+        ValueError: If no kernel fits a case, or none is right.
+
+    Example:
+        >>> cases = [(torch.randn(n, 4096), weight) for n in (1, 64)]  # doctest: +SKIP
+        >>> graphffi.tune(rms_norm, cases, "tuning.json")  # doctest: +SKIP
+        >>> graphffi.use_tuning("tuning.json")  # doctest: +SKIP
+    """
+    listed = list(cases)
+    found = []
+    start = clock()
+    for i, case in enumerate(listed):
+        bound = _bind(op, case)
+        tuned, call = _tune_case(op, bound, seconds)
+        _write(op, Path(path), tuned, call)
+        found.append(tuned)
+        times = ", ".join(f"{name!r} {_duration(t)}" for name, t in tuned.seconds.items())
+        rest = (clock() - start) / (i + 1) * (len(listed) - i - 1)
+        log.info(
+            "%s: tuned case %d of %d, %s: %s; %d s left", op.name, i + 1, len(listed), tuned.case,
+            times, math.ceil(rest),
+        )  # fmt: skip
+    return found
+
+
+def _bind(op: Op, case: Any) -> BoundCall:
+    if isinstance(case, Mapping):
+        return op.definition.bind((), dict(case))
+    return op.definition.bind(tuple(case) if isinstance(case, (tuple, list)) else (case,), {})
+
+
+def _tune_case(op: Op, bound: BoundCall, seconds: float) -> tuple[Tuned, TunedCall]:
+    definition = op.definition
+    operands = [described(operand) for operand in bound.operands]
+    specs = definition.infer(operands, bound.attributes)
+    device = call_device(operands, specs)
+    fitting = [
+        kernel
+        for kernel in definition.kernels
+        if not why_not(definition, kernel, operands, bound.attributes, device)
+    ]
+    case = _describe(definition, operands, bound.attributes)
+    if not fitting:
+        raise ValueError(f"{op.name}: tune: expected a kernel that fits {case}, got none")
+    callers, wrong = _right_callers(op, bound, fitting)
+    for name, text in wrong.items():
+        log.warning("%s: tune: kernel %r is wrong for %s: %s", op.name, name, case, text)
+    if not callers:
+        listed = "; ".join(f"{name!r}: {text}" for name, text in wrong.items())
+        raise ValueError(
+            f"{op.name}: tune: expected a kernel that is right for {case}, got {listed}"
+        )
+    times = _measure(callers, seconds)
+    fastest = min(times, key=lambda name: times[name])
+    call = TunedCall.of(operands, bound.attributes, device, fastest)
+    return Tuned(case, fastest, times, wrong), call
+
+
+def _right_callers(
+    op: Op, bound: BoundCall, kernels: Sequence[OpKernel]
+) -> tuple[dict[str, Callable[[], Any]], dict[str, str]]:
+    """What calls each kernel that computes what the op does; and what is wrong with others."""
+    from .testing._compare import difference
+
+    callers: dict[str, Callable[[], Any]] = {}
+    wrong: dict[str, str] = {}
+    expected = _expected(op.definition, bound)
+    for kernel in kernels:
+        call = _caller(op, kernel)
+        own = _with_copies(op.definition, bound)
+        try:
+            got = [_as_numpy(value) for value in call(own)]
+        except Exception as error:
+            wrong[kernel.name] = f"{type(error).__name__}: {error}"
+            continue
+        if expected is None:
+            expected = got
+        names = [f"result {i}" for i in range(len(got))]
+        like = [one.astype(a.dtype) for one, a in zip(expected, got, strict=False)]
+        if text := difference(like, got, names):
+            wrong[kernel.name] = text
+        else:
+            callers[kernel.name] = lambda call=call, own=own: call(own)  # type: ignore[misc]
+    return callers, wrong
+
+
+def _expected(definition: Definition, bound: BoundCall) -> list[Any] | None:
+    """What the reference gives: on arrays of NumPy, in float32 at least."""
+    if definition.reference is None:
+        return None
+
+    def wide(value: Any) -> Any:
+        if value is None:
+            return None
+        if isinstance(value, (list, tuple)):
+            return [wide(item) for item in value]
+        array = _as_numpy(value).copy()
+        return array.astype("float32") if array.dtype.name in _NARROW else array
+
+    operands = [wide(operand) for operand in bound.operands]
+    return _flat(definition.reference.call(definition, operands, bound.attributes))
+
+
+def _caller(op: Op, kernel: OpKernel) -> Callable[[BoundCall], list[Any]]:
+    """What makes calls of one kernel, in the framework of the tensors, and waits for results."""
+    definition = dataclasses.replace(op.definition, forced=kernel.name, tuning=())
+    stand_in = SimpleNamespace(name=op.name, definition=definition)
+
+    def call(bound: BoundCall) -> list[Any]:
+        framework: Any = framework_of(op.name, bound.tensors())
+        run = getattr(framework, "run_kernel", None)
+        returned = framework.call_op(stand_in, bound) if run is None else run(definition, bound)
+        results = _flat(returned)
+        wait = getattr(framework, "wait", None)
+        if wait is not None:
+            wait(results)
+        return results
+
+    return call
+
+
+def _flat(returned: Any) -> list[Any]:
+    if returned is None:
+        return []
+    if isinstance(returned, (tuple, list)):
+        return [item for value in returned for item in _flat(value)]
+    return [returned]
+
+
+def _with_copies(definition: Definition, bound: BoundCall) -> BoundCall:
+    """The call with copies of what it updates."""
+
+    def copy(value: Any) -> Any:
+        if isinstance(value, (list, tuple)):
+            return [copy(item) for item in value]
+        clone = getattr(value, "clone", None) or getattr(value, "copy", None)
+        return value if clone is None else clone()
+
+    operands = (
+        copy(value) if operand.mutated else value
+        for operand, value in zip(definition.operands, bound.operands, strict=True)
+    )
+    return dataclasses.replace(bound, operands=tuple(operands))
+
+
+def _as_numpy(value: Any) -> Any:
+    import numpy
+
+    from .testing._case import numpy_dtype
+
+    if hasattr(value, "detach"):  # torch's; NumPy lacks some of its data types
+        kind = numpy_dtype(str(dtype(value.dtype)))
+        torch: Any = __import__("torch")
+        raw = value.detach().cpu().contiguous()
+        if raw.ndim == 0:
+            return _as_numpy(value.reshape(1)).reshape(())
+        if raw.numel() == 0:
+            return numpy.empty(tuple(raw.shape), kind)
+        return raw.view(torch.uint8).numpy().view(kind)
+    if hasattr(value, "__array__"):
+        return numpy.asarray(value)
+    return numpy.from_dlpack(value)
+
+
+def _measure(callers: Mapping[str, Callable[[], Any]], seconds: float) -> dict[str, float]:
+    """Seconds of a call of each: the least of many samples, as others only slow it down."""
+    counts = {name: _count(call) for name, call in callers.items()}
+    least = dict.fromkeys(callers, math.inf)
+    end = clock() + seconds * len(callers)
+    rounds = 0
+    while rounds < _FEWEST_ROUNDS or clock() < end:
+        # Neither always follows the same one.
+        for name in reversed(counts) if rounds % 2 else counts:
+            least[name] = min(least[name], _sample(callers[name], counts[name]))
+        rounds += 1
+    return least
+
+
+def _count(call: Callable[[], Any]) -> int:
+    once = min(_sample(call, 1) for _ in range(3))
+    return max(1, min(10_000, math.ceil(_SAMPLE / max(once, 1e-9))))
+
+
+def _sample(call: Callable[[], Any], count: int) -> float:
+    start = clock()
+    for _ in range(count):
+        call()
+    return (clock() - start) / count
+
+
+def _describe(definition: Definition, operands: Sequence[Any], attributes: Sequence[Any]) -> str:
+    def one(spec: Any) -> str:
+        if isinstance(spec, list):
+            return f"[{', '.join(map(one, spec))}]"
+        return "None" if spec is None else f"{spec.dtype}[{', '.join(map(str, spec.shape))}]"
+
+    named = [f"{a.name}={v!r}" for a, v in zip(definition.attributes, attributes, strict=True)]
+    return f"({', '.join((*map(one, operands), *named))})"
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds * 1e6:.1f} us" if seconds < 1e-3 else f"{seconds * 1e3:.2f} ms"
+
+
+def _write(op: Op, path: Path, tuned: Tuned, call: TunedCall) -> None:
+    ops = read_tuning(path)
+    entry = {
+        **dataclasses.asdict(call),
+        "device name": device_name(call.device),
+        "seconds": tuned.seconds,
+        "wrong": tuned.wrong,
+        "versions": _versions(),
+    }
+    entry = json.loads(json.dumps(entry))
+    keys = ("operands", "attributes", "device", "device name")
+    others = [e for e in ops.get(op.name, []) if any(e[key] != entry[key] for key in keys)]
+    ops[op.name] = [*others, entry]
+    path.absolute().parent.mkdir(parents=True, exist_ok=True)
+    write_text(path, json.dumps({"format": FORMAT, "ops": ops}, indent=1))
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for name in ("graphffi", "torch", "jax", "numpy"):
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``graphffi bench``: what calls of an op cost, beside the framework's own way to call it."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import importlib.util
+import statistics
+import time
+import timeit
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from ._case import Case, numpy_view
+from ._command import Progress, targets_of
+from ._examine import PLUGINS
+from ._generate import Generator
+from ._guarded import guarded_call
+from ._worker import find_op
+
+if TYPE_CHECKING:
+    from .._op import Op
+
+_ROUNDS: Final = 9
+_SECONDS: Final = 0.02  # of one measurement
+
+
+@dataclass(frozen=True)
+class Contest:
+    """Two ways to make the same call.
+
+    Args:
+        path: Where: ``torch``, ``torch.compile``, …
+        call: Of the op.
+        other: The other way; None where a framework has none.
+        name: Of that.
+    """
+
+    path: str
+    call: Callable[[], Any]
+    other: Callable[[], Any] | None = None
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Row:
+    """What was measured: processor time of a call, in microseconds; medians."""
+
+    op: str
+    arguments: str
+    path: str
+    call: float
+    other: float | None = None
+    name: str = ""
+    ratio: float | None = None  # the median of each round's
+
+    def __str__(self) -> str:
+        text = f"  {self.path:<16}{self.call:10.2f} us"
+        if self.other is None:
+            return text
+        return f"{text}   {self.name:<26}{self.other:10.2f} us   ratio {self.ratio:.2f}"
+
+
+def bench_command(target: str, namespace: str | None, *, frameworks: Sequence[str]) -> list[Row]:
+    """Measures the ops that a target names, on the smallest input that each takes.
+
+    Args:
+        target: As for `check_command`.
+        namespace: Of a library's ops.
+        frameworks: Beside NumPy; those that are not installed are left out.
+
+    Raises:
+        ValueError: If there is no such op, or an op takes no input that is made for it.
+    """
+    rows = []
+    for at in targets_of("bench", target, namespace):
+        op, progress = find_op(at), Progress(at["op"])
+        case = _case(op)
+        arguments = case.describe(op.definition)
+        for contest in _contests(op, case, frameworks):
+            progress(contest.path)
+            rows.append(Row(op.name, arguments, contest.path, **_measured(contest)))
+    return rows
+
+
+def _case(op: Op) -> Case:
+    """The smallest row-major one that has elements."""
+
+    def takes(case: Case) -> bool:
+        try:
+            guarded_call(op, case)
+        except Exception:
+            return False
+        return True
+
+    for case in Generator(op.definition, takes).cases():
+        if case.size and all(v.strides is None and not v.offset for v in case.views()):
+            return case
+    raise ValueError(f"{op.name}: bench: expected an input that the op takes, got none")
+
+
+def _contests(op: Op, case: Case, frameworks: Sequence[str]) -> list[Contest]:
+    arguments = case.arguments(op.definition, numpy_view)
+    found = [Contest("numpy", lambda: op(*arguments))]
+    for framework in frameworks:
+        if all(importlib.util.find_spec(name) for name in (framework, PLUGINS[framework])):
+            plugin = importlib.import_module(f"{PLUGINS[framework]}._testing")
+            found += plugin.contests(op, case)
+    return found
+
+
+def _measured(contest: Contest) -> dict[str, Any]:
+    """In turns, so that what disturbs one disturbs both."""
+    calls = [call for call in (contest.call, contest.other) if call is not None]
+    timers = [timeit.Timer(call, timer=time.process_time) for call in calls]
+    counts = [_count(timer) for timer in timers]
+    gc.collect()
+    rounds = [
+        [timer.timeit(count) / count * 1e6 for timer, count in zip(timers, counts, strict=True)]
+        for _ in range(_ROUNDS)
+    ]
+    own = statistics.median(values[0] for values in rounds)
+    if contest.other is None:
+        return {"call": own}
+    return {
+        "call": own,
+        "other": statistics.median(values[1] for values in rounds),
+        "name": contest.name,
+        "ratio": statistics.median(values[0] / values[1] for values in rounds),
+    }
+
+
+def _count(timer: timeit.Timer) -> int:
+    """How many calls take long enough to be measured."""
+    timer.timeit(3)
+    count = 1
+    while timer.timeit(count) < _SECONDS:
+        count *= 2
+    return count
+
+
+def lines_of(rows: Sequence[Row]) -> list[str]:
+    """A table for people."""
+    lines: list[str] = []
+    title = ""
+    for row in rows:
+        if (head := f"{row.op}({row.arguments})") != title:
+            title = head
+            lines.append(title)
+        lines.append(str(row))
+    return lines
+
+
+def facts_of(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """For ``--json``."""
+    return [asdict(row) for row in rows]

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""References of ops where PyTorch calls no kernel: in eager code and in graphs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.utils.dlpack import from_dlpack
+
+import graphffi
+from graphffi.plugin import Operand
+from graphffi_torch._specs import as_list
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphffi import Op, TensorSpec
+    from graphffi.plugin import Definition
+
+
+def install_reference(op: Op) -> None:
+    """Has the name by which calls of an op run its reference mean that."""
+    for kernel in op.definition.candidates:
+        if kernel.is_reference:
+            graphffi.register_global_func(kernel.reference, _make_kernel(op), override=True)
+
+
+def _make_kernel(op: Op) -> Any:
+    """The reference as a kernel: it gets the parameters, then the results to fill."""
+
+    def run(*values: Any) -> None:
+        definition = op.definition
+        count = len(definition.parameters)
+        results = [_tensor(value) for value in values[count:]]
+        operands: list[Any] = []
+        attributes: list[Any] = []
+        for parameter, value in zip(definition.parameters, values, strict=False):
+            is_operand = isinstance(parameter, Operand)
+            (operands if is_operand else attributes).append(_tensor(value) if is_operand else value)
+        with torch.no_grad():
+            compute_into(definition, operands, attributes, results)
+
+    return run
+
+
+def compute_into(
+    definition: Definition,
+    operands: Sequence[Any],
+    attributes: Sequence[Any],
+    results: Sequence[torch.Tensor],
+) -> None:
+    """Fills results, and updates operands, with what the op computes."""
+    found = compute(definition, operands, attributes, [_spec(result) for result in results])
+    pairs = zip(definition.operands, operands, strict=True)
+    mutated = [t for o, value in pairs if o.mutated for t in as_list(value)]
+    for tensor, new in zip([*results, *mutated], found, strict=True):
+        tensor.copy_(new)
+
+
+def compute(
+    definition: Definition,
+    operands: Sequence[Any],
+    attributes: Sequence[Any],
+    specs: Sequence[TensorSpec],
+) -> list[torch.Tensor]:
+    """The results, row-major, and the new values of updated operands.
+
+    Data types are those that the op says, under `torch.autocast`, too.
+    """
+    assert definition.reference is not None
+    device = next((t.device.type for o in operands for t in as_list(o)), "cpu")
+    with torch.autocast(device, enabled=False):
+        found = definition.reference.run(definition, operands, attributes, specs)
+    return [tensor.contiguous() for tensor in found]
+
+
+def _spec(tensor: torch.Tensor) -> TensorSpec:
+    return graphffi.TensorSpec(tuple(tensor.shape), tensor.dtype)
+
+
+def _tensor(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_tensor(item) for item in value]
+    return None if value is None else from_dlpack(value)

@@ -1,0 +1,461 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Factories of kernels: one kernel for each key, and what is refused."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphffi
+from graphffi.plugin import FactoryError
+
+HERE = Path(__file__).resolve().parent
+SOURCE = HERE / "filling.c"
+numbers = itertools.count()
+
+
+@pytest.fixture(autouse=True)
+def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setenv("GRAPHFFI_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def define(name: str = "") -> graphffi.Op:
+    return graphffi.define_op(
+        name or f"add_factory::op{next(numbers)}",
+        schema="(Tensor x, int n=0, str mode='a', float f=0.5) -> Tensor",
+        infer=lambda x, n, mode, f: graphffi.like(x),
+    )
+
+
+def filling(value: float) -> Callable[[Any, Any], None]:
+    def kernel(x: Any, out: Any) -> None:
+        np.from_dlpack(out)[...] = value
+
+    return kernel
+
+
+def by_width(op: graphffi.Op, make: Callable[..., Any], **options: Any) -> None:
+    options = {"key": lambda x, n, mode, f: x.shape[-1], "plan": "x, out"} | options
+    op.add_factory(**options)(make)
+
+
+def ones(arrays: Any, *shape: int) -> Any:
+    return arrays.make(np.ones(shape, np.float32))
+
+
+def value(result: Any) -> float:
+    (found,) = {float(item) for item in result.ravel()}
+    return found
+
+
+def compiled(arrays: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+    if arrays.name == "torch":
+        import torch
+
+        return torch.compile(function, fullgraph=True)
+    if arrays.name == "jax":
+        import jax
+
+        return jax.jit(function)
+    return function
+
+
+def calling(op: graphffi.Op) -> Callable[[Any], Any]:
+    def call(x: Any) -> Any:
+        return op(x)
+
+    return call
+
+
+class Recorder:
+    """A factory that notes its keys, and gives what each key is to give."""
+
+    __name__ = "recorded"
+
+    def __init__(self, made: Callable[..., Any] = filling) -> None:
+        self.keys: list[Any] = []
+        self.made = made
+
+    def __call__(self, *key: Any) -> Any:
+        self.keys.append(key)
+        return self.made(*key)
+
+
+def test_one_kernel_is_made_for_each_key(arrays: Any) -> None:
+    op, factory = define(), Recorder()
+    by_width(op, factory)
+    for _ in range(2):
+        assert [value(op(ones(arrays, 2, n))) for n in (3, 4, 3)] == [3, 4, 3]
+        assert value(op(ones(arrays, 5, 4))) == 4
+    assert factory.keys == [(3,), (4,)]
+
+
+def test_compiled_and_eager_code_share_kernels(arrays: Any) -> None:
+    op, factory = define(), Recorder()
+    by_width(op, factory)
+    function = compiled(arrays, calling(op))
+    assert [value(function(ones(arrays, 2, n))) for n in (3, 4)] == [3, 4]
+    assert [value(op(ones(arrays, 2, n))) for n in (3, 4)] == [3, 4]
+    assert factory.keys == [(3,), (4,)]
+
+
+def test_frameworks_share_kernels() -> None:
+    torch = pytest.importorskip("torch")
+    jax = pytest.importorskip("jax")
+    op, factory = define(), Recorder()
+    by_width(op, factory)
+    for x in (np.ones(3, np.float32), torch.ones(3), jax.numpy.ones(3)):
+        assert value(op(x)) == 3
+    assert factory.keys == [(3,)]
+
+
+def test_more_kernels_than_a_table_has_room_for_are_made(arrays: Any) -> None:
+    if arrays.name == "jax":
+        pytest.skip("compiles each")
+    op = define()
+    by_width(op, filling)
+    for _ in range(2):
+        assert all(value(op(ones(arrays, n))) == n for n in range(1, 41))
+
+
+def test_keys_are_any_static_facts(arrays: Any) -> None:
+    op, factory = define(), Recorder(lambda *key: filling(len(key)))
+    by_width(
+        op,
+        factory,
+        key=lambda x, n, mode, f: (x.dtype, n > 1, mode, f, None, (x.ndim, x.shape[0] * 2), n),
+    )
+    for _ in range(2):
+        assert value(op(ones(arrays, 3), 2, mode="b")) == 7
+        assert value(op(ones(arrays, 3), 2, f=0.25)) == 7
+    first = ("float32", True, "b", 0.5, None, (1, 6), 2)
+    assert factory.keys == [first, ("float32", True, "a", 0.25, None, (1, 6), 2)]
+    assert [type(item) for item in factory.keys[0]] == [
+        *(graphffi.dtype, bool, str, float, type(None), tuple, int)
+    ]
+
+
+def test_a_factory_is_one_of_the_kernels_of_its_op(arrays: Any) -> None:
+    op = define()
+    by_width(op, filling, when=lambda x, n, mode, f: x.shape[-1] > 4, name="wide")
+    op.add_kernel(filling(1), plan="x, out", name="narrow")
+    assert [value(op(ones(arrays, n))) for n in (5, 4)] == [5, 1]
+    lines = op.explain(ones(arrays, 5)).splitlines()
+    assert lines[0] == "'wide' (factory, key (5)): runs"
+    with op.use_kernel("narrow"):
+        assert value(op(ones(arrays, 5))) == 1
+
+
+def test_explaining_a_call_makes_nothing() -> None:
+    op, factory = define(), Recorder()
+    by_width(op, factory)
+    op.explain(np.ones(3, np.float32))
+    assert factory.keys == []
+
+
+def raising(size: int) -> None:
+    raise ValueError(f"no tiles for {size}")
+
+
+def narrow(x: Any) -> None:
+    pass
+
+
+FAILURES = {
+    "raises": (raising, r"expected a kernel, got ValueError: no tiles for 3"),
+    "returns nonsense": (
+        lambda size: 7,
+        "expected a function, a kernel reference or the path of a library, got int",
+    ),
+    "another arity": (
+        lambda size: narrow,
+        r"expected a function that takes 2 values, got narrow\(x: 'Any'\)",
+    ),
+    "no such library": (lambda size: "/nowhere/lib.so", "'/nowhere/lib.so'"),
+}
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+def test_a_factory_that_fails_says_so_and_may_be_tried_again(arrays: Any, failure: str) -> None:
+    make, text = FAILURES[failure]
+    op, factory = define(), Recorder(make)
+    by_width(op, factory)
+    function = compiled(arrays, calling(op)) if failure == "raises" else op
+    with pytest.raises(FactoryError, match=f"{op.name}: factory 'recorded', key \\(3\\): .*{text}"):
+        function(ones(arrays, 3))
+    assert factory.keys == [(3,)]
+    factory.made = filling
+    assert value(function(ones(arrays, 3))) == 3
+    assert factory.keys == [(3,)] * 2
+
+
+def test_an_interrupted_factory_may_be_tried_again(arrays: Any) -> None:
+    def interrupted(size: int) -> None:
+        raise KeyboardInterrupt
+
+    op, factory = define(), Recorder(interrupted)
+    by_width(op, factory)
+    with pytest.raises(KeyboardInterrupt):
+        op(ones(arrays, 3))
+    factory.made = filling
+    assert value(op(ones(arrays, 3))) == 3
+
+
+class Waiting:
+    """A factory that waits until others ask for the same key."""
+
+    def __init__(self, op: graphffi.Op) -> None:
+        self.has_begun = threading.Event()
+        self.may_end = threading.Event()
+        self.keys: list[int] = []
+        self.outcome: Any = None
+        by_width(op, self.make)
+        (kernel,) = op.definition.kernels
+        self.factory: Any = kernel.factory
+
+    def make(self, size: int) -> Any:
+        self.keys.append(size)
+        self.has_begun.set()
+        assert self.may_end.wait(60)
+        if isinstance(self.outcome, BaseException):
+            outcome, self.outcome = self.outcome, None
+            raise outcome
+        return filling(size)
+
+
+def waiting_calls(op: graphffi.Op, waiting: Waiting, outcome: Any) -> Iterator[Any]:
+    """What four calls on threads give: the first makes the kernel, the others wait for it."""
+    waiting.outcome = outcome
+    found: list[Any] = [None] * 4
+
+    def run(i: int) -> None:
+        try:
+            found[i] = value(op(np.ones(3, np.float32)))
+        except BaseException as error:
+            found[i] = error
+
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(4)]
+    threads[0].start()
+    assert waiting.has_begun.wait(60)
+    for thread in threads[1:]:
+        thread.start()
+    waiting.may_end.set()
+    for thread in threads:
+        thread.join()
+    return iter(found)
+
+
+def test_threads_that_ask_meanwhile_get_the_same_kernel() -> None:
+    op = define()
+    waiting = Waiting(op)
+    assert list(waiting_calls(op, waiting, None)) == [3, 3, 3, 3]
+    assert waiting.keys == [3]
+
+
+def test_threads_go_on_where_one_was_interrupted() -> None:
+    op = define()
+    waiting = Waiting(op)
+    first, *others = waiting_calls(op, waiting, KeyboardInterrupt())
+    assert isinstance(first, KeyboardInterrupt)
+    assert others == [3, 3, 3]
+    assert waiting.keys == [3, 3]
+
+
+def test_a_factory_that_calls_for_its_own_kernel_is_refused(arrays: Any) -> None:
+    op = define()
+    by_width(op, lambda size: op(ones(arrays, size)), name="tile")
+    with pytest.raises(FactoryError, match="got a call that needs this very one while"):
+        op(ones(arrays, 3))
+
+
+def test_progress_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    op = define()
+    by_width(op, filling, name="tile")
+    with caplog.at_level(logging.INFO, "graphffi.kernels"):
+        op(np.ones(3, np.float32))
+    start = f"{op.name}: factory 'tile', key (3): "
+    assert caplog.messages[0] == f"{start}making a kernel"
+    assert re.fullmatch(re.escape(start) + r"made in \d+\.\d{3} s", caplog.messages[1])
+
+
+def test_a_child_process_makes_what_its_parent_was_making() -> None:
+    op = define()
+    waiting = Waiting(op)
+    thread = threading.Thread(target=lambda: op(np.ones(3, np.float32)))
+    thread.start()
+    assert waiting.has_begun.wait(60)
+    waiting.factory.forget_builds()  # as after a fork
+    waiting.may_end.set()
+    assert value(op(np.ones(3, np.float32))) == 3
+    thread.join()
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({"key": 1}, TypeError, "add_factory: key: expected a callable, got 1"),
+        ({"when": 1}, TypeError, "add_factory: when: expected a callable, got 1"),
+        ({"device": "cuda:1"}, ValueError, "expected a type of devices, such as 'cuda', got"),
+        ({"plan": "y"}, ValueError, "plan 'y': expected a known name, got 'y'"),
+    ],
+)
+def test_wrong_options_are_refused_and_change_nothing(
+    options: dict[str, Any], error: type[Exception], text: str
+) -> None:
+    op = define()
+    with pytest.raises(error, match=re.escape(text)):
+        by_width(op, filling, **options)
+    assert op.definition.kernels == ()
+
+
+def test_a_key_of_something_else_is_refused(arrays: Any) -> None:
+    op = define()
+    by_width(op, filling, key=lambda x, n, mode, f: (x,), name="tile")
+    with pytest.raises(TypeError, match=r"factory 'tile': key: expected static facts .*, got "):
+        op(ones(arrays, 3))
+
+
+def test_errors_of_a_key_name_op_and_factory(arrays: Any) -> None:
+    op = define()
+    by_width(op, filling, key=lambda x, n, mode, f: [4][x.shape[0]], name="tile")
+    with pytest.raises(IndexError, match=f"{op.name}: factory 'tile': key: list index out of"):
+        op(ones(arrays, 3))
+
+
+def test_errors_of_a_condition_name_op_and_kernel(arrays: Any) -> None:
+    def broken(x: Any, n: int, mode: str, f: float) -> bool:
+        raise ValueError("bad size")
+
+    op = define()
+    op.add_kernel(filling(1), plan="x, out", name="tile", when=broken)
+    for function in (op, compiled(arrays, calling(op))):
+        with pytest.raises(
+            ValueError,
+            match=f"{op.name}: kernel 'tile': its condition broken .test_add_factory.py:.*bad size",
+        ):
+            function(ones(arrays, 3))
+
+
+def test_a_digest_covers_factory_key_and_files(tmp_path: Path) -> None:
+    def of_width(x: Any, n: int, mode: str, f: float) -> int:
+        return x.shape[-1]
+
+    def of_rows(x: Any, n: int, mode: str, f: float) -> int:
+        return x.shape[0]
+
+    def parts(make: Any = filling, **options: Any) -> str:
+        op = define()
+        by_width(op, make, **{"key": of_width, "name": "tile", **options})
+        return str(op.definition.kernels[0].parts())
+
+    assert parts() == parts()
+    file = tmp_path / "source.c"
+    found = [parts(), parts(narrow), parts(key=of_rows), parts(depends=["1.0"])]
+    for text in ("one", "two"):
+        file.write_text(text)
+        found.append(parts(depends=[file]))
+    assert len(set(found)) == len(found)
+
+
+def build_filling(size: int) -> str:
+    return graphffi.cpp.build("fill", [SOURCE], extra_cflags=[f"-DVALUE={size}"])
+
+
+def test_a_factory_may_return_the_path_of_a_library(arrays: Any) -> None:
+    op = define()
+    by_width(op, build_filling, depends=[SOURCE])
+    assert [value(op(ones(arrays, n))) for n in (3, 4)] == [3, 4]
+
+
+def test_files_that_caches_do_not_know_of_are_refused() -> None:
+    op = define()
+    by_width(op, build_filling)
+    with pytest.raises(
+        FactoryError, match=r"expected depends= to name the files .* got none for '/.*c'"
+    ):
+        op(np.ones(3, np.float32))
+
+
+def run_processes(notes: Path, cache: Path, count: int = 1, **environment: str) -> list[str]:
+    variables = {"FILLING_NOTES": str(notes), "GRAPHFFI_CACHE_DIR": str(cache), **environment}
+    command = [sys.executable, str(HERE / "filling_op.py"), *map(str, range(3, 8))]
+    processes = [
+        subprocess.Popen(command, env=os.environ | variables, stdout=subprocess.PIPE, text=True)
+        for _ in range(count)
+    ]
+    found = [process.communicate()[0].strip() for process in processes]
+    assert all(process.returncode == 0 for process in processes)
+    return found
+
+
+ALL_FILLED = "3=3 4=4 5=5 6=6 7=7"
+
+
+def test_threads_of_two_processes_make_each_kernel_once(tmp_path: Path, cache: Path) -> None:
+    notes = tmp_path / "notes"
+    assert run_processes(notes, cache, 2) == [ALL_FILLED] * 2
+    assert sorted(notes.read_text().split()) == list("34567")
+    assert run_processes(notes, cache) == [ALL_FILLED]
+    assert len(notes.read_text().split()) == 5
+
+
+def test_a_process_with_prebuilt_kernels_makes_none(tmp_path: Path) -> None:
+    sys.path.insert(0, str(HERE))
+    try:
+        import filling_op
+    finally:
+        sys.path.remove(str(HERE))
+    folder = tmp_path / "grid"
+    files = graphffi.prebuild(filling_op.fill, range(3, 6), folder)
+    files += graphffi.prebuild(filling_op.fill, [(6,), (7,)], folder, workers=1)
+    assert sorted(str(file) for file in folder.glob("*.so")) == sorted(files)
+    notes = tmp_path / "notes"
+    empty = tmp_path / "no programs"  # nor compilers
+    given = {"GRAPHFFI_PREBUILT": str(folder), "PATH": str(empty), "CC": "/none", "CXX": "/none"}
+    assert run_processes(notes, tmp_path / "other", **given) == [ALL_FILLED]
+    assert not notes.exists()
+
+
+def test_kernels_made_ahead_of_time_are_used_from_then_on(arrays: Any, tmp_path: Path) -> None:
+    op, factory = define(), Recorder(build_filling)
+    by_width(op, factory, depends=[SOURCE], name="tile")
+    function = compiled(arrays, calling(op))
+    assert value(function(ones(arrays, 3))) == 3
+    graphffi.prebuild(op, [3], tmp_path / "grid")
+    graphffi.use_prebuilt(tmp_path / "grid")
+    assert value(op(ones(arrays, 3))) == value(function(ones(arrays, 3))) == 3
+    assert factory.keys == [(3,)]
+    assert value(op(ones(arrays, 4))) == 4
+
+
+def test_a_library_of_a_grid_that_was_changed_is_refused(tmp_path: Path) -> None:
+    op = define()
+    by_width(op, build_filling, depends=[SOURCE], name="tile")
+    (file,) = graphffi.prebuild(op, [3], tmp_path)
+    graphffi.use_prebuilt(tmp_path)
+    Path(file).write_bytes(b"something else")
+    with pytest.raises(FactoryError, match="that was made ahead of time, got another"):
+        op(np.ones(3, np.float32))
+
+
+def test_only_libraries_are_made_ahead_of_time(tmp_path: Path) -> None:
+    op = define()
+    by_width(op, filling, name="tile")
+    with pytest.raises(FactoryError, match="expected a library to keep, got the function"):
+        graphffi.prebuild(op, [3], tmp_path)
+    with pytest.raises(ValueError, match="factory: expected one of 'tile', got 'other'"):
+        graphffi.prebuild(op, [3], tmp_path, factory="other")
+    with pytest.raises(FileNotFoundError, match=r"expected a folder that graphffi\.prebuild made"):
+        graphffi.use_prebuilt(tmp_path)
