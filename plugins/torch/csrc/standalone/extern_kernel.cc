@@ -120,7 +120,7 @@ void ExternKernel::Run(const std::vector<ExternArgument>& arguments,
   {
     const graphffi::KernelSlot& slot = SlotOf(slot_);
     const graphffi::KernelSlot::Use function(slot);
-    const int rc = CallKernel(function.kernel(), slot.reference(), &pushed.frame(), &returned);
+    const int rc = CallKernel(function.kernel(), name_, &pushed.frame(), &returned);
     if (rc != 0) throw graphffi::Error::TakeRaised(rc);
   }
   graphffi::OwnedValues owned;
