@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ._command import Outcome
+from ._elf_texts import exported_texts
 from ._metadata import describe_function
 from ._module import Module, load_module
 from ._op_text import OpText, op_texts
@@ -27,11 +28,13 @@ def inspect_library(path: str) -> Outcome:
     ops = {
         name: dict(OpText.parse(name, text).fields) for name, text in op_texts(module.path).items()
     }
+    graph = exported_texts(module.path, "__graphffi_graph_").get("library", "")
     facts: dict[str, Any] = {
         "path": module.path,
         "kind": module.kind,
         "functions": list(_functions(module)),
         "ops": ops,
+        "graph": dict(line.split(": ", 1) for line in graph.splitlines()),
         "imports": [_import(imported) for imported in module.imports],
     }
     lines = [f"{module.path}: {module.kind}"]
@@ -41,6 +44,7 @@ def inspect_library(path: str) -> Outcome:
     for name, fields in ops.items():
         lines.append(f"  op {name}{fields['schema']}")
         lines += [f"    {key}: {fields[key]}" for key in fields if key not in ("schema", "doc")]
+    lines += [f"  {line}" for line in graph.splitlines()]
     lines += _import_lines(facts["imports"], "  ")
     return Outcome(facts, lines)
 

@@ -52,7 +52,7 @@ def load_ops(
     found: dict[str, Op] = {}
     for symbol, arguments in definitions.items():
         try:
-            kernel = module.get_function(symbol)
+            kernel = module.get_function(arguments.pop("kernel", symbol))
             op = define_op(f"{names}::{symbol}", kernel=kernel, override=override, **arguments)
         except (AttributeError, TypeError, ValueError) as error:
             kind = TypeError if isinstance(error, TypeError) else ValueError
@@ -62,7 +62,9 @@ def load_ops(
 
 
 def op_arguments(path: str, namespace: str, module: str) -> dict[str, dict[str, Any]]:
-    """The arguments of `define_op`, but for name and kernel, of each op in a library.
+    """The arguments of `define_op`, but for its name, of each op in a library.
+
+    The kernel is there where it is not the function of the op's name, as a name.
 
     Args:
         path: Of the library.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 PREFIX: Final = "__graphffi_op_"
 _FLAGS: Final = ("allow_cuda_graph", "has_side_effect", "pass_owning_tensor")
 _FIELDS: Final = (
-    *("schema", "shape", "dims", "dtypes", "plan", "strided", "workspace", "vmap"),
+    *("schema", "shape", "dims", "dtypes", "plan", "kernel", "strided", "workspace", "vmap"),
     *(*_FLAGS, "doc"),
 )
 
@@ -64,7 +64,7 @@ class OpText:
         return OpText(fields)
 
     def arguments(self, name: str, module: str) -> dict[str, Any]:
-        """The arguments of `define_op` but for name and kernel.
+        """The arguments of `define_op` but for name and kernel; that is a function's name, if any.
 
         Args:
             name: Of the op.
@@ -76,7 +76,9 @@ class OpText:
         fields = self.fields
         signature = from_schema(name, fields["schema"])
         found: dict[str, Any] = {
-            key: fields[key] for key in ("schema", "doc", "plan", "dims", "dtypes") if key in fields
+            key: fields[key]
+            for key in ("schema", "kernel", "doc", "plan", "dims", "dtypes")
+            if key in fields
         }
         for flag in filter(fields.__contains__, _FLAGS):
             found[flag] = _flag(name, flag, fields[flag])

@@ -207,7 +207,7 @@ def test_a_library_computes_what_the_model_does(built: SimpleNamespace, batch: i
     with torch.no_grad():
         expected, _ = built.model(x, expected_cache)
     np.testing.assert_allclose(np.from_dlpack(result), expected, atol=1e-6)
-    np.testing.assert_allclose(updated, expected_cache, rtol=1e-5)
+    np.testing.assert_allclose(updated, expected_cache, rtol=1e-5, atol=1e-6)
     assert np.from_dlpack(calls).shape == (1,)
 
 
@@ -283,7 +283,7 @@ X, C = np.zeros((2, 16), np.float32), np.zeros(8, np.float32)
         (
             (X[:, :15], C),
             ValueError,
-            r"operand 'x': expected float32\[s\d+=2, 16\] on cpu, got float32",
+            r"operand 'x': expected float32\[batch=2, 16\] on cpu, got float32",
         ),
         ((X.astype(np.float64), C), TypeError, r"operand 'x': .* got float64\[2, 16\] on cpu"),
         (
@@ -358,7 +358,7 @@ def test_a_library_needs_the_runtime_and_the_systems_libraries_only(built: Simpl
     assert needed <= system | {"libtvm_ffi"}
     listed = read("nm", "-D", "--defined-only", "--format=posix", built.path)
     names = [line.split()[0] for line in listed.splitlines()]
-    assert sorted(names) == [
+    assert sorted(name for name in names if not name.startswith("__graphffi_")) == [
         *(f"__tvm_ffi_{n}{e}" for n in ("best", "double", "products") for e in ("", "_into")),
         *("__tvm_ffi_set_memory_limit", "__tvm_ffi_step", "__tvm_ffi_step_into"),
         "__tvm_ffi_trim_memory",

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
 import tempfile
 import uuid
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,8 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from graphffi_torch._decompose import check_exported, decompose
-from graphffi_torch._standalone_build import Source, build
+from graphffi_torch._primitive import CALL, CALL_EFFECT, CALL_GRAPH
+from graphffi_torch._standalone_build import ISAS, Source, build
 from graphffi_torch._standalone_code import Signature, method_code
 from graphffi_torch._standalone_externs import find_externs
 from graphffi_torch._standalone_weights import WeightFile
@@ -36,6 +38,11 @@ _OPTIONS: Final = {
     "aot_inductor.package_constants_in_so": False,
     "layout_optimization": False,  # convolutions take images row by row
     "cpp.dynamic_threads": True,  # as many as the process that runs it allows
+}
+_ISA_OPTIONS: Final[dict[str, dict[str, Any]]] = {
+    "native": {},
+    "avx2": {"cpp.simdlen": 256},
+    "avx512": {"cpp.simdlen": 512},
 }
 # Torch (2.13 at least) takes buffers of equal elements for constants, also if it updates them.
 _OPTIONS_FOR_UPDATES: Final = {"joint_graph_constant_folding": False}
@@ -66,6 +73,7 @@ def to_library(
     *,
     weights: str = "embed",
     externs: Mapping[str, str] | None = None,
+    isa: str = "native",
     options: Mapping[str, Any] | None = None,
 ) -> str:
     """Compiles programs into a library of TVM FFI functions that runs without torch, on the CPU.
@@ -87,6 +95,9 @@ def to_library(
             ``{"aten.topk": "library.so::topk"}``, also in place of graphffi's. A reference without
             ``::`` is a global function. They take what the operator takes, tensors row by row, and
             return its results.
+        isa: The instructions that the library may use: ``"native"`` for those of this machine's
+            processor, ``"avx2"`` or ``"avx512"`` for those of most. A processor that has not all of
+            them gets an error from each call.
         options: Options of Inductor.
 
     Returns:
@@ -97,7 +108,8 @@ def to_library(
             lines of the model that call them; and for what calls can't be given.
         RuntimeError: If the compiler fails.
         TypeError: If `exported` is no exported program.
-        ValueError: For a wrong name or path, and an unknown way to keep weights.
+        ValueError: For a wrong name or path, an unknown way to keep weights, and unknown
+            instructions.
 
     Example:
         >>> exported = torch.export.export(model, (x,))  # doctest: +SKIP
@@ -105,10 +117,10 @@ def to_library(
         >>> graphffi.load_module("model.so").main(numpy_array)  # doctest: +SKIP
     """
     programs = dict(exported) if isinstance(exported, Mapping) else {"main": exported}
-    _check_arguments(programs, path, weights)
+    _check_arguments(programs, path, weights, isa)
     signatures = {name: Signature.of(name, program) for name, program in programs.items()}
     generated = {
-        name: _generate(signatures[name], program, options or {})
+        name: _generate(signatures[name], program, {**_ISA_OPTIONS[isa], **(options or {})})
         for name, program in programs.items()
     }
     found = find_externs(
@@ -121,12 +133,39 @@ def to_library(
         constants = kept.add(code.code, code.weights, updated)
         text = method_code(signatures[name], code.model, code.code, constants)
         sources.append(Source(code.model, text, code.header, code.flags))
-    build(Path(path), sources, kept, found, is_embedded=weights == "embed")
+    kernels = sorted({*found.references.values(), *_kernels(programs.values())})
+    build(
+        *(Path(path), sources, kept, found),
+        is_embedded=weights == "embed",
+        isa=isa,
+        kernels=[_with_hash(kernel) for kernel in kernels],
+    )
     return os.fspath(path)
 
 
+def _kernels(programs: Iterable[torch.export.ExportedProgram]) -> Iterator[str]:
+    """References of the kernels that programs call."""
+    for program in programs:
+        for module in decompose(program).graph_module.modules():
+            for node in getattr(getattr(module, "graph", None), "nodes", ()):
+                if node.target in (CALL, CALL_GRAPH, CALL_EFFECT):
+                    yield str(node.args[0])
+
+
+def _with_hash(reference: str) -> str:
+    """``library.so::symbol (sha256 …)``, where the library is there."""
+    library, mark, _ = reference.partition("::")
+    if not mark or not os.path.isfile(library):
+        return reference
+    with open(library, "rb") as file:
+        return f"{reference} (sha256 {hashlib.sha256(file.read()).hexdigest()})"
+
+
 def _check_arguments(
-    programs: Mapping[str, torch.export.ExportedProgram], path: str | os.PathLike[str], weights: str
+    programs: Mapping[str, torch.export.ExportedProgram],
+    path: str | os.PathLike[str],
+    weights: str,
+    isa: str,
 ) -> None:
     for name, program in programs.items():
         check_exported("to_library", program)
@@ -145,6 +184,10 @@ def _check_arguments(
     if weights not in ("embed", "file"):
         raise ValueError(
             f"graphffi_torch: to_library: weights: expected 'embed' or 'file', got {weights!r}"
+        )
+    if isa not in ISAS:
+        raise ValueError(
+            f"graphffi_torch: to_library: isa: expected {', '.join(ISAS)}, got {isa!r}"
         )
 
 

@@ -22,15 +22,32 @@ from graphffi_torch._standalone_externs import (
     product_functions,
 )
 from graphffi_torch._standalone_maths import maths_code
+from graphffi_torch._standalone_text import text_code
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from graphffi_torch._standalone_weights import WeightFile
 
+# What compilers define for sets of instructions, by the processor's name of the set.
+_INSTRUCTIONS: Final = {
+    name: f"__{name.upper().replace('.', '_').replace('-', '_')}__"
+    for name in (
+        *("sse4.2", "popcnt", "avx", "avx2", "fma", "bmi", "bmi2", "f16c", "movbe", "gfni", "sha"),
+        *("avx512f", "avx512dq", "avx512cd", "avx512bw", "avx512vl", "avx512vbmi", "avx512vbmi2"),
+        *("avx512ifma", "avx512vnni", "avx512bitalg", "avx512vpopcntdq", "avx512bf16"),
+        *("avx512fp16", "avxvnni", "amx-tile", "amx-bf16", "amx-int8"),
+    )
+}
 # Torch's flags for debugging and warnings, which the library has no use for.
 _DROPPED: Final = {"g1", "Wall", "pedantic", "fno-omit-frame-pointer"}
-_EXPORTS: Final = "{ global: __tvm_ffi_*; local: *; };\n"
+# Flags for instructions; without any, those of the machine, as torch chose them.
+ISAS: Final[dict[str, tuple[str, ...]]] = {
+    "native": (),
+    "avx2": ("-march=x86-64-v3",),
+    "avx512": ("-march=x86-64-v4",),
+}
+_EXPORTS: Final = "{ global: __tvm_ffi_*; __graphffi_*; local: *; };\n"
 
 
 @dataclass(frozen=True)
@@ -57,6 +74,8 @@ def build(
     externs: Externs,
     *,
     is_embedded: bool,
+    isa: str,
+    kernels: Sequence[str],
 ) -> None:
     """Makes the library.
 
@@ -66,12 +85,14 @@ def build(
         weights: Of all methods.
         externs: Kernels that they need.
         is_embedded: Whether the library holds the weights; else a file beside it does.
+        isa: Instructions to use, of `ISAS`.
+        kernels: Those that programs call, for `graphffi inspect`.
 
     Raises:
         RuntimeError: If a compiler is missing or fails, with what it said.
     """
     with tempfile.TemporaryDirectory() as folder:
-        compiler = _Compiler(Path(folder), sources[0].flags)
+        compiler = _Compiler(Path(folder), sources[0].flags, ISAS[isa])
         for source in sources:
             (Path(folder) / f"{source.name}.h").write_text(source.header)
         texts = {source.name: source.code for source in sources}
@@ -82,9 +103,18 @@ def build(
             texts["externs"] = extern_code(externs)
         file_name = f"{path.stem}.weights" if weights.content and not is_embedded else None
         texts["weights"] = compiler.weights_code(weights.content, file_name)
+        instructions = compiler.instructions()
+        operators = [name.replace("aoti_torch_cpu_", "aten.") for name in sorted(externs.own)]
+        description = {"processor": instructions, "operators": operators, "kernels": kernels}
+        texts["processor"] = _processor_code(instructions) + text_code(
+            "graph_library",
+            "\n".join(
+                f"{name}: {', '.join(items)}" for name, items in description.items() if items
+            ),
+        )
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            kernels = pool.map(compiler.compile_kernels, sorted(own))
-            objects = [*pool.map(compiler.compile, texts, texts.values()), *kernels]
+            own_objects = pool.map(compiler.compile_kernels, sorted(own))
+            objects = [*pool.map(compiler.compile, texts, texts.values()), *own_objects]
         maths = maths_code(compiler.undefined(objects))
         if maths:
             objects.append(compiler.compile("maths", maths))
@@ -93,14 +123,32 @@ def build(
             path.with_name(file_name).write_bytes(weights.content)
 
 
+def _processor_code(instructions: Sequence[str]) -> str:
+    rows = "".join(
+        f'{{"{name}", [] {{ return __builtin_cpu_supports("{name}") != 0; }}}}, '
+        for name in instructions
+    )
+    return f"""#include <graphffi_standalone/graph.h>
+namespace graphffi_standalone {{
+extern const Instructions kInstructions[];
+const Instructions kInstructions[] = {{{rows}{{nullptr, nullptr}}}};
+}}
+"""
+
+
 class _Compiler:
-    def __init__(self, folder: Path, flags: Mapping[str, Any]) -> None:
+    def __init__(self, folder: Path, flags: Mapping[str, Any], isa: Sequence[str]) -> None:
         self._folder = folder
         self._program = os.environ.get("CXX") or flags["compiler"]
         self._flags = [
             *(f"-D{name.strip()}" for name in flags["definitions"]),
             *(f"-{flag}" for flag in flags["cflags"] if flag not in _DROPPED),
             *" ".join(flags["passthrough_args"]).split(),
+        ]
+        if isa:
+            self._flags = [flag for flag in self._flags if not flag.startswith("-m")]
+        self._flags += [
+            *isa,
             *"-w -fvisibility=hidden -ffunction-sections -fdata-sections".split(),
         ]
 
@@ -119,6 +167,11 @@ class _Compiler:
         target = self._folder / f"{source.stem}.o"
         self._run([*self._flags, *flags, *includes, "-c", str(source)], target)
         return target
+
+    def instructions(self) -> list[str]:
+        """Names of the instructions that the code may use."""
+        defined = self._run_for_text([*self._flags, "-dM", "-E", "-x", "c++", os.devnull])
+        return [name for name, macro in _INSTRUCTIONS.items() if f" {macro} " in defined]
 
     def weights_code(self, content: bytes | bytearray, opt_file_name: str | None) -> str:
         """The text of the file that holds the weights, or names the file that does."""
@@ -165,9 +218,12 @@ const graphffi_standalone::Weights graphffi_weights = {{{begin}, {name}, {len(co
         )
 
     def _run(self, arguments: Sequence[str], target: Path) -> None:
-        command = [self._program, *arguments, "-o", str(target)]
+        self._run_for_text([*arguments, "-o", str(target)])
+
+    def _run_for_text(self, arguments: Sequence[str]) -> str:
+        command = [self._program, *arguments]
         try:
-            subprocess.run(command, check=True, capture_output=True, text=True)
+            return subprocess.run(command, check=True, capture_output=True, text=True).stdout
         except FileNotFoundError:
             raise RuntimeError(
                 f"graphffi_torch: to_library: expected the compiler '{self._program}', got none; "

@@ -13,6 +13,7 @@ import torch
 from torch.export.graph_signature import InputKind, TensorArgument
 
 from graphffi_torch._specs import DTYPE_NAMES
+from graphffi_torch._standalone_text import text_code
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -51,15 +52,45 @@ class Signature:
         name: Of the method.
         operands: In order.
         symbols: Names, smallest and largest values of sizes that calls choose.
-        num_results: Tensors that it gives.
+        results: For each tensor that it gives an expression of its shape and data type, as shape
+            rules are written; None where operands' sizes do not decide it.
         updated_buffers: Names of the model's buffers that it changes.
     """
 
     name: str
     operands: tuple[Operand, ...]
     symbols: tuple[tuple[str, int, int], ...]
-    num_results: int
+    results: tuple[str | None, ...]
     updated_buffers: frozenset[str]
+
+    def op_text(self) -> str | None:
+        """What `graphffi.load_ops` makes an op of; None where results have no known shapes."""
+        if not self.operands or None in self.results:
+            return None
+        operands = ", ".join(
+            f"Tensor(a{i}!) {operand.name}" if operand.is_updated else f"Tensor {operand.name}"
+            for i, operand in enumerate(self.operands)
+        )
+        results = ", ".join("Tensor" for _ in self.results)
+        fields = {
+            "schema": f"({operands}) -> {results if len(self.results) == 1 else f'({results})'}",
+            "kernel": f"{self.name}_into",
+            "shape": ", ".join(map(str, self.results)),
+            "has_side_effect": "true" if self.updated_buffers else "",
+            "doc": f"The method '{self.name}' of a compiled program: {self._described()}.",
+        }
+        return "\n".join(f"{name}: {text}" for name, text in fields.items() if text)
+
+    def _described(self) -> str:
+        return ", ".join(f"{o.name} {self._type(o)}" for o in self.operands)
+
+    def _type(self, operand: Operand) -> str:
+        sizes = []
+        for symbol, multiple, offset in operand.dims:
+            name = "" if symbol < 0 else self.symbols[symbol][0]
+            scaled = f"{multiple}*{name}" if multiple != 1 else name
+            sizes.append(f"{scaled}+{offset}" if name and offset else scaled or str(offset))
+        return f"{operand.dtype}[{', '.join(sizes)}]"
 
     @staticmethod
     def of(name: str, exported: torch.export.ExportedProgram) -> Signature:
@@ -74,27 +105,29 @@ class Signature:
         reader = _SignatureReader(name, program)
         signature = program.graph_signature
         updated = set(signature.user_inputs_to_mutate.values())
-        placeholders = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
+        nodes = {node.name: node for node in program.graph.nodes}
         operands = []
         for spec in signature.input_specs:
             if spec.kind != InputKind.USER_INPUT:
                 continue
-            node = placeholders.get(spec.arg.name)
+            node = nodes.get(spec.arg.name)
             value: Any = None if node is None else node.meta.get("val")
             if not isinstance(spec.arg, TensorArgument) or not isinstance(value, torch.Tensor):
                 reader.refuse(
                     f"input '{spec.arg.name}'", "a tensor", f"a {type(spec.arg).__name__}"
                 )
             operands.append(reader.operand(spec.arg.name, value, spec.arg.name in updated))
+        results = []
         outputs = [s for s in signature.output_specs if s.kind.name == "USER_OUTPUT"]
         for i, spec in enumerate(outputs):
             if not isinstance(spec.arg, TensorArgument):
                 reader.refuse(f"result {i}", "a tensor", f"a {type(spec.arg).__name__}")
+            results.append(reader.result(nodes[spec.arg.name].meta.get("val"), operands))
         return Signature(
             name,
             tuple(operands),
             tuple(reader.symbols.values()),
-            len(outputs),
+            tuple(results),
             frozenset(signature.buffers_to_mutate.values()),
         )
 
@@ -128,14 +161,63 @@ class _SignatureReader:
             limits = self._ranges.get(symbol)
             lower = 0 if limits is None else _limit(limits.lower, 0)
             upper = _NO_LIMIT if limits is None else _limit(limits.upper, _NO_LIMIT)
-            self.symbols[symbol] = (str(symbol), lower, upper)
+            self.symbols[symbol] = (_name_of(size, symbol), lower, upper)
         return self._positions[symbol], int(slope), int(expression.subs(symbol, 0))
+
+    def result(self, value: Any, operands: Sequence[Operand]) -> str | None:
+        """An expression for a result's shape and data type."""
+        if not isinstance(value, torch.Tensor) or value.dtype not in DTYPE_NAMES:
+            return None
+        sizes: dict[Any, str] = {}  # of symbols, by the first operand's that has them
+        for symbol, position in self._positions.items():
+            for operand in operands:
+                for i, (place, multiple, offset) in enumerate(operand.dims):
+                    if place == position and symbol not in sizes:
+                        size = f"{operand.name}.shape[{i}]"
+                        size = f"({size} - {offset})" if offset else size
+                        sizes[symbol] = f"({size} // {multiple})" if multiple != 1 else size
+        dims: list[Any] = list(value.shape)
+        shape = [
+            _expression(size.node.expr if isinstance(size, torch.SymInt) else size, sizes)
+            for size in dims
+        ]
+        if None in shape:
+            return None
+        return f"empty([{', '.join(map(str, shape))}], {DTYPE_NAMES[value.dtype]})"
 
     def refuse(self, what: str, expected: str, got: str) -> None:
         raise NotImplementedError(
             f"graphffi_torch: to_library: {self._name}: {what}: expected {expected}, got {got}; "
             "pass tensors, and numbers as tensors without dimensions"
         )
+
+
+def _name_of(size: torch.SymInt, symbol: Any) -> str:
+    """The name of a Dim, while the program knows it; else the symbol's."""
+    environment = size.node.shape_env
+    names: Mapping[str, str] = getattr(environment, "source_name_to_debug_name", None) or {}
+    for source in getattr(environment, "var_to_sources", {}).get(symbol, ()):
+        name = source.name if isinstance(source.name, str) else source.name()
+        if names.get(name, "").isidentifier():
+            return names[name]
+    return str(symbol)
+
+
+_OPERATIONS: Final = {"FloorDiv": "//", "CleanDiv": "//", "Mod": "%", "PythonMod": "%"}
+
+
+def _expression(value: Any, sizes: Mapping[Any, str]) -> str | None:
+    """A size as shape rules are written; None for what those do not know."""
+    if isinstance(value, (int, sympy.Integer)):
+        return str(int(value))
+    if value in sizes:
+        return sizes[value]
+    parts = [_expression(part, sizes) for part in value.args]
+    kind = type(value).__name__
+    joined = {"Add": " + ", "Mul": " * "}.get(kind, f" {_OPERATIONS.get(kind)} ")
+    if not parts or None in parts or (kind not in ("Add", "Mul") and kind not in _OPERATIONS):
+        return None
+    return f"({joined.join(map(str, parts))})"
 
 
 def _limit(value: Any, otherwise: int) -> int:
@@ -168,18 +250,27 @@ def method_code(signature: Signature, model: str, code: str, constants: Sequence
         f"{{{constant.offset}, {constant.size}, {str(constant.is_updated).lower()}}}"
         for constant in constants
     ]
-    return code + _ENTRY.format(
-        dims="\n".join(dims),
-        operands=", ".join(operands) or '{"", 0, 0, 0, nullptr, false}',
-        num_operands=len(operands),
-        symbols=", ".join(symbols) or '{"", 0, 0}',
-        num_symbols=len(symbols),
-        num_results=signature.num_results,
-        ordinals=", ".join(["-1"] * signature.num_results) or "-1",
-        places=", ".join(places) or "{0, 0, false}",
-        model=model,
-        name=signature.name,
+    return (
+        code
+        + _ENTRY.format(
+            dims="\n".join(dims),
+            operands=", ".join(operands) or '{"", 0, 0, 0, nullptr, false}',
+            num_operands=len(operands),
+            symbols=", ".join(symbols) or '{"", 0, 0}',
+            num_symbols=len(symbols),
+            num_results=len(signature.results),
+            ordinals=", ".join(["-1"] * len(signature.results)) or "-1",
+            places=", ".join(places) or "{0, 0, false}",
+            model=model,
+            name=signature.name,
+        )
+        + _description(signature)
     )
+
+
+def _description(signature: Signature) -> str:
+    text = signature.op_text()
+    return "" if text is None else text_code(f"op_{signature.name}", text)
 
 
 def _dtype_code(name: str) -> tuple[int, int]:

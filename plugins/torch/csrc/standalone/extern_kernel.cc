@@ -19,9 +19,9 @@ const graphffi::KernelSlot& SlotOf(const void* slot) {
 }
 
 /// The arguments of a call.
-class Arguments {
+class ExternArguments {
  public:
-  explicit Arguments(const std::vector<ExternArgument>& arguments) {
+  explicit ExternArguments(const std::vector<ExternArgument>& arguments) {
     for (const ExternArgument& argument : arguments) Push(argument);
   }
   graphffi::CallFrame& frame() { return frame_; }
@@ -34,7 +34,7 @@ class Arguments {
   std::vector<Ref> copies_;
 };
 
-void Arguments::Push(const ExternArgument& argument) {
+void ExternArguments::Push(const ExternArgument& argument) {
   if (argument.value.type_index == kTVMFFITensor) {
     return PushTensor(reinterpret_cast<AtenTensorHandle>(argument.value.v_obj));
   }
@@ -53,7 +53,7 @@ void Arguments::Push(const ExternArgument& argument) {
   frame_.EndArray();
 }
 
-void Arguments::PushTensor(AtenTensorHandle opt_tensor) {
+void ExternArguments::PushTensor(AtenTensorHandle opt_tensor) {
   TVMFFIAny value{};
   if (opt_tensor != nullptr) {
     value.type_index = kTVMFFITensor;
@@ -115,12 +115,12 @@ int32_t ExternKernel::Call(std::initializer_list<ExternArgument> arguments,
 
 void ExternKernel::Run(const std::vector<ExternArgument>& arguments,
                        const std::vector<ExternResult>& results) const {
-  Arguments pushed(arguments);
+  ExternArguments pushed(arguments);
   TVMFFIAny returned{};
   {
     const graphffi::KernelSlot& slot = SlotOf(slot_);
     const graphffi::KernelSlot::Use function(slot);
-    const int rc = CallKernel(function.kernel(), slot.reference(), &pushed.frame(), &returned);
+    const int rc = CallKernel(function.kernel(), name_, &pushed.frame(), &returned);
     if (rc != 0) throw graphffi::Error::TakeRaised(rc);
   }
   graphffi::OwnedValues owned;

@@ -43,6 +43,13 @@ struct Method {
   void (*run)(TVMFFIObjectHandle* inputs, TVMFFIObjectHandle* results);
 };
 
+/// Instructions that the library's code uses; NULL ends the list, which each library defines.
+struct Instructions {
+  const char* opt_name;
+  bool (*are_known)();  ///< to the processor
+};
+extern const Instructions kInstructions[];
+
 /// The body of `<method>(operands…)`, which gives one tensor, an array of them, or None.
 int RunMethod(const Method& method, const TVMFFIAny* args, int32_t num_args, TVMFFIAny* result);
 

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What libraries of exported programs say of themselves; one serves all tests."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import graphffi
+import graphffi_torch
+from graphffi_torch import _standalone_build
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec:FutureWarning"),
+    pytest.mark.slow,
+]
+
+
+class Step(torch.nn.Module):
+    """Updates caches that are in a list, and has branches and a loop."""
+
+    def forward(self, x: torch.Tensor, caches: list[torch.Tensor]) -> dict[str, Any]:
+        caches[0].add_(x.sum(0))
+        caches[1].mul_(2)
+        y = torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x * 2, (x,))
+        _, z = torch.while_loop(
+            lambda i, _: i < 3, lambda i, z: (i + 1, z * 1.5), (torch.tensor(0), y)
+        )
+        return {"y": y, "z": [z, torch.cat([x, x], 0)[1:]]}
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
+    batch = torch.export.Dim("batch", min=2, max=64)
+    with torch.no_grad():
+        exported = torch.export.export(
+            Step(), (torch.rand(4, 6), caches()), dynamic_shapes=({0: batch}, [None, None])
+        )
+    folder = tmp_path_factory.mktemp("described")
+    path = graphffi_torch.to_library({"step": exported}, folder / "model.so", isa="avx2")
+    return SimpleNamespace(path=path, library=graphffi.load_module(path))
+
+
+def caches() -> list[torch.Tensor]:
+    return [torch.zeros(6), torch.ones(2)]
+
+
+def expect(x: torch.Tensor) -> list[torch.Tensor]:
+    updated = caches()
+    results = Step()(x, updated)
+    return [results["y"], *results["z"], *updated]
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("is_list", [True, False])
+def test_branches_loops_and_lists_are_those_of_the_program(
+    built: SimpleNamespace, sign: int, is_list: bool
+) -> None:
+    x, updated = torch.rand(5, 6) * sign, caches()
+    results = built.library.step(x, updated) if is_list else built.library.step(x, *updated)
+    for result, reference in zip([*results, *updated], expect(x), strict=True):
+        torch.testing.assert_close(result, reference)
+
+
+def test_errors_name_dimensions_and_parameters(built: SimpleNamespace) -> None:
+    with pytest.raises(
+        ValueError,
+        match=r"operand 'x': expected float32\[batch \(2 to 64\), 6\] on cpu, got float32\[1, 6\]",
+    ):
+        built.library.step(torch.rand(1, 6), caches())
+    with pytest.raises(ValueError, match=r"operand 'caches_1': expected float32\[2\]"):
+        built.library.step(torch.rand(2, 6), [torch.zeros(6), torch.ones(3)])
+
+
+def test_a_librarys_methods_are_ops(built: SimpleNamespace) -> None:
+    ops = graphffi.load_ops(built.path)
+    x, updated = torch.rand(3, 6), caches()
+    results = ops.step(x, *updated)  # with the operands that it updated
+    for found in (results, [*results[:3], *updated]):
+        for result, reference in zip(found, expect(x), strict=True):
+            torch.testing.assert_close(result, reference)
+
+
+JAX = """
+import functools, sys
+import jax, numpy as np, graphffi, graphffi_jax
+model = graphffi.load_ops(sys.argv[1])
+@functools.partial(jax.jit, donate_argnums=(1,))
+def run(x, caches):
+    return model.step(x, *caches)
+x = np.arange(12, dtype=np.float32).reshape(2, 6) / 12
+*results, first, second = run(x, [jax.numpy.zeros(6), jax.numpy.ones(2)])
+assert "torch" not in sys.modules
+print(*np.concatenate([np.ravel(r) for r in (*results, first, second)]))
+"""
+
+
+def test_jax_runs_a_method_with_donated_caches(built: SimpleNamespace) -> None:
+    found = subprocess.run(
+        [sys.executable, "-c", JAX, built.path], capture_output=True, text=True, check=True
+    ).stdout
+    expected = expect(torch.arange(12).reshape(2, 6) / 12)
+    np.testing.assert_allclose(
+        np.array(found.split(), np.float32),
+        np.concatenate([e.ravel() for e in expected]),
+        rtol=1e-5,
+    )
+
+
+def test_inspect_shows_methods_and_instructions(built: SimpleNamespace) -> None:
+    command = [sys.executable, "-m", "graphffi", "inspect", built.path]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert "op step(Tensor x, Tensor(a1!) caches_0, Tensor(a2!) caches_1) ->" in text
+    assert "shape: empty([x.shape[0], 6], float32)," in text
+    assert "processor: sse4.2, popcnt, avx, avx2" in text
+    assert "avx512" not in text
+
+
+def test_a_processor_without_the_instructions_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Double(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * 2
+
+    exported = torch.export.export(Double(), (torch.rand(4),))
+    with pytest.raises(ValueError, match="isa: expected native, avx2, avx512, got 'sse'"):
+        graphffi_torch.to_library(exported, tmp_path / "model.so", isa="sse")
+    # That no processor of today has.
+    monkeypatch.setitem(_standalone_build._INSTRUCTIONS, "xop", "__SSE2__")
+    path = graphffi_torch.to_library(exported, tmp_path / "model.so")
+    library = graphffi.load_module(path)
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="got one without xop; make the library with isa="):
+            library.main(torch.rand(4))
