@@ -124,8 +124,7 @@ bool HasTangents(const c10::OperatorHandle& op, const Stack& stack) {
 
 [[noreturn]] void RefuseTangents(const std::string& subject, const char* remedy) {
   ThrowTracedError(graphffi::Error(
-      "NotImplementedError",
-      subject + ": jvp: expected a forward-mode rule, got none; " + remedy));
+      "NotImplementedError", subject + ": jvp: expected a forward-mode rule, got none; " + remedy));
 }
 
 constexpr const char* kRegisterForwardRule =

@@ -138,7 +138,8 @@ class PythonForwardRule : public ForwardRule {
     gil.Check();
     try {
       const py::list results = ToList(call.results);
-      const py::object returned = Call(run_, ToList(call.arguments), ToList(call.tangents), results);
+      const py::object returned =
+          Call(run_, ToList(call.arguments), ToList(call.tangents), results);
       variable_list tangents;
       for (py::handle item : returned) {
         tangents.push_back(item.is_none() ? at::Tensor() : THPVariable_Unpack(item.ptr()));
