@@ -492,3 +492,10 @@ def test_a_view_of_an_intermediate_is_updated_in_its_place(
     assert rows[1].eq(1).all() == worked_around, (
         "torch lowers sym_storage_offset by itself: drop _inductor._with_offsets"
     )
+
+
+def test_an_input_may_be_called_as_a_function_of_python_is() -> None:
+    exported = torch.export.export(torch.nn.Linear(3, 2), (torch.rand(1, 3),))  # takes `input`
+    x = torch.rand(1, 3)
+    decomposed = graphffi_torch.decompose(exported).module()
+    torch.testing.assert_close(decomposed(x), exported.module()(x))

@@ -99,7 +99,14 @@ def with_graph_module(
         names: What nodes that are outputs are called now.
     """
     signature = copy.deepcopy(exported.graph_signature)
-    for old, new in names.items():
+    # A copy of a graph has other names for inputs that are called as functions of Python are.
+    inputs = zip(
+        exported.graph.find_nodes(op="placeholder"),
+        module.graph.find_nodes(op="placeholder"),
+        strict=True,
+    )
+    renamed = {old.name: new.name for old, new in inputs if old.name != new.name}
+    for old, new in {**renamed, **names}.items():
         signature.replace_all_uses(old, new)
     return torch.export.ExportedProgram(
         root=module,
