@@ -81,11 +81,10 @@ def check_current(subject: str, file: str) -> None:
         file: Of the library.
 
     Raises:
-        ValueError: If what is at the path is not what runs.
+        RuntimeError: If what is at the path is not what runs.
     """
     if not _core.is_library_current(file):
-        raise ValueError(
-            f"{subject}: expected the kernel library {file!r} that is in use, got one that was "
-            "built since; load it with graphffi.load_module, or define its ops again with "
-            "override=True"
+        raise RuntimeError(
+            f"{subject}: expected the file that is in use, got one that was built since; load it "
+            "with graphffi.load_module, or define its ops again with override=True"
         )

@@ -48,8 +48,8 @@ class PackagedLibraries:
 
         Raises:
             FileNotFoundError: If the library is not where the reference says.
-            ValueError: If it was built anew since it was loaded; for a function that a factory
-                made.
+            RuntimeError: If it was built anew since it was loaded.
+            ValueError: For a function that a factory made.
         """
         library, symbol = split_reference(reference)
         if is_made_function(reference):
@@ -65,7 +65,7 @@ class PackagedLibraries:
                 f"{self._subject}: expected the kernel library '{library}', found none; give an "
                 "absolute path or set GRAPHFFI_LIBRARY_PATH"
             )
-        check_current(self._subject, file)
+        check_current(f"{self._subject}: kernel library {file!r}", file)
         name = _name(file)
         self._files[name] = file
         return f"{name}::{symbol}"
@@ -94,13 +94,13 @@ def packaged_name(reference: str) -> str:
     Empty, too, if the library is not there.
 
     Raises:
-        ValueError: If it was built anew since it was loaded.
+        RuntimeError: If it was built anew since it was loaded.
     """
     library, _ = split_reference(reference)
     file = find_library(library) if library else None
     if file is None:
         return ""
-    check_current(f"graphffi: kernel {reference!r}", file)
+    check_current(f"graphffi: cannot load '{file}'", file)
     return _name(file)
 
 

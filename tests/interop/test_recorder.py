@@ -227,6 +227,8 @@ def test_recording_twice_is_refused(tmp_path: Path) -> None:
         graphffi.record(tmp_path, limit=0).__enter__()
 
 
+@pytest.mark.filterwarnings("ignore:.*fork:RuntimeWarning")  # JAX is there
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # of Python 3.12
 def test_a_child_of_fork_has_files_of_its_own(crash: Any, tmp_path: Path) -> None:
     x = np.ones(3, np.float32)
     with graphffi.record(tmp_path):

@@ -136,8 +136,8 @@ def test_a_float_attribute_that_recompiles_is_one_warning(kernels: Any) -> None:
         for a in (2.0, 3.0, 4.0):
             torch.testing.assert_close(f(X, a), X + a)
     assert [str(warning.message) for warning in seen] == [
-        "floats::add: attribute 'a': expected the same float as when torch.compile traced before, "
-        "got another, for which it compiles anew; pass a tensor if it changes from call to call"
+        "floats::add: attribute 'a': expected the same float in each call, got one that changes, "
+        "which torch.compile compiles anew for each value; pass a tensor"
     ]
     assert seen[0].category is RuntimeWarning
 

@@ -35,6 +35,7 @@ def test_an_int_may_be_an_element(ops: Any) -> None:
         torch.testing.assert_close(run(X, torch.tensor(n)), X + n + DEFAULTS)
 
 
+@pytest.mark.filterwarnings("ignore:.*compiles anew:RuntimeWarning")
 @pytest.mark.parametrize("dtype", [torch.int64, torch.float32])
 def test_a_float_that_is_an_element_is_eager_or_an_error(ops: Any, dtype: torch.dtype) -> None:
     def call(x: torch.Tensor, i: torch.Tensor) -> Any:
@@ -78,6 +79,7 @@ def test_bools_of_elements_and_sizes_are_constants_of_the_graph(ops: Any) -> Non
     torch.testing.assert_close(run(X), X + 1 + DEFAULTS)
 
 
+@pytest.mark.filterwarnings("ignore:.*compiles anew:RuntimeWarning")
 def test_calls_that_are_followed_get_constants_too(ops: Any) -> None:
     op = graphffi.define_op(
         "mytest::followed",

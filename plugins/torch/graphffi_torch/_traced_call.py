@@ -49,7 +49,7 @@ def install() -> None:
     substitutes = {
         is_int64: _traced_is_int64,
         is_known: _traced_is_known,
-        _changes: _traced_changes,
+        _varies: _traced_varies,
         _to_float: _traced_to_float,
         _to_bool: _traced_to_bool,
         **{function: _copy(function) for function in (_to_name, _is, _are, _find_places, repair)},
@@ -85,7 +85,7 @@ def make_traced_call(definition: Definition, operator: Any) -> Callable[..., Any
         "are_tensors": _are_tensors,
         "is_": _is,
         "are": _are,
-        "changes": _changes,
+        "varies": _varies,
         "warn": _make_warning(definition),
         "to_float": _to_float,
         "to_bool": _to_bool,
@@ -136,9 +136,9 @@ def _make_warning(definition: Definition) -> Callable[[str], None]:
         if attribute not in warned:
             warned.add(attribute)
             warnings.warn(
-                f"{definition.name}: attribute '{attribute}': expected the same float as when "
-                "torch.compile traced before, got another, for which it compiles anew; pass a "
-                "tensor if it changes from call to call",
+                f"{definition.name}: attribute '{attribute}': expected the same float in each "
+                "call, got one that changes, which torch.compile compiles anew for each value; "
+                "pass a tensor",
                 RuntimeWarning,
                 stacklevel=2,
             )
@@ -204,13 +204,15 @@ def _to_float(value: Any) -> Any:
         return value
 
 
-def _changes(value: Any) -> bool:
-    """Whether a trace has another of these numbers than the trace before it."""
+def _varies(value: Any) -> bool:
+    """Whether a graph that takes this number as a constant is one of many."""
     return False
 
 
-def _traced_changes(value: Any) -> bool:
+def _traced_varies(value: Any) -> bool:
     # Dynamo makes a symbol of a number that has changed, or, with `dynamic=True`, of any.
+    if type(value) is not float and type(value) is not int:
+        return False
     return is_known(value) and torch.compiler.config.assume_static_by_default
 
 
@@ -286,7 +288,7 @@ def _conversions(definition: Definition) -> list[str]:
                 items = f"[{convert}(item) for item in {value}]"
                 converted = f"{items} if isinstance({value}, (list, tuple)) else {value}"
             elif attribute.kind == "float":
-                lines.append(f"if changes({value}): warn({attribute.name!r})")
+                lines.append(f"if varies({value}): warn({attribute.name!r})")
             lines.append(f"{value} = {converted}")
     return lines
 

@@ -6,6 +6,7 @@
 #include <cxxabi.h>
 #include <tvm/ffi/any.h>
 
+#include <cstdio>
 #include <exception>
 #include <string>
 #include <tuple>
@@ -40,7 +41,10 @@ TVM_FFI_COLD_CODE TVM_FFI_NO_INLINE inline std::string SignatureText(const TypeT
                                                                      TypeText result) {
   std::string text = "(";
   for (size_t i = 0; i < num_params; ++i) {
-    text.append(i == 0 ? "" : ", ").append(std::to_string(i)).append(": ").append(params[i]());
+    // std::to_string would have libraries export a table of digits.
+    char number[24];
+    std::snprintf(number, sizeof(number), "%zu: ", i);
+    text.append(i == 0 ? "" : ", ").append(number).append(params[i]());
   }
   return text.append(") -> ").append(result());
 }
