@@ -19,11 +19,16 @@ class StackGuard {
     constexpr int kDepthWithoutCheck = 500;
     if (++*depth_ <= kDepthWithoutCheck || !IsStackLow()) return;
     --*depth_;
-    TVM_FFI_THROW(ValueError) << "the structure is nested too deeply or has a cycle";
+    Refuse();
   }
   ~StackGuard() { --*depth_; }
   StackGuard(const StackGuard&) = delete;
   StackGuard& operator=(const StackGuard&) = delete;
+
+  [[noreturn]] static void Refuse() {
+    TVM_FFI_THROW(ValueError) << "the structure is nested too deeply or has a cycle";
+    TVM_FFI_UNREACHABLE();
+  }
 
  private:
   int* depth_;

@@ -12,6 +12,8 @@
 
 #include <string_view>
 
+#include "stack_guard.h"
+
 namespace graphffi::runtime {
 
 /// Where variables bind. In a pattern region the variable and all that it contains bind; in a
@@ -38,21 +40,17 @@ class Region {
   TVMFFIDefRegionKind kind_;
 };
 
-/// Counts how deep a recursion is. \throws Error(ValueError) where that looks like a cycle
+/// Counts how deep a recursion is. \throws Error(ValueError) where that looks like a cycle, or
+/// before the stack overflows
 class DepthGuard {
  public:
-  explicit DepthGuard(int* depth) : depth_(depth) {
+  explicit DepthGuard(int* depth) : stack_(depth) {
     constexpr int kMaxDepth = 1000;
-    if (++*depth_ <= kMaxDepth) return;
-    --*depth_;
-    TVM_FFI_THROW(ValueError) << "the structure is nested too deeply or has a cycle";
+    if (*depth > kMaxDepth) StackGuard::Refuse();
   }
-  ~DepthGuard() { --*depth_; }
-  DepthGuard(const DepthGuard&) = delete;
-  DepthGuard& operator=(const DepthGuard&) = delete;
 
  private:
-  int* depth_;
+  StackGuard stack_;
 };
 
 /// The same for both forms of strings, and of bytes.
