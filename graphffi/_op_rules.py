@@ -89,13 +89,7 @@ class RulesOfOp:
         Example:
             >>> scale.register_vjp(lambda saved, grad: grad * saved.factor)  # doctest: +SKIP
         """
-
-        def change(definition: Definition) -> Definition:
-            vjp = Vjp.make(definition, backward, save)
-            changed = dataclasses.replace(definition, vjp=vjp)
-            return _unless_other(definition, changed, "register_vjp", known=definition.vjp)
-
-        self._extend(change, "add_vjp")
+        self._take_rule("vjp", lambda definition: Vjp.make(definition, backward, save))
 
     def register_jvp(self, forward: Callable[..., Any], *, save: Sequence[str] = ()) -> None:
         """Gives the op a forward-mode rule, for every framework.
@@ -117,11 +111,14 @@ class RulesOfOp:
         Example:
             >>> scale.register_jvp(lambda saved, x: x * saved.factor)  # doctest: +SKIP
         """
+        self._take_rule("jvp", lambda definition: Jvp.make(definition, forward, save))
 
+    def _take_rule(self, kind: str, make: Callable[[Definition], Vjp | Jvp]) -> None:
         def change(definition: Definition) -> Definition:
-            jvp = Jvp.make(definition, forward, save)
-            changed = dataclasses.replace(definition, jvp=jvp)
-            return _unless_other(definition, changed, "register_jvp", known=definition.jvp)
+            rule: dict[str, Any] = {kind: make(definition)}
+            changed = dataclasses.replace(definition, **rule)
+            known = getattr(definition, kind)
+            return _unless_other(definition, changed, f"register_{kind}", known=known)
 
         self._extend(change, "add_vjp")
 
