@@ -19,6 +19,7 @@ import pytest
 
 import graphffi
 from graphffi.plugin import FactoryError
+from tests.core.array_calls import calling, compiled, ones, value
 
 HERE = Path(__file__).resolve().parent
 SOURCE = HERE / "filling.c"
@@ -49,34 +50,6 @@ def filling(value: float) -> Callable[[Any, Any], None]:
 def by_width(op: graphffi.Op, make: Callable[..., Any], **options: Any) -> None:
     options = {"key": lambda x, n, mode, f: x.shape[-1], "plan": "x, out"} | options
     op.add_factory(**options)(make)
-
-
-def ones(arrays: Any, *shape: int) -> Any:
-    return arrays.make(np.ones(shape, np.float32))
-
-
-def value(result: Any) -> float:
-    (found,) = {float(item) for item in result.ravel()}
-    return found
-
-
-def compiled(arrays: Any, function: Callable[..., Any]) -> Callable[..., Any]:
-    if arrays.name == "torch":
-        import torch
-
-        return torch.compile(function, fullgraph=True)
-    if arrays.name == "jax":
-        import jax
-
-        return jax.jit(function)
-    return function
-
-
-def calling(op: graphffi.Op) -> Callable[[Any], Any]:
-    def call(x: Any) -> Any:
-        return op(x)
-
-    return call
 
 
 class Recorder:

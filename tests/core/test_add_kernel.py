@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import graphffi
+from tests.core.array_calls import calling, compiled, ones, value
 
 numbers = itertools.count()
 
@@ -36,34 +37,6 @@ def define(**options: Any) -> graphffi.Op:
 
 def add(op: graphffi.Op, value: float, **options: Any) -> None:
     op.add_kernel(filling(value), plan="x, out", name=f"k{value:g}", **options)
-
-
-def ones(arrays: Any, *shape: int) -> Any:
-    return arrays.make(np.ones(shape, np.float32))
-
-
-def value(result: Any) -> float:
-    (found,) = {float(item) for item in result.ravel()}
-    return found
-
-
-def compiled(arrays: Any, function: Callable[..., Any]) -> Callable[..., Any]:
-    if arrays.name == "torch":
-        import torch
-
-        return torch.compile(function, fullgraph=True)
-    if arrays.name == "jax":
-        import jax
-
-        return jax.jit(function)
-    return function
-
-
-def calling(op: graphffi.Op) -> Callable[[Any], Any]:
-    def call(x: Any) -> Any:
-        return op(x)
-
-    return call
 
 
 def test_the_first_kernel_that_fits_runs(arrays: Any) -> None:

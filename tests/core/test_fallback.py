@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 import graphffi
+from tests.core.array_calls import compiled
 
 pytest.importorskip("array_api_compat")
 
@@ -40,18 +40,6 @@ def define(**options: Any) -> graphffi.Op:
         return x * factor + (0 if y is None else y), xp.sum(x, axis=-1)
 
     return op
-
-
-def compiled(arrays: Any, function: Callable[..., Any]) -> Callable[..., Any]:
-    if arrays.name == "torch":
-        import torch
-
-        return torch.compile(function, fullgraph=True)
-    if arrays.name == "jax":
-        import jax
-
-        return jax.jit(function)
-    return function
 
 
 def test_the_reference_runs_where_no_kernel_fits(arrays: Any) -> None:
