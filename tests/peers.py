@@ -3,10 +3,10 @@
 
     python tests/peers.py [--folder build/peers] [--write docs/versions.md] [suite ...]
 
-Fetches source distributions. Tests in C++ are built with their own headers and run each in a
-process of its own, so that one that ends the process leaves the others; needs g++ and googletest
-(Debian: libgtest-dev). Those in Python run with a copy of apache-tvm-ffi's package whose library is
-the bundled runtime. A second run fetches and builds nothing anew.
+Fetches source distributions. Tests in C++ run each in a process of its own, so that one that ends
+the process leaves the others; needs g++ and googletest (Debian: libgtest-dev). Those in Python run
+with a copy of apache-tvm-ffi's package whose library is the bundled runtime; xgrammar's need
+PyTorch. A second run fetches nothing anew, and builds only what headers have changed for.
 """
 
 from __future__ import annotations
@@ -32,12 +32,15 @@ HEAD = f"""
 
 `make peers` writes this table: tests of other projects on the bundled runtime. Those of
 apache-tvm-ffi are of {RELEASE}: in C++ with its own headers, in Python with graphffi's library
-in its place. jax-tvm-ffi's call `graphffi_jax.register_ffi_target`. orcjit's load object
-files; one of them needs a GPU.
+in its place; those of its C++ tests that need no `extra/` also with graphffi's headers.
+jax-tvm-ffi's call `graphffi_jax.register_ffi_target`. orcjit's load object files; one of them
+needs a GPU. xgrammar's are without 816 that fetch models, which need an account, and 57 that need
+CUDA or MLX.
 
 | tests | day | passed | failed |
 |---|---|---|---|
 """
+XGRAMMAR_NEEDS = ("pydantic", "sentencepiece", "tiktoken", "protobuf", "cohere_melody==0.13.0")
 FLAGS = ("-std=c++17", "-O0", "-w", "-DTVM_FFI_DLL_EXPORT_INCLUDE_METADATA=1")
 
 
@@ -53,14 +56,18 @@ def fetch(folder: Path, package: str, release: str) -> Path:
     return folder / name
 
 
-def compile_all(source: Path, files: Sequence[Path], folder: Path) -> list[Path]:
+def compile_all(
+    source: Path, files: Sequence[Path], include: Sequence[Path], folder: Path
+) -> list[Path]:
     """The object file of each file."""
-    include = [f"-I{source}/{path}" for path in ("include", "3rdparty/dlpack/include")]
+    folder.mkdir(exist_ok=True)
+    options = [f"-I{path}" for path in include]
+    changed = max(path.stat().st_mtime for header in include for path in header.rglob("*.h"))
 
     def compile_one(file: Path) -> Path:
         target = folder / (str(file.relative_to(source)).replace("/", "_") + ".o")
-        if not target.exists():
-            command = ["g++", *FLAGS, *include, f"-I{file.parent}", "-c", str(file)]
+        if not target.exists() or target.stat().st_mtime < changed:
+            command = ["g++", *FLAGS, *options, f"-I{file.parent}", "-c", str(file)]
             subprocess.run([*command, "-o", str(target)], check=True)
         return target
 
@@ -68,11 +75,11 @@ def compile_all(source: Path, files: Sequence[Path], folder: Path) -> list[Path]
         return list(pool.map(compile_one, files))
 
 
-def build(source: Path, folder: Path) -> Path:
-    """The test program, linked so that any libtvm_ffi.so serves it."""
-    tests = source / "tests/cpp"
-    files = sorted([*tests.glob("test*.cc"), *tests.glob("extra/test*.cc")])
-    objects = compile_all(source, [*files, source / "src/ffi/testing/testing.cc"], folder)
+def build(source: Path, patterns: Sequence[str], include: Sequence[Path], folder: Path) -> Path:
+    """The program of the tests, linked so that any libtvm_ffi.so serves it."""
+    files = [path for pattern in patterns for path in sorted(source.glob(pattern))]
+    files.append(source / "src/ffi/testing/testing.cc")
+    objects = compile_all(source, files, include, folder)
     program = folder / "tests"
     link = [f"-L{RUNTIME}", "-ltvm_ffi", "-lgtest", "-lgtest_main", "-lpthread"]
     undefined = "-Wl,--unresolved-symbols=ignore-all"
@@ -121,11 +128,11 @@ def package_on_bundled(folder: Path) -> Path:
 
 
 def install(folder: Path, *packages: str) -> Path:
-    """A folder with the packages, without those they depend on."""
+    """A folder with the packages, which options of pip may stand among."""
     target = folder / packages[0]
     if not target.exists():
-        option = ("--quiet", "--no-deps", "--target", str(target))
-        subprocess.run([sys.executable, "-m", "pip", "install", *option, *packages], check=True)
+        command = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(target)]
+        subprocess.run([*command, *packages], check=True)
     return target
 
 
@@ -134,6 +141,7 @@ def run_pytest(tests: Path, paths: Sequence[Path], *arguments: str) -> tuple[int
     environment = os.environ | {
         "PYTHONPATH": os.pathsep.join(map(str, paths)),
         "TVM_FFI_CUDA_ARCH_LIST": "9.0",
+        "HF_HUB_OFFLINE": "1",
     }
     command = [sys.executable, "-m", "pytest", "-q", "--tb=no", "-rfE", "-p", "no:cacheprovider"]
     command += ["-c", os.devnull, "--rootdir", str(tests)]
@@ -146,7 +154,16 @@ def run_pytest(tests: Path, paths: Sequence[Path], *arguments: str) -> tuple[int
 
 
 def run_cpp(folder: Path) -> tuple[int, list[str]]:
-    return run_tests(build(fetch(folder, "apache-tvm-ffi", RELEASE), folder))
+    source = fetch(folder, "apache-tvm-ffi", RELEASE)
+    include = [source / "include", source / "3rdparty/dlpack/include"]
+    patterns = ["tests/cpp/test*.cc", "tests/cpp/extra/test*.cc"]
+    return run_tests(build(source, patterns, include, folder / "cpp"))
+
+
+def run_headers(folder: Path) -> tuple[int, list[str]]:
+    source = fetch(folder, "apache-tvm-ffi", RELEASE)
+    patterns, include = ["tests/cpp/test*.cc"], [ROOT / "csrc/include"]
+    return run_tests(build(source, patterns, include, folder / "headers"))
 
 
 def run_python(folder: Path) -> tuple[int, list[str]]:
@@ -169,15 +186,27 @@ def run_jax(folder: Path) -> tuple[int, list[str]]:
 
 def run_orcjit(folder: Path) -> tuple[int, list[str]]:
     tests = fetch(folder, "apache-tvm-ffi", RELEASE) / "addons/tvm_ffi_orcjit/tests"
-    paths = [package_on_bundled(folder), install(folder, "apache-tvm-ffi-orcjit==0.1.3")]
-    return run_pytest(tests, paths, ".")
+    orcjit = install(folder, "apache-tvm-ffi-orcjit==0.1.3", "--no-deps")
+    return run_pytest(tests, [package_on_bundled(folder), orcjit], ".")
+
+
+def run_xgrammar(folder: Path) -> tuple[int, list[str]]:
+    """Without tests that need an account at Hugging Face, which fetch tokenizers of models."""
+    tests = fetch(folder, "xgrammar", "0.2.8") / "tests"
+    numpy = f"numpy=={metadata.version('numpy')}"
+    needs = install(folder, "transformers", *XGRAMMAR_NEEDS, numpy)
+    library = install(folder, "xgrammar==0.2.8", "--no-deps")
+    paths = [package_on_bundled(folder), library, needs]
+    return run_pytest(tests, paths, "-m", "not hf_token_required", ".")
 
 
 SUITES = {
     "cpp": ("apache-tvm-ffi's in C++", run_cpp),
+    "headers": ("apache-tvm-ffi's in C++ with graphffi's headers", run_headers),
     "python": ("apache-tvm-ffi's in Python", run_python),
     "jax": ("jax-tvm-ffi's on the CPU", run_jax),
     "orcjit": ("apache-tvm-ffi-orcjit's", run_orcjit),
+    "xgrammar": ("xgrammar's", run_xgrammar),
 }
 
 

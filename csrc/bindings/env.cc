@@ -102,6 +102,7 @@ py::tuple RuntimeVersion() {
 void DefineEnv(py::module_& module) {
   RegisterPython();
   RegisterRaisePending();
+  RegisterKeepsException();
   RegisterContextSymbols();
   py::class_<StreamScope>(module, "StreamScope", "Sets the env's stream while it is entered.")
       .def(py::init<py::handle, uintptr_t>(), py::arg("device"), py::arg("stream"))

@@ -3,6 +3,7 @@
 
 #include <pybind11/stl.h>
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -79,6 +80,17 @@ const KnownDType* Find(PyObject* dtype) {
   return Learn(dtype);
 }
 
+/// Gives a tensor without elements the strides of one that has some: NumPy 2.4's are 0, and kernels
+/// compare them with those of a contiguous tensor (Apache TVM 0.27's).
+void NormalizeIfEmpty(const DLTensor& tensor) {
+  if (std::find(tensor.shape, tensor.shape + tensor.ndim, 0) == tensor.shape + tensor.ndim) return;
+  int64_t stride = 1;
+  for (int i = tensor.ndim - 1; i >= 0; --i) {
+    tensor.strides[i] = stride;
+    stride *= std::max<int64_t>(tensor.shape[i], 1);
+  }
+}
+
 int View(void* object, DLTensor* view) {
   static int64_t strides[kMaxDims];  // guarded by the GIL, as the caller's use of it
   const ArrayFields& array = FieldsOf(object);
@@ -89,6 +101,7 @@ int View(void* object, DLTensor* view) {
     if (strides[i] * (int64_t{1} << known->shift) != array.strides[i]) return 1;
   }
   *view = {array.data, {kDLCPU, 0}, array.ndim, known->type, array.shape, strides, 0};
+  NormalizeIfEmpty(*view);
   return 0;
 }
 

@@ -2,23 +2,46 @@
 #include "bindings/raised.h"
 
 #include <exception>
+#include <mutex>
 #include <unordered_map>
 
 #include "bindings/guard.h"
+#include "callframe/global_function.h"
 #include "gil/gil.h"
 
 namespace graphffi::bindings {
 
 namespace {
 
-/// Exceptions that travel as error objects: by error, while it lives. Guarded by the GIL. An error
-/// that is in here was made below, so nobody else's extra_context is ever read. Never destroyed:
-/// errors may outlive Python.
-using KeptExceptions = std::unordered_map<TVMFFIObjectHandle, PyObject*>;
-KeptExceptions& Kept() {
-  static auto* kept = new KeptExceptions;
-  return *kept;
-}
+/// Exceptions that travel as error objects: by error, while it lives. An error that is in here was
+/// made below, so nobody else's extra_context is ever read. Never destroyed: errors may outlive
+/// Python.
+class KeptExceptions {
+ public:
+  static KeptExceptions& Get() {
+    static auto* kept = new KeptExceptions;
+    return *kept;
+  }
+
+  void Add(TVMFFIObjectHandle error, PyObject* exception) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    exceptions_[error] = exception;
+  }
+  void Remove(TVMFFIObjectHandle error) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    exceptions_.erase(error);
+  }
+  /// Borrowed from the error; NULL if it has none.
+  PyObject* OptFind(TVMFFIObjectHandle opt_error) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = exceptions_.find(opt_error);
+    return found == exceptions_.end() ? nullptr : found->second;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::unordered_map<TVMFFIObjectHandle, PyObject*> exceptions_;
+};
 
 /// The owner of an exception in an error's extra_context: both die with the error.
 struct Keeper {
@@ -30,7 +53,7 @@ constexpr char kKeeperName[] = "graphffi.kept_exception";
 
 void DestroyKeeper(PyObject* capsule) {
   auto* keeper = static_cast<Keeper*>(PyCapsule_GetPointer(capsule, kKeeperName));
-  Kept().erase(keeper->error);
+  KeptExceptions::Get().Remove(keeper->error);
   Py_DECREF(keeper->exception);
   delete keeper;
 }
@@ -101,7 +124,7 @@ TVMFFIObjectHandle MakeError(py::object exception) {
       &kind_bytes, &message_bytes, &traceback_bytes, nullptr, context, &error);
   if (rc == 0) {
     keeper->error = error;
-    Kept()[error] = keeper->exception;
+    KeptExceptions::Get().Add(error, keeper->exception);
   }
   TVMFFIObjectDecRef(context);  // what remains is the error's
   CheckRc(rc);
@@ -120,10 +143,11 @@ py::object MakeException(const std::string& kind, const std::string& message,
       .attr("exception_for")(text(kind), text(message), text(backtrace));
 }
 
-PyObject* FindKept(TVMFFIObjectHandle opt_error) {
-  if (opt_error == nullptr) return nullptr;
-  const auto found = Kept().find(opt_error);
-  return found == Kept().end() ? nullptr : found->second;
+/// Of an error: whether it keeps an exception, without the GIL.
+int KeepsException(void*, const TVMFFIAny* args, int32_t, TVMFFIAny* result) {
+  result->type_index = kTVMFFIBool;
+  result->v_int64 = KeptExceptions::Get().OptFind(args[0].v_obj) != nullptr;
+  return 0;
 }
 
 }  // namespace
@@ -139,7 +163,8 @@ void FailFromCurrent(PyObject* type, const std::string& message) {
 }
 
 py::object ToException(TVMFFIObjectHandle error) {
-  if (PyObject* kept = FindKept(error)) return py::reinterpret_borrow<py::object>(kept);
+  if (PyObject* kept = KeptExceptions::Get().OptFind(error))
+    return py::reinterpret_borrow<py::object>(kept);
   const TVMFFIErrorCell* cell = TVMFFIErrorGetCellPtr(error);
   const auto text = [](const TVMFFIByteArray& bytes) {
     return bytes.size == 0 ? std::string() : std::string(bytes.data, bytes.size);
@@ -150,7 +175,7 @@ py::object ToException(TVMFFIObjectHandle error) {
 void SetPythonError(const Error& error) try {
   PyErr_Clear();
   py::object exception;
-  if (PyObject* kept = FindKept(error.opt_object())) {
+  if (PyObject* kept = KeptExceptions::Get().OptFind(error.opt_object())) {
     exception = py::reinterpret_borrow<py::object>(kept);
   } else {
     exception = MakeException(error.kind(), error.message(), error.backtrace());
@@ -183,6 +208,10 @@ static void SetFromCurrent() {
 
 void SetPythonErrorFromCurrent() noexcept {
   UntilShutdown([] { SetFromCurrent(); });
+}
+
+void RegisterKeepsException() {
+  SetGlobal("graphffi.keeps_exception", &KeepsException, /*allow_override=*/true);
 }
 
 int RaiseCurrentPythonError() noexcept try {

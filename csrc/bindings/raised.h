@@ -35,6 +35,10 @@ void SetPythonError(const Error& error);
 /// The exception that an Error object stands for.
 py::object ToException(TVMFFIObjectHandle error);
 
+/// Registers the global function "graphffi.keeps_exception", by which C++ code that does not have
+/// the GIL asks whether Python raised an Error object.
+void RegisterKeepsException();
+
 /// Puts the Python exception that is set now into this thread's error slot, which keeps it alive;
 /// -1.
 int RaiseCurrentPythonError() noexcept;

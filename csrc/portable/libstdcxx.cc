@@ -56,6 +56,19 @@ HIDDEN void ConstructPlainStream(void* stream) __asm__(
     "_ZNSt7__cxx1119basic_ostringstreamIcSt11char_traitsIcESaIcEEC1Ev");
 void ConstructPlainStream(void* stream) { ConstructStream(stream, std::ios_base::out); }
 
+// std::stringbuf::str() of C++20, const& and &&, by C++17's. The latter leaves the buffer empty.
+HIDDEN std::string CopyText(const std::stringbuf* buffer) __asm__(
+    "_ZNKRSt7__cxx1115basic_stringbufIcSt11char_traitsIcESaIcEE3strEv");
+std::string CopyText(const std::stringbuf* buffer) { return buffer->str(); }
+
+HIDDEN std::string TakeText(std::stringbuf* buffer) __asm__(
+    "_ZNOSt7__cxx1115basic_stringbufIcSt11char_traitsIcESaIcEE3strEv");
+std::string TakeText(std::stringbuf* buffer) {
+  std::string text = buffer->str();
+  buffer->str("");
+  return text;
+}
+
 // std::exception_ptr's counts, by its copy constructor and its destructor.
 void CopyException(void*, const void*) __asm__("_ZNSt15__exception_ptr13exception_ptrC1ERKS0_");
 void DestroyException(void*) __asm__("_ZNSt15__exception_ptr13exception_ptrD1Ev");

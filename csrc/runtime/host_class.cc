@@ -13,11 +13,9 @@
 #include <string_view>
 #include <vector>
 
+#include "find_type.h"
+
 namespace graphffi::runtime {
-
-// Of type_registry.h, other names of which are like those of tvm::ffi.
-TVMFFITypeInfo* FindType(int32_t type_index);
-
 namespace {
 
 namespace ffi = tvm::ffi;

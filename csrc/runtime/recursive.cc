@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// ffi.Recursive*: comparisons and hashes by value, over the fields that types registered.
+// ffi.Recursive*: comparisons and hashes by value, over the fields that types registered. Objects
+// of a type without fields, such as two functions or tensors, are equal, as with apache-tvm-ffi.
 #include <tvm/ffi/big_int.h>
 #include <tvm/ffi/container/array.h>
 #include <tvm/ffi/container/dict.h>
 #include <tvm/ffi/container/list.h>
 #include <tvm/ffi/container/map.h>
 #include <tvm/ffi/container/shape.h>
-#include <tvm/ffi/reflection/creator.h>
+#include <tvm/ffi/reflection/accessor.h>
 #include <tvm/ffi/reflection/registry.h>
 
 #include <algorithm>
@@ -34,12 +35,6 @@ std::optional<Function> OwnFunction(const char* attribute, int32_t type_index) {
   const TVMFFIAny* own = ffi::detail::OptTypeAttr(attribute, type_index);
   if (own == nullptr) return std::nullopt;
   return AnyView::CopyFromTVMFFIAny(*own).cast<Function>();
-}
-
-/// Whether objects of the type are what their fields are: others have an identity only.
-bool HasFields(const TVMFFITypeInfo* type) {
-  return ffi::HasCreator(type) ||
-         (type->type_index >= kTVMFFIDynObjectBegin && type->metadata != nullptr);
 }
 
 /// From here on, what was met before is looked for: values with less depth have no cycle, or it
@@ -80,11 +75,6 @@ class Order {
   }
 
  private:
-  TVM_FFI_NO_INLINE int Unordered(const char* reason, const Any& a) const {
-    if (!only_equality_) TVM_FFI_THROW(TypeError) << reason << a.GetTypeKey();
-    return 1;
-  }
-
   TVM_FFI_NO_INLINE int CompareKinds(const Any& a, const Any& b) const {
     if (IsInteger(a.type_index()) && IsInteger(b.type_index())) {
       return Sign(a.cast<ffi::BigInt>(), b.cast<ffi::BigInt>());
@@ -108,7 +98,10 @@ class Order {
       case kTVMFFIDevice:
         return Sign(Fields(a.cast<DLDevice>()), Fields(b.cast<DLDevice>()));
       default:
-        return a.same_as(b) ? 0 : Unordered("Cannot order values of type ", a);
+        if (!a.same_as(b) && !only_equality_) {
+          TVM_FFI_THROW(TypeError) << "Cannot order values of type " << a.GetTypeKey();
+        }
+        return a.same_as(b) ? 0 : 1;
     }
   }
   static std::tuple<int, int, int> Fields(DLDataType type) {
@@ -187,17 +180,14 @@ class Order {
       auto inner = [this](AnyView x, AnyView y) { return Compare(x, y); };
       return (*compare)(a, b, Function::FromTyped(inner)).cast<int>();
     }
-    const TVMFFITypeInfo* type = TVMFFIGetTypeInfo(index);
-    if (!HasFields(type)) {
-      return Unordered("Cannot order objects of type ", Any(ffi::GetRef<ffi::ObjectRef>(a)));
-    }
     int order = 0;
-    refl::ForEachFieldInfoWithEarlyStop(type, [&](const TVMFFIFieldInfo* field) {
-      if ((field->flags & kTVMFFIFieldFlagBitMaskCompareOff) != 0) return false;
-      refl::FieldGetter get(field);
-      order = Compare(get(a), get(b));
-      return order != 0;
-    });
+    refl::ForEachFieldInfoWithEarlyStop(
+        TVMFFIGetTypeInfo(index), [&](const TVMFFIFieldInfo* field) {
+          if ((field->flags & kTVMFFIFieldFlagBitMaskCompareOff) != 0) return false;
+          refl::FieldGetter get(field);
+          order = Compare(get(a), get(b));
+          return order != 0;
+        });
     return order;
   }
 
@@ -281,7 +271,6 @@ class ValueHasher {
       TVM_FFI_THROW(ValueError) << "type `" << value.GetTypeKey()
                                 << "` defines __ffi_eq__ or __ffi_compare__ but not __ffi_hash__";
     }
-    if (!HasFields(type)) return ffi::AnyHash()(value);
     uint64_t hash = type->type_key_hash;
     constexpr auto kOff = kTVMFFIFieldFlagBitMaskHashOff | kTVMFFIFieldFlagBitMaskCompareOff;
     refl::ForEachFieldInfo(type, [&](const TVMFFIFieldInfo* field) {

@@ -11,11 +11,9 @@
 #include <tvm/ffi/reflection/creator.h>
 #include <tvm/ffi/reflection/registry.h>
 
+#include "find_type.h"
+
 namespace graphffi::runtime {
-
-// Of type_registry.h, other names of which are like those of tvm::ffi.
-TVMFFITypeInfo* FindType(int32_t type_index);
-
 namespace {
 
 namespace ffi = tvm::ffi;

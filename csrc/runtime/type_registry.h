@@ -6,11 +6,10 @@
 #include <vector>
 
 #include "any.h"
+#include "find_type.h"
 
 namespace graphffi::runtime {
 
-/// NULL if the index was never handed out. Takes no lock.
-TVMFFITypeInfo* FindType(int32_t type_index);
 /// As FindType. \throws Error(RuntimeError)
 TVMFFITypeInfo* GetType(int32_t type_index);
 /// True if a value of `type_index` is an `expected` or derived from it.

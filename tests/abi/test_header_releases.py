@@ -17,9 +17,10 @@ from toolchain import HERE, ROOT, RUNTIMES, SANITIZE, Toolchain, runtime_path
 
 pytestmark = pytest.mark.slow
 
-#: The first release, the last one with error cells of 56 bytes in this list, the ones that changed
-#: how types and optionals are registered, and whatever is newest.
-RELEASES = ("0.1.0", "0.1.5", "0.1.9", "0.1.12", "newest")
+#: The first release, the ones that changed metadata, error cells, how types and optionals are
+#: registered, or the built-in types, and whatever is newest.
+RELEASES = ("0.1.0", "0.1.4", "0.1.5", "0.1.8.post2", "0.1.9", "0.1.12", "0.1.13.post3")
+RELEASES += ("0.1.14.post1", "newest")
 CACHE = ROOT / "build/apache_headers"
 SOURCE = HERE / "cpp/kernel_features.cc"
 

@@ -50,6 +50,14 @@ def configure(folder: Path, project: str, *options: str) -> subprocess.Completed
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
+def build(folder: Path, project: str, package: str) -> Path:
+    """The folder with what a project makes that finds the package."""
+    result = configure(folder, project, f"-D{package}_ROOT={cmake_path()}")
+    assert result.returncode == 0, result.stderr
+    subprocess.run([tool("cmake"), "--build", folder / "build"], check=True, capture_output=True)
+    return folder / "build"
+
+
 ADDED = """
 cmake_minimum_required(VERSION 3.18)
 project(demo CXX)
@@ -60,10 +68,8 @@ find_package(graphffi 0.1 CONFIG REQUIRED)
 @pytest.mark.slow
 def test_kernels_are_added_by_one_call(tmp_path: Path) -> None:
     project = f"{ADDED}graphffi_add_kernels(mykernels kernels.cc)\n"
-    result = configure(tmp_path, project, f"-Dgraphffi_ROOT={cmake_path()}")
-    assert result.returncode == 0, result.stderr
-    subprocess.run([tool("cmake"), "--build", tmp_path / "build"], check=True, capture_output=True)
-    module = graphffi.load_module(str(tmp_path / "build/libmykernels.so"))
+    built = build(tmp_path, project, "graphffi")
+    module = graphffi.load_module(str(built / "libmykernels.so"))
     assert module.get_function_metadata("fail")
     with pytest.raises(ValueError, match=r"^from "):
         module.fail()
@@ -73,8 +79,8 @@ def test_kernels_are_added_by_one_call(tmp_path: Path) -> None:
 def test_a_library_without_ops_is_refused_where_it_is_to_have_some(tmp_path: Path) -> None:
     project = f"{ADDED}graphffi_add_kernels(mykernels kernels.cc OPS)\n"
     configure(tmp_path, project, f"-Dgraphffi_ROOT={cmake_path()}")
-    build = [tool("cmake"), "--build", tmp_path / "build"]
-    result = subprocess.run(build, capture_output=True, text=True, check=False)
+    command = [tool("cmake"), "--build", tmp_path / "build"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode != 0
     assert "expected ops by GRAPHFFI_EXPORT_OP, got none" in result.stdout
     assert not (tmp_path / "build/libmykernels.so").exists()
@@ -109,15 +115,13 @@ def test_pkg_config_finds_headers_and_runtime() -> None:
 
 @pytest.mark.slow
 def test_a_project_for_tvm_ffi_builds_and_runs(tmp_path: Path) -> None:
-    result = configure(tmp_path, PROJECT, f"-Dtvm_ffi_ROOT={cmake_path()}")
-    assert result.returncode == 0, result.stderr
-    subprocess.run([tool("cmake"), "--build", tmp_path / "build"], check=True, capture_output=True)
+    built = build(tmp_path, PROJECT, "tvm_ffi")
     for name, needs in (("linked", True), ("unlinked", False)):
-        library = tmp_path / f"build/lib{name}.so"
-        listing = subprocess.run(["readelf", "-d", library], capture_output=True, text=True)
+        command = ["readelf", "-d", built / f"lib{name}.so"]
+        listing = subprocess.run(command, capture_output=True, text=True)
         assert ("[libtvm_ffi.so]" in listing.stdout) == needs
     with pytest.raises(ValueError, match=r"^from kernels\.cc"):
-        graphffi.load_module(str(tmp_path / "build/liblinked.so")).fail()
+        graphffi.load_module(str(built / "liblinked.so")).fail()
 
 
 def test_it_is_found_in_the_package(tmp_path: Path) -> None:

@@ -71,6 +71,67 @@ def test_changed_source_flags_or_header_build_anew(tmp_path: Path) -> None:
     assert graphffi.cpp.build("k", [source], extra_cflags=["-DUNUSED_NAME"]) != paths[0]
 
 
+def write_files(folder: Path, numbers: dict[str, int]) -> list[Path]:
+    """Sources with one function each, named as the file, and the header `two.h` for all."""
+    folder.mkdir(exist_ok=True)
+    (folder / "two.h").write_text("#include <tvm/ffi/tvm_ffi.h>\n#define TWO 2\n")
+    for name, number in numbers.items():
+        (folder / f"{name}.cc").write_text(
+            f'#include "two.h"\nstatic int F() {{ return TWO * {number}; }}\n'
+            f"TVM_FFI_DLL_EXPORT_TYPED_FUNC({name}, F);\n"
+        )
+    return [folder / f"{name}.cc" for name in numbers]
+
+
+def test_a_changed_file_is_compiled_alone(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    graphffi.cpp.build("k", write_files(tmp_path / "s", {"a": 1, "b": 2}), verbose=True)
+    first = capfd.readouterr().err
+    assert "2 of 2 files compiled" in first
+    assert [f"{name}.cc -o" in first for name in "ab"] == [True, True]
+    changed = write_files(tmp_path / "s", {"a": 1, "b": 3})
+    module = graphffi.cpp.load("k", changed, verbose=True)
+    second = capfd.readouterr().err
+    assert (module.a(), module.b()) == (2, 6)
+    assert [f"{name}.cc -o" in second for name in "ab"] == [False, True]
+    graphffi.cpp.build("k", changed, verbose=True)
+    assert capfd.readouterr().err == ""
+
+
+def test_libraries_share_objects(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    a, b = write_files(tmp_path / "s", {"a": 1, "b": 2})
+    graphffi.cpp.build("one", [a])
+    module = graphffi.cpp.load("two", [a, b], verbose=True)
+    assert "a.cc -o" not in capfd.readouterr().err
+    assert (module.a(), module.b()) == (2, 4)
+
+
+def test_warnings_are_shown_where_asked(capfd: pytest.CaptureFixture[str]) -> None:
+    code = "static int unused() { return 1; }\nint f() { return 2; }"
+    graphffi.cpp.build("w", cpp_sources=code, functions="f", extra_cflags=["-Wall"], verbose=True)
+    assert "w.cc:1" in capfd.readouterr().err
+    other = code.replace("2", "3")
+    graphffi.cpp.build("w", cpp_sources=other, functions="f", extra_cflags=["-Wall"])
+    assert capfd.readouterr().err == ""
+
+
+def test_the_first_error_of_several_files_is_reported(tmp_path: Path) -> None:
+    sources = write_files(tmp_path / "s", {"a": 1, "b": 2, "c": 3})
+    sources[1].write_text("int broken() { return nothing; }\n")
+    with pytest.raises(RuntimeError, match=r"graphffi.cpp: k: .* failed with status 1") as caught:
+        graphffi.cpp.build("k", sources)
+    assert "b.cc" in str(caught.value)
+
+
+def test_a_type_that_no_kernel_can_take_is_one_error() -> None:
+    code = "struct Own {};\nint f(int x, Own own) { return x; }"
+    with pytest.raises(RuntimeError, match=r"TVM FFI passes no values of this type") as caught:
+        graphffi.cpp.build("own", cpp_sources=code, functions="f")
+    assert "Own" in str(caught.value)
+    assert str(caught.value).count(" error: ") == 1
+
+
 def test_c_is_compiled_as_c(tmp_path: Path) -> None:
     (tmp_path / "answer.c").write_text(
         "#include <tvm/ffi/c_api.h>\n"
@@ -129,7 +190,7 @@ def test_compile_error_names_the_users_line() -> None:
 def test_nothing_is_left_of_a_failed_build(cache: Path) -> None:
     with pytest.raises(RuntimeError):
         graphffi.cpp.build("bad", cpp_sources="error")
-    assert [name for name in os.listdir(cache) if not name.endswith(".lock")] == []
+    assert [file for file in cache.rglob("*") if file.is_file() and file.suffix != ".lock"] == []
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "../up", "-o", ".hidden", "sp ace"])

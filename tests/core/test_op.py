@@ -273,7 +273,7 @@ def test_scalars_of_numpy_are_operands_without_dimensions() -> None:
         update(np.float32(1))
 
 
-def test_rules_may_take_parameters_by_name_only() -> None:
+def test_rules_may_take_parameters_by_name_only(module: graphffi.Module) -> None:
     @graphffi.op(
         "test_op::keywords",
         kernel=WRITE,

@@ -32,6 +32,14 @@ def test_operands_that_are_read_are_copied() -> None:
     assert seen == [(4, 1), (6, 1), (2, 1), (4, 1)]
 
 
+def test_empty_arrays_have_the_strides_of_full_ones() -> None:
+    seen: list[tuple[int, ...]] = []
+    op = define("(Tensor x) -> Tensor out", strides_of(seen))
+    for shape in ((0, 3), (3, 0, 2), (2, 0)):
+        op(np.zeros(shape, np.float32))
+    assert seen == [(3, 1), (2, 2, 1), (1, 1)]
+
+
 def test_updated_operands_are_copied_back() -> None:
     def kernel(x: Any) -> None:
         np.from_dlpack(x)[...] += 1

@@ -216,7 +216,9 @@ def test_numpy_arrays_are_what_dlpack_says_of_them(kernels: Any) -> None:
         kernels.keep(array)
         lent = graphffi.from_dlpack(kernels.take_kept())
         assert (lent.shape, lent.dtype) == (expected.shape, expected.dtype), name
-        assert (lent.strides, lent.data_ptr) == (expected.strides, expected.data_ptr), name
+        if array.size:  # test_row_major.py has those of empty arrays
+            assert lent.strides == expected.strides, name
+        assert lent.data_ptr == expected.data_ptr, name
         assert lent.device == expected.device
 
 

@@ -54,6 +54,16 @@ def test_unequal_values(a: Any, b: Any) -> None:
     assert not call("RecursiveEq", a, b)
 
 
+def test_objects_without_fields_are_equal() -> None:
+    """As with apache-tvm-ffi: types are what their fields are."""
+    tensors = (graphffi.from_dlpack(np.zeros(n)) for n in (2, 3))
+    functions = (graphffi.get_global_func(f"ffi.{name}") for name in ("Array", "Map"))
+    for a, b in (tuple(tensors), tuple(functions)):
+        assert call("RecursiveEq", a, b)
+        assert not call("RecursiveLt", a, b)
+        assert call("RecursiveHash", a) == call("RecursiveHash", b)
+
+
 def test_zeros_of_both_signs_are_equal() -> None:
     assert call("RecursiveEq", 0.0, -0.0)
     assert call("RecursiveHash", 0.0) == call("RecursiveHash", -0.0)

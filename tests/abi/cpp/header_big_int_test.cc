@@ -155,4 +155,13 @@ TEST(big_ints_are_made_of_words) {
   auto zeros = make_inplace_array_object<detail::BigIntObj, int64_t>(3, 3);
   std::fill_n(BigIntUnsafe::GetMutableData(zeros), 3, 0);
   CHECK(BigIntUnsafe::CheckInt64(BigIntUnsafe::Normalize(std::move(zeros))));
+  const BigInt two = 2;
+  const BigInt::ArrayView divisor = BigIntUnsafe::GetArrayView(two);
+  auto [quotient, remainder] = detail::int_ops::DivRemFallback(words, divisor);
+  CHECK(quotient == large / 2 && remainder == large % 2);
+  CHECK(!detail::int_ops::IsNegative(words) && !detail::int_ops::IsNormalizedZero(words));
+  const BigInt zero;
+  CHECK(detail::int_ops::IsNormalizedZero(BigIntUnsafe::GetArrayView(zero)));
+  const BigInt negative = -large;
+  CHECK(detail::int_ops::IsNegative(BigIntUnsafe::GetArrayView(negative)));
 }

@@ -29,6 +29,8 @@ class VectorObj : public Object {
 class Vector : public ObjectRef {
  public:
   Vector(int64_t x, int64_t y) : ObjectRef(make_object<VectorObj>(x, y)) {}
+  int64_t Product() const { return get()->x * get()->y; }
+  void Clear() { (*this)->x = 0; }
   TVM_FFI_DEFINE_OBJECT_REF_METHODS_NOTNULLABLE(Vector, ObjectRef, VectorObj);
 };
 
@@ -46,6 +48,8 @@ TVM_FFI_STATIC_INIT_BLOCK() {
               refl::DefaultFactory(Function::FromTyped([] { return String("new"); })))
       .def(refl::init<int64_t, int64_t>())
       .def("scaled", refl::overload_cast<int64_t>(&VectorObj::Scaled, refl::const_))
+      .def("product", &Vector::Product)
+      .def("clear", &Vector::Clear)
       .def_type_attr("test.reflection.unit", String("metre"))
       .def_convert<Vector>();
   refl::TypeAttrDef<VectorObj>()
@@ -83,6 +87,9 @@ TEST(creator_takes_fields_defaults_and_factories) {
   CHECK_EQ(Message([&] { creator(Map<String, Any>{{"x", 1}, {"z", 1}}); }),
            "TypeError: Type `test.reflection.Vector` does not have field `z`");
   CHECK_EQ(refl::GetMethod("test.reflection.Vector", "scaled")(vector, 2).cast<int>(), 16);
+  CHECK_EQ(refl::GetMethod("test.reflection.Vector", "product")(vector).cast<int>(), 7);
+  refl::GetMethod("test.reflection.Vector", "clear")(vector);
+  CHECK_EQ(vector->x, int64_t{0});
 }
 
 TEST(objects_with_a_hash_of_their_own_are_keys_by_value) {

@@ -353,10 +353,14 @@ struct AnyUnsafe {
   }
 };
 
-/// T's name in error texts.
+/// T's name in error texts; that of a type which can't be passed is asked for only where an
+/// assertion fails.
 template <typename T>
 struct Type2Str {
-  static std::string v() { return TypeTraitsNoCR<T>::TypeStr(); }
+  static std::string v() {
+    if constexpr (TypeTraitsNoCR<T>::convert_enabled) return TypeTraitsNoCR<T>::TypeStr();
+    return {};
+  }
 };
 template <>
 struct Type2Str<void> {
@@ -366,7 +370,10 @@ struct Type2Str<void> {
 /// T's JSON in metadata.
 template <typename T>
 struct TypeSchemaImpl {
-  static std::string v() { return TypeTraitsNoCR<T>::TypeSchema(); }
+  static std::string v() {
+    if constexpr (TypeTraitsNoCR<T>::convert_enabled) return TypeTraitsNoCR<T>::TypeSchema();
+    return {};
+  }
 };
 template <>
 struct TypeSchemaImpl<void> {

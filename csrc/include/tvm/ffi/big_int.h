@@ -289,8 +289,29 @@ struct BigIntUnsafe {
     ShrinkSize(object, size);
     return BigInt::FromAny(Any(ObjectRef(std::move(object))));
   }
+  /// Quotient and remainder, towards zero.
+  static std::pair<BigInt, BigInt> Divide(const BigInt& a, const BigInt& b) {
+    return BigInt::Divide(a, b);
+  }
+  static BigInt FromArrayView(const BigInt::ArrayView& view) {
+    return BigInt::FromWords({&view[0], &view[0] + view.size()});
+  }
 };
 
+/// Of words, which are at least one and no more than the number needs.
+namespace int_ops {
+
+inline bool IsNegative(const BigInt::ArrayView& view) { return view[view.size() - 1] < 0; }
+inline bool IsNormalizedZero(const BigInt::ArrayView& view) {
+  return view.size() == 1 && view[0] == 0;
+}
+/// \throws Error(ZeroDivisionError)
+inline std::pair<BigInt, BigInt> DivRemFallback(const BigInt::ArrayView& a,
+                                                const BigInt::ArrayView& b) {
+  return BigIntUnsafe::Divide(BigIntUnsafe::FromArrayView(a), BigIntUnsafe::FromArrayView(b));
+}
+
+}  // namespace int_ops
 }  // namespace detail
 
 inline BigInt operator<<(const BigInt& value, const BigInt& count) {

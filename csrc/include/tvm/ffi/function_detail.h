@@ -138,8 +138,12 @@ template <typename Param>
 TVM_FFI_INLINE RemoveCVRef<Param> ConvertArgument(const CallSite& site, size_t index,
                                                   const TVMFFIAny* source) {
   using T = RemoveCVRef<Param>;
-  static_assert(TypeTraits<T>::convert_enabled, "this parameter type has no TypeTraits");
-  if constexpr (std::is_same_v<T, AnyView>) {
+  static_assert(TypeTraits<T>::convert_enabled,
+                "a parameter: TVM FFI passes no values of this type, see T above; take TensorView, "
+                "Tensor, int64_t, double, bool, String, Array, Map, Optional or Function");
+  if constexpr (!TypeTraits<T>::convert_enabled) {
+    TVM_FFI_UNREACHABLE();  // the assertion is the only error
+  } else if constexpr (std::is_same_v<T, AnyView>) {
     return AnyView::CopyFromTVMFFIAny(*source);
   } else if constexpr (std::is_same_v<T, Any>) {
     return Any(AnyView::CopyFromTVMFFIAny(*source));
@@ -178,9 +182,12 @@ struct OrderedCall {
   }
   template <typename T>
   static TVM_FFI_INLINE void Write(T&& value, TVMFFIAny* result) {
-    static_assert(TypeTraitsNoCR<T>::convert_enabled, "this return type has no TypeTraits");
+    static_assert(TypeTraitsNoCR<T>::convert_enabled,
+                  "a result: TVM FFI passes no values of this type, see T above");
     // *result holds no object on entry: nothing to release.
-    TypeTraitsNoCR<T>::MoveToAny(std::forward<T>(value), result);
+    if constexpr (TypeTraitsNoCR<T>::convert_enabled) {
+      TypeTraitsNoCR<T>::MoveToAny(std::forward<T>(value), result);
+    }
   }
 };
 

@@ -148,12 +148,13 @@ struct MemberClass<R (C::*)(Args...) const> {
   using Type = C;
 };
 
-/// The member function as a function of the object, given as pointer (object types) or reference
-/// (reference types).
+/// The member function as a function of the object, given as pointer, or as reference where it is a
+/// function of a reference type: of Class, or of the one that refers to Class.
 template <typename Class, typename R, typename Base, typename... Args>
 auto BindMethod(R (Base::*method)(Args...)) {
-  if constexpr (std::is_base_of_v<ObjectRef, Class>) {
-    return [method](Class self, Args... args) -> R {
+  if constexpr (std::is_base_of_v<ObjectRef, Base>) {
+    using Self = std::conditional_t<std::is_base_of_v<Base, Class>, Class, Base>;
+    return [method](Self self, Args... args) -> R {
       return (self.*method)(std::forward<Args>(args)...);
     };
   } else {
@@ -164,8 +165,9 @@ auto BindMethod(R (Base::*method)(Args...)) {
 }
 template <typename Class, typename R, typename Base, typename... Args>
 auto BindMethod(R (Base::*method)(Args...) const) {
-  if constexpr (std::is_base_of_v<ObjectRef, Class>) {
-    return [method](const Class& self, Args... args) -> R {
+  if constexpr (std::is_base_of_v<ObjectRef, Base>) {
+    using Self = std::conditional_t<std::is_base_of_v<Base, Class>, Class, Base>;
+    return [method](const Self& self, Args... args) -> R {
       return (self.*method)(std::forward<Args>(args)...);
     };
   } else {

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`graphffi cache`."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+import graphffi
+from graphffi._cache import locked
+from graphffi._clean_cache import clean_cache
+from graphffi._command import main
+from graphffi._location import plugin_cache
+
+DAY = 86400
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Three libraries of 1 MB that were last used 1, 2 and 3 days ago, and an object."""
+    folder = tmp_path / "cache"
+    monkeypatch.setenv("GRAPHFFI_CACHE_DIR", str(folder))
+    for days in (1, 2, 3):
+        entry = folder / f"lib{days}-0123456789abcdef"
+        entry.mkdir(parents=True)
+        (entry / f"lib{days}.so").write_bytes(bytes(2**20))
+        set_age(entry, days)
+    (folder / "objects").mkdir()
+    (folder / "objects" / "k-00.o").write_bytes(bytes(2**20))
+    set_age(folder / "objects" / "k-00.o", 4)
+    return folder
+
+
+def set_age(path: Path, days: float) -> None:
+    then = time.time() - days * DAY
+    os.utime(path, (then, then))
+
+
+def left(cache: Path) -> set[str]:
+    return {path.name.partition("-")[0] for path in cache.rglob("*-*")}
+
+
+def test_without_limits_nothing_is_removed(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cache", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts == {
+        "folder": str(cache),
+        "removed": {"entries": 0, "bytes": 0},
+        "kept": {"entries": 4, "bytes": 4 * 2**20},
+    }
+    assert left(cache) == {"lib1", "lib2", "lib3", "k"}
+
+
+def test_old_entries_are_removed(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cache", "--max-age", "2.5"]) == 0
+    assert "removed: 2 entries, 2.0 MB" in capsys.readouterr().out
+    assert left(cache) == {"lib1", "lib2"}
+
+
+def test_the_cache_shrinks_to_a_size(cache: Path) -> None:
+    assert main(["cache", "--max-size", "2.1"]) == 0
+    assert left(cache) == {"lib1", "lib2"}
+    assert main(["cache", "--max-size", "0"]) == 0
+    assert left(cache) == set()
+
+
+def test_what_was_just_used_stays(cache: Path) -> None:
+    code = "int f() { return 1; }"
+    path = graphffi.cpp.build("fresh", cpp_sources=code, functions="f")
+    assert main(["cache", "--max-size", "0", "--max-age", "0"]) == 0
+    assert os.path.isfile(path)
+    assert "lib1" not in left(cache)
+
+
+def test_a_use_makes_a_library_young(cache: Path) -> None:
+    code = "int f() { return 1; }"
+    path = graphffi.cpp.build("again", cpp_sources=code, functions="f")
+    for entry in cache.rglob("*"):
+        set_age(entry, 9)
+    graphffi.cpp.build("again", cpp_sources=code, functions="f")
+    clean_cache(max_bytes=0, max_seconds=0)
+    assert os.path.isfile(path)
+
+
+def test_a_removed_library_is_built_again(cache: Path) -> None:
+    code = "int f() { return 7; }"
+    path = graphffi.cpp.build("gone", cpp_sources=code, functions="f")
+    for entry in cache.rglob("*"):
+        set_age(entry, 9)
+    clean_cache(max_bytes=0, max_seconds=DAY)
+    assert not os.path.exists(path)
+    again = graphffi.cpp.build("gone", cpp_sources=code, functions="f")
+    assert graphffi.load_module(again).f() == 7
+
+
+def test_a_lock_that_is_held_stays(cache: Path) -> None:
+    lock = cache / "k-00.lock"
+    with locked(lock):
+        set_age(lock, 9)
+        clean_cache(max_bytes=0, max_seconds=DAY)
+        assert lock.exists()
+    set_age(lock, 9)
+    clean_cache(max_bytes=0, max_seconds=DAY)
+    assert not lock.exists()
+
+
+def test_the_plugin_of_this_graphffi_stays(cache: Path) -> None:
+    plugin, other = plugin_cache(), cache / "plugins-other-0123456789abcdef"
+    for folder in (plugin, other):
+        folder.mkdir()
+        set_age(folder, 99)
+    clean_cache(max_bytes=0, max_seconds=0)
+    assert plugin.is_dir()
+    assert not other.exists()
+
+
+@pytest.mark.parametrize("arguments", [["--max-size", "-1"], ["--max-age", "nan"]])
+def test_bad_limits_are_refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cache", *arguments]) == 1
+    assert "cache: expected limits of 0 or more" in capsys.readouterr().err
+
+
+def test_a_missing_cache_is_empty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GRAPHFFI_CACHE_DIR", str(tmp_path / "none"))
+    assert main(["cache", "--max-size", "0"]) == 0
+    assert "kept: 0 entries" in capsys.readouterr().out

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The subcommands of ``graphffi`` with wrong arguments, and what long ones show."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import graphffi
+from graphffi import _build_plugin
+from graphffi._command import main
+from graphffi._progress import Progress
+
+pytest.importorskip("numpy")
+
+OPS = """
+import graphffi
+from graphffi import Tensor
+
+@graphffi.op("commands::twice", kernel=lambda x, out: None)
+def twice(x: Tensor) -> Tensor:
+    return graphffi.like(x)
+
+@graphffi.op("commands::scale", kernel=lambda x, out: None)
+def scale(x: Tensor, by: int) -> Tensor:
+    return graphffi.like(x)
+
+def make(by):
+    text = f"void scale(tvm::ffi::TensorView x, int64_t by, tvm::ffi::TensorView out) {{}} // {by}"
+    return graphffi.cpp.build("made", cpp_sources=text, functions="scale") + "::scale"
+
+scale.add_factory(name="made", key=lambda x, by: (by,))(make)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current one, with a module of ops, one that fails, and a file that is no library."""
+    (tmp_path / "commands_ops.py").write_text(OPS)
+    (tmp_path / "commands_fail.py").write_text("1 / 0\n")
+    (tmp_path / "text.so").write_text("text")
+    (tmp_path / "text.json").write_text("text")
+    (tmp_path / "broken.cc").write_text("int f() { return; }")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        ("inspect none.so", "cannot load"),
+        ("inspect text.so", "cannot load"),
+        ("generate none.so -o ops.py", "cannot load"),
+        ("generate text.so -o ops.py", "cannot load"),
+        ("generate text.so none.so -o ops.py", "expected a library or .json files"),
+        ("generate none.json -o ops.py", "No such file"),
+        ("generate text.json -o ops.py", "text.json: expected a definition"),
+        ("check none.so", "graphffi check: none.so: expected a library, got no file"),
+        ("check text.so", "text.so"),
+        ("check no_such_module", "check: no_such_module: expected a module that can be imported"),
+        ("check commands_fail", "got ZeroDivisionError: division by zero"),
+        ("check commands_ops:none", "expected an op of commands::twice, commands::scale"),
+        ("check commands_ops --frameworks tf", "--frameworks: expected torch, jax, got 'tf'"),
+        ("bench none.so", "graphffi bench: none.so: expected a library, got no file"),
+        ("bench commands_ops:none", "graphffi bench: commands_ops:none: expected an op"),
+        ("bench commands_ops --frameworks tf", "bench: --frameworks: expected torch, jax"),
+        ("replay none", "expected a folder with .jsonl files, got 'none'"),
+        ("replay text.so --list", "text.so"),
+        ("build none.cc -o a.so", "graphffi build: expected a file, got 'none.cc'"),
+        ("build broken.cc -o a.txt", "-o: expected a file <name>.so, got 'a.txt'"),
+        ("build broken.cc -o a.so", "broken.cc"),
+        ("prebuild none.so 1 -o made", "graphffi prebuild: none.so: expected a library"),
+        ("prebuild commands_ops 1 -o made", "expected one op, got commands::twice, commands::scal"),
+        ("prebuild commands_ops:twice 1 -o made", "factory: expected one of none, got ''"),
+        ("prebuild commands_ops:scale [ -o made", "graphffi prebuild: key: expected JSON, got '['"),
+        ("prebuild commands_ops:scale 1 -o made --factory no", "expected one of 'made', got 'no'"),
+    ],
+)
+def test_wrong_arguments_are_an_error_and_no_traceback(
+    folder: Path, capsys: Any, command: str, text: str
+) -> None:
+    assert main(command.split()) == 1
+    plain = capsys.readouterr()
+    assert plain.out == ""
+    assert text in plain.err
+    assert "Traceback" not in plain.err
+    assert main([*command.split(), "--json"]) == 1
+    assert text in json.loads(capsys.readouterr().err)["error"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["none", "inspect", "check ops --budget x", "replay a --call x", "config --none", "build -o a"],
+)
+def test_wrong_usage_has_a_status_of_its_own(command: str) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(command.split())
+    assert ended.value.code == 2
+
+
+def test_a_library_is_built(folder: Path, capsys: Any) -> None:
+    (folder / "one.cc").write_text(
+        "#include <tvm/ffi/function.h>\nTVM_FFI_DLL_EXPORT_TYPED_FUNC(one, [] { return ONE; });"
+    )
+    assert main(["build", "one.cc", "-o", "made/one.so", "--cflag=-DONE=1", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"library": str(folder / "made" / "one.so")}
+    assert graphffi.load_module(folder / "made" / "one.so").one() == 1
+
+
+def test_kernels_are_made_ahead_of_time(folder: Path, capsys: Any) -> None:
+    assert main(["prebuild", "commands_ops:scale", "1", "2", "-o", "made", "--json"]) == 0
+    libraries = json.loads(capsys.readouterr().out)["libraries"]
+    assert [Path(one).is_file() for one in libraries] == [True, True]
+
+
+def test_the_console_script_is_the_same_as_the_module() -> None:
+    script = "import sys, graphffi_command; sys.exit(graphffi_command.main())"
+    for arguments in (["inspect", "none.so", "--json"], ["config", "--json"], ["none"], ["-h"]):
+        one, other = (
+            subprocess.run([sys.executable, *way, *arguments], capture_output=True, text=True)
+            for way in (["-m", "graphffi"], ["-c", script])
+        )
+        assert (one.returncode, one.stdout, one.stderr) == (
+            other.returncode, other.stdout, other.stderr,
+        )  # fmt: skip
+
+
+def test_what_a_build_says_is_no_part_of_the_output(capfd: Any) -> None:
+    _build_plugin._run([sys.executable, "-c", "print('compiling')"])
+    assert capfd.readouterr() == ("", "compiling\n")
+
+
+def test_completion_is_shown_on_terminals_only(
+    capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Progress("work", 3, "parts") as progress:
+        progress(1, "next")
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    with Progress("work", 3, "parts") as progress:
+        progress(1, "next")
+    assert "\rwork: 1/3 parts: next" in capsys.readouterr().err
+
+
+def test_a_reader_of_the_output_may_stop_early() -> None:
+    command = [sys.executable, "-m", "graphffi", "cache", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 0
