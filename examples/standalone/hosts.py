@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decodes with the library in NumPy and in JAX, without torch.
+"""Decodes with the library in NumPy, by graphffi and by apache-tvm-ffi, and in JAX.
 
 Run it with `python -m examples.standalone.hosts llama.so`, from the root of the repository.
 """
@@ -7,11 +7,12 @@ Run it with `python -m examples.standalone.hosts llama.so`, from the root of the
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-import graphffi
 from examples.llama_block.config import Config
 
 
@@ -28,12 +29,32 @@ def decode_numpy(path: str, config: Config, prompt: list[int], count: int) -> li
         prompt: Two tokens at least.
         count: How many tokens to decode after the first one.
     """
-    model = graphffi.load_module(path)
-    caches = [np.zeros(_cache_shape(config), np.float32) for _ in range(2 * config.layers)]
+    import graphffi
+
+    return _decode_arrays(graphffi.load_module(path), config, prompt, count)
+
+
+def decode_apache(path: str, config: Config, prompt: list[int], count: int) -> list[int]:
+    """The same by apache-tvm-ffi's package alone, as any library of TVM FFI functions."""
+    import tvm_ffi
+
+    return _decode_arrays(tvm_ffi.load_module(path), config, prompt, count, tvm_ffi.from_dlpack)
+
+
+def _decode_arrays(
+    model: Any,
+    config: Config,
+    prompt: list[int],
+    count: int,
+    as_argument: Callable[[NDArray[Any]], Any] = lambda array: array,
+) -> list[int]:
+    arrays = [np.zeros(_cache_shape(config), np.float32) for _ in range(2 * config.layers)]
+    caches = [as_argument(array) for array in arrays]
 
     def step(function: Any, tokens: list[int], begin: int) -> int:
         positions = np.arange(begin, begin + len(tokens))
-        token: Any = np.from_dlpack(function(np.array([tokens]), positions, *caches))
+        given = as_argument(np.array([tokens])), as_argument(positions)
+        token: Any = np.from_dlpack(function(*given, *caches))
         return int(token.item())
 
     tokens = [step(model.prefill, prompt, 0)]
@@ -46,6 +67,8 @@ def decode_jax(path: str, config: Config, prompt: list[int], count: int) -> list
     """The same by jitted steps, whose caches are donated: they are updated in place."""
     import jax
     import jax.numpy as jnp
+
+    import graphffi
 
     names = [f"cache{i}" for i in range(2 * config.layers)]
     caches = ", ".join(f"Tensor(a{i}!) {name}" for i, name in enumerate(names))
@@ -71,11 +94,11 @@ def decode_jax(path: str, config: Config, prompt: list[int], count: int) -> list
 
 
 def main() -> None:
-    """Prints what both decode."""
+    """Prints what all decode."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("library")
     path = parser.parse_args().library
-    for decode in (decode_numpy, decode_jax):
+    for decode in (decode_numpy, decode_apache, decode_jax):
         print(decode.__name__, *decode(path, Config(), [1, 2, 3, 4, 5], 16))
 
 

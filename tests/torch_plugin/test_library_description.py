@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -26,8 +27,10 @@ pytestmark = [
 class Step(torch.nn.Module):
     """Updates caches that are in a list, and has branches and a loop."""
 
-    def forward(self, x: torch.Tensor, caches: list[torch.Tensor]) -> dict[str, Any]:
-        caches[0].add_(x.sum(0))
+    def forward(
+        self, x: torch.Tensor, caches: list[torch.Tensor], *, options: dict[str, Any]
+    ) -> dict[str, Any]:
+        caches[0].add_(x.sum(0) * options["scale"] + options["more"][0])
         caches[1].mul_(2)
         y = torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x * 2, (x,))
         _, z = torch.while_loop(
@@ -41,7 +44,14 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     batch = torch.export.Dim("batch", min=2, max=64)
     with torch.no_grad():
         exported = torch.export.export(
-            Step(), (torch.rand(4, 6), caches()), dynamic_shapes=({0: batch}, [None, None])
+            Step(),
+            (torch.rand(4, 6), caches()),
+            {"options": options()},
+            dynamic_shapes={
+                "x": {0: batch},
+                "caches": [None, None],
+                "options": {"scale": None, "more": (None,)},
+            },
         )
     folder = tmp_path_factory.mktemp("described")
     path = graphffi_torch.to_library({"step": exported}, folder / "model.so", isa="avx2")
@@ -52,21 +62,63 @@ def caches() -> list[torch.Tensor]:
     return [torch.zeros(6), torch.ones(2)]
 
 
+def options() -> dict[str, Any]:
+    return {"scale": torch.tensor(2.0), "more": (torch.tensor(0.5),)}
+
+
+OPTIONS = [torch.tensor(2.0), torch.tensor(0.5)]
+
+
 def expect(x: torch.Tensor) -> list[torch.Tensor]:
     updated = caches()
-    results = Step()(x, updated)
-    return [results["y"], *results["z"], *updated]
+    return [*flat(Step()(x, updated, options=options())), *updated]
+
+
+def flat(results: dict[str, Any]) -> list[torch.Tensor]:
+    assert list(results) == ["y", "z"]
+    return [results["y"], *results["z"]]
 
 
 @pytest.mark.parametrize("sign", [1, -1])
-@pytest.mark.parametrize("is_list", [True, False])
-def test_branches_loops_and_lists_are_those_of_the_program(
-    built: SimpleNamespace, sign: int, is_list: bool
+@pytest.mark.parametrize("is_nested", [True, False])
+def test_branches_loops_and_nested_tensors_are_those_of_the_program(
+    built: SimpleNamespace, sign: int, is_nested: bool
 ) -> None:
     x, updated = torch.rand(5, 6) * sign, caches()
-    results = built.library.step(x, updated) if is_list else built.library.step(x, *updated)
-    for result, reference in zip([*results, *updated], expect(x), strict=True):
+    nested = (updated, dict(reversed(options().items())))  # keys are found by name
+    results = built.library.step(x, *(nested if is_nested else [*updated, *OPTIONS]))
+    for result, reference in zip([*flat(results), *updated], expect(x), strict=True):
         torch.testing.assert_close(result, reference)
+
+
+def test_nested_results_are_written_where_the_caller_wants_them(built: SimpleNamespace) -> None:
+    x, updated = torch.rand(5, 6), caches()
+    results = {"y": torch.empty(5, 6), "z": [torch.empty(5, 6), torch.empty(9, 6)]}
+    built.library.step_into(x, updated, options(), results)
+    for result, reference in zip([*flat(results), *updated], expect(x), strict=True):
+        torch.testing.assert_close(result, reference)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind", "text"),
+    [
+        (([torch.zeros(6)], options()), ValueError, "argument 1: expected a list of 2, got a li"),
+        ((caches(), [torch.zeros(())]), TypeError, "argument 2: expected a dict with the keys 'sc"),
+        ((caches(), {"scale": OPTIONS[0]}), ValueError, "keys 'scale', 'more', got a dict of 1"),
+        (
+            (caches(), {"scale": OPTIONS[0], "more": 3}),
+            TypeError,
+            r"argument 2\['more'\]: expected",
+        ),
+        ((caches(),), TypeError, "expected 3 nested arguments, got 2"),
+        (([caches(), caches()], options()), TypeError, r"operand 'caches_0': .* got ffi.Array"),
+    ],
+)
+def test_arguments_that_are_nested_otherwise_are_refused(
+    built: SimpleNamespace, arguments: Any, kind: type[Exception], text: str
+) -> None:
+    with pytest.raises(kind, match=text):
+        built.library.step(torch.rand(5, 6), *arguments)
 
 
 def test_errors_name_dimensions_and_parameters(built: SimpleNamespace) -> None:
@@ -74,15 +126,15 @@ def test_errors_name_dimensions_and_parameters(built: SimpleNamespace) -> None:
         ValueError,
         match=r"operand 'x': expected float32\[batch \(2 to 64\), 6\] on cpu, got float32\[1, 6\]",
     ):
-        built.library.step(torch.rand(1, 6), caches())
+        built.library.step(torch.rand(1, 6), caches(), options())
     with pytest.raises(ValueError, match=r"operand 'caches_1': expected float32\[2\]"):
-        built.library.step(torch.rand(2, 6), [torch.zeros(6), torch.ones(3)])
+        built.library.step(torch.rand(2, 6), [torch.zeros(6), torch.ones(3)], options())
 
 
 def test_a_librarys_methods_are_ops(built: SimpleNamespace) -> None:
     ops = graphffi.load_ops(built.path)
     x, updated = torch.rand(3, 6), caches()
-    results = ops.step(x, *updated)  # with the operands that it updated
+    results = ops.step(x, *updated, *OPTIONS)  # with the operands that it updated
     for found in (results, [*results[:3], *updated]):
         for result, reference in zip(found, expect(x), strict=True):
             torch.testing.assert_close(result, reference)
@@ -94,7 +146,7 @@ import jax, numpy as np, graphffi, graphffi_jax
 model = graphffi.load_ops(sys.argv[1])
 @functools.partial(jax.jit, donate_argnums=(1,))
 def run(x, caches):
-    return model.step(x, *caches)
+    return model.step(x, *caches, np.float32(2), np.float32(0.5))
 x = np.arange(12, dtype=np.float32).reshape(2, 6) / 12
 *results, first, second = run(x, [jax.numpy.zeros(6), jax.numpy.ones(2)])
 assert "torch" not in sys.modules
@@ -117,10 +169,52 @@ def test_jax_runs_a_method_with_donated_caches(built: SimpleNamespace) -> None:
 def test_inspect_shows_methods_and_instructions(built: SimpleNamespace) -> None:
     command = [sys.executable, "-m", "graphffi", "inspect", built.path]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert "op step(Tensor x, Tensor(a1!) caches_0, Tensor(a2!) caches_1) ->" in text
+    assert "op step(Tensor x, Tensor(a1!) caches_0, Tensor(a2!) caches_1, Tensor " in text
     assert "shape: empty([x.shape[0], 6], float32)," in text
     assert "processor: sse4.2, popcnt, avx, avx2" in text
     assert "avx512" not in text
+
+
+HOST = r"""
+#include <stdio.h>
+#include <tvm/ffi/c_api.h>
+
+int __tvm_ffi_step(void*, const TVMFFIAny*, int32_t, TVMFFIAny*);
+
+int main(void) {
+  static float data[5][16];
+  int64_t shapes[5][2] = {{2, 6}, {6}, {2}};
+  const int ndims[5] = {2, 1, 1, 0, 0};
+  DLTensor views[5];
+  TVMFFIAny args[5] = {{0}}, result = {0};
+  for (int i = 0; i < 5; ++i) {
+    views[i] = (DLTensor){data[i], {kDLCPU, 0}, ndims[i], {kDLFloat, 32, 1}, shapes[i], NULL, 0};
+    args[i].type_index = kTVMFFIDLTensorPtr;
+    args[i].v_ptr = &views[i];
+  }
+  if (__tvm_ffi_step(NULL, args, 5, &result) == 0) return puts("ran") < 0;
+  TVMFFIObjectHandle error = NULL;
+  TVMFFIErrorMoveFromRaised(&error);
+  const TVMFFIErrorCell* cell = TVMFFIErrorGetCellPtr(error);
+  printf("%.*s: %s\n", (int)cell->kind.size, cell->kind.data, cell->message.data);
+  return 1;
+}
+"""
+
+
+@pytest.mark.skipif(shutil.which("qemu-x86_64") is None, reason="needs qemu-user")
+def test_older_processors_get_an_error(built: SimpleNamespace) -> None:
+    """The library is made for AVX2."""
+    host, runtime = Path(built.path).with_name("host"), graphffi.runtime_info().path
+    folders = f"-Wl,-rpath,{Path(runtime).parent}:{host.parent}"
+    libraries = [built.path, runtime, folders, "-Wl,--allow-shlib-undefined"]
+    command = ["gcc", "-x", "c", "-", f"-I{graphffi.include_path()}", "-o", str(host)]
+    subprocess.run([*command, "-x", "none", *libraries], input=HOST, text=True, check=True)
+
+    emulated = ["qemu-x86_64", "-cpu", "Nehalem", host]
+    text = subprocess.run(emulated, capture_output=True, text=True).stdout
+    assert text.startswith("RuntimeError: graphffi: expected a processor with the instructions")
+    assert "without avx, avx2, fma, bmi, bmi2, f16c, movbe; make the library with isa=" in text
 
 
 def test_a_processor_without_the_instructions_is_refused(

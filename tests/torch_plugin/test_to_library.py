@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import subprocess
 import sys
@@ -18,6 +20,7 @@ import torch
 import graphffi
 import graphffi_torch
 from graphffi import Tensor
+from graphffi._record import read_record
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec:FutureWarning"),
@@ -146,7 +149,7 @@ class Products(torch.nn.Module):
         results = [torch.addmm(c, a, b, beta=0.5, alpha=2.0), a @ turned]
         results += [torch.bmm(torch.stack([a, a * 2]), batch)]
         results += [torch.baddbmm(c[None, None], torch.stack([a, a * 2]), batch)]
-        results += [a.t().contiguous().t() @ b, a[:3] @ turned]
+        results += [a.t().contiguous().t() @ b, a[:3] @ turned, a[:1] @ b]
         for dtype in (torch.float64, torch.bfloat16, torch.float16):
             results += [a.to(dtype) @ b.to(dtype), a[:1].to(dtype) @ turned.to(dtype)]
         return results
@@ -252,7 +255,7 @@ def test_products_are_those_of_torch(built: SimpleNamespace, m: int, k: int, n: 
 
 def test_methods_share_weights(built: SimpleNamespace) -> None:
     size = (built.folder / "model.weights").stat().st_size
-    assert size == 4 * 16 * 8 + 64  # weight and counter, once each; the bias is in the code
+    assert size == 4 * 16 * 8 + 64 + 64  # weight, counter, digest; the bias is in the code
 
 
 def test_operands_with_other_strides_are_copied(built: SimpleNamespace) -> None:
@@ -324,6 +327,23 @@ def test_the_error_of_a_kernel_keeps_its_kind_and_text(built: SimpleNamespace) -
     built.library.step(X, cache())
 
 
+def test_calls_inside_a_library_are_recorded(built: SimpleNamespace, tmp_path: Path) -> None:
+    with graphffi.record(tmp_path, level=3):
+        built.library.step(X, cache())
+        with pytest.raises(IndexError):
+            built.library.step(X * 0 + 1e7, cache())
+    calls = {call.number: call for call in read_record(tmp_path).calls}
+    assert [call.name for call in calls.values()] == ["step", "standalone::scale"] * 2
+    _, inner, _, failed = calls.values()
+    assert failed.end is not None
+    assert failed.end["error"].startswith("IndexError: ")
+    for call in (inner, failed):
+        arguments = [str(tmp_path), "--call", str(call.number), "--json"]
+        command = [sys.executable, "-m", "graphffi", "replay", *arguments]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert json.loads(done.stdout)["outcome"] == "same", done.stdout + done.stderr
+
+
 def test_threads_run_a_library_at_once(built: SimpleNamespace) -> None:
     wrong = []
 
@@ -358,11 +378,14 @@ def test_a_library_needs_the_runtime_and_the_systems_libraries_only(built: Simpl
     assert needed <= system | {"libtvm_ffi"}
     listed = read("nm", "-D", "--defined-only", "--format=posix", built.path)
     names = [line.split()[0] for line in listed.splitlines()]
-    assert sorted(name for name in names if not name.startswith("__graphffi_")) == [
-        *(f"__tvm_ffi_{n}{e}" for n in ("best", "double", "products") for e in ("", "_into")),
-        *("__tvm_ffi_set_memory_limit", "__tvm_ffi_step", "__tvm_ffi_step_into"),
-        "__tvm_ffi_trim_memory",
+    methods = [
+        f"__tvm_ffi_{name}{ending}"
+        for name in ("best", "double", "products", "step")
+        for ending in ("", "_into", "_within")
     ]
+    others = ["__tvm_ffi_set_memory_limit", "__tvm_ffi_trim_memory"]
+    exported = [name for name in names if not name.startswith("__graphffi_")]
+    assert sorted(exported) == sorted(methods + others)
 
 
 SCRIPTS = {
@@ -405,6 +428,10 @@ def test_a_program_in_c_runs_a_library(built: SimpleNamespace, tmp_path: Path) -
     error, values, places = read(program).splitlines()
     assert places.split() == ["0", "1", "1", "1"]  # whether results are where the host allocates
     assert error == "step: expected 2 operands, got 1"
+    record = {**os.environ, "GRAPHFFI_RECORD": str(tmp_path / "record")}
+    subprocess.run(program, env=record, capture_output=True, check=True)
+    names = {call.name for call in read_record(tmp_path / "record").calls}
+    assert "standalone::scale" in names
     expected = torch.zeros(8)
     built.model(torch.arange(32).reshape(2, 16) / 32, expected)
     np.testing.assert_allclose(np.array(values.split(), np.float32), expected.detach(), atol=1e-4)
@@ -413,12 +440,13 @@ def test_a_program_in_c_runs_a_library(built: SimpleNamespace, tmp_path: Path) -
 def test_operators_without_code_are_refused_together(tmp_path: Path) -> None:
     class Refused(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-            return x.kthvalue(1).values, torch.linalg.inv(x)
+            return x.kthvalue(1).values, torch.linalg.svd(x.cumsum(0).reshape(3, 3))[1]
 
-    exported = torch.export.export(Refused(), (torch.rand(3, 3),))
+    exported = torch.export.export(Refused(), (torch.rand(9),))
     with pytest.raises(NotImplementedError) as raised:
         graphffi_torch.to_library(exported, tmp_path / "model.so")
     text = str(raised.value)
-    assert re.search(r"aten\.kthvalue in 'main' \(test_to_library\.py:\d+\)", text)
-    assert re.search(r"inv\S* in 'main'", text)
+    refused = re.findall(r"(aten\.\w+) in 'main' \(test_to_library\.py:\d+\)", text)
+    assert sorted(refused) == ["aten._linalg_svd", "aten.kthvalue"]
+    assert text.count("aten.") == 3  # and in what to do
     assert "externs={'aten.<operator>': 'library.so::function'}" in text

@@ -10,7 +10,7 @@ import re
 import tempfile
 import uuid
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,12 +22,14 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from graphffi_torch._decompose import check_exported, decompose
 from graphffi_torch._primitive import CALL, CALL_EFFECT, CALL_GRAPH
 from graphffi_torch._standalone_build import ISAS, Source, build
-from graphffi_torch._standalone_code import Signature, method_code
+from graphffi_torch._standalone_code import method_code
 from graphffi_torch._standalone_externs import find_externs
+from graphffi_torch._standalone_signature import Signature
 from graphffi_torch._standalone_weights import WeightFile
 
 _METHOD: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
 # What each library exports besides.
+_ENDINGS: Final = ("_into", "_within")
 _RESERVED: Final = ("trim_memory", "set_memory_limit")
 # What makes Inductor write sources that need no interface of torch's, and no compiler.
 _OPTIONS: Final = {
@@ -58,6 +60,7 @@ class _Generated:
         header: Text of the class.
         flags: For the compiler.
         weights: The bytes of all constants.
+        interpreted: The operators that torch would interpret, as ``aten.median``.
     """
 
     model: str
@@ -65,6 +68,7 @@ class _Generated:
     header: str
     flags: Mapping[str, Any]
     weights: bytes
+    interpreted: Sequence[str]
 
 
 def to_library(
@@ -80,8 +84,9 @@ def to_library(
 
     The library exports ``main``, or a function for each method, which take the tensors that the
     program takes, flattened, and return its results: one tensor, or an array of them. Functions
-    ``main_into`` take tensors for the results behind the operands. ``trim_memory()`` frees what the
-    calling thread's runs keep, ``set_memory_limit(bytes)`` limits it. The library needs
+    ``main_into`` take tensors for the results behind the operands, ``main_within`` a tensor for the
+    memory of the run before them. ``trim_memory()`` frees what the calling thread's runs keep,
+    ``set_memory_limit(bytes)`` limits it. The library needs
     libtvm_ffi.so, and the C, C++ and OpenMP libraries of the system; kernels that the program calls
     by ``library.so::symbol`` are found as in packages, also beside it.
 
@@ -119,17 +124,21 @@ def to_library(
     programs = dict(exported) if isinstance(exported, Mapping) else {"main": exported}
     _check_arguments(programs, path, weights, isa)
     signatures = {name: Signature.of(name, program) for name, program in programs.items()}
-    generated = {
-        name: _generate(signatures[name], program, {**_ISA_OPTIONS[isa], **(options or {})})
-        for name, program in programs.items()
+    # Those that one method updates, others read where it writes them.
+    updated = frozenset().union(*(each.updated_buffers for each in signatures.values()))
+    chosen = {
+        **(_OPTIONS_FOR_UPDATES if updated else {}),
+        **_ISA_OPTIONS[isa],
+        **(options or {}),
     }
+    generated = {name: _generate(name, program, chosen) for name, program in programs.items()}
     found = find_externs(
-        {name: (g.code, programs[name]) for name, g in generated.items()}, externs or {}
+        {name: (g.code, g.interpreted, programs[name]) for name, g in generated.items()},
+        externs or {},
     )
     kept = WeightFile()
     sources = []
     for name, code in generated.items():
-        updated = signatures[name].updated_buffers
         constants = kept.add(code.code, code.weights, updated)
         text = method_code(signatures[name], code.model, code.code, constants)
         sources.append(Source(code.model, text, code.header, code.flags))
@@ -169,10 +178,11 @@ def _check_arguments(
 ) -> None:
     for name, program in programs.items():
         check_exported("to_library", program)
-        if not _METHOD.match(name) or name.endswith("_into") or name in _RESERVED:
+        if not _METHOD.match(name) or name.endswith(_ENDINGS) or name in _RESERVED:
             raise ValueError(
                 "graphffi_torch: to_library: expected names of functions that are identifiers, do "
-                f"not end in '_into' and are not {' or '.join(_RESERVED)}, got {name!r}"
+                f"not end in {' or '.join(_ENDINGS)} and are not {' or '.join(_RESERVED)}, got "
+                f"{name!r}"
             )
     if not programs:
         raise ValueError("graphffi_torch: to_library: expected a program, got none")
@@ -192,15 +202,14 @@ def _check_arguments(
 
 
 def _generate(
-    signature: Signature, program: torch.export.ExportedProgram, options: Mapping[str, Any]
+    name: str, program: torch.export.ExportedProgram, options: Mapping[str, Any]
 ) -> _Generated:
     import torch._inductor
 
     # Torch never writes a file of a name twice, whatever the options were the first time.
-    model = f"{signature.name}_{uuid.uuid4().hex[:12]}"
+    model = f"{name}_{uuid.uuid4().hex[:12]}"
     configs: dict[str, Any] = {
         **_OPTIONS,
-        **(_OPTIONS_FOR_UPDATES if signature.updated_buffers else {}),
         **options,
         "aot_inductor.model_name_for_generated_files": model,
     }
@@ -231,10 +240,13 @@ def _read(model: str, archive: zipfile.ZipFile) -> _Generated:
         names = [entry for name, entry in files.items() if name.endswith(ending)]
         return archive.read(names[0]) if names else b""
 
+    nodes = json.loads(content(".wrapper.json") or "{}").get("nodes", ())
+    targets = dict.fromkeys(node["node"]["target"] for node in nodes)
     return _Generated(
         model,
         content(".wrapper.cpp").decode(),
         content(f"{model}.h").decode(),
         json.loads(content("_compile_flags.json")),
         content(".blob"),
+        [target.replace("::", ".") for target in targets],
     )

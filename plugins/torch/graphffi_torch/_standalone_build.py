@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import subprocess
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import graphffi
 from graphffi import include_path
+from graphffi_torch._standalone_code import prefix_code
 from graphffi_torch._standalone_externs import (
     FOLDER,
     TORCH_INCLUDE,
@@ -47,6 +49,7 @@ ISAS: Final[dict[str, tuple[str, ...]]] = {
     "avx2": ("-march=x86-64-v3",),
     "avx512": ("-march=x86-64-v4",),
 }
+_PREFIX: Final = "torch/csrc/inductor/cpp_prefix.h"
 _EXPORTS: Final = "{ global: __tvm_ffi_*; __graphffi_*; local: *; };\n"
 
 
@@ -95,10 +98,14 @@ def build(
         compiler = _Compiler(Path(folder), sources[0].flags, ISAS[isa])
         for source in sources:
             (Path(folder) / f"{source.name}.h").write_text(source.header)
+        (Path(folder) / _PREFIX).parent.mkdir(parents=True)
+        (Path(folder) / _PREFIX).write_text(prefix_code((TORCH_INCLUDE / _PREFIX).read_text()))
         texts = {source.name: source.code for source in sources}
         own = set(externs.own.values())
         if any(name in source.code for name in product_functions() for source in sources):
             own.add(FOLDER / "compiled/product.cc")
+        if any("ATen/native/CPUBlas.h" in source.code for source in sources):
+            own.add(FOLDER / "compiled/attention.cc")
         if externs.own or externs.references:
             texts["externs"] = extern_code(externs)
         file_name = f"{path.stem}.weights" if weights.content and not is_embedded else None
@@ -118,9 +125,21 @@ def build(
         maths = maths_code(compiler.undefined(objects))
         if maths:
             objects.append(compiler.compile("maths", maths))
-        compiler.link(objects, path)
         if file_name is not None:
-            path.with_name(file_name).write_bytes(weights.content)
+            _replace(path.with_name(file_name), weights.content + _digest(weights.content).encode())
+        compiler.link(objects, path)
+
+
+def _digest(content: bytes | bytearray) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _replace(path: Path, content: bytes | bytearray) -> None:
+    """Writes a file anew: processes that have the old one mapped keep it."""
+    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+        file.write(content)
+    os.chmod(file.name, 0o644)
+    os.replace(file.name, path)
 
 
 def _processor_code(instructions: Sequence[str]) -> str:
@@ -175,8 +194,10 @@ class _Compiler:
 
     def weights_code(self, content: bytes | bytearray, opt_file_name: str | None) -> str:
         """The text of the file that holds the weights, or names the file that does."""
-        name = "nullptr" if opt_file_name is None else f'"{opt_file_name}"'
-        begin, data = "nullptr", ""
+        name = digest = begin = "nullptr"
+        data = ""
+        if opt_file_name is not None:
+            name, digest = f'"{opt_file_name}"', f'"{_digest(content)}"'
         if opt_file_name is None and content:
             blob = self._folder / "weights.bin"
             blob.write_bytes(content)
@@ -189,7 +210,7 @@ extern "C" const char graphffi_weights_begin[];"""
         return f"""#include <graphffi_standalone/graph.h>
 {data}
 extern const graphffi_standalone::Weights graphffi_weights;
-const graphffi_standalone::Weights graphffi_weights = {{{begin}, {name}, {len(content)}}};
+const graphffi_standalone::Weights graphffi_weights = {{{begin}, {name}, {digest}, {len(content)}}};
 """
 
     def undefined(self, objects: Sequence[Path]) -> set[str]:

@@ -5,223 +5,30 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-import sympy  # type: ignore[import-untyped]
-import torch
-from torch.export.graph_signature import InputKind, TensorArgument
-
-from graphffi_torch._specs import DTYPE_NAMES
 from graphffi_torch._standalone_text import text_code
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
+    from graphffi_torch._standalone_signature import Node, Signature
     from graphffi_torch._standalone_weights import Constant
 
 # DLPack's codes of data types.
 _CODES: Final = {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "complex": 5, "bool": 6}
+# The check of a kernel's result, which runs on request: what follows reads it with these strides.
+_LAYOUT: Final = re.compile(
+    r"if \(_check_aoti_runtime_check_inputs_env\(\)\) \{ "
+    r"assert_size_stride\((\w+), (\{[^}]*\}), (\{[^}]*\}), (\"torch\.ops\.[^\"]*\")\); \}"
+)
+_LAY_OUT: Final = r"AOTI_TORCH_ERROR_CODE_CHECK(graphffi_standalone::LayOut(&\1, \2, \3, \4));"
+# Where a kernel notes that it divided integers by zero. Torch (2.13 to 2.15) has one place for all
+# threads, which may be another call's.
+_NOTE: Final = "inductor_cpu_integer_div_error_flag"
+_NOTE_DEFINITION: Final = f"inline std::atomic<int>* {_NOTE} "
+_PARALLEL: Final = "int tid = omp_get_thread_num();"
 _KERNEL: Final = re.compile(r'extern "C"\s+void\s+(\w+)\s*\(')
-_NO_LIMIT: Final = 2**63 - 1
-
-
-@dataclass(frozen=True)
-class Operand:
-    """A tensor that a method takes.
-
-    Args:
-        name: Of the model's parameter.
-        dtype: Its name.
-        dims: For each dimension the position of a symbol or -1, what it is multiplied by, and what
-            is added.
-        is_updated: Whether the model changes it.
-    """
-
-    name: str
-    dtype: str
-    dims: tuple[tuple[int, int, int], ...]
-    is_updated: bool
-
-
-@dataclass(frozen=True)
-class Signature:
-    """What a method takes.
-
-    Args:
-        name: Of the method.
-        operands: In order.
-        symbols: Names, smallest and largest values of sizes that calls choose.
-        results: For each tensor that it gives an expression of its shape and data type, as shape
-            rules are written; None where operands' sizes do not decide it.
-        updated_buffers: Names of the model's buffers that it changes.
-    """
-
-    name: str
-    operands: tuple[Operand, ...]
-    symbols: tuple[tuple[str, int, int], ...]
-    results: tuple[str | None, ...]
-    updated_buffers: frozenset[str]
-
-    def op_text(self) -> str | None:
-        """What `graphffi.load_ops` makes an op of; None where results have no known shapes."""
-        if not self.operands or None in self.results:
-            return None
-        operands = ", ".join(
-            f"Tensor(a{i}!) {operand.name}" if operand.is_updated else f"Tensor {operand.name}"
-            for i, operand in enumerate(self.operands)
-        )
-        results = ", ".join("Tensor" for _ in self.results)
-        fields = {
-            "schema": f"({operands}) -> {results if len(self.results) == 1 else f'({results})'}",
-            "kernel": f"{self.name}_into",
-            "shape": ", ".join(map(str, self.results)),
-            "has_side_effect": "true" if self.updated_buffers else "",
-            "doc": f"The method '{self.name}' of a compiled program: {self._described()}.",
-        }
-        return "\n".join(f"{name}: {text}" for name, text in fields.items() if text)
-
-    def _described(self) -> str:
-        return ", ".join(f"{o.name} {self._type(o)}" for o in self.operands)
-
-    def _type(self, operand: Operand) -> str:
-        sizes = []
-        for symbol, multiple, offset in operand.dims:
-            name = "" if symbol < 0 else self.symbols[symbol][0]
-            scaled = f"{multiple}*{name}" if multiple != 1 else name
-            sizes.append(f"{scaled}+{offset}" if name and offset else scaled or str(offset))
-        return f"{operand.dtype}[{', '.join(sizes)}]"
-
-    @staticmethod
-    def of(name: str, exported: torch.export.ExportedProgram) -> Signature:
-        """The signature of a program.
-
-        Raises:
-            NotImplementedError: For inputs and outputs that are no tensors on the CPU, and sizes
-                that are no linear expression of one symbol.
-        """
-        # Before decompositions, no input is listed as updated.
-        program = exported.run_decompositions({})
-        reader = _SignatureReader(name, program)
-        signature = program.graph_signature
-        updated = set(signature.user_inputs_to_mutate.values())
-        nodes = {node.name: node for node in program.graph.nodes}
-        operands = []
-        for spec in signature.input_specs:
-            if spec.kind != InputKind.USER_INPUT:
-                continue
-            node = nodes.get(spec.arg.name)
-            value: Any = None if node is None else node.meta.get("val")
-            if not isinstance(spec.arg, TensorArgument) or not isinstance(value, torch.Tensor):
-                reader.refuse(
-                    f"input '{spec.arg.name}'", "a tensor", f"a {type(spec.arg).__name__}"
-                )
-            operands.append(reader.operand(spec.arg.name, value, spec.arg.name in updated))
-        results = []
-        outputs = [s for s in signature.output_specs if s.kind.name == "USER_OUTPUT"]
-        for i, spec in enumerate(outputs):
-            if not isinstance(spec.arg, TensorArgument):
-                reader.refuse(f"result {i}", "a tensor", f"a {type(spec.arg).__name__}")
-            results.append(reader.result(nodes[spec.arg.name].meta.get("val"), operands))
-        return Signature(
-            name,
-            tuple(operands),
-            tuple(reader.symbols.values()),
-            tuple(results),
-            frozenset(signature.buffers_to_mutate.values()),
-        )
-
-
-class _SignatureReader:
-    def __init__(self, name: str, program: torch.export.ExportedProgram) -> None:
-        self._name = name
-        self._ranges: Mapping[Any, Any] = program.range_constraints
-        self._positions: dict[Any, int] = {}
-        self.symbols: dict[Any, tuple[str, int, int]] = {}
-
-    def operand(self, name: str, value: torch.Tensor, is_updated: bool) -> Operand:
-        if value.device.type != "cpu" or value.dtype not in DTYPE_NAMES:
-            self.refuse(f"input '{name}'", "a tensor on cpu", f"{value.dtype} on {value.device}")
-        dims = tuple(self._dim(name, size) for size in value.shape)
-        return Operand(name, DTYPE_NAMES[value.dtype], dims, is_updated)
-
-    def _dim(self, name: str, size: Any) -> tuple[int, int, int]:
-        if not isinstance(size, torch.SymInt):
-            return -1, 1, int(size)
-        expression = size.node.expr
-        symbols = sorted(expression.free_symbols, key=str)
-        if not symbols:
-            return -1, 1, int(expression)
-        slope = sympy.diff(expression, symbols[0])
-        if len(symbols) != 1 or not isinstance(slope, sympy.Integer) or slope <= 0:
-            self.refuse(f"input '{name}'", "sizes such as 2*n + 1", str(expression))
-        (symbol,) = symbols
-        if symbol not in self._positions:
-            self._positions[symbol] = len(self._positions)
-            limits = self._ranges.get(symbol)
-            lower = 0 if limits is None else _limit(limits.lower, 0)
-            upper = _NO_LIMIT if limits is None else _limit(limits.upper, _NO_LIMIT)
-            self.symbols[symbol] = (_name_of(size, symbol), lower, upper)
-        return self._positions[symbol], int(slope), int(expression.subs(symbol, 0))
-
-    def result(self, value: Any, operands: Sequence[Operand]) -> str | None:
-        """An expression for a result's shape and data type."""
-        if not isinstance(value, torch.Tensor) or value.dtype not in DTYPE_NAMES:
-            return None
-        sizes: dict[Any, str] = {}  # of symbols, by the first operand's that has them
-        for symbol, position in self._positions.items():
-            for operand in operands:
-                for i, (place, multiple, offset) in enumerate(operand.dims):
-                    if place == position and symbol not in sizes:
-                        size = f"{operand.name}.shape[{i}]"
-                        size = f"({size} - {offset})" if offset else size
-                        sizes[symbol] = f"({size} // {multiple})" if multiple != 1 else size
-        dims: list[Any] = list(value.shape)
-        shape = [
-            _expression(size.node.expr if isinstance(size, torch.SymInt) else size, sizes)
-            for size in dims
-        ]
-        if None in shape:
-            return None
-        return f"empty([{', '.join(map(str, shape))}], {DTYPE_NAMES[value.dtype]})"
-
-    def refuse(self, what: str, expected: str, got: str) -> None:
-        raise NotImplementedError(
-            f"graphffi_torch: to_library: {self._name}: {what}: expected {expected}, got {got}; "
-            "pass tensors, and numbers as tensors without dimensions"
-        )
-
-
-def _name_of(size: torch.SymInt, symbol: Any) -> str:
-    """The name of a Dim, while the program knows it; else the symbol's."""
-    environment = size.node.shape_env
-    names: Mapping[str, str] = getattr(environment, "source_name_to_debug_name", None) or {}
-    for source in getattr(environment, "var_to_sources", {}).get(symbol, ()):
-        name = source.name if isinstance(source.name, str) else source.name()
-        if names.get(name, "").isidentifier():
-            return names[name]
-    return str(symbol)
-
-
-_OPERATIONS: Final = {"FloorDiv": "//", "CleanDiv": "//", "Mod": "%", "PythonMod": "%"}
-
-
-def _expression(value: Any, sizes: Mapping[Any, str]) -> str | None:
-    """A size as shape rules are written; None for what those do not know."""
-    if isinstance(value, (int, sympy.Integer)):
-        return str(int(value))
-    if value in sizes:
-        return sizes[value]
-    parts = [_expression(part, sizes) for part in value.args]
-    kind = type(value).__name__
-    joined = {"Add": " + ", "Mul": " * "}.get(kind, f" {_OPERATIONS.get(kind)} ")
-    if not parts or None in parts or (kind not in ("Add", "Mul") and kind not in _OPERATIONS):
-        return None
-    return f"({joined.join(map(str, parts))})"
-
-
-def _limit(value: Any, otherwise: int) -> int:
-    return int(value) if isinstance(value, sympy.Integer) or type(value) is int else otherwise
 
 
 def method_code(signature: Signature, model: str, code: str, constants: Sequence[Constant]) -> str:
@@ -235,6 +42,11 @@ def method_code(signature: Signature, model: str, code: str, constants: Sequence
     """
     for kernel in sorted(set(_KERNEL.findall(code)), key=len, reverse=True):
         code = re.sub(rf"\b{kernel}\b", f"{model}_{kernel}", code)  # another model has such, too
+    code = _LAYOUT.sub(_LAY_OUT, code)
+    # Flex attention has a buffer for each thread of the machine that compiles (torch 2.13).
+    code = re.sub(r"int64_t num_thread = \d+;", "int64_t num_thread = at::get_num_threads();", code)
+    if _NOTE in code:
+        code = code.replace(_PARALLEL, f"{_PARALLEL} {_NOTE} = &inductor_cpu_integer_div_error;")
     operands: list[str] = []
     dims: list[str] = []
     for operand in signature.operands:
@@ -251,7 +63,8 @@ def method_code(signature: Signature, model: str, code: str, constants: Sequence
         for constant in constants
     ]
     return (
-        code
+        "#include <graphffi_standalone/laid_out.h>\n"
+        + code
         + _ENTRY.format(
             dims="\n".join(dims),
             operands=", ".join(operands) or '{"", 0, 0, 0, nullptr, false}',
@@ -261,6 +74,8 @@ def method_code(signature: Signature, model: str, code: str, constants: Sequence
             num_results=len(signature.results),
             ordinals=", ".join(["-1"] * len(signature.results)) or "-1",
             places=", ".join(places) or "{0, 0, false}",
+            nodes=_nodes_code("Input", signature.input_nodes)
+            + _nodes_code("Result", signature.result_nodes),
             model=model,
             name=signature.name,
         )
@@ -268,9 +83,28 @@ def method_code(signature: Signature, model: str, code: str, constants: Sequence
     )
 
 
+def prefix_code(text: str) -> str:
+    """Torch's header of what generated code calls, with a note of its errors for each thread.
+
+    The error has torch's text, without the place in the header that raises it.
+    """
+    text = text.replace(_NOTE_DEFINITION, _NOTE_DEFINITION.replace("inline", "inline thread_local"))
+    return text.replace('TORCH_CHECK(false, "Zero', 'throw std::runtime_error("Zero')
+
+
 def _description(signature: Signature) -> str:
     text = signature.op_text()
     return "" if text is None else text_code(f"op_{signature.name}", text)
+
+
+def _nodes_code(kind: str, nodes: Sequence[Node]) -> str:
+    keys, rows = [], []
+    for i, node in enumerate(nodes):
+        if node.keys:
+            texts = ", ".join(map(json.dumps, node.keys))
+            keys.append(f"const char* const k{kind}Keys{i}[] = {{{texts}}};\n")
+        rows.append(f"{{{node.count}, {f'k{kind}Keys{i}' if node.keys else 'nullptr'}}}")
+    return f"{''.join(keys)}const Node k{kind}Nodes[] = {{{', '.join(rows)}}};\n"
 
 
 def _dtype_code(name: str) -> tuple[int, int]:
@@ -291,7 +125,7 @@ using Model = torch::aot_inductor::AOTInductorModel{model};
 {dims}
 const Operand kOperands[] = {{{operands}}};
 const Symbol kSymbols[] = {{{symbols}}};
-struct Place {{
+{nodes}struct Place {{
   size_t offset, bytes;
   bool is_updated;
 }};
@@ -305,6 +139,7 @@ char* ConstantAt(size_t i) {{
 }}
 
 Model* NewModel() {{
+  const KeptMemory kept;
   auto constants = std::make_shared<std::vector<torch::aot_inductor::ConstantHandle>>();
   auto model = std::make_unique<Model>(nullptr, std::move(constants), "cpu", std::nullopt);
   model->SetConstants(ConstantAt);
@@ -318,7 +153,7 @@ void Run(TVMFFIObjectHandle* inputs, TVMFFIObjectHandle* results) {{
 }}
 
 const Method kMethod = {{"{name}", kOperands, {num_operands}, kSymbols, {num_symbols},
-                        {num_results}, ordinals, &Run}};
+                        {num_results}, kInputNodes, kResultNodes, ordinals, &Run}};
 }}  // namespace {model}_entry
 }}  // namespace
 
@@ -330,5 +165,10 @@ extern "C" __attribute__((visibility("default"))) int __tvm_ffi_{name}(
 extern "C" __attribute__((visibility("default"))) int __tvm_ffi_{name}_into(
     void*, const TVMFFIAny* args, int32_t num_args, TVMFFIAny*) {{
   return graphffi_standalone::RunMethodInto({model}_entry::kMethod, args, num_args);
+}}
+
+extern "C" __attribute__((visibility("default"))) int __tvm_ffi_{name}_within(
+    void*, const TVMFFIAny* args, int32_t num_args, TVMFFIAny* result) {{
+  return graphffi_standalone::RunMethodWithin({model}_entry::kMethod, args, num_args, result);
 }}
 """

@@ -15,16 +15,17 @@ import torch
 from graphffi_torch._library import library_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
 FOLDER: Final = Path(library_path()) / "standalone"
 TORCH_INCLUDE: Final = Path(torch.__file__).parent / "include"
 _CALL: Final = re.compile(r"\b(aoti_torch_\w+)\s*\(")
 _OPERATOR: Final = re.compile(r"aoti_torch_cpu_(\w+)")
-_PROXY: Final = "aoti_torch_proxy_executor_call_function"
-# What torch's interpreter of operators writes its results into.
-_PROXY_RESULT: Final = "aoti_torch_new_uninitialized_tensor"
-_ORIGINAL: Final = re.compile(r"Original ATen: \[([^\]]+)\]")
+# Of torch's interpreter of operators: what calls one, and what makes the tensors of its results.
+_INTERPRETER: Final = {
+    "aoti_torch_proxy_executor_call_function",
+    "aoti_torch_new_uninitialized_tensor",
+}
 _PARAMETER: Final = re.compile(r"\s*(.+?)\s*\b(\w+)\s*\Z")
 _OWN_OPERATOR: Final = re.compile(r"^GRAPHFFI_OPERATOR\((\w+),", re.MULTILINE)
 
@@ -43,12 +44,14 @@ class Externs:
 
 
 def find_externs(
-    models: Mapping[str, tuple[str, torch.export.ExportedProgram]], externs: Mapping[str, str]
+    models: Mapping[str, tuple[str, Sequence[str], torch.export.ExportedProgram]],
+    externs: Mapping[str, str],
 ) -> Externs:
     """The kernels that models need.
 
     Args:
-        models: For each method what AOTInductor wrote, and the program.
+        models: For each method what AOTInductor wrote, the operators in it that torch would
+            interpret, and the program.
         externs: References of kernels by operators, which come before graphffi's own.
 
     Raises:
@@ -56,13 +59,16 @@ def find_externs(
     """
     given = {_plain(name): reference for name, reference in externs.items()}
     found = Externs()
-    problems = []
-    for name, (code, program) in models.items():
-        for function in sorted(set(_CALL.findall(code)) - own_functions()):
+    problems: list[str] = []
+    for name, (code, interpreted, program) in models.items():
+        problems.extend(_with_lines(name, o, [_plain(o)], program) for o in interpreted)
+        for function in sorted(set(_CALL.findall(code)) - own_functions() - _INTERPRETER):
             reference = next((given[key] for key in _keys(function) if key in given), None)
             own = own_operators().get(function)
             if function not in _declarations() or (reference is None and own is None):
-                problems.extend(_describe(name, function, code, program))
+                keys = list(_keys(function))
+                operator = f"aten.{keys[0].removesuffix('_out')}" if keys else function
+                problems.append(_with_lines(name, operator, keys, program))
             elif reference is not None:
                 found.references[function] = reference
             elif own is not None:
@@ -122,30 +128,6 @@ def _keys(function: str) -> Iterable[str]:
             yield each.removesuffix(end)
 
 
-def _describe(
-    method: str, function: str, code: str, program: torch.export.ExportedProgram
-) -> list[str]:
-    """What an error says of a function: the operators, and where the model calls them."""
-    if function == _PROXY_RESULT:
-        return []
-    if function == _PROXY:
-        operators = dict.fromkeys(_interpreted(code))
-        return [_with_lines(method, o, [_plain(o)], program) for o in operators]
-    keys = list(_keys(function))
-    name = f"aten.{keys[0].removesuffix('_out')}" if keys else function
-    return [_with_lines(method, name, keys, program)]
-
-
-def _interpreted(code: str) -> Iterable[str]:
-    """The operators that torch would interpret."""
-    names: list[str] = []
-    for line in code.splitlines():
-        if match := _ORIGINAL.search(line):
-            names = match[1].split(", ")
-        elif _PROXY in line:
-            yield from names
-
-
 def _with_lines(
     method: str, name: str, keys: list[str], program: torch.export.ExportedProgram
 ) -> str:
@@ -154,8 +136,8 @@ def _with_lines(
         target: Any = node.target
         packet = _plain(str(getattr(target, "overloadpacket", target)))
         names = {packet, _plain(str(target))}
-        # One is often made of another: inv of inv_ex.
-        is_made_of = any(key.startswith(f"{packet}_") for key in keys)
+        # One is often made of another: inv of inv_ex, linalg_svd of _linalg_svd.
+        is_made_of = any(f"{key}_".startswith((f"{packet}_", f"_{packet}_")) for key in keys)
         if node.op == "call_function" and (is_made_of or names & set(keys)):
             lines.append(_line_of(node))
     places = ", ".join(dict.fromkeys(line for line in lines if line))

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "graph.h"
 
-#include <algorithm>
-#include <list>
 #include <string>
 #include <vector>
 
-#include "callframe/convert.h"
-#include "callframe/owned_values.h"
+#include "callframe/call_frame.h"
+#include "callframe/describe_tensor.h"
+#include "callframe/lent_tensor.h"
 #include "callframe/value.h"
 #include "env/allocation.h"
 #include "env/env_scope.h"
+#include "nested.h"
 #include "operands.h"
 #include "results.h"
 #include "run.h"
+#include "workspace.h"
 
 namespace graphffi_standalone {
 namespace {
@@ -56,24 +57,6 @@ std::vector<Ref> RunModel(const Method& method, Operands* operands) {
   return Own(results);
 }
 
-TVMFFIAny AsAny(Ref* tensor) {
-  TVMFFIAny value{};
-  value.type_index = kTVMFFITensor;
-  value.v_obj = static_cast<TVMFFIObject*>(tensor->Release());
-  return value;
-}
-
-TVMFFIAny AsArray(std::vector<Ref>* results) {
-  std::vector<TVMFFIAny> values;
-  for (Ref& result : *results) values.push_back(AsAny(&result));
-  const std::vector<Ref> owned = [&] {
-    std::vector<Ref> refs;
-    for (const TVMFFIAny& value : values) refs.emplace_back(value.v_obj);
-    return refs;
-  }();
-  return graphffi::MakeArray(values.data(), static_cast<int32_t>(values.size()));
-}
-
 /// \throws Error(RuntimeError) on a processor that has not what the code was made for.
 void CheckProcessor() {
   std::string missing;
@@ -94,38 +77,51 @@ void CheckProcessorOnce() {
   static_cast<void>(is_checked);
 }
 
-/// The arguments of a call, of which lists stand for their elements.
-class Arguments {
- public:
-  Arguments(const TVMFFIAny* args, int32_t num_args) : args_(args), num_args_(num_args) {
-    if (std::none_of(args, args + num_args, &IsList)) return;
-    Add(args, num_args);
-    args_ = values_.data();
-    num_args_ = static_cast<int32_t>(values_.size());
+/// NULL for None. \throws Error(TypeError, ValueError)
+const DLTensor* OptWorkspace(const Method& method, const TVMFFIAny* args, int32_t num_args) {
+  if (num_args > 0 && args[0].type_index == kTVMFFINone) return nullptr;
+  const DLTensor* opt_memory = num_args == 0 ? nullptr : graphffi::TensorOf(args[0]);
+  const std::string name = std::string(method.name) + "_within: workspace: expected ";
+  if (opt_memory == nullptr)
+    throw graphffi::Error("TypeError", name + "a tensor or None, got another value");
+  if (opt_memory->device.device_type != kDLCPU || !graphffi::IsCompact(*opt_memory)) {
+    throw graphffi::Error("ValueError", name + "a contiguous tensor on cpu, got " +
+                                            graphffi::DescribeTensor(*opt_memory));
   }
+  return opt_memory;
+}
 
-  const TVMFFIAny* data() const { return args_; }
-  int32_t size() const { return num_args_; }
-
- private:
-  static bool IsList(const TVMFFIAny& value) { return value.type_index == kTVMFFIArray; }
-
-  void Add(const TVMFFIAny* values, int32_t count) {
-    for (int32_t i = 0; i < count; ++i) {
-      if (!IsList(values[i])) {
-        values_.push_back(values[i]);
-        continue;
-      }
-      lists_.push_back(graphffi::ElementsOf(values[i]));
-      Add(lists_.back().data(), lists_.back().size());
+/// \throws Error(ValueError) if the workspace is memory of an argument
+void CheckWorkspace(const Method& method, const DLTensor& workspace, const Arguments& arguments) {
+  for (int32_t i = 0; i < arguments.size(); ++i) {
+    const DLTensor* opt_tensor = graphffi::TensorOf(arguments.data()[i]);
+    if (opt_tensor != nullptr && Overlap(workspace, *opt_tensor)) {
+      throw graphffi::Error("ValueError", std::string(method.name) +
+                                              "_within: workspace: expected memory of its own, got "
+                                              "that of argument " +
+                                              std::to_string(i));
     }
   }
+}
 
-  const TVMFFIAny* args_;
-  int32_t num_args_;
-  std::vector<TVMFFIAny> values_;
-  std::list<graphffi::OwnedValues> lists_;  // own what the values refer to
-};
+/// Runs a method whose results, behind the operands, the caller passes, with memory of its own.
+void RunInto(const Method& method, const TVMFFIAny* args, int32_t num_args,
+             const DLTensor* opt_workspace) {
+  CheckProcessorOnce();
+  const Arguments arguments(method, args, num_args, /*has_results=*/true);
+  if (arguments.size() != method.num_operands + method.num_results) {
+    throw graphffi::Error("TypeError", std::string(method.name) + "_into: expected " +
+                                           std::to_string(method.num_operands) + " operands and " +
+                                           std::to_string(method.num_results) + " results, got " +
+                                           std::to_string(arguments.size()) + " arguments");
+  }
+  Operands operands(method, arguments.data(), method.num_operands);
+  Destinations destinations(method, arguments.data() + method.num_operands, operands);
+  if (opt_workspace != nullptr) CheckWorkspace(method, *opt_workspace, arguments);
+  const Run run(method, &destinations);
+  destinations.Fill(RunModel(method, &operands));
+  operands.TakeBack();
+}
 
 /// The body of a function of TVM FFI: 0, or -1 with the error raised.
 template <typename Body>
@@ -147,7 +143,8 @@ int RaiseErrors(Body&& body) {
 int RunMethod(const Method& method, const TVMFFIAny* args, int32_t num_args, TVMFFIAny* result) {
   return RaiseErrors([&] {
     CheckProcessorOnce();
-    const Arguments arguments(args, num_args);
+    const KeptMemory kept;
+    const Arguments arguments(method, args, num_args, /*has_results=*/false);
     Operands operands(method, arguments.data(), arguments.size());
     HostResults host(method);
     const Run run(method, &host);
@@ -156,30 +153,34 @@ int RunMethod(const Method& method, const TVMFFIAny* args, int32_t num_args, TVM
       results[i] = host.Finish(static_cast<int32_t>(i), std::move(results[i]));
     }
     operands.TakeBack();
-    if (results.size() == 1) {
-      *result = AsAny(&results.front());
-    } else if (!results.empty()) {
-      *result = AsArray(&results);
-    }
+    if (!results.empty()) *result = NestResults(method, &results);
   });
 }
 
 int RunMethodInto(const Method& method, const TVMFFIAny* args, int32_t num_args) {
   return RaiseErrors([&] {
-    CheckProcessorOnce();
-    const Arguments arguments(args, num_args);
-    if (arguments.size() != method.num_operands + method.num_results) {
-      throw graphffi::Error("TypeError", std::string(method.name) + "_into: expected " +
-                                             std::to_string(method.num_operands) +
-                                             " operands and " + std::to_string(method.num_results) +
-                                             " results, got " + std::to_string(arguments.size()) +
-                                             " arguments");
+    const KeptMemory kept;
+    RunInto(method, args, num_args, nullptr);
+  });
+}
+
+int RunMethodWithin(const Method& method, const TVMFFIAny* args, int32_t num_args,
+                    TVMFFIAny* result) {
+  return RaiseErrors([&] {
+    const KeptMemory kept;
+    const DLTensor* opt_memory = OptWorkspace(method, args, num_args);
+    size_t bytes = 0;
+    bool is_in_use = false;
+    {
+      Workspace workspace(opt_memory == nullptr ? nullptr : DataOf(*opt_memory),
+                          opt_memory == nullptr ? 0 : Layout::Of(*opt_memory).SpanBytes());
+      RunInto(method, args + 1, num_args - 1, opt_memory);
+      bytes = workspace.bytes();
+      is_in_use = workspace.is_in_use();
     }
-    Operands operands(method, arguments.data(), method.num_operands);
-    Destinations destinations(method, arguments.data() + method.num_operands, operands);
-    const Run run(method, &destinations);
-    destinations.Fill(RunModel(method, &operands));
-    operands.TakeBack();
+    if (is_in_use) throw graphffi::Error("RuntimeError", graphffi::kKeptTensor);
+    result->type_index = kTVMFFIInt;
+    result->v_int64 = static_cast<int64_t>(bytes);
   });
 }
 

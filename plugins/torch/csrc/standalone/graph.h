@@ -29,6 +29,12 @@ struct Operand {
   bool is_updated;
 };
 
+/// A part of nested arguments or results; its children follow it, each with its own.
+struct Node {
+  int32_t count;                ///< of children; -1: a tensor
+  const char* const* opt_keys;  ///< of a dict; NULL: a list
+};
+
 struct Method {
   const char* name;
   const Operand* operands;
@@ -36,6 +42,8 @@ struct Method {
   const Symbol* symbols;
   int32_t num_symbols;
   int32_t num_results;
+  const Node* input_nodes;  ///< a list of the arguments
+  const Node* result_nodes;
   /// Which of a run's allocations became each result last time; -1: not known. Any thread's.
   int32_t* ordinals;
   /// Runs the model: takes over the references to the inputs, gives references to the results.
@@ -50,17 +58,35 @@ struct Instructions {
 };
 extern const Instructions kInstructions[];
 
-/// The body of `<method>(operands…)`, which gives one tensor, an array of them, or None.
+/// The body of `<method>(operands…)`, which gives the results as the program nests them; or None.
 int RunMethod(const Method& method, const TVMFFIAny* args, int32_t num_args, TVMFFIAny* result);
 
 /// The body of `<method>_into(operands…, results…)`.
 int RunMethodInto(const Method& method, const TVMFFIAny* args, int32_t num_args);
 
-/// Weights of the library. Those of a file are mapped at the first use, beside the library that
-/// holds `name`. \throws Error(RuntimeError) for a file that is missing or has another size.
+/// The body of `<method>_within(workspace, operands…, results…)`: the run's tensors are in the
+/// workspace, or in the thread's memory for None. Gives the bytes that the workspace needs.
+int RunMethodWithin(const Method& method, const TVMFFIAny* args, int32_t num_args,
+                    TVMFFIAny* result);
+
+/// While one lives, what the thread allocates outlives its run.
+class KeptMemory {
+ public:
+  KeptMemory();
+  ~KeptMemory();
+  KeptMemory(const KeptMemory&) = delete;
+  KeptMemory& operator=(const KeptMemory&) = delete;
+
+ private:
+  class Workspace* const opt_workspace_;
+};
+
+/// Weights of the library. Those of a file are mapped at the first use, beside the library.
+/// \throws Error(RuntimeError) for a file that is missing, or not the library's
 struct Weights {
   const char* embedded_begin;
   const char* opt_file_name;
+  const char* opt_digest;  ///< of the weights, a text that is behind them in the file
   size_t bytes;
 };
 char* WeightsBegin(const Weights& weights);

@@ -11,14 +11,9 @@ namespace graphffi_standalone {
 namespace {
 
 std::atomic<size_t> limit{size_t{256} << 20};
-constexpr int32_t kNumClasses = 4 * (63 - 8) + 8;
-
-struct FreeBlock {
-  FreeBlock* opt_next;
-};
 
 struct FreeLists {
-  FreeBlock* opt_first[kNumClasses];
+  FreeBlock* opt_first[kNumSizeClasses];
   size_t bytes;
   bool is_closed;  // the thread is ending
 };
@@ -36,22 +31,21 @@ thread_local Closer closer;
 
 }  // namespace
 
+void FailAllocation(size_t bytes) {
+  throw graphffi::Error("MemoryError",
+                        "graphffi: cannot allocate " + std::to_string(bytes) + " bytes");
+}
+
 void* TakeMemory(size_t bytes) {
   const SizeClass size = SizeClass::Of(bytes);
-  if (size.index >= kNumClasses) {
-    throw graphffi::Error("MemoryError",
-                          "graphffi: cannot allocate " + std::to_string(bytes) + " bytes");
-  }
+  if (size.index >= kNumSizeClasses) FailAllocation(bytes);
   if (FreeBlock* block = lists.opt_first[size.index]) {
     lists.opt_first[size.index] = block->opt_next;
     lists.bytes -= size.bytes;
     return block;
   }
   void* memory = std::aligned_alloc(64, size.bytes);
-  if (memory == nullptr) {
-    throw graphffi::Error("MemoryError",
-                          "graphffi: cannot allocate " + std::to_string(bytes) + " bytes");
-  }
+  if (memory == nullptr) FailAllocation(bytes);
   return memory;
 }
 

@@ -24,6 +24,15 @@ struct SizeClass {
   }
 };
 
+constexpr int32_t kNumSizeClasses = 4 * (63 - 8) + 8;
+
+struct FreeBlock {
+  FreeBlock* opt_next;
+};
+
+/// \throws Error(MemoryError), always
+[[noreturn]] void FailAllocation(size_t bytes);
+
 /// At least `bytes` bytes, 64-byte aligned, of the thread's free lists or of the heap.
 /// \throws Error(MemoryError)
 void* TakeMemory(size_t bytes);

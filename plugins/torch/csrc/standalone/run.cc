@@ -5,15 +5,20 @@
 #include <new>
 #include <utility>
 
+#include "workspace.h"
+
 namespace graphffi_standalone {
 
 thread_local Run* Run::current_ = nullptr;
 thread_local graphffi::Error* Run::error_ = nullptr;
 
 Run::Run(const Method& method, ResultMemory* memory) : memory_(memory), opt_outer_(current_) {
-  ordinals_.reserve(static_cast<size_t>(method.num_results));
-  for (int32_t i = 0; i < method.num_results; ++i) {
-    ordinals_.push_back(__atomic_load_n(&method.ordinals[i], __ATOMIC_RELAXED));
+  ordinals_.assign(static_cast<size_t>(method.num_results), -1);
+  const Workspace* opt_workspace = Workspace::OptCurrent();
+  const bool is_counted = opt_workspace != nullptr && opt_workspace->is_counting();
+  // What is counted is enough for runs that know nothing of the results.
+  for (int32_t i = 0; i < method.num_results && !is_counted; ++i) {
+    ordinals_[static_cast<size_t>(i)] = __atomic_load_n(&method.ordinals[i], __ATOMIC_RELAXED);
   }
   current_ = this;
 }

@@ -6,6 +6,7 @@
 
 #include "callframe/call_frame.h"
 #include "memory.h"
+#include "workspace.h"
 
 namespace graphffi_standalone {
 namespace {
@@ -24,21 +25,45 @@ struct WithStrides {
   std::vector<int64_t> strides;
 };
 
-/// Copies the elements of dimension `dim` and those after it.
-void CopyFrom(const DLTensor& from, const DLTensor& to, int32_t dim, const char* source,
-              char* target, size_t bytes) {
-  if (dim == from.ndim) {
-    std::memcpy(target, source, bytes);
-    return;
+/// Copies a row whose elements are as many bytes apart as is said.
+template <size_t kBytes>
+void CopyRow(int64_t count, const char* source, int64_t read, char* target, int64_t written) {
+  for (int64_t i = 0; i < count; ++i) {
+    std::memcpy(target + i * written, source + i * read, kBytes);
   }
-  const int64_t count = from.shape[dim], read = from.strides[dim], written = to.strides[dim];
-  if (dim == from.ndim - 1 && read == 1 && written == 1) {
+}
+
+void CopyRow(int64_t count, const char* source, int64_t read, char* target, int64_t written,
+             size_t bytes) {
+  const auto size = static_cast<int64_t>(bytes);
+  if (read == size && written == size) {
     std::memcpy(target, source, static_cast<size_t>(count) * bytes);
     return;
   }
+  switch (bytes) {
+    case 1:
+      return CopyRow<1>(count, source, read, target, written);
+    case 2:
+      return CopyRow<2>(count, source, read, target, written);
+    case 4:
+      return CopyRow<4>(count, source, read, target, written);
+    case 8:
+      return CopyRow<8>(count, source, read, target, written);
+    default:
+      return CopyRow<16>(count, source, read, target, written);  // complex128
+  }
+}
+
+/// Copies the elements of dimension `dim` and those after it.
+void CopyFrom(const DLTensor& from, const DLTensor& to, int32_t dim, const char* source,
+              char* target, size_t bytes) {
+  if (from.ndim == 0) return CopyRow(1, source, 0, target, 0, bytes);
+  const auto size = static_cast<int64_t>(bytes);
+  const int64_t count = from.shape[dim];
+  const int64_t read = from.strides[dim] * size, written = to.strides[dim] * size;
+  if (dim == from.ndim - 1) return CopyRow(count, source, read, target, written, bytes);
   for (int64_t i = 0; i < count; ++i) {
-    const auto size = static_cast<int64_t>(bytes);
-    CopyFrom(from, to, dim + 1, source + i * read * size, target + i * written * size, bytes);
+    CopyFrom(from, to, dim + 1, source + i * read, target + i * written, bytes);
   }
 }
 
@@ -51,20 +76,29 @@ int64_t Layout::NumElements() const {
 }
 
 size_t Layout::SpanBytes() const {
-  if (opt_strides == nullptr) return static_cast<size_t>(NumElements()) * ElementBytes();
-  int64_t last = 0;
+  size_t elements = 1, bytes = 0;  // up to the last one, or all
+  bool is_too_large = false;
   for (int32_t i = 0; i < ndim; ++i) {
     if (shape[i] == 0) return 0;
-    last += (shape[i] - 1) * opt_strides[i];
+    const auto size = static_cast<size_t>(shape[i]);
+    if (opt_strides == nullptr) {
+      is_too_large |= __builtin_mul_overflow(elements, size, &elements);
+    } else {
+      size_t extent = 0;
+      is_too_large |= __builtin_mul_overflow(size - 1, opt_strides[i], &extent) ||
+                      __builtin_add_overflow(elements, extent, &elements);
+    }
   }
-  return (static_cast<size_t>(last) + 1) * ElementBytes();
+  is_too_large |= __builtin_mul_overflow(elements, ElementBytes(), &bytes);
+  return is_too_large ? kTooLarge : bytes;
 }
 
 Tensor* Tensor::Make(const Layout& layout, size_t data_bytes) {
   const auto ndim = static_cast<size_t>(layout.ndim);
   const size_t header = RoundUp(sizeof(Tensor) + 2 * ndim * sizeof(int64_t));
   const size_t bytes = header + data_bytes;
-  void* block = TakeMemory(bytes);
+  Workspace* opt_workspace = Workspace::OptCurrent();
+  void* block = opt_workspace == nullptr ? TakeMemory(bytes) : opt_workspace->Take(bytes);
   auto* self = static_cast<Tensor*>(block);
   self->header_ = {};
   self->header_.combined_ref_count = 1 | (uint64_t{1} << 32);
@@ -86,6 +120,7 @@ Tensor* Tensor::Make(const Layout& layout, size_t data_bytes) {
                    0};
   self->opt_owner_ = nullptr;
   self->bytes_ = bytes;
+  self->workspace_ = opt_workspace == nullptr ? 0 : opt_workspace->id();
   self->has_memory_ = true;
   self->ordinal_ = -1;
   return self;
@@ -113,7 +148,12 @@ void Tensor::Delete(void* handle, int flags) {
   if ((flags & kTVMFFIObjectDeleterFlagBitMaskStrong) != 0 && self->opt_owner_ != nullptr) {
     TVMFFIObjectDecRef(self->opt_owner_);
   }
-  if ((flags & kTVMFFIObjectDeleterFlagBitMaskWeak) != 0) GiveMemory(self, self->bytes_);
+  if ((flags & kTVMFFIObjectDeleterFlagBitMaskWeak) == 0) return;
+  if (self->workspace_ == 0) return GiveMemory(self, self->bytes_);
+  Workspace* opt_workspace = Workspace::OptCurrent();
+  if (opt_workspace != nullptr && opt_workspace->id() == self->workspace_) {
+    opt_workspace->Give(self, self->bytes_);
+  }
 }
 
 void CopyElements(const DLTensor& from, const DLTensor& to) {

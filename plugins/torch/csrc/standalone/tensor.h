@@ -23,8 +23,9 @@ struct Layout {
 
   size_t ElementBytes() const { return (size_t{dtype.bits} * dtype.lanes + 7) / 8; }
   int64_t NumElements() const;
-  /// From the first element to the end of the last one.
+  /// From the first element to the end of the last one; kTooLarge for more than there can be.
   size_t SpanBytes() const;
+  static constexpr size_t kTooLarge = size_t{1} << 62;
 
   static Layout Of(const DLTensor& tensor) {
     return {tensor.ndim, tensor.shape, tensor.strides, tensor.dtype};
@@ -62,7 +63,8 @@ class Tensor {
   TVMFFIObject header_;
   DLTensor tensor_;
   TVMFFIObjectHandle opt_owner_;
-  size_t bytes_;  // of the block
+  size_t bytes_;        // of the block
+  uint64_t workspace_;  // which it is in; 0: none
   bool has_memory_;
   int32_t ordinal_;
   // Then shape and strides; then, 64-byte aligned, the data.

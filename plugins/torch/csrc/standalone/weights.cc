@@ -18,27 +18,34 @@
 namespace graphffi_standalone {
 namespace {
 
+[[noreturn]] void FailFile(const std::string& path, const std::string& text) {
+  throw graphffi::Error("RuntimeError", "graphffi: weights '" + path + "': " + text);
+}
+
+/// The weights of a file, behind which their digest is.
 char* MapFile(const Weights& weights) {
   const std::string path = graphffi::FolderOf(&weights) + "/" + weights.opt_file_name;
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) {
+    FailFile(path, std::string("expected a file beside the library, got: ") + std::strerror(errno));
+  }
   struct stat facts{};
-  if (file < 0 || fstat(file, &facts) != 0) {
-    if (file >= 0) close(file);
-    throw graphffi::Error("RuntimeError",
-                          "graphffi: cannot read '" + path +
-                              "', the weights of the library beside it: " + std::strerror(errno));
-  }
-  const auto size = static_cast<size_t>(facts.st_size);
-  void* memory = size == weights.bytes
-                     ? mmap(nullptr, weights.bytes, PROT_READ, MAP_PRIVATE, file, 0)
-                     : MAP_FAILED;
+  const size_t expected = weights.bytes + std::strlen(weights.opt_digest);
+  const size_t size = fstat(file, &facts) == 0 ? static_cast<size_t>(facts.st_size) : 0;
+  void* memory =
+      size == expected ? mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0) : MAP_FAILED;
   close(file);
-  if (memory == MAP_FAILED) {
-    throw graphffi::Error("RuntimeError", "graphffi: weights '" + path + "': expected " +
-                                              std::to_string(weights.bytes) + " bytes, got " +
-                                              std::to_string(size));
+  if (size != expected) {
+    FailFile(path, "expected " + std::to_string(expected) + " bytes, got " + std::to_string(size) +
+                       "; copy the file whole");
   }
-  return static_cast<char*>(memory);
+  if (memory == MAP_FAILED) FailFile(path, "cannot map it into memory");
+  auto* begin = static_cast<char*>(memory);
+  if (std::memcmp(begin + weights.bytes, weights.opt_digest, expected - weights.bytes) != 0) {
+    munmap(memory, size);
+    FailFile(path, "expected those of the library, got those of another one");
+  }
+  return begin;
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -24,6 +25,8 @@ constexpr int kVectorBytes = 32, kTileRows = 6;
 constexpr int64_t kFewRows = 8;             // below, packing costs more than it gives
 constexpr int64_t kParallelWork = 1 << 17;  // multiplications that pay for starting threads
 constexpr int64_t kDotColumns = 64;         // of one task of few rows
+constexpr int64_t kMostPanels = 4;          // of one task
+constexpr int64_t kRowColumns = 1024;       // of one task of one row
 
 template <typename Sum>
 struct VectorOf {
@@ -105,6 +108,7 @@ struct Product {
   using Sum = SumOf<T>;
   using Vector = typename VectorOf<Sum>::Type;
   static constexpr int kWidth = VectorOf<Sum>::kWidth, kTileColumns = 2 * kWidth;
+  static constexpr bool kHasVectors = !std::is_same_v<T, Float16>;
 
   int64_t rows, columns, depth;
   Matrix<const T> a, b;
@@ -147,6 +151,32 @@ struct Product {
     }
   }
 
+  /// Adds products of `kDeep` elements of `a` and as many rows of `b`, from column `begin` on.
+  template <int kDeep>
+  void AddRows(const Sum* from_a, int64_t k, int64_t begin, int64_t count, Sum* sums) const {
+    using InMemory = typename VectorOf<Sum>::InMemory;
+    int64_t c = 0;
+    for (; c + kWidth <= count; c += kWidth) {
+      Vector sum = LoadWide(sums + c);
+      for (int i = 0; i < kDeep; ++i) sum += from_a[i] * LoadWide(b.At(k + i, begin + c));
+      *reinterpret_cast<InMemory*>(sums + c) = sum;
+    }
+    for (; c < count; ++c) {
+      for (int i = 0; i < kDeep; ++i) sums[c] += from_a[i] * Widen(*b.At(k + i, begin + c));
+    }
+  }
+
+  /// A single row, times columns whose rows lie in memory: they are read in that order.
+  void OneRow(int64_t begin, int64_t end, const Sum* wide_a, Sum* sums) const {
+    constexpr int kDeep = 4;
+    const int64_t count = end - begin;
+    std::fill_n(sums, count, Sum{0});
+    int64_t k = 0;
+    for (; k + kDeep <= depth; k += kDeep) AddRows<kDeep>(wide_a + k, k, begin, count, sums);
+    for (; k < depth; ++k) AddRows<1>(wide_a + k, k, begin, count, sums);
+    for (int64_t c = 0; c < count; ++c) Store(0, begin + c, sums[c]);
+  }
+
   /// A tile of sums; `panel` has kTileColumns elements in each of its rows, `stride` apart.
   template <int kRows>
   void Tile(int64_t row, int64_t column, const Sum* wide_a, const Sum* panel,
@@ -187,20 +217,38 @@ struct Product {
     (this->*kTiles[count - 1])(row, column, wide_a, panel, stride);
   }
 
+  /// Rows [begin, end) of columns up to `end_column`; `packed` has room for as many columns of `b`.
+  void Panels(int64_t column, int64_t end_column, int64_t begin, int64_t end, const Sum* wide_a,
+              Sum* packed) const {
+    if constexpr (kHasVectors) {
+      const int64_t whole = (end_column - column) / kTileColumns * kTileColumns;
+      if (b.column_stride == 1 && end - begin > kTileRows) {
+        PackWide(column, whole, packed);
+        for (int64_t c = 0; c < whole; c += kTileColumns) {
+          Tiles(column + c, begin, end, wide_a, packed + c * depth, kTileColumns);
+        }
+        column += whole;
+      }
+    }
+    for (; column < end_column; column += kTileColumns) {
+      Panel(column, begin, end, wide_a, packed);
+    }
+  }
+
   /// Rows [begin, end) of kTileColumns columns.
   void Panel(int64_t column, int64_t begin, int64_t end, const Sum* wide_a, Sum* packed) const {
     const int64_t count = std::min<int64_t>(kTileColumns, columns - column);
-    const Sum* panel = packed;
-    int64_t stride = kTileColumns;
-    bool is_packed = true;
     if constexpr (std::is_same_v<T, Sum>) {
-      is_packed = count != kTileColumns || b.column_stride != 1 || end - begin > kTileRows;
-      if (!is_packed) {
-        panel = b.At(0, column);
-        stride = b.row_stride;
+      if (count == kTileColumns && b.column_stride == 1 && end - begin <= kTileRows) {
+        return Tiles(column, begin, end, wide_a, b.At(0, column), b.row_stride);
       }
     }
-    if (is_packed) Pack(column, count, packed);
+    Pack(column, count, packed);
+    Tiles(column, begin, end, wide_a, packed, kTileColumns);
+  }
+
+  void Tiles(int64_t column, int64_t begin, int64_t end, const Sum* wide_a, const Sum* panel,
+             int64_t stride) const {
     for (int64_t row = begin; row < end; row += kTileRows) {
       const int tile_rows = static_cast<int>(std::min<int64_t>(kTileRows, end - row));
       AnyTile(std::make_integer_sequence<int, kTileRows>(), tile_rows, row, column, wide_a, panel,
@@ -208,7 +256,24 @@ struct Product {
     }
   }
 
+  /// Whole panels of columns, whose rows lie in memory; row after row, which are pages apart.
+  void PackWide(int64_t column, int64_t count, Sum* packed) const {
+    using InMemory = typename VectorOf<Sum>::InMemory;
+    for (int64_t k = 0; k < depth; ++k) {
+      Sum* row = packed + k * kTileColumns;
+      for (int64_t c = 0; c < count; c += kTileColumns) {
+        const T* from = b.At(k, column + c);
+        auto* to = reinterpret_cast<InMemory*>(row + c * depth);
+        to[0] = LoadWide(from);
+        to[1] = LoadWide(from + kWidth);
+      }
+    }
+  }
+
   void Pack(int64_t column, int64_t count, Sum* packed) const {
+    if constexpr (kHasVectors) {
+      if (b.column_stride == 1 && count == kTileColumns) return PackWide(column, count, packed);
+    }
     if (b.column_stride == 1) {
       for (int64_t k = 0; k < depth; ++k) {
         for (int64_t c = 0; c < count; ++c) {
@@ -241,6 +306,77 @@ struct Product {
   }
 };
 
+/// How a batch of products is done: a task for each panel of columns, or for a share of its rows.
+template <typename T>
+struct Tasks {
+  enum class Kind { kTiles, kDots, kOneRow };
+
+  explicit Tasks(const std::vector<Product<T>>& batch);
+  int64_t size() const { return count * panels * shares; }
+  int64_t WidthFor(int64_t columns) const;
+  void Run(int64_t task, const std::vector<Product<T>>& batch,
+           const std::vector<const SumOf<T>*>& wide_a, SumOf<T>* room) const;
+
+  Kind kind;
+  bool is_parallel;
+  int64_t width, count, panels, blocks, shares;
+  size_t room;  // of a thread, in sums
+};
+
+template <typename T>
+Tasks<T>::Tasks(const std::vector<Product<T>>& batch) {
+  const Product<T>& first = batch.front();
+  const bool is_dots = first.rows < kFewRows && first.b.row_stride == 1;
+  const bool is_one_row = first.rows == 1 && first.b.column_stride == 1;
+  kind = !Product<T>::kHasVectors ? Kind::kTiles
+         : is_dots                ? Kind::kDots
+         : is_one_row             ? Kind::kOneRow
+                                  : Kind::kTiles;
+  count = static_cast<int64_t>(batch.size());
+  is_parallel = count * first.rows * first.columns * first.depth > kParallelWork;
+  const int64_t threads = is_parallel ? omp_get_max_threads() : 1;
+  width = WidthFor((count * first.columns + threads - 1) / threads);
+  panels = (first.columns + width - 1) / width;
+  blocks = (first.rows + kTileRows - 1) / kTileRows;
+  shares = 1;
+  room = static_cast<size_t>(kind == Kind::kTiles ? first.depth * width : width);
+  if (kind != Kind::kTiles) return;
+  // Where there are fewer panels than threads, these share the rows.
+  shares = std::clamp<int64_t>(threads / std::max<int64_t>(count * panels, 1), 1, blocks);
+}
+
+/// Of a task, where each thread has as many columns.
+template <typename T>
+int64_t Tasks<T>::WidthFor(int64_t columns) const {
+  constexpr int64_t kPanel = Product<T>::kTileColumns;
+  const int64_t most = kind == Kind::kDots     ? kDotColumns
+                       : kind == Kind::kOneRow ? kRowColumns
+                                               : kMostPanels * kPanel;
+  return std::clamp<int64_t>(columns / kPanel * kPanel, kPanel, most);
+}
+
+template <typename T>
+void Tasks<T>::Run(int64_t task, const std::vector<Product<T>>& batch,
+                   const std::vector<const SumOf<T>*>& wide_a, SumOf<T>* room) const {
+  const int64_t share = task % shares, panel = task / shares % panels;
+  const auto i = static_cast<size_t>(task / shares / panels);
+  const Product<T>& product = batch[i];
+  const int64_t column = panel * width, end = std::min(column + width, product.columns);
+  if (kind == Kind::kTiles) {
+    const int64_t first_row = blocks * share / shares * kTileRows;
+    const int64_t end_row = std::min(blocks * (share + 1) / shares * kTileRows, product.rows);
+    return product.Panels(column, end, first_row, end_row, wide_a[i], room);
+  }
+  if constexpr (Product<T>::kHasVectors) {
+    if (kind == Kind::kOneRow) return product.OneRow(column, end, wide_a[i], room);
+    int64_t row = 0;
+    for (; row + 4 <= product.rows; row += 4) {
+      product.template Dots<4>(row, column, end, wide_a[i]);
+    }
+    for (; row < product.rows; ++row) product.template Dots<1>(row, column, end, wide_a[i]);
+  }
+}
+
 /// Runs a batch of products, which differ in where their matrices begin.
 template <typename T>
 void RunBatch(const std::vector<Product<T>>& batch) {
@@ -250,42 +386,13 @@ void RunBatch(const std::vector<Product<T>>& batch) {
   std::vector<std::vector<Sum>> storage(batch.size());
   std::vector<const Sum*> wide_a;
   for (size_t i = 0; i < batch.size(); ++i) wide_a.push_back(batch[i].WideA(&storage[i]));
-  const auto count = static_cast<int64_t>(batch.size());
-  const bool is_few =
-      first.rows < kFewRows && first.b.row_stride == 1 && !std::is_same_v<T, Float16>;
-  const int64_t width = is_few ? kDotColumns : Product<T>::kTileColumns;
-  const int64_t panels = (first.columns + width - 1) / width;
-  const int64_t blocks = (first.rows + kTileRows - 1) / kTileRows;
-  const bool is_parallel = count * first.rows * first.columns * first.depth > kParallelWork;
-  const int64_t threads = is_parallel ? omp_get_max_threads() : 1;
-  // Where there are fewer panels than threads, these share the rows.
-  const int64_t shares =
-      is_few ? 1 : std::clamp<int64_t>(threads / std::max<int64_t>(count * panels, 1), 1, blocks);
-#pragma omp parallel if (is_parallel)
+  const Tasks<T> tasks(batch);
+#pragma omp parallel if (tasks.is_parallel)
   {
-    std::vector<Sum> packed(is_few ? 0 : static_cast<size_t>(first.depth * width));
+    const std::unique_ptr<Sum[]> room(new Sum[tasks.room]);
 #pragma omp for schedule(dynamic)
-    for (int64_t task = 0; task < count * panels * shares; ++task) {
-      const int64_t share = task % shares, panel = task / shares % panels;
-      const auto i = static_cast<size_t>(task / shares / panels);
-      const Product<T>& product = batch[i];
-      const int64_t column = panel * width;
-      if (is_few) {
-        if constexpr (!std::is_same_v<T, Float16>) {
-          const int64_t end = std::min(column + width, product.columns);
-          int64_t row = 0;
-          for (; row + 4 <= product.rows; row += 4) {
-            product.template Dots<4>(row, column, end, wide_a[i]);
-          }
-          for (; row < product.rows; ++row) {
-            product.template Dots<1>(row, column, end, wide_a[i]);
-          }
-        }
-        continue;
-      }
-      const int64_t begin = blocks * share / shares * kTileRows;
-      const int64_t end = std::min(blocks * (share + 1) / shares * kTileRows, product.rows);
-      product.Panel(column, begin, end, wide_a[i], packed.data());
+    for (int64_t task = 0; task < tasks.size(); ++task) {
+      tasks.Run(task, batch, wide_a, room.get());
     }
   }
 }

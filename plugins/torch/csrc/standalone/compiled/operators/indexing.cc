@@ -123,49 +123,54 @@ Sizes BroadcastShape(const std::vector<Index>& indices) {
   return common;
 }
 
-Selection::Selection(ffi::TensorView self, const Indices& given) {
-  const std::vector<Index> indices = ReadIndices(self, given);
-  const Sizes common = BroadcastShape(indices);
-  const int64_t ndim = self.ndim();
-  std::vector<const Index*> by_dim(static_cast<size_t>(ndim));
-  for (const Index& index : indices) by_dim[static_cast<size_t>(index.dim)] = &index;
+/// The dimensions of the result: the tensor's that stay, with -1 - i for the indices' common ones
+/// in the place of adjacent ones that go, or in front.
+Sizes ResultDims(int64_t ndim, const std::vector<Index>& indices, size_t num_common) {
+  std::vector<bool> goes(static_cast<size_t>(ndim));
+  for (const Index& index : indices) goes[static_cast<size_t>(index.dim)] = true;
   const bool is_adjacent = !indices.empty() && indices.back().dim - indices.front().dim + 1 ==
                                                    static_cast<int64_t>(indices.size());
   const int64_t first = is_adjacent ? indices.front().dim : 0;
-  // The result's dimensions: those that stay, with the indices' common ones in between.
-  Sizes kept;
+  Sizes dims;
   for (int64_t d = 0; d < ndim; ++d) {
-    if (by_dim[static_cast<size_t>(d)] == nullptr) kept.push_back(d);
+    for (size_t i = 0; d == first && i < num_common; ++i) {
+      dims.push_back(-1 - static_cast<int64_t>(i));
+    }
+    if (!goes[static_cast<size_t>(d)]) dims.push_back(d);
   }
-  Sizes dims;  // of the result, by dimension of the tensor; -1 - i for the indices'
-  for (int64_t d : kept) {
-    if (d < first) dims.push_back(d);
+  return dims;
+}
+
+Sizes RowMajorStrides(ffi::TensorView self) {
+  Sizes strides(static_cast<size_t>(self.ndim()), 1);
+  for (int64_t d = self.ndim() - 2; d >= 0; --d) {
+    strides[static_cast<size_t>(d)] = strides[static_cast<size_t>(d + 1)] * self.size(d + 1);
   }
-  const auto begin = static_cast<int64_t>(dims.size());
-  for (size_t i = 0; i < common.size(); ++i) dims.push_back(-1 - static_cast<int64_t>(i));
-  for (int64_t d : kept) {
-    if (d >= first) dims.push_back(d);
-  }
+  return strides;
+}
+
+Selection::Selection(ffi::TensorView self, const Indices& given) {
+  const std::vector<Index> indices = ReadIndices(self, given);
+  const Sizes common = BroadcastShape(indices);
+  const Sizes dims = ResultDims(self.ndim(), indices, common.size());
+  const Sizes strides = RowMajorStrides(self);
   int64_t count = 1;
   for (int64_t d : dims) {
     shape.push_back(d >= 0 ? self.size(d) : common[static_cast<size_t>(-1 - d)]);
     count *= shape.back();
   }
-  Sizes strides(static_cast<size_t>(ndim), 1);
-  for (int64_t d = ndim - 2; d >= 0; --d) {
-    strides[static_cast<size_t>(d)] = strides[static_cast<size_t>(d + 1)] * self.size(d + 1);
-  }
-  Sizes position(dims.size());
   places.reserve(static_cast<size_t>(count));
   for (int64_t i = 0; i < count; ++i) {
-    int64_t rest = i, place = 0, common_at = 0;
+    int64_t rest = i, place = 0, common_at = 0, common_stride = 1;
     for (size_t d = dims.size(); d-- > 0;) {
-      position[d] = rest % shape[d];
+      const int64_t position = rest % shape[d];
       rest /= shape[d];
-      if (dims[d] >= 0) place += position[d] * strides[static_cast<size_t>(dims[d])];
-    }
-    for (size_t c = 0; c < common.size(); ++c) {
-      common_at = common_at * common[c] + position[static_cast<size_t>(begin) + c];
+      if (dims[d] >= 0) {
+        place += position * strides[static_cast<size_t>(dims[d])];
+      } else {
+        common_at += position * common_stride;
+        common_stride *= shape[d];
+      }
     }
     for (const Index& index : indices) {
       const auto at = static_cast<size_t>(Broadcast(common_at, common, index.shape));

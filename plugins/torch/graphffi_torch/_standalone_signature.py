@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The signature of a method of a library: what it takes and gives."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import sympy  # type: ignore[import-untyped]
+import torch
+from torch.export.graph_signature import InputKind, TensorArgument
+
+from graphffi_torch._specs import DTYPE_NAMES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_NO_LIMIT: Final = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A tensor that a method takes.
+
+    Args:
+        name: Of the model's parameter.
+        dtype: Its name.
+        dims: For each dimension the position of a symbol or -1, what it is multiplied by, and what
+            is added.
+        is_updated: Whether the model changes it.
+    """
+
+    name: str
+    dtype: str
+    dims: tuple[tuple[int, int, int], ...]
+    is_updated: bool
+
+
+@dataclass(frozen=True)
+class Node:
+    """A part of nested arguments or results.
+
+    Args:
+        count: Of what is in it; -1 for a tensor.
+        keys: Of a dict; None for lists and the like.
+    """
+
+    count: int
+    keys: tuple[str, ...] | None = None
+
+    @staticmethod
+    def all_of(spec: Any) -> list[Node]:
+        """Those of a pytree."""
+        if spec.is_leaf():
+            return [Node(-1)]
+        children = spec.children()
+        keys: Any = spec.context if spec.type in (dict, OrderedDict) else ()
+        is_dict = bool(keys) and all(isinstance(key, str) for key in keys)
+        node = Node(len(children), tuple(keys) if is_dict else None)
+        return [node, *(each for child in children for each in Node.all_of(child))]
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What a method takes.
+
+    Args:
+        name: Of the method.
+        operands: In order.
+        symbols: Names, smallest and largest values of sizes that calls choose.
+        results: For each tensor that it gives an expression of its shape and data type, as shape
+            rules are written; None where operands' sizes do not decide it.
+        updated_buffers: Names of the model's buffers that it changes.
+        input_nodes: How arguments are nested: each part, and then what is in it.
+        result_nodes: How results are.
+    """
+
+    name: str
+    operands: tuple[Operand, ...]
+    symbols: tuple[tuple[str, int, int], ...]
+    results: tuple[str | None, ...]
+    updated_buffers: frozenset[str]
+    input_nodes: tuple[Node, ...]
+    result_nodes: tuple[Node, ...]
+
+    def op_text(self) -> str | None:
+        """What `graphffi.load_ops` makes an op of; None where results have no known shapes."""
+        if not self.operands or None in self.results:
+            return None
+        operands = ", ".join(
+            f"Tensor(a{i}!) {operand.name}" if operand.is_updated else f"Tensor {operand.name}"
+            for i, operand in enumerate(self.operands)
+        )
+        results = ", ".join("Tensor" for _ in self.results)
+        fields = {
+            "schema": f"({operands}) -> {results if len(self.results) == 1 else f'({results})'}",
+            "kernel": f"{self.name}_into",
+            "shape": ", ".join(map(str, self.results)),
+            "has_side_effect": "true" if self.updated_buffers else "",
+            "doc": f"The method '{self.name}' of a compiled program: {self._described()}.",
+        }
+        return "\n".join(f"{name}: {text}" for name, text in fields.items() if text)
+
+    def _described(self) -> str:
+        return ", ".join(f"{o.name} {self._type(o)}" for o in self.operands)
+
+    def _type(self, operand: Operand) -> str:
+        sizes = []
+        for symbol, multiple, offset in operand.dims:
+            name = "" if symbol < 0 else self.symbols[symbol][0]
+            scaled = f"{multiple}*{name}" if multiple != 1 else name
+            sizes.append(f"{scaled}+{offset}" if name and offset else scaled or str(offset))
+        return f"{operand.dtype}[{', '.join(sizes)}]"
+
+    @staticmethod
+    def of(name: str, exported: torch.export.ExportedProgram) -> Signature:
+        """The signature of a program.
+
+        Raises:
+            NotImplementedError: For inputs and outputs that are no tensors on the CPU, and sizes
+                that are no linear expression of one symbol.
+            ValueError: If two inputs were one tensor in the example.
+        """
+        _check_not_tied(name, exported)
+        # Before decompositions, no input is listed as updated.
+        program = exported.run_decompositions({})
+        reader = _SignatureReader(name, program)
+        signature = program.graph_signature
+        updated = set(signature.user_inputs_to_mutate.values())
+        nodes = {node.name: node for node in program.graph.nodes}
+        operands = []
+        for spec in signature.input_specs:
+            if spec.kind != InputKind.USER_INPUT:
+                continue
+            node = nodes.get(spec.arg.name)
+            value: Any = None if node is None else node.meta.get("val")
+            if not isinstance(spec.arg, TensorArgument) or not isinstance(value, torch.Tensor):
+                reader.refuse(
+                    f"input '{spec.arg.name}'", "a tensor", f"a {type(spec.arg).__name__}"
+                )
+            operands.append(reader.operand(spec.arg.name, value, spec.arg.name in updated))
+        results = []
+        outputs = [s for s in signature.output_specs if s.kind.name == "USER_OUTPUT"]
+        for i, spec in enumerate(outputs):
+            if not isinstance(spec.arg, TensorArgument):
+                reader.refuse(f"result {i}", "a tensor", f"a {type(spec.arg).__name__}")
+            results.append(reader.result(nodes[spec.arg.name].meta.get("val"), operands))
+        return Signature(
+            name,
+            tuple(operands),
+            tuple(reader.symbols.values()),
+            tuple(results),
+            frozenset(signature.buffers_to_mutate.values()),
+            *_nested(program),
+        )
+
+
+def _check_not_tied(name: str, program: torch.export.ExportedProgram) -> None:
+    """Torch's export takes a tensor that is given twice for one input: the first is not read."""
+    nodes = {node.name: node for node in program.graph.find_nodes(op="placeholder")}
+    inputs = [nodes[each] for each in program.graph_signature.user_inputs if each in nodes]
+    given = program.call_spec.in_spec
+    values = given.flatten_up_to(program.example_inputs) if program.example_inputs else []
+    first: dict[int, torch.fx.Node] = {}
+    for node, value in zip(inputs, values, strict=False):
+        other = first.setdefault(id(value), node)
+        is_tensor = isinstance(value, torch.Tensor) and other is not node
+        if is_tensor and not (node.users and other.users):
+            raise ValueError(
+                f"graphffi_torch: to_library: {name}: inputs '{other.name}' and '{node.name}': "
+                "expected a tensor for each in the example, got one for both, which makes them one "
+                "input; export with a copy"
+            )
+
+
+def _nested(program: torch.export.ExportedProgram) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
+    """How arguments, those by keyword behind the others, and results are nested."""
+    given, results = program.call_spec.in_spec, program.call_spec.out_spec
+    children = [child for kind in given.children() for child in kind.children()]
+    inputs = [Node(len(children)), *(node for child in children for node in Node.all_of(child))]
+    return tuple(inputs), tuple(Node.all_of(results))
+
+
+class _SignatureReader:
+    def __init__(self, name: str, program: torch.export.ExportedProgram) -> None:
+        self._name = name
+        self._ranges: Mapping[Any, Any] = program.range_constraints
+        self._positions: dict[Any, int] = {}
+        self.symbols: dict[Any, tuple[str, int, int]] = {}
+
+    def operand(self, name: str, value: torch.Tensor, is_updated: bool) -> Operand:
+        if value.device.type != "cpu" or value.dtype not in DTYPE_NAMES:
+            self.refuse(f"input '{name}'", "a tensor on cpu", f"{value.dtype} on {value.device}")
+        dims = tuple(self._dim(name, size) for size in value.shape)
+        return Operand(name, DTYPE_NAMES[value.dtype], dims, is_updated)
+
+    def _dim(self, name: str, size: Any) -> tuple[int, int, int]:
+        if not isinstance(size, torch.SymInt):
+            return -1, 1, int(size)
+        expression = size.node.expr
+        symbols = sorted(expression.free_symbols, key=str)
+        if not symbols:
+            return -1, 1, int(expression)
+        slope = sympy.diff(expression, symbols[0])
+        if len(symbols) != 1 or not isinstance(slope, sympy.Integer) or slope <= 0:
+            self.refuse(f"input '{name}'", "sizes such as 2*n + 1", str(expression))
+        (symbol,) = symbols
+        if symbol not in self._positions:
+            self._positions[symbol] = len(self._positions)
+            limits = self._ranges.get(symbol)
+            lower = 0 if limits is None else _limit(limits.lower, 0)
+            upper = _NO_LIMIT if limits is None else _limit(limits.upper, _NO_LIMIT)
+            self.symbols[symbol] = (_name_of(size, symbol), lower, upper)
+        return self._positions[symbol], int(slope), int(expression.subs(symbol, 0))
+
+    def result(self, value: Any, operands: Sequence[Operand]) -> str | None:
+        """An expression for a result's shape and data type."""
+        if not isinstance(value, torch.Tensor) or value.dtype not in DTYPE_NAMES:
+            return None
+        sizes: dict[Any, str] = {}  # of symbols, by the first operand's that has them
+        for symbol, position in self._positions.items():
+            for operand in operands:
+                for i, (place, multiple, offset) in enumerate(operand.dims):
+                    if place == position and symbol not in sizes:
+                        size = f"{operand.name}.shape[{i}]"
+                        size = f"({size} - {offset})" if offset else size
+                        sizes[symbol] = f"({size} // {multiple})" if multiple != 1 else size
+        dims: list[Any] = list(value.shape)
+        shape = [
+            _expression(size.node.expr if isinstance(size, torch.SymInt) else size, sizes)
+            for size in dims
+        ]
+        if None in shape:
+            return None
+        return f"empty([{', '.join(map(str, shape))}], {DTYPE_NAMES[value.dtype]})"
+
+    def refuse(self, what: str, expected: str, got: str) -> None:
+        raise NotImplementedError(
+            f"graphffi_torch: to_library: {self._name}: {what}: expected {expected}, got {got}; "
+            "pass tensors, and numbers as tensors without dimensions"
+        )
+
+
+def _name_of(size: torch.SymInt, symbol: Any) -> str:
+    """The name of a Dim, while the program knows it; else the symbol's."""
+    environment = size.node.shape_env
+    names: Mapping[str, str] = getattr(environment, "source_name_to_debug_name", None) or {}
+    for source in getattr(environment, "var_to_sources", {}).get(symbol, ()):
+        name = source.name if isinstance(source.name, str) else source.name()
+        if names.get(name, "").isidentifier():
+            return names[name]
+    return str(symbol)
+
+
+_OPERATIONS: Final = {"FloorDiv": "//", "CleanDiv": "//", "Mod": "%", "PythonMod": "%"}
+
+
+def _expression(value: Any, sizes: Mapping[Any, str]) -> str | None:
+    """A size as shape rules are written; None for what those do not know."""
+    if isinstance(value, (int, sympy.Integer)):
+        return str(int(value))
+    if value in sizes:
+        return sizes[value]
+    parts = [_expression(part, sizes) for part in value.args]
+    kind = type(value).__name__
+    joined = {"Add": " + ", "Mul": " * "}.get(kind, f" {_OPERATIONS.get(kind)} ")
+    if not parts or None in parts or (kind not in ("Add", "Mul") and kind not in _OPERATIONS):
+        return None
+    return f"({joined.join(map(str, parts))})"
+
+
+def _limit(value: Any, otherwise: int) -> int:
+    return int(value) if isinstance(value, sympy.Integer) or type(value) is int else otherwise

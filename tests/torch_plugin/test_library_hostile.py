@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Libraries of exported programs in bad circumstances; one serves all tests of files and memory."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import graphffi
+import graphffi_torch
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec:FutureWarning"),
+    pytest.mark.slow,
+]
+
+
+QUOTIENTS = 1 << 16  # several threads divide them
+
+
+class Product(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = torch.nn.Sequential(
+            torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 32)
+        )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layers(x)
+
+
+class Outer(torch.nn.Module):
+    """A result that grows with the square of the input."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x[:, None] * x[None]
+
+
+class Quotient(torch.nn.Module):
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return x // y
+
+
+def product(seed: int) -> tuple[Product, torch.export.ExportedProgram]:
+    torch.manual_seed(seed)
+    model = Product().eval().requires_grad_(False)
+    return model, torch.export.export(model, (torch.rand(3, 64),))
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    size = torch.export.Dim("size", min=2)
+    outer = torch.export.export(Outer(), (torch.rand(5),), dynamic_shapes=({0: size},))
+    integers = torch.ones(2, QUOTIENTS, dtype=torch.int64)
+    quotient = torch.export.export(Quotient(), tuple(integers))
+    programs = {"main": product(0)[1], "outer": outer, "quotient": quotient}
+    made = tmp_path_factory.mktemp("hostile") / "model.so"
+    graphffi_torch.to_library(programs, made, weights="file")
+    return made
+
+
+@pytest.fixture
+def copied(path: Path, tmp_path: Path) -> Path:
+    """The library in a folder of its own: it is not loaded yet."""
+    for file in (path, path.with_suffix(".weights")):
+        shutil.copy(file, tmp_path)
+    return tmp_path / path.name
+
+
+X = np.ones((3, 64), np.float32)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9])
+def test_a_truncated_library_is_refused(copied: Path, share: float) -> None:
+    content = copied.read_bytes()
+    copied.write_bytes(content[: int(len(content) * share)])
+    with pytest.raises(RuntimeError, match=r"cannot load '.*model\.so': .*(truncated|too short)"):
+        graphffi.load_module(copied)
+
+
+def test_weights_that_are_not_the_librarys_are_refused(copied: Path) -> None:
+    weights = copied.with_suffix(".weights")
+    content = weights.read_bytes()
+    library = graphffi.load_module(copied)
+    for changed, text in (
+        (None, r"model\.weights': expected a file beside the library, got: No such file"),
+        (b"", r"expected \d+ bytes, got 0; copy the file whole"),
+        (content[:-1], r"expected \d+ bytes, got \d+; copy the file whole"),
+        (bytes(len(content)), "expected those of the library, got those of another one"),
+    ):
+        weights.unlink(missing_ok=True)
+        if changed is not None:
+            weights.write_bytes(changed)
+        with pytest.raises(RuntimeError, match=text):
+            library.main(X)
+    weights.write_bytes(content)
+    torch.testing.assert_close(library.main(torch.from_numpy(X)), product(0)[0](torch.ones(3, 64)))
+
+
+def test_a_library_that_is_made_anew_is_the_new_one(tmp_path: Path) -> None:
+    """Also in one cache of Inductor's, with other weights and other options."""
+    x = torch.rand(3, 64)
+    options: list[dict[str, Any]] = [{}, {"epilogue_fusion": False}]
+    for seed, option in enumerate(options):
+        model, exported = product(seed)
+        path = graphffi_torch.to_library(
+            exported, tmp_path / "model.so", weights="file", options=option
+        )
+        torch.testing.assert_close(graphffi.load_module(path).main(x), model(x))
+
+
+MEMORY = """
+import sys, graphffi, numpy as np
+outer = graphffi.load_module(sys.argv[1]).outer
+import resource
+def check(size):
+    result = np.from_dlpack(outer(np.ones(size, np.float32)))
+    assert result.shape == (size, size) and result.all()
+check(3)
+resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
+for _ in range(3):
+    for size in (1 << 16, 1 << 20):
+        try:
+            outer(np.ones(size, np.float32))
+        except MemoryError as error:
+            print(error)
+    check(5)
+try:  # a view of one element, whose copy would be larger than any memory
+    outer(np.broadcast_to(np.float32(1), (1 << 60,)))
+except MemoryError as error:
+    print(error)
+"""
+
+
+def test_memory_that_runs_out_is_an_error(path: Path) -> None:
+    command = [sys.executable, "-c", MEMORY, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert len(lines) == 7
+    assert all("cannot allocate" in line for line in lines)
+
+
+def test_threads_run_one_graph_while_its_memory_is_trimmed(path: Path) -> None:
+    library = graphffi.load_module(path)
+    wrong = []
+
+    def run(size: int) -> None:
+        for i in range(50):
+            x = torch.arange(size, dtype=torch.float32) + i
+            wrong.append(not torch.equal(library.outer(x), x[:, None] * x[None]))
+            library.trim_memory()
+
+    threads = [threading.Thread(target=run, args=(size,)) for size in (3, 100)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == [False] * 100
+
+
+def test_runs_have_their_memory_in_a_workspace(copied: Path) -> None:
+    library = graphffi.load_module(copied)
+    x, y = torch.from_numpy(X), torch.empty(3, 32)
+    needed = library.main_within(None, x, y)
+    assert 3 * 128 * 4 < needed < 1 << 14
+    for _ in range(3):
+        y.zero_()
+        workspace = torch.empty(needed, dtype=torch.uint8)
+        assert library.main_within(workspace, x, y) <= needed
+        torch.testing.assert_close(y, product(0)[0](x))
+    assert library.main_within(None, x, y) == needed
+    texts = []
+    too_small = "graphffi: workspace: expected room for .* bytes more, got .*; pass None for it to"
+    for wrong, expected in (
+        (torch.empty(needed // 2, dtype=torch.uint8), f"MemoryError: {too_small}"),
+        (torch.empty(needed, 2)[:, 0], "ValueError: .* expected a contiguous tensor on cpu, got"),
+        (y, "ValueError: main_within: workspace: expected memory of its own, got that of argument"),
+        (3, "TypeError: main_within: workspace: expected a tensor or None, got another value"),
+    ):
+        with pytest.raises((MemoryError, TypeError, ValueError)) as raised:
+            library.main_within(wrong, x, y)
+        texts.append((f"{raised.type.__name__}: {raised.value}", expected))
+    for text, expected in texts:
+        assert re.match(expected, text)
+    torch.testing.assert_close(library.main(x), y)
+
+
+def test_threads_that_divide_by_zero_fail_alone(path: Path) -> None:
+    library = graphffi.load_module(path)
+    found: dict[int, set[object]] = {0: set(), 2: set()}
+
+    def run(divisor: int) -> None:
+        x, y = torch.full((QUOTIENTS,), 6), torch.full((QUOTIENTS,), 2)
+        y[-1] = divisor
+        for _ in range(200):
+            try:
+                found[divisor].add(library.quotient(x, y)[-1].item())
+            except RuntimeError as error:
+                found[divisor].add(str(error))
+
+    threads = [threading.Thread(target=run, args=(divisor,)) for divisor in found]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == {0: {"ZeroDivisionError"}, 2: {3}}
+
+
+def test_one_tensor_for_two_inputs_of_the_example_is_refused(tmp_path: Path) -> None:
+    class Difference(torch.nn.Module):
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            return x - 2 * y
+
+    x = torch.rand(3)
+    exported = torch.export.export(Difference(), (x, x))
+    with pytest.raises(
+        ValueError, match="main: inputs 'x' and 'y': expected a tensor for each in the example"
+    ):
+        graphffi_torch.to_library(exported, tmp_path / "model.so")
