@@ -16,10 +16,15 @@ from ._case import Case as Case
 from ._case import View as View
 from ._case import numpy_view as numpy_view
 from ._command import check_command as check_command
+from ._command import checked_frameworks as checked_frameworks
+from ._command import targets_of as targets_of
 from ._guarded import flat as flat
 from ._parent import check as check
 from ._parent import find as find
 from ._path import CheckedPath as CheckedPath
 from ._report import Finding as Finding
 from ._report import Report as Report
+from ._steps import axis_of as axis_of
+from ._steps import split_name as split_name
+from ._worker import find_op as find_op
 from ._worker import reproduce as reproduce

@@ -13,8 +13,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from .._progress import Progress
 from ._case import Case, numpy_view
-from ._command import Progress, targets_of
+from ._command import targets_of
 from ._examine import PLUGINS
 from ._generate import Generator
 from ._guarded import guarded_call
@@ -76,12 +77,14 @@ def bench_command(target: str, namespace: str | None, *, frameworks: Sequence[st
     """
     rows = []
     for at in targets_of("bench", target, namespace):
-        op, progress = find_op(at), Progress(at["op"])
+        op = find_op(at)
         case = _case(op)
         arguments = case.describe(op.definition)
-        for contest in _contests(op, case, frameworks):
-            progress(contest.path)
-            rows.append(Row(op.name, arguments, contest.path, **_measured(contest)))
+        contests = _contests(op, case, frameworks)
+        with Progress(op.name, len(contests), "paths") as progress:
+            for i, contest in enumerate(contests):
+                progress(i, contest.path)
+                rows.append(Row(op.name, arguments, contest.path, **_measured(contest)))
     return rows
 
 

@@ -80,7 +80,7 @@ class Case:
 
     Args:
         operands: A `View`, None or a tuple of views per operand.
-        attributes: A value per attribute.
+        attributes: A value per attribute; a tuple for a list.
         seed: Of the contents.
         kind: What is special about it.
     """
@@ -89,6 +89,16 @@ class Case:
     attributes: tuple[Any, ...]
     seed: int = 0
     kind: str = field(default="", compare=False)
+
+    def __post_init__(self) -> None:
+        """Makes lists tuples: cases are keys."""
+        frozen = (tuple(a) if isinstance(a, list) else a for a in self.attributes)
+        object.__setattr__(self, "attributes", tuple(frozen))
+
+    @property
+    def values(self) -> tuple[Any, ...]:
+        """The attributes as calls get them."""
+        return tuple(list(a) if isinstance(a, tuple) else a for a in self.attributes)
 
     @property
     def size(self) -> int:
@@ -142,7 +152,7 @@ class Case:
 
     def in_order(self, definition: Definition, operands: list[Any]) -> list[Any]:
         """Operands and this case's attributes in signature order."""
-        tensors, values = iter(operands), iter(self.attributes)
+        tensors, values = iter(operands), iter(self.values)
         known = {o.name for o in definition.operands}
         return [next(tensors if p.name in known else values) for p in definition.parameters]
 

@@ -6,11 +6,15 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from .._load_ops import op_arguments
 from .._op import Op
+from .._progress import Progress
+from ._examine import PLUGINS
 from ._parent import find, target_of
 from ._report import Report
 
@@ -34,8 +38,28 @@ def check_command(
     reports = []
     for at in targets_of("check", target, namespace):
         options: dict[str, Any] = {"seed": seed, "budget": budget, "frameworks": frameworks}
-        reports.append(find(at, **options, progress=Progress(at["op"])))
+        with Progress(at["op"], budget, "s") as progress:
+            options["progress"] = partial(_show, progress, time.monotonic())
+            reports.append(find(at, **options))
     return reports
+
+
+def _show(progress: Progress, begin: float, text: str) -> None:
+    progress(time.monotonic() - begin, text)
+
+
+def checked_frameworks(command: str, text: str) -> list[str]:
+    """The names in an option's value.
+
+    Raises:
+        ValueError: If one is unknown.
+    """
+    names = [name for name in text.split(",") if name]
+    for name in names:
+        if name not in PLUGINS:
+            known = ", ".join(PLUGINS)
+            raise ValueError(f"graphffi {command}: --frameworks: expected {known}, got {name!r}")
+    return names
 
 
 def targets_of(command: str, target: str, namespace: str | None) -> list[dict[str, Any]]:
@@ -46,7 +70,10 @@ def targets_of(command: str, target: str, namespace: str | None) -> list[dict[st
         ValueError: If there is no such op.
     """
     place, _, name = target.partition(":")
-    targets = _of_library(place, namespace) if ".so" in place else _of_module(place)
+    is_library = ".so" in place
+    if is_library and not os.path.isfile(place):
+        raise FileNotFoundError(f"graphffi {command}: {place}: expected a library, got no file")
+    targets = _of_library(place, namespace) if is_library else _of_module(command, place)
     chosen = [at for at in targets if name in ("", at["op"], at["op"].partition("::")[2])]
     if not chosen:
         known = ", ".join(at["op"] for at in targets)
@@ -60,21 +87,15 @@ def _of_library(path: str, namespace: str | None) -> list[dict[str, Any]]:
     return [{"op": f"{names}::{op}", "library": path} for op in op_arguments(path, names, "")]
 
 
-def _of_module(name: str) -> list[dict[str, Any]]:
+def _of_module(command: str, name: str) -> list[dict[str, Any]]:
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
-    module = importlib.import_module(name)
+    try:
+        module = importlib.import_module(name)
+    except Exception as error:  # modules are the user's, and may fail in any way
+        raise ImportError(
+            f"graphffi {command}: {name}: expected a module that can be imported, got "
+            f"{type(error).__name__}: {error}"
+        ) from error
     ops = {value.name: value for value in vars(module).values() if isinstance(value, Op)}
     return [{**target_of(op), "module": name, "file": module.__file__} for op in ops.values()]
-
-
-class Progress:
-    """Shows what runs on a terminal, in one line."""
-
-    def __init__(self, op: str) -> None:
-        self._op = op
-
-    def __call__(self, text: str) -> None:
-        if sys.stderr.isatty():
-            line = f"{self._op}: {text}"[:100]
-            print(f"\r{line:<100}\r", end="", file=sys.stderr, flush=True)

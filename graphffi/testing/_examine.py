@@ -16,8 +16,9 @@ from .. import _core
 from . import _steps
 from ._case import Case
 from ._generate import Generator, given_cases
-from ._gradient import check_gradient
+from ._gradient import check_gradient, check_tangent
 from ._guarded import Outcome, guarded_call
+from ._leaks import errors, leaks
 
 if TYPE_CHECKING:
     from .._op import Op
@@ -31,6 +32,11 @@ _DEBUG_ERRORS: Final = {
     "expected contents that the call leaves as they are": "undeclared write",
 }
 Problem = tuple[str, str]  # a finding's kind and text
+_PATIENCE: Final = 20.0  # seconds for a step that calls kernels
+_COMPILERS_PATIENCE: Final = 300.0
+_MOST_ERRORS: Final = 4  # calls that raise, which are repeated
+# Steps that compare calls with each other.
+_OF_ALL_CASES: Final = ("order", "fresh", "attributes", "errors")
 
 
 @dataclass(frozen=True)
@@ -76,23 +82,24 @@ class Examination:
         self._end = time.monotonic() + options.budget
         self._outcomes: dict[Case, Outcome] = {}
         self._rejected: list[tuple[Case, str]] = []
+        self._refused = ""  # by the shape rule
         self._wrong: set[Case] = set()  # cases with findings: other paths would show the same
         self._fresh = fresh
 
     def run(self) -> None:
         """Runs all steps, as long as the budget lasts."""
-        cases = self._cases()
+        cases = self.cases()
         if not cases:
-            errors = list(dict.fromkeys(text for _, text in self._rejected))
-            text = f"expected an input that the op takes, got none: {'; '.join(errors[:3])}"
-            if errors or not self._wrong:
+            texts = list(dict.fromkeys(text for _, text in self._rejected)) or [self._refused]
+            text = f"expected an input that the op takes, got none: {'; '.join(texts[:3])}"
+            if self._rejected or not self._wrong:
                 self._say("finding", kind="no input", path="numpy", text=text, step="", case=None)
         self.run_steps(cases)
         self._say("done", num_cases=len(cases))
 
     def run_debug(self) -> None:
         """Runs the first step only, in a process where debug mode looks at each call."""
-        self._cases()
+        self.cases()
         self._say("done")
 
     def run_steps(self, cases: list[Case], only: str = "") -> None:
@@ -110,10 +117,14 @@ class Examination:
                 break
             step()
 
-    def _cases(self) -> list[Case]:
+    def cases(self) -> list[Case]:
+        """Those that the op takes, the smallest first."""
         definition, options = self._op.definition, self._options
         if options.cases is None:
-            return Generator(definition, self.takes, options.seed).cases()
+            generator = Generator(definition, self.takes, options.seed)
+            found = generator.cases()
+            self._refused = generator.refused
+            return found
         given = given_cases(definition, options.cases, options.seed)
         return sorted((c for c in given if self.takes(c)), key=lambda case: case.size)
 
@@ -152,11 +163,15 @@ class Examination:
                 yield "fresh", partial(self._run, _steps.fresh, cases[-1], cases, self._fresh)
             yield "threads", partial(self._run, _steps.threads, _widest(cases))
             yield "attributes", partial(self._attributes, cases)
+            yield "leaks", partial(self._run, leaks, _smallest(cases))
+            for case, _ in self._rejected[:_MOST_ERRORS]:
+                yield "errors", partial(self._run, errors, case, _smallest(cases))
         if cases:
             yield from self._framework_steps(cases)
 
     def _framework_steps(self, cases: list[Case]) -> Iterator[tuple[str, Callable[[], None]]]:
         """The steps of frameworks that are installed, the slow ones last."""
+        self._say("import", patience=_COMPILERS_PATIENCE)
         plugins = [
             importlib.import_module(f"{PLUGINS[framework]}._testing")
             for framework in self._options.frameworks
@@ -166,12 +181,26 @@ class Examination:
         for path in paths:
             if not path.is_slow:
                 yield path.name, partial(self._path, path, cases)
-        if self._op.definition.vjp is not None:
-            for plugin in plugins:
-                yield f"{plugin.NAME}.grad", partial(self._gradient, plugin, cases)
-        for path in paths:
-            if path.is_slow:
-                yield path.name, partial(self._path, path, cases)
+        for plugin in plugins:
+            yield from self._rule_steps(plugin, cases)
+        slow = [path for path in paths if path.is_slow]
+        if slow and (self._wrong or self._options.skip):
+            names = ", ".join(path.name for path in slow)
+            self._say("note", text=f"{names}: not run, because of the findings")
+            return
+        for path in slow:
+            yield path.name, partial(self._path, path, cases)
+
+    def _rule_steps(
+        self, plugin: Any, cases: list[Case]
+    ) -> Iterator[tuple[str, Callable[[], None]]]:
+        definition = self._op.definition
+        if definition.vjp is not None:
+            path, rule = f"{plugin.NAME}.grad", partial(check_gradient, gradients=plugin.gradients)
+            yield path, partial(self._rule, path, rule, cases)
+        if definition.jvp is not None:
+            path, rule = f"{plugin.NAME}.jvp", partial(check_tangent, tangents=plugin.tangents)
+            yield path, partial(self._rule, path, rule, cases)
 
     def _run(self, step: Callable[..., Any], case: Case, *rest: Any) -> None:
         name = step.__name__
@@ -195,7 +224,7 @@ class Examination:
             if time.monotonic() > self._end:
                 self._say("note", text=f"{path.name}: the budget was spent")
                 return
-            if not self._begin(path.name, group[0]):
+            if not self._begin(path.name, group[0], _COMPILERS_PATIENCE):
                 continue
             try:
                 results = path.run(self._op, group)
@@ -209,22 +238,24 @@ class Examination:
                 problems = list(_steps.compare(self._op, case, self._outcomes, result))
                 self._found(path.name, path.name, case, problems)
 
-    def _gradient(self, plugin: Any, cases: list[Case]) -> None:
-        path = f"{plugin.NAME}.grad"
+    def _rule(self, path: str, rule: Callable[..., Any], cases: list[Case]) -> None:
         for case in _steps.differentiable(self._op, cases):
-            if case in self._wrong or not self._begin(path, case):
+            if case in self._wrong or not self._begin(path, case, _COMPILERS_PATIENCE):
                 continue
             try:
-                problems = check_gradient(self._op, case, plugin.gradients)
+                problems = rule(self._op, case)
             except Exception as error:
-                problems = [("gradient", f"{type(error).__name__}: {_short(error)}")]
+                kind = "tangent" if path.endswith("jvp") else "gradient"
+                problems = [(kind, f"{type(error).__name__}: {_short(error)}")]
             self._found(path, path, case, problems)
 
-    def _begin(self, step: str, case: Case) -> bool:
+    def _begin(self, step: str, case: Case, patience: float = _PATIENCE) -> bool:
+        """Says what is about to run, and after how many seconds it hangs."""
         key = json.dumps([step, case.to_json()])
         if key in self._options.skip:
             return False
-        self._say("begin", key=key, arguments=case.describe(self._op.definition))
+        arguments = case.describe(self._op.definition)
+        self._say("begin", key=key, arguments=arguments, patience=patience)
         return True
 
     def _found(self, step: str, path: str, case: Case, problems: Sequence[Problem]) -> None:
@@ -235,18 +266,24 @@ class Examination:
             self._say("finding", kind=kind, path=path, text=text, step=step, **shown)
 
 
-def rerun(op: Op, step: str, case: Case, say: Callable[..., None]) -> None:
-    """Runs one step on one case again.
+def rerun(
+    op: Op, step: str, case: Case, say: Callable[..., None], fresh: FreshProcess | None = None
+) -> None:
+    """Runs one step again on one case, or on all that it needs.
 
     Args:
         op: The op.
         step: As in the event ``begin``.
         case: The arguments.
         say: As for `Examination`.
+        fresh: Likewise.
     """
-    examination = Examination(op, Options(cases=(), budget=1e9), say)
-    if examination.takes(case) and step not in ("numpy", "debug"):
-        examination.run_steps([case], step)
+    examination = Examination(op, Options(seed=case.seed, budget=1e9), say, fresh)
+    cases = examination.cases() if step in _OF_ALL_CASES else []
+    if case not in cases and examination.takes(case):
+        cases.append(case)
+    if cases and step not in ("numpy", "debug"):
+        examination.run_steps(cases, step)
 
 
 def _kind_of(error: Exception) -> str | None:
@@ -261,6 +298,11 @@ def _widest(cases: list[Case]) -> Case:
     """The largest row-major case."""
     plain = [c for c in cases if all(v.strides is None for v in c.views())]
     return max(plain or cases, key=lambda case: case.size)
+
+
+def _smallest(cases: list[Case]) -> Case:
+    """The first that has elements."""
+    return next((case for case in cases if case.size), cases[0])
 
 
 def _short(error: Exception) -> str:

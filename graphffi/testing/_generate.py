@@ -61,10 +61,12 @@ class Generator:
         self._definition = definition
         self._accepts = accepts
         self._seed = seed
+        self._found: dict[Case, None] = {}
+        self.refused = ""  # what the shape rule said of the last case that it refused
 
     def cases(self) -> list[Case]:
         """Cases that the op takes, the smallest first; empty if none was found."""
-        found: dict[Case, None] = {}
+        found = self._found
         templates = self._templates()
         for template in templates:
             for case in self._variants(template):
@@ -77,8 +79,9 @@ class Generator:
 
     def _passes_rule(self, case: Case) -> bool:
         try:
-            self._definition.infer(case.specs(), case.attributes)
-        except Exception:  # rules are the user's, and may fail in any way
+            self._definition.infer(case.specs(), case.values)
+        except Exception as error:  # rules are the user's, and may fail in any way
+            self.refused = f"{type(error).__name__}: {error}"
             return False
         return all(_is_known(v.dtype) and not _points_nowhere(v) for v in case.views())
 
@@ -220,20 +223,20 @@ class Generator:
         return changed.with_views(lambda view: replace(view, high=high), kind)
 
     def _retyped(self, template: Case) -> Iterator[Case]:
+        sizes = sorted({n for v in template.views() for n in v.shape} - self._fixed_sizes())
         for kinds in self._kinds():
-            operands = tuple(
-                tuple(replace(v, dtype=kind) for v in o)
-                if isinstance(o, tuple)
-                else replace(o, dtype=kind)
-                for o, kind in zip(template.operands, kinds, strict=True)
-            )
-            yield replace(template, operands=operands, kind="data types")
+            case = _with_kinds(template, kinds)
+            yield case
+            if case in self._found:  # what fails in small does worse in large
+                yield self._with_sizes(
+                    case, {n: 16 + 2 * i for i, n in enumerate(sizes)}, case.kind
+                )
 
     def _edges(self, template: Case) -> Iterator[Case]:
         for i, attribute in enumerate(self._definition.attributes):
             values: list[Any] = list(_EDGES[attribute.kind])
             if attribute.is_list:
-                values = [[value] * len(template.attributes[i]) for value in values]
+                values = [[value] * len(template.attributes[i] or ()) for value in values]
             for value in [*values, *([None] if attribute.optional else [])]:
                 changed = (*template.attributes[:i], value, *template.attributes[i + 1 :])
                 yield replace(template, attributes=changed, kind=f"attribute {attribute.name}")
@@ -306,6 +309,14 @@ def _layouts(template: Case, *, is_updating: bool) -> Iterator[Case]:
 def _with_operand(case: Case, index: int, value: Any, kind: str) -> Case:
     operands = (*case.operands[:index], value, *case.operands[index + 1 :])
     return replace(case, operands=operands, kind=kind)
+
+
+def _with_kinds(case: Case, kinds: Sequence[str]) -> Case:
+    operands = tuple(
+        tuple(replace(v, dtype=kind) for v in o) if isinstance(o, tuple) else replace(o, dtype=kind)
+        for o, kind in zip(case.operands, kinds, strict=True)
+    )
+    return replace(case, operands=operands, kind="data types")
 
 
 def _shape(group: Group, leading: tuple[int, ...], sizes: dict[str, int]) -> tuple[int, ...]:

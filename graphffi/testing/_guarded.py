@@ -106,11 +106,11 @@ def _call_kernel(
 ) -> tuple[list[numpy.ndarray], list[_Guarded]]:
     """Results and updated operands; the results' buffers."""
     definition = op.definition
-    specs = definition.infer(case.specs(), case.attributes)
+    specs = definition.infer(case.specs(), case.values)
     device = call_device(case.specs(), specs)
-    chosen = definition.choose(case.specs(), case.attributes, device)
-    workspace = definition.workspace_bytes(chosen, case.specs(), case.attributes)
-    call = definition.canonical(chosen, operands, case.attributes, workspace)
+    chosen = definition.choose(case.specs(), case.values, device)
+    workspace = definition.workspace_bytes(chosen, case.specs(), case.values)
+    call = definition.canonical(chosen, operands, case.values, workspace)
     results = [_result(spec, fill) for spec in specs]
     passes = passes_results(call.plan, len(results))
     fresh: list[Any] = [r.array if passes else None for r in results]

@@ -25,6 +25,7 @@ class CheckedPath:
         batch: Calls that `run` gets at once, of equal structure and different contents; 0: any
             number of cases with the same ranks and data types.
         is_slow: Whether it comes after all that are not.
+        takes: Whether a case can be run on it.
     """
 
     name: str
@@ -32,10 +33,11 @@ class CheckedPath:
     most: int = 1 << 30
     batch: int = 1
     is_slow: bool = False
+    takes: Callable[[Op, Case], bool] = lambda _op, _case: True
 
     def groups(self, op: Op, cases: Sequence[Case]) -> Iterator[list[Case]]:
         """The cases that `run` gets in each call."""
-        chosen = _spread(cases, self.most)
+        chosen = _spread([case for case in cases if self.takes(op, case)], self.most)
         if self.batch > 0:
             for case in chosen:
                 yield [replace(case, seed=case.seed + i) for i in range(self.batch)]

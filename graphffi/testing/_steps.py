@@ -56,6 +56,10 @@ def op_call(op: Op, case: Case, outcomes: Outcomes) -> Problems:
         ):
             yield "alias", f"result {name!r}: expected memory of its own, got an operand's"
     yield from compare(op, case, outcomes, returned)
+    before = [result.copy() for result in results]
+    call_op(op, replace(case, seed=case.seed + 1))
+    if text := difference(before, results, op.definition.results):
+        yield "alias", f"{text} after another call: it has the result's memory, too"
 
 
 def layout(op: Op, case: Case, outcomes: Outcomes) -> Problems:
@@ -88,7 +92,7 @@ def reference(op: Op, case: Case, outcomes: Outcomes) -> Problems:
         array: numpy.ndarray = numpy_view(base, view).copy(order="C")
         return array.astype("float32") if array.dtype.name in _NARROW else array
 
-    operands, attributes = case.build(wide), case.attributes
+    operands, attributes = case.build(wide), case.values
     if any(view.dtype in _NARROW for view in case.views()):
         found = flat(definition.reference.call(definition, operands, attributes))
     else:
@@ -152,6 +156,23 @@ def _free_names(op: Op) -> list[str]:
     return sorted(names) + (["..."] if any(g.has_ellipsis for g in groups) else [])
 
 
+def split_name(op: Op, case: Case, parts: int) -> str | None:
+    """A name of `dims` along which a call can be split into so many equal parts."""
+    dims = op.definition.dims
+    if dims is None or not case.operands or any(v.strides or v.offset for v in case.views()):
+        return None
+    for name in _free_names(op):
+        sizes = set()
+        for group, operand in zip(dims.operands, case.operands, strict=True):
+            for view in operand if isinstance(operand, tuple) else (operand,):
+                axis = None if view is None else axis_of(group, name, len(view.shape))
+                if axis is not None:
+                    sizes.add(view.shape[axis])
+        if sizes and all(size and size % parts == 0 for size in sizes):
+            return name
+    return None
+
+
 def _split_along(op: Op, case: Case, whole: Outcome, name: str) -> Problems:
     import numpy
 
@@ -162,7 +183,7 @@ def _split_along(op: Op, case: Case, whole: Outcome, name: str) -> Problems:
     def part(array: Any, group: Group, half: int) -> Any:
         if isinstance(array, list):
             return [part(item, group, half) for item in array]
-        axis = None if array is None else _axis(group, name, array.ndim)
+        axis = None if array is None else axis_of(group, name, array.ndim)
         if axis is None:
             return None if array is None else array.copy()
         sizes.add(array.shape[axis])
@@ -186,15 +207,15 @@ def _split_along(op: Op, case: Case, whole: Outcome, name: str) -> Problems:
             groups += [group] * (len(value) if isinstance(value, tuple) else 1)
     joined = []
     for first, second, group in zip(*halves, groups, strict=True):
-        axis = _axis(group, name, first.ndim)
+        axis = axis_of(group, name, first.ndim)
         joined.append(first if axis is None else numpy.concatenate([first, second], axis))
     if text := difference(whole.arrays, joined, whole.names):
         label = "..." if name == "..." else name
         yield "dims", f"{text} from halves of dimension {label!r}, which dims leaves free"
 
 
-def _axis(group: Group, name: str, ndim: int) -> int | None:
-    """Where a name is in a tensor; for the ellipsis, the first dimension."""
+def axis_of(group: Group, name: str, ndim: int) -> int | None:
+    """Where a name of `dims` is in a tensor; for the ellipsis, the first dimension."""
     positions = group.positions(ndim)
     return positions.get("...0" if name == "..." else name)
 

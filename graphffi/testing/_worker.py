@@ -71,7 +71,13 @@ def reproduce(target: dict[str, Any], step: str, case: dict[str, Any]) -> None:
         if event == "finding":
             print(f"{found['kind']} ({found['path']}): {found['text']}", flush=True)
 
-    rerun(find_op(target), step, Case.from_json(case), say)
+    op = find_op(target)
+    rerun(op, step, Case.from_json(case), say, _fresh(op) if step == "fresh" else None)
+
+
+def _fresh(op: Op) -> FreshProcess | None:
+    """None where threads run, which a forked process would not have."""
+    return FreshProcess(op) if len(os.listdir("/proc/self/task")) == 1 else None
 
 
 def main() -> None:
@@ -88,6 +94,5 @@ def main() -> None:
     options = {**asked["options"], "skip": frozenset(asked["options"]["skip"])}
     op = find_op(asked["target"])
     say("ready")
-    fresh = FreshProcess(op) if len(os.listdir("/proc/self/task")) == 1 else None
-    examination = Examination(op, Options(**options), say, fresh)
+    examination = Examination(op, Options(**options), say, _fresh(op))
     examination.run_debug() if _core.is_debugging else examination.run()

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels that are wrong in one respect each, and correct ones beside them.
 #include <graphffi/op.h>
+#include <tvm/ffi/extra/c_env_api.h>
 
 #include <atomic>
 #include <cmath>
 #include <cstdlib>
+#include <map>
 #include <vector>
 
 namespace ffi = tvm::ffi;
@@ -178,11 +180,166 @@ void BreaksInside(View x, View out) {
   Twice(x, out);
 }
 void Exits(View x, View out) { std::_Exit(3); }
-void IgnoresBias(View x, ffi::Optional<View> bias, View out) {
-  for (int64_t i = 0; i < N(x); ++i) F(out)[i] = F(x)[i] + F(bias.value())[i];
+void ShiftsAfterError(View x, View out) {
+  static bool has_failed = false;
+  if (N(x) == 0) {
+    has_failed = true;
+    TVM_FFI_THROW(ValueError) << "x: expected elements, got none";
+  }
+  for (int64_t i = 0; i < N(x); ++i) F(out)[i] = F(x)[i] + (has_failed ? 1 : 0);
 }
-void OnlyFirst(ffi::Array<ffi::Tensor> xs, View out) {
-  for (int64_t i = 0; i < N(out); ++i) F(out)[i] = static_cast<float*>(xs[0].data_ptr())[i];
+void WritesThenThrows(View x, View out) {
+  if (N(x) == 1) {
+    F(x)[0] = 0;
+    TVM_FFI_THROW(ValueError) << "x: expected several elements, got one";
+  }
+  Twice(x, out);
+}
+void CountsErrors(View x, View out) {
+  static int errors = 0;
+  if (N(x) == 0) TVM_FFI_THROW(ValueError) << "error " << ++errors;
+  Twice(x, out);
+}
+void LeaksMemory(View x, View out) {
+  static void* volatile leaked;
+  leaked = std::malloc(100);
+  Twice(x, out);
+}
+ffi::Tensor NewTensor(View like, DLDataType dtype, ffi::Shape shape) {
+  return ffi::Tensor::FromEnvAlloc(TVMFFIEnvTensorAlloc, shape, dtype, like.device());
+}
+void LeaksTensor(View x, View out) {
+  static auto* kept = new std::vector<ffi::Tensor>();
+  kept->push_back(NewTensor(x, x.dtype(), x.shape()));
+  Twice(x, out);
+}
+ffi::Tensor ReturnsCached(View x) {
+  static auto* known = new std::map<int64_t, ffi::Tensor>();
+  auto found = known->find(N(x));
+  if (found == known->end()) {
+    found = known->emplace(N(x), NewTensor(x, x.dtype(), x.shape())).first;
+  }
+  Twice(x, found->second);
+  return found->second;
+}
+ffi::Tensor ReturnsOther(ffi::Tensor x, ffi::Tensor y) { return N(x) > 4 ? y : x; }
+ffi::Tensor ReturnsShort(View x) {
+  ffi::Tensor out = NewTensor(x, x.dtype(), {N(x) / 2});
+  for (int64_t i = 0; i < N(x) / 2; ++i) F(out)[i] = F(x)[i];
+  return out;
+}
+ffi::Tensor ReturnsDouble(View x) {
+  ffi::Tensor out = NewTensor(x, DLDataType{kDLFloat, 64, 1}, x.shape());
+  WritesDouble(x, out);
+  return out;
+}
+void SharedBuffer(View x, View out) {
+  static std::vector<float> buffer;
+  buffer.assign(F(x), F(x) + N(x));
+  for (int64_t i = 0; i < N(x); ++i) F(out)[i] = 2 * buffer[i];
+  buffer.shrink_to_fit();
+}
+void HangsOnSeven(View x, View out) {
+  volatile bool is_done = N(x) != 7;
+  while (!is_done) {
+  }
+  Twice(x, out);
+}
+void CrashesOnNegative(View x, double factor, View out) {
+  if (factor < 0) std::abort();
+  Scale(x, factor, out);
+}
+void Softmax(View x, View out) {
+  int64_t n = x.size(-1);
+  for (int64_t i = 0; i + n <= N(x) && n > 0; i += n) {
+    double sum = 0;
+    for (int64_t k = 0; k < n; ++k) sum += std::exp(F(x)[i + k]);
+    for (int64_t k = 0; k < n; ++k) F(out)[i + k] = std::exp(F(x)[i + k]) / sum;
+  }
+}
+void SoftmaxOverAll(View x, View out) {
+  double sum = 0;
+  for (int64_t i = 0; i < N(x); ++i) sum += std::exp(F(x)[i]);
+  for (int64_t i = 0; i < N(x); ++i) F(out)[i] = std::exp(F(x)[i]) / sum;
+}
+void SoftmaxInPlace(View x, View out) {
+  for (int64_t i = 0; i < N(x); ++i) F(x)[i] = std::exp(F(x)[i]);
+  SoftmaxOverAll(x, out);
+}
+void MatMul(View a, View b, View out) {
+  for (int64_t i = 0; i < a.size(0); ++i) {
+    for (int64_t j = 0; j < b.size(1); ++j) {
+      float sum = 0;
+      for (int64_t k = 0; k < a.size(1); ++k)
+        sum += F(a)[i * a.size(1) + k] * F(b)[k * b.size(1) + j];
+      F(out)[i * b.size(1) + j] = sum;
+    }
+  }
+}
+void MatMulTransposed(View a, View b, View out) {
+  for (int64_t i = 0; i < a.size(0); ++i) {
+    for (int64_t j = 0; j < b.size(1); ++j) {
+      float sum = 0;
+      for (int64_t k = 0; k < a.size(1); ++k)
+        sum += F(a)[i * a.size(1) + k] * F(b)[j * b.size(0) + k];
+      F(out)[i * b.size(1) + j] = sum;
+    }
+  }
+}
+void MatMulAccumulates(View a, View b, View out) {
+  for (int64_t i = 0; i < a.size(0); ++i) {
+    for (int64_t j = 0; j < b.size(1); ++j) {
+      for (int64_t k = 0; k < a.size(1); ++k) {
+        F(out)[i * b.size(1) + j] += F(a)[i * a.size(1) + k] * F(b)[k * b.size(1) + j];
+      }
+    }
+  }
+}
+void CumulativeSum(View x, View out) {
+  float sum = 0;  // over all rows
+  for (int64_t i = 0; i < N(x); ++i) F(out)[i] = sum += F(x)[i];
+}
+void ArgMax(View x, View out) {
+  int64_t n = x.size(-1);
+  for (int64_t r = 0; r < N(out); ++r) {
+    int32_t best = 0;  // of int64
+    for (int64_t k = 1; k < n; ++k) best = F(x)[r * n + k] > F(x)[r * n + best] ? k : best;
+    static_cast<int32_t*>(out.data_ptr())[r] = best;
+  }
+}
+void Split(View x, View low, View high) {
+  int64_t half = N(low);
+  for (int64_t i = 0; i < N(x); ++i) F(low)[i] = F(x)[i];
+  for (int64_t i = half; i < N(x); ++i) F(high)[i - half] = F(x)[i];
+}
+void Concat(ffi::Array<ffi::Tensor> xs, View out) {
+  int64_t n = xs[0].numel();  // of the first one only
+  for (int64_t i = 0; i < n; ++i) F(out)[i] = static_cast<float*>(xs[0].data_ptr())[i];
+}
+void AddBias(View x, ffi::Optional<ffi::Tensor> bias, View out) {
+  auto* added = static_cast<const ffi::TensorObj*>(bias.has_value() ? bias.value().get() : nullptr);
+  for (int64_t i = 0; i < N(x); ++i) {
+    F(out)[i] = F(x)[i] + static_cast<float*>(added->data)[i];
+  }
+}
+void ClampLow(View x, double low, double, View out) {
+  for (int64_t i = 0; i < N(x); ++i) F(out)[i] = std::fmax(F(x)[i], low);
+}
+void ScatterAdd(View out, View index, View x) {
+  for (int64_t i = 0; i < N(index); ++i) {
+    F(out)[static_cast<int32_t*>(index.data_ptr())[i] + 1] += F(x)[i];  // of Fortran
+  }
+}
+void Rotate(View x, View angle, View out) {
+  for (int64_t i = 0; i < N(x); ++i) {
+    F(angle)[i] = std::cos(F(angle)[i]);
+    F(out)[i] = F(x)[i] * F(angle)[i];
+  }
+}
+void Dequantize(View x, double scale, View out) {
+  for (int64_t i = 0; i < N(x) / 8 * 8; ++i) {
+    F(out)[i] = static_cast<float>(scale * static_cast<uint8_t*>(x.data_ptr())[i]);
+  }
 }
 
 }  // namespace
@@ -205,6 +362,10 @@ GRAPHFFI_EXPORT_OP(good_gather, Gather, "(Tensor table, Tensor index) -> Tensor"
                    "dims: [r] [n], i -> i [n]", "dtypes: float32, int32 -> float32");
 GRAPHFFI_EXPORT_OP(good_strided, Strided, UNARY, "dims: a b -> a b", "dtypes: float32 -> float32",
                    "strided: true");
+
+GRAPHFFI_EXPORT_OP(good_softmax, Softmax, UNARY, ROWS, "vmap: broadcast");
+GRAPHFFI_EXPORT_OP(good_matmul, MatMul, "(Tensor a, Tensor b) -> Tensor",
+                   "dims: a [k], [k] b -> a b", "dtypes: float32, float32 -> float32");
 
 // Wrong.
 GRAPHFFI_EXPORT_OP(unwritten_tail, UnwrittenTail, UNARY, SAME);
@@ -266,3 +427,45 @@ GRAPHFFI_EXPORT_OP(breaks_inside, BreaksInside, UNARY, SAME);
 GRAPHFFI_EXPORT_OP(exits, Exits, UNARY, SAME);
 GRAPHFFI_EXPORT_OP(wrong_free_dim, RowSum, UNARY, "dims: ... h -> ... h", "shape: like(x)",
                    "dtypes: float32 -> float32");
+GRAPHFFI_EXPORT_OP(shifts_after_error, ShiftsAfterError, UNARY, SAME);
+GRAPHFFI_EXPORT_OP(writes_then_throws, WritesThenThrows, UNARY, SAME);
+GRAPHFFI_EXPORT_OP(counts_errors, CountsErrors, UNARY, SAME);
+GRAPHFFI_EXPORT_OP(leaks_memory, LeaksMemory, UNARY, SAME);
+GRAPHFFI_EXPORT_OP(leaks_tensor, LeaksTensor, UNARY, SAME);
+GRAPHFFI_EXPORT_OP(returns_cached, ReturnsCached, UNARY, "plan: x", SAME);
+GRAPHFFI_EXPORT_OP(returns_other, ReturnsOther, "(Tensor x, Tensor y) -> Tensor", "plan: x, y",
+                   "dims: n, n -> n", "dtypes: float32, float32 -> float32");
+GRAPHFFI_EXPORT_OP(returns_short, ReturnsShort, UNARY, "plan: x", SAME);
+GRAPHFFI_EXPORT_OP(returns_double, ReturnsDouble, UNARY, "plan: x", SAME);
+GRAPHFFI_EXPORT_OP(shared_buffer, SharedBuffer, UNARY, SAME);
+GRAPHFFI_EXPORT_OP(hangs_on_seven, HangsOnSeven, UNARY, SAME);
+GRAPHFFI_EXPORT_OP(crashes_on_negative, CrashesOnNegative, SCALED, SAME);
+GRAPHFFI_EXPORT_OP(ignores_dtype, Twice, UNARY, "dims: n -> n",
+                   "dtypes: T -> T; T: float32 | float64");
+GRAPHFFI_EXPORT_OP(softmax_over_all, SoftmaxOverAll, UNARY, ROWS);
+GRAPHFFI_EXPORT_OP(softmax_in_place, SoftmaxInPlace, UNARY, ROWS);
+GRAPHFFI_EXPORT_OP(matmul_transposed, MatMulTransposed, "(Tensor a, Tensor b) -> Tensor",
+                   "dims: a [k], [k] b -> a b", "dtypes: float32, float32 -> float32");
+GRAPHFFI_EXPORT_OP(matmul_accumulates, MatMulAccumulates, "(Tensor a, Tensor b) -> Tensor",
+                   "dims: a [k], [k] b -> a b", "dtypes: float32, float32 -> float32");
+GRAPHFFI_EXPORT_OP(cumulative_sum, CumulativeSum, UNARY, ROWS);
+GRAPHFFI_EXPORT_OP(argmax_of_int32, ArgMax, UNARY, "dims: ... [h] -> ...",
+                   "dtypes: float32 -> int64");
+GRAPHFFI_EXPORT_OP(split_beyond, Split, "(Tensor x) -> (Tensor low, Tensor high)",
+                   "dims: [n] -> [a], [b]",
+                   "shape: empty([n // 2], float32), empty([n - n // 2], float32)",
+                   "dtypes: float32 -> float32, float32");
+GRAPHFFI_EXPORT_OP(gather_wide_index, Gather, "(Tensor table, Tensor index) -> Tensor",
+                   "dims: [r] [n], i -> i [n]", "dtypes: float32, I -> float32; I: int32 | int64");
+GRAPHFFI_EXPORT_OP(concat_of_first, Concat, "(Tensor[] xs) -> Tensor", "dims: [n] -> [m]",
+                   "shape: empty([2 * n], float32)", "dtypes: float32 -> float32");
+GRAPHFFI_EXPORT_OP(add_absent_bias, AddBias, "(Tensor x, Tensor? bias) -> Tensor",
+                   "dims: n, n -> n", "dtypes: float32, float32 -> float32");
+GRAPHFFI_EXPORT_OP(clamp_low, ClampLow, "(Tensor x, float low=-1.0, float high=1.0) -> Tensor",
+                   SAME);
+GRAPHFFI_EXPORT_OP(scatter_add_beyond, ScatterAdd, "(Tensor(a!) out, Tensor index, Tensor x) -> ()",
+                   "dims: [m], [n], [n]", "dtypes: float32, int32, float32");
+GRAPHFFI_EXPORT_OP(rotate_writes_angle, Rotate, "(Tensor x, Tensor angle) -> Tensor",
+                   "dims: n, n -> n", "dtypes: float32, float32 -> float32");
+GRAPHFFI_EXPORT_OP(dequantize_blocks, Dequantize, "(Tensor x, float scale) -> Tensor",
+                   "dims: n -> n", "dtypes: uint8 -> float32");

@@ -3,8 +3,13 @@
 
 from __future__ import annotations
 
+import itertools
+import os
+import signal
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 import graphffi
 from graphffi import Tensor
@@ -57,3 +62,108 @@ right_reference.set_reference(lambda xp, x, factor: x * factor)
 
 wrong_reference = _scale("wrong_reference", dims="n -> n")
 wrong_reference.set_reference(lambda xp, x, factor: x * abs(factor))
+
+right_tangent = _scale("right_tangent", dims="n -> n")
+right_tangent.register_jvp(lambda saved, x: right_tangent(x, saved.factor))
+
+wrong_tangent = _scale("wrong_tangent", dims="n -> n")
+wrong_tangent.register_jvp(lambda saved, x: x)
+
+failing_tangent = _scale("failing_tangent", dims="n -> n")
+failing_tangent.register_jvp(lambda saved, x: x[:1])
+
+
+def _scaled_twice(size: Any, batched: Any, x: Any, factor: float) -> Any:
+    return wrong_batch(wrong_batch(x, factor), factor)
+
+
+def _scaled_first(size: Any, batched: Any, x: Any, factor: float) -> Any:
+    return first_batch(x[0], factor)
+
+
+wrong_batch = _scale("wrong_batch", vmap=_scaled_twice)
+first_batch = _scale("first_batch", vmap=_scaled_first)
+
+
+@graphffi.op(
+    "faults_py::mixed_batch", kernel=_kernels.mixes_rows, dtypes="float32 -> float32",
+    vmap="broadcast",
+)  # fmt: skip
+def mixed_batch(x: Tensor) -> Tensor:
+    """The elements from the last one to the first one, of all rows together."""
+    return graphffi.like(x)
+
+
+def _python(name: str, kernel: Any, **options: Any) -> graphffi.Op:
+    @graphffi.op(
+        f"faults_py::{name}", kernel=kernel, dtypes="float32 -> float32", dims="a b -> a b",
+        **options,
+    )  # fmt: skip
+    def python(x: Tensor) -> Tensor:
+        return graphffi.like(x)
+
+    return python
+
+
+_kept: list[Any] = []
+
+
+def _keeps(x: Any, out: Any) -> None:
+    _kept.append(x)
+    np.from_dlpack(out)[:] = np.from_dlpack(x)
+
+
+def _updates(x: Any, out: Any) -> None:
+    np.from_dlpack(x)[:] += 1
+    np.from_dlpack(out)[:] = np.from_dlpack(x)
+
+
+def _shuffles(x: Any, out: Any) -> None:
+    np.from_dlpack(out)[:] = np.random.permutation(np.from_dlpack(x).ravel()).reshape(x.shape)
+
+
+def _grows(x: Any, out: Any) -> None:
+    _kept.append(bytearray(1000))
+    np.from_dlpack(out)[:] = np.from_dlpack(x)
+
+
+def _is_killed(x: Any, out: Any) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)  # as the system does where memory runs out
+
+
+def _column_major(x: Any) -> Any:
+    return graphffi.from_dlpack(np.asfortranarray(np.from_dlpack(x) * 2))
+
+
+python_keeps = _python("python_keeps", _keeps)
+python_updates = _python("python_updates", _updates)
+python_shuffles = _python("python_shuffles", _shuffles)
+python_grows = _python("python_grows", _grows)
+python_is_killed = _python("python_is_killed", _is_killed)
+column_major = _python("column_major", _column_major, plan="x")
+_sizes = itertools.cycle((0, 0, 0, 1))
+
+
+@graphffi.op("faults_py::unsteady_rule", kernel=_kernels.good_twice, dtypes="float32 -> float32")
+def unsteady_rule(x: Tensor) -> Tensor:
+    """Its rule says something else now and then."""
+    return graphffi.like(x, shape=(x.numel + next(_sizes),))
+
+
+@graphffi.op("faults_py::int_sum", kernel=_kernels.good_twice, dtypes="float32 -> int32")
+def wrong_kind(x: Tensor) -> Tensor:
+    """Its kernel writes float32."""
+    return graphffi.empty(x.shape, "int32")
+
+
+wrong_kind.set_reference(lambda xp, x: xp.astype(x * 2, xp.int32))
+
+
+def _weighs(x: Any, weights: list[float], out: Any) -> None:
+    np.from_dlpack(out)[:] = np.from_dlpack(x) * sum(weights)
+
+
+@graphffi.op("faults_py::weighted", kernel=_weighs, dtypes="float32 -> float32")
+def weighted(x: Tensor, weights: list[float]) -> Tensor:
+    """A correct one, with a list."""
+    return graphffi.like(x)

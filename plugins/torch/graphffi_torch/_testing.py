@@ -93,18 +93,10 @@ def gradients(
         by: Positions among all arrays.
         cotangents: An array or None per result.
     """
-    tensors: list[torch.Tensor] = []
-
-    def make(value: Any) -> Any:
-        if isinstance(value, list) and value and hasattr(value[0], "dtype"):
-            return [make(item) for item in value]
-        if not hasattr(value, "shape"):
-            return value
-        tensor = torch.from_numpy(value.copy())
-        tensors.append(tensor.requires_grad_(len(tensors) in by))
-        return tensor
-
-    results = flat(op(*[make(value) for value in arguments]))
+    tensors, converted = _converted(arguments)
+    for i in by:
+        tensors[i].requires_grad_()
+    results = flat(op(*converted))
     chosen = [
         (r, torch.from_numpy(c))
         for r, c in zip(results, cotangents, strict=False)
@@ -116,6 +108,55 @@ def gradients(
     outputs, grads = zip(*chosen, strict=True)
     found = torch.autograd.grad(outputs, wanted, grads, allow_unused=True)
     return [None if g is None else g.numpy() for g in found]
+
+
+def tangents(
+    op: Op, arguments: Sequence[Any], by: Sequence[int], directions: Sequence[Any]
+) -> list[Any]:
+    """Tangents of an op's results.
+
+    Args:
+        op: The op.
+        arguments: With arrays of NumPy for tensors.
+        by: Positions among all arrays.
+        directions: An array, or None for zeros, per position.
+    """
+    tensors, converted = _converted(arguments)
+    primals = tuple(tensors[i] for i in by)
+    changes = tuple(
+        torch.zeros_like(p) if d is None else torch.from_numpy(d)
+        for p, d in zip(primals, directions, strict=True)
+    )
+
+    def call(*values: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        replaced = dict(zip((id(p) for p in primals), values, strict=True))
+
+        def put(value: Any) -> Any:
+            return [put(v) for v in value] if isinstance(value, list) else _of(replaced, value)
+
+        return tuple(flat(op(*[put(value) for value in converted])))
+
+    found: Any = torch.func.jvp(call, primals, changes)[1]
+    return [t.detach().numpy() for t in found]
+
+
+def _of(replaced: dict[int, torch.Tensor], value: Any) -> Any:
+    return replaced.get(id(value), value)
+
+
+def _converted(arguments: Sequence[Any]) -> tuple[list[torch.Tensor], list[Any]]:
+    """All tensors, and the arguments with them."""
+    tensors: list[torch.Tensor] = []
+
+    def make(value: Any) -> Any:
+        if isinstance(value, list) and value and hasattr(value[0], "dtype"):
+            return [make(item) for item in value]
+        if not hasattr(value, "shape"):
+            return value
+        tensors.append(torch.from_numpy(value.copy()))
+        return tensors[-1]
+
+    return tensors, [make(value) for value in arguments]
 
 
 def _tensor(base: numpy.ndarray, view: View) -> torch.Tensor:
