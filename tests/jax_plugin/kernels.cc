@@ -233,6 +233,11 @@ void SumOfKept(TensorView x, TensorView out) {
   (void)x;
 }
 
+// Calls a function that Python registered with its tensors.
+void Forward(ffi::String name, TensorView x, TensorView out) {
+  ffi::Function::GetGlobalRequired(name)(x, out);
+}
+
 void TakesAnyTensor(ffi::AnyView x, TensorView out) {
   Tensor owned = x.cast<Tensor>();
   CopyBytes(owned, out);
@@ -312,6 +317,7 @@ TVM_FFI_DLL_EXPORT_TYPED_FUNC(fail, Fail);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(takes_owning, TakesOwning);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(keeps_owning, KeepsOwning);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(sum_of_kept, SumOfKept);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(forward, Forward);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(takes_any_tensor, TakesAnyTensor);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(keeps_in_array, KeepsInArray);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(identity, Identity);

@@ -147,6 +147,20 @@ def test_a_kernels_traceback_has_lines_and_no_views_of_xlas_memory() -> None:
     assert not frames["look_up"]
 
 
+def test_so_does_that_of_a_function_which_a_library_calls(library: str) -> None:
+    def look_up(x: Any, out: Any) -> None:
+        view = np.from_dlpack(x)
+        raise KeyError(view.shape)
+
+    graphffi.register_global_func("jaxtest.look_up", look_up, override=True)
+    forward = graphffi.load_module(library).forward
+    with pytest.raises(KeyError) as caught, graphffi_jax.errors():
+        jax.block_until_ready(graphffi_jax.call(forward, "jaxtest.look_up", X, out=X))
+    frames = [frame for frame, _ in traceback.walk_tb(caught.value.__traceback__)]
+    (frame,) = (frame for frame in frames if frame.f_code is look_up.__code__)
+    assert not frame.f_locals
+
+
 def test_an_error_that_is_handled_meanwhile_keeps_its_locals() -> None:
     def kernel(x: Any, out: Any) -> None:
         raise ValueError("in the kernel")

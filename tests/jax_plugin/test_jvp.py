@@ -123,7 +123,7 @@ def test_what_is_not_given_names_what_to_register(mode: str) -> None:
     with pytest.raises(
         NotImplementedError,
         match="forward::forward_only_in_jax: backward: expected a gradient rule, got none; "
-        "register one with register_vjp",
+        "register one with register_vjp, or define the op with gradient='reference'",
     ):
         MODES[mode](jax.grad(lambda x: forward(x, x).sum()))(X)
     with pytest.raises(

@@ -55,6 +55,21 @@ def test_the_gradient_rule_is_replaced_with_the_op() -> None:
     assert gradient(x).tolist() == [3, 3]
 
 
+def test_a_constant_of_a_program_is_computed_anew() -> None:
+    op = define("constant", scaling(2))
+
+    @jax.jit
+    def function(x: Any) -> Any:
+        with jax.ensure_compile_time_eval():
+            constant = op(jnp.ones(2, jnp.float32))
+        return x + constant
+
+    x = jnp.zeros(2, jnp.float32)
+    assert function(x).tolist() == [2, 2]
+    define("constant", scaling(3), override=True)
+    assert function(x).tolist() == [3, 3]
+
+
 def test_an_op_may_change_its_signature() -> None:
     if "graphffi_torch" in sys.modules:
         pytest.skip("torch's operators keep their parameters")
@@ -86,3 +101,46 @@ def test_a_name_that_is_given_to_another_function_means_it_everywhere() -> None:
     graphffi.register_global_func("jaxoverride.named", scaling(3))
     assert op(x).tolist() == compiled(x).tolist() == [3]
     assert jax.jit(calling(op))(x).tolist() == [3]
+
+
+def counted(function: Any) -> tuple[Any, list[Any]]:
+    """The function, compiled, and a list of what was traced for it."""
+    traces: list[Any] = []
+
+    def traced(x: Any) -> Any:
+        traces.append(x)
+        return function(x)
+
+    return jax.jit(traced), traces
+
+
+def test_only_what_changes_is_compiled_anew(tmp_path: Any) -> None:
+    x = jnp.ones(2, jnp.float32)
+    eager, compiled = (define(f"anew_{kind}", scaling(2)) for kind in ("eager", "compiled"))
+    functions = [counted(calling(compiled)), counted(lambda x: x + 1)]
+
+    def traces() -> list[int]:
+        for function, _ in functions:
+            function(x)
+        return [len(found) for _, found in functions]
+
+    before = eager(x), traces()
+    # An op that is in no program: added to, forced and tuned.
+    eager.add_kernel(scaling(2), name="other")
+    with eager.use_kernel("other"):
+        assert eager(x).tolist() == before[0].tolist()
+    graphffi.tune(eager, [(x,)], tmp_path / "eager.json", seconds=1e-3)
+    graphffi.use_tuning(tmp_path / "eager.json")
+    assert eager(x).tolist() == before[0].tolist()
+    assert traces() == before[1] == [1, 1]
+    # One that is, and goes on with the kernel that it has.
+    graphffi.tune(compiled, [(x,)], tmp_path / "compiled.json", seconds=1e-3)
+    graphffi.use_tuning(tmp_path / "compiled.json")
+    assert traces()[0] == 1
+    # JAX drops all that it compiled, once for all changes until the op is traced again.
+    compiled.add_kernel(scaling(3), name="other")
+    compiled.add_kernel(scaling(4), name="another")
+    with compiled.use_kernel("other"):
+        assert functions[0][0](x).tolist() == [3, 3]
+    assert functions[0][0](x).tolist() == [2, 2]
+    assert len(functions[0][1]) == 3

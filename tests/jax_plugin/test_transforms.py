@@ -75,22 +75,42 @@ def test_vmap_is_refused_by_name(ops: SimpleNamespace) -> None:
     np.testing.assert_allclose(jax.lax.map(ops.add_one, X), X + 1)
 
 
+NO_GRADIENT = "backward: expected a gradient rule, got none; register one with register_vjp, or "
+NO_TANGENT = "jvp: expected a forward-mode rule, got none; register one with register_jvp, or "
+
+
 @pytest.mark.parametrize(
-    "transform",
+    ("transform", "text"),
     [
-        lambda f: jax.grad(lambda x: f(x).sum()),
-        lambda f: jax.jit(jax.grad(lambda x: f(x).sum())),
-        lambda f: lambda x: jax.jvp(f, (x,), (x,)),
-        lambda f: lambda x: jax.linearize(f, x),
+        (lambda f: jax.grad(lambda x: f(x).sum()), NO_GRADIENT),
+        (lambda f: jax.jit(jax.grad(lambda x: f(x).sum())), NO_GRADIENT),
+        (lambda f: lambda x: jax.jvp(f, (x,), (x,)), NO_TANGENT),
+        (lambda f: jax.jit(jax.jacfwd(f)), NO_TANGENT),
+        (lambda f: lambda x: jax.linearize(f, x)[1](x), NO_TANGENT),
     ],
 )
-def test_differentiation_is_refused_by_name(ops: SimpleNamespace, transform: Any) -> None:
-    with pytest.raises(
-        NotImplementedError, match="jaxtest::add_one: backward: expected a gradient rule"
-    ):
+def test_differentiation_is_refused_by_name(
+    ops: SimpleNamespace, transform: Any, text: str
+) -> None:
+    remedy = "define the op with gradient='reference'"
+    with pytest.raises(NotImplementedError, match=f"jaxtest::add_one: {text}{remedy}"):
         transform(ops.add_one)(X)
-    with pytest.raises(NotImplementedError, match="got none; define an op, which can have one, or"):
-        transform(lambda x: graphffi_jax.call(ops.add_one.definition.kernel, x, out=x))(X)
+    kernel = ops.add_one.definition.kernel
+    for function in (
+        lambda x: graphffi_jax.call(kernel, x, out=x),
+        lambda x: graphffi_jax.call(kernel, X, x * 1, mutates=[1]),
+    ):
+        with pytest.raises(NotImplementedError, match="got none; define an op that returns new"):
+            transform(function)(X)
+
+
+def test_what_nobody_differentiates_is_not_refused(ops: SimpleNamespace) -> None:
+    def f(x: Any) -> Any:
+        return x.sum(), ops.add_one(x)
+
+    gradient, aux = jax.grad(f, has_aux=True)(X)
+    np.testing.assert_allclose(gradient, np.ones_like(X))
+    np.testing.assert_allclose(aux, X + 1)
 
 
 def test_constants_of_a_gradient_may_pass_through(ops: SimpleNamespace) -> None:

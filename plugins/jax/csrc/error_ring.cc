@@ -3,6 +3,7 @@
 
 #include <tvm/ffi/function.h>
 
+#include <atomic>
 #include <mutex>
 #include <string_view>
 #include <utility>
@@ -12,6 +13,7 @@
 namespace graphffi_jax {
 
 using graphffi::Error;
+using tvm::ffi::Function;
 
 namespace {
 
@@ -31,6 +33,12 @@ Ring& GetRing() {
   return *ring;
 }
 
+struct FrameClearing {
+  Function keeps_exception, clear;
+};
+// Not destroyed at exit either.
+std::atomic<const FrameClearing*> frame_clearing{nullptr};
+
 xla::StatusCode CodeOf(std::string_view kind) {
   if (kind == "KeyError") return xla::kNotFound;
   if (kind == "NotImplementedError") return xla::kUnimplemented;
@@ -49,10 +57,16 @@ tvm::ffi::Error ToTvmFfi(const Error& error) {
   return tvm::ffi::Error(tvm::ffi::detail::ObjectUnsafe::ObjectPtrFromUnowned<ErrorObj>(object));
 }
 
+void ClearFramesBy(Function keeps_exception, Function clear) {
+  frame_clearing = new FrameClearing{std::move(keeps_exception), std::move(clear)};
+}
+
 void ClearFrames(const Error& error) noexcept try {
-  if (error.opt_object() == nullptr) return;
-  const auto clear = tvm::ffi::Function::GetGlobal("graphffi_jax.clear_frames");
-  if (clear.has_value()) (*clear)(ToTvmFfi(error));
+  const FrameClearing* opt_clearing = frame_clearing;
+  if (opt_clearing == nullptr || error.opt_object() == nullptr) return;
+  const tvm::ffi::Error raised = ToTvmFfi(error);
+  // Threads take the GIL for the errors of Python only.
+  if (opt_clearing->keeps_exception(raised).cast<bool>()) opt_clearing->clear(raised);
 } catch (const std::exception&) {  // Python shuts down
 }
 

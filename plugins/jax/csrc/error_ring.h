@@ -3,6 +3,7 @@
 #pragma once
 
 #include <tvm/ffi/error.h>
+#include <tvm/ffi/function.h>
 
 #include <cstdint>
 #include <optional>
@@ -28,6 +29,10 @@ graphffi::Error InternalError(const std::string& what);
 
 /// The same error as the headers know it; the very object, if one was raised.
 tvm::ffi::Error ToTvmFfi(const graphffi::Error& error);
+
+/// From now on, ClearFrames calls `clear` with errors of which `keeps_exception`, which needs no
+/// GIL, says that Python raised them.
+void ClearFramesBy(tvm::ffi::Function keeps_exception, tvm::ffi::Function clear);
 
 /// Drops the local variables of Python's frames that `error` keeps. Does nothing for other errors.
 void ClearFrames(const graphffi::Error& error) noexcept;

@@ -157,7 +157,7 @@ void CallOnHeap(const xla::Call& arrays, const Site& site, const ExecutionContex
 }
 
 /// A call of the site's kernel with XLA's arrays, in an env that is set. \throws Error
-void CallKernel(const xla::Call& arrays, const Site& site, const ExecutionContext& context) {
+void CallKernel(const xla::Call& arrays, const Site& site, const ExecutionContext& context) try {
   constexpr int32_t kInlineValues = 64, kInlineDims = 128;
   const Arity& arity = site.ArityOf(arrays.args.size, arrays.rets.size);
   TVMFFIAny values[kInlineValues];
@@ -167,6 +167,10 @@ void CallKernel(const xla::Call& arrays, const Site& site, const ExecutionContex
                     CallInStorage(arrays, site, context, arity,
                                   {values, {tensors, strides, strides + kInlineDims}});
   if (!fits) CallOnHeap(arrays, site, context, arity);
+} catch (const Error& error) {
+  // Variables of Python's functions may be views of XLA's memory: they go before that does.
+  ClearFrames(error);
+  throw;
 }
 
 struct Workspace {
@@ -306,16 +310,10 @@ xla::Status* ExecuteGuarded(const xla::Call& call, const Site& site, Target targ
   if (!gate.admitted()) return RefuseAtExit(call.api, site);
   xla::Call rest;
   const xla::Call& arrays = site.is_ordered() ? *SkipTokens(call, &rest) : call;
-  try {
-    if (target.device_type != kDLCPU) {
-      ExecuteOnGpu(arrays, site, target);
-    } else {
-      ExecuteApartOnCpu(arrays, site);
-    }
-  } catch (const Error& error) {
-    // A Python kernel's variables may be views of XLA's memory: they go before that does.
-    if (site.gated()) ClearFrames(error);
-    throw;
+  if (target.device_type != kDLCPU) {
+    ExecuteOnGpu(arrays, site, target);
+  } else {
+    ExecuteApartOnCpu(arrays, site);
   }
   return nullptr;
 }

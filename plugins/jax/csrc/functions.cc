@@ -112,6 +112,7 @@ extern "C" TVM_FFI_DLL_EXPORT int graphffi_jax_register_functions() {
   JoinSharedAllocator();
   Register("graphffi_jax.raise_error", &RaiseError);
   Register("graphffi_jax.keep_error", &KeepError);
+  Register("graphffi_jax.clear_frames_by", &ClearFramesBy);
   Register("graphffi_jax.new_target", &NewTarget);
   Register("graphffi_jax.load_libraries", &LoadLibraries);
   Register("graphffi_jax.use_library", &graphffi::RenewKernels);

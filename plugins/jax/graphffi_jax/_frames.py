@@ -34,6 +34,7 @@ def _clear_frames(error: BaseException) -> None:
             continue
 
 
-def register_clear_frames() -> None:
+def clear_frames_of_errors() -> None:
     """Lets the handlers clear the frames of what kernels raise, before XLA goes on."""
-    graphffi.register_global_func("graphffi_jax.clear_frames", _clear_frames, override=True)
+    keeps_exception = graphffi.get_global_func("graphffi.keeps_exception")
+    graphffi.get_global_func("graphffi_jax.clear_frames_by")(keeps_exception, _clear_frames)

@@ -44,12 +44,13 @@ class JaxFramework:
     def __init__(self) -> None:
         """Knows no call yet."""
         self._known: dict[Any, tuple[KernelCall, ResultTypes]] = {}
-        self._called: set[str] = set()  # ops that JAX may have traced
+        self._traced: set[str] = set()  # ops that are in traces of JAX
 
     def call_op(self, op: Any, bound: Any) -> Any:
         """Runs an op on checked arguments."""
         definition = op.definition
-        self._called.add(op.name)
+        if op.name not in self._traced and is_tracing():
+            self._traced.add(op.name)
         operands = [
             _to_arrays(f"{op.name}: operand {o.name!r}", value)
             for o, value in zip(definition.operands, bound.operands, strict=True)
@@ -87,11 +88,12 @@ class JaxFramework:
     def replace_op(self, op: Any) -> None:
         """Has functions that were traced with the op's former definition traced anew.
 
-        JAX knows no single one of them: all that it has traced and compiled goes.
+        JAX tells none of them from others: all that it has traced and compiled goes, unless no
+        trace has the op. Eager calls are programs of graphffi, by definition.
         """
-        if op.name not in self._called:
+        if op.name not in self._traced:
             return
-        self._called.clear()
+        self._traced.clear()
         jax.clear_caches()  # type: ignore[no-untyped-call]
 
     def use_library(self, path: str, is_new: bool) -> None:

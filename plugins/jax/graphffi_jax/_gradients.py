@@ -26,12 +26,28 @@ tangents_p: Final[Any] = Primitive("tvm_ffi_tangents")
 tangents_p.multiple_results = True
 
 
+_REFERENCE: Final = "or define the op with gradient='reference'"
+_BACKWARD: Final = (
+    "backward: expected a gradient rule",
+    f"register one with register_vjp, {_REFERENCE}",
+)
+_FORWARD: Final = (
+    "jvp: expected a forward-mode rule",
+    f"register one with register_jvp, {_REFERENCE}",
+)
+_NEW_TENSORS: Final = "define an op that returns new tensors, which can have one"
+
+
+def _missing(subject: str, expected: str, remedy: str) -> NotImplementedError:
+    return NotImplementedError(f"{subject}: {expected}, got none; {remedy}")
+
+
 @dataclass(frozen=True, eq=False)
 class _Rules:
     """A call's rules: forward, which is linear in the tangents, and its transpose.
 
     Args:
-        made_of: The call, whose op has a rule.
+        made_of: The call, whose op may have a rule.
         specs: Of its operands, one for each array.
         results: Of its results.
         saved: The structure of what the rules read, operands and results by name.
@@ -68,6 +84,10 @@ class _Rules:
         """
         return self._in_batches(self._go_forward_one)(list(saved), list(tangents))
 
+    def in_batch(self, level: tuple[bool, ...]) -> _Rules:
+        """The rules of a batch of such calls."""
+        return dataclasses.replace(self, levels=(level, *self.levels))
+
     def _in_batches(self, step: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
         for level in reversed(self.levels):
             axes = [0 if is_batched else None for is_batched in level]
@@ -85,10 +105,7 @@ class _Rules:
         definition = self.made_of.op.definition
         rule = definition.backward_rule
         if rule is None:
-            raise NotImplementedError(
-                f"{definition.name}: backward: expected a gradient rule, got none; register one "
-                "with register_vjp, or define the op with gradient='reference'"
-            )
+            raise _missing(definition.name, *_BACKWARD)
         rest = iter(cotangents)
         given = [next(rest) if has_tangent(spec.dtype) else None for spec in self.results]
         returned = rule.run(definition, self._values(saved, rule.save), given)
@@ -103,10 +120,7 @@ class _Rules:
         definition = self.made_of.op.definition
         rule = definition.forward_rule
         if rule is None:
-            raise NotImplementedError(
-                f"{definition.name}: jvp: expected a forward-mode rule, got none; register one "
-                "with register_jvp, or define the op with gradient='reference'"
-            )
+            raise _missing(definition.name, *_FORWARD)
         given = [
             jnp.zeros(spec.shape, spec.dtype) if t is None and has_tangent(spec.dtype) else t
             for t, spec in zip(tangents, self.specs, strict=True)
@@ -119,6 +133,25 @@ class _Rules:
             for t, spec in zip(found, self.results, strict=True)
             if has_tangent(spec.dtype)
         ]
+
+
+@dataclass(frozen=True, eq=False)
+class _NoRules:
+    """In the place of rules, for a call that can have none."""
+
+    subject: str
+
+    def go_back(self, saved: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
+        """Refuses."""
+        raise _missing(self.subject, _BACKWARD[0], _NEW_TENSORS)
+
+    def go_forward(self, saved: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
+        """Refuses."""
+        raise _missing(self.subject, _FORWARD[0], _NEW_TENSORS)
+
+    def in_batch(self, level: tuple[bool, ...]) -> _NoRules:
+        """The same."""
+        return self
 
 
 def has_tangent(dtype: Any) -> bool:
@@ -140,7 +173,7 @@ def tangents_of(
     """Tangents of a call's results, which are computed by one rule and transposed by the other.
 
     Args:
-        made_of: The call; its op has a rule.
+        made_of: The call; where its op has no rule, what needs one is refused.
         primals: Its operands.
         outputs: Its results.
         tangents: Of the operands; None for those that have none.
@@ -157,12 +190,26 @@ def tangents_of(
     saved, structure = jax.tree.flatten({n: v for n, v in values.items() if n in wanted})
     specs = tuple(TensorSpec(tuple(p.shape), p.dtype) for p in primals)
     results = tuple(TensorSpec(tuple(o.shape), o.dtype) for o in outputs)
+    return _bind(_Rules(made_of, specs, results, structure), saved, outputs, tangents)
+
+
+def refused_tangents(subject: str, outputs: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
+    """Tangents that nothing can compute or transpose. Args: as for `tangents_of`."""
+    return _bind(_NoRules(subject), (), outputs, tangents)
+
+
+def _bind(
+    rules: _Rules | _NoRules, saved: Sequence[Any], outputs: Sequence[Any], tangents: Sequence[Any]
+) -> list[Any]:
     avals = [jax.typeof(o) for o in outputs if has_tangent(o.dtype)]
+    given = [t for t in tangents if t is not None]
+    if not avals or not given:
+        return [None] * len(outputs)
     found = iter(
         tangents_p.bind(
             *saved,
-            *(t for t in tangents if t is not None),
-            rules=_Rules(made_of, specs, results, structure),
+            *given,
+            rules=rules,
             wanted=tuple(t is not None for t in tangents),
             results=tuple((a.shape, a.dtype, a.sharding) for a in avals),
         )
@@ -205,7 +252,7 @@ def run_batched(
     return list(batched(*arrays))
 
 
-def _run(*arrays: Any, rules: _Rules, wanted: Sequence[bool], results: Any) -> list[Any]:
+def _run(*arrays: Any, rules: _Rules | _NoRules, wanted: Sequence[bool], results: Any) -> list[Any]:
     count = len(arrays) - sum(wanted)
     given = iter(arrays[count:])
     tangents = [next(given) if is_wanted else None for is_wanted in wanted]
@@ -249,7 +296,7 @@ def _abstract_eval(*arrays: Any, results: Sequence[Any], **_: Any) -> list[Any]:
 def _transpose(
     cotangents: Sequence[Any],
     *arrays: Any,
-    rules: _Rules,
+    rules: _Rules | _NoRules,
     wanted: Sequence[bool],
     results: Sequence[Any],
 ) -> list[Any]:
@@ -269,7 +316,7 @@ def _batch(
     arrays: Sequence[Any],
     dims: Sequence[Any],
     *,
-    rules: _Rules,
+    rules: _Rules | _NoRules,
     wanted: Sequence[bool],
     results: Sequence[Any],
 ) -> tuple[list[Any], list[int]]:
@@ -282,7 +329,7 @@ def _batch(
     level = tuple(d is not None for d in dims[:count])
     outputs = tangents_p.bind(
         *front,
-        rules=dataclasses.replace(rules, levels=(level, *rules.levels)),
+        rules=rules.in_batch(level),
         wanted=wanted,
         results=tuple(((size, *shape), dtype, None) for shape, dtype, _ in results),
     )

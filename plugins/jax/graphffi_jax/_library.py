@@ -15,7 +15,7 @@ import jax
 import graphffi
 from graphffi.plugin import packaged_name
 
-from ._frames import register_clear_frames
+from ._frames import clear_frames_of_errors
 
 TARGET: Final = "tvm_ffi.call"
 """The custom-call target of all kernels."""
@@ -80,7 +80,7 @@ def register_targets() -> None:
             }
             for name in (target, local):
                 jax.ffi.register_ffi_target(name, handlers, platform=platform, api_version=1)
-    register_clear_frames()
+    clear_frames_of_errors()
     graphffi.register_global_func("graphffi_jax.packaged_name", packaged_name, override=True)
     atexit.register(_end_calls, library)
 

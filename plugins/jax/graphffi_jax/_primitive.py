@@ -19,7 +19,7 @@ from graphffi.plugin import CallTraits, OpKernel, packaged_name
 
 from ._batching import OpCall, batch, run_reference
 from ._choice import OTHERS, device_type
-from ._gradients import has_rules, has_tangent, run_batched, tangents_of
+from ._gradients import has_rules, refused_tangents, run_batched, tangents_of
 from ._library import LOCAL_TARGETS, TARGET, TARGET_GRAPH
 from ._loops import Loops, depths, run, sizes
 from ._refusals import refuse_transformations, refuse_transpose
@@ -335,10 +335,15 @@ def _lower_call(context: Any, operands: Sequence[Any], call: KernelCall, results
 def _location(context: Any, name: str) -> Any:
     """Has XLA's instructions, and so its profiles, bear the op's name, not the primitive's."""
     stack, place = str(context.name_stack), ir.Location.current
-    while hasattr(place, "child_loc"):
+    while _is_named(place):
         place = place.child_loc
     place = ir.Location.name(f"{stack}/{name}" if stack else name, childLoc=place)
     return ir.Location.name(f"{name}:", childLoc=place)
+
+
+def _is_named(place: Any) -> bool:
+    # Early jaxlib (0.6 at least) has one type of all locations; `child_loc` of others ends it.
+    return place.is_a_name() if hasattr(place, "is_a_name") else hasattr(place, "child_loc")
 
 
 def _tensor_type(aval: Any) -> Any:
@@ -350,17 +355,13 @@ def _tensor_type(aval: Any) -> Any:
 def _differentiate(
     primals: Any, tangents: Any, *, call: KernelCall, results: Any
 ) -> tuple[list[Any], list[Any]]:
-    """By the op's rule; integers have no tangents. Refuses without rule."""
-    has_tangents = any(has_tangent(dtype) for _, dtype in results)
-    made_of = call.made_of
-    if call.num_mutated or (has_tangents and not has_rules(made_of)):
-        _refuse_gradient(call)
+    """By the op's rule; integers have no tangents. What needs a rule that is missing refuses."""
     outputs = call_p.bind(*primals, call=call, results=results)
-    none: Any = [None] * len(outputs)
-    found = none
-    if made_of is not None and has_tangents:
-        given = [None if _is_zero(t) else t for t in tangents]
-        found = tangents_of(made_of, primals, outputs, given)
+    given = [None if _is_zero(t) else t for t in tangents]
+    if call.made_of is None or call.num_mutated:
+        found = refused_tangents(call.subject, outputs, given)
+    else:
+        found = tangents_of(call.made_of, primals, outputs, given)
     return outputs, [
         ad.Zero(_ShapedArray(o.shape, jax.dtypes.float0)) if t is None else t
         for o, t in zip(outputs, found, strict=True)
@@ -381,18 +382,6 @@ def _batch(
 
 def _is_zero(tangent: Any) -> bool:
     return type(tangent) is ad.Zero or tangent.dtype == jax.dtypes.float0
-
-
-def _refuse_gradient(call: KernelCall) -> None:
-    remedy = "register one with register_vjp"
-    if call.num_mutated:
-        remedy = "define an op that returns new tensors, which can have one"
-    elif call.made_of is None:
-        remedy = "define an op, which can have one"
-    raise NotImplementedError(
-        f"{call.subject}: backward: expected a gradient rule, got none; {remedy}, or wrap the "
-        "operands in jax.lax.stop_gradient"
-    )
 
 
 call_p.def_impl(_run)
