@@ -150,7 +150,7 @@ def test_what_is_not_given_names_what_to_register(mode: str) -> None:
     with pytest.raises(
         NotImplementedError,
         match=f"{forward.name}: backward: expected a gradient rule, got none; register one with "
-        "register_vjp",
+        "register_vjp, or define the op with gradient='reference'",
     ):
         run(forward, fullgraph=True)(X.clone().requires_grad_(), Y).sum().backward()
     with pytest.raises(

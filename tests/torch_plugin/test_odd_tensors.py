@@ -135,6 +135,27 @@ def test_data_types_that_kernels_cannot_be_given_are_refused(copy: Any, is_op: b
         assert str(error.value).startswith(told)
 
 
+@pytest.mark.parametrize("is_op", [True, False], ids=["op", "primitive"])
+@pytest.mark.parametrize("dtype", [torch.int4, torch.bits8], ids=str)
+def test_compiled_code_refuses_them_alike(copy: Any, is_op: bool, dtype: torch.dtype) -> None:
+    x = torch.empty(3, dtype=dtype)
+    f = copy if is_op else copy_raw
+    with pytest.raises(TypeError, match="expected a data type") as eager:
+        f(x)
+    with pytest.raises(TypeError) as compiled:
+        torch.compile(f, fullgraph=True, backend="eager")(x)
+    assert str(compiled.value) == str(eager.value)
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+@pytest.mark.parametrize("layout", [torch.strided, torch.jagged])
+def test_nested_tensors_are_refused(ops: Any, layout: torch.layout) -> None:
+    nested = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=layout)
+    text = "mytest::add: 'x': expected a strided tensor, got a nested one; call .to_padded_tensor"
+    with pytest.raises(ValueError, match=text):
+        ops.add(nested)
+
+
 def test_tensors_with_and_without_data_in_one_call_are_refused(ops: Any, kernels: Any) -> None:
     meta = X.to("meta")
     assert ops.total_of([meta, meta], meta).is_meta

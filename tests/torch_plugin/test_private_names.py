@@ -93,6 +93,15 @@ x = torch.ones(3)
 for dynamic in (False, True):
     assert torch.compile(step, fullgraph=True, dynamic=dynamic)(x).eq(9).all()
 assert notes == [21.0, 21.0], notes
+
+def note_twice(x):
+    note(x)
+    note(x)
+    return x * 2
+
+notes.clear()
+torch.compile(note_twice, fullgraph=True, backend="aot_eager")(torch.ones(3, requires_grad=True))
+assert notes == [3.0, 3.0], notes
 for fullgraph in (False, True):
     try:
         torch.compile(lambda x: add(x, "b"), fullgraph=fullgraph, backend="eager")(x)

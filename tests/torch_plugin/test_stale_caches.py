@@ -57,3 +57,62 @@ def test_a_later_process_has_its_own_values(tmp_path: Path, kind: str) -> None:
             env=environment,
         )
         assert done.stdout == f"{scale}\n", done.stderr
+
+
+MADE = """
+import sys
+from pathlib import Path
+import graphffi, torch
+from graphffi import Tensor
+from torch._dynamo.utils import counters
+
+SOURCE = Path(sys.argv[1])
+
+@graphffi.op("stale::filled")
+def filled(x: Tensor) -> Tensor:
+    return graphffi.like(x)
+
+@filled.add_factory(key=lambda x: x.shape[0], name="made", depends=[SOURCE])
+def make(width):
+    flags = [f"-DWIDTH={width}"]
+    return graphffi.cpp.build("filled", [SOURCE], extra_cflags=flags) + "::fill"
+
+value = torch.compile(lambda x: filled(x) * 1, fullgraph=True)(torch.zeros(3))[0].item()
+print(value, counters["inductor"]["fxgraph_cache_hit"])
+"""
+FILL = """
+#include <tvm/ffi/tvm_ffi.h>
+#include "value.h"
+void Fill(tvm::ffi::TensorView x, tvm::ffi::TensorView out) {
+  for (int i = 0; i < WIDTH; ++i) static_cast<float*>(out.data_ptr())[i] = VALUE;
+}
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(fill, Fill);
+"""
+
+
+@pytest.mark.slow
+def test_a_header_of_a_made_kernel_takes_effect(tmp_path: Path) -> None:
+    program, source, header = (tmp_path / n for n in ("program.py", "fill.cc", "value.h"))
+    program.write_text(MADE)
+    source.write_text(FILL)
+
+    def run(value: int, kernels: str) -> str:
+        header.write_text(f"#define VALUE {value}\n")
+        caches = {
+            "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "programs"),
+            "GRAPHFFI_CACHE_DIR": str(tmp_path / kernels),
+        }
+        done = subprocess.run(
+            [sys.executable, str(program), str(source)],
+            check=False,
+            capture_output=True,
+            text=True,
+            env={**os.environ, **caches},
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    # The first process knows of no headers before it has traced.
+    assert [run(1, "kernels") for _ in range(3)] == ["1.0 0", "1.0 0", "1.0 1"]
+    assert run(2, "kernels") == "2.0 0"
+    assert run(2, "others") == "2.0 0"

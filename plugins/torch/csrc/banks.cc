@@ -3,20 +3,12 @@
 
 #include <ATen/DLConvertor.h>
 
-#include "callframe/device_name.h"
+#include "callframe/convert.h"
 #include "callframe/error.h"
 #include "callframe/value.h"
 
 namespace graphffi_torch {
 namespace {
-
-using Conversion = graphffi::Plan::Conversion;
-
-TVMFFIAny AnyOf(int32_t type_index) {
-  TVMFFIAny any{};
-  any.type_index = type_index;
-  return any;
-}
 
 void* RetainTensor(const void* source) {
   return new at::Tensor(*static_cast<const at::Tensor*>(source));
@@ -24,38 +16,16 @@ void* RetainTensor(const void* source) {
 
 void ReleaseTensor(void* token) { delete static_cast<at::Tensor*>(token); }
 
-/// The data type or device that a text names.
-TVMFFIAny ConvertString(const std::string& text, Conversion conversion) {
-  if (conversion == Conversion::kDType) {
-    TVMFFIAny any = AnyOf(kTVMFFIDataType);
-    TVMFFIByteArray bytes{text.data(), text.size()};
-    int rc = TVMFFIDataTypeFromString(&bytes, &any.v_dtype);
-    if (rc != 0) throw graphffi::Error::TakeRaised(rc);
-    return any;
+/// Of a bool, a float or an int, symbolic ones too, or None.
+TVMFFIAny NumberOf(const c10::IValue& value) {
+  if (value.isNone()) return {};
+  if (value.isBool()) return graphffi::MakeBool(value.toBool());
+  if (value.isDouble()) return graphffi::MakeFloat(value.toDouble());
+  if (value.isSymFloat()) {
+    return graphffi::MakeFloat(value.toSymFloat().guard_float(__FILE__, __LINE__));
   }
-  TVMFFIAny any = AnyOf(kTVMFFIDevice);
-  any.v_device = graphffi::DeviceFromName(text);
-  return any;
-}
-
-/// Of anything but a text that stays one.
-TVMFFIAny ConvertAttribute(const c10::IValue& value, Conversion conversion) {
-  if (value.isNone()) return AnyOf(kTVMFFINone);
-  if (value.isString()) return ConvertString(value.toStringRef(), conversion);
-  if (value.isBool()) {
-    TVMFFIAny any = AnyOf(kTVMFFIBool);
-    any.v_int64 = value.toBool() ? 1 : 0;
-    return any;
-  }
-  if (value.isDouble() || value.isSymFloat()) {
-    TVMFFIAny any = AnyOf(kTVMFFIFloat);
-    any.v_float64 =
-        value.isDouble() ? value.toDouble() : value.toSymFloat().guard_float(__FILE__, __LINE__);
-    return any;
-  }
-  TVMFFIAny any = AnyOf(kTVMFFIInt);
-  any.v_int64 = value.isInt() ? value.toInt() : value.toSymInt().guard_int(__FILE__, __LINE__);
-  return any;
+  return graphffi::MakeInt(value.isInt() ? value.toInt()
+                                         : value.toSymInt().guard_int(__FILE__, __LINE__));
 }
 
 }  // namespace
@@ -78,6 +48,14 @@ bool HasDLPack(at::ScalarType type) {
 }
 
 }  // namespace
+
+void CheckDataType(const std::string& tensor, at::ScalarType type) {
+  if (HasDLPack(type)) return;
+  throw graphffi::Error(
+      "TypeError",
+      tensor + ": expected a data type that kernels can be given, got " + c10::toString(type) +
+          (at::isQIntType(type) ? "; call .dequantize()" : "; pass the bytes, .view(torch.uint8)"));
+}
 
 const void* FillOtherView(const at::Tensor& tensor, DLTensor* view) {
   TORCH_CHECK(tensor.unsafeGetTensorImpl()->storage_initialized(),
@@ -144,13 +122,8 @@ void TensorBank::Refuse(const at::Tensor& tensor, size_t i) const {
     problem = "expected elements as they are in memory, got their conjugates; call .resolve_conj()";
   } else if (keys.has(c10::DispatchKey::Negative)) {
     problem = "expected elements as they are in memory, got their negatives; call .resolve_neg()";
-  } else if (!HasDLPack(tensor.scalar_type())) {
-    problem =
-        "expected a data type that kernels can be given, got " +
-        std::string(c10::toString(tensor.scalar_type())) +
-        (tensor.is_quantized() ? "; call .dequantize()" : "; pass the bytes, .view(torch.uint8)");
-    throw graphffi::Error("TypeError", names_.subject + ": " + NameOf(i) + ": " + problem);
   } else {
+    CheckDataType(names_.subject + ": " + NameOf(i), tensor.scalar_type());
     problem = "expected a tensor with data, got one without memory";
   }
   throw graphffi::Error("ValueError", names_.subject + ": " + NameOf(i) + ": " + problem);
@@ -198,8 +171,8 @@ std::string TensorBank::NameOf(size_t i) const {
 }
 
 TVMFFIAny AttributeBank::Convert(const c10::IValue& value, Conversion conversion) {
-  const bool is_text = value.isString() && conversion == Conversion::kNone;
-  return is_text ? Convert(value.toStringRef()) : ConvertAttribute(value, conversion);
+  if (!value.isString()) return NumberOf(value);
+  return graphffi::ConvertAttribute(Convert(value.toStringRef()), conversion);
 }
 
 TVMFFIAny AttributeBank::Convert(const std::string& text) {

@@ -39,6 +39,10 @@ inline constexpr c10::DispatchKeySet kUnreadable =
     c10::DispatchKeySet(
         {c10::DispatchKey::NestedTensor, c10::DispatchKey::Conjugate, c10::DispatchKey::Negative});
 
+/// Refuses data types that DLPack does not have; `tensor` begins the message.
+/// \throws graphffi::Error(TypeError)
+GRAPHFFI_TORCH_API void CheckDataType(const std::string& tensor, at::ScalarType type);
+
 /// FillView for the tensors that TryFillView leaves. \throws c10::Error for a tensor without memory
 /// of its own.
 GRAPHFFI_TORCH_API const void* FillOtherView(const at::Tensor& tensor, DLTensor* view);

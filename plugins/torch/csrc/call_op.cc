@@ -85,37 +85,59 @@ bool IsExpanded(const at::Tensor& tensor) {
          at::has_internal_overlap(tensor) == at::MemOverlap::Yes;
 }
 
+/// How errors name a tensor of a call: by what its description knows, or by its place.
+std::string NameOf(const std::vector<std::string>& known, size_t count, char prefix, size_t i) {
+  return "'" + (known.size() == count ? known[i] : prefix + std::to_string(i)) + "'";
+}
+
+/// Raises what the call on data would: compilers may not even know the data type.
+void CheckDataTypes(const CallNames& names, c10::ArrayRef<c10::IValue> tensors,
+                    const std::vector<std::string>& known, char prefix) {
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (!tensors[i].isTensor()) continue;
+    CheckDataType(names.subject + ": " + NameOf(known, tensors.size(), prefix, i),
+                  tensors[i].toTensor().scalar_type());
+  }
+}
+
 /// Raises what the call on data would: compilers give the kernel copies, which share nothing.
-void CheckMemory(const Stack& stack) {
-  c10::ArrayRef<c10::IValue> arguments = torch::jit::last(stack, kNumArguments);
-  const CallNames names = CallNames::Parse(arguments[7].toStringRef(), arguments[0].toStringRef());
-  const c10::ArrayRef<c10::IValue> inputs = ListOf(arguments[1]), outputs = ListOf(arguments[2]);
-  const auto name = [](const std::vector<std::string>& known, size_t count, char prefix, size_t i) {
-    return "'" + (known.size() == count ? known[i] : prefix + std::to_string(i)) + "'";
-  };
+void CheckMemory(const CallNames& names, c10::ArrayRef<c10::IValue> inputs,
+                 c10::ArrayRef<c10::IValue> outputs) {
   for (size_t i = 0; i < outputs.size(); ++i) {
-    const std::string output = name(names.outputs, outputs.size(), 'o', i);
+    const std::string output = NameOf(names.outputs, outputs.size(), 'o', i);
     if (IsExpanded(outputs[i].toTensor())) FailExpanded(names.subject, output);
     for (size_t k = 0; k < inputs.size(); ++k) {
       if (!inputs[k].isTensor() || !ShareElements(outputs[i].toTensor(), inputs[k].toTensor()))
         continue;
-      FailSharedMemory(names.subject, output, "input " + name(names.inputs, inputs.size(), 'i', k));
+      FailSharedMemory(names.subject, output,
+                       "input " + NameOf(names.inputs, inputs.size(), 'i', k));
     }
     for (size_t k = 0; k < i; ++k) {
       if (!ShareElements(outputs[i].toTensor(), outputs[k].toTensor())) continue;
       FailSharedMemory(names.subject, output,
-                       "output " + name(names.outputs, outputs.size(), 'o', k));
+                       "output " + NameOf(names.outputs, outputs.size(), 'o', k));
     }
   }
 }
 
-void CallMeta(const c10::OperatorHandle&, Stack* stack) {
-  CheckNoData(*stack);
+/// Raises what a call on data would, of one whose outputs are written, or copied before.
+void CheckTraced(const Stack& stack, bool writes_outputs) {
+  CheckNoData(stack);
   try {
-    CheckMemory(*stack);
+    c10::ArrayRef<c10::IValue> arguments = torch::jit::last(stack, kNumArguments);
+    const c10::ArrayRef<c10::IValue> inputs = ListOf(arguments[1]), outputs = ListOf(arguments[2]);
+    const CallNames names =
+        CallNames::Parse(arguments[7].toStringRef(), arguments[0].toStringRef());
+    CheckDataTypes(names, inputs, names.inputs, 'i');
+    CheckDataTypes(names, outputs, names.outputs, 'o');
+    if (writes_outputs) CheckMemory(names, inputs, outputs);
   } catch (const graphffi::Error& error) {
     ThrowTracedError(error);
   }
+}
+
+void CallMeta(const c10::OperatorHandle&, Stack* stack) {
+  CheckTraced(*stack, /*writes_outputs=*/true);
   torch::jit::drop(*stack, kNumArguments);
 }
 
@@ -133,7 +155,7 @@ void CallEffectKernel(const c10::OperatorHandle&, Stack* stack) {
 }
 
 void CallEffectMeta(const c10::OperatorHandle&, Stack* stack) {
-  CheckNoData(*stack);
+  CheckTraced(*stack, /*writes_outputs=*/false);
   c10::List<at::Tensor> copies;
   for (const c10::IValue& output : ListOf(torch::jit::last(*stack, kNumArguments)[2])) {
     copies.push_back(at::empty_like(output.toTensor()));

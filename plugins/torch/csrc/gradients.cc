@@ -110,8 +110,9 @@ class NoGradient : public autograd::Node {
 
 std::string NoRuleMessage(const std::string& subject) {
   return subject +
-         ": backward: expected a gradient rule, got none; register one with register_vjp, or call "
-         "the op under torch.no_grad()";
+         ": backward: expected a gradient rule, got none; register one with register_vjp, or "
+         "define "
+         "the op with gradient='reference'";
 }
 
 bool HasTangents(const c10::OperatorHandle& op, const Stack& stack) {

@@ -21,4 +21,15 @@ from graphffi_torch._package import load_package as load_package
 from graphffi_torch._package import package as package
 from graphffi_torch._standalone import to_library as to_library
 
+__all__ = [
+    "Package",
+    "decompose",
+    "errors",
+    "include_path",
+    "library_path",
+    "load_package",
+    "package",
+    "to_library",
+]
+
 _install()

@@ -7,7 +7,8 @@ token through the graph, so that calls are neither dropped nor merged nor reorde
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import itertools
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
@@ -16,6 +17,9 @@ from graphffi_torch._specs import as_list
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+
+_numbers: Final = itertools.count()
 
 
 def register_side_effect(operator: Any) -> None:
@@ -29,6 +33,15 @@ def register_side_effect(operator: Any) -> None:
         library._register_effectful_op(operator, library.EffectType.ORDERED)
     # In graphs that are not functional.
     torch.fx.has_side_effect(operator)
+
+
+def distinct(digest: str) -> str:
+    """The digest of a traced call with side effects, if need be unlike that of any other call.
+
+    Torch (2.10 to 2.15 at least) merges equal calls in graphs with gradients, also of operators
+    that `torch.fx.has_side_effect` knows.
+    """
+    return digest if has("effects") else f"{digest}.{next(_numbers)}"
 
 
 def kept_entry(operator: Any, num_results: int, mutated: Sequence[int]) -> Callable[..., Any]:

@@ -22,6 +22,7 @@ from graphffi.plugin import (
 )
 from graphffi_torch import _C
 from graphffi_torch._dynamo import end_trace
+from graphffi_torch._effects import distinct
 from graphffi_torch._gradients import push_forward, set_rules, transpose
 from graphffi_torch._operator_schema import (
     DIGEST,
@@ -163,7 +164,10 @@ class TorchFramework:
         first = tensors[0] if tensors else None
         device = None if first is None else first.device
         outputs = [empty(spec, device) for spec in results]
-        primitive = Primitive.of(call, outputs, graph_digest(call.digest))
+        digest = graph_digest(call.digest)
+        if call.traits is not None and call.traits.has_side_effect:
+            digest = distinct(digest) if torch.compiler.is_compiling() else digest
+        primitive = Primitive.of(call, outputs, digest)
         return call_primitive(call.traits, primitive, len(call.mutated))
 
     def run_kernel(self, definition: Definition, bound: BoundCall) -> list[Any]:
@@ -195,10 +199,11 @@ def _let_trace(op: Op) -> None:
 
 
 def _refuse_others(definition: Definition, operands: Sequence[Any]) -> None:
-    """Raises where tensors are not torch's.
+    """Raises where tensors are not torch's, or nested: such an operator is torch's to refuse.
 
     Raises:
-        TypeError: That names the first one.
+        TypeError: That names the first one of another framework.
+        ValueError: That names the first nested one.
     """
     for operand, value in zip(definition.operands, operands, strict=True):
         for tensor in as_list(value):
@@ -209,7 +214,12 @@ def _refuse_others(definition: Definition, operands: Sequence[Any]) -> None:
                     f"{definition.name}: operand {operand.name!r}: expected a torch.Tensor, as "
                     f"others are, got {kind.__module__}.{kind.__qualname__}; convert it with "
                     f"torch.{convert}"
-                )
+                ) from None
+            if isinstance(tensor, torch.Tensor) and tensor.is_nested:
+                raise ValueError(
+                    f"{definition.name}: {operand.name!r}: expected a strided tensor, got a nested "
+                    "one; call .to_padded_tensor(0)"
+                ) from None
 
 
 def install() -> None:

@@ -152,18 +152,19 @@ def replace_operators(op: Op) -> None:
     with _lock:
         register_operator(op)
         op.drop_direct_calls()
-        op.add_direct_call(_define(op.definition, replace=True))
+        op.add_direct_call(_define(op.definition, operator_schemas(op.definition), replace=True))
         _notify(op)
 
 
 def _register(op: Op) -> None:
     definition = op.definition
-    _, _, effect_schema = operator_schemas(definition)
-    direct_call = _define(definition, replace=False)
+    schemas = operator_schemas(definition)
+    direct_call = _define(definition, schemas, replace=False)
     if _allows_cuda_graph(definition):
         _recordable.add(definition.name)
     _register_fake(definition.name, _make_fake(op))
     op.add_direct_call(direct_call)
+    _, _, effect_schema = schemas
     if effect_schema:
         _register_fake(f"{definition.name}.effect", _make_effect_fake(op))
     if definition.has_side_effect:
@@ -186,9 +187,9 @@ def _notify(op: Op) -> None:
         watcher(op.definition, _operators_of(op))
 
 
-def _define(definition: Definition, *, replace: bool) -> Any:
+def _define(definition: Definition, schemas: tuple[str, str, str], *, replace: bool) -> Any:
     """Registers the operators of an op; gives the capsule that takes over plain calls."""
-    schema, out_schema, effect_schema = operator_schemas(definition)
+    schema, out_schema, effect_schema = schemas
     return _C.define_op(
         schema=schema,
         out_schema=out_schema,
@@ -288,7 +289,7 @@ def _make_fake(op: Op) -> Callable[..., Any]:
         # Torch leaves out arguments that have their default.
         given = arguments_by_name(definition, arguments, keywords)
         values = [given[p.name] if p.name in given else _default(p) for p in definition.parameters]
-        _check_data(definition, values)
+        _check_tensors(definition, values)
         _repair(definition, values)
         try:
             allocations = infer(*values)
@@ -318,20 +319,29 @@ def _is_negative(size: Any) -> bool:
     return guard_or_false(size < 0)
 
 
-def _check_data(definition: Definition, arguments: Sequence[Any]) -> None:
-    """Refuses tensors with data beside some on the device meta, which have none.
+def _check_tensors(definition: Definition, arguments: Sequence[Any]) -> None:
+    """Refuses data types that kernels can't be given, and tensors with data beside some without.
 
-    Torch (2.10 to 2.15) takes such a call for one that is about shapes alone.
+    Torch (2.10 to 2.15) takes a call with a tensor on the device meta for one about shapes alone,
+    and its compilers don't know all data types.
 
     Raises:
-        ValueError: If there are both.
+        TypeError: For a wrong data type.
+        ValueError: If there are tensors with data and without.
     """
-    places = [
-        (p.name, tensor.device)
+    tensors = [
+        (p.name, tensor)
         for p, value in zip(definition.parameters, arguments, strict=True)
         if isinstance(p, Operand)
         for tensor in as_list(value)
     ]
+    try:
+        for name, tensor in tensors:
+            _C.check_data_type(f"{definition.name}: {name!r}", tensor.dtype)
+    except TypeError as error:
+        end_trace(error)
+        raise
+    places = [(name, tensor.device) for name, tensor in tensors]
     if len({device.type == "meta" for _, device in places}) == 2:
         found = ", ".join(f"{name!r} on {device}" for name, device in places)
         raise ValueError(

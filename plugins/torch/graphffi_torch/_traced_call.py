@@ -29,6 +29,7 @@ from graphffi.plugin import (
     report_to_tracer,
     symbol_kind,
 )
+from graphffi_torch._effects import distinct
 from graphffi_torch._operator_schema import (
     DIGEST,
     graph_digest,
@@ -46,13 +47,14 @@ if TYPE_CHECKING:
 
 def install() -> None:
     """Tells Dynamo what takes the place of functions that it meets."""
+    constants = (_to_name, _is, _are, _find_places, repair, distinct)
     substitutes = {
         is_int64: _traced_is_int64,
         is_known: _traced_is_known,
         _varies: _traced_varies,
         _to_float: _traced_to_float,
         _to_bool: _traced_to_bool,
-        **{function: _copy(function) for function in (_to_name, _is, _are, _find_places, repair)},
+        **{function: _copy(function) for function in constants},
     }
     for function, substitute in substitutes.items():
         # Calls with constants are made, others become calls of the substitute.
@@ -100,7 +102,8 @@ def _make_digest(definition: Definition) -> Callable[[], str]:
     """A function that Dynamo calls while it traces: values that rules refer to may have changed."""
 
     def digest() -> str:
-        return graph_digest(definition.traced_digest())
+        digest = graph_digest(definition.traced_digest())
+        return distinct(digest) if definition.has_side_effect else digest
 
     mark: Any = torch.compiler.assume_constant_result
     function: Callable[[], str] = mark(digest)

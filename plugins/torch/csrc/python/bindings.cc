@@ -2,6 +2,7 @@
 // The extension module _C: what Python needs to register ops, and Python exceptions for C++ errors.
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
+#include <torch/csrc/Dtype.h>
 
 #include <memory>
 #include <optional>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "aot_error.h"
+#include "banks.h"
 #include "call_op.h"
 #include "gil/gil.h"
 #include "graphffi_torch/package.h"
@@ -147,6 +149,13 @@ PYBIND11_MODULE(_C, module) {
         });
       },
       py::arg("path"));
+  module.def(
+      "check_data_type",
+      [](const std::string& tensor, py::handle dtype) {
+        Translated(
+            [&] { CheckDataType(tensor, reinterpret_cast<THPDtype*>(dtype.ptr())->scalar_type); });
+      },
+      py::arg("tensor"), py::arg("dtype"));
   module.def("make_tensor_viewer", &MakeTensorViewer, py::arg("exchange"));
   module.def("register_reraise_last_error", &RegisterReraiseLastError, py::arg("name"));
   module.def("set_raisers", &SetRaisers, py::arg("reraise_last"), py::arg("trace_ender"),
