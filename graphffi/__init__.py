@@ -50,6 +50,8 @@ from ._tuning import use_tuning as use_tuning
 from ._version import __version__ as __version__
 
 if _TYPE_CHECKING:
+    from . import cpp as cpp
+
     # An operand is a tensor of any framework, and so is a result.
     Tensor: _TypeAlias = _Any
 else:

@@ -89,7 +89,8 @@ def _find_tool(name: str) -> str:
 
 
 def _run(command: list[str]) -> None:
-    status = subprocess.run(command, check=False).returncode
+    # What it says goes to stderr: stdout may have to be JSON.
+    status = subprocess.run(command, check=False, stdout=2).returncode
     if status != 0:
         name = Path(command[0]).name
         raise RuntimeError(f"{_SUBJECT}: {name} failed with exit status {status}; see above")

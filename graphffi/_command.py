@@ -5,12 +5,15 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from ._config import add_options, find_flags
+from ._progress import Progress
 
 
 @dataclass(frozen=True)
@@ -40,8 +43,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ImportError, OSError, RuntimeError, TypeError, ValueError) as failure:
         print(json.dumps({"error": str(failure)}) if chosen.json else failure, file=sys.stderr)
         return 1
-    for line in (json.dumps(outcome.facts, indent=1),) if chosen.json else outcome.lines:
-        print(line)
+    try:
+        for line in (json.dumps(outcome.facts, indent=1),) if chosen.json else outcome.lines:
+            print(line)
+        sys.stdout.flush()
+    except BrokenPipeError:  # such as `graphffi inspect lib.so | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return outcome.status
 
 
@@ -59,6 +66,13 @@ def _parser() -> argparse.ArgumentParser:
     inspect = add("inspect", _inspect, "list the functions, ops and imports of a library")
     inspect.add_argument("library", help="a library of kernels; it is loaded")
     add("build-plugin", _build_plugin, "build the PyTorch plugin for the torch installed here")
+    cache = add("cache", _cache, "show the libraries that were built, and remove old ones")
+    cache.add_argument(
+        "--max-size", type=float, metavar="MB", help="remove what was not used for longest"
+    )
+    cache.add_argument(
+        "--max-age", type=float, metavar="DAYS", help="remove what was unused longer"
+    )
     generate = add("generate", _generate, "write the definitions of a library's ops as Python")
     generate.add_argument(
         "sources", nargs="+", help="library.so, or FlashInfer-Bench's .json files"
@@ -91,9 +105,78 @@ def _parser() -> argparse.ArgumentParser:
         help="a module that registers kernels; may be given more than once",
     )  # fmt: skip
     replay.add_argument("--library", help="the kernel's library, in place of the recorded one")
+    _add_makers(add)
     config = add("config", _config, "print flags for the compiler and the linker")
     add_options(config)
     return parser
+
+
+def _add_makers(add: Any) -> None:
+    build = add("build", _build, "compile a library of kernels: see graphffi.cpp.build")
+    build.add_argument("sources", nargs="+", help="files of C++, C or CUDA")
+    build.add_argument("-o", "--output", required=True, help="the library, <name>.so")
+    for name, what in (
+        ("cflag", "C++ and C compiler"),
+        ("cuda-cflag", "nvcc"),
+        ("ldflag", "linker"),
+    ):
+        build.add_argument(
+            f"--{name}", action="append", default=[], metavar="FLAG", help=f"for the {what}"
+        )
+    build.add_argument("-I", dest="folders", action="append", default=[], metavar="FOLDER")
+    prebuild = add("prebuild", _prebuild, "make kernels of a factory: see graphffi.prebuild")
+    prebuild.add_argument("target", help="module:op")
+    prebuild.add_argument("keys", nargs="+", help="of kernels, as JSON: '[\"float32\", 64]'")
+    prebuild.add_argument("-o", "--output", required=True, help="the folder")
+    prebuild.add_argument("--factory", default="", help="its name, of several")
+    prebuild.add_argument("--workers", type=int, help="kernels that are made at once")
+
+
+def _build(chosen: argparse.Namespace) -> Outcome:
+    from .cpp import build
+
+    path = Path(chosen.output)
+    if path.suffix != ".so":
+        raise ValueError(f"graphffi build: -o: expected a file <name>.so, got {chosen.output!r}")
+    for source in chosen.sources:
+        if not Path(source).is_file():
+            raise FileNotFoundError(f"graphffi build: expected a file, got {source!r}")
+    with Progress(path.stem, 1, "libraries") as progress:
+        progress(0, "compiling")
+        library = build(
+            path.stem,
+            chosen.sources,
+            extra_cflags=chosen.cflag,
+            extra_cuda_cflags=chosen.cuda_cflag,
+            extra_ldflags=chosen.ldflag,
+            extra_include_paths=chosen.folders,
+            build_directory=path.parent,
+        )
+    return Outcome({"library": library}, [library])
+
+
+def _prebuild(chosen: argparse.Namespace) -> Outcome:
+    from ._prebuild import make_grid
+    from .testing import find_op, targets_of
+
+    targets = targets_of("prebuild", chosen.target, None)
+    if len(targets) != 1:
+        names = ", ".join(at["op"] for at in targets)
+        raise ValueError(f"graphffi prebuild: {chosen.target}: expected one op, got {names}")
+    op = find_op(targets[0])
+    keys = [_key(text) for text in chosen.keys]
+    folder, workers = Path(chosen.output), chosen.workers
+    with Progress(op.name, len(keys), "kernels") as progress:
+        files = make_grid(op, keys, folder, chosen.factory, workers, progress)
+    return Outcome({"libraries": files}, files)
+
+
+def _key(text: str) -> Any:
+    try:
+        key = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"graphffi prebuild: key: expected JSON, got {text!r}: {error}") from None
+    return tuple(key) if isinstance(key, list) else key
 
 
 def _doctor(_: argparse.Namespace) -> Outcome:
@@ -115,6 +198,12 @@ def _build_plugin(_: argparse.Namespace) -> Outcome:
     return Outcome({"folder": str(folder)}, [f"built {folder}"])
 
 
+def _cache(chosen: argparse.Namespace) -> Outcome:
+    from ._clean_cache import cache_command
+
+    return cache_command(chosen.max_size, chosen.max_age)
+
+
 def _generate(chosen: argparse.Namespace) -> Outcome:
     from ._generate import generate
 
@@ -122,14 +211,14 @@ def _generate(chosen: argparse.Namespace) -> Outcome:
 
 
 def _check(chosen: argparse.Namespace) -> Outcome:
-    from .testing import check_command  # which needs NumPy
+    from .testing import check_command, checked_frameworks  # which need NumPy
 
     reports = check_command(
         chosen.target,
         chosen.namespace,
         seed=chosen.seed,
         budget=chosen.budget,
-        frameworks=[name for name in chosen.frameworks.split(",") if name],
+        frameworks=checked_frameworks("check", chosen.frameworks),
     )
     status = int(any(report.findings for report in reports))
     lines = [str(report) for report in reports]
@@ -137,9 +226,9 @@ def _check(chosen: argparse.Namespace) -> Outcome:
 
 
 def _bench(chosen: argparse.Namespace) -> Outcome:
-    from .testing import bench_command, facts_of, lines_of  # which need NumPy
+    from .testing import bench_command, checked_frameworks, facts_of, lines_of  # likewise
 
-    names = [name for name in chosen.frameworks.split(",") if name]
+    names = checked_frameworks("bench", chosen.frameworks)
     rows = bench_command(chosen.target, chosen.namespace, frameworks=names)
     return Outcome(facts_of(rows), lines_of(rows))
 

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a recipe becomes a library: compiler calls, and a cache of what they made, by content."""
+"""How a recipe becomes a library: objects and libraries are kept in the cache, by content."""
 
 from __future__ import annotations
 
-import fcntl
-import functools
 import hashlib
 import json
 import os
@@ -12,26 +10,24 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-from ._factory_sources import note_sources
-from ._location import cache_folder, include_path
+from ._cache import OBJECTS, locked, mark_used, write_text
+from ._factory_sources import note_files
+from ._location import cache_folder
 from ._runtime import runtime_info
+from ._toolchain import Toolchain
 
-_CFLAGS: Final = ("-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden")
-# C has no inline functions to hide: what is not static is exported, as C's own tools do.
-_C_CFLAGS: Final = ("-O2", "-fPIC")
-_CUDA_CFLAGS: Final = ("-std=c++17", "-O2", "-Xcompiler", "-fPIC,-fvisibility=hidden")
-# With the signatures of the exported functions, which adapters read.
-_DEFINES: Final = ("-DTVM_FFI_DLL_EXPORT_INCLUDE_METADATA=1",)
 _PRELUDE: Final = "#include <tvm/ffi/extra/c_env_api.h>\n#include <tvm/ffi/tvm_ffi.h>\n"
 # Raised whenever the way of building changes what comes out.
-_FORMAT: Final = "1"
+_FORMAT: Final = "2"
 
 
 @dataclass(frozen=True)
@@ -102,132 +98,203 @@ class Recipe:
         return f'{_PRELUDE}#line 1 "{self.name}{suffix}"\n{text}\n#line 1 "exports"\n{exports}'
 
 
-def build_library(recipe: Recipe, opt_folder: Path | None) -> Path:
-    """Build a library, or find it in the cache.
+def build_library(recipe: Recipe, opt_folder: Path | None, *, verbose: bool) -> Path:
+    """Build a library from the objects that changed, or find it in the cache.
 
     Args:
         recipe: what to build.
         opt_folder: where a copy goes; None leaves it in the cache.
+        verbose: show commands and what compilers say.
 
     Returns:
         The library's file.
     """
-    note_sources(recipe.sources)
-    toolchain = _Toolchain.for_recipe(recipe)
-    key = _hash(_FORMAT, repr(recipe), repr(toolchain), *(_content(s) for s in recipe.sources))
+    toolchain = Toolchain.for_recipe(recipe)
     cache = cache_folder()
-    cache.mkdir(parents=True, exist_ok=True)
-    manifest = cache / f"{recipe.name}-{key}.json"
-    with locked(manifest.with_suffix(".lock")):
-        library = _find_built(cache, recipe, key, manifest)
-        if library is None:
-            library = _compile(cache, recipe, toolchain, key, manifest)
+    (cache / OBJECTS).mkdir(parents=True, exist_ok=True)
+    key = _hash(_FORMAT, repr(recipe), repr(toolchain))
+    with (
+        locked(cache / f"{recipe.name}-{key}.lock"),
+        tempfile.TemporaryDirectory(dir=cache, prefix=f"{recipe.name}-") as name,
+    ):
+        build = _Build(recipe, toolchain, Path(name), verbose)
+        library = build.link(build.compile_all())
+        note_files(recipe.sources, build.headers())
         return library if opt_folder is None else _install(library, opt_folder)
 
 
+class _Contents(dict[str, str]):
+    """Hashes of files, each of which is read once in a build."""
+
+    def __missing__(self, path: str) -> str:
+        self[path] = _content(Path(path))
+        return self[path]
+
+
 @dataclass(frozen=True)
-class _Toolchain:
-    """The compilers, with what they say of their version."""
+class _Unit:
+    """A file to compile.
 
-    cxx: tuple[str, ...]
-    cc: tuple[str, ...]
-    nvcc: tuple[str, ...]
-    versions: tuple[str, ...]
-
-    @staticmethod
-    def for_recipe(recipe: Recipe) -> _Toolchain:
-        cxx = find_tool("CXX", ("g++", "c++", "clang++"), "a C++ compiler")
-        cc = find_tool("CC", ("cc", "gcc", "clang"), "a C compiler") if recipe.uses_c else ()
-        nvcc = find_tool("NVCC", ("nvcc",), "the CUDA compiler") if recipe.uses_cuda else ()
-        tools = (cxx, cc, nvcc)
-        return _Toolchain(*tools, tuple(_version_of(tool) for tool in tools if tool))
-
-    def compile_command(self, recipe: Recipe, source: Path, output: Path) -> list[str]:
-        """Compile one file, and list the headers that it includes."""
-        includes = [f"-I{path}" for path in (*recipe.include_paths, include_path())]
-        tool, flags = {
-            ".cu": (self.nvcc, (*_CUDA_CFLAGS, *recipe.cuda_cflags)),
-            ".c": (self.cc, (*_C_CFLAGS, *recipe.cflags)),
-        }.get(source.suffix, (self.cxx, (*_CFLAGS, *recipe.cflags)))
-        listing = ["-MD", "-MF", str(output.with_suffix(".d"))]
-        paths = ["-c", str(source), "-o", str(output)]
-        return [*tool, *_DEFINES, *includes, *flags, *listing, *paths]
-
-    def link_command(
-        self, recipe: Recipe, objects: Sequence[Path], runtime: str, output: Path
-    ) -> list[str]:
-        """Link a library that names the runtime by its SONAME and no folder where to find it."""
-        tool = self.nvcc or self.cxx
-        paths = ["-o", str(output), *map(str, objects), runtime]
-        return [*tool, "-shared", *paths, *recipe.ldflags]
-
-
-def find_tool(variable: str, names: Sequence[str], what: str) -> tuple[str, ...]:
-    """Return the command that an environment variable names, or the first of `names` there is.
-
-    Raises:
-        RuntimeError: if there is none.
+    Attributes:
+        source: the file.
+        command: what compiles it, but for paths.
+        key: of all that is known before it is compiled: not of the headers that it includes.
+        contents: of files, which units of a library share.
     """
-    asked = os.environ.get(variable)
-    candidates = [tuple(shlex.split(asked))] if asked else [(name,) for name in names]
-    for command in candidates:
-        if command and shutil.which(command[0]):
-            return command
-    got = f"{variable}={asked}" if asked else f"no {names[0]}"
-    raise RuntimeError(
-        f"graphffi.cpp: expected {what}, got {got}; install one, or name it in {variable}"
-    )
+
+    source: Path
+    command: list[str]
+    key: str
+    contents: _Contents
+
+    @property
+    def manifest(self) -> Path:
+        """The file that lists the headers which it included when it was compiled last."""
+        return cache_folder() / OBJECTS / f"{self.source.stem}-{self.key}.json"
+
+    def place(self, headers: Sequence[str]) -> Path:
+        """Return where its object is kept, as long as headers are as they are now."""
+        content = _hash(self.key, *headers, *(self.contents[header] for header in headers))
+        return cache_folder() / OBJECTS / f"{self.source.stem}-{content}.o"
+
+    def headers(self) -> list[str] | None:
+        """Return the headers that it included when it was compiled last; None if it never was."""
+        try:
+            found: list[str] = json.loads(self.manifest.read_text())
+        except (FileNotFoundError, ValueError):
+            return None
+        return found
+
+    def find(self) -> Path | None:
+        """Return the object that was compiled from source and headers as they are now."""
+        headers = self.headers()
+        if headers is None:
+            return None
+        found = self.place(headers)
+        mark_used(self.manifest)
+        mark_used(found)
+        return found if found.is_file() else None
 
 
-@functools.lru_cache
-def _version_of(command: tuple[str, ...]) -> str:
-    result = subprocess.run([*command, "--version"], check=False, capture_output=True, text=True)
-    return result.stdout
+@dataclass(frozen=True)
+class _Build:
+    """One library's build, in a folder that is removed afterwards."""
 
+    recipe: Recipe
+    toolchain: Toolchain
+    folder: Path
+    verbose: bool
+    contents: _Contents = field(default_factory=_Contents)
 
-def _find_built(cache: Path, recipe: Recipe, key: str, manifest: Path) -> Path | None:
-    """Return the library that was built from the headers as they are now."""
-    try:
-        headers = json.loads(manifest.read_text())
-    except (FileNotFoundError, ValueError):
-        return None
-    library = _place(cache, recipe, key, headers)
-    return library if library.is_file() else None
+    @cached_property
+    def _units(self) -> list[_Unit]:
+        units = [*map(self._unit_of_file, self.recipe.sources)]
+        return units + [self._unit_of_text(*item) for item in self.recipe.texts().items()]
 
+    def headers(self) -> set[str]:
+        """Return what the files include, once they are compiled."""
+        return {header for unit in self._units for header in unit.headers() or ()}
 
-def _compile(cache: Path, recipe: Recipe, toolchain: _Toolchain, key: str, manifest: Path) -> Path:
-    with tempfile.TemporaryDirectory(dir=cache, prefix=f"{recipe.name}-") as name:
-        folder = Path(name)
-        sources = list(recipe.sources)
-        for file_name, text in recipe.texts().items():
-            sources.append(folder / file_name)
-            sources[-1].write_text(text)
-        objects = [folder / f"{index}.o" for index in range(len(sources))]
-        for source, output in zip(sources, objects, strict=True):
-            _run(recipe, toolchain.compile_command(recipe, source, output))
-        linked = folder / "linked.so"
-        _run(recipe, toolchain.link_command(recipe, objects, runtime_info().path, linked))
-        headers = sorted({header for output in objects for header in _headers(output, folder)})
-        library = _place(cache, recipe, key, headers)
+    def compile_all(self) -> list[Path]:
+        """Return the objects; those that are not in the cache are compiled, several at a time.
+
+        Raises:
+            RuntimeError: if a compiler failed.
+        """
+        units = self._units
+        objects = {unit.key: found for unit in units if (found := unit.find()) is not None}
+        missing = {unit.key: unit for unit in units if unit.key not in objects}
+        with ThreadPoolExecutor(_jobs()) as pool:
+            try:
+                for unit, made in zip(
+                    missing.values(), pool.map(self._compile, missing.values()), strict=True
+                ):
+                    objects[unit.key] = made
+                    self._show_progress(len(objects), len(units))
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
+        return [objects[unit.key] for unit in units]
+
+    def link(self, objects: Sequence[Path]) -> Path:
+        """Return the library: a file there never changes, since processes map it.
+
+        Raises:
+            RuntimeError: if the linker failed.
+        """
+        command = self.toolchain.link_command(self.recipe, objects, runtime_info().path)
+        # The same for each runtime: it is only named, by its SONAME.
+        named = self.toolchain.link_command(self.recipe, objects, "libtvm_ffi.so")
+        content = _hash(_FORMAT, repr(named), repr(self.toolchain.versions))
+        library = cache_folder() / f"{self.recipe.name}-{content}" / f"{self.recipe.name}.so"
+        if library.is_file():
+            mark_used(library.parent)
+            return library
+        linked = self.folder / "linked.so"
+        self._run([*command, "-o", str(linked)])
         library.parent.mkdir(parents=True, exist_ok=True)
         linked.replace(library)
-        write_text(manifest, json.dumps(headers))
-    return library
+        return library
+
+    def _unit_of_file(self, source: Path) -> _Unit:
+        return self._unit(source, str(source), self.contents[str(source)])
+
+    def _unit_of_text(self, name: str, text: str) -> _Unit:
+        source = self.folder / name
+        source.write_text(text)
+        return self._unit(source, name, text)
+
+    def _unit(self, source: Path, *identity: str) -> _Unit:
+        command = self.toolchain.compile_command(self.recipe, source.suffix)
+        key = _hash(_FORMAT, repr(command), repr(self.toolchain.versions), *identity)
+        return _Unit(source, command, key, self.contents)
+
+    def _compile(self, unit: _Unit) -> Path:
+        made = self.folder / f"{unit.key}.o"
+        rule = made.with_suffix(".d")
+        paths = ["-MD", "-MF", str(rule), "-c", str(unit.source), "-o", str(made)]
+        self._run([*unit.command, *paths])
+        headers = sorted(set(_headers(rule, self.folder)))
+        place = unit.place(headers)
+        made.replace(place)
+        write_text(unit.manifest, json.dumps(headers))
+        return place
+
+    def _run(self, command: Sequence[str]) -> None:
+        # In the compiler's own language setting, so that errors read the same everywhere.
+        environment = {**os.environ, "LC_ALL": "C"}
+        result = subprocess.run(
+            command, check=False, env=environment, capture_output=True, text=True
+        )
+        text = f"{shlex.join(command)}\n{result.stderr}{result.stdout}"
+        if result.returncode != 0:
+            raise RuntimeError(
+                f"graphffi.cpp: {self.recipe.name}: {command[0]} failed with status "
+                f"{result.returncode}\n{text}"
+            )
+        if self.verbose:
+            print(text, end="", file=sys.stderr)
+
+    def _show_progress(self, count: int, total: int) -> None:
+        """Show how many files are compiled, on one line of a terminal."""
+        is_terminal = sys.stderr.isatty() and total > 1
+        if self.verbose or is_terminal:
+            end = "\n" if self.verbose or count == total else "\r"
+            text = f"graphffi.cpp: {self.recipe.name}: {count} of {total} files compiled"
+            print(text, end=end, file=sys.stderr, flush=True)
 
 
-def _headers(output: Path, own_folder: Path) -> Iterator[str]:
+def _jobs() -> int:
+    return int(os.environ.get("GRAPHFFI_JOBS") or len(os.sched_getaffinity(0)))
+
+
+def _headers(rule: Path, own_folder: Path) -> Iterator[str]:
     """Give the files that a compiler read, from the make rule that it wrote."""
-    rule = output.with_suffix(".d").read_text().partition(":")[2]
-    for name in re.findall(r"(?:\\.|[^\s\\])+", rule.replace("\\\n", " ")):
+    text = rule.read_text().partition(":")[2]
+    for name in re.findall(r"(?:\\.|[^\s\\])+", text.replace("\\\n", " ")):
         path = os.path.abspath(re.sub(r"\\(.)", r"\1", name))
         if not path.startswith(str(own_folder)):
             yield path
-
-
-def _place(cache: Path, recipe: Recipe, key: str, headers: Sequence[str]) -> Path:
-    """Return where a library is kept: a file there never changes, since processes map it."""
-    content = _hash(key, *headers, *(_content(Path(header)) for header in headers))
-    return cache / f"{recipe.name}-{content}" / f"{recipe.name}.so"
 
 
 def _install(library: Path, folder: Path) -> Path:
@@ -238,32 +305,6 @@ def _install(library: Path, folder: Path) -> Path:
         shutil.copyfile(library, copy)
         copy.replace(target)
     return target
-
-
-def _run(recipe: Recipe, command: Sequence[str]) -> None:
-    # In the compiler's own language setting, so that errors read the same everywhere.
-    environment = {**os.environ, "LC_ALL": "C"}
-    result = subprocess.run(command, check=False, env=environment, capture_output=True, text=True)
-    if result.returncode != 0:
-        raise RuntimeError(
-            f"graphffi.cpp: {recipe.name}: {command[0]} failed with status {result.returncode}\n"
-            f"{shlex.join(command)}\n{result.stderr}{result.stdout}"
-        )
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a file, so that others see all of it or nothing."""
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(text)
-    temporary.replace(path)
-
-
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Let one process at a time build a library."""
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def _content(path: Path) -> str:

@@ -10,7 +10,11 @@ from ._tracing import is_proxy
 
 def is_tensor(value: Any) -> bool:
     """Whether `value` is an array of some framework, traced or not, or a spec of one."""
-    return hasattr(value, "shape") and hasattr(value, "dtype") and not isinstance(value, type)
+    try:
+        has_shape = hasattr(value, "shape")
+    except RuntimeError:  # of a list of tensors that has no one shape, which plugins refuse
+        has_shape = True
+    return has_shape and hasattr(value, "dtype") and not isinstance(value, type)
 
 
 def is_numpy_scalar(value: Any) -> bool:

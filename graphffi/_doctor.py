@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Final
 
 from ._command import Outcome
-from ._compile import find_tool
 from ._location import cache_folder
 from ._runtime import runtime_info
+from ._toolchain import find_tool
 from ._version import __version__
 
 _REASONS: Final = {

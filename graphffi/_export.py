@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Final
 
 from . import _core
-from ._compile import find_tool
 from ._location import include_path
 from ._module import Module, origin_of
 from ._runtime import runtime_info
+from ._toolchain import find_tool
 
 _THIS_LIBRARY: Final = "_lib"
 _LIBRARY_KIND: Final = "graphffi_library"

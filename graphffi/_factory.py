@@ -19,8 +19,8 @@ from ._conditions import ConditionSize, UndecidedError
 from ._describe import describe
 from ._device import Device
 from ._factory_error import FactoryError
-from ._factory_sources import noted_sources
-from ._factory_store import Store, prebuilt
+from ._factory_sources import noted_files
+from ._factory_store import HeaderList, Store, prebuilt
 from ._kernel import Kernel
 from ._library import content_hash, library_hash, renew_library, split_reference
 from ._rule_text import known_rule_text, rule_text
@@ -138,6 +138,20 @@ class Factory:
             return None
         rules = (rule_text(self.make), rule_text(self.key))
         return "\n".join((self.op, self.name, *self.depends, *rules))
+
+    def traced_text(self, *, is_prebuilt: bool) -> str | None:
+        """What its libraries depend on now: the cache that has them, and headers.
+
+        Args:
+            is_prebuilt: Whether kernels were made ahead of time; those have hashes of their own.
+
+        Returns:
+            None where nobody knows: before it made the first one.
+        """
+        if self.identity is None:
+            return None
+        text = HeaderList.of(self.op, self.name, self.identity).text()
+        return "" if text is None and is_prebuilt else text
 
     def keyed(
         self,
@@ -262,17 +276,19 @@ class Factory:
     def _call(self, key: Key) -> Any:
         title = self._title(key)
         try:
-            with noted_sources() as sources:
+            with noted_files() as noted:
                 returned = self.make(*key.values)
         except Exception as error:
             raise FactoryError(
                 f"{title}: expected a kernel, got {type(error).__name__}: {error}"
             ) from error
-        if unknown := sorted(set(sources) - set(self.files)):
+        if unknown := sorted(noted.sources - set(self.files)):
             raise FactoryError(
                 f"{title}: expected depends= to name the files that it compiles, got none for "
                 f"{', '.join(map(repr, unknown))}; pass them as paths, so that caches know of them"
             )
+        if self.identity is not None:
+            HeaderList.of(self.op, self.name, self.identity).add(noted.headers)
         return returned
 
     def _kernel(self, keyed: OpKernel, key: Key, returned: Any) -> tuple[OpKernel, Kernel]:

@@ -5,27 +5,38 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-_noted: Final[ContextVar[list[str] | None]] = ContextVar("graphffi_sources", default=None)
+
+@dataclass
+class Noted:
+    """What `graphffi.cpp` compiled for a factory, and what that included."""
+
+    sources: set[str] = field(default_factory=set)
+    headers: set[str] = field(default_factory=set)
+
+
+_noted: Final[ContextVar[Noted | None]] = ContextVar("graphffi_noted", default=None)
 
 
 @contextmanager
-def noted_sources() -> Iterator[list[str]]:
-    """Gives a list that gets the files which `graphffi.cpp` compiles until the block ends."""
-    sources: list[str] = []
-    token = _noted.set(sources)
+def noted_files() -> Iterator[Noted]:
+    """Gives what gets the files that `graphffi.cpp` compiles until the block ends."""
+    noted = Noted()
+    token = _noted.set(noted)
     try:
-        yield sources
+        yield noted
     finally:
         _noted.reset(token)
 
 
-def note_sources(files: Iterable[object]) -> None:
-    """Notes files that are compiled, for the factory that is at work, if one is."""
-    sources = _noted.get()
-    if sources is not None:
-        sources.extend(map(str, files))
+def note_files(sources: Iterable[object], headers: Iterable[str]) -> None:
+    """Notes files that were compiled, for the factory that is at work, if one is."""
+    noted = _noted.get()
+    if noted is not None:
+        noted.sources.update(map(str, sources))
+        noted.headers.update(headers)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import json
 import os
@@ -13,13 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ._compile import locked, write_text
+from ._cache import locked, mark_used, write_text
 from ._factory_error import FactoryError
 from ._library import content_hash
 from ._location import cache_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 INDEX: Final = "prebuilt.json"
 """The name of the list of a grid's libraries, in its folder."""
@@ -63,6 +64,9 @@ class Store:
             return ""
         if not os.path.isfile(library):
             return ""
+        mark_used(self.entry)
+        if cache_folder() in Path(library).parents:
+            mark_used(Path(library).parent)
         return f"{library}::{symbol}" if symbol else library
 
     def keep(self, returned: Any) -> Any:
@@ -81,6 +85,54 @@ class Store:
         kept = copy_file(library, folder / os.path.basename(library))
         write_text(self.entry, json.dumps({"library": str(kept), "symbol": symbol}))
         return f"{kept}::{symbol}" if symbol else str(kept)
+
+
+@dataclass(frozen=True)
+class HeaderList:
+    """The headers that a factory's libraries include, beside what its `depends=` names."""
+
+    entry: Path
+
+    @staticmethod
+    def of(op: str, name: str, identity: str) -> HeaderList:
+        """That of a factory; the arguments are those of `Store.of`."""
+        return HeaderList(Store.of(op, name, identity).entry.with_suffix(".headers"))
+
+    def add(self, headers: Iterable[str]) -> None:
+        """Adds those of one more library."""
+        with locked(self.entry.with_suffix(".lock")):
+            known = self._read()
+            if known is None or not known.issuperset(headers):
+                write_text(self.entry, json.dumps(sorted((known or set()).union(headers))))
+
+    def text(self) -> str | None:
+        """Changes with the headers and with the cache; None if no library was made for it."""
+        headers = self._read()
+        if headers is None:
+            return None
+        mark_used(self.entry)
+        states = [_state_of(header) for header in sorted(headers)]
+        return "\n".join((str(cache_folder()), *states))
+
+    def _read(self) -> set[str] | None:
+        try:
+            return set(json.loads(self.entry.read_text()))
+        except (OSError, ValueError):
+            return None
+
+
+def _state_of(file: str) -> str:
+    try:
+        status = os.stat(file)
+    except OSError:
+        return f"{file}: none"
+    return _content_of(file, status.st_mtime_ns, status.st_size)
+
+
+@functools.lru_cache(4096)
+def _content_of(file: str, time: int, size: int) -> str:
+    """The content's hash; the others tell when it may be another."""
+    return f"{file}: {content_hash(file)}"
 
 
 def library_of(returned: Any) -> tuple[str, str]:

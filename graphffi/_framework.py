@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import sys
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -55,7 +54,7 @@ _by_type: dict[type, Framework] = {}
 _own_types: dict[type, Framework] = {}
 _announced: list[Op] = []
 _graph_tracers: Final[list[tuple[Framework, Callable[[], bool]]]] = []  # with their is_tracing
-_broken: set[str] = set()  # frameworks whose plugins can't be imported
+_broken: Final[dict[str, tuple[type[ImportError], str]]] = {}  # plugins, and what imports raise
 # Of frameworks that have them: whether a tracer of Python code is at work, and `call_plain`.
 _is_traced: Final[list[Callable[[], bool]]] = []
 _plain_callers: Final[list[Callable[..., Any]]] = []
@@ -140,9 +139,7 @@ def prepare_for_tracing() -> None:
     """Imports the plugin for torch: a tracer of Python code can't in the middle of its work."""
     if "torch" in _frameworks or getattr(sys.modules["torch"].__spec__, "_initializing", False):
         return
-    # Raised again by the first call with a torch tensor, which others can do without.
-    with contextlib.suppress(Exception):
-        importlib.import_module(_PLUGINS["torch"])
+    _import_if_possible(_PLUGINS["torch"])
 
 
 def load_plugin_of(kind: type) -> None:
@@ -152,8 +149,7 @@ def load_plugin_of(kind: type) -> None:
     """
     prefix = kind.__module__.partition(".")[0]
     if prefix in _PLUGINS and prefix not in _frameworks:
-        with contextlib.suppress(Exception):
-            importlib.import_module(_PLUGINS[prefix])
+        _import_if_possible(_PLUGINS[prefix])
 
 
 def _lookup(subject: str, kind: type) -> Framework | None:
@@ -202,18 +198,53 @@ def framework_of(subject: str, tensors: Sequence[Any]) -> Framework:
     return chosen
 
 
+def _import_if_possible(plugin: str) -> None:
+    """Others can do without; the first call with a tensor of the framework tries again."""
+    if plugin in _broken:
+        return
+    try:
+        importlib.import_module(plugin)
+    except Exception as error:
+        missing = _is_missing(error, plugin)
+        _broken[plugin] = (
+            (ModuleNotFoundError, _missing(plugin)) if missing else (ImportError, str(error))
+        )
+
+
+@traced_as_constant
+def refuse_trace_without_plugin(subject: str) -> None:
+    """Tells torch's tracer that its plugin can't be imported, before what it can't follow.
+
+    Args:
+        subject: The op's name, for error messages.
+
+    Raises:
+        ImportError: Without the plugin, the tracer wraps it in an error of its own.
+    """
+    if _PLUGINS["torch"] in _broken and sys.modules["torch"].compiler.is_compiling():
+        kind, text = _broken[_PLUGINS["torch"]]
+        raise kind(f"{subject}: {text}")
+
+
 def _import_plugin(subject: str, plugin: str) -> None:
     try:
         importlib.import_module(plugin)
     except ModuleNotFoundError as error:
-        if error.name != plugin:
+        if not _is_missing(error, plugin):
             raise
-        name = plugin.removeprefix("graphffi_")
-        raise ModuleNotFoundError(
-            f"{subject}: expected the plugin for {name}, {plugin}, got none; install graphffi with "
-            f"GRAPHFFI_BUILD_{name.upper()}=1 where {name} is installed",
-            name=plugin,
-        ) from None
+        raise ModuleNotFoundError(f"{subject}: {_missing(plugin)}", name=plugin) from None
+
+
+def _is_missing(error: Exception, plugin: str) -> bool:
+    return isinstance(error, ModuleNotFoundError) and error.name == plugin
+
+
+def _missing(plugin: str) -> str:
+    name = plugin.removeprefix("graphffi_")
+    return (
+        f"expected the plugin for {name}, {plugin}, got none; install graphffi with "
+        f"GRAPHFFI_BUILD_{name.upper()}=1 where {name} is installed"
+    )
 
 
 @traced_as_constant
@@ -222,11 +253,8 @@ def tracing_framework() -> Framework | None:
 
     Such a call would otherwise run once, while its program is traced.
     """
-    if "jax" in sys.modules and "jax" not in _frameworks and "jax" not in _broken:
-        try:
-            importlib.import_module(_PLUGINS["jax"])
-        except Exception:  # raised again by the first call with an array of JAX
-            _broken.add("jax")
+    if "jax" in sys.modules and "jax" not in _frameworks:
+        _import_if_possible(_PLUGINS["jax"])
     for framework, is_tracing in _graph_tracers:
         if is_tracing():
             return framework

@@ -59,23 +59,22 @@ def check_kernel_signature(definition: Definition, kernel: OpKernel, plan: str) 
     schema = _type_schema(kernel.reference)
     if schema is None or (parameters := parameters_of(schema)) is None:
         return
-    items = _items(plan)
-    names = ", ".join(_names(definition, kernel))
+    kinds = [_kind(item) for item in _items(plan)]
+    if len(kinds) == len(parameters) and all(map(_takes, parameters, kinds)):
+        return
+    subject = f"{definition.name}: plan ({', '.join(_names(definition, kernel))})"
     signature = describe_function(kernel.reference.rpartition("::")[2], schema)
-    if len(items) != len(parameters):
+    if len(kinds) != len(parameters):
         raise TypeError(
-            f"{definition.name}: plan ({names}): expected {len(parameters)} values for the kernel "
-            f"{signature}, got {len(items)}"
+            f"{subject}: expected {len(parameters)} values for the kernel {signature}, got "
+            f"{len(kinds)}"
         )
     problems = [
         f"value {i}: expected {describe_type(parameter)}, got {kind}"
-        for i, (kind, parameter) in enumerate(zip(map(_kind, items), parameters, strict=True))
+        for i, (kind, parameter) in enumerate(zip(kinds, parameters, strict=True))
         if not _takes(parameter, kind)
     ]
-    if problems:
-        raise TypeError(
-            f"{definition.name}: plan ({names}): {'; '.join(problems)}; the kernel is {signature}"
-        )
+    raise TypeError(f"{subject}: {'; '.join(problems)}; the kernel is {signature}")
 
 
 def _check_python_signature(definition: Definition, kernel: OpKernel, plan: str) -> None:

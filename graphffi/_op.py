@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic
 from . import _core
 from ._add_factory import add_factory
 from ._factory_store import prebuilt_digest
-from ._framework import announce, announce_op, framework_of
+from ._framework import announce, announce_op, framework_of, refuse_trace_without_plugin
 from ._kernel_options import Fit, KernelOptions
 from ._library import library_hash, renew_library, split_reference, when_renewed
 from ._op_kernel import call_device, checked_device, checked_dtypes, explain_choice
@@ -113,6 +113,7 @@ class Op(_core.OpBase, RulesOfOp, Generic[P, R_co]):
         if self.is_traced is not None and self.is_traced():
             traced: R_co = self.traced_call(*args, **kwargs)
             return traced
+        refuse_trace_without_plugin(self.name)  # only tracers come here
         result: R_co = self.call_eagerly(*args, **kwargs)
         return result
 
@@ -280,7 +281,9 @@ def register_op(
                     "name, or pass override=True to replace it"
                 )
             announce("check_replacement", existing, definition)
-            _install(name, made)
+            if made is not None:
+                _use_library(made[0].reference)
+                _install(name, *made)
             existing.defined = definition
             _replace(existing, tuned(definition))
     return existing
@@ -296,16 +299,13 @@ def _add(definition: Definition, made: tuple[OpKernel, Kernel] | None) -> Op:
         _use_library(kernel.reference)
     op = Op(definition)
     announce_op(op)
-    _install(op.name, made)
+    if made is not None:
+        _install(op.name, *made)
     _ops[op.name] = op
     return op
 
 
-def _install(name: str, made: tuple[OpKernel, Kernel] | None) -> None:
-    if made is None:
-        return
-    op_kernel, kernel = made
-    _use_library(op_kernel.reference)
+def _install(name: str, op_kernel: OpKernel, kernel: Kernel) -> None:
     kernel.install()
     _handles[name, op_kernel.name] = kernel.handle
 
@@ -330,7 +330,8 @@ def _add_kernel(op: Op, op_kernel: OpKernel, kernel: Kernel) -> None:
         )
     extended = dataclasses.replace(definition, kernels=(*definition.kernels, op_kernel))
     announce("check_replacement", op, extended)
-    _install(op.name, (op_kernel, kernel))
+    _use_library(op_kernel.reference)
+    _install(op.name, op_kernel, kernel)
     _replace(op, extended)
 
 

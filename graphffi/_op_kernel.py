@@ -292,7 +292,8 @@ def explain_choice(
 
 def forced_kernel(op: str) -> str:
     """The kernel of an op that the environment forces, or ""."""
-    pairs = (pair.partition("=") for pair in os.environ.get("GRAPHFFI_KERNELS", "").split(","))
+    text = os.environ.get("GRAPHFFI_KERNELS")
+    pairs = (pair.partition("=") for pair in text.split(",")) if text else ()
     return next((kernel.strip() for name, _, kernel in pairs if name.strip() == op), "")
 
 

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ._compile import locked, write_text
+from ._cache import locked, write_text
 from ._factory import Key, is_made_function
 from ._factory_error import FactoryError
 from ._factory_store import FORMAT, INDEX, copy_file, load_index, read_index
@@ -17,7 +17,7 @@ from ._library import content_hash, split_reference
 from ._op import renew_factories
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from ._op import Op
     from ._op_kernel import OpKernel
@@ -54,13 +54,29 @@ def prebuild(
         >>> grid = itertools.product(["float32", "bfloat16"], [64, 128])  # doctest: +SKIP
         >>> graphffi.prebuild(rms_norm, grid, "kernels")  # doctest: +SKIP
     """
+    return make_grid(op, keys, Path(folder), factory, workers, lambda _done, _next: None)
+
+
+def make_grid(
+    op: Op,
+    keys: Iterable[Any],
+    folder: Path,
+    factory: str,
+    workers: int | None,
+    progress: Callable[[int, str], None],
+) -> list[str]:
+    """Does what `prebuild` does; `progress` gets how many kernels are made, and what comes."""
     kernel = _factory_of(op, factory)
     assert kernel.factory is not None
     made_by = kernel.factory
     wanted = [made_by.of_key(kernel, Key.of(made_by.subject, key)) for key in keys]
+    made = []
     with ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
-        made = list(pool.map(lambda keyed: made_by.made(op.definition, keyed), wanted))
-    place = Path(folder).absolute()
+        progress(0, "compiling")
+        for one in pool.map(lambda keyed: made_by.made(op.definition, keyed), wanted):
+            made.append(one)
+            progress(len(made), "compiling")
+    place = folder.absolute()
     entries = [_copy(op.name, one, place) for one in made]
     place.mkdir(parents=True, exist_ok=True)
     with locked(place / f"{INDEX}.lock"):

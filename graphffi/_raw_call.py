@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ._describe import describe, is_numpy_scalar, is_tensor
 from ._device import Device
 from ._dtype import dtype
-from ._framework import call_plain, framework_of
+from ._framework import call_plain, framework_of, refuse_trace_without_plugin
 from ._kernel import kernel_reference
 from ._parameter import checked_int, checked_known, checked_text
 from ._plan import CallTraits, CanonicalCall, SideEffect, append_attribute, checked_effect
@@ -52,6 +52,7 @@ def call_tvm_ffi(
     Example:
         >>> y = graphffi.call_tvm_ffi("my.func", x, 2.0, out=graphffi.like(x))  # doctest: +SKIP
     """
+    refuse_trace_without_plugin(func if type(func) is str else "graphffi.call_tvm_ffi")
     try:
         reference = kernel_reference("graphffi.call_tvm_ffi", func)
         if not has_side_effect:

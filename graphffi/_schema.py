@@ -313,14 +313,20 @@ class Definition:
     def traced_digest(self) -> str:
         """The digest for a call in a graph that is traced now.
 
-        It covers the values that rules refer to as they are now. Where no text tells them, it is
-        another one each time, so that no compile cache serves the graph later.
+        It covers the values that rules refer to, and what factories' libraries include, as they
+        are now. Where no text tells them, it is another one each time, so that no compile cache
+        serves the graph later.
         """
         method = None if self.vmap is None else self.vmap.method
         rules: list[Any] = [self.rule, method, *self.added_rules]
         for kernel in self.kernels:
             rules += (kernel.workspace, kernel.when, kernel.factory and kernel.factory.key)
         texts = [known_rule_text(rule) for rule in rules if callable(rule)]
+        texts += [
+            kernel.factory.traced_text(is_prebuilt=bool(kernel.prebuilt))
+            for kernel in self.kernels
+            if kernel.factory is not None
+        ]
         if None in texts:
             return os.urandom(8).hex()
         return extended_digest(self.digest, tuple(text or "" for text in texts), ())

@@ -136,6 +136,7 @@ class _Scope:
         dtypes: str,
     ) -> None:
         self._subject = subject
+        self._parameters = parameters
         self._operands = [p for p in parameters if isinstance(p, Operand)]
         # The rules of one number know no results; the groups of those are then left out.
         names = results or ["out"] * _num_results(dims or dtypes)
@@ -183,15 +184,17 @@ class _Scope:
                 f"{self._subject}: shape: expected an expression such as like(x) for each result, "
                 "got none; with dims= it may be left out"
             )
+        known = {p.name: p.name for p in self._parameters if isinstance(p, Attribute)}
+        known.update(reversed([*self._sizes()]))  # also where an operand has a dimension's name
         for i, group in enumerate(self._dims.results):
             sizes = [*self._leading(group)]
             for name in group.names:
-                if not name.isdigit() and name not in self._meanings:
+                if not name.isdigit() and name not in known:
                     raise ValueError(
                         f"{self._subject}: shape: expected an expression for each result, got "
                         f"none, and no operand has the dimension {name!r}"
                     )
-                sizes.append(name)
+                sizes.append(known.get(name, name))
             yield f"empty([{', '.join(sizes)}], {self._kind_of_result(i)})"
 
     def _leading(self, group: Group) -> Iterator[str]:
@@ -211,8 +214,8 @@ class _Scope:
     def _kind_of_result(self, index: int) -> str:
         if self._dtypes is not None:
             group = self._dtypes.results[index]
-            if group.variable in self._meanings:
-                return group.variable
+            if found := dict(self._kinds()).get(group.variable):
+                return found
             if len(group.allowed) == 1:
                 return str(group.allowed[0])
         elif self._operands:

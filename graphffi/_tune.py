@@ -16,7 +16,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
-from ._compile import write_text
+from ._cache import write_text
 from ._dtype import dtype
 from ._framework import framework_of
 from ._op_kernel import call_device, why_not

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compile kernels from Python: ``build`` and ``load`` for files, ``load_inline`` for text.
 
-Libraries are kept by content in ``GRAPHFFI_CACHE_DIR`` (``~/.cache/graphffi`` if unset): sources,
-the headers that they include, flags and compiler. ``CXX`` and ``NVCC`` name the compilers.
+Libraries and their objects are kept by content in ``GRAPHFFI_CACHE_DIR`` (``~/.cache/graphffi`` if
+unset): sources, the headers that they include, flags and compiler. ``CXX`` and ``NVCC`` name the
+compilers. ``graphffi cache`` shows and cleans what is kept.
 """
 
 from __future__ import annotations
@@ -10,17 +11,31 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypedDict
 
 from ._compile import Recipe, build_library
 from ._location import include_path as include_path
 from ._module import Module, load_module
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 __all__ = ["build", "include_path", "load", "load_inline"]
 
 _Paths: TypeAlias = Sequence[str | os.PathLike[str]]
 _Texts: TypeAlias = str | Sequence[str]
 _Functions: TypeAlias = str | Sequence[str] | Mapping[str, str]
+
+
+class _Options(TypedDict, total=False):
+    """Options of `build` that `load` and `load_inline` pass on."""
+
+    extra_cflags: Sequence[str]
+    extra_cuda_cflags: Sequence[str]
+    extra_ldflags: Sequence[str]
+    extra_include_paths: _Paths
+    build_directory: str | os.PathLike[str] | None
+    verbose: bool
 
 
 def build(
@@ -35,8 +50,12 @@ def build(
     extra_ldflags: Sequence[str] = (),
     extra_include_paths: _Paths = (),
     build_directory: str | os.PathLike[str] | None = None,
+    verbose: bool = False,
 ) -> str:
     """Compile a library of kernels, unless the same one has been compiled before.
+
+    A file is compiled again when it, a header that it includes, its flags or the compiler has
+    changed; ``GRAPHFFI_JOBS`` files at a time, one for each core if unset.
 
     Args:
         name: of the library's file.
@@ -51,6 +70,8 @@ def build(
         extra_ldflags: for the linker.
         extra_include_paths: searched before graphffi's headers.
         build_directory: where to put the library, as ``<name>.so``; in the cache if None.
+        verbose: print the compilers' commands and warnings to stderr. Without it, a terminal shows
+            how many files are compiled.
 
     Returns:
         The absolute path of the library. It needs a runtime, but is bound to none.
@@ -73,34 +94,17 @@ def build(
         ldflags=tuple(extra_ldflags),
         include_paths=tuple(str(Path(path).absolute()) for path in extra_include_paths),
     )
-    return str(build_library(recipe, None if build_directory is None else Path(build_directory)))
+    folder = None if build_directory is None else Path(build_directory)
+    return str(build_library(recipe, folder, verbose=verbose))
 
 
-def load(
-    name: str,
-    sources: _Paths,
-    *,
-    extra_cflags: Sequence[str] = (),
-    extra_cuda_cflags: Sequence[str] = (),
-    extra_ldflags: Sequence[str] = (),
-    extra_include_paths: _Paths = (),
-    build_directory: str | os.PathLike[str] | None = None,
-) -> Module:
-    """Compile files with ``build`` and load the library.
+def load(name: str, sources: _Paths, **options: Unpack[_Options]) -> Module:
+    """Compile files with ``build``, which has these options, and load the library.
 
     Returns:
         The module.
     """
-    path = build(
-        name,
-        sources,
-        extra_cflags=extra_cflags,
-        extra_cuda_cflags=extra_cuda_cflags,
-        extra_ldflags=extra_ldflags,
-        extra_include_paths=extra_include_paths,
-        build_directory=build_directory,
-    )
-    return load_module(path)
+    return load_module(build(name, sources, **options))
 
 
 def load_inline(
@@ -109,13 +113,9 @@ def load_inline(
     cpp_sources: _Texts = (),
     cuda_sources: _Texts | None = None,
     functions: _Functions = (),
-    extra_cflags: Sequence[str] = (),
-    extra_cuda_cflags: Sequence[str] = (),
-    extra_ldflags: Sequence[str] = (),
-    extra_include_paths: _Paths = (),
-    build_directory: str | os.PathLike[str] | None = None,
+    **options: Unpack[_Options],
 ) -> Module:
-    """Compile text with ``build`` and load the library.
+    """Compile text with ``build``, which has these options, and load the library.
 
     Returns:
         The module.
@@ -130,11 +130,7 @@ def load_inline(
         cpp_sources=cpp_sources,
         cuda_sources=() if cuda_sources is None else cuda_sources,
         functions=functions,
-        extra_cflags=extra_cflags,
-        extra_cuda_cflags=extra_cuda_cflags,
-        extra_ldflags=extra_ldflags,
-        extra_include_paths=extra_include_paths,
-        build_directory=build_directory,
+        **options,
     )
     return load_module(path)
 

@@ -70,13 +70,24 @@ def tvm_version() -> str:
     device="cpu", key=lambda x: (x.dtype, x.shape), depends=[f"TVM {tvm_version()}"]
 )
 def by_tvm(dtype: str, shape: tuple[int, ...]) -> str:
-    """A schedule of TVM for the whole shape. It is imported where there is something to compile."""
+    """A loop of TVM's for the whole shape. It is imported where there is something to compile.
+
+    Operands may begin anywhere: without `align`, TVM's code takes for granted that memory is
+    aligned to 64 bytes.
+    """
     tvm: Any = import_module("tvm")
-    te: Any = import_module("tvm.te")
-    x = te.placeholder(shape, name="x", dtype=str(dtype))
-    factor = float(shape[-1])
-    out = te.compute(shape, lambda *at: x(*at) * te.const(factor, str(dtype)), name="out")
-    function = te.create_prim_func([x, out]).with_attr("global_symbol", "scaled")
+    index = ", ".join(f"i{i}" for i in range(len(shape)))
+    buffer = f'{shape}, "{dtype}", align={graphffi.dtype(dtype).itemsize}'
+    text = f"""
+@T.prim_func
+def scaled(x_handle: T.handle, out_handle: T.handle):
+    x = T.match_buffer(x_handle, {buffer})
+    out = T.match_buffer(out_handle, {buffer})
+    for {index} in T.grid({", ".join(map(str, shape))}):
+        out[{index}] = x[{index}] * T.{dtype}({float(shape[-1])})
+"""
+    function = tvm.script.from_source(text, {"T": import_module("tvm.script.tirx")})
+    function = function.with_attr("global_symbol", "scaled")
     path = f"{tempfile.mkdtemp()}/scaled.so"
     tvm.compile(tvm.IRModule({"scaled": function}), target="llvm").export_library(path)
     return path

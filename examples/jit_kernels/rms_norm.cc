@@ -3,6 +3,7 @@
 #include <tvm/ffi/container/tensor.h>
 #include <tvm/ffi/function.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 
@@ -12,7 +13,7 @@ template <typename T, int64_t kHidden>
 void RmsNorm(tvm::ffi::TensorView x, tvm::ffi::TensorView weight, double eps,
              tvm::ffi::TensorView out) {
   const T* scale = static_cast<const T*>(weight.data_ptr());
-  const int64_t rows = x.numel() / kHidden;
+  const int64_t rows = x.numel() / std::max<int64_t>(kHidden, 1);  // none, where HIDDEN is 0
   for (int64_t row = 0; row < rows; ++row) {
     const T* from = static_cast<const T*>(x.data_ptr()) + row * kHidden;
     T* to = static_cast<T*>(out.data_ptr()) + row * kHidden;

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernels of a Llama-style decoder layer on the CPU, for float32 and bfloat16. They accumulate
 // in float32, take any strides but for the last dimension (its elements lie side by side), and
-// check what they get before they write.
+// check what they get before they write. Built with and without vector instructions: see ops.py.
 #include <tvm/ffi/tvm_ffi.h>
 
-#include <algorithm>
 #include <cmath>
-#include <limits>
 #include <string>
-#include <vector>
 
+#include "attention.h"
 #include "element.h"
 #include "operand.h"
+#include "threads.h"
 
 namespace llama {
 namespace {
@@ -26,8 +25,21 @@ void ExpectPositionsBelow(const Operand& positions, int64_t limit) {
   }
 }
 
+template <typename T>
+void NormRow(const T* x, const T* weight, int64_t hidden, float eps, T* out) {
+  float sum = 0.0f;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < hidden; ++i) sum += ToFloat(x[i]) * ToFloat(x[i]);
+  const float inverse = 1.0f / std::sqrt(sum / static_cast<float>(hidden) + eps);
+#pragma omp simd
+  for (int64_t i = 0; i < hidden; ++i) {
+    out[i] = FromFloat<T>(ToFloat(x[i]) * inverse * ToFloat(weight[i]));
+  }
+}
+
 /// out = x / sqrt(mean(x²) + eps) * weight over the last dimension.
 /// x, out: [..., hidden]; weight: [hidden]; one dtype.
+template <bool kThreaded>
 void RmsNorm(ffi::TensorView x_view, ffi::TensorView weight_view, ffi::TensorView out_view,
              double eps) {
   const Operand x("rms_norm", "x", x_view), weight("rms_norm", "weight", weight_view),
@@ -46,19 +58,11 @@ void RmsNorm(ffi::TensorView x_view, ffi::TensorView weight_view, ffi::TensorVie
     const Rows<const T> x_rows(x);
     const Rows<T> out_rows(out);
     const T* w = weight.pointer<const T>();
-    for (int64_t row = 0; row < x_rows.count(); ++row) {
-      const T* src = x_rows[row];
-      T* dst = out_rows[row];
-      float sum = 0.0f;
-#pragma omp simd reduction(+ : sum)
-      for (int64_t i = 0; i < hidden; ++i) sum += ToFloat(src[i]) * ToFloat(src[i]);
-      const float mean = sum / static_cast<float>(hidden);
-      const float inverse = 1.0f / std::sqrt(mean + static_cast<float>(eps));
-#pragma omp simd
-      for (int64_t i = 0; i < hidden; ++i) {
-        dst[i] = FromFloat<T>(ToFloat(src[i]) * inverse * ToFloat(w[i]));
+    ForParts<kThreaded>(x_rows.count(), [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        NormRow(x_rows[row], w, hidden, static_cast<float>(eps), out_rows[row]);
       }
-    }
+    });
   });
 }
 
@@ -190,119 +194,15 @@ void KvCacheAppend(ffi::TensorView cache_k_view, ffi::TensorView cache_v_view,
   });
 }
 
-/// Attention of one query row over the first `length` rows of one head's cache.
-template <typename T>
-struct AttentionHead {
-  const T* keys;
-  const T* values;
-  int64_t key_stride, value_stride;  ///< between rows, in elements
-  int64_t length, head_dim;
-  float scale;
-
-  /// `opt_mask`, where given, says for each cached row whether it is seen. `scores` ([length]) and
-  /// `sum` ([head_dim]) are scratch. Where nothing is seen, `out` becomes zero.
-  void Run(const float* query, const bool* opt_mask, int64_t mask_stride, float* scores, float* sum,
-           T* out) const {
-    float largest = -std::numeric_limits<float>::infinity();
-    for (int64_t j = 0; j < length; ++j) {
-      if (opt_mask != nullptr && !opt_mask[j * mask_stride]) continue;
-      const T* key = keys + j * key_stride;
-      float dot = 0.0f;
-#pragma omp simd reduction(+ : dot)
-      for (int64_t i = 0; i < head_dim; ++i) dot += query[i] * ToFloat(key[i]);
-      scores[j] = dot * scale;
-      largest = std::max(largest, scores[j]);
-    }
-    float total = 0.0f;
-    for (int64_t i = 0; i < head_dim; ++i) sum[i] = 0.0f;
-    for (int64_t j = 0; j < length; ++j) {
-      if (opt_mask != nullptr && !opt_mask[j * mask_stride]) continue;
-      const T* value = values + j * value_stride;
-      const float weight = ExpOfNegative(scores[j] - largest);
-      total += weight;
-#pragma omp simd
-      for (int64_t i = 0; i < head_dim; ++i) sum[i] += weight * ToFloat(value[i]);
-    }
-    const float inverse = total > 0.0f ? 1.0f / total : 0.0f;
-#pragma omp simd
-    for (int64_t i = 0; i < head_dim; ++i) out[i] = FromFloat<T>(sum[i] * inverse);
-  }
-};
-
-/// out = softmax(q kᵀ * scale) v over the first `length` cached tokens. Each kv head serves
-/// heads / kv_heads consecutive query heads.
-/// q, out: [batch, tokens, heads, head_dim]; k_cache, v_cache: [batch, kv_heads, capacity,
-/// head_dim], one dtype; length: int32 or int64, one element; mask: bool[tokens, capacity], true
-/// where a query sees a cached token.
-void DecodeAttention(ffi::TensorView q_view, ffi::TensorView k_cache_view,
-                     ffi::TensorView v_cache_view, ffi::TensorView length_view,
-                     ffi::Optional<ffi::TensorView> opt_mask, ffi::TensorView out_view,
-                     double scale) {
-  constexpr const char* kName = "decode_attention";
-  const Operand q(kName, "q", q_view), k_cache(kName, "k_cache", k_cache_view),
-      v_cache(kName, "v_cache", v_cache_view), length(kName, "length", length_view),
-      out(kName, "out", out_view), mask(kName, "mask", opt_mask.value_or(out_view));
-  q.ExpectDtype({kFloat32, kBFloat16});
-  q.ExpectRank(4, "[batch, tokens, heads, head_dim]");
-  k_cache.ExpectRank(4, "[batch, kv_heads, capacity, head_dim]");
-  const int64_t batch = q.size(0), tokens = q.size(1), heads = q.size(2), head_dim = q.size(3);
-  const int64_t kv_heads = k_cache.size(1), capacity = k_cache.size(2);
-  k_cache.ExpectDtype(q.dtype());
-  k_cache.ExpectShape({batch, kv_heads, capacity, head_dim});
-  if (kv_heads == 0 || heads % kv_heads != 0) {
-    q.FailValue("heads to be a multiple of the " + std::to_string(kv_heads) + " kv_heads");
-  }
-  v_cache.ExpectDtype(q.dtype());
-  v_cache.ExpectShape({batch, kv_heads, capacity, head_dim});
-  length.ExpectIndexDtype();
-  if (length.numel() != 1) length.FailValue("one element");
-  const int64_t valid = Indices(length)[0];
-  if (valid < 0 || valid > capacity) {
-    length.Fail("ValueError", "a value from 0 to " + std::to_string(capacity),
-                std::to_string(valid));
-  }
-  if (opt_mask.has_value()) {
-    mask.ExpectDtype(kBool);
-    mask.ExpectShape({tokens, capacity});
-  }
-  out.ExpectDtype(q.dtype());
-  out.ExpectShapeLike(q, head_dim);
-  for (const Operand* operand : {&q, &k_cache, &v_cache, &out}) operand->ExpectDenseRows();
-
-  DispatchFloating(q, [&](auto element) {
-    using T = decltype(element);
-    std::vector<float> scratch(valid + 2 * head_dim);
-    float* query = scratch.data();
-    float* sum = query + head_dim;
-    float* scores = sum + head_dim;
-    const Rows<const T> q_rows(q);
-    const Rows<T> out_rows(out);
-    for (int64_t row = 0; row < q_rows.count(); ++row) {
-      const int64_t head = row % heads, token = row / heads % tokens, b = row / heads / tokens;
-      const int64_t kv_head = head / (heads / kv_heads);
-      const AttentionHead<T> attention{
-          k_cache.pointer<const T>() + b * k_cache.stride(0) + kv_head * k_cache.stride(1),
-          v_cache.pointer<const T>() + b * v_cache.stride(0) + kv_head * v_cache.stride(1),
-          k_cache.stride(2),
-          v_cache.stride(2),
-          valid,
-          head_dim,
-          static_cast<float>(scale)};
-      const T* src = q_rows[row];
-      for (int64_t i = 0; i < head_dim; ++i) query[i] = ToFloat(src[i]);
-      const bool* mask_row =
-          opt_mask.has_value() ? mask.pointer<const bool>() + token * mask.stride(0) : nullptr;
-      const int64_t mask_stride = opt_mask.has_value() ? mask.stride(1) : 0;
-      attention.Run(query, mask_row, mask_stride, scores, sum, out_rows[row]);
-    }
-  });
-}
-
 }  // namespace
 }  // namespace llama
 
-TVM_FFI_DLL_EXPORT_TYPED_FUNC(rms_norm, llama::RmsNorm);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(rms_norm, llama::RmsNorm<false>);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(rms_norm_threaded, llama::RmsNorm<true>);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(rope, llama::Rope);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(silu_and_mul, llama::SiluAndMul);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(kv_cache_append, llama::KvCacheAppend);
-TVM_FFI_DLL_EXPORT_TYPED_FUNC(decode_attention, llama::DecodeAttention);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(decode_attention,
+                              (llama::DecodeAttention<llama::kAnyHeadDim, false>));
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(decode_attention_threaded,
+                              (llama::DecodeAttention<llama::kAnyHeadDim, true>));

@@ -2,7 +2,9 @@
 """The operations of a decoder layer: C++ kernels, defined once for PyTorch, JAX and NumPy.
 
 The kernels run on the CPU, take float32 and bfloat16, and check dtypes, layouts and values
-themselves. The rules below check shapes, so that a wrong one is found while a graph is traced.
+themselves. Norm and attention have several, of which a call runs the first whose condition holds:
+`rms_norm.explain(x, weight)` says which. The rules below check shapes, so that a wrong one is found
+while a graph is traced.
 Positions and lengths are tensors, not numbers: one compiled graph serves all steps of a decode.
 """
 
@@ -15,12 +17,32 @@ import graphffi
 from graphffi import Tensor
 
 _HERE = Path(__file__).parent
-LIBRARY = graphffi.cpp.build(
-    "llama_block",
-    sources=[_HERE / "kernels.cc"],
-    extra_cflags=("-O3", "-march=native", "-fopenmp-simd"),
-)
-_kernels = graphffi.load_module(LIBRARY)
+
+
+def _has(*features: str) -> bool:
+    """Whether the processor has all these instructions, by their names in /proc/cpuinfo."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return False
+    found = next((line.split() for line in lines if line.startswith("flags")), [])
+    return set(features) <= set(found)
+
+
+HAS_AVX2 = _has("avx2", "fma")
+SCALAR = ("-O3", "-fno-tree-vectorize")
+VECTOR = ("-O3", "-fopenmp-simd", "-mavx2", "-mfma") if HAS_AVX2 else SCALAR
+HEAD_SIZES = (32, 64, 128)  # that are worth a kernel of their own
+
+
+def _load(name: str, cflags: tuple[str, ...]) -> graphffi.Module:
+    return graphffi.load_module(
+        graphffi.cpp.build(name, [_HERE / "kernels.cc"], extra_cflags=cflags)
+    )
+
+
+_scalar = _load("llama_scalar", SCALAR)
+_vector = _load("llama_vector", VECTOR) if HAS_AVX2 else _scalar
 
 
 def _expect_shape(name: str, operand: Any, *shape: Any) -> None:
@@ -41,7 +63,7 @@ def _expect_rank(name: str, operand: Any, rank: int, meaning: str) -> None:
     )
 
 
-@graphffi.op("llama::rms_norm", kernel=_kernels.rms_norm, plan="x, weight, out, eps", strided=True)
+@graphffi.op("llama::rms_norm", strided=True, gradient="reference")
 def rms_norm(x: Tensor, weight: Tensor, eps: float = 1e-5) -> Tensor:
     """Root-mean-square norm over the last dimension, times `weight`.
 
@@ -60,6 +82,23 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float = 1e-5) -> Tensor:
     return graphffi.like(x)
 
 
+# The first kernel that fits a call runs.
+_NORM_PLAN = "x, weight, out, eps"
+rms_norm.add_kernel(
+    _vector.rms_norm_threaded,
+    name="threaded",
+    plan=_NORM_PLAN,
+    when=lambda x, weight, eps: x.numel >= 1 << 18,
+)
+rms_norm.add_kernel(
+    _vector.rms_norm,
+    name="avx2",
+    plan=_NORM_PLAN,
+    when=lambda x, weight, eps: HAS_AVX2 and x.shape[-1] >= 8,
+)
+rms_norm.add_kernel(_scalar.rms_norm, name="scalar", plan=_NORM_PLAN)
+
+
 @rms_norm.set_reference
 def _rms_norm(xp: Any, x: Any, weight: Any, eps: float) -> Any:
     wide = xp.astype(x, xp.float32)
@@ -67,7 +106,7 @@ def _rms_norm(xp: Any, x: Any, weight: Any, eps: float) -> Any:
     return xp.astype(wide * inverse * xp.astype(weight, xp.float32), x.dtype)
 
 
-@graphffi.op("llama::rope", kernel=_kernels.rope, mutates=("q", "k"), strided=True)
+@graphffi.op("llama::rope", kernel=_vector.rope, mutates=("q", "k"), strided=True)
 def rope(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, positions: Tensor) -> None:
     """Rotary position embedding of queries and keys, in place.
 
@@ -106,7 +145,7 @@ def _rope(xp: Any, q: Any, k: Any, cos: Any, sin: Any, positions: Any) -> Any:
     return rotated(q), rotated(k)
 
 
-@graphffi.op("llama::silu_and_mul", kernel=_kernels.silu_and_mul, strided=True)
+@graphffi.op("llama::silu_and_mul", kernel=_vector.silu_and_mul, strided=True, gradient="reference")
 def silu_and_mul(x: Tensor) -> Tensor:
     """The gate of a SwiGLU: `silu(gate) * up`, where `x` is `[gate, up]` along the last dimension.
 
@@ -131,7 +170,7 @@ def _silu_and_mul(xp: Any, x: Any) -> Any:
 
 @graphffi.op(
     "llama::kv_cache_append",
-    kernel=_kernels.kv_cache_append,
+    kernel=_vector.kv_cache_append,
     mutates=("cache_k", "cache_v"),
     strided=True,
 )
@@ -177,12 +216,7 @@ def _kv_cache_append(
     return appended(cache_k, k), appended(cache_v, v)
 
 
-@graphffi.op(
-    "llama::decode_attention",
-    kernel=_kernels.decode_attention,
-    plan="q, k_cache, v_cache, length, mask, out, scale",
-    strided=True,
-)
+@graphffi.op("llama::decode_attention", strided=True, gradient="reference")
 def decode_attention(
     q: Tensor,
     k_cache: Tensor,
@@ -216,6 +250,39 @@ def decode_attention(
     if mask is not None:
         _expect_shape("mask", mask, tokens, capacity)
     return graphffi.like(q)
+
+
+_ATTENTION_PLAN = "q, k_cache, v_cache, length, mask, out, scale"
+decode_attention.add_kernel(
+    _vector.decode_attention_threaded,
+    name="threaded",
+    plan=_ATTENTION_PLAN,
+    when=lambda q, k_cache, *_: q.numel * k_cache.shape[2] >= 1 << 22,
+)
+
+
+@decode_attention.add_factory(
+    name="head_size",
+    plan=_ATTENTION_PLAN,
+    key=lambda q, *_: q.shape[3],
+    when=lambda q, *_: q.shape[3] in HEAD_SIZES,
+    depends=[_HERE / name for name in ("attention.cc", "attention.h", "element.h", "threads.h")],
+)
+def _attention_of_heads(head_dim: int) -> str:
+    """Loops over a head are unrolled: compiled when a head size is first met."""
+    flags = (*VECTOR, f"-DHEAD_DIM={head_dim}")
+    source = _HERE / "attention.cc"
+    library: str = graphffi.cpp.build("llama_attention", [source], extra_cflags=flags)
+    return library
+
+
+decode_attention.add_kernel(
+    _vector.decode_attention,
+    name="avx2",
+    plan=_ATTENTION_PLAN,
+    when=lambda q, *_: HAS_AVX2 and q.shape[3] >= 8,
+)
+decode_attention.add_kernel(_scalar.decode_attention, name="scalar", plan=_ATTENTION_PLAN)
 
 
 @decode_attention.set_reference

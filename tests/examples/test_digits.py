@@ -2,6 +2,7 @@
 """The digits network: kernels against plain operations, and trainings on both."""
 
 import importlib
+import subprocess
 
 import numpy as np
 import pytest
@@ -224,3 +225,17 @@ def test_hessian_of_the_loss_in_jax():
     got, expected = hessian(example("ops")), hessian(example("reference_jax"))
     for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(expected), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec:FutureWarning")
+def test_a_program_in_c_trains_with_a_library(tmp_path):
+    pytest.importorskip("torch")
+    pytest.importorskip("sklearn")
+    export = example("export")
+    library, program, images = (str(tmp_path / name) for name in ("digits.so", "train", "images"))
+    export.export(library)
+    export.build(program, library)
+    export.write_data(images)
+    done = subprocess.run([program, images, str(EPOCHS)], check=True, capture_output=True)
+    assert float(done.stdout) >= 0.95

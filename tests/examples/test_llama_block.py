@@ -246,6 +246,51 @@ def test_edge_sizes_agree_with_the_reference(ops, framework, case):
     check(name, getattr(ops, name), CALLS[framework], arguments, "float32")
 
 
+def sized(op, size):
+    """A call for which the kernels of an op differ by `size`: of rows, or of heads."""
+    if op == "rms_norm":
+        return norm_arguments(3, size)
+    q, caches = normal(1, 2, 2, size), [normal(1, 1, 5, size) + i for i in range(2)]
+    return [q, *caches, np.array([4], np.int32)], {}
+
+
+# By op and size: what runs, and what else can.
+CHOICES = {
+    ("rms_norm", 1 << 17): ("threaded", {"avx2", "scalar"}),
+    ("rms_norm", 8): ("avx2", {"scalar"}),
+    ("rms_norm", 7): ("scalar", set()),
+    ("decode_attention", 1 << 18): ("threaded", {"avx2", "scalar"}),
+    ("decode_attention", 32): ("head_size", {"avx2", "scalar"}),
+    ("decode_attention", 8): ("avx2", {"scalar"}),
+    ("decode_attention", 6): ("scalar", set()),
+}
+
+
+def kernel_that_runs(op, operands):
+    (line,) = (line for line in op.explain(*operands).splitlines() if line.endswith(": runs"))
+    return line.split("'")[1]
+
+
+@pytest.mark.parametrize(("name", "size"), CHOICES)
+def test_each_kernel_runs_where_its_condition_says(ops, name, size):
+    if not ops.HAS_AVX2:
+        pytest.skip("no AVX2 here")
+    op, (operands, attributes) = getattr(ops, name), sized(name, size)
+    chosen, others = CHOICES[name, size]
+    assert kernel_that_runs(op, operands) == chosen
+    for kernel in (chosen, *others):
+        with op.use_kernel(kernel):
+            check(name, op, call_numpy, (operands, attributes), "float32")
+
+
+@pytest.mark.parametrize("framework", ["torch", "torch.compile", "jax.jit"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_head_size_has_a_kernel_of_its_own_in_every_framework(ops, framework, dtype):
+    pytest.importorskip(framework.partition(".")[0])
+    arguments = sized("decode_attention", 32)
+    check("decode_attention", ops.decode_attention, CALLS[framework], arguments, dtype)
+
+
 def test_query_that_sees_nothing_gives_zeros(ops):
     operands, attributes = attention_arguments(2, 5)
     mask = np.zeros((2, CAPACITY), bool)

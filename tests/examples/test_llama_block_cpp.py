@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 pytestmark = [
+    pytest.mark.slow,  # two compilers of C++
     pytest.mark.filterwarnings("ignore:.*script_method:DeprecationWarning"),
     pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec:FutureWarning"),
 ]

@@ -110,12 +110,13 @@ def test_bfloat16_logits_stay_near_those_of_the_plain_model(framework):
 def test_both_frameworks_decode_the_same():
     pytest.importorskip("torch")
     pytest.importorskip("jax")
-    torch_tokens, torch_logits = torch_model("float32", "ops", True)()
+    torch_tokens, torch_logits = torch_model("float32", "ops", False)()
     jax_tokens, jax_logits = jax_model("float32", "ops", True)()
     np.testing.assert_array_equal(torch_tokens, jax_tokens)
     np.testing.assert_allclose(torch_logits, jax_logits, atol=TOLERANCE["float32"], rtol=0)
 
 
+@pytest.mark.slow
 def test_one_graph_serves_all_steps_and_another_all_prompts_in_torch():
     torch = pytest.importorskip("torch")
     decode = torch_model("float32", "ops", True)
@@ -166,6 +167,7 @@ def op_names():
     return {op.name for op in ops if isinstance(op, graphffi.Op)}
 
 
+@pytest.mark.slow
 def test_a_profile_of_torch_names_every_op():
     torch = pytest.importorskip("torch")
     decode = torch_model("float32", "ops", True)

@@ -19,7 +19,7 @@ import numpy as np
 
 import graphffi
 from tests.families.calls import DTYPES, Call, ViewMaker, flatten, numpy_view
-from tests.families.reference import BITS, DEVICES, ArrayModule, Arrays, compute
+from tests.families.reference import BITS, DEVICES, ArrayModule, Arrays, Namespace, compute
 
 HERE = Path(__file__).resolve().parent
 CONSTANTS = {'"text"': "text", "None": None, "true": True, "2": 2, "0.25": 0.25}
@@ -108,7 +108,7 @@ class Member:
         results = ", ".join(f"Tensor r{i}" for i in range(len(self.results)))
         return f"({', '.join(p.text for p in self.parameters)}) -> ({results})"
 
-    def define(self, namespace: str) -> graphffi.Op:
+    def define(self, namespace: str, **options: Any) -> graphffi.Op:
         """The op, under its own name."""
         op = graphffi.define_op(
             f"{namespace}::member{self.number}",
@@ -117,9 +117,26 @@ class Member:
             plan=f'"{self.letters}", {", ".join(self.order)}',
             infer=self._infer if self.results else None,
             vmap="sequential",
+            **options,
         )
         if self.is_differentiable:
             op.register_vjp(self._backward, save=[p.name for p in self.parameters if p.is_operand])
+        return op
+
+    def define_for_both_modes(self, namespace: str) -> graphffi.Op:
+        """The same, of which the reference gives the forward mode."""
+        op = self.define(namespace, gradient="reference")
+
+        def reference(xp: Any, *args: Any) -> Any:
+            kinds = {"dtype": lambda value: str(graphffi.dtype(value)), "Device": str}
+            values = [
+                kinds[p.type](arg) if p.type in kinds and arg is not None else arg
+                for p, arg in zip(self.parameters, args, strict=True)
+            ]
+            found = self.reference(Namespace(xp), values)
+            return found[0] if len(found) == 1 else tuple(found)
+
+        op.set_reference(reference)
         return op
 
     @property

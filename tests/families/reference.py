@@ -49,6 +49,39 @@ class ArrayModule:
         return x.astype(dtype).reshape(shape)
 
 
+class Namespace:
+    """`Arrays` of a namespace of the array API."""
+
+    def __init__(self, xp: Any) -> None:
+        self.xp = xp
+
+    def full(self, size: int, value: float) -> Any:
+        return self.xp.full((size,), value, dtype=self.xp.complex128)
+
+    def widen(self, x: Any) -> Any:
+        return self.xp.astype(self.xp.reshape(x, (-1,)), self.xp.complex128)
+
+    def narrow(self, x: Any, dtype: str, shape: tuple[int, ...]) -> Any:
+        if not dtype.startswith("complex"):
+            x = self.xp.real(x)
+        if dtype == "bool":
+            return self.xp.reshape(x != 0, shape)
+        if "int" in dtype:
+            x = self.xp.astype(x, self.xp.int64)  # wraps around, where a float would not
+        return self.xp.reshape(self.xp.astype(x, getattr(self.xp, dtype)), shape)
+
+
+class WideModule(ArrayModule):
+    """`Arrays` of NumPy that rounds nothing: for differences."""
+
+    def __init__(self) -> None:
+        super().__init__(np)
+
+    def narrow(self, x: Any, dtype: str, shape: tuple[int, ...]) -> Any:
+        is_complex, is_real = dtype.startswith("complex"), dtype.startswith(("float", "bfloat"))
+        return (x if is_complex else x.real if is_real else 0 * x.real).reshape(shape)
+
+
 def compute(
     arrays: Arrays,
     *,

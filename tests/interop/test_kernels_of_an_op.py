@@ -54,8 +54,13 @@ class Choice:
     def kernel(self, call: int) -> str:
         return f"{self.name}_{self.calls[call][3]}"
 
+    def is_computed(self, call: int) -> bool:
+        """Whether the reference runs, which is no kernel."""
+        return self.calls[call][3] == REFERENCE
+
 
 CALLS = 3  # of each op
+REFERENCE = 9
 
 
 @pytest.fixture(scope="module")
@@ -63,8 +68,21 @@ def library() -> str:
     return graphffi.cpp.build("numbered", sources=[HERE / "numbered.c"])
 
 
-@pytest.fixture(scope="module")
-def choices(library: str) -> list[Choice]:
+def add(op: graphffi.Op, kernel: str, way: str, **options: Any) -> None:
+    """Adds a kernel, or a factory that makes it."""
+    if way == "kernels":
+        op.add_kernel(kernel, **options)
+        return
+    name = kernel.rpartition("::")[2]
+    op.add_factory(name=name, key=lambda *_: name, **options)(lambda key: kernel)
+
+
+@pytest.fixture(
+    scope="module", params=["kernels", pytest.param("factories", marks=pytest.mark.slow)]
+)
+def choices(library: str, request: pytest.FixtureRequest) -> list[Choice]:
+    way = request.param
+
     def define(name: str, kernels: Sequence[dict[str, Any]], calls: Any) -> Choice:
         def like(x: Tensor, n: int) -> Tensor:
             return graphffi.like(x, dtype="float32")
@@ -77,10 +95,16 @@ def choices(library: str) -> list[Choice]:
 
         rules: dict[str, Any] = {"listed": like_first, "updated": nothing}
         mutates = ("x",) if name == "updated" else ()
-        op = graphffi.op(f"choice::{name}", mutates=mutates)(rules.get(name, like))
+        op = graphffi.op(
+            f"choice_{way}::{name}",
+            mutates=mutates,
+            fallback="reference" if name == "computed" else "",
+        )(rules.get(name, like))
         op.__name__ = name
+        if name == "computed":
+            op.set_reference(lambda xp, x, n: xp.astype(x * 0 + REFERENCE, xp.float32))
         for i, options in enumerate(kernels, 1):
-            op.add_kernel(f"{library}::{name}_{i}", **options)
+            add(op, f"{library}::{name}_{i}", way, **options)
         assert len(calls) == CALLS
         return Choice(op, calls)
 
@@ -172,6 +196,11 @@ def choices(library: str) -> list[Choice]:
             [{"when": lambda xs, n: xs[0].shape[0] == 1 and len(xs) == 1}, {}],
             [((1, 2), f32, 0, 1), ((3, 2), f32, 0, 2), ((4, 2), f32, 0, 2)],
         ),
+        define(
+            "computed",
+            [{"when": lambda x, n: x.shape[0] % 4 == 0}, {"dtypes": {"x": "int32"}}],
+            [((8, 2), f32, 0, 1), ((6, 2), f32, 0, REFERENCE), ((7, 2), f32, 0, REFERENCE)],
+        ),
     ]
 
 
@@ -196,7 +225,9 @@ def check(choices: list[Choice], call: int, results: Sequence[Any]) -> None:
 def check_text(choices: list[Choice], calls: Sequence[int], text: str) -> None:
     """Whether a program names these kernels and no others."""
     named = set(re.findall(r"numbered\.so::(\w+_\d)", text))
-    assert named == {choice.kernel(call) for choice in choices for call in calls}
+    assert named == {
+        choice.kernel(call) for choice in choices for call in calls if not choice.is_computed(call)
+    }
 
 
 @pytest.mark.parametrize("call", range(CALLS))
