@@ -48,6 +48,20 @@ def jitted_chain(op: Callable[[Any], Any]) -> Callable[[int], Callable[[], Any]]
     return build
 
 
+def callback(kernel: Any) -> Callable[[jax.Array], jax.Array]:
+    """What needs no build at all: a Python function that calls the kernel."""
+
+    def on_host(x: Any) -> Any:
+        source, out = np.array(x), np.empty(x.shape, x.dtype)
+        kernel(source, out)
+        return out
+
+    def call(x: jax.Array) -> jax.Array:
+        return jax.pure_callback(on_host, jax.ShapeDtypeStruct(x.shape, x.dtype), x)
+
+    return call
+
+
 def peer_workspace(name: str, num_bytes: int) -> Callable[[jax.Array], jax.Array]:
     """A target of jax-tvm-ffi whose last result is its workspace."""
     workspace = jax.ShapeDtypeStruct((num_bytes,), jnp.uint8)
@@ -121,6 +135,7 @@ def cases(library: Path) -> list[Case]:
         "graphffi op": simple_op("touch", ours.touch),
         "raw XLA FFI handler": ffi_call("raw.touch"),
         "jax-tvm-ffi": ffi_call("peer.touch"),
+        "jax.pure_callback": callback(theirs.touch),
     }
     scratch: dict[str, Callable[[Any], Any]] = {
         "graphffi op": simple_op("scratch", ours.touch_scratch, workspace=1024),

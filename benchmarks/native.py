@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import subprocess
+import sysconfig
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -28,15 +29,45 @@ def kernels() -> Path:
     return Path(graphffi.cpp.build("benchmark_kernels", sources=[str(HERE / "csrc/kernels.cc")]))
 
 
-def torch_op(source: str) -> Path:
-    """An op written by hand, for `torch.ops.load_library`."""
+def source(name: str) -> str:
+    """The path of one of csrc/."""
+    return str(HERE / "csrc" / name)
+
+
+def torch_flags() -> list[str]:
+    """Of a library that is written against torch."""
     import torch
 
     root = Path(torch.__file__).parent
     includes = (root / "include", root / "include/torch/csrc/api/include")
     abi = int(torch.compiled_with_cxx11_abi())
     flags = [f"-isystem{folder}" for folder in includes] + [f"-D_GLIBCXX_USE_CXX11_ABI={abi}"]
-    return compile_library(source, *flags, f"-L{root}/lib", "-ltorch", "-ltorch_cpu", "-lc10")
+    return [*flags, f"-L{root}/lib", "-ltorch", "-ltorch_cpu", "-lc10"]
+
+
+def extension_flags() -> list[str]:
+    """Of an extension module that is written against torch."""
+    return [*torch_flags(), f"-I{sysconfig.get_path('include')}", "-ltorch_python"]
+
+
+def torch_op(source: str) -> Path:
+    """An op written by hand, for `torch.ops.load_library`."""
+    return compile_library(source, *torch_flags())
+
+
+def pybind11_function() -> Path:
+    """The extension module `pybind11_function`."""
+    return compile_library("pybind11_function.cc", *extension_flags())
+
+
+def nanobind_function() -> Path:
+    """The extension module `nanobind_function`."""
+    import nanobind
+
+    root = Path(nanobind.include_dir()).parent
+    includes = [sysconfig.get_path("include"), root / "include", root / "ext/robin_map/include"]
+    flags = [*(f"-isystem{folder}" for folder in includes), str(root / "src/nb_combined.cpp")]
+    return compile_library("nanobind_function.cc", "-fno-strict-aliasing", *flags)
 
 
 def xla_handler() -> Path:
@@ -44,6 +75,39 @@ def xla_handler() -> Path:
     import jax
 
     return compile_library("xla_handler.c", f"-isystem{jax.ffi.include_dir()}")
+
+
+def graph_host() -> Path:
+    """The program that calls a method of a library of a graph."""
+    import graphffi
+
+    program, folder = OUTPUT / "graph_host", Path(graphffi.__file__).parent / "_lib"
+    flags = ["-std=c++17", "-O2", f"-isystem{graphffi.include_path()}", source("graph_host.cc")]
+    return _program(program, [*flags, f"-L{folder}", "-ltvm_ffi"])
+
+
+def package_host() -> Path:
+    """The program that calls the model of a package by torch's loader."""
+    import torch
+
+    import graphffi
+    import graphffi_torch
+
+    root = Path(torch.__file__).parent
+    folders = [root / "lib", graphffi_torch.library_path(), Path(graphffi.__file__).parent / "_lib"]
+    standard = "-std=c++20" if torch.__version__ >= "2.14" else "-std=c++17"
+    flags = [standard, "-O2", f"-I{graphffi_torch.include_path()}", source("package_host.cc")]
+    flags += [f"-Wl,-rpath,{folder}" for folder in folders] + [f"-L{folder}" for folder in folders]
+    flags += ["-Wl,--no-as-needed", "-lgraphffi_torch", "-ltvm_ffi"]
+    return _program(OUTPUT / "package_host", [*flags, *torch_flags()])
+
+
+def _program(program: Path, flags: list[str]) -> Path:
+    """Compiles it, unless it is there."""
+    if not program.exists():
+        OUTPUT.mkdir(parents=True, exist_ok=True)
+        subprocess.run(["g++", *flags, "-o", str(program)], check=True)
+    return program
 
 
 def function_calls(side: str) -> tuple[Path, Path]:

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results as tables of Markdown, and as the part of a document that they are."""
+"""Results as tables of Markdown and pictures, and as the part of a document that they are."""
 
 from __future__ import annotations
 
+import sys
 from itertools import groupby
 from pathlib import Path
 from typing import Any
+
+import plot
 
 BEGIN = "<!-- begin of the result: written by benchmarks/run.py -->"
 END = "<!-- end of the result -->"
@@ -48,7 +51,21 @@ def replace_result(document: str, result: str) -> str:
 
 
 def write_result(path: Path, machine: dict[str, str], rows: list[dict[str, Any]]) -> None:
-    """Writes the results of a run into a document."""
-    cases = [table(list(case)) for _, case in groupby(rows, key=lambda row: row["case"])]
-    text = "\n".join((machine_line(machine) + "\n", *cases))
-    path.write_text(replace_result(path.read_text(), text))
+    """Writes the results of a run into a document, and their pictures beside it."""
+    tables = [table(list(case)) for _, case in groupby(rows, key=lambda row: row["case"])]
+    shown = plot.read_rows("\n".join(tables))  # as rounded as a reader sees them
+    pictures = [f"![{group}](images/{plot.file_name(group)})\n" for group in plot.pictures(shown)]
+    parts = [machine_line(machine) + "\n", *pictures, *tables]
+    path.write_text(replace_result(path.read_text(), "\n".join(parts)))
+    write_pictures(path)
+
+
+def write_pictures(path: Path) -> None:
+    """Draws each group of a document's tables into images/ beside it."""
+    (path.parent / "images").mkdir(exist_ok=True)
+    for group, picture in plot.pictures(plot.read_rows(path.read_text())).items():
+        (path.parent / "images" / plot.file_name(group)).write_text(picture)
+
+
+if __name__ == "__main__":
+    write_pictures(Path(sys.argv[1]))  # whose pictures to draw again

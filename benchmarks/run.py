@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures graphffi's calls against the other ways to make them, in one run on the CPU.
 
-    python benchmarks/run.py [--only torch jax cpp import] [--json results.json]
+    python benchmarks/run.py [--only GROUP ...] [--json results.json]
     python benchmarks/run.py --write docs/benchmarks.md
 
 Prints medians over rounds in which all contenders take turns, and graphffi's time over theirs with
@@ -11,6 +11,7 @@ the quartiles of the rounds' ratios. docs/benchmarks.md explains the method.
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import platform
@@ -20,7 +21,7 @@ from typing import Any
 
 import report
 
-GROUPS = ("torch", "jax", "cpp", "import")
+GROUPS = ("torch", "peer", "jax", "kernels", "cpp", "build", "start", "graph", "import")
 DISTRIBUTIONS = ("torch", "jaxlib", "apache-tvm-ffi", "jax-tvm-ffi")
 
 
@@ -67,21 +68,9 @@ def load(group: str) -> list[Any]:
     """The cases of a group; their frameworks are imported only here."""
     import native
 
-    if group == "torch":
-        import torch_cases
-
-        return torch_cases.cases(native.kernels())
-    if group == "jax":
-        import jax_cases
-
-        return jax_cases.cases(native.kernels())
-    if group == "cpp":
-        import cpp_cases
-
-        return cpp_cases.cases()
-    import import_cases
-
-    return import_cases.cases()
+    module = importlib.import_module(f"{group}_cases")
+    with_kernels = group in ("torch", "peer", "jax", "kernels", "start", "graph")
+    return list(module.cases(native.kernels()) if with_kernels else module.cases())
 
 
 if __name__ == "__main__":

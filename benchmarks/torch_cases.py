@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 import warnings
 from collections.abc import Callable
@@ -181,6 +182,18 @@ def in_grad_mode(write: Any, theirs: Any) -> list[Contender]:
     ]
 
 
+def recorder_case(function: Any, names: dict[str, Any]) -> Case:
+    """Calls that nobody looks at, and the same calls recorded at level 1."""
+    plain = call("f(x, out)", {**names, "f": function}, 2_000)
+
+    def recorded() -> float:
+        with tempfile.TemporaryDirectory() as folder, graphffi.record(folder):
+            return plain()
+
+    contenders = [Contender("graphffi Function", plain), Contender("recorded, level 1", recorded)]
+    return Case("torch eager: function, recorder off and on", contenders)
+
+
 def by_argument_count(ours: Any, theirs: Any, count: int) -> Case:
     """Calls with that many tensors, of which the last is written."""
     contenders = {
@@ -307,6 +320,7 @@ def cases(library: Path) -> list[Case]:
     ]
     return [
         Case("torch eager: function of 2 tensors", function),
+        recorder_case(ours.touch, names),
         Case("torch eager: op that allocates its result", eager),
         Case("torch eager: op that writes its operand", in_place),
         Case("torch eager: op that writes its operand, grad mode on", in_grad_mode(write, theirs)),

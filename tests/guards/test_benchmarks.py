@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ ROWS = [
 
 @pytest.fixture(scope="module")
 def report() -> Any:
+    sys.path.insert(0, str(ROOT / "benchmarks"))  # where it finds what it imports
     spec = importlib.util.spec_from_file_location("report", ROOT / "benchmarks" / "report.py")
     assert spec is not None
     assert spec.loader is not None
@@ -46,7 +48,20 @@ def test_results_are_written_as_tables(report: Any, tmp_path: Path) -> None:
     path.write_text(f"before\n{report.BEGIN}\nold\n{report.END}\nafter\n")
     report.write_result(path, {"python": "3.11"}, ROWS)
     text = path.read_text()
-    assert text.startswith(f"before\n{report.BEGIN}\n\npython 3.11\n\n**a case**\n")
+    picture = "![a case](images/benchmark-a-case.svg)"
+    assert text.startswith(f"before\n{report.BEGIN}\n\npython 3.11\n\n{picture}\n\n**a case**\n")
+    assert ">1,234 ns<" in (tmp_path / "images" / "benchmark-a-case.svg").read_text()
     assert "| graphffi | 1,234.5 |  |  |\n| other | 1,234.5 | 0.25 | 0.25 to 0.25 |\n" in text
     assert text.endswith(f"\n\n{report.END}\nafter\n")
     assert "old" not in text
+
+
+def test_the_pictures_show_the_tables_of_the_document(report: Any) -> None:
+    document = DOCUMENT.read_text()
+    pictures = report.plot.pictures(report.plot.read_rows(document))
+    for group, picture in pictures.items():
+        file = DOCUMENT.parent / "images" / report.plot.file_name(group)
+        assert file.read_text() == picture, (
+            f"{file.name}: python benchmarks/report.py docs/benchmarks.md"
+        )
+        assert f"](images/{file.name})" in document
