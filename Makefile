@@ -5,12 +5,14 @@
 #   make test-slow    the tests that take long and need not run on each runtime: C++ programs, packages, compilers
 #   make test-full    the tests of random ops with all of them, in every mode: half an hour
 #   make test-gpu     the tests that need a GPU, with the packages of $(PYTHON): installs nothing, needs no network
-#   make sanitize     build the runtime and the call frame with sanitizers, run their C++ tests, fuzz their readers
+#   make sanitize     build the runtime, the call frame and a model's library with sanitizers, run their C++ tests, fuzz
+#                     their readers
 #   make includes     compile each C++ file alone
 #   make matrix       test the plugins with older and newer frameworks (several GB)
 #   make wheels       build a wheel for each Python from 3.10 to 3.13 that is found, into dist/
 #   make peers        other projects' own tests on the bundled runtime; needs googletest, and a network
-#   make check        what CI runs: format, lint, types, a build without warnings, tests, sanitizers
+#   make docs         a site of docs/, with the reference, in build/site; a broken link fails
+#   make check        what CI runs: format, lint, types, a build without warnings, docs, tests, sanitizers
 PYTHON ?= python3
 VENV ?= .venv
 PY := $(VENV)/bin/python
@@ -25,7 +27,7 @@ CXX_FILES = $(shell find csrc plugins tests examples benchmarks \( -name '*.h' -
 # What is built here has no warnings; what users build may have those of their compiler.
 export GRAPHFFI_WERROR ?= 1
 
-.PHONY: quickstart build test test-slow test-full test-gpu sanitize includes matrix wheels peers check format format-check lint types bench clean
+.PHONY: quickstart build test test-slow test-full test-gpu sanitize includes matrix wheels peers check format format-check lint types bench docs clean
 .DEFAULT_GOAL := build
 
 $(VENV)/quickstart.stamp: requirements/quickstart.txt
@@ -33,7 +35,7 @@ $(VENV)/quickstart.stamp: requirements/quickstart.txt
 	$(PIP) install --quiet -r $<
 	touch $@
 
-$(VENV)/test.stamp $(VENV)/dev.stamp: $(VENV)/%.stamp: requirements/%.txt $(VENV)/quickstart.stamp
+$(VENV)/test.stamp $(VENV)/dev.stamp $(VENV)/docs.stamp: $(VENV)/%.stamp: requirements/%.txt $(VENV)/quickstart.stamp
 	$(PIP) install --quiet -r $<
 	touch $@
 
@@ -61,7 +63,7 @@ test-on-%:
 	@GRAPHFFI_RUNTIME=$* $(RUN_TESTS) -m "not slow" $(PYTEST_ARGS)
 
 # Chooses no runtime: programs in C++ are built once, and run on both.
-test-slow: build $(VENV)/nodeps.stamp
+test-slow: build $(VENV)/nodeps.stamp $(VENV)/dev.stamp
 	$(RUN_TESTS) -m slow $(PYTEST_ARGS)
 
 test-full: build $(VENV)/test.stamp
@@ -81,10 +83,10 @@ includes: $(VENV)/quickstart.stamp
 	$(PY) tests/compile_alone.py build/alone
 
 # Headers are tested in one thread: the thread sanitizer has nothing to find there.
-SANITIZED := tests/abi/test_runtime_cases.py tests/callframe
+SANITIZED := tests/abi/test_runtime_cases.py tests/callframe tests/torch_plugin/test_library_sanitized.py
 SANITIZED_address := $(SANITIZED) tests/abi/test_header_cases.py tests/fuzz
 
-sanitize: $(VENV)/test.stamp
+sanitize: build $(VENV)/test.stamp
 	@failed=; for sanitizer in address thread; do \
 	  echo "== C++ tests with the $$sanitizer sanitizer"; \
 	  $(MAKE) --no-print-directory sanitize-$$sanitizer || failed="$$failed $$sanitizer"; \
@@ -95,7 +97,7 @@ sanitize-%: $(VENV)/test.stamp
 	@$(VENV)/bin/cmake --build build/sanitize/$*
 	GRAPHFFI_SANITIZE=$* $(RUN_TESTS) $(PYTEST_ARGS) $(or $(SANITIZED_$*),$(SANITIZED))
 
-check: format-check lint types build test test-slow sanitize
+check: format-check lint types build docs test test-slow sanitize
 
 format: $(VENV)/dev.stamp
 	$(PY) -m ruff format
@@ -120,6 +122,10 @@ wheels:
 
 peers: build
 	$(PY) tests/peers.py --write docs/versions.md
+
+# Reads sources only: needs no build.
+docs: $(VENV)/docs.stamp
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --quiet --strict
 
 bench: build $(VENV)/test.stamp
 	$(PY) benchmarks/run.py $(BENCH_ARGS)

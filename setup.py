@@ -2,15 +2,16 @@
 """Builds graphffi: CMake makes the native parts inside the source tree, setuptools packs them.
 
 The core is always built, and so is the JAX plugin, which needs no JAX for that. The PyTorch plugin
-is built for the torch of this environment, also where pip isolates the build from it. Environment:
+is built for the torch of this environment, also where pip isolates the build from it, or for each
+of several torches. Environment:
 
     GRAPHFFI_BUILD_TORCH, GRAPHFFI_BUILD_JAX   1 insists, 0 skips, unset builds what is possible
     GRAPHFFI_BUILD_TYPE                        CMake's build type, Release if unset
     GRAPHFFI_JOBS                              parallel compile jobs, the number of cores if unset
     GRAPHFFI_WERROR                            1 makes warnings errors, as CI does
     GRAPHFFI_PORTABLE                          1 builds for older systems, those of manylinux_2_28
-    GRAPHFFI_TORCH                             folder of the torch to build for, such as another
-                                               Python's
+    GRAPHFFI_TORCH                             folders of the torches to build for, between colons:
+                                               other releases, or those of another Python
 
 `python setup.py build_native` rebuilds what changed.
 """
@@ -26,9 +27,11 @@ import sys
 import sysconfig
 from importlib.machinery import PathFinder
 from pathlib import Path
+from typing import Any
 
 from setuptools import Command, Distribution, setup
 from setuptools.command.build import build
+from setuptools.command.editable_wheel import editable_wheel
 from setuptools.errors import ExecError, SetupError
 
 ROOT = Path(__file__).resolve().parent
@@ -57,16 +60,16 @@ PAYLOAD = {
 """What is no part of a Python package: where it is here, and in a wheel."""
 
 
-def find_torch() -> Path | None:
-    """The folder of the torch to build for.
+def find_torches() -> list[Path]:
+    """The folders of the torches to build for.
 
     pip hides the environment from an isolated build, but that has its prefix.
     """
     if named := os.environ.get("GRAPHFFI_TORCH"):
-        return Path(named)
+        return [Path(folder) for folder in named.split(os.pathsep)]
     folders = [*sys.path, sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
     spec = PathFinder.find_spec("torch", folders)
-    return None if spec is None or spec.origin is None else Path(spec.origin).parent
+    return [] if spec is None or spec.origin is None else [Path(spec.origin).parent]
 
 
 def torch_version(torch: Path) -> str:
@@ -74,6 +77,11 @@ def torch_version(torch: Path) -> str:
     facts: dict[str, object] = {}
     exec((torch / "version.py").read_text(), facts)
     return str(facts["__version__"])
+
+
+def torch_release(torch: Path) -> str:
+    """The release that a build of the plugin is for, such as 2.13; it serves all patches of it."""
+    return ".".join(torch_version(torch).split(".")[:2])
 
 
 def is_wanted(switch: str, *, is_possible: bool) -> bool:
@@ -88,20 +96,20 @@ def is_wanted(switch: str, *, is_possible: bool) -> bool:
     return choice == "1" or (is_possible and choice == "")
 
 
-def wanted_torch() -> Path | None:
-    """The torch to build the plugin for; None if it is not to be built.
+def wanted_torches() -> list[Path]:
+    """The torches to build the plugin for; none if it is not to be built.
 
     Raises:
         SetupError: The switch insists, and there is no torch.
     """
-    torch = find_torch()
-    if not is_wanted("GRAPHFFI_BUILD_TORCH", is_possible=torch is not None):
-        return None
-    if torch is None:
+    torches = find_torches()
+    if not is_wanted("GRAPHFFI_BUILD_TORCH", is_possible=bool(torches)):
+        return []
+    if not torches:
         raise SetupError(
             f"graphffi: GRAPHFFI_BUILD_TORCH=1: expected torch in {sys.prefix}, got none"
         )
-    return torch
+    return torches
 
 
 def wants_jax() -> bool:
@@ -111,9 +119,8 @@ def wants_jax() -> bool:
 
 def describe_parts() -> list[str]:
     """One line for each part: whether it was built, and what to do if not."""
-    torch = wanted_torch()
-    if torch is not None:
-        torch_line = f"yes, for torch {torch_version(torch)}"
+    if torches := wanted_torches():
+        torch_line = f"yes, for torch {', '.join(map(torch_version, torches))}"
     elif os.environ.get("GRAPHFFI_BUILD_TORCH") == "0":
         torch_line = "no (GRAPHFFI_BUILD_TORCH=0)"
     else:
@@ -138,7 +145,7 @@ def find_python() -> str:
 
 
 def configure_arguments() -> list[str]:
-    """What CMake is configured with; a change of it configures again."""
+    """What each of the builds is configured with; a change of it configures again."""
     arguments = [
         "-G",
         "Ninja",
@@ -150,11 +157,6 @@ def configure_arguments() -> list[str]:
         import pybind11
 
         arguments.append(f"-Dpybind11_DIR={pybind11.get_cmake_dir()}")
-    torch = wanted_torch()
-    arguments.append(f"-DGRAPHFFI_BUILD_TORCH={'OFF' if torch is None else 'ON'}")
-    if torch is not None:
-        arguments.append(f"-DGRAPHFFI_TORCH_ROOT={torch}")
-    arguments.append(f"-DGRAPHFFI_BUILD_JAX={'ON' if wants_jax() else 'OFF'}")
     for switch in ("GRAPHFFI_WERROR", "GRAPHFFI_PORTABLE"):
         arguments.append(f"-D{switch}={'ON' if os.environ.get(switch) == '1' else 'OFF'}")
     return arguments
@@ -170,18 +172,31 @@ def run(*command: str) -> None:
 
 
 def build_tree() -> None:
-    """Configures where needed and builds into the packages of the source tree."""
+    """Builds into the packages of the source tree, for a torch or none, then for other torches."""
+    torch, *others = wanted_torches() or [None]
+    jax = f"-DGRAPHFFI_BUILD_JAX={'ON' if wants_jax() else 'OFF'}"
+    build_for(torch, BUILD_DIR, jax)
+    runtime = f"-DGRAPHFFI_RUNTIME={ROOT / 'graphffi/_lib/libtvm_ffi.so'}"
+    for torch in others:
+        folder = BUILD_DIR / f"torch-{torch_release(torch)}"
+        build_for(torch, folder, "-DGRAPHFFI_BUILD_CORE=OFF", runtime)
+
+
+def build_for(torch: Path | None, folder: Path, *options: str) -> None:
+    """Configures where needed, and builds."""
     cmake = find_tool("cmake")
-    arguments = configure_arguments()
-    torch = wanted_torch()
+    arguments = [*configure_arguments(), *options]
+    arguments.append(f"-DGRAPHFFI_BUILD_TORCH={'OFF' if torch is None else 'ON'}")
+    if torch is not None:
+        arguments.append(f"-DGRAPHFFI_TORCH_ROOT={torch}")
     built_for = None if torch is None else torch_version(torch)
     wanted = json.dumps([cmake, arguments, built_for], indent=1)
-    configured = BUILD_DIR / "configured.json"
+    configured = folder / "configured.json"
     if not configured.exists() or configured.read_text() != wanted:
-        run(cmake, "--fresh", "-S", str(ROOT), "-B", str(BUILD_DIR), *arguments)
+        run(cmake, "--fresh", "-S", str(ROOT), "-B", str(folder), *arguments)
         configured.write_text(wanted)
     jobs = os.environ.get("GRAPHFFI_JOBS") or str(os.cpu_count() or 1)
-    run(cmake, "--build", str(BUILD_DIR), "--parallel", jobs)
+    run(cmake, "--build", str(folder), "--parallel", jobs)
 
 
 class BuildCommand(Command):
@@ -226,9 +241,15 @@ class BuildNative(BuildCommand):
 
 
 def other_builds(folder: str, names: list[str]) -> set[str]:
-    """What a wheel leaves out: extension modules for other Pythons."""
+    """What a wheel leaves out: extension modules for other Pythons, plugins for other torches."""
     suffix = sysconfig.get_config_var("EXT_SUFFIX")
-    return {name for name in names if ".cpython-" in name and not name.endswith(suffix)}
+    releases = {f"torch-{release}" for release in map(torch_release, wanted_torches())}
+    return {
+        name
+        for name in names
+        if (".cpython-" in name and not name.endswith(suffix))
+        or (name.startswith("torch-") and name not in releases)
+    }
 
 
 class BuildPayload(BuildCommand):
@@ -247,6 +268,31 @@ class BuildPayload(BuildCommand):
             elif (ROOT / source).exists():
                 to.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(ROOT / source, to)
+
+
+class SourceFolders:
+    """Has an editable install put folders on `sys.path`: type checkers follow no import hooks."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __call__(self, wheel: Any, files: list[str], mapping: dict[str, str]) -> None:
+        """Writes the file by which Python, mypy and pyright find the packages."""
+        folders = [ROOT, *(ROOT / Path(folder).parent for folder in PLUGINS.values())]
+        wheel.writestr(f"__editable__.{self.name}.pth", "".join(f"{path}\n" for path in folders))
+
+    def __enter__(self) -> SourceFolders:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+
+class EditableWheel(editable_wheel):
+    """An editable install that type checkers see, where setuptools asks for a strategy."""
+
+    def _select_strategy(self, name: str, tag: str, build_lib: str) -> SourceFolders:
+        return SourceFolders(name)
 
 
 class Build(build):
@@ -268,7 +314,12 @@ def main() -> None:
     files = [f"*{sysconfig.get_config_var('EXT_SUFFIX')}", "*.pyi", "*.c", "py.typed"]
     setup(
         distclass=BinaryDistribution,
-        cmdclass={"build": Build, "build_native": BuildNative, "build_payload": BuildPayload},
+        cmdclass={
+            "build": Build,
+            "build_native": BuildNative,
+            "build_payload": BuildPayload,
+            "editable_wheel": EditableWheel,
+        },
         options={"build": {"build_base": "build/wheel"}},
         py_modules=["graphffi_command"],
         packages=["graphffi", "graphffi.testing", *PLUGINS],

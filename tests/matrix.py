@@ -23,7 +23,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-TOOLS = ("cmake", "ninja", "pybind11>=3", "setuptools>=77", "wheel", "pytest>=8", "ml_dtypes")
+TOOLS = ("cmake", "ninja", "pybind11>=3", "setuptools>=77", "wheel", "pytest>=8")
+OPTIONAL = ("ml_dtypes", "array-api-compat")
 PEERS = ("apache-tvm-ffi==0.1.15.post2",)
 COUNTS = re.compile(r"(\d+) (passed|failed|skipped|errors?)\b")
 SKIPPED = re.compile(r"^SKIPPED \[\d+\] \S+: (.*)$", re.M)
@@ -210,7 +211,7 @@ class Matrix:
         python = venv / "bin" / "python"
         if not python.exists():
             must_run(self._pythons[release.python], "-m", "venv", venv, cwd=ROOT)
-        packages = (*release.packages, *TOOLS, *PEERS)
+        packages = (*release.packages, *TOOLS, *OPTIONAL, *PEERS)
         must_run(python, "-m", "pip", "install", "--quiet", *packages, cwd=ROOT)
         return python
 

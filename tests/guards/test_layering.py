@@ -101,7 +101,14 @@ NATIVE = {
     "standalone": NativeLayer(
         "plugins/torch/csrc/standalone",
         FFI | CALLS | {"torch C", "torch types", "graphffi_torch"} | STANDALONE,
+        but=("/compiled/attention.cc",),
         own_headers="plugins/torch/csrc",
+    ),
+    # Defines functions that torch's headers declare, for the code of flex attention.
+    "standalone, attention": NativeLayer(
+        "plugins/torch/csrc/standalone/compiled",
+        STANDALONE | {"torch"},
+        pattern="attention.cc",
     ),
     "jax plugin": NativeLayer("plugins/jax/csrc", FFI | CALLS | {"xla"}),
     "examples": NativeLayer("examples", FFI | {"cuda"}, but=("/llama_block_cpp/",)),
