@@ -41,7 +41,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         outcome: Outcome = chosen.run(chosen)
     except (ImportError, OSError, RuntimeError, TypeError, ValueError) as failure:
-        print(json.dumps({"error": str(failure)}) if chosen.json else failure, file=sys.stderr)
+        text = str(failure)
+        if isinstance(failure, OSError) and failure.filename is not None:
+            text = f"graphffi {chosen.command}: {failure.filename}: {failure.strerror}"
+        print(json.dumps({"error": text}) if chosen.json else text, file=sys.stderr)
         return 1
     try:
         for line in (json.dumps(outcome.facts, indent=1),) if chosen.json else outcome.lines:

@@ -129,6 +129,14 @@ def test_definitions_of_flashinfer_bench_become_ops(tmp_path: Path, capsys: Any)
         ops.fused_add_norm(np.ones((3, 5), "float32"), x[0], 0.5)
 
 
+def test_a_missing_folder_is_named(tmp_path: Path, capsys: Any) -> None:
+    source, output = tmp_path / "norm.json", tmp_path / "none" / "ops.py"
+    source.write_text(json.dumps(DEFINITION))
+    assert main(["generate", str(source), "-o", str(output)]) == 1
+    expected = f"graphffi generate: {output}: No such file or directory\n"
+    assert capsys.readouterr().err == expected
+
+
 def test_other_json_is_refused(tmp_path: Path, capsys: Any) -> None:
     (tmp_path / "other.json").write_text("{}")
     assert main(["generate", str(tmp_path / "other.json"), "-o", str(tmp_path / "ops.py")]) == 1
