@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import os
 import shutil
@@ -10,13 +11,17 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 
-from ._location import plugin_cache, torch_build
+from ._cache import locked, mark_used
+from ._location import cache_folder, plugin_cache, torch_build
 from ._runtime import runtime_info
 
 _SUBJECT = "graphffi: build-plugin"
+_ARCHIVE = "standalone/libgraphffi_standalone.a"
 
 
 def build_plugin() -> Path:
@@ -32,6 +37,42 @@ def build_plugin() -> Path:
         RuntimeError: Something that it needs is missing, or the compiler failed; its output has
             been shown.
     """
+    target = torch_build(plugin_cache(), metadata.version("torch"))
+    with _built("all") as made:
+        shutil.rmtree(target, ignore_errors=True)
+        made.replace(target)
+    return target
+
+
+def build_archive(machine: str, compiler: str, version: bytes) -> Path:
+    """Compiles what libraries of compiled graphs contain of the plugin for another machine, once.
+
+    Args:
+        machine: As `platform.machine` names it.
+        compiler: Whose code runs on that machine.
+        version: Anything that is another one where the plugin's sources are.
+
+    Returns:
+        The archive, in the user's cache.
+
+    Raises:
+        RuntimeError: As `build_plugin`.
+    """
+    digest = hashlib.sha256(version + compiler.encode()).hexdigest()[:16]
+    folder = cache_folder() / f"standalone-{machine}-{digest}"
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with locked(folder.with_suffix(".lock")):
+        if not folder.exists():
+            system = ("-DCMAKE_SYSTEM_NAME=Linux", f"-DCMAKE_SYSTEM_PROCESSOR={machine}")
+            with _built("graphffi_standalone", *system, f"-DCMAKE_CXX_COMPILER={compiler}") as made:
+                made.replace(folder)
+    mark_used(folder)
+    return folder / _ARCHIVE
+
+
+@contextmanager
+def _built(what: str, *options: str) -> Iterator[Path]:
+    """A folder with what CMake made of a target of the plugin; it may be moved."""
     torch = _find_torch()
     tools = {name: _find_tool(name) for name in ("cmake", "ninja")}
     cache = plugin_cache()
@@ -39,15 +80,7 @@ def build_plugin() -> Path:
     with tempfile.TemporaryDirectory(dir=cache) as scratch:
         made, build = Path(scratch, "made"), str(Path(scratch, "build"))
         configure = [
-            *(
-                tools["cmake"],
-                "-S",
-                str(_source()),
-                "-B",
-                str(Path(scratch, "build")),
-                "-G",
-                "Ninja",
-            ),
+            *(tools["cmake"], "-S", str(_source()), "-B", build, "-G", "Ninja"),
             f"-DCMAKE_MAKE_PROGRAM={tools['ninja']}",
             f"-DPython3_EXECUTABLE={sys.executable}",
             "-DGRAPHFFI_BUILD_CORE=OFF",
@@ -55,14 +88,12 @@ def build_plugin() -> Path:
             f"-DGRAPHFFI_RUNTIME={runtime_info().path}",
             f"-DGRAPHFFI_TORCH_ROOT={torch}",
             f"-DGRAPHFFI_TORCH_OUTPUT={made}",
+            *options,
         ]
         _run(configure)
         jobs = os.environ.get("GRAPHFFI_JOBS") or str(os.cpu_count() or 1)
-        _run([tools["cmake"], "--build", build, "--parallel", jobs])
-        target = torch_build(cache, metadata.version("torch"))
-        shutil.rmtree(target, ignore_errors=True)
-        made.replace(target)
-    return target
+        _run([tools["cmake"], "--build", build, "--target", what, "--parallel", jobs])
+        yield made
 
 
 def _source() -> Path:

@@ -19,14 +19,37 @@ bool IsOurElf(const ElfW(Ehdr) & header) {
          header.e_ident[EI_CLASS] == own_class && header.e_phentsize == sizeof(ElfW(Phdr));
 }
 
+std::string NameOfMachine(unsigned machine) {
+  switch (machine) {
+    case EM_X86_64:
+      return "x86_64";
+    case EM_AARCH64:
+      return "aarch64";
+    default:
+      return "machine " + std::to_string(machine) + " of ELF";
+  }
+}
+
+#if defined(__x86_64__)
+constexpr unsigned kMachine = EM_X86_64;
+#elif defined(__aarch64__)
+constexpr unsigned kMachine = EM_AARCH64;
+#else
+constexpr unsigned kMachine = EM_NONE;  // any
+#endif
+
 }  // namespace
 
-std::string DescribeTruncation(const std::string& path) {
+std::string DescribeDefect(const std::string& path) {
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   const auto size = static_cast<uint64_t>(std::max<std::streamoff>(file.tellg(), 0));
   ElfW(Ehdr) header;
   file.seekg(0);
   if (!file.read(reinterpret_cast<char*>(&header), sizeof(header)) || !IsOurElf(header)) return "";
+  if (kMachine != EM_NONE && header.e_machine != kMachine) {
+    return "expected a library for " + NameOfMachine(kMachine) + ", got one for " +
+           NameOfMachine(header.e_machine);
+  }
   uint64_t needed = header.e_phoff + uint64_t{header.e_phnum} * sizeof(ElfW(Phdr));
   file.seekg(static_cast<std::streamoff>(header.e_phoff));
   for (int i = 0; i < header.e_phnum && needed <= size; ++i) {

@@ -6,8 +6,9 @@
 
 namespace graphffi {
 
-/// What is wrong with a library that ends before its content does, which would end the process
-/// with a bus error, or "" if all of it is there or it is no library of this machine's kind.
-std::string DescribeTruncation(const std::string& path);
+/// What is wrong with a library, or "" if nothing is, or it is no library of this machine's word
+/// size: made for another processor, for which the loader finds "no such file"; or ending before
+/// its content does, which would end the process with a bus error.
+std::string DescribeDefect(const std::string& path);
 
 }  // namespace graphffi

@@ -112,8 +112,8 @@ std::string PathToOpen(const std::string& path, const FileIdentity& identity) {
 /// the first call. Gives the path that the dynamic linker knows it by.
 std::pair<void*, std::string> Open(const std::string& path, const FileIdentity& identity) {
   if (!identity.exists()) Fail(path, "expected a file, got none");
-  const std::string truncation = DescribeTruncation(path);
-  if (!truncation.empty()) Fail(path, truncation);
+  const std::string defect = DescribeDefect(path);
+  if (!defect.empty()) Fail(path, defect);
   const std::string name = PathToOpen(path, identity);
   void* handle = nullptr;
   const char* reason = nullptr;

@@ -225,7 +225,7 @@ def test_a_processor_without_the_instructions_is_refused(
             return x * 2
 
     exported = torch.export.export(Double(), (torch.rand(4),))
-    with pytest.raises(ValueError, match="isa: expected native, avx2, avx512, got 'sse'"):
+    with pytest.raises(ValueError, match="isa: expected native, avx2, avx512, aarch64, got 'sse'"):
         graphffi_torch.to_library(exported, tmp_path / "model.so", isa="sse")
     # That no processor of today has.
     monkeypatch.setitem(_standalone_build._INSTRUCTIONS, "xop", "__SSE2__")

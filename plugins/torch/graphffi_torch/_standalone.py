@@ -21,9 +21,10 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from graphffi_torch._decompose import check_exported, decompose
 from graphffi_torch._primitive import CALL, CALL_EFFECT, CALL_GRAPH
-from graphffi_torch._standalone_build import ISAS, Source, build
+from graphffi_torch._standalone_build import Source, build
 from graphffi_torch._standalone_code import method_code
 from graphffi_torch._standalone_externs import find_externs
+from graphffi_torch._standalone_isa import ISAS, cross_compiler
 from graphffi_torch._standalone_signature import Signature
 from graphffi_torch._standalone_weights import WeightFile
 
@@ -40,11 +41,6 @@ _OPTIONS: Final = {
     "aot_inductor.package_constants_in_so": False,
     "layout_optimization": False,  # convolutions take images row by row
     "cpp.dynamic_threads": True,  # as many as the process that runs it allows
-}
-_ISA_OPTIONS: Final[dict[str, dict[str, Any]]] = {
-    "native": {},
-    "avx2": {"cpp.simdlen": 256},
-    "avx512": {"cpp.simdlen": 512},
 }
 # Torch (2.13 at least) takes buffers of equal elements for constants, also if it updates them.
 _OPTIONS_FOR_UPDATES: Final = {"joint_graph_constant_folding": False}
@@ -102,7 +98,9 @@ def to_library(
             return its results.
         isa: The instructions that the library may use: ``"native"`` for those of this machine's
             processor, ``"avx2"`` or ``"avx512"`` for those of most. A processor that has not all of
-            them gets an error from each call.
+            them gets an error from each call. ``"aarch64"`` is for ARM's of 64 bits: elsewhere, a
+            cross compiler makes it (``CXX``, or ``aarch64-linux-gnu-g++``), with `cmake` and
+            `ninja`.
         options: Options of Inductor.
 
     Returns:
@@ -111,7 +109,7 @@ def to_library(
     Raises:
         NotImplementedError: For operators that have no code without torch, all of them with the
             lines of the model that call them; and for what calls can't be given.
-        RuntimeError: If the compiler fails.
+        RuntimeError: If the compiler fails, or there is none for the processor.
         TypeError: If `exported` is no exported program.
         ValueError: For a wrong name or path, an unknown way to keep weights, and unknown
             instructions.
@@ -128,7 +126,7 @@ def to_library(
     updated = frozenset().union(*(each.updated_buffers for each in signatures.values()))
     chosen = {
         **(_OPTIONS_FOR_UPDATES if updated else {}),
-        **_ISA_OPTIONS[isa],
+        **ISAS[isa].options,
         **(options or {}),
     }
     generated = {name: _generate(name, program, chosen) for name, program in programs.items()}
@@ -199,6 +197,7 @@ def _check_arguments(
         raise ValueError(
             f"graphffi_torch: to_library: isa: expected {', '.join(ISAS)}, got {isa!r}"
         )
+    cross_compiler(ISAS[isa].machine)  # before anything is compiled
 
 
 def _generate(

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import subprocess
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import graphffi
 from graphffi import include_path
 from graphffi_torch._standalone_code import prefix_code
 from graphffi_torch._standalone_externs import (
@@ -23,6 +21,7 @@ from graphffi_torch._standalone_externs import (
     extern_code,
     product_functions,
 )
+from graphffi_torch._standalone_isa import ISAS, Isa, Toolchain
 from graphffi_torch._standalone_maths import maths_code
 from graphffi_torch._standalone_text import text_code
 
@@ -43,12 +42,6 @@ _INSTRUCTIONS: Final = {
 }
 # Torch's flags for debugging and warnings, which the library has no use for.
 _DROPPED: Final = {"g1", "Wall", "pedantic", "fno-omit-frame-pointer"}
-# Flags for instructions; without any, those of the machine, as torch chose them.
-ISAS: Final[dict[str, tuple[str, ...]]] = {
-    "native": (),
-    "avx2": ("-march=x86-64-v3",),
-    "avx512": ("-march=x86-64-v4",),
-}
 _PREFIX: Final = "torch/csrc/inductor/cpp_prefix.h"
 _EXPORTS: Final = "{ global: __tvm_ffi_*; __graphffi_*; local: *; };\n"
 
@@ -156,18 +149,18 @@ const Instructions kInstructions[] = {{{rows}{{nullptr, nullptr}}}};
 
 
 class _Compiler:
-    def __init__(self, folder: Path, flags: Mapping[str, Any], isa: Sequence[str]) -> None:
+    def __init__(self, folder: Path, flags: Mapping[str, Any], isa: Isa) -> None:
         self._folder = folder
-        self._program = os.environ.get("CXX") or flags["compiler"]
+        self._toolchain = Toolchain(isa, flags["compiler"])
         self._flags = [
             *(f"-D{name.strip()}" for name in flags["definitions"]),
             *(f"-{flag}" for flag in flags["cflags"] if flag not in _DROPPED),
             *" ".join(flags["passthrough_args"]).split(),
         ]
-        if isa:
+        if isa.flags:
             self._flags = [flag for flag in self._flags if not flag.startswith("-m")]
         self._flags += [
-            *isa,
+            *isa.flags,
             *"-w -fvisibility=hidden -ffunction-sections -fdata-sections".split(),
         ]
 
@@ -215,25 +208,20 @@ const graphffi_standalone::Weights graphffi_weights = {{{begin}, {name}, {digest
 
     def undefined(self, objects: Sequence[Path]) -> set[str]:
         """Names that the objects do not define."""
-        listed = subprocess.run(
-            ["nm", "--undefined-only", "--format=posix", *map(str, objects)],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        return set(re.findall(r"^(\w+) U", listed.stdout, re.MULTILINE))
+        return self._toolchain.undefined(*objects)
 
     def link(self, objects: Sequence[Path], path: Path) -> None:
         exports = self._folder / "exports.map"
         exports.write_text(_EXPORTS)
-        archive = str(FOLDER / "libgraphffi_standalone.a")
+        archive = self._toolchain.archive()
+        called = {n for n in self.undefined([*objects, archive]) if n.startswith("TVMFFI")}
         self._run(
             [
                 *("-shared", "-fopenmp", "-Wl,--gc-sections", "-Wl,--no-undefined", "-s"),
                 *("-Wl,-z,noexecstack", "-Wl,-z,nodelete", f"-Wl,--version-script={exports}"),
                 *map(str, objects),
-                *("-Wl,--whole-archive", archive, "-Wl,--no-whole-archive"),
-                *(str(Path(graphffi.__file__).parent / "_lib/libtvm_ffi.so"), "-lm"),
+                *("-Wl,--whole-archive", str(archive), "-Wl,--no-whole-archive"),
+                *(str(self._toolchain.runtime(self._folder, called)), "-lm"),
             ],
             path,
         )
@@ -242,15 +230,15 @@ const graphffi_standalone::Weights graphffi_weights = {{{begin}, {name}, {digest
         self._run_for_text([*arguments, "-o", str(target)])
 
     def _run_for_text(self, arguments: Sequence[str]) -> str:
-        command = [self._program, *arguments]
+        command = [self._toolchain.compiler, *arguments]
         try:
             return subprocess.run(command, check=True, capture_output=True, text=True).stdout
         except FileNotFoundError:
             raise RuntimeError(
-                f"graphffi_torch: to_library: expected the compiler '{self._program}', got none; "
+                f"graphffi_torch: to_library: expected the compiler '{command[0]}', got none; "
                 "install it, or name another one in CXX"
             ) from None
         except subprocess.CalledProcessError as error:
             raise RuntimeError(
-                f"graphffi_torch: to_library: {Path(self._program).name} failed:\n{error.stderr}"
+                f"graphffi_torch: to_library: {Path(command[0]).name} failed:\n{error.stderr}"
             ) from None

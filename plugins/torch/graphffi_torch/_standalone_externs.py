@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 FOLDER: Final = Path(library_path()) / "standalone"
+ARCHIVE: Final = FOLDER / "libgraphffi_standalone.a"
 TORCH_INCLUDE: Final = Path(torch.__file__).parent / "include"
 _CALL: Final = re.compile(r"\b(aoti_torch_\w+)\s*\(")
 _OPERATOR: Final = re.compile(r"aoti_torch_cpu_(\w+)")
@@ -86,9 +87,8 @@ def find_externs(
 @functools.cache
 def own_functions() -> frozenset[str]:
     """The functions of torch's C interface that libraries have of their own."""
-    archive = str(FOLDER / "libgraphffi_standalone.a")
     listed = subprocess.run(
-        ["nm", "--defined-only", "--format=posix", archive],
+        ["nm", "--defined-only", "--format=posix", str(ARCHIVE)],
         capture_output=True,
         text=True,
         check=True,
