@@ -117,5 +117,5 @@ def test_a_library_of_another_machine_is_refused(tmp_path: Path) -> None:
 @pytest.mark.skipif(platform.machine() == "aarch64", reason="needs no cross compiler there")
 def test_a_missing_compiler_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(RuntimeError, match="expected the compiler 'aarch64-.*', got none; install"):
+    with pytest.raises(RuntimeError, match="expected the compiler 'aarch64-"):
         graphffi_torch.to_library(exported_model(), tmp_path / "model.so", isa="aarch64")

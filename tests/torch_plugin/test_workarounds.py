@@ -21,6 +21,7 @@ from torch._inductor import pattern_matcher
 from torch._inductor.utils import is_cudagraph_unsafe_op
 
 import graphffi
+import graphffi_torch
 from graphffi_torch import _inductor, _private_names, _repairs
 
 BOTH = pytest.mark.parametrize("worked_around", [True, False])
@@ -93,6 +94,7 @@ REPAIRED_LATE = """
 import sys
 import torch
 import graphffi
+import graphffi_torch
 import graphffi_torch
 
 if sys.argv[1] == "first":
@@ -254,3 +256,35 @@ def test_the_oldest_torch_needs_code_of_its_own() -> None:
     And for 2.12 and older: `autograd_node.h`.
     """
     assert _private_names.TESTED[0] == (2, 10)
+
+
+HOLDS_GIL = """
+#include <dlfcn.h>
+#include <tvm/ffi/tvm_ffi.h>
+
+void holds_gil(tvm::ffi::TensorView x, tvm::ffi::TensorView y) {
+  auto check = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "PyGILState_Check"));
+  *static_cast<float*>(y.data_ptr()) = static_cast<float>(check());
+}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec:FutureWarning")
+def test_torch_keeps_the_gil_while_a_package_runs(tmp_path: Path) -> None:
+    """The lock of `graphffi_torch._package.Package`."""
+    module = graphffi.cpp.load_inline("gil", cpp_sources=HOLDS_GIL, functions=["holds_gil"])
+    holds = graphffi.define_op(
+        "workarounds::holds_gil",
+        schema="(Tensor x) -> Tensor",
+        kernel=module.holds_gil,
+        infer=graphffi.like,
+    )
+
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return holds(x)
+
+    x, path = torch.zeros(1), tmp_path / "model.pt2"
+    graphffi_torch.package(torch.export.export(Model(), (x,)), path)
+    assert graphffi_torch.load_package(path, trust=True)(x).item() == 1

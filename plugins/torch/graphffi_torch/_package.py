@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 import zipfile
 from typing import TYPE_CHECKING, Any, Final
 
@@ -127,9 +128,13 @@ class Package:
             model: What torch loaded.
         """
         self.model = model
+        # Torch (2.10 to 2.15) lets in one thread at a time, and others wait with the GIL, which
+        # Python kernels of the running call need. Here, they wait without it.
+        self._lock = threading.Lock()
+        self._caller: int | None = None
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        """Runs the model.
+        """Runs the model, one thread at a time.
 
         Args:
             *args: As of the module that was exported.
@@ -137,7 +142,21 @@ class Package:
 
         Raises:
             Exception: What a kernel raised, as in eager code.
+            RuntimeError: A kernel of the running call calls the model.
         """
+        if self._caller == threading.get_ident():
+            raise RuntimeError(
+                "graphffi_torch: package: expected no call of the model by a kernel of its own "
+                "running call, got one; load the package once more for it"
+            )
+        with self._lock:
+            self._caller = threading.get_ident()
+            try:
+                return self._run(*args, **kwargs)
+            finally:
+                self._caller = None
+
+    def _run(self, *args: Any, **kwargs: Any) -> Any:
         _C.clear_aot_error()
         try:
             return self.model(*args, **kwargs)
