@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import shutil
 import subprocess
 import sys
 import threading
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +89,10 @@ def test_a_truncated_library_is_refused(copied: Path, share: float) -> None:
         graphffi.load_module(copied)
 
 
+class Owner(np.ndarray[Any, Any]):
+    """An array that can be watched."""
+
+
 def test_weights_that_are_not_the_librarys_are_refused(copied: Path) -> None:
     weights = copied.with_suffix(".weights")
     content = weights.read_bytes()
@@ -102,6 +108,15 @@ def test_weights_that_are_not_the_librarys_are_refused(copied: Path) -> None:
             weights.write_bytes(changed)
         with pytest.raises(RuntimeError, match=text):
             library.main(X)
+    weights.unlink()
+    owner = X.copy().view(Owner)
+    alive = weakref.ref(owner)
+    tensor = graphffi.from_dlpack(owner)
+    with pytest.raises(RuntimeError, match="expected a file beside the library"):
+        library.main(tensor)
+    del owner, tensor
+    gc.collect()
+    assert alive() is None  # a call that fails keeps no operand
     weights.write_bytes(content)
     torch.testing.assert_close(library.main(torch.from_numpy(X)), product(0)[0](torch.ones(3, 64)))
 

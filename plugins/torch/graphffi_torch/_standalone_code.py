@@ -146,14 +146,20 @@ Model* NewModel() {{
   return model.release();  // lives as long as the library, which is never unloaded
 }}
 
-void Run(TVMFFIObjectHandle* inputs, TVMFFIObjectHandle* results) {{
+Model* TheModel() {{
   static Model* const model = NewModel();
-  model->run_impl(reinterpret_cast<AtenTensorHandle*>(inputs),
+  return model;
+}}
+
+void Prepare() {{ TheModel(); }}
+
+void Run(TVMFFIObjectHandle* inputs, TVMFFIObjectHandle* results) {{
+  TheModel()->run_impl(reinterpret_cast<AtenTensorHandle*>(inputs),
                   reinterpret_cast<AtenTensorHandle*>(results), nullptr, nullptr);
 }}
 
 const Method kMethod = {{"{name}", kOperands, {num_operands}, kSymbols, {num_symbols},
-                        {num_results}, kInputNodes, kResultNodes, ordinals, &Run}};
+                        {num_results}, kInputNodes, kResultNodes, ordinals, &Prepare, &Run}};
 }}  // namespace {model}_entry
 }}  // namespace
 

@@ -2,8 +2,8 @@
 #include "graph.h"
 
 #include <string>
-#include <vector>
 
+#include "bounded_list.h"
 #include "callframe/call_frame.h"
 #include "callframe/describe_tensor.h"
 #include "callframe/lent_tensor.h"
@@ -31,30 +31,25 @@ class HeapScope {
   graphffi::AllocatorScope scope_;
 };
 
-using Handles = std::vector<TVMFFIObjectHandle>;
-
-/// References that a failed call gives up.
-std::vector<Ref> Own(const Handles& handles) {
-  std::vector<Ref> owned;
-  owned.reserve(handles.size());
-  for (TVMFFIObjectHandle handle : handles) owned.emplace_back(handle);
-  return owned;
-}
-
-/// \throws graphffi::Error of the kernel or the model.
-std::vector<Ref> RunModel(const Method& method, Operands* operands) {
+/// Adds what the model returns to `results`. \throws graphffi::Error of a kernel or
+/// of the model.
+void RunModel(const Method& method, Operands* operands, BoundedList<Ref>* results) {
   const HeapScope env;
-  Handles inputs = operands->Release();
-  Handles results(static_cast<size_t>(method.num_results), nullptr);
+  method.prepare();
+  BoundedList<TVMFFIObjectHandle> inputs(method.num_operands), made(method.num_results, nullptr);
+  operands->Release(&inputs);
+  const auto own = [&] {
+    for (TVMFFIObjectHandle handle : made) results->Add(handle);
+  };
   try {
-    method.run(inputs.data(), results.data());
+    method.run(inputs.data(), made.data());
   } catch (const graphffi::Error&) {
     throw;
   } catch (const std::exception& error) {
-    const std::vector<Ref> given_up = Own(results);
+    own();
     throw Run::TakeError(error.what());
   }
-  return Own(results);
+  own();
 }
 
 /// \throws Error(RuntimeError) on a processor that has not what the code was made for.
@@ -119,7 +114,9 @@ void RunInto(const Method& method, const TVMFFIAny* args, int32_t num_args,
   Destinations destinations(method, arguments.data() + method.num_operands, operands);
   if (opt_workspace != nullptr) CheckWorkspace(method, *opt_workspace, arguments);
   const Run run(method, &destinations);
-  destinations.Fill(RunModel(method, &operands));
+  BoundedList<Ref> results(method.num_results);
+  RunModel(method, &operands, &results);
+  destinations.Fill(results);
   operands.TakeBack();
 }
 
@@ -148,9 +145,10 @@ int RunMethod(const Method& method, const TVMFFIAny* args, int32_t num_args, TVM
     Operands operands(method, arguments.data(), arguments.size());
     HostResults host(method);
     const Run run(method, &host);
-    std::vector<Ref> results = RunModel(method, &operands);
-    for (size_t i = 0; i < results.size(); ++i) {
-      results[i] = host.Finish(static_cast<int32_t>(i), std::move(results[i]));
+    BoundedList<Ref> results(method.num_results);
+    RunModel(method, &operands, &results);
+    for (int32_t i = 0; i < results.size(); ++i) {
+      results[i] = host.Finish(i, std::move(results[i]));
     }
     operands.TakeBack();
     if (!results.empty()) *result = NestResults(method, &results);

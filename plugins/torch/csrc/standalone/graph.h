@@ -46,6 +46,8 @@ struct Method {
   const Node* result_nodes;
   /// Which of a run's allocations became each result last time; -1: not known. Any thread's.
   int32_t* ordinals;
+  /// Makes the model, once. \throws Error(RuntimeError) where its weights are missing
+  void (*prepare)();
   /// Runs the model: takes over the references to the inputs, gives references to the results.
   /// \throws std::exception
   void (*run)(TVMFFIObjectHandle* inputs, TVMFFIObjectHandle* results);

@@ -15,7 +15,8 @@ std::atomic<size_t> limit{size_t{256} << 20};
 struct FreeLists {
   FreeBlock* opt_first[kNumSizeClasses];
   size_t bytes;
-  bool is_closed;  // the thread is ending
+  bool is_watched;  // the lists are freed when the thread ends
+  bool is_closed;   // it is ending
 };
 thread_local FreeLists lists;
 
@@ -53,7 +54,10 @@ void GiveMemory(void* memory, size_t bytes) {
   const SizeClass size = SizeClass::Of(bytes);
   if (lists.is_closed || lists.bytes + size.bytes > limit.load(std::memory_order_relaxed))
     return std::free(memory);
-  closer.Touch();
+  if (!lists.is_watched) {
+    closer.Touch();
+    lists.is_watched = true;
+  }
   auto* block = static_cast<FreeBlock*>(memory);
   block->opt_next = lists.opt_first[size.index];
   lists.opt_first[size.index] = block;

@@ -124,7 +124,7 @@ void Arguments::Fail(const char* kind, const std::string& text) const {
   throw graphffi::Error(kind, std::string(method_.name) + ": " + text);
 }
 
-TVMFFIAny NestResults(const Method& method, std::vector<Ref>* results) {
+TVMFFIAny NestResults(const Method& method, BoundedList<Ref>* results) {
   const Node* node = method.result_nodes;
   Ref* result = results->data();
   return Nest(&node, &result);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "bounded_list.h"
 #include "callframe/owned_values.h"
 #include "graph.h"
 #include "tensor.h"
@@ -38,6 +39,6 @@ class Arguments {
 };
 
 /// *New reference* to results as the program nests them. \throws Error
-TVMFFIAny NestResults(const Method& method, std::vector<Ref>* results);
+TVMFFIAny NestResults(const Method& method, BoundedList<Ref>* results);
 
 }  // namespace graphffi_standalone

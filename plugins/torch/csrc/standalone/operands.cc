@@ -18,16 +18,20 @@ std::string KindOf(const TVMFFIAny& value) {
 }  // namespace
 
 Operands::Operands(const Method& method, const TVMFFIAny* args, int32_t num_args)
-    : method_(method), sizes_(static_cast<size_t>(method.num_symbols), -1) {
-  const std::string subject = method.name;
+    : method_(method),
+      sizes_(method.num_symbols, -1),
+      views_(method.num_operands),
+      taken_(method.num_operands),
+      lent_(method.num_operands) {
   if (num_args != method.num_operands) {
-    throw graphffi::Error("TypeError", subject + ": expected " +
+    throw graphffi::Error("TypeError", std::string(method.name) + ": expected " +
                                            std::to_string(method.num_operands) + " operands, got " +
                                            std::to_string(num_args));
   }
   for (int32_t i = 0; i < num_args; ++i) Check(method.operands[i], args[i]);
   if (!problems_.empty()) {
-    throw graphffi::Error(is_type_error_ ? "TypeError" : "ValueError", subject + ": " + problems_);
+    throw graphffi::Error(is_type_error_ ? "TypeError" : "ValueError",
+                          std::string(method.name) + ": " + problems_);
   }
   for (int32_t i = 0; i < num_args; ++i) Take(method.operands[i], args[i]);
 }
@@ -62,7 +66,7 @@ void Operands::CheckSizes(const Operand& operand, const DLTensor& view) {
       continue;
     }
     const Symbol& symbol = method_.symbols[dim.symbol];
-    int64_t& known = sizes_[static_cast<size_t>(dim.symbol)];
+    int64_t& known = sizes_[dim.symbol];
     const int64_t value = (size - dim.offset) / dim.multiple;
     fits = value * dim.multiple + dim.offset == size && value >= symbol.min &&
            value <= symbol.max && (known == -1 || known == value);
@@ -86,7 +90,7 @@ std::string Operands::Describe(const Operand& operand) const {
     if (dim.multiple != 1) text += std::to_string(dim.multiple) + "*";
     text += symbol.name;
     if (dim.offset != 0) text += "+" + std::to_string(dim.offset);
-    const int64_t known = sizes_[static_cast<size_t>(dim.symbol)];
+    const int64_t known = sizes_[dim.symbol];
     text += known != -1 ? "=" + std::to_string(known)
                         : " (" + std::to_string(symbol.min) + " to " +
                               (symbol.max == INT64_MAX ? "any" : std::to_string(symbol.max)) + ")";
@@ -104,27 +108,25 @@ void Operands::Take(const Operand& operand, const TVMFFIAny& arg) {
                               "one with other strides; pass a contiguous one");
   }
   if (!is_compact) {
-    taken_.emplace_back(CompactCopy(view)->handle());
+    taken_.Add(CompactCopy(view)->handle());
   } else if (arg.type_index == kTVMFFITensor && view.strides != nullptr) {
     TVMFFIObjectIncRef(arg.v_obj);
-    taken_.emplace_back(arg.v_obj);
+    taken_.Add(arg.v_obj);
   } else {
     const bool is_owned = arg.type_index == kTVMFFITensor;
     const Layout layout{view.ndim, view.shape, nullptr, view.dtype};
-    taken_.emplace_back(
-        Tensor::View(DataOf(view), layout, is_owned ? arg.v_obj : nullptr)->handle());
+    Tensor* own = Tensor::View(DataOf(view), layout, is_owned ? arg.v_obj : nullptr);
+    taken_.Add(own->handle());
     if (!is_owned) {
-      TVMFFIObjectIncRef(taken_.back().get());
-      lent_.emplace_back(taken_.back().get());
+      TVMFFIObjectIncRef(own->handle());
+      lent_.Add(own->handle());
     }
   }
-  views_.push_back(*TVMFFITensorGetDLTensorPtr(taken_.back().get()));
+  views_.Add(*TVMFFITensorGetDLTensorPtr(taken_[taken_.size() - 1].get()));
 }
 
-std::vector<TVMFFIObjectHandle> Operands::Release() {
-  std::vector<TVMFFIObjectHandle> handles;
-  for (Ref& ref : taken_) handles.push_back(ref.Release());
-  return handles;
+void Operands::Release(BoundedList<TVMFFIObjectHandle>* handles) {
+  for (Ref& ref : taken_) handles->Add(ref.Release());
 }
 
 /// False if a kernel kept one.

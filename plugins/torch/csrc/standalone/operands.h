@@ -3,8 +3,8 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
+#include "bounded_list.h"
 #include "graph.h"
 #include "tensor.h"
 
@@ -20,9 +20,9 @@ class Operands {
   /// Leaves tensors without elements to whoever kept what is only lent.
   ~Operands() { TakeEach(); }
 
-  const std::vector<DLTensor>& views() const { return views_; }
-  /// For Method::run, which takes the references over.
-  std::vector<TVMFFIObjectHandle> Release();
+  const BoundedList<DLTensor>& views() const { return views_; }
+  /// Adds the references to a list, for Method::run, which takes them over.
+  void Release(BoundedList<TVMFFIObjectHandle>* handles);
   /// After the run. \throws Error(RuntimeError) where a kernel kept a tensor that is only lent.
   void TakeBack();
 
@@ -37,10 +37,10 @@ class Operands {
   const Method& method_;
   std::string problems_;
   bool is_type_error_ = false;
-  std::vector<int64_t> sizes_;  // of symbols; -1: not known yet
-  std::vector<DLTensor> views_;
-  std::vector<Ref> taken_;
-  std::vector<Ref> lent_;  // those whose memory ends with the call
+  BoundedList<int64_t> sizes_;  // of symbols; -1: not known yet
+  BoundedList<DLTensor> views_;
+  BoundedList<Ref> taken_;
+  BoundedList<Ref> lent_;  // those whose memory ends with the call
 };
 
 }  // namespace graphffi_standalone

@@ -15,7 +15,7 @@ namespace graphffi_standalone {
 namespace {
 
 /// The next run puts result `i` where it belongs as it makes it.
-void Learn(const Method& method, size_t i, TVMFFIObjectHandle result) {
+void Learn(const Method& method, int32_t i, TVMFFIObjectHandle result) {
   Tensor* opt_own = Tensor::OptOf(result);
   const Tensor* opt_root = opt_own == nullptr ? nullptr : Tensor::OptOf(opt_own->root());
   if (opt_root != nullptr) {
@@ -51,9 +51,8 @@ HostResults::HostResults(const Method& method)
 
 Tensor* HostResults::OptTake(int32_t, const Layout& layout) {
   if (!has_allocator_ || !IsCompact(layout)) return nullptr;
-  taken_.emplace_back(AllocateInHost(layout));
-  const DLTensor& tensor = *TVMFFITensorGetDLTensorPtr(taken_.back().get());
-  return Tensor::View(DataOf(tensor), layout, taken_.back().get());
+  const Ref taken(AllocateInHost(layout));
+  return Tensor::View(DataOf(*TVMFFITensorGetDLTensorPtr(taken.get())), layout, taken.get());
 }
 
 Ref HostResults::Finish(int32_t i, Ref result) {
@@ -64,7 +63,7 @@ Ref HostResults::Finish(int32_t i, Ref result) {
   if (opt_own->is_lent()) return Copy(view);
   const Tensor* opt_root = Tensor::OptOf(opt_own->root());
   if (!has_allocator_ || opt_root == nullptr) return result;
-  Learn(method_, static_cast<size_t>(i), result.get());
+  Learn(method_, i, result.get());
   return Copy(view);
 }
 
@@ -76,7 +75,7 @@ Ref HostResults::Copy(const DLTensor& from) const {
 }
 
 Destinations::Destinations(const Method& method, const TVMFFIAny* args, const Operands& operands)
-    : method_(method) {
+    : method_(method), tensors_(method.num_results) {
   for (int32_t i = 0; i < method.num_results; ++i) {
     const DLTensor* tensor = graphffi::TensorOf(args[i]);
     if (tensor == nullptr) {
@@ -84,7 +83,7 @@ Destinations::Destinations(const Method& method, const TVMFFIAny* args, const Op
                                              std::to_string(i) +
                                              ": expected a tensor, got another value");
     }
-    tensors_.push_back(tensor);
+    tensors_.Add(tensor);
     if (tensor->device.device_type != kDLCPU || !graphffi::IsCompact(*tensor)) {
       Fail(i, "a contiguous tensor on cpu", graphffi::DescribeTensor(*tensor));
     }
@@ -99,48 +98,47 @@ void Destinations::Fail(int32_t i, const std::string& expected, const std::strin
 }
 
 void Destinations::CheckMemory(int32_t i, const Operands& operands) const {
-  const DLTensor& tensor = *tensors_[static_cast<size_t>(i)];
-  for (size_t k = 0; k < operands.views().size(); ++k) {
+  const DLTensor& tensor = *tensors_[i];
+  for (int32_t k = 0; k < operands.views().size(); ++k) {
     if (Overlap(tensor, operands.views()[k])) {
       Fail(i, "memory of its own",
            std::string("memory shared with operand '") + method_.operands[k].name + "'");
     }
   }
   for (int32_t k = 0; k < i; ++k) {
-    if (Overlap(tensor, *tensors_[static_cast<size_t>(k)])) {
+    if (Overlap(tensor, *tensors_[k])) {
       Fail(i, "memory of its own", "memory shared with result " + std::to_string(k));
     }
   }
 }
 
 Tensor* Destinations::OptTake(int32_t i, const Layout& layout) {
-  const DLTensor& destination = *tensors_[static_cast<size_t>(i)];
+  const DLTensor& destination = *tensors_[i];
   if (layout.SpanBytes() != Layout::Of(destination).SpanBytes()) return nullptr;
   return Tensor::View(DataOf(destination), layout, nullptr);
 }
 
-void Destinations::Fill(const std::vector<Ref>& results) const {
-  std::vector<Ref> copies;
-  std::vector<const DLTensor*> sources;
-  for (size_t i = 0; i < results.size(); ++i) {
+void Destinations::Fill(const BoundedList<Ref>& results) const {
+  BoundedList<Ref> copies(results.size());
+  BoundedList<const DLTensor*> sources(results.size());
+  for (int32_t i = 0; i < results.size(); ++i) {
     const DLTensor& result = *TVMFFITensorGetDLTensorPtr(results[i].get());
     const DLTensor& to = *tensors_[i];
     const bool has_dtype = std::memcmp(&result.dtype, &to.dtype, sizeof(DLDataType)) == 0;
     if (!has_dtype || result.ndim != to.ndim ||
         !std::equal(result.shape, result.shape + result.ndim, to.shape)) {
-      Fail(static_cast<int32_t>(i), graphffi::DescribeTensor(result), graphffi::DescribeTensor(to));
+      Fail(i, graphffi::DescribeTensor(result), graphffi::DescribeTensor(to));
     }
     const bool is_there = DataOf(result) == DataOf(to) && graphffi::IsCompact(result);
-    sources.push_back(is_there ? nullptr : &result);
+    sources.Add(is_there ? nullptr : &result);
     // In the memory of another destination, which may be filled before.
     const auto shares = [&](const DLTensor* other) { return Overlap(result, *other); };
     if (!is_there && std::any_of(tensors_.begin(), tensors_.end(), shares)) {
-      copies.emplace_back(CompactCopy(result)->handle());
-      sources.back() = TVMFFITensorGetDLTensorPtr(copies.back().get());
+      sources[i] = TVMFFITensorGetDLTensorPtr(copies.Add(CompactCopy(result)->handle()).get());
     }
     Learn(method_, i, results[i].get());
   }
-  for (size_t i = 0; i < sources.size(); ++i) {
+  for (int32_t i = 0; i < sources.size(); ++i) {
     if (sources[i] != nullptr) CopyElements(*sources[i], *tensors_[i]);
   }
 }

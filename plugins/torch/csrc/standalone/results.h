@@ -3,8 +3,7 @@
 // own.
 #pragma once
 
-#include <vector>
-
+#include "bounded_list.h"
 #include "graph.h"
 #include "operands.h"
 #include "run.h"
@@ -27,7 +26,6 @@ class HostResults : public ResultMemory {
 
   const Method& method_;
   const bool has_allocator_;
-  std::vector<Ref> taken_;  // tensors of the allocator
 };
 
 /// Results in tensors that the caller passes.
@@ -39,14 +37,14 @@ class Destinations : public ResultMemory {
 
   Tensor* OptTake(int32_t i, const Layout& layout) override;
   /// Puts those results there that are not yet, and learns which allocation each one was.
-  void Fill(const std::vector<Ref>& results) const;
+  void Fill(const BoundedList<Ref>& results) const;
 
  private:
   [[noreturn]] void Fail(int32_t i, const std::string& expected, const std::string& got) const;
   void CheckMemory(int32_t i, const Operands& operands) const;
 
   const Method& method_;
-  std::vector<const DLTensor*> tensors_;
+  BoundedList<const DLTensor*> tensors_;
 };
 
 }  // namespace graphffi_standalone

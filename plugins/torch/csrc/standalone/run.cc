@@ -12,13 +12,13 @@ namespace graphffi_standalone {
 thread_local Run* Run::current_ = nullptr;
 thread_local graphffi::Error* Run::error_ = nullptr;
 
-Run::Run(const Method& method, ResultMemory* memory) : memory_(memory), opt_outer_(current_) {
-  ordinals_.assign(static_cast<size_t>(method.num_results), -1);
+Run::Run(const Method& method, ResultMemory* memory)
+    : memory_(memory), ordinals_(method.num_results), opt_outer_(current_) {
   const Workspace* opt_workspace = Workspace::OptCurrent();
   const bool is_counted = opt_workspace != nullptr && opt_workspace->is_counting();
   // What is counted is enough for runs that know nothing of the results.
   for (int32_t i = 0; i < method.num_results && !is_counted; ++i) {
-    ordinals_[static_cast<size_t>(i)] = __atomic_load_n(&method.ordinals[i], __ATOMIC_RELAXED);
+    ordinals_.Add(__atomic_load_n(&method.ordinals[i], __ATOMIC_RELAXED));
   }
   current_ = this;
 }
@@ -28,9 +28,8 @@ Tensor* Run::Allocate(const Layout& layout) {
   if (run == nullptr) return Tensor::Allocate(layout);
   const int32_t ordinal = run->num_allocated_++;
   Tensor* tensor = nullptr;
-  for (size_t i = 0; i < run->ordinals_.size() && tensor == nullptr; ++i) {
-    if (run->ordinals_[i] != ordinal) continue;
-    tensor = run->memory_->OptTake(static_cast<int32_t>(i), layout);
+  for (int32_t i = 0; i < run->ordinals_.size() && tensor == nullptr; ++i) {
+    if (run->ordinals_[i] == ordinal) tensor = run->memory_->OptTake(i, layout);
   }
   if (tensor == nullptr) tensor = Tensor::Allocate(layout);
   tensor->set_ordinal(ordinal);

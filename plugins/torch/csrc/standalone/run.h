@@ -3,8 +3,8 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
+#include "bounded_list.h"
 #include "callframe/error.h"
 #include "graph.h"
 #include "shim_tensor.h"
@@ -49,7 +49,7 @@ class Run {
   static thread_local graphffi::Error* error_;  // leaked where a thread ends with one
 
   ResultMemory* const memory_;
-  std::vector<int32_t> ordinals_;  // as they were when the run began: other threads learn, too
+  BoundedList<int32_t> ordinals_;  // as they were when the run began: other threads learn, too
   int32_t num_allocated_ = 0;
   Run* opt_outer_;
 };
