@@ -11,10 +11,16 @@ import torch
 
 import graphffi
 from graphffi import Tensor
-from tests.hidden_names import HIDES_ALL, hide_features
+from tests.hidden_names import HIDES_ALL, hide_features, skip_tests_of_names
 
 if HIDES_ALL:
     hide_features()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if HIDES_ALL:
+        skip_tests_of_names(items)
+
 
 KERNELS = r"""
 #include <tvm/ffi/extra/c_env_api.h>
