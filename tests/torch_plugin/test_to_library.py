@@ -21,6 +21,8 @@ import graphffi
 import graphffi_torch
 from graphffi import Tensor
 from graphffi._record import read_record
+from graphffi_torch import _standalone
+from tests.hidden_names import HIDES_ALL
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec:FutureWarning"),
@@ -164,6 +166,8 @@ def top(x: Any, k: int, dim: int, largest: int, is_sorted: int) -> list[Any]:
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     """The library, its model and what it was made of."""
+    if HIDES_ALL:
+        pytest.skip("calls of kernels need private names")
     folder = tmp_path_factory.mktemp("standalone")
     kernels = graphffi.cpp.build(
         "kernels", cpp_sources=KERNELS, functions="scale", build_directory=folder
@@ -450,3 +454,18 @@ def test_operators_without_code_are_refused_together(tmp_path: Path) -> None:
     assert sorted(refused) == ["aten._linalg_svd", "aten.kthvalue"]
     assert text.count("aten.") == 3  # and in what to do
     assert "externs={'aten.<operator>': 'library.so::function'}" in text
+
+
+def test_calls_of_kernels_are_refused_where_they_are_not_lowered(
+    ops: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Adds(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return ops.add(x, 1.0)
+
+    exported = torch.export.export(Adds(), (torch.rand(9),))
+    monkeypatch.setenv("GRAPHFFI_INDUCTOR", "0")
+    monkeypatch.setattr(_standalone, "has", lambda feature: False)
+    text = r"without calls of kernels \((GRAPHFFI_INDUCTOR=0|private.*)\), got calls of .*::add"
+    with pytest.raises(NotImplementedError, match=text):
+        graphffi_torch.to_library(exported, tmp_path / "model.so")

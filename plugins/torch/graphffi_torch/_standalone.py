@@ -21,6 +21,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from graphffi_torch._decompose import check_exported, decompose
 from graphffi_torch._primitive import CALL, CALL_EFFECT, CALL_GRAPH
+from graphffi_torch._private_names import has, why_without
 from graphffi_torch._standalone_build import Source, build
 from graphffi_torch._standalone_code import method_code
 from graphffi_torch._standalone_externs import find_externs
@@ -108,7 +109,8 @@ def to_library(
 
     Raises:
         NotImplementedError: For operators that have no code without torch, all of them with the
-            lines of the model that call them; and for what calls can't be given.
+            lines of the model that call them; for what calls can't be given; and for calls of
+            kernels where graphffi does not lower them (``GRAPHFFI_INDUCTOR=0``, an untested torch).
         RuntimeError: If the compiler fails, or there is none for the processor.
         TypeError: If `exported` is no exported program.
         ValueError: For a wrong name or path, an unknown way to keep weights, and unknown
@@ -121,6 +123,13 @@ def to_library(
     """
     programs = dict(exported) if isinstance(exported, Mapping) else {"main": exported}
     _check_arguments(programs, path, weights, isa)
+    called = set(_kernels(programs.values()))
+    if called and not has("lowerings"):
+        reason = why_without("lowerings") or "GRAPHFFI_INDUCTOR=0"
+        raise NotImplementedError(
+            f"graphffi_torch: to_library: expected programs without calls of kernels ({reason}), "
+            f"got calls of {', '.join(sorted(called))}"
+        )
     signatures = {name: Signature.of(name, program) for name, program in programs.items()}
     # Those that one method updates, others read where it writes them.
     updated = frozenset().union(*(each.updated_buffers for each in signatures.values()))
@@ -140,7 +149,7 @@ def to_library(
         constants = kept.add(code.code, code.weights, updated)
         text = method_code(signatures[name], code.model, code.code, constants)
         sources.append(Source(code.model, text, code.header, code.flags))
-    kernels = sorted({*found.references.values(), *_kernels(programs.values())})
+    kernels = sorted(called.union(found.references.values()))
     build(
         *(Path(path), sources, kept, found),
         is_embedded=weights == "embed",
