@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import shutil
 import subprocess
 import sys
@@ -154,6 +155,7 @@ print(*np.concatenate([np.ravel(r) for r in (*results, first, second)]))
 """
 
 
+@pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="needs jax")
 def test_jax_runs_a_method_with_donated_caches(built: SimpleNamespace) -> None:
     found = subprocess.run(
         [sys.executable, "-c", JAX, built.path], capture_output=True, text=True, check=True
