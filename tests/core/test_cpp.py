@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -222,13 +222,18 @@ def test_compiler_may_have_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
     assert graphffi.cpp.load_inline("demo", cpp_sources=code, functions="f").f() == 2
 
 
-def build_twice(_: int) -> str:
-    return graphffi.cpp.build("demo", cpp_sources=TWICE, functions=["twice"])
+BUILD_TWICE = """
+import sys
+import graphffi
+print(graphffi.cpp.build("demo", cpp_sources=sys.argv[1], functions=["twice"]))
+"""
 
 
 def test_processes_share_one_build(cache: Path) -> None:
-    with multiprocessing.get_context("spawn").Pool(3) as pool:
-        paths = set(pool.map(build_twice, range(3)))
+    command = [sys.executable, "-c", BUILD_TWICE, TWICE]
+    processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    paths = {process.communicate()[0] for process in processes}
+    assert [process.returncode for process in processes] == [0, 0, 0]
     assert len(paths) == 1
     libraries = [name for name in os.listdir(cache) if re.fullmatch("demo-[0-9a-f]{16}", name)]
     assert len(libraries) == 1
