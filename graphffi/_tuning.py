@@ -171,9 +171,10 @@ def use_tuning(path: str | os.PathLike[str]) -> None:
     """
     from ._op import renew_tuning
 
-    if not os.path.isfile(path):
-        raise FileNotFoundError(f"graphffi: use_tuning: expected a file, got {os.fspath(path)!r}")
-    renew_tuning(_take(path))
+    file = os.fspath(path)  # a number would be that of an open file, which reading closes
+    if not os.path.isfile(file):
+        raise FileNotFoundError(f"graphffi: use_tuning: expected a file, got {file!r}")
+    renew_tuning(_take(file))
 
 
 def _take(path: str | os.PathLike[str]) -> Iterable[str]:

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "find_type.h"
+
 namespace graphffi::runtime {
 namespace {
 
@@ -135,9 +137,13 @@ class DefaultInit {
 };
 
 void RegisterDefaultInit(int32_t type_index) {
-  Function init =
-      Function::FromPacked([make = DefaultInit(TVMFFIGetTypeInfo(type_index))](
-                               ffi::PackedArgs args, ffi::Any* result) { *result = make(args); });
+  const TVMFFITypeInfo* type = FindType(type_index);
+  if (type == nullptr) {
+    TVM_FFI_THROW(ValueError) << "ffi._RegisterFFIInit: expected the index of a type, got "
+                              << type_index;
+  }
+  Function init = Function::FromPacked(
+      [make = DefaultInit(type)](ffi::PackedArgs args, ffi::Any* result) { *result = make(args); });
   TVMFFIByteArray name = refl::AsByteArray(ffi::type_attr::kInit.name);
   TVMFFIAny view = AnyView(init).CopyToTVMFFIAny();
   TVM_FFI_CHECK_SAFE_CALL(TVMFFITypeRegisterAttr(type_index, &name, &view));

@@ -33,6 +33,7 @@ DEFECTS = (SystemError, AssertionError, UnboundLocalError, NameError, graphffi.I
 # Not of the binding: start a compiler or a debugger, hand out the process, or by contract trust
 # what they are told.
 EXCLUDED = {
+    "graphffi.plugin.build_archive",
     "graphffi.plugin.register_framework",
     "graphffi.include_path",
     "_core.register_class",

@@ -135,6 +135,14 @@ def test_types_that_no_host_language_defines_are_refused(index: int, size: int) 
         graphffi.get_global_func("ffi._PyClassRegisterTypeAttrColumns")(index, size)
 
 
+@pytest.mark.parametrize("index", [255, 10**6, -5])
+def test_constructors_of_no_type_are_refused(index: int) -> None:
+    if graphffi.runtime_info().kind != "bundled":
+        pytest.skip("how other runtimes refuse them is theirs")
+    with pytest.raises(ValueError, match=f"expected the index of a type, got {index}"):
+        graphffi.get_global_func("ffi._RegisterFFIInit")(index)
+
+
 def test_functions_of_the_runtime_have_metadata() -> None:
     names = graphffi.list_global_func_names()
     described = graphffi.get_global_func("ffi.GetGlobalFuncMetadata")

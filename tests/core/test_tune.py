@@ -266,6 +266,10 @@ def test_wrong_files_and_cases_are_refused(path: Path, clock: FakeClock) -> None
     with pytest.raises(FileNotFoundError, match="use_tuning: expected a file, got"):
         graphffi.use_tuning(path)
     path.write_text('{"format": 0}')
+    with path.open() as file:
+        with pytest.raises(TypeError):
+            graphffi.use_tuning(file.fileno())  # type: ignore[arg-type]
+        assert file.read() == '{"format": 0}'  # it is open still
     with pytest.raises(ValueError, match=r"expected a file that graphffi\.tune wrote, got"):
         graphffi.use_tuning(path)
     op = define()

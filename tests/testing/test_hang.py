@@ -14,7 +14,7 @@ from graphffi.testing import _hang
 # Computes for a moment in a child, says so, and waits for both to be ended.
 BUSY = """
 import subprocess, sys, time
-burn = "import time\\nwhile time.process_time() < 0.3: pass\\nprint(flush=True); input()"
+burn = "import time\\nwhile time.process_time() < 0.4: pass\\nprint(flush=True); input()"
 child = subprocess.Popen([sys.executable, "-c", burn], stdin=0)
 input()
 """
