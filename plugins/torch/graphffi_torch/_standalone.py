@@ -123,7 +123,8 @@ def to_library(
     """
     programs = dict(exported) if isinstance(exported, Mapping) else {"main": exported}
     _check_arguments(programs, path, weights, isa)
-    called = set(_kernels(programs.values()))
+    decomposed = {name: decompose(program) for name, program in programs.items()}
+    called = set(_kernels(decomposed.values()))
     if called and not has("lowerings"):
         reason = why_without("lowerings") or "GRAPHFFI_INDUCTOR=0"
         raise NotImplementedError(
@@ -138,7 +139,7 @@ def to_library(
         **ISAS[isa].options,
         **(options or {}),
     }
-    generated = {name: _generate(name, program, chosen) for name, program in programs.items()}
+    generated = {name: _generate(name, program, chosen) for name, program in decomposed.items()}
     found = find_externs(
         {name: (g.code, g.interpreted, programs[name]) for name, g in generated.items()},
         externs or {},
@@ -160,9 +161,9 @@ def to_library(
 
 
 def _kernels(programs: Iterable[torch.export.ExportedProgram]) -> Iterator[str]:
-    """References of the kernels that programs call."""
+    """References of the kernels that decomposed programs call."""
     for program in programs:
-        for module in decompose(program).graph_module.modules():
+        for module in program.graph_module.modules():
             for node in getattr(getattr(module, "graph", None), "nodes", ()):
                 if node.target in (CALL, CALL_GRAPH, CALL_EFFECT):
                     yield str(node.args[0])
@@ -223,7 +224,7 @@ def _generate(
     }
     with tempfile.TemporaryDirectory() as folder, sdpa_kernel([SDPBackend.MATH]), _without_onednn():
         written: Any = torch._inductor.aoti_compile_and_package(
-            decompose(program), package_path=f"{folder}/{model}.pt2", inductor_configs=configs
+            program, package_path=f"{folder}/{model}.pt2", inductor_configs=configs
         )
         with zipfile.ZipFile(written) as archive:
             return _read(model, archive)
