@@ -13,6 +13,7 @@ from typing import Any
 import graphffi
 
 KERNELS = r"""
+#include <dlfcn.h>
 #include <sched.h>
 #include <sys/wait.h>
 #include <tvm/ffi/tvm_ffi.h>
@@ -57,6 +58,12 @@ int64_t fork_and_run(int64_t address) {
 // For ops: out[0] says where.
 void meet_at(ffi::TensorView out) { meet(*static_cast<int64_t*>(out.data_ptr())); }
 void run_at(ffi::TensorView out) { run(*static_cast<int64_t*>(out.data_ptr())); }
+
+// y[0] becomes 1 if the thread holds the GIL, else 0.
+void holds_gil(ffi::TensorView x, ffi::TensorView y) {
+  auto check = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "PyGILState_Check"));
+  *static_cast<float*>(y.data_ptr()) = static_cast<float>(check());
+}
 """
 NAMES = (
     "nothing",
@@ -69,6 +76,7 @@ NAMES = (
     "fork_and_run",
     "meet_at",
     "run_at",
+    "holds_gil",
 )
 
 

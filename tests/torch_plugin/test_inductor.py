@@ -16,6 +16,7 @@ from torch._dynamo.testing import CompileCounterWithBackend
 from torch._inductor.utils import run_and_get_code
 
 import graphffi
+from tests.gil_kernels import load_kernels
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -212,26 +213,15 @@ def test_cpp_code_raises_the_exceptions_of_callbacks() -> None:
     torch.testing.assert_close(compiled(X), X + 2)
 
 
-HOLDS_LOCK = """
-#include <dlfcn.h>
-#include <tvm/ffi/tvm_ffi.h>
-
-void holds_lock(tvm::ffi::TensorView x, tvm::ffi::TensorView y) {
-  auto check = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "PyGILState_Check"));
-  *static_cast<float*>(y.data_ptr()) = static_cast<float>(check());
-}
-"""
-
-
 def test_calls_keep_the_gil_where_their_kernel_says_so() -> None:
-    module = graphffi.cpp.load_inline("lock", cpp_sources=HOLDS_LOCK, functions=["holds_lock"])
+    module = load_kernels()
 
     def define(release_gil: bool, **kwargs: Any) -> Any:
-        module.holds_lock.release_gil = release_gil
+        module.holds_gil.release_gil = release_gil
         return graphffi.define_op(
             f"mytest::lock_{len(kwargs)}_{release_gil}",
             schema="(Tensor x) -> Tensor",
-            kernel=module.holds_lock,
+            kernel=module.holds_gil,
             infer=graphffi.like,
             **kwargs,
         )

@@ -23,6 +23,7 @@ from torch._inductor.utils import is_cudagraph_unsafe_op
 import graphffi
 import graphffi_torch
 from graphffi_torch import _inductor, _private_names, _repairs
+from tests.gil_kernels import load_kernels
 
 BOTH = pytest.mark.parametrize("worked_around", [True, False])
 VERSION = tuple(int(part) for part in torch.__version__.split(".")[:2])
@@ -258,22 +259,11 @@ def test_the_oldest_torch_needs_code_of_its_own() -> None:
     assert _private_names.TESTED[0] == (2, 10)
 
 
-HOLDS_GIL = """
-#include <dlfcn.h>
-#include <tvm/ffi/tvm_ffi.h>
-
-void holds_gil(tvm::ffi::TensorView x, tvm::ffi::TensorView y) {
-  auto check = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "PyGILState_Check"));
-  *static_cast<float*>(y.data_ptr()) = static_cast<float>(check());
-}
-"""
-
-
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec:FutureWarning")
 def test_torch_keeps_the_gil_while_a_package_runs(tmp_path: Path) -> None:
     """The lock of `graphffi_torch._package.Package`."""
-    module = graphffi.cpp.load_inline("gil", cpp_sources=HOLDS_GIL, functions=["holds_gil"])
+    module = load_kernels()
     holds = graphffi.define_op(
         "workarounds::holds_gil",
         schema="(Tensor x) -> Tensor",
