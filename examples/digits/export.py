@@ -8,8 +8,6 @@ repository, and then `./train digits.bin 20`, which needs neither Python nor tor
 from __future__ import annotations
 
 import argparse
-import os
-import subprocess
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,8 +16,8 @@ import numpy as np
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
-import graphffi
 import graphffi_torch
+from examples.c_host import compile_host
 
 from . import dataset, model, ops
 
@@ -134,16 +132,7 @@ def write_data(path: str) -> None:
 
 def build(program: str, library: str) -> None:
     """Compiles and links train.c."""
-    runtime = Path(graphffi.runtime_info().path)
-    folders = f"{runtime.parent}:{Path(library).resolve().parent}"
-    command = [
-        os.environ.get("CC", "cc"),
-        *("-std=c11", "-O1", "-Wall", "-Wextra", "-Werror"),
-        f"-I{graphffi.include_path()}",
-        *(str(Path(__file__).with_name("train.c")), "-o", program, library, str(runtime)),
-        *(f"-Wl,-rpath,{folders}", "-Wl,--allow-shlib-undefined"),
-    ]
-    subprocess.run(command, check=True)
+    compile_host(Path(__file__).with_name("train.c"), program, library)
 
 
 def main() -> None:

@@ -8,14 +8,12 @@ repository, and then `./decode 4 2 128 32 16 1 2 3` or `python -m examples.stand
 from __future__ import annotations
 
 import argparse
-import os
-import subprocess
 from pathlib import Path
 
 import torch
 
-import graphffi
 import graphffi_torch
+from examples.c_host import compile_host
 from examples.llama_block import model_torch
 from examples.llama_block.config import Config, random_weights
 from examples.llama_block_cpp.export import Step
@@ -56,16 +54,7 @@ def build(program: str, library: str) -> None:
         program: Path of the program.
         library: Path of the library.
     """
-    runtime = Path(graphffi.runtime_info().path)
-    folders = f"{runtime.parent}:{Path(library).resolve().parent}"
-    command = [
-        os.environ.get("CC", "cc"),
-        *("-std=c11", "-O1", "-Wall", "-Wextra", "-Werror"),
-        f"-I{graphffi.include_path()}",
-        *(str(_HERE / "decode.c"), "-o", program, library, str(runtime)),
-        *(f"-Wl,-rpath,{folders}", "-Wl,--allow-shlib-undefined"),
-    ]
-    subprocess.run(command, check=True)
+    compile_host(_HERE / "decode.c", program, library)
 
 
 def main() -> None:
