@@ -17,18 +17,8 @@ void* Open() {
   const char* asked = std::getenv("GRAPHFFI_LIBCUDA");
   const char* name = asked == nullptr ? "libcuda.so.1" : asked;
   if (void* library = dlopen(name, RTLD_NOW | RTLD_LOCAL)) return library;
-  TVM_FFI_THROW(RuntimeError) << "graphffi: a CUDA module: expected CUDA's driver, got "
-                              << dlerror()
+  TVM_FFI_THROW(RuntimeError) << "graphffi: expected CUDA's driver, got " << dlerror()
                               << "; install it, or name its library in GRAPHFFI_LIBCUDA";
-}
-
-template <typename F>
-void Find(void* library, const char* name, F* function) {
-  *function = reinterpret_cast<F>(dlsym(library, name));
-  if (*function == nullptr) {
-    TVM_FFI_THROW(RuntimeError) << "graphffi: a CUDA module: CUDA's driver lacks the function "
-                                << name << "; upgrade it";
-  }
 }
 
 }  // namespace
@@ -38,20 +28,25 @@ const CudaDriver& CudaDriver::Get() {
   return *driver;
 }
 
-CudaDriver::CudaDriver() {
-  void* library = Open();
-  Find(library, "cuInit", &init_);
-  Find(library, "cuDeviceGet", &device_get_);
-  Find(library, "cuDevicePrimaryCtxRetain", &primary_context_retain_);
-  Find(library, "cuCtxPushCurrent_v2", &context_push_);
-  Find(library, "cuCtxPopCurrent_v2", &context_pop_);
-  Find(library, "cuModuleLoadData", &module_load_);
-  Find(library, "cuModuleUnload", &module_unload_);
-  Find(library, "cuModuleGetFunction", &module_get_function_);
-  Find(library, "cuFuncSetAttribute", &function_set_attribute_);
-  Find(library, "cuLaunchKernel", &launch_);
-  Find(library, "cuGetErrorString", &get_error_string_);
+CudaDriver::CudaDriver() : library_(Open()) {
+  Find("cuInit", &init_);
+  Find("cuDeviceGet", &device_get_);
+  Find("cuDevicePrimaryCtxRetain", &primary_context_retain_);
+  Find("cuCtxPushCurrent_v2", &context_push_);
+  Find("cuCtxPopCurrent_v2", &context_pop_);
+  Find("cuModuleLoadData", &module_load_);
+  Find("cuModuleUnload", &module_unload_);
+  Find("cuModuleGetFunction", &module_get_function_);
+  Find("cuFuncSetAttribute", &function_set_attribute_);
+  Find("cuLaunchKernel", &launch_);
+  Find("cuGetErrorString", &get_error_string_);
   Check(init_(0), "start the driver");
+}
+
+void* CudaDriver::Find(const char* name) const {
+  if (void* function = dlsym(library_, name)) return function;
+  TVM_FFI_THROW(RuntimeError) << "graphffi: CUDA's driver lacks the function " << name
+                              << "; upgrade it";
 }
 
 void CudaDriver::Check(Status status, const char* action) const {

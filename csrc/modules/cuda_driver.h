@@ -34,11 +34,20 @@ class CudaDriver {
   void Launch(CudaFunction function, CudaDim3 grid, CudaDim3 block, unsigned int shared_bytes,
               void* stream, void** parameters) const;
 
- private:
   using Status = int;
-
-  CudaDriver();
+  /// Finds another function, for callers that Check what it returns.
+  template <typename F>
+  void Find(const char* name, F** function) const {
+    *function = reinterpret_cast<F*>(Find(name));
+  }
+  /// "cannot <action>: <the driver's text>", unless the status is that of success.
   void Check(Status status, const char* action) const;
+
+ private:
+  CudaDriver();
+  void* Find(const char* name) const;
+
+  void* const library_;
 
   Status (*init_)(unsigned int flags);
   Status (*device_get_)(CudaDevice* device, int ordinal);

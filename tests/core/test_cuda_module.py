@@ -185,5 +185,5 @@ def test_missing_driver_is_named(run: Any) -> None:
 os.environ["GRAPHFFI_LIBCUDA"] = "/no/libcuda.so"
 print(failure(module.scale, x, out, 1.0, 5, 1, 1, 1, 1, 1, 1, 0))
 """
-    text = "RuntimeError: graphffi: a CUDA module: expected CUDA's driver, got /no/libcuda.so: "
+    text = "RuntimeError: graphffi: expected CUDA's driver, got /no/libcuda.so: "
     assert run(code).startswith(text)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import platform
 import re
 import tempfile
 import uuid
@@ -43,8 +44,19 @@ _OPTIONS: Final = {
     "layout_optimization": False,  # convolutions take images row by row
     "cpp.dynamic_threads": True,  # as many as the process that runs it allows
 }
-# Torch (2.13 at least) takes buffers of equal elements for constants, also if it updates them.
-_OPTIONS_FOR_UPDATES: Final = {"joint_graph_constant_folding": False}
+# Products and convolutions for CUDA are code of Inductor's, too, in the library.
+_OPTIONS_FOR_CUDA: Final = {
+    "aot_inductor.embed_kernel_binary": True,
+    "max_autotune_gemm": True,
+    "max_autotune_gemm_backends": "TRITON",
+    "max_autotune_conv_backends": "TRITON",
+}
+# Torch (2.13 at least) takes buffers of equal elements, and of few, for constants, also if another
+# method updates them.
+_OPTIONS_FOR_UPDATES: Final = {
+    "joint_graph_constant_folding": False,
+    "always_keep_tensor_constants": True,
+}
 
 
 @dataclass(frozen=True)
@@ -58,6 +70,7 @@ class _Generated:
         flags: For the compiler.
         weights: The bytes of all constants.
         interpreted: The operators that torch would interpret, as ``aten.median``.
+        images: Object files with kernels for CUDA.
     """
 
     model: str
@@ -66,6 +79,7 @@ class _Generated:
     flags: Mapping[str, Any]
     weights: bytes
     interpreted: Sequence[str]
+    images: Sequence[bytes]
 
 
 def to_library(
@@ -77,7 +91,7 @@ def to_library(
     isa: str = "native",
     options: Mapping[str, Any] | None = None,
 ) -> str:
-    """Compiles programs into a library of TVM FFI functions that runs without torch, on the CPU.
+    """Compiles programs into a library of TVM FFI functions that runs without torch.
 
     The library exports ``main``, or a function for each method, which take the tensors that the
     program takes, flattened, and return its results: one tensor, or an array of them. Functions
@@ -85,7 +99,8 @@ def to_library(
     memory of the run before them. ``trim_memory()`` frees what the calling thread's runs keep,
     ``set_memory_limit(bytes)`` limits it. The library needs
     libtvm_ffi.so, and the C, C++ and OpenMP libraries of the system; kernels that the program calls
-    by ``library.so::symbol`` are found as in packages, also beside it.
+    by ``library.so::symbol`` are found as in packages, also beside it. Programs on CUDA run on GPUs
+    like the one that is here, on the env's stream, and need CUDA's driver.
 
     Args:
         exported: From `torch.export.export`, or several by the names of their functions. They share
@@ -113,8 +128,8 @@ def to_library(
             kernels where graphffi does not lower them (``GRAPHFFI_INDUCTOR=0``, an untested torch).
         RuntimeError: If the compiler fails, or there is none for the processor.
         TypeError: If `exported` is no exported program.
-        ValueError: For a wrong name or path, an unknown way to keep weights, and unknown
-            instructions.
+        ValueError: For a wrong name or path, an unknown way to keep weights, unknown instructions,
+            and those of another machine with a program on CUDA.
 
     Example:
         >>> exported = torch.export.export(model, (x,))  # doctest: +SKIP
@@ -123,6 +138,9 @@ def to_library(
     """
     programs = dict(exported) if isinstance(exported, Mapping) else {"main": exported}
     _check_arguments(programs, path, weights, isa)
+    devices = {name: _device_of(name, program) for name, program in programs.items()}
+    if "cuda" in devices.values():
+        _check_cuda(isa, options or {})
     decomposed = {name: decompose(program) for name, program in programs.items()}
     called = set(_kernels(decomposed.values()))
     if called and not has("lowerings"):
@@ -135,6 +153,7 @@ def to_library(
     # Those that one method updates, others read where it writes them.
     updated = frozenset().union(*(each.updated_buffers for each in signatures.values()))
     chosen = {
+        **(_OPTIONS_FOR_CUDA if "cuda" in devices.values() else {}),
         **(_OPTIONS_FOR_UPDATES if updated else {}),
         **ISAS[isa].options,
         **(options or {}),
@@ -148,8 +167,8 @@ def to_library(
     sources = []
     for name, code in generated.items():
         constants = kept.add(code.code, code.weights, updated)
-        text = method_code(signatures[name], code.model, code.code, constants)
-        sources.append(Source(code.model, text, code.header, code.flags))
+        text = method_code(signatures[name], code.model, devices[name], code.code, constants)
+        sources.append(Source(code.model, text, code.header, code.flags, code.images))
     kernels = sorted(called.union(found.references.values()))
     build(
         *(Path(path), sources, kept, found),
@@ -210,6 +229,31 @@ def _check_arguments(
     cross_compiler(ISAS[isa].machine)  # before anything is compiled
 
 
+def _device_of(name: str, program: torch.export.ExportedProgram) -> str:
+    """Where a program runs: ``"cpu"`` or ``"cuda"``."""
+    values = [node.meta.get("val") for node in program.graph.nodes]
+    kinds = {value.device.type for value in values if isinstance(value, torch.Tensor)}
+    if not kinds <= {"cpu", "cuda"}:
+        raise NotImplementedError(
+            f"graphffi_torch: to_library: {name}: expected tensors on cpu or cuda, got some on "
+            f"{', '.join(sorted(kinds - {'cpu', 'cuda'}))}"
+        )
+    return "cuda" if "cuda" in kinds else "cpu"
+
+
+def _check_cuda(isa: str, options: Mapping[str, Any]) -> None:
+    if ISAS[isa].machine != platform.machine():
+        raise ValueError(
+            f"graphffi_torch: to_library: isa: expected instructions of {platform.machine()} for a "
+            f"program on cuda, got {isa!r}; make the library on such a machine"
+        )
+    if options.get("aot_inductor.emit_multi_arch_kernel"):
+        raise ValueError(
+            "graphffi_torch: to_library: options: expected no aot_inductor.emit_multi_arch_kernel, "
+            "got it; make a library for each kind of GPU"
+        )
+
+
 def _generate(
     name: str, program: torch.export.ExportedProgram, options: Mapping[str, Any]
 ) -> _Generated:
@@ -258,4 +302,6 @@ def _read(model: str, archive: zipfile.ZipFile) -> _Generated:
         json.loads(content("_compile_flags.json")),
         content(".blob"),
         [target.replace("::", ".") for target in targets],
+        # All in one, or (torch before 2.13, or where that fails) one for each.
+        [archive.read(entry) for name, entry in files.items() if re.search(r"cubin.*\.o$", name)],
     )

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import torch
+
 from graphffi import include_path
 from graphffi_torch._standalone_code import prefix_code
 from graphffi_torch._standalone_externs import (
@@ -55,12 +57,14 @@ class Source:
         code: Its text.
         header: Of the file that it includes, ``<name>.h``.
         flags: What torch compiles it with.
+        images: Object files with its kernels for CUDA.
     """
 
     name: str
     code: str
     header: str
     flags: Mapping[str, Any]
+    images: Sequence[bytes] = ()
 
 
 def build(
@@ -88,7 +92,8 @@ def build(
         RuntimeError: If a compiler is missing or fails, with what it said.
     """
     with tempfile.TemporaryDirectory() as folder:
-        compiler = _Compiler(Path(folder), sources[0].flags, ISAS[isa])
+        with_kernels = [source for source in sources if source.images]
+        compiler = _Compiler(Path(folder), (with_kernels or sources)[0].flags, ISAS[isa])
         for source in sources:
             (Path(folder) / f"{source.name}.h").write_text(source.header)
         (Path(folder) / _PREFIX).parent.mkdir(parents=True)
@@ -105,8 +110,14 @@ def build(
         texts["weights"] = compiler.weights_code(weights.content, file_name)
         instructions = compiler.instructions()
         operators = [name.replace("aoti_torch_cpu_", "aten.") for name in sorted(externs.own)]
-        description = {"processor": instructions, "operators": operators, "kernels": kernels}
-        texts["processor"] = _processor_code(instructions) + text_code(
+        capability = torch.cuda.get_device_capability() if with_kernels else None
+        description = {
+            "processor": instructions,
+            "gpu": [] if capability is None else ["sm_{}{}".format(*capability)],
+            "operators": operators,
+            "kernels": kernels,
+        }
+        texts["processor"] = _processor_code(instructions, capability) + text_code(
             "graph_library",
             "\n".join(
                 f"{name}: {', '.join(items)}" for name, items in description.items() if items
@@ -115,6 +126,7 @@ def build(
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             own_objects = pool.map(compiler.compile_kernels, sorted(own))
             objects = [*pool.map(compiler.compile, texts, texts.values()), *own_objects]
+        objects.extend(compiler.images(sources))
         maths = maths_code(compiler.undefined(objects))
         if maths:
             objects.append(compiler.compile("maths", maths))
@@ -135,15 +147,18 @@ def _replace(path: Path, content: bytes | bytearray) -> None:
     os.replace(file.name, path)
 
 
-def _processor_code(instructions: Sequence[str]) -> str:
+def _processor_code(instructions: Sequence[str], capability: tuple[int, int] | None) -> str:
     rows = "".join(
         f'{{"{name}", [] {{ return __builtin_cpu_supports("{name}") != 0; }}}}, '
         for name in instructions
     )
-    return f"""#include <graphffi_standalone/graph.h>
+    major, minor = capability or (0, 0)
+    return f"""#include <graphffi_standalone/device.h>
+#include <graphffi_standalone/graph.h>
 namespace graphffi_standalone {{
-extern const Instructions kInstructions[];
 const Instructions kInstructions[] = {{{rows}{{nullptr, nullptr}}}};
+const DeviceKind* const kOptDeviceKind = {"nullptr" if capability is None else "&kCuda"};
+const int32_t kComputeCapability = {10 * major + minor};
 }}
 """
 
@@ -157,6 +172,9 @@ class _Compiler:
             *(f"-{flag}" for flag in flags["cflags"] if flag not in _DROPPED),
             *" ".join(flags["passthrough_args"]).split(),
         ]
+        # CUDA's headers, for code that launches its kernels.
+        folders = [f for f in flags["include_dirs"] if Path(f, "cuda.h").is_file()]
+        self._flags += [part for folder in folders for part in ("-isystem", folder)]
         if isa.flags:
             self._flags = [flag for flag in self._flags if not flag.startswith("-m")]
         self._flags += [
@@ -179,6 +197,15 @@ class _Compiler:
         target = self._folder / f"{source.stem}.o"
         self._run([*self._flags, *flags, *includes, "-c", str(source)], target)
         return target
+
+    def images(self, sources: Sequence[Source]) -> list[Path]:
+        """The object files of sources."""
+        paths = []
+        for source in sources:
+            for i, image in enumerate(source.images):
+                paths.append(self._folder / f"{source.name}.{i}.cubin.o")
+                paths[-1].write_bytes(image)
+        return paths
 
     def instructions(self) -> list[str]:
         """Names of the instructions that the code may use."""

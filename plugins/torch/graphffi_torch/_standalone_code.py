@@ -29,14 +29,20 @@ _NOTE: Final = "inductor_cpu_integer_div_error_flag"
 _NOTE_DEFINITION: Final = f"inline std::atomic<int>* {_NOTE} "
 _PARALLEL: Final = "int tid = omp_get_thread_num();"
 _KERNEL: Final = re.compile(r'extern "C"\s+void\s+(\w+)\s*\(')
+# Where a kernel for CUDA is loaded.
+_LOAD: Final = re.compile(r"if \((kernels_\.\w+) == nullptr\) \{\s*\1 = (loadKernel\(.*\)); *\s*\}")
+_DEVICES: Final = {"cpu": 1, "cuda": 2}  # DLPack's
 
 
-def method_code(signature: Signature, model: str, code: str, constants: Sequence[Constant]) -> str:
+def method_code(
+    signature: Signature, model: str, device: str, code: str, constants: Sequence[Constant]
+) -> str:
     """The text of a file that exports the method.
 
     Args:
         signature: Of the method.
         model: The end of the class's name.
+        device: Where it runs: ``"cpu"`` or ``"cuda"``.
         code: What AOTInductor wrote.
         constants: Where the model's weights are.
     """
@@ -47,6 +53,7 @@ def method_code(signature: Signature, model: str, code: str, constants: Sequence
     code = re.sub(r"int64_t num_thread = \d+;", "int64_t num_thread = at::get_num_threads();", code)
     if _NOTE in code:
         code = code.replace(_PARALLEL, f"{_PARALLEL} {_NOTE} = &inductor_cpu_integer_div_error;")
+    code = _LOAD.sub(r"graphffi_standalone::LoadOnce(&\1, [&] { return \2; });", code)
     operands: list[str] = []
     dims: list[str] = []
     for operand in signature.operands:
@@ -55,7 +62,7 @@ def method_code(signature: Signature, model: str, code: str, constants: Sequence
         dims.append(f"const Dim kDims{len(dims)}[] = {{{rows or '{-1, 1, 0}'}}};")
         operands.append(
             f"{{{json.dumps(operand.name)}, {kind}, {bits}, {len(operand.dims)}, "
-            f"kDims{len(dims) - 1}, {str(operand.is_updated).lower()}}}"
+            f"kDims{len(dims) - 1}, {str(operand.is_updated).lower()}, {_DEVICES[operand.device]}}}"
         )
     symbols = [f'{{"{name}", {low}, {high}}}' for name, low, high in signature.symbols]
     places = [
@@ -63,11 +70,11 @@ def method_code(signature: Signature, model: str, code: str, constants: Sequence
         for constant in constants
     ]
     return (
-        "#include <graphffi_standalone/laid_out.h>\n"
+        "#include <graphffi_standalone/laid_out.h>\n#include <graphffi_standalone/load_once.h>\n"
         + code
         + _ENTRY.format(
             dims="\n".join(dims),
-            operands=", ".join(operands) or '{"", 0, 0, 0, nullptr, false}',
+            operands=", ".join(operands) or '{"", 0, 0, 0, nullptr, false, 1}',
             num_operands=len(operands),
             symbols=", ".join(symbols) or '{"", 0, 0}',
             num_symbols=len(symbols),
@@ -78,6 +85,8 @@ def method_code(signature: Signature, model: str, code: str, constants: Sequence
             + _nodes_code("Result", signature.result_nodes),
             model=model,
             name=signature.name,
+            device=device,
+            device_type=_DEVICES[device],
         )
         + _description(signature)
     )
@@ -132,33 +141,33 @@ const Symbol kSymbols[] = {{{symbols}}};
 const Place kPlaces[] = {{{places}}};
 int32_t ordinals[] = {{{ordinals}}};
 
-char* ConstantAt(size_t i) {{
-  const Place& place = kPlaces[i];
-  return place.is_updated ? UpdatedBuffer(graphffi_weights, place.offset, place.bytes)
-                          : WeightsBegin(graphffi_weights) + place.offset;
-}}
-
-Model* NewModel() {{
+Model* NewModel(DLDevice device) {{
   const KeptMemory kept;
   auto constants = std::make_shared<std::vector<torch::aot_inductor::ConstantHandle>>();
-  auto model = std::make_unique<Model>(nullptr, std::move(constants), "cpu", std::nullopt);
-  model->SetConstants(ConstantAt);
+  auto model = std::make_unique<Model>(nullptr, std::move(constants),
+                                       "{device}:" + std::to_string(device.device_id), std::nullopt);
+  model->SetConstants([&](size_t i, int32_t device_type) {{
+    const Place& place = kPlaces[i];
+    const DLDevice on = device_type == kDLCPU ? DLDevice{{kDLCPU, 0}} : device;
+    return ConstantOn(on, graphffi_weights, place.offset, place.bytes, place.is_updated);
+  }});
   return model.release();  // lives as long as the library, which is never unloaded
 }}
 
-Model* TheModel() {{
-  static Model* const model = NewModel();
-  return model;
+Model* ModelOn(DLDevice device) {{
+  static auto* models = new PerDevice<Model>();
+  return models->Get(device, NewModel);
 }}
 
-void Prepare() {{ TheModel(); }}
+void Prepare(DLDevice device) {{ ModelOn(device); }}
 
-void Run(TVMFFIObjectHandle* inputs, TVMFFIObjectHandle* results) {{
-  TheModel()->run_impl(reinterpret_cast<AtenTensorHandle*>(inputs),
-                  reinterpret_cast<AtenTensorHandle*>(results), nullptr, nullptr);
+void Run(DLDevice device, void* stream, TVMFFIObjectHandle* inputs, TVMFFIObjectHandle* results) {{
+  ModelOn(device)->run_impl(
+      reinterpret_cast<AtenTensorHandle*>(inputs), reinterpret_cast<AtenTensorHandle*>(results),
+      static_cast<torch::aot_inductor::DeviceStreamType>(stream), nullptr);
 }}
 
-const Method kMethod = {{"{name}", kOperands, {num_operands}, kSymbols, {num_symbols},
+const Method kMethod = {{"{name}", {device_type}, kOperands, {num_operands}, kSymbols, {num_symbols},
                         {num_results}, kInputNodes, kResultNodes, ordinals, &Prepare, &Run}};
 }}  // namespace {model}_entry
 }}  // namespace

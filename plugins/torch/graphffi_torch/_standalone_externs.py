@@ -21,7 +21,7 @@ FOLDER: Final = Path(library_path()) / "standalone"
 ARCHIVE: Final = FOLDER / "libgraphffi_standalone.a"
 TORCH_INCLUDE: Final = Path(torch.__file__).parent / "include"
 _CALL: Final = re.compile(r"\b(aoti_torch_\w+)\s*\(")
-_OPERATOR: Final = re.compile(r"aoti_torch_cpu_(\w+)")
+_OPERATOR: Final = re.compile(r"aoti_torch_(?:cpu|cuda)_(\w+)")
 # Of torch's interpreter of operators: what calls one, and what makes the tensors of its results.
 _INTERPRETER: Final = {
     "aoti_torch_proxy_executor_call_function",
@@ -154,8 +154,12 @@ def _line_of(node: torch.fx.Node) -> str:
 def _declarations() -> dict[str, str]:
     """The parameters of torch's C functions for operators, as text."""
     folder = TORCH_INCLUDE / "torch/csrc/inductor/aoti_torch/generated"
-    pattern = re.compile(r"AOTITorchError (aoti_torch_cpu_\w+)\(([^;]*)\);")
-    return dict(pattern.findall((folder / "c_shim_cpu.h").read_text()))
+    pattern = re.compile(r"AOTITorchError (aoti_torch_(?:cpu|cuda)_\w+)\(([^;]*)\);")
+    return {
+        name: parameters
+        for kind in ("cpu", "cuda")
+        for name, parameters in pattern.findall((folder / f"c_shim_{kind}.h").read_text())
+    }
 
 
 def extern_code(externs: Externs) -> str:

@@ -29,12 +29,14 @@ class Operand:
         dims: For each dimension the position of a symbol or -1, what it is multiplied by, and what
             is added.
         is_updated: Whether the model changes it.
+        device: ``"cpu"`` or ``"cuda"``.
     """
 
     name: str
     dtype: str
     dims: tuple[tuple[int, int, int], ...]
     is_updated: bool
+    device: str
 
 
 @dataclass(frozen=True)
@@ -118,8 +120,8 @@ class Signature:
         """The signature of a program.
 
         Raises:
-            NotImplementedError: For inputs and outputs that are no tensors on the CPU, and sizes
-                that are no linear expression of one symbol.
+            NotImplementedError: For inputs and outputs that are no tensors on the CPU or CUDA, and
+                sizes that are no linear expression of one symbol.
             ValueError: If two inputs were one tensor in the example.
         """
         _check_not_tied(name, exported)
@@ -190,10 +192,12 @@ class _SignatureReader:
         self.symbols: dict[Any, tuple[str, int, int]] = {}
 
     def operand(self, name: str, value: torch.Tensor, is_updated: bool) -> Operand:
-        if value.device.type != "cpu" or value.dtype not in DTYPE_NAMES:
-            self.refuse(f"input '{name}'", "a tensor on cpu", f"{value.dtype} on {value.device}")
+        device = value.device.type
+        if device not in ("cpu", "cuda") or value.dtype not in DTYPE_NAMES:
+            expected = "a tensor on cpu or cuda"
+            self.refuse(f"input '{name}'", expected, f"{value.dtype} on {value.device}")
         dims = tuple(self._dim(name, size) for size in value.shape)
-        return Operand(name, DTYPE_NAMES[value.dtype], dims, is_updated)
+        return Operand(name, DTYPE_NAMES[value.dtype], dims, is_updated, device)
 
     def _dim(self, name: str, size: Any) -> tuple[int, int, int]:
         if not isinstance(size, torch.SymInt):

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <torch/csrc/inductor/aoti_torch/generated/c_shim_cpu.h>
+#include <torch/csrc/inductor/aoti_torch/generated/c_shim_cuda.h>
 #include <tvm/ffi/c_api.h>
 
 #include <cstdint>

@@ -8,6 +8,7 @@
 #include "callframe/describe_tensor.h"
 #include "callframe/lent_tensor.h"
 #include "callframe/value.h"
+#include "device.h"
 #include "env/allocation.h"
 #include "env/env_scope.h"
 #include "nested.h"
@@ -19,30 +20,40 @@
 namespace graphffi_standalone {
 namespace {
 
-/// For kernels that allocate: what the host has set, else the heap.
-class HeapScope {
+/// For graphs on GPUs, and kernels that allocate: what the host has set, else one of the library's.
+class AllocatorOfCall {
  public:
-  HeapScope()
-      : scope_(&graphffi::AllocateOnHeap, TVMFFIEnvGetDLPackManagedTensorAllocator() == nullptr
-                                              ? &graphffi::AllocateOnHeap
-                                              : TVMFFIEnvGetDLPackManagedTensorAllocator()) {}
+  AllocatorOfCall() : AllocatorOfCall(TVMFFIEnvGetDLPackManagedTensorAllocator()) {}
+
+  bool is_host() const { return is_host_; }
 
  private:
+  explicit AllocatorOfCall(DLPackManagedTensorAllocator opt_host)
+      : is_host_(opt_host != nullptr), scope_(Own(), opt_host == nullptr ? Own() : opt_host) {}
+
+  static DLPackManagedTensorAllocator Own() {
+    return kOptDeviceKind == nullptr ? &graphffi::AllocateOnHeap : kOptDeviceKind->allocate;
+  }
+
+  const bool is_host_;
   graphffi::AllocatorScope scope_;
 };
 
 /// Adds what the model returns to `results`. \throws graphffi::Error of a kernel or
 /// of the model.
 void RunModel(const Method& method, Operands* operands, BoundedList<Ref>* results) {
-  const HeapScope env;
-  method.prepare();
+  const DLDevice device = operands->device();
+  void* stream = device.device_type == kDLCPU
+                     ? nullptr
+                     : TVMFFIEnvGetStream(device.device_type, device.device_id);
+  method.prepare(device);
   BoundedList<TVMFFIObjectHandle> inputs(method.num_operands), made(method.num_results, nullptr);
   operands->Release(&inputs);
   const auto own = [&] {
     for (TVMFFIObjectHandle handle : made) results->Add(handle);
   };
   try {
-    method.run(inputs.data(), made.data());
+    method.run(device, stream, inputs.data(), made.data());
   } catch (const graphffi::Error&) {
     throw;
   } catch (const std::exception& error) {
@@ -72,8 +83,13 @@ void CheckProcessorOnce() {
   static_cast<void>(is_checked);
 }
 
-/// NULL for None. \throws Error(TypeError, ValueError)
+/// NULL for None. \throws Error(TypeError, ValueError, NotImplementedError)
 const DLTensor* OptWorkspace(const Method& method, const TVMFFIAny* args, int32_t num_args) {
+  if (method.device_type != kDLCPU) {
+    throw graphffi::Error("NotImplementedError",
+                          std::string(method.name) + "_within: expected a program on cpu, got one "
+                              "on " + kOptDeviceKind->name + "; call " + method.name + "_into");
+  }
   if (num_args > 0 && args[0].type_index == kTVMFFINone) return nullptr;
   const DLTensor* opt_memory = num_args == 0 ? nullptr : graphffi::TensorOf(args[0]);
   const std::string name = std::string(method.name) + "_within: workspace: expected ";
@@ -103,6 +119,7 @@ void CheckWorkspace(const Method& method, const DLTensor& workspace, const Argum
 void RunInto(const Method& method, const TVMFFIAny* args, int32_t num_args,
              const DLTensor* opt_workspace) {
   CheckProcessorOnce();
+  const AllocatorOfCall allocator;
   const Arguments arguments(method, args, num_args, /*has_results=*/true);
   if (arguments.size() != method.num_operands + method.num_results) {
     throw graphffi::Error("TypeError", std::string(method.name) + "_into: expected " +
@@ -141,9 +158,10 @@ int RunMethod(const Method& method, const TVMFFIAny* args, int32_t num_args, TVM
   return RaiseErrors([&] {
     CheckProcessorOnce();
     const KeptMemory kept;
+    const AllocatorOfCall allocator;
     const Arguments arguments(method, args, num_args, /*has_results=*/false);
     Operands operands(method, arguments.data(), arguments.size());
-    HostResults host(method);
+    HostResults host(method, allocator.is_host());
     const Run run(method, &host);
     BoundedList<Ref> results(method.num_results);
     RunModel(method, &operands, &results);

@@ -6,6 +6,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
+
+#include "shim_tensor.h"
 
 namespace graphffi_standalone {
 
@@ -27,6 +30,7 @@ struct Operand {
   int32_t ndim;
   const Dim* dims;
   bool is_updated;
+  int32_t device_type;  ///< kDLCPU, or the method's
 };
 
 /// A part of nested arguments or results; its children follow it, each with its own.
@@ -37,6 +41,7 @@ struct Node {
 
 struct Method {
   const char* name;
+  int32_t device_type;  ///< where it runs
   const Operand* operands;
   int32_t num_operands;
   const Symbol* symbols;
@@ -46,11 +51,12 @@ struct Method {
   const Node* result_nodes;
   /// Which of a run's allocations became each result last time; -1: not known. Any thread's.
   int32_t* ordinals;
-  /// Makes the model, once. \throws Error(RuntimeError) where its weights are missing
-  void (*prepare)();
+  /// Makes the model for a device, once. \throws Error(RuntimeError) where its weights are missing
+  void (*prepare)(DLDevice device);
   /// Runs the model: takes over the references to the inputs, gives references to the results.
   /// \throws std::exception
-  void (*run)(TVMFFIObjectHandle* inputs, TVMFFIObjectHandle* results);
+  void (*run)(DLDevice device, void* stream, TVMFFIObjectHandle* inputs,
+              TVMFFIObjectHandle* results);
 };
 
 /// Instructions that the library's code uses; NULL ends the list, which each library defines.
@@ -91,10 +97,36 @@ struct Weights {
   const char* opt_digest;  ///< of the weights, a text that is behind them in the file
   size_t bytes;
 };
-char* WeightsBegin(const Weights& weights);
 
-/// Memory of a buffer that the model updates: as the weights have it at first, then one for all
-/// methods of the library that share it.
-char* UpdatedBuffer(const Weights& weights, size_t offset, size_t bytes);
+/// Where a constant of the model is on a device. One that the model updates is as the weights have
+/// it at first, then one for all methods of the library that share it.
+char* ConstantOn(DLDevice device, const Weights& weights, size_t offset, size_t bytes,
+                 bool is_updated);
+
+/// Something for each device, made at its first use. Lives as long as the library.
+template <typename T>
+class PerDevice {
+ public:
+  /// `make(device)` gives a T*, or throws.
+  template <typename Make>
+  T* Get(DLDevice device, Make&& make) {
+    T** slot = &made_[CheckedNumber(device)];
+    if (T* known = __atomic_load_n(slot, __ATOMIC_ACQUIRE)) return known;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (*slot == nullptr) __atomic_store_n(slot, make(device), __ATOMIC_RELEASE);
+    return *slot;
+  }
+
+ private:
+  static constexpr int32_t kMost = 64;
+
+  static int32_t CheckedNumber(DLDevice device) {
+    if (device.device_id >= 0 && device.device_id < kMost) return device.device_id;
+    Fail("ValueError", "graphffi: expected one of the first 64 devices, got another one");
+  }
+
+  std::mutex mutex_;
+  T* made_[kMost] = {};
+};
 
 }  // namespace graphffi_standalone

@@ -26,6 +26,16 @@ std::string SubjectOf(const GraphffiCallV2& call) {
   return open == std::string::npos ? call.func : digest.substr(0, open);
 }
 
+/// The first tensor's that is on a GPU, else the CPU.
+DLDevice DeviceOf(void* const* tensors, int32_t count) {
+  for (int32_t i = 0; i < count; ++i) {
+    if (tensors[i] == nullptr) continue;
+    const DLDevice device = TVMFFITensorGetDLTensorPtr(tensors[i])->device;
+    if (device.device_type != kDLCPU) return device;
+  }
+  return {kDLCPU, 0};
+}
+
 /// A call of a graph, prepared once. Immutable; runs on any thread.
 class KernelSite {
  public:
@@ -41,7 +51,7 @@ class KernelSite {
   using Range = graphffi::Layout::Range;
 
   void AddAttributes(const GraphffiCallV2& call);
-  void Invoke(TVMFFIAny* values) const;
+  void Invoke(void* const* tensors, TVMFFIAny* values) const;
   /// The tensor as the kernel takes it: itself, or a compact copy that `copies` keeps.
   TVMFFIObjectHandle Place(graphffi::Plan::Op op, int32_t index, TVMFFIObjectHandle tensor,
                            TVMFFIAny* place, std::vector<Ref>* copies) const;
@@ -131,21 +141,21 @@ void KernelSite::Run(void* const* tensors, const int64_t* open_ints) const {
   for (size_t i = 0; i < open_ints_.size(); ++i) {
     values[open_ints_[i]] = graphffi::MakeInt(open_ints[i]);
   }
-  Invoke(values);
+  Invoke(tensors, values);
   for (const auto& [copy, original] : updated) {
     CopyElements(*TVMFFITensorGetDLTensorPtr(copy), *TVMFFITensorGetDLTensorPtr(original));
   }
 }
 
-void KernelSite::Invoke(TVMFFIAny* values) const {
+void KernelSite::Invoke(void* const* tensors, TVMFFIAny* values) const {
   const graphffi::Bank inputs{values + layout_.inputs.begin, nullptr, layout_.inputs.capacity};
   const graphffi::Bank outputs{values + layout_.outputs.begin, nullptr, layout_.outputs.capacity};
   const int32_t first_passed = plan_.first_output();
   const bool is_filled = first_passed == 0 || outputs.size == 0;
   const auto results = [&] {
-    const graphffi::DeclaredTensors tensors{
+    const graphffi::DeclaredTensors declared{
         inputs, outputs, 0, nullptr, nullptr, subject_.c_str(), kernel_.reference().c_str()};
-    return graphffi::Results{tensors, std::min(first_passed, outputs.size), is_filled};
+    return graphffi::Results{declared, std::min(first_passed, outputs.size), is_filled};
   };
   const graphffi::KernelSlot::Use function(kernel_);
   if (layout_.is_in_order()) {
@@ -155,7 +165,11 @@ void KernelSite::Invoke(TVMFFIAny* values) const {
   graphffi::CallFrame frame;
   const graphffi::Bank attributes{values + layout_.attributes.begin, nullptr,
                                   layout_.attributes.capacity};
-  frame.PushPlan(plan_, {inputs, outputs, attributes, nullptr, {}, {kDLCPU, 0}});
+  const DLDevice device = DeviceOf(tensors, inputs.size + outputs.size);
+  void* stream = device.device_type == kDLCPU
+                     ? nullptr
+                     : TVMFFIEnvGetStream(device.device_type, device.device_id);
+  frame.PushPlan(plan_, {inputs, outputs, attributes, stream, {}, device});
   graphffi::CallForResults(function.kernel(), is_filled, results, &frame);
 }
 

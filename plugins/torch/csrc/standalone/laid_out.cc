@@ -27,7 +27,7 @@ int32_t LaidOut(AtenTensorHandle tensor, std::initializer_list<int64_t> sizes,
   return Guard([&] {
     const DLTensor& view = ViewOf(tensor);
     const Layout wanted{static_cast<int32_t>(sizes.size()), sizes.begin(), strides.begin(),
-                        view.dtype};
+                        view.dtype, view.device};
     if (!std::equal(sizes.begin(), sizes.end(), view.shape, view.shape + view.ndim)) {
       DLTensor expected = view;
       expected.ndim = wanted.ndim;

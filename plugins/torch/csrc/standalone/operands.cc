@@ -3,6 +3,7 @@
 
 #include "callframe/call_frame.h"
 #include "callframe/describe_tensor.h"
+#include "callframe/device_name.h"
 #include "callframe/error.h"
 #include "callframe/lent_tensor.h"
 #include "callframe/value.h"
@@ -19,6 +20,7 @@ std::string KindOf(const TVMFFIAny& value) {
 
 Operands::Operands(const Method& method, const TVMFFIAny* args, int32_t num_args)
     : method_(method),
+      device_{static_cast<DLDeviceType>(method.device_type), method.device_type == kDLCPU ? 0 : -1},
       sizes_(method.num_symbols, -1),
       views_(method.num_operands),
       taken_(method.num_operands),
@@ -33,6 +35,8 @@ Operands::Operands(const Method& method, const TVMFFIAny* args, int32_t num_args
     throw graphffi::Error(is_type_error_ ? "TypeError" : "ValueError",
                           std::string(method.name) + ": " + problems_);
   }
+  if (device_.device_id < 0) device_.device_id = 0;
+  scope_.emplace(device_);
   for (int32_t i = 0; i < num_args; ++i) Take(method.operands[i], args[i]);
 }
 
@@ -49,10 +53,17 @@ void Operands::Check(const Operand& operand, const TVMFFIAny& arg) {
   const bool has_dtype = view->dtype.code == operand.dtype_code &&
                          view->dtype.bits == operand.dtype_bits && view->dtype.lanes == 1;
   if (!has_dtype) return Expect(operand, graphffi::DescribeTensor(*view), /*is_value=*/false);
-  if (view->device.device_type != kDLCPU || view->ndim != operand.ndim) {
+  if (!HasDevice(operand, *view) || view->ndim != operand.ndim) {
     return Expect(operand, graphffi::DescribeTensor(*view), /*is_value=*/true);
   }
   CheckSizes(operand, *view);
+}
+
+bool Operands::HasDevice(const Operand& operand, const DLTensor& view) {
+  if (view.device.device_type != operand.device_type) return false;
+  if (operand.device_type == kDLCPU) return true;
+  if (device_.device_id < 0) device_.device_id = view.device.device_id;
+  return view.device.device_id == device_.device_id;
 }
 
 /// The first operand that has a symbol's size decides it.
@@ -95,7 +106,9 @@ std::string Operands::Describe(const Operand& operand) const {
                         : " (" + std::to_string(symbol.min) + " to " +
                               (symbol.max == INT64_MAX ? "any" : std::to_string(symbol.max)) + ")";
   }
-  return text + "] on cpu";
+  text += "] on ";
+  if (operand.device_type == kDLCPU) return text + "cpu";
+  return text + (device_.device_id < 0 ? kOptDeviceKind->name : graphffi::DeviceToName(device_));
 }
 
 void Operands::Take(const Operand& operand, const TVMFFIAny& arg) {
@@ -114,7 +127,7 @@ void Operands::Take(const Operand& operand, const TVMFFIAny& arg) {
     taken_.Add(arg.v_obj);
   } else {
     const bool is_owned = arg.type_index == kTVMFFITensor;
-    const Layout layout{view.ndim, view.shape, nullptr, view.dtype};
+    const Layout layout{view.ndim, view.shape, nullptr, view.dtype, view.device};
     Tensor* own = Tensor::View(DataOf(view), layout, is_owned ? arg.v_obj : nullptr);
     taken_.Add(own->handle());
     if (!is_owned) {

@@ -2,9 +2,11 @@
 // The operands of a call of a method: compared with what the model was exported for.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "bounded_list.h"
+#include "device.h"
 #include "graph.h"
 #include "tensor.h"
 
@@ -21,6 +23,8 @@ class Operands {
   ~Operands() { TakeEach(); }
 
   const BoundedList<DLTensor>& views() const { return views_; }
+  /// Where the method runs: the GPU that has its operands, current while this lives, or the CPU.
+  DLDevice device() const { return device_; }
   /// Adds the references to a list, for Method::run, which takes them over.
   void Release(BoundedList<TVMFFIObjectHandle>* handles);
   /// After the run. \throws Error(RuntimeError) where a kernel kept a tensor that is only lent.
@@ -28,6 +32,7 @@ class Operands {
 
  private:
   void Check(const Operand& operand, const TVMFFIAny& arg);
+  bool HasDevice(const Operand& operand, const DLTensor& view);
   void CheckSizes(const Operand& operand, const DLTensor& view);
   std::string Describe(const Operand& operand) const;
   void Expect(const Operand& operand, const std::string& got, bool is_value);
@@ -37,6 +42,8 @@ class Operands {
   const Method& method_;
   std::string problems_;
   bool is_type_error_ = false;
+  DLDevice device_;  // the first operand on a GPU decides its number; -1: not known yet
+  std::optional<DeviceScope> scope_;
   BoundedList<int64_t> sizes_;  // of symbols; -1: not known yet
   BoundedList<DLTensor> views_;
   BoundedList<Ref> taken_;

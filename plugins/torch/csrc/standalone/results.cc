@@ -9,6 +9,7 @@
 
 #include "callframe/call_frame.h"
 #include "callframe/describe_tensor.h"
+#include "callframe/device_name.h"
 #include "callframe/value.h"
 
 namespace graphffi_standalone {
@@ -31,27 +32,11 @@ bool IsCompact(const Layout& layout) {
   return graphffi::IsCompact(tensor);
 }
 
-/// *New reference* to a tensor of the host's allocator.
-TVMFFIObjectHandle AllocateInHost(const Layout& layout) {
-  DLTensor prototype{};
-  prototype.device = {kDLCPU, 0};
-  prototype.ndim = layout.ndim;
-  prototype.dtype = layout.dtype;
-  prototype.shape = const_cast<int64_t*>(layout.shape);
-  TVMFFIObjectHandle tensor = nullptr;
-  const int rc = TVMFFIEnvTensorAlloc(&prototype, &tensor);
-  if (rc != 0) throw graphffi::Error::TakeRaised(rc);
-  return tensor;
-}
-
 }  // namespace
-
-HostResults::HostResults(const Method& method)
-    : method_(method), has_allocator_(TVMFFIEnvGetDLPackManagedTensorAllocator() != nullptr) {}
 
 Tensor* HostResults::OptTake(int32_t, const Layout& layout) {
   if (!has_allocator_ || !IsCompact(layout)) return nullptr;
-  const Ref taken(AllocateInHost(layout));
+  const Ref taken(AllocateInEnv(layout));
   return Tensor::View(DataOf(*TVMFFITensorGetDLTensorPtr(taken.get())), layout, taken.get());
 }
 
@@ -62,14 +47,14 @@ Ref HostResults::Finish(int32_t i, Ref result) {
   if (opt_own == nullptr) return result;  // an operand or a kernel's tensor, as it is
   if (opt_own->is_lent()) return Copy(view);
   const Tensor* opt_root = Tensor::OptOf(opt_own->root());
-  if (!has_allocator_ || opt_root == nullptr) return result;
+  if (!has_allocator_ || opt_root == nullptr || opt_root->is_of_env()) return result;
   Learn(method_, i, result.get());
   return Copy(view);
 }
 
 Ref HostResults::Copy(const DLTensor& from) const {
   if (!has_allocator_) return Ref(CompactCopy(from)->handle());
-  Ref copy(AllocateInHost(Layout::Of(from)));
+  Ref copy(AllocateInEnv(Layout::Of(from)));
   CopyElements(from, *TVMFFITensorGetDLTensorPtr(copy.get()));
   return copy;
 }
@@ -84,8 +69,12 @@ Destinations::Destinations(const Method& method, const TVMFFIAny* args, const Op
                                              ": expected a tensor, got another value");
     }
     tensors_.Add(tensor);
-    if (tensor->device.device_type != kDLCPU || !graphffi::IsCompact(*tensor)) {
-      Fail(i, "a contiguous tensor on cpu", graphffi::DescribeTensor(*tensor));
+    const DLDevice device = operands.device();
+    const bool is_there = tensor->device.device_type == device.device_type &&
+                          tensor->device.device_id == device.device_id;
+    if (!is_there || !graphffi::IsCompact(*tensor)) {
+      Fail(i, "a contiguous tensor on " + graphffi::DeviceToName(device),
+           graphffi::DescribeTensor(*tensor));
     }
     CheckMemory(i, operands);
   }

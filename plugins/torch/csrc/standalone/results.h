@@ -14,7 +14,8 @@ namespace graphffi_standalone {
 /// Results in memory of the allocator that the host has set, or of the graph where it has none.
 class HostResults : public ResultMemory {
  public:
-  explicit HostResults(const Method& method);
+  HostResults(const Method& method, bool has_allocator)
+      : method_(method), has_allocator_(has_allocator) {}
 
   Tensor* OptTake(int32_t i, const Layout& layout) override;
   /// Result `i` as the caller gets it: compact, in memory that outlives the call and belongs to

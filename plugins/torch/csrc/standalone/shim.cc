@@ -9,7 +9,9 @@
 #include "callframe/value.h"
 #include "run.h"
 
+using graphffi_standalone::ClearElements;
 using graphffi_standalone::CompactCopy;
+using graphffi_standalone::CopyBytes;
 using graphffi_standalone::CopyElements;
 using graphffi_standalone::DataOf;
 using graphffi_standalone::Guard;
@@ -33,8 +35,13 @@ AtenTensorHandle HandleOf(Tensor* tensor) {
   return static_cast<AtenTensorHandle>(tensor->handle());
 }
 
+DLDevice DeviceOf(int32_t type, int32_t index) {
+  return {static_cast<DLDeviceType>(type), type == kDLCPU ? 0 : index};
+}
+
 /// A tensor in the memory of `self`, `offset` bytes behind its first element.
-AtenTensorHandle ViewIn(AtenTensorHandle self, int64_t offset, const Layout& layout) {
+AtenTensorHandle ViewIn(AtenTensorHandle self, int64_t offset, Layout layout) {
+  layout.device = ViewOf(self).device;
   Tensor* opt_own = Tensor::OptOf(self);
   const TVMFFIObjectHandle root = opt_own == nullptr ? self : opt_own->root();
   return HandleOf(Tensor::View(DataOf(ViewOf(self)) + offset, layout, root));
@@ -42,8 +49,12 @@ AtenTensorHandle ViewIn(AtenTensorHandle self, int64_t offset, const Layout& lay
 
 template <typename T>
 AOTITorchError ReadItem(AtenTensorHandle tensor, T* value) {
-  std::memcpy(value, DataOf(ViewOf(tensor)), sizeof(T));
-  return AOTI_TORCH_SUCCESS;
+  return Guard([&] {
+    DLTensor item{};
+    item.data = value;
+    item.device = {kDLCPU, 0};
+    CopyBytes(ViewOf(tensor), item, sizeof(T));
+  });
 }
 
 template <typename T>
@@ -211,10 +222,11 @@ AOTITorchError aoti_torch_is_defined(AtenTensorHandle tensor, bool* is_defined) 
 }
 
 AOTITorchError aoti_torch_empty_strided(int64_t ndim, const int64_t* sizes, const int64_t* strides,
-                                        int32_t dtype, int32_t, int32_t, AtenTensorHandle* result) {
+                                        int32_t dtype, int32_t device_type, int32_t device_index,
+                                        AtenTensorHandle* result) {
   return Guard([&] {
-    const Layout layout{static_cast<int32_t>(ndim), sizes, strides, UnpackDType(dtype)};
-    *result = HandleOf(Run::Allocate(layout));
+    *result = HandleOf(Run::Allocate({static_cast<int32_t>(ndim), sizes, strides,
+                                      UnpackDType(dtype), DeviceOf(device_type, device_index)}));
   });
 }
 
@@ -238,11 +250,12 @@ AOTITorchError aoti_torch__alloc_from_pool(AtenTensorHandle self, int64_t offset
 
 AOTITorchError aoti_torch_create_tensor_from_blob_v2(void* data, int64_t ndim, const int64_t* sizes,
                                                      const int64_t* strides, int64_t offset,
-                                                     int32_t dtype, int32_t, int32_t,
-                                                     AtenTensorHandle* result, int32_t,
-                                                     const uint8_t*, int64_t) {
+                                                     int32_t dtype, int32_t device_type,
+                                                     int32_t device_index, AtenTensorHandle* result,
+                                                     int32_t, const uint8_t*, int64_t) {
   return Guard([&] {
-    const Layout layout{static_cast<int32_t>(ndim), sizes, strides, UnpackDType(dtype)};
+    const Layout layout{static_cast<int32_t>(ndim), sizes, strides, UnpackDType(dtype),
+                        DeviceOf(device_type, device_index)};
     char* first = static_cast<char*>(data) + offset * static_cast<int64_t>(layout.ElementBytes());
     *result = HandleOf(Tensor::View(first, layout, nullptr));
   });
@@ -264,7 +277,7 @@ AOTITorchError aoti_torch_clone_preserve_strides(AtenTensorHandle self, AtenTens
   return Guard([&] {
     const Layout layout = Layout::Of(ViewOf(self));
     Tensor* copy = Tensor::Allocate(layout);
-    std::memcpy(DataOf(copy->view()), DataOf(ViewOf(self)), layout.SpanBytes());
+    CopyBytes(ViewOf(self), copy->view(), layout.SpanBytes());
     *result = HandleOf(copy);
   });
 }
@@ -284,19 +297,7 @@ AOTITorchError aoti_torch_copy_(AtenTensorHandle self, AtenTensorHandle source, 
 }
 
 AOTITorchError aoti_torch_zero_(AtenTensorHandle self) {
-  return Guard([&] {
-    const DLTensor& tensor = ViewOf(self);
-    const Layout layout = Layout::Of(tensor);
-    if (graphffi::IsCompact(tensor)) {
-      std::memset(DataOf(tensor), 0, layout.SpanBytes());
-      return;
-    }
-    const graphffi_standalone::Ref zeros(
-        Tensor::Allocate({layout.ndim, layout.shape, nullptr, layout.dtype})->handle());
-    const DLTensor& source = *TVMFFITensorGetDLTensorPtr(zeros.get());
-    std::memset(DataOf(source), 0, Layout::Of(source).SpanBytes());
-    CopyElements(source, tensor);
-  });
+  return Guard([&] { ClearElements(ViewOf(self)); });
 }
 
 void aoti_torch_warn(const char*, const char*, uint32_t, const char* text) {

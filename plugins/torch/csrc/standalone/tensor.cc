@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "callframe/call_frame.h"
+#include "device.h"
 #include "memory.h"
 #include "workspace.h"
 
@@ -54,17 +55,34 @@ void CopyRow(int64_t count, const char* source, int64_t read, char* target, int6
   }
 }
 
-/// Copies the elements of dimension `dim` and those after it.
-void CopyFrom(const DLTensor& from, const DLTensor& to, int32_t dim, const char* source,
-              char* target, size_t bytes) {
-  if (from.ndim == 0) return CopyRow(1, source, 0, target, 0, bytes);
+/// Calls `use` for each row of the tensors, from dimension `dim` on, with its elements as pieces.
+template <typename Use>
+void ForEachRow(const DLTensor& from, const DLTensor& to, int32_t dim, const char* source,
+                char* target, size_t bytes, const Use& use) {
+  if (from.ndim == 0) return use(Pieces{1, bytes, target, 0, source, 0});
   const auto size = static_cast<int64_t>(bytes);
   const int64_t count = from.shape[dim];
   const int64_t read = from.strides[dim] * size, written = to.strides[dim] * size;
-  if (dim == from.ndim - 1) return CopyRow(count, source, read, target, written, bytes);
+  if (dim == from.ndim - 1) return use(Pieces{count, bytes, target, written, source, read});
   for (int64_t i = 0; i < count; ++i) {
-    CopyFrom(from, to, dim + 1, source + i * read, target + i * written, bytes);
+    ForEachRow(from, to, dim + 1, source + i * read, target + i * written, bytes, use);
   }
+}
+
+/// The GPU that has one of the tensors, else the CPU.
+DLDevice DeviceOf(const DLTensor& from, const DLTensor& to) {
+  return to.device.device_type != kDLCPU ? to.device : from.device;
+}
+
+void CopyPieces(DLDevice device, const Pieces& pieces) {
+  if (device.device_type != kDLCPU) return kOptDeviceKind->copy(device.device_id, pieces);
+  CopyRow(pieces.count, pieces.from, pieces.read, pieces.to, pieces.written, pieces.bytes);
+}
+
+/// What was copied to the CPU is there.
+void FinishCopy(const DLTensor& from, const DLTensor& to) {
+  const bool is_back = from.device.device_type != kDLCPU && to.device.device_type == kDLCPU;
+  if (is_back) kOptDeviceKind->wait(from.device.device_id);
 }
 
 }  // namespace
@@ -112,7 +130,7 @@ Tensor* Tensor::Make(const Layout& layout, size_t data_bytes) {
     graphffi::FillCompactStrides(dims, layout.ndim, dims + ndim);
   }
   self->tensor_ = {static_cast<char*>(block) + header,
-                   {kDLCPU, 0},
+                   layout.device,
                    layout.ndim,
                    layout.dtype,
                    dims,
@@ -126,7 +144,15 @@ Tensor* Tensor::Make(const Layout& layout, size_t data_bytes) {
   return self;
 }
 
-Tensor* Tensor::Allocate(const Layout& layout) { return Make(layout, layout.SpanBytes()); }
+Tensor* Tensor::Allocate(const Layout& layout) {
+  if (layout.device.device_type == kDLCPU) return Make(layout, layout.SpanBytes());
+  const auto bytes = static_cast<int64_t>(layout.SpanBytes());
+  Ref memory(AllocateInEnv({1, &bytes, nullptr, {kDLUInt, 8, 1}, layout.device}));
+  Tensor* self = Make(layout, 0);
+  self->tensor_.data = DataOf(*TVMFFITensorGetDLTensorPtr(memory.get()));
+  self->opt_owner_ = memory.Release();
+  return self;
+}
 
 Tensor* Tensor::View(void* data, const Layout& layout, TVMFFIObjectHandle opt_owner) {
   Tensor* self = Make(layout, 0);
@@ -156,20 +182,61 @@ void Tensor::Delete(void* handle, int flags) {
   }
 }
 
+TVMFFIObjectHandle AllocateInEnv(const Layout& layout) {
+  DLTensor prototype{};
+  prototype.device = layout.device;
+  prototype.ndim = layout.ndim;
+  prototype.dtype = layout.dtype;
+  prototype.shape = const_cast<int64_t*>(layout.shape);
+  TVMFFIObjectHandle tensor = nullptr;
+  const int rc = TVMFFIEnvTensorAlloc(&prototype, &tensor);
+  if (rc != 0) throw graphffi::Error::TakeRaised(rc);
+  return tensor;
+}
+
 void CopyElements(const DLTensor& from, const DLTensor& to) {
   const Layout layout = Layout::Of(from);
   if (layout.NumElements() == 0) return;
   if (graphffi::IsCompact(from) && graphffi::IsCompact(to)) {
-    const auto count = static_cast<size_t>(layout.NumElements());
-    std::memcpy(DataOf(to), DataOf(from), count * layout.ElementBytes());
+    return CopyBytes(from, to, static_cast<size_t>(layout.NumElements()) * layout.ElementBytes());
+  }
+  const DLDevice device = DeviceOf(from, to);
+  const auto copy = [&](const Pieces& pieces) { CopyPieces(device, pieces); };
+  ForEachRow(WithStrides(from).view, WithStrides(to).view, 0, DataOf(from), DataOf(to),
+             layout.ElementBytes(), copy);
+  FinishCopy(from, to);
+}
+
+void CopyBytes(const DLTensor& from, const DLTensor& to, size_t bytes) {
+  const DLDevice device = DeviceOf(from, to);
+  if (device.device_type == kDLCPU) {
+    std::memcpy(DataOf(to), DataOf(from), bytes);
     return;
   }
-  CopyFrom(WithStrides(from).view, WithStrides(to).view, 0, DataOf(from), DataOf(to),
-           layout.ElementBytes());
+  CopyPieces(device, {1, bytes, DataOf(to), 0, DataOf(from), 0});
+  FinishCopy(from, to);
+}
+
+void ClearElements(const DLTensor& tensor) {
+  const Layout layout = Layout::Of(tensor);
+  if (layout.NumElements() == 0) return;
+  const auto clear = [&](const Pieces& pieces) {
+    if (tensor.device.device_type != kDLCPU) {
+      return kOptDeviceKind->clear(tensor.device.device_id, pieces);
+    }
+    for (int64_t i = 0; i < pieces.count; ++i) {
+      std::memset(pieces.to + i * pieces.written, 0, pieces.bytes);
+    }
+  };
+  if (graphffi::IsCompact(tensor)) {
+    return clear({1, layout.SpanBytes(), DataOf(tensor), 0, nullptr, 0});
+  }
+  ForEachRow(tensor, tensor, 0, DataOf(tensor), DataOf(tensor), layout.ElementBytes(), clear);
 }
 
 Tensor* CompactCopy(const DLTensor& tensor) {
-  Tensor* copy = Tensor::Allocate({tensor.ndim, tensor.shape, nullptr, tensor.dtype});
+  Tensor* copy =
+      Tensor::Allocate({tensor.ndim, tensor.shape, nullptr, tensor.dtype, tensor.device});
   CopyElements(tensor, copy->view());
   return copy;
 }

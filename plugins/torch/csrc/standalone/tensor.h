@@ -20,6 +20,7 @@ struct Layout {
   const int64_t* shape;
   const int64_t* opt_strides;  ///< NULL: compact
   DLDataType dtype;
+  DLDevice device = {kDLCPU, 0};
 
   size_t ElementBytes() const { return (size_t{dtype.bits} * dtype.lanes + 7) / 8; }
   int64_t NumElements() const;
@@ -28,13 +29,14 @@ struct Layout {
   static constexpr size_t kTooLarge = size_t{1} << 62;
 
   static Layout Of(const DLTensor& tensor) {
-    return {tensor.ndim, tensor.shape, tensor.strides, tensor.dtype};
+    return {tensor.ndim, tensor.shape, tensor.strides, tensor.dtype, tensor.device};
   }
 };
 
 class Tensor {
  public:
-  /// *New reference*, with memory of its own. \throws Error(MemoryError)
+  /// *New reference*, with memory of its own: of the env's allocator where that is a GPU's.
+  /// \throws Error(MemoryError), or of the allocator
   static Tensor* Allocate(const Layout& layout);
   /// *New reference* to memory at `data` that `opt_owner`, of which a reference is kept, owns; or,
   /// without one, that is only lent. \throws Error(MemoryError)
@@ -48,7 +50,9 @@ class Tensor {
   const DLTensor& view() const { return tensor_; }
   TVMFFIObjectHandle handle() { return &header_; }
   /// The tensor whose memory this one shows; itself if it has memory of its own.
-  TVMFFIObjectHandle root() { return opt_owner_ == nullptr ? handle() : opt_owner_; }
+  TVMFFIObjectHandle root() { return has_memory_ || opt_owner_ == nullptr ? handle() : opt_owner_; }
+  /// Whether the memory is of the env's allocator.
+  bool is_of_env() const { return has_memory_ && opt_owner_ != nullptr; }
   /// The memory may end with the run, or must not be written.
   bool is_lent() const;
   /// Which of the run's allocations it is; -1 for none.
@@ -90,8 +94,18 @@ class Ref {
   TVMFFIObjectHandle opt_object_;
 };
 
-/// Copies elements of one dtype and one shape between any strides; the tensors do not overlap.
+/// *New reference* to a compact tensor of the env's allocator. \throws Error of it
+TVMFFIObjectHandle AllocateInEnv(const Layout& layout);
+
+/// Copies elements of one dtype and one shape between any strides; the tensors do not overlap. What
+/// a GPU copies is in the order of the env's stream, or there already if it goes to the CPU.
 void CopyElements(const DLTensor& from, const DLTensor& to);
+
+/// Copies what the first bytes of both tensors' memory are.
+void CopyBytes(const DLTensor& from, const DLTensor& to, size_t bytes);
+
+/// Sets all elements to zero.
+void ClearElements(const DLTensor& tensor);
 
 /// *New reference* to a compact copy. \throws Error(MemoryError)
 Tensor* CompactCopy(const DLTensor& tensor);

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "callframe/error.h"
+#include "device.h"
 #include "graph.h"
 #include "kernels/artifact.h"
 #include "memory.h"
@@ -48,8 +49,7 @@ char* MapFile(const Weights& weights) {
   return begin;
 }
 
-}  // namespace
-
+/// On the CPU.
 char* WeightsBegin(const Weights& weights) {
   // Never written: the graph's code takes pointers that are not const.
   if (weights.opt_file_name == nullptr) return const_cast<char*>(weights.embedded_begin);
@@ -58,6 +58,17 @@ char* WeightsBegin(const Weights& weights) {
   const std::lock_guard<std::mutex> lock(mutex);
   if (mapped == nullptr) mapped = MapFile(weights);
   return mapped;
+}
+
+/// On a GPU: all in one block, also those that models update.
+char* WeightsOn(DLDevice device, const Weights& weights) {
+  static auto* copies = new PerDevice<char>();  // never freed: calls may run at exit
+  return copies->Get(device, [&](DLDevice) {
+    auto* begin = static_cast<char*>(kOptDeviceKind->take(device.device_id, weights.bytes));
+    kOptDeviceKind->copy(device.device_id, {1, weights.bytes, begin, 0, WeightsBegin(weights), 0});
+    kOptDeviceKind->wait(device.device_id);
+    return begin;
+  });
 }
 
 char* UpdatedBuffer(const Weights& weights, size_t offset, size_t bytes) {
@@ -71,6 +82,14 @@ char* UpdatedBuffer(const Weights& weights, size_t offset, size_t bytes) {
     std::memcpy(buffer, initial, bytes);
   }
   return buffer;
+}
+
+}  // namespace
+
+char* ConstantOn(DLDevice device, const Weights& weights, size_t offset, size_t bytes,
+                 bool is_updated) {
+  if (device.device_type != kDLCPU) return WeightsOn(device, weights) + offset;
+  return is_updated ? UpdatedBuffer(weights, offset, bytes) : WeightsBegin(weights) + offset;
 }
 
 }  // namespace graphffi_standalone

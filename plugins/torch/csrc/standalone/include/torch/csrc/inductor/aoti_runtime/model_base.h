@@ -22,19 +22,22 @@ template <typename Model>
 class AOTInductorModelBase {
  public:
   AOTInductorModelBase(size_t num_inputs, size_t num_outputs, size_t num_constants,
-                       const std::string&, std::optional<std::string>, bool)
-      : inputs_info_(num_inputs), outputs_info_(num_outputs), constants_info_(num_constants) {}
+                       const std::string& device, std::optional<std::string>, bool)
+      : inputs_info_(num_inputs), outputs_info_(num_outputs), constants_info_(num_constants) {
+    const size_t colon = device.find(':');
+    if (colon != std::string::npos) device_idx_ = std::stoi(device.substr(colon + 1));
+  }
 
-  /// `data_of(i)` is where the bytes of constant `i` are.
+  /// `data_of(i, device_type)` is where the bytes of constant `i` are.
   template <typename DataOf>
   void SetConstants(DataOf&& data_of) {
     for (size_t i = 0; i < constants_info_.size(); ++i) {
       const ConstantFacts& facts = constants_info_[i];
       AtenTensorHandle tensor = nullptr;
       AOTI_TORCH_ERROR_CODE_CHECK(aoti_torch_create_tensor_from_blob_v2(
-          data_of(i), static_cast<int64_t>(facts.shape.size()), facts.shape.data(),
-          facts.stride.data(), facts.offset, facts.dtype, facts.device_type, 0, &tensor,
-          facts.layout, nullptr, 0));
+          data_of(i, facts.device_type), static_cast<int64_t>(facts.shape.size()), facts.shape.data(),
+          facts.stride.data(), facts.offset, facts.dtype, facts.device_type,
+          device_idx_, &tensor, facts.layout, nullptr, 0));
       constants_->at(i) = ConstantHandle(tensor);
     }
   }
@@ -68,11 +71,15 @@ class AOTInductorModelBase {
   std::string in_spec_, out_spec_;
   std::shared_ptr<std::vector<ConstantHandle>> constants_;
   int32_t device_type_{}, device_idx_{};
+  std::optional<std::string> cubin_dir_;  // none: kernels are in the library
 };
 
 class AOTInductorModelKernelsBase {
  public:
   virtual ~AOTInductorModelKernelsBase() = default;
+#ifdef USE_CUDA
+  std::vector<CUmodule> loaded_modules_;  // as long as the library, which is never unloaded
+#endif
 };
 
 }  // namespace torch::aot_inductor

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// GPUs: what graphs need of memory that the CPU does not reach.
+#pragma once
+
+#include <dlpack/dlpack.h>
+#include <tvm/ffi/extra/c_env_api.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace graphffi_standalone {
+
+/// Pieces of memory: `count` of `bytes` bytes, whose beginnings are as many bytes apart as is said.
+struct Pieces {
+  int64_t count;
+  size_t bytes;
+  char* to;
+  int64_t written;
+  const char* from;  ///< not of pieces that are cleared
+  int64_t read;
+};
+
+/// What a kind of GPUs does. Each call needs a DeviceScope; work is in the order of the env's
+/// stream. All throw Error(RuntimeError) with what the driver says.
+struct DeviceKind {
+  DLDeviceType type;
+  const char* name;
+  void (*enter)(int32_t id);
+  void (*leave)();
+  /// From and to devices of the kind and the CPU.
+  void (*copy)(int32_t id, const Pieces& pieces);
+  void (*clear)(int32_t id, const Pieces& pieces);
+  /// For what the stream has to do.
+  void (*wait)(int32_t id);
+  /// Memory that is never given back.
+  void* (*take)(int32_t id, size_t bytes);
+  /// Tensors of the kind, and of the CPU, for hosts that have no allocator.
+  DLPackManagedTensorAllocator allocate;
+};
+
+extern const DeviceKind kCuda;
+
+/// Of the library's programs; NULL if all are for the CPU. Each library defines it, so that it has
+/// no code for GPUs that it does not need.
+extern const DeviceKind* const kOptDeviceKind;
+
+/// What the library's kernels were compiled for, as 90 for 9.0.
+extern const int32_t kComputeCapability;
+
+/// Makes a device current for a scope; nothing for the CPU.
+class DeviceScope {
+ public:
+  explicit DeviceScope(DLDevice device) : is_entered_(device.device_type != kDLCPU) {
+    if (is_entered_) kOptDeviceKind->enter(device.device_id);
+  }
+  ~DeviceScope() {
+    if (is_entered_) kOptDeviceKind->leave();
+  }
+  DeviceScope(const DeviceScope&) = delete;
+  DeviceScope& operator=(const DeviceScope&) = delete;
+
+ private:
+  const bool is_entered_;
+};
+
+}  // namespace graphffi_standalone
