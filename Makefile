@@ -43,6 +43,11 @@ $(VENV)/nodeps.stamp: requirements/test-nodeps.txt $(VENV)/test.stamp
 	$(PIP) install --quiet --no-deps -r $<
 	touch $@
 
+# Compiles kernels for CUDA on any machine; beside the packages, since torch would use it.
+$(VENV)/triton.stamp: requirements/triton.txt $(VENV)/quickstart.stamp
+	$(PIP) install --quiet --no-deps --upgrade --target $(VENV)/triton -r $<
+	touch $@
+
 # Once; afterwards the packages of this source tree are what is imported.
 $(VENV)/editable.stamp: pyproject.toml setup.py $(VENV)/quickstart.stamp
 	$(PIP) install --quiet --no-build-isolation --no-deps --editable .
@@ -63,7 +68,7 @@ test-on-%:
 	@GRAPHFFI_RUNTIME=$* $(RUN_TESTS) -m "not slow" $(PYTEST_ARGS)
 
 # Chooses no runtime: programs in C++ are built once, and run on both.
-test-slow: build $(VENV)/nodeps.stamp $(VENV)/dev.stamp
+test-slow: build $(VENV)/nodeps.stamp $(VENV)/dev.stamp $(VENV)/triton.stamp
 	$(RUN_TESTS) -m slow $(PYTEST_ARGS)
 
 test-full: build $(VENV)/test.stamp

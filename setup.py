@@ -54,7 +54,7 @@ PAYLOAD = {
     },
     **{
         f"csrc/{name}": f"{SOURCE}/csrc/{name}"
-        for name in ("callframe", "env", "gil", "hooks", "kernels", "shapes")
+        for name in ("callframe", "env", "gil", "hooks", "kernels", "modules", "shapes")
     },
 }
 """What is no part of a Python package: where it is here, and in a wheel."""

@@ -100,7 +100,7 @@ NATIVE = {
     ),
     "standalone": NativeLayer(
         "plugins/torch/csrc/standalone",
-        FFI | CALLS | {"torch C", "torch types", "graphffi_torch"} | STANDALONE,
+        FFI | CALLS | {"modules", "torch C", "torch types", "graphffi_torch"} | STANDALONE,
         but=("/compiled/attention.cc",),
         own_headers="plugins/torch/csrc",
     ),

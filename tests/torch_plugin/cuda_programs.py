@@ -135,12 +135,14 @@ int64_t last_stream() { return stream_of_scale; }
 """
 
 
+def scale_library() -> str:
+    """Of a function on the host, which finds the GPU's memory where it can read it."""
+    return graphffi.cpp.build("gpu_scale", cpp_sources=SCALE, functions=["scale", "last_stream"])
+
+
 @functools.cache
 def scale_op() -> Any:
-    """Its kernel is a function on the host, which finds the GPU's memory where it can read it."""
-    library = graphffi.cpp.build("gpu_scale", cpp_sources=SCALE, functions=["scale", "last_stream"])
-
-    @graphffi.op("cuda_tests::scale", kernel=f"{library}::scale", plan="x, out, by, stream")
+    @graphffi.op("cuda_tests::scale", kernel=f"{scale_library()}::scale", plan="x, out, by, stream")
     def scale(x: graphffi.Tensor, by: float) -> graphffi.Tensor:
         return graphffi.like(x)
 

@@ -2,8 +2,9 @@
 """Makes libraries of programs on CUDA where there is no GPU, and torch is built for the CPU.
 
 Torch exports with fake tensors, whose device is only a name; Inductor is told of a GPU, and its
-kernels are compiled by Triton, which needs none for that. Nothing is tuned: the first choice of each
-kernel is taken. What kernels are, for a process that interprets them, is written beside a library.
+kernels are compiled by Triton, which needs none for that. Nothing is tuned: the first choice for
+each kernel is taken. The kernels' text, for a process that interprets them, is written beside a
+library.
 
     python cuda_without_gpu.py FOLDER
 
@@ -31,7 +32,7 @@ from torch._inductor.codecache import CudaKernelParamCache
 from torch._inductor.codegen.wrapper import PythonWrapperCodegen
 from torch._inductor.fx_passes import joint_graph, post_grad
 from torch._inductor.graph import GraphLowering
-from torch._inductor.runtime import triton_heuristics, triton_helpers
+from torch._inductor.runtime import triton_helpers, triton_heuristics
 from torch.export.passes import move_to_device_pass
 from torch.utils import cpp_extension
 from torch.utils._pytree import tree_map
@@ -63,7 +64,7 @@ GPU: Final = types.SimpleNamespace(
 class Driver:
     """Triton's view of the GPU: kernels are compiled, and never loaded or launched."""
 
-    class utils:  # noqa: N801 - Triton's name
+    class utils:
         @staticmethod
         def load_binary(*_: Any) -> tuple[int, int, int, int, int]:
             return 1, 1, 32, 0, 1024
@@ -76,7 +77,7 @@ class Driver:
         def get_device_properties(_: int) -> dict[str, int]:
             return {"max_shared_mem": 232448, "multiprocessor_count": 132, "warpSize": 32}
 
-    class launcher_cls:  # noqa: N801
+    class launcher_cls:
         def __init__(self, *_: Any) -> None:
             pass
 
@@ -225,7 +226,11 @@ def on_cuda(exported: torch.export.ExportedProgram) -> torch.export.ExportedProg
     mode: Any = detect_fake_mode(values)
 
     def fake(value: Any) -> Any:
-        return mode.from_tensor(value, static_shapes=True) if isinstance(value, torch.Tensor) else value
+        return (
+            mode.from_tensor(value, static_shapes=True)
+            if isinstance(value, torch.Tensor)
+            else value
+        )
 
     exported._state_dict = {name: fake(value) for name, value in exported.state_dict.items()}
     exported._constants = {name: fake(value) for name, value in exported.constants.items()}

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A GPU whose kernels Triton interprets: tests/core/fake_cuda_driver.c with the kernels of libraries
-that cuda_without_gpu.py made. Its tensors are TVM FFI's, on ``cuda``, in memory of the driver."""
+"""A GPU whose kernels Triton interprets: tests/core/fake_cuda_driver.c, and kernels of libraries
+that cuda_without_gpu.py made. Its tensors are TVM FFI's, on ``cuda``, in the driver's memory."""
 
 from __future__ import annotations
 
 import ctypes
 import json
 import os
+import threading
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +16,6 @@ from typing import Any, Final
 os.environ["TRITON_INTERPRET"] = "1"
 
 import torch
-import triton
 import triton.language as tl
 from torch._inductor.runtime import triton_helpers
 from torch._inductor.runtime.triton_helpers import math as tl_math
@@ -25,10 +25,14 @@ import graphffi
 TENSORS: Final = """
 #include <dlfcn.h>
 
+void* Library() {
+  static void* library = dlopen(std::getenv("GRAPHFFI_LIBCUDA"), RTLD_NOW);
+  return library;
+}
+
 template <typename F>
 F* Driver(const char* name) {
-  static void* library = dlopen(std::getenv("GRAPHFFI_LIBCUDA"), RTLD_NOW);
-  return reinterpret_cast<F*>(dlsym(library, name));
+  return reinterpret_cast<F*>(dlsym(Library(), name));
 }
 
 struct Current {
@@ -118,8 +122,8 @@ class Gpu:
         self.driver = ctypes.CDLL(driver)
         self.tensors = graphffi.load_module(tensors)
         self.tensors.use_allocator(False)
-        self.launched: list[str] = []
         self.failures: list[str] = []
+        self._lock = threading.Lock()  # the interpreter is for one thread
         self._kernels: dict[str, Callable[..., None]] = {}
         self._types: dict[str, list[str]] = {}
         kind = ctypes.CFUNCTYPE(
@@ -163,12 +167,12 @@ class Gpu:
 
     def _launch(self, name: bytes, grid: Any, parameters: Any) -> None:
         kernel = name.decode()
-        self.launched.append(kernel)
         try:
             values = [
                 self._value(kind, parameters[i]) for i, kind in enumerate(self._types[kernel])
             ]
-            self._kernels[kernel]((grid[0], grid[1], grid[2]), values)
+            with self._lock:
+                self._kernels[kernel]((grid[0], grid[1], grid[2]), values)
         except Exception:
             self.failures.append(traceback.format_exc())
 

@@ -144,8 +144,8 @@ int32_t ordinals[] = {{{ordinals}}};
 Model* NewModel(DLDevice device) {{
   const KeptMemory kept;
   auto constants = std::make_shared<std::vector<torch::aot_inductor::ConstantHandle>>();
-  auto model = std::make_unique<Model>(nullptr, std::move(constants),
-                                       "{device}:" + std::to_string(device.device_id), std::nullopt);
+  const std::string name = "{device}:" + std::to_string(device.device_id);
+  auto model = std::make_unique<Model>(nullptr, std::move(constants), name, std::nullopt);
   model->SetConstants([&](size_t i, int32_t device_type) {{
     const Place& place = kPlaces[i];
     const DLDevice on = device_type == kDLCPU ? DLDevice{{kDLCPU, 0}} : device;
@@ -167,8 +167,9 @@ void Run(DLDevice device, void* stream, TVMFFIObjectHandle* inputs, TVMFFIObject
       static_cast<torch::aot_inductor::DeviceStreamType>(stream), nullptr);
 }}
 
-const Method kMethod = {{"{name}", {device_type}, kOperands, {num_operands}, kSymbols, {num_symbols},
-                        {num_results}, kInputNodes, kResultNodes, ordinals, &Prepare, &Run}};
+const Method kMethod = {{"{name}", {device_type}, kOperands, {num_operands}, kSymbols,
+                        {num_symbols}, {num_results}, kInputNodes, kResultNodes, ordinals,
+                        &Prepare, &Run}};
 }}  // namespace {model}_entry
 }}  // namespace
 

@@ -43,7 +43,6 @@ struct MemoryFunctions {
     const CudaDriver& driver = CudaDriver::Get();
     driver.Find("cuDeviceGet", &device_get);
     driver.Find("cuDeviceGetAttribute", &device_attribute);
-    driver.Find("cuMemAlloc_v2", &take);
     driver.Find("cuMemAllocAsync", &allocate);
     driver.Find("cuMemFreeAsync", &free);
     driver.Find("cuMemcpyAsync", &copy);
@@ -55,7 +54,6 @@ struct MemoryFunctions {
 
   int (*device_get)(int* device, int ordinal);
   int (*device_attribute)(int* value, int attribute, int device);
-  int (*take)(void** data, size_t bytes);
   int (*allocate)(void** data, size_t bytes, void* stream);
   int (*free)(void* data, void* stream);
   int (*copy)(void* to, const void* from, size_t bytes, void* stream);
@@ -96,11 +94,11 @@ void CheckCapability(int32_t id) {
   Check(Functions().device_attribute(&major, kCapabilityMajor, device), "ask for its capability");
   Check(Functions().device_attribute(&minor, kCapabilityMinor, device), "ask for its capability");
   if (major == kComputeCapability / 10 && minor >= kComputeCapability % 10) return;
-  throw graphffi::Error("RuntimeError",
-                        "graphffi: expected a GPU of compute capability " +
-                            NameOf(kComputeCapability) +
-                            ", which the library was made for, got one of " +
-                            NameOf(10 * major + minor) + "; make the library on such a GPU");
+  throw graphffi::Error("RuntimeError", "graphffi: expected a GPU of compute capability " +
+                                            NameOf(kComputeCapability) +
+                                            ", which the library was made for, got one of " +
+                                            NameOf(10 * major + minor) +
+                                            "; make the library on such a GPU");
 }
 
 CudaContext ContextOf(int32_t id) {
@@ -165,10 +163,16 @@ void Wait(int32_t id) {
   Driven([&] { Check(Functions().wait(StreamOf(id)), "finish the work of the stream"); });
 }
 
-void* Take(int32_t, size_t bytes) {
+void* Upload(int32_t id, const void* from, size_t bytes) {
   return Driven([&] {
+    const MemoryFunctions& functions = Functions();
+    void* stream = StreamOf(id);
     void* data = nullptr;
-    Check(Functions().take(&data, std::max<size_t>(bytes, 1)), "allocate memory");
+    Check(functions.allocate(&data, std::max<size_t>(bytes, 1), stream), "allocate memory");
+    int status = bytes == 0 ? 0 : functions.copy(data, from, bytes, stream);
+    if (status == 0) status = functions.wait(stream);
+    if (status != 0) functions.free(data, stream);
+    Check(status, "copy weights to the device");
     return data;
   });
 }
@@ -222,7 +226,7 @@ int Allocate(DLTensor* prototype, DLManagedTensorVersioned** out, void* error_co
 
 }  // namespace
 
-extern const DeviceKind kCuda = {kDLCUDA, "cuda", &Enter, &Leave, &Copy,
-                                 &Clear,  &Wait,  &Take,  &Allocate};
+extern const DeviceKind kCuda = {kDLCUDA, "cuda", &Enter,  &Leave,   &Copy,
+                                 &Clear,  &Wait,  &Upload, &Allocate};
 
 }  // namespace graphffi_standalone

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions of CUDA's driver that generated code calls by their names, found at their first use:
-// a library that has kernels for CUDA loads where there is no driver.
+// The functions of CUDA's driver that generated code calls by their names, found at their first
+// use: a library that has kernels for CUDA loads where there is no driver.
 #include <cstdint>
 
 #include "modules/cuda_driver.h"

@@ -32,8 +32,8 @@ struct DeviceKind {
   void (*clear)(int32_t id, const Pieces& pieces);
   /// For what the stream has to do.
   void (*wait)(int32_t id);
-  /// Memory that is never given back.
-  void* (*take)(int32_t id, size_t bytes);
+  /// A copy, complete, of the CPU's memory, that is never given back.
+  void* (*upload)(int32_t id, const void* from, size_t bytes);
   /// Tensors of the kind, and of the CPU, for hosts that have no allocator.
   DLPackManagedTensorAllocator allocate;
 };

@@ -86,9 +86,11 @@ void CheckProcessorOnce() {
 /// NULL for None. \throws Error(TypeError, ValueError, NotImplementedError)
 const DLTensor* OptWorkspace(const Method& method, const TVMFFIAny* args, int32_t num_args) {
   if (method.device_type != kDLCPU) {
-    throw graphffi::Error("NotImplementedError",
-                          std::string(method.name) + "_within: expected a program on cpu, got one "
-                              "on " + kOptDeviceKind->name + "; call " + method.name + "_into");
+    throw graphffi::Error("NotImplementedError", std::string(method.name) +
+                                                     "_within: expected a program on cpu, got one "
+                                                     "on " +
+                                                     kOptDeviceKind->name + "; call " +
+                                                     method.name + "_into");
   }
   if (num_args > 0 && args[0].type_index == kTVMFFINone) return nullptr;
   const DLTensor* opt_memory = num_args == 0 ? nullptr : graphffi::TensorOf(args[0]);

@@ -64,10 +64,8 @@ char* WeightsBegin(const Weights& weights) {
 char* WeightsOn(DLDevice device, const Weights& weights) {
   static auto* copies = new PerDevice<char>();  // never freed: calls may run at exit
   return copies->Get(device, [&](DLDevice) {
-    auto* begin = static_cast<char*>(kOptDeviceKind->take(device.device_id, weights.bytes));
-    kOptDeviceKind->copy(device.device_id, {1, weights.bytes, begin, 0, WeightsBegin(weights), 0});
-    kOptDeviceKind->wait(device.device_id);
-    return begin;
+    return static_cast<char*>(
+        kOptDeviceKind->upload(device.device_id, WeightsBegin(weights), weights.bytes));
   });
 }
 

@@ -35,8 +35,8 @@ class AOTInductorModelBase {
       const ConstantFacts& facts = constants_info_[i];
       AtenTensorHandle tensor = nullptr;
       AOTI_TORCH_ERROR_CODE_CHECK(aoti_torch_create_tensor_from_blob_v2(
-          data_of(i, facts.device_type), static_cast<int64_t>(facts.shape.size()), facts.shape.data(),
-          facts.stride.data(), facts.offset, facts.dtype, facts.device_type,
+          data_of(i, facts.device_type), static_cast<int64_t>(facts.shape.size()),
+          facts.shape.data(), facts.stride.data(), facts.offset, facts.dtype, facts.device_type,
           device_idx_, &tensor, facts.layout, nullptr, 0));
       constants_->at(i) = ConstantHandle(tensor);
     }
