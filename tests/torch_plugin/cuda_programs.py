@@ -121,6 +121,13 @@ class Calls(torch.nn.Module):
         return y + 1
 
 
+class OnlyCalls(torch.nn.Module):
+    """No code of Inductor's, and a result that is an operand."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return scale_op()(x, 3.0), x
+
+
 SCALE: Final = """
 int64_t stream_of_scale = -1;
 void scale(tvm::ffi::TensorView x, tvm::ffi::TensorView out, double by, void* stream) {
@@ -166,4 +173,5 @@ PROGRAMS: Final = {
     "branches": Program(lambda: {"main": Branches()}, lambda: {"main": (torch.randn(5, 7),)}),
     "image": Program(lambda: {"main": Image()}, lambda: {"main": (torch.randn(2, 3, 16, 16),)}),
     "calls": Program(lambda: {"main": Calls()}, lambda: {"main": (torch.randn(6, 4),)}),
+    "only_calls": Program(lambda: {"main": OnlyCalls()}, lambda: {"main": (torch.randn(6, 4),)}),
 }

@@ -123,6 +123,7 @@ x = torch.randn(2, 3, 16, 16)
 same(load("image").main(put(x)), PROGRAMS["image"].methods()["main"](x))
 
 x = torch.randn(6, 4)
+same(load("only_calls").main(put(x)), (x * 3, x))
 library = load("calls")
 gpu.number("fake_expected_stream", interpreted_gpu.ctypes.c_void_p).value = 0x1234
 with graphffi.use_stream("cuda:0", 0x1234):
@@ -314,17 +315,17 @@ def test_a_library_needs_nothing_of_cuda_to_be_loaded(libraries: list[str]) -> N
     ).stdout.replace("  ", " ")
 
 
-def test_what_cannot_be_made_is_refused() -> None:
+def test_what_cannot_be_made_is_refused(tmp_path: Path) -> None:
     code = """
+import sys
 import cuda_without_gpu as c
-from cuda_programs import PROGRAMS
 import graphffi_torch, torch
 c.pretend()
 class Middle(torch.nn.Module):
     def forward(self, x):
         return x.kthvalue(2, 0).values
 def failure(program, **options):
-    try: graphffi_torch.to_library(program, "/tmp/refused.so", **options)
+    try: graphffi_torch.to_library(program, sys.argv[1], **options)
     except Exception as error: print(f"{type(error).__name__}: {error}")
 program = c.on_cuda(torch.export.export(Middle(), (torch.randn(6, 4),)))
 failure(program, isa="aarch64")
@@ -332,7 +333,7 @@ failure(program, options={"aot_inductor.emit_multi_arch_kernel": True})
 failure(program, options={"use_static_cuda_launcher": False, "compile_threads": 1})
 """
     result = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code],
+        [sys.executable, "-W", "ignore", "-c", code, str(tmp_path / "refused.so")],
         env=environment(),
         capture_output=True,
         text=True,

@@ -308,7 +308,7 @@ def test_products_are_those_of_torch(built: SimpleNamespace, m: int, k: int, n: 
 
 def test_methods_share_weights(built: SimpleNamespace) -> None:
     size = (built.folder / "model.weights").stat().st_size
-    assert size == 4 * 16 * 8 + 64 + 64  # weight, counter, digest; the bias is in the code
+    assert size == 4 * 16 * 8 + 64 + 64 + 64  # weight, bias, counter, digest
 
 
 def test_operands_with_other_strides_are_copied(built: SimpleNamespace) -> None:

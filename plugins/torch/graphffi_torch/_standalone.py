@@ -167,8 +167,11 @@ def to_library(
     sources = []
     for name, code in generated.items():
         constants = kept.add(code.code, code.weights, updated)
-        text = method_code(signatures[name], code.model, devices[name], code.code, constants)
-        sources.append(Source(code.model, text, code.header, code.flags, code.images))
+        device = devices[name]
+        text = method_code(signatures[name], code.model, device, code.code, constants)
+        sources.append(
+            Source(code.model, text, code.header, code.flags, device, code.images),
+        )
     kernels = sorted(called.union(found.references.values()))
     build(
         *(Path(path), sources, kept, found),

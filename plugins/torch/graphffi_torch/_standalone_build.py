@@ -57,6 +57,7 @@ class Source:
         code: Its text.
         header: Of the file that it includes, ``<name>.h``.
         flags: What torch compiles it with.
+        device: Where it runs: ``"cpu"`` or ``"cuda"``.
         images: Object files with its kernels for CUDA.
     """
 
@@ -64,7 +65,8 @@ class Source:
     code: str
     header: str
     flags: Mapping[str, Any]
-    images: Sequence[bytes] = ()
+    device: str
+    images: Sequence[bytes]
 
 
 def build(
@@ -92,8 +94,8 @@ def build(
         RuntimeError: If a compiler is missing or fails, with what it said.
     """
     with tempfile.TemporaryDirectory() as folder:
-        with_kernels = [source for source in sources if source.images]
-        compiler = _Compiler(Path(folder), (with_kernels or sources)[0].flags, ISAS[isa])
+        on_cuda = [source for source in sources if source.device == "cuda"]
+        compiler = _Compiler(Path(folder), (on_cuda or sources)[0].flags, ISAS[isa])
         for source in sources:
             (Path(folder) / f"{source.name}.h").write_text(source.header)
         (Path(folder) / _PREFIX).parent.mkdir(parents=True)
@@ -110,14 +112,15 @@ def build(
         texts["weights"] = compiler.weights_code(weights.content, file_name)
         instructions = compiler.instructions()
         operators = [name.replace("aoti_torch_cpu_", "aten.") for name in sorted(externs.own)]
-        capability = torch.cuda.get_device_capability() if with_kernels else None
+        has_images = any(source.images for source in on_cuda)
+        capability = torch.cuda.get_device_capability() if has_images else (0, 0)
         description = {
             "processor": instructions,
-            "gpu": [] if capability is None else ["sm_{}{}".format(*capability)],
+            "gpu": ["sm_{}{}".format(*capability)] if has_images else [],
             "operators": operators,
             "kernels": kernels,
         }
-        texts["processor"] = _processor_code(instructions, capability) + text_code(
+        texts["processor"] = _processor_code(instructions, bool(on_cuda), capability) + text_code(
             "graph_library",
             "\n".join(
                 f"{name}: {', '.join(items)}" for name, items in description.items() if items
@@ -147,17 +150,19 @@ def _replace(path: Path, content: bytes | bytearray) -> None:
     os.replace(file.name, path)
 
 
-def _processor_code(instructions: Sequence[str], capability: tuple[int, int] | None) -> str:
+def _processor_code(
+    instructions: Sequence[str], is_on_cuda: bool, capability: tuple[int, int]
+) -> str:
     rows = "".join(
         f'{{"{name}", [] {{ return __builtin_cpu_supports("{name}") != 0; }}}}, '
         for name in instructions
     )
-    major, minor = capability or (0, 0)
+    major, minor = capability
     return f"""#include <graphffi_standalone/device.h>
 #include <graphffi_standalone/graph.h>
 namespace graphffi_standalone {{
 const Instructions kInstructions[] = {{{rows}{{nullptr, nullptr}}}};
-const DeviceKind* const kOptDeviceKind = {"nullptr" if capability is None else "&kCuda"};
+const DeviceKind* const kOptDeviceKind = {"&kCuda" if is_on_cuda else "nullptr"};
 const int32_t kComputeCapability = {10 * major + minor};
 }}
 """

@@ -44,7 +44,7 @@ extern const DeviceKind kCuda;
 /// no code for GPUs that it does not need.
 extern const DeviceKind* const kOptDeviceKind;
 
-/// What the library's kernels were compiled for, as 90 for 9.0.
+/// What the library's kernels were compiled for, as 90 for 9.0; 0: it has none.
 extern const int32_t kComputeCapability;
 
 /// Makes a device current for a scope; nothing for the CPU.
