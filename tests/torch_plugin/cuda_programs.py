@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -22,12 +22,14 @@ class Program:
         inputs: Makes example inputs by the names of methods.
         dynamic_shapes: Of methods that have some.
         weights: How `to_library` keeps them.
+        on_cpu: Names of operands that stay there.
     """
 
     methods: Callable[[], Mapping[str, torch.nn.Module]]
     inputs: Callable[[], Mapping[str, tuple[torch.Tensor, ...]]]
     dynamic_shapes: Mapping[str, Any] = field(default_factory=dict)
     weights: str = "embed"
+    on_cpu: Sequence[str] = ()
 
 
 class Layers(torch.nn.Module):
@@ -121,6 +123,13 @@ class Calls(torch.nn.Module):
         return y + 1
 
 
+class Scaled(torch.nn.Module):
+    """A number on the CPU."""
+
+    def forward(self, x: torch.Tensor, by: torch.Tensor) -> torch.Tensor:
+        return x * by + 1
+
+
 class OnlyCalls(torch.nn.Module):
     """No code of Inductor's, and a result that is an operand."""
 
@@ -172,6 +181,11 @@ PROGRAMS: Final = {
     ),
     "branches": Program(lambda: {"main": Branches()}, lambda: {"main": (torch.randn(5, 7),)}),
     "image": Program(lambda: {"main": Image()}, lambda: {"main": (torch.randn(2, 3, 16, 16),)}),
+    "scaled": Program(
+        lambda: {"main": Scaled()},
+        lambda: {"main": (torch.randn(6, 4), torch.tensor(2.0))},
+        on_cpu=["by"],
+    ),
     "calls": Program(lambda: {"main": Calls()}, lambda: {"main": (torch.randn(6, 4),)}),
     "only_calls": Program(lambda: {"main": OnlyCalls()}, lambda: {"main": (torch.randn(6, 4),)}),
 }

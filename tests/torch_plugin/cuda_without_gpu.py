@@ -18,7 +18,7 @@ import json
 import sys
 import threading
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -220,8 +220,10 @@ class Constants:
             torch.UntypedStorage.cpu = cpu
 
 
-def on_cuda(exported: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
-    """The program with fake tensors on CUDA."""
+def on_cuda(
+    exported: torch.export.ExportedProgram, on_cpu: Sequence[str] = ()
+) -> torch.export.ExportedProgram:
+    """The program with fake tensors on CUDA, but for operands of some names."""
     values = [node.meta["val"] for node in exported.graph.nodes if "val" in node.meta]
     mode: Any = detect_fake_mode(values)
 
@@ -235,7 +237,15 @@ def on_cuda(exported: torch.export.ExportedProgram) -> torch.export.ExportedProg
     exported._state_dict = {name: fake(value) for name, value in exported.state_dict.items()}
     exported._constants = {name: fake(value) for name, value in exported.constants.items()}
     exported._example_inputs = tree_map(fake, exported.example_inputs)
-    return move_to_device_pass(exported, "cuda:0")
+    moved = move_to_device_pass(exported, "cuda:0")
+    nodes = {node.name: node for node in moved.graph.find_nodes(op="placeholder")}
+    inputs = list(moved.example_inputs[0])
+    for i, name in enumerate(moved.graph_signature.user_inputs):
+        if name in on_cpu:
+            nodes[name].meta["val"] = nodes[name].meta["val"].to("cpu")
+            inputs[i] = inputs[i].to("cpu")
+    moved._example_inputs = tuple(inputs), {}
+    return moved
 
 
 def build(name: str, folder: Path) -> None:
@@ -250,7 +260,8 @@ def build(name: str, folder: Path) -> None:
                 model.requires_grad_(False),  # gradients would be on the GPU's streams
                 program.inputs()[method],
                 dynamic_shapes=program.dynamic_shapes.get(method),
-            )
+            ),
+            program.on_cpu,
         )
     with Constants(weights).used():
         graphffi_torch.to_library(

@@ -123,6 +123,9 @@ x = torch.randn(2, 3, 16, 16)
 same(load("image").main(put(x)), PROGRAMS["image"].methods()["main"](x))
 
 x = torch.randn(6, 4)
+scaled = load("scaled").main
+same(scaled(put(x), graphffi.from_dlpack(torch.tensor(3.0).numpy())), x * 3 + 1)
+failure(scaled, put(x), put(torch.tensor(3.0)))
 same(load("only_calls").main(put(x)), (x * 3, x))
 library = load("calls")
 gpu.number("fake_expected_stream", interpreted_gpu.ctypes.c_void_p).value = 0x1234
@@ -132,7 +135,10 @@ same(result, x * 6 + 1)
 last_stream = graphffi.load_module(scale_library()).last_stream()
 print(hex(last_stream), number("fake_on_other_streams"), gpu.driver.fake_num_contexts())
 """
-    assert run(code, runtime) == ["0x1234 0 0"]
+    assert run(code, runtime) == [
+        "ValueError: main: operand 'by': expected float32[] on cpu, got float32[] on cuda:0",
+        "0x1234 0 0",
+    ]
 
 
 def test_memory_is_the_hosts_and_is_given_back(run: Callable[..., list[str]]) -> None:
