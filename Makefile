@@ -97,7 +97,7 @@ sanitize: build $(VENV)/test.stamp
 	  $(MAKE) --no-print-directory sanitize-$$sanitizer || failed="$$failed $$sanitizer"; \
 	done; test -z "$$failed" || { echo "tests failed with sanitizers:$$failed"; exit 1; }
 
-sanitize-%: $(VENV)/test.stamp
+sanitize-%: $(VENV)/test.stamp $(VENV)/triton.stamp
 	@PATH=$(abspath $(VENV)/bin):$$PATH $(VENV)/bin/cmake -S . -B build/sanitize/$* -G Ninja -DGRAPHFFI_SANITIZE=$* >/dev/null
 	@$(VENV)/bin/cmake --build build/sanitize/$*
 	GRAPHFFI_SANITIZE=$* $(RUN_TESTS) $(PYTEST_ARGS) $(or $(SANITIZED_$*),$(SANITIZED))

@@ -4,9 +4,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 import torch
@@ -23,6 +27,7 @@ pytestmark = [
     pytest.mark.skipif(not SANITIZE, reason="needs what `make sanitize` builds"),
 ]
 SHIM = ROOT / "plugins/torch/csrc/standalone"
+TRITON = Path(sys.prefix) / "triton"
 FRAME = ROOT / f"build/sanitize/{SANITIZE}/csrc/callframe/libgraphffi_callframe.a"
 
 
@@ -44,13 +49,15 @@ def doubled(x: Tensor) -> Tensor:
 def compile_shim(toolchain: Toolchain) -> Path:
     """What libraries link, with the sanitizers of this run."""
     folders = (f"-I{ROOT}/csrc", f"-I{SHIM}", f"-I{SHIM}/../include")
-    flags = (*folders, f"-isystem{TORCH_INCLUDE}", "-fPIC", "-std=c++20")
-    return toolchain.unit(sorted(SHIM.glob("*.cc")), flags=(*flags, "-fvisibility=hidden"))
+    flags = (*folders, f"-isystem{TORCH_INCLUDE}", "-fPIC", "-std=c++20", "-DUSE_CUDA")
+    sources = [*sorted(SHIM.glob("*.cc")), ROOT / "csrc/modules/cuda_driver.cc"]
+    return toolchain.unit(sources, flags=(*flags, "-fvisibility=hidden"))
 
 
-@pytest.fixture
-def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    shim = compile_shim(Toolchain(tmp_path))
+@contextmanager
+def sanitized(folder: Path) -> Iterator[None]:
+    """Libraries are made with the sanitizers of this run."""
+    shim = compile_shim(Toolchain(folder))
     compiler = _standalone_build._Compiler
 
     def run_with_sanitizer(self: Any, arguments: Sequence[str], target: Path) -> None:
@@ -64,13 +71,19 @@ def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         # Not of undefined behaviour: kernels would take three times as long to compile.
         self._run_for_text([*given, f"-fsanitize={SANITIZE}", "-o", str(target)])
 
-    monkeypatch.setattr(compiler, "_run", run_with_sanitizer)
+    with mock.patch.object(compiler, "_run", run_with_sanitizer):
+        yield
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Path:
     graphffi.register_global_func("sanitized.double", lambda x, y: None, override=True)
     rows = torch.export.Dim("rows", max=8)
     with torch.no_grad():
         exported = torch.export.export(Model(), (torch.rand(3, 4),), dynamic_shapes=({0: rows},))
     path = tmp_path / "model.so"
-    graphffi_torch.to_library(exported, path, weights="file")
+    with sanitized(tmp_path):
+        graphffi_torch.to_library(exported, path, weights="file")
     return path
 
 
@@ -82,3 +95,36 @@ def test_two_threads_call_a_graph(
     toolchain = Toolchain(tmp_path)
     host = toolchain.program(Path(__file__).with_name("library_host.cc"), flags=("-ldl",))
     toolchain.run(host, os.fspath(library), runtime="bundled")
+
+
+MAKE_ON_CUDA = """
+import sys
+from pathlib import Path
+import cuda_without_gpu
+from test_library_sanitized import sanitized
+folder = Path(sys.argv[1])
+cuda_without_gpu.pretend()
+with sanitized(folder):
+    cuda_without_gpu.build("layers", folder)
+"""
+
+
+def test_two_threads_call_a_graph_on_cuda(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not TRITON.is_dir() or not torch.__version__.startswith("2.13."):
+        pytest.skip("needs Triton, and torch 2.13: make .venv/triton.stamp")
+    here = Path(__file__).parent
+    driver = tmp_path / "libcuda.so.1"
+    source = here.parent / "core/fake_cuda_driver.c"
+    subprocess.run(["cc", "-std=c11", "-shared", "-fPIC", str(source), "-o", driver], check=True)
+    folders = [str(folder) for folder in (TRITON, here, here.parent / "abi")]
+    made = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", MAKE_ON_CUDA, str(tmp_path)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(folders)},
+        capture_output=True,
+        text=True,
+    )
+    assert made.returncode == 0, made.stderr
+    monkeypatch.setenv("GRAPHFFI_LIBCUDA", str(driver))
+    toolchain = Toolchain(tmp_path)
+    host = toolchain.program(here / "library_host_cuda.cc", flags=("-ldl",))
+    toolchain.run(host, os.fspath(tmp_path / "layers.so"), str(driver), runtime="bundled")

@@ -37,9 +37,7 @@ int32_t LaidOut(AtenTensorHandle tensor, std::initializer_list<int64_t> sizes,
                                               graphffi::DescribeTensor(view));
     }
     if (HasStrides(view, wanted.opt_strides)) return;
-    Tensor* copy = Tensor::Allocate(wanted);
-    CopyElements(view, copy->view());
-    *opt_copy = static_cast<AtenTensorHandle>(copy->handle());
+    *opt_copy = static_cast<AtenTensorHandle>(CopyAs(wanted, view)->handle());
   });
 }
 

@@ -11,6 +11,7 @@
 
 using graphffi_standalone::ClearElements;
 using graphffi_standalone::CompactCopy;
+using graphffi_standalone::CopyAs;
 using graphffi_standalone::CopyBytes;
 using graphffi_standalone::CopyElements;
 using graphffi_standalone::DataOf;
@@ -274,12 +275,7 @@ AOTITorchError aoti_torch_clone(AtenTensorHandle self, AtenTensorHandle* result)
 }
 
 AOTITorchError aoti_torch_clone_preserve_strides(AtenTensorHandle self, AtenTensorHandle* result) {
-  return Guard([&] {
-    const Layout layout = Layout::Of(ViewOf(self));
-    Tensor* copy = Tensor::Allocate(layout);
-    CopyBytes(ViewOf(self), copy->view(), layout.SpanBytes());
-    *result = HandleOf(copy);
-  });
+  return Guard([&] { *result = HandleOf(CopyAs(Layout::Of(ViewOf(self)), ViewOf(self))); });
 }
 
 AOTITorchError aoti_torch_copy_(AtenTensorHandle self, AtenTensorHandle source, int32_t) {

@@ -234,11 +234,16 @@ void ClearElements(const DLTensor& tensor) {
   ForEachRow(tensor, tensor, 0, DataOf(tensor), DataOf(tensor), layout.ElementBytes(), clear);
 }
 
-Tensor* CompactCopy(const DLTensor& tensor) {
-  Tensor* copy =
-      Tensor::Allocate({tensor.ndim, tensor.shape, nullptr, tensor.dtype, tensor.device});
+Tensor* CopyAs(const Layout& layout, const DLTensor& tensor) {
+  Tensor* copy = Tensor::Allocate(layout);
+  Ref owner(copy->handle());
   CopyElements(tensor, copy->view());
+  owner.Release();
   return copy;
+}
+
+Tensor* CompactCopy(const DLTensor& tensor) {
+  return CopyAs({tensor.ndim, tensor.shape, nullptr, tensor.dtype, tensor.device}, tensor);
 }
 
 bool Overlap(const DLTensor& a, const DLTensor& b) {

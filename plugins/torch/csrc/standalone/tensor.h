@@ -107,6 +107,10 @@ void CopyBytes(const DLTensor& from, const DLTensor& to, size_t bytes);
 /// Sets all elements to zero.
 void ClearElements(const DLTensor& tensor);
 
+/// *New reference* to a copy whose dimensions are those of the tensor, with strides of its own.
+/// \throws Error(MemoryError), or of the allocator
+Tensor* CopyAs(const Layout& layout, const DLTensor& tensor);
+
 /// *New reference* to a compact copy. \throws Error(MemoryError)
 Tensor* CompactCopy(const DLTensor& tensor);
 
