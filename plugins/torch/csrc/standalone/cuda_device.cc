@@ -3,6 +3,9 @@
 #include <tvm/ffi/error.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <new>
 #include <string>
 
 #include "callframe/error.h"
@@ -211,17 +214,18 @@ int Allocate(DLTensor* prototype, DLManagedTensorVersioned** out, void* error_co
   return graphffi::RunAllocator(error_context, set_error, [&] {
     const DeviceScope scope(prototype->device);
     void* stream = StreamOf(prototype->device.device_id);
-    void* data = Driven([&] { return NewData(*prototype, stream); });
     const size_t dims = 2 * static_cast<size_t>(prototype->ndim) * sizeof(int64_t);
-    auto* block = static_cast<Block*>(std::calloc(1, sizeof(Block) + dims));
+    std::unique_ptr<Block, void (*)(void*)> block(
+        static_cast<Block*>(std::calloc(1, sizeof(Block) + dims)), &std::free);
     if (block == nullptr) throw std::bad_alloc();
+    void* data = Driven([&] { return NewData(*prototype, stream); });
     block->managed.version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
-    block->managed.manager_ctx = block;
+    block->managed.manager_ctx = block.get();
     block->managed.deleter = &FreeTensor;
     block->stream = stream;
-    graphffi::DescribeAllocated(*prototype, data, reinterpret_cast<int64_t*>(block + 1),
+    graphffi::DescribeAllocated(*prototype, data, reinterpret_cast<int64_t*>(block.get() + 1),
                                 &block->managed.dl_tensor);
-    *out = &block->managed;
+    *out = &block.release()->managed;
   });
 }
 
