@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls of kernels: what libgraphffi_torch.so does for graphs that torch runs.
 #include <graphffi_torch/aoti_entry.h>
+#include <tvm/ffi/extra/c_env_api.h>
 
 #include <algorithm>
 #include <memory>

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tensor.h"
 
+#include <tvm/ffi/extra/c_env_api.h>
+
 #include <algorithm>
 #include <vector>
 
 #include "callframe/call_frame.h"
+#include "callframe/error.h"
 #include "device.h"
 #include "memory.h"
 #include "workspace.h"
