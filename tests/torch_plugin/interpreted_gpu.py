@@ -181,7 +181,7 @@ class Gpu:
             types = {"i32": ctypes.c_int32, "i64": ctypes.c_int64, "fp32": ctypes.c_float}
             return types[kind].from_address(place).value
         address = ctypes.c_uint64.from_address(place).value
-        dtype = triton_helpers_dtype(kind)
+        dtype = dtype_of_pointer(kind)
         size = self.driver.fake_bytes_from(address) // dtype.itemsize
         if size == 0:
             return torch.empty(0, dtype=dtype)
@@ -199,7 +199,7 @@ class Gpu:
         return copy
 
 
-def triton_helpers_dtype(kind: str) -> torch.dtype:
+def dtype_of_pointer(kind: str) -> torch.dtype:
     """The data type of a pointer in a signature of Triton's."""
     names = {
         **{"fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "fp64": "float64"},
