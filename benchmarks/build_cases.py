@@ -21,7 +21,7 @@ def commands() -> dict[str, list[str]]:
     import graphffi
 
     apache = Path(tvm_ffi.__file__).parent
-    ours = ["-I" + graphffi.include_path(), f"-L{Path(graphffi.__file__).parent / '_lib'}"]
+    ours = ["-I" + graphffi.cpp.include_path(), f"-L{Path(graphffi.__file__).parent / '_lib'}"]
     theirs = [f"-I{apache / 'include'}", f"-L{apache / 'lib'}"]
     plain = ["g++", "-std=c++17", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-s"]
     torch, extension = native.torch_flags(), native.extension_flags()

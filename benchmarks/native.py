@@ -82,7 +82,7 @@ def graph_host() -> Path:
     import graphffi
 
     program, folder = OUTPUT / "graph_host", Path(graphffi.__file__).parent / "_lib"
-    flags = ["-std=c++17", "-O2", f"-isystem{graphffi.include_path()}", source("graph_host.cc")]
+    flags = ["-std=c++17", "-O2", f"-isystem{graphffi.cpp.include_path()}", source("graph_host.cc")]
     return _program(program, [*flags, f"-L{folder}", "-ltvm_ffi"])
 
 
@@ -120,7 +120,7 @@ def function_calls(side: str) -> tuple[Path, Path]:
         root = Path(tvm_ffi.__file__).parent
         include, folder = root / "include", root / "lib"
     else:
-        include, folder = Path(graphffi.include_path()), Path(graphffi.__file__).parent / "_lib"
+        include, folder = Path(graphffi.cpp.include_path()), Path(graphffi.__file__).parent / "_lib"
     source, program = HERE / "csrc/function_calls.cc", OUTPUT / f"function_calls_{side}"
     OUTPUT.mkdir(parents=True, exist_ok=True)
     flags = ["-std=c++17", "-O2", f"-isystem{include}", str(source), "-o", str(program)]

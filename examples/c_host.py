@@ -23,7 +23,7 @@ def compile_host(source: Path, program: str, library: str) -> None:
     command = [
         os.environ.get("CC", "cc"),
         *("-std=c11", "-O1", "-Wall", "-Wextra", "-Werror"),
-        f"-I{graphffi.include_path()}",
+        f"-I{graphffi.cpp.include_path()}",
         *(str(source), "-o", program, library, str(runtime)),
         *(f"-Wl,-rpath,{folders}", "-Wl,--allow-shlib-undefined"),
     ]

@@ -14,20 +14,16 @@ from ._runtime import runtime_info as runtime_info
 from . import _host as _host
 from ._core import Function as Function
 from ._core import Object as Object
-from ._cuda import cuda_module as cuda_module
 from ._define import define_op as define_op
 from ._define import op as op
 from ._device import Device as Device
 from ._dtype import dtype as dtype
 from ._error import Error as Error
-from ._error import InternalError as InternalError
 from ._error import register_error as register_error
 from ._framework import prepare_for_tracing as _prepare_for_tracing
 from ._import_hook import when_imported as _when_imported
 from ._load_ops import load_ops as load_ops
-from ._location import include_path as include_path
 from ._module import Module as Module
-from ._module import export_library as export_library
 from ._module import load_module as load_module
 from ._op import Op as Op
 from ._prebuild import prebuild as prebuild
@@ -61,25 +57,20 @@ __all__ = [
     "Device",
     "Error",
     "Function",
-    "InternalError",
     "Module",
     "Object",
     "Op",
     "Shape",
     "Tensor",
     "TensorSpec",
-    "__version__",
     "call_tvm_ffi",
     "check",
     "cpp",
-    "cuda_module",
     "define_op",
     "dtype",
     "empty",
-    "export_library",
     "from_dlpack",
     "get_global_func",
-    "include_path",
     "like",
     "list_global_func_names",
     "load_module",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Part of every library that graphffi.export_library makes of other libraries: loads the files of
+/* Part of every library that graphffi.cpp.export_library makes of other libraries: loads the files of
    those, which are embedded as modules of the kind graphffi_library, in processes that may not have
    graphffi. */
 #define _POSIX_C_SOURCE 200809L

@@ -15,25 +15,19 @@ _CALLERS: Final = ("in graphffi::", "in graphffi_torch::", "in graphffi_jax::")
 
 
 class Error(RuntimeError):
-    """An error of a kernel whose kind is no Python exception.
+    """An error whose kind is no Python exception.
 
     Attributes:
-        kind: what the kernel calls it.
+        kind: what the kernel calls it. ``InternalError``: something broke that no caller can put
+            right, a bug in a kernel or in graphffi.
     """
 
     kind: str = "Error"
 
 
-class InternalError(Error):
-    """Something broke that no caller can put right: a bug in graphffi, or in a kernel."""
-
-    kind = "InternalError"
-
-
 _registered: dict[str, type[BaseException]] = {
     "Error": Error,
     "ffi.Error": Error,
-    "InternalError": InternalError,
 }
 
 

@@ -110,8 +110,8 @@ def _save(module: Module) -> _Node:
     if module.kind != "library" and module.property_mask & _SERIALIZABLE:
         return _Node(module.kind, module.save_to_bytes())
     raise TypeError(
-        f"graphffi.export_library: module of kind {module.kind!r}: expected one that was loaded "
-        "from a file, or can be saved, got one that can't be; implement SaveToBytes"
+        f"graphffi.cpp.export_library: module of kind {module.kind!r}: expected one that was "
+        "loaded from a file, or can be saved, got one that can't be; implement SaveToBytes"
     )
 
 
@@ -155,8 +155,9 @@ def _check_cycles(nodes: Sequence[_Node]) -> None:
         }
         if not free:
             raise ValueError(
-                "graphffi.export_library: expected compiled modules below no module that is not "
-                "compiled, got one; one library has all compiled modules in one place of the tree"
+                "graphffi.cpp.export_library: expected compiled modules below no module that is "
+                "not compiled, got one; one library has all compiled modules in one place of its "
+                "tree"
             )
         done |= free
 
@@ -197,6 +198,6 @@ def _link(folder: Path, nodes: Sequence[_Node], objects: Sequence[Path], output:
     result = subprocess.run(command, check=False, cwd=folder, capture_output=True, text=True)
     if result.returncode != 0:
         raise RuntimeError(
-            f"graphffi.export_library: {command[0]} failed with status {result.returncode}\n"
+            f"graphffi.cpp.export_library: {command[0]} failed with status {result.returncode}\n"
             f"{shlex.join(command)}\n{result.stderr}{result.stdout}"
         )

@@ -235,29 +235,6 @@ def loaded_module(path: str) -> Module | None:
     return next((module for module in found if isinstance(module, Module)), None)
 
 
-def export_library(module: Module, path: str | os.PathLike[str]) -> None:
-    """Pack a module and all that it imports into one shared library.
-
-    Whoever loads the library gets the same modules with the same imports: `load_module`, a kernel
-    reference, ``tvm_ffi.load_module`` or C++. Needs a C compiler (``CC``, else cc).
-
-    Args:
-        module: what to pack. Libraries are embedded as files; what a compiler holds in memory is
-            written as an object file and linked; all other kinds are saved as bytes, which the
-            global function ``ffi.Module.load_from_bytes.<kind>`` must turn into a module where
-            the library is loaded.
-        path: of the library, such as ``model.so``. A file that is there is replaced.
-
-    Raises:
-        TypeError: if a module of the tree is of a kind that can't be saved.
-        ValueError: if the modules import one another in a way that one library can't repeat.
-        RuntimeError: if the compiler is missing or fails, with what it said.
-    """
-    from ._export import write_library  # which needs a good deal of the standard library
-
-    write_library(as_module(module), path)
-
-
 def as_module(module: Any) -> Module:
     """Return a module of another package, such as a ``tvm_ffi.Module``, as one of this.
 

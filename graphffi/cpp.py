@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compile kernels from Python: ``build`` and ``load`` for files, ``load_inline`` for text.
 
+``cuda_module`` takes PTX and cubins, ``export_library`` packs modules into one library.
+
 Libraries and their objects are kept by content in ``GRAPHFFI_CACHE_DIR`` (``~/.cache/graphffi`` if
 unset): sources, the headers that they include, flags and compiler. ``CXX`` and ``NVCC`` name the
 compilers. ``graphffi cache`` shows and cleans what is kept.
@@ -14,13 +16,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, TypedDict
 
 from ._compile import Recipe, build_library
+from ._cuda import cuda_module as cuda_module
 from ._location import include_path as include_path
-from ._module import Module, load_module
+from ._module import Module, as_module, load_module
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = ["build", "include_path", "load", "load_inline"]
+__all__ = ["build", "cuda_module", "export_library", "include_path", "load", "load_inline"]
 
 _Paths: TypeAlias = Sequence[str | os.PathLike[str]]
 _Texts: TypeAlias = str | Sequence[str]
@@ -133,6 +136,29 @@ def load_inline(
         **options,
     )
     return load_module(path)
+
+
+def export_library(module: Module, path: str | os.PathLike[str]) -> None:
+    """Pack a module and all that it imports into one shared library.
+
+    Whoever loads the library gets the same modules with the same imports: `load_module`, a kernel
+    reference, ``tvm_ffi.load_module`` or C++. Needs a C compiler (``CC``, else cc).
+
+    Args:
+        module: what to pack. Libraries are embedded as files; what a compiler holds in memory is
+            written as an object file and linked; all other kinds are saved as bytes, which the
+            global function ``ffi.Module.load_from_bytes.<kind>`` must turn into a module where
+            the library is loaded.
+        path: of the library, such as ``model.so``. A file that is there is replaced.
+
+    Raises:
+        TypeError: if a module of the tree is of a kind that can't be saved.
+        ValueError: if the modules import one another in a way that one library can't repeat.
+        RuntimeError: if the compiler is missing or fails, with what it said.
+    """
+    from ._export import write_library  # which needs a good deal of the standard library
+
+    write_library(as_module(module), path)
 
 
 def _join(text: _Texts) -> str:

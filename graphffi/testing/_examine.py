@@ -288,7 +288,7 @@ def rerun(
 
 def _kind_of(error: Exception) -> str | None:
     """The kind of finding that an error of the first step is; None for an input that is refused."""
-    if type(error).__name__ == "InternalError":
+    if getattr(error, "kind", "") == "InternalError":
         return "internal error"
     found = [kind for sign, kind in _DEBUG_ERRORS.items() if sign in str(error)]
     return found[0] if found and type(error) is RuntimeError else None

@@ -32,7 +32,7 @@ def compiled(size: int) -> str:
         notes.write(f"{size}\n")
     folder = tempfile.mkdtemp()
     library = f"{folder}/fill.so"
-    command = ["cc", "-shared", "-fPIC", f"-I{graphffi.include_path()}", f"-DVALUE={size}"]
+    command = ["cc", "-shared", "-fPIC", f"-I{graphffi.cpp.include_path()}", f"-DVALUE={size}"]
     subprocess.run([*command, str(SOURCE), "-o", library], check=True)
     return library
 

@@ -241,7 +241,7 @@ def test_processes_share_one_build(cache: Path) -> None:
 
 def test_include_path_has_the_headers() -> None:
     for header in ("tvm/ffi/tvm_ffi.h", "tvm/ffi/c_api.h", "dlpack/dlpack.h"):
-        assert Path(graphffi.include_path(), header).is_file()
+        assert Path(graphffi.cpp.include_path(), header).is_file()
 
 
 def test_import_without_cpp_does_not_load_it(run_python: Any) -> None:

@@ -42,7 +42,7 @@ def failure(call, *args):
     try: call(*args)
     except Exception as error: return f"{type(error).__name__}: {error}"
 types = ["tensor", "tensor", "float32", "int64"]
-module = graphffi.cuda_module("fake", {"scale": types, "absent": [], "narrow": ["uint8"]})
+module = graphffi.cpp.cuda_module("fake", {"scale": types, "absent": [], "narrow": ["uint8"]})
 x, out, host = tensors.make(5, 2, 0), tensors.make(5, 2, 0), tensors.make(5, 1, 0)
 def values(t): return [tensors.at(t, i) for i in range(5)]
 """
@@ -124,7 +124,7 @@ print(failure(module.absent, *one))
 print(failure(module.scale, x, out, 1.0, 5, 1, 1, 1, 1, 1, 1, 300_000))
 far = tensors.make(5, 2, 3)
 print(failure(module.scale, far, far, 1.0, 5, *one))
-bad = graphffi.cuda_module("other", {"scale": types})
+bad = graphffi.cpp.cuda_module("other", {"scale": types})
 print(failure(bad.scale, x, out, 1.0, 5, *one))
 print(failure(lambda: module.unknown))
 """
@@ -151,7 +151,7 @@ print(failure(lambda: module.unknown))
 def test_module_is_imported_exported_and_described(run: Any, tmp_path: Path) -> None:
     code = """
 tensors.import_module(module)
-graphffi.export_library(tensors, sys.argv[3])
+graphffi.cpp.export_library(tensors, sys.argv[3])
 read_back = graphffi.load_module(sys.argv[3])
 scale = read_back.get_function("scale", query_imports=True)
 scale(x, out, 3.0, 5, 1, 1, 1, 1, 1, 1, 0)
@@ -170,7 +170,7 @@ def test_bad_signature_is_refused(types: list[str]) -> None:
     with pytest.raises(
         ValueError, match=r"signature of a CUDA kernel: expected 'name\(type, .*got"
     ):
-        graphffi.cuda_module("x", {"k": types})
+        graphffi.cpp.cuda_module("x", {"k": types})
 
 
 def test_bad_saved_module_is_refused() -> None:

@@ -157,7 +157,7 @@ def test_tree_comes_back_in_a_fresh_process(
         pytest.skip("needs apache-tvm-ffi")
     make_tree(root, kinds, paths)
     exported = tmp_path / "folder" / "exported.so"
-    graphffi.export_library(root, exported)
+    graphffi.cpp.export_library(root, exported)
     assert [p.name for p in exported.parent.iterdir()] == ["exported.so"]
     code = USE.replace("graphffi\n", f"graphffi\ngraphffi.load_module({paths['kinds']!r})\n", 1)
     environment = {**__import__("os").environ, "GRAPHFFI_RUNTIME": runtime, "TMPDIR": str(tmp_path)}
@@ -172,9 +172,9 @@ def test_exported_library_is_exported_again(
     root: Any, kinds: Any, paths: dict[str, str], tmp_path: Path
 ) -> None:
     make_tree(root, kinds, paths)
-    graphffi.export_library(root, tmp_path / "one.so")
+    graphffi.cpp.export_library(root, tmp_path / "one.so")
     one = graphffi.load_module(tmp_path / "one.so")
-    graphffi.export_library(one, tmp_path / "two.so")
+    graphffi.cpp.export_library(one, tmp_path / "two.so")
     two = graphffi.load_module(tmp_path / "two.so")
     assert two != one
     assert [imported.kind for imported in two.imports] == ["library", "core_tests_plus"]
@@ -189,7 +189,7 @@ def test_shared_import_stays_one_module(kinds: Any, tmp_path: Path) -> None:
     right.import_module(shared)
     top.import_module(left)
     top.import_module(right)
-    graphffi.export_library(top, tmp_path / "diamond.so")
+    graphffi.cpp.export_library(top, tmp_path / "diamond.so")
     read = graphffi.load_module(tmp_path / "diamond.so")
     assert read.kind == "core_tests_plus"
     assert read.imports[0].imports[0] == read.imports[1].imports[0]
@@ -197,7 +197,7 @@ def test_shared_import_stays_one_module(kinds: Any, tmp_path: Path) -> None:
 
 
 def test_unknown_kind_is_refused_by_name(kinds: Any, tmp_path: Path, run_python: Any) -> None:
-    graphffi.export_library(kinds.make_plus(b"1"), tmp_path / "plus.so")
+    graphffi.cpp.export_library(kinds.make_plus(b"1"), tmp_path / "plus.so")
     code = f"import graphffi; graphffi.load_module({str(tmp_path / 'plus.so')!r})"
     status, output = run_python(code, GRAPHFFI_RUNTIME=graphffi.runtime_info().path)
     assert status == 1
@@ -208,13 +208,13 @@ def test_unknown_kind_is_refused_by_name(kinds: Any, tmp_path: Path, run_python:
 def test_kind_that_cannot_be_saved_is_refused(kinds: Any, tmp_path: Path) -> None:
     text = r"module of kind 'core_tests_fixed': expected one that was loaded from a file, or can"
     with pytest.raises(TypeError, match=text):
-        graphffi.export_library(kinds.make_fixed(), tmp_path / "x.so")
+        graphffi.cpp.export_library(kinds.make_fixed(), tmp_path / "x.so")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_export_takes_modules_only(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match=r"expected a module, got int"):
-        graphffi.export_library(3, tmp_path / "x.so")  # type: ignore[arg-type]
+        graphffi.cpp.export_library(3, tmp_path / "x.so")  # type: ignore[arg-type]
 
 
 def test_failing_compiler_is_shown(
@@ -222,13 +222,13 @@ def test_failing_compiler_is_shown(
 ) -> None:
     monkeypatch.setenv("CC", "false")
     with pytest.raises(RuntimeError, match=r"export_library: false failed with status 1\nfalse "):
-        graphffi.export_library(kinds.make_plus(b"1"), tmp_path / "x.so")
+        graphffi.cpp.export_library(kinds.make_plus(b"1"), tmp_path / "x.so")
     monkeypatch.setenv("CC", "no-such-compiler")
     with pytest.raises(RuntimeError, match=r"expected a C compiler, got CC=no-such-compiler"):
-        graphffi.export_library(kinds.make_plus(b"1"), tmp_path / "x.so")
+        graphffi.cpp.export_library(kinds.make_plus(b"1"), tmp_path / "x.so")
 
 
 def test_loader_compiles_without_warnings(tmp_path: Path) -> None:
     source = Path(graphffi.__file__).with_name("_embedded_library.c")
     flags = ["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-c", "-o", "/dev/null"]
-    subprocess.run(["cc", *flags, f"-I{graphffi.include_path()}", str(source)], check=True)
+    subprocess.run(["cc", *flags, f"-I{graphffi.cpp.include_path()}", str(source)], check=True)

@@ -53,7 +53,7 @@ def test_doctor_says_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_config_prints_flags() -> None:
     status, output, _ = run("config", "--cflags")
     assert status == 0
-    assert f"-I{graphffi.include_path()}" in output.split()
+    assert f"-I{graphffi.cpp.include_path()}" in output.split()
     assert "-ltvm_ffi" not in output
     _, output, _ = run("config", "--json")
     bundled = Path(graphffi.__file__).parent / "_lib"
@@ -94,7 +94,7 @@ def test_inspect_shows_functions_and_imports(kernels_path: str, tmp_path: Path) 
         "imported", cpp_sources="int one() { return 1; }", functions="one"
     )
     other.import_module(module)
-    graphffi.export_library(other, library)
+    graphffi.cpp.export_library(other, library)
     _, output, _ = run("inspect", str(library))
     assert "  one() -> int\n" in output
     assert output.endswith("  imports library\n")

@@ -85,7 +85,7 @@ def test_order_of_values() -> None:
 def test_copies_are_equal_and_others() -> None:
     for value in (1, "text", [1, ["a"]], {"k": [1, {"j": None}]}):
         assert call("DeepCopy", value) == value
-    with pytest.raises((RuntimeError, graphffi.InternalError), match=r"copy-constructible"):
+    with pytest.raises(RuntimeError, match=r"copy-constructible"):
         call("DeepCopy", [len])
 
 

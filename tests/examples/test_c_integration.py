@@ -18,7 +18,7 @@ FLAGS = ["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O1"]
 
 
 def compile_c(source: str, output: Path, *flags: str) -> Path:
-    command = ["cc", *FLAGS, f"-I{graphffi.include_path()}", str(FOLDER / source)]
+    command = ["cc", *FLAGS, f"-I{graphffi.cpp.include_path()}", str(FOLDER / source)]
     subprocess.run([*command, "-o", str(output), *flags], check=True)
     return output
 

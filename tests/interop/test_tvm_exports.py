@@ -97,7 +97,7 @@ def test_function_calls_an_imported_module(adds_table: graphffi.Module) -> None:
 
 
 def test_import_tree_is_exported_again(adds_table: graphffi.Module, tmp_path: Path) -> None:
-    graphffi.export_library(adds_table, tmp_path / "again.so")
+    graphffi.cpp.export_library(adds_table, tmp_path / "again.so")
     again = graphffi.load_module(tmp_path / "again.so")
     assert again != adds_table
     check_adds_table(again)

@@ -68,7 +68,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Path:
     build = [tools / "cmake", "--build", folder / "build", "--target", "tvm_ffi"]
     host = [
         *(COMPILER.replace("g++", "gcc"), Path(__file__).with_name("aarch64_host.c")),
-        *(f"-I{graphffi.include_path()}", f"-L{folder}", "-ltvm_ffi", "-ldl"),
+        *(f"-I{graphffi.cpp.include_path()}", f"-L{folder}", "-ltvm_ffi", "-ldl"),
         *(f"-Wl,-rpath,{folder}", "-o", folder / "host"),
     ]
     for command in (configure, build, host):

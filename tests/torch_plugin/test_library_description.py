@@ -210,7 +210,7 @@ def test_older_processors_get_an_error(built: SimpleNamespace) -> None:
     host, runtime = Path(built.path).with_name("host"), graphffi.runtime_info().path
     folders = f"-Wl,-rpath,{Path(runtime).parent}:{host.parent}"
     libraries = [built.path, runtime, folders, "-Wl,--allow-shlib-undefined"]
-    command = ["gcc", "-x", "c", "-", f"-I{graphffi.include_path()}", "-o", str(host)]
+    command = ["gcc", "-x", "c", "-", f"-I{graphffi.cpp.include_path()}", "-o", str(host)]
     subprocess.run([*command, "-x", "none", *libraries], input=HOST, text=True, check=True)
 
     emulated = ["qemu-x86_64", "-cpu", "Nehalem", host]

@@ -185,7 +185,7 @@ def test_a_program_in_c_gets_what_the_model_gives(built: SimpleNamespace) -> Non
     folder, runtime = built.path.parent, Path(graphffi.runtime_info().path)
     (folder / "host.c").write_text(HOST)
     link = [built.path, runtime, f"-Wl,-rpath,{runtime.parent}:{folder}"]
-    flags = ["-std=gnu11", f"-I{graphffi.include_path()}", "-Wl,--allow-shlib-undefined"]
+    flags = ["-std=gnu11", f"-I{graphffi.cpp.include_path()}", "-Wl,--allow-shlib-undefined"]
     command = ["cc", *flags, folder / "host.c", "-o", folder / "host", *link]
     subprocess.run([*map(str, command)], check=True)
     check(built, run(built, folder / "host"))

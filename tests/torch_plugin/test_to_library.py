@@ -477,7 +477,7 @@ def test_a_program_in_c_runs_a_library(built: SimpleNamespace, tmp_path: Path) -
     runtime = Path(graphffi.runtime_info().path)
     read(
         *("cc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-o", program, str(source)),
-        *(f"-I{graphffi.include_path()}", built.path, str(runtime)),
+        *(f"-I{graphffi.cpp.include_path()}", built.path, str(runtime)),
         *(f"-Wl,-rpath,{runtime.parent}:{built.folder}", "-Wl,--allow-shlib-undefined"),
     )
     error, values, places = read(program).splitlines()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from graphffi import include_path
+from graphffi.cpp import include_path
 from graphffi_torch._standalone_code import prefix_code
 from graphffi_torch._standalone_externs import (
     FOLDER,
