@@ -96,3 +96,4 @@ def main() -> None:
     say("ready")
     examination = Examination(op, Options(**options), say, _fresh(op))
     examination.run_debug() if _core.is_debugging else examination.run()
+    os._exit(0)  # the end of an interpreter with compilers in it takes a second or two

@@ -50,3 +50,11 @@ def test_the_guard_sees_a_hiding_folder(tmp_path: Path) -> None:
     (tmp_path / "tests" / "torch").mkdir(parents=True)
     (tmp_path / "tests" / "torch" / "__init__.py").touch()
     assert shadowing_packages(tmp_path)
+
+
+@pytest.mark.parametrize("framework", ["torch", "jax"])
+def test_a_plugin_loads_only_what_its_framework_has_loaded(framework: str) -> None:
+    pytest.importorskip(framework)
+    added = modules_after(f"import graphffi_{framework}") - modules_after(f"import {framework}")
+    others = added - set(sys.stdlib_module_names)
+    assert {name for name in others if not name.startswith(("graphffi", "_"))} == set()

@@ -7,6 +7,9 @@ Importing it makes `torch.ops.tvm_ffi.call` known and every `graphffi` op an ope
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import Any as _Any
+
 from graphffi_torch._library import include_path as include_path
 from graphffi_torch._library import library_path as library_path
 
@@ -19,7 +22,9 @@ from graphffi_torch._framework import install as _install
 from graphffi_torch._package import Package as Package
 from graphffi_torch._package import load_package as load_package
 from graphffi_torch._package import package as package
-from graphffi_torch._standalone import to_library as to_library
+
+if _TYPE_CHECKING:
+    from graphffi_torch._standalone import to_library as to_library
 
 __all__ = [
     "Package",
@@ -31,5 +36,15 @@ __all__ = [
     "package",
     "to_library",
 ]
+
+
+def __getattr__(name: str) -> _Any:
+    """Import `to_library`, which needs sympy and few programs call, when it is first used."""
+    if name == "to_library":
+        from graphffi_torch._standalone import to_library
+
+        return to_library
+    raise AttributeError(f"module 'graphffi_torch' has no attribute {name!r}", name=name)
+
 
 _install()
