@@ -22,8 +22,6 @@ def test_blocks_run_as_printed(page, tmp_path):
     environment = {
         **{name: value for name, value in os.environ.items() if name != "GRAPHFFI_RUNTIME"},
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "GRAPHFFI_CACHE_DIR": str(tmp_path / "cache"),
-        "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "inductor"),
     }
     result = subprocess.run(
         [sys.executable, str(Path(__file__).with_name("run_page.py")), str(page), "0"],

@@ -137,6 +137,7 @@ PYTHON = {
             {
                 "_import_hook.py: _initializing",  # of a module that is being imported
                 "_fresh.py: _exit",  # documented, of os
+                "_worker.py: _exit",
                 "_signature.py: _fields",  # documented, of NamedTuples
             }
         ),
