@@ -115,7 +115,9 @@ FRAMEWORK_FAULTS = {
     "mixed_batch": ("paths differ", "vmap"),
     "column_major": ("error", ""),
 }
-GOOD = ["twice", "add", "scale", "row_sum", "append", "gather", "strided", "softmax", "matmul"]
+# Those whose definitions differ in what frameworks make of them are checked there, too.
+GOOD = ["twice", "add", "softmax", "matmul"]
+GOOD_EVERYWHERE = ["scale", "row_sum", "append", "gather", "strided"]
 
 
 @pytest.fixture(scope="module")
@@ -135,9 +137,10 @@ def test_a_seeded_fault_is_found(library: str, name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", GOOD)
+@pytest.mark.parametrize("name", GOOD + GOOD_EVERYWHERE)
 def test_nothing_is_found_in_a_correct_op(library: str, name: str) -> None:
-    report = found(library, f"good_{name}", budget=180)
+    frameworks = ("torch", "jax") if name in GOOD_EVERYWHERE else ()
+    report = found(library, f"good_{name}", budget=180, frameworks=frameworks)
     assert not report.findings, str(report)
     assert report.num_cases > 5
 
