@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import re
 import shlex
@@ -12,22 +10,21 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-from ._cache import OBJECTS, locked, mark_used, write_text
+from ._cache import OBJECTS, locked, mark_used
 from ._factory_sources import note_files
 from ._location import cache_folder
+from ._objects import FORMAT, Contents, Unit, content_of, hash_of
 from ._runtime import runtime_info
 from ._toolchain import Toolchain
 
 _PRELUDE: Final = "#include <tvm/ffi/extra/c_env_api.h>\n#include <tvm/ffi/tvm_ffi.h>\n"
-# Raised whenever the way of building changes what comes out.
-_FORMAT: Final = "2"
 
 
 @dataclass(frozen=True)
@@ -112,7 +109,7 @@ def build_library(recipe: Recipe, opt_folder: Path | None, *, verbose: bool) -> 
     toolchain = Toolchain.for_recipe(recipe)
     cache = cache_folder()
     (cache / OBJECTS).mkdir(parents=True, exist_ok=True)
-    key = _hash(_FORMAT, repr(recipe), repr(toolchain))
+    key = hash_of(FORMAT, repr(recipe), repr(toolchain))
     with (
         locked(cache / f"{recipe.name}-{key}.lock"),
         tempfile.TemporaryDirectory(dir=cache, prefix=f"{recipe.name}-") as name,
@@ -123,59 +120,6 @@ def build_library(recipe: Recipe, opt_folder: Path | None, *, verbose: bool) -> 
         return library if opt_folder is None else _install(library, opt_folder)
 
 
-class _Contents(dict[str, str]):
-    """Hashes of files, each of which is read once in a build."""
-
-    def __missing__(self, path: str) -> str:
-        self[path] = _content(Path(path))
-        return self[path]
-
-
-@dataclass(frozen=True)
-class _Unit:
-    """A file to compile.
-
-    Attributes:
-        source: the file.
-        command: what compiles it, but for paths.
-        key: of all that is known before it is compiled: not of the headers that it includes.
-        contents: of files, which units of a library share.
-    """
-
-    source: Path
-    command: list[str]
-    key: str
-    contents: _Contents
-
-    @property
-    def manifest(self) -> Path:
-        """The file that lists the headers which it included when it was compiled last."""
-        return cache_folder() / OBJECTS / f"{self.source.stem}-{self.key}.json"
-
-    def place(self, headers: Sequence[str]) -> Path:
-        """Return where its object is kept, as long as headers are as they are now."""
-        content = _hash(self.key, *headers, *(self.contents[header] for header in headers))
-        return cache_folder() / OBJECTS / f"{self.source.stem}-{content}.o"
-
-    def headers(self) -> list[str] | None:
-        """Return the headers that it included when it was compiled last; None if it never was."""
-        try:
-            found: list[str] = json.loads(self.manifest.read_text())
-        except (FileNotFoundError, ValueError):
-            return None
-        return found
-
-    def find(self) -> Path | None:
-        """Return the object that was compiled from source and headers as they are now."""
-        headers = self.headers()
-        if headers is None:
-            return None
-        found = self.place(headers)
-        mark_used(self.manifest)
-        mark_used(found)
-        return found if found.is_file() else None
-
-
 @dataclass(frozen=True)
 class _Build:
     """One library's build, in a folder that is removed afterwards."""
@@ -184,10 +128,10 @@ class _Build:
     toolchain: Toolchain
     folder: Path
     verbose: bool
-    contents: _Contents = field(default_factory=_Contents)
+    contents: Contents = field(default_factory=Contents)
 
     @cached_property
-    def _units(self) -> list[_Unit]:
+    def _units(self) -> list[Unit]:
         units = [*map(self._unit_of_file, self.recipe.sources)]
         return units + [self._unit_of_text(*item) for item in self.recipe.texts().items()]
 
@@ -225,7 +169,7 @@ class _Build:
         command = self.toolchain.link_command(self.recipe, objects, runtime_info().path)
         # The same for each runtime: it is only named, by its SONAME.
         named = self.toolchain.link_command(self.recipe, objects, "libtvm_ffi.so")
-        content = _hash(_FORMAT, repr(named), repr(self.toolchain.versions))
+        content = hash_of(FORMAT, repr(named), repr(self.toolchain.versions))
         library = cache_folder() / f"{self.recipe.name}-{content}" / f"{self.recipe.name}.so"
         if library.is_file():
             mark_used(library.parent)
@@ -236,29 +180,20 @@ class _Build:
         linked.replace(library)
         return library
 
-    def _unit_of_file(self, source: Path) -> _Unit:
+    def _unit_of_file(self, source: Path) -> Unit:
         return self._unit(source, str(source), self.contents[str(source)])
 
-    def _unit_of_text(self, name: str, text: str) -> _Unit:
+    def _unit_of_text(self, name: str, text: str) -> Unit:
         source = self.folder / name
         source.write_text(text)
         return self._unit(source, name, text)
 
-    def _unit(self, source: Path, *identity: str) -> _Unit:
+    def _unit(self, source: Path, *identity: str) -> Unit:
         command = self.toolchain.compile_command(self.recipe, source.suffix)
-        key = _hash(_FORMAT, repr(command), repr(self.toolchain.versions), *identity)
-        return _Unit(source, command, key, self.contents)
+        return Unit.of(source, command, (*self.toolchain.versions, *identity), self.contents)
 
-    def _compile(self, unit: _Unit) -> Path:
-        made = self.folder / f"{unit.key}.o"
-        rule = made.with_suffix(".d")
-        paths = ["-MD", "-MF", str(rule), "-c", str(unit.source), "-o", str(made)]
-        self._run([*unit.command, *paths])
-        headers = sorted(set(_headers(rule, self.folder)))
-        place = unit.place(headers)
-        made.replace(place)
-        write_text(unit.manifest, json.dumps(headers))
-        return place
+    def _compile(self, unit: Unit) -> Path:
+        return unit.compile(self.folder, self._run)
 
     def _run(self, command: Sequence[str]) -> None:
         # In the compiler's own language setting, so that errors read the same everywhere.
@@ -288,34 +223,14 @@ def _jobs() -> int:
     return int(os.environ.get("GRAPHFFI_JOBS") or len(os.sched_getaffinity(0)))
 
 
-def _headers(rule: Path, own_folder: Path) -> Iterator[str]:
-    """Give the files that a compiler read, from the make rule that it wrote."""
-    text = rule.read_text().partition(":")[2]
-    for name in re.findall(r"(?:\\.|[^\s\\])+", text.replace("\\\n", " ")):
-        path = os.path.abspath(re.sub(r"\\(.)", r"\1", name))
-        if not path.startswith(str(own_folder)):
-            yield path
-
-
 def _install(library: Path, folder: Path) -> Path:
     target = folder.absolute() / library.name
     folder.mkdir(parents=True, exist_ok=True)
-    if not target.is_file() or _content(target) != _content(library):
+    if not target.is_file() or content_of(target) != content_of(library):
         copy = target.with_suffix(f".{os.getpid()}.tmp")
         shutil.copyfile(library, copy)
         copy.replace(target)
     return target
-
-
-def _content(path: Path) -> str:
-    try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError:
-        return "missing"
-
-
-def _hash(*parts: str) -> str:
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
 def _export(name: str, doc: str) -> str:

@@ -46,7 +46,7 @@ class Toolchain:
         cc = find_tool("CC", ("cc", "gcc", "clang"), "a C compiler") if recipe.uses_c else ()
         nvcc = find_tool("NVCC", ("nvcc",), "the CUDA compiler") if recipe.uses_cuda else ()
         tools = (cxx, cc, nvcc)
-        return Toolchain(*tools, tuple(_version_of(tool) for tool in tools if tool))
+        return Toolchain(*tools, tuple(version_of(tool) for tool in tools if tool))
 
     def compile_command(self, recipe: Recipe, suffix: str) -> list[str]:
         """Compile a file of a kind, whose path and the output's are still to be added."""
@@ -79,7 +79,8 @@ def find_tool(variable: str, names: Sequence[str], what: str) -> tuple[str, ...]
     )
 
 
-@functools.lru_cache
-def _version_of(command: tuple[str, ...]) -> str:
+@functools.lru_cache(maxsize=64)
+def version_of(command: tuple[str, ...]) -> str:
+    """Return what a compiler says of its version."""
     result = subprocess.run([*command, "--version"], check=False, capture_output=True, text=True)
     return result.stdout

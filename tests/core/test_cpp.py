@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import graphffi
+from graphffi import _objects
 
 TWICE = "int twice(int x) { return 2 * x; }"
 
@@ -105,6 +106,23 @@ def test_libraries_share_objects(tmp_path: Path, capfd: pytest.CaptureFixture[st
     module = graphffi.cpp.load("two", [a, b], verbose=True)
     assert "a.cc -o" not in capfd.readouterr().err
     assert (module.a(), module.b()) == (2, 4)
+
+
+def test_code_for_this_processor_is_not_taken_for_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    processor, compiler = tmp_path / "processor", tmp_path / "c++"
+    compiler.write_text(f'#!/bin/sh\nexec g++ "$@" $(cat {processor})\n')
+    compiler.chmod(0o755)
+    monkeypatch.setenv("CXX", str(compiler))
+    (tmp_path / "a.cc").write_text("extern const char* kName;\nconst char* kName = SHOWN;\n")
+    made = []
+    for name in ("one", "two", "one"):
+        processor.write_text(f'-D__PROCESSOR__={name} -DSHOWN="{name}"')
+        _objects._native_code.cache_clear()
+        native = graphffi.cpp.build("n", [tmp_path / "a.cc"], extra_cflags=["-march=native"])
+        made.append(Path(native).read_bytes())
+    assert made[0] == made[2] != made[1]
 
 
 def test_warnings_are_shown_where_asked(capfd: pytest.CaptureFixture[str]) -> None:

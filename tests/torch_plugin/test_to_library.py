@@ -492,6 +492,25 @@ def test_a_program_in_c_runs_a_library(built: SimpleNamespace, tmp_path: Path) -
     np.testing.assert_allclose(np.array(values.split(), np.float32), expected.detach(), atol=1e-4)
 
 
+def test_kernels_of_products_are_compiled_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, compiler = tmp_path / "log", tmp_path / "c++"
+    compiler.write_text(f'#!/bin/sh\necho "$@" >> {log}\nexec g++ "$@"\n')
+    compiler.chmod(0o755)
+    monkeypatch.setenv("CXX", str(compiler))
+    monkeypatch.setenv("GRAPHFFI_CACHE_DIR", str(tmp_path / "cache"))
+    found = []
+    for size in (3, 4):
+        layer = torch.nn.Linear(size, size)
+        x = torch.ones(2, size)
+        library = str(tmp_path / f"layer{size}.so")
+        graphffi_torch.to_library(torch.export.export(layer, (x,)), library)
+        torch.testing.assert_close(graphffi.load_module(library).main(x), layer(x))
+        found.append(log.read_text().count("product.cc"))
+    assert found == [1, 1]
+
+
 def test_operators_without_code_are_refused_together(tmp_path: Path) -> None:
     class Refused(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

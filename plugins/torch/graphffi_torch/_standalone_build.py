@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from graphffi.cpp import include_path
+from graphffi.plugin import object_of
 from graphffi_torch._standalone_code import prefix_code
 from graphffi_torch._standalone_externs import (
     FOLDER,
@@ -45,6 +46,10 @@ _INSTRUCTIONS: Final = {
 # Torch's flags for debugging and warnings, which the library has no use for.
 _DROPPED: Final = {"g1", "Wall", "pedantic", "fno-omit-frame-pointer"}
 _PREFIX: Final = "torch/csrc/inductor/cpp_prefix.h"
+_INCLUDES: Final = (
+    *(f"-I{folder}" for folder in (FOLDER, FOLDER / "include", include_path())),
+    *("-isystem", str(TORCH_INCLUDE)),
+)
 _EXPORTS: Final = "{ global: __tvm_ffi_*; __graphffi_*; local: *; };\n"
 
 
@@ -109,7 +114,6 @@ def build(
         if externs.own or externs.references:
             texts["externs"] = extern_code(externs)
         file_name = f"{path.stem}.weights" if weights.content and not is_embedded else None
-        texts["weights"] = compiler.weights_code(weights.content, file_name)
         instructions = compiler.instructions()
         operators = [name.replace("aoti_torch_cpu_", "aten.") for name in sorted(externs.own)]
         has_images = any(source.images for source in on_cuda)
@@ -120,11 +124,13 @@ def build(
             "operators": operators,
             "kernels": kernels,
         }
-        texts["processor"] = _processor_code(instructions, bool(on_cuda), capability) + text_code(
-            "graph_library",
-            "\n".join(
-                f"{name}: {', '.join(items)}" for name, items in description.items() if items
-            ),
+        text = "\n".join(
+            f"{key}: {', '.join(items)}" for key, items in description.items() if items
+        )
+        texts["library"] = (
+            compiler.weights_code(weights.content, file_name)
+            + _processor_code(instructions, bool(on_cuda), capability)
+            + text_code("graph_library", text)
         )
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             own_objects = pool.map(compiler.compile_kernels, sorted(own))
@@ -190,18 +196,16 @@ class _Compiler:
     def compile(self, name: str, code: str) -> Path:
         source = self._folder / f"{name}.cc"
         source.write_text(code)
-        return self._compile(source)
+        target = self._folder / f"{name}.o"
+        command = [*self._flags, f"-I{self._folder}", *_INCLUDES, "-c", str(source)]
+        self._run(command, target)
+        return target
 
     def compile_kernels(self, source: Path) -> Path:
+        """The object of kernels of graphffi's, which are compiled once for each set of flags."""
         # Products and sums are one instruction there; generated code rounds between them, as torch.
-        return self._compile(source, "-ffp-contract=fast")
-
-    def _compile(self, source: Path, *flags: str) -> Path:
-        folders = [self._folder, FOLDER, FOLDER / "include", include_path()]
-        includes = [*(f"-I{folder}" for folder in folders), "-isystem", str(TORCH_INCLUDE)]
-        target = self._folder / f"{source.stem}.o"
-        self._run([*self._flags, *flags, *includes, "-c", str(source)], target)
-        return target
+        flags = (*self._flags, "-ffp-contract=fast", *_INCLUDES)
+        return object_of(source, [self._toolchain.compiler, *flags], self._run_command)
 
     def images(self, sources: Sequence[Source]) -> list[Path]:
         """The object files of sources."""
@@ -262,7 +266,9 @@ const graphffi_standalone::Weights graphffi_weights = {{{begin}, {name}, {digest
         self._run_for_text([*arguments, "-o", str(target)])
 
     def _run_for_text(self, arguments: Sequence[str]) -> str:
-        command = [self._toolchain.compiler, *arguments]
+        return self._run_command([self._toolchain.compiler, *arguments])
+
+    def _run_command(self, command: Sequence[str]) -> str:
         try:
             return subprocess.run(command, check=True, capture_output=True, text=True).stdout
         except FileNotFoundError:

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Object files that compilers made, kept in the cache by the content of what they were made of."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import os
+import re
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from ._cache import OBJECTS, mark_used, write_text
+from ._location import cache_folder
+from ._toolchain import version_of
+
+# Raised whenever the way of building changes what comes out.
+FORMAT: Final = "3"
+
+_Run: TypeAlias = Callable[[Sequence[str]], object]
+
+
+class Contents(dict[str, str]):
+    """Hashes of files, each of which is read once in a build."""
+
+    def __missing__(self, path: str) -> str:
+        self[path] = content_of(Path(path))
+        return self[path]
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A file to compile.
+
+    Attributes:
+        source: the file.
+        command: what compiles it, but for paths.
+        key: of all that is known before it is compiled: not of the headers that it includes.
+        contents: of files, which units of a library share.
+    """
+
+    source: Path
+    command: Sequence[str]
+    key: str
+    contents: Contents
+
+    @staticmethod
+    def of(
+        source: Path, command: Sequence[str], identity: Sequence[str], contents: Contents
+    ) -> Unit:
+        """Make the unit of a file.
+
+        Args:
+            source: the file.
+            command: what compiles it, but for paths.
+            identity: of the compilers and the source.
+            contents: of files.
+        """
+        key = hash_of(FORMAT, repr(command), *identity, _native_code(tuple(command)))
+        return Unit(source, command, key, contents)
+
+    @property
+    def manifest(self) -> Path:
+        """The file that lists the headers which it included when it was compiled last."""
+        return cache_folder() / OBJECTS / f"{self.source.stem}-{self.key}.json"
+
+    def place(self, headers: Sequence[str]) -> Path:
+        """Return where its object is kept, as long as headers are as they are now."""
+        content = hash_of(self.key, *headers, *(self.contents[header] for header in headers))
+        return cache_folder() / OBJECTS / f"{self.source.stem}-{content}.o"
+
+    def headers(self) -> list[str] | None:
+        """Return the headers that it included when it was compiled last; None if it never was."""
+        try:
+            found: list[str] = json.loads(self.manifest.read_text())
+        except (FileNotFoundError, ValueError):
+            return None
+        return found
+
+    def find(self) -> Path | None:
+        """Return the object that was compiled from source and headers as they are now."""
+        headers = self.headers()
+        if headers is None:
+            return None
+        found = self.place(headers)
+        mark_used(self.manifest)
+        mark_used(found)
+        return found if found.is_file() else None
+
+    def compile(self, folder: Path, run: _Run) -> Path:
+        """Compile it, and keep the object.
+
+        Args:
+            folder: inside of the cache; headers in it belong to the source.
+            run: runs a command.
+        """
+        made = folder / f"{self.key}.o"
+        rule = made.with_suffix(".d")
+        paths = ["-MD", "-MF", str(rule), "-c", str(self.source), "-o", str(made)]
+        run([*self.command, *paths])
+        headers = sorted(set(_headers(rule, folder)))
+        place = self.place(headers)
+        made.replace(place)
+        write_text(self.manifest, json.dumps(headers))
+        return place
+
+
+def object_of(source: Path, command: Sequence[str], run: _Run) -> Path:
+    """Return the object of a file, which is compiled if the cache does not have it.
+
+    Args:
+        source: the file.
+        command: what compiles it, but for paths.
+        run: runs a command.
+    """
+    contents = Contents()
+    identity = (version_of((command[0],)), str(source), contents[str(source)])
+    unit = Unit.of(source, command, identity, contents)
+    if (found := unit.find()) is not None:
+        return found
+    (cache_folder() / OBJECTS).mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cache_folder(), prefix=f"{source.stem}-") as folder:
+        return unit.compile(Path(folder), run)
+
+
+@functools.lru_cache(maxsize=64)
+def _native_code(command: tuple[str, ...]) -> str:
+    """What compilers define for this processor, where a command asks for its instructions."""
+    if not any(part.endswith("=native") for part in command):
+        return ""
+    asked = [*command, "-dM", "-E", "-x", "c++", os.devnull]
+    return subprocess.run(asked, check=False, capture_output=True, text=True).stdout
+
+
+def _headers(rule: Path, own_folder: Path) -> Iterator[str]:
+    """Give the files that a compiler read, from the make rule that it wrote."""
+    text = rule.read_text().partition(":")[2]
+    for name in re.findall(r"(?:\\.|[^\s\\])+", text.replace("\\\n", " ")):
+        path = os.path.abspath(re.sub(r"\\(.)", r"\1", name))
+        if not path.startswith(str(own_folder)):
+            yield path
+
+
+def content_of(path: Path) -> str:
+    """Return a file's hash, or a text that no hash is if there is none."""
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError:
+        return "missing"
+
+
+def hash_of(*parts: str) -> str:
+    """Return a name for texts."""
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
