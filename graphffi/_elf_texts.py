@@ -21,16 +21,6 @@ class _Section:
     link: int  # the section of a symbol table's names
 
 
-def exported_names(path: str, prefix: str) -> list[str]:
-    """The names that a library exports after a prefix, sorted.
-
-    Args:
-        path: Of the library.
-        prefix: Of the C symbols.
-    """
-    return sorted(name for name, _, _ in _symbols(_read(path), prefix))
-
-
 def exported_texts(path: str, prefix: str) -> dict[str, str]:
     """The texts that a library exports, ``const char <prefix><name>[] = "..."``, by name, sorted.
 

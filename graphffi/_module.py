@@ -265,7 +265,10 @@ def _note_origins(module: Module, file: str, way: tuple[int, ...]) -> None:
 
 
 def _exported_names(path: str) -> list[str]:
-    """Return the exported functions of a library, found as names in its string table."""
+    """Return the exported functions of a library, found as names in its string table.
+
+    Those of a library that is embedded in it, by `export_library`, are found with them.
+    """
     with open(path, "rb") as file:
         content = file.read()
     found = re.findall(rb"\0__tvm_ffi_([A-Za-z0-9][A-Za-z0-9_]*)(?=\0)", content)
