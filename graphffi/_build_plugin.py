@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 
-from ._cache import locked, mark_used
+from ._cache import locked, make_folder, mark_used
 from ._location import cache_folder, plugin_cache, torch_build
 from ._runtime import runtime_info
 
@@ -60,7 +60,6 @@ def build_archive(machine: str, compiler: str, version: bytes) -> Path:
     """
     digest = hashlib.sha256(version + compiler.encode()).hexdigest()[:16]
     folder = cache_folder() / f"standalone-{machine}-{digest}"
-    folder.parent.mkdir(parents=True, exist_ok=True)
     with locked(folder.with_suffix(".lock")):
         if not folder.exists():
             system = ("-DCMAKE_SYSTEM_NAME=Linux", f"-DCMAKE_SYSTEM_PROCESSOR={machine}")
@@ -76,7 +75,7 @@ def _built(what: str, *options: str) -> Iterator[Path]:
     torch = _find_torch()
     tools = {name: _find_tool(name) for name in ("cmake", "ninja")}
     cache = plugin_cache()
-    cache.mkdir(parents=True, exist_ok=True)
+    make_folder(cache)
     with tempfile.TemporaryDirectory(dir=cache) as scratch:
         made, build = Path(scratch, "made"), str(Path(scratch, "build"))
         configure = [

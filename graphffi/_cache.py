@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 from collections.abc import Iterator
@@ -14,6 +15,23 @@ OBJECTS: Final = "objects"
 """The folder of object files, inside of the cache."""
 
 
+def make_folder(path: Path) -> None:
+    """Make a folder of the cache, and those that it is in.
+
+    Raises:
+        RuntimeError: if that is impossible, or nothing can be written there.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        if not os.access(path, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except OSError as error:
+        raise RuntimeError(
+            f"graphffi: cache {str(path)!r}: expected a folder to write to, got "
+            f"{error.strerror!r}; set GRAPHFFI_CACHE_DIR to one"
+        ) from None
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a file, so that others see all of it or nothing."""
     temporary = path.with_suffix(f".{os.getpid()}.tmp")
@@ -23,7 +41,12 @@ def write_text(path: Path, text: str) -> None:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Let one process at a time build a library."""
+    """Let one process at a time build a library.
+
+    Raises:
+        RuntimeError: as `make_folder`.
+    """
+    make_folder(path.parent)
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

@@ -17,7 +17,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-from ._cache import OBJECTS, locked, mark_used
+from ._cache import OBJECTS, locked, make_folder, mark_used
 from ._factory_sources import note_files
 from ._location import cache_folder
 from ._objects import FORMAT, Contents, Unit, content_of, hash_of
@@ -108,7 +108,7 @@ def build_library(recipe: Recipe, opt_folder: Path | None, *, verbose: bool) -> 
     """
     toolchain = Toolchain.for_recipe(recipe)
     cache = cache_folder()
-    (cache / OBJECTS).mkdir(parents=True, exist_ok=True)
+    make_folder(cache / OBJECTS)
     key = hash_of(FORMAT, repr(recipe), repr(toolchain))
     with (
         locked(cache / f"{recipe.name}-{key}.lock"),

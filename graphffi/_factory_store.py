@@ -51,7 +51,6 @@ class Store:
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """Lets one process at a time make the kernel."""
-        self.entry.parent.mkdir(parents=True, exist_ok=True)
         with locked(self.entry.with_suffix(".lock")):
             yield
 

@@ -308,6 +308,8 @@ def _specs_of(operand: Any, subject: str) -> Any:
         return None
     if isinstance(operand, (list, tuple)):
         return [_specs_of(item, subject) for item in operand]
+    if isinstance(operand, TensorSpec):
+        raise TypeError(f"{subject}: expected a tensor, got a TensorSpec, which has no elements")
     device = getattr(operand, "device", "cpu")  # NumPy before 2.0 has none
     return TensorSpec(tuple(operand.shape), checked_dtype(subject, operand.dtype), Device(device))
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from ._cache import OBJECTS, mark_used, write_text
+from ._cache import OBJECTS, make_folder, mark_used, write_text
 from ._location import cache_folder
 from ._toolchain import version_of
 
@@ -117,13 +117,16 @@ def object_of(source: Path, command: Sequence[str], run: _Run) -> Path:
         source: the file.
         command: what compiles it, but for paths.
         run: runs a command.
+
+    Raises:
+        RuntimeError: if the cache can't be written.
     """
     contents = Contents()
     identity = (version_of((command[0],)), str(source), contents[str(source)])
     unit = Unit.of(source, command, identity, contents)
     if (found := unit.find()) is not None:
         return found
-    (cache_folder() / OBJECTS).mkdir(parents=True, exist_ok=True)
+    make_folder(cache_folder() / OBJECTS)
     with tempfile.TemporaryDirectory(dir=cache_folder(), prefix=f"{source.stem}-") as folder:
         return unit.compile(Path(folder), run)
 

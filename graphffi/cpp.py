@@ -80,7 +80,8 @@ def build(
         The absolute path of the library. It needs a runtime, but is bound to none.
 
     Raises:
-        RuntimeError: if a compiler is missing or fails, with what it said.
+        RuntimeError: if a compiler is missing or fails, with what it said; if the cache can't be
+            written.
         ValueError: if there is nothing to compile, or ``name`` is no file name.
 
     Example:

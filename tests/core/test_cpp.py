@@ -125,6 +125,21 @@ def test_code_for_this_processor_is_not_taken_for_another(
     assert made[0] == made[2] != made[1]
 
 
+def test_a_cache_that_cannot_be_written_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numpy = pytest.importorskip("numpy")
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("GRAPHFFI_CACHE_DIR", str(tmp_path / "file" / "cache"))
+    text = "expected a folder to write to, got 'Not a directory'; set GRAPHFFI_CACHE_DIR to one"
+    with pytest.raises(RuntimeError, match=f"graphffi: cache '.*/file/cache.*': {text}"):
+        graphffi.cpp.build("demo", cpp_sources=TWICE, functions=["twice"])
+    op = graphffi.define_op("cache::unwritable", schema="(Tensor x) -> Tensor", infer=graphffi.like)
+    op.add_factory(key=lambda x: ())(lambda key: "never")
+    with pytest.raises(RuntimeError, match=text):
+        op(numpy.ones(1, "float32"))
+
+
 def test_warnings_are_shown_where_asked(capfd: pytest.CaptureFixture[str]) -> None:
     code = "static int unused() { return 1; }\nint f() { return 2; }"
     graphffi.cpp.build("w", cpp_sources=code, functions="f", extra_cflags=["-Wall"], verbose=True)

@@ -375,3 +375,12 @@ def test_a_kernel_that_is_registered_anew_is_called() -> None:
             "coretest.replaced", lambda t, v=value: np.from_dlpack(t).fill(v), override=True
         )
         assert op(x)[0] == value
+
+
+def test_a_spec_is_no_operand_of_a_call() -> None:
+    op = graphffi.define_op(
+        "op_tests::of_spec", schema="(Tensor x) -> Tensor", kernel="no.kernel", infer=graphffi.like
+    )
+    for device in (None, "cpu"):
+        with pytest.raises(TypeError, match=r"^op_tests::of_spec: operand 'x': expected a tensor"):
+            op(graphffi.empty([1], "float32", device))
