@@ -17,8 +17,16 @@ def interpreter(code: str) -> Contender:
     return Contender(code, once(lambda: subprocess.run(command, check=True, env=env)))
 
 
-def cases() -> list[Case]:
-    """Bare Python is the floor."""
-    codes = ("import graphffi", "pass", "import tvm_ffi")
+def case(name: str, *codes: str) -> Case:
+    """Interpreters that import something, the first against the others."""
     contenders = [interpreter(code) for code in codes]
-    return [Case("import: a whole interpreter", contenders, unit="ms", scale=1e-6)]
+    return Case(name, contenders, unit="ms", scale=1e-6)
+
+
+def cases() -> list[Case]:
+    """Bare Python, or the framework alone, is the floor."""
+    return [
+        case("import: a whole interpreter", "import graphffi", "pass", "import tvm_ffi"),
+        case("import: the PyTorch plugin", "import graphffi_torch", "import torch"),
+        case("import: the JAX plugin", "import graphffi_jax", "import jax"),
+    ]
