@@ -6,6 +6,8 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import shutil
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -34,9 +36,22 @@ def make_folder(path: Path) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Write a file, so that others see all of it or nothing."""
-    temporary = path.with_suffix(f".{os.getpid()}.tmp")
+    temporary = _temporary(path)
     temporary.write_text(text)
     temporary.replace(path)
+
+
+def copy_file(source: str | os.PathLike[str], target: Path) -> None:
+    """Copy a file, so that others see all of it or nothing."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = _temporary(target)
+    shutil.copyfile(source, temporary)
+    temporary.replace(target)
+
+
+def _temporary(path: Path) -> Path:
+    """Give a name beside a file, for what this thread writes before it takes the file's place."""
+    return path.with_suffix(f".{os.getpid()}.{threading.get_ident()}.tmp")
 
 
 @contextmanager

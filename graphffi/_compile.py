@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -17,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-from ._cache import OBJECTS, locked, make_folder, mark_used
+from ._cache import OBJECTS, copy_file, locked, make_folder, mark_used
 from ._factory_sources import note_files
 from ._location import cache_folder
 from ._objects import FORMAT, Contents, Unit, content_of, hash_of
@@ -225,11 +224,8 @@ def _jobs() -> int:
 
 def _install(library: Path, folder: Path) -> Path:
     target = folder.absolute() / library.name
-    folder.mkdir(parents=True, exist_ok=True)
     if not target.is_file() or content_of(target) != content_of(library):
-        copy = target.with_suffix(f".{os.getpid()}.tmp")
-        shutil.copyfile(library, copy)
-        copy.replace(target)
+        copy_file(library, target)
     return target
 
 

@@ -9,12 +9,11 @@ import hashlib
 import json
 import os
 import re
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ._cache import locked, mark_used, write_text
+from ._cache import copy_file, locked, mark_used, write_text
 from ._factory_error import FactoryError
 from ._library import content_hash
 from ._location import cache_folder
@@ -81,7 +80,9 @@ class Store:
         if not library or cache_folder() in Path(library).parents:
             return returned
         folder = cache_folder() / f"kernel-{content_hash(library)[:16]}"
-        kept = copy_file(library, folder / os.path.basename(library))
+        kept = folder / os.path.basename(library)
+        if not kept.is_file():
+            copy_file(library, kept)
         write_text(self.entry, json.dumps({"library": str(kept), "symbol": symbol}))
         return f"{kept}::{symbol}" if symbol else str(kept)
 
@@ -147,16 +148,6 @@ def library_of(returned: Any) -> tuple[str, str]:
     path = os.path.abspath(path if separator else text)
     is_library = ".so" in os.path.basename(path) and os.path.isfile(path)
     return (path, symbol if separator else "") if is_library else ("", "")
-
-
-def copy_file(file: str, target: Path) -> Path:
-    """Copies a file, so that others see all of it or nothing."""
-    if not target.is_file():
-        target.parent.mkdir(parents=True, exist_ok=True)
-        copy = target.with_suffix(f".{os.getpid()}.tmp")
-        shutil.copyfile(file, copy)
-        copy.replace(target)
-    return target
 
 
 _prebuilt: Final[dict[tuple[str, str, str], tuple[str, str, str]]] = {}

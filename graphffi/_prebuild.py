@@ -9,10 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ._cache import locked, write_text
+from ._cache import copy_file, locked, write_text
 from ._factory import Key, is_made_function
 from ._factory_error import FactoryError
-from ._factory_store import FORMAT, INDEX, copy_file, load_index, read_index
+from ._factory_store import FORMAT, INDEX, load_index, read_index
 from ._library import content_hash, split_reference
 from ._op import renew_factories
 
@@ -121,7 +121,8 @@ def _copy(op: str, made: OpKernel, place: Path) -> dict[str, str]:
         )
     digest = content_hash(library)
     name = f"{os.path.basename(library).partition('.so')[0]}-{digest[:16]}.so"
-    copy_file(library, place / name)
+    if not (place / name).is_file():
+        copy_file(library, place / name)
     return {
         "op": op,
         "kernel": made.name,

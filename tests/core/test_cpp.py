@@ -7,6 +7,9 @@ import os
 import re
 import subprocess
 import sys
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +126,26 @@ def test_code_for_this_processor_is_not_taken_for_another(
         native = graphffi.cpp.build("n", [tmp_path / "a.cc"], extra_cflags=["-march=native"])
         made.append(Path(native).read_bytes())
     assert made[0] == made[2] != made[1]
+
+
+def test_threads_compile_one_file_at_once(tmp_path: Path) -> None:
+    (tmp_path / "a.cc").write_text("int number;\n")
+    (tmp_path / "g++").write_text('#!/bin/sh\nexec g++ "$@"\n')
+    (tmp_path / "g++").chmod(0o755)
+
+    def make(_: int) -> Path:
+        def run(command: Sequence[str]) -> None:
+            barrier.wait()
+            subprocess.run(command, check=True)
+            barrier.wait()
+
+        return _objects.object_of(tmp_path / "a.cc", [str(tmp_path / "g++")], run)
+
+    barrier = threading.Barrier(8)
+    with ThreadPoolExecutor(8) as pool:
+        made = set(pool.map(make, range(8)))
+    assert len(made) == 1
+    assert made.pop().is_file()
 
 
 def test_a_cache_that_cannot_be_written_is_named(
