@@ -20,7 +20,7 @@ from ._describe import describe
 from ._device import Device
 from ._factory_error import FactoryError
 from ._factory_sources import noted_files
-from ._factory_store import HeaderList, Store, prebuilt
+from ._factory_store import HeaderList, Store, prebuilt, prebuilt_libraries
 from ._kernel import Kernel
 from ._library import content_hash, library_hash, renew_library, split_reference
 from ._rule_text import known_rule_text, rule_text
@@ -140,7 +140,7 @@ class Factory:
         return "\n".join((self.op, self.name, *self.depends, *rules))
 
     def traced_text(self, *, is_prebuilt: bool) -> str | None:
-        """What its libraries depend on now: the cache that has them, and headers.
+        """What its libraries depend on now: where they are, which graphs say, and headers.
 
         Args:
             is_prebuilt: Whether kernels were made ahead of time; those have hashes of their own.
@@ -151,7 +151,7 @@ class Factory:
         if self.identity is None:
             return None
         text = HeaderList.of(self.op, self.name, self.identity).text()
-        return "" if text is None and is_prebuilt else text
+        return f"{text}\n{prebuilt_libraries(self.op, self.name)}" if is_prebuilt else text
 
     def keyed(
         self,

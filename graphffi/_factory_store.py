@@ -180,6 +180,11 @@ def prebuilt_digest(op: str, name: str) -> str:
     return hashlib.sha256(repr(found).encode()).hexdigest()[:16] if found else ""
 
 
+def prebuilt_libraries(op: str, name: str) -> list[str]:
+    """The files with the kernels of a factory that were made ahead of time."""
+    return sorted({v[0] for k, v in _prebuilt.items() if k[:2] == (op, name)})
+
+
 def read_environment() -> None:
     """Reads the folders that GRAPHFFI_PREBUILT names."""
     for folder in filter(None, os.environ.get("GRAPHFFI_PREBUILT", "").split(":")):

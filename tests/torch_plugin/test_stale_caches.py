@@ -116,3 +116,34 @@ def test_a_header_of_a_made_kernel_takes_effect(tmp_path: Path) -> None:
     assert [run(1, "kernels") for _ in range(3)] == ["1.0 0", "1.0 0", "1.0 1"]
     assert run(2, "kernels") == "2.0 0"
     assert run(2, "others") == "2.0 0"
+
+
+@pytest.mark.slow
+def test_kernels_that_were_made_ahead_may_be_elsewhere_later(tmp_path: Path) -> None:
+    (tmp_path / "fill.cc").write_text(FILL)
+    (tmp_path / "value.h").write_text("#define VALUE 3\n")
+    (tmp_path / "program.py").write_text(MADE)
+    prebuild = MADE.partition("value =")[0] + "graphffi.prebuild(filled, [3], sys.argv[2])\n"
+    (tmp_path / "prebuild.py").write_text(prebuild)
+
+    def run(program: str, *arguments: str, **environment: str) -> str:
+        caches = {
+            "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "programs"),
+            "GRAPHFFI_CACHE_DIR": str(tmp_path / "kernels"),
+        }
+        done = subprocess.run(
+            [sys.executable, program, "fill.cc", *arguments],
+            check=False,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            env={**os.environ, **caches, **environment},
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    run("prebuild.py", "first")
+    found = [run("program.py", GRAPHFFI_PREBUILT="first") for _ in range(2)]
+    (tmp_path / "first").rename(tmp_path / "second")
+    found.append(run("program.py", GRAPHFFI_PREBUILT="second"))
+    assert found == ["3.0 0", "3.0 1", "3.0 0"]
