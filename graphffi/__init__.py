@@ -94,7 +94,7 @@ def __getattr__(name: str) -> _Any:
     if name == "cpp":
         from importlib import import_module
 
-        return import_module("graphffi.cpp")
+        return import_module(".cpp", __name__)
     raise AttributeError(f"module 'graphffi' has no attribute {name!r}", name=name)
 
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypedDict, overload
 
 from . import _signature
+from ._definition import Definition
 from ._kernel_options import Fit, KernelOptions
 from ._op import register_op
 from ._op_kernel import forced_kernel
 from ._parameter import Operand
 from ._plan import CallTraits, SideEffect, checked_effect
 from ._reference import checked_choice
-from ._schema import Definition
 from ._vjp import checked_save
 from ._vmap import VmapRule
 

@@ -3,13 +3,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from typing import TYPE_CHECKING, Any
 
-from ._rule_text import rule_text
+from ._op_kernel import kernel_parts
+from ._rule_text import digesting, known_rule_text, rule_text
+
+if TYPE_CHECKING:
+    from ._definition import Definition
 
 
-def definition_digest(texts: tuple[str, ...], rules: tuple[Any, ...]) -> str:
-    """16 hex digits over the texts of a definition and its rules.
+def digest_of(texts: tuple[str, ...], rules: tuple[Any, ...]) -> str:
+    """16 hex digits over texts and rules.
 
     Args:
         texts: Name, signature, plan, kernel, ….
@@ -23,12 +28,76 @@ def definition_digest(texts: tuple[str, ...], rules: tuple[Any, ...]) -> str:
     return hasher.hexdigest()[:16]
 
 
-def extended_digest(digest: str, texts: tuple[str, ...], rules: tuple[Any, ...]) -> str:
-    """The digest of a definition to which rules were added.
+def base_digest(definition: Definition) -> str:
+    """Changes when signature, shape rule or anything of the kernels does."""
+    texts = [
+        definition.name,
+        definition.signature,
+        repr(definition.has_side_effect),
+        definition.dims_text,
+        definition.dtypes_text,
+        repr(definition.strided),
+        definition.forced,
+        definition.fallback,
+        definition.gradient,
+        repr(definition.tuning),
+    ]
+    rules = [definition.rule]
+    for kernel in definition.kernels:
+        texts += kernel.texts.values()
+        rules += kernel.rules.values()
+    with digesting(definition.name):
+        return digest_of(tuple(texts), tuple(rules))
 
-    Args:
-        digest: Of the definition without them.
-        texts: What belongs to the rules.
-        rules: As for `definition_digest`.
+
+def full_digest(definition: Definition) -> str:
+    """Changes when anything of the definition does, its rules included."""
+    method = _vmap_method(definition)
+    added = (definition.vjp, definition.jvp, definition.reference)
+    if method is None and not any(added):
+        return definition.base_digest
+    texts = [method if isinstance(method, str) else ""]
+    for rule in (definition.vjp, definition.jvp):
+        texts += rule.save if rule else ()
+    return digest_of((definition.base_digest, *texts), (method, *definition.added_rules))
+
+
+def traced_digest(definition: Definition) -> str:
+    """The digest for a call in a graph that is traced now.
+
+    It covers the values that rules refer to, and what factories' libraries include, as they are
+    now. Where no text tells them, it is another one each time, so that no compile cache serves the
+    graph later.
     """
-    return definition_digest((digest, *texts), rules)
+    rules: list[Any] = [definition.rule, _vmap_method(definition), *definition.added_rules]
+    for kernel in definition.kernels:
+        rules += (kernel.workspace, kernel.when, kernel.factory and kernel.factory.key)
+    texts = [known_rule_text(rule) for rule in rules if callable(rule)]
+    texts += [
+        kernel.factory.traced_text(is_prebuilt=bool(kernel.prebuilt))
+        for kernel in definition.kernels
+        if kernel.factory is not None
+    ]
+    if None in texts:
+        return os.urandom(8).hex()
+    return digest_of((definition.digest, *(text or "" for text in texts)), ())
+
+
+def differences(mine: Definition, its: Definition) -> list[str]:
+    """Names of the parts in which two definitions differ; "kernel" if nothing else does."""
+    parts: dict[str, tuple[Any, Any]] = {
+        "signature": (mine.signature, its.signature),
+        **kernel_parts(mine.kernels, its.kernels),
+        "shape rule": (rule_text(mine.rule), rule_text(its.rule)),
+        "dims": (mine.dims_text, its.dims_text),
+        "dtypes": (mine.dtypes_text, its.dtypes_text),
+        "strided": (mine.strided, its.strided),
+        "fallback": (mine.fallback, its.fallback),
+        "gradient": (mine.gradient, its.gradient),
+        "vmap": (rule_text(_vmap_method(mine)), rule_text(_vmap_method(its))),
+    }
+    return [name for name, (one, other) in parts.items() if one != other] or ["kernel"]
+
+
+def _vmap_method(definition: Definition) -> Any:
+    return definition.vmap and definition.vmap.method

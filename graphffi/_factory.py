@@ -24,12 +24,13 @@ from ._factory_store import HeaderList, Store, prebuilt, prebuilt_libraries
 from ._kernel import Kernel
 from ._library import content_hash, library_hash, renew_library, split_reference
 from ._rule_text import known_rule_text, rule_text
+from ._shape_rule import call_rule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from ._definition import Definition
     from ._op_kernel import OpKernel
-    from ._schema import Definition
 
 log: Final = logging.getLogger("graphffi.kernels")
 
@@ -175,7 +176,7 @@ class Factory:
         """
         try:
             kind = f"factory {self.name!r}: key"
-            found = definition.call_rule(self.key, operands, attributes, kind)
+            found = call_rule(definition, self.key, operands, attributes, kind)
             return self.of_key(kernel, Key.of(self.subject, found))
         except UndecidedError:
             raise NotImplementedError(

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import importlib
 import sys
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final
 
 from ._spec import TensorSpec
 from ._tracing import traced_as_constant
@@ -13,37 +14,88 @@ from ._tracing import traced_as_constant
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from ._definition import BoundCall, Definition
     from ._op import Op
     from ._plan import CanonicalCall
-    from ._schema import BoundCall
 
 
-class Framework(Protocol):
-    """A framework as its plugin registers it: how calls run, eagerly and traced.
+class Framework:
+    """A framework as its plugin derives and registers it: how calls run, eagerly and traced.
 
-    It may also have methods that are told of events:
-
-    - `add_op(op)`: an op was defined. May refuse it with a ValueError.
-    - `add_vjp(op)`: an op has a gradient rule, or one of forward mode, now.
-    - `check_replacement(op, definition)`: an op is about to be defined anew. May refuse that with a
-      ValueError.
-    - `replace_op(op)`: it was.
-    - `vjp(function, primals, cotangents)`: the gradients of a function of tensors, transposed
-      without conjugates; `jvp(function, primals, tangents)`: tangents of its results, or None. For
-      rules that are derived from references.
-    - `use_library(path, is_new)`: a path of a library means the file that is there now, another one
-      than before if it is new.
+    Attributes:
+        name: Its name in errors.
+        is_traced: Whether a tracer of Python code follows this thread's calls; None if the
+            framework has no such tracer.
+        call_plain: Makes a call of `call_tvm_ffi` at once if it is a plain one, else gives
+            NotImplemented; see the function `call_plain`. None if there is no such way.
+        is_tracing: Whether this thread's operations become a program's, also those on tensors that
+            are not the framework's; None if its own tensors tell that.
     """
 
     name: str
+    is_traced: Callable[[], bool] | None = None
+    call_plain: Callable[..., Any] | None = None
+    is_tracing: Callable[[], bool] | None = None
 
     def call_op(self, op: Op, bound: BoundCall) -> Any:
         """Runs an op on checked arguments; gives what `Definition.pack_results` gives."""
-        ...
+        raise NotImplementedError
 
     def call_raw(self, call: CanonicalCall, results: Sequence[TensorSpec]) -> list[Any]:
         """Runs a call; gives the results, then the updated tensors of `call.mutated`."""
-        ...
+        raise NotImplementedError
+
+    def call_as(self, definition: Definition, bound: BoundCall) -> Any:
+        """Runs an op as another definition of it says: one that forces a kernel."""
+        stand_in: Any = SimpleNamespace(name=definition.name, definition=definition)
+        return self.call_op(stand_in, bound)
+
+    def add_op(self, op: Op) -> None:
+        """Is told that an op was defined. May refuse it with a ValueError."""
+
+    def add_vjp(self, op: Op) -> None:
+        """Is told that an op has a gradient rule, or one of forward mode, now."""
+
+    def check_replacement(self, op: Op, definition: Definition) -> None:
+        """Is told that an op is about to be defined anew. May refuse that with a ValueError."""
+
+    def replace_op(self, op: Op) -> None:
+        """Is told that an op was defined anew."""
+
+    def use_library(self, path: str, is_new: bool) -> None:
+        """Is told that a path of a library means the file that is there now.
+
+        Args:
+            path: Absolute.
+            is_new: Whether it is another file than before.
+        """
+
+    def vjp(
+        self, function: Callable[..., Any], primals: Sequence[Any], cotangents: Sequence[Any]
+    ) -> Sequence[Any]:
+        """The gradients of a function of tensors, transposed without conjugates."""
+        raise NotImplementedError
+
+    def jvp(
+        self, function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]
+    ) -> Sequence[Any]:
+        """The tangents of a function's results; None for a result that has none."""
+        raise NotImplementedError
+
+    def wait(self, results: Sequence[Any]) -> None:
+        """Returns when these tensors are computed."""
+
+    def copy(self, tensor: Any) -> Any:
+        """A tensor with the same contents, in memory of its own."""
+        raise NotImplementedError
+
+    def to_numpy(self, tensor: Any) -> Any:
+        """The contents as an array of NumPy, of ml_dtypes where NumPy lacks the data type."""
+        raise NotImplementedError
+
+    def device_name(self, kind: str) -> str:
+        """The product behind a type of devices, such as ``"cuda"``; "" if it is not known."""
+        return ""
 
 
 # Where a type comes from (first part of the module of a class in its MRO) and the plugin that
@@ -73,18 +125,17 @@ def register_framework(
     """
     for prefix in type_prefixes:
         _frameworks[prefix] = framework
-    for name, known in (("is_traced", _is_traced), ("call_plain", _plain_callers)):
-        if hasattr(framework, name):
-            known.insert(0, getattr(framework, name))
-    if hasattr(framework, "is_tracing"):
+    if framework.is_traced is not None:
+        _is_traced.insert(0, framework.is_traced)
+    if framework.call_plain is not None:
+        _plain_callers.insert(0, framework.call_plain)
+    if framework.is_tracing is not None:
         _graph_tracers.append((framework, framework.is_tracing))
     _own_types.update(dict.fromkeys(types, framework))
     _by_type.clear()
     _by_type.update(_own_types)
-    add_op = getattr(framework, "add_op", None)
-    if add_op is not None:
-        for op in _announced:
-            add_op(op)
+    for op in _announced:
+        framework.add_op(op)
 
 
 def call_plain(reference: str, args: tuple[Any, ...], out: Any, mutates: Sequence[int]) -> Any:
@@ -116,30 +167,36 @@ def announce_op(op: Op) -> None:
     Raises:
         ValueError: If one of them can't have it.
     """
-    if "torch" in sys.modules:
-        prepare_for_tracing()
-    announce("add_op", op)
+    prepare_for_tracing()
+    for framework in frameworks():
+        framework.add_op(op)
     _announced.append(op)
 
 
-def announce(event: str, *arguments: Any) -> None:
-    """Calls a method of every framework that has it.
+def frameworks() -> Sequence[Framework]:
+    """Those that are registered, each once."""
+    return tuple({id(f): f for f in _frameworks.values()}.values())
 
-    Args:
-        event: Its name; see `Framework`.
-        *arguments: What it gets.
-    """
-    for framework in {id(f): f for f in _frameworks.values()}.values():
-        listener = getattr(framework, event, None)
-        if listener is not None:
-            listener(*arguments)
+
+def frameworks_of_process() -> Sequence[Framework]:
+    """Also those that the process has imported, but which no call needed yet."""
+    for package in _PLUGINS:
+        _prepare(package)
+    return frameworks()
 
 
 def prepare_for_tracing() -> None:
     """Imports the plugin for torch: a tracer of Python code can't in the middle of its work."""
-    if "torch" in _frameworks or getattr(sys.modules["torch"].__spec__, "_initializing", False):
+    _prepare("torch")
+
+
+def _prepare(package: str) -> None:
+    """Imports the plugin of a framework that is imported, unless that is still under way."""
+    module = sys.modules.get(package)
+    if module is None or package in _frameworks:
         return
-    _import_if_possible(_PLUGINS["torch"])
+    if not getattr(module.__spec__, "_initializing", False):
+        _import_if_possible(_PLUGINS[package])
 
 
 def load_plugin_of(kind: type) -> None:
@@ -253,8 +310,7 @@ def tracing_framework() -> Framework | None:
 
     Such a call would otherwise run once, while its program is traced.
     """
-    if "jax" in sys.modules and "jax" not in _frameworks:
-        _import_if_possible(_PLUGINS["jax"])
+    _prepare("jax")
     for framework, is_tracing in _graph_tracers:
         if is_tracing():
             return framework

@@ -13,19 +13,19 @@ from ._binding import BoundCall
 from ._describe import describe, is_tensor
 from ._device import Device
 from ._dtype import dtype
-from ._framework import register_framework, tracing_framework
+from ._framework import Framework, register_framework, tracing_framework
 from ._op_kernel import call_device
 from ._plan import passes_results, strided_tensors
 from ._spec import TensorSpec, checked_dtype
-from ._tensor import numpy_from_dlpack
+from ._tensor import numpy_dtype, numpy_from_dlpack
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ._definition import Definition
     from ._op import Op
     from ._op_kernel import OpKernel
     from ._plan import CanonicalCall
-    from ._schema import Definition
 
 
 # What kernels get as it is, and where arrays of NumPy are.
@@ -37,7 +37,7 @@ _ON_HOST: Final = (None, "cpu")
 _MAX_KNOWN: Final = 1024
 
 
-class HostFramework:
+class HostFramework(Framework):
     """Results are NumPy arrays where an operand is one, `graphffi.Tensor` otherwise."""
 
     name = "host"
@@ -68,6 +68,15 @@ class HostFramework:
         """Forgets the kernels of a library that was built anew."""
         if is_new:
             self._kernels.clear()
+
+    def copy(self, tensor: Any) -> Any:
+        """A copy; `graphffi.Tensor` for one."""
+        copied = self.to_numpy(tensor).copy()
+        return _core.from_dlpack(copied) if isinstance(tensor, _core.Tensor) else copied
+
+    def to_numpy(self, tensor: Any) -> Any:
+        """The memory itself."""
+        return numpy_from_dlpack(tensor) if isinstance(tensor, _core.Tensor) else tensor
 
     def _inferred(
         self, definition: Definition, bound: BoundCall
@@ -172,7 +181,7 @@ def _run_reference(
     def array(operand: Any) -> Any:
         if isinstance(operand, (list, tuple)):
             return [array(item) for item in operand]
-        return numpy_from_dlpack(operand) if isinstance(operand, _core.Tensor) else operand
+        return host.to_numpy(operand)
 
     operands = [array(operand) for operand in bound.operands]
     found = definition.reference.run(definition, operands, bound.attributes, specs)
@@ -318,16 +327,11 @@ def _allocate(spec: TensorSpec, use_numpy: bool) -> Any:
     shape = tuple(int(size) for size in spec.shape)
     if use_numpy and (spec.device is None or Device(spec.device).type == "cpu"):
         numpy: Any = sys.modules["numpy"]
-        return numpy.empty(shape, dtype=_numpy_dtype(spec.dtype))
+        return numpy.empty(shape, dtype=numpy_dtype(spec.dtype))
     return _core.empty(
         shape, dtype(spec.dtype), Device("cpu" if spec.device is None else spec.device)
     )
 
 
-@functools.lru_cache(maxsize=64)
-def _numpy_dtype(kind: Any) -> Any:
-    numpy: Any = sys.modules["numpy"]
-    return numpy.dtype(str(dtype(kind)))
-
-
-register_framework(HostFramework(), type_prefixes=("numpy", "ml_dtypes", "graphffi"))
+host: Final = HostFramework()
+register_framework(host, type_prefixes=("numpy", "ml_dtypes", "graphffi"))

@@ -13,7 +13,7 @@ from ._vjp import Saved, checked_save, converts, is_floating
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from ._schema import Definition
+    from ._definition import Definition
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,8 +12,8 @@ from ._plan import plan_tokens
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ._definition import Definition
     from ._op_kernel import OpKernel
-    from ._schema import Definition
 
 # Kinds of values that a plan passes, and the types of parameters that take them. A
 # parameter of any other type (a user's class, a variant) may take anything.

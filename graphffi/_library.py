@@ -8,7 +8,7 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from . import _core
-from ._framework import announce
+from ._framework import frameworks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,7 +63,8 @@ def renew_library(library: str) -> None:
         RuntimeError: If it was changed in place while it is in use.
     """
     is_new = _core.renew_library(library)
-    announce("use_library", library, is_new)
+    for framework in frameworks():
+        framework.use_library(library, is_new)
     for listener in _listeners if is_new else ():
         listener(library)
 

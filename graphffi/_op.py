@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, Generic
 
 from . import _core
 from ._add_factory import add_factory
+from ._digest import differences
 from ._factory_store import prebuilt_digest
-from ._framework import announce, announce_op, framework_of, refuse_trace_without_plugin
+from ._framework import announce_op, framework_of, frameworks, refuse_trace_without_plugin
 from ._kernel_options import Fit, KernelOptions
 from ._library import library_hash, renew_library, split_reference, when_renewed
 from ._op_kernel import call_device, checked_device, checked_dtypes, explain_choice
@@ -27,9 +28,10 @@ if TYPE_CHECKING:
 
     from typing_extensions import ParamSpec, TypeVar
 
+    from ._definition import Definition
+    from ._framework import Framework
     from ._kernel import Kernel
     from ._op_kernel import OpKernel
-    from ._schema import Definition
 
     # `Op` alone is an op of any signature.
     P = ParamSpec("P", default=...)
@@ -234,14 +236,19 @@ class Op(_core.OpBase, RulesOfOp, Generic[P, R_co]):
             _replace(self, dataclasses.replace(self.definition, forced=name))
         return former
 
-    def _extend(self, change: Callable[[Definition], Definition], event: str) -> None:
+    def _extend(
+        self,
+        change: Callable[[Definition], Definition],
+        tell: Callable[[Framework, Op], None],
+    ) -> None:
         with _lock:
             former, definition = self.definition, change(self.definition)
             if definition.digest == former.digest:
                 self.definition = definition
                 return
             self._redefine(definition)
-            announce(event, self)
+            for framework in frameworks():
+                tell(framework, self)
 
     def __reduce__(self) -> tuple[Callable[[str, str], Op], tuple[str, str]]:
         """Copies are the op itself; elsewhere it is found by name, as functions are."""
@@ -277,10 +284,10 @@ def register_op(
                 raise ValueError(
                     f"{name}: expected the definition that is registered, "
                     f"{existing.definition.signature}, got {definition.signature} with another "
-                    f"{', '.join(existing.defined.differences(definition))}; give it another "
+                    f"{', '.join(differences(existing.defined, definition))}; give it another "
                     "name, or pass override=True to replace it"
                 )
-            announce("check_replacement", existing, definition)
+            _check_replacement(existing, definition)
             if made is not None:
                 _use_library(made[0].reference)
                 _install(name, *made)
@@ -312,7 +319,14 @@ def _install(name: str, op_kernel: OpKernel, kernel: Kernel) -> None:
 
 def _replace(op: Op, definition: Definition) -> None:
     op._redefine(definition)
-    announce("replace_op", op)
+    for framework in frameworks():
+        framework.replace_op(op)
+
+
+def _check_replacement(op: Op, definition: Definition) -> None:
+    """Lets frameworks refuse another definition of an op, before anything is changed."""
+    for framework in frameworks():
+        framework.check_replacement(op, definition)
 
 
 def _add_kernel(op: Op, op_kernel: OpKernel, kernel: Kernel) -> None:
@@ -329,7 +343,7 @@ def _add_kernel(op: Op, op_kernel: OpKernel, kernel: Kernel) -> None:
             f"with another {', '.join(other)}; pass name=, or define the op anew with override=True"
         )
     extended = dataclasses.replace(definition, kernels=(*definition.kernels, op_kernel))
-    announce("check_replacement", op, extended)
+    _check_replacement(op, extended)
     _use_library(op_kernel.reference)
     _install(op.name, op_kernel, kernel)
     _replace(op, extended)

@@ -14,12 +14,13 @@ from ._dtype import dtype
 from ._plan import NO_TRAITS, CallTraits
 from ._reference import REFERENCE
 from ._rule_text import rule_text
+from ._shape_rule import call_rule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from ._definition import Definition
     from ._factory import Factory, Key
-    from ._schema import Definition
 
 
 @dataclass(frozen=True, eq=False)
@@ -318,7 +319,7 @@ def why_not(
         return ""
     condition = condition_name(kernel.when)
     kind = f"kernel {kernel.name!r}: {condition}"
-    if definition.call_rule(kernel.when, operands, attributes, kind):
+    if call_rule(definition, kernel.when, operands, attributes, kind):
         return ""
     return f"expected {condition} to hold, got a call for which it does not"
 

@@ -14,7 +14,8 @@ from ._vjp import Vjp
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ._schema import Definition
+    from ._definition import Definition
+    from ._framework import Framework
 
 _Function = TypeVar("_Function", bound="Callable[..., Any]")
 
@@ -24,7 +25,11 @@ class RulesOfOp:
 
     definition: Definition
 
-    def _extend(self, change: Callable[[Definition], Definition], event: str) -> None:
+    def _extend(
+        self,
+        change: Callable[[Definition], Definition],
+        tell: Callable[[Framework, Any], None],
+    ) -> None:
         """Has the op be what `change` makes of its definition; tells frameworks if that differs."""
         raise NotImplementedError
 
@@ -65,7 +70,7 @@ class RulesOfOp:
                 )
             return definition
 
-        self._extend(change, "replace_op")
+        self._extend(change, lambda framework, op: framework.replace_op(op))
         return function
 
     def register_vjp(self, backward: Callable[..., Any], *, save: Sequence[str] = ()) -> None:
@@ -120,7 +125,7 @@ class RulesOfOp:
             known = getattr(definition, kind)
             return _unless_other(definition, changed, f"register_{kind}", known=known)
 
-        self._extend(change, "add_vjp")
+        self._extend(change, lambda framework, op: framework.add_vjp(op))
 
 
 def _unless_other(

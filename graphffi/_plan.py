@@ -13,8 +13,8 @@ from . import _core
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ._definition import Definition
     from ._op_kernel import OpKernel
-    from ._schema import Definition
 
 # How an attribute's value travels: its bank, and what the plan says of it.
 _BANK: Final = {"int": "n", "bool": "n", "float": "f", "str": "s", "dtype": "s", "device": "s"}

@@ -10,10 +10,10 @@ from ._core import Tensor
 from ._device import Device
 from ._dtype import dtype
 from ._parameter import MISSING, Attribute, Operand
-from ._schema import keyword_only
+from ._shape_rule import keyword_only
 
 if TYPE_CHECKING:
-    from ._schema import Definition
+    from ._definition import Definition
 
 _TYPES: Final = {
     "int": int,

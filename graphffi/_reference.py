@@ -14,7 +14,7 @@ from ._parameter import Operand
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ._schema import Definition
+    from ._definition import Definition
     from ._spec import TensorSpec
 
 REFERENCE: Final = "reference"

@@ -12,7 +12,7 @@ from ._vjp import Vjp, is_floating
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ._schema import Definition
+    from ._definition import Definition
     from ._vjp import Saved
 
 

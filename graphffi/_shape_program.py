@@ -20,7 +20,7 @@ from ._symbolic import NeedsSizesError, NeedsValueError, Opaque, SymbolicInt, Tr
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ._schema import Definition
+    from ._definition import Definition
 
 # A rule that can't be traced this often is only asked from then on.
 _MAX_FAILURES: Final = 3

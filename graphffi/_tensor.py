@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
 from . import _core
+from ._dtype import dtype
 
 
 def from_dlpack(x: object) -> _core.Tensor:
@@ -37,16 +39,37 @@ def register_tensor_viewer(kind: type, viewer: Any) -> None:
     _core.set_tensor_viewer(kind, viewer)
 
 
+# The modules of `from_dlpack` that are not the package of the tensor's type.
+_IMPORTERS = {"jax": "jax.numpy", "jaxlib": "jax.numpy"}
+
+
 def importer_of(kind: type) -> Callable[[_core.Tensor], Any] | None:
     """Return the ``from_dlpack`` of the library, loaded already, that a tensor type belongs to."""
     root = kind.__module__.partition(".")[0]
-    if root in ("jax", "jaxlib"):
-        function: Any = import_module("jax.dlpack").from_dlpack
-        return function  # type: ignore[no-any-return]
-    function = getattr(sys.modules.get(root), "from_dlpack", None)
     if root == "numpy":
         return numpy_from_dlpack
+    function = getattr(sys.modules.get(_IMPORTERS.get(root, root)), "from_dlpack", None)
     return function if callable(function) else None
+
+
+@functools.lru_cache(maxsize=64)
+def numpy_dtype(kind: Any) -> Any:
+    """The data type of NumPy, or of ml_dtypes where NumPy has none.
+
+    Raises:
+        TypeError: If neither has it, or ml_dtypes is not installed.
+    """
+    name = str(dtype(kind))
+    try:
+        return import_module("numpy").dtype(name)
+    except TypeError:
+        pass
+    try:
+        return import_module("numpy").dtype(getattr(import_module("ml_dtypes"), name))
+    except (ModuleNotFoundError, AttributeError):
+        raise TypeError(
+            f"graphffi: expected a data type of NumPy or ml_dtypes (which pip installs), got {name}"
+        ) from None
 
 
 # DLPack's type codes that NumPy knows: the others are of packages such as ml_dtypes.
@@ -56,8 +79,7 @@ _NUMPY_CODES = frozenset((0, 1, 2, 5, 6))
 def numpy_from_dlpack(tensor: _core.Tensor) -> Any:
     """The tensor as an array, of ml_dtypes where NumPy lacks the data type."""
     numpy = sys.modules["numpy"]
-    dtype = tensor.dtype
-    if dtype.code in _NUMPY_CODES or dtype.lanes != 1 or dtype.bits not in (8, 16):
+    kind = tensor.dtype
+    if kind.code in _NUMPY_CODES or kind.lanes != 1 or kind.bits not in (8, 16):
         return numpy.from_dlpack(tensor)
-    plain = numpy.from_dlpack(_core.reinterpret(tensor, f"uint{dtype.bits}"))
-    return plain.view(numpy.dtype(str(dtype)))
+    return numpy.from_dlpack(_core.reinterpret(tensor, f"uint{kind.bits}")).view(numpy_dtype(kind))

@@ -13,11 +13,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
 from ._cache import write_text
-from ._dtype import dtype
 from ._framework import framework_of
 from ._op_kernel import call_device, why_not
 from ._spec import described
@@ -25,9 +23,10 @@ from ._tuning import FORMAT, TunedCall, device_name, read_tuning
 
 if TYPE_CHECKING:
     from ._binding import BoundCall
+    from ._definition import Definition
+    from ._framework import Framework
     from ._op import Op
     from ._op_kernel import OpKernel
-    from ._schema import Definition
 
 log: Final = logging.getLogger("graphffi.kernels")
 clock: Callable[[], float] = time.perf_counter
@@ -143,14 +142,14 @@ def _right_callers(
     """What calls each kernel that computes what the op does; and what is wrong with others."""
     from .testing._compare import difference
 
+    framework = framework_of(op.name, bound.tensors())
     callers: dict[str, Callable[[], Any]] = {}
     wrong: dict[str, str] = {}
-    expected = _expected(op.definition, bound)
+    expected = _expected(framework, op.definition, bound)
     for kernel in kernels:
-        call = _caller(op, kernel)
-        own = _with_copies(op.definition, bound)
+        call = _caller(framework, op.definition, bound, kernel)
         try:
-            got = [_as_numpy(value) for value in call(own)]
+            got = [framework.to_numpy(value) for value in call()]
         except Exception as error:
             wrong[kernel.name] = f"{type(error).__name__}: {error}"
             continue
@@ -161,11 +160,11 @@ def _right_callers(
         if text := difference(like, got, names):
             wrong[kernel.name] = text
         else:
-            callers[kernel.name] = lambda call=call, own=own: call(own)  # type: ignore[misc]
+            callers[kernel.name] = call
     return callers, wrong
 
 
-def _expected(definition: Definition, bound: BoundCall) -> list[Any] | None:
+def _expected(framework: Framework, definition: Definition, bound: BoundCall) -> list[Any] | None:
     """What the reference gives: on arrays of NumPy, in float32 at least."""
     if definition.reference is None:
         return None
@@ -175,26 +174,23 @@ def _expected(definition: Definition, bound: BoundCall) -> list[Any] | None:
             return None
         if isinstance(value, (list, tuple)):
             return [wide(item) for item in value]
-        array = _as_numpy(value).copy()
-        return array.astype("float32") if array.dtype.name in _NARROW else array
+        array = framework.to_numpy(value)
+        return array.astype("float32") if array.dtype.name in _NARROW else array.copy()
 
     operands = [wide(operand) for operand in bound.operands]
     return _flat(definition.reference.call(definition, operands, bound.attributes))
 
 
-def _caller(op: Op, kernel: OpKernel) -> Callable[[BoundCall], list[Any]]:
-    """What makes calls of one kernel, in the framework of the tensors, and waits for results."""
-    definition = dataclasses.replace(op.definition, forced=kernel.name, tuning=())
-    stand_in = SimpleNamespace(name=op.name, definition=definition)
+def _caller(
+    framework: Framework, definition: Definition, bound: BoundCall, kernel: OpKernel
+) -> Callable[[], list[Any]]:
+    """What calls one kernel, on copies of what it updates, and waits for the results."""
+    forcing = dataclasses.replace(definition, forced=kernel.name, tuning=())
+    own = _with_copies(framework, definition, bound)
 
-    def call(bound: BoundCall) -> list[Any]:
-        framework: Any = framework_of(op.name, bound.tensors())
-        run = getattr(framework, "run_kernel", None)
-        returned = framework.call_op(stand_in, bound) if run is None else run(definition, bound)
-        results = _flat(returned)
-        wait = getattr(framework, "wait", None)
-        if wait is not None:
-            wait(results)
+    def call() -> list[Any]:
+        results = _flat(framework.call_as(forcing, own))
+        framework.wait(results)
         return results
 
     return call
@@ -208,39 +204,19 @@ def _flat(returned: Any) -> list[Any]:
     return [returned]
 
 
-def _with_copies(definition: Definition, bound: BoundCall) -> BoundCall:
+def _with_copies(framework: Framework, definition: Definition, bound: BoundCall) -> BoundCall:
     """The call with copies of what it updates."""
 
     def copy(value: Any) -> Any:
         if isinstance(value, (list, tuple)):
             return [copy(item) for item in value]
-        clone = getattr(value, "clone", None) or getattr(value, "copy", None)
-        return value if clone is None else clone()
+        return None if value is None else framework.copy(value)
 
     operands = (
         copy(value) if operand.mutated else value
         for operand, value in zip(definition.operands, bound.operands, strict=True)
     )
     return dataclasses.replace(bound, operands=tuple(operands))
-
-
-def _as_numpy(value: Any) -> Any:
-    import numpy
-
-    from .testing._case import numpy_dtype
-
-    if hasattr(value, "detach"):  # torch's; NumPy lacks some of its data types
-        kind = numpy_dtype(str(dtype(value.dtype)))
-        torch: Any = __import__("torch")
-        raw = value.detach().cpu().contiguous()
-        if raw.ndim == 0:
-            return _as_numpy(value.reshape(1)).reshape(())
-        if raw.numel() == 0:
-            return numpy.empty(tuple(raw.shape), kind)
-        return raw.view(torch.uint8).numpy().view(kind)
-    if hasattr(value, "__array__"):
-        return numpy.asarray(value)
-    return numpy.from_dlpack(value)
 
 
 def _measure(callers: Mapping[str, Callable[[], Any]], seconds: float) -> dict[str, float]:

@@ -7,18 +7,18 @@ import dataclasses
 import json
 import logging
 import os
-import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from ._device import Device
 from ._dtype import dtype
+from ._framework import frameworks_of_process
 from ._spec import TensorSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ._schema import Definition
+    from ._definition import Definition
 
 log: Final = logging.getLogger("graphffi.kernels")
 FORMAT: Final = 1
@@ -99,7 +99,7 @@ def _has_value(value: Any, known: Any) -> bool:
 
 
 def device_name(kind: str) -> str:
-    """The product behind a type of devices, as far as something that is loaded tells it."""
+    """The product behind a type of devices, as far as a framework that is imported tells it."""
     if kind == "cpu":
         try:
             with open("/proc/cpuinfo") as lines:
@@ -107,15 +107,8 @@ def device_name(kind: str) -> str:
                 return next(names, "").strip()
         except OSError:
             return ""
-    torch = sys.modules.get("torch")
-    module = getattr(torch, kind, None) if torch is not None else None
-    if module is not None and module.is_available():
-        return str(module.get_device_name())
-    jax = sys.modules.get("jax")
-    try:
-        return str(jax.devices(kind)[0].device_kind) if jax is not None else ""
-    except RuntimeError:
-        return ""
+    found = (framework.device_name(kind) for framework in frameworks_of_process())
+    return next(filter(None, found), "")
 
 
 def read_tuning(path: str | os.PathLike[str]) -> dict[str, list[dict[str, Any]]]:

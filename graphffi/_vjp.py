@@ -13,7 +13,7 @@ from ._dtype import dtype
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from ._schema import Definition
+    from ._definition import Definition
 
 
 class Saved:

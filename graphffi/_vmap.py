@@ -13,8 +13,8 @@ from ._dtype import dtype
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from ._definition import Definition
     from ._op import Op
-    from ._schema import Definition
     from ._spec import TensorSpec
 
 

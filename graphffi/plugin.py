@@ -7,6 +7,7 @@ from ._binding import BoundCall as BoundCall
 from ._build_plugin import build_archive as build_archive
 from ._conditions import UndecidedError as UndecidedError
 from ._conditions import decidable as decidable
+from ._definition import Definition as Definition
 from ._factory_error import FactoryError as FactoryError
 from ._framework import Framework as Framework
 from ._framework import register_framework as register_framework
@@ -27,12 +28,12 @@ from ._plan import CallTraits as CallTraits
 from ._plan import CanonicalCall as CanonicalCall
 from ._plan import SideEffect as SideEffect
 from ._raw_call import pack_call as pack_call
-from ._schema import Definition as Definition
 from ._shape_program import trace_shape_rule as trace_shape_rule
 from ._spec import checked_bytes as checked_bytes
 from ._spec import checked_dtype as checked_dtype
 from ._spec import checked_result as checked_result
 from ._spec import described as described
+from ._tensor import numpy_dtype as numpy_dtype
 from ._tensor import register_tensor_viewer as register_tensor_viewer
 from ._tracing import Tracer as Tracer
 from ._tracing import is_int64 as is_int64

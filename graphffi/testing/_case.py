@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 from .._device import Device
 from .._dtype import dtype
 from .._spec import TensorSpec
+from .._tensor import numpy_dtype
 
 if TYPE_CHECKING:
     import numpy
 
-    from .._schema import Definition
+    from .._definition import Definition
 
 
 @dataclass(frozen=True)
@@ -205,22 +206,6 @@ def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
         strides.append(step)
         step *= max(size, 1)
     return tuple(reversed(strides))
-
-
-def numpy_dtype(name: str) -> Any:
-    """The data type of NumPy, or of ml_dtypes where NumPy has none.
-
-    Raises:
-        TypeError: If neither knows the name.
-    """
-    import numpy
-
-    try:
-        return numpy.dtype(name)
-    except TypeError:
-        import ml_dtypes
-
-        return numpy.dtype(getattr(ml_dtypes, name))
 
 
 def numpy_view(base: numpy.ndarray, view: View) -> numpy.ndarray:

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from .._parameter import MISSING, Attribute
 from .._spec import TensorSpec
-from ._case import Case, View, numpy_dtype, row_major
+from .._tensor import numpy_dtype
+from ._case import Case, View, row_major
 
 if TYPE_CHECKING:
+    from .._definition import Definition
     from .._dims import Group
-    from .._schema import Definition
 
 _KINDS: Final = (
     *("float32", "float64", "float16", "bfloat16", "complex64"),
@@ -350,6 +351,6 @@ def _points_nowhere(view: View) -> bool:
 def _is_known(kind: str) -> bool:
     try:
         numpy_dtype(kind)
-    except (AttributeError, ImportError, TypeError):
+    except TypeError:
         return False
     return True

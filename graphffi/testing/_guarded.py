@@ -12,13 +12,14 @@ from .. import _core
 from .._op_kernel import call_device
 from .._plan import passes_results
 from .._spec import TensorSpec
-from ._case import Case, View, numpy_dtype, numpy_view, row_major
+from .._tensor import numpy_dtype
+from ._case import Case, View, numpy_view, row_major
 
 if TYPE_CHECKING:
     import numpy
 
+    from .._definition import Definition
     from .._op import Op
-    from .._schema import Definition
 
 _ZONE: Final = 4096  # bytes before and after
 _ZONE_BYTE: Final = 0xDB

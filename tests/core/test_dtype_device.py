@@ -130,3 +130,25 @@ def test_device_without_memory_has_no_number() -> None:
 def test_device_is_frozen() -> None:
     with pytest.raises(AttributeError):
         Device("cpu").index = 1  # type: ignore[misc]
+
+
+def test_numpy_results_need_ml_dtypes_for_what_numpy_lacks(run_python: Any) -> None:
+    program = """
+import sys
+sys.modules["ml_dtypes"] = None  # which is not installed then
+import numpy
+import graphffi
+from graphffi import Tensor
+
+@graphffi.op("narrow::cast", kernel=lambda x, y: None)
+def cast(x: Tensor) -> Tensor:
+    return graphffi.like(x, dtype="bfloat16")
+
+try:
+    cast(numpy.ones(3))
+except TypeError as error:
+    print(error)
+"""
+    code, output = run_python(program)
+    assert code == 0, output
+    assert "expected a data type of NumPy or ml_dtypes (which pip installs), got bfloat16" in output

@@ -172,6 +172,20 @@ def test_kernels_of_factories_are_measured(clock: FakeClock, path: Path) -> None
     assert [chosen(op, array(n)) for n in (2, 4)] == ["tile", "slow"]
 
 
+def test_tensors_of_the_runtime_are_left_as_they_are(clock: FakeClock, path: Path) -> None:
+    def kernel(cache: Any, x: Any) -> None:
+        np.from_dlpack(cache)[...] += np.from_dlpack(x)
+        clock.now += 1e-3
+
+    op = graphffi.define_op(
+        f"tune::op{next(numbers)}", schema="(Tensor(a!) cache, Tensor x) -> ()", kernel=kernel
+    )
+    cache = array(3)
+    (found,) = graphffi.tune(op, [(graphffi.from_dlpack(cache), array(3))], path)
+    assert not found.wrong
+    np.testing.assert_array_equal(cache, array(3))
+
+
 def test_lists_and_updated_operands_are_measured(clock: FakeClock, path: Path) -> None:
     def kernel(cache: Any, x: Any, y: Any) -> None:
         np.from_dlpack(cache)[...] += np.from_dlpack(x) + np.from_dlpack(y)

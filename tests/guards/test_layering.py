@@ -180,6 +180,9 @@ def include_violations(layer: NativeLayer, path: Path, text: str) -> list[str]:
     return found
 
 
+IMPORTERS = ("import_module", "__import__")
+
+
 def imports(node: ast.AST, *, at_import: bool = True) -> Iterator[tuple[str, bool]]:
     """Dotted names that are imported below `node`, and whether that happens at import."""
     for child in ast.iter_child_nodes(node):
@@ -190,6 +193,9 @@ def imports(node: ast.AST, *, at_import: bool = True) -> Iterator[tuple[str, boo
         elif isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
             yield from ((name, False) for name, _ in imports(child, at_import=False))
         else:
+            if isinstance(child, ast.Call) and ast.unparse(child.func).endswith(IMPORTERS):
+                names = [a.value for a in child.args[:1] if isinstance(a, ast.Constant)]
+                yield from ((str(name), at_import) for name in names)
             is_function = isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
             yield from imports(child, at_import=at_import and not is_function)
 
@@ -310,6 +316,8 @@ def test_the_guard_sees_a_forbidden_include(name: str, line: str) -> None:
         ("graphffi", "def f():\n  import torch"),
         ("graphffi", "try:\n  import numpy\nexcept ImportError:\n  pass"),
         ("graphffi", "class A:\n  from numpy import array"),
+        ("graphffi", "def f():\n  return __import__('torch')"),
+        ("graphffi", "def f():\n  return importlib.import_module('jax.dlpack')"),
         ("graphffi", "from graphffi._op import Op"),
         ("graphffi_torch", "import jax.numpy"),
         ("graphffi_torch", "from torch._inductor import ir"),

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ import torch
 
 import graphffi
 import graphffi_torch
+from graphffi_torch._specs import to_numpy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -180,3 +182,27 @@ print(x.tolist())
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert result.stdout == "[2.0, 2.0]\n", result.stderr
     assert "torch.Tensor has no __dlpack_c_exchange_api__; functions read" in result.stderr
+
+
+@pytest.mark.parametrize("name", "bool int8 uint16 float16 bfloat16 float8_e5m2 complex64".split())
+@pytest.mark.parametrize("shape", [(), (0,), (2, 3)], ids=str)
+def test_contents_are_the_same_as_arrays(name: str, shape: tuple[int, ...]) -> None:
+    dtype = getattr(torch, name)
+    contents = torch.arange(math.prod(shape) * dtype.itemsize, dtype=torch.uint8) % 2
+    tensor = contents.view(dtype).reshape(shape)
+    tensor = tensor.T if tensor.ndim == 2 else tensor
+    array = to_numpy(tensor)
+    assert array.shape == tensor.shape
+    assert graphffi.dtype(array.dtype) == name
+    assert array.tobytes() == tensor.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+    array[...] = 0
+    assert contents.tolist() == [i % 2 for i in range(contents.numel())]
+
+
+def test_a_data_type_that_numpy_lacks_has_no_array() -> None:
+    with pytest.raises(TypeError, match=r"expected a data type of NumPy or ml_dtypes .* got int3"):
+        to_numpy(torch.zeros(2, dtype=torch.uint8).view(torch.int3))
+
+
+def test_conjugates_are_arrays_of_their_own() -> None:
+    assert to_numpy(Z.conj()).tolist() == Z.conj().resolve_conj().tolist()

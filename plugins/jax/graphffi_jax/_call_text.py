@@ -10,7 +10,7 @@ from typing import Any
 from jax.extend.mlir import ir
 from jax.interpreters import mlir
 
-from ._sharding import CallDims
+from ._call_dims import CallDims
 
 
 def module_text(

@@ -13,6 +13,7 @@ import numpy as np
 
 import graphffi
 from graphffi.plugin import (
+    Framework,
     OpKernel,
     checked_bytes,
     checked_dtype,
@@ -34,7 +35,7 @@ from ._varying import vary_alike
 _MAX_KNOWN: Final = 4096
 
 
-class JaxFramework:
+class JaxFramework(Framework):
     """Arrays of JAX, traced or not; NumPy arrays and graphffi tensors beside them become such."""
 
     name = "jax"
@@ -80,6 +81,21 @@ class JaxFramework:
         """Until they are there."""
         for result in results:
             result.block_until_ready()
+
+    def copy(self, tensor: jax.Array) -> jax.Array:
+        """The array: calls update none."""
+        return tensor
+
+    def to_numpy(self, tensor: jax.Array) -> Any:
+        """A copy on the host, or the memory itself."""
+        return np.asarray(tensor)
+
+    def device_name(self, kind: str) -> str:
+        """As JAX tells it."""
+        try:
+            return str(jax.devices(kind)[0].device_kind)
+        except RuntimeError:
+            return ""
 
     def is_tracing(self) -> bool:
         """Whether JAX traces this thread's operations, or transforms them."""

@@ -12,11 +12,11 @@ import jax
 from jax.extend.mlir import ir
 from jax.interpreters import mlir
 
+from ._call_dims import CallDims, check_parts
 from ._call_text import module_text
 from ._errors import kept
 from ._library import TARGET, TARGET_GRAPH
 from ._private_names import PARTITIONER_NAMES, find_private, missing
-from ._sharding import CallDims, check_parts
 from ._tiling import HloSharding, choose_splits, make_sharding, read_splits, splits_of
 
 

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from ._call_dims import ArrayDims, CallDims
 from ._private_names import find_private
-from ._sharding import ArrayDims, CallDims
 
 HloSharding: Final[Any] = find_private("jaxlib.xla_client.HloSharding")
 _OpSharding: Final[Any] = find_private("jaxlib.xla_client.OpSharding")

@@ -11,6 +11,7 @@ import torch
 
 import graphffi
 from graphffi.plugin import (
+    Framework,
     Tracer,
     call_device,
     described,
@@ -42,7 +43,7 @@ from graphffi_torch._private_names import has
 from graphffi_torch._reference import install_reference
 from graphffi_torch._repairs import repair
 from graphffi_torch._sharding import announce_sharding, original_error, raise_original
-from graphffi_torch._specs import as_list, empty, results_of
+from graphffi_torch._specs import as_list, empty, results_of, to_numpy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,7 +60,7 @@ _SYMBOLS: Final[dict[type, Any]] = {
 _RERAISE_LAST_ERROR: Final = "graphffi_torch.reraise_last_error"
 
 
-class TorchFramework:
+class TorchFramework(Framework):
     """Every call becomes a call of an operator: of the op's own, or of a primitive."""
 
     name = "torch"
@@ -170,8 +171,8 @@ class TorchFramework:
         primitive = Primitive.of(call, outputs, digest)
         return call_primitive(call.traits, primitive, len(call.mutated))
 
-    def run_kernel(self, definition: Definition, bound: BoundCall) -> list[Any]:
-        """Calls a kernel of an op: of the operator, only its own definition runs."""
+    def call_as(self, definition: Definition, bound: BoundCall) -> Any:
+        """Calls the kernel by the primitive: the op's operator runs its own definition only."""
         operands = [described(operand) for operand in bound.operands]
         specs = definition.infer(operands, bound.attributes)
         kernel = definition.choose(operands, bound.attributes, call_device(operands, specs))
@@ -183,6 +184,21 @@ class TorchFramework:
         """Until work on devices is done."""
         for kind in {result.device.type for result in results} - {"cpu"}:
             torch.get_device_module(kind).synchronize()
+
+    def copy(self, tensor: torch.Tensor) -> torch.Tensor:
+        """With the strides of the tensor, if its elements share no memory."""
+        return tensor.clone()
+
+    def to_numpy(self, tensor: torch.Tensor) -> Any:
+        """A copy on the host, row-major."""
+        return to_numpy(tensor)
+
+    def device_name(self, kind: str) -> str:
+        """As PyTorch tells it."""
+        module = getattr(torch, kind, None)
+        if kind == "cpu" or module is None or not module.is_available():
+            return ""
+        return str(module.get_device_name())
 
 
 def _let_trace(op: Op) -> None:

@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from graphffi import Device, TensorSpec, dtype
+from graphffi.plugin import numpy_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    import numpy
 
     from graphffi.plugin import Attribute
 
@@ -147,3 +150,16 @@ def as_list(value: Any) -> list[Any]:
     if isinstance(value, (list, tuple)):
         return list(value)
     return [] if value is None else [value]
+
+
+def to_numpy(tensor: torch.Tensor) -> numpy.ndarray:
+    """A row-major copy of the contents, of ml_dtypes where NumPy lacks the data type.
+
+    Raises:
+        TypeError: If there is no such data type.
+    """
+    kind = numpy_dtype(DTYPE_NAMES[tensor.dtype])
+    plain = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous()
+    contents = plain.reshape(-1).view(torch.uint8).numpy().view(kind)
+    array: numpy.ndarray = contents.reshape(tuple(tensor.shape)).copy()
+    return array

@@ -13,6 +13,7 @@ import torch
 from graphffi.testing import Case, CheckedPath, Contest, View, flat
 from graphffi_torch._operator_schema import DIGEST, operator_schemas
 from graphffi_torch._package import load_package, package
+from graphffi_torch._specs import to_numpy, torch_dtype
 
 if TYPE_CHECKING:
     import numpy
@@ -160,22 +161,9 @@ def _converted(arguments: Sequence[Any]) -> tuple[list[torch.Tensor], list[Any]]
 
 
 def _tensor(base: numpy.ndarray, view: View) -> torch.Tensor:
-    if base.dtype.name == "bfloat16":
-        flat_tensor = torch.from_numpy(base.view("int16").copy()).view(torch.bfloat16)
-    else:
-        flat_tensor = torch.from_numpy(base.copy())
+    plain = torch.from_numpy(base.view("uint8").copy())  # torch reads no data type of ml_dtypes
+    flat_tensor = plain.view(torch_dtype(base.dtype))
     return flat_tensor.as_strided(view.shape, view.all_strides, view.offset)
-
-
-def _array(tensor: torch.Tensor) -> numpy.ndarray:
-    import ml_dtypes
-
-    tensor = tensor.detach().contiguous()
-    if tensor.dtype == torch.bfloat16:
-        array: numpy.ndarray = tensor.view(torch.int16).numpy().view(ml_dtypes.bfloat16).copy()
-    else:
-        array = tensor.numpy().copy()
-    return array
 
 
 def _eager(op: Op, cases: Sequence[Case]) -> list[list[Any]]:
@@ -213,7 +201,7 @@ def _exported(op: Op, cases: Sequence[Case]) -> list[list[Any]]:
     found = []
     for case in cases:
         program = _export(op, case).module()
-        found.append([_array(t) for t in flat(program(case.build(_tensor)))])
+        found.append([to_numpy(t) for t in flat(program(case.build(_tensor)))])
     return found
 
 
@@ -223,13 +211,13 @@ def _packaged(op: Op, cases: Sequence[Case]) -> list[list[Any]]:
         with tempfile.TemporaryDirectory() as folder:
             path = package(_export(op, case), Path(folder) / "model.pt2")
             model = load_package(path, trust=True)
-            found.append([_array(t) for t in flat(model(case.build(_tensor)))])
+            found.append([to_numpy(t) for t in flat(model(case.build(_tensor)))])
     return found
 
 
 def _each(op: Op, call: Callable[..., Any], cases: Sequence[Case]) -> list[list[Any]]:
     return [
-        [_array(t) for t in flat(call(*case.arguments(op.definition, _tensor)))] for case in cases
+        [to_numpy(t) for t in flat(call(*case.arguments(op.definition, _tensor)))] for case in cases
     ]
 
 
@@ -250,4 +238,4 @@ def _mapped(op: Op, cases: Sequence[Case]) -> list[list[Any]]:
         return tuple(flat(op(*cases[0].in_order(op.definition, operands))))
 
     returned = torch.vmap(call)(*stacked)
-    return [[_array(result[i]) for result in returned] for i in range(len(cases))]
+    return [[to_numpy(result[i]) for result in returned] for i in range(len(cases))]

@@ -3,25 +3,23 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from . import _core
 from ._binding import BoundCall as BoundCall
 from ._binding import bind
-from ._digest import definition_digest, extended_digest
+from ._digest import base_digest, full_digest, traced_digest
 from ._dims import Dims, parse_dims
 from ._dtypes import DTypes, parse_dtypes
 from ._kernel_signature import check_kernel_signature
-from ._op_kernel import OpKernel, choose_kernel, kernel_parts, reference_kernel
+from ._op_kernel import OpKernel, choose_kernel, reference_kernel
 from ._parameter import MISSING as MISSING
 from ._parameter import Attribute as Attribute
 from ._parameter import Operand as Operand
 from ._plan import CanonicalCall, PlanTemplate, SideEffect, plan_tokens
-from ._rule_text import digesting, known_rule_text, rule_text
-from ._spec import CheckError, CheckTypeError, TensorSpec, checked_bytes, checked_result
+from ._shape_rule import infer, workspace_bytes
 from ._tracing import report_to_tracer
 
 if TYPE_CHECKING:
@@ -29,15 +27,10 @@ if TYPE_CHECKING:
 
     from ._jvp import Jvp
     from ._reference import Reference
+    from ._spec import TensorSpec
     from ._tuning import TunedCall
     from ._vjp import Vjp
     from ._vmap import VmapRule
-
-
-# What Python raises where a rule itself is wrong: its text names neither op nor rule.
-_MISTAKES: Final = (
-    *(TypeError, AttributeError, IndexError, KeyError, ZeroDivisionError, OverflowError),
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,8 +46,7 @@ class Definition:
             them.
         kernels: What calls run: the first that fits.
         rule: Gets one `TensorSpec` (None, list) per operand and one value per attribute, in
-            signature order;
-            returns the specs of the results.
+            signature order; returns the specs of the results.
         result_type: A NamedTuple class for several results, or None.
         doc: What the op computes.
         has_side_effect: Whether calls count for more than their results.
@@ -270,35 +262,16 @@ class Definition:
     @cached_property
     def base_digest(self) -> str:
         """Changes when signature, shape rule or anything of the kernels does."""
-        texts = [
-            self.name,
-            self.signature,
-            repr(self.has_side_effect),
-            self.dims_text,
-            self.dtypes_text,
-            repr(self.strided),
-            self.forced,
-            self.fallback,
-            self.gradient,
-            repr(self.tuning),
-        ]
-        rules = [self.rule]
-        for kernel in self.kernels:
-            texts += kernel.texts.values()
-            rules += kernel.rules.values()
-        with digesting(self.name):
-            return definition_digest(tuple(texts), tuple(rules))
+        return base_digest(self)
 
     @cached_property
     def digest(self) -> str:
         """Changes when anything of the definition does, its rules included."""
-        method = None if self.vmap is None else self.vmap.method
-        if method is None and self.vjp is None and self.jvp is None and self.reference is None:
-            return self.base_digest
-        texts = [method if isinstance(method, str) else ""]
-        for rule in (self.vjp, self.jvp):
-            texts += rule.save if rule else ()
-        return extended_digest(self.base_digest, tuple(texts), (method, *self.added_rules))
+        return full_digest(self)
+
+    def traced_digest(self) -> str:
+        """The digest for a call in a graph that is traced now: see `graphffi._digest`."""
+        return traced_digest(self)
 
     @property
     def added_rules(self) -> tuple[Any, ...]:
@@ -309,42 +282,6 @@ class Definition:
             self.jvp and self.jvp.forward,
             self.reference.function if self.reference and uses_reference else None,
         )
-
-    def traced_digest(self) -> str:
-        """The digest for a call in a graph that is traced now.
-
-        It covers the values that rules refer to, and what factories' libraries include, as they
-        are now. Where no text tells them, it is another one each time, so that no compile cache
-        serves the graph later.
-        """
-        method = None if self.vmap is None else self.vmap.method
-        rules: list[Any] = [self.rule, method, *self.added_rules]
-        for kernel in self.kernels:
-            rules += (kernel.workspace, kernel.when, kernel.factory and kernel.factory.key)
-        texts = [known_rule_text(rule) for rule in rules if callable(rule)]
-        texts += [
-            kernel.factory.traced_text(is_prebuilt=bool(kernel.prebuilt))
-            for kernel in self.kernels
-            if kernel.factory is not None
-        ]
-        if None in texts:
-            return os.urandom(8).hex()
-        return extended_digest(self.digest, tuple(text or "" for text in texts), ())
-
-    def differences(self, other: Definition) -> list[str]:
-        """Names of the parts in which two definitions differ; "kernel" if nothing else does."""
-        parts: dict[str, tuple[Any, Any]] = {
-            "signature": (self.signature, other.signature),
-            **kernel_parts(self.kernels, other.kernels),
-            "shape rule": (rule_text(self.rule), rule_text(other.rule)),
-            "dims": (self.dims_text, other.dims_text),
-            "dtypes": (self.dtypes_text, other.dtypes_text),
-            "strided": (self.strided, other.strided),
-            "fallback": (self.fallback, other.fallback),
-            "gradient": (self.gradient, other.gradient),
-            "vmap": (_vmap_text(self), _vmap_text(other)),
-        }
-        return [name for name, (mine, its) in parts.items() if mine != its] or ["kernel"]
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> BoundCall:
         """Matches arguments with parameters.
@@ -376,39 +313,12 @@ class Definition:
             TypeError: If data types are not as `dtypes` says, or the rule returns something else
                 than the declared results.
         """
-        try:
-            return self._infer(operands, attributes)
-        except CheckError as error:
-            raise ValueError(f"{self.name}: {error}") from None
-        except CheckTypeError as error:
-            raise TypeError(f"{self.name}: {error}") from None
-
-    def _infer(self, operands: Sequence[Any], attributes: Sequence[Any]) -> tuple[TensorSpec, ...]:
-        if self.dtypes is not None:
-            self.dtypes.check(self.operands, operands, {})
-        if self.dims is not None:
-            self.dims.check(self.operands, operands)
-        specs = () if self.rule is None else self._run_rule(operands, attributes)
-        if self.dims is not None and len(specs) == len(self.results):
-            results = dict(zip(self.results, specs, strict=True))
-            self.dims.check_results(self.operands, operands, results)
-        if len(specs) != len(self.results):
-            raise TypeError(
-                f"{self.name}: shape rule: expected {len(self.results)} results, got {len(specs)}"
-            )
-        default_device = next((s.device for s in BoundCall(tuple(operands), ()).tensors()), None)
-        checked = {
-            name: checked_result(f"{self.name}: shape rule: result {name!r}", spec, default_device)
-            for name, spec in zip(self.results, specs, strict=True)
-        }
-        if self.dtypes is not None:
-            self.dtypes.check(self.operands, operands, checked)
-        return tuple(checked.values())
+        return infer(self, operands, attributes)
 
     def workspace_bytes(
         self, kernel: OpKernel, operands: Sequence[Any], attributes: Sequence[Any]
     ) -> Any:
-        """The size of the call's workspace.
+        """The size of a call's workspace.
 
         Args:
             kernel: Of the call.
@@ -422,46 +332,7 @@ class Definition:
             ValueError: If the rule gives a negative number.
             TypeError: If it gives something else.
         """
-        if not callable(kernel.workspace):
-            return kernel.workspace
-        size = self.call_rule(kernel.workspace, operands, attributes)
-        return checked_bytes(f"{self.name}: workspace", size)
-
-    def call_rule(
-        self,
-        rule: Callable[..., Any],
-        operands: Sequence[Any],
-        attributes: Sequence[Any],
-        kind: str = "",
-    ) -> Any:
-        """Passes the parameters in order, but for those that the rule takes by name only.
-
-        Args:
-            rule: Of the op, or of one of its kernels.
-            operands: As for `infer`.
-            attributes: As for `infer`.
-            kind: What errors call a rule that decides about kernels.
-        """
-        tensors, values = iter(operands), iter(attributes)
-        arguments = [next(tensors if isinstance(p, Operand) else values) for p in self.parameters]
-        by_name = dict(zip((p.name for p in self.parameters), arguments, strict=True))
-        keywords = {name: by_name.pop(name) for name in keyword_only(rule) if name in by_name}
-        try:
-            return rule(*by_name.values(), **keywords)
-        except Exception as error:
-            is_plain = type(error).__module__ == "builtins" if kind else type(error) in _MISTAKES
-            kind = kind or ("shape rule" if rule is self.rule else "workspace")
-            text = str(error.args[0]) if error.args else ""
-            if is_plain and not text.startswith((self.name, "graphffi")):
-                error.args = (f"{self.name}: {kind}: {text}", *error.args[1:])
-            raise
-
-    def _run_rule(self, operands: Sequence[Any], attributes: Sequence[Any]) -> tuple[Any, ...]:
-        assert self.rule is not None
-        returned = self.call_rule(self.rule, operands, attributes)
-        if returned is None and not self.results:
-            return ()
-        return tuple(returned) if isinstance(returned, (tuple, list)) else (returned,)
+        return workspace_bytes(self, kernel, operands, attributes)
 
     def canonical(
         self,
@@ -475,8 +346,7 @@ class Definition:
         Args:
             kernel: That the call runs.
             operands: One object, None or list per operand: tensors, specs or graph nodes; only
-            None and lists
-                are looked at.
+                None and lists are looked at.
             attributes: One converted value per attribute.
             workspace: What `workspace_bytes` gave, where the call itself has to know: if the
                 kernel takes a workspace, the framework does not bring it, and its size follows a
@@ -505,8 +375,7 @@ class Definition:
 
         Returns:
             The results, then the mutated operands: one object if there is one, a tuple otherwise
-            (the NamedTuple
-            of the annotation if only results are returned).
+            (the NamedTuple of the annotation if only results are returned).
         """
         updated = iter(mutated)
         values = list(fresh)
@@ -529,17 +398,3 @@ def _structure(value: Any) -> int | None:
     if value is None:
         return None
     return len(value) if isinstance(value, (list, tuple)) else -1
-
-
-def _vmap_text(definition: Definition) -> str:
-    return rule_text(definition.vmap and definition.vmap.method)
-
-
-def keyword_only(rule: Callable[..., Any] | None) -> tuple[str, ...]:
-    """The parameters of a function that it takes by name only."""
-    code = getattr(rule, "__code__", None)
-    if code is None:
-        return ()
-    end = code.co_argcount + code.co_kwonlyargcount
-    names: tuple[str, ...] = code.co_varnames[code.co_argcount : end]
-    return names

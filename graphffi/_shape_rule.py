@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs an op's rules: that of the results' shapes, of the workspace, of the choice of kernels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from ._binding import BoundCall
+from ._parameter import Operand
+from ._spec import CheckError, CheckTypeError, TensorSpec, checked_bytes, checked_result
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ._definition import Definition
+    from ._op_kernel import OpKernel
+
+# What Python raises where a rule itself is wrong: its text names neither op nor rule.
+_MISTAKES: Final = {
+    TypeError,
+    AttributeError,
+    IndexError,
+    KeyError,
+    ZeroDivisionError,
+    OverflowError,
+}
+
+
+def infer(
+    definition: Definition, operands: Sequence[Any], attributes: Sequence[Any]
+) -> tuple[TensorSpec, ...]:
+    """Runs the shape rule: see `Definition.infer`."""
+    try:
+        return _infer(definition, operands, attributes)
+    except CheckError as error:
+        raise ValueError(f"{definition.name}: {error}") from None
+    except CheckTypeError as error:
+        raise TypeError(f"{definition.name}: {error}") from None
+
+
+def _infer(
+    definition: Definition, operands: Sequence[Any], attributes: Sequence[Any]
+) -> tuple[TensorSpec, ...]:
+    name, dims, dtypes = definition.name, definition.dims, definition.dtypes
+    if dtypes is not None:
+        dtypes.check(definition.operands, operands, {})
+    if dims is not None:
+        dims.check(definition.operands, operands)
+    specs = _results(definition, operands, attributes)
+    if len(specs) != len(definition.results):
+        raise TypeError(
+            f"{name}: shape rule: expected {len(definition.results)} results, got {len(specs)}"
+        )
+    results = dict(zip(definition.results, specs, strict=True))
+    if dims is not None:
+        dims.check_results(definition.operands, operands, results)
+    default_device = next((s.device for s in BoundCall(tuple(operands), ()).tensors()), None)
+    checked = {
+        result: checked_result(f"{name}: shape rule: result {result!r}", spec, default_device)
+        for result, spec in results.items()
+    }
+    if dtypes is not None:
+        dtypes.check(definition.operands, operands, checked)
+    return tuple(checked.values())
+
+
+def _results(
+    definition: Definition, operands: Sequence[Any], attributes: Sequence[Any]
+) -> tuple[Any, ...]:
+    if definition.rule is None:
+        return ()
+    returned = call_rule(definition, definition.rule, operands, attributes)
+    if returned is None and not definition.results:
+        return ()
+    return tuple(returned) if isinstance(returned, (tuple, list)) else (returned,)
+
+
+def workspace_bytes(
+    definition: Definition,
+    kernel: OpKernel,
+    operands: Sequence[Any],
+    attributes: Sequence[Any],
+) -> Any:
+    """The size of a call's workspace: see `Definition.workspace_bytes`."""
+    if not callable(kernel.workspace):
+        return kernel.workspace
+    size = call_rule(definition, kernel.workspace, operands, attributes)
+    return checked_bytes(f"{definition.name}: workspace", size)
+
+
+def call_rule(
+    definition: Definition,
+    rule: Callable[..., Any],
+    operands: Sequence[Any],
+    attributes: Sequence[Any],
+    kind: str = "",
+) -> Any:
+    """Passes the parameters in order, but for those that the rule takes by name only.
+
+    Args:
+        definition: Of the op.
+        rule: Of the op, or of one of its kernels.
+        operands: As for `Definition.infer`.
+        attributes: As for `Definition.infer`.
+        kind: What errors call a rule that decides about kernels.
+    """
+    tensors, values = iter(operands), iter(attributes)
+    by_name = {
+        p.name: next(tensors if isinstance(p, Operand) else values) for p in definition.parameters
+    }
+    keywords = {name: by_name.pop(name) for name in keyword_only(rule) if name in by_name}
+    try:
+        return rule(*by_name.values(), **keywords)
+    except Exception as error:
+        is_plain = type(error).__module__ == "builtins" if kind else type(error) in _MISTAKES
+        kind = kind or ("shape rule" if rule is definition.rule else "workspace")
+        text = str(error.args[0]) if error.args else ""
+        if is_plain and not text.startswith((definition.name, "graphffi")):
+            error.args = (f"{definition.name}: {kind}: {text}", *error.args[1:])
+        raise
+
+
+def keyword_only(rule: Callable[..., Any] | None) -> tuple[str, ...]:
+    """The parameters of a function that it takes by name only."""
+    code = getattr(rule, "__code__", None)
+    if code is None:
+        return ()
+    end = code.co_argcount + code.co_kwonlyargcount
+    names: tuple[str, ...] = code.co_varnames[code.co_argcount : end]
+    return names
