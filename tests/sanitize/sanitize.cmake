@@ -7,7 +7,7 @@ set(sanitize_flags ${${GRAPHFFI_SANITIZE}_flags})
 if(NOT sanitize_flags)
   message(FATAL_ERROR "GRAPHFFI_SANITIZE: expected address or thread, got ${GRAPHFFI_SANITIZE}")
 endif()
-add_compile_options(-O1 -g -fno-omit-frame-pointer ${sanitize_flags})
+add_compile_options(-O1 -g1 -fno-omit-frame-pointer ${sanitize_flags})
 add_link_options(${sanitize_flags})
 
 find_package(Threads REQUIRED)

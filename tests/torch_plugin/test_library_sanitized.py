@@ -62,8 +62,8 @@ def sanitized(folder: Path) -> Iterator[None]:
 
     def run_with_sanitizer(self: Any, arguments: Sequence[str], target: Path) -> None:
         replaced = {
-            "-O3": ["-O1"],
-            "-s": ["-g"],
+            "-O3": ["-O0"],
+            "-s": ["-g1"],
             "-Wl,--no-undefined": [],
             f"{FOLDER}/libgraphffi_standalone.a": [str(shim), str(FRAME)],
         }
