@@ -88,6 +88,7 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument("--namespace", help="of a library's ops")
     check.add_argument("--seed", type=int, default=0, help="of the operands' contents")
     check.add_argument("--budget", type=float, default=60, help="seconds for each op")
+    check.add_argument("--patience", type=float, default=20, help="seconds until a call hangs")
     check.add_argument("--frameworks", default="torch,jax", help="beside NumPy")
     bench = add("bench", _bench, "measure calls of ops, beside torch.library.custom_op")
     bench.add_argument("target", help="module, module:op, library.so or library.so:op")
@@ -221,6 +222,7 @@ def _check(chosen: argparse.Namespace) -> Outcome:
         chosen.namespace,
         seed=chosen.seed,
         budget=chosen.budget,
+        patience=chosen.patience,
         frameworks=checked_frameworks("check", chosen.frameworks),
     )
     status = int(any(report.findings for report in reports))

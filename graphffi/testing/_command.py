@@ -20,7 +20,13 @@ from ._report import Report
 
 
 def check_command(
-    target: str, namespace: str | None, *, seed: int, budget: float, frameworks: Sequence[str]
+    target: str,
+    namespace: str | None,
+    *,
+    seed: int,
+    budget: float,
+    patience: float,
+    frameworks: Sequence[str],
 ) -> list[Report]:
     """Checks the ops that a target names.
 
@@ -29,6 +35,7 @@ def check_command(
         namespace: Of a library's ops; default: as `load_ops` has it.
         seed: Of the operands' contents.
         budget: Seconds for each op.
+        patience: Seconds after which a call hangs.
         frameworks: Beside NumPy.
 
     Raises:
@@ -37,7 +44,9 @@ def check_command(
     """
     reports = []
     for at in targets_of("check", target, namespace):
-        options: dict[str, Any] = {"seed": seed, "budget": budget, "frameworks": frameworks}
+        options: dict[str, Any] = {
+            "seed": seed, "budget": budget, "patience": patience, "frameworks": frameworks,
+        }  # fmt: skip
         with Progress(at["op"], budget, "s") as progress:
             options["progress"] = partial(_show, progress, time.monotonic())
             reports.append(find(at, **options))

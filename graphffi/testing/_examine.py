@@ -32,8 +32,7 @@ _DEBUG_ERRORS: Final = {
     "expected contents that the call leaves as they are": "undeclared write",
 }
 Problem = tuple[str, str]  # a finding's kind and text
-_PATIENCE: Final = 20.0  # seconds for a step that calls kernels
-_COMPILERS_PATIENCE: Final = 300.0
+_COMPILERS_PATIENCE: Final = 300.0  # seconds for a step that compiles, at least
 _MOST_ERRORS: Final = 4  # calls that raise, which are repeated
 # Steps that compare calls with each other.
 _OF_ALL_CASES: Final = ("order", "fresh", "attributes", "errors")
@@ -47,6 +46,7 @@ class Options:
         cases: Of the user, or None for generated ones.
         seed: Of the contents.
         budget: Seconds after which no step begins.
+        patience: Seconds after which a step that calls kernels hangs.
         frameworks: Beside NumPy; those that are not installed are left out.
         skip: Keys of steps that ended a process before.
     """
@@ -54,6 +54,7 @@ class Options:
     cases: Sequence[dict[str, Any]] | None = None
     seed: int = 0
     budget: float = 60.0
+    patience: float = 20.0
     frameworks: Sequence[str] = tuple(PLUGINS)
     skip: frozenset[str] = frozenset()
 
@@ -171,7 +172,7 @@ class Examination:
 
     def _framework_steps(self, cases: list[Case]) -> Iterator[tuple[str, Callable[[], None]]]:
         """The steps of frameworks that are installed, the slow ones last."""
-        self._say("import", patience=_COMPILERS_PATIENCE)
+        self._say("import", patience=self._patience(compiles=True))
         plugins = [
             importlib.import_module(f"{PLUGINS[framework]}._testing")
             for framework in self._options.frameworks
@@ -224,7 +225,7 @@ class Examination:
             if time.monotonic() > self._end:
                 self._say("note", text=f"{path.name}: the budget was spent")
                 return
-            if not self._begin(path.name, group[0], _COMPILERS_PATIENCE):
+            if not self._begin(path.name, group[0], compiles=True):
                 continue
             try:
                 results = path.run(self._op, group)
@@ -240,7 +241,7 @@ class Examination:
 
     def _rule(self, path: str, rule: Callable[..., Any], cases: list[Case]) -> None:
         for case in _steps.differentiable(self._op, cases):
-            if case in self._wrong or not self._begin(path, case, _COMPILERS_PATIENCE):
+            if case in self._wrong or not self._begin(path, case, compiles=True):
                 continue
             try:
                 problems = rule(self._op, case)
@@ -249,12 +250,16 @@ class Examination:
                 problems = [(kind, f"{type(error).__name__}: {_short(error)}")]
             self._found(path, path, case, problems)
 
-    def _begin(self, step: str, case: Case, patience: float = _PATIENCE) -> bool:
+    def _patience(self, *, compiles: bool) -> float:
+        return max(self._options.patience, _COMPILERS_PATIENCE if compiles else 0.0)
+
+    def _begin(self, step: str, case: Case, *, compiles: bool = False) -> bool:
         """Says what is about to run, and after how many seconds it hangs."""
         key = json.dumps([step, case.to_json()])
         if key in self._options.skip:
             return False
         arguments = case.describe(self._op.definition)
+        patience = self._patience(compiles=compiles)
         self._say("begin", key=key, arguments=arguments, patience=patience)
         return True
 

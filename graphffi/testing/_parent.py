@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import selectors
 import signal
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from .._op import Op
 
 _MOST_CRASHES: Final = 8
-_PATIENCE: Final = 120.0  # seconds for what comes before the first step
+_START_PATIENCE: Final = 120.0  # seconds for what comes before the first step
 _SILENCE: Final = 1.0  # seconds after which a step's limit begins
 
 
@@ -33,6 +34,7 @@ def check(
     *,
     seed: int = 0,
     budget: float = 60.0,
+    patience: float = 20.0,
     frameworks: Sequence[str] = ("torch", "jax"),
 ) -> Report:
     """Checks an op on every path that is installed.
@@ -43,6 +45,8 @@ def check(
             or ``(shape, dtype, high)`` with a bound for its integers, for attributes their values.
         seed: Of the operands' contents.
         budget: Seconds after which no step begins.
+        patience: Seconds of processor time, or of waiting, after which a call hangs; a factory that
+            compiles in it may need more.
         frameworks: On whose paths, beside NumPy; those that are not installed are left out.
 
     Returns:
@@ -50,10 +54,10 @@ def check(
 
     Raises:
         AssertionError: With the report as text, if there are findings.
-        ValueError: If a case does not fit the op.
+        ValueError: If a case does not fit the op, or `budget` or `patience` is no time.
         RuntimeError: If the other process can't find the op.
     """
-    report = find(op, cases, seed=seed, budget=budget, frameworks=frameworks)
+    report = find(op, cases, seed=seed, budget=budget, patience=patience, frameworks=frameworks)
     if report.findings:
         raise AssertionError(str(report))
     return report
@@ -65,6 +69,7 @@ def find(
     *,
     seed: int = 0,
     budget: float = 60.0,
+    patience: float = 20.0,
     frameworks: Sequence[str] = ("torch", "jax"),
     progress: Callable[[str], None] | None = None,
 ) -> Report:
@@ -76,15 +81,21 @@ def find(
         cases: As for `check`.
         seed: As for `check`.
         budget: As for `check`.
+        patience: As for `check`.
         frameworks: As for `check`.
         progress: Gets what is about to run, in words.
 
     Raises:
         RuntimeError: If the other process can't find the op.
-        ValueError: If a case does not fit the op.
+        ValueError: If a case does not fit the op, or `budget` or `patience` is no time.
     """
     target = op if isinstance(op, dict) else target_of(op)
-    options = {"cases": cases, "seed": seed, "frameworks": [*frameworks]}
+    for name, seconds in (("budget", budget), ("patience", patience)):
+        if not 0 < seconds < math.inf:
+            raise ValueError(
+                f"{target['op']}: check: {name}: expected seconds, more than 0, got {seconds}"
+            )
+    options = {"cases": cases, "seed": seed, "patience": patience, "frameworks": [*frameworks]}
     return _Check(target, options, budget, progress or (lambda _: None)).run()
 
 
@@ -165,7 +176,7 @@ class _Check:
 
     def _follow(self, process: subprocess.Popen[bytes]) -> dict[str, Any] | None:
         """Reads events; the last that says how far the process is."""
-        last, patience = None, _PATIENCE
+        last, patience = None, _START_PATIENCE
         limit: Limit | None = None
         assert process.stdout is not None
         with selectors.DefaultSelector() as selector:

@@ -29,6 +29,7 @@ def library() -> str:
     return graphffi.cpp.build("fault_ops", [HERE / "faults.cc"], extra_cflags=["-O1"])
 
 
+@pytest.mark.slow
 def test_an_op_is_measured_on_every_path(library: str) -> None:
     pytest.importorskip("torch")
     pytest.importorskip("jax")
@@ -41,6 +42,7 @@ def test_an_op_is_measured_on_every_path(library: str) -> None:
         assert (row["name"], row["ratio"] > 0) == ("torch.library.custom_op", True)
 
 
+@pytest.mark.slow
 def test_an_op_that_updates_its_operand_is_measured(library: str) -> None:
     pytest.importorskip("torch")
     target = f"{library}:good_append"

@@ -132,7 +132,8 @@ def found(library: str, name: str, **options: Any) -> Any:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_seeded_fault_is_found(library: str, name: str) -> None:
-    report = found(library, name, frameworks=())
+    patience = 3 if "hang" in FAULTS[name] else 20
+    report = found(library, name, frameworks=(), patience=patience)
     assert {finding.kind for finding in report.findings} & FAULTS[name], str(report)
 
 
@@ -252,6 +253,16 @@ def test_nothing_is_found_in_the_family_of_random_ops(number: int) -> None:
     target = {"op": f"family_check::member{number}", "module": "family_ops"}
     report = find({**target, "file": str(HERE / "family_ops.py")}, frameworks=())
     assert not report.findings, str(report)
+
+
+@pytest.mark.parametrize("seconds", [0, -1.0, float("nan"), float("inf")])
+@pytest.mark.parametrize("name", ["budget", "patience"])
+def test_times_that_are_none_are_refused(name: str, seconds: float) -> None:
+    with pytest.raises(
+        ValueError,
+        match=f"nowhere::op: check: {name}: expected seconds, more than 0, got {seconds}",
+    ):
+        find({"op": "nowhere::op", "module": "json"}, **{name: seconds})
 
 
 def test_an_op_that_no_other_process_finds_is_refused() -> None:
