@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from ._op_kernel import OpKernel
 
 log: Final = logging.getLogger("graphffi.kernels")
+# Texts of values that are no strings.
+_VALUES: Final = ("None", "True", "False", "inf", "nan")
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,8 @@ def _static(subject: str, value: Any) -> Any:
 def _text(value: Any) -> str:
     if isinstance(value, tuple):
         return f"({', '.join(map(_text, value))})"
-    return str(value) if isinstance(value, str) and value.isidentifier() else repr(value)
+    is_plain = isinstance(value, str) and value.isidentifier() and value not in _VALUES
+    return str(value) if is_plain else repr(value)
 
 
 @dataclass

@@ -120,6 +120,15 @@ def test_keys_are_any_static_facts(arrays: Any) -> None:
     ]
 
 
+@pytest.mark.parametrize("value", [None, True, False, float("inf"), float("nan")])
+def test_a_value_and_its_name_are_two_keys(arrays: Any, value: Any) -> None:
+    op, factory = define(), Recorder(lambda _: filling(1))
+    by_width(op, factory, key=lambda x, n, mode, f: str(value) if n else value)
+    for n in (0, 1):
+        op(ones(arrays, 2), n)
+    assert list(map(repr, factory.keys)) == [repr((value,)), repr((str(value),))]
+
+
 def test_a_factory_is_one_of_the_kernels_of_its_op(arrays: Any) -> None:
     op = define()
     by_width(op, filling, when=lambda x, n, mode, f: x.shape[-1] > 4, name="wide")
