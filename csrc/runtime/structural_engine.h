@@ -4,12 +4,11 @@
 
 #include <tvm/ffi/container/array.h>
 #include <tvm/ffi/container/tuple.h>
-#include <tvm/ffi/extra/visit_error_context.h>
 #include <tvm/ffi/function.h>
-#include <tvm/ffi/reflection/accessor.h>
 
 #include <optional>
-#include <utility>
+
+#include "stack_guard.h"
 
 namespace graphffi::runtime {
 
@@ -26,84 +25,28 @@ inline bool IsOfType(int32_t index, int32_t expected) {
   return IsInstance(index, expected);
 }
 
-/// Calls the first function for the value; those of `with_region` get the region, too. Nothing if
-/// none fits.
-inline std::optional<tvm::ffi::Any> CallLink(const Links& links, const Links& with_region,
-                                             tvm::ffi::AnyView value, TVMFFIDefRegionKind region) {
-  for (const auto& link : links) {
-    if (IsOfType(value.type_index(), link.get<0>())) return link.get<1>()(value);
-  }
-  for (const auto& link : with_region) {
-    if (!IsOfType(value.type_index(), link.get<0>())) continue;
-    return link.get<1>()(value, static_cast<int32_t>(region));
+/// The first link for the value; nothing if none fits.
+template <typename Link>
+std::optional<Link> FindLink(const tvm::ffi::Array<Link>& links, tvm::ffi::AnyView value) {
+  for (const Link& link : links) {
+    if (IsOfType(value.type_index(), link.template get<0>())) return link;
   }
   return std::nullopt;
 }
 
-/// The region of a visitor or mutator for a while; that of a pattern stays.
-class RegionScope {
- public:
-  RegionScope(TVMFFIDefRegionKind* region, TVMFFIDefRegionKind inner)
-      : region_(region), outer_(*region) {
-    if (outer_ != kTVMFFIDefRegionKindPattern) *region_ = inner;
+using Called = std::optional<tvm::ffi::Expected<tvm::ffi::Any>>;
+
+/// Calls the first function for the value; those of `with_region` get the region, too. Nothing if
+/// none fits.
+inline Called CallLink(const Links& links, const Links& with_region, tvm::ffi::AnyView value,
+                       TVMFFIDefRegionKind region) noexcept {
+  if (auto link = FindLink(links, value)) {
+    return link->get<1>().CallExpected<tvm::ffi::Any>(value);
   }
-  ~RegionScope() { *region_ = outer_; }
-  RegionScope(const RegionScope&) = delete;
-  RegionScope& operator=(const RegionScope&) = delete;
-
-  /// Of a field: the one around it, unless the field says otherwise.
-  static TVMFFIDefRegionKind OfField(const TVMFFIFieldInfo* field, TVMFFIDefRegionKind outer) {
-    if ((field->flags & kTVMFFIFieldFlagBitMaskSEqHashDefSimple) != 0) {
-      return kTVMFFIDefRegionKindSimple;
-    }
-    bool is_pattern = (field->flags & kTVMFFIFieldFlagBitMaskSEqHashDefPattern) != 0;
-    return is_pattern ? kTVMFFIDefRegionKindPattern : outer;
+  if (auto link = FindLink(with_region, value)) {
+    return link->get<1>().CallExpected<tvm::ffi::Any>(value, static_cast<int32_t>(region));
   }
-  /// Of the fields of an object: a simple definition is that of a variable itself.
-  static TVMFFIDefRegionKind OfFields(int32_t identity, TVMFFIDefRegionKind outer) {
-    bool ends = identity == kTVMFFISEqHashKindFreeVar && outer == kTVMFFIDefRegionKindSimple;
-    return ends ? kTVMFFIDefRegionKindNone : outer;
-  }
-
- private:
-  TVMFFIDefRegionKind* region_;
-  TVMFFIDefRegionKind outer_;
-};
-
-inline int32_t IdentityKind(const TVMFFITypeInfo* type) {
-  return type->metadata == nullptr ? kTVMFFISEqHashKindUnsupported
-                                   : type->metadata->structural_eq_hash_kind;
-}
-
-inline TVMFFIAny Release(tvm::ffi::Any value) {
-  return tvm::ffi::detail::AnyUnsafe::MoveAnyToTVMFFIAny(std::move(value));
-}
-inline tvm::ffi::Any Adopt(TVMFFIAny value) {
-  return tvm::ffi::detail::AnyUnsafe::MoveTVMFFIAnyToAny(&value);
-}
-
-/// The result, or the error that body throws as a value. Errors remember the node.
-template <typename Body>
-tvm::ffi::Any RunAt(tvm::ffi::AnyView node, Body&& body) noexcept {
-  auto leave = [node](tvm::ffi::Error error) {
-    tvm::ffi::detail::UpdateVisitErrorContext(error, node);
-    return tvm::ffi::Any(error);
-  };
-  try {
-    tvm::ffi::Any result = body();
-    if (result.type_index() != kTVMFFIError) return result;
-    return leave(result.cast<tvm::ffi::Error>());
-  } catch (const tvm::ffi::Error& error) {
-    return leave(error);
-  } catch (const std::exception& error) {
-    return leave(tvm::ffi::Error("InternalError", error.what(), ""));
-  }
-}
-
-/// \throws the error, if that is the result
-inline tvm::ffi::Any ValueOrThrow(tvm::ffi::Any result) {
-  if (result.type_index() == kTVMFFIError) throw result.cast<tvm::ffi::Error>();
-  return result;
+  return std::nullopt;
 }
 
 }  // namespace graphffi::runtime

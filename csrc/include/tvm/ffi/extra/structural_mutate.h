@@ -31,6 +31,19 @@ class StructuralMapEngineBase : public StructuralMutatorObj {
  protected:
   StateTupleType StateTuple() const noexcept { return {}; }
 
+  /// Of an engine that mutates by `Expected<UnchangedOr<Any>> Map(AnyView value, InplaceMode
+  /// inplace_mode) noexcept`.
+  template <typename Engine>
+  static const StructuralMutatorVTable* VTableOf() {
+    static const StructuralMutatorVTable vtable{
+        &Dispatch<Engine, InplaceMode::kDisallow>,
+        &Dispatch<Engine, InplaceMode::kAllow>,
+        &DispatchVarRemapGet,
+        &DispatchVarRemapSet,
+    };
+    return &vtable;
+  }
+
   static TVMFFIAny DispatchVarRemapGet(StructuralMutatorObj* self, AnyView var) noexcept {
     return detail::ExpectedUnsafe::MoveToTVMFFIAny(
         static_cast<StructuralMapEngineBase*>(self)->VarRemapGetImpl(var));
@@ -42,6 +55,11 @@ class StructuralMapEngineBase : public StructuralMutatorObj {
   }
 
  private:
+  template <typename Engine, InplaceMode inplace_mode>
+  static TVMFFIAny Dispatch(StructuralMutatorObj* self, AnyView value) noexcept {
+    return detail::ExpectedUnsafe::MoveToTVMFFIAny(
+        static_cast<Engine*>(self)->Map(value, inplace_mode));
+  }
   static Error NoVariable() {
     return Error("TypeError", "the key of a variable's replacement must be an object", "");
   }
@@ -67,21 +85,16 @@ class StructuralMapEngineBase : public StructuralMutatorObj {
 
 namespace detail {
 
-/// Mutates by Engine::Map(value, inplace_mode), which gives an Expected<UnchangedOr<Any>>.
-template <typename Engine>
-TVMFFIAny MapRaw(StructuralMutatorObj* self, AnyView value, InplaceMode inplace_mode) noexcept {
-  return ExpectedUnsafe::MoveToTVMFFIAny(static_cast<Engine*>(self)->Map(value, inplace_mode));
-}
-
 /// An error remembers that it came from a callback for node.
 template <typename T>
 Expected<T> WithNode(Expected<T> result, AnyView node) noexcept {
   return ExpectedUnsafe::MoveFromTVMFFIAny<T>(ReleaseWithNode(std::move(result), node));
 }
 
-/// Calls the first callback that takes a value, before or after the value's parts are mapped.
-/// Engine::CallFirst(value) gives what it returned, or nothing if there is none.
-template <typename Engine, typename Parent, WalkOrder order>
+/// Calls the first callback that takes a value, before or after the value's parts are mapped, as
+/// Engine::order() says. Engine::CallFirst(value) gives what it returned, or nothing if there is
+/// none.
+template <typename Engine, typename Parent>
 class MapEngine : public Parent {
   static_assert(std::is_base_of_v<StructuralMapEngineBase, Parent>,
                 "Parent must derive from StructuralMapEngineBase");
@@ -90,35 +103,21 @@ class MapEngine : public Parent {
   using Result = Expected<UnchangedOr<Any>>;
   using OptionalResult = std::optional<Result>;
 
-  MapEngine() : Parent(VTable()) {}
+  MapEngine() : Parent(Parent::template VTableOf<MapEngine>()) {}
 
  private:
-  friend TVMFFIAny MapRaw<MapEngine>(StructuralMutatorObj*, AnyView, InplaceMode) noexcept;
-
-  static const StructuralMutatorVTable* VTable() {
-    static const StructuralMutatorVTable vtable{
-        [](StructuralMutatorObj* self, AnyView value) noexcept -> TVMFFIAny {
-          return MapRaw<MapEngine>(self, value, InplaceMode::kDisallow);
-        },
-        [](StructuralMutatorObj* self, AnyView value) noexcept -> TVMFFIAny {
-          return MapRaw<MapEngine>(self, value, InplaceMode::kAllow);
-        },
-        &MapEngine::DispatchVarRemapGet,
-        &MapEngine::DispatchVarRemapSet,
-    };
-    return &vtable;
-  }
+  friend class tvm::ffi::graphffi_v1::StructuralMapEngineBase;
 
   Result Map(AnyView value, InplaceMode inplace_mode) noexcept {
-    if constexpr (order == WalkOrder::kPostOrder) {
+    auto* engine = static_cast<Engine*>(this);
+    if (engine->order() == WalkOrder::kPostOrder) {
       Result parts = this->DefaultMutateExpected(value, inplace_mode);
       return parts.is_err() ? parts : CallAfter(value, std::move(parts));
-    } else {
-      OptionalResult called = static_cast<Engine*>(this)->CallFirst(value);
-      if (!called.has_value()) return this->DefaultMutateExpected(value, inplace_mode);
-      if (called->is_err()) return WithNode(*std::move(called), value);
-      return MapParts(value, *std::move(called), inplace_mode);
     }
+    OptionalResult called = engine->CallFirst(value);
+    if (!called.has_value()) return this->DefaultMutateExpected(value, inplace_mode);
+    if (called->is_err()) return WithNode(*std::move(called), value);
+    return MapParts(value, *std::move(called), inplace_mode);
   }
 
   Result CallAfter(AnyView value, Result parts) noexcept {
@@ -148,16 +147,17 @@ class MapEngine : public Parent {
 
 /// Callbacks take (value, states of Parent..., [TVMFFIDefRegionKind]) and give another value,
 /// Unchanged, or an Expected of them.
-template <typename Parent, WalkOrder order, typename... Callbacks>
+template <typename Parent, WalkOrder kOrder, typename... Callbacks>
 class StructuralMapEngine
-    : public detail::MapEngine<StructuralMapEngine<Parent, order, Callbacks...>, Parent, order> {
-  using Base = detail::MapEngine<StructuralMapEngine, Parent, order>;
+    : public detail::MapEngine<StructuralMapEngine<Parent, kOrder, Callbacks...>, Parent> {
+  using Base = detail::MapEngine<StructuralMapEngine, Parent>;
   friend Base;
 
  public:
   explicit StructuralMapEngine(Callbacks... callbacks) : callbacks_(std::move(callbacks)...) {}
 
  private:
+  static constexpr WalkOrder order() { return kOrder; }
   typename Base::OptionalResult CallFirst(AnyView value) noexcept {
     typename Parent::StateTupleType states = this->StateTuple();
     return detail::CallFirstLink<UnchangedOr<Any>>(&callbacks_, value, states,
@@ -169,10 +169,10 @@ class StructuralMapEngine
 
 /// The same with callbacks that are Functions, each for a type index; those of the second list take
 /// the region of definitions, too.
-template <typename Parent, WalkOrder order>
+template <typename Parent, WalkOrder kOrder>
 class StructuralMapDynEngine
-    : public detail::MapEngine<StructuralMapDynEngine<Parent, order>, Parent, order> {
-  using Base = detail::MapEngine<StructuralMapDynEngine, Parent, order>;
+    : public detail::MapEngine<StructuralMapDynEngine<Parent, kOrder>, Parent> {
+  using Base = detail::MapEngine<StructuralMapDynEngine, Parent>;
   friend Base;
 
  public:
@@ -181,6 +181,7 @@ class StructuralMapDynEngine
       : callbacks_(std::move(callbacks)), with_kind_(std::move(callbacks_with_def_region_kind)) {}
 
  private:
+  static constexpr WalkOrder order() { return kOrder; }
   typename Base::OptionalResult CallFirst(AnyView value) noexcept {
     if (std::optional<Function> callback = Find(callbacks_, value.type_index())) {
       return Call(*callback, value);
@@ -215,25 +216,11 @@ class StructuralMutateEngine : public Parent {
 
  public:
   explicit StructuralMutateEngine(Callbacks... callbacks)
-      : Parent(VTable()), callbacks_(std::move(callbacks)...) {}
+      : Parent(Parent::template VTableOf<StructuralMutateEngine>()),
+        callbacks_(std::move(callbacks)...) {}
 
  private:
-  friend TVMFFIAny detail::MapRaw<StructuralMutateEngine>(StructuralMutatorObj*, AnyView,
-                                                          InplaceMode) noexcept;
-
-  static const StructuralMutatorVTable* VTable() {
-    static const StructuralMutatorVTable vtable{
-        [](StructuralMutatorObj* self, AnyView value) noexcept -> TVMFFIAny {
-          return detail::MapRaw<StructuralMutateEngine>(self, value, InplaceMode::kDisallow);
-        },
-        [](StructuralMutatorObj* self, AnyView value) noexcept -> TVMFFIAny {
-          return detail::MapRaw<StructuralMutateEngine>(self, value, InplaceMode::kAllow);
-        },
-        &StructuralMutateEngine::DispatchVarRemapGet,
-        &StructuralMutateEngine::DispatchVarRemapSet,
-    };
-    return &vtable;
-  }
+  friend class StructuralMapEngineBase;
 
   Expected<UnchangedOr<Any>> Map(AnyView value, InplaceMode inplace_mode) noexcept {
     auto* mutator = static_cast<typename Parent::MutatorObjType*>(this);

@@ -96,6 +96,18 @@ class StructuralVisitorObj : public Object {
   explicit StructuralVisitorObj(const StructuralVisitorVTable* vtable) : vtable_(vtable) {}
   StateTupleType StateTuple() const noexcept { return {}; }
 
+  /// Of an engine that visits by `Result VisitOne(AnyView value) noexcept`; None has nothing to
+  /// visit.
+  template <typename Engine>
+  static const StructuralVisitorVTable* VTableOf() {
+    static const StructuralVisitorVTable vtable{
+        [](StructuralVisitorObj* self, AnyView value) noexcept -> TVMFFIAny {
+          if (value == nullptr) return TVMFFIAny{};
+          return detail::ReleaseWithNode(static_cast<Engine*>(self)->VisitOne(value), value);
+        }};
+    return &vtable;
+  }
+
   // Both are part of the ABI.
   const StructuralVisitorVTable* vtable_;
   TVMFFIDefRegionKind def_region_mode_ = kTVMFFIDefRegionKindNone;
@@ -224,22 +236,14 @@ class StructuralWalkEngine : public Parent {
 
  public:
   explicit StructuralWalkEngine(Callbacks... callbacks)
-      : Parent(VTable()), callbacks_(std::move(callbacks)...) {}
+      : Parent(Parent::template VTableOf<StructuralWalkEngine>()),
+        callbacks_(std::move(callbacks)...) {}
 
  private:
+  friend class StructuralVisitorObj;
   using Result = Expected<Optional<VisitInterrupt>>;
 
-  static const StructuralVisitorVTable* VTable() {
-    static const StructuralVisitorVTable vtable{
-        [](StructuralVisitorObj* self, AnyView value) noexcept -> TVMFFIAny {
-          Result result = static_cast<StructuralWalkEngine*>(self)->Walk(value);
-          return detail::ReleaseWithNode(std::move(result), value);
-        }};
-    return &vtable;
-  }
-
-  Result Walk(AnyView value) noexcept {
-    if (value == nullptr) return Optional<VisitInterrupt>(std::nullopt);
+  Result VisitOne(AnyView value) noexcept {
     bool skips = false;
     if constexpr (order == WalkOrder::kPreOrder) {
       TVM_FFI_S_VISIT_MAYBE_EARLY_RETURN(Call(value, &skips));
@@ -274,20 +278,12 @@ class StructuralVisitEngine : public Parent {
 
  public:
   explicit StructuralVisitEngine(Callbacks... callbacks)
-      : Parent(VTable()), callbacks_(std::move(callbacks)...) {}
+      : Parent(Parent::template VTableOf<StructuralVisitEngine>()),
+        callbacks_(std::move(callbacks)...) {}
 
  private:
+  friend class StructuralVisitorObj;
   using Result = Expected<Optional<VisitInterrupt>>;
-
-  static const StructuralVisitorVTable* VTable() {
-    static const StructuralVisitorVTable vtable{
-        [](StructuralVisitorObj* self, AnyView value) noexcept -> TVMFFIAny {
-          if (value == nullptr) return TVMFFIAny{};
-          Result result = static_cast<StructuralVisitEngine*>(self)->VisitOne(value);
-          return detail::ReleaseWithNode(std::move(result), value);
-        }};
-    return &vtable;
-  }
 
   Result VisitOne(AnyView value) noexcept {
     auto* visitor = static_cast<typename Parent::VisitorObjType*>(this);
