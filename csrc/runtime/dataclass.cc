@@ -38,13 +38,11 @@ class Copier {
       case kTVMFFIBigInt:
         return value;  // immutable, or memory that others share on purpose
       case kTVMFFIArray:
-        return CopyItems(object, value.cast<ffi::Array<Any>>());
       case kTVMFFIList:
-        return CopyItems(object, value.cast<ffi::List<Any>>());
+        return CopyItems(object, Items(value));
       case kTVMFFIMap:
-        return CopyEntries(object, value.cast<ffi::Map<Any, Any>>());
       case kTVMFFIDict:
-        return CopyEntries(object, value.cast<ffi::Dict<Any, Any>>());
+        return CopyEntries(object, Entries(value));
       default:
         return CopyFields(object);
     }
@@ -59,31 +57,31 @@ class Copier {
     AnyView(copy).CopyToTVMFFIAny().v_obj->type_index = object->type_index();
     return copy;
   }
-  template <typename Items>
-  Any CopyItems(const Object* object, const Items& items) {
+  Any CopyItems(const Object* object, Items items) {
     auto copy = MakeAs<ffi::List<Any>>(object);
     copies_[object] = AnyView(copy);
-    copy.reserve(static_cast<int64_t>(items.size()));
+    copy.reserve(items.size());
     for (const Any& item : items) copy.push_back(Copy(item));
     return AnyView(copy);
   }
-  template <typename Entries>
-  Any CopyEntries(const Object* object, const Entries& entries) {
+  Any CopyEntries(const Object* object, Entries entries) {
     auto copy = MakeAs<ffi::Dict<Any, Any>>(object);
     copies_[object] = AnyView(copy);
     for (const auto& [key, value] : entries) copy.Set(Copy(key), Copy(value));
     return AnyView(copy);
   }
   Any CopyFields(const Object* object) {
-    const TVMFFIAny* shallow =
-        ffi::detail::OptTypeAttr(ffi::type_attr::kShallowCopy.name, object->type_index());
-    if (shallow == nullptr) {
+    auto shallow = OwnFunction(ffi::type_attr::kShallowCopy.name, object->type_index());
+    if (!shallow.has_value()) {
       TVM_FFI_THROW(RuntimeError) << "Cannot deep copy object of type \"" << object->GetTypeKey()
                                   << "\" because it is not copy-constructible";
     }
-    Any copy = AnyView::CopyFromTVMFFIAny(*shallow).cast<ffi::Function>()(object);
+    Any copy = (*shallow)(object);
+    const auto* target = copy.as<Object>();
+    if (target == nullptr || target->type_index() != object->type_index()) {
+      TVM_FFI_THROW(TypeError) << "__ffi_shallow_copy__ must give an object of the same type";
+    }
     copies_[object] = copy;
-    const auto* target = copy.cast<const Object*>();
     refl::ForEachFieldInfo(TVMFFIGetTypeInfo(object->type_index()),
                            [&](const TVMFFIFieldInfo* field) {
                              Any value = refl::FieldGetter(field)(object);

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // ffi.json.Parse and ffi.json.Stringify, written against the headers that kernels use.
 #include <tvm/ffi/container/array.h>
-#include <tvm/ffi/container/dict.h>
-#include <tvm/ffi/container/list.h>
 #include <tvm/ffi/container/map.h>
 #include <tvm/ffi/reflection/registry.h>
 
@@ -11,6 +9,9 @@
 #include <string>
 #include <string_view>
 
+#include "contents.h"
+
+namespace graphffi::runtime {
 namespace {
 
 namespace ffi = tvm::ffi;
@@ -259,22 +260,22 @@ class Writer {
 
   void WriteContainer(const Any& value) {
     if (++depth_ > kMaxDepth) TVM_FFI_THROW(ValueError) << "JSON: nesting too deep or a cycle";
-    if (auto array = value.as<ffi::Array<Any>>()) {
-      WriteItems(*array);
-    } else if (auto list = value.as<ffi::List<Any>>()) {
-      WriteItems(*list);
-    } else if (auto map = value.as<ffi::Map<Any, Any>>()) {
-      WriteEntries(*map);
-    } else if (auto dict = value.as<ffi::Dict<Any, Any>>()) {
-      WriteEntries(*dict);
-    } else {
-      TVM_FFI_THROW(ValueError) << "Unsupported type: `" << value.GetTypeKey() << "`";
+    switch (value.type_index()) {
+      case kTVMFFIArray:
+      case kTVMFFIList:
+        WriteItems(Items(value));
+        break;
+      case kTVMFFIMap:
+      case kTVMFFIDict:
+        WriteEntries(Entries(value));
+        break;
+      default:
+        TVM_FFI_THROW(ValueError) << "Unsupported type: `" << value.GetTypeKey() << "`";
     }
     --depth_;
   }
 
-  template <typename Items>
-  void WriteItems(const Items& items) {
+  void WriteItems(Items items) {
     out_ += '[';
     const char* separator = "";
     for (const Any& item : items) {
@@ -287,12 +288,11 @@ class Writer {
     out_ += ']';
   }
 
-  template <typename Entries>
-  void WriteEntries(const Entries& entries) {
+  void WriteEntries(Entries entries) {
     out_ += '{';
     const char* separator = "";
     for (const auto& [key, value] : entries) {
-      auto name = key.template as<ffi::String>();
+      auto name = key.as<ffi::String>();
       if (!name.has_value()) {
         TVM_FFI_THROW(ValueError) << "Expect key to be string, got `" << key.GetTypeKey() << "`";
       }
@@ -327,3 +327,4 @@ TVM_FFI_STATIC_INIT_BLOCK() {
 }
 
 }  // namespace
+}  // namespace graphffi::runtime

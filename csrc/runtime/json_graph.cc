@@ -33,13 +33,6 @@ using ffi::Object;
 
 constexpr char kGraphError[] = "Invalid JSON Object Graph";
 
-/// A type's own conversion, if it registered one.
-std::optional<ffi::Function> OwnConversion(const char* attribute, int32_t type_index) {
-  const TVMFFIAny* own = ffi::detail::OptTypeAttr(attribute, type_index);
-  if (own == nullptr) return std::nullopt;
-  return AnyView::CopyFromTVMFFIAny(*own).cast<ffi::Function>();
-}
-
 /// Fields of these types hold the data itself, others the index of a node.
 bool IsStoredInPlace(const TVMFFIFieldInfo* field) {
   switch (field->field_static_type_index) {
@@ -105,13 +98,11 @@ class GraphWriter {
         return ffi::String(digits.str());
       }
       case kTVMFFIArray:
-        return NodesOf(value.cast<ffi::Array<Any>>());
       case kTVMFFIList:
-        return NodesOf(value.cast<ffi::List<Any>>());
+        return NodesOf(Items(value));
       case kTVMFFIMap:
-        return NodesOfEntries(value.cast<ffi::Map<Any, Any>>());
       case kTVMFFIDict:
-        return NodesOfEntries(value.cast<ffi::Dict<Any, Any>>());
+        return NodesOfEntries(Entries(value));
       default:
         break;
     }
@@ -122,14 +113,12 @@ class GraphWriter {
     return ObjectData(value, object);
   }
 
-  template <typename Items>
-  json::Array NodesOf(const Items& items) {
+  json::Array NodesOf(Items items) {
     json::Array data;
     for (const Any& item : items) data.push_back(Node(item));
     return data;
   }
-  template <typename Entries>
-  json::Array NodesOfEntries(const Entries& entries) {
+  json::Array NodesOfEntries(Entries entries) {
     json::Array data;
     for (const auto& [key, value] : entries) {
       data.push_back(Node(key));
@@ -140,7 +129,7 @@ class GraphWriter {
 
   Any ObjectData(const Any& value, const Object* object) {
     int32_t index = object->type_index();
-    if (auto own = OwnConversion(ffi::type_attr::kDataToJson.name, index)) return (*own)(value);
+    if (auto own = OwnFunction(ffi::type_attr::kDataToJson.name, index)) return (*own)(value);
     if (IsEnum(index)) return EnumData(value);
     const TVMFFITypeInfo* type = TVMFFIGetTypeInfo(index);
     if (!ffi::HasCreator(type)) {
@@ -263,22 +252,22 @@ class GraphReader {
     return value;
   }
 
-  template <typename Items>
-  Items ReadItems(const json::Array& data) {
-    Items items;
+  template <typename Sequence>
+  Sequence ReadItems(const json::Array& data) {
+    Sequence items;
     items.reserve(static_cast<int64_t>(data.size()));
     for (const Any& index : data) items.push_back(Node(index));
     return items;
   }
-  template <typename Entries>
-  Entries ReadEntries(const json::Array& data) {
+  template <typename Map>
+  Map ReadEntries(const json::Array& data) {
     if (data.size() % 2 != 0) {
       TVM_FFI_THROW(ValueError) << kGraphError
                                 << ": Map/Dict data must contain an even number of [key, value] "
                                    "entries, got "
                                 << data.size();
     }
-    Entries entries;
+    Map entries;
     for (size_t i = 0; i < data.size(); i += 2) {
       auto at = static_cast<int64_t>(i);
       entries.Set(Node(data[at]), Node(data[at + 1]));
@@ -287,7 +276,7 @@ class GraphReader {
   }
 
   Any ObjectOf(int32_t type_index, const Any& data) {
-    if (auto own = OwnConversion(ffi::type_attr::kDataFromJson.name, type_index)) {
+    if (auto own = OwnFunction(ffi::type_attr::kDataFromJson.name, type_index)) {
       return (*own)(data);
     }
     if (IsEnum(type_index)) {

@@ -2,10 +2,6 @@
 // ffi.Recursive*: comparisons and hashes by value, over the fields that types registered. Objects
 // of a type without fields, such as two functions or tensors, are equal, as with apache-tvm-ffi.
 #include <tvm/ffi/big_int.h>
-#include <tvm/ffi/container/array.h>
-#include <tvm/ffi/container/dict.h>
-#include <tvm/ffi/container/list.h>
-#include <tvm/ffi/container/map.h>
 #include <tvm/ffi/container/shape.h>
 #include <tvm/ffi/reflection/accessor.h>
 #include <tvm/ffi/reflection/registry.h>
@@ -29,13 +25,6 @@ using ffi::AnyView;
 using ffi::Function;
 using ffi::Object;
 using ffi::detail::StableHashCombine;
-
-/// A type's own function, if it registered one.
-std::optional<Function> OwnFunction(const char* attribute, int32_t type_index) {
-  const TVMFFIAny* own = ffi::detail::OptTypeAttr(attribute, type_index);
-  if (own == nullptr) return std::nullopt;
-  return AnyView::CopyFromTVMFFIAny(*own).cast<Function>();
-}
 
 /// From here on, what was met before is looked for: values with less depth have no cycle, or it
 /// shows later.
@@ -126,22 +115,20 @@ class Order {
       case kTVMFFIBigInt:
         return Sign(a.cast<ffi::BigInt>(), b.cast<ffi::BigInt>());
       case kTVMFFIArray:
-        return CompareItems(a.cast<ffi::Array<Any>>(), b.cast<ffi::Array<Any>>());
       case kTVMFFIList:
-        return CompareItems(a.cast<ffi::List<Any>>(), b.cast<ffi::List<Any>>());
+        return CompareItems(Items(a), Items(b));
       case kTVMFFIShape:
         return CompareItems(a.cast<ffi::Shape>(), b.cast<ffi::Shape>());
       case kTVMFFIMap:
-        return CompareEntries(a.cast<ffi::Map<Any, Any>>(), b.cast<ffi::Map<Any, Any>>());
       case kTVMFFIDict:
-        return CompareEntries(a.cast<ffi::Dict<Any, Any>>(), b.cast<ffi::Dict<Any, Any>>());
+        return CompareEntries(Entries(a), Entries(b));
       default:
         return CompareFields(a.cast<const Object*>(), b.cast<const Object*>());
     }
   }
 
-  template <typename Items>
-  TVM_FFI_NO_INLINE int CompareItems(const Items& a, const Items& b) {
+  template <typename Sequence>
+  TVM_FFI_NO_INLINE int CompareItems(const Sequence& a, const Sequence& b) {
     size_t common = std::min<size_t>(a.size(), b.size());
     for (size_t i = 0; i < common; ++i) {
       auto index = static_cast<int64_t>(i);
@@ -151,19 +138,17 @@ class Order {
   }
 
   /// Equal ones have no order either way; others have none at all.
-  template <typename Entries>
-  TVM_FFI_NO_INLINE int CompareEntries(const Entries& a, const Entries& b) {
+  TVM_FFI_NO_INLINE int CompareEntries(Entries a, Entries b) {
     bool outer = std::exchange(only_equality_, true);
     bool equal = EntriesEqual(a, b);
     only_equality_ = outer;
     if (!equal && !only_equality_) TVM_FFI_THROW(TypeError) << "Cannot order Map/Dict values";
     return equal ? 0 : 1;
   }
-  template <typename Entries>
-  bool EntriesEqual(const Entries& a, const Entries& b) {
+  bool EntriesEqual(Entries a, Entries b) {
     if (a.size() != b.size()) return false;
     for (const auto& [key, value] : a) {
-      if (b.count(key) == 0 || Compare(value, b.at(key)) != 0) return false;
+      if (!b.Has(key) || Compare(value, b.at(key)) != 0) return false;
     }
     return true;
   }
@@ -215,15 +200,13 @@ class ValueHasher {
         return ffi::AnyHash()(Any(std::isnan(number) ? std::nan("") : number + 0.0));
       }
       case kTVMFFIArray:
-        return HashItems(kTVMFFIArray, value.cast<ffi::Array<Any>>());
       case kTVMFFIList:
-        return HashItems(kTVMFFIList, value.cast<ffi::List<Any>>());
+        return HashItems(kind, Items(value));
       case kTVMFFIShape:
-        return HashItems(kTVMFFIShape, value.cast<ffi::Shape>());
+        return HashItems(kind, value.cast<ffi::Shape>());
       case kTVMFFIMap:
-        return HashEntries(kTVMFFIMap, value.cast<ffi::Map<Any, Any>>());
       case kTVMFFIDict:
-        return HashEntries(kTVMFFIDict, value.cast<ffi::Dict<Any, Any>>());
+        return HashEntries(kind, Entries(value));
       case kTVMFFIBigInt: {
         std::string_view bytes = BigIntBytes(value);
         return ffi::detail::StableHashBytes(bytes.data(), bytes.size());
@@ -248,17 +231,17 @@ class ValueHasher {
     int* depth;
   };
 
-  template <typename Items>
-  uint64_t HashItems(uint64_t hash, const Items& items) {
+  template <typename Sequence>
+  uint64_t HashItems(int32_t kind, const Sequence& items) {
+    auto hash = static_cast<uint64_t>(kind);
     for (const auto& item : items) hash = StableHashCombine(hash, Hash(item));
     return hash;
   }
   /// The same in any order.
-  template <typename Entries>
-  uint64_t HashEntries(uint64_t hash, const Entries& entries) {
+  uint64_t HashEntries(int32_t kind, Entries entries) {
     uint64_t sum = 0;
     for (const auto& [key, value] : entries) sum += StableHashCombine(Hash(key), Hash(value));
-    return StableHashCombine(hash, sum);
+    return StableHashCombine(static_cast<uint64_t>(kind), sum);
   }
   uint64_t HashFields(const Any& value, const Object* object) {
     const TVMFFITypeInfo* type = TVMFFIGetTypeInfo(object->type_index());

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // ffi.ReprPrint: values as Python would print them.
 #include <tvm/ffi/big_int.h>
-#include <tvm/ffi/container/array.h>
-#include <tvm/ffi/container/dict.h>
-#include <tvm/ffi/container/list.h>
-#include <tvm/ffi/container/map.h>
 #include <tvm/ffi/container/tensor.h>
 #include <tvm/ffi/device.h>
 #include <tvm/ffi/dtype.h>
@@ -18,6 +14,9 @@
 #include <string>
 #include <vector>
 
+#include "structural.h"
+
+namespace graphffi::runtime {
 namespace {
 
 namespace ffi = tvm::ffi;
@@ -89,6 +88,7 @@ class Printer {
       PrintAddress(object);
       return;
     }
+    StackGuard guard(&depth_);
     open_.push_back(object);
     PrintContent(value, object);
     open_.pop_back();
@@ -100,22 +100,18 @@ class Printer {
 
   void PrintContent(const Any& value, const Object* object) {
     switch (value.type_index()) {
-      case kTVMFFIArray: {
-        auto array = value.cast<ffi::Array<Any>>();
-        PrintItems("(", array, array.size() == 1 ? ",)" : ")");
+      case kTVMFFIArray:
+        PrintItems("(", Items(value), Items(value).size() == 1 ? ",)" : ")");
         return PrintAddress(object);
-      }
       case kTVMFFIList:
-        PrintItems("[", value.cast<ffi::List<Any>>(), "]");
+        PrintItems("[", Items(value), "]");
         return PrintAddress(object);
       case kTVMFFIMap:
-        PrintEntries(value.cast<ffi::Map<Any, Any>>());
-        return PrintAddress(object);
       case kTVMFFIDict:
-        PrintEntries(value.cast<ffi::Dict<Any, Any>>());
+        PrintEntries(Entries(value));
         return PrintAddress(object);
       case kTVMFFIShape:
-        return PrintItems("Shape(", value.cast<ffi::Shape>(), ")");
+        return PrintItems("Shape(", ffi::ShapeView(value.cast<ffi::Shape>()), ")");
       case kTVMFFIBigInt:
         return PrintStreamed(value.cast<ffi::BigInt>());
       case kTVMFFITensor:
@@ -126,8 +122,8 @@ class Printer {
     }
   }
 
-  template <typename Items>
-  void PrintItems(const char* begin, const Items& items, const char* end) {
+  template <typename Sequence>
+  void PrintItems(const char* begin, const Sequence& items, const char* end) {
     out_ += begin;
     const char* separator = "";
     for (const auto& item : items) {
@@ -138,8 +134,7 @@ class Printer {
     out_ += end;
   }
 
-  template <typename Entries>
-  void PrintEntries(const Entries& entries) {
+  void PrintEntries(Entries entries) {
     out_ += '{';
     const char* separator = "";
     for (const auto& [key, value] : entries) {
@@ -161,7 +156,7 @@ class Printer {
 
   void PrintFields(const Object* object) {
     int32_t index = object->type_index();
-    if (const TVMFFIAny* own = ffi::detail::OptTypeAttr(ffi::type_attr::kRepr.name, index)) {
+    if (auto own = OwnFunction(ffi::type_attr::kRepr.name, index)) {
       auto print = ffi::Function::FromTyped([this](AnyView value) {
         std::string before;
         std::swap(out_, before);
@@ -169,8 +164,7 @@ class Printer {
         std::swap(out_, before);
         return ffi::String(std::move(before));
       });
-      auto function = AnyView::CopyFromTVMFFIAny(*own).cast<ffi::Function>();
-      out_ += function(object, print).cast<ffi::String>();
+      out_ += (*own)(object, print).cast<ffi::String>();
       return;
     }
     const TVMFFITypeInfo* type = TVMFFIGetTypeInfo(index);
@@ -198,6 +192,7 @@ class Printer {
   const bool with_address_ = IsSet("TVM_FFI_REPR_WITH_ADDR");
   std::string out_;
   std::vector<const Object*> open_;
+  int depth_ = 0;
 };
 
 /// `<root>.body[2]["key"]`; what is missing is in angle brackets.
@@ -225,3 +220,4 @@ TVM_FFI_STATIC_INIT_BLOCK() {
 }
 
 }  // namespace
+}  // namespace graphffi::runtime

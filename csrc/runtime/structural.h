@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts that structural equality and structural hashes share.
+// What functions over the structure of values share.
 #pragma once
 
-#include <tvm/ffi/container/array.h>
-#include <tvm/ffi/container/dict.h>
-#include <tvm/ffi/container/list.h>
-#include <tvm/ffi/container/map.h>
 #include <tvm/ffi/container/shape.h>
 #include <tvm/ffi/container/tensor.h>
 #include <tvm/ffi/reflection/accessor.h>
 
+#include <optional>
 #include <string_view>
 
+#include "contents.h"
 #include "stack_guard.h"
 
 namespace graphffi::runtime {
@@ -52,6 +50,13 @@ class DepthGuard {
  private:
   StackGuard stack_;
 };
+
+/// A type's own function, if it registered one. \throws Error(TypeError) if that is another value
+inline std::optional<tvm::ffi::Function> OwnFunction(const char* attribute, int32_t type_index) {
+  const TVMFFIAny* own = tvm::ffi::detail::OptTypeAttr(attribute, type_index);
+  if (own == nullptr) return std::nullopt;
+  return tvm::ffi::AnyView::CopyFromTVMFFIAny(*own).cast<tvm::ffi::Function>();
+}
 
 /// The same for both forms of strings, and of bytes.
 inline int32_t KindOf(const tvm::ffi::Any& value) {

@@ -43,13 +43,11 @@ class Comparison {
       case kTVMFFIBigInt:
         return BigIntBytes(a) == BigIntBytes(b);
       case kTVMFFIArray:
-        return EqualItems(a.cast<ffi::Array<Any>>(), b.cast<ffi::Array<Any>>());
       case kTVMFFIList:
-        return EqualItems(a.cast<ffi::List<Any>>(), b.cast<ffi::List<Any>>());
+        return EqualItems(Items(a), Items(b));
       case kTVMFFIMap:
-        return EqualEntries(a.cast<ffi::Map<Any, Any>>(), b.cast<ffi::Map<Any, Any>>());
       case kTVMFFIDict:
-        return EqualEntries(a.cast<ffi::Dict<Any, Any>>(), b.cast<ffi::Dict<Any, Any>>());
+        return EqualEntries(Entries(a), Entries(b));
       case kTVMFFIShape:
         return EqualShapes(a.cast<ffi::Shape>(), b.cast<ffi::Shape>());
       case kTVMFFITensor:
@@ -80,9 +78,8 @@ class Comparison {
     return false;
   }
 
-  template <typename Items>
-  bool EqualItems(const Items& a, const Items& b) {
-    auto common = static_cast<int64_t>(std::min(a.size(), b.size()));
+  bool EqualItems(Items a, Items b) {
+    int64_t common = std::min(a.size(), b.size());
     for (int64_t i = 0; i < common; ++i) {
       if (!Equal(a[i], b[i])) return Differ(AccessStep::ArrayItem(i), AccessStep::ArrayItem(i));
     }
@@ -92,11 +89,10 @@ class Comparison {
                : Differ(AccessStep::ArrayItemMissing(common), AccessStep::ArrayItem(common));
   }
 
-  template <typename Entries>
-  bool EqualEntries(const Entries& a, const Entries& b) {
+  bool EqualEntries(Entries a, Entries b) {
     for (const auto& [key, value] : a) {
       Any partner = Partner(key, a_to_b_);
-      if (b.count(partner) == 0) {
+      if (!b.Has(partner)) {
         return Differ(AccessStep::MapItem(key), AccessStep::MapItemMissing(key));
       }
       if (!Equal(value, b.at(partner))) {
@@ -105,7 +101,7 @@ class Comparison {
     }
     if (a.size() == b.size()) return true;
     for (const auto& [key, value] : b) {
-      if (a.count(Partner(key, b_to_a_)) == 0) {
+      if (!a.Has(Partner(key, b_to_a_))) {
         return Differ(AccessStep::MapItemMissing(key), AccessStep::MapItem(key));
       }
     }
@@ -151,8 +147,9 @@ class Comparison {
   }
 
   bool EqualFields(const Object* a, const Object* b) {
-    const TVMFFIAny* own = ffi::detail::OptTypeAttr(ffi::type_attr::kSEqual.name, a->type_index());
-    if (own != nullptr) return EqualByThemselves(AnyView::CopyFromTVMFFIAny(*own), a, b);
+    if (auto own = OwnFunction(ffi::type_attr::kSEqual.name, a->type_index())) {
+      return EqualByThemselves(*own, a, b);
+    }
     return !refl::ForEachFieldInfoWithEarlyStop(
         TVMFFIGetTypeInfo(a->type_index()), [&](const TVMFFIFieldInfo* field) {
           if ((field->flags & kTVMFFIFieldFlagBitMaskSEqHashIgnore) != 0) return false;
@@ -166,14 +163,14 @@ class Comparison {
     return Differ(AccessStep::Attr(name), AccessStep::Attr(name));
   }
 
-  bool EqualByThemselves(AnyView own, const Object* a, const Object* b) {
+  bool EqualByThemselves(const ffi::Function& own, const Object* a, const Object* b) {
     auto compare = [this](AnyView x, AnyView y, int kind, AnyView name) {
       Region inner = region_.Enter(static_cast<TVMFFIDefRegionKind>(kind));
       bool equal = EqualIn(inner, x, y);
       if (!equal && name != nullptr) DifferInField(name.cast<ffi::String>());
       return equal;
     };
-    return own.cast<ffi::Function>()(a, b, ffi::Function::FromTyped(compare)).cast<bool>();
+    return own(a, b, ffi::Function::FromTyped(compare)).cast<bool>();
   }
 
   /// Whether x and y are bound to each other, if either is bound.

@@ -41,13 +41,11 @@ class Hasher {
       case kTVMFFIBigInt:
         return HashBytes(kind, BigIntBytes(value));
       case kTVMFFIArray:
-        return HashItems(kind, value.cast<ffi::Array<Any>>());
       case kTVMFFIList:
-        return HashItems(kind, value.cast<ffi::List<Any>>());
+        return HashItems(kind, Items(value));
       case kTVMFFIMap:
-        return HashEntries(kind, value.cast<ffi::Map<Any, Any>>());
       case kTVMFFIDict:
-        return HashEntries(kind, value.cast<ffi::Dict<Any, Any>>());
+        return HashEntries(kind, Entries(value));
       case kTVMFFIShape: {
         auto shape = value.cast<ffi::Shape>();
         return HashNumbers(static_cast<uint64_t>(kind), shape.begin(), shape.end());
@@ -81,16 +79,15 @@ class Hasher {
     return seed;
   }
 
-  template <typename Items>
-  uint64_t HashItems(int32_t kind, const Items& items) {
-    uint64_t hash = StableHashCombine(static_cast<uint64_t>(kind), items.size());
+  uint64_t HashItems(int32_t kind, Items items) {
+    uint64_t hash =
+        StableHashCombine(static_cast<uint64_t>(kind), static_cast<uint64_t>(items.size()));
     for (const Any& item : items) hash = StableHashCombine(hash, Hash(item));
     return hash;
   }
 
   /// The order of entries does not matter.
-  template <typename Entries>
-  uint64_t HashEntries(int32_t kind, const Entries& entries) {
+  uint64_t HashEntries(int32_t kind, Entries entries) {
     std::vector<std::pair<uint64_t, Any>> values;
     for (const auto& [key, value] : entries) values.emplace_back(Hash(key), value);
     std::stable_sort(values.begin(), values.end(),
@@ -140,9 +137,9 @@ class Hasher {
   uint64_t HashFields(const Object* object) {
     const TVMFFITypeInfo* type = TVMFFIGetTypeInfo(object->type_index());
     uint64_t hash = type->type_key_hash;
-    const TVMFFIAny* own =
-        ffi::detail::OptTypeAttr(ffi::type_attr::kSHash.name, object->type_index());
-    if (own != nullptr) return HashByItself(AnyView::CopyFromTVMFFIAny(*own), object, hash);
+    if (auto own = OwnFunction(ffi::type_attr::kSHash.name, object->type_index())) {
+      return HashByItself(*own, object, hash);
+    }
     refl::ForEachFieldInfo(type, [&](const TVMFFIFieldInfo* field) {
       if ((field->flags & kTVMFFIFieldFlagBitMaskSEqHashIgnore) != 0) return;
       hash = StableHashCombine(hash,
@@ -151,14 +148,13 @@ class Hasher {
     return hash;
   }
 
-  uint64_t HashByItself(AnyView own, const Object* object, uint64_t seed) {
+  uint64_t HashByItself(const ffi::Function& own, const Object* object, uint64_t seed) {
     auto combine = [this](AnyView value, int64_t hash, int kind) {
       Region inner = region_.Enter(static_cast<TVMFFIDefRegionKind>(kind));
       return static_cast<int64_t>(
           StableHashCombine(static_cast<uint64_t>(hash), HashIn(inner, value)));
     };
-    Any hash = own.cast<ffi::Function>()(object, static_cast<int64_t>(seed),
-                                         ffi::Function::FromTyped(combine));
+    Any hash = own(object, static_cast<int64_t>(seed), ffi::Function::FromTyped(combine));
     return static_cast<uint64_t>(hash.cast<int64_t>());
   }
 

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // ffi.VisitErrorContext.FindAccessPaths: where in a structure a visitor was when it failed.
 #include <tvm/ffi/container/array.h>
-#include <tvm/ffi/container/dict.h>
-#include <tvm/ffi/container/list.h>
-#include <tvm/ffi/container/map.h>
 #include <tvm/ffi/extra/visit_error_context.h>
 #include <tvm/ffi/reflection/access_path.h>
 #include <tvm/ffi/reflection/registry.h>
@@ -11,6 +8,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "contents.h"
 #include "stack_guard.h"
 
 namespace graphffi::runtime {
@@ -64,28 +62,25 @@ class PathFinder {
   bool SearchInside(const Any& value, const AccessPath& path, size_t num_met) {
     switch (value.type_index()) {
       case kTVMFFIArray:
-        return SearchItems(value.cast<ffi::Array<Any>>(), path, num_met);
       case kTVMFFIList:
-        return SearchItems(value.cast<ffi::List<Any>>(), path, num_met);
+        return SearchItems(Items(value), path, num_met);
       case kTVMFFIMap:
-        return SearchEntries(value.cast<ffi::Map<Any, Any>>(), path, num_met);
       case kTVMFFIDict:
-        return SearchEntries(value.cast<ffi::Dict<Any, Any>>(), path, num_met);
+        return SearchEntries(Entries(value), path, num_met);
       default:
         return SearchFields(value.cast<const Object*>(), path, num_met);
     }
   }
 
-  template <typename Items>
-  bool SearchItems(const Items& items, const AccessPath& path, size_t num_met) {
+  bool SearchItems(Items items, const AccessPath& path, size_t num_met) {
     bool found = false;
-    for (int64_t i = 0; i < static_cast<int64_t>(items.size()); ++i) {
-      if (IsObject(items[i])) found |= Search(items[i], path->ArrayItem(i), num_met);
+    for (int64_t i = 0; i < items.size(); ++i) {
+      Any item = items[i];
+      if (IsObject(item)) found |= Search(item, path->ArrayItem(i), num_met);
     }
     return found;
   }
-  template <typename Entries>
-  bool SearchEntries(const Entries& entries, const AccessPath& path, size_t num_met) {
+  bool SearchEntries(Entries entries, const AccessPath& path, size_t num_met) {
     bool found = false;
     for (const auto& [key, value] : entries) {
       if (IsObject(value)) found |= Search(value, path->MapItem(key), num_met);

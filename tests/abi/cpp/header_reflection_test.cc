@@ -229,3 +229,25 @@ TEST(access_paths_share_what_they_have_in_common) {
   CHECK(!refl::AccessPath::Root()->GetParent().has_value());
   CHECK_EQ(item->ToSteps()[1]->key.cast<int>(), 2);
 }
+
+TEST(access_paths_of_a_wrong_depth_have_no_prefix) {
+  refl::ObjectCreator make("ffi.reflection.AccessPath");
+  Any made = make({{"parent", nullptr}, {"step", nullptr}, {"depth", 5}});
+  auto wrong = made.cast<refl::AccessPath>();
+  CHECK(!refl::AccessPath::Root()->IsPrefixOf(wrong));
+  refl::AccessPath deep = refl::AccessPath::Root();
+  for (int i = 0; i < 5; ++i) deep = deep->ArrayItem(i);
+  CHECK(!deep->PathEqual(wrong) && !deep->IsPrefixOf(wrong));
+}
+
+TEST(fields_without_a_setter_are_not_set) {
+  TVMFFIByteArray key = ToByteArray("test.reflection.ReadOnly");
+  int32_t type = TVMFFITypeGetOrAllocIndex(&key, -1, 1, 0, 1, kTVMFFIObject);
+  TVMFFIFieldInfo field{};
+  field.name = ToByteArray("x");
+  CHECK_EQ(TVMFFITypeRegisterField(type, &field), 0);
+  TVMFFIObject object = {(uint64_t{1} << 32) | 1, type, 0, {nullptr}};
+  refl::FieldSetter set("test.reflection.ReadOnly", "x");
+  CHECK_EQ(Message([&] { set(reinterpret_cast<Object*>(&object), 1); }),
+           std::string("TypeError: field `x`: expected a setter, got none"));
+}

@@ -25,7 +25,7 @@ inline const TVMFFIAny* OptTypeAttr(const char* name, int32_t type_index) {
 }
 
 /// Calls a type's attribute: a function object, or a plain function that takes its arguments by
-/// pointer.
+/// pointer. \throws Error(TypeError) if it is neither, or gives no integer
 inline int64_t CallTypeAttr(const TVMFFIAny& attr, const TVMFFIAny* args, int32_t num_args) {
   TVMFFIAny result{};
   if (attr.type_index == kTVMFFIOpaquePtr) {
@@ -36,12 +36,14 @@ inline int64_t CallTypeAttr(const TVMFFIAny& attr, const TVMFFIAny* args, int32_
     if (result.type_index == kTVMFFIError) {
       throw Error(ObjectUnsafe::ObjectPtrFromOwned<ErrorObj>(result.v_obj));
     }
-  } else {
+  } else if (attr.type_index == kTVMFFIFunction) {
     auto* function = static_cast<TVMFFIObject*>(attr.v_obj);
     int rc = TVMFFIFunctionGetCellPtr(function)->safe_call(function, args, num_args, &result);
     if (rc != 0) ThrowSafeCallRaised(rc);
+  } else {
+    ThrowCannotTreat(TypeIndexToTypeKey(attr.type_index), StaticTypeKey::kTVMFFIFunction);
   }
-  return result.v_int64;
+  return AnyUnsafe::MoveTVMFFIAnyToAny(&result).cast<int64_t>();
 }
 
 constexpr uint64_t kHashModulus = 2147483647;

@@ -93,7 +93,7 @@ class AccessPathObj : public Object {
   TVM_FFI_DECLARE_OBJECT_INFO_FINAL("ffi.reflection.AccessPath", AccessPathObj, Object);
 
  private:
-  /// Null at the root.
+  /// Null at the root, and above a path whose depth is wrong: objects may be made by reflection.
   const AccessPathObj* OptParent() const {
     return parent.has_value() ? parent.value().as<AccessPathObj>() : nullptr;
   }
@@ -164,7 +164,7 @@ inline Array<AccessStep> AccessPathObj::ToSteps() const {
 inline bool AccessPathObj::SamePath(const AccessPathObj* a, const AccessPathObj* b) {
   if (a->depth != b->depth) return false;
   while (a != b && a->OptParent() != nullptr) {
-    if (!a->step.value()->StepEqual(b->step.value())) return false;
+    if (b->OptParent() == nullptr || !a->step.value()->StepEqual(b->step.value())) return false;
     a = a->OptParent();
     b = b->OptParent();
   }
@@ -175,8 +175,8 @@ inline bool AccessPathObj::PathEqual(const AccessPath& other) const {
 }
 inline bool AccessPathObj::IsPrefixOf(const AccessPath& other) const {
   const AccessPathObj* path = other.get();
-  while (path->depth > depth) path = path->OptParent();
-  return SamePath(this, path);
+  while (path != nullptr && path->depth > depth) path = path->OptParent();
+  return path != nullptr && SamePath(this, path);
 }
 
 }  // namespace reflection

@@ -45,6 +45,12 @@ inline Function GetMethod(std::string_view type_key, std::string_view name) {
 
 /// Sets the field at address through its setter. The result is a return code of the ABI.
 inline int CallFieldSetter(const TVMFFIFieldInfo* field, void* address, const TVMFFIAny* value) {
+  if (TVM_FFI_PREDICT_FALSE(field->setter == nullptr)) {
+    std::string name(field->name.data, field->name.size);
+    ::tvm::ffi::detail::SetSafeCallRaised(
+        Error("TypeError", "field `" + name + "`: expected a setter, got none", ""));
+    return -1;
+  }
   if ((field->flags & kTVMFFIFieldFlagBitSetterIsFunctionObj) == 0) {
     return reinterpret_cast<TVMFFIFieldSetter>(field->setter)(address, value);
   }
