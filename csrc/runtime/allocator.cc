@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The allocator that kernels may ask for. The runtime's own objects do not use it.
 #include <atomic>
+#include <cstdint>
 #include <cstdlib>
 
 #include "error.h"
@@ -20,6 +21,7 @@ void DeleteBlock(void* ptr) { std::free((static_cast<BlockHeader*>(ptr) - 1)->ba
 void* AllocateBlock(size_t size, size_t alignment, int32_t, void*) {
   size_t prefix = alignment > sizeof(BlockHeader) ? alignment : sizeof(BlockHeader);
   void* base = nullptr;
+  if (size > PTRDIFF_MAX - prefix) return nullptr;
   if (posix_memalign(&base, prefix, prefix + size) != 0) return nullptr;
   char* memory = static_cast<char*>(base) + prefix;
   *(reinterpret_cast<BlockHeader*>(memory) - 1) = {base, {DeleteBlock}};

@@ -3,6 +3,7 @@
 #include "array.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <memory>
 
 namespace graphffi::runtime {
@@ -16,6 +17,7 @@ struct ShapeObject {
 };
 
 Any* AllocateItems(int64_t capacity) {
+  if (capacity > PTRDIFF_MAX / static_cast<int64_t>(sizeof(Any))) throw std::bad_alloc();
   auto* items = static_cast<Any*>(std::malloc(sizeof(Any) * capacity));
   if (items == nullptr) throw std::bad_alloc();
   return items;

@@ -88,6 +88,9 @@ class DataTypeReader {
     if (!get_code) Fail("no global function dtype.get_custom_type_code knows custom types");
     Any code = CallFunction(get_code.get(), {name.view()});
     if (code.type_index() != kTVMFFIInt) Fail("dtype.get_custom_type_code gave no int");
+    if (code.view().v_int64 < 0 || code.view().v_int64 > UINT8_MAX) {
+      Fail("dtype.get_custom_type_code gave a code beyond 8 bits");
+    }
     *dtype = {static_cast<uint8_t>(code.view().v_int64), 0, 1};
     dtype->bits = ReadBits(0);
     return true;

@@ -43,8 +43,8 @@ int TVMFFIEnvCheckSignals() {
   auto check = reinterpret_cast<CheckSignals>(check_signals.load(std::memory_order_acquire));
   if (check == nullptr) return 0;
   GilScope gil;
-  return check() == 0 ? 0
-                      : -1;  // The exception stays pending in the host language, not in the slot.
+  // An exception stays pending in the host language, not in the slot.
+  return check() == 0 ? 0 : -1;
 }
 
 int TVMFFIEnvRegisterCAPI(const char* name, void* symbol) {

@@ -27,6 +27,9 @@ int CallClosure(void* handle, const TVMFFIAny* args, int32_t num_args, TVMFFIAny
 }  // namespace
 
 ObjectPtr<> MakeFunction(void* self, TVMFFISafeCallType safe_call, void (*deleter)(void* self)) {
+  if (safe_call == nullptr) {
+    Throw("ValueError", "graphffi: function: expected the address of a callback, got NULL");
+  }
   if (self == nullptr && deleter == nullptr) {
     TVMFFIFunctionCell cell = {safe_call, nullptr};
     return ObjectPtr<>::Steal(MakeObject<FunctionObject>(kTVMFFIFunction, 0, cell).Release());

@@ -15,7 +15,7 @@ struct FunctionObject {
   TVMFFIFunctionCell cell;
 };
 
-/// As TVMFFIFunctionCreate.
+/// As TVMFFIFunctionCreate. \throws Error(ValueError) if there is no callback
 ObjectPtr<> MakeFunction(void* self, TVMFFISafeCallType safe_call, void (*deleter)(void* self));
 
 inline int CallRaw(TVMFFIObject* function, const TVMFFIAny* args, int32_t num_args,

@@ -39,6 +39,12 @@ FunctionTable& Functions() {
   return *table;
 }
 
+void ExpectFunction(std::string_view name, int32_t type_index) {
+  if (type_index == kTVMFFIFunction) return;
+  Throw("TypeError", "graphffi: global function '", name,
+        "': expected a function, got a value of type index ", type_index);
+}
+
 }  // namespace
 
 std::atomic<uint64_t>& RegistryEpoch() {
@@ -55,29 +61,33 @@ ObjectPtr<> FindGlobalFunction(std::string_view name) {
 
 void SetGlobalFunction(std::string_view name, ObjectPtr<> function, std::string_view doc,
                        std::string_view metadata, bool allow_override) {
+  const int32_t type_index = function ? function.header()->type_index : int32_t{kTVMFFINone};
   GlobalFunction entry{std::move(function), std::string(doc), std::string(metadata)};
   FunctionTable& table = Functions();
-  {
-    std::unique_lock lock(table.mutex);
-    auto [it, is_new] = table.functions.try_emplace(std::string(name));
-    if (is_new || allow_override) std::swap(it->second, entry);
-    if (!is_new && allow_override) RegistryEpoch().fetch_add(1, std::memory_order_release);
-    if (is_new || allow_override) return lock.unlock();  // `entry`, the old one, dies unlocked.
+  std::unique_lock lock(table.mutex);
+  auto it = table.functions.find(name);
+  if (it != table.functions.end() && !allow_override) {
+    Throw("RuntimeError", "graphffi: global function '", name,
+          "': already registered; allow the override to replace it");
   }
-  Throw("RuntimeError", "graphffi: global function '", name,
-        "': already registered; allow the override to replace it");
+  ExpectFunction(name, type_index);
+  if (it == table.functions.end()) {
+    table.functions.emplace(name, std::move(entry));
+  } else {
+    std::swap(it->second, entry);  // The old one dies after the lock.
+    RegistryEpoch().fetch_add(1, std::memory_order_release);
+  }
 }
 
 bool RemoveGlobalFunction(std::string_view name) {
   FunctionTable& table = Functions();
-  GlobalFunction removed;
+  GlobalFunction removed;  // Dies after the lock.
   std::unique_lock lock(table.mutex);
   auto it = table.functions.find(name);
   if (it == table.functions.end()) return false;
   removed = std::move(it->second);
   table.functions.erase(it);
   RegistryEpoch().fetch_add(1, std::memory_order_release);
-  lock.unlock();
   return true;
 }
 
@@ -114,10 +124,7 @@ int TVMFFIFunctionSetGlobal(const TVMFFIByteArray* name, TVMFFIObjectHandle f, i
 
 int TVMFFIFunctionSetGlobalFromMethodInfo(const TVMFFIMethodInfo* method_info, int allow_override) {
   return Guard([&] {
-    if (method_info->method.type_index != kTVMFFIFunction) {
-      Throw("TypeError", "graphffi: global function '", View(method_info->name),
-            "': expected a function, got a value of type index ", method_info->method.type_index);
-    }
+    ExpectFunction(View(method_info->name), method_info->method.type_index);
     SetGlobalFunction(View(method_info->name), ObjectPtr<>::Share(method_info->method.v_obj),
                       View(method_info->doc), View(method_info->metadata), allow_override != 0);
   });

@@ -40,7 +40,13 @@ bool IsContiguous(const DLTensor& tensor) {
   return true;
 }
 
+void CheckRank(const DLTensor& tensor) {
+  if (tensor.ndim >= 0) return;
+  Throw("ValueError", "graphffi: tensor: expected a rank of 0 or more, got ", tensor.ndim);
+}
+
 void Check(const DLTensor& tensor, TensorRequirements requirements) {
+  CheckRank(tensor);
   if (requirements.alignment > 0) {
     auto address = reinterpret_cast<uintptr_t>(tensor.data) + tensor.byte_offset;
     if (address % requirements.alignment != 0) {
@@ -92,6 +98,7 @@ Managed* MakeManaged(TVMFFIObjectHandle from) {
 }
 
 ObjectPtr<> MakeView(TVMFFIObjectHandle source, const DLTensor& prototype) {
+  CheckRank(prototype);
   int32_t ndim = prototype.ndim;
   if (ndim > 0 && prototype.strides == nullptr) {
     Throw("ValueError", "graphffi: tensor view: expected strides, got NULL");

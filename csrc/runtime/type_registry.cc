@@ -17,6 +17,7 @@ namespace {
 
 constexpr int32_t kChunkSize = 1024;
 constexpr int32_t kMaxChunks = 4096;
+constexpr int32_t kMaxTypes = kChunkSize * kMaxChunks;
 constexpr int32_t kUnknownType = -2;
 constexpr int32_t kNoParent = -1;
 
@@ -118,7 +119,7 @@ class TypeTable {
   }
 
   TypeEntry* Find(int32_t index) const {
-    if (index < 0 || index >= kChunkSize * kMaxChunks) return nullptr;
+    if (index < 0 || index >= kMaxTypes) return nullptr;
     const Chunk* chunk = chunks_[index / kChunkSize].load(std::memory_order_acquire);
     if (chunk == nullptr) return nullptr;
     return (*chunk)[index % kChunkSize].load(std::memory_order_acquire);
@@ -150,6 +151,10 @@ class TypeTable {
   int32_t Add(const TypeRequest& request) {
     auto entry = std::make_unique<TypeEntry>();
     entry->key = request.key;
+    if (request.num_child_slots < 0 || request.num_child_slots >= kMaxTypes) {
+      Throw("TypeError", "type '", request.key, "': expected 0 to ", kMaxTypes - 1,
+            " child slots, got ", request.num_child_slots);
+    }
     entry->num_slots = request.num_child_slots + 1;
     entry->can_overflow = request.can_overflow;
     if (request.parent >= 0) SetAncestors(request, entry.get());
@@ -180,6 +185,10 @@ class TypeTable {
 
   int32_t ClaimIndex(const TypeRequest& request, int32_t num_slots) {
     if (request.static_index >= 0) {
+      if (request.static_index >= kTVMFFIDynObjectBegin) {
+        Throw("TypeError", "type '", request.key, "': expected a static index below ",
+              int32_t{kTVMFFIDynObjectBegin}, ", got ", request.static_index);
+      }
       if (const TypeEntry* owner = Find(request.static_index)) {
         Throw("TypeError", "type '", request.key, "': index ", request.static_index,
               " belongs to '", owner->key, "'");
@@ -197,13 +206,13 @@ class TypeTable {
             "'");
     }
     int32_t index = next_dynamic_;
+    if (num_slots > kMaxTypes - index) Throw("RuntimeError", "too many types");
     next_dynamic_ += num_slots;
     return index;
   }
 
   void Publish(std::unique_ptr<TypeEntry> entry) {
     int32_t index = entry->type.type_index;
-    if (index >= kChunkSize * kMaxChunks) Throw("RuntimeError", "too many types");
     std::atomic<Chunk*>& slot = chunks_[index / kChunkSize];
     Chunk* chunk = slot.load(std::memory_order_relaxed);
     if (chunk == nullptr) {

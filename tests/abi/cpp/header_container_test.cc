@@ -43,6 +43,24 @@ TEST(list_is_shared) {
   CHECK(list.empty());
 }
 
+TEST(containers_refuse_more_room_than_there_is) {
+  List<Any> list = {1, 2};
+  Array<Any> array = {1, 2};
+  auto runs_out = [](auto&& reserve) {
+    try {
+      reserve();
+    } catch (const std::bad_alloc&) {
+      return true;
+    }
+    return false;
+  };
+  for (int64_t capacity : {int64_t{1} << 60, int64_t{1} << 62, INT64_MAX}) {
+    CHECK(runs_out([&] { list.reserve(capacity); }));
+    CHECK(runs_out([&] { array.reserve(capacity); }));
+  }
+  CHECK_EQ(list.size() + array.size(), size_t{4});
+}
+
 TEST(map_keeps_insertion_order_through_growth_and_erasure) {
   Map<String, int> map;
   std::map<std::string, int> expected;

@@ -117,6 +117,16 @@ TEST(list_refuses_what_is_out_of_range) {
   CHECK_EQ(Numbers(list), std::string("1 2 "));
 }
 
+TEST(list_refuses_more_room_than_there_is) {
+  if (!IsBundled()) return;
+  Value list = Call("ffi.List", {Int(1), Int(2)});
+  for (int shift : {60, 62}) {  // as many bytes as a multiple of 2^64
+    CheckCallRaises("ffi.ListReserve", {list.value, Int(int64_t{1} << shift)}, "MemoryError");
+  }
+  for (int i = 0; i < 100; ++i) Call("ffi.ListAppend", {list.value, Int(i)});
+  CHECK_EQ(Call("ffi.ListSize", {list.value}).value.v_int64, int64_t{102});
+}
+
 TEST(list_releases_what_leaves_it) {
   Opaque opaque;
   Value item = opaque.Make();

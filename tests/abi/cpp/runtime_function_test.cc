@@ -128,6 +128,31 @@ TEST(global_function_from_method_info_keeps_copies) {
            std::string("{\"type_schema\":\"x\"}"));
 }
 
+TEST(only_functions_become_global) {
+  if (!IsBundled()) return;
+  TVMFFIByteArray name = Bytes("test.no_function");
+  Value text = Str("a text is no function");
+  CheckRaised(TVMFFIFunctionSetGlobal(&name, text.object(), 0), "TypeError",
+              "global function 'test.no_function': expected a function");
+  CheckRaised(TVMFFIFunctionSetGlobal(&name, nullptr, 0), "TypeError", "expected a function");
+  CHECK_EQ(Global("test.no_function").type_index(), int32_t{kTVMFFINone});
+  Callback callback;
+  Value function = callback.Make(ReturnNothing);
+  CHECK_EQ(TVMFFIFunctionSetGlobal(&name, function.object(), 0), 0);
+}
+
+TEST(functions_need_a_callback) {
+  if (!IsBundled()) return;
+  int self = 0;
+  for (void* given : {static_cast<void*>(nullptr), static_cast<void*>(&self)}) {
+    TVMFFIObjectHandle function = nullptr;
+    CheckRaised(TVMFFIFunctionCreate(given, nullptr, nullptr, &function), "ValueError",
+                "expected the address of a callback, got NULL");
+    CHECK(function == nullptr);
+  }
+  CheckCallRaises("ffi.FunctionFromExternC", {None(), None(), None()}, "ValueError");
+}
+
 TEST(global_function_can_be_removed) {
   Callback callback;
   TVMFFIByteArray name = Bytes("test.removed");

@@ -74,6 +74,27 @@ TEST(tensor_of_17_dimensions_is_taken) {
   CHECK_EQ(TVMFFITensorGetDLTensorPtr(tensor.object())->strides[0], int64_t{1});
 }
 
+TEST(negative_ranks_are_refused) {
+  if (!IsBundled()) return;
+  for (int ndim : {-1, -1000}) {
+    for (int contiguous : {0, 1}) {
+      OldProducer producer({2, 3}, {3, 1});
+      producer.managed.dl_tensor.ndim = ndim;
+      TVMFFIObjectHandle tensor = nullptr;
+      CheckRaised(TVMFFITensorFromDLPack(&producer.managed, 0, contiguous, &tensor), "ValueError",
+                  "tensor: expected a rank of 0 or more, got " + std::to_string(ndim));
+      CHECK_EQ(producer.deleted, 0);
+    }
+  }
+  OldProducer producer({2, 3}, {3, 1});
+  Value source = FromDLPack(&producer);
+  DLTensor prototype = producer.managed.dl_tensor;
+  prototype.ndim = -1;
+  TVMFFIObjectHandle view = nullptr;
+  CheckRaised(TVMFFITensorCreateUnsafeView(source.object(), &prototype, &view), "ValueError",
+              "expected a rank of 0 or more, got -1");
+}
+
 TEST(refused_tensor_stays_with_its_producer) {
   OldProducer transposed({2, 3}, {1, 2});
   TVMFFIObjectHandle tensor = nullptr;
@@ -404,4 +425,22 @@ TEST(custom_data_types_are_known_by_global_functions) {
   // apache's leaves the bits out, so that what it writes reads back as another type.
   CHECK_EQ(WriteType({150, 16, 2}),
            std::string(IsBundled() ? "custom[posit]16x2" : "custom[posit]x2"));
+}
+
+TEST(custom_codes_beyond_8_bits_are_refused) {
+  if (!IsBundled()) return;
+  static int64_t given = 0;
+  Callback get_code;
+  Value code = get_code.Make([](void*, const TVMFFIAny*, int32_t, TVMFFIAny* result) {
+    *result = Int(given);
+    return 0;
+  });
+  TVMFFIByteArray name = Bytes("dtype.get_custom_type_code");
+  CHECK_EQ(TVMFFIFunctionSetGlobal(&name, code.object(), 0), 0);
+  for (int64_t number : {int64_t{-1}, int64_t{256}, int64_t{1} << 40}) {
+    given = number;
+    TVMFFIByteArray text = Bytes("custom[posit]16");
+    DLDataType dtype;
+    CheckRaised(TVMFFIDataTypeFromString(&text, &dtype), "ValueError", "a code beyond 8 bits");
+  }
 }

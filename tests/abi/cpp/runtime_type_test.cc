@@ -253,3 +253,22 @@ TEST(a_wrong_parent_ends_the_process) {
   GetOrAdd("test.Orphan", 9999, 2);
   std::_Exit(1);
 }
+
+/// Checks that the process ends; the case succeeds if it does.
+static void CheckEnds(int32_t static_index, int32_t num_child_slots) {
+  if (!IsBundled()) return;
+  std::atexit([] { std::_Exit(0); });
+  TVMFFIByteArray key = Bytes("test.Refused");
+  TVMFFITypeGetOrAllocIndex(&key, static_index, 1, num_child_slots, 1, kTVMFFIObject);
+  std::_Exit(1);
+}
+
+TEST(negative_slots_end_the_process) { CheckEnds(-1, -1); }
+TEST(more_slots_than_types_end_the_process) { CheckEnds(-1, INT32_MAX); }
+TEST(slots_beyond_the_table_end_the_process) {
+  for (int i = 0; i < 2; ++i) {  // Half of the table, and then more than the other half.
+    GetOrAdd("test.Large" + std::to_string(i), kTVMFFIObject, 1, 1 << 20);
+  }
+  CheckEnds(-1, 3 << 20);
+}
+TEST(static_indices_of_dynamic_types_end_the_process) { CheckEnds(kTVMFFIDynObjectBegin + 100, 0); }

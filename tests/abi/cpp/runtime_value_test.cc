@@ -207,6 +207,16 @@ TEST(allocator_is_never_null_and_frees_what_it_gives) {
   }
 }
 
+TEST(allocator_gives_nothing_beyond_memory) {
+  if (!IsBundled()) return;
+  TVMFFICustomAllocator* allocator = TVMFFIGetCustomAllocator();
+  for (size_t size : {SIZE_MAX, SIZE_MAX - 8, SIZE_MAX - 64}) {
+    for (size_t alignment : {8, 16, 64}) {
+      CHECK(allocator->allocate(size, alignment, kTVMFFIObject, allocator->context) == nullptr);
+    }
+  }
+}
+
 TEST(allocator_can_be_replaced_and_restored) {
   TVMFFICustomAllocator* original = TVMFFIGetCustomAllocator();
   TVMFFICustomAllocator mine = {nullptr, nullptr};

@@ -4,6 +4,7 @@
 
 #include <tvm/ffi/object.h>
 
+#include <cstdint>
 #include <cstdlib>
 #include <new>
 #include <type_traits>
@@ -13,6 +14,12 @@ namespace tvm {
 namespace ffi {
 inline namespace graphffi_v1 {
 namespace detail {
+
+/// The bytes of count elements behind a head. \throws std::bad_alloc if no memory is that large
+inline size_t ArrayBytes(size_t head_bytes, size_t count, size_t element_bytes) {
+  if (count > (PTRDIFF_MAX - head_bytes) / element_bytes) throw std::bad_alloc();
+  return head_bytes + count * element_bytes;
+}
 
 inline void* AllocateObject(size_t size, size_t alignment) {
   constexpr size_t kMallocAlignment = alignof(std::max_align_t);
@@ -73,8 +80,9 @@ ObjectPtr<ArrayType> make_inplace_array_object(size_t num_elems, Args&&... args)
                 "elements start right behind the object");
   constexpr size_t kAlignment =
       alignof(ArrayType) > alignof(ElemType) ? alignof(ArrayType) : alignof(ElemType);
-  return detail::MakeObjectOfSize<ArrayType>(sizeof(ArrayType) + num_elems * sizeof(ElemType),
-                                             kAlignment, std::forward<Args>(args)...);
+  return detail::MakeObjectOfSize<ArrayType>(
+      detail::ArrayBytes(sizeof(ArrayType), num_elems, sizeof(ElemType)), kAlignment,
+      std::forward<Args>(args)...);
 }
 
 }  // namespace graphffi_v1

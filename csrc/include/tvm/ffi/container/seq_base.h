@@ -106,8 +106,8 @@ class SeqBaseObj : public Object, public TVMFFISeqCell {
 
   /// Moves the elements into a larger buffer of their own.
   void MoveToBuffer(size_t new_capacity) {
-    Any* buffer =
-        static_cast<Any*>(detail::AllocateObject(new_capacity * sizeof(Any), alignof(Any)));
+    Any* buffer = static_cast<Any*>(
+        detail::AllocateObject(detail::ArrayBytes(0, new_capacity, sizeof(Any)), alignof(Any)));
     size_t count = size();
     for (size_t i = 0; i < count; ++i) new (buffer + i) Any(std::move(MutableBegin()[i]));
     FreeBuffer();
