@@ -43,9 +43,8 @@ Module Module::LoadFromFile(const String& file_name) {
 void Module::VisitContextSymbols(const TypedFunction<void(String, void*)>& callback) {
   rt::RunForCpp([&] {
     for (const auto& [name, pointer] : rt::ContextSymbols()) {
-      TVMFFIAny address = {kTVMFFIOpaquePtr, {0}, {0}};
-      address.v_ptr = pointer;
-      rt::CallFunction(callback.function.object.get(), {rt::MakeString(name).view(), address});
+      rt::CallFunction(callback.function.object.get(),
+                       {rt::MakeString(name).view(), rt::Any::Pointer(pointer).view()});
     }
   });
 }

@@ -36,6 +36,12 @@ Any Any::Bool(bool truth) {
   return Steal(value);
 }
 
+Any Any::Pointer(void* address) {
+  TVMFFIAny value = {kTVMFFIOpaquePtr, {0}, {0}};
+  value.v_ptr = address;
+  return Steal(value);
+}
+
 }  // namespace graphffi::runtime
 
 using namespace graphffi::runtime;

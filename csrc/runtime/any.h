@@ -40,6 +40,7 @@ class Any {
   static Any FromView(const TVMFFIAny& view);
   static Any Int(int64_t number);
   static Any Bool(bool truth);
+  static Any Pointer(void* address);
   template <typename T>
   static Any Object(ObjectPtr<T> object) {
     if (!object) return Any();

@@ -4,6 +4,7 @@
 
 #include "any.h"
 #include "error.h"
+#include "type_registry.h"
 
 namespace graphffi::runtime {
 namespace {
@@ -65,17 +66,9 @@ TVMFFIAny ContentsEqual(const TVMFFIAny* a, const TVMFFIAny* b) {
   return Any::Bool(BigIntContent(*a) == BigIntContent(*b)).Release();
 }
 
-template <typename F>
-void RegisterPointer(std::string_view name, F* function) {
-  TVMFFIByteArray bytes = {name.data(), name.size()};
-  TVMFFIAny pointer = {kTVMFFIOpaquePtr, {0}, {0}};
-  pointer.v_ptr = reinterpret_cast<void*>(function);
-  TVMFFITypeRegisterAttr(kTVMFFIBigInt, &bytes, &pointer);
-}
-
 [[maybe_unused]] const bool attributes_are_registered = [] {
-  RegisterPointer("__any_hash__", HashContent);
-  RegisterPointer("__any_equal__", ContentsEqual);
+  RegisterFunctionAttr(kTVMFFIBigInt, "__any_hash__", HashContent);
+  RegisterFunctionAttr(kTVMFFIBigInt, "__any_equal__", ContentsEqual);
   return true;
 }();
 

@@ -63,12 +63,7 @@ Any FunctionFromExternC(const BuiltinArgs& args) {
 }
 
 /// The address of a std::atomic<uint64_t>, for callers that keep what they found.
-Any GetRegistryEpoch(const BuiltinArgs&) {
-  TVMFFIAny pointer{};
-  pointer.type_index = kTVMFFIOpaquePtr;
-  pointer.v_ptr = &RegistryEpoch();
-  return Any::Steal(pointer);
-}
+Any GetRegistryEpoch(const BuiltinArgs&) { return Any::Pointer(&RegistryEpoch()); }
 
 constexpr Builtin kFunctionBuiltins[] = {
     {"ffi.FunctionListGlobalNamesFunctor", 0, "ffi.Function()", ListGlobalNames},

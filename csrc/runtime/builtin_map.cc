@@ -10,24 +10,20 @@
 namespace graphffi::runtime {
 namespace {
 
-/// What ffi.MapGetItemOrMissing gives for a missing key: always the same object.
-ObjectPtr<> MissingItem() {
-  struct Missing {
-    TVMFFIObject header;
-  };
-  static const ObjectPtr<> missing =
-      ObjectPtr<>::Steal(MakeObject<Missing>(kTVMFFIObject, 0).Release());
+/// An object without content, which is known by its identity.
+struct Marker {
+  TVMFFIObject header;
+};
+
+/// Given by ffi.MapGetItemOrMissing for a missing key: always the same object.
+Any MissingItem() {
+  static const Any missing = Any::Object(MakeObject<Marker>(kTVMFFIObject, 0));
   return missing;
 }
 
-/// What stands between positional and keyword arguments of a call from Python: always the same
-/// object.
-ObjectPtr<> KeywordMarker() {
-  struct Marker {
-    TVMFFIObject header;
-  };
-  static const ObjectPtr<> marker =
-      ObjectPtr<>::Steal(MakeObject<Marker>(kTVMFFIObject, 0).Release());
+/// Stands between positional and keyword arguments of a call from Python: always the same object.
+Any KeywordMarker() {
+  static const Any marker = Any::Object(MakeObject<Marker>(kTVMFFIObject, 0));
   return marker;
 }
 
@@ -90,7 +86,7 @@ struct MapFunctions {
 
   static Any GetItemOrMissing(const BuiltinArgs& args) {
     if (const TVMFFIAny* value = FindInMap(Map(args), args[1])) return Own(*value);
-    return Any::Object(MissingItem());
+    return MissingItem();
   }
 
   static Any ForwardIterator(const BuiltinArgs& args) {
@@ -135,10 +131,8 @@ constexpr Builtin kMapBuiltins[] = {
     {"ffi.DictSetItem", 3, "None(ffi.Dict[Any,Any],Any,Any)", DictSetItem},
     {"ffi.DictErase", 2, "None(ffi.Dict[Any,Any],Any)", DictErase},
     {"ffi.DictClear", 1, "None(ffi.Dict[Any,Any])", DictClear},
-    {"ffi.GetInvalidObject", 0, "ffi.Object()",
-     [](const BuiltinArgs&) { return Any::Object(MissingItem()); }},
-    {"ffi.GetKwargsObject", 0, "ffi.Object()",
-     [](const BuiltinArgs&) { return Any::Object(KeywordMarker()); }},
+    {"ffi.GetInvalidObject", 0, "ffi.Object()", [](const BuiltinArgs&) { return MissingItem(); }},
+    {"ffi.GetKwargsObject", 0, "ffi.Object()", [](const BuiltinArgs&) { return KeywordMarker(); }},
 };
 
 }  // namespace

@@ -54,5 +54,7 @@ std::map<std::string, void*> ContextSymbols();
 
 /// Stores the registered pointers into the library's variables of those names.
 void FillContextSymbols(const Library& library);
+/// Stores the address of the library's module into its variable for that, if it has one.
+void TellModule(const Library& library, const ModulePtr& module);
 
 }  // namespace graphffi::runtime

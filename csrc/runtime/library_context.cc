@@ -24,6 +24,12 @@ ContextTable& Registered() {
   return *registered;
 }
 
+void Fill(const Library& library, const std::string& name, void* pointer) {
+  if (void* variable = library.Find(name)) {
+    __atomic_store_n(static_cast<void**>(variable), pointer, __ATOMIC_RELEASE);
+  }
+}
+
 }  // namespace
 
 std::map<std::string, void*> ContextSymbols() {
@@ -35,11 +41,11 @@ std::map<std::string, void*> ContextSymbols() {
 void FillContextSymbols(const Library& library) {
   // Not locked meanwhile: looking up a symbol waits for the loader, which may be running the
   // initializers of a library that registers a symbol.
-  for (const auto& [name, pointer] : ContextSymbols()) {
-    if (void* variable = library.Find(name)) {
-      __atomic_store_n(static_cast<void**>(variable), pointer, __ATOMIC_RELEASE);
-    }
-  }
+  for (const auto& [name, pointer] : ContextSymbols()) Fill(library, name, pointer);
+}
+
+void TellModule(const Library& library, const ModulePtr& module) {
+  Fill(library, kContextSymbol, module.get());
 }
 
 }  // namespace graphffi::runtime

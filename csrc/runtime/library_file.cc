@@ -5,8 +5,8 @@
 #include <link.h>
 
 #include <map>
-#include <memory>
 #include <mutex>
+#include <utility>
 
 #include "error.h"
 #include "library.h"
@@ -33,10 +33,16 @@ class LibraryFile final : public Library {
   void* handle_;
 };
 
+/// The file is never forgotten. Without a module until a thread that opened the library has made
+/// it.
+struct OpenedLibrary {
+  const LibraryFile* file = nullptr;
+  ModulePtr module;
+};
+
 struct OpenedLibraries {
   std::mutex mutex;
-  std::map<void*, std::unique_ptr<const LibraryFile>> files;
-  std::map<void*, ModulePtr> modules;
+  std::map<void*, OpenedLibrary> by_handle;
 };
 
 OpenedLibraries& Opened() {
@@ -52,43 +58,34 @@ void* OpenFile(const std::string& path) {
         "': ", reason == nullptr ? "unknown reason" : reason);
 }
 
-const Library* FileOf(const std::string& path, void* handle) {
+OpenedLibrary FindOpened(const std::string& path, void* handle) {
   OpenedLibraries& opened = Opened();
   std::lock_guard lock(opened.mutex);
-  auto& file = opened.files[handle];
-  if (file == nullptr) file = std::make_unique<const LibraryFile>(path, handle);
-  return file.get();
-}
-
-ModulePtr FindOpened(void* handle) {
-  OpenedLibraries& opened = Opened();
-  std::lock_guard lock(opened.mutex);
-  auto it = opened.modules.find(handle);
-  return it == opened.modules.end() ? ModulePtr() : it->second;
+  OpenedLibrary& library = opened.by_handle[handle];
+  if (library.file == nullptr) library.file = new LibraryFile(path, handle);
+  return library;
 }
 
 /// The module of the thread that was first, if several opened the library at once.
 ModulePtr Keep(void* handle, ModulePtr module) {
   OpenedLibraries& opened = Opened();
   std::lock_guard lock(opened.mutex);
-  return opened.modules.emplace(handle, module).first->second;
+  ModulePtr& kept = opened.by_handle[handle].module;
+  if (!kept) kept = std::move(module);
+  return kept;
 }
 
 }  // namespace
 
 ModulePtr LoadLibraryModule(const std::string& path) {
   void* handle = OpenFile(path);
-  const Library* library = FileOf(path, handle);
-  ModulePtr module = FindOpened(handle);
+  auto [library, module] = FindOpened(path, handle);
   if (module) {
     FillContextSymbols(*library);  // Some may have been registered since.
   } else {
     module = Keep(handle, OpenLibrary(library));
   }
-  if (void* context = library->Find(kContextSymbol)) {
-    __atomic_store_n(static_cast<void**>(context), static_cast<void*>(module.get()),
-                     __ATOMIC_RELEASE);
-  }
+  TellModule(*library, module);
   return module;
 }
 

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <new>
 
+#include "cpp_error.h"
 #include "error.h"
 #include "function.h"
 #include "library.h"
@@ -72,7 +73,7 @@ class LibraryModule final : public ModuleObj {
     void* symbol = library_->Find(Concat(prefix, Text(name)));
     if (symbol == nullptr) return text;
     auto describe = reinterpret_cast<TVMFFISafeCallType>(symbol);
-    CheckForeign(describe(nullptr, nullptr, 0, text.value.out()));
+    RunForCpp([&] { CheckForeign(describe(nullptr, nullptr, 0, text.value.out())); });
     return text;
   }
 

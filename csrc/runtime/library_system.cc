@@ -76,11 +76,7 @@ ModulePtr SystemLibraryModule(const std::string& prefix) {
   module = it->second;
   lock.unlock();
   if (!is_new) return module;
-  const SystemLibrary* kept = library.release();  // For the rest of the process, as the module.
-  if (void* context = kept->Find(kContextSymbol)) {
-    __atomic_store_n(static_cast<void**>(context), static_cast<void*>(module.get()),
-                     __ATOMIC_RELEASE);
-  }
+  TellModule(*library.release(), module);  // It lives for the rest of the process, as the module.
   return module;
 }
 

@@ -7,6 +7,7 @@
 
 #include <mutex>
 #include <unordered_set>
+#include <vector>
 
 #include "array.h"
 #include "error.h"
@@ -20,6 +21,21 @@ namespace {
 std::mutex& ImportsMutex() {
   static std::mutex* mutex = new std::mutex();
   return *mutex;
+}
+
+std::vector<Any> ItemsOf(const tvm::ffi::Array& array) {
+  auto* sequence = reinterpret_cast<SeqObject*>(array.object.get());
+  if (sequence == nullptr) return {};
+  return {sequence->items(), sequence->items() + sequence->size()};
+}
+
+std::vector<ModulePtr> ImportsOf(ModuleObj* module) {
+  std::lock_guard lock(ImportsMutex());
+  std::vector<ModulePtr> imports;
+  for (const Any& import : ItemsOf(module->imports_)) {
+    imports.emplace_back(ObjectPtr<>::Share(import.view().v_obj));
+  }
+  return imports;
 }
 
 /// Asks the module and what it imports, depth first, each module once: where imports share their
@@ -90,27 +106,18 @@ ObjectPtr<> LookupFromImports(ModuleObj* module, std::string_view name) {
 
 }  // namespace
 
-std::vector<ModulePtr> ImportsOf(ModuleObj* module) {
-  std::lock_guard lock(ImportsMutex());
-  std::vector<ModulePtr> imports;
-  auto* array = reinterpret_cast<SeqObject*>(module->imports_.object.get());
-  for (int64_t i = 0; array != nullptr && i < array->size(); ++i) {
-    imports.emplace_back(ObjectPtr<>::Share(array->items()[i].view().v_obj));
-  }
-  return imports;
-}
-
 void AddImport(ModuleObj* module, ModuleObj* other) {
   if (Imports(other, module)) {
     Throw("RuntimeError", "graphffi: import of a module of kind '", other->kind(),
           "': it imports the importing module");
   }
-  std::vector<Any> imports;
-  for (const ModulePtr& import : ImportsOf(module)) imports.push_back(Any::Object(import.handle()));
-  imports.push_back(Any::Object(ModulePtr::Share(other).handle()));
-  ObjectPtr<> array = ObjectPtr<>::Steal(MakeArray(std::move(imports)).Release());
+  Any added = Any::Object(ModulePtr::Share(other).handle());
+  ObjectPtr<> replaced;  // Dies after the lock.
   std::lock_guard lock(ImportsMutex());
-  std::swap(module->imports_.object, array);  // The old one dies after the lock.
+  std::vector<Any> imports = ItemsOf(module->imports_);
+  imports.push_back(std::move(added));
+  ObjectPtr<> array = ObjectPtr<>::Steal(MakeArray(std::move(imports)).Release());
+  replaced = std::exchange(module->imports_.object, std::move(array));
 }
 
 void RemoveImports(ModuleObj* module) {

@@ -4,7 +4,6 @@
 
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "module_object.h"
 
@@ -28,7 +27,6 @@ class ModulePtr {
   ObjectPtr<> handle_;
 };
 
-std::vector<ModulePtr> ImportsOf(ModuleObj* module);
 /// \throws Error(RuntimeError) on a cycle.
 void AddImport(ModuleObj* module, ModuleObj* other);
 void RemoveImports(ModuleObj* module);

@@ -9,12 +9,22 @@
 #include "error.h"
 #include "module.h"
 #include "string_value.h"
+#include "type_registry.h"
 
 namespace tvm {
 namespace ffi {
 
 using graphffi::runtime::MakeArray;
-using graphffi::runtime::Throw;
+
+namespace {
+
+[[noreturn]] void ThrowUnsupported(const ModuleObj& module, const char* action) {
+  throw Error(graphffi::runtime::MakeError(
+      "RuntimeError", graphffi::runtime::Concat("graphffi: a module of kind '", module.kind(),
+                                                "' cannot be ", action)));
+}
+
+}  // namespace
 
 ModuleObj::ModuleObj(void (*deleter)(void* handle, int flags))
     : header_{graphffi::runtime::kOneStrongOneWeak, kTVMFFIModule, 0, {deleter}} {}
@@ -30,16 +40,14 @@ String ModuleObj::GetFunctionDoc(const String&) { return {}; }
 String ModuleObj::GetFunctionMetadata(const String&) { return {}; }
 
 void ModuleObj::WriteToFile(const String&, const String&) const {
-  Throw("RuntimeError", "graphffi: a module of kind '", kind(), "' cannot be written to a file");
+  ThrowUnsupported(*this, "written to a file");
 }
 
 Array ModuleObj::GetWriteFormats() const {
   return {ObjectPtr<TVMFFIObject>::Steal(MakeArray({}).Release())};
 }
 
-Bytes ModuleObj::SaveToBytes() const {
-  Throw("RuntimeError", "graphffi: a module of kind '", kind(), "' cannot be saved to bytes");
-}
+Bytes ModuleObj::SaveToBytes() const { ThrowUnsupported(*this, "saved to bytes"); }
 
 String ModuleObj::InspectSource(const String&) const { return {graphffi::runtime::MakeString({})}; }
 
@@ -88,9 +96,8 @@ int GetImports(void* field, TVMFFIAny* result) {
   field.getter = GetImports;
   field.default_value_or_factory = kNone;
   TVMFFITypeRegisterField(kTVMFFIModule, &field);
-  TVMFFIByteArray is_final = {"__ffi_type_final__",
-                              18};  // A class in Python cannot derive from it.
-  TVMFFITypeRegisterAttr(kTVMFFIModule, &is_final, &Any::Bool(true).view());
+  // A class in Python cannot derive from it.
+  RegisterTypeAttr(kTVMFFIModule, "__ffi_type_final__", Any::Bool(true).view());
   return true;
 }();
 

@@ -172,26 +172,18 @@ TVMFFIAny MutateMapInPlace(Mutator* mutator, TVMFFIAny value) noexcept {
   });
 }
 
-template <typename Hook>
-void RegisterHook(int32_t type_index, std::string_view attribute, Hook* hook) {
-  TVMFFIByteArray name = {attribute.data(), attribute.size()};
-  TVMFFIAny pointer = {kTVMFFIOpaquePtr, {0}, {0}};
-  pointer.v_ptr = reinterpret_cast<void*>(hook);
-  TVMFFITypeRegisterAttr(type_index, &name, &pointer);
-}
-
 void RegisterMutation(int32_t type_index, MutateFunction mutate, MutateFunction in_place) {
-  RegisterHook(type_index, "__s_mutate__", mutate);
-  RegisterHook(type_index, "__s_maybe_inplace_mutate__", in_place);
+  RegisterFunctionAttr(type_index, "__s_mutate__", mutate);
+  RegisterFunctionAttr(type_index, "__s_maybe_inplace_mutate__", in_place);
 }
 
 [[maybe_unused]] const bool hooks_are_registered = [] {
   for (int32_t type_index : {kTVMFFIArray, kTVMFFIList}) {
-    RegisterHook(type_index, "__s_visit__", VisitSequence);
+    RegisterFunctionAttr(type_index, "__s_visit__", VisitSequence);
     RegisterMutation(type_index, MutateSequence, MutateSequenceInPlace);
   }
   for (int32_t type_index : {kTVMFFIMap, kTVMFFIDict}) {
-    RegisterHook(type_index, "__s_visit__", VisitMap);
+    RegisterFunctionAttr(type_index, "__s_visit__", VisitMap);
     RegisterMutation(type_index, MutateMap, MutateMapInPlace);
   }
   for (int32_t type_index : {kTVMFFIStr, kTVMFFIBytes, kTVMFFIBigInt}) {

@@ -54,7 +54,9 @@ void Grow(AttributeColumn* attribute, int32_t size) {
   __atomic_store_n(&column->size, size, __ATOMIC_RELEASE);
 }
 
-void RegisterAttribute(int32_t type_index, std::string_view name, const TVMFFIAny& value) {
+}  // namespace
+
+void RegisterTypeAttr(int32_t type_index, std::string_view name, const TVMFFIAny& value) {
   if (type_index != kTVMFFINone) GetType(type_index);
   Any owned = type_index == kTVMFFINone ? Any() : Any::FromView(value);
   AttributeTable& table = Attributes();
@@ -75,14 +77,13 @@ void RegisterAttribute(int32_t type_index, std::string_view name, const TVMFFIAn
   __atomic_store_n(&entry->type_index, released.type_index, __ATOMIC_RELEASE);
 }
 
-}  // namespace
 }  // namespace graphffi::runtime
 
 using namespace graphffi::runtime;
 
 int TVMFFITypeRegisterAttr(int32_t type_index, const TVMFFIByteArray* attr_name,
                            const TVMFFIAny* attr_value) {
-  return Guard([&] { RegisterAttribute(type_index, View(*attr_name), *attr_value); });
+  return Guard([&] { RegisterTypeAttr(type_index, View(*attr_name), *attr_value); });
 }
 
 const TVMFFITypeAttrColumn* TVMFFIGetTypeAttrColumn(const TVMFFIByteArray* attr_name) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The types of the process: indices, keys, ancestors.
+// The types of the process: indices, keys, ancestors, attributes.
 #pragma once
 
 #include <string_view>
@@ -18,5 +18,13 @@ bool IsInstance(int32_t type_index, int32_t expected);
 std::string_view TypeKey(int32_t type_index);
 /// By type index.
 std::vector<std::string_view> ListTypeKeys();
+
+/// As TVMFFITypeRegisterAttr. \throws Error(RuntimeError)
+void RegisterTypeAttr(int32_t type_index, std::string_view name, const TVMFFIAny& value);
+/// An attribute that is the address of a function, for libraries to call.
+template <typename F>
+void RegisterFunctionAttr(int32_t type_index, std::string_view name, F* function) {
+  RegisterTypeAttr(type_index, name, Any::Pointer(reinterpret_cast<void*>(function)).view());
+}
 
 }  // namespace graphffi::runtime

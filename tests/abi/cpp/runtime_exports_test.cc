@@ -159,6 +159,23 @@ static int CountMarker(void* self, const TVMFFIAny* args, int32_t, TVMFFIAny*) {
   return args[1].type_index == kTVMFFIOpaquePtr ? 0 : -1;
 }
 
+TEST(virtual_functions_throw_the_abis_exception) {
+  auto* load = Exported<Reference(const Value&)>("_ZN3tvm3ffi6Module12LoadFromFileERKNS0_6StringE");
+  std::string path = std::string(std::getenv("GRAPHFFI_TEST_LIBRARIES")) + "/library0.so";
+  Reference handle = load(Str(path));
+  void* module = static_cast<char*>(handle.object) - 8;
+  void** table = *static_cast<void***>(module);
+  auto* doc = reinterpret_cast<Value (*)(void*, const Value&)>(table[4]);
+  auto* write = reinterpret_cast<void (*)(const void*, const Value&, const Value&)>(table[6]);
+  auto* save = reinterpret_cast<Value (*)(const void*)>(table[8]);
+  CHECK_EQ(ThrownToCpp([&] { doc(module, Str("broken")); }),
+           std::string("ValueError: no documentation today"));
+  std::string written = ThrownToCpp([&] { write(module, Str("a"), Str("b")); });
+  CHECK_EQ(written.substr(0, 13), std::string("RuntimeError:"));
+  std::string saved = ThrownToCpp([&] { save(module); });
+  CHECK_EQ(saved.substr(0, 13), std::string("RuntimeError:"));
+}
+
 TEST(context_symbols_are_visited) {
   auto* visit = Exported<void(const Reference&)>(
       "_ZN3tvm3ffi6Module19VisitContextSymbolsERKNS0_13TypedFunctionIFvNS0_6StringEPvEEE");

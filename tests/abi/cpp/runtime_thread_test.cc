@@ -162,3 +162,30 @@ TEST(memory_stays_flat_over_10000_values) {
   make(10000);
   CHECK(mallinfo2().uordblks < before + 100000);
 }
+
+static int64_t NumImports(const Value& module) {
+  const TVMFFITypeInfo* type = TVMFFIGetTypeInfo(kTVMFFIModule);
+  for (int32_t i = 0; i < type->num_fields; ++i) {
+    const TVMFFIFieldInfo& field = type->fields[i];
+    if (Text(field.name) != "imports_") continue;
+    Value imports;
+    void* address = static_cast<char*>(module.object()) + field.offset;
+    CHECK_EQ(field.getter(address, &imports.value), 0);
+    return TVMFFISeqGetCellPtr(imports.object())->size;
+  }
+  return -1;
+}
+
+TEST(imports_of_all_threads_are_kept) {
+  if (!IsBundled()) return;
+  Value importer = Call("ffi.SystemLib", {RawStr("test.importer.")});
+  const TVMFFIAny shared = importer.value;
+  InThreads([shared](int t) {
+    for (int i = 0; i < kRounds / 10; ++i) {
+      std::string prefix = "test." + std::to_string(t) + "." + std::to_string(i) + ".";
+      Value module = Call("ffi.SystemLib", {RawStr(prefix.c_str())});
+      Call("ffi.ModuleImportModule", {shared, module.value});
+    }
+  });
+  CHECK_EQ(NumImports(importer), int64_t{kThreads * (kRounds / 10)});
+}
