@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the exported functions of TVM FFI's C++ ABI take and give. Their mangled names say these
-// types' names, and callers pass them by address: nothing but names and sizes has to be right.
+// Parameter and result types of the exported functions of TVM FFI's C++ ABI. The mangled names of
+// the functions contain the names of these types, and callers pass them by address: nothing but
+// names and sizes has to be right.
 #pragma once
 
 #include "runtime/cpp_error.h"

@@ -49,8 +49,8 @@ class Copier {
   }
 
  private:
-  // What may contain itself is known before its content is copied, which immutable containers may
-  // through what they hold: the copy is filled as the mutable container of the same layout.
+  // A container may contain itself, an immutable one through others. So its copy is noted before
+  // its content is copied, and filled as the mutable container of the same layout.
   template <typename Mutable>
   static Mutable MakeAs(const Object* object) {
     Mutable copy;

@@ -116,7 +116,7 @@ class DefaultInit {
       throw ffi::Error(error.kind(), text, error.backtrace());
     }
   }
-  /// What the creator left there stays in a field that is no parameter.
+  /// A field that is no parameter and has no default keeps the value that the creator gave it.
   void SetDefault(Object* object, size_t index) const {
     const TVMFFIFieldInfo* field = fields_[index];
     if (HasFlag(field, kTVMFFIFieldFlagBitMaskHasDefault)) {

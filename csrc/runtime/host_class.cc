@@ -94,7 +94,7 @@ struct HostClass {
   std::vector<int64_t> objects;
 };
 
-/// What stands before each object of a HostClass.
+/// Lies directly before each object of a HostClass.
 struct alignas(std::max_align_t) Prefix {
   const HostClass* type;
 };

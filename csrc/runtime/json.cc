@@ -129,7 +129,7 @@ class Parser {
     return ffi::String(std::move(text));
   }
 
-  /// What follows a backslash.
+  /// Reads the characters after a backslash.
   void ParseEscape(size_t begin, std::string* text) {
     if (at_ == text_.size()) Fail("Unterminated string starting at", begin);
     constexpr std::string_view kLetters = "\"\\/bfnrt";

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Modules that are embedded into a library. All integers are little-endian 64-bit:
-//   size of the rest; list of row starts; list of children; then per module its kind and, unless
-//   the kind is
-//   "_lib" (the library itself), its bytes. Module i imports children[row[i]] … children[row[i + 1]
-//   - 1].
-// A list is a count and its entries. Module 0 is the root. Nothing is believed before it is
-// checked.
+// Modules that are embedded into a library. All integers are little-endian and have 64 bits. The
+// data are, in this order:
+//
+// - the number of bytes that follow;
+// - the list of row starts and the list of children, each a count and its entries: module i imports
+//   the modules from children[row[i]] up to, but not including, children[row[i + 1]];
+// - for each module its kind and, unless that is "_lib" (the library itself), its bytes.
+//
+// Module 0 is the root. Nothing is trusted before it is checked.
 #include <cstring>
 #include <vector>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every module does: imports, and refusals of what a kind of module does not do.
+// The base of all modules: imports, and errors for operations that a kind of module does not have.
 #include "module_object.h"
 
 #include <string_view>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What host languages reach by reflection: the classes of access paths, objects made of the values
-// of their fields.
+// Reflection for host languages: the classes of access paths, and objects made from the values of
+// their fields.
 #include <tvm/ffi/big_int.h>
 #include <tvm/ffi/container/dict.h>
 #include <tvm/ffi/container/list.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What functions over the structure of values share.
+// Parts that functions over the structure of values share.
 #pragma once
 
 #include <tvm/ffi/container/shape.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What visitors and mutators that call functions of a host language share.
+// Parts that visitors and mutators share whose callbacks are functions of a host language.
 #pragma once
 
 #include <tvm/ffi/container/array.h>

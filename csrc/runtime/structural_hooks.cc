@@ -35,7 +35,7 @@ struct Mutator {
 
 constexpr TVMFFIAny kUnchanged = {kTVMFFIUnchanged, {0}, {0}};
 
-/// What a hook gives: an exception becomes an Error value.
+/// The result of a hook. An exception becomes an Error value.
 template <typename Body>
 TVMFFIAny RunHook(Body&& body) noexcept {
   Any result;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What libraries tell about their types: fields, methods, metadata. Strings are copied, values
+// Fields, methods and metadata that libraries register for their types. Strings are copied, values
 // retained; nothing is freed, because readers hold borrowed pointers without a lock.
 #include <algorithm>
 #include <cstring>

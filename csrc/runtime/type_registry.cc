@@ -83,7 +83,8 @@ struct NamedType {
   const char* parent;
 };
 
-// What the Python package of TVM FFI asks for when it is imported; from kTVMFFIDynObjectBegin on.
+// Types that the Python package of TVM FFI looks up when it is imported. Their indices begin at
+// kTVMFFIDynObjectBegin.
 constexpr NamedType kNamedTypes[] = {
     {"ffi.EnumState", "ffi.Object"},
     {"ffi.Enum", "ffi.Object"},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the tests of the kernel-author headers share.
+// Parts that the tests of the kernel-author headers share.
 #pragma once
 
 #include <tvm/ffi/extra/module.h>

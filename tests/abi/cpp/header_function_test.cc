@@ -5,6 +5,29 @@
 
 #include "header.h"
 
+/// Made from a number or its text.
+struct Celsius {
+  double degrees;
+};
+template <>
+inline constexpr bool tvm::ffi::use_default_type_traits_v<Celsius> = false;
+template <>
+struct tvm::ffi::TypeTraits<Celsius> : FallbackOnlyTraitsBase<Celsius, double, String> {
+  static Celsius ConvertFallbackValue(double degrees) { return {degrees}; }
+  static Celsius ConvertFallbackValue(const String& degrees) {
+    return {std::atof(degrees.c_str())};
+  }
+};
+
+TEST(types_without_a_form_of_their_own_are_made_from_others) {
+  Function f = Function::FromTyped([](Celsius t) { return t.degrees; });
+  CHECK_EQ(f(1.5).cast<double>(), 1.5);
+  CHECK_EQ(f("2.5").cast<double>(), 2.5);
+  CHECK_EQ(Message([&] { f(nullptr); }),
+           "TypeError: Mismatched type on argument #0 when calling: `(0: Variant<float, str>) -> "
+           "float`. Expected `Variant<float, str>` but got `None`");
+}
+
 TEST(mismatched_argument_names_position_signature_and_types) {
   Function f = Function::FromTyped([](int) {}, "f");
   CHECK_EQ(Message([&] { f(String("abc")); }),

@@ -26,7 +26,7 @@ using tvm::ffi::TensorView;
 using tvm::ffi::Tuple;
 using tvm::ffi::Variant;
 
-// What the oldest releases do not have yet.
+// Features that the oldest releases do not have yet.
 #ifndef TVM_FFI_CHECK_LT
 #define TVM_FFI_CHECK_LT(x, y, ErrorKind) \
   if (!((x) < (y))) TVM_FFI_THROW(ErrorKind)

@@ -10,7 +10,7 @@
 namespace tvm {
 namespace ffi {
 
-// What catches an exception by its name, whoever threw it.
+// Classes that catch an exception by its name, whoever threw it.
 class ObjectRef {
  public:
   ~ObjectRef() {
@@ -188,7 +188,7 @@ TEST(context_symbols_are_visited) {
   CHECK_EQ(callback.deleted, 10);
 }
 
-// What visitors of other libraries look like to the containers that they visit.
+// The layout of visitors of other libraries, as the containers see it that they visit.
 struct Visitor {
   TVMFFIObject header{};
   const void* table = nullptr;

@@ -190,7 +190,7 @@ TEST(big_integer_of_partial_words_is_refused) {
   CheckRaised(TVMFFIBigIntFromByteArray(&bytes, &value.value), "ValueError", "whole 64-bit words");
 }
 
-// What apache's allocator keeps of it for later is no leak.
+// Memory that apache's allocator keeps for later is no leak.
 static void* last_freed[4];
 
 TEST(allocator_is_never_null_and_frees_what_it_gives) {

@@ -353,20 +353,6 @@ struct AnyUnsafe {
   }
 };
 
-/// T's name in error texts; that of a type which can't be passed is asked for only where an
-/// assertion fails.
-template <typename T>
-struct Type2Str {
-  static std::string v() {
-    if constexpr (TypeTraitsNoCR<T>::convert_enabled) return TypeTraitsNoCR<T>::TypeStr();
-    return {};
-  }
-};
-template <>
-struct Type2Str<void> {
-  static std::string v() { return "void"; }
-};
-
 /// T's JSON in metadata.
 template <typename T>
 struct TypeSchemaImpl {

@@ -260,7 +260,7 @@ class BigInt {
 
 namespace detail {
 
-/// What a BigInt is made of, unchecked.
+/// The words of a BigInt, unchecked.
 struct BigIntUnsafe {
   static bool CheckInt64(const BigInt& value) { return value.IsInline(); }
   static int64_t GetInt64(const BigInt& value) { return value.Inline(); }

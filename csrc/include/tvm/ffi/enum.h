@@ -20,7 +20,7 @@ namespace tvm {
 namespace ffi {
 inline namespace graphffi_v1 {
 
-/// What is registered about one enum type.
+/// The registered instances of one enum type.
 class EnumStateObj : public Object {
  public:
   /// In the order of registration.
@@ -97,7 +97,8 @@ inline constexpr reflection::AttrKey<EnumState> kEnumState{"__ffi_enum__"};
 
 namespace detail {
 
-/// What is registered about an enum type so far. \throws Error(TypeError) if something else is
+/// The state of an enum type; nothing before its first instance. \throws Error(TypeError) if the
+/// attribute is another value
 inline std::optional<EnumState> FindEnumState(int32_t type_index) {
   const TVMFFIAny* attr = OptTypeAttr(type_attr::kEnumState.name, type_index);
   if (attr == nullptr) return std::nullopt;

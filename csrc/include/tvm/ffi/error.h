@@ -91,7 +91,7 @@ class Error : public ObjectRef, public std::exception {
   std::string backtrace() const { return ToString(get()->backtrace); }
   /// The backtrace in Python's order: the most recent frame last.
   std::string TracebackMostRecentCallLast() const;
-  /// What Python would print: backtrace, kind and message.
+  /// The text that Python would print: backtrace, kind and message.
   std::string FullMessage() const {
     return "Traceback (most recent call last):\n" + TracebackMostRecentCallLast() + kind() + ": " +
            message();

@@ -5,6 +5,7 @@
 
 #include <tvm/ffi/function.h>
 
+#include <exception>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -46,7 +47,7 @@ template <typename Derived, typename Base>
 inline constexpr bool type_contains_v<Expected<Derived>, Expected<Base>> =
     type_subsumes_v<Derived, Base>;
 
-/// What every Expected is: a value (None for void) or an error.
+/// The base of every Expected: a value (None for void) or an error.
 class ExpectedBase {
  public:
   using error_type = Error;
@@ -209,6 +210,18 @@ struct ExpectedUnsafe {
     if constexpr (!std::is_void_v<T>) return AnyUnsafe::CopyFromAnyViewAfterCheck<T>(result.data_);
   }
 };
+
+/// The value that fn returns, or the error that it throws.
+template <typename R, typename Fn>
+Expected<R> CatchAsExpected(Fn&& fn) noexcept {
+  try {
+    return fn();
+  } catch (const Error& error) {
+    return Unexpected(error);
+  } catch (const std::exception& error) {
+    return Error("InternalError", error.what(), "");
+  }
+}
 
 }  // namespace detail
 

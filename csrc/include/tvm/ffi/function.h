@@ -73,13 +73,10 @@ class FunctionObjImpl : public FunctionObj {
 
  private:
   static int Call(void* self, const TVMFFIAny* args, int32_t num_args, TVMFFIAny* result) {
-    try {
-      auto* function = static_cast<FunctionObjImpl*>(static_cast<Object*>(self));
-      Invoke::Run(function->callable_, function->name_, args, num_args, result);
-      return 0;
-    } catch (...) {
-      return RaiseCurrentException();
-    }
+    TVM_FFI_SAFE_CALL_BEGIN();
+    auto* function = static_cast<FunctionObjImpl*>(static_cast<Object*>(self));
+    Invoke::Run(function->callable_, function->name_, args, num_args, result);
+    TVM_FFI_SAFE_CALL_END();
   }
 
   F callable_;

@@ -108,7 +108,7 @@ template <typename F>
 struct FunctionInfo<const F, std::enable_if_t<std::is_class_v<F> || std::is_pointer_v<F>>>
     : FunctionInfo<F> {};
 
-/// What a call's error texts need. opt_name may be null.
+/// The name and signature of a call, for error texts. opt_name may be null.
 struct CallSite {
   const char* opt_name;
   std::string (*signature)();

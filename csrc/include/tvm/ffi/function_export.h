@@ -28,31 +28,22 @@ inline void WriteRuntimeString(std::string_view text, TVMFFIAny* result) {
 template <typename F>
 TVM_FFI_INLINE int CallExported(const char* name, F&& function, const TVMFFIAny* args,
                                 int32_t num_args, TVMFFIAny* result) {
-  try {
-    CallTyped(name, function, args, num_args, result);
-    return 0;
-  } catch (...) {
-    return RaiseCurrentException();
-  }
+  TVM_FFI_SAFE_CALL_BEGIN();
+  CallTyped(name, function, args, num_args, result);
+  TVM_FFI_SAFE_CALL_END();
 }
 
 template <typename F>
 int WriteExportedMetadata(F&&, TVMFFIAny* result) {
-  try {
-    WriteRuntimeString(MetadataOf(FunctionInfo<std::remove_reference_t<F>>::TypeSchema()), result);
-    return 0;
-  } catch (...) {
-    return RaiseCurrentException();
-  }
+  TVM_FFI_SAFE_CALL_BEGIN();
+  WriteRuntimeString(MetadataOf(FunctionInfo<std::remove_reference_t<F>>::TypeSchema()), result);
+  TVM_FFI_SAFE_CALL_END();
 }
 
 inline int WriteExportedDoc(std::string_view doc, TVMFFIAny* result) {
-  try {
-    WriteRuntimeString(doc, result);
-    return 0;
-  } catch (...) {
-    return RaiseCurrentException();
-  }
+  TVM_FFI_SAFE_CALL_BEGIN();
+  WriteRuntimeString(doc, result);
+  TVM_FFI_SAFE_CALL_END();
 }
 
 }  // namespace detail

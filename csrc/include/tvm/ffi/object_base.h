@@ -63,7 +63,7 @@ struct ObjectUnsafe;
 inline constexpr uint64_t kStrongOne = 1;
 inline constexpr uint64_t kWeakOne = uint64_t{1} << 32;
 inline constexpr uint64_t kStrongMask = kWeakOne - 1;
-/// What a new object's count is: one strong reference, and the weak one that all strong ones share.
+/// The count of a new object: one strong reference, and the weak one that all strong ones share.
 inline constexpr uint64_t kUniqueCount = kStrongOne | kWeakOne;
 
 inline void IncRef(TVMFFIObject* object) {

@@ -250,7 +250,8 @@ namespace detail {
 
 template <typename T>
 inline constexpr bool kIsText = std::is_same_v<T, String> || std::is_same_v<T, Bytes>;
-/// What a String compares with but is not: const char*, std::string, std::string_view.
+/// Types that a String compares with and that are no String: const char*, std::string,
+/// std::string_view.
 template <typename T>
 inline constexpr bool kIsOtherText =
     std::is_convertible_v<const T&, std::string_view> && !kIsText<T>;

@@ -18,15 +18,18 @@ class Any;
 
 /// The conversions of T. A specialisation has
 ///
-///   convert_enabled, storage_enabled   whether T can be an argument, and whether an Any can hold
-///   it field_static_type_index            what kind a field of this type is, kTVMFFIAny if it
-///   varies CopyToAnyView(const T&, TVMFFIAny*)      writes a view that borrows from the argument
-///   MoveToAny(T, TVMFFIAny*)                 writes an owned value
-///   CheckAnyStrict(const TVMFFIAny*)         is it a T as it stands, without conversion?
-///   CopyFromAnyViewAfterCheck(const TVMFFIAny*), MoveFromAnyAfterCheck(TVMFFIAny*)   for values
-///   that passed it TryCastFromAnyView(const TVMFFIAny*)     std::optional<T>, with conversions
-///   GetMismatchTypeInfo(const TVMFFIAny*)    what it is instead, for the error text
-///   TypeStr(), TypeSchema()                  T's name in error texts, and in metadata (JSON)
+/// - convert_enabled, storage_enabled: whether T can be an argument, and whether an Any can hold
+/// it;
+/// - field_static_type_index: the type index of fields of type T, kTVMFFIAny if it varies;
+/// - CopyToAnyView(const T&, TVMFFIAny*): writes a view that borrows from the argument;
+/// - MoveToAny(T, TVMFFIAny*): writes an owned value;
+/// - CheckAnyStrict(const TVMFFIAny*): whether it is a T as it stands, without conversion;
+/// - CopyFromAnyViewAfterCheck(const TVMFFIAny*), MoveFromAnyAfterCheck(TVMFFIAny*): for values
+/// that
+///   passed that check;
+/// - TryCastFromAnyView(const TVMFFIAny*): a std::optional<T>, with conversions;
+/// - GetMismatchTypeInfo(const TVMFFIAny*): the type that it has instead, for the error text;
+/// - TypeStr(), TypeSchema(): T's name in error texts, and in metadata (JSON).
 template <typename T, typename = void>
 struct TypeTraits {
   static constexpr bool convert_enabled = false;
@@ -38,7 +41,7 @@ using TypeTraitsNoCR = TypeTraits<std::remove_const_t<std::remove_reference_t<T>
 
 namespace detail {
 
-/// What type_subsumes_v is for the types of these headers.
+/// The value of type_subsumes_v for the types of these headers.
 template <typename Base, typename Derived>
 inline constexpr bool type_contains_v =
     std::is_same_v<Base, Any> || std::is_same_v<Base, Derived> ||
@@ -65,8 +68,6 @@ template <typename T>
 inline constexpr bool use_default_type_traits_v = true;
 
 namespace detail {
-
-inline TVMFFIAny NoneValue() { return TVMFFIAny{}; }
 
 inline void WritePOD(TVMFFIAny* out, int32_t type_index, int64_t payload) {
   out->type_index = type_index;
@@ -110,7 +111,7 @@ inline int32_t LookupTypeKey(const char* key) {
 
 }  // namespace detail
 
-/// What most specialisations share.
+/// Base of most specialisations.
 struct TypeTraitsBase {
   static constexpr bool convert_enabled = true;
   static constexpr bool storage_enabled = true;
@@ -181,36 +182,35 @@ struct TypeTraits<StrictBool> : detail::PODTraits<StrictBool, TypeTraits<StrictB
   static std::string TypeSchema() { return detail::SimpleSchema("bool"); }
 };
 
+namespace detail {
+
+/// Traits of integers and enums; a bool converts to either.
+template <typename T>
+struct IntegralTraits : PODTraits<T, TypeTraits<T>, kTVMFFIInt> {
+  static void Write(T value, TVMFFIAny* out) { out->v_int64 = static_cast<int64_t>(value); }
+  static T Read(const TVMFFIAny* source) { return static_cast<T>(source->v_int64); }
+  static std::optional<T> TryCastFromAnyView(const TVMFFIAny* source) {
+    if (source->type_index == kTVMFFIInt || source->type_index == kTVMFFIBool) return Read(source);
+    return std::nullopt;
+  }
+  static std::string TypeStr() { return StaticTypeKey::kTVMFFIInt; }
+  static std::string TypeSchema() { return SimpleSchema("int"); }
+};
+
+}  // namespace detail
+
 template <typename Int>
-struct TypeTraits<Int, std::enable_if_t<std::is_integral_v<Int>>>
-    : detail::PODTraits<Int, TypeTraits<Int>, kTVMFFIInt> {
+struct TypeTraits<Int, std::enable_if_t<std::is_integral_v<Int>>> : detail::IntegralTraits<Int> {
   static void Write(Int value, TVMFFIAny* out) {
     if constexpr (std::is_unsigned_v<Int> && sizeof(Int) == sizeof(int64_t)) {
       if (TVM_FFI_PREDICT_FALSE(value > static_cast<Int>(INT64_MAX))) detail::ThrowTooLarge(value);
     }
-    out->v_int64 = static_cast<int64_t>(value);
+    detail::IntegralTraits<Int>::Write(value, out);
   }
-  static Int Read(const TVMFFIAny* source) { return static_cast<Int>(source->v_int64); }
-  static std::optional<Int> TryCastFromAnyView(const TVMFFIAny* source) {
-    if (source->type_index == kTVMFFIInt || source->type_index == kTVMFFIBool) return Read(source);
-    return std::nullopt;
-  }
-  static std::string TypeStr() { return StaticTypeKey::kTVMFFIInt; }
-  static std::string TypeSchema() { return detail::SimpleSchema("int"); }
 };
 
 template <typename Enum>
-struct TypeTraits<Enum, std::enable_if_t<std::is_enum_v<Enum>>>
-    : detail::PODTraits<Enum, TypeTraits<Enum>, kTVMFFIInt> {
-  static void Write(Enum value, TVMFFIAny* out) { out->v_int64 = static_cast<int64_t>(value); }
-  static Enum Read(const TVMFFIAny* source) { return static_cast<Enum>(source->v_int64); }
-  static std::optional<Enum> TryCastFromAnyView(const TVMFFIAny* source) {
-    if (source->type_index == kTVMFFIInt || source->type_index == kTVMFFIBool) return Read(source);
-    return std::nullopt;
-  }
-  static std::string TypeStr() { return StaticTypeKey::kTVMFFIInt; }
-  static std::string TypeSchema() { return detail::SimpleSchema("int"); }
-};
+struct TypeTraits<Enum, std::enable_if_t<std::is_enum_v<Enum>>> : detail::IntegralTraits<Enum> {};
 
 template <typename Float>
 struct TypeTraits<Float, std::enable_if_t<std::is_floating_point_v<Float>>>
@@ -406,7 +406,7 @@ struct TypeTraits<Arc<ObjectType>,
   static std::string TypeSchema() { return detail::SimpleSchema(ObjectType::_type_key); }
 };
 
-/// What kind a field of type T is, kTVMFFIAny if it varies.
+/// The type index of fields of type T, kTVMFFIAny if it varies.
 template <typename T, typename = void>
 struct TypeToFieldStaticTypeIndex : std::integral_constant<int32_t, kTVMFFIAny> {};
 template <typename T>
@@ -432,26 +432,56 @@ struct TypeToRuntimeTypeIndex<Arc<T>, void> {
   static int32_t v() { return T::RuntimeTypeIndex(); }
 };
 
+namespace detail {
+
+/// T's name in error texts; that of a type which can't be passed is asked for only where an
+/// assertion fails.
+template <typename T>
+struct Type2Str {
+  static std::string v() {
+    if constexpr (TypeTraitsNoCR<T>::convert_enabled) return TypeTraitsNoCR<T>::TypeStr();
+    return {};
+  }
+};
+template <>
+struct Type2Str<void> {
+  static std::string v() { return "void"; }
+};
+
+/// `name<A, B>`
+template <typename... T>
+std::string TypeList(const char* name) {
+  std::string text;
+  ((text += (text.empty() ? "" : ", ") + Type2Str<T>::v()), ...);
+  return std::string(name) + "<" + text + ">";
+}
+
+/// A T from the first of Fallbacks that the value converts to, by
+/// `TypeTraits<T>::ConvertFallbackValue(Fallback)`.
+template <typename T, typename... Fallbacks>
+std::optional<T> TryFallbacks(const TVMFFIAny* source) {
+  std::optional<T> result;
+  [[maybe_unused]] auto convert = [&result](auto fallback) {
+    if (!fallback.has_value()) return false;
+    result.emplace(TypeTraits<T>::ConvertFallbackValue(*std::move(fallback)));
+    return true;
+  };
+  (convert(TypeTraits<Fallbacks>::TryCastFromAnyView(source)) || ...);
+  return result;
+}
+
+}  // namespace detail
+
 /// Base of traits of a type that is converted from Fallbacks, one after the other, when it is not
 /// there itself. Derived has `static T ConvertFallbackValue(Fallback)` for each.
 template <typename T, typename... Fallbacks>
 struct FallbackOnlyTraitsBase : TypeTraitsBase {
   static constexpr bool storage_enabled = false;
   static std::optional<T> TryCastFromAnyView(const TVMFFIAny* source) {
-    std::optional<T> result;
-    (TryOne<Fallbacks>(source, &result) || ...);
-    return result;
+    return detail::TryFallbacks<T, Fallbacks...>(source);
   }
-  static std::string TypeStr() { return TypeTraits<T>::TypeStr(); }
-
- private:
-  template <typename Fallback>
-  static bool TryOne(const TVMFFIAny* source, std::optional<T>* result) {
-    auto value = TypeTraits<Fallback>::TryCastFromAnyView(source);
-    if (!value) return false;
-    result->emplace(TypeTraits<T>::ConvertFallbackValue(*std::move(value)));
-    return true;
-  }
+  /// The types that it is made from.
+  static std::string TypeStr() { return detail::TypeList<Fallbacks...>("Variant"); }
 };
 
 /// Base of traits of a reference type that is also made from Fallbacks, e.g. an expression from an
@@ -460,19 +490,7 @@ template <typename RefType, typename... Fallbacks>
 struct ObjectRefWithFallbackTraitsBase : ObjectRefTypeTraitsBase<RefType> {
   static std::optional<RefType> TryCastFromAnyView(const TVMFFIAny* source) {
     auto direct = ObjectRefTypeTraitsBase<RefType>::TryCastFromAnyView(source);
-    if (direct) return direct;
-    std::optional<RefType> result;
-    (TryOne<Fallbacks>(source, &result) || ...);
-    return result;
-  }
-
- private:
-  template <typename Fallback>
-  static bool TryOne(const TVMFFIAny* source, std::optional<RefType>* result) {
-    auto value = TypeTraits<Fallback>::TryCastFromAnyView(source);
-    if (!value) return false;
-    result->emplace(TypeTraits<RefType>::ConvertFallbackValue(*std::move(value)));
-    return true;
+    return direct ? direct : detail::TryFallbacks<RefType, Fallbacks...>(source);
   }
 };
 

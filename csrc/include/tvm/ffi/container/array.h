@@ -82,7 +82,7 @@ class Array : public detail::SeqRef<Array<T>, ArrayObj, T> {
   /// The object, copied first if it is shared.
   ArrayObj* CopyOnWrite() { return Mutable(this->size()); }
 
-  /// What f makes of each element. The same array if f gives every element back.
+  /// An array of the results of f. The same array if f gives every element back.
   template <typename F, typename U = std::invoke_result_t<F, T>>
   Array<U> Map(F f) const {
     Array<U> result;

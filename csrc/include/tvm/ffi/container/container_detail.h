@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the containers share: iterators over owned values, which element types include which,
+// Parts that the containers share: iterators over owned values, which element types include which,
 // default elements.
 #pragma once
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What Tensor and TensorView share: accessors under both common spellings, checks on DLTensor,
-// allocation.
+// Parts that Tensor and TensorView share: accessors under both common spellings, checks on
+// DLTensor, allocation.
 #pragma once
 
 #include <tvm/ffi/container/shape.h>

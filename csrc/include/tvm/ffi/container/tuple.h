@@ -133,11 +133,7 @@ struct TypeTraits<Tuple<Types...>> : ObjectRefTypeTraitsBase<Tuple<Types...>> {
     }
     return FirstMismatch(Items(source), Indices());
   }
-  static std::string TypeStr() {
-    std::string text;
-    ((text += (text.empty() ? "" : ", ") + detail::Type2Str<Types>::v()), ...);
-    return "Tuple<" + text + ">";
-  }
+  static std::string TypeStr() { return detail::TypeList<Types...>("Tuple"); }
   static std::string TypeSchema() {
     return detail::SchemaWithArgs("Tuple", {detail::TypeSchema<Types>::v()...});
   }

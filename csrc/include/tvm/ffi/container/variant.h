@@ -118,11 +118,7 @@ struct TypeTraits<Variant<Types...>> : TypeTraitsBase {
     (TryOne<Types>(source, &result) || ...);
     return result;
   }
-  static std::string TypeStr() {
-    std::string text;
-    ((text += (text.empty() ? "" : ", ") + detail::Type2Str<Types>::v()), ...);
-    return "Variant<" + text + ">";
-  }
+  static std::string TypeStr() { return detail::TypeList<Types...>("Variant"); }
   static std::string TypeSchema() {
     return detail::SchemaWithArgs("Variant", {detail::TypeSchema<Types>::v()...});
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the extra headers stand on: functions that the runtime registers under global names.
+// The base of the extra headers: functions that the runtime registers under global names.
 #pragma once
 
 #include <tvm/ffi/base_detail.h>

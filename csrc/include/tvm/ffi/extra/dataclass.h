@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What dataclasses have, for every type with reflection: deep copies, printing, comparison by
-// value.
+// The functions of dataclasses, for every type with reflection: deep copies, printing, comparison
+// by value.
 #pragma once
 
 #include <tvm/ffi/any.h>

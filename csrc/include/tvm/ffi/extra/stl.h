@@ -26,8 +26,8 @@ namespace ffi {
 inline namespace graphffi_v1 {
 namespace detail {
 
-/// What the traits of standard types share: a value that crosses the boundary is converted into one
-/// of Storage's type.
+/// The base of the traits of standard types: a value that crosses the boundary is converted into
+/// one of Storage's type.
 template <typename Self, typename Storage>
 struct STLTraitsBase : TypeTraitsBase {
   static constexpr bool storage_enabled = false;
@@ -60,14 +60,6 @@ Array<Any> ArrayOf(Iter first, Iter last) {
   array.reserve(std::distance(first, last));
   for (; first != last; ++first) array.push_back(Any(*first));
   return array;
-}
-
-/// `std::name<A, B>` and its schema.
-template <typename... T>
-std::string TypeList(const char* name) {
-  std::string text;
-  ((text += (text.empty() ? "" : ", ") + Type2Str<T>::v()), ...);
-  return std::string(name) + "<" + text + ">";
 }
 
 }  // namespace detail

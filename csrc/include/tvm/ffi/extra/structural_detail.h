@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What structural visitors and mutators share: regions of definitions, hooks of types, callbacks
-// that are chosen by their parameter.
+// Parts that structural visitors and mutators share: regions of definitions, hooks of types,
+// callbacks that are chosen by their parameter.
 #pragma once
 
 #include <tvm/ffi/any.h>
@@ -10,7 +10,6 @@
 #include <tvm/ffi/reflection/type_attr.h>
 
 #include <cstddef>
-#include <exception>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -37,7 +36,7 @@ class DefRegionScope {
   const TVMFFIDefRegionKind old_;
 };
 
-/// What a field is in; current where it opens no region.
+/// The region of a field; current where the field opens none.
 inline TVMFFIDefRegionKind RegionOf(const TVMFFIFieldInfo* field, TVMFFIDefRegionKind current) {
   if ((field->flags & kTVMFFIFieldFlagBitMaskSEqHashDefSimple) != 0) {
     return kTVMFFIDefRegionKindSimple;
@@ -51,7 +50,7 @@ inline int32_t StructuralKindOf(const TVMFFITypeInfo* type) {
   return type->metadata->structural_eq_hash_kind;
 }
 
-/// What the fields of a type's object are in: a simple definition is of the variable only.
+/// The region of the fields of a type's object: a simple definition is of the variable only.
 inline TVMFFIDefRegionKind RegionInside(const TVMFFITypeInfo* type, TVMFFIDefRegionKind current) {
   const bool ends =
       current == kTVMFFIDefRegionKindSimple && StructuralKindOf(type) == kTVMFFISEqHashKindFreeVar;
@@ -91,18 +90,6 @@ TVMFFIAny ReleaseWithNode(Expected<T> result, AnyView node) noexcept {
     UpdateVisitErrorContext(error, node);
   }
   return ExpectedUnsafe::MoveToTVMFFIAny(std::move(result));
-}
-
-/// What fn returns or throws.
-template <typename R, typename Fn>
-Expected<R> CatchAsExpected(Fn&& fn) noexcept {
-  try {
-    return fn();
-  } catch (const Error& error) {
-    return Unexpected(error);
-  } catch (const std::exception& error) {
-    return Error("InternalError", error.what(), "");
-  }
 }
 
 /// The value as the first parameter of a callback wants it, if it is such a value as it stands.

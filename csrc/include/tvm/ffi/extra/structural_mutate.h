@@ -20,7 +20,7 @@ namespace tvm {
 namespace ffi {
 inline namespace graphffi_v1 {
 
-/// What the engines stand on: remembers what variables have become. Layers of your own derive from
+/// The base of the engines: remembers the replacements of variables. Layers of your own derive from
 /// it, and may have another DefaultMutateExpected and states for the callbacks.
 class StructuralMapEngineBase : public StructuralMutatorObj {
  public:

@@ -22,7 +22,7 @@ class StructuralMutatorObj;
 
 /// A mutation across the ABI. The result is a value, the unchanged mark or an Error.
 using FStructuralMutateABI = TVMFFIAny (*)(StructuralMutatorObj* mutator, AnyView value) noexcept;
-/// What a variable has become: None if nothing is known.
+/// The replacement of a variable: None if nothing is known.
 using FStructuralVarRemapGet = TVMFFIAny (*)(StructuralMutatorObj* mutator, AnyView var) noexcept;
 /// None, or an Error.
 using FStructuralVarRemapSet = TVMFFIAny (*)(StructuralMutatorObj* mutator, AnyView var,
@@ -51,7 +51,7 @@ inline constexpr reflection::AttrKey<FStructuralMutate> kStructuralMaybeInplaceM
 /// One traversal, with the region of definitions that it is in. Not for two threads at once.
 class StructuralMutatorObj : public Object {
  public:
-  /// What callbacks of an engine over this layer get, beside the value.
+  /// Passed to the callbacks of an engine over this layer, beside the value.
   using MutatorObjType = StructuralMutatorObj;
   using Result = Expected<UnchangedOr<Any>>;
 
@@ -70,7 +70,7 @@ class StructuralMutatorObj : public Object {
   Result DefaultMutateExpected(AnyView value,
                                InplaceMode inplace_mode = InplaceMode::kDisallow) noexcept;
 
-  /// What var has become in this traversal; None if nothing is known.
+  /// The replacement of var in this traversal; None if nothing is known.
   Expected<Any> VarRemapGetExpected(AnyView var) noexcept {
     return detail::ExpectedUnsafe::MoveFromTVMFFIAny<Any>(vtable_->var_remap_get(this, var));
   }

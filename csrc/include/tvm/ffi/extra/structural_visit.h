@@ -66,7 +66,7 @@ inline constexpr reflection::AttrKey<FStructuralVisit> kStructuralVisit{"__s_vis
 /// One traversal, with the region of definitions that it is in. Not for two threads at once.
 class StructuralVisitorObj : public Object {
  public:
-  /// What callbacks of an engine over this layer get, beside the value.
+  /// Passed to the callbacks of an engine over this layer, beside the value.
   using VisitorObjType = StructuralVisitorObj;
   using StateTupleType = std::tuple<>;
   using Result = Expected<Optional<VisitInterrupt>>;
@@ -179,7 +179,7 @@ inline StructuralVisitorObj::Result StructuralVisitorObj::DefaultVisitExpected(
   return VisitFields(object);
 }
 
-/// What a callback of StructuralWalk wants: go on, leave out the parts of the value, or stop.
+/// The answer of a callback of StructuralWalk: go on, leave out the parts of the value, or stop.
 class WalkResult : public Variant<VisitInterrupt, int32_t> {
  public:
   using Storage = Variant<VisitInterrupt, int32_t>;

@@ -85,7 +85,7 @@ class UnchangedOr {
   /// The value, which there must be.
   T ValueUnchecked() && { return detail::AnyUnsafe::MoveFromAnyAfterCheck<T>(std::move(data_)); }
 
-  /// What is in it, if that is a U as it stands. U may be an UnchangedOr, too.
+  /// The content, if that is a U as it stands. U may be an UnchangedOr, too.
   template <typename U>
   std::optional<U> as() && {
     return std::move(data_).template as<U>();

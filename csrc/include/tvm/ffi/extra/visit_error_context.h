@@ -24,7 +24,7 @@ class VisitErrorContextObj : public Object {
  public:
   /// The nodes, from the innermost outwards.
   List<ObjectRef> reverse_visit_pattern;
-  /// What the error carried before.
+  /// The context that the error carried before.
   Optional<ObjectRef> prev_error_context;
 
   static constexpr bool _type_mutable = true;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What may be said about fields and methods when they are registered: defaults, flags, metadata.
+// Traits of fields and methods that registrations take: defaults, flags, metadata.
 #pragma once
 
 #include <tvm/ffi/function.h>

@@ -8,7 +8,6 @@
 #include <tvm/ffi/function.h>
 
 #include <cstddef>
-#include <exception>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -26,26 +25,19 @@ inline constexpr bool kIsNativeParameter =
     std::is_lvalue_reference_v<T> ||
     (std::is_standard_layout_v<T> && std::is_trivially_copyable_v<T>);
 
-template <typename R>
-TVMFFIAny ReleaseExpected(Expected<R> result) {
-  return ::tvm::ffi::detail::ExpectedUnsafe::MoveToTVMFFIAny(std::move(result));
-}
-
-/// What fn returns or throws, as the raw value that crosses the ABI.
+/// The value that fn returns or the error that it throws, as the raw value that crosses the ABI.
 template <typename R, typename Fn, typename... Args>
 TVMFFIAny RunNative(Fn fn, Args&&... args) noexcept {
-  try {
-    if constexpr (std::is_void_v<decltype(fn(std::forward<Args>(args)...))>) {
-      fn(std::forward<Args>(args)...);
-      return ReleaseExpected(Expected<void>());
-    } else {
-      return ReleaseExpected(Expected<R>(fn(std::forward<Args>(args)...)));
-    }
-  } catch (const Error& error) {
-    return ReleaseExpected(Expected<R>(error));
-  } catch (const std::exception& error) {
-    return ReleaseExpected(Expected<R>(Error("InternalError", error.what(), "")));
-  }
+  using ::tvm::ffi::detail::ExpectedUnsafe;
+  return ExpectedUnsafe::MoveToTVMFFIAny(
+      ::tvm::ffi::detail::CatchAsExpected<R>([&]() -> Expected<R> {
+        if constexpr (std::is_void_v<decltype(fn(std::forward<Args>(args)...))>) {
+          fn(std::forward<Args>(args)...);
+          return {};
+        } else {
+          return fn(std::forward<Args>(args)...);
+        }
+      }));
 }
 
 /// A packed result as the typed one. A function may also return the Error instead of raising it.

@@ -112,7 +112,7 @@ FieldInfoBuilder FieldRecord(const char* name, T Base::* field, bool writable) {
   return info;
 }
 
-/// What the runtime stores about a type as a whole.
+/// Makes an object whose fields the runtime sets afterwards. A return code of the ABI.
 template <typename Class>
 int CreateObject(TVMFFIObjectHandle* result) {
   TVM_FFI_SAFE_CALL_BEGIN();
