@@ -11,6 +11,7 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -114,9 +115,9 @@ class CudaModuleObj : public ffi::ModuleObj {
     }
     CudaSlot slots[kMaxParameters];
     void* parameters[kMaxParameters];
-    int device_id = -1;
+    std::optional<int> tensors_device;
     for (int i = 0; i < num_parameters; ++i) {
-      slots[i] = PackCudaArgument(signature, i, args[i], &device_id);
+      slots[i] = PackCudaArgument(signature, i, args[i], &tensors_device);
       parameters[i] = &slots[i];
     }
     unsigned int launch[kLaunchParameters];
@@ -125,7 +126,7 @@ class CudaModuleObj : public ffi::ModuleObj {
     }
     const CudaDim3 grid{launch[0], launch[1], launch[2]};
     if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;  // such as for empty tensors
-    if (device_id == -1) device_id = 0;
+    const int device_id = tensors_device.value_or(0);
     const CudaDriver& driver = CudaDriver::Get();
     CudaFunction function = FunctionOn(driver, kernel, device_id);
     const CudaContextScope scope(driver, images_[device_id].context);

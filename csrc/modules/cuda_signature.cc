@@ -83,7 +83,8 @@ CudaSignature ParseLine(std::string_view line) {
                            << got;
 }
 
-void* PackTensor(const CudaSignature& signature, int index, ffi::AnyView value, int* device_id) {
+void* PackTensor(const CudaSignature& signature, int index, ffi::AnyView value,
+                 std::optional<int>* device_id) {
   const auto tensor = value.try_cast<ffi::TensorView>();
   if (!tensor.has_value()) FailArgument(signature, index, value.GetTypeKey());
   const DLDevice device = tensor->device();
@@ -92,9 +93,9 @@ void* PackTensor(const CudaSignature& signature, int index, ffi::AnyView value, 
                               << ": expected a tensor on cuda, got one on device type "
                               << static_cast<int>(device.device_type);
   }
-  if (*device_id != -1 && *device_id != device.device_id) {
+  if (device_id->has_value() && **device_id != device.device_id) {
     TVM_FFI_THROW(ValueError) << signature.name << ": argument " << index
-                              << ": expected a tensor on cuda:" << *device_id
+                              << ": expected a tensor on cuda:" << **device_id
                               << ", got one on cuda:" << device.device_id;
   }
   *device_id = device.device_id;
@@ -134,7 +135,7 @@ std::string CudaSignature::Metadata() const {
 }
 
 CudaSlot PackCudaArgument(const CudaSignature& signature, int index, ffi::AnyView value,
-                          int* device_id) {
+                          std::optional<int>* device_id) {
   CudaSlot slot{};
   const CudaType type = signature.parameters[index];
   if (type == CudaType::kTensor) {

@@ -6,6 +6,7 @@
 #include <tvm/ffi/container/tensor.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -47,9 +48,9 @@ struct CudaSignature {
 /// One signature a line. \throws Error(ValueError) that shows a bad line.
 std::vector<CudaSignature> ParseCudaSignatures(std::string_view text);
 
-/// Converts one argument. Sets `device_id` if it is a tensor; it is -1 before the first one.
+/// Converts one argument. Sets `device_id` if it is a tensor; nothing before the first one.
 /// \throws Error(TypeError or ValueError) naming kernel and argument
 CudaSlot PackCudaArgument(const CudaSignature& signature, int index, tvm::ffi::AnyView value,
-                          int* device_id);
+                          std::optional<int>* device_id);
 
 }  // namespace graphffi::modules

@@ -124,6 +124,8 @@ print(failure(module.absent, *one))
 print(failure(module.scale, x, out, 1.0, 5, 1, 1, 1, 1, 1, 1, 300_000))
 far = tensors.make(5, 2, 3)
 print(failure(module.scale, far, far, 1.0, 5, *one))
+none = tensors.make(5, 2, -1)
+print(failure(module.scale, none, none, 1.0, 5, *one))
 bad = graphffi.cpp.cuda_module("other", {"scale": types})
 print(failure(bad.scale, x, out, 1.0, 5, *one))
 print(failure(lambda: module.unknown))
@@ -139,6 +141,7 @@ print(failure(lambda: module.unknown))
         "RuntimeError: graphffi: a CUDA module: expected a kernel 'absent' in the image, found",
         "RuntimeError: graphffi: CUDA: cannot give a kernel that much shared memory: unknown",
         "RuntimeError: graphffi: CUDA: cannot find the device: unknown reason (101)",
+        "ValueError: scale: expected a device below 64, got cuda:-1",
         "RuntimeError: graphffi: CUDA: cannot load a PTX or cubin image: device kernel image is",
         "AttributeError: ",
     ]

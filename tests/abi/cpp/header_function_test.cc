@@ -253,3 +253,22 @@ TEST(module_of_a_new_kind_is_called_by_the_runtime) {
   outer->ClearImports();
   CHECK_EQ(inner.use_count(), 1);
 }
+
+TEST(modules_that_share_imports_are_asked_once) {
+  // Each of a level's modules imports both of the next level: there are 2^64 paths.
+  Module left(make_object<AdderObj>(0));
+  Module right(make_object<AdderObj>(1));
+  for (int level = 0; level < 64; ++level) {
+    Module new_left(make_object<AdderObj>(0));
+    Module new_right(make_object<AdderObj>(1));
+    for (const Module& module : {new_left, new_right}) {
+      module->ImportModule(left);
+      module->ImportModule(right);
+    }
+    left = new_left;
+    right = new_right;
+  }
+  CHECK(!left->GetFunction("other", true).has_value());
+  CHECK(!left->ImplementsFunction("other", true));
+  CHECK_EQ(right->GetFunction("add", true).value()(1).cast<int>(), 2);
+}

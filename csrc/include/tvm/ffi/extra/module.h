@@ -11,6 +11,7 @@
 #include <tvm/ffi/function.h>
 
 #include <string>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -76,8 +77,9 @@ class ModuleObj : public Object {
   friend struct detail::ObjectDeleter<ModuleObj>;
 
  private:
-  /// Calls query on this module and, if it gives nothing and query_imports is set, on the imported
-  /// ones.
+  /// Calls query on this module and, if query_imports is set, on those that it imports, depth
+  /// first, until it gives something. Asks each module once: where imports share their own imports,
+  /// the number of paths doubles at every level.
   template <typename R, typename Query>
   R Search(bool query_imports, const Query& query);
 
@@ -115,24 +117,32 @@ class Module : public ObjectRef {
   explicit Module(ObjectPtr<ModuleObj> data) : ObjectRef(std::move(data)) {}
 };
 
-inline void ModuleObj::ImportModule(const Module& other) {
-  std::vector<const ModuleObj*> visit = {other.get()};
-  for (size_t i = 0; i < visit.size(); ++i) {
-    if (visit[i] == this) TVM_FFI_THROW(RuntimeError) << "Cyclic dependency during import";
-    for (const Any& imported : visit[i]->imports_) visit.push_back(imported.cast<Module>().get());
-  }
-  imports_.push_back(other);
-}
-
 template <typename R, typename Query>
 R ModuleObj::Search(bool query_imports, const Query& query) {
   R found = query(this);
-  if (found || !query_imports) return found;
-  for (const Any& imported : imports_) {
-    found = imported.cast<Module>()->Search<R>(true, query);
-    if (found) return found;
+  std::unordered_set<ModuleObj*> asked = {this};
+  std::vector<Module> pending;
+  auto push_imports = [&pending](const ModuleObj* of) {
+    for (size_t i = of->imports_.size(); i-- > 0;) {
+      pending.push_back(of->imports_[static_cast<int64_t>(i)].cast<Module>());
+    }
+  };
+  if (query_imports) push_imports(this);
+  while (!found && !pending.empty()) {
+    const Module next = std::move(pending.back());
+    pending.pop_back();
+    if (!asked.insert(next.get()).second) continue;
+    found = query(next.get());
+    push_imports(next.get());
   }
   return found;
+}
+
+inline void ModuleObj::ImportModule(const Module& other) {
+  if (other->Search<bool>(true, [this](ModuleObj* imported) { return imported == this; })) {
+    TVM_FFI_THROW(RuntimeError) << "Cyclic dependency during import";
+  }
+  imports_.push_back(other);
 }
 
 inline Optional<Function> ModuleObj::GetFunction(const String& name, bool query_imports) {
