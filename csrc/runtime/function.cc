@@ -7,6 +7,13 @@
 namespace graphffi::runtime {
 namespace {
 
+/// cell.cpp_call stays NULL in every function that the runtime makes, and is never called in one it
+/// is given: it throws the exceptions of another library's C++ world.
+struct FunctionObject {
+  TVMFFIObject header;
+  TVMFFIFunctionCell cell;
+};
+
 struct ClosureObject {
   TVMFFIObject header;
   TVMFFIFunctionCell cell;
@@ -41,7 +48,9 @@ ObjectPtr<> MakeFunction(void* self, TVMFFISafeCallType safe_call, void (*delete
 
 Any CallFunction(TVMFFIObject* function, std::initializer_list<TVMFFIAny> args) {
   Any result;
-  CheckForeign(CallRaw(function, args.begin(), static_cast<int32_t>(args.size()), result.out()));
+  auto num_args = static_cast<int32_t>(args.size());
+  CheckForeign(TVMFFIFunctionGetCellPtr(function)->safe_call(function, args.begin(), num_args,
+                                                             result.out()));
   return result;
 }
 
@@ -56,5 +65,5 @@ int TVMFFIFunctionCreate(void* self, TVMFFISafeCallType safe_call, void (*delete
 
 int TVMFFIFunctionCall(TVMFFIObjectHandle func, TVMFFIAny* args, int32_t num_args,
                        TVMFFIAny* result) {
-  return CallRaw(static_cast<TVMFFIObject*>(func), args, num_args, result);
+  return TVMFFIFunctionGetCellPtr(func)->safe_call(func, args, num_args, result);
 }

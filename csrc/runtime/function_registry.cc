@@ -45,20 +45,8 @@ void ExpectFunction(std::string_view name, int32_t type_index) {
         "': expected a function, got a value of type index ", type_index);
 }
 
-}  // namespace
-
-std::atomic<uint64_t>& RegistryEpoch() {
-  static std::atomic<uint64_t> epoch{0};
-  return epoch;
-}
-
-ObjectPtr<> FindGlobalFunction(std::string_view name) {
-  FunctionTable& table = Functions();
-  std::shared_lock lock(table.mutex);
-  auto it = table.functions.find(name);
-  return it == table.functions.end() ? ObjectPtr<>() : it->second.function;
-}
-
+/// \throws Error(RuntimeError) if the name is taken and `allow_override` is false, Error(TypeError)
+/// for what is no function.
 void SetGlobalFunction(std::string_view name, ObjectPtr<> function, std::string_view doc,
                        std::string_view metadata, bool allow_override) {
   const int32_t type_index = function ? function.header()->type_index : int32_t{kTVMFFINone};
@@ -77,6 +65,20 @@ void SetGlobalFunction(std::string_view name, ObjectPtr<> function, std::string_
     std::swap(it->second, entry);  // The old one dies after the lock.
     RegistryEpoch().fetch_add(1, std::memory_order_release);
   }
+}
+
+}  // namespace
+
+std::atomic<uint64_t>& RegistryEpoch() {
+  static std::atomic<uint64_t> epoch{0};
+  return epoch;
+}
+
+ObjectPtr<> FindGlobalFunction(std::string_view name) {
+  FunctionTable& table = Functions();
+  std::shared_lock lock(table.mutex);
+  auto it = table.functions.find(name);
+  return it == table.functions.end() ? ObjectPtr<>() : it->second.function;
 }
 
 bool RemoveGlobalFunction(std::string_view name) {

@@ -17,10 +17,6 @@ namespace graphffi::runtime {
 std::atomic<uint64_t>& RegistryEpoch();
 /// Empty if nobody registered the name.
 ObjectPtr<> FindGlobalFunction(std::string_view name);
-/// \throws Error(RuntimeError) if the name is taken and `allow_override` is false, Error(TypeError)
-/// for what is no function.
-void SetGlobalFunction(std::string_view name, ObjectPtr<> function, std::string_view doc,
-                       std::string_view metadata, bool allow_override);
 /// False if there was no such function.
 bool RemoveGlobalFunction(std::string_view name);
 std::vector<std::string> ListGlobalFunctions();

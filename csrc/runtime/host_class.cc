@@ -119,7 +119,7 @@ ObjectRef MakeEmpty(const HostClass* type) {
   if (prefix == nullptr) throw std::bad_alloc();
   prefix->type = type;
   auto* header = reinterpret_cast<TVMFFIObject*>(prefix + 1);
-  header->combined_ref_count = (uint64_t{1} << 32) | 1;
+  header->combined_ref_count = ffi::detail::kUniqueCount;
   header->type_index = type->type_index;
   header->deleter = Delete;
   return ObjectRef(ffi::detail::ObjectUnsafe::ObjectPtrFromOwned<ffi::Object>(header));

@@ -10,6 +10,8 @@
 namespace graphffi::runtime {
 namespace {
 
+constexpr size_t kSmallStringCapacity = 7;
+
 struct BytesObject {
   TVMFFIObject header;
   TVMFFIByteArray content;

@@ -9,8 +9,6 @@
 
 namespace graphffi::runtime {
 
-constexpr size_t kSmallStringCapacity = 7;
-
 /// \throws std::bad_alloc
 Any MakeString(std::string_view text);
 Any MakeBytes(std::string_view bytes);

@@ -165,6 +165,11 @@ class TypeTable {
     }
     TVMFFITypeInfo& type = entry->type;
     type.type_index = ClaimIndex(request, entry->num_slots);
+    if (type.type_index <= request.parent) {  // which casts to the parent count on
+      Throw("TypeError", "type '", request.key,
+            "': expected an index above its parent's, which is ", request.parent, ", got ",
+            type.type_index);
+    }
     type.type_depth = request.depth;
     type.type_key = {entry->key.data(), entry->key.size()};
     type.type_ancestors = entry->ancestors.data();

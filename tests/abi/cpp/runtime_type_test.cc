@@ -271,4 +271,11 @@ TEST(slots_beyond_the_table_end_the_process) {
   }
   CheckEnds(-1, 3 << 20);
 }
+TEST(static_indices_below_the_parents_end_the_process) {
+  std::atexit([] { std::_Exit(0); });  // apache's ends, too.
+  int32_t parent = GetOrAdd("test.DynamicParent");
+  TVMFFIByteArray key = Bytes("test.Below");
+  TVMFFITypeGetOrAllocIndex(&key, 100, 2, 0, 1, parent);
+  std::_Exit(1);
+}
 TEST(static_indices_of_dynamic_types_end_the_process) { CheckEnds(kTVMFFIDynObjectBegin + 100, 0); }
