@@ -213,7 +213,7 @@ void DefineFunction(py::module_& module) {
   releases_gil = AskFlag("GRAPHFFI_RELEASE_GIL", "1");
   AskFlag("GRAPHFFI_DEBUG", "0");
   if (*watch->problem != '\0') throw py::import_error(watch->problem);
-  module.attr("is_debugging") = is_debugging;
+  module.attr("is_debugging") = IsDebugging();
   module.attr("releases_gil") = releases_gil;
   module.def(
       "start_recording",

@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
-#include <string_view>
 #include <utility>
 
 #include "callframe/error.h"
@@ -64,13 +63,6 @@ std::string Bytes(size_t count) {
 }
 
 }  // namespace
-
-bool AskIsDebugging() {
-  const char* asked = std::getenv("GRAPHFFI_DEBUG");
-  return asked != nullptr && std::string_view(asked) == "1";
-}
-
-const bool is_debugging = AskIsDebugging();
 
 TensorNames TensorNames::Parse(const std::string& text) {
   TensorNames names;

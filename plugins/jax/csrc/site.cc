@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "callframe/error.h"
-#include "callframe/returned.h"
+#include "callframe/watch.h"
 #include "workspace.h"
 #include "xla_api.h"
 
@@ -81,7 +81,7 @@ Site::Site(SiteParts parts)
       // Functions registered by name may be Python's, which need tensors that own; libraries say so
       // if they do.
       lends_(parts.pass_owning_tensor || !parts.facts.in_library || parts.facts.takes_tensors ||
-             graphffi::is_debugging),
+             graphffi::IsDebugging()),
       gated_(!parts.facts.in_library),
       is_ordered_(parts.is_ordered),
       has_workspace_(parts.has_workspace),
