@@ -138,16 +138,24 @@ Site* Site::Get(SiteParts parts) {
   parts.key += parts.pass_owning_tensor ? "o" : "v";
   parts.key += std::to_string(parts.mutated) + (parts.has_workspace ? "w" : "") +
                (parts.is_ordered ? "o" : "");
+  if (Site* site = Find(parts.key)) return site;
+  // Unlocked: folding the plan may wait for the GIL, with which other threads release sites.
+  std::unique_ptr<Site, Deleter> made(new Site(std::move(parts)));
   Table& table = GetTable();
   std::lock_guard<std::mutex> lock(table.mutex);
-  auto found = table.sites.find(parts.key);
-  if (found != table.sites.end()) {
-    ++found->second->references_;
-    return found->second;
-  }
-  Site* site = new Site(std::move(parts));
-  table.sites.emplace(site->key_, site);
-  return site;
+  const auto [found, is_new] = table.sites.try_emplace(made->key_, made.get());
+  if (is_new) return made.release();
+  ++found->second->references_;
+  return found->second;
+}
+
+Site* Site::Find(const std::string& key) {
+  Table& table = GetTable();
+  std::lock_guard<std::mutex> lock(table.mutex);
+  const auto found = table.sites.find(key);
+  if (found == table.sites.end()) return nullptr;
+  ++found->second->references_;
+  return found->second;
 }
 
 void Site::Release() {
