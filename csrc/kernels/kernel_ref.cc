@@ -125,6 +125,7 @@ struct LibraryFunctions {
 
 TVMFFIObjectHandle NewReference(const LibraryFunction& found, ResolvedKernel* opt_resolved) {
   if (opt_resolved != nullptr) *opt_resolved = found.resolved;
+  if (IsProvided(name)) return;
   TVMFFIObjectIncRef(found.function);
   return found.function;
 }
