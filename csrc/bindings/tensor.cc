@@ -13,6 +13,8 @@
 #include "bindings/framework.h"
 #include "bindings/raised.h"
 #include "callframe/call_frame.h"
+#include "callframe/describe_tensor.h"
+#include "env/allocation.h"
 #include "hooks/plugin_call.h"
 
 namespace graphffi::bindings {
@@ -47,16 +49,7 @@ py::tuple Strides(py::handle self) {
 
 /// dtype[shape] on device, as in errors.
 std::string ReprTensor(py::handle self) {
-  const DLTensor& tensor = Metadata(self);
-  std::string text = "<graphffi.Tensor ";
-  text += py::str(py::reinterpret_steal<py::object>(FromDType(tensor.dtype))).cast<std::string>();
-  text += "[";
-  for (int32_t i = 0; i < tensor.ndim; ++i) {
-    text += (i == 0 ? "" : ", ") + std::to_string(tensor.shape[i]);
-  }
-  text += "] on ";
-  text += py::str(py::reinterpret_steal<py::object>(FromDevice(tensor.device))).cast<std::string>();
-  return text + ">";
+  return "<graphffi.Tensor " + DescribeTensor(Metadata(self)) + ">";
 }
 
 /// A managed tensor whose shape and strides follow it in one block.

@@ -304,6 +304,9 @@ def test_tensor_describes_itself() -> None:
     assert (t.dtype, t.device) == (graphffi.dtype("int16"), graphffi.Device("cpu"))
     assert t.data_ptr == x.ctypes.data
     assert repr(t) == "<graphffi.Tensor int16[2, 2] on cpu>"
+    assert repr(graphffi.from_dlpack(np.ones(2, "complex64"))) == (
+        "<graphffi.Tensor complex64[2] on cpu>"
+    )
     assert graphffi.from_dlpack(t) is t
     assert t.__dlpack_device__() == (1, 0)
     assert t.type_key == "ffi.Tensor"

@@ -152,6 +152,16 @@ def test_values_of_all_kinds_are_written_down(tmp_path: Path) -> None:
     assert found["text"] == "expected a kernel with a name, got a function without one"
 
 
+def test_complex_tensors_are_written_down(tmp_path: Path) -> None:
+    with graphffi.record(tmp_path, level=2):
+        graphffi.Function(lambda *args: None)(
+            np.ones(2, np.complex64), graphffi.dtype("complex128")
+        )
+    (call,) = read_record(tmp_path).calls
+    tensor, dtype = call.begin["args"]
+    assert (tensor["tensor"], dtype) == ("complex64", {"dtype": "complex128"})
+
+
 def test_old_files_are_removed_and_the_call_under_way_is_kept(crash: Any, tmp_path: Path) -> None:
     x = np.ones(1000, np.float32)
     seen = []
