@@ -2,6 +2,7 @@
 #include "callframe/record_text.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -139,10 +140,11 @@ void AppendFloat(double value, std::string* json) {
     const char* name = std::isnan(value) ? "nan" : value < 0 ? "-inf" : "inf";
     return AppendTagged("float", name, json);
   }
-  char text[40];
-  std::snprintf(text, sizeof(text), "%.17g", value);
+  char digits[32];
+  const char* end = std::to_chars(digits, digits + sizeof(digits), value).ptr;
+  const std::string_view text(digits, static_cast<size_t>(end - digits));
   *json += text;
-  if (std::strpbrk(text, ".e") == nullptr) *json += ".0";
+  if (text.find_first_of(".e") == std::string_view::npos) *json += ".0";
 }
 
 ElementRange RangeOf(DLDataType dtype, const char* data, int64_t count) {
