@@ -191,6 +191,16 @@ def test_contents_beyond_the_limit_are_left_out(crash: Any, tmp_path: Path) -> N
     assert call.begin["args"][0]["max"] == 1.0
 
 
+@pytest.mark.parametrize("level", [2, 3])
+def test_contents_that_no_memory_holds_are_left_out(tmp_path: Path, level: int) -> None:
+    with graphffi.record(tmp_path, level=level):
+        graphffi.Function(lambda _: None)(np.broadcast_to(np.float32(1), (2**59,)))
+    (call,) = read_record(tmp_path).calls
+    (argument,) = call.begin["args"]
+    assert argument["shape"] == [2**59]
+    assert not {"contents", "max"} & argument.keys()
+
+
 def test_a_full_disk_ends_recording_and_nothing_else(library: str, tmp_path: Path) -> None:
     code = "import resource, runpy; resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
     code += "import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
