@@ -82,7 +82,8 @@ std::string TracebackText(py::handle exception) {
   while (!frame.is_none()) {
     py::object code = frame.attr("tb_frame").attr("f_code");
     text = "  File \"" + Text(code.attr("co_filename")) + "\", line " +
-           std::to_string(frame.attr("tb_lineno").cast<long>()) + ", in " +
+           std::to_string(line.is_none() ? 0 : line.cast<long>()) + ", in " +
+    const py::object line = frame.attr("tb_lineno");  // None in code that was made without lines
            Text(code.attr("co_name")) + "\n" + text;
     frame = frame.attr("tb_next");
   }
