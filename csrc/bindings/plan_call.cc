@@ -133,8 +133,7 @@ void DefinePlanCall(py::module_& module) {
       py::arg("outputs"), py::arg("ints"), py::arg("floats"), py::arg("strs"), py::arg("subject"),
       py::arg("num_fresh") = 0, py::arg("names") = "",
       "Call `function` with what `plan` says of the banks; `subject` begins the text of errors. "
-      "For "
-      "GRAPHFFI_DEBUG=1: the first `num_fresh` outputs are new, `names` are those of tensors.");
+      "For GRAPHFFI_DEBUG=1: the first `num_fresh` outputs are new, `names` are those of tensors.");
   module.def("call_in_order", &CallInOrder, py::arg("function"), py::arg("values"),
              py::arg("subject"),
              "Call `function` with values on the host, or return NotImplemented.");

@@ -339,7 +339,14 @@ def test_dlpack_of_another_device_or_a_copy_is_refused() -> None:
         t.__dlpack__(copy=True)
 
 
-@pytest.mark.parametrize("value", [None, 3, "text", [1.0]])
+class NoObject:
+    """Of a package on this runtime, without content."""
+
+    def __chandle__(self) -> int:
+        return 0
+
+
+@pytest.mark.parametrize("value", [None, 3, "text", [1.0], NoObject()])
 def test_from_dlpack_of_no_tensor_is_refused(value: Any) -> None:
     with pytest.raises(TypeError, match=r"graphffi: from_dlpack: expected a tensor, got"):
         graphffi.from_dlpack(value)
