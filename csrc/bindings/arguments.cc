@@ -31,9 +31,7 @@ TVMFFIAny FromText(const char* text, Py_ssize_t size) {
     std::memcpy(value.v_bytes, text, static_cast<size_t>(size));
     return value;
   }
-  const TVMFFIByteArray content = {text, static_cast<size_t>(size)};
-  CheckRc(TVMFFIStringFromByteArray(&content, &value));
-  return value;
+  return MakeString({text, static_cast<size_t>(size)});
 }
 
 TVMFFIAny FromStr(PyObject* str) {
@@ -72,11 +70,9 @@ TVMFFIAny FromStream(PyObject* value) {
   return MakePointer(reinterpret_cast<void*>(version_and_handle[1].cast<uintptr_t>()));
 }
 
-/// An object of another package that uses this runtime.
 TVMFFIAny FromForeignObject(PyObject* value) {
-  const auto address = py::handle(value).attr("__chandle__")().cast<uintptr_t>();
-  if (address == 0) return TVMFFIAny{};
-  return ObjectView(ObjectRef::Retain(reinterpret_cast<TVMFFIObjectHandle>(address)).release());
+  ObjectRef object = RetainForeign(value);
+  return object ? ObjectView(object.release()) : TVMFFIAny{};
 }
 
 bool IsDTypeClass(PyObject* type) {
@@ -87,6 +83,10 @@ bool IsDTypeClass(PyObject* type) {
     }
   }
   return false;
+}
+
+std::string SubjectText(PyObject* opt_subject) {
+  return opt_subject == nullptr ? "graphffi" : py::str(opt_subject).cast<std::string>();
 }
 
 /// Self-containing lists must not overflow the stack.
@@ -145,7 +145,7 @@ TVMFFIAny Arguments::Keep(TVMFFIAny owned) {
 TVMFFIAny Arguments::Lend(PyObject* value, TypeEntry& type) {
   LentTensor* lent = loans_.Take(value);
   if (type.opt_view(value, lent->view()) != 0) FailTensor(value);
-  if (type.has_lazy_bits && !type.is_view_plain) {
+  if (type.has_lazy_bits && type.opt_viewer == nullptr) {
     try {
       CheckPlain(value, type, *lent->view());
     } catch (const PythonError&) {
@@ -164,11 +164,11 @@ void Arguments::NoteTensor(TypeEntry& type, DLDevice device) {
   if (!has_env_) {
     has_env_ = true;
     env_.allocator = exchange->managed_tensor_allocator;
-    env_.as_good = type.opt_allocator == nullptr ? env_.allocator : type.opt_allocator;
+    env_.as_good = type.as_good_allocator;
   }
   if (device.device_type == kDLCPU || env_.device.device_type != kDLCPU) return;
   const DLPackCurrentWorkStream current =
-      type.opt_stream != nullptr ? type.opt_stream : exchange->current_work_stream;
+      type.opt_viewer != nullptr ? type.opt_viewer->stream : exchange->current_work_stream;
   if (current == nullptr) return;
   if (current(device.device_type, device.device_id, &env_.stream) != 0) {
     throw PythonError();
@@ -230,6 +230,9 @@ TVMFFIAny Arguments::OwnMapping(PyObject* value) {
   OwnedValues values;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.ptr()); ++i) {
     PyObject* pair = PyList_GET_ITEM(items.ptr(), i);
+    if (PyTuple_Check(pair) == 0 || PyTuple_GET_SIZE(pair) != 2) {
+      FailValue(PyExc_TypeError, "a mapping whose items are pairs", Py_TYPE(value)->tp_name);
+    }
     values.Add(Own(PyTuple_GET_ITEM(pair, 0)));
     values.Add(Own(PyTuple_GET_ITEM(pair, 1)));
   }
@@ -294,9 +297,7 @@ TVMFFIAny Arguments::Own(PyObject* value) {
 }
 
 std::string Arguments::Position() const {
-  std::string text =
-      opt_subject_ == nullptr ? "graphffi" : py::str(opt_subject_).cast<std::string>();
-  text += std::string(": ") + bank_;
+  std::string text = SubjectText(opt_subject_) + ": " + bank_;
   return index_ < 0 ? text : text + std::to_string(index_);
 }
 
@@ -314,8 +315,7 @@ void Arguments::FailTensor(PyObject* value) {
 void* Arguments::Retain(const void* source) {
   const GilHold gil;
   if (!gil.ok()) return nullptr;
-  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
-  PyErr_Fetch(&type, &value, &traceback);  // what the kernel may have left pending
+  const py::error_scope pending;  // what the kernel may have left
   auto* object = static_cast<PyObject*>(const_cast<void*>(source));
   const DLPackExchangeAPI* exchange = FindType(Py_TYPE(object)).opt_exchange;
   DLManagedTensorVersioned* managed = nullptr;
@@ -325,7 +325,6 @@ void* Arguments::Retain(const void* source) {
     PyErr_Clear();
     managed = nullptr;
   }
-  PyErr_Restore(type, value, traceback);
   return managed;
 }
 
@@ -335,9 +334,8 @@ void Arguments::Release(void* token) {
 }
 
 void FailKeywords(PyObject* opt_subject, PyObject* kwnames) {
-  const std::string subject =
-      opt_subject == nullptr ? "graphffi" : py::str(opt_subject).cast<std::string>();
-  Fail(PyExc_TypeError, subject + ": expected positional arguments only, got the keyword '" +
+  Fail(PyExc_TypeError, SubjectText(opt_subject) +
+                            ": expected positional arguments only, got the keyword '" +
                             py::str(PyTuple_GET_ITEM(kwnames, 0)).cast<std::string>() + "'");
 }
 

@@ -20,10 +20,8 @@ PyObject* CallAndConvert(PyObject* callable, const TVMFFIAny* args, int32_t num_
   }
   const py::object returned = py::reinterpret_steal<py::object>(
       Check(UntilShutdown([&] { return PyObject_Call(callable, values.ptr(), nullptr); })));
-  PyObject* name = PyObject_GetAttrString(callable, "__name__");
-  if (name == nullptr) PyErr_Clear();
-  const py::object owner = py::reinterpret_steal<py::object>(name);
-  Arguments converter(name, /*takes_big_ints=*/true);
+  const py::object opt_name = OptAttribute(callable, "__name__");
+  Arguments converter(opt_name.ptr(), /*takes_big_ints=*/true);
   converter.SetPosition("result", -1);
   *result = converter.Own(returned.ptr());
   return Py_NewRef(Py_None);

@@ -32,12 +32,18 @@ struct Protocol<DLManagedTensorVersioned> {
   static constexpr auto kExport = &TVMFFITensorToDLPackVersioned;
 };
 
+/// The tensor of a capsule that nobody has consumed; NULL for other capsules.
+template <typename Managed>
+Managed* Content(PyObject* capsule) {
+  if (PyCapsule_IsValid(capsule, Protocol<Managed>::kName) == 0) return nullptr;
+  return static_cast<Managed*>(PyCapsule_GetPointer(capsule, Protocol<Managed>::kName));
+}
+
 /// A capsule that nobody consumed still owns its tensor.
 template <typename Managed>
 void DestroyCapsule(PyObject* capsule) {
-  if (PyCapsule_IsValid(capsule, Protocol<Managed>::kName) == 0) return;
-  auto* managed = static_cast<Managed*>(PyCapsule_GetPointer(capsule, Protocol<Managed>::kName));
-  if (managed->deleter != nullptr) managed->deleter(managed);
+  auto* opt_managed = Content<Managed>(capsule);
+  if (opt_managed != nullptr && opt_managed->deleter != nullptr) opt_managed->deleter(opt_managed);
 }
 
 template <typename Managed>
@@ -59,12 +65,6 @@ ObjectRef Consume(PyObject* capsule, Managed* managed) {
   // From here on the tensor owns it: the capsule must not free it again.
   PyCapsule_SetName(capsule, Protocol<Managed>::kUsedName);
   return ObjectRef(tensor);
-}
-
-template <typename Managed>
-Managed* Content(PyObject* capsule) {
-  if (PyCapsule_IsValid(capsule, Protocol<Managed>::kName) == 0) return nullptr;
-  return static_cast<Managed*>(PyCapsule_GetPointer(capsule, Protocol<Managed>::kName));
 }
 
 /// `value.__dlpack__(max_version=…)`, or without it for producers of the protocol before 1.0.

@@ -21,12 +21,16 @@ py::handle DeviceClass() {
   return type;
 }
 
+constexpr size_t kMostCached = 1024;  // devices have any number
+using Cache = std::unordered_map<uint64_t, py::object>;
+
 template <typename Make>
-PyObject* Cached(uint64_t key, std::unordered_map<uint64_t, py::handle>* cache, Make&& make) {
+PyObject* Cached(uint64_t key, Cache* cache, Make&& make) {
   const auto found = cache->find(key);
   if (found != cache->end()) return Py_NewRef(found->second.ptr());
   py::object value = make();
-  (*cache)[key] = py::object(value).release();
+  if (cache->size() >= kMostCached) cache->clear();
+  (*cache)[key] = value;
   return value.release().ptr();
 }
 
@@ -55,7 +59,7 @@ DLDevice ToForeignDevice(PyObject* value) {
 }
 
 PyObject* FromDType(DLDataType dtype) {
-  static auto* cache = new std::unordered_map<uint64_t, py::handle>;
+  static auto* cache = new Cache;
   const uint64_t key = dtype.code | (dtype.bits << 8) | (static_cast<uint64_t>(dtype.lanes) << 16);
   return Cached(key, cache, [&] {
     return DTypeClass().attr("from_dlpack_type")(dtype.code, dtype.bits, dtype.lanes);
@@ -63,7 +67,7 @@ PyObject* FromDType(DLDataType dtype) {
 }
 
 PyObject* FromDevice(DLDevice device) {
-  static auto* cache = new std::unordered_map<uint64_t, py::handle>;
+  static auto* cache = new Cache;
   const uint64_t key =
       (static_cast<uint64_t>(device.device_type) << 32) | static_cast<uint32_t>(device.device_id);
   return Cached(key, cache, [&] {

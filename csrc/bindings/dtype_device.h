@@ -16,7 +16,8 @@ DLDevice ToDevice(PyObject* value);
 /// `value`: whatever graphffi.Device can be made of.
 DLDevice ToForeignDevice(PyObject* value);
 
-/// *New reference* to the one graphffi.dtype or graphffi.Device for it.
+/// *New reference* to a graphffi.dtype or graphffi.Device: the same for the same value, unless
+/// there were very many since.
 PyObject* FromDType(DLDataType dtype);
 PyObject* FromDevice(DLDevice device);
 

@@ -110,13 +110,6 @@ void DefineEnv(py::module_& module) {
       .def("exit", [](StreamScope& scope) { scope.Exit(); });
   module.def("runtime_path", &RuntimePath, "Return the file of the runtime.");
   module.def("runtime_version", &RuntimeVersion, "Return the TVM FFI release of the runtime.");
-  module.def(
-      "env_stream",
-      [](py::handle device) {
-        const DLDevice where = ToForeignDevice(device.ptr());
-        return reinterpret_cast<uintptr_t>(TVMFFIEnvGetStream(where.device_type, where.device_id));
-      },
-      py::arg("device"), "Return this thread's env stream of a device, 0 if none is set.");
 }
 
 }  // namespace graphffi::bindings

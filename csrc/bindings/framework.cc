@@ -39,9 +39,7 @@ void ForgetWithType(PyTypeObject* type) {
 }
 
 py::object Attribute(PyTypeObject* type, const char* name) {
-  PyObject* value = PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), name);
-  if (value == nullptr) PyErr_Clear();
-  return py::reinterpret_steal<py::object>(value);
+  return OptAttribute(reinterpret_cast<PyObject*>(type), name);
 }
 
 /// A protocol's attribute; None is how a type says that it has none.
@@ -148,6 +146,7 @@ void Classify(PyTypeObject* type, TypeEntry* entry) {
   }
   entry->kind = WrapsTensors(type) ? ArgumentKind::kNoMemory : ArgumentKind::kExchange;
   entry->opt_view = entry->opt_exchange->dltensor_from_py_object_no_sync;
+  entry->as_good_allocator = entry->opt_exchange->managed_tensor_allocator;
   entry->has_lazy_bits = HasProtocol(type, "is_conj") && HasProtocol(type, "is_neg");
 }
 
@@ -195,9 +194,7 @@ void SetViewer(PyTypeObject* type, const TensorViewer& viewer) {
   }
   entry.opt_viewer = &viewer;
   entry.opt_view = viewer.view;
-  entry.opt_stream = viewer.stream;
-  entry.opt_allocator = viewer.allocator;
-  entry.is_view_plain = true;
+  entry.as_good_allocator = viewer.allocator;
 }
 
 bool IsNumPyArray(PyTypeObject* type) { return HasBase(type, "numpy", "ndarray"); }

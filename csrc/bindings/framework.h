@@ -43,19 +43,18 @@ enum class ArgumentKind : uint8_t {
 struct TypeEntry {
   ArgumentKind kind = ArgumentKind::kUnknown;
   const DLPackExchangeAPI* opt_exchange = nullptr;
-  bool has_lazy_bits =
-      false;  // the table gives the memory of torch's lazy conjugates and negatives as it is
+  /// The table gives the memory of torch's lazy conjugates and negatives as it is; a viewer
+  /// refuses.
+  bool has_lazy_bits = false;
   const TensorViewer* opt_viewer = nullptr;  // of the framework's plugin, for good
   /// Fills a view of the memory of an object of this type, or returns -1 with a Python error.
   int (*opt_view)(void* object, DLTensor* view) = nullptr;
-  bool is_view_plain = false;  // opt_view refuses lazy bits by itself
-  DLPackCurrentWorkStream opt_stream =
-      nullptr;  // of devices but the CPU; fails as the table's does
-  DLPackManagedTensorAllocator opt_allocator = nullptr;  // the process's, as good as the table's
-  ArrayView opt_array_view = nullptr;                    // of numpy.ndarray
-  PyTypeObject* type = nullptr;                          // borrowed
-  PyObject* opt_importer =
-      nullptr;  // of a kDLPack type, once asked for: None, or graphffi.Tensor -> its array
+  /// The viewer's, which is as good as the table's, or that.
+  DLPackManagedTensorAllocator as_good_allocator = nullptr;
+  ArrayView opt_array_view = nullptr;  // of numpy.ndarray
+  PyTypeObject* type = nullptr;        // borrowed
+  /// Of a kDLPack type, once asked for: None, or graphffi.Tensor -> its array.
+  PyObject* opt_importer = nullptr;
 };
 
 /// The entry found last: most calls see one tensor type. Guarded by the GIL.

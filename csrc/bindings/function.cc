@@ -47,10 +47,10 @@ PyObject* NewFunction(PyTypeObject*, PyObject* args, PyObject* kwargs) {
   return Guard([&]() -> PyObject* {
     static const char* names[] = {"callable", nullptr};
     PyObject* callable = nullptr;
-    Check(PyArg_ParseTupleAndKeywords(args, kwargs, "O:Function", const_cast<char**>(names),
-                                      &callable) != 0
-              ? callable
-              : nullptr);
+    if (PyArg_ParseTupleAndKeywords(args, kwargs, "O:Function", const_cast<char**>(names),
+                                    &callable) == 0) {
+      throw PythonError();
+    }
     if (Py_IS_TYPE(callable, function_type)) return Py_NewRef(callable);
     Arguments arguments(nullptr);
     TVMFFIAny value = arguments.View(callable);
@@ -58,11 +58,9 @@ PyObject* NewFunction(PyTypeObject*, PyObject* args, PyObject* kwargs) {
       Fail(PyExc_TypeError, std::string("graphffi.Function: expected a callable, got ") +
                                 Py_TYPE(callable)->tp_name);
     }
-    PyObject* name = PyObject_GetAttrString(callable, "__name__");
-    if (name == nullptr) PyErr_Clear();
-    py::object owner = py::reinterpret_steal<py::object>(name);
-    if (name != nullptr && PyUnicode_Check(name) == 0) name = nullptr;
-    return WrapFunction(ObjectRef::Retain(value.v_obj), name);
+    const py::object opt_name = OptAttribute(callable, "__name__");
+    const bool is_named = opt_name && py::isinstance<py::str>(opt_name);
+    return WrapFunction(ObjectRef::Retain(value.v_obj), is_named ? opt_name.ptr() : nullptr);
   });
 }
 
@@ -213,7 +211,7 @@ void DefineFunction(py::module_& module) {
   releases_gil = AskFlag("GRAPHFFI_RELEASE_GIL", "1");
   AskFlag("GRAPHFFI_DEBUG", "0");
   if (*watch->problem != '\0') throw py::import_error(watch->problem);
-  module.attr("is_debugging") = is_debugging;
+  module.attr("is_debugging") = IsDebugging();
   module.attr("releases_gil") = releases_gil;
   module.def(
       "start_recording",

@@ -37,11 +37,9 @@ py::object Load(const std::string& path) {
 }
 
 py::object Imports(py::handle module) {
-  // The first field behind the object's header, by the ABI's layout.
-  ModuleOf(module);
-  void* handle = HandleOf(module, ObjectType());
-  auto* array =
-      *reinterpret_cast<TVMFFIObjectHandle*>(static_cast<char*>(handle) + sizeof(TVMFFIObject));
+  using tvm::ffi::detail::ObjectUnsafe;
+  const TVMFFIObjectHandle array =
+      ObjectUnsafe::TVMFFIObjectPtrFromObjectRef(ModuleOf(module)->imports());
   if (array == nullptr) return py::list();
   return py::reinterpret_steal<py::object>(FromArray(array, nullptr));
 }

@@ -10,6 +10,7 @@
 
 #include "bindings/dtype_device.h"
 #include "bindings/object.h"
+#include "callframe/call_frame.h"
 #include "gil/gil.h"
 
 namespace graphffi::bindings {
@@ -84,11 +85,7 @@ const KnownDType* Find(PyObject* dtype) {
 /// compare them with those of a contiguous tensor (Apache TVM 0.27's).
 void NormalizeIfEmpty(const DLTensor& tensor) {
   if (std::find(tensor.shape, tensor.shape + tensor.ndim, 0) == tensor.shape + tensor.ndim) return;
-  int64_t stride = 1;
-  for (int i = tensor.ndim - 1; i >= 0; --i) {
-    tensor.strides[i] = stride;
-    stride *= std::max<int64_t>(tensor.shape[i], 1);
-  }
+  FillCompactStrides(tensor.shape, tensor.ndim, tensor.strides);
 }
 
 int View(void* object, DLTensor* view) {

@@ -48,8 +48,7 @@ PyObject* RichCompare(PyObject* self, PyObject* other, int op) {
 }
 
 std::string TypeKey(TVMFFIObjectHandle object) {
-  const TVMFFIByteArray& key = TVMFFIGetTypeInfo(TVMFFIObjectGetTypeIndex(object))->type_key;
-  return std::string(key.data, key.size);
+  return std::string(TextOf(TVMFFIGetTypeInfo(TVMFFIObjectGetTypeIndex(object))->type_key));
 }
 
 PyObject* ReprObject(PyObject* self) {

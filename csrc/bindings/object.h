@@ -8,6 +8,8 @@
 
 #include <utility>
 
+#include "callframe/value.h"
+
 namespace graphffi::bindings {
 
 namespace py = pybind11;
@@ -42,10 +44,7 @@ class ObjectRef {
 
 /// The value that `object` is; borrows from it.
 inline TVMFFIAny ObjectView(TVMFFIObjectHandle object) {
-  TVMFFIAny value{};
-  value.type_index = TVMFFIObjectGetTypeIndex(object);
-  value.v_obj = static_cast<TVMFFIObject*>(object);
-  return value;
+  return MakeObject(TVMFFIObjectGetTypeIndex(object), object);
 }
 
 /// The beginning of graphffi.Object and its subtypes.
@@ -86,6 +85,21 @@ void DefineProperty(PyTypeObject* type, const char* name, Body&& body, const cha
   py::cpp_function getter(std::forward<Body>(body), py::name(name), py::is_method(owner));
   py::handle property(reinterpret_cast<PyObject*>(&PyProperty_Type));
   owner.attr(name) = property(getter, py::none(), py::none(), py::str(doc));
+}
+
+/// The object of another package that uses this runtime, by its `__chandle__`; nothing for NULL.
+/// \throws py::error_already_set
+inline ObjectRef RetainForeign(py::handle value) {
+  const auto address = value.attr("__chandle__")().cast<uintptr_t>();
+  if (address == 0) return ObjectRef();
+  return ObjectRef::Retain(reinterpret_cast<TVMFFIObjectHandle>(address));
+}
+
+/// An attribute; nothing where there is none, or where asking for it fails.
+inline py::object OptAttribute(PyObject* object, const char* name) {
+  PyObject* value = PyObject_GetAttrString(object, name);
+  if (value == nullptr) PyErr_Clear();
+  return py::reinterpret_steal<py::object>(value);
 }
 
 /// An attribute of a Python module, kept for the rest of the process. \throws py::error_already_set

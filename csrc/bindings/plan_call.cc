@@ -11,6 +11,7 @@
 #include "bindings/function.h"
 #include "bindings/raised.h"
 #include "callframe/plan.h"
+#include "callframe/watch.h"
 #include "env/allocation.h"
 #include "env/env_scope.h"
 #include "kernels/kernel_ref.h"
@@ -82,7 +83,7 @@ py::object CallPlan(py::handle function, const std::string& plan_text, py::list 
   if (opt_env != nullptr) values.device = opt_env->device;
   CallFrame frame(arguments.loans());
   frame.PushPlan(*plan, values);
-  const TensorNames tensor_names = is_debugging ? TensorNames::Parse(names) : TensorNames();
+  const TensorNames tensor_names = IsDebugging() ? TensorNames::Parse(names) : TensorNames();
   const std::string subject_text = subject;
   const DeclaredTensors declared{values.inputs,        values.outputs,        num_fresh,
                                  &tensor_names.inputs, &tensor_names.outputs, subject_text.c_str()};
@@ -132,8 +133,7 @@ void DefinePlanCall(py::module_& module) {
       py::arg("outputs"), py::arg("ints"), py::arg("floats"), py::arg("strs"), py::arg("subject"),
       py::arg("num_fresh") = 0, py::arg("names") = "",
       "Call `function` with what `plan` says of the banks; `subject` begins the text of errors. "
-      "For "
-      "GRAPHFFI_DEBUG=1: the first `num_fresh` outputs are new, `names` are those of tensors.");
+      "For GRAPHFFI_DEBUG=1: the first `num_fresh` outputs are new, `names` are those of tensors.");
   module.def("call_in_order", &CallInOrder, py::arg("function"), py::arg("values"),
              py::arg("subject"),
              "Call `function` with values on the host, or return NotImplemented.");

@@ -3,10 +3,12 @@
 
 #include <exception>
 #include <mutex>
+#include <string_view>
 #include <unordered_map>
 
 #include "bindings/guard.h"
 #include "callframe/global_function.h"
+#include "callframe/value.h"
 #include "gil/gil.h"
 
 namespace graphffi::bindings {
@@ -81,8 +83,9 @@ std::string TracebackText(py::handle exception) {
   py::object frame = exception.attr("__traceback__");
   while (!frame.is_none()) {
     py::object code = frame.attr("tb_frame").attr("f_code");
+    const py::object line = frame.attr("tb_lineno");  // None in code that was made without lines
     text = "  File \"" + Text(code.attr("co_filename")) + "\", line " +
-           std::to_string(frame.attr("tb_lineno").cast<long>()) + ", in " +
+           std::to_string(line.is_none() ? 0 : line.cast<long>()) + ", in " +
            Text(code.attr("co_name")) + "\n" + text;
     frame = frame.attr("tb_next");
   }
@@ -131,16 +134,25 @@ TVMFFIObjectHandle MakeError(py::object exception) {
   return error;
 }
 
-py::object MakeException(const std::string& kind, const std::string& message,
-                         const std::string& backtrace) {
+py::object MakeException(std::string_view kind, std::string_view message,
+                         std::string_view backtrace) {
   // Kernels write what they like: bytes that are no UTF-8 are shown, not fatal.
-  const auto text = [](const std::string& bytes) {
+  const auto text = [](std::string_view bytes) {
     PyObject* decoded = PyUnicode_DecodeUTF8(bytes.data(), static_cast<Py_ssize_t>(bytes.size()),
                                              "backslashreplace");
     return py::reinterpret_steal<py::object>(Check(decoded));
   };
   return py::module_::import("graphffi._error")
       .attr("exception_for")(text(kind), text(message), text(backtrace));
+}
+
+/// The exception that `opt_error` keeps, or else one that says the same.
+py::object ExceptionOf(TVMFFIObjectHandle opt_error, std::string_view kind,
+                       std::string_view message, std::string_view backtrace) {
+  if (PyObject* kept = KeptExceptions::Get().OptFind(opt_error)) {
+    return py::reinterpret_borrow<py::object>(kept);
+  }
+  return MakeException(kind, message, backtrace);
 }
 
 /// Of an error: whether it keeps an exception, without the GIL.
@@ -163,23 +175,14 @@ void FailFromCurrent(PyObject* type, const std::string& message) {
 }
 
 py::object ToException(TVMFFIObjectHandle error) {
-  if (PyObject* kept = KeptExceptions::Get().OptFind(error))
-    return py::reinterpret_borrow<py::object>(kept);
   const TVMFFIErrorCell* cell = TVMFFIErrorGetCellPtr(error);
-  const auto text = [](const TVMFFIByteArray& bytes) {
-    return bytes.size == 0 ? std::string() : std::string(bytes.data, bytes.size);
-  };
-  return MakeException(text(cell->kind), text(cell->message), text(cell->backtrace));
+  return ExceptionOf(error, TextOf(cell->kind), TextOf(cell->message), TextOf(cell->backtrace));
 }
 
 void SetPythonError(const Error& error) try {
   PyErr_Clear();
-  py::object exception;
-  if (PyObject* kept = KeptExceptions::Get().OptFind(error.opt_object())) {
-    exception = py::reinterpret_borrow<py::object>(kept);
-  } else {
-    exception = MakeException(error.kind(), error.message(), error.backtrace());
-  }
+  py::object exception =
+      ExceptionOf(error.opt_object(), error.kind(), error.message(), error.backtrace());
   // With its own traceback, to which Python adds the frames that it passes from here.
   PyObject* type = py::type::of(exception).release().ptr();
   PyObject* traceback = PyException_GetTraceback(exception.ptr());

@@ -13,6 +13,8 @@
 #include "bindings/framework.h"
 #include "bindings/raised.h"
 #include "callframe/call_frame.h"
+#include "callframe/describe_tensor.h"
+#include "env/allocation.h"
 #include "hooks/plugin_call.h"
 
 namespace graphffi::bindings {
@@ -45,18 +47,8 @@ py::tuple Strides(py::handle self) {
   return Dims(strides.data(), tensor.ndim);
 }
 
-/// dtype[shape] on device, as in errors.
 std::string ReprTensor(py::handle self) {
-  const DLTensor& tensor = Metadata(self);
-  std::string text = "<graphffi.Tensor ";
-  text += py::str(py::reinterpret_steal<py::object>(FromDType(tensor.dtype))).cast<std::string>();
-  text += "[";
-  for (int32_t i = 0; i < tensor.ndim; ++i) {
-    text += (i == 0 ? "" : ", ") + std::to_string(tensor.shape[i]);
-  }
-  text += "] on ";
-  text += py::str(py::reinterpret_steal<py::object>(FromDevice(tensor.device))).cast<std::string>();
-  return text + ">";
+  return "<graphffi.Tensor " + DescribeTensor(Metadata(self)) + ">";
 }
 
 /// A managed tensor whose shape and strides follow it in one block.
@@ -108,7 +100,6 @@ size_t CompactBytes(const std::vector<int64_t>& shape, DLDataType dtype) {
 }
 
 py::object Empty(std::vector<int64_t> shape, py::handle dtype, py::handle device) {
-  constexpr size_t kAlignment = 64;
   DLTensor tensor{};
   tensor.device = ToForeignDevice(device.ptr());
   if (tensor.device.device_type != kDLCPU) {
@@ -120,8 +111,8 @@ py::object Empty(std::vector<int64_t> shape, py::handle dtype, py::handle device
   tensor.dtype = ToForeignDType(dtype.ptr());
   tensor.shape = shape.data();
   const size_t bytes = CompactBytes(shape, tensor.dtype);
-  const size_t rounded = (bytes / kAlignment + 1) * kAlignment;  // never 0
-  tensor.data = rounded < bytes ? nullptr : std::aligned_alloc(kAlignment, rounded);
+  const size_t rounded = (bytes / kTensorAlignment + 1) * kTensorAlignment;  // never 0
+  tensor.data = rounded < bytes ? nullptr : std::aligned_alloc(kTensorAlignment, rounded);
   if (tensor.data == nullptr) throw std::bad_alloc();
   ObjectRef object = MakeTensor(tensor, tensor.data, &std::free);
   return py::reinterpret_steal<py::object>(WrapObject(std::move(object)));
@@ -134,8 +125,7 @@ py::object FromDLPack(py::object value) {
   if (type.kind == ArgumentKind::kExchange) {
     tensor = ImportExchanged(value.ptr(), type);
   } else if (type.kind == ArgumentKind::kForeignObject) {
-    const auto address = value.attr("__chandle__")().cast<uintptr_t>();
-    tensor = ObjectRef::Retain(reinterpret_cast<TVMFFIObjectHandle>(address));
+    tensor = RetainForeign(value);
   } else if (type.kind == ArgumentKind::kDLPack) {
     tensor = ImportProduced(value.ptr());
   }

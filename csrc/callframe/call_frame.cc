@@ -20,13 +20,6 @@ namespace {
 /// Stands in args_ where an ffi.Array begins, until EndArray replaces it.
 constexpr int32_t kArrayMarker = INT_MIN;
 
-TVMFFIAny MakeObject(int32_t type_index, TVMFFIObjectHandle handle) {
-  TVMFFIAny value{};
-  value.type_index = type_index;
-  value.v_obj = static_cast<TVMFFIObject*>(handle);
-  return value;
-}
-
 /// Doubles `*buffer`, which is `inline_buffer` or from malloc.
 template <typename T>
 void Grow(T** buffer, const T* inline_buffer, int32_t* capacity) {
@@ -103,8 +96,7 @@ void CallFrame::PushSlot(const Bank& bank, int32_t index, const char* what) {
 void CallFrame::PushAttribute(const Plan::Item& item, const Bank& bank) {
   if (item.conversion == Plan::Conversion::kNone) return PushSlot(bank, item.index, "attributes");
   if (item.index >= bank.size) FailMissing("attributes", item.index, bank.size);
-  const int32_t index = bank.opt_slots == nullptr ? item.index : bank.opt_slots[item.index].begin;
-  Append(ConvertAttribute(bank.values[index], item.conversion));
+  Append(ConvertAttribute(bank.values[bank.slot(item.index).begin], item.conversion));
 }
 
 const TVMFFIAny& CallFrame::WorkspaceSize(const Plan& plan, const Plan::Item& item,
@@ -114,7 +106,7 @@ const TVMFFIAny& CallFrame::WorkspaceSize(const Plan& plan, const Plan::Item& it
   }
   const Bank& bank = values.attributes;
   if (item.index >= bank.size) FailMissing("attributes", item.index, bank.size);
-  return bank.values[bank.opt_slots == nullptr ? item.index : bank.opt_slots[item.index].begin];
+  return bank.values[bank.slot(item.index).begin];
 }
 
 void CallFrame::PushWorkspace(const Plan& plan, const Plan::Item& item, const CallValues& values) {

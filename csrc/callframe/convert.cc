@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "callframe/call_frame.h"
+#include "callframe/describe_tensor.h"
 #include "callframe/device_name.h"
 #include "callframe/error.h"
 #include "callframe/global_function.h"
@@ -21,10 +22,7 @@ Kernel ArrayConstructor() {
   static std::atomic<TVMFFIObjectHandle> opt_kept{nullptr};
   TVMFFIObjectHandle function = opt_kept.load(std::memory_order_acquire);
   if (function != nullptr) return Kernel::FromFunction(function);
-  function = FindGlobal("ffi.Array");
-  if (function == nullptr) {
-    throw Error("RuntimeError", "graphffi: the runtime lacks the function 'ffi.Array'");
-  }
+  function = FindRequired("ffi.Array");
   opt_kept.store(function, std::memory_order_release);
   return Kernel::FromFunction(function);
 }
@@ -45,7 +43,6 @@ TVMFFIAny MakeArray(const TVMFFIAny* values, int32_t count) {
 }
 
 TVMFFIAny ConvertAttribute(const TVMFFIAny& value, Plan::Conversion conversion) {
-  TVMFFIAny out{};
   switch (conversion) {
     case Plan::Conversion::kNone:
     case Plan::Conversion::kInt:      // of streams only
@@ -56,18 +53,12 @@ TVMFFIAny ConvertAttribute(const TVMFFIAny& value, Plan::Conversion conversion) 
         throw Error("TypeError", "graphffi: plan: a bool() conversion needs an integer");
       }
       return MakeBool(value.v_int64 != 0);
-    case Plan::Conversion::kDType: {
-      const std::string_view content = StringContent(value);
-      const TVMFFIByteArray text = {content.data(), content.size()};
-      out.type_index = kTVMFFIDataType;
-      if (const int rc = TVMFFIDataTypeFromString(&text, &out.v_dtype)) throw Error::TakeRaised(rc);
-      return out;
-    }
-    case Plan::Conversion::kDevice: {
+    case Plan::Conversion::kDType:
+      return MakeDType(DTypeFromName(StringContent(value)));
+    case Plan::Conversion::kDevice:
       return MakeDevice(DeviceFromName(StringContent(value)));
-    }
   }
-  return out;
+  return value;
 }
 
 }  // namespace graphffi

@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
-#include <string_view>
 #include <utility>
 
 #include "callframe/error.h"
@@ -20,8 +19,6 @@ constexpr size_t kZone = 4096;  // bytes of a guard zone, a multiple of any vect
 constexpr unsigned char kZoneByte = 0xC3;
 constexpr unsigned char kPoison = 0xA5;  // of what is no floating-point number
 constexpr unsigned char kNaN = 0xFF;     // all bits set are NaN in every type that has one
-
-int64_t BitsOf(const DLDataType& dtype) { return int64_t{dtype.bits} * dtype.lanes; }
 
 unsigned char PoisonOf(DLDataType dtype) {
   return dtype.code == kDLInt || dtype.code == kDLUInt || dtype.code == kDLBool ? kPoison : kNaN;
@@ -41,22 +38,15 @@ uint64_t HashBytes(const char* bytes, size_t count, uint64_t hash) {
   return hash;
 }
 
-/// Of the elements from dimension `dim` on, which begin at `data`.
-uint64_t HashFrom(const DLTensor& tensor, int32_t dim, const char* data, uint64_t hash) {
-  const auto element = static_cast<size_t>(BitsOf(tensor.dtype) / 8);
-  if (dim == tensor.ndim) return HashBytes(data, element, hash);
-  for (int64_t i = 0; i < tensor.shape[dim]; ++i) {
-    const int64_t offset = i * tensor.strides[dim] * static_cast<int64_t>(element);
-    hash = HashFrom(tensor, dim + 1, data + offset, hash);
-  }
-  return hash;
-}
-
 uint64_t Hash(const DLTensor& tensor) {
-  constexpr uint64_t kBasis = 0xCBF29CE484222325;
-  if (IsCompact(tensor)) return HashBytes(DataOf(tensor), BytesOf(tensor), kBasis);
-  // Elements of parts of bytes have no strides.
-  return BitsOf(tensor.dtype) % 8 != 0 ? 0 : HashFrom(tensor, 0, DataOf(tensor), kBasis);
+  uint64_t hash = 0xCBF29CE484222325;
+  if (IsCompact(tensor)) return HashBytes(DataOf(tensor), BytesOf(tensor), hash);
+  const int bits = tensor.dtype.bits * tensor.dtype.lanes;
+  if (bits % 8 != 0) return 0;  // elements of parts of bytes have no strides
+  VisitElements(tensor, [&](const char* element) {
+    hash = HashBytes(element, static_cast<size_t>(bits) / 8, hash);
+  });
+  return hash;
 }
 
 std::string Bytes(size_t count) {
@@ -64,13 +54,6 @@ std::string Bytes(size_t count) {
 }
 
 }  // namespace
-
-bool AskIsDebugging() {
-  const char* asked = std::getenv("GRAPHFFI_DEBUG");
-  return asked != nullptr && std::string_view(asked) == "1";
-}
-
-const bool is_debugging = AskIsDebugging();
 
 TensorNames TensorNames::Parse(const std::string& text) {
   TensorNames names;
@@ -148,9 +131,9 @@ void DebugChecks::ForEach(const Bank& bank, const std::vector<std::string>* opt_
     const bool is_named = opt_names != nullptr && static_cast<size_t>(k) < opt_names->size();
     const std::string name =
         is_named ? (*opt_names)[static_cast<size_t>(k)] : prefix + std::to_string(k);
-    const Slot slot = bank.opt_slots == nullptr ? Slot{k} : bank.opt_slots[k];
+    const Slot slot = bank.slot(k);
     const bool is_list = slot.count != Slot::kSingle;
-    for (int32_t i = 0; i < (is_list ? slot.count : 1); ++i) {
+    for (int32_t i = 0; i < slot.num_values(); ++i) {
       const TVMFFIAny& value = bank.values[slot.begin + i];
       if (value.type_index != kTVMFFITensor) continue;  // None
       visit(value, "'" + name + (is_list ? "[" + std::to_string(i) + "]" : "") + "'", k);

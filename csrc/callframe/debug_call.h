@@ -17,12 +17,6 @@
 
 namespace graphffi {
 
-/// Whether GRAPHFFI_DEBUG is 1 in the environment.
-bool AskIsDebugging();
-
-/// What it said when this library was loaded.
-extern const bool is_debugging;
-
 /// What the tensors of a call are called, for errors; nothing where the program does not say.
 struct TensorNames {
   std::vector<std::string> inputs, outputs;

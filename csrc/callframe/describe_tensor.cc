@@ -7,12 +7,40 @@
 
 namespace graphffi {
 
+namespace {
+
+// The runtimes have no names for complex numbers: those of their parts are used.
+constexpr std::string_view kFloat = "float", kComplex = "complex";
+
+}  // namespace
+
 std::string DTypeName(DLDataType dtype) {
+  const bool is_complex = dtype.code == kDLComplex;
+  if (is_complex) dtype.code = kDLFloat;
   TVMFFIAny text{};
-  if (TVMFFIDataTypeToString(&dtype, &text) != 0) throw Error::TakeRaised(-1);
+  if (const int rc = TVMFFIDataTypeToString(&dtype, &text)) throw Error::TakeRaised(rc);
   std::string name(TextOf(text).value_or(""));
   ReleaseValue(&text);
+  if (is_complex) name.replace(0, kFloat.size(), kComplex);
   return name;
+}
+
+DLDataType DTypeFromName(std::string_view name) {
+  std::string known(name);
+  const bool is_complex = name.substr(0, kComplex.size()) == kComplex;
+  if (is_complex) known.replace(0, kComplex.size(), kFloat);
+  const TVMFFIByteArray text = {known.data(), known.size()};
+  DLDataType dtype{};
+  if (const int rc = TVMFFIDataTypeFromString(&text, &dtype)) {
+    const Error error = Error::TakeRaised(rc);
+    if (!is_complex) throw error;
+  }
+  if (!is_complex) return dtype;
+  if (dtype.code != kDLFloat) {
+    throw Error("ValueError", "graphffi: data type '" + std::string(name) + "': no such type");
+  }
+  dtype.code = kDLComplex;
+  return dtype;
 }
 
 std::string DescribeTensor(const DLTensor& tensor) {

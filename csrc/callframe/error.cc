@@ -2,14 +2,11 @@
 #include "callframe/error.h"
 
 #include "callframe/global_function.h"
+#include "callframe/value.h"
 
 namespace graphffi {
 
 namespace {
-std::string ToString(const TVMFFIByteArray& bytes) {
-  return bytes.size == 0 ? std::string() : std::string(bytes.data, bytes.size);
-}
-
 std::shared_ptr<void> Owned(TVMFFIObjectHandle object) {
   return std::shared_ptr<void>(object, [](void* handle) { TVMFFIObjectDecRef(handle); });
 }
@@ -33,9 +30,9 @@ std::shared_ptr<void> TakePending() {
 
 Error::Error(std::shared_ptr<void> object) : object_(std::move(object)) {
   const TVMFFIErrorCell* cell = TVMFFIErrorGetCellPtr(object_.get());
-  kind_ = ToString(cell->kind);
-  message_ = ToString(cell->message);
-  backtrace_ = ToString(cell->backtrace);
+  kind_ = TextOf(cell->kind);
+  message_ = TextOf(cell->message);
+  backtrace_ = TextOf(cell->backtrace);
 }
 
 Error Error::TakeRaised(int rc) {

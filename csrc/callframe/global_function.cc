@@ -31,12 +31,6 @@ int CallFunction(TVMFFIObjectHandle function, const TVMFFIAny* args, int32_t num
   return kernel.safe_call(kernel.handle, args, num_args, result);
 }
 
-TVMFFIObjectHandle FindRequired(std::string_view name) {
-  if (const TVMFFIObjectHandle function = FindGlobal(name)) return function;
-  throw Error("RuntimeError",
-              "graphffi: the runtime lacks the function '" + std::string(name) + "'");
-}
-
 }  // namespace
 
 TVMFFIObjectHandle FindGlobal(std::string_view name) {
@@ -45,6 +39,12 @@ TVMFFIObjectHandle FindGlobal(std::string_view name) {
   WithRegistryLocked([&] { rc = GetGlobal(name, &function); });
   ThrowIfRaised(rc);
   return function;
+}
+
+TVMFFIObjectHandle FindRequired(std::string_view name) {
+  if (const TVMFFIObjectHandle function = FindGlobal(name)) return function;
+  throw Error("RuntimeError",
+              "graphffi: the runtime lacks the function '" + std::string(name) + "'");
 }
 
 TVMFFIObjectHandle FindGlobalUnlocked(std::string_view name) {

@@ -12,7 +12,10 @@ namespace graphffi {
 /// *New reference*, NULL where there is none. \throws Error
 TVMFFIObjectHandle FindGlobal(std::string_view name);
 
-/// The same in static initialisers of libraries, which run under the loader's lock.
+/// The same of a function that must exist. \throws Error(RuntimeError)
+TVMFFIObjectHandle FindRequired(std::string_view name);
+
+/// FindGlobal in static initialisers of libraries, which run under the loader's lock.
 TVMFFIObjectHandle FindGlobalUnlocked(std::string_view name);
 
 /// For what all of graphffi's libraries share, each of which has a copy of this code. The pointer

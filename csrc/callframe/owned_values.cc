@@ -2,7 +2,6 @@
 #include "callframe/owned_values.h"
 
 #include "callframe/error.h"
-#include "callframe/global_function.h"
 
 namespace graphffi {
 
@@ -21,29 +20,13 @@ void OwnedValues::Add(TVMFFIAny value) {
 
 OwnedValues ElementsOf(const TVMFFIAny& array) {
   OwnedValues elements;
-  const TVMFFIAny size = CallGlobal("ffi.ArraySize", &array, 1);
-  for (int64_t i = 0; i < size.v_int64; ++i) {
-    const TVMFFIAny args[] = {array, MakeInt(i)};
-    elements.Add(CallGlobal("ffi.ArrayGetItem", args, 2));
+  const TVMFFISeqCell& cell = *TVMFFISeqGetCellPtr(array.v_obj);
+  const auto* values = static_cast<const TVMFFIAny*>(cell.data);
+  for (int64_t i = 0; i < cell.size; ++i) {
+    if (IsObject(values[i])) TVMFFIObjectIncRef(values[i].v_obj);
+    elements.Add(values[i]);
   }
   return elements;
-}
-
-std::optional<std::string_view> TextOf(const TVMFFIAny& value) {
-  TVMFFIByteArray text{};
-  switch (value.type_index) {
-    case kTVMFFIRawStr:
-      return value.v_c_str;
-    case kTVMFFISmallStr:
-      text = TVMFFISmallBytesGetContentByteArray(&value);
-      break;
-    case kTVMFFIStr:
-      text = *TVMFFIBytesGetByteArrayPtr(value.v_obj);
-      break;
-    default:
-      return std::nullopt;
-  }
-  return std::string_view(text.data, text.size);
 }
 
 TVMFFIAny MakeString(std::string_view text) {

@@ -36,11 +36,22 @@ class OwnedValues {
   std::vector<TVMFFIAny> values_;
 };
 
-/// The elements of an ffi.Array. \throws Error
+/// The elements of an ffi.Array. \throws std::bad_alloc
 OwnedValues ElementsOf(const TVMFFIAny& array);
 
 /// The content of a string, which it keeps; nothing for other values.
-std::optional<std::string_view> TextOf(const TVMFFIAny& value);
+inline std::optional<std::string_view> TextOf(const TVMFFIAny& value) {
+  switch (value.type_index) {
+    case kTVMFFIRawStr:
+      return value.v_c_str;
+    case kTVMFFISmallStr:
+      return TextOf(TVMFFISmallBytesGetContentByteArray(&value));
+    case kTVMFFIStr:
+      return TextOf(*TVMFFIBytesGetByteArrayPtr(value.v_obj));
+    default:
+      return std::nullopt;
+  }
+}
 
 /// *New reference*, where the text is too long for the value itself. \throws Error
 TVMFFIAny MakeString(std::string_view text);

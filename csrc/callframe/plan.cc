@@ -4,11 +4,12 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
-#include <cstdlib>
+#include <limits>
 #include <optional>
 #include <utility>
 
 #include "callframe/error.h"
+#include "callframe/value.h"
 
 namespace graphffi {
 
@@ -21,14 +22,8 @@ void AppendNames(char prefix, int32_t count, std::vector<std::string>* names) {
 }
 
 bool IsNameStart(char c) { return std::isalpha(static_cast<unsigned char>(c)) || c == '_'; }
+bool IsDigit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 bool IsNamePart(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
-
-TVMFFIAny MakeValue(int32_t type_index, int64_t payload) {
-  TVMFFIAny value{};
-  value.type_index = type_index;
-  value.v_int64 = payload;
-  return value;
-}
 
 }  // namespace
 
@@ -114,7 +109,7 @@ class PlanParser {
     if (c == '"') return ParseString();
     if (c == '*') return ParseAll();
     if (IsNameStart(c)) return ParseName();
-    if (std::isdigit(static_cast<unsigned char>(c)) || c == '-' || c == '+' || c == '.') {
+    if (IsDigit(c) || c == '-' || c == '+' || c == '.') {
       return ParseNumber();
     }
     Fail("'" + std::string(1, c) + "'");
@@ -164,10 +159,11 @@ class PlanParser {
     if (auto i = Find(names_.inputs, name)) return Emit(Plan::Op::kInput, *i);
     if (auto i = Find(names_.outputs, name)) return Emit(Plan::Op::kOutput, *i);
     if (auto i = Find(names_.attributes, name)) return Emit(Plan::Op::kAttribute, *i);
-    if (name == "None") return EmitConstant(MakeValue(kTVMFFINone, 0));
-    if (name == "true" || name == "True") return EmitConstant(MakeValue(kTVMFFIBool, 1));
-    if (name == "false" || name == "False") return EmitConstant(MakeValue(kTVMFFIBool, 0));
-    if (name == "inf" || name == "nan") return EmitFloat(name);
+    if (name == "None") return EmitConstant(TVMFFIAny{});
+    if (name == "true" || name == "True") return EmitConstant(MakeBool(true));
+    if (name == "false" || name == "False") return EmitConstant(MakeBool(false));
+    if (name == "inf") return EmitConstant(MakeFloat(std::numeric_limits<double>::infinity()));
+    if (name == "nan") return EmitConstant(MakeFloat(std::numeric_limits<double>::quiet_NaN()));
     if (name == "stream") return Emit(Plan::Op::kStream);
     if (name == "workspace") return Emit(Plan::Op::kWorkspace, Plan::kNoSize);
     FailUnknown(name);
@@ -189,7 +185,7 @@ class PlanParser {
     } else {
       FailUnknown(std::string(conversion) + "()");
     }
-    if (op == Plan::Op::kWorkspace && !AtEnd() && std::isdigit(text_[pos_])) {
+    if (op == Plan::Op::kWorkspace && !AtEnd() && IsDigit(text_[pos_])) {
       ParseNumber();
       plan_->items_.back() = {op, Plan::Conversion::kInt, plan_->items_.back().index};
       return ExpectClosed();
@@ -221,12 +217,6 @@ class PlanParser {
     if (!Take(')')) Fail(AtEnd() ? "the end of the text; ')' is missing" : "no ')'");
   }
 
-  void EmitFloat(std::string_view text) {
-    TVMFFIAny value = MakeValue(kTVMFFIFloat, 0);
-    value.v_float64 = std::strtod(std::string(text).c_str(), nullptr);
-    EmitConstant(value);
-  }
-
   void ParseNumber() {
     const size_t begin = pos_;
     if (text_[pos_] == '-' || text_[pos_] == '+') ++pos_;
@@ -239,17 +229,15 @@ class PlanParser {
     const char* first = token.c_str() + (token[0] == '+');
     const char* last = token.c_str() + token.size();
     int64_t integer = 0;
-    const auto result = std::from_chars(first, last, integer);
-    if (result.ptr == last && result.ec == std::errc()) {
-      return EmitConstant(MakeValue(kTVMFFIInt, integer));
-    }
-    char* end = nullptr;
-    std::strtod(first, &end);
-    if (end != last || result.ec == std::errc::result_out_of_range) {
+    const auto whole = std::from_chars(first, last, integer);
+    if (whole.ptr == last && whole.ec == std::errc()) return EmitConstant(MakeInt(integer));
+    double real = 0;
+    const auto read = std::from_chars(first, last, real);  // in any locale, unlike strtod
+    if (read.ptr != last || read.ec != std::errc() || whole.ec == std::errc::result_out_of_range) {
       pos_ = begin;
       Fail("'" + token + "', which is no 64-bit number");
     }
-    EmitFloat(token);
+    EmitConstant(MakeFloat(real));
   }
 
   int HexDigits(int count) {
@@ -259,7 +247,7 @@ class PlanParser {
         Fail("an incomplete \\u escape");
       }
       const char c = static_cast<char>(std::tolower(static_cast<unsigned char>(text_[pos_])));
-      code = code * 16 + (std::isdigit(static_cast<unsigned char>(c)) ? c - '0' : c - 'a' + 10);
+      code = code * 16 + (IsDigit(c) ? c - '0' : c - 'a' + 10);
     }
     return code;
   }
@@ -277,6 +265,17 @@ class PlanParser {
     }
   }
 
+  /// The character whose first half is `high`.
+  uint32_t TakeSurrogatePair(uint32_t high) {
+    uint32_t low = 0;
+    if (text_.substr(pos_, 2) == "\\u") {
+      pos_ += 2;
+      low = static_cast<uint32_t>(HexDigits(4));
+    }
+    if (high >= 0xDC00 || low < 0xDC00 || low >= 0xE000) Fail("half of a surrogate pair");
+    return 0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00);
+  }
+
   void AppendEscape(std::vector<char>* out) {
     if (AtEnd()) Fail("the end of the text; '\"' is missing");
     const char c = text_[pos_++];
@@ -287,10 +286,7 @@ class PlanParser {
     }
     if (c != 'u') Fail("an unknown escape '\\" + std::string(1, c) + "'");
     uint32_t code = static_cast<uint32_t>(HexDigits(4));
-    if (code >= 0xD800 && code < 0xDC00 && text_.substr(pos_, 2) == "\\u") {  // a surrogate pair
-      pos_ += 2;
-      code = 0x10000 + ((code - 0xD800) << 10) + (static_cast<uint32_t>(HexDigits(4)) - 0xDC00);
-    }
+    if (code >= 0xD800 && code < 0xE000) code = TakeSurrogatePair(code);
     if (code == 0) Fail("a NUL in a string");  // constants are C strings
     AppendUtf8(code, out);
   }
@@ -311,9 +307,7 @@ class PlanParser {
     }
     content.push_back('\0');
     plan_->strings_.push_back(std::make_shared<const std::vector<char>>(std::move(content)));
-    TVMFFIAny value = MakeValue(kTVMFFIRawStr, 0);
-    value.v_c_str = plan_->strings_.back()->data();
-    EmitConstant(value);
+    EmitConstant(MakeRawStr(plan_->strings_.back()->data()));
   }
 
   std::string_view text_;

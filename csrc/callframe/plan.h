@@ -18,6 +18,8 @@ struct Slot {
   static constexpr int32_t kSingle = -1;
   int32_t begin;            ///< index into Bank::values
   int32_t count = kSingle;  ///< kSingle: the value itself; otherwise the length of the list
+
+  int32_t num_values() const { return count == kSingle ? 1 : count; }
 };
 
 /// The values of one class. Without `slots`, slot k is values[k]. All borrowed until the call
@@ -26,6 +28,8 @@ struct Bank {
   const TVMFFIAny* values = nullptr;
   const Slot* opt_slots = nullptr;
   int32_t size = 0;  ///< number of slots
+
+  Slot slot(int32_t k) const { return opt_slots == nullptr ? Slot{k} : opt_slots[k]; }
 };
 
 /// The values that a plan picks from. Tensors are of kind DLTensorPtr, Tensor or None.

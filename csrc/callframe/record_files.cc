@@ -100,7 +100,7 @@ void RecordFiles::Open() {
 }
 
 std::shared_ptr<RecordFile> RecordFiles::ForCall(int64_t num_bytes) {
-  const int64_t part = limit_ / kParts;
+  const int64_t part = MostOfCall(limit_);
   if (files_.back()->size() + num_bytes > part) Open();
   int64_t size = num_bytes;
   for (const auto& file : files_) size += file->size();

@@ -47,8 +47,8 @@ class RecordFiles {
 
   /// The file for a call with so many bytes of contents. \throws Error(RuntimeError)
   std::shared_ptr<RecordFile> ForCall(int64_t num_bytes);
-  /// The bytes of contents that one call may have.
-  int64_t MostOfCall() const { return limit_ / kParts; }
+  /// The bytes of contents that one call may have where files have `limit` bytes.
+  static int64_t MostOfCall(int64_t limit) { return limit / kParts; }
 
  private:
   static constexpr int64_t kParts = 4;

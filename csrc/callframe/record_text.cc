@@ -2,39 +2,19 @@
 #include "callframe/record_text.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <cstring>
 #include <limits>
 
 #include "callframe/call_frame.h"
 #include "callframe/describe_tensor.h"
 #include "callframe/device_name.h"
-#include "callframe/error.h"
-#include "callframe/global_function.h"
 #include "callframe/owned_values.h"
 #include "callframe/value.h"
 
 namespace graphffi {
 namespace {
-
-// Owned; found once, because looking a function up may take the GIL.
-TVMFFIObjectHandle array_size = nullptr, array_item = nullptr;
-
-TVMFFIObjectHandle Find(std::string_view name) {
-  const TVMFFIObjectHandle function = FindGlobalUnlocked(name);
-  if (function != nullptr) return function;
-  throw Error("RuntimeError",
-              "graphffi: the runtime lacks the function '" + std::string(name) + "'");
-}
-
-TVMFFIAny CallFound(TVMFFIObjectHandle function, const TVMFFIAny* args, int32_t count) {
-  const Kernel kernel = Kernel::FromFunction(function);
-  TVMFFIAny result{};
-  const int rc = kernel.safe_call(kernel.handle, args, count, &result);
-  if (rc != 0) throw Error::TakeRaised(rc);
-  return result;
-}
 
 bool IsPlain(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return c >= ' ' && c < 0x7F; });
@@ -105,18 +85,6 @@ ElementRange RangeOfNumbers(const char* data, int64_t count) {
   return RangeAs<T>(data, count, [](T value) { return static_cast<double>(value); });
 }
 
-void GatherFrom(const DLTensor& tensor, int32_t dim, const char* data, size_t element, char** to) {
-  if (dim == tensor.ndim) {
-    std::memcpy(*to, data, element);
-    *to += element;
-    return;
-  }
-  for (int64_t i = 0; i < tensor.shape[dim]; ++i) {
-    const int64_t offset = i * tensor.strides[dim] * static_cast<int64_t>(element);
-    GatherFrom(tensor, dim + 1, data + offset, element, to);
-  }
-}
-
 }  // namespace
 
 void AppendText(std::string_view text, std::string* json) {
@@ -139,10 +107,11 @@ void AppendFloat(double value, std::string* json) {
     const char* name = std::isnan(value) ? "nan" : value < 0 ? "-inf" : "inf";
     return AppendTagged("float", name, json);
   }
-  char text[40];
-  std::snprintf(text, sizeof(text), "%.17g", value);
+  char digits[32];
+  const char* end = std::to_chars(digits, digits + sizeof(digits), value).ptr;
+  const std::string_view text(digits, static_cast<size_t>(end - digits));
   *json += text;
-  if (std::strpbrk(text, ".e") == nullptr) *json += ".0";
+  if (text.find_first_of(".e") == std::string_view::npos) *json += ".0";
 }
 
 ElementRange RangeOf(DLDataType dtype, const char* data, int64_t count) {
@@ -186,16 +155,12 @@ bool IsOnHost(const DLTensor& tensor) {
 
 bool Gather(const DLTensor& tensor, std::string* bytes) {
   const int bits = tensor.dtype.bits * tensor.dtype.lanes;
-  if (bits % 8 != 0) return false;
-  bytes->resize(BytesOf(tensor));
-  char* to = bytes->data();
-  if (!bytes->empty()) GatherFrom(tensor, 0, DataOf(tensor), static_cast<size_t>(bits) / 8, &to);
+  const size_t num_bytes = BytesOf(tensor);
+  if (bits % 8 != 0 || num_bytes > bytes->max_size()) return false;
+  bytes->reserve(num_bytes);
+  VisitElements(
+      tensor, [&](const char* element) { bytes->append(element, static_cast<size_t>(bits) / 8); });
   return true;
-}
-
-void RecordText::FindFunctions() {
-  if (array_size == nullptr) array_size = Find("ffi.ArraySize");
-  if (array_item == nullptr) array_item = Find("ffi.ArrayGetItem");
 }
 
 void RecordText::AppendTensor(const DLTensor& tensor, std::string* json) {
@@ -218,8 +183,7 @@ void RecordText::AppendTensor(const DLTensor& tensor, std::string* json) {
 
 void RecordText::AppendObject(const TVMFFIAny& value, const std::string& place, std::string* json) {
   if (value.type_index == kTVMFFIBytes) {
-    const TVMFFIByteArray bytes = *TVMFFIBytesGetByteArrayPtr(value.v_obj);
-    return AppendHex("bytes", {bytes.data, bytes.size}, json);
+    return AppendHex("bytes", TextOf(*TVMFFIBytesGetByteArrayPtr(value.v_obj)), json);
   }
   if (value.type_index == kTVMFFIShape) {
     const TVMFFIShapeCell& shape = *TVMFFIShapeGetCellPtr(value.v_obj);
@@ -230,18 +194,14 @@ void RecordText::AppendObject(const TVMFFIAny& value, const std::string& place, 
   }
   if (value.type_index != kTVMFFIArray) {
     const TVMFFITypeInfo* info = TVMFFIGetTypeInfo(value.type_index);
-    const std::string name =
-        info == nullptr ? "unknown" : std::string(info->type_key.data, info->type_key.size);
+    const std::string name(info == nullptr ? "unknown" : TextOf(info->type_key));
     return AppendTagged("object", name, json);
   }
-  const int64_t size = CallFound(array_size, &value, 1).v_int64;
+  const TVMFFISeqCell& elements = *TVMFFISeqGetCellPtr(value.v_obj);
   *json += "[";
-  for (int64_t i = 0; i < size; ++i) {
-    const TVMFFIAny args[] = {value, MakeInt(i)};
-    OwnedValues element;
-    element.Add(CallFound(array_item, args, 2));
+  for (int64_t i = 0; i < elements.size; ++i) {
     if (i != 0) *json += ", ";
-    Append(*element.data(), place + "." + std::to_string(i), json);
+    Append(static_cast<const TVMFFIAny*>(elements.data)[i], place + "." + std::to_string(i), json);
   }
   *json += "]";
 }
@@ -271,14 +231,10 @@ void RecordText::Append(const TVMFFIAny& value, const std::string& place, std::s
     case kTVMFFIOpaquePtr:
       *json += "{\"pointer\": " + std::to_string(value.v_uint64) + "}";
       return;
-    case kTVMFFISmallBytes: {
-      const TVMFFIByteArray bytes = TVMFFISmallBytesGetContentByteArray(&value);
-      return AppendHex("bytes", {bytes.data, bytes.size}, json);
-    }
-    case kTVMFFIByteArrayPtr: {
-      const auto* bytes = static_cast<const TVMFFIByteArray*>(value.v_ptr);
-      return AppendHex("bytes", {bytes->data, bytes->size}, json);
-    }
+    case kTVMFFISmallBytes:
+      return AppendHex("bytes", TextOf(TVMFFISmallBytesGetContentByteArray(&value)), json);
+    case kTVMFFIByteArrayPtr:
+      return AppendHex("bytes", TextOf(*static_cast<const TVMFFIByteArray*>(value.v_ptr)), json);
     default:
       break;
   }

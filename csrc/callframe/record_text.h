@@ -38,11 +38,8 @@ class RecordText {
   RecordText(Contents* contents, std::vector<RecordedTensor>* opt_tensors)
       : contents_(*contents), opt_tensors_(opt_tensors) {}
 
-  /// Before any is used. \throws Error where the runtime lacks a function
-  static void FindFunctions();
-
   /// Takes no lock but the runtime's own: calls wait for the recorder with the GIL and without.
-  /// \throws Error where the runtime can't read a value
+  /// \throws Error where the runtime can't name a data type
   void Append(const TVMFFIAny& value, const std::string& place, std::string* json);
   void AppendTensor(const DLTensor& tensor, std::string* json);
 
@@ -65,7 +62,8 @@ ElementRange RangeOf(DLDataType dtype, const char* data, int64_t count);
 void AppendFloat(double value, std::string* json);
 
 bool IsOnHost(const DLTensor& tensor);
-/// Copies the elements, row by row; false for elements of parts of bytes that are not compact.
+/// Copies the elements of a tensor that is not compact, row by row; false where they are parts of
+/// bytes, or more than memory can hold.
 bool Gather(const DLTensor& tensor, std::string* bytes);
 
 }  // namespace graphffi

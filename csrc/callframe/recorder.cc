@@ -79,9 +79,10 @@ void AppendKernel(const CallFacts& facts, std::string* json) {
 std::vector<const DLTensor*> TensorsOf(const Bank& bank) {
   std::vector<const DLTensor*> tensors;
   for (int32_t k = 0; k < bank.size; ++k) {
-    const Slot slot = bank.opt_slots == nullptr ? Slot{k} : bank.opt_slots[k];
-    const int32_t count = slot.count == Slot::kSingle ? 1 : slot.count;
-    for (int32_t i = 0; i < count; ++i) tensors.push_back(TensorOf(bank.values[slot.begin + i]));
+    const Slot slot = bank.slot(k);
+    for (int32_t i = 0; i < slot.num_values(); ++i) {
+      tensors.push_back(TensorOf(bank.values[slot.begin + i]));
+    }
   }
   return tensors;
 }
@@ -92,8 +93,8 @@ std::string PeekRaised() {
   TVMFFIErrorMoveFromRaised(&raised);
   if (raised == nullptr) return "";
   const TVMFFIErrorCell& cell = *TVMFFIErrorGetCellPtr(raised);
-  const std::string text = std::string(cell.kind.data, cell.kind.size) + ": " +
-                           std::string(cell.message.data, cell.message.size);
+  std::string text(TextOf(cell.kind));
+  text.append(": ").append(TextOf(cell.message));
   TVMFFIErrorSetRaised(raised);
   TVMFFIObjectDecRef(raised);
   return text;
@@ -210,7 +211,6 @@ void Recorder::Start(Watch* watch, const std::string& folder, int32_t level, int
     throw Error("RuntimeError", "graphffi: record: expected no recording, got one in '" + folder_ +
                                     "'; end it first");
   }
-  RecordText::FindFunctions();
   watch_ = watch;
   folder_ = folder;
   level_ = level;
@@ -238,20 +238,20 @@ void Recorder::GiveUp(const char* reason) {
 Recorder::Call* Recorder::Begin(const CallFacts& facts) {
   if (std::string_view(facts.kernel).substr(0, 4) == "ffi.") return nullptr;  // the runtime's own
   if (opt_files_ == nullptr) OpenFiles();                                     // after fork
+  const int64_t most = RecordFiles::MostOfCall(limit_);
   int64_t num_bytes = 0;
   if (level_ == kContents) {
     for (int32_t i = 0; i < facts.num_args; ++i) {
       const DLTensor* tensor = TensorOf(facts.args[i]);
-      if (tensor != nullptr && IsOnHost(*tensor)) {
-        num_bytes += 2 * static_cast<int64_t>(BytesOf(*tensor));
-      }
+      if (tensor == nullptr || !IsOnHost(*tensor)) continue;
+      const size_t size = std::min(BytesOf(*tensor), static_cast<size_t>(most));
+      num_bytes = std::min(most, num_bytes + 2 * static_cast<int64_t>(size));
     }
   }
-  std::shared_ptr<RecordFile> file = opt_files_->ForCall(std::min(num_bytes, limit_ / 4));
+  std::shared_ptr<RecordFile> file = opt_files_->ForCall(num_bytes);
   const std::vector<const DLTensor*> outputs =
       facts.opt_outputs == nullptr ? std::vector<const DLTensor*>() : TensorsOf(*facts.opt_outputs);
-  Contents contents(file.get(), level_, opt_files_->MostOfCall(), outputs,
-                    static_cast<size_t>(facts.num_fresh));
+  Contents contents(file.get(), level_, most, outputs, static_cast<size_t>(facts.num_fresh));
   auto call = std::make_unique<Call>();
   call->process = getpid();
   call->number = num_calls_++;
@@ -292,7 +292,7 @@ void Recorder::End(const Call& call, int rc, const TVMFFIAny& returned, int64_t 
     AppendKey("error", &line);
     AppendText(PeekRaised(), &line);
   } else {
-    Contents contents(call.file.get(), level_, limit_ / 4, {}, 0);
+    Contents contents(call.file.get(), level_, RecordFiles::MostOfCall(limit_), {}, 0);
     RecordText text(&contents, nullptr);
     AppendKey("returned", &line);
     text.Append(returned, "", &line);

@@ -22,9 +22,8 @@ bool IsSamePlace(const DLTensor& a, const DLTensor& b) {
 }
 
 const DLTensor& ResultAt(const Results& results, int32_t i) {
-  const Bank& bank = results.tensors.outputs;
-  const TVMFFIAny& value = bank.values[bank.opt_slots == nullptr ? i : bank.opt_slots[i].begin];
-  const DLTensor* tensor = TensorOf(value);
+  const Bank& outputs = results.tensors.outputs;
+  const DLTensor* tensor = TensorOf(outputs.values[outputs.slot(i).begin]);
   if (tensor == nullptr) {
     throw Error("InternalError", "graphffi: result " + std::to_string(i) + " is no tensor");
   }
@@ -59,10 +58,9 @@ void Store(const Results& results, const TVMFFIAny* returned, int32_t count) {
 }
 
 /// Whether an output, or an element of a list of outputs, has the memory of `tensor`.
-bool IsAmong(const Bank& outputs, int32_t slot, const DLTensor& tensor) {
-  const Slot where = outputs.opt_slots == nullptr ? Slot{slot} : outputs.opt_slots[slot];
-  const int32_t count = where.count == Slot::kSingle ? 1 : where.count;
-  for (int32_t i = where.begin; i < where.begin + count; ++i) {
+bool IsAmong(const Bank& outputs, int32_t k, const DLTensor& tensor) {
+  const Slot slot = outputs.slot(k);
+  for (int32_t i = slot.begin; i < slot.begin + slot.num_values(); ++i) {
     const DLTensor* output = TensorOf(outputs.values[i]);
     if (output != nullptr && DataOf(*output) == DataOf(tensor)) return true;
   }
@@ -74,8 +72,8 @@ void CheckGivenBack(const Results& results, const TVMFFIAny* returned, int32_t c
   for (int32_t i = 0; i < count; ++i) {
     const DLTensor* tensor = TensorOf(returned[i]);
     bool known = tensor == nullptr;
-    for (int32_t slot = 0; !known && slot < results.tensors.outputs.size; ++slot) {
-      known = IsAmong(results.tensors.outputs, slot, *tensor);
+    for (int32_t k = 0; !known && k < results.tensors.outputs.size; ++k) {
+      known = IsAmong(results.tensors.outputs, k, *tensor);
     }
     if (known) continue;
     throw Error("TypeError",

@@ -9,7 +9,6 @@
 #include <string>
 #include <string_view>
 
-#include "callframe/debug_call.h"
 #include "callframe/error.h"
 #include "callframe/global_function.h"
 #include "callframe/recorder.h"
@@ -91,7 +90,7 @@ Watch* Watch::Get() {
   made->end_record = &Recorder::EndCall;
   made->start_recording = &Recorder::StartFor;
   made->stop_recording = &Recorder::StopFor;
-  if (AskIsDebugging()) made->kinds |= kDebug;
+  if (TextOfEnvironment("GRAPHFFI_DEBUG") == "1") made->kinds |= kDebug;
   void* const shared = Share(kSharedWatch, made.get());
   if (shared != made.get()) return static_cast<Watch*>(shared);
   ReadEnvironment(made.get());

@@ -54,4 +54,7 @@ extern Watch* const watch;
 /// Whether anybody looks at calls.
 inline bool IsWatched() { return watch->kinds.load(std::memory_order_relaxed) != 0; }
 
+/// Whether GRAPHFFI_DEBUG was 1 when the first of graphffi's libraries was loaded.
+inline bool IsDebugging() { return watch->has(Watch::kDebug); }
+
 }  // namespace graphffi

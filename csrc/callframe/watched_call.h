@@ -46,7 +46,7 @@ template <typename Frame>
 int InvokeWatched(const Kernel& kernel, const DeclaredTensors& declared, Frame* frame,
                   TVMFFIAny* returned) {
   std::optional<DebugChecks> checks;
-  if (is_debugging && declared.are_known) checks.emplace(*frame, declared);
+  if (IsDebugging() && declared.are_known) checks.emplace(*frame, declared);
   WatchedCall call(kernel, declared, frame->args(), frame->num_args());
   const int rc = frame->Invoke(kernel, returned);
   call.Finish(rc, *returned);

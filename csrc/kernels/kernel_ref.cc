@@ -82,13 +82,6 @@ const Library& LibraryOf(const std::string& name, std::string_view opt_origin) {
   return LoadLibrary(FindLibrary(name, opt_origin));
 }
 
-TVMFFIAny ModuleValue(TVMFFIObjectHandle module) {
-  TVMFFIAny value{};
-  value.type_index = kTVMFFIModule;
-  value.v_obj = static_cast<TVMFFIObject*>(module);
-  return value;
-}
-
 struct LibraryFunction {
   TVMFFIObjectHandle function;
   ResolvedKernel resolved;
@@ -98,7 +91,7 @@ LibraryFunction LoadFromLibrary(const std::string& reference, size_t separator,
                                 std::string_view opt_origin) {
   const std::string symbol = reference.substr(separator + 2);
   const Library& library = LibraryOf(reference.substr(0, separator), opt_origin);
-  const TVMFFIAny module = ModuleValue(library.module);
+  const TVMFFIAny module = MakeObject(kTVMFFIModule, library.module);
   const TVMFFIAny get_args[] = {module, MakeRawStr(symbol.c_str()), MakeBool(true)};
   const TVMFFIAny function = CallGlobal("ffi.ModuleGetFunction", get_args, 3);
   if (function.type_index != kTVMFFIFunction) {
@@ -132,6 +125,7 @@ TVMFFIObjectHandle NewReference(const LibraryFunction& found, ResolvedKernel* op
 }  // namespace
 
 void ProvideLibrary(const std::string& name, const std::string& path) {
+  if (IsProvided(name)) return;
   const Library& library = LoadLibrary(path);
   ProvidedLibraries& provided = ProvidedLibraries::Global();
   std::lock_guard<std::mutex> lock(provided.mutex);

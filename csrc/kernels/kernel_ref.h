@@ -42,7 +42,7 @@ bool RenewKernels(const std::string& path);
 
 /// Loads the library at `path`, kept for the rest of the process; from then on, references
 /// `name::symbol` mean it, wherever they stand. `name` holds no slash. Thread-safe; the first
-/// library of a name stays.
+/// library of a name stays, and no other one is loaded.
 /// \throws Error(RuntimeError) if it does not load.
 void ProvideLibrary(const std::string& name, const std::string& path);
 

@@ -13,10 +13,7 @@ namespace {
 constexpr std::atomic<uint64_t> kConstantEpoch{0};
 
 TVMFFIAny FunctionValue(TVMFFIObjectHandle function) {
-  TVMFFIAny value{};
-  value.type_index = kTVMFFIFunction;
-  value.v_obj = static_cast<TVMFFIObject*>(function);
-  return value;
+  return MakeObject(kTVMFFIFunction, function);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "callframe/error.h"
+#include "callframe/owned_values.h"
 #include "callframe/value.h"
 
 namespace graphffi {
@@ -18,37 +19,22 @@ namespace {
 /// Values that a program computes without an allocation.
 constexpr size_t kInlineValues = 128;
 
-bool IsString(int32_t type_index) {
-  return type_index == kTVMFFIRawStr || type_index == kTVMFFISmallStr || type_index == kTVMFFIStr;
-}
-
-std::string_view StringOf(const TVMFFIAny& value) {
-  if (value.type_index == kTVMFFIRawStr) return value.v_c_str;
-  const TVMFFIByteArray bytes = value.type_index == kTVMFFISmallStr
-                                    ? TVMFFISmallBytesGetContentByteArray(&value)
-                                    : *TVMFFIBytesGetByteArrayPtr(value.v_obj);
-  return {bytes.data, bytes.size};
-}
-
 int32_t NumValues(const Bank& bank) {
   if (bank.opt_slots == nullptr || bank.size == 0) return bank.size;
   const Slot& last = bank.opt_slots[bank.size - 1];
-  return last.begin + (last.count == Slot::kSingle ? 1 : last.count);
+  return last.begin + last.num_values();
 }
 
 std::vector<int32_t> SlotLengths(const Bank& bank) {
-  std::vector<int32_t> lengths(static_cast<size_t>(bank.size), Slot::kSingle);
-  if (bank.opt_slots == nullptr) return lengths;
-  for (size_t i = 0; i < lengths.size(); ++i) lengths[i] = bank.opt_slots[i].count;
+  std::vector<int32_t> lengths;
+  for (int32_t k = 0; k < bank.size; ++k) lengths.push_back(bank.slot(k).count);
   return lengths;
 }
 
 bool HasSlotLengths(const Bank& bank, const std::vector<int32_t>& lengths) {
   if (static_cast<size_t>(bank.size) != lengths.size()) return false;
   for (size_t i = 0; i < lengths.size(); ++i) {
-    if (lengths[i] != (bank.opt_slots == nullptr ? Slot::kSingle : bank.opt_slots[i].count)) {
-      return false;
-    }
+    if (lengths[i] != bank.slot(static_cast<int32_t>(i)).count) return false;
   }
   return true;
 }
@@ -258,7 +244,7 @@ void ShapeProgram::NoteStructure(const CallValues& traced) {
   for (int32_t i = 0; i < NumValues(traced.attributes); ++i) {
     const TVMFFIAny& value = traced.attributes.values[i];
     Attribute attribute{value.type_index, false, value.v_int64, {}};
-    if (IsString(value.type_index)) attribute.text = StringOf(value);
+    if (const auto text = TextOf(value)) attribute.text = *text;
     if (value.type_index == kTVMFFIInt) ++num_loaded_;
     attributes_.push_back(std::move(attribute));
   }
@@ -291,8 +277,9 @@ bool ShapeProgram::LoadAttributes(const Bank& bank, int64_t** next) const {
     if (value.type_index == kTVMFFIInt) {
       *(*next)++ = value.v_int64;
     } else if (expected.is_fixed) {
-      const bool same = IsString(value.type_index) ? StringOf(value) == expected.text
-                                                   : value.v_int64 == expected.payload;
+      const auto text = TextOf(value);
+      const bool same =
+          text.has_value() ? *text == expected.text : value.v_int64 == expected.payload;
       if (!same) return false;
     }
   }

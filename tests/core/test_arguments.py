@@ -119,6 +119,20 @@ def test_callback_returns_ints_beyond_64_bits() -> None:
     assert graphffi.Function(lambda x: 3 * x)(2**63) == 3 * 2**63
 
 
+@pytest.mark.parametrize("items", [[["key", 1]], [(1,)], [3]])
+def test_maps_whose_items_are_no_pairs_are_refused(
+    kernels: graphffi.Module, items: list[Any]
+) -> None:
+    returned = graphffi.get_global_func("ffi.Map")(0, "int", 0.0, "float")
+
+    class Odd(type(returned)):  # type: ignore[misc]
+        def items(self) -> list[Any]:
+            return items
+
+    with pytest.raises(TypeError, match=r"argument #0: expected a mapping whose items are pairs"):
+        kernels.echo(Odd(()))
+
+
 @pytest.mark.parametrize("count", [3, 40])
 def test_keys_that_are_equal_in_python_stay_apart(kernels: graphffi.Module, count: int) -> None:
     make = graphffi.get_global_func("ffi.Map")

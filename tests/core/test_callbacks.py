@@ -99,6 +99,15 @@ def test_exception_whose_text_fails_is_carried(kernels: Any) -> None:
         kernels.call(fail, None)
 
 
+def test_exception_of_code_without_lines_is_carried(kernels: Any) -> None:
+    def fail(_: object) -> None:
+        raise ValueError("mine")
+
+    fail.__code__ = fail.__code__.replace(co_linetable=b"")
+    with pytest.raises(ValueError, match="mine"):
+        kernels.call(fail, None)
+
+
 def test_exception_through_another_thread(kernels: Any) -> None:
     assert kernels.call_in_thread(lambda x: (x, threading.get_ident()), 1)[0] == 1
     assert kernels.call_in_thread(lambda _: threading.get_ident(), 1) != threading.get_ident()

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 from typing import Any
 
 import pytest
 
-from graphffi import Device, dtype
+from graphffi import Device, Function, dtype
 
 
 @pytest.mark.parametrize(
@@ -125,6 +126,13 @@ def test_contradiction_and_negative_index_are_refused() -> None:
 def test_device_without_memory_has_no_number() -> None:
     with pytest.raises(ValueError, match=r"expected one with memory, got meta:0"):
         Device("meta").dlpack_type  # noqa: B018
+
+
+def test_devices_of_results_are_not_kept_for_good() -> None:
+    echo = Function(lambda device: device)
+    for index in range(3000):
+        assert echo(Device("cuda", index)) == Device("cuda", index)
+    assert sum(type(found) is Device for found in gc.get_objects()) < 2000
 
 
 def test_device_is_frozen() -> None:

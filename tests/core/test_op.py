@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -384,3 +387,49 @@ def test_a_spec_is_no_operand_of_a_call() -> None:
     for device in (None, "cpu"):
         with pytest.raises(TypeError, match=r"^op_tests::of_spec: operand 'x': expected a tensor"):
             op(graphffi.empty([1], "float32", device))
+
+
+@pytest.mark.parametrize("kind", ["complex64", "complex128x2", "float32"])
+def test_a_kernel_gets_any_data_type(kind: str) -> None:
+    seen: list[graphffi.dtype] = []
+    graphffi.register_global_func(f"optest.{kind}", lambda x, kind, out: seen.append(kind))
+    op = graphffi.define_op(
+        f"optest::{kind}",
+        schema="(Tensor x, dtype kind) -> Tensor",
+        kernel=f"optest.{kind}",
+        infer=lambda x, kind: graphffi.like(x),
+    )
+    op(np.ones(2), kind)
+    assert seen == [graphffi.dtype(kind)]
+
+
+LOCALE = """
+import locale
+locale.setlocale(locale.LC_ALL, "de_DE.UTF-8")
+assert locale.str(0.5) == "0,5"
+import os
+from pathlib import Path
+import numpy as np
+import graphffi
+folder = Path(os.environ["LOCPATH"]) / "record"
+seen = []
+graphffi.register_global_func("locale.see", lambda n, x, out: seen.append(n))
+op = graphffi.define_op("locale::see", schema="(Tensor x) -> Tensor", kernel="locale.see",
+                        plan="0.5, x, out", infer=lambda x: graphffi.like(x))
+with graphffi.record(folder):
+    op(np.ones(2))
+assert seen == [0.5]
+(file,) = folder.glob("*.jsonl")
+assert '"args": [0.5, {' in file.read_text(), file.read_text()
+"""
+
+
+def test_numbers_are_the_same_in_any_locale(tmp_path: Path, run_python: Any) -> None:
+    localedef = shutil.which("localedef")
+    made = localedef and subprocess.run(
+        [localedef, "-i", "de_DE", "-f", "UTF-8", tmp_path / "de_DE.UTF-8"], capture_output=True
+    )
+    if not made or not (tmp_path / "de_DE.UTF-8").exists():
+        pytest.skip("needs localedef and the locale de_DE")
+    status, text = run_python(LOCALE, LOCPATH=str(tmp_path))
+    assert status == 0, text

@@ -304,6 +304,9 @@ def test_tensor_describes_itself() -> None:
     assert (t.dtype, t.device) == (graphffi.dtype("int16"), graphffi.Device("cpu"))
     assert t.data_ptr == x.ctypes.data
     assert repr(t) == "<graphffi.Tensor int16[2, 2] on cpu>"
+    assert repr(graphffi.from_dlpack(np.ones(2, "complex64"))) == (
+        "<graphffi.Tensor complex64[2] on cpu>"
+    )
     assert graphffi.from_dlpack(t) is t
     assert t.__dlpack_device__() == (1, 0)
     assert t.type_key == "ffi.Tensor"
@@ -336,7 +339,14 @@ def test_dlpack_of_another_device_or_a_copy_is_refused() -> None:
         t.__dlpack__(copy=True)
 
 
-@pytest.mark.parametrize("value", [None, 3, "text", [1.0]])
+class NoObject:
+    """Of a package on this runtime, without content."""
+
+    def __chandle__(self) -> int:
+        return 0
+
+
+@pytest.mark.parametrize("value", [None, 3, "text", [1.0], NoObject()])
 def test_from_dlpack_of_no_tensor_is_refused(value: Any) -> None:
     with pytest.raises(TypeError, match=r"graphffi: from_dlpack: expected a tensor, got"):
         graphffi.from_dlpack(value)

@@ -152,6 +152,16 @@ def test_values_of_all_kinds_are_written_down(tmp_path: Path) -> None:
     assert found["text"] == "expected a kernel with a name, got a function without one"
 
 
+def test_complex_tensors_are_written_down(tmp_path: Path) -> None:
+    with graphffi.record(tmp_path, level=2):
+        graphffi.Function(lambda *args: None)(
+            np.ones(2, np.complex64), graphffi.dtype("complex128")
+        )
+    (call,) = read_record(tmp_path).calls
+    tensor, dtype = call.begin["args"]
+    assert (tensor["tensor"], dtype) == ("complex64", {"dtype": "complex128"})
+
+
 def test_old_files_are_removed_and_the_call_under_way_is_kept(crash: Any, tmp_path: Path) -> None:
     x = np.ones(1000, np.float32)
     seen = []
@@ -179,6 +189,16 @@ def test_contents_beyond_the_limit_are_left_out(crash: Any, tmp_path: Path) -> N
     (call,) = calls_of(tmp_path).calls
     assert "contents" not in call.begin["args"][0]
     assert call.begin["args"][0]["max"] == 1.0
+
+
+@pytest.mark.parametrize("level", [2, 3])
+def test_contents_that_no_memory_holds_are_left_out(tmp_path: Path, level: int) -> None:
+    with graphffi.record(tmp_path, level=level):
+        graphffi.Function(lambda _: None)(np.broadcast_to(np.float32(1), (2**59,)))
+    (call,) = read_record(tmp_path).calls
+    (argument,) = call.begin["args"]
+    assert argument["shape"] == [2**59]
+    assert not {"contents", "max"} & argument.keys()
 
 
 def test_a_full_disk_ends_recording_and_nothing_else(library: str, tmp_path: Path) -> None:

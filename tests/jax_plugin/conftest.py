@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 
+from tests.jax_plugin.imitated_xla import ImitatedXla
+
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 SOURCES = ROOT / "plugins" / "jax" / "csrc"
@@ -41,56 +43,24 @@ def compiler() -> str:
 
 
 @pytest.fixture(scope="session")
-def fake_xla(
-    compiler: str, library: str, tmp_path_factory: pytest.TempPathFactory
-) -> Callable[..., str]:
-    """Runs a kernel under an imitated XLA of any API version; gives what happened."""
-    import graphffi  # noqa: F401 - loads the runtime
-
+def fake_xla_path(compiler: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The library of an imitated XLA."""
     path = tmp_path_factory.mktemp("fake_xla") / "fake_xla.so"
     flags = ["-std=c++17", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", f"-I{SOURCES}"]
     source = str(HERE / "fake_xla.cc")
     subprocess.run([compiler, *flags, source, "-o", str(path)], check=True, timeout=300)
-    fake = ctypes.CDLL(str(path))
-    fake.fake_xla_run.restype = ctypes.c_char_p
-    plugin = ctypes.CDLL(
-        str(ROOT / "plugins" / "jax" / "graphffi_jax" / "lib" / "libgraphffi_jax.so")
-    )
-    plugin.graphffi_jax_handler.restype = ctypes.c_void_p
-    plugin.graphffi_jax_handler.argtypes = [ctypes.c_char_p] * 3
+    return path
 
-    class Options(ctypes.Structure):
-        _fields_ = (
-            ("major", ctypes.c_int32),
-            ("minor", ctypes.c_int32),
-            ("instantiate", ctypes.c_void_p),
-            ("execute", ctypes.c_void_p),
-            ("func", ctypes.c_char_p),
-            ("plan", ctypes.c_char_p),
-            ("execute_stage", ctypes.c_int32),
-            ("frame_size", ctypes.c_int32),
-            ("token", ctypes.c_int32),
-        )
 
-    def run(
-        *,
-        version: tuple[int, int] = (0, 3),
-        kernel: str = "add_one",
-        func: str | None = None,
-        plan: str = "",
-        target: str = "tvm_ffi.call",
-        platform: str = "cpu",
-        stage: int = 3,
-        frame_size: int = 0,
-        token: bool = False,
-    ) -> str:
-        handlers = [
-            plugin.graphffi_jax_handler(target.encode(), platform.encode(), stage_name)
-            for stage_name in (b"instantiate", b"execute")
-        ]
-        reference = (func or f"{library}::{kernel}").encode()
-        options = Options(*version, *handlers, reference, plan.encode(), stage, frame_size, token)
-        return fake.fake_xla_run(ctypes.byref(options)).decode()
+@pytest.fixture(scope="session")
+def fake_xla(fake_xla_path: Path, library: str) -> Callable[..., str]:
+    """Runs a kernel under an imitated XLA of any API version; gives what happened."""
+    import graphffi  # noqa: F401 - loads the runtime
+
+    xla = ImitatedXla(ctypes.CDLL(str(fake_xla_path)))
+
+    def run(*, kernel: str = "add_one", func: str | None = None, **options: Any) -> str:
+        return xla.run(func or f"{library}::{kernel}", **options)
 
     return run
 

@@ -211,6 +211,7 @@ void Fail(TensorView x, ffi::String kind, TensorView out) {
   if (kind == "KeyError") TVM_FFI_THROW(KeyError) << "operand 'x': expected 3, got 4";
   if (kind == "TypeError") TVM_FFI_THROW(TypeError) << "operand 'x': expected 3, got 4";
   if (kind == "std") throw std::runtime_error("a C++ exception");
+  if (kind == "bytes") TVM_FFI_THROW(ValueError) << "no UTF-8: \xff";
   TVM_FFI_THROW(ValueError) << "operand 'x': expected 3, got 4";
 }
 

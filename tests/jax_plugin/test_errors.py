@@ -232,3 +232,8 @@ def test_text_of_any_bytes(library: str) -> None:
     for got in ("\0", "é" * 3):
         with pytest.raises(jax.errors.JaxRuntimeError, match="expected a registered function"):
             graphffi.call_tvm_ffi(f"jaxtest.{got}", X, out=graphffi.like(X))
+
+
+def test_errors_gives_the_original_of_any_bytes(ops: SimpleNamespace) -> None:
+    with pytest.raises(ValueError, match=r"no UTF-8: \\xff"), graphffi_jax.errors():
+        jax.jit(lambda x: ops.fail(x, "bytes"))(X).block_until_ready()

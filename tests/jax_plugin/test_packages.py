@@ -204,6 +204,18 @@ def test_libraries_of_a_package_are_mapped_once(packaged: Path) -> None:
     np.testing.assert_array_equal(program.call(X), X + 2)
 
 
+def test_so_is_one_that_is_loaded_without_python(packaged: Path) -> None:
+    graphffi_jax.load_package(packaged, trust=True)
+    load = graphffi.get_global_func("graphffi_jax.load_libraries")
+    with zipfile.ZipFile(packaged) as archive:
+        manifest = archive.read("graphffi/libraries.sha256").decode()
+        names = manifest.split()[1::2]
+        contents = {name: archive.read(f"graphffi/{name}") for name in names}
+    before = Path("/proc/self/maps").read_text().count(".so")
+    load("test", manifest, None, contents)
+    assert Path("/proc/self/maps").read_text().count(".so") == before
+
+
 def test_only_exported_programs_are_packaged(tmp_path: Path) -> None:
     text = "graphffi_jax: package: expected a program of jax.export.export, got PjitFunction"
     with pytest.raises(TypeError, match=text):

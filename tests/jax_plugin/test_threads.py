@@ -3,8 +3,12 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -41,6 +45,30 @@ def test_eight_threads_of_mixed_calls(ops: SimpleNamespace) -> None:
 
     with ThreadPoolExecutor(8) as pool:
         assert sum(pool.map(work, range(8))) == 8 * 60
+
+
+SITES = """
+import ctypes, sys, threading
+import graphffi, graphffi_jax, jax.numpy
+from tests.jax_plugin.imitated_xla import ImitatedXla
+
+graphffi.register_global_func("threads.nothing", lambda *args: None)
+with_gil, without = ImitatedXla(ctypes.PyDLL(sys.argv[1])), ImitatedXla(ctypes.CDLL(sys.argv[2]))
+# The first array of a plan looks a function up, for which it may take the GIL.
+thread = threading.Thread(target=without.run, args=("threads.nothing",), kwargs={"plan": "(1, 2)"})
+thread.start()
+while thread.is_alive():
+    assert "state deleted" in with_gil.run("threads.nothing")
+"""
+
+
+def test_a_thread_with_the_gil_waits_for_no_site_that_is_made(
+    fake_xla_path: Path, tmp_path: Path
+) -> None:
+    # Each has variables of its own.
+    paths = [shutil.copy(fake_xla_path, tmp_path / f"{i}.so") for i in range(2)]
+    command = [sys.executable, "-c", SITES, *paths]
+    subprocess.run(command, check=True, timeout=300, cwd=Path(__file__).parents[2])
 
 
 def test_python_kernels_may_call_ops(ops: SimpleNamespace) -> None:

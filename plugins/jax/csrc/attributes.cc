@@ -222,8 +222,9 @@ void CallAttributes::CheckLibrary() const {
 SiteParts CallAttributes::Resolve() const {
   SiteParts parts;
   parts.key = Key();
-  parts.facts = graphffi::FactsOf(Reference());
-  parts.kernel = std::make_shared<graphffi::KernelSlot>(Reference());
+  const std::string reference = Reference();
+  parts.facts = graphffi::FactsOf(reference);
+  parts.kernel = std::make_shared<graphffi::KernelSlot>(reference);
   parts.subject = subject;
   parts.names = graphffi::TensorNames::Parse(names);
   parts.plan = plan;

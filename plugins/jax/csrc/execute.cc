@@ -188,9 +188,7 @@ Workspace WorkspaceOf(const xla::Call& call) {
     throw Error("TypeError",
                 "workspace: expected uint8 as the last result, got " + DataTypeName(buffer.dtype));
   }
-  Workspace workspace{buffer.data, 1};
-  for (int64_t i = 0; i < buffer.rank; ++i) workspace.num_bytes *= buffer.dims[i];
-  return workspace;
+  return {buffer.data, CountElements(buffer)};
 }
 
 /// For kernels that take their workspace as an argument: one dimension, in bytes.

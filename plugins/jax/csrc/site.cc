@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "callframe/error.h"
-#include "callframe/returned.h"
+#include "callframe/watch.h"
 #include "workspace.h"
 #include "xla_api.h"
 
@@ -81,7 +81,7 @@ Site::Site(SiteParts parts)
       // Functions registered by name may be Python's, which need tensors that own; libraries say so
       // if they do.
       lends_(parts.pass_owning_tensor || !parts.facts.in_library || parts.facts.takes_tensors ||
-             graphffi::is_debugging),
+             graphffi::IsDebugging()),
       gated_(!parts.facts.in_library),
       is_ordered_(parts.is_ordered),
       has_workspace_(parts.has_workspace),
@@ -138,16 +138,24 @@ Site* Site::Get(SiteParts parts) {
   parts.key += parts.pass_owning_tensor ? "o" : "v";
   parts.key += std::to_string(parts.mutated) + (parts.has_workspace ? "w" : "") +
                (parts.is_ordered ? "o" : "");
+  if (Site* site = Find(parts.key)) return site;
+  // Unlocked: folding the plan may wait for the GIL, with which other threads release sites.
+  std::unique_ptr<Site, Deleter> made(new Site(std::move(parts)));
   Table& table = GetTable();
   std::lock_guard<std::mutex> lock(table.mutex);
-  auto found = table.sites.find(parts.key);
-  if (found != table.sites.end()) {
-    ++found->second->references_;
-    return found->second;
-  }
-  Site* site = new Site(std::move(parts));
-  table.sites.emplace(site->key_, site);
-  return site;
+  const auto [found, is_new] = table.sites.try_emplace(made->key_, made.get());
+  if (is_new) return made.release();
+  ++found->second->references_;
+  return found->second;
+}
+
+Site* Site::Find(const std::string& key) {
+  Table& table = GetTable();
+  std::lock_guard<std::mutex> lock(table.mutex);
+  const auto found = table.sites.find(key);
+  if (found == table.sites.end()) return nullptr;
+  ++found->second->references_;
+  return found->second;
 }
 
 void Site::Release() {

@@ -105,6 +105,11 @@ class Site {
  private:
   explicit Site(SiteParts parts);
   ~Site() { delete opt_arities_.load(std::memory_order_relaxed); }
+  struct Deleter {
+    void operator()(Site* site) const { delete site; }
+  };
+  /// *New reference*; NULL where there is none.
+  static Site* Find(const std::string& key);
   const Arity* FindArity(int64_t num_operands, int64_t num_results) const;
   const Arity& OtherArityOf(int64_t num_operands, int64_t num_results) const;
   const Arity& AddArity(int64_t num_operands, int64_t num_results) const;

@@ -67,7 +67,13 @@ size_t SequenceLength(const unsigned char* text, size_t size) {
   return overlong || surrogate || too_high ? 0 : length;
 }
 
-/// Text that every consumer can show: XLA's ends at a NUL, Python's must be UTF-8.
+void ThrowIfFailed(const Api* api, Status* status, const char* what) {
+  if (status == nullptr) return;
+  throw Error("RuntimeError", std::string("graphffi: ") + what + ": " + TakeMessage(api, status));
+}
+
+}  // namespace
+
 std::string Printable(const std::string& text) {
   auto* bytes = reinterpret_cast<const unsigned char*>(text.data());
   std::string out;
@@ -79,13 +85,6 @@ std::string Printable(const std::string& text) {
   }
   return out;
 }
-
-void ThrowIfFailed(const Api* api, Status* status, const char* what) {
-  if (status == nullptr) return;
-  throw Error("RuntimeError", std::string("graphffi: ") + what + ": " + TakeMessage(api, status));
-}
-
-}  // namespace
 
 Status* MakeStatus(const Api* api, StatusCode code, const std::string& message) {
   std::string text = Printable(message);

@@ -93,11 +93,17 @@ TEST(text_that_does_not_parse_is_reported_with_its_place) {
   CHECK(Has(Failure("\"\\q\""), "unknown escape"));
   CHECK(Has(Failure("\"\\u12\""), "incomplete \\u escape"));
   CHECK(Has(Failure("\"\\u0000\""), "a NUL"));
+  CHECK(Has(Failure("\"\\ud800\\u0041\""), "half of a surrogate pair"));
+  CHECK(Has(Failure("\"\\ud800\""), "half of a surrogate pair"));
+  CHECK(Has(Failure("\"\\udc00\""), "half of a surrogate pair"));
   CHECK(Has(Failure("*nothing"), "got '*nothing'"));
   CHECK(Has(Failure("int(eps)"), "got 'int()'"));
   CHECK(Has(Failure("bool(x)"), "got 'x'"));
   CHECK(Has(Failure("bool(eps"), "')' is missing"));
   CHECK(Has(Failure("1x"), "no 64-bit number"));
+  for (const char* text : {"1e999", "99999999999999999999", "+", "0x10"}) {
+    CHECK(Has(Failure(text), "no 64-bit number"));
+  }
   CHECK(Has(Failure("9223372036854775808"), "no 64-bit number"));
   CHECK(Has(Failure("-"), "no 64-bit number"));
   CHECK(Has(Failure("((((((((((((((((((x))))))))))))))))))"), "16 nested lists"));
