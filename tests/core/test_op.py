@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -325,6 +325,27 @@ def test_call_tvm_ffi_allocates_results(module: graphffi.Module) -> None:
         module.split, array(5), out=[graphffi.like(array(5)), graphffi.like(array(5))]
     )
     assert (low.tolist(), high.tolist()) == ([4], [6])
+
+
+def test_a_callable_never_gets_the_name_of_another_one() -> None:
+    def counting() -> Any:
+        calls: list[None] = []  # equal in all of them: their code has one text
+
+        def kernel(out: Any) -> None:
+            calls.append(None)
+            np.from_dlpack(out)[...] = len(calls)
+
+        return kernel
+
+    def call(kernel: Any) -> float:
+        return float(np.from_dlpack(graphffi.call_tvm_ffi(kernel, out=written(1)))[0])
+
+    first, second = counting(), counting()
+    call(first), call(second)
+    for number in range(1023):  # the name of the first one goes
+        call(lambda out, number=number: np.copyto(np.from_dlpack(out), number))
+    call(second), call(counting())
+    assert call(second) == 3
 
 
 def test_call_tvm_ffi_needs_an_effect() -> None:
