@@ -81,6 +81,7 @@ class Op(_core.OpBase, RulesOfOp, Generic[P, R_co]):
     def __init__(self, definition: Definition) -> None:
         """Not for users: see `op` and `define_op`."""
         self.is_traced = None
+        self._blocks: dict[object, str] = {}  # of `use_kernel`, with their kernels
         self.defined = definition
         self._redefine(tuned(definition))
 
@@ -223,18 +224,22 @@ class Op(_core.OpBase, RulesOfOp, Generic[P, R_co]):
                 f"{self.name}: use_kernel: expected one of {', '.join(map(repr, known)) or 'none'},"
                 f" got {name!r}"
             )
-        former = self._force(name)
+        block = object()
         try:
+            with _lock:
+                self._blocks[block] = name
+                self._force()
             yield
         finally:
-            self._force(former)
+            with _lock:
+                self._blocks.pop(block, None)
+                self._force()
 
-    def _force(self, name: str) -> str:
-        """Returns the name of the kernel that was forced before."""
-        with _lock:
-            former = self.definition.forced
+    def _force(self) -> None:
+        """Has calls run the kernel of the block that began last, of those that have not ended."""
+        name = next(reversed(self._blocks.values()), self.defined.forced)
+        if name != self.definition.forced:
             _replace(self, dataclasses.replace(self.definition, forced=name))
-        return former
 
     def _extend(
         self,
@@ -292,6 +297,7 @@ def register_op(
                 _use_library(made[0].reference)
                 _install(name, *made)
             existing.defined = definition
+            existing._blocks.clear()  # they name kernels of the former definition
             _replace(existing, tuned(definition))
     return existing
 
