@@ -85,8 +85,10 @@ class OpKernel:
     @cached_property
     def texts(self) -> dict[str, str]:
         """All that tells it from another one, but for rules and code, in words of users."""
+        # The names that functions without one get follow from the rest of the definition.
+        reference = "" if self.reference.startswith(OWN_NAMES) else self.reference
         return {
-            "kernel": f"{self.name} {self.reference}",
+            "kernel": f"{self.name} {reference}",
             "kernel library": self.library_hash,
             "plan": self.plan,
             "workspace": "" if callable(self.workspace) else repr(self.workspace),
@@ -116,6 +118,8 @@ class OpKernel:
         return {name: (self.texts.get(name, ""), codes.get(name, "")) for name in names}
 
 
+OWN_NAMES: Final = "graphffi.kernel."
+"""The beginning of the names of global functions that no user named."""
 _REFERENCES: Final = "graphffi.reference."
 
 
@@ -163,6 +167,17 @@ def checked_device(subject: str, device: Any) -> str:
             f"{subject}: device: expected a type of devices, such as 'cuda', got {device!r}"
         )
     return found.type
+
+
+def checked_when(subject: str, when: Any) -> Any:
+    """What `add_kernel(when=...)` was given.
+
+    Raises:
+        TypeError: If it is no condition.
+    """
+    if when is not None and not callable(when):
+        raise TypeError(f"{subject}: when: expected a callable, got {when!r}")
+    return when
 
 
 def call_device(operands: Sequence[Any], results: Sequence[Any] = ()) -> str:
