@@ -25,6 +25,7 @@ INDEX: Final = "prebuilt.json"
 """The name of the list of a grid's libraries, in its folder."""
 # Raised whenever what is in the cache or in an index means something else.
 FORMAT: Final = 1
+_KEYS: Final = {"op", "kernel", "key", "library", "symbol", "sha256"}  # of a grid's kernel
 
 
 @dataclass(frozen=True)
@@ -223,11 +224,21 @@ def load_index(folder: Path) -> list[dict[str, str]]:
             f"graphffi: prebuilt kernels: expected a folder that graphffi.prebuild made, got "
             f"{str(folder)!r}"
         )
-    found = json.loads(file.read_text())
-    if found.get("format") != FORMAT:
+    try:
+        found = json.loads(file.read_text())
+        version, entries = found["format"], found["kernels"]
+        is_index = version != FORMAT or all(_KEYS <= entry.keys() for entry in entries)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        is_index = False
+    if not is_index:
         raise ValueError(
-            f"graphffi: prebuilt kernels: expected format {FORMAT}, got {found.get('format')!r} "
+            f"graphffi: prebuilt kernels: expected a list that graphffi.prebuild wrote, got "
+            f"{str(file)!r}; run graphffi.prebuild again"
+        )
+    if version != FORMAT:
+        raise ValueError(
+            f"graphffi: prebuilt kernels: expected format {FORMAT}, got {version!r} "
             f"in {str(file)!r}; run graphffi.prebuild again"
         )
-    entries: list[dict[str, str]] = found["kernels"]
-    return entries
+    listed: list[dict[str, str]] = entries
+    return listed

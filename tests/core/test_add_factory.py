@@ -441,3 +441,14 @@ def test_only_libraries_are_made_ahead_of_time(tmp_path: Path) -> None:
         graphffi.prebuild(op, [3], tmp_path, factory="other")
     with pytest.raises(FileNotFoundError, match=r"expected a folder that graphffi\.prebuild made"):
         graphffi.use_prebuilt(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", '{"format": 1}', '{"format": 1, "kernels": 5}', '{"format": 1, "kernels": [{}]}'],
+)
+def test_a_list_of_something_else_is_no_grid(text: str, tmp_path: Path) -> None:
+    (tmp_path / "prebuilt.json").write_text(text)
+    expected = r"expected a list that graphffi\.prebuild wrote, got '.*prebuilt\.json'; run"
+    with pytest.raises(ValueError, match=expected):
+        graphffi.use_prebuilt(tmp_path)
