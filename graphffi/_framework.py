@@ -98,9 +98,11 @@ class Framework:
         return ""
 
 
+PLUGINS: Final = {"torch": "graphffi_torch", "jax": "graphffi_jax"}
+"""The plugin for each framework."""
 # Where a type comes from (first part of the module of a class in its MRO) and the plugin that
 # serves it.
-_PLUGINS: Final = {"torch": "graphffi_torch", "jax": "graphffi_jax", "jaxlib": "graphffi_jax"}
+_PLUGINS: Final = {**PLUGINS, "jaxlib": PLUGINS["jax"]}
 _frameworks: dict[str, Framework] = {}
 _by_type: dict[type, Framework] = {}
 _own_types: dict[type, Framework] = {}
