@@ -250,7 +250,7 @@ class _Options:
         doc: str,
     ) -> Op:
         """The op with these options."""
-        for option in ("plan", "dims", "dtypes"):
+        for option in ("dims", "dtypes"):
             if not isinstance(value := getattr(self, option), str):
                 raise TypeError(f"{name}: {option}: expected a str, got {describe(value)}")
         definition = self._define(name, signature, rule, doc)

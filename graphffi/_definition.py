@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from . import _core
 from ._binding import BoundCall as BoundCall
 from ._binding import bind
+from ._describe import describe
 from ._digest import base_digest, full_digest, traced_digest
 from ._dims import Dims, parse_dims
 from ._dtypes import DTypes, parse_dtypes
@@ -86,7 +87,7 @@ class Definition:
     _made: list[OpKernel] = field(default_factory=list, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        namespace, separator, base = self.name.partition("::")
+        namespace, separator, base = str(self.name).partition("::")
         if not (separator and namespace.isidentifier() and base.isidentifier()):
             raise ValueError(f"graphffi: op name: expected 'namespace::name', got {self.name!r}")
         seen: set[str] = set()
@@ -108,8 +109,12 @@ class Definition:
 
         Raises:
             ValueError: For a wrong workspace or plan.
-            TypeError: For a plan that passes what the kernel does not take.
+            TypeError: For a plan that passes what the kernel does not take; for a name or plan that
+                is no text.
         """
+        for option, text in (("name", kernel.name), ("plan", kernel.plan)):
+            if not isinstance(text, str):
+                raise TypeError(f"{self.name}: {option}: expected a str, got {describe(text)}")
         size = kernel.workspace
         is_size = isinstance(size, int) and not isinstance(size, bool) and 0 <= size < 1 << 63
         if not (is_size or size is None or callable(size)):

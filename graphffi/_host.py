@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import operator
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
@@ -138,7 +139,12 @@ class HostFramework(Framework):
                 )
         is_filled = passes_results(call.plan, len(results))
         fresh = (
-            [_allocate(spec, use_numpy) for spec in results] if is_filled else [None] * len(results)
+            [
+                _allocate(f"{call.subject}: result {i}", spec, use_numpy)
+                for i, spec in enumerate(results)
+            ]
+            if is_filled
+            else [None] * len(results)
         )
         strided = strided_tensors(call.plan)
         inputs = [
@@ -323,8 +329,11 @@ def _specs_of(operand: Any, subject: str) -> Any:
     return TensorSpec(tuple(operand.shape), checked_dtype(subject, operand.dtype), Device(device))
 
 
-def _allocate(spec: TensorSpec, use_numpy: bool) -> Any:
-    shape = tuple(int(size) for size in spec.shape)
+def _allocate(subject: str, spec: TensorSpec, use_numpy: bool) -> Any:
+    try:
+        shape = tuple(map(operator.index, spec.shape))
+    except TypeError:
+        raise TypeError(f"{subject}: expected sizes (ints), got {tuple(spec.shape)}") from None
     if use_numpy and (spec.device is None or Device(spec.device).type == "cpu"):
         numpy: Any = sys.modules["numpy"]
         return numpy.empty(shape, dtype=numpy_dtype(spec.dtype))

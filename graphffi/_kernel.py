@@ -100,8 +100,7 @@ def complete_kernel(
     Raises:
         TypeError: If `given` is none of these.
     """
-    parts = filter(None, (name, _form(definition, options)))
-    kernel = Kernel.of(definition.name, given, ".".join(parts))
+    kernel = Kernel.of(definition.name, given, f"{name}{name and '.'}{_form(definition, options)}")
     completed = dataclasses.replace(
         options,
         reference=kernel.reference,

@@ -15,6 +15,7 @@ from ._plan import NO_TRAITS, CallTraits
 from ._reference import REFERENCE
 from ._rule_text import rule_text
 from ._shape_rule import call_rule
+from ._spec import checked_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -149,7 +150,8 @@ def checked_dtypes(
                 f"{', '.join(operands)}"
             )
         listed = kinds if isinstance(kinds, (tuple, list)) else (kinds,)
-        found.append((name, tuple(dtype(kind) for kind in listed)))
+        where = f"{subject}: dtypes: operand {name!r}"
+        found.append((name, tuple(checked_dtype(where, kind) for kind in listed)))
     return tuple(found)
 
 
@@ -161,7 +163,11 @@ def checked_device(subject: str, device: Any) -> str:
     """
     if device is None or device == "":
         return ""
-    found = Device(device)
+    try:
+        found = Device(device)
+    except (TypeError, ValueError) as error:
+        text = str(error).removeprefix("graphffi: ")
+        raise type(error)(f"{subject}: {text}") from None
     if str(device) != found.type:
         raise ValueError(
             f"{subject}: device: expected a type of devices, such as 'cuda', got {device!r}"

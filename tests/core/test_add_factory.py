@@ -291,6 +291,9 @@ def test_a_child_process_makes_what_its_parent_was_making() -> None:
         ({"when": 1}, TypeError, "add_factory: when: expected a callable, got 1"),
         ({"device": "cuda:1"}, ValueError, "expected a type of devices, such as 'cuda', got"),
         ({"plan": "y"}, ValueError, "plan 'y': expected a known name, got 'y'"),
+        ({"depends": "a.cc"}, TypeError, "depends: expected a list of paths and texts, got 'a.cc'"),
+        ({"depends": Path("a.cc")}, TypeError, "depends: expected a list of paths and texts, got"),
+        ({"depends": [1]}, TypeError, "depends: expected a list of paths and texts, got [1]"),
     ],
 )
 def test_wrong_options_are_refused_and_change_nothing(

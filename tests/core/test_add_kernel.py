@@ -170,6 +170,10 @@ def test_a_digest_covers_each_kernel() -> None:
         ({"dtypes": {"y": "int8"}}, ValueError, "expected names of operands, got 'y'; operands: x"),
         ({"plan": "y"}, ValueError, "plan 'y': expected a known name, got 'y'"),
         ({"workspace": -1}, ValueError, "workspace: expected bytes"),
+        ({"device": "gpus"}, ValueError, "add_kernel: device: expected one of cpu, cuda"),
+        ({"dtypes": {"x": "half"}}, TypeError, "add_kernel: dtypes: operand 'x': dtype: expected"),
+        ({"plan": 1}, TypeError, "plan: expected a str, got int 1"),
+        ({"name": 1}, TypeError, "name: expected a str, got int 1"),
     ],
 )
 def test_wrong_options_are_refused_and_change_nothing(

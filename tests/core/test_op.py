@@ -207,6 +207,24 @@ def test_a_wrong_definition_is_refused(schema: str, plan: str, text: str) -> Non
         )
 
 
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"plan": None}, "test_op::wrong: plan: expected a str, got None"),
+        ({"dims": None}, "test_op::wrong: dims: expected a str, got None"),
+        ({"dtypes": 1}, "test_op::wrong: dtypes: expected a str, got int 1"),
+        (
+            {"strided": 1},
+            "test_op::wrong: strided: expected a bool or names of operands, got int 1",
+        ),
+    ],
+)
+def test_options_of_another_kind_are_refused(options: dict[str, Any], text: str) -> None:
+    schema = "(Tensor x) -> Tensor"
+    with pytest.raises(TypeError, match=text):
+        graphffi.define_op("test_op::wrong", schema=schema, kernel=WRITE, infer=written, **options)
+
+
 @pytest.mark.parametrize("name", ["plain", "a::b::c", "::f", "a::", "1a::f", "a b::f"])
 def test_an_op_needs_a_namespace_and_a_name(name: str) -> None:
     with pytest.raises(ValueError, match="op name: expected 'namespace::name'"):
@@ -351,6 +369,9 @@ def test_a_callable_never_gets_the_name_of_another_one() -> None:
 def test_call_tvm_ffi_needs_an_effect() -> None:
     with pytest.raises(ValueError, match=r"expected out=, mutates= or has_side_effect=True"):
         graphffi.call_tvm_ffi(WRITE, array(1))
+    for size in (2.5, "2"):
+        with pytest.raises(TypeError, match=r"result 0: expected sizes \(ints\), got"):
+            graphffi.call_tvm_ffi(WRITE, array(1), out=written(size))  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"argument #0: expected a tensor to update, got int 1"):
         graphffi.call_tvm_ffi(WRITE, 1, mutates=(0,))
     with pytest.raises(TypeError, match=r"argument #0: expected a tensor, .*, got object"):
