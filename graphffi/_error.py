@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors of kernels as Python exceptions."""
+"""Errors of kernels as Python exceptions, and of the factories that make them."""
 
 from __future__ import annotations
 
@@ -24,6 +24,12 @@ class Error(RuntimeError):
 
     kind: str = "Error"
 
+
+class FactoryError(RuntimeError):
+    """A factory of an op failed: names op, factory and key. The next call tries again."""
+
+
+FactoryError.__module__ = "graphffi.plugin"
 
 _registered: dict[str, type[BaseException]] = {
     "Error": Error,

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from . import _core
-from ._location import include_path
+from ._config import include_path
 from ._module import Module, origin_of
 from ._runtime import runtime_info
 from ._toolchain import find_compiler

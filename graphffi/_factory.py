@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ._conditions import ConditionSize, UndecidedError
 from ._describe import describe
 from ._device import Device
-from ._factory_error import FactoryError
+from ._error import FactoryError
 from ._factory_sources import noted_files
 from ._factory_store import HeaderList, Store, prebuilt, prebuilt_libraries
 from ._kernel import complete_kernel

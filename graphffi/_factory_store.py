@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import hashlib
 import json
 import os
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ._cache import copy_file, locked, mark_used, write_text
-from ._factory_error import FactoryError
+from ._error import FactoryError
 from ._library import content_hash
 from ._location import cache_folder
 
@@ -124,16 +123,9 @@ class HeaderList:
 
 def _state_of(file: str) -> str:
     try:
-        status = os.stat(file)
+        return f"{file}: {content_hash(file)}"
     except OSError:
         return f"{file}: none"
-    return _content_of(file, status.st_mtime_ns, status.st_size)
-
-
-@functools.lru_cache(4096)
-def _content_of(file: str, time: int, size: int) -> str:
-    """The content's hash; the others tell when it may be another."""
-    return f"{file}: {content_hash(file)}"
 
 
 def library_of(returned: Any) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ._location import include_path
+from ._config import include_path
 
 if TYPE_CHECKING:
     from ._compile import Recipe

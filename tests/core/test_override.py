@@ -15,6 +15,7 @@ import pytest
 
 import graphffi
 from graphffi import _core
+from graphffi._op import get_op
 from graphffi.plugin import PackagedLibraries
 
 
@@ -265,7 +266,7 @@ def test_a_library_that_was_changed_in_place_is_refused(builds: list[str], libra
     with pytest.raises(RuntimeError, match="got one that was changed in place while it is in use"):
         define("in_place", f"{library}::fill")
     with pytest.raises(KeyError, match="override::in_place"):
-        graphffi.plugin.get_op("override::in_place")
+        get_op("override::in_place")
 
 
 def test_a_package_holds_the_library_that_runs(builds: list[str], library: Path) -> None:
