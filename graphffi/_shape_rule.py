@@ -45,7 +45,7 @@ def _infer(
     if dtypes is not None:
         dtypes.check(definition.operands, operands, {})
     if dims is not None:
-        dims.check(definition.operands, operands)
+        dims.check(definition.operands, operands, {})
     specs = _results(definition, operands, attributes)
     if len(specs) != len(definition.results):
         raise TypeError(
@@ -53,7 +53,7 @@ def _infer(
         )
     results = dict(zip(definition.results, specs, strict=True))
     if dims is not None:
-        dims.check_results(definition.operands, operands, results)
+        dims.check(definition.operands, operands, results)
     default_device = next((s.device for s in BoundCall(tuple(operands), ()).tensors()), None)
     checked = {
         result: checked_result(f"{name}: shape rule: result {result!r}", spec, default_device)
