@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from . import _core
 from ._binding import BoundCall as BoundCall
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from ._tuning import TunedCall
     from ._vjp import Vjp
     from ._vmap import VmapRule
+
+
+_MOST_TEMPLATES: Final = 1024
 
 
 @dataclass(frozen=True, eq=False)
@@ -365,6 +368,8 @@ class Definition:
         template = self._templates.get(key)
         if template is None:
             template = PlanTemplate.make(self, *key)
+            if len(self._templates) >= _MOST_TEMPLATES:  # of lists of so many lengths
+                self._templates.clear()
             self._templates[key] = template
         return template.fill(self, kernel, operands, attributes, workspace)
 

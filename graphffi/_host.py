@@ -10,14 +10,14 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from . import _core
-from ._binding import BoundCall
+from ._binding import BoundCall, flat
 from ._describe import describe, is_tensor
 from ._device import Device
 from ._dtype import dtype
 from ._framework import Framework, register_framework, tracing_framework
 from ._op_kernel import call_device
 from ._plan import passes_results, strided_tensors
-from ._spec import TensorSpec, checked_dtype
+from ._spec import TensorSpec, checked_dtype, spec_text
 from ._tensor import numpy_dtype, numpy_from_dlpack
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ def _run_reference(
     operands = [array(operand) for operand in bound.operands]
     found = definition.reference.run(definition, operands, bound.attributes, specs)
     pairs = list(zip(definition.operands, bound.operands, strict=True))
-    mutated = [t for o, value in pairs if o.mutated for t in BoundCall((value,), ()).tensors()]
+    mutated = flat([value for o, value in pairs if o.mutated])
     for tensor, new in zip(mutated, found[len(specs) :], strict=True):
         array(tensor)[...] = new
     fresh = [numpy.asarray(result) for result in found[: len(specs)]]
@@ -303,7 +303,7 @@ def _checked_returned(subject: str, returned: Any, results: Sequence[TensorSpec]
 
 def _describe_spec(spec: TensorSpec) -> str:
     device = "" if spec.device is None else f" on {Device(spec.device)}"
-    return f"{dtype(spec.dtype)}[{', '.join(map(str, spec.shape))}]{device}"
+    return f"{spec_text(spec)}{device}"
 
 
 def _key_of(values: Sequence[Any]) -> tuple[Any, ...]:

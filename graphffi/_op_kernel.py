@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
+from ._binding import flat
 from ._conditions import UndecidedError
 from ._device import Device
 from ._dtype import dtype
@@ -193,8 +194,8 @@ def call_device(operands: Sequence[Any], results: Sequence[Any] = ()) -> str:
         operands: One `TensorSpec`, None or list of specs per operand.
         results: Specs.
     """
-    flat = [t for o in operands for t in (o if isinstance(o, list) else (o,)) if t is not None]
-    types = (Device(t.device).type for t in (*flat, *results) if t.device is not None)
+    tensors = (*flat(operands), *results)
+    types = (Device(t.device).type for t in tensors if t.device is not None)
     return next((kind for kind in types if kind != "cpu"), "cpu")
 
 

@@ -345,6 +345,20 @@ def test_call_tvm_ffi_allocates_results(module: graphffi.Module) -> None:
     assert (low.tolist(), high.tolist()) == ([4], [6])
 
 
+def test_plans_for_lists_of_any_length_do_not_pile_up() -> None:
+    op = graphffi.define_op(
+        "test_op::lengths",
+        schema="(Tensor x, int[] numbers) -> Tensor",
+        kernel=WRITE,
+        infer=lambda x, numbers: written(1),
+    )
+    (kernel,) = op.definition.kernels
+    for length in range(1100):
+        call = op.definition.canonical(kernel, (None,), ([0] * length,))
+    assert len(call.ints) == 1099
+    assert len(op.definition._templates) <= 1024
+
+
 def test_a_callable_never_gets_the_name_of_another_one() -> None:
     def counting() -> Any:
         calls: list[None] = []  # equal in all of them: their code has one text
