@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import importlib
+import os
 import threading
 from typing import TYPE_CHECKING, Any, Final, Generic
 
@@ -401,6 +402,10 @@ def _renewed(definition: Definition, library: str) -> Definition:
 
 
 when_renewed(_replace_kernels)
+# A child process has the thread that forks only: one that defines an op has to end before.
+os.register_at_fork(
+    before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release
+)
 
 
 def renew_tuning(names: Iterable[str]) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass
@@ -61,6 +62,12 @@ def own_name(prefix: str, kernel: Any) -> str:
             _, oldest = _names.popitem(last=False)
             remove_global_func(oldest.name)
     return named.name
+
+
+# A child process has the thread that forks only, which would wait for another one's for ever.
+os.register_at_fork(
+    before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release
+)
 
 
 def _identity(kernel: Any) -> Any:

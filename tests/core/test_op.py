@@ -440,3 +440,50 @@ def test_a_spec_is_no_operand_of_a_call() -> None:
     for device in (None, "cpu"):
         with pytest.raises(TypeError, match=r"^op_tests::of_spec: operand 'x': expected a tensor"):
             op(graphffi.empty([1], "float32", device))
+
+
+FORKS_MEANWHILE = """
+import os, signal, threading
+import numpy as np
+import graphffi
+
+def fill(x, out):
+    np.from_dlpack(out)[...] = 1
+
+def define(name):
+    return graphffi.define_op(
+        name, schema="(Tensor x) -> Tensor", kernel=fill, infer=graphffi.like
+    )
+
+has_begun, may_end = threading.Event(), threading.Event()
+
+class Reference:
+    def __call__(self, xp, x):
+        return x
+
+    @property
+    def __signature__(self):  # read while the op is changed
+        has_begun.set()
+        may_end.wait(20)
+        raise AttributeError
+
+op = define("forks::meanwhile")
+thread = threading.Thread(target=op.set_reference, args=(Reference(),))
+thread.start()
+has_begun.wait(60)
+os.register_at_fork(before=may_end.set)
+if child := os.fork():
+    print("status", os.waitpid(child, 0)[1])
+    thread.join()
+else:
+    signal.alarm(60)  # ends a child that waits for ever
+    assert op.definition.reference is not None
+    define("forks::child")(np.zeros(1))
+    graphffi.call_tvm_ffi(lambda out: None, out=graphffi.empty((1,), "float32"))
+    os._exit(0)
+"""
+
+
+def test_a_process_forks_between_changes_of_ops(run_python: Any) -> None:
+    status, text = run_python(FORKS_MEANWHILE)
+    assert (status, text) == (0, "status 0\n")
