@@ -41,6 +41,10 @@ class Framework:
         """Runs an op on checked arguments; gives what `Definition.pack_results` gives."""
         raise NotImplementedError
 
+    def call_bound(self, op: Op, definition: Definition, bound: BoundCall) -> Any:
+        """Runs an op on arguments that a definition of it bound, which may be replaced by now."""
+        return self.call_op(op, bound)
+
     def call_raw(self, call: CanonicalCall, results: Sequence[TensorSpec]) -> list[Any]:
         """Runs a call; gives the results, then the updated tensors of `call.mutated`."""
         raise NotImplementedError
