@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ._binding import flat
-from ._cache import write_text
+from ._cache import locked, write_text
 from ._framework import framework_of
 from ._op_kernel import call_device, why_not
 from ._spec import described, spec_text
@@ -253,7 +253,6 @@ def _duration(seconds: float) -> str:
 
 
 def _write(op: Op, path: Path, tuned: Tuned, call: TunedCall) -> None:
-    ops = read_tuning(path)
     entry = {
         **dataclasses.asdict(call),
         "device name": device_name(call.device),
@@ -263,10 +262,11 @@ def _write(op: Op, path: Path, tuned: Tuned, call: TunedCall) -> None:
     }
     entry = json.loads(json.dumps(entry))
     keys = ("operands", "attributes", "device", "device name")
-    others = [e for e in ops.get(op.name, []) if any(e[key] != entry[key] for key in keys)]
-    ops[op.name] = [*others, entry]
-    path.absolute().parent.mkdir(parents=True, exist_ok=True)
-    write_text(path, json.dumps({"format": FORMAT, "ops": ops}, indent=1))
+    with locked(path.with_name(f"{path.name}.lock")):  # others may add to the file at the same time
+        ops = read_tuning(path)
+        others = [e for e in ops.get(op.name, []) if any(e[key] != entry[key] for key in keys)]
+        ops[op.name] = [*others, entry]
+        write_text(path, json.dumps({"format": FORMAT, "ops": ops}, indent=1))
 
 
 def _versions() -> dict[str, str]:

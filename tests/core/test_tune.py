@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import itertools
 import json
 import logging
@@ -286,6 +287,26 @@ def test_a_file_that_is_refused_leaves_the_one_in_force(clock: FakeClock, path: 
     again = define(op.name, dims="n -> n", override=True)
     op = with_kernels(again, slow=clock.kernel(1), fast=clock.kernel(1))
     assert chosen(op, array(3)) == "fast"
+
+
+def test_nobody_else_writes_a_file_from_when_it_is_read(
+    clock: FakeClock, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    def checked(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            with open(f"{path}.lock", "w") as file, pytest.raises(BlockingIOError):
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            seen.append(function.__name__)
+            return function(*arguments)
+
+        return call
+
+    for function in (_tune.read_tuning, _tune.write_text):
+        monkeypatch.setattr(_tune, function.__name__, checked(function))
+    graphffi.tune(with_kernels(define(), one=clock.kernel(1e-3)), [(array(3),)], path)
+    assert seen == ["read_tuning", "write_text"]
 
 
 def test_a_file_may_be_put_into_force_while_a_kernel_is_forced(
