@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ._factory import Factory
 from ._factory_store import prebuilt_digest
-from ._kernel import Kernel
-from ._op_kernel import OpKernel, checked_device, checked_dtypes
+from ._kernel import Kernel, named_kernel
+from ._op_kernel import OpKernel, checked_device, checked_dtypes, checked_when
 from ._plan import CallTraits
 
 if TYPE_CHECKING:
@@ -75,9 +75,12 @@ def add_factory(
         ...     return graphffi.cpp.build("norm", [SOURCE], extra_cflags=[f"-DN={hidden}"])
     """
     subject = f"{self.name}: add_factory"
-    for option, rule in (("key", key), ("when", when)):
-        if not (callable(rule) or (rule is None and option == "when")):
-            raise TypeError(f"{subject}: {option}: expected a callable, got {rule!r}")
+    if not callable(key):
+        raise TypeError(f"{subject}: key: expected a callable, got {key!r}")
+    if isinstance(depends, (str, os.PathLike)) or not all(
+        isinstance(part, (str, os.PathLike)) for part in depends
+    ):
+        raise TypeError(f"{subject}: depends: expected a list of paths and texts, got {depends!r}")
     operands = [operand.name for operand in self.definition.operands]
     kernel = OpKernel(
         "",
@@ -86,17 +89,17 @@ def add_factory(
         traits=CallTraits(pass_owning_tensor, allow_cuda_graph, self.definition.has_side_effect),
         device=checked_device(subject, device),
         dtypes=checked_dtypes(subject, operands, dtypes),
-        when=when,
+        when=checked_when(subject, when),
+        name=name,
     )
 
     def decorate(make: _Make) -> _Make:
         if not callable(make):
             raise TypeError(f"{subject}: expected a function that makes kernels, got {make!r}")
-        base = getattr(make, "__name__", type(make).__name__)
-        own = name or (f"{device}.{base}" if device else base)
-        factory = Factory(self.name, own, key, make, depends)
-        prebuilt = prebuilt_digest(self.name, own)
-        made = dataclasses.replace(kernel, name=own, factory=factory, prebuilt=prebuilt)
+        named = named_kernel(kernel, make)
+        factory = Factory(self.name, named.name, key, make, depends)
+        prebuilt = prebuilt_digest(self.name, named.name)
+        made = dataclasses.replace(named, factory=factory, prebuilt=prebuilt)
         self._take(made, Kernel(""))
         return make
 

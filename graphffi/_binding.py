@@ -12,6 +12,19 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
+def flat(values: Any) -> list[Any]:
+    """The tensors among operands, or among what an op returns: without None, lists flattened."""
+    if not isinstance(values, (tuple, list)):
+        return [] if values is None else [values]
+    found: list[Any] = []
+    for value in values:
+        if isinstance(value, (tuple, list)):
+            found += flat(value)
+        elif value is not None:
+            found.append(value)
+    return found
+
+
 @dataclass(frozen=True)
 class BoundCall:
     """Checked arguments: one value per operand (tensor, None, list) and one per attribute."""
@@ -21,13 +34,7 @@ class BoundCall:
 
     def tensors(self) -> list[Any]:
         """All tensors, lists flattened."""
-        flat: list[Any] = []
-        for value in self.operands:
-            if isinstance(value, (list, tuple)):
-                flat.extend(value)
-            elif value is not None:
-                flat.append(value)
-        return flat
+        return flat(self.operands)
 
 
 def bind(

@@ -19,6 +19,7 @@ from pathlib import Path
 from ._cache import locked, make_folder, mark_used
 from ._location import cache_folder, plugin_cache, torch_build
 from ._runtime import runtime_info
+from ._toolchain import num_jobs
 
 _SUBJECT = "graphffi: build-plugin"
 _ARCHIVE = "standalone/libgraphffi_standalone.a"
@@ -90,7 +91,7 @@ def _built(what: str, *options: str) -> Iterator[Path]:
             *options,
         ]
         _run(configure)
-        jobs = os.environ.get("GRAPHFFI_JOBS") or str(os.cpu_count() or 1)
+        jobs = str(num_jobs())
         _run([tools["cmake"], "--build", build, "--target", what, "--parallel", jobs])
         yield made
 

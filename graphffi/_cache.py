@@ -56,7 +56,7 @@ def _temporary(path: Path) -> Path:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Let one process at a time build a library.
+    """Let one process at a time build a library, or add to a file.
 
     Raises:
         RuntimeError: as `make_folder`.

@@ -21,7 +21,7 @@ from ._factory_sources import note_files
 from ._location import cache_folder
 from ._objects import FORMAT, Contents, Unit, content_of, hash_of
 from ._runtime import runtime_info
-from ._toolchain import Toolchain
+from ._toolchain import Toolchain, num_jobs
 
 _PRELUDE: Final = "#include <tvm/ffi/extra/c_env_api.h>\n#include <tvm/ffi/tvm_ffi.h>\n"
 
@@ -147,7 +147,7 @@ class _Build:
         units = self._units
         objects = {unit.key: found for unit in units if (found := unit.find()) is not None}
         missing = {unit.key: unit for unit in units if unit.key not in objects}
-        with ThreadPoolExecutor(_jobs()) as pool:
+        with ThreadPoolExecutor(num_jobs()) as pool:
             try:
                 for unit, made in zip(
                     missing.values(), pool.map(self._compile, missing.values()), strict=True
@@ -216,10 +216,6 @@ class _Build:
             end = "\n" if self.verbose or count == total else "\r"
             text = f"graphffi.cpp: {self.recipe.name}: {count} of {total} files compiled"
             print(text, end=end, file=sys.stderr, flush=True)
-
-
-def _jobs() -> int:
-    return int(os.environ.get("GRAPHFFI_JOBS") or len(os.sched_getaffinity(0)))
 
 
 def _install(library: Path, folder: Path) -> Path:

@@ -7,18 +7,26 @@ as a file.
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-_PACKAGE = Path(__file__).parent
+if TYPE_CHECKING:
+    import argparse
+_PACKAGE = Path(__file__).absolute().parent
 _TEXTS = {
     "cflags": "for the compiler",
     "ldflags": "for the linker: the bundled runtime, for which any other may stand at run time",
     "cmakedir": "folder of the CMake packages graphffi and tvm_ffi, for graphffi_ROOT",
     "pkgconfigdir": "folder of graphffi.pc, for PKG_CONFIG_PATH",
 }
+
+
+def include_path() -> str:
+    """Return the folder of the kernel-author headers, such as ``tvm/ffi/tvm_ffi.h``."""
+    installed = _PACKAGE / "include"
+    return str(installed if installed.is_dir() else _PACKAGE.parent / "csrc" / "include")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -29,11 +37,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def find_flags(chosen: argparse.Namespace) -> dict[str, list[str]]:
     """The flags that were asked for."""
-    include = _PACKAGE / "include"
-    if not include.is_dir():  # a source tree
-        include = _PACKAGE.parent / "csrc" / "include"
     flags = {
-        "cflags": ["-std=c++17", "-fPIC", "-fvisibility=hidden", f"-I{include}"],
+        "cflags": ["-std=c++17", "-fPIC", "-fvisibility=hidden", f"-I{include_path()}"],
         "ldflags": ["-shared", f"-L{_PACKAGE / '_lib'}", "-ltvm_ffi"],
         "cmakedir": [str(_PACKAGE / "share" / "cmake")],
         "pkgconfigdir": [str(_PACKAGE / "share" / "pkgconfig")],
@@ -44,6 +49,8 @@ def find_flags(chosen: argparse.Namespace) -> dict[str, list[str]]:
 
 def main(arguments: Sequence[str]) -> int:
     """Prints flags; gives the status of the process."""
+    import argparse
+
     parser = argparse.ArgumentParser(prog="graphffi config")
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_options(parser)

@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypedDict, overload
 
 from . import _signature
 from ._definition import Definition
-from ._kernel_options import Fit, KernelOptions
+from ._describe import describe
+from ._kernel import complete_kernel, named_kernel
 from ._op import register_op
-from ._op_kernel import forced_kernel
+from ._op_kernel import OpKernel, forced_kernel
 from ._parameter import Operand
 from ._plan import CallTraits, SideEffect, checked_effect
 from ._reference import checked_choice
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
 
     from ._kernel import Kernel
     from ._op import Op
-    from ._op_kernel import OpKernel
 
 
 class _OpOptions(TypedDict, total=False):
@@ -131,22 +132,26 @@ def op(
         ... def scale(x: Tensor, factor: float) -> Tensor:
         ...     return graphffi.like(x)
     """
-    traits = CallTraits(pass_owning_tensor, allow_cuda_graph, checked_effect(name, has_side_effect))
+    options = _Options(
+        kernel=kernel,
+        plan=plan,
+        pass_owning_tensor=pass_owning_tensor,
+        allow_cuda_graph=allow_cuda_graph,
+        has_side_effect=has_side_effect,
+        vmap=vmap,
+        dims=dims,
+        dtypes=dtypes,
+        strided=strided,
+        workspace=workspace,
+        fallback=fallback,
+        gradient=gradient,
+        override=override,
+    )
 
     def decorate(rule: Callable[..., Any]) -> Op:
         updated = (mutates,) if isinstance(mutates, str) else mutates
         signature = _signature.from_function(name, rule, updated)
-        options = _Options(
-            KernelOptions(kernel, plan, workspace, traits),
-            rule.__doc__ or "",
-            vmap,
-            dims,
-            dtypes,
-            strided,
-            checked_choice(name, "fallback", fallback),
-            checked_choice(name, "gradient", gradient),
-        )
-        return options.register(name, signature, rule, override=override)
+        return options.register(name, signature, rule, rule.__doc__ or "")
 
     return decorate
 
@@ -201,88 +206,83 @@ def define_op(
         ValueError: If schema or plan don't parse; if another op has that name and is not to be
             replaced, or cannot be.
     """
-    signature = _signature.from_schema(name, schema)
-    traits = CallTraits(pass_owning_tensor, allow_cuda_graph, checked_effect(name, has_side_effect))
-    kernel_options = KernelOptions(kernel, plan, workspace, traits)
     options = _Options(
-        kernel_options,
-        doc,
-        vmap,
-        dims,
-        dtypes,
-        strided,
-        checked_choice(name, "fallback", fallback),
-        checked_choice(name, "gradient", gradient),
+        kernel=kernel,
+        plan=plan,
+        pass_owning_tensor=pass_owning_tensor,
+        allow_cuda_graph=allow_cuda_graph,
+        has_side_effect=has_side_effect,
+        vmap=vmap,
+        dims=dims,
+        dtypes=dtypes,
+        strided=strided,
+        workspace=workspace,
+        fallback=fallback,
+        gradient=gradient,
+        override=override,
     )
-    return options.register(name, signature, infer, override=override)
+    return options.register(name, _signature.from_schema(name, schema), infer, doc)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Options:
-    """What an op is defined with beside its name, signature and shape rule."""
+    """The options of `op`."""
 
-    kernel: KernelOptions
-    doc: str
+    kernel: Any
+    plan: str
+    pass_owning_tensor: bool
+    allow_cuda_graph: bool
+    has_side_effect: SideEffect
     vmap: str | Callable[..., Any] | None
     dims: str
     dtypes: str
     strided: bool | Sequence[str]
+    workspace: int | Callable[..., Any] | None
     fallback: str
     gradient: str
+    override: bool
 
     def register(
         self,
         name: str,
         signature: _signature.Signature,
         rule: Callable[..., Any] | None,
-        *,
-        override: bool,
+        doc: str,
     ) -> Op:
         """The op with these options."""
-        made = self.make_kernel(name)
-        definition = self.define(name, signature, rule, () if made is None else (made[0],))
-        return register_op(definition, made, override=override)
+        for option in ("dims", "dtypes"):
+            if not isinstance(value := getattr(self, option), str):
+                raise TypeError(f"{name}: {option}: expected a str, got {describe(value)}")
+        definition = self._define(name, signature, rule, doc)
+        made = self._make_kernel(definition)
+        if made is not None:
+            definition = dataclasses.replace(definition, kernels=(made[0],))
+        return register_op(definition, made, override=self.override)
 
-    def make_kernel(self, name: str) -> tuple[OpKernel, Kernel] | None:
-        """The kernel that the op is defined with, if it is.
-
-        Raises:
-            ValueError: If there is none, but what belongs to one.
-        """
-        if self.kernel.kernel is not None:
-            return self.kernel.make(name, Fit(), is_first=True)
-        effect = self.kernel.traits.has_side_effect
-        if self.kernel != KernelOptions(None, "", None, CallTraits(has_side_effect=effect)):
-            raise ValueError(
-                f"{name}: expected kernel= beside what belongs to a kernel (plan, workspace, "
-                "pass_owning_tensor, allow_cuda_graph), got none; pass them to add_kernel"
-            )
-        return None
-
-    def define(
+    def _define(
         self,
         name: str,
         signature: _signature.Signature,
         rule: Callable[..., Any] | None,
-        kernels: tuple[OpKernel, ...],
+        doc: str,
     ) -> Definition:
-        """The checked definition of an op with these options, which nothing knows yet."""
+        """The checked definition of an op with these options, without kernels."""
         definition = Definition(
             name=name,
             parameters=signature.parameters,
             results=signature.results,
-            kernels=kernels,
+            kernels=(),
             rule=rule,
             result_type=signature.result_type,
-            doc=self.doc,
-            has_side_effect=self.kernel.traits.has_side_effect,
+            doc=doc,
+            has_side_effect=checked_effect(name, self.has_side_effect),
             vmap=VmapRule.make(name, self.vmap),
             dims_text=self.dims,
             dtypes_text=self.dtypes,
-            strided=_strided_operands(signature, self.strided),
+            strided=_strided_operands(name, signature, self.strided),
             forced=forced_kernel(name),
-            fallback=self.fallback,
-            gradient=self.gradient,
+            fallback=checked_choice(name, "fallback", self.fallback),
+            gradient=checked_choice(name, "gradient", self.gradient),
         )
         if definition.gradient:
             checked_save(definition, "gradient='reference'", callable, ())
@@ -298,11 +298,35 @@ class _Options:
             )
         return definition
 
+    def _make_kernel(self, definition: Definition) -> tuple[OpKernel, Kernel] | None:
+        """The kernel that the op is defined with, if it is.
+
+        Raises:
+            ValueError: If there is none, but what belongs to one.
+        """
+        effect = definition.has_side_effect
+        traits = CallTraits(self.pass_owning_tensor, self.allow_cuda_graph, effect)
+        options = OpKernel("", plan=self.plan, workspace=self.workspace, traits=traits)
+        if self.kernel is not None:
+            named = named_kernel(options, self.kernel)
+            return complete_kernel(definition, named, self.kernel, "")
+        if self.plan or self.workspace is not None or traits != CallTraits(has_side_effect=effect):
+            raise ValueError(
+                f"{definition.name}: expected kernel= beside what belongs to a kernel (plan, "
+                "workspace, pass_owning_tensor, allow_cuda_graph), got none; pass them to "
+                "add_kernel"
+            )
+        return None
+
 
 def _strided_operands(
-    signature: _signature.Signature, strided: bool | Sequence[str]
+    name: str, signature: _signature.Signature, strided: bool | Sequence[str]
 ) -> tuple[str, ...]:
     if isinstance(strided, bool):
         operands = (p.name for p in signature.parameters if isinstance(p, Operand))
         return tuple(operands) if strided else ()
+    if not isinstance(strided, (str, tuple, list)):
+        raise TypeError(
+            f"{name}: strided: expected a bool or names of operands, got {describe(strided)}"
+        )
     return (strided,) if isinstance(strided, str) else tuple(strided)

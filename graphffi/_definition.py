@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from . import _core
 from ._binding import BoundCall as BoundCall
 from ._binding import bind
+from ._describe import describe
 from ._digest import base_digest, full_digest, traced_digest
 from ._dims import Dims, parse_dims
 from ._dtypes import DTypes, parse_dtypes
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from ._tuning import TunedCall
     from ._vjp import Vjp
     from ._vmap import VmapRule
+
+
+_MOST_TEMPLATES: Final = 1024
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +90,7 @@ class Definition:
     _made: list[OpKernel] = field(default_factory=list, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        namespace, separator, base = self.name.partition("::")
+        namespace, separator, base = str(self.name).partition("::")
         if not (separator and namespace.isidentifier() and base.isidentifier()):
             raise ValueError(f"graphffi: op name: expected 'namespace::name', got {self.name!r}")
         seen: set[str] = set()
@@ -108,8 +112,12 @@ class Definition:
 
         Raises:
             ValueError: For a wrong workspace or plan.
-            TypeError: For a plan that passes what the kernel does not take.
+            TypeError: For a plan that passes what the kernel does not take; for a name or plan that
+                is no text.
         """
+        for option, text in (("name", kernel.name), ("plan", kernel.plan)):
+            if not isinstance(text, str):
+                raise TypeError(f"{self.name}: {option}: expected a str, got {describe(text)}")
         size = kernel.workspace
         is_size = isinstance(size, int) and not isinstance(size, bool) and 0 <= size < 1 << 63
         if not (is_size or size is None or callable(size)):
@@ -360,6 +368,8 @@ class Definition:
         template = self._templates.get(key)
         if template is None:
             template = PlanTemplate.make(self, *key)
+            if len(self._templates) >= _MOST_TEMPLATES:  # of lists of so many lengths
+                self._templates.clear()
             self._templates[key] = template
         return template.fill(self, kernel, operands, attributes, workspace)
 

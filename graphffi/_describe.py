@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How values appear in error messages."""
+"""How values and names appear in error messages."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ._tracing import is_proxy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 def is_tensor(value: Any) -> bool:
@@ -49,3 +52,14 @@ def describe(value: Any) -> str:
     except Exception:  # such as that of ints with more than 4300 digits
         return type(value).__name__
     return f"{type(value).__name__} {text if len(text) <= 60 else text[:57] + '...'}"
+
+
+def near_names(name: str, known: Iterable[str]) -> str:
+    """The end of an error text: all known names if few, else those that look alike."""
+    names = sorted(set(known))
+    if 0 < len(names) <= 8:
+        return f"; known: {', '.join(names)}"
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, names, n=3, cutoff=0.6)
+    return f"; near: {', '.join(near)}" if near else ""

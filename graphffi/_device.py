@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,8 +61,13 @@ class Device:
             raise ValueError(f"graphffi: device: expected one index, got {device!r} and {index}")
         if own_index is None:
             own_index = 0 if index is None else index
+        if not hasattr(own_index, "__index__"):
+            raise TypeError(f"graphffi: device: expected an index (an int), got {own_index!r}")
+        own_index = operator.index(own_index)
         if own_index < 0:
             raise ValueError(f"graphffi: device: expected an index of 0 or more, got {own_index}")
+        if own_index >= 1 << 31:
+            raise ValueError(f"graphffi: device: expected an index below 2**31, got {own_index}")
         object.__setattr__(self, "type", name)
         object.__setattr__(self, "index", own_index)
 
@@ -87,8 +93,8 @@ def _split(device: Any) -> tuple[str, int | None]:
         if colon and not (digits.isascii() and digits.isdigit()):
             raise ValueError(f"graphffi: device: expected a name such as cuda:0, got {device!r}")
         return _known(name, device), int(digits) if colon else None
-    if isinstance(device, tuple) and len(device) == 2:
-        number, index = int(device[0]), int(device[1])
+    if _is_pair(device):
+        number, index = map(operator.index, device)
         if number not in _NAMES:
             raise ValueError(f"graphffi: device: expected a DLPack device type, got {number}")
         return _NAMES[number], index
@@ -102,6 +108,11 @@ def _split(device: Any) -> tuple[str, int | None]:
         f"graphffi: device: expected a name, a torch.device or a DLPack pair, got "
         f"{kind.__name__} {device!r}"
     )
+
+
+def _is_pair(device: Any) -> bool:
+    is_pair = isinstance(device, tuple) and len(device) == 2
+    return is_pair and all(hasattr(number, "__index__") for number in device)
 
 
 def _known(name: str, text: str) -> str:

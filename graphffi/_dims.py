@@ -66,38 +66,23 @@ class Dims:
     results: tuple[Group, ...]
     whole: frozenset[str]
 
-    def check(self, operands: Sequence[Operand], values: Sequence[Any]) -> None:
-        """Compares the operands' sizes with each other and with the sizes that are given.
-
-        Args:
-            operands: Of the op.
-            values: One `TensorSpec`, None or list of specs per operand.
-
-        Raises:
-            CheckError: If they differ.
-        """
-        sizes = _Sizes()
-        for name, group, spec in named_specs(operands, self.operands, values):
-            sizes.meet(f"operand {name!r}", group, spec.shape)
-
-    def check_results(
+    def check(
         self, operands: Sequence[Operand], values: Sequence[Any], results: dict[str, Any]
     ) -> None:
-        """Compares the sizes of operands and of the shape rule's results.
+        """Compares the sizes of a call with each other and with those that are given.
 
         Args:
             operands: Of the op.
             values: One `TensorSpec`, None or list of specs per operand.
-            results: A `TensorSpec` for each name of a result.
+            results: A `TensorSpec` for each name of a result; none before the shape rule ran.
 
         Raises:
             CheckError: If they differ.
         """
         sizes = _Sizes()
-        for name, group, spec in named_specs(operands, self.operands, values):
-            sizes.meet(f"operand {name!r}", group, spec.shape)
-        for group, (name, spec) in zip(self.results, results.items(), strict=True):
-            sizes.meet(f"shape rule: result {name!r}", group, spec.shape)
+        groups = self.operands, self.results
+        for subject, group, spec in grouped_specs(groups, operands, values, results):
+            sizes.meet(subject, group, spec.shape)
 
 
 class _Sizes:
@@ -199,16 +184,28 @@ def split_groups(
     return sides[0], sides[1]
 
 
-def named_specs(
-    operands: Sequence[Operand], groups: Sequence[_G], values: Sequence[Any]
+def grouped_specs(
+    groups: tuple[Sequence[_G], Sequence[_G]],
+    operands: Sequence[Operand],
+    values: Sequence[Any],
+    results: dict[str, Any],
 ) -> Iterator[tuple[str, _G, Any]]:
-    """Name, group and spec of each tensor; items of lists have the list's group."""
-    for operand, group, value in zip(operands, groups, values, strict=True):
+    """What errors call each tensor, its group and its spec; items of lists have the list's group.
+
+    Args:
+        groups: Of operands and results.
+        operands: Of the op.
+        values: One `TensorSpec`, None or list of specs per operand.
+        results: A `TensorSpec` for each name of a result, or nothing.
+    """
+    for operand, group, value in zip(operands, groups[0], values, strict=True):
         if isinstance(value, (list, tuple)):
             for i, item in enumerate(value):
-                yield f"{operand.name}[{i}]", group, item
+                yield f"operand {f'{operand.name}[{i}]'!r}", group, item
         elif value is not None:
-            yield operand.name, group, value
+            yield f"operand {operand.name!r}", group, value
+    for group, (name, spec) in zip(groups[1], results.items(), strict=False):
+        yield f"shape rule: result {name!r}", group, spec
 
 
 def _parse_group(subject: str, text: str, part: str, whole: set[str]) -> Group:

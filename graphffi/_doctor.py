@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Final
 
 from ._command import Outcome
+from ._framework import PLUGINS
 from ._location import cache_folder
 from ._runtime import runtime_info
-from ._toolchain import find_tool
+from ._toolchain import COMPILERS, find_compiler
 from ._version import __version__
 
 _REASONS: Final = {
@@ -23,12 +24,6 @@ _REASONS: Final = {
     "apache": "apache-tvm-ffi is installed, or GRAPHFFI_RUNTIME asks for it",
     "bundled": "GRAPHFFI_RUNTIME asks for it, or no apache-tvm-ffi is installed",
     "path": "GRAPHFFI_RUNTIME names it",
-}
-_PLUGINS: Final = {"torch": "graphffi_torch", "jax": "graphffi_jax"}
-_COMPILERS: Final = {
-    "CXX": (("g++", "c++", "clang++"), "a C++ compiler"),
-    "CC": (("cc", "gcc", "clang"), "a C compiler"),
-    "NVCC": (("nvcc",), "the CUDA compiler"),
 }
 
 
@@ -70,7 +65,7 @@ def _own() -> Iterator[Fact]:
 
 
 def _plugins() -> Iterator[Fact]:
-    for framework, package in _PLUGINS.items():
+    for framework, package in PLUGINS.items():
         if util.find_spec(framework) is None:
             yield Fact(framework, "not installed")
             continue
@@ -108,9 +103,9 @@ def _mapped_files() -> Iterator[str]:
 
 
 def _compilers() -> Iterator[Fact]:
-    for variable, (names, what) in _COMPILERS.items():
+    for variable in COMPILERS:
         try:
-            command = find_tool(variable, names, what)
+            command = find_compiler(variable)
         except RuntimeError as missing:
             is_needed = variable == "CXX" or variable in os.environ
             yield Fact(variable, "none", str(missing) if is_needed else "")

@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ._dims import named_specs, split_groups
+from ._dims import grouped_specs, split_groups
 from ._dtype import dtype
 from ._spec import CheckTypeError
 
@@ -62,18 +62,14 @@ class DTypes:
         Raises:
             CheckTypeError: With all that are wrong.
         """
-        tensors = [
-            (f"operand {name!r}", group, spec.dtype)
-            for name, group, spec in named_specs(operands, self.operands, values)
-        ]
-        tensors += [
-            (f"shape rule: result {name!r}", group, spec.dtype)
-            for group, (name, spec) in zip(self.results, results.items(), strict=False)
-        ]
+        groups = self.operands, self.results
         bound: dict[str, tuple[dtype, str]] = {}
-        problems = [p for p in (_problem(bound, *tensor) for tensor in tensors) if p]
-        if problems:
-            raise CheckTypeError("; ".join(problems))
+        problems = [
+            _problem(bound, subject, group, spec.dtype)
+            for subject, group, spec in grouped_specs(groups, operands, values, results)
+        ]
+        if any(problems):
+            raise CheckTypeError("; ".join(filter(None, problems)))
 
 
 def _problem(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors of kernels as Python exceptions."""
+"""Errors of kernels as Python exceptions, and of the factories that make them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import builtins
 import itertools
 import os
 from collections.abc import Callable
-from typing import Final, TypeVar, overload
+from typing import Any, Final, TypeVar, overload
 
 _E = TypeVar("_E", bound=type[BaseException])
 # The C++ code that called the kernel.
@@ -24,6 +24,12 @@ class Error(RuntimeError):
 
     kind: str = "Error"
 
+
+class FactoryError(RuntimeError):
+    """A factory of an op failed: names op, factory and key. The next call tries again."""
+
+
+FactoryError.__module__ = "graphffi.plugin"
 
 _registered: dict[str, type[BaseException]] = {
     "Error": Error,
@@ -44,6 +50,9 @@ def register_error(error: str | _E, /) -> _E | Callable[[_E], _E]:
     Returns:
         The class, or the decorator.
 
+    Raises:
+        TypeError: if it is no exception class.
+
     Example:
         >>> @register_error
         ... class ShapeMismatch(ValueError): ...
@@ -52,12 +61,21 @@ def register_error(error: str | _E, /) -> _E | Callable[[_E], _E]:
         kind = error
 
         def decorate(cls: _E) -> _E:
-            _registered[kind] = cls
-            return cls
+            return _register(kind, cls)
 
         return decorate
-    _registered[error.__name__] = error
-    return error
+    return _register(getattr(error, "__name__", ""), error)
+
+
+def _register(kind: str, cls: _E) -> _E:
+    if not _is_exception(cls):
+        raise TypeError(f"graphffi: register_error: expected an exception class, got {cls!r}")
+    _registered[kind] = cls
+    return cls
+
+
+def _is_exception(found: Any) -> bool:
+    return isinstance(found, type) and issubclass(found, BaseException)
 
 
 def exception_for(kind: str, message: str, backtrace: str) -> BaseException:
@@ -95,8 +113,7 @@ def _class_of(kind: str) -> type[BaseException] | None:
     if kind in _registered:
         return _registered[kind]
     found = getattr(builtins, kind, None)
-    is_class = isinstance(found, type) and issubclass(found, BaseException)
-    return found if is_class else None
+    return found if _is_exception(found) else None
 
 
 def _make(cls: type[BaseException] | None, message: str) -> BaseException | None:

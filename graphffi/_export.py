@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Final
 
 from . import _core
-from ._location import include_path
+from ._config import include_path
 from ._module import Module, origin_of
 from ._runtime import runtime_info
-from ._toolchain import find_tool
+from ._toolchain import find_compiler
 
 _THIS_LIBRARY: Final = "_lib"
 _LIBRARY_KIND: Final = "graphffi_library"
@@ -190,7 +190,7 @@ def _link(folder: Path, nodes: Sequence[_Node], objects: Sequence[Path], output:
     assembly = folder / "tree.S"
     symbol = _TREE_SYMBOL.decode()
     assembly.write_text(_ASSEMBLY.format(symbol=symbol, size=tree.stat().st_size, path=tree.name))
-    command = [*find_tool("CC", ("cc", "gcc", "clang"), "a C compiler"), "-shared", "-fPIC", "-O1"]
+    command = [*find_compiler("CC"), "-shared", "-fPIC", "-O1"]
     # Functions of the library may be registered for the rest of the process.
     command += ["-Wl,-z,nodelete", "-o", str(output), str(assembly), *map(str, objects)]
     if any(node.kind == _LIBRARY_KIND for node in nodes):

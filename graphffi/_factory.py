@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any, Final
 from ._conditions import ConditionSize, UndecidedError
 from ._describe import describe
 from ._device import Device
-from ._factory_error import FactoryError
+from ._error import FactoryError
 from ._factory_sources import noted_files
 from ._factory_store import HeaderList, Store, prebuilt, prebuilt_libraries
-from ._kernel import Kernel
-from ._library import content_hash, library_hash, renew_library, split_reference
+from ._kernel import complete_kernel
+from ._library import content_hash, renew_library, split_reference
 from ._rule_text import known_rule_text, rule_text
 from ._shape_rule import call_rule
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ._definition import Definition
+    from ._kernel import Kernel
     from ._op_kernel import OpKernel
 
 log: Final = logging.getLogger("graphffi.kernels")
@@ -256,7 +257,7 @@ class Factory:
         start = time.monotonic()
         returned = self._obtain(key)
         try:
-            made, kernel = self._kernel(keyed, key, returned)
+            made, kernel = self._kernel(definition, keyed, key, returned)
             definition.check_kernel(made)
             library, _ = split_reference(made.reference)
             if library.startswith("/"):
@@ -295,7 +296,9 @@ class Factory:
             HeaderList.of(self.op, self.name, self.identity).add(noted.headers)
         return returned
 
-    def _kernel(self, keyed: OpKernel, key: Key, returned: Any) -> tuple[OpKernel, Kernel]:
+    def _kernel(
+        self, definition: Definition, keyed: OpKernel, key: Key, returned: Any
+    ) -> tuple[OpKernel, Kernel]:
         """The kernel of what the factory returned, and what its reference is to mean."""
         is_text = isinstance(returned, (str, os.PathLike))
         if not is_text and (not callable(returned) or isinstance(returned, type)):
@@ -304,16 +307,11 @@ class Factory:
                 f"{describe(returned)}"
             )
         given = _reference(self.op, os.fspath(returned)) if is_text else returned
-        kernel = Kernel.of(self.op, given, f"{self.name}.{_name(key.text)}")
+        name = f"{self.name}.{_name(key.text)}"
+        made, kernel = complete_kernel(definition, keyed, given, name)
         if kernel.function is not None:
             _functions.add(kernel.reference)
-        return dataclasses.replace(
-            keyed,
-            reference=kernel.reference,
-            release_gil=kernel.release_gil,
-            code=kernel.code,
-            library_hash=library_hash(kernel.reference),
-        ), kernel
+        return made, kernel
 
 
 _factories: Final[weakref.WeakSet[Factory]] = weakref.WeakSet()

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import hashlib
 import json
 import os
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ._cache import copy_file, locked, mark_used, write_text
-from ._factory_error import FactoryError
+from ._error import FactoryError
 from ._library import content_hash
 from ._location import cache_folder
 
@@ -25,6 +24,7 @@ INDEX: Final = "prebuilt.json"
 """The name of the list of a grid's libraries, in its folder."""
 # Raised whenever what is in the cache or in an index means something else.
 FORMAT: Final = 1
+_KEYS: Final = {"op", "kernel", "key", "library", "symbol", "sha256"}  # of a grid's kernel
 
 
 @dataclass(frozen=True)
@@ -123,16 +123,9 @@ class HeaderList:
 
 def _state_of(file: str) -> str:
     try:
-        status = os.stat(file)
+        return f"{file}: {content_hash(file)}"
     except OSError:
         return f"{file}: none"
-    return _content_of(file, status.st_mtime_ns, status.st_size)
-
-
-@functools.lru_cache(4096)
-def _content_of(file: str, time: int, size: int) -> str:
-    """The content's hash; the others tell when it may be another."""
-    return f"{file}: {content_hash(file)}"
 
 
 def library_of(returned: Any) -> tuple[str, str]:
@@ -223,11 +216,21 @@ def load_index(folder: Path) -> list[dict[str, str]]:
             f"graphffi: prebuilt kernels: expected a folder that graphffi.prebuild made, got "
             f"{str(folder)!r}"
         )
-    found = json.loads(file.read_text())
-    if found.get("format") != FORMAT:
+    try:
+        found = json.loads(file.read_text())
+        version, entries = found["format"], found["kernels"]
+        is_index = version != FORMAT or all(_KEYS <= entry.keys() for entry in entries)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        is_index = False
+    if not is_index:
         raise ValueError(
-            f"graphffi: prebuilt kernels: expected format {FORMAT}, got {found.get('format')!r} "
+            f"graphffi: prebuilt kernels: expected a list that graphffi.prebuild wrote, got "
+            f"{str(file)!r}; run graphffi.prebuild again"
+        )
+    if version != FORMAT:
+        raise ValueError(
+            f"graphffi: prebuilt kernels: expected format {FORMAT}, got {version!r} "
             f"in {str(file)!r}; run graphffi.prebuild again"
         )
-    entries: list[dict[str, str]] = found["kernels"]
-    return entries
+    listed: list[dict[str, str]] = entries
+    return listed

@@ -41,6 +41,10 @@ class Framework:
         """Runs an op on checked arguments; gives what `Definition.pack_results` gives."""
         raise NotImplementedError
 
+    def call_bound(self, op: Op, definition: Definition, bound: BoundCall) -> Any:
+        """Runs an op on arguments that a definition of it bound, which may be replaced by now."""
+        return self.call_op(op, bound)
+
     def call_raw(self, call: CanonicalCall, results: Sequence[TensorSpec]) -> list[Any]:
         """Runs a call; gives the results, then the updated tensors of `call.mutated`."""
         raise NotImplementedError
@@ -98,9 +102,11 @@ class Framework:
         return ""
 
 
+PLUGINS: Final = {"torch": "graphffi_torch", "jax": "graphffi_jax"}
+"""The plugin for each framework."""
 # Where a type comes from (first part of the module of a class in its MRO) and the plugin that
 # serves it.
-_PLUGINS: Final = {"torch": "graphffi_torch", "jax": "graphffi_jax", "jaxlib": "graphffi_jax"}
+_PLUGINS: Final = {**PLUGINS, "jaxlib": PLUGINS["jax"]}
 _frameworks: dict[str, Framework] = {}
 _by_type: dict[type, Framework] = {}
 _own_types: dict[type, Framework] = {}

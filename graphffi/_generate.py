@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import keyword
 import os
 import re
 from collections.abc import Sequence
@@ -87,6 +88,10 @@ def generate(sources: Sequence[str], output: str, namespace: str | None, *, chec
     target = Path(output).absolute()
     old = target.read_text() if target.exists() else ""
     names = namespace or re.sub(r"\W", "_", Path(sources[0]).stem.removeprefix("lib"))
+    if not is_name(names):
+        raise ValueError(
+            f"graphffi generate: namespace: expected an identifier, got {names!r}; pass --namespace"
+        )
     if all(source.endswith(".json") for source in sources):
         blocks = trace_blocks(sources, names)
         left_out: dict[str, str] = {}
@@ -170,6 +175,9 @@ def library_blocks(module: Module, namespace: str) -> tuple[dict[str, str], dict
     for name in module.function_names():
         if not module.implements_function(name):
             continue
+        if not is_name(name):
+            left_out[name] = "its name is no identifier of Python"
+            continue
         doc = module.get_function_doc(name) or ""
         try:
             if name in texts:
@@ -182,6 +190,11 @@ def library_blocks(module: Module, namespace: str) -> tuple[dict[str, str], dict
         fields.setdefault("doc", doc)
         blocks[name] = define_text(f"{namespace}::{name}", f"_kernels.{name}", fields)
     return blocks, left_out
+
+
+def is_name(text: str) -> bool:
+    """Whether Python has variables of that name."""
+    return text.isidentifier() and not keyword.iskeyword(text)
 
 
 def define_text(op: str, kernel: str, fields: dict[str, str]) -> str:
@@ -214,7 +227,7 @@ def define_text(op: str, kernel: str, fields: dict[str, str]) -> str:
 
 
 def _schema_lines(schema: str) -> list[str]:
-    line = f"schema={json.dumps(schema)},"
+    line = f"schema={json.dumps(schema, ensure_ascii=False)},"
     if TODO not in schema:
         return [line]
     return [

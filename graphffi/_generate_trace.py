@@ -23,7 +23,7 @@ def trace_blocks(paths: Sequence[str], namespace: str) -> dict[str, str]:
     Raises:
         ValueError: If a file is none of these definitions.
     """
-    from ._generate import define_text
+    from ._generate import define_text, is_name
 
     blocks = {}
     for path in paths:
@@ -35,6 +35,10 @@ def trace_blocks(paths: Sequence[str], namespace: str) -> dict[str, str]:
                 f"graphffi generate: {path}: expected a definition with name, axes, inputs and "
                 f"outputs, got one without: {error}"
             ) from None
+        if not is_name(name):
+            raise ValueError(
+                f"graphffi generate: {path}: name: expected an identifier of Python, got {name!r}"
+            )
         text = define_text(f"{namespace}::{name}", "", fields)
         blocks[name] = text + _reference(name, found.get("reference", ""))
     return blocks

@@ -5,18 +5,19 @@ from __future__ import annotations
 
 import functools
 import importlib
+import operator
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from . import _core
-from ._binding import BoundCall
+from ._binding import BoundCall, flat
 from ._describe import describe, is_tensor
 from ._device import Device
 from ._dtype import dtype
 from ._framework import Framework, register_framework, tracing_framework
 from ._op_kernel import call_device
 from ._plan import passes_results, strided_tensors
-from ._spec import TensorSpec, checked_dtype
+from ._spec import TensorSpec, checked_dtype, spec_text
 from ._tensor import numpy_dtype, numpy_from_dlpack
 
 if TYPE_CHECKING:
@@ -49,7 +50,14 @@ class HostFramework(Framework):
 
     def call_op(self, op: Op, bound: BoundCall) -> Any:
         """Runs the op now."""
-        definition = op.definition
+        return self.call_as(op.definition, bound)
+
+    def call_bound(self, op: Op, definition: Definition, bound: BoundCall) -> Any:
+        """Runs the op now, as the definition says that bound the arguments."""
+        return self.call_as(definition, bound)
+
+    def call_as(self, definition: Definition, bound: BoundCall) -> Any:
+        """Runs an op of this definition now."""
         operands = (
             value if o.mutated else _with_arrays(value)
             for o, value in zip(definition.operands, bound.operands, strict=True)
@@ -138,7 +146,12 @@ class HostFramework(Framework):
                 )
         is_filled = passes_results(call.plan, len(results))
         fresh = (
-            [_allocate(spec, use_numpy) for spec in results] if is_filled else [None] * len(results)
+            [
+                _allocate(f"{call.subject}: result {i}", spec, use_numpy)
+                for i, spec in enumerate(results)
+            ]
+            if is_filled
+            else [None] * len(results)
         )
         strided = strided_tensors(call.plan)
         inputs = [
@@ -186,7 +199,7 @@ def _run_reference(
     operands = [array(operand) for operand in bound.operands]
     found = definition.reference.run(definition, operands, bound.attributes, specs)
     pairs = list(zip(definition.operands, bound.operands, strict=True))
-    mutated = [t for o, value in pairs if o.mutated for t in BoundCall((value,), ()).tensors()]
+    mutated = flat([value for o, value in pairs if o.mutated])
     for tensor, new in zip(mutated, found[len(specs) :], strict=True):
         array(tensor)[...] = new
     fresh = [numpy.asarray(result) for result in found[: len(specs)]]
@@ -297,7 +310,7 @@ def _checked_returned(subject: str, returned: Any, results: Sequence[TensorSpec]
 
 def _describe_spec(spec: TensorSpec) -> str:
     device = "" if spec.device is None else f" on {Device(spec.device)}"
-    return f"{dtype(spec.dtype)}[{', '.join(map(str, spec.shape))}]{device}"
+    return f"{spec_text(spec)}{device}"
 
 
 def _key_of(values: Sequence[Any]) -> tuple[Any, ...]:
@@ -323,8 +336,11 @@ def _specs_of(operand: Any, subject: str) -> Any:
     return TensorSpec(tuple(operand.shape), checked_dtype(subject, operand.dtype), Device(device))
 
 
-def _allocate(spec: TensorSpec, use_numpy: bool) -> Any:
-    shape = tuple(int(size) for size in spec.shape)
+def _allocate(subject: str, spec: TensorSpec, use_numpy: bool) -> Any:
+    try:
+        shape = tuple(map(operator.index, spec.shape))
+    except TypeError:
+        raise TypeError(f"{subject}: expected sizes (ints), got {tuple(spec.shape)}") from None
     if use_numpy and (spec.device is None or Device(spec.device).type == "cpu"):
         numpy: Any = sys.modules["numpy"]
         return numpy.empty(shape, dtype=numpy_dtype(spec.dtype))

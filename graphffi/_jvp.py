@@ -6,9 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ._describe import describe, is_tensor
-from ._dtype import dtype
-from ._vjp import Saved, checked_save, converts, is_floating
+from ._vjp import DerivativeCheck, Saved, checked_save
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -67,35 +65,7 @@ class Jvp:
             TypeError: If the rule returns something else than a tangent or None per result.
             ValueError: If a tangent has another shape than its result.
         """
-        subject, results = f"{definition.name}: jvp", definition.results
-        values = (returned,) if len(results) == 1 else returned
-        if not isinstance(values, (tuple, list)) or len(values) != len(results):
-            got = len(values) if isinstance(values, (tuple, list)) else describe(returned)
-            raise TypeError(
-                f"{subject}: expected {len(results)} tangents, for {', '.join(results)}, got {got}"
-            )
-        problems: list[str] = []
-        wrong_type = False
-        for name, spec, tangent in zip(results, specs, values, strict=True):
-            problem, is_type = _problem(spec, tangent)
-            wrong_type = wrong_type or is_type
-            problems += [f"tangent of {name!r}: {problem}"] if problem else []
-        if problems:
-            raise (TypeError if wrong_type else ValueError)(f"{subject}: {'; '.join(problems)}")
-        return list(values)
-
-
-def _problem(spec: Any, tangent: Any) -> tuple[str, bool]:
-    """What is wrong with the tangent of a result, and whether it is its type."""
-    if tangent is None:
-        return "", False
-    if not is_floating(spec.dtype):
-        return f"expected None for {dtype(spec.dtype)}, got {describe(tangent)}", True
-    if not is_tensor(tangent):
-        return f"expected a tensor or None, got {describe(tangent)}", True
-    is_right = converts(tangent.dtype, spec.dtype)
-    if is_right and tuple(tangent.shape) == tuple(spec.shape):
-        return "", False
-    expected = f"{dtype(spec.dtype)}[{', '.join(map(str, spec.shape))}]"
-    got = f"{dtype(tangent.dtype)}[{', '.join(map(str, tangent.shape))}]"
-    return f"expected {expected}, got {got}", not is_right
+        check = DerivativeCheck(f"{definition.name}: jvp", "tangent")
+        for name, spec, tangent in check.split(definition.results, specs, returned):
+            check.add(name, spec, tangent)
+        return check.finish()

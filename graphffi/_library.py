@@ -48,7 +48,7 @@ def library_hash(reference: str) -> str:
         return ""
 
 
-@functools.lru_cache(maxsize=256)
+@functools.lru_cache(maxsize=4096)  # a factory's library may include as many headers
 def _hash(file: str, *_identity: int) -> str:
     from hashlib import sha256
 

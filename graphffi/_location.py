@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where graphffi's own files are, and those that it makes."""
+"""Where the files are that graphffi makes."""
 
 from __future__ import annotations
 
@@ -9,21 +9,6 @@ import sysconfig
 from pathlib import Path
 
 from . import _core
-
-_PACKAGE = os.path.dirname(os.path.abspath(__file__))
-
-
-def include_path() -> str:
-    """Return the folder of the kernel-author headers, such as ``tvm/ffi/tvm_ffi.h``."""
-    installed = os.path.join(_PACKAGE, "include")
-    if os.path.isdir(installed):
-        return installed
-    return os.path.join(os.path.dirname(_PACKAGE), "csrc", "include")  # in a source tree
-
-
-def cmake_path() -> str:
-    """Return the folder of the CMake packages ``graphffi`` and ``tvm_ffi``."""
-    return os.path.join(_PACKAGE, "share", "cmake")
 
 
 def cache_folder() -> Path:

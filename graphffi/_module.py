@@ -8,8 +8,8 @@ import re
 from typing import Any
 
 from . import _core
+from ._describe import near_names
 from ._library import renew_library
-from ._nearby import near_names
 from ._registry import get_global_func
 
 _MODULE_TYPE_INDEX = 73

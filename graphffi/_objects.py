@@ -103,6 +103,11 @@ class Unit:
         rule = made.with_suffix(".d")
         paths = ["-MD", "-MF", str(rule), "-c", str(self.source), "-o", str(made)]
         run([*self.command, *paths])
+        if not made.is_file():
+            raise RuntimeError(
+                f"graphffi.cpp: {self.source}: expected a source file by its ending, got one that "
+                "the compiler left alone"
+            )
         headers = sorted(set(_headers(rule, folder)))
         place = self.place(headers)
         made.replace(place)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import importlib
+import os
 import threading
 from typing import TYPE_CHECKING, Any, Final, Generic
 
@@ -14,9 +15,16 @@ from ._add_factory import add_factory
 from ._digest import differences
 from ._factory_store import prebuilt_digest
 from ._framework import announce_op, framework_of, frameworks, refuse_trace_without_plugin
-from ._kernel_options import Fit, KernelOptions
+from ._kernel import complete_kernel, named_kernel
 from ._library import library_hash, renew_library, split_reference, when_renewed
-from ._op_kernel import call_device, checked_device, checked_dtypes, explain_choice
+from ._op_kernel import (
+    OpKernel,
+    call_device,
+    checked_device,
+    checked_dtypes,
+    checked_when,
+    explain_choice,
+)
 from ._op_rules import RulesOfOp
 from ._plan import CallTraits
 from ._spec import described
@@ -31,7 +39,6 @@ if TYPE_CHECKING:
     from ._definition import Definition
     from ._framework import Framework
     from ._kernel import Kernel
-    from ._op_kernel import OpKernel
 
     # `Op` alone is an op of any signature.
     P = ParamSpec("P", default=...)
@@ -81,6 +88,7 @@ class Op(_core.OpBase, RulesOfOp, Generic[P, R_co]):
     def __init__(self, definition: Definition) -> None:
         """Not for users: see `op` and `define_op`."""
         self.is_traced = None
+        self._blocks: dict[object, str] = {}  # of `use_kernel`, with their kernels
         self.defined = definition
         self._redefine(tuned(definition))
 
@@ -121,8 +129,12 @@ class Op(_core.OpBase, RulesOfOp, Generic[P, R_co]):
 
     def call_eagerly(self, /, *args: Any, **kwargs: Any) -> Any:
         """Calls the op where no tracer follows: see `__call__`."""
-        bound = self.definition.bind(args, kwargs)
-        return framework_of(self.definition.name, bound.tensors()).call_op(self, bound)
+        while True:
+            definition = self.definition
+            bound = definition.bind(args, kwargs)
+            framework = framework_of(definition.name, bound.tensors())
+            if self.definition is definition:  # it was not replaced meanwhile
+                return framework.call_bound(self, definition, bound)
 
     def add_kernel(
         self,
@@ -165,18 +177,21 @@ class Op(_core.OpBase, RulesOfOp, Generic[P, R_co]):
             ... )
         """
         subject = f"{self.name}: add_kernel"
-        if when is not None and not callable(when):
-            raise TypeError(f"{subject}: when: expected a callable, got {when!r}")
         operands = [operand.name for operand in self.definition.operands]
-        fit = Fit(
-            name,
-            checked_device(subject, device),
-            checked_dtypes(subject, operands, dtypes),
-            when,
+        options = OpKernel(
+            "",
+            plan=plan,
+            workspace=workspace,
+            traits=CallTraits(
+                pass_owning_tensor, allow_cuda_graph, self.definition.has_side_effect
+            ),
+            device=checked_device(subject, device),
+            dtypes=checked_dtypes(subject, operands, dtypes),
+            when=checked_when(subject, when),
+            name=name,
         )
-        traits = CallTraits(pass_owning_tensor, allow_cuda_graph, self.definition.has_side_effect)
-        options = KernelOptions(kernel, plan, workspace, traits)
-        self._take(*options.make(self.name, fit))
+        named = named_kernel(options, kernel)
+        self._take(*complete_kernel(self.definition, named, kernel, named.name))
 
     add_factory = add_factory
 
@@ -223,18 +238,22 @@ class Op(_core.OpBase, RulesOfOp, Generic[P, R_co]):
                 f"{self.name}: use_kernel: expected one of {', '.join(map(repr, known)) or 'none'},"
                 f" got {name!r}"
             )
-        former = self._force(name)
+        block = object()
         try:
+            with _lock:
+                self._blocks[block] = name
+                self._force()
             yield
         finally:
-            self._force(former)
+            with _lock:
+                self._blocks.pop(block, None)
+                self._force()
 
-    def _force(self, name: str) -> str:
-        """Returns the name of the kernel that was forced before."""
-        with _lock:
-            former = self.definition.forced
+    def _force(self) -> None:
+        """Has calls run the kernel of the block that began last, of those that have not ended."""
+        name = next(reversed(self._blocks.values()), self.defined.forced)
+        if name != self.definition.forced:
             _replace(self, dataclasses.replace(self.definition, forced=name))
-        return former
 
     def _extend(
         self,
@@ -292,7 +311,10 @@ def register_op(
                 _use_library(made[0].reference)
                 _install(name, *made)
             existing.defined = definition
+            existing._blocks.clear()  # they name kernels of the former definition
             _replace(existing, tuned(definition))
+        elif override and made is not None:
+            _install(name, *made)  # of the same code, but it may refer to other objects
     return existing
 
 
@@ -380,6 +402,10 @@ def _renewed(definition: Definition, library: str) -> Definition:
 
 
 when_renewed(_replace_kernels)
+# A child process has the thread that forks only: one that defines an op has to end before.
+os.register_at_fork(
+    before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release
+)
 
 
 def renew_tuning(names: Iterable[str]) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
+from ._binding import flat
 from ._conditions import UndecidedError
 from ._device import Device
 from ._dtype import dtype
@@ -15,6 +16,7 @@ from ._plan import NO_TRAITS, CallTraits
 from ._reference import REFERENCE
 from ._rule_text import rule_text
 from ._shape_rule import call_rule
+from ._spec import checked_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -85,8 +87,10 @@ class OpKernel:
     @cached_property
     def texts(self) -> dict[str, str]:
         """All that tells it from another one, but for rules and code, in words of users."""
+        # The names that functions without one get follow from the rest of the definition.
+        reference = "" if self.reference.startswith(OWN_NAMES) else self.reference
         return {
-            "kernel": f"{self.name} {self.reference}",
+            "kernel": f"{self.name} {reference}",
             "kernel library": self.library_hash,
             "plan": self.plan,
             "workspace": "" if callable(self.workspace) else repr(self.workspace),
@@ -116,6 +120,8 @@ class OpKernel:
         return {name: (self.texts.get(name, ""), codes.get(name, "")) for name in names}
 
 
+OWN_NAMES: Final = "graphffi.kernel."
+"""The beginning of the names of global functions that no user named."""
 _REFERENCES: Final = "graphffi.reference."
 
 
@@ -145,7 +151,8 @@ def checked_dtypes(
                 f"{', '.join(operands)}"
             )
         listed = kinds if isinstance(kinds, (tuple, list)) else (kinds,)
-        found.append((name, tuple(dtype(kind) for kind in listed)))
+        where = f"{subject}: dtypes: operand {name!r}"
+        found.append((name, tuple(checked_dtype(where, kind) for kind in listed)))
     return tuple(found)
 
 
@@ -157,12 +164,27 @@ def checked_device(subject: str, device: Any) -> str:
     """
     if device is None or device == "":
         return ""
-    found = Device(device)
+    try:
+        found = Device(device)
+    except (TypeError, ValueError) as error:
+        text = str(error).removeprefix("graphffi: ")
+        raise type(error)(f"{subject}: {text}") from None
     if str(device) != found.type:
         raise ValueError(
             f"{subject}: device: expected a type of devices, such as 'cuda', got {device!r}"
         )
     return found.type
+
+
+def checked_when(subject: str, when: Any) -> Any:
+    """What `add_kernel(when=...)` was given.
+
+    Raises:
+        TypeError: If it is no condition.
+    """
+    if when is not None and not callable(when):
+        raise TypeError(f"{subject}: when: expected a callable, got {when!r}")
+    return when
 
 
 def call_device(operands: Sequence[Any], results: Sequence[Any] = ()) -> str:
@@ -172,8 +194,8 @@ def call_device(operands: Sequence[Any], results: Sequence[Any] = ()) -> str:
         operands: One `TensorSpec`, None or list of specs per operand.
         results: Specs.
     """
-    flat = [t for o in operands for t in (o if isinstance(o, list) else (o,)) if t is not None]
-    types = (Device(t.device).type for t in (*flat, *results) if t.device is not None)
+    tensors = (*flat(operands), *results)
+    types = (Device(t.device).type for t in tensors if t.device is not None)
     return next((kind for kind in types if kind != "cpu"), "cpu")
 
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -45,7 +44,7 @@ class OpText:
         Raises:
             ValueError: For a field that is unknown or there twice, or without a schema.
         """
-        head, mark, doc = re.sub(r"\A", "\n", text).partition("\ndoc:")
+        head, mark, doc = f"\n{text}".partition("\ndoc:")
         fields: dict[str, str] = {}
         for line in filter(str.strip, head.splitlines()):
             name, colon, value = line.partition(":")

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import OrderedDict
+from dataclasses import dataclass
 from types import FunctionType, MethodType
 from typing import Any, Final
 
@@ -16,7 +18,26 @@ from ._registry import remove_global_func
 _MAX_NAMES: Final = 1024
 
 _lock: Final = threading.Lock()
-_names: Final[OrderedDict[Any, tuple[Any, str]]] = OrderedDict()  # with what keys have the ids of
+_names: Final[OrderedDict[Any, _Named]] = OrderedDict()  # the one that was used last is the last
+
+
+@dataclass(frozen=True)
+class _Named:
+    """A callable and its name; several of one text have numbers.
+
+    Args:
+        kernel: Kept, so that nothing else gets the ids in its key.
+        text: Of its code.
+        number: Of those with that text.
+    """
+
+    kernel: Any
+    text: str
+    number: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.text}.{self.number}" if self.number else self.text
 
 
 def own_name(prefix: str, kernel: Any) -> str:
@@ -26,20 +47,27 @@ def own_name(prefix: str, kernel: Any) -> str:
     """
     key = (prefix, _identity(kernel))
     with _lock:
-        named = _names.get(key)
-        if named is not None:
+        if key in _names:
             _names.move_to_end(key)
-            return named[1]
-    name = _text(prefix, kernel)
+            return _names[key].name
+    text = _text(prefix, kernel)
     with _lock:
-        number = sum(other.startswith(name) for _, other in _names.values())
-        name = f"{name}.{number}" if number else name
-        _names[key] = kernel, name
-        _core.register_global_func(name, _core.as_function(kernel), override=True)
+        if key in _names:  # by another thread meanwhile
+            return _names[key].name
+        # Above all that are there: the number of one that is gone may be lower than theirs.
+        number = max((n.number for n in _names.values() if n.text == text), default=-1) + 1
+        named = _names[key] = _Named(kernel, text, number)
+        _core.register_global_func(named.name, _core.as_function(kernel), override=True)
         if len(_names) > _MAX_NAMES:
-            _, (_, oldest) = _names.popitem(last=False)
-            remove_global_func(oldest)
-    return name
+            _, oldest = _names.popitem(last=False)
+            remove_global_func(oldest.name)
+    return named.name
+
+
+# A child process has the thread that forks only, which would wait for another one's for ever.
+os.register_at_fork(
+    before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release
+)
 
 
 def _identity(kernel: Any) -> Any:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ._cache import copy_file, locked, write_text
+from ._error import FactoryError
 from ._factory import Key, is_made_function
-from ._factory_error import FactoryError
 from ._factory_store import FORMAT, INDEX, load_index, read_index
 from ._library import content_hash, split_reference
 from ._op import renew_factories

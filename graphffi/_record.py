@@ -157,16 +157,32 @@ def _read_file(file: Path, found: Record) -> None:
         facts = _facts(line)
         if header is None:
             header = _checked_header(facts, file)
-        elif "call" in facts and {"op", "kernel", "args"} <= facts.keys():
-            call = RecordedCall(str(file.with_suffix("")), header, facts)
+        elif _is_call(call := RecordedCall(str(file.with_suffix("")), header, facts)):
             calls[call.number] = call
-        elif facts.get("end") in calls and {"nanoseconds"} <= facts.keys():
+        elif (
+            _is_number(facts.get("end"))
+            and _is_number(facts.get("nanoseconds"))
+            and (facts["end"] in calls)
+        ):
             calls[facts["end"]].end = facts
         else:
             found.notes.append(f"{file.name}: line {i}: expected a call, got {line[:40]!r}")
     if header is None:
         found.notes.append(f"{file.name}: expected a header, got an empty file")
     found.calls += calls.values()
+
+
+def _is_call(call: RecordedCall) -> bool:
+    """Whether it has all that is shown of a call."""
+    try:
+        call.describe()
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return False
+    return _is_number(call.begin["call"])
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) is int
 
 
 def _facts(line: bytes) -> dict[str, Any]:

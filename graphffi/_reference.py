@@ -7,9 +7,11 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from ._binding import flat
 from ._describe import describe, is_tensor
 from ._dtype import dtype
 from ._parameter import Operand
+from ._spec import spec_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -82,7 +84,7 @@ class Reference:
             TypeError: If it returns another number of values.
         """
         subject = f"{definition.name}: {REFERENCE}"
-        xp = namespace_of(subject, _flat(operands))
+        xp = namespace_of(subject, flat(operands))
         values, constants = iter(operands), iter(attributes)
         arguments = [
             next(values) if isinstance(p, Operand) else _as_dtypes(xp, next(constants))
@@ -126,11 +128,6 @@ class Reference:
         for (name, spec), value in zip(expected, found, strict=True):
             checked += _checked(f"{definition.name}: {REFERENCE}: {name}", value, spec)
         return checked
-
-
-def _flat(operands: Sequence[Any]) -> list[Any]:
-    tensors = (t for o in operands for t in (o if isinstance(o, (list, tuple)) else (o,)))
-    return [tensor for tensor in tensors if tensor is not None]
 
 
 def namespace_of(subject: str, tensors: Sequence[Any]) -> Any:
@@ -190,8 +187,7 @@ def _checked(subject: str, value: Any, spec: Any) -> list[Any]:
         return []
     if not is_tensor(value):
         raise TypeError(f"{subject}: expected a tensor, got {describe(value)}")
-    expected = f"{dtype(spec.dtype)}[{', '.join(map(str, spec.shape))}]"
-    got = f"{dtype(value.dtype)}[{', '.join(map(str, value.shape))}]"
+    expected, got = spec_text(spec), spec_text(value)
     if dtype(value.dtype) != dtype(spec.dtype):
         raise TypeError(f"{subject}: expected {expected}, got {got}")
     sizes = zip(value.shape, spec.shape, strict=False)

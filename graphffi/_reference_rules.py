@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ._binding import flat
 from ._framework import framework_of
 from ._jvp import Jvp
 from ._vjp import Vjp, is_floating
@@ -69,8 +70,7 @@ def _call(
 
 def _floating(operands: Sequence[Any]) -> list[Any]:
     """The tensors that have gradients, lists flattened."""
-    flat = (t for o in operands for t in (o if isinstance(o, (list, tuple)) else (o,)))
-    return [t for t in flat if t is not None and is_floating(t.dtype)]
+    return [tensor for tensor in flat(operands) if is_floating(tensor.dtype)]
 
 
 def _with_leaves(

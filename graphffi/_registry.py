@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Literal, TypeVar, overload
 
 from . import _core
-from ._nearby import near_names
+from ._describe import near_names
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 

@@ -138,7 +138,8 @@ def _reference(begin: dict[str, Any], opt_library: str | None) -> str:
         raise ValueError("expected a kernel with a name, got a function without one")
     if library:
         return f"{opt_library or _found(library)}::{symbol}"
-    if get_global_func(reference) is None and (opt_library or ".so" in file):
+    found = get_global_func(reference, allow_missing=True)
+    if found is None and (opt_library or ".so" in file):
         load_module(opt_library or file)  # which registers it
     return reference
 

@@ -17,6 +17,7 @@ from types import (
     CodeType,
     FunctionType,
     MethodType,
+    MethodWrapperType,
     ModuleType,
     SimpleNamespace,
 )
@@ -125,6 +126,8 @@ class _RuleText:
             return self._join((value.__func__, value.__self__), names | _names(value))
         if isinstance(value, FunctionType):
             return self._of_function(value)
+        if isinstance(value, (BuiltinFunctionType, MethodWrapperType)) and _is_bound(value):
+            return f"{value.__qualname__} {self.of(value.__self__, names)}"  # such as `table.get`
         opt_parts = _parts(value)
         return self._of_object(value, names) if opt_parts is None else self._join(opt_parts, names)
 
@@ -132,10 +135,12 @@ class _RuleText:
         return " ".join(self.of(value, names) for value in values)
 
     def _of_function(self, function: FunctionType) -> str:
-        if _is_other(function.__module__):
-            return f"{function.__module__}.{function.__qualname__}"
         names = _names(function)
         found = [cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell)]
+        # `functools.wraps` gives the user's function another one's `__module__`, and the reverse.
+        if _is_other(function.__globals__.get("__name__")):
+            name = f"{function.__module__}.{function.__qualname__}"
+            return f"{name} {self._join(found, names)}" if found else name
         found += [function.__globals__[n] for n in sorted(names) if n in function.__globals__]
         found += [function.__defaults__, function.__kwdefaults__]
         return f"{_code_text(function.__code__)} {self._join(found, names)}"
@@ -151,10 +156,7 @@ class _RuleText:
             home = kind.__module__
         self.is_known = self.is_known and _is_readable(value)
         if _is_other(home) and not _has_state(value):
-            is_plain = not (callable(value) or hasattr(value, "__dict__"))  # such as torch.float32
-            text = repr(value) if is_plain else " at 0x"
-            name = getattr(value, "__qualname__", f"a {type(value).__qualname__}")
-            return name if " at 0x" in text else text
+            return _name_of(value)
         if not isinstance(value, (ModuleType, type)):
             names = names | {"__call__"}
         attributes = {n: v for owner in owners[::-1] for n, v in _attributes(owner)}
@@ -171,6 +173,21 @@ def _hash(content: bytes) -> str:
     import hashlib  # which few programs need
 
     return hashlib.sha256(content).hexdigest()
+
+
+def _name_of(value: Any) -> str:
+    """The text of what is another package's, whose version caches know."""
+    if isinstance(value, ModuleType):
+        return value.__name__
+    if isinstance(value, (type, BuiltinFunctionType)):
+        return f"{value.__module__}.{value.__qualname__}"
+    text = repr(value)  # of `torch.float32` or `operator.itemgetter(1)`, for example
+    return f"a {type(value).__qualname__}" if " at 0x" in text else text
+
+
+def _is_bound(function: BuiltinFunctionType | MethodWrapperType) -> bool:
+    """Whether it is a method of a value; those of C's modules are functions."""
+    return not isinstance(function.__self__, (ModuleType, type, type(None)))
 
 
 def _has_state(value: Any) -> bool:

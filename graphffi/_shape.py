@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable
 from typing import SupportsIndex
 
@@ -19,7 +20,7 @@ class Shape(tuple[int, ...]):
 
     def __new__(cls, dims: Iterable[SupportsIndex] = ()) -> Shape:
         """Make a shape of its dimensions, outermost first."""
-        return super().__new__(cls, (dim.__index__() for dim in dims))
+        return super().__new__(cls, map(operator.index, dims))
 
     def __repr__(self) -> str:
         return f"Shape({', '.join(map(str, self))})"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ._device import Device
 from ._dtype import dtype
-from ._factory_error import FactoryError
+from ._error import FactoryError
 from ._op_kernel import call_device
 from ._spec import TensorSpec, check_count, checked_bytes
 from ._symbolic import NeedsSizesError, NeedsValueError, Opaque, SymbolicInt, Trace

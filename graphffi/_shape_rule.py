@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from ._binding import BoundCall
+from ._binding import flat
 from ._parameter import Operand
 from ._spec import CheckError, CheckTypeError, TensorSpec, checked_bytes, checked_result
 
@@ -45,7 +45,7 @@ def _infer(
     if dtypes is not None:
         dtypes.check(definition.operands, operands, {})
     if dims is not None:
-        dims.check(definition.operands, operands)
+        dims.check(definition.operands, operands, {})
     specs = _results(definition, operands, attributes)
     if len(specs) != len(definition.results):
         raise TypeError(
@@ -53,8 +53,8 @@ def _infer(
         )
     results = dict(zip(definition.results, specs, strict=True))
     if dims is not None:
-        dims.check_results(definition.operands, operands, results)
-    default_device = next((s.device for s in BoundCall(tuple(operands), ()).tensors()), None)
+        dims.check(definition.operands, operands, results)
+    default_device = next((spec.device for spec in flat(operands)), None)
     checked = {
         result: checked_result(f"{name}: shape rule: result {result!r}", spec, default_device)
         for result, spec in results.items()

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ._core import Tensor
+from ._describe import describe
 from ._device import Device
 from ._dtype import dtype
 from ._parameter import MISSING, Attribute, AttributeKind, Operand, OperandKind
@@ -63,6 +64,12 @@ def from_function(name: str, function: Callable[..., Any], mutates: Collection[s
         TypeError: For an annotation that is missing or no type of an op.
         ValueError: If `mutates` names no operand.
     """
+    if not callable(function):
+        raise TypeError(f"{name}: expected a function as shape rule, got {describe(function)}")
+    if not isinstance(mutates, (list, tuple, set, frozenset)):
+        raise TypeError(
+            f"{name}: mutates: expected names of tensor operands, got {describe(mutates)}"
+        )
     signature = inspect.signature(function)
     names = _Names(function)
     parameters: list[Operand | Attribute] = []
@@ -170,8 +177,8 @@ def _with_default(op: str, attribute: Attribute) -> Attribute:
         return attribute
     try:
         default = attribute.convert(attribute.default)
-    except TypeError as error:
-        raise TypeError(f"{op}: attribute {attribute.name!r}: default: {error}") from None
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{op}: attribute {attribute.name!r}: default: {error}") from None
     frozen = tuple(default) if isinstance(default, list) else default
     return Attribute(attribute.name, attribute.kind, attribute.is_list, attribute.optional, frozen)
 
@@ -204,6 +211,7 @@ def result_names(count: int) -> tuple[str, ...]:
 # ---- schema strings: "(Tensor x, Tensor? mask, Tensor(a!) cache, int[] dims, float eps=1e-6) ->
 # Tensor"
 
+_SCHEMA: Final = r"\s*\((?P<parameters>.*)\)\s*->\s*(?P<results>.+?)\s*"
 _PARAMETER: Final = (
     r"(?s:(?P<type>[A-Za-z]\w*)(?P<alias>\(\w+!\))?(?P<list>\[\])?(?P<optional>\?)?\s+(?P<name>[A-Za-z_]\w*)"
     r"\s*(?:=\s*(?P<default>.+))?$)"
@@ -216,8 +224,8 @@ def from_schema(name: str, schema: str) -> Signature:
     Raises:
         ValueError: If it does not parse.
     """
-    match = re.fullmatch(r"\s*\((?P<parameters>.*)\)\s*->\s*(?P<results>.+?)\s*", schema, re.DOTALL)
-    if match is None:
+    match = isinstance(schema, str) and re.fullmatch(_SCHEMA, schema, re.DOTALL)
+    if not match:
         raise ValueError(f"{name}: schema: expected '(Tensor x, …) -> Tensor', got {schema!r}")
     parameters = [
         _schema_parameter(name, text) for text in _split_commas(match["parameters"]) if text != "*"
@@ -228,9 +236,11 @@ def from_schema(name: str, schema: str) -> Signature:
 def _split_commas(text: str) -> list[str]:
     """At commas outside of brackets and quotes."""
     parts, depth, quote, begin = [], 0, "", 0
+    is_escaped = False
     for i, c in enumerate(text):
         if quote:
-            quote = "" if c == quote and text[i - 1] != "\\" else quote
+            quote = "" if c == quote and not is_escaped else quote
+            is_escaped = c == "\\" and not is_escaped
         elif c in "'\"":
             quote = c
         elif c in "([":

@@ -115,6 +115,11 @@ def described(operand: Any) -> Any:
     return TensorSpec(tuple(operand.shape), make_dtype(operand.dtype), Device(platform or device))
 
 
+def spec_text(tensor: Any) -> str:
+    """``float32[2, 3]``, of a tensor of any framework or a spec."""
+    return f"{make_dtype(tensor.dtype)}[{', '.join(map(str, tensor.shape))}]"
+
+
 def _sizes(shape: Any) -> Any:
     # The number of dimensions is unknown where torch.fx.symbolic_trace traces.
     return shape if is_proxy(shape) else tuple(shape)

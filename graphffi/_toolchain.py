@@ -13,11 +13,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ._location import include_path
+from ._config import include_path
 
 if TYPE_CHECKING:
     from ._compile import Recipe
 
+COMPILERS: Final = {
+    "CXX": (("g++", "c++", "clang++"), "a C++ compiler"),
+    "CC": (("cc", "gcc", "clang"), "a C compiler"),
+    "NVCC": (("nvcc",), "the CUDA compiler"),
+}
+"""By the environment variable that names one: the commands that are looked for, and what it is."""
 _CFLAGS: Final = ("-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden")
 # C has no inline functions to hide: what is not static is exported, as C's own tools do.
 _C_CFLAGS: Final = ("-O2", "-fPIC")
@@ -42,9 +48,9 @@ class Toolchain:
         Raises:
             RuntimeError: if one is missing.
         """
-        cxx = find_tool("CXX", ("g++", "c++", "clang++"), "a C++ compiler")
-        cc = find_tool("CC", ("cc", "gcc", "clang"), "a C compiler") if recipe.uses_c else ()
-        nvcc = find_tool("NVCC", ("nvcc",), "the CUDA compiler") if recipe.uses_cuda else ()
+        cxx = find_compiler("CXX")
+        cc = find_compiler("CC") if recipe.uses_c else ()
+        nvcc = find_compiler("NVCC") if recipe.uses_cuda else ()
         tools = (cxx, cc, nvcc)
         return Toolchain(*tools, tuple(version_of(tool) for tool in tools if tool))
 
@@ -62,14 +68,15 @@ class Toolchain:
         return [*(self.nvcc or self.cxx), "-shared", *map(str, objects), runtime, *recipe.ldflags]
 
 
-def find_tool(variable: str, names: Sequence[str], what: str) -> tuple[str, ...]:
-    """Return the command that an environment variable names, or the first of `names` there is.
+def find_compiler(variable: str) -> tuple[str, ...]:
+    """Return the command that an environment variable names, or the first of the usual there is.
 
     Raises:
         RuntimeError: if there is none.
     """
+    names, what = COMPILERS[variable]
     asked = os.environ.get(variable)
-    candidates = [tuple(shlex.split(asked))] if asked else [(name,) for name in names]
+    candidates = [_split(asked)] if asked else [(name,) for name in names]
     for command in candidates:
         if command and shutil.which(command[0]):
             return command
@@ -77,6 +84,28 @@ def find_tool(variable: str, names: Sequence[str], what: str) -> tuple[str, ...]
     raise RuntimeError(
         f"graphffi.cpp: expected {what}, got {got}; install one, or name it in {variable}"
     )
+
+
+def _split(command: str) -> tuple[str, ...]:
+    """The words of a command; none where its quotes are not in pairs."""
+    try:
+        return tuple(shlex.split(command))
+    except ValueError:
+        return ()
+
+
+def num_jobs() -> int:
+    """Return how many files are compiled at once: `GRAPHFFI_JOBS`, or one for each core.
+
+    Raises:
+        ValueError: if the variable is no number above 0.
+    """
+    asked = os.environ.get("GRAPHFFI_JOBS")
+    if not asked:
+        return len(os.sched_getaffinity(0))
+    if not (asked.isdecimal() and int(asked) > 0):
+        raise ValueError(f"graphffi.cpp: GRAPHFFI_JOBS: expected a number above 0, got {asked!r}")
+    return int(asked)
 
 
 @functools.lru_cache(maxsize=64)

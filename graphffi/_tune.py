@@ -15,10 +15,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ._cache import write_text
+from ._binding import flat
+from ._cache import locked, write_text
 from ._framework import framework_of
 from ._op_kernel import call_device, why_not
-from ._spec import described
+from ._spec import described, spec_text
 from ._tuning import FORMAT, TunedCall, device_name, read_tuning
 
 if TYPE_CHECKING:
@@ -178,7 +179,7 @@ def _expected(framework: Framework, definition: Definition, bound: BoundCall) ->
         return array.astype("float32") if array.dtype.name in _NARROW else array.copy()
 
     operands = [wide(operand) for operand in bound.operands]
-    return _flat(definition.reference.call(definition, operands, bound.attributes))
+    return flat(definition.reference.call(definition, operands, bound.attributes))
 
 
 def _caller(
@@ -189,19 +190,11 @@ def _caller(
     own = _with_copies(framework, definition, bound)
 
     def call() -> list[Any]:
-        results = _flat(framework.call_as(forcing, own))
+        results = flat(framework.call_as(forcing, own))
         framework.wait(results)
         return results
 
     return call
-
-
-def _flat(returned: Any) -> list[Any]:
-    if returned is None:
-        return []
-    if isinstance(returned, (tuple, list)):
-        return [item for value in returned for item in _flat(value)]
-    return [returned]
 
 
 def _with_copies(framework: Framework, definition: Definition, bound: BoundCall) -> BoundCall:
@@ -249,7 +242,7 @@ def _describe(definition: Definition, operands: Sequence[Any], attributes: Seque
     def one(spec: Any) -> str:
         if isinstance(spec, list):
             return f"[{', '.join(map(one, spec))}]"
-        return "None" if spec is None else f"{spec.dtype}[{', '.join(map(str, spec.shape))}]"
+        return "None" if spec is None else spec_text(spec)
 
     named = [f"{a.name}={v!r}" for a, v in zip(definition.attributes, attributes, strict=True)]
     return f"({', '.join((*map(one, operands), *named))})"
@@ -260,7 +253,6 @@ def _duration(seconds: float) -> str:
 
 
 def _write(op: Op, path: Path, tuned: Tuned, call: TunedCall) -> None:
-    ops = read_tuning(path)
     entry = {
         **dataclasses.asdict(call),
         "device name": device_name(call.device),
@@ -270,10 +262,11 @@ def _write(op: Op, path: Path, tuned: Tuned, call: TunedCall) -> None:
     }
     entry = json.loads(json.dumps(entry))
     keys = ("operands", "attributes", "device", "device name")
-    others = [e for e in ops.get(op.name, []) if any(e[key] != entry[key] for key in keys)]
-    ops[op.name] = [*others, entry]
-    path.absolute().parent.mkdir(parents=True, exist_ok=True)
-    write_text(path, json.dumps({"format": FORMAT, "ops": ops}, indent=1))
+    with locked(path.with_name(f"{path.name}.lock")):  # others may add to the file at the same time
+        ops = read_tuning(path)
+        others = [e for e in ops.get(op.name, []) if any(e[key] != entry[key] for key in keys)]
+        ops[op.name] = [*others, entry]
+        write_text(path, json.dumps({"format": FORMAT, "ops": ops}, indent=1))
 
 
 def _versions() -> dict[str, str]:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 log: Final = logging.getLogger("graphffi.kernels")
 FORMAT: Final = 1
+_KEYS: Final = {"operands", "attributes", "device", "device name", "kernel"}  # of an entry
 
 
 @dataclass(frozen=True)
@@ -115,20 +116,32 @@ def read_tuning(path: str | os.PathLike[str]) -> dict[str, list[dict[str, Any]]]
     """The entries of a file, by op; none if it is not there.
 
     Raises:
-        ValueError: If it is of another version.
+        ValueError: If it is of another version, or something else.
     """
     try:
         with open(path) as file:
             found = json.load(file)
     except FileNotFoundError:
         return {}
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
+    except ValueError:
+        found = None
+    if not _is_tuning(found):
         raise ValueError(
             f"graphffi: tuning: expected a file that graphffi.tune wrote, got {os.fspath(path)!r}; "
             "run graphffi.tune again"
         )
     ops: dict[str, list[dict[str, Any]]] = found["ops"]
     return ops
+
+
+def _is_tuning(found: Any) -> bool:
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        return False
+    ops = found.get("ops")
+    if not isinstance(ops, dict) or not all(isinstance(listed, list) for listed in ops.values()):
+        return False
+    entries = [entry for listed in ops.values() for entry in listed]
+    return all(isinstance(e, dict) and _KEYS <= e.keys() for e in entries)
 
 
 def tuned_call(entry: dict[str, Any]) -> TunedCall:
@@ -164,30 +177,34 @@ def use_tuning(path: str | os.PathLike[str]) -> None:
     """
     from ._op import renew_tuning
 
-    file = os.fspath(path)  # a number would be that of an open file, which reading closes
-    if not os.path.isfile(file):
-        raise FileNotFoundError(f"graphffi: use_tuning: expected a file, got {file!r}")
-    renew_tuning(_take(file))
+    # A number would be that of an open file, which reading closes.
+    renew_tuning(_take("use_tuning", os.fspath(path)))
 
 
-def _take(path: str | os.PathLike[str]) -> Iterable[str]:
+def _take(subject: str, path: str) -> Iterable[str]:
     """Puts a file into force; gives the names of its ops."""
+    if not os.path.isfile(path):
+        raise FileNotFoundError(f"graphffi: {subject}: expected a file, got {path!r}")
     found = read_tuning(path)
     names = {entry["device"]: device_name(entry["device"]) for e in found.values() for entry in e}
+    here: dict[str, list[dict[str, Any]]] = {op: [] for op in found}
     others = set()
     for op, entries in found.items():
-        here = [e for e in entries if e["device name"] == names[e["device"]]]
-        others |= {e["device name"] for e in entries if e not in here}
-        _in_force[op] = tuple(map(tuned_call, here))
+        for entry in entries:
+            if entry["device name"] == names[entry["device"]]:
+                here[op].append(entry)
+            else:
+                others.add(entry["device name"])
     listed = ", ".join(map(repr, sorted(others)))
-    if others and not any(_in_force[op] for op in found):
+    if others and not any(here.values()):
         raise ValueError(
-            f"graphffi: tuning {os.fspath(path)!r}: expected calls that were measured on "
+            f"graphffi: tuning {path!r}: expected calls that were measured on "
             f"{' or '.join(repr(name) for name in names.values())}, got {listed}; run "
             "graphffi.tune here"
         )
     if others:
-        log.warning("graphffi: tuning %r: left out what was measured on %s", str(path), listed)
+        log.warning("graphffi: tuning %r: left out what was measured on %s", path, listed)
+    _in_force.update((op, tuple(map(tuned_call, entries))) for op, entries in here.items())
     return found
 
 
@@ -195,8 +212,8 @@ def tuning_of(op: str) -> tuple[TunedCall, ...]:
     """The calls of an op that were measured, in force."""
     for path in filter(None, os.environ.get("GRAPHFFI_TUNING", "").split(":")):
         if path not in _read:
+            _take("GRAPHFFI_TUNING", path)
             _read.add(path)
-            _take(path)
     return _in_force.get(op, ())
 
 
@@ -209,7 +226,8 @@ def tuned(definition: Definition) -> Definition:
 def changing(definition: Definition) -> tuple[TunedCall, ...]:
     """The calls in force for which another kernel runs than the first that fits."""
     calls = tuning_of(definition.name)
-    return tuple(call for call in calls if _first_that_fits(definition, call) != call.kernel)
+    free = dataclasses.replace(definition, forced="")  # as it is again after `use_kernel`
+    return tuple(call for call in calls if _first_that_fits(free, call) != call.kernel)
 
 
 def _first_that_fits(definition: Definition, call: TunedCall) -> str:

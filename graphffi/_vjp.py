@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from ._describe import describe, is_tensor
 from ._dtype import dtype
+from ._spec import spec_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from ._definition import Definition
 
@@ -124,75 +125,96 @@ class Vjp:
             TypeError: If the rule returns something else than a gradient or None per operand.
             ValueError: If a gradient has another shape than its operand.
         """
-        subject = f"{definition.name}: backward"
-        operands = definition.operands
-        per_operand = (returned,) if len(operands) == 1 else returned
-        if not isinstance(per_operand, (tuple, list)) or len(per_operand) != len(operands):
-            got = len(per_operand) if isinstance(per_operand, (tuple, list)) else describe(returned)
-            raise TypeError(
-                f"{subject}: expected {len(operands)} gradients, for "
-                f"{', '.join(o.name for o in operands)}, got {got}"
-            )
-        check = _GradientCheck(subject)
-        for operand, spec, gradient in zip(operands, specs, per_operand, strict=True):
-            check.add_operand(operand.name, spec, gradient)
+        names = [operand.name for operand in definition.operands]
+        check = DerivativeCheck(f"{definition.name}: backward", "gradient")
+        for name, spec, gradient in check.split(names, specs, returned):
+            check.add(name, spec, gradient)
         return check.finish()
 
 
-class _GradientCheck:
-    """Collects the gradients of tensors, and what is wrong with them."""
+class DerivativeCheck:
+    """Collects the gradients or tangents that a rule returned, and what is wrong with them.
 
-    def __init__(self, subject: str) -> None:
-        self.subject = subject
-        self.flat: list[Any] = []
-        self.problems: list[str] = []
-        self.wrong_type = False
+    Args:
+        subject: Begins error messages.
+        kind: ``gradient`` or ``tangent``.
+    """
 
-    def add_operand(self, name: str, spec: Any, gradient: Any) -> None:
+    def __init__(self, subject: str, kind: str) -> None:
+        self._subject = subject
+        self._kind = kind
+        self._flat: list[Any] = []
+        self._problems: list[str] = []
+        self._wrong_type = False
+
+    def split(
+        self, names: Sequence[str], specs: Sequence[Any], returned: Any
+    ) -> Iterator[tuple[str, Any, Any]]:
+        """Name, spec and what was returned for it; of one name, all that was returned.
+
+        Raises:
+            TypeError: If there are more or fewer.
+        """
+        values = (returned,) if len(names) == 1 else returned
+        if not isinstance(values, (tuple, list)) or len(values) != len(names):
+            got = len(values) if isinstance(values, (tuple, list)) else describe(returned)
+            raise TypeError(
+                f"{self._subject}: expected {len(names)} {self._kind}s, for {', '.join(names)}, "
+                f"got {got}"
+            )
+        return zip(names, specs, values, strict=True)
+
+    def add(self, name: str, spec: Any, value: Any) -> None:
+        """Checks what was returned for a tensor or a list of tensors; None for nothing."""
         if not isinstance(spec, list):
-            self._add(name, spec, gradient)
+            self._add(name, spec, value)
             return
-        if gradient is None:
-            gradient = [None] * len(spec)
-        if not isinstance(gradient, (list, tuple)) or len(gradient) != len(spec):
-            got = len(gradient) if isinstance(gradient, (list, tuple)) else describe(gradient)
-            self._problem(name, f"a list of {len(spec)} gradients", str(got))
+        if value is None:
+            value = [None] * len(spec)
+        if not isinstance(value, (list, tuple)) or len(value) != len(spec):
+            got = len(value) if isinstance(value, (list, tuple)) else describe(value)
+            self._problem(name, f"a list of {len(spec)} {self._kind}s", str(got))
             return
-        for i, (item, item_spec) in enumerate(zip(gradient, spec, strict=True)):
+        for i, (item, item_spec) in enumerate(zip(value, spec, strict=True)):
             self._add(f"{name}[{i}]", item_spec, item)
 
-    def _add(self, name: str, spec: Any, gradient: Any) -> None:
-        if gradient is not None:
-            self._check(name, spec, gradient)
+    def _add(self, name: str, spec: Any, value: Any) -> None:
+        if value is not None:
+            self._check(name, spec, value)
         if spec is not None:
-            self.flat.append(gradient)
+            self._flat.append(value)
 
-    def _check(self, name: str, spec: Any, gradient: Any) -> None:
-        if spec is not None and is_tensor(gradient) and is_floating(spec.dtype):
-            is_right = converts(gradient.dtype, spec.dtype)
-            if is_right and tuple(gradient.shape) == tuple(spec.shape):
+    def _check(self, name: str, spec: Any, value: Any) -> None:
+        if spec is not None and is_tensor(value) and is_floating(spec.dtype):
+            is_right = converts(value.dtype, spec.dtype)
+            if is_right and tuple(value.shape) == tuple(spec.shape):
                 return
-            expected = f"{dtype(spec.dtype)}[{', '.join(map(str, spec.shape))}]"
-            got = f"{dtype(gradient.dtype)}[{', '.join(map(str, gradient.shape))}]"
-            if dtype(gradient.dtype).startswith("complex") and not is_right:
+            got = spec_text(value)
+            if dtype(value.dtype).startswith("complex") and not is_right:
                 got += "; take the part that is right, such as .real"
-            self._problem(name, expected, got, wrong_type=not is_right)
+            self._problem(name, spec_text(spec), got, wrong_type=not is_right)
         elif spec is None:
-            self._problem(name, "None, as there is no such operand in the call", describe(gradient))
+            self._problem(name, "None, as there is no such operand in the call", describe(value))
         elif not is_floating(spec.dtype):
-            self._problem(name, f"None for {dtype(spec.dtype)}", describe(gradient))
+            self._problem(name, f"None for {dtype(spec.dtype)}", describe(value))
         else:
-            self._problem(name, "a tensor or None", describe(gradient))
+            self._problem(name, "a tensor or None", describe(value))
 
     def _problem(self, name: str, expected: str, got: str, *, wrong_type: bool = True) -> None:
-        self.wrong_type = self.wrong_type or wrong_type
-        self.problems.append(f"gradient of {name!r}: expected {expected}, got {got}")
+        self._wrong_type = self._wrong_type or wrong_type
+        self._problems.append(f"{self._kind} of {name!r}: expected {expected}, got {got}")
 
     def finish(self) -> list[Any]:
-        if self.problems:
-            kind = TypeError if self.wrong_type else ValueError
-            raise kind(f"{self.subject}: {'; '.join(self.problems)}")
-        return self.flat
+        """One gradient or tangent, or None, per tensor, lists flattened.
+
+        Raises:
+            TypeError: If one is of another kind or data type.
+            ValueError: If one has another shape.
+        """
+        if self._problems:
+            kind = TypeError if self._wrong_type else ValueError
+            raise kind(f"{self._subject}: {'; '.join(self._problems)}")
+        return self._flat
 
 
 @functools.cache

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, TypedDict
 
 from ._compile import Recipe, build_library
+from ._config import include_path as include_path
 from ._cuda import cuda_module as cuda_module
-from ._location import include_path as include_path
 from ._module import Module, as_module, load_module
 
 if TYPE_CHECKING:

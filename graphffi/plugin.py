@@ -8,14 +8,13 @@ from ._build_plugin import build_archive as build_archive
 from ._conditions import UndecidedError as UndecidedError
 from ._conditions import decidable as decidable
 from ._definition import Definition as Definition
-from ._factory_error import FactoryError as FactoryError
+from ._error import FactoryError as FactoryError
 from ._framework import Framework as Framework
 from ._framework import register_framework as register_framework
 from ._import_hook import when_imported as when_imported
 from ._location import plugin_cache as plugin_cache
 from ._location import torch_build as torch_build
 from ._objects import object_of as object_of
-from ._op import get_op as get_op
 from ._op_kernel import OpKernel as OpKernel
 from ._op_kernel import call_device as call_device
 from ._package import PackagedLibraries as PackagedLibraries

@@ -8,6 +8,7 @@ eagerly in NumPy, PyTorch and JAX, compiled, under ``vmap``, in gradients, from 
 
 from __future__ import annotations
 
+from .._binding import flat as flat
 from ._bench import Contest as Contest
 from ._bench import bench_command as bench_command
 from ._bench import facts_of as facts_of
@@ -18,7 +19,6 @@ from ._case import numpy_view as numpy_view
 from ._command import check_command as check_command
 from ._command import checked_frameworks as checked_frameworks
 from ._command import targets_of as targets_of
-from ._guarded import flat as flat
 from ._parent import check as check
 from ._parent import find as find
 from ._path import CheckedPath as CheckedPath

@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import gc
-import importlib
-import importlib.util
 import statistics
 import time
 import timeit
@@ -16,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from .._progress import Progress
 from ._case import Case, numpy_view
 from ._command import targets_of
-from ._examine import PLUGINS
+from ._examine import load_plugins
 from ._generate import Generator
 from ._guarded import guarded_call
 from ._worker import find_op
@@ -107,10 +105,8 @@ def _case(op: Op) -> Case:
 def _contests(op: Op, case: Case, frameworks: Sequence[str]) -> list[Contest]:
     arguments = case.arguments(op.definition, numpy_view)
     found = [Contest("numpy", lambda: op(*arguments))]
-    for framework in frameworks:
-        if all(importlib.util.find_spec(name) for name in (framework, PLUGINS[framework])):
-            plugin = importlib.import_module(f"{PLUGINS[framework]}._testing")
-            found += plugin.contests(op, case)
+    for plugin in load_plugins(frameworks):
+        found += plugin.contests(op, case)
     return found
 
 

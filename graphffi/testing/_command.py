@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+from .._framework import PLUGINS
 from .._load_ops import op_arguments
 from .._op import Op
 from .._progress import Progress
-from ._examine import PLUGINS
 from ._parent import find, target_of
 from ._report import Report
 

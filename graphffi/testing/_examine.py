@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from .. import _core
+from .._framework import PLUGINS
 from . import _steps
 from ._case import Case
 from ._generate import Generator, given_cases
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from .._op import Op
     from ._fresh import FreshProcess
 
-PLUGINS: Final = {"torch": "graphffi_torch", "jax": "graphffi_jax"}
 # What debug mode says, and the kinds of findings that it is.
 _DEBUG_ERRORS: Final = {
     "expected no view of it after the call": "kept view",
@@ -57,6 +57,15 @@ class Options:
     patience: float = 20.0
     frameworks: Sequence[str] = tuple(PLUGINS)
     skip: frozenset[str] = frozenset()
+
+
+def load_plugins(frameworks: Sequence[str]) -> list[Any]:
+    """What the plugins bring for checks, of those frameworks that are installed."""
+    return [
+        importlib.import_module(f"{PLUGINS[framework]}._testing")
+        for framework in frameworks
+        if all(importlib.util.find_spec(name) for name in (framework, PLUGINS[framework]))
+    ]
 
 
 class Examination:
@@ -173,11 +182,7 @@ class Examination:
     def _framework_steps(self, cases: list[Case]) -> Iterator[tuple[str, Callable[[], None]]]:
         """The steps of frameworks that are installed, the slow ones last."""
         self._say("import", patience=self._patience(compiles=True))
-        plugins = [
-            importlib.import_module(f"{PLUGINS[framework]}._testing")
-            for framework in self._options.frameworks
-            if all(importlib.util.find_spec(name) for name in (framework, PLUGINS[framework]))
-        ]
+        plugins = load_plugins(self._options.frameworks)
         paths = [path for plugin in plugins for path in plugin.paths(self._op)]
         for path in paths:
             if not path.is_slow:

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from .._binding import flat
 from ._case import Case, View, numpy_view
-from ._guarded import flat
 
 if TYPE_CHECKING:
     import numpy

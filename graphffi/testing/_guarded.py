@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from .. import _core
+from .._binding import flat
 from .._op_kernel import call_device
 from .._plan import passes_results
 from .._spec import TensorSpec
@@ -127,15 +128,6 @@ def _call_op(
     op: Op, case: Case, operands: list[Any], _: int
 ) -> tuple[list[numpy.ndarray], list[_Guarded]]:
     return flat(op(*case.in_order(op.definition, operands))), []
-
-
-def flat(returned: Any) -> list[Any]:
-    """What an op returns, as one list."""
-    if returned is None:
-        return []
-    if isinstance(returned, (tuple, list)):
-        return [item for value in returned for item in flat(value)]
-    return [returned]
 
 
 def _result(spec: TensorSpec, fill: int) -> _Guarded:

@@ -10,9 +10,10 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from .._binding import flat
 from ._case import Case, numpy_view
 from ._compare import difference
-from ._guarded import flat, guarded_call
+from ._guarded import guarded_call
 
 if TYPE_CHECKING:
     from .._op import Op

@@ -11,9 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from .._binding import flat
 from ._case import Case, View, numpy_view
 from ._compare import difference
-from ._guarded import Outcome, flat, guarded_call
+from ._guarded import Outcome, guarded_call
 
 if TYPE_CHECKING:
     import numpy

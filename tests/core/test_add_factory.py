@@ -291,6 +291,9 @@ def test_a_child_process_makes_what_its_parent_was_making() -> None:
         ({"when": 1}, TypeError, "add_factory: when: expected a callable, got 1"),
         ({"device": "cuda:1"}, ValueError, "expected a type of devices, such as 'cuda', got"),
         ({"plan": "y"}, ValueError, "plan 'y': expected a known name, got 'y'"),
+        ({"depends": "a.cc"}, TypeError, "depends: expected a list of paths and texts, got 'a.cc'"),
+        ({"depends": Path("a.cc")}, TypeError, "depends: expected a list of paths and texts, got"),
+        ({"depends": [1]}, TypeError, "depends: expected a list of paths and texts, got [1]"),
     ],
 )
 def test_wrong_options_are_refused_and_change_nothing(
@@ -440,4 +443,15 @@ def test_only_libraries_are_made_ahead_of_time(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="factory: expected one of 'tile', got 'other'"):
         graphffi.prebuild(op, [3], tmp_path, factory="other")
     with pytest.raises(FileNotFoundError, match=r"expected a folder that graphffi\.prebuild made"):
+        graphffi.use_prebuilt(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", '{"format": 1}', '{"format": 1, "kernels": 5}', '{"format": 1, "kernels": [{}]}'],
+)
+def test_a_list_of_something_else_is_no_grid(text: str, tmp_path: Path) -> None:
+    (tmp_path / "prebuilt.json").write_text(text)
+    expected = r"expected a list that graphffi\.prebuild wrote, got '.*prebuilt\.json'; run"
+    with pytest.raises(ValueError, match=expected):
         graphffi.use_prebuilt(tmp_path)

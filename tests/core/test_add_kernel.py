@@ -170,6 +170,10 @@ def test_a_digest_covers_each_kernel() -> None:
         ({"dtypes": {"y": "int8"}}, ValueError, "expected names of operands, got 'y'; operands: x"),
         ({"plan": "y"}, ValueError, "plan 'y': expected a known name, got 'y'"),
         ({"workspace": -1}, ValueError, "workspace: expected bytes"),
+        ({"device": "gpus"}, ValueError, "add_kernel: device: expected one of cpu, cuda"),
+        ({"dtypes": {"x": "half"}}, TypeError, "add_kernel: dtypes: operand 'x': dtype: expected"),
+        ({"plan": 1}, TypeError, "plan: expected a str, got int 1"),
+        ({"name": 1}, TypeError, "name: expected a str, got int 1"),
     ],
 )
 def test_wrong_options_are_refused_and_change_nothing(
@@ -207,6 +211,30 @@ def test_a_forced_kernel_runs_until_the_block_ends(arrays: Any) -> None:
             op(ones(arrays, 2))
         assert "expected to run kernel 'k2'" in op.explain(ones(arrays, 3))
     assert value(op(ones(arrays, 3))) == value(function(ones(arrays, 3))) == 1
+
+
+def test_blocks_that_force_kernels_may_end_in_any_order(arrays: Any) -> None:
+    op = define()
+    for number in (1, 2, 3):
+        add(op, number)
+    first, second = op.use_kernel("k2"), op.use_kernel("k3")
+    first.__enter__(), second.__enter__()  # in two threads, for example
+    first.__exit__(None, None, None)
+    assert value(op(ones(arrays, 1))) == 3
+    second.__exit__(None, None, None)
+    assert value(op(ones(arrays, 1))) == 1
+
+
+def test_an_op_that_is_replaced_in_a_block_runs_its_new_kernel(arrays: Any) -> None:
+    op = define(name=f"add_kernel::in_block_{arrays.name}")
+    for number in (1, 2):
+        add(op, number)
+    with op.use_kernel("k1"):
+        with op.use_kernel("k2"):
+            define(name=op.name, kernel=filling(3), plan="x, out", override=True)
+            assert value(op(ones(arrays, 1))) == 3
+        assert value(op(ones(arrays, 1))) == 3
+    assert value(op(ones(arrays, 1))) == 3
 
 
 def test_an_unknown_kernel_is_not_forced() -> None:

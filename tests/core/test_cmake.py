@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 import graphffi
-from graphffi._location import cmake_path
 
 TOOLS = Path(sys.executable).parent
+CMAKE = Path(graphffi.__file__).parent / "share" / "cmake"
 PROJECT = """
 cmake_minimum_required(VERSION 3.18)
 project(demo CXX)
@@ -52,7 +52,7 @@ def configure(folder: Path, project: str, *options: str) -> subprocess.Completed
 
 def build(folder: Path, project: str, package: str) -> Path:
     """The folder with what a project makes that finds the package."""
-    result = configure(folder, project, f"-D{package}_ROOT={cmake_path()}")
+    result = configure(folder, project, f"-D{package}_ROOT={CMAKE}")
     assert result.returncode == 0, result.stderr
     subprocess.run([tool("cmake"), "--build", folder / "build"], check=True, capture_output=True)
     return folder / "build"
@@ -78,7 +78,7 @@ def test_kernels_are_added_by_one_call(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_library_without_ops_is_refused_where_it_is_to_have_some(tmp_path: Path) -> None:
     project = f"{ADDED}graphffi_add_kernels(mykernels kernels.cc OPS)\n"
-    configure(tmp_path, project, f"-Dgraphffi_ROOT={cmake_path()}")
+    configure(tmp_path, project, f"-Dgraphffi_ROOT={CMAKE}")
     command = [tool("cmake"), "--build", tmp_path / "build"]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode != 0
@@ -95,12 +95,12 @@ def test_a_library_without_ops_is_refused_where_it_is_to_have_some(tmp_path: Pat
 )
 def test_wrong_kernels_are_errors(tmp_path: Path, call: str, text: str) -> None:
     project = ADDED.replace("CXX)", "NONE)") + call
-    result = configure(tmp_path, project, f"-Dgraphffi_ROOT={cmake_path()}")
+    result = configure(tmp_path, project, f"-Dgraphffi_ROOT={CMAKE}")
     assert text in re.sub(r"\s+", " ", result.stderr)
 
 
 def test_pkg_config_finds_headers_and_runtime() -> None:
-    folder = Path(cmake_path()).with_name("pkgconfig")
+    folder = CMAKE.with_name("pkgconfig")
     text = (folder / "graphffi.pc").read_text()
     assert f"Version: {graphffi.__version__}\n" in text
     command = [tool("pkg-config"), "--cflags", "--libs", "graphffi"]
@@ -144,12 +144,12 @@ def test_it_is_found_in_the_package(tmp_path: Path) -> None:
 )
 def test_wrong_uses_are_errors(tmp_path: Path, call: str, text: str) -> None:
     project = PROJECT.replace("project(demo CXX)", "project(demo NONE)") + call
-    result = configure(tmp_path, project, f"-Dtvm_ffi_ROOT={cmake_path()}")
+    result = configure(tmp_path, project, f"-Dtvm_ffi_ROOT={CMAKE}")
     assert text in re.sub(r"\s+", " ", result.stderr)
 
 
 def test_its_folder_is_told() -> None:
     command = [sys.executable, "-m", "graphffi", "config", "--cmakedir"]
     output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert output == f"{cmake_path()}\n"
+    assert output == f"{CMAKE}\n"
     assert Path(output.strip(), "tvm_ffi", "tvm_ffi-config.cmake").is_file()

@@ -75,6 +75,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("build none.cc -o a.so", "graphffi build: expected a file, got 'none.cc'"),
         ("build broken.cc -o a.txt", "-o: expected a file <name>.so, got 'a.txt'"),
         ("build broken.cc -o a.so", "broken.cc"),
+        ("build text.json -o a.so", "text.json: expected a source file by its ending, got one"),
         ("prebuild none.so 1 -o made", "graphffi prebuild: none.so: expected a library"),
         ("prebuild commands_ops 1 -o made", "expected one op, got commands::twice, commands::scal"),
         ("prebuild commands_ops:twice 1 -o made", "factory: expected one of none, got ''"),
@@ -111,6 +112,24 @@ def test_a_library_is_built(folder: Path, capsys: Any) -> None:
     assert main(["build", "one.cc", "-o", "made/one.so", "--cflag=-DONE=1", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"library": str(folder / "made" / "one.so")}
     assert graphffi.load_module(folder / "made" / "one.so").one() == 1
+
+
+@pytest.mark.parametrize("jobs", ["none", "0", "-1", "1.5"])
+def test_a_number_of_jobs_is_one(
+    jobs: str, folder: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GRAPHFFI_JOBS", jobs)
+    assert main(["build", "broken.cc", "-o", "a.so"]) == 1
+    expected = f"graphffi.cpp: GRAPHFFI_JOBS: expected a number above 0, got '{jobs}'\n"
+    assert capsys.readouterr().err == expected
+
+
+def test_a_compiler_that_no_shell_would_run_is_none(
+    folder: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CXX", '"g++')
+    assert main(["build", "broken.cc", "-o", "a.so"]) == 1
+    assert 'graphffi.cpp: expected a C++ compiler, got CXX="g++;' in capsys.readouterr().err
 
 
 def test_kernels_are_made_ahead_of_time(folder: Path, capsys: Any) -> None:

@@ -110,7 +110,7 @@ def test_unknown_device_is_refused(value: Any) -> None:
         Device(value)
 
 
-@pytest.mark.parametrize("value", [None, 3, [], (1,)])
+@pytest.mark.parametrize("value", [None, 3, [], (1,), (1.5, 0), ("1", "0")])
 def test_no_device_is_refused(value: Any) -> None:
     with pytest.raises(TypeError, match=r"graphffi: device: expected a name"):
         Device(value)
@@ -121,6 +121,14 @@ def test_contradiction_and_negative_index_are_refused() -> None:
         Device("cuda:1", 2)
     with pytest.raises(ValueError, match=r"expected an index of 0 or more, got -1"):
         Device("cuda", -1)
+    with pytest.raises(ValueError, match=r"expected an index below 2\*\*31, got 2147483648"):
+        Device("cuda:2147483648")
+
+
+@pytest.mark.parametrize("index", [1.5, "0"])
+def test_an_index_is_an_int(index: Any) -> None:
+    with pytest.raises(TypeError, match=r"device: expected an index \(an int\), got"):
+        Device("cuda", index)
 
 
 def test_device_without_memory_has_no_number() -> None:

@@ -62,6 +62,12 @@ def test_registered_kind(kernels: Any) -> None:
         kernels["raise"]("my.Kind", "text")
 
 
+@pytest.mark.parametrize("value", [1, "a.Kind", int, str])
+def test_only_exceptions_are_registered(value: Any) -> None:
+    with pytest.raises(TypeError, match=r"register_error: expected an exception class, got"):
+        graphffi.register_error("a.Kind")(value)
+
+
 def test_standard_exception_is_internal(kernels: Any) -> None:
     with pytest.raises(graphffi.Error, match=r"^InternalError: .*from the standard library"):
         kernels.raise_std()

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import itertools
 import json
@@ -13,6 +14,7 @@ import pytest
 
 import graphffi
 from graphffi._command import main
+from graphffi._generate import define_text
 
 from .conftest import HERE
 
@@ -141,3 +143,27 @@ def test_other_json_is_refused(tmp_path: Path, capsys: Any) -> None:
     (tmp_path / "other.json").write_text("{}")
     assert main(["generate", str(tmp_path / "other.json"), "-o", str(tmp_path / "ops.py")]) == 1
     assert "expected a definition with name, axes, inputs and outputs" in capsys.readouterr().err
+
+
+def test_names_that_python_has_not_are_refused(tmp_path: Path, capsys: Any) -> None:
+    source, output = tmp_path / "norm.json", tmp_path / "ops.py"
+    source.write_text(json.dumps({**DEFINITION, "name": "fused-norm"}))
+    assert main(["generate", str(source), "-o", str(output)]) == 1
+    assert "norm.json: name: expected an identifier of Python, got" in capsys.readouterr().err
+    assert main(["generate", str(source), "-o", str(output), "--namespace", "a b"]) == 1
+    assert "namespace: expected an identifier, got 'a b'; pass" in capsys.readouterr().err
+    assert not output.exists()
+
+
+def test_a_function_whose_name_is_a_keyword_is_left_out(tmp_path: Path, capsys: Any) -> None:
+    text = "int64_t f(int64_t a) { return a; }\nTVM_FFI_DLL_EXPORT_TYPED_FUNC(lambda, f);"
+    library = graphffi.cpp.build("keyword_kernels", cpp_sources=text)
+    _, facts = generate(library, "-o", tmp_path / "ops.py", capsys=capsys)
+    assert facts["left_out"] == {"lambda": "its name is no identifier of Python"}
+
+
+def test_texts_of_any_language_stay_as_they_are() -> None:
+    schema = '(Tensor x, str s="\U0001f600") -> Tensor'
+    text = define_text("a::b", "", {"schema": schema, "shape": "like(x)"})
+    (literal,) = (line for line in text.splitlines() if "schema=" in line)
+    assert ast.literal_eval(literal.strip().removeprefix("schema=").rstrip(",")) == schema

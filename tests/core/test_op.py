@@ -210,6 +210,24 @@ def test_a_wrong_definition_is_refused(schema: str, plan: str, text: str) -> Non
         )
 
 
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"plan": None}, "test_op::wrong: plan: expected a str, got None"),
+        ({"dims": None}, "test_op::wrong: dims: expected a str, got None"),
+        ({"dtypes": 1}, "test_op::wrong: dtypes: expected a str, got int 1"),
+        (
+            {"strided": 1},
+            "test_op::wrong: strided: expected a bool or names of operands, got int 1",
+        ),
+    ],
+)
+def test_options_of_another_kind_are_refused(options: dict[str, Any], text: str) -> None:
+    schema = "(Tensor x) -> Tensor"
+    with pytest.raises(TypeError, match=text):
+        graphffi.define_op("test_op::wrong", schema=schema, kernel=WRITE, infer=written, **options)
+
+
 @pytest.mark.parametrize("name", ["plain", "a::b::c", "::f", "a::", "1a::f", "a b::f"])
 def test_an_op_needs_a_namespace_and_a_name(name: str) -> None:
     with pytest.raises(ValueError, match="op name: expected 'namespace::name'"):
@@ -330,9 +348,47 @@ def test_call_tvm_ffi_allocates_results(module: graphffi.Module) -> None:
     assert (low.tolist(), high.tolist()) == ([4], [6])
 
 
+def test_plans_for_lists_of_any_length_do_not_pile_up() -> None:
+    op = graphffi.define_op(
+        "test_op::lengths",
+        schema="(Tensor x, int[] numbers) -> Tensor",
+        kernel=WRITE,
+        infer=lambda x, numbers: written(1),
+    )
+    (kernel,) = op.definition.kernels
+    for length in range(1100):
+        call = op.definition.canonical(kernel, (None,), ([0] * length,))
+    assert len(call.ints) == 1099
+    assert len(op.definition._templates) <= 1024
+
+
+def test_a_callable_never_gets_the_name_of_another_one() -> None:
+    def counting() -> Any:
+        calls: list[None] = []  # equal in all of them: their code has one text
+
+        def kernel(out: Any) -> None:
+            calls.append(None)
+            np.from_dlpack(out)[...] = len(calls)
+
+        return kernel
+
+    def call(kernel: Any) -> float:
+        return float(np.from_dlpack(graphffi.call_tvm_ffi(kernel, out=written(1)))[0])
+
+    first, second = counting(), counting()
+    call(first), call(second)
+    for number in range(1023):  # the name of the first one goes
+        call(lambda out, number=number: np.copyto(np.from_dlpack(out), number))
+    call(second), call(counting())
+    assert call(second) == 3
+
+
 def test_call_tvm_ffi_needs_an_effect() -> None:
     with pytest.raises(ValueError, match=r"expected out=, mutates= or has_side_effect=True"):
         graphffi.call_tvm_ffi(WRITE, array(1))
+    for size in (2.5, "2"):
+        with pytest.raises(TypeError, match=r"result 0: expected sizes \(ints\), got"):
+            graphffi.call_tvm_ffi(WRITE, array(1), out=written(size))  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"argument #0: expected a tensor to update, got int 1"):
         graphffi.call_tvm_ffi(WRITE, 1, mutates=(0,))
     with pytest.raises(TypeError, match=r"argument #0: expected a tensor, .*, got object"):
@@ -433,3 +489,50 @@ def test_numbers_are_the_same_in_any_locale(tmp_path: Path, run_python: Any) -> 
         pytest.skip("needs localedef and the locale de_DE")
     status, text = run_python(LOCALE, LOCPATH=str(tmp_path))
     assert status == 0, text
+
+
+FORKS_MEANWHILE = """
+import os, signal, threading
+import numpy as np
+import graphffi
+
+def fill(x, out):
+    np.from_dlpack(out)[...] = 1
+
+def define(name):
+    return graphffi.define_op(
+        name, schema="(Tensor x) -> Tensor", kernel=fill, infer=graphffi.like
+    )
+
+has_begun, may_end = threading.Event(), threading.Event()
+
+class Reference:
+    def __call__(self, xp, x):
+        return x
+
+    @property
+    def __signature__(self):  # read while the op is changed
+        has_begun.set()
+        may_end.wait(20)
+        raise AttributeError
+
+op = define("forks::meanwhile")
+thread = threading.Thread(target=op.set_reference, args=(Reference(),))
+thread.start()
+has_begun.wait(60)
+os.register_at_fork(before=may_end.set)
+if child := os.fork():
+    print("status", os.waitpid(child, 0)[1])
+    thread.join()
+else:
+    signal.alarm(60)  # ends a child that waits for ever
+    assert op.definition.reference is not None
+    define("forks::child")(np.zeros(1))
+    graphffi.call_tvm_ffi(lambda out: None, out=graphffi.empty((1,), "float32"))
+    os._exit(0)
+"""
+
+
+def test_a_process_forks_between_changes_of_ops(run_python: Any) -> None:
+    status, text = run_python(FORKS_MEANWHILE)
+    assert (status, text) == (0, "status 0\n")

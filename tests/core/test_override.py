@@ -15,6 +15,7 @@ import pytest
 
 import graphffi
 from graphffi import _core
+from graphffi._op import get_op
 from graphffi.plugin import PackagedLibraries
 
 
@@ -91,6 +92,84 @@ def test_the_same_definition_again_is_fine() -> None:
     assert define("opaque", function) is define("opaque", function)
     with pytest.raises(ValueError, match="with another kernel; give it another name"):
         define("opaque", graphffi.Function(filling(1)))
+
+
+def counting(calls: list[None]) -> Callable[[Any, Any], None]:
+    """A kernel of the same code for each list."""
+
+    def kernel(x: Any, out: Any) -> None:
+        calls.append(None)
+        np.from_dlpack(out)[...] = 0
+
+    return kernel
+
+
+def test_a_kernel_of_the_same_code_may_refer_to_other_objects(arrays: Any) -> None:
+    name = f"same_code_{arrays.name}"
+    first: list[None] = []
+    second: list[None] = []
+    op = define(name, counting(first))
+    x = arrays.make([0])
+    assert values(op(x)) == [0]
+    first.clear()
+    define(name, counting(second), override=True)
+    assert values(op(x)) == [0]
+    assert (len(first), len(second)) == (0, 1)
+
+
+class Replaces:
+    """An int that replaces an op where it is read."""
+
+    def __init__(self, action: Callable[[], object]) -> None:
+        self.action = action
+
+    def __index__(self) -> int:
+        self.action()
+        return 0
+
+
+def test_an_op_that_is_replaced_while_a_call_is_bound_binds_it_anew() -> None:
+    def difference(x: Any, y: Any, out: Any) -> None:
+        np.from_dlpack(out)[...] = np.from_dlpack(x) - np.from_dlpack(y)
+
+    def define_op(operands: str) -> graphffi.Op:
+        # PyTorch has no operator with so many parameters, which would have to stay as it is.
+        numbers = ", ".join(f"int n{i}=0" for i in range(64))
+        return graphffi.define_op(
+            "override::difference",
+            schema=f"({operands}, {numbers}) -> Tensor",
+            kernel=difference,
+            plan="x, y, out",
+            infer=lambda x, *_: graphffi.like(x),
+            override=True,
+        )
+
+    op = define_op("Tensor x, Tensor y")
+    number: Any = Replaces(lambda: define_op("Tensor y, Tensor x"))
+    assert values(op(x=np.full(1, 5.0), y=np.full(1, 2.0), n0=number)) == [3]
+
+
+def test_a_call_under_way_runs_the_kernel_that_it_is_for(arrays: Any) -> None:
+    name = f"under_way_{arrays.name}"
+    actions: list[Callable[[], object]] = []
+
+    def add_one(x: Any, out: Any) -> None:
+        np.from_dlpack(out)[...] = np.from_dlpack(x) + 1
+
+    def add_two(out: Any, x: Any) -> None:
+        np.from_dlpack(out)[...] = np.from_dlpack(x) + 2
+
+    def replacing(x: Any) -> Any:
+        if actions:
+            actions.pop()()  # as another thread may meanwhile
+        return graphffi.like(x)
+
+    op = define(name, add_one, replacing)
+    actions.append(lambda: define(name, add_two, plan="out, x", override=True))
+    x = arrays.make([5])
+    assert values(op(x)) == [6]
+    assert values(x) == [5]
+    assert values(op(x)) == [7]
 
 
 def test_override_of_a_new_name_defines_it() -> None:
@@ -187,7 +266,7 @@ def test_a_library_that_was_changed_in_place_is_refused(builds: list[str], libra
     with pytest.raises(RuntimeError, match="got one that was changed in place while it is in use"):
         define("in_place", f"{library}::fill")
     with pytest.raises(KeyError, match="override::in_place"):
-        graphffi.plugin.get_op("override::in_place")
+        get_op("override::in_place")
 
 
 def test_a_package_holds_the_library_that_runs(builds: list[str], library: Path) -> None:

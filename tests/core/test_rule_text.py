@@ -4,9 +4,15 @@
 from __future__ import annotations
 
 import argparse
+import cmath
 import configparser
+import contextlib
 import dataclasses
+import functools
+import math
+import operator
 import os
+import re
 import time
 import types
 from collections.abc import Callable
@@ -128,3 +134,33 @@ def test_the_digest_of_a_traced_call_follows_what_rules_refer_to() -> None:
     assert known.traced_digest() != before
     unknown = define("reads_computed", lambda x: graphffi.empty((COMPUTED.n,), x.dtype))
     assert unknown.traced_digest() != unknown.traced_digest()
+
+
+def wrapped(value: int) -> Callable[[Any], Any]:
+    """A function that says that it is a module's of Python."""
+    return functools.wraps(math.sqrt)(lambda x: x + value)
+
+
+def managed(value: int) -> Callable[..., Any]:
+    """A function of Python's library around one of the user's."""
+    return contextlib.contextmanager(lambda: iter([value]))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({1: 2}.get, {1: 3}.get),
+        (re.compile("a").fullmatch, re.compile("b").fullmatch),
+        (np.ones(2).sum, np.zeros(2).sum),
+        ((1).__add__, (2).__add__),
+        (operator.itemgetter(1), operator.itemgetter(2)),
+        (math, cmath),
+        (math.sqrt, cmath.sqrt),
+        (wrapped(1), wrapped(2)),
+        (managed(1), managed(2)),
+    ],
+)
+def test_what_rules_may_refer_to_has_a_text_of_its_own(one: Any, other: Any) -> None:
+    texts = [known_rule_text(value) for value in (one, other)]
+    assert None not in texts
+    assert texts[0] != texts[1]

@@ -105,6 +105,7 @@ def optional_list(xs: list[Tensor] | None) -> Tensor: ...
         (wrong_default, "lib::f: attribute 'eps': default: expected a float, got str 'small'"),
         (wrong_result, "lib::f: return: expected Tensor, .* got <class 'int'>"),
         (optional_list, r"lib::f: operand 'xs': expected list\[Tensor\], got an optional list"),
+        (1, "lib::f: expected a function as shape rule, got int 1"),
     ],
 )
 def test_a_wrong_signature_is_refused(rule: object, text: str) -> None:
@@ -115,6 +116,8 @@ def test_a_wrong_signature_is_refused(rule: object, text: str) -> None:
 def test_mutates_names_operands() -> None:
     with pytest.raises(ValueError, match="mutates: expected names of tensor operands, got eps, y"):
         from_function("lib::f", every_kind, ("cache", "y", "eps"))
+    with pytest.raises(TypeError, match="mutates: expected names of tensor operands, got None"):
+        from_function("lib::f", every_kind, None)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -126,3 +129,15 @@ def test_mutates_names_operands() -> None:
 def test_a_wrong_schema_is_refused(schema: str) -> None:
     with pytest.raises(ValueError, match="lib::f: schema: expected"):
         from_schema("lib::f", schema)
+
+
+def test_a_default_that_kernels_cannot_be_given_is_refused() -> None:
+    text = "lib::f: attribute 'n': default: expected an int of 64 bits, got int 9223372036854775808"
+    with pytest.raises(ValueError, match=text):
+        from_schema("lib::f", "(Tensor x, int n=9223372036854775808) -> Tensor")
+
+
+def test_a_default_may_end_with_a_backslash() -> None:
+    _, text, number = from_schema("lib::f", r"(Tensor x, str s='\\', int n=1) -> Tensor").parameters
+    assert isinstance(text, Attribute)
+    assert (text.default, number.name) == ("\\", "n")

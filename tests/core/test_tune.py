@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import itertools
 import json
 import logging
@@ -53,10 +54,9 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "tuning.json"
 
 
-def define(name: str = "") -> graphffi.Op:
-    return graphffi.define_op(
-        name or f"tune::op{next(numbers)}", schema=SCHEMA, infer=lambda x, n: graphffi.like(x)
-    )
+def define(name: str = "", **options: Any) -> graphffi.Op:
+    name = name or f"tune::op{next(numbers)}"
+    return graphffi.define_op(name, schema=SCHEMA, infer=lambda x, n: graphffi.like(x), **options)
 
 
 def with_kernels(op: graphffi.Op, **kernels: Any) -> graphffi.Op:
@@ -276,6 +276,71 @@ def test_what_was_measured_on_other_devices_is_refused(clock: FakeClock, path: P
         graphffi.use_tuning(path)
 
 
+def test_a_file_that_is_refused_leaves_the_one_in_force(clock: FakeClock, path: Path) -> None:
+    op = with_kernels(define(), slow=clock.kernel(3e-3), fast=clock.kernel(1e-3))
+    graphffi.tune(op, [(array(3),)], path)
+    graphffi.use_tuning(path)
+    other = path.with_name("other.json")
+    other.write_text(path.read_text().replace('"device name": "', '"device name": "not '))
+    with pytest.raises(ValueError, match="expected calls that were measured on"):
+        graphffi.use_tuning(other)
+    again = define(op.name, dims="n -> n", override=True)
+    op = with_kernels(again, slow=clock.kernel(1), fast=clock.kernel(1))
+    assert chosen(op, array(3)) == "fast"
+
+
+def test_nobody_else_writes_a_file_from_when_it_is_read(
+    clock: FakeClock, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    def checked(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            with open(f"{path}.lock", "w") as file, pytest.raises(BlockingIOError):
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            seen.append(function.__name__)
+            return function(*arguments)
+
+        return call
+
+    for function in (_tune.read_tuning, _tune.write_text):
+        monkeypatch.setattr(_tune, function.__name__, checked(function))
+    graphffi.tune(with_kernels(define(), one=clock.kernel(1e-3)), [(array(3),)], path)
+    assert seen == ["read_tuning", "write_text"]
+
+
+def test_a_file_may_be_put_into_force_while_a_kernel_is_forced(
+    clock: FakeClock, path: Path
+) -> None:
+    op = with_kernels(define(), slow=clock.kernel(3e-3), fast=clock.kernel(1e-3))
+    graphffi.tune(op, [(array(3),)], path)
+    with op.use_kernel("fast"):
+        graphffi.use_tuning(path)
+    assert chosen(op, array(3)) == "fast"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "{", "[]", '{"format": 1}', '{"format": 1, "ops": []}'),
+        *(
+            f'{{"format": 1, "ops": {{"a": {entries}}}}}'
+            for entries in ("5", "[5]", '[{"device": 1}]')
+        ),
+    ],
+)
+def test_a_file_of_something_else_is_refused_and_kept(
+    text: str, clock: FakeClock, path: Path
+) -> None:
+    path.write_text(text)
+    expected = rf"graphffi: tuning: expected a file that graphffi\.tune wrote, got '{path}'"
+    with pytest.raises(ValueError, match=expected):
+        graphffi.use_tuning(path)
+    with pytest.raises(ValueError, match=expected):
+        graphffi.tune(with_kernels(define(), one=clock.kernel(1e-3)), [(array(3),)], path)
+    assert path.read_text() == text
+
+
 def test_wrong_files_and_cases_are_refused(path: Path, clock: FakeClock) -> None:
     with pytest.raises(FileNotFoundError, match="use_tuning: expected a file, got"):
         graphffi.use_tuning(path)
@@ -302,3 +367,12 @@ def test_the_environment_puts_a_file_into_force(
     path.write_text(path.read_text().replace(op.name, other))
     monkeypatch.setenv("GRAPHFFI_TUNING", str(path))
     assert chosen(with_kernels(define(other), **kernels), array(3)) == "fast"
+
+
+def test_a_file_that_the_environment_names_has_to_be_there(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GRAPHFFI_TUNING", str(path))
+    for _ in range(2):
+        with pytest.raises(FileNotFoundError, match="GRAPHFFI_TUNING: expected a file, got"):
+            define()

@@ -162,6 +162,16 @@ def test_complex_tensors_are_written_down(tmp_path: Path) -> None:
     assert (tensor["tensor"], dtype) == ("complex64", {"dtype": "complex128"})
 
 
+def test_the_library_that_registers_a_kernel_is_loaded_again(tmp_path: Path) -> None:
+    library = graphffi.cpp.build("registers", sources=[HERE / "registers.cc"])
+    graphffi.load_module(library)
+    with graphffi.record(tmp_path, level=3):
+        x = np.ones(2, np.float32)
+        graphffi.call_tvm_ffi("recorded.add_one", x, out=graphffi.like(x))
+    status, found = replay(tmp_path)
+    assert (status, found["outcome"]) == (0, "same"), found
+
+
 def test_old_files_are_removed_and_the_call_under_way_is_kept(crash: Any, tmp_path: Path) -> None:
     x = np.ones(1000, np.float32)
     seen = []
@@ -295,10 +305,15 @@ def test_a_record_that_is_cut_off_or_holds_garbage_is_read_as_far_as_it_goes(
     for cut in range(whole.index(b"\n") + 1, len(whole), 7):
         text.write_bytes(whole[:cut])
         assert len(read_record(tmp_path).calls) <= 2
-    text.write_bytes(whole + b'\xff\0garbage\n{"call": 7}\n[]\n{"end": "x"}\n')
+    wrong = [b"\xff\0garbage", b'{"call": 7}', b"[]", b'{"end": "x"}', b'{"end": []}']
+    wrong += [b'{"end": 0, "nanoseconds": "x"}']
+    common = b', "op": "a", "kernel": "b", "args": '
+    wrong += [b'{"call": "x"' + common + b"[]}", b'{"call": 7' + common + b"5}"]
+    wrong += [b'{"call": 7' + common + b'[{"tensor": "float32"}]}']
+    text.write_bytes(whole + b"\n".join([*wrong, b""]))
     found = read_record(tmp_path)
     assert len(found.calls) == 2
-    assert len(found.notes) == 4
+    assert len(found.notes) == len(wrong)
     text.write_bytes(whole)
     (contents,) = tmp_path.glob("*.bin")
     contents.write_bytes(contents.read_bytes()[:20])
