@@ -183,7 +183,10 @@ def _to_array(subject: str, value: Any) -> Any:
         _check_width(subject, value.dtype)
         return _converted(subject, jnp.asarray, value)
     if hasattr(value, "__dlpack__"):
-        return _converted(subject, jnp.from_dlpack, value)
+        array = _converted(subject, jnp.from_dlpack, value)
+        given = graphffi.dtype(graphffi.from_dlpack(value).dtype)
+        _check_width(subject, _to_numpy_dtype(subject, given))
+        return array
     raise TypeError(f"{subject}: expected an array, got {type(value).__name__}")
 
 
