@@ -16,6 +16,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 from graphffi import TensorSpec
+from graphffi.plugin import Definition
 
 from ._batching import OpCall
 from ._varying import result_aval, vary, varying_axes
@@ -47,7 +48,8 @@ class _Rules:
     """A call's rules: forward, which is linear in the tangents, and its transpose.
 
     Args:
-        made_of: The call, whose op may have a rule.
+        made_of: The call.
+        definition: Of its op when it was differentiated: a later one may save something else.
         specs: Of its operands, one for each array.
         results: Of its results.
         saved: The structure of what the rules read, operands and results by name.
@@ -55,6 +57,7 @@ class _Rules:
     """
 
     made_of: OpCall
+    definition: Definition
     specs: tuple[TensorSpec, ...]
     results: tuple[TensorSpec, ...]
     saved: Any
@@ -98,11 +101,11 @@ class _Rules:
         """What a rule sees: what it saves, and attributes."""
         found = jax.tree.unflatten(self.saved, saved)
         values = {name: found[name] for name in names if name in found}
-        attributes = (a.name for a in self.made_of.op.definition.attributes)
+        attributes = (a.name for a in self.definition.attributes)
         return {**values, **dict(zip(attributes, self.made_of.attributes, strict=True))}
 
     def _go_back_one(self, saved: list[Any], cotangents: list[Any]) -> list[Any]:
-        definition = self.made_of.op.definition
+        definition = self.definition
         rule = definition.backward_rule
         if rule is None:
             raise _missing(definition.name, *_BACKWARD)
@@ -117,7 +120,7 @@ class _Rules:
         ]
 
     def _go_forward_one(self, saved: list[Any], tangents: list[Any]) -> list[Any]:
-        definition = self.made_of.op.definition
+        definition = self.definition
         rule = definition.forward_rule
         if rule is None:
             raise _missing(definition.name, *_FORWARD)
@@ -190,7 +193,7 @@ def tangents_of(
     saved, structure = jax.tree.flatten({n: v for n, v in values.items() if n in wanted})
     specs = tuple(TensorSpec(tuple(p.shape), p.dtype) for p in primals)
     results = tuple(TensorSpec(tuple(o.shape), o.dtype) for o in outputs)
-    return _bind(_Rules(made_of, specs, results, structure), saved, outputs, tangents)
+    return _bind(_Rules(made_of, definition, specs, results, structure), saved, outputs, tangents)
 
 
 def refused_tangents(subject: str, outputs: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
