@@ -18,7 +18,7 @@ from jax.interpreters import ad, batching, mlir
 from graphffi import TensorSpec
 from graphffi.plugin import Definition
 
-from ._batching import OpCall
+from ._batching import OpCall, as_array, in_front
 from ._varying import result_aval, vary, varying_axes
 
 # JAX differentiates forward, then transposes where it was asked for reverse mode: only what runs
@@ -73,7 +73,8 @@ class _Rules:
         Raises:
             NotImplementedError: Without rule.
         """
-        return self._in_batches(self._go_back_one)(list(saved), list(cotangents))
+        given = [as_array(c) for c in cotangents]
+        return self._in_batches(self._go_back_one)([as_array(s) for s in saved], given)
 
     def go_forward(self, saved: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
         """The tangents of the results that have some.
@@ -85,7 +86,8 @@ class _Rules:
         Raises:
             NotImplementedError: Without rule.
         """
-        return self._in_batches(self._go_forward_one)(list(saved), list(tangents))
+        given = [None if t is None else as_array(t) for t in tangents]
+        return self._in_batches(self._go_forward_one)([as_array(s) for s in saved], given)
 
     def in_batch(self, level: tuple[bool, ...]) -> _Rules:
         """The rules of a batch of such calls."""
@@ -162,6 +164,11 @@ def has_tangent(dtype: Any) -> bool:
     return bool(jnp.issubdtype(dtype, jnp.inexact))
 
 
+def is_zero(tangent: Any) -> bool:
+    """Whether a tangent is JAX's symbol of zeros, or that of what has none."""
+    return type(tangent) is ad.Zero or jax.typeof(tangent).dtype == jax.dtypes.float0
+
+
 def has_rules(made_of: OpCall | None) -> bool:
     """Whether a call can be differentiated, in one mode at least."""
     if made_of is None:
@@ -188,12 +195,15 @@ def tangents_of(
     names = [o.name for o in definition.operands]
     values = dict(zip(names, made_of.operands(primals), strict=True))
     values.update(zip(definition.results, outputs, strict=True))
-    rules = (definition.backward_rule, definition.forward_rule)
-    wanted = {name for rule in rules if rule is not None for name in rule.save}
+    of_modes = (definition.backward_rule, definition.forward_rule)
+    wanted = {name for rule in of_modes if rule is not None for name in rule.save}
     saved, structure = jax.tree.flatten({n: v for n, v in values.items() if n in wanted})
-    specs = tuple(TensorSpec(tuple(p.shape), p.dtype) for p in primals)
-    results = tuple(TensorSpec(tuple(o.shape), o.dtype) for o in outputs)
-    return _bind(_Rules(made_of, definition, specs, results, structure), saved, outputs, tangents)
+    specs, results = (
+        tuple(TensorSpec(tuple(aval.shape), aval.dtype) for aval in map(jax.typeof, arrays))
+        for arrays in (primals, outputs)
+    )
+    rules = _Rules(made_of, definition, specs, results, structure)
+    return _bind(rules, saved, outputs, tangents)
 
 
 def refused_tangents(subject: str, outputs: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
@@ -242,7 +252,7 @@ def run_batched(
     @batched.defjvp
     def _differentiate(primals: Any, tangents: Any) -> Any:
         outputs = batched(*primals)
-        given = [None if t.dtype == jax.dtypes.float0 else t for t in tangents]
+        given = [None if is_zero(t) else t for t in tangents]
         of_elements = jax.vmap(
             functools.partial(tangents_of, made_of), in_axes=(list(dims), 0, list(dims))
         )
@@ -264,11 +274,7 @@ def _run(*arrays: Any, rules: _Rules | _NoRules, wanted: Sequence[bool], results
 
 def _differentiate(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
     """Forward again: through what the rule computes."""
-    active = [
-        i
-        for i, t in enumerate(tangents)
-        if not (type(t) is ad.Zero or t.dtype == jax.dtypes.float0)
-    ]
+    active = [i for i, tangent in enumerate(tangents) if not is_zero(tangent)]
 
     def run(*values: Any) -> list[Any]:
         changed = dict(zip(active, values, strict=True))
@@ -289,7 +295,7 @@ def push_forward(
 ) -> list[Any]:
     """Tangents of a function's results; None for those of integers."""
     found = jax.jvp(function, list(primals), list(tangents))[1]
-    return [None if t.dtype == jax.dtypes.float0 else t for t in found]
+    return [None if is_zero(tangent) else tangent for tangent in found]
 
 
 def _abstract_eval(*arrays: Any, results: Sequence[Any], **_: Any) -> list[Any]:
@@ -323,9 +329,8 @@ def _batch(
     wanted: Sequence[bool],
     results: Sequence[Any],
 ) -> tuple[list[Any], list[int]]:
-    size = next(a.shape[d] for a, d in zip(arrays, dims, strict=True) if d is not None)
+    size, front = in_front(arrays, dims)
     count = len(arrays) - sum(wanted)
-    front = [a if d is None else jnp.moveaxis(a, d, 0) for a, d in zip(arrays, dims, strict=True)]
     for i in range(count, len(arrays)):  # the transpose of this sums the gradients
         if dims[i] is None:
             front[i] = jnp.broadcast_to(front[i], (size, *front[i].shape))

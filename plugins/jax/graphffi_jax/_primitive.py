@@ -19,7 +19,7 @@ from graphffi.plugin import CallTraits, OpKernel, packaged_name
 
 from ._batching import OpCall, batch, run_reference
 from ._choice import OTHERS, device_type
-from ._gradients import has_rules, refused_tangents, run_batched, tangents_of
+from ._gradients import has_rules, is_zero, refused_tangents, run_batched, tangents_of
 from ._library import LOCAL_TARGETS, TARGET, TARGET_GRAPH
 from ._loops import Loops, depths, run, sizes
 from ._refusals import refuse_transformations, refuse_transpose
@@ -357,7 +357,7 @@ def _differentiate(
 ) -> tuple[list[Any], list[Any]]:
     """By the op's rule; integers have no tangents. What needs a rule that is missing refuses."""
     outputs = call_p.bind(*primals, call=call, results=results)
-    given = [None if _is_zero(t) else t for t in tangents]
+    given = [None if is_zero(t) else t for t in tangents]
     if call.made_of is None or call.num_mutated:
         found = refused_tangents(call.subject, outputs, given)
     else:
@@ -378,10 +378,6 @@ def _batch(
         return rule(arrays)
     outputs = run_batched(made_of, lambda given: rule(given)[0], arrays, dims)
     return outputs, [0] * len(outputs)
-
-
-def _is_zero(tangent: Any) -> bool:
-    return type(tangent) is ad.Zero or tangent.dtype == jax.dtypes.float0
 
 
 call_p.def_impl(_run)
