@@ -31,7 +31,6 @@ def unreduced_axes(aval: Any) -> frozenset[str]:
 def result_aval(
     shape: tuple[Any, ...], dtype: Any, operands: Sequence[Any], opt_sharding: Any
 ) -> Any:
-    spec: Any = jax.sharding.PartitionSpec
     """The type of a result.
 
     Args:
@@ -45,6 +44,7 @@ def result_aval(
     if alike is None or not varying_axes(alike):
         options = {} if opt_sharding is None else {"sharding": opt_sharding}
         return _ShapedArray(shape, dtype, **options)
+    spec: Any = jax.sharding.PartitionSpec
     replicated = jax.sharding.NamedSharding(alike.sharding.mesh, spec(*[None] * len(shape)))
     return alike.update(
         shape=shape, dtype=dtype, weak_type=False, sharding=opt_sharding or replicated
