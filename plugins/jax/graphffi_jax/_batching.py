@@ -199,7 +199,33 @@ def batch(
             f"{call.subject}: vmap: expected {len(results) + call.num_mutated} results, got "
             f"{len(outputs)}"
         )
+    num_read = len(front) - call.num_mutated
+    _check_updated(
+        call.subject, size, front[num_read:], batched[num_read:], outputs[len(results) :]
+    )
     return outputs, [0] * len(outputs)
+
+
+def _check_updated(
+    subject: str,
+    size: Any,
+    arrays: Sequence[Any],
+    batched: Sequence[bool],
+    updated: Sequence[Any],
+) -> None:
+    """Refuses what a rule of the user's returns for an operand that it left without batch.
+
+    Raises:
+        ValueError: If the batch is not in front.
+    """
+    for array, is_batched, output in zip(arrays, batched, updated, strict=True):
+        shape = array.shape if is_batched else (size, *array.shape)
+        if output.shape != shape:
+            expected, got = (", ".join(map(str, s)) for s in (shape, output.shape))
+            raise ValueError(
+                f"{subject}: vmap: updated operand: expected [{expected}] with the batch in front, "
+                f"got [{got}]"
+            )
 
 
 @contextlib.contextmanager
