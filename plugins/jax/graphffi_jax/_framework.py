@@ -243,9 +243,12 @@ def _check_width(subject: str, dtype: Any) -> None:
         )
 
 
+FRAMEWORK: Final = JaxFramework()
+
+
 def register() -> None:
     """Registers the targets with XLA and the arrays with graphffi."""
     register_targets()
     register_partitioners()
     watch_kernels()
-    register_framework(JaxFramework(), type_prefixes=("jax", "jaxlib"))
+    register_framework(FRAMEWORK, type_prefixes=("jax", "jaxlib"))

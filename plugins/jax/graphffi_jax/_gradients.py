@@ -169,10 +169,8 @@ def is_zero(tangent: Any) -> bool:
     return type(tangent) is ad.Zero or jax.typeof(tangent).dtype == jax.dtypes.float0
 
 
-def has_rules(made_of: OpCall | None) -> bool:
+def has_rules(made_of: OpCall) -> bool:
     """Whether a call can be differentiated, in one mode at least."""
-    if made_of is None:
-        return False
     definition = made_of.op.definition
     return definition.backward_rule is not None or definition.forward_rule is not None
 
