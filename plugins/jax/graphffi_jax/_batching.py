@@ -147,7 +147,8 @@ def in_front(arrays: Sequence[Any], dims: Sequence[Any]) -> tuple[Any, list[Any]
     """
     pairs = list(zip(map(as_array, arrays), dims, strict=True))
     size = next(array.shape[dim] for array, dim in pairs if dim is not None)
-    return size, [a if d is None else jnp.moveaxis(a, d, 0) for a, d in pairs]
+    # Where nothing is to be moved, jnp.moveaxis takes time, and an entry of a cache of JAX's.
+    return size, [a if d in (None, 0) else jnp.moveaxis(a, d, 0) for a, d in pairs]
 
 
 def batch(

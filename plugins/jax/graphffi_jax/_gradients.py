@@ -43,7 +43,7 @@ def _missing(subject: str, expected: str, remedy: str) -> NotImplementedError:
     return NotImplementedError(f"{subject}: {expected}, got none; {remedy}")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class _Rules:
     """A call's rules: forward, which is linear in the tangents, and its transpose.
 
@@ -140,7 +140,7 @@ class _Rules:
         ]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class _NoRules:
     """In the place of rules, for a call that can have none."""
 
