@@ -63,6 +63,12 @@ def test_gradients_in_shard_map_sum_over_the_parts(results: dict[str, Any]) -> N
     assert results["gradient"]
 
 
+def test_derivatives_of_a_split_batch_are_split(results: dict[str, Any]) -> None:
+    if "explicit" not in results:
+        pytest.skip("needs a newer jax")
+    assert results["explicit derivatives"]
+
+
 @pytest.mark.parametrize("name", ["gathered", "explicit gathered"])
 def test_what_the_program_gathers_is_whole(results: dict[str, Any], name: str) -> None:
     if name not in results:

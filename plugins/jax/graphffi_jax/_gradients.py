@@ -19,6 +19,7 @@ from graphffi import TensorSpec
 from graphffi.plugin import Definition
 
 from ._batching import OpCall, as_array, in_front
+from ._sharding import mesh_axes
 from ._varying import result_aval, vary, varying_axes
 
 # JAX differentiates forward, then transposes where it was asked for reverse mode: only what runs
@@ -329,17 +330,42 @@ def _batch(
 ) -> tuple[list[Any], list[int]]:
     size, front = in_front(arrays, dims)
     count = len(arrays) - sum(wanted)
+    of_batch = next(jax.typeof(a) for a, d in zip(front, dims, strict=True) if d is not None)
     for i in range(count, len(arrays)):  # the transpose of this sums the gradients
         if dims[i] is None:
-            front[i] = jnp.broadcast_to(front[i], (size, *front[i].shape))
+            front[i] = _repeat(front[i], size, of_batch)
     level = tuple(d is not None for d in dims[:count])
     outputs = tangents_p.bind(
         *front,
         rules=rules.in_batch(level),
         wanted=wanted,
-        results=tuple(((size, *shape), dtype, None) for shape, dtype, _ in results),
+        results=tuple(
+            ((size, *shape), dtype, _in_batch(sharding, of_batch))
+            for shape, dtype, sharding in results
+        ),
     )
     return outputs, [0] * len(outputs)
+
+
+def _repeat(array: Any, size: Any, of_batch: Any) -> Any:
+    """The array for each element of a batch, which is split as another one is."""
+    repeated = jnp.broadcast_to(array, (size, *array.shape))
+    if mesh_axes(of_batch)[0] is None:
+        return repeated
+    reshard: Any = jax.sharding.reshard
+    return reshard(repeated, _in_batch(jax.typeof(array).sharding, of_batch))
+
+
+def _in_batch(sharding: Any, of_batch: Any) -> jax.sharding.NamedSharding:
+    """A sharding with that of the batch in front, where meshes have explicit axes.
+
+    Args:
+        sharding: Of an element.
+        of_batch: Type of another array with the batch in front.
+    """
+    mesh = of_batch.sharding.mesh if sharding.mesh.empty else sharding.mesh
+    make_spec: Any = jax.sharding.PartitionSpec
+    return jax.sharding.NamedSharding(mesh, make_spec(mesh_axes(of_batch)[0], *sharding.spec))
 
 
 tangents_p.def_impl(_run)

@@ -37,7 +37,7 @@ def result_shardings(
             in two ways, or over two meshes; for terms of sums.
     """
     _check_reduced(call, operands, shapes)
-    specs = [_spec(aval) for aval in operands]
+    specs = [mesh_axes(aval) for aval in operands]
     if not any(entry is not None for spec in specs for entry in spec):
         return [None] * len(shapes)
     dims = CallDims.of(call, [*(a.shape for a in operands), *shapes], len(operands))
@@ -120,7 +120,7 @@ def _choose_axes(subject: str, dims: CallDims, specs: Sequence[Sequence[Any]]) -
     return chosen
 
 
-def _spec(aval: Any) -> list[Any]:
+def mesh_axes(aval: Any) -> list[Any]:
     """The mesh axes along which each dimension is split: a name, a tuple of names, or None."""
     sharding = getattr(aval, "sharding", None)
     found = [] if sharding is None else [e if e and e is not _ANY else None for e in sharding.spec]
