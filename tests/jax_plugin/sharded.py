@@ -312,6 +312,15 @@ def run_explicit() -> None:
         mixed = typed(add, "float32[8@i,4,12]")
         spec = ("i", "j")
         run("mixed", mixed, put(X, *spec, mesh=grid), expected=X + 1, spec=spec, mesh=grid)
+    both = jax.make_mesh((2, 2), ("i", "j"), axis_types=(AxisType.Explicit, AxisType.Explicit))
+    with jax.set_mesh(both):
+        x, named = put(X, *spec, mesh=both), define("named", "add_one", "b i [h] -> b i [h]")
+        run("explicit names", named, x, expected=X + 1, spec=spec, mesh=both)
+    devices = jax.devices()[:1]
+    single = jax.make_mesh((1,), ("i",), axis_types=(AxisType.Explicit,), devices=devices)
+    with jax.set_mesh(single):
+        x, loop = put(X, "i", mesh=single), typed(jax.vmap(looped), "float32[8@i,4,12]")
+        run("explicit single", loop, x, expected=X + 1, spec=("i",), mesh=single)
 
 
 def differentiate_batches(x: Any, y: Any) -> None:

@@ -29,6 +29,8 @@ EXPLICIT = [
     "explicit inside",
     "explicit loop",
     "explicit added",
+    "explicit names",
+    "explicit single",
     "mixed",
 ]
 

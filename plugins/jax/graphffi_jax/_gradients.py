@@ -19,8 +19,7 @@ from graphffi import TensorSpec
 from graphffi.plugin import Definition
 
 from ._batching import OpCall, as_array, in_front
-from ._sharding import mesh_axes
-from ._varying import result_aval, vary, varying_axes
+from ._varying import mesh_axes, result_aval, vary, varying_axes
 
 # JAX differentiates forward, then transposes where it was asked for reverse mode: only what runs
 # the tangents, or compiles them, knows that nobody did, and refuses without a forward-mode rule.
