@@ -147,6 +147,16 @@ def _swish_backward(xp: Any, grad: Any, x: Any) -> Any:
 swish.register_vjp(lambda saved, grad: swish_backward(grad, saved.x), save=("x",))
 
 
+def _sizes_of_qkv(qkv: Any) -> tuple[Any, Any, Any, Any]:
+    """Batch dimensions, and the numbers of tokens, heads and elements of a head."""
+    graphffi.check(
+        len(qkv.shape) >= 4 and qkv.shape[-3] == 3,
+        f"operand 'qkv': expected [..., tokens, 3, heads, head_dim], got {qkv.shape}",
+    )
+    *batch, tokens, _, heads, head_dim = qkv.shape
+    return batch, tokens, heads, head_dim
+
+
 class Attended(NamedTuple):
     """Results of `attention`."""
 
@@ -166,11 +176,7 @@ def attention(qkv: Tensor, scale: float) -> Attended:
         [..., tokens, heads, head_dim]; and [..., heads, tokens], from which the backward kernel
         computes the probabilities again.
     """
-    graphffi.check(
-        len(qkv.shape) >= 4 and qkv.shape[-3] == 3,
-        f"operand 'qkv': expected [..., tokens, 3, heads, head_dim], got {qkv.shape}",
-    )
-    *batch, tokens, _, heads, head_dim = qkv.shape
+    batch, tokens, heads, head_dim = _sizes_of_qkv(qkv)
     return Attended(
         graphffi.like(qkv, shape=(*batch, tokens, heads, head_dim)),
         graphffi.like(qkv, shape=(*batch, heads, tokens)),
@@ -211,11 +217,7 @@ def attention_backward(
     scale: float,
 ) -> Tensor:
     """The gradient of `attention` with respect to `qkv`."""
-    graphffi.check(
-        len(qkv.shape) >= 4 and qkv.shape[-3] == 3,
-        f"operand 'qkv': expected [..., tokens, 3, heads, head_dim], got {qkv.shape}",
-    )
-    *batch, tokens, _, heads, head_dim = qkv.shape
+    batch, tokens, heads, head_dim = _sizes_of_qkv(qkv)
     for name, operand in (("grad", grad), ("attended", attended)):
         _expect_shape(name, operand, *batch, tokens, heads, head_dim)
     for name, operand in (("grad_logsumexp", grad_logsumexp), ("logsumexp", logsumexp)):

@@ -19,9 +19,8 @@ def _adam(state: Any, gradients: Any) -> Any:
     """One step; `state` is (number of steps, parameters, first moments, second moments)."""
     count, parameters, first, second = state
     count = count + 1
-    moments = jax.tree.map
-    first = moments(lambda m, g: DECAY1 * m + (1 - DECAY1) * g, first, gradients)
-    second = moments(lambda m, g: DECAY2 * m + (1 - DECAY2) * g * g, second, gradients)
+    first = jax.tree.map(lambda m, g: DECAY1 * m + (1 - DECAY1) * g, first, gradients)
+    second = jax.tree.map(lambda m, g: DECAY2 * m + (1 - DECAY2) * g * g, second, gradients)
 
     def update(p: Any, m: Any, v: Any) -> Any:
         m, v = m / (1 - DECAY1**count), v / (1 - DECAY2**count)

@@ -45,21 +45,23 @@ _scalar = _load("llama_scalar", SCALAR)
 _vector = _load("llama_vector", VECTOR) if HAS_AVX2 else _scalar
 
 
+def _described(operand: Any) -> str:
+    return f"{operand.dtype}[{', '.join(str(size) for size in operand.shape)}]"
+
+
 def _expect_shape(name: str, operand: Any, *shape: Any) -> None:
     sizes = ", ".join(str(size) for size in shape)
-    got = ", ".join(str(size) for size in operand.shape)
     graphffi.check(
         len(operand.shape) == len(shape)
         and all(size == wanted for size, wanted in zip(operand.shape, shape, strict=True)),
-        f"operand '{name}': expected shape [{sizes}], got {operand.dtype}[{got}]",
+        f"operand '{name}': expected shape [{sizes}], got {_described(operand)}",
     )
 
 
 def _expect_rank(name: str, operand: Any, rank: int, meaning: str) -> None:
-    got = ", ".join(str(size) for size in operand.shape)
     graphffi.check(
         len(operand.shape) == rank,
-        f"operand '{name}': expected {meaning}, got {operand.dtype}[{got}]",
+        f"operand '{name}': expected {meaning}, got {_described(operand)}",
     )
 
 

@@ -102,7 +102,8 @@ def build(program: str, source: Path = _HERE / "decode.cc") -> None:
         source: Its source.
     """
     root = Path(torch.__file__).parent
-    folders = [root / "lib", Path(graphffi_torch.library_path()), _runtime_folder()]
+    runtime = Path(graphffi.runtime_info().path)
+    folders = [root / "lib", Path(graphffi_torch.library_path()), runtime.parent]
     command = [
         os.environ.get("CXX", "c++"),
         "-std=c++20" if torch.__version__ >= "2.14" else "-std=c++17",
@@ -119,10 +120,6 @@ def build(program: str, source: Path = _HERE / "decode.cc") -> None:
         *("-lgraphffi_torch", "-ltvm_ffi", "-ltorch", "-ltorch_cpu", "-lc10"),
     ]
     subprocess.run(command, check=True)
-
-
-def _runtime_folder() -> Path:
-    return Path(graphffi.runtime_info().path).parent
 
 
 def main() -> None:

@@ -307,10 +307,40 @@ def run_explicit() -> None:
             rows = put(X[0], None, "i", mesh=line)
             refuse("explicit terms", lambda x: looped(terms(x)), rows)
         refuse("two meshes", axpy, put(X, "i", mesh=line), put(X, "i", mesh=grid))
+        differentiate_batches(first, put(X[0], mesh=line))
     with jax.set_mesh(grid):
         mixed = typed(add, "float32[8@i,4,12]")
         spec = ("i", "j")
         run("mixed", mixed, put(X, *spec, mesh=grid), expected=X + 1, spec=spec, mesh=grid)
+    both = jax.make_mesh((2, 2), ("i", "j"), axis_types=(AxisType.Explicit, AxisType.Explicit))
+    with jax.set_mesh(both):
+        x, named = put(X, *spec, mesh=both), define("named", "add_one", "b i [h] -> b i [h]")
+        run("explicit names", named, x, expected=X + 1, spec=spec, mesh=both)
+    devices = jax.devices()[:1]
+    single = jax.make_mesh((1,), ("i",), axis_types=(AxisType.Explicit,), devices=devices)
+    with jax.set_mesh(single):
+        x, loop = put(X, "i", mesh=single), typed(jax.vmap(looped), "float32[8@i,4,12]")
+        run("explicit single", loop, x, expected=X + 1, spec=("i",), mesh=single)
+
+
+def differentiate_batches(x: Any, y: Any) -> None:
+    """A batch that is split along an explicit axis, with an operand that is not batched."""
+    added.register_vjp(lambda saved, grad: (grad, grad))
+    added.register_jvp(lambda saved, x, y: x + y)
+
+    def derivatives(f: Callable[..., Any]) -> list[Any]:
+        batch = jax.vmap(f, (0, None))
+        found = [
+            jax.jvp(batch, (x, y), (x, y)),
+            jax.linearize(batch, x, y)[1](x, y),
+            jax.grad(lambda x, y: (batch(x, y) ** 2).sum(), (0, 1))(x, y),
+        ]
+        return jax.tree.leaves(found)
+
+    for actual, wanted in zip(derivatives(added), derivatives(jnp.add), strict=True):
+        np.testing.assert_allclose(actual, wanted)
+        assert jax.typeof(actual) == jax.typeof(wanted)
+    results["explicit derivatives"] = True
 
 
 def run_exported() -> None:

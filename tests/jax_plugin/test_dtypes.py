@@ -102,10 +102,11 @@ def test_a_64_bit_result_needs_x64(name: str) -> None:
         jax.jit(op)(jnp.zeros(2))
 
 
-def test_a_64_bit_numpy_operand_needs_x64(ops: SimpleNamespace) -> None:
+def test_a_64_bit_operand_needs_x64(ops: SimpleNamespace) -> None:
     text = r"jaxtest::axpy: operand 'y': expected a dtype that JAX holds without .*, got float64"
-    with pytest.raises(TypeError, match=text):
-        ops.axpy(jnp.zeros(2), np.zeros(2))
+    for operand in (np.zeros(2), graphffi.from_dlpack(np.zeros(2))):
+        with pytest.raises(TypeError, match=text):
+            ops.axpy(jnp.zeros(2), operand)
 
 
 def test_a_result_dtype_that_jax_lacks_is_refused() -> None:

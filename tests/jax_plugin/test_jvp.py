@@ -69,6 +69,30 @@ def test_both_modes_are_those_of_plain_jax(name: str) -> None:
         assert_close(transform(ops.use_all(""))(X, Y, WEIGHT), expected)
 
 
+NUMBERS = {
+    "grad": lambda f, x: jax.grad(lambda x: f(x, x))(x),
+    "grad of grad": lambda f, x: jax.grad(jax.grad(lambda x: f(f(x, x), x)))(x),
+    "jvp": lambda f, x: jax.jvp(lambda x: f(x, jnp.float32(3)), (x,), (x,)),
+    "jvp of jvp": lambda f, x: jvp(lambda x: jvp(lambda x: f(f(x, x), x))(x)[1])(x),
+    "hessian": lambda f, x: jax.hessian(lambda x: f(f(x, x), x))(x),
+    "linearize": lambda f, x: jax.linearize(f, x, x)[1](x, x),
+    "vjp": lambda f, x: jax.vjp(f, x, x)[1](x),
+    "grad of vmap": lambda f, x: jax.grad(lambda x: jax.vmap(f, (0, None))(X[0], x).sum())(x),
+    "jvp of vmap": lambda f, x: jvp(lambda x: jax.vmap(f, (0, None))(X[0], x))(x),
+    "vmap of grad": lambda f, x: jax.vmap(lambda y: jax.grad(lambda x: f(y, x))(x))(X[0]),
+}
+
+
+@pytest.mark.parametrize(
+    "number", [2.0, np.float32(2), np.float64(2)], ids=lambda n: type(n).__name__
+)
+@pytest.mark.parametrize("name", NUMBERS)
+def test_numbers_are_differentiated_like_arrays(name: str, number: Any) -> None:
+    """JAX hands them to rules as they are."""
+    expected = NUMBERS[name](jnp.multiply, number)
+    assert_close(NUMBERS[name](ops.mul, number), expected)
+
+
 def test_results_without_tangents_have_none() -> None:
     primals, tangents = jax.jvp(ops.largest, (X,), (Y,))
     assert tangents.position.dtype == jax.dtypes.float0

@@ -55,6 +55,18 @@ def test_the_gradient_rule_is_replaced_with_the_op() -> None:
     assert gradient(x).tolist() == [3, 3]
 
 
+def test_a_call_is_gone_back_through_by_the_rule_that_it_had() -> None:
+    op = define("pulled", scaling(2))
+    op.register_vjp(lambda saved, grad: grad * 2 * saved.x, save=("x",))
+    x = jnp.full(2, 3, jnp.float32)
+    _, pull = jax.vjp(op, x)
+    define("pulled", scaling(3), override=True)
+    assert pull(x)[0].tolist() == [18, 18]
+    op.register_vjp(lambda saved, grad: grad * 3 * saved.out, save=("out",))
+    assert pull(x)[0].tolist() == [18, 18]
+    assert jax.vjp(op, x)[1](x)[0].tolist() == [81, 81]
+
+
 def test_a_constant_of_a_program_is_computed_anew() -> None:
     op = define("constant", scaling(2))
 

@@ -29,6 +29,8 @@ EXPLICIT = [
     "explicit inside",
     "explicit loop",
     "explicit added",
+    "explicit names",
+    "explicit single",
     "mixed",
 ]
 
@@ -61,6 +63,12 @@ def test_gradients_in_shard_map_sum_over_the_parts(results: dict[str, Any]) -> N
     if "shard_map" not in results:
         pytest.skip("needs a newer jax")
     assert results["gradient"]
+
+
+def test_derivatives_of_a_split_batch_are_split(results: dict[str, Any]) -> None:
+    if "explicit" not in results:
+        pytest.skip("needs a newer jax")
+    assert results["explicit derivatives"]
 
 
 @pytest.mark.parametrize("name", ["gathered", "explicit gathered"])

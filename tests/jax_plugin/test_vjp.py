@@ -124,6 +124,17 @@ def test_checkpoint_runs_the_kernel_again() -> None:
     assert_close(jax.grad(jax.checkpoint(loss))(X), 2 * X * jnp.cos(X * X))
 
 
+def test_gradients_of_equal_calls_are_one_to_jax() -> None:
+    """It keeps what it has found for an operation, by its parameters."""
+
+    def gradient_rules() -> Any:
+        jaxpr = jax.make_jaxpr(lambda *xs: jax.linearize(ops.mul, *xs)[1](*xs))(X, Y)
+        (rules,) = {e.params["rules"] for e in jaxpr.eqns if "rules" in e.params}
+        return rules
+
+    assert gradient_rules() == gradient_rules()
+
+
 def test_only_what_is_saved_is_kept() -> None:
     _, pull = jax.vjp(lambda x: ops.combine([x, x], None, [1.0, 2.0]), X)
     assert [a.shape for a in jax.tree.leaves(pull) if getattr(a, "shape", ())] == []

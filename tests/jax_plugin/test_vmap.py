@@ -164,3 +164,18 @@ def test_a_wrong_rule_is_reported() -> None:
         vmap(op)(X[:2])
     with pytest.raises(TypeError, match="result 'y': expected a tensor, got int 3"):
         vmap(op)(X[:3])
+
+
+def test_what_is_updated_in_a_batch_has_a_batch() -> None:
+    op = graphffi.define_op(
+        "gradtest::shared_cache_in_jax",
+        schema="(Tensor x, Tensor(a!) cache) -> Tensor y",
+        kernel=ops.mul.definition.kernel,
+        plan="x, cache, y",
+        infer=lambda x, cache: graphffi.like(x),
+        vmap=lambda size, batched, x, cache: op(x, cache),
+    )
+    text = "updated operand: expected [4, 4, 3] with the batch in front, got [4, 3]"
+    with pytest.raises(ValueError, match=re.escape(text)):
+        vmap(op, (0, None))(X, Y)
+    assert [r.shape for r in vmap(op)(X, Y)] == [X.shape, Y.shape]

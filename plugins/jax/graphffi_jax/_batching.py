@@ -133,6 +133,24 @@ def _take(items: Iterator[Any], structure: int | None) -> Any:
     return next(items) if structure < 0 else [next(items) for _ in range(structure)]
 
 
+def as_array(value: Any) -> Any:
+    """What JAX hands to a primitive's rule: also a Python number that is differentiated."""
+    return value if isinstance(value, jax.Array) else jnp.asarray(value)
+
+
+def in_front(arrays: Sequence[Any], dims: Sequence[Any]) -> tuple[Any, list[Any]]:
+    """The size of a batch, and the arrays with its dimension in front.
+
+    Args:
+        arrays: Of which one at least is batched.
+        dims: Of each, where the batch dimension is; None if it is not batched.
+    """
+    pairs = list(zip(map(as_array, arrays), dims, strict=True))
+    size = next(array.shape[dim] for array, dim in pairs if dim is not None)
+    # Where nothing is to be moved, jnp.moveaxis takes time, and an entry of a cache of JAX's.
+    return size, [a if d in (None, 0) else jnp.moveaxis(a, d, 0) for a, d in pairs]
+
+
 def batch(
     primitive: Any, arrays: Sequence[Any], dims: Sequence[Any], *, call: Any, results: Any
 ) -> tuple[list[Any], list[int]]:
@@ -153,7 +171,7 @@ def batch(
     """
     made_of: OpCall | None = call.made_of
     batched = [d is not None for d in dims]
-    front = [a if d is None else jnp.moveaxis(a, d, 0) for a, d in zip(arrays, dims, strict=True)]
+    size, front = in_front(arrays, dims)
     if call.loops:
         return _loop(primitive, front, batched, call, results)
     rule = None if made_of is None else made_of.op.definition.vmap
@@ -163,7 +181,6 @@ def batch(
             "vmap='sequential', or with vmap='broadcast' if its kernel takes leading batch "
             "dimensions"
         )
-    size = next(a.shape[d] for a, d in zip(arrays, dims, strict=True) if d is not None)
     flags = [False if f is None else f for f in made_of.operands(batched)]
     values = made_of.arguments(made_of.operands(front))
 
@@ -183,7 +200,33 @@ def batch(
             f"{call.subject}: vmap: expected {len(results) + call.num_mutated} results, got "
             f"{len(outputs)}"
         )
+    num_read = len(front) - call.num_mutated
+    _check_updated(
+        call.subject, size, front[num_read:], batched[num_read:], outputs[len(results) :]
+    )
     return outputs, [0] * len(outputs)
+
+
+def _check_updated(
+    subject: str,
+    size: Any,
+    arrays: Sequence[Any],
+    batched: Sequence[bool],
+    updated: Sequence[Any],
+) -> None:
+    """Refuses what a rule of the user's returns for an operand that it left without batch.
+
+    Raises:
+        ValueError: If the batch is not in front.
+    """
+    for array, is_batched, output in zip(arrays, batched, updated, strict=True):
+        shape = array.shape if is_batched else (size, *array.shape)
+        if output.shape != shape:
+            expected, got = (", ".join(map(str, s)) for s in (shape, output.shape))
+            raise ValueError(
+                f"{subject}: vmap: updated operand: expected [{expected}] with the batch in front, "
+                f"got [{got}]"
+            )
 
 
 @contextlib.contextmanager

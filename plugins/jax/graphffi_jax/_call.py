@@ -9,7 +9,7 @@ from typing import Any
 import graphffi
 from graphffi.plugin import SideEffect, pack_call
 
-from ._framework import JaxFramework
+from ._framework import FRAMEWORK
 
 
 def call(
@@ -62,7 +62,7 @@ def call(
         allow_cuda_graph=allow_cuda_graph,
         has_side_effect=has_side_effect,
     )
-    results = JaxFramework().call_raw(packed, specs, workspace)
+    results = FRAMEWORK.call_raw(packed, specs, workspace)
     if len(results) == 1:
         return results[0]
     return tuple(results) if results else None

@@ -183,7 +183,10 @@ def _to_array(subject: str, value: Any) -> Any:
         _check_width(subject, value.dtype)
         return _converted(subject, jnp.asarray, value)
     if hasattr(value, "__dlpack__"):
-        return _converted(subject, jnp.from_dlpack, value)
+        array = _converted(subject, jnp.from_dlpack, value)
+        given = graphffi.dtype(graphffi.from_dlpack(value).dtype)
+        _check_width(subject, _to_numpy_dtype(subject, given))
+        return array
     raise TypeError(f"{subject}: expected an array, got {type(value).__name__}")
 
 
@@ -240,9 +243,12 @@ def _check_width(subject: str, dtype: Any) -> None:
         )
 
 
+FRAMEWORK: Final = JaxFramework()
+
+
 def register() -> None:
     """Registers the targets with XLA and the arrays with graphffi."""
     register_targets()
     register_partitioners()
     watch_kernels()
-    register_framework(JaxFramework(), type_prefixes=("jax", "jaxlib"))
+    register_framework(FRAMEWORK, type_prefixes=("jax", "jaxlib"))

@@ -16,9 +16,10 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 from graphffi import TensorSpec
+from graphffi.plugin import Definition
 
-from ._batching import OpCall
-from ._varying import result_aval, vary, varying_axes
+from ._batching import OpCall, as_array, in_front
+from ._varying import mesh_axes, result_aval, vary, varying_axes
 
 # JAX differentiates forward, then transposes where it was asked for reverse mode: only what runs
 # the tangents, or compiles them, knows that nobody did, and refuses without a forward-mode rule.
@@ -42,12 +43,13 @@ def _missing(subject: str, expected: str, remedy: str) -> NotImplementedError:
     return NotImplementedError(f"{subject}: {expected}, got none; {remedy}")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class _Rules:
     """A call's rules: forward, which is linear in the tangents, and its transpose.
 
     Args:
-        made_of: The call, whose op may have a rule.
+        made_of: The call.
+        definition: Of its op when it was differentiated: a later one may save something else.
         specs: Of its operands, one for each array.
         results: Of its results.
         saved: The structure of what the rules read, operands and results by name.
@@ -55,6 +57,7 @@ class _Rules:
     """
 
     made_of: OpCall
+    definition: Definition
     specs: tuple[TensorSpec, ...]
     results: tuple[TensorSpec, ...]
     saved: Any
@@ -70,7 +73,8 @@ class _Rules:
         Raises:
             NotImplementedError: Without rule.
         """
-        return self._in_batches(self._go_back_one)(list(saved), list(cotangents))
+        given = [as_array(c) for c in cotangents]
+        return self._in_batches(self._go_back_one)([as_array(s) for s in saved], given)
 
     def go_forward(self, saved: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
         """The tangents of the results that have some.
@@ -82,7 +86,8 @@ class _Rules:
         Raises:
             NotImplementedError: Without rule.
         """
-        return self._in_batches(self._go_forward_one)(list(saved), list(tangents))
+        given = [None if t is None else as_array(t) for t in tangents]
+        return self._in_batches(self._go_forward_one)([as_array(s) for s in saved], given)
 
     def in_batch(self, level: tuple[bool, ...]) -> _Rules:
         """The rules of a batch of such calls."""
@@ -98,11 +103,11 @@ class _Rules:
         """What a rule sees: what it saves, and attributes."""
         found = jax.tree.unflatten(self.saved, saved)
         values = {name: found[name] for name in names if name in found}
-        attributes = (a.name for a in self.made_of.op.definition.attributes)
+        attributes = (a.name for a in self.definition.attributes)
         return {**values, **dict(zip(attributes, self.made_of.attributes, strict=True))}
 
     def _go_back_one(self, saved: list[Any], cotangents: list[Any]) -> list[Any]:
-        definition = self.made_of.op.definition
+        definition = self.definition
         rule = definition.backward_rule
         if rule is None:
             raise _missing(definition.name, *_BACKWARD)
@@ -117,7 +122,7 @@ class _Rules:
         ]
 
     def _go_forward_one(self, saved: list[Any], tangents: list[Any]) -> list[Any]:
-        definition = self.made_of.op.definition
+        definition = self.definition
         rule = definition.forward_rule
         if rule is None:
             raise _missing(definition.name, *_FORWARD)
@@ -135,7 +140,7 @@ class _Rules:
         ]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class _NoRules:
     """In the place of rules, for a call that can have none."""
 
@@ -159,10 +164,13 @@ def has_tangent(dtype: Any) -> bool:
     return bool(jnp.issubdtype(dtype, jnp.inexact))
 
 
-def has_rules(made_of: OpCall | None) -> bool:
+def is_zero(tangent: Any) -> bool:
+    """Whether a tangent is JAX's symbol of zeros, or that of what has none."""
+    return type(tangent) is ad.Zero or jax.typeof(tangent).dtype == jax.dtypes.float0
+
+
+def has_rules(made_of: OpCall) -> bool:
     """Whether a call can be differentiated, in one mode at least."""
-    if made_of is None:
-        return False
     definition = made_of.op.definition
     return definition.backward_rule is not None or definition.forward_rule is not None
 
@@ -185,12 +193,15 @@ def tangents_of(
     names = [o.name for o in definition.operands]
     values = dict(zip(names, made_of.operands(primals), strict=True))
     values.update(zip(definition.results, outputs, strict=True))
-    rules = (definition.backward_rule, definition.forward_rule)
-    wanted = {name for rule in rules if rule is not None for name in rule.save}
+    of_modes = (definition.backward_rule, definition.forward_rule)
+    wanted = {name for rule in of_modes if rule is not None for name in rule.save}
     saved, structure = jax.tree.flatten({n: v for n, v in values.items() if n in wanted})
-    specs = tuple(TensorSpec(tuple(p.shape), p.dtype) for p in primals)
-    results = tuple(TensorSpec(tuple(o.shape), o.dtype) for o in outputs)
-    return _bind(_Rules(made_of, specs, results, structure), saved, outputs, tangents)
+    specs, results = (
+        tuple(TensorSpec(tuple(aval.shape), aval.dtype) for aval in map(jax.typeof, arrays))
+        for arrays in (primals, outputs)
+    )
+    rules = _Rules(made_of, definition, specs, results, structure)
+    return _bind(rules, saved, outputs, tangents)
 
 
 def refused_tangents(subject: str, outputs: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
@@ -239,7 +250,7 @@ def run_batched(
     @batched.defjvp
     def _differentiate(primals: Any, tangents: Any) -> Any:
         outputs = batched(*primals)
-        given = [None if t.dtype == jax.dtypes.float0 else t for t in tangents]
+        given = [None if is_zero(t) else t for t in tangents]
         of_elements = jax.vmap(
             functools.partial(tangents_of, made_of), in_axes=(list(dims), 0, list(dims))
         )
@@ -261,11 +272,7 @@ def _run(*arrays: Any, rules: _Rules | _NoRules, wanted: Sequence[bool], results
 
 def _differentiate(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
     """Forward again: through what the rule computes."""
-    active = [
-        i
-        for i, t in enumerate(tangents)
-        if not (type(t) is ad.Zero or t.dtype == jax.dtypes.float0)
-    ]
+    active = [i for i, tangent in enumerate(tangents) if not is_zero(tangent)]
 
     def run(*values: Any) -> list[Any]:
         changed = dict(zip(active, values, strict=True))
@@ -286,7 +293,7 @@ def push_forward(
 ) -> list[Any]:
     """Tangents of a function's results; None for those of integers."""
     found = jax.jvp(function, list(primals), list(tangents))[1]
-    return [None if t.dtype == jax.dtypes.float0 else t for t in found]
+    return [None if is_zero(tangent) else tangent for tangent in found]
 
 
 def _abstract_eval(*arrays: Any, results: Sequence[Any], **_: Any) -> list[Any]:
@@ -320,20 +327,44 @@ def _batch(
     wanted: Sequence[bool],
     results: Sequence[Any],
 ) -> tuple[list[Any], list[int]]:
-    size = next(a.shape[d] for a, d in zip(arrays, dims, strict=True) if d is not None)
+    size, front = in_front(arrays, dims)
     count = len(arrays) - sum(wanted)
-    front = [a if d is None else jnp.moveaxis(a, d, 0) for a, d in zip(arrays, dims, strict=True)]
+    of_batch = next(jax.typeof(a) for a, d in zip(front, dims, strict=True) if d is not None)
     for i in range(count, len(arrays)):  # the transpose of this sums the gradients
         if dims[i] is None:
-            front[i] = jnp.broadcast_to(front[i], (size, *front[i].shape))
+            front[i] = _repeat(front[i], size, of_batch)
     level = tuple(d is not None for d in dims[:count])
     outputs = tangents_p.bind(
         *front,
         rules=rules.in_batch(level),
         wanted=wanted,
-        results=tuple(((size, *shape), dtype, None) for shape, dtype, _ in results),
+        results=tuple(
+            ((size, *shape), dtype, _in_batch(sharding, of_batch))
+            for shape, dtype, sharding in results
+        ),
     )
     return outputs, [0] * len(outputs)
+
+
+def _repeat(array: Any, size: Any, of_batch: Any) -> Any:
+    """The array for each element of a batch, which is split as another one is."""
+    repeated = jnp.broadcast_to(array, (size, *array.shape))
+    if mesh_axes(of_batch)[0] is None:
+        return repeated
+    reshard: Any = jax.sharding.reshard
+    return reshard(repeated, _in_batch(jax.typeof(array).sharding, of_batch))
+
+
+def _in_batch(sharding: Any, of_batch: Any) -> jax.sharding.NamedSharding:
+    """A sharding with that of the batch in front, where meshes have explicit axes.
+
+    Args:
+        sharding: Of an element.
+        of_batch: Type of another array with the batch in front.
+    """
+    mesh = of_batch.sharding.mesh if sharding.mesh.empty else sharding.mesh
+    make_spec: Any = jax.sharding.PartitionSpec
+    return jax.sharding.NamedSharding(mesh, make_spec(mesh_axes(of_batch)[0], *sharding.spec))
 
 
 tangents_p.def_impl(_run)

@@ -12,6 +12,8 @@ from typing import Any
 
 import jax
 
+from ._varying import mesh_axes
+
 Loops = tuple[tuple[bool, ...], ...]
 """Outermost first: for each operand, whether its next leading dimension is looped over."""
 
@@ -53,6 +55,16 @@ def run(call: Callable[[list[Any]], Any], loops: Loops, arrays: Sequence[Any]) -
             [next(rest) if is_mapped else a for a, is_mapped in zip(arrays, level, strict=True)],
         )
 
-    return list(
-        jax.lax.map(one, [a for a, is_mapped in zip(arrays, level, strict=True) if is_mapped])
-    )
+    mapped = [_whole(a) for a, is_mapped in zip(arrays, level, strict=True) if is_mapped]
+    return list(jax.lax.map(one, mapped))
+
+
+def _whole(array: Any) -> Any:
+    """The array with its first dimension whole: JAX loops over no other, if axes are explicit."""
+    first, *others = mesh_axes(jax.typeof(array))
+    if first is None:
+        return array
+    spec: Any = jax.sharding.PartitionSpec
+    sharding = jax.sharding.NamedSharding(jax.typeof(array).sharding.mesh, spec(None, *others))
+    reshard: Any = jax.sharding.reshard
+    return reshard(array, sharding)

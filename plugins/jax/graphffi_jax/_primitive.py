@@ -19,7 +19,7 @@ from graphffi.plugin import CallTraits, OpKernel, packaged_name
 
 from ._batching import OpCall, batch, run_reference
 from ._choice import OTHERS, device_type
-from ._gradients import has_rules, refused_tangents, run_batched, tangents_of
+from ._gradients import has_rules, is_zero, refused_tangents, run_batched, tangents_of
 from ._library import LOCAL_TARGETS, TARGET, TARGET_GRAPH
 from ._loops import Loops, depths, run, sizes
 from ._refusals import refuse_transformations, refuse_transpose
@@ -305,16 +305,13 @@ def _lower_call(context: Any, operands: Sequence[Any], call: KernelCall, results
     first_updated = num_tokens + len(results)
     num_aliases = 0 if call.loops else call.num_mutated  # a loop has results of its own
     aliases = {first_mutated + i: first_updated + i for i in range(num_aliases)}
+    attributes = call.attributes()
     options: dict[str, Any] = {}
-    attributes: dict[str, Any] = {}
-    extra: dict[str, Any] = {}
     if call.is_ordered:
         check_one_device(context, call)
     else:
-        attributes, extra = sharding_attributes(context, call, len(operands))
-    attributes.update(call.attributes())
-    if extra:
-        options["extra_attributes"] = extra
+        of_split, options["extra_attributes"] = sharding_attributes(context, call, len(operands))
+        attributes |= of_split
     if call.workspace is not None:
         # A result that nobody reads: XLA gives its memory to others as soon as the call is over.
         hidden = _ShapedArray((call.workspace,), np.dtype(np.uint8))
@@ -357,7 +354,7 @@ def _differentiate(
 ) -> tuple[list[Any], list[Any]]:
     """By the op's rule; integers have no tangents. What needs a rule that is missing refuses."""
     outputs = call_p.bind(*primals, call=call, results=results)
-    given = [None if _is_zero(t) else t for t in tangents]
+    given = [None if is_zero(t) else t for t in tangents]
     if call.made_of is None or call.num_mutated:
         found = refused_tangents(call.subject, outputs, given)
     else:
@@ -374,14 +371,10 @@ def _batch(
     rule = functools.partial(batch, call_p, dims=dims, call=call, results=results)
     made_of = call.made_of
     is_traced = any(isinstance(a, jax.core.Tracer) for a in arrays)
-    if made_of is None or not has_rules(made_of) or call.loops or not is_traced:
+    if made_of is None or call.loops or not is_traced or not has_rules(made_of):
         return rule(arrays)
     outputs = run_batched(made_of, lambda given: rule(given)[0], arrays, dims)
     return outputs, [0] * len(outputs)
-
-
-def _is_zero(tangent: Any) -> bool:
-    return type(tangent) is ad.Zero or tangent.dtype == jax.dtypes.float0
 
 
 call_p.def_impl(_run)

@@ -13,9 +13,8 @@ from jax.interpreters import mlir
 
 from ._call_dims import CallDims, check_parts
 from ._private_names import PARTITIONER_NAMES, missing
-from ._varying import unreduced_axes
+from ._varying import mesh_axes, unreduced_axes
 
-_ANY: Final[Any] = jax.sharding.PartitionSpec.UNCONSTRAINED
 _LARGE: Final = 1 << 30  # Shardy reads sizes of 31 bits
 
 
@@ -37,7 +36,7 @@ def result_shardings(
             in two ways, or over two meshes; for terms of sums.
     """
     _check_reduced(call, operands, shapes)
-    specs = [_spec(aval) for aval in operands]
+    specs = [mesh_axes(aval) for aval in operands]
     if not any(entry is not None for spec in specs for entry in spec):
         return [None] * len(shapes)
     dims = CallDims.of(call, [*(a.shape for a in operands), *shapes], len(operands))
@@ -102,15 +101,16 @@ def _mesh_of(
 def _choose_axes(subject: str, dims: CallDims, specs: Sequence[Sequence[Any]]) -> dict[str, Any]:
     """The mesh axes along which each free dimension is split."""
     chosen: dict[str, Any] = {}
-    origin: dict[Any, tuple[str, str]] = {}  # of an axis: dimension and operand
+    # Dimension and operand of each dimension and of each axis, which may have the same name.
+    origin: dict[tuple[str, Any], tuple[str, str]] = {}
     for array, spec in zip(dims.operands, specs, strict=True):
         for name, position in array.free().items():
             entry = spec[position]
             if entry is None:
                 continue
             first = chosen.setdefault(name, entry)
-            for axis in (name, *_axes(entry)):
-                known, where = origin.setdefault(axis, (name, array.name))
+            for key in (("dimension", name), *(("axis", axis) for axis in _axes(entry))):
+                known, where = origin.setdefault(key, (name, array.name))
                 if known != name or first != entry:
                     raise ValueError(
                         f"{subject}: operand {array.name!r}: expected dimension {name!r} split as "
@@ -118,13 +118,6 @@ def _choose_axes(subject: str, dims: CallDims, specs: Sequence[Sequence[Any]]) -
                         f"axis {entry!r}; use jax.sharding.reshard"
                     )
     return chosen
-
-
-def _spec(aval: Any) -> list[Any]:
-    """The mesh axes along which each dimension is split: a name, a tuple of names, or None."""
-    sharding = getattr(aval, "sharding", None)
-    found = [] if sharding is None else [e if e and e is not _ANY else None for e in sharding.spec]
-    return [*found, *[None] * (len(aval.shape) - len(found))]
 
 
 def _axes(entry: Any) -> tuple[Any, ...]:

@@ -14,7 +14,7 @@ import jax
 import graphffi
 
 from ._bank import take_handler
-from ._library import handler_address, instantiate_named_address
+from ._library import TARGET, TARGET_GRAPH, handler_address, instantiate_named_address
 
 _PLATFORMS: Final = {"cpu": "cpu", "gpu": "CUDA", "cuda": "CUDA", "rocm": "ROCM"}
 _ITEMS: Final = {"args": "*inputs", "rets": "*outputs", "ctx.stream": "int(stream)"}
@@ -175,8 +175,8 @@ def _new_handlers(
             f"{error}; arg_spec takes 'args', 'rets', 'ctx.stream', 'attrs.<name>' and plan items"
         ) from None
     capsule: Any = jax.ffi.pycapsule
-    kind = "tvm_ffi.call_graph" if traits[2] else "tvm_ffi.call"
+    of_execution = TARGET_GRAPH if traits[2] else TARGET
     return {
         "instantiate": capsule(take_handler(name, instantiate_named_address(), target)),
-        "execute": capsule(handler_address(kind, platform, "execute")),
+        "execute": capsule(handler_address(of_execution, platform, "execute")),
     }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types of arrays in `jax.shard_map`: over which axes of the mesh their values vary."""
+"""Types of arrays over a mesh: along which axes they are split, over which their values vary."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import jax
 
 _Tracer: Final = jax.core.Tracer
 _ShapedArray: Final[Any] = jax.core.ShapedArray
+_ANY: Final[Any] = jax.sharding.PartitionSpec.UNCONSTRAINED
 
 
 def varying_axes(aval: Any) -> frozenset[str]:
@@ -28,10 +29,16 @@ def unreduced_axes(aval: Any) -> frozenset[str]:
     return found.union(*(getattr(kind, "unreduced", ()) for kind in kinds))
 
 
+def mesh_axes(aval: Any) -> list[Any]:
+    """The mesh axes along which each dimension is split: a name, a tuple of names, or None."""
+    sharding = getattr(aval, "sharding", None)
+    found = [] if sharding is None else [e if e and e is not _ANY else None for e in sharding.spec]
+    return [*found, *[None] * (len(aval.shape) - len(found))]
+
+
 def result_aval(
     shape: tuple[Any, ...], dtype: Any, operands: Sequence[Any], opt_sharding: Any
 ) -> Any:
-    spec: Any = jax.sharding.PartitionSpec
     """The type of a result.
 
     Args:
@@ -45,6 +52,7 @@ def result_aval(
     if alike is None or not varying_axes(alike):
         options = {} if opt_sharding is None else {"sharding": opt_sharding}
         return _ShapedArray(shape, dtype, **options)
+    spec: Any = jax.sharding.PartitionSpec
     replicated = jax.sharding.NamedSharding(alike.sharding.mesh, spec(*[None] * len(shape)))
     return alike.update(
         shape=shape, dtype=dtype, weak_type=False, sharding=opt_sharding or replicated
