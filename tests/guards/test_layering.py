@@ -136,6 +136,7 @@ PYTHON = {
         private=frozenset(
             {
                 "_import_hook.py: _initializing",  # of a module that is being imported
+                "_framework.py: _initializing",
                 "_fresh.py: _exit",  # documented, of os
                 "_worker.py: _exit",
                 "_signature.py: _fields",  # documented, of NamedTuples
@@ -181,6 +182,8 @@ def include_violations(layer: NativeLayer, path: Path, text: str) -> list[str]:
 
 
 IMPORTERS = ("import_module", "__import__")
+DOTTED = re.compile(r"[A-Za-z_]\w*(\.\w+)*")
+ACCESSORS = ("getattr", "setattr", "hasattr", "delattr")
 
 
 def imports(node: ast.AST, *, at_import: bool = True) -> Iterator[tuple[str, bool]]:
@@ -200,13 +203,47 @@ def imports(node: ast.AST, *, at_import: bool = True) -> Iterator[tuple[str, boo
             yield from imports(child, at_import=at_import and not is_function)
 
 
-def attribute_chains(tree: ast.AST) -> Iterator[str]:
-    """Dotted names, such as ``torch._C._get_tracing_state``, that code spells out."""
+class Spelled(ast.NodeTransformer):
+    """Writes ``getattr(x, "name")`` and its kind as ``x.name``."""
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        if ast.unparse(node.func).endswith(ACCESSORS) and len(node.args) > 1:
+            owner, name = node.args[:2]
+            if isinstance(name, ast.Constant) and isinstance(name.value, str):
+                rest = ast.Tuple(node.args[2:], ast.Load())
+                named = ast.Attribute(owner, name.value, ast.Load())
+                return ast.Tuple([named, rest], ast.Load())
+        return node
+
+
+def aliases(tree: ast.AST) -> dict[str, str]:
+    """The dotted names that a file's own names stand for, by imports and assignments."""
+    found: dict[str, str] = {}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute):
-            text = ast.unparse(node)
-            if re.fullmatch(r"[\w.]+", text):
-                yield text
+        if isinstance(node, ast.ImportFrom) and node.level == 0:
+            for alias in node.names:
+                found[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+        elif isinstance(node, ast.Import):
+            found.update((a.asname, a.name) for a in node.names if a.asname)
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Assign, ast.AnnAssign, ast.NamedExpr)) and node.value is not None:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if DOTTED.fullmatch(text := ast.unparse(node.value)):
+                found.update((t.id, text) for t in targets if isinstance(t, ast.Name))
+    return found
+
+
+def attribute_chains(tree: ast.AST) -> Iterator[str]:
+    """Dotted names, such as ``torch._C._get_tracing_state``, that code uses, aliases resolved."""
+    known = aliases(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and DOTTED.fullmatch(text := ast.unparse(node)):
+            seen: set[str] = set()
+            while (first := text.partition(".")[0]) in known and first not in seen:
+                seen.add(first)
+                text = known[first] + text[len(first) :]
+            yield text
 
 
 def is_private(name: str) -> bool:
@@ -242,7 +279,7 @@ def may_use(layer: PythonLayer, file: str, name: str) -> bool:
 
 def import_violations(layer: PythonLayer, path: Path, text: str) -> list[str]:
     """The imports and private names of one module that its layer does not allow."""
-    tree = ast.parse(text)
+    tree = Spelled().visit(ast.parse(text))
     found = []
     for name, at_import in imports(tree):
         top = name.partition(".")[0]
@@ -326,6 +363,11 @@ def test_the_guard_sees_a_forbidden_include(name: str, line: str) -> None:
         ("graphffi_torch", "from graphffi import _op"),
         ("graphffi_torch", "def f(operator):\n  return operator._schema.name"),
         ("graphffi_torch", "def f(x):\n  return x.untyped_storage()._cdata"),
+        ("graphffi_torch", "from torch import _C"),
+        ("graphffi_torch", "import torch._lowrank as lowrank"),
+        ("graphffi_torch", "def f():\n  return getattr(torch, '_C').Graph"),
+        ("graphffi_torch", "def f(operator):\n  return getattr(operator, '_schema', None)"),
+        ("graphffi_torch", "def f(x):\n  setattr(x, '_private', 1)"),
         ("graphffi", "def f(function):\n  function._private = True"),
         ("graphffi_jax", "from jax._src import core"),
         ("graphffi_jax", "from jaxlib import xla_client"),
@@ -335,6 +377,24 @@ def test_the_guard_sees_a_forbidden_include(name: str, line: str) -> None:
 )
 def test_the_guard_sees_a_forbidden_import(name: str, line: str) -> None:
     assert import_violations(PYTHON[name], ROOT / "file.py", line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from torch._inductor import ir\nir.Pointwise.create",
+        "from torch._inductor import ir as nodes\nnodes.Pointwise",
+        "import torch._inductor.ir as nodes\nnodes.Pointwise",
+        "import torch\nnodes = torch._inductor.ir\nnodes.Pointwise",
+        "import torch\nnodes: object = torch._inductor.ir\nnodes.Pointwise",
+        "from torch._inductor import ir\ngetattr(ir, 'Pointwise')",
+    ],
+)
+def test_the_guard_sees_what_a_file_has_of_a_module_that_it_may_import(line: str) -> None:
+    known = line.replace("Pointwise", "FallbackKernel")
+    path = ROOT / "_inductor.py"
+    assert not import_violations(PYTHON["graphffi_torch"], path, known.replace(".create", ""))
+    assert import_violations(PYTHON["graphffi_torch"], path, line)
 
 
 @pytest.mark.parametrize("layer", PYTHON.values(), ids=PYTHON)

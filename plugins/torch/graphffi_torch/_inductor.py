@@ -103,7 +103,12 @@ def _lower_call_effect(
     """Lowers a call with side effects to copies of its outputs, which the kernel changes."""
     copies = [lowering.clone(output) for output in outputs]
     OrderedCall.create(CALL, func, inputs, copies, *args, **kwargs)
-    return copies or [_empty_like(V.graph.current_node.meta["val"][1][0])]
+    return copies or _stand_in()
+
+
+def _stand_in() -> list[Any]:
+    """The one result, of no meaning, of a call with side effects that has no outputs."""
+    return [_empty_like(V.graph.current_node.meta["val"][1][0])]
 
 
 def _lower_op(definition: Definition, operator: Any, *args: Any, **kwargs: Any) -> Any:
@@ -122,7 +127,7 @@ def _lower_op(definition: Definition, operator: Any, *args: Any, **kwargs: Any) 
         copies = [lowering.clone(tensor) for tensor in primitive.outputs[len(results) :]]
         primitive = dataclasses.replace(primitive, outputs=[*results, *copies])
         ordered.create(CALL, *primitive.arguments())
-        return primitive.outputs or [_empty_like(V.graph.current_node.meta["val"][1][0])]
+        return primitive.outputs or _stand_in()
     unordered = _call_kind(LoweredCall, num_fresh=num_fresh, release_gil=kernel.release_gil)
     kind = ordered if _has_token(V.graph.current_node) else unordered
     kind.create(CALL_GRAPH if kernel.traits.allow_cuda_graph else CALL, *primitive.arguments())
@@ -139,8 +144,7 @@ def _with_offsets(args: Any, kwargs: Any) -> tuple[Any, Any]:
     part of ``w``.
     """
     node = V.graph.current_node
-    given = node.args[2:] if _has_token(node) else node.args
-    return _with_offset(given, args), _with_offset(node.kwargs, kwargs)
+    return _with_offset(_arguments(node), args), _with_offset(node.kwargs, kwargs)
 
 
 def _with_offset(given: Any, lowered: Any) -> Any:
@@ -177,8 +181,7 @@ def _kernel(definition: Definition, operator: Any) -> tuple[OpKernel, int | symp
     if not definition.is_looked_at:
         return definition.candidates[0], None
     node = V.graph.current_node
-    arguments = node.args[2:] if _has_token(node) else node.args
-    args, kwargs = map_arg((arguments, node.kwargs), lambda argument: argument.meta["val"])
+    args, kwargs = map_arg((_arguments(node), node.kwargs), lambda argument: argument.meta["val"])
     call = PrimitiveCall.of(definition, operator, args, kwargs)
     # A package is for all sizes of the exported program: there are no guards in it.
     kernel, size = call.kernel(is_guarded=not V.graph.aot_mode)
@@ -197,6 +200,11 @@ def _is_indexed() -> bool:
 def _has_token(node: torch.fx.Node) -> bool:
     """Whether the node calls an op with side effects: it returns a token before the results."""
     return node.target is torch.ops.higher_order.with_effects
+
+
+def _arguments(node: torch.fx.Node) -> Sequence[Any]:
+    """The positional arguments of the operator that a node calls."""
+    return node.args[2:] if _has_token(node) else node.args
 
 
 def _fakes(definition: Definition) -> Sequence[torch.Tensor]:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -82,16 +82,7 @@ class Primitive:
 
     def arguments(self) -> tuple[Any, ...]:
         """In the order of the schema."""
-        return (
-            self.func,
-            self.inputs,
-            self.outputs,
-            self.plan,
-            self.ints,
-            self.floats,
-            self.strs,
-            self.digest,
-        )
+        return tuple(getattr(self, field.name) for field in fields(self))
 
 
 def call_primitive(

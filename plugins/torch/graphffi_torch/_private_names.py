@@ -61,6 +61,7 @@ TABLE: Final = (
         ("torch._inductor.ir.FallbackKernel.codegen_unbacked_symbol_defs", "defines new sizes"),
         ("torch._inductor.ir.FallbackKernel.get_read_writes", "orders calls with side effects"),
         ("torch._inductor.ir.FallbackKernel.has_side_effects", "keeps calls with side effects"),
+        ("torch._inductor.ir.ExternKernel.require_contiguous", "lays an operand out"),
         ("torch._inductor.ir.NopKernel.should_allocate", "makes a buffer that nothing fills"),
         ("torch._inductor.ir.NopKernel.get_free_symbol_uses", "orders it behind its sizes"),
         ("torch._inductor.ir.FixedLayout", "a result's layout"),
