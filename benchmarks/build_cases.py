@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a library of one kernel costs to build, and how large it is."""
+"""The cost of building a library of one kernel, and its size."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KERNEL, OP = "kernel_library.cc", "operator_library.cc"
 
 
 def commands() -> dict[str, list[str]]:
-    """Compiler calls, by who makes the library; the output comes last."""
+    """The compiler commands of each contender, without the output file, which comes last."""
     import tvm_ffi
 
     import graphffi
@@ -52,7 +52,7 @@ def compile_time(command: list[str], output: Path) -> Callable[[], float]:
 
 
 def size(output: Path) -> Callable[[], float]:
-    """Bytes of a library without symbols."""
+    """The size in bytes of a stripped library."""
     return lambda: float(output.stat().st_size)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What calls from C++ cost: our headers on the bundled runtime, apache's on its own."""
+"""Calls from C++: our headers on the bundled runtime, apache's headers on apache's runtime."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TITLES = {
 
 
 def contender(name: str, program: Path, runtime: Path, case: str) -> Contender:
-    """One program on one runtime; it times itself."""
+    """One program on one runtime, which times itself."""
     environment = os.environ | {"LD_LIBRARY_PATH": str(runtime)}
     command = [str(program), case]
 

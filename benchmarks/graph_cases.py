@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models as libraries that need no torch, against AOTInductor's packages in torch's C++ loader."""
+"""Models as libraries without torch, against AOTInductor packages in torch's C++ loader."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from examples.llama_block_cpp.export import Step
 
 FOLDER = native.OUTPUT / "graph"
 LONG = 50
-# What the programs print.
+# The positions of the numbers that the programs print.
 LOAD, FIRST, CALL, RESIDENT, ANONYMOUS = range(5)
 NAMES = ("graphffi, to_library", "AOTInductor, package")
 
@@ -39,14 +39,14 @@ class Chain(nn.Module):
         self.op, self.length = op, length
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Of float32[16]."""
+        """Takes float32[16]."""
         for _ in range(self.length):
             x = self.op(x)
         return x
 
 
 class Block(nn.Module):
-    """Two convolutions, and a way around them."""
+    """Two convolutions with a residual connection."""
 
     def __init__(self, channels: int, out: int, stride: int) -> None:
         super().__init__()
@@ -57,13 +57,13 @@ class Block(nn.Module):
         self.short = None if is_same else nn.Conv2d(channels, out, 1, stride, bias=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Of images."""
+        """Takes images."""
         y = self.norms[1](self.second(torch.relu(self.norms[0](self.first(x)))))
         return torch.relu(y + (x if self.short is None else self.norms[2](self.short(x))))
 
 
 def resnet18() -> nn.Module:
-    """As torchvision has it, with random weights."""
+    """The model of torchvision, with random weights."""
     widths = ((64, 64, 1), (64, 128, 2), (128, 256, 2), (256, 512, 2))
     blocks = [block for c, o, s in widths for block in (Block(c, o, s), Block(o, o, 1))]
     first = (nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU())
@@ -72,14 +72,14 @@ def resnet18() -> nn.Module:
 
 
 class Model:
-    """An exported model as a library and as a package, and what the programs need to call it.
+    """An exported model as a library and as a package, and how to call it in the programs.
 
     Args:
-        name: Of the files.
+        name: The name of the files.
         module: The model.
-        example: Its arguments.
-        operands: They, as the programs get them.
-        calls: How often to call it in one measurement.
+        example: The model's arguments.
+        operands: The same arguments as text, for the programs.
+        calls: How often to call the model in one measurement.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class Model:
         return [float(number) for number in text.split()]
 
     def contenders(self, value: Callable[[list[float]], float]) -> list[Contender]:
-        """Of one of the numbers, or what is made of them."""
+        """Contenders for one of the numbers, or for a value computed from them."""
 
         def contender(name: str) -> Contender:
             return Contender(name, lambda: value(self.run(name)))
@@ -122,7 +122,7 @@ class Model:
 
 
 def chain_cases(library: Path) -> list[Case]:
-    """What a call of a graph costs, and a kernel's in it."""
+    """The cost of a call of a graph, and of a kernel's call in it."""
     op = graphffi.define_op(
         "benchmark_graph::touch",
         schema="(Tensor x) -> Tensor",
@@ -175,7 +175,7 @@ def weights_cases() -> list[Case]:
 
 
 def cases(library: Path) -> list[Case]:
-    """All of them, on one thread; the programs are C++."""
+    """All cases of this group, on one thread, in C++ programs."""
     torch.set_num_threads(1)
     torch.set_grad_enabled(False)
     warnings.filterwarnings("ignore", category=FutureWarning)

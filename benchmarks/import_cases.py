@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What importing costs, in a fresh interpreter each time."""
+"""The cost of imports, each in a fresh interpreter."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def interpreter(code: str) -> Contender:
 
 
 def case(name: str, *codes: str) -> Case:
-    """Interpreters that import something, the first against the others."""
+    """Interpreters that import different modules, the first against the others."""
     contenders = [interpreter(code) for code in codes]
     return Case(name, contenders, unit="ms", scale=1e-6)
 
 
 def cases() -> list[Case]:
-    """Bare Python, or the framework alone, is the floor."""
+    """Imports of graphffi's packages; bare Python or the framework alone is the lower bound."""
     return [
         case("import: a whole interpreter", "import graphffi", "pass", "import tvm_ffi"),
         case("import: the PyTorch plugin", "import graphffi_torch", "import torch"),

@@ -33,7 +33,7 @@ def ffi_call(target: str, **attributes: Any) -> Callable[[jax.Array], jax.Array]
 
 
 def jitted_chain(op: Callable[[Any], Any]) -> Callable[[int], Callable[[], Any]]:
-    """Builds jitted programs that call `op` one call after the other."""
+    """Builds jitted programs that call `op` repeatedly, each call on the result of the last."""
     x = jnp.ones(16, jnp.float32)
 
     def build(length: int) -> Callable[[], Any]:
@@ -49,7 +49,7 @@ def jitted_chain(op: Callable[[Any], Any]) -> Callable[[int], Callable[[], Any]]
 
 
 def callback(kernel: Any) -> Callable[[jax.Array], jax.Array]:
-    """What needs no build at all: a Python function that calls the kernel."""
+    """A Python function that calls the kernel: it needs no build."""
 
     def on_host(x: Any) -> Any:
         source, out = np.array(x), np.empty(x.shape, x.dtype)

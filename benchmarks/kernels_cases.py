@@ -15,7 +15,7 @@ import graphffi
 
 
 def op_of(kernel: Any, count: int) -> Any:
-    """An op with that many kernels, of which calls run the last."""
+    """An op with `count` kernels, of which only the last fits."""
     op = graphffi.define_op(
         f"benchmark::kernels_{count}", schema="(Tensor x) -> Tensor", infer=graphffi.like
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds the kernels that all share, and the peers that are written against a framework."""
+"""Builds the kernels of all contenders, and contenders that are written against a framework."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ OUTPUT = HERE.parent / "build" / "benchmarks"
 
 
 def compile_library(source: str, *flags: str) -> Path:
-    """Compiles one of csrc/ into a shared library, if it is older than its source."""
+    """Compiles a source of csrc/ into a shared library, unless the library is up to date."""
     path, library = HERE / "csrc" / source, OUTPUT / f"{Path(source).stem}.so"
     if not library.exists() or library.stat().st_mtime < path.stat().st_mtime:
         OUTPUT.mkdir(parents=True, exist_ok=True)
@@ -30,12 +30,12 @@ def kernels() -> Path:
 
 
 def source(name: str) -> str:
-    """The path of one of csrc/."""
+    """The path of a source in csrc/."""
     return str(HERE / "csrc" / name)
 
 
 def torch_flags() -> list[str]:
-    """Of a library that is written against torch."""
+    """Compiler flags for a library that is written against torch."""
     import torch
 
     root = Path(torch.__file__).parent
@@ -46,7 +46,7 @@ def torch_flags() -> list[str]:
 
 
 def extension_flags() -> list[str]:
-    """Of an extension module that is written against torch."""
+    """Compiler flags for an extension module that is written against torch."""
     return [*torch_flags(), f"-I{sysconfig.get_path('include')}", "-ltorch_python"]
 
 
@@ -78,7 +78,7 @@ def xla_handler() -> Path:
 
 
 def graph_host() -> Path:
-    """The program that calls a method of a library of a graph."""
+    """The program that calls a method of a library made by `to_library`."""
     import graphffi
 
     program, folder = OUTPUT / "graph_host", Path(graphffi.__file__).parent / "_lib"
@@ -87,7 +87,7 @@ def graph_host() -> Path:
 
 
 def package_host() -> Path:
-    """The program that calls the model of a package by torch's loader."""
+    """The program that loads a package with torch's loader and calls its model."""
     import torch
 
     import graphffi
@@ -103,7 +103,7 @@ def package_host() -> Path:
 
 
 def _program(program: Path, flags: list[str]) -> Path:
-    """Compiles it, unless it is there."""
+    """Compiles the program, unless it exists."""
     if not program.exists():
         OUTPUT.mkdir(parents=True, exist_ok=True)
         subprocess.run(["g++", *flags, "-o", str(program)], check=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Eager calls from PyTorch by what else people bind kernels with."""
+"""Eager calls from PyTorch through other tools that bind kernels."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import Any
 
 WIDTH, LEFT, BAR = 680, 250, 300
-"""Of a picture, of the names in it and of its longest bars, in pixels."""
+"""The widths of a picture, of the names in it and of its longest bars, in pixels."""
 _STYLE = """\
 <style>
   text { font: 12px system-ui, "DejaVu Sans", sans-serif; fill: #16202e; }
@@ -20,12 +20,12 @@ _STYLE = """\
 
 
 def group_of(case: str) -> str:
-    """The group of a case: what stands before the colon."""
+    """The group of a case: the text before the colon."""
     return case.partition(":")[0]
 
 
 def file_name(group: str) -> str:
-    """Of a group's picture."""
+    """The name of the file of a group's picture."""
     return f"benchmark-{re.sub('[^a-z]+', '-', group.lower()).strip('-')}.svg"
 
 
@@ -70,7 +70,7 @@ def picture(group: str, rows: list[dict[str, Any]]) -> str:
 
 
 def read_rows(document: str) -> list[dict[str, Any]]:
-    """What pictures need of the tables in a document."""
+    """The rows of the tables in a document, with the fields that pictures need."""
     rows = []
     for case, table in re.findall(r"^\*\*(.+)\*\*\n\n((?:\|.*\n)+)", document, re.MULTILINE):
         head, _, *lines = (line.strip("|\n ").split("|") for line in table.splitlines())

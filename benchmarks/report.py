@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results as tables of Markdown and pictures, and as the part of a document that they are."""
+"""Results as Markdown tables and pictures, and the part of a document that contains them."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 
 def machine_line(machine: dict[str, str]) -> str:
-    """What the numbers depend on."""
+    """The machine and the versions, in one line."""
     return ", ".join(f"{name} {version}" for name, version in machine.items())
 
 
 def replace_result(document: str, result: str) -> str:
-    """The document with another result between its marks.
+    """Return the document with a new result between its marks.
 
     Raises:
-        ValueError: If the marks are not there, once each and in order.
+        ValueError: If the document does not have both marks, once each and in order.
     """
     before, begin, rest = document.partition(BEGIN)
     _, end, after = rest.partition(END)
@@ -53,7 +53,7 @@ def replace_result(document: str, result: str) -> str:
 def write_result(path: Path, machine: dict[str, str], rows: list[dict[str, Any]]) -> None:
     """Writes the results of a run into a document, and their pictures beside it."""
     tables = [table(list(case)) for _, case in groupby(rows, key=lambda row: row["case"])]
-    shown = plot.read_rows("\n".join(tables))  # as rounded as a reader sees them
+    shown = plot.read_rows("\n".join(tables))  # rounded, as in the tables
     pictures = [f"![{group}](images/{plot.file_name(group)})\n" for group in plot.pictures(shown)]
     parts = [machine_line(machine) + "\n", *pictures, *tables]
     path.write_text(replace_result(path.read_text(), "\n".join(parts)))
@@ -68,4 +68,4 @@ def write_pictures(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    write_pictures(Path(sys.argv[1]))  # whose pictures to draw again
+    write_pictures(Path(sys.argv[1]))  # the document whose pictures to draw again

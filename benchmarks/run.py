@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures graphffi's calls against the other ways to make them, in one run on the CPU.
+"""Measures calls with graphffi and with other tools, in one run on the CPU.
 
     python benchmarks/run.py [--only GROUP ...] [--json results.json]
     python benchmarks/run.py --write docs/benchmarks.md
@@ -26,7 +26,7 @@ DISTRIBUTIONS = ("torch", "jaxlib", "apache-tvm-ffi", "jax-tvm-ffi")
 
 
 def machine() -> dict[str, str]:
-    """What the numbers depend on."""
+    """The versions and the machine of a run."""
     versions = {name: metadata.version(name) for name in DISTRIBUTIONS}
     return {
         "python": platform.python_version(),
@@ -36,7 +36,7 @@ def machine() -> dict[str, str]:
 
 
 def main() -> None:
-    """Runs the groups that are asked for."""
+    """Runs the requested groups."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--only", nargs="+", choices=GROUPS, default=GROUPS)
     parser.add_argument("--json", help="a file to write the results into")

@@ -64,13 +64,13 @@ def execute(code: str, cache: Path = FOLDER / "cache") -> None:
 
 
 def starting(name: str, code: str) -> Contender:
-    """Of a program whose caches are warm."""
+    """Measures a program whose caches are warm."""
     execute(code)
     return Contender(name, once(lambda: execute(code)))
 
 
 def starting_cold(name: str, code: str) -> Contender:
-    """Of a program that finds nothing that torch compiled before."""
+    """Measures a program with empty caches of torch."""
     cold = FOLDER / "cold"
 
     def forget() -> None:
@@ -84,7 +84,7 @@ def starting_cold(name: str, code: str) -> Contender:
 
 
 def cases(library: Path) -> list[Case]:
-    """By the clock."""
+    """Programs from their start to the first result, timed by the clock."""
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir(parents=True)
     names = {"library": str(library), "typed": str(native.torch_op("typed_op.cc"))}
@@ -100,7 +100,7 @@ def cases(library: Path) -> list[Case]:
 
     paths = {name: str(FOLDER / f"{i}.pt2") for i, name in enumerate(ops)}
     for name, op in ops.items():
-        if name != "torch.library.custom_op":  # its kernel is Python, which packages do not hold
+        if name != "torch.library.custom_op":  # packages do not contain its kernel, in Python
             execute(op + PACKAGE.format(path=paths[name]))
     standalone = str(FOLDER / "program.so")
     execute(ops["graphffi op"] + LIBRARY.format(path=standalone))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How calls are measured: contenders take turns, so that what disturbs one disturbs all.
+"""How calls are measured: contenders take turns, so that a disturbance affects all of them.
 
-What is measured is the processor time of this process: other processes hardly change it.
+Times are processor time of this process, on which other processes have little effect.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Contender:
-    """One way to do a thing; `measure` gives nanoseconds per call, once."""
+    """One way to make a call; `measure` returns nanoseconds per call, measured once."""
 
     name: str
     measure: Callable[[], float]
@@ -25,7 +25,7 @@ class Contender:
 
 @dataclass(frozen=True)
 class Case:
-    """Ways to do the same thing, graphffi's first."""
+    """Ways to make the same call, graphffi's first."""
 
     title: str
     contenders: Sequence[Contender]
@@ -74,20 +74,20 @@ def call(statement: str, namespace: dict[str, Any], calls: int = 20_000) -> Call
 def chain(
     build: Callable[[int], Callable[[], Any]], short: int, long: int, calls: int = 300
 ) -> Callable[[], float]:
-    """Measures what one more call costs in a graph: programs with `short` and `long` calls differ.
+    """Measures the cost of one more call in a graph, from programs with `short` and `long` calls.
 
     Args:
         build: Makes a program with that many calls; running it waits for its result.
-        short: Calls in the one program.
-        long: Calls in the other.
-        calls: How often each is run in one measurement.
+        short: Calls in the short program.
+        long: Calls in the long program.
+        calls: How often each program runs in one measurement.
     """
     programs = [timeit.Timer(build(length), timer=time.process_time) for length in (short, long)]
     for program in programs:
         program.timeit(20)
 
     def measure() -> float:
-        # Three turns each and the faster one: a disturbance must not look like a negative cost.
+        # The fastest of three turns each: a disturbance must not look like a negative cost.
         few, many = (min(p.timeit(calls) for _ in range(3)) for p in programs)
         return (many - few) / calls / (long - short) * 1e9
 
@@ -95,7 +95,7 @@ def chain(
 
 
 def once(action: Callable[[], Any]) -> Callable[[], float]:
-    """Measures something that takes milliseconds, in other processes too: by the clock."""
+    """Measures by the clock: for actions of milliseconds, also in other processes."""
 
     def measure() -> float:
         begin = time.perf_counter()

@@ -22,7 +22,7 @@ MANY = 1_000
 
 
 def custom_op(kernel: Any, name: str = "touch") -> Any:
-    """What one writes today: `torch.library.custom_op` around apache-tvm-ffi's function."""
+    """The usual binding today: `torch.library.custom_op` around apache-tvm-ffi's function."""
 
     @torch.library.custom_op(f"benchmark_custom::{name}", mutates_args=())
     def touch(x: torch.Tensor) -> torch.Tensor:
@@ -35,7 +35,7 @@ def custom_op(kernel: Any, name: str = "touch") -> Any:
 
 
 def compiled_program(op: Callable[[Any], Any], length: int) -> Callable[[Any], Any]:
-    """A compiled program that calls `op` that often, one call after the other.
+    """A compiled program that calls `op` as often as given, each call on the result of the last.
 
     From text, so that every program has code of its own: compiled variants of shared code would be
     told apart by guards at each run.
@@ -82,7 +82,7 @@ def packaged_chain(op: Callable[[Any], Any], x: torch.Tensor) -> Callable[[int],
 
 
 def compile_time(op: Callable[[Any], Any], x: torch.Tensor, calls: int) -> Callable[[], float]:
-    """Measures what compiling one call costs, in nanoseconds, in a program of that many."""
+    """Measures the cost of compiling one call, in nanoseconds, in a program of `calls` calls."""
 
     def measure() -> float:
         torch.compiler.reset()
@@ -173,7 +173,7 @@ def calls_of(count: int, contenders: dict[str, Any]) -> list[Contender]:
 
 @torch.enable_grad()
 def in_grad_mode(write: Any, theirs: Any) -> list[Contender]:
-    """Calls in grad mode, with views: these have metadata of autograd's then."""
+    """Calls in grad mode, with views, which then carry autograd metadata."""
     names = {"x": torch.ones(32)[:16], "out": torch.empty(32)[:16]}
     contenders = {"graphffi op": write, "apache tvm_ffi.Function": theirs.touch}
     return [
@@ -183,7 +183,7 @@ def in_grad_mode(write: Any, theirs: Any) -> list[Contender]:
 
 
 def recorder_case(function: Any, names: dict[str, Any]) -> Case:
-    """Calls that nobody looks at, and the same calls recorded at level 1."""
+    """Calls without the recorder, and the same calls recorded at level 1."""
     plain = call("f(x, out)", {**names, "f": function}, 2_000)
 
     def recorded() -> float:
@@ -226,7 +226,7 @@ def raw_call(reference: str) -> Callable[[Any], Any]:
 
 
 def raw_cases(ours: Any, op: Any, x: torch.Tensor, out: torch.Tensor) -> list[Case]:
-    """The raw form beside an op, in graphs and packages, and beside an operator by hand."""
+    """Calls by reference, against an op in graphs and packages, and a handwritten operator."""
     graphffi.register_global_func("benchmark.touch", ours.touch)
     raw, of_library = raw_call("benchmark.touch"), raw_call(ours.touch.reference)
     contenders = {"global function": raw, "library.so::symbol": of_library, "graphffi op": op}
@@ -266,10 +266,10 @@ def raw_cases(ours: Any, op: Any, x: torch.Tensor, out: torch.Tensor) -> list[Ca
 
 
 def cases(library: Path) -> list[Case]:
-    """All of them, on one CPU thread and without gradients."""
+    """All cases of this group, on one CPU thread and without gradients."""
     torch.set_num_threads(1)
     torch.set_grad_enabled(False)
-    # Of torch's own parts about each other.
+    # Warnings of torch's modules about each other.
     warnings.filterwarnings("ignore", category=FutureWarning)
     warnings.filterwarnings("ignore", message="dynamo_pgo")
     ours = graphffi.load_module(str(library))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What calls of Functions cost in C++. Compiled with either set of headers; prints nanoseconds per
-// call of the case that the first argument names.
+// The cost of calls of Functions in C++. Compiled with either set of headers; prints nanoseconds
+// per call of the case that the first argument names.
 #include <tvm/ffi/container/array.h>
 #include <tvm/ffi/container/tensor.h>
 #include <tvm/ffi/function.h>

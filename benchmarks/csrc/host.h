@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the programs that call a model have in common: operands by their descriptions, and a report.
+// Shared by the programs that call a model: operands made from descriptions, and the report.
 #pragma once
 
 #include <time.h>
@@ -53,9 +53,9 @@ inline double MemoryOf(const std::string& name) {
   return bytes;
 }
 
-/// Loads the model, which gives a function, and prints the nanoseconds that loading takes, the
-/// first call and then each of `calls` (of processor time); and the memory that the process has, in
-/// all and for itself alone.
+/// Calls `load`, which returns the model as a function. Prints the nanoseconds of loading, of the
+/// first call and of each of `calls` (in processor time), then the memory of the process: all of
+/// it, and the part that it does not share.
 template <typename Load>
 int Report(int calls, Load&& load) {
   const double begin = Seconds(CLOCK_MONOTONIC);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels that do next to nothing, so that what is measured is the call.
+// Kernels that do next to nothing, so that nearly all of the time is the call's.
 #include <tvm/ffi/tvm_ffi.h>
 
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The peer by nanobind: a function of arrays of any framework, which come by DLPack.
+// The peer with nanobind: a function that takes arrays of any framework by DLPack.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The peer that torch's guides call a C++ extension: a function of tensors by pybind11.
+// The peer that torch's guides call a C++ extension: a function of tensors, bound with pybind11.
 #include <torch/extension.h>
 
 namespace {
