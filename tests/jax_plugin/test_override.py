@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import graphffi
+from graphffi_jax._framework import FRAMEWORK
 
 
 def scaling(factor: float) -> Any:
@@ -101,6 +102,32 @@ def test_an_op_may_change_its_signature() -> None:
     )
     assert jax.jit(op)(x).tolist() == [5]
     assert jax.jit(lambda x: op(x, by=7))(x).tolist() == [7]
+
+
+def test_a_call_runs_as_the_definition_says_that_bound_it() -> None:
+    if "graphffi_torch" in sys.modules:
+        pytest.skip("torch's operators keep their parameters")
+
+    def minus(x: Any, y: Any, out: Any) -> None:
+        np.from_dlpack(out)[...] = np.from_dlpack(x) - np.from_dlpack(y)
+
+    def define_minus(parameters: str, **options: Any) -> graphffi.Op:
+        return graphffi.define_op(
+            "jaxoverride::minus",
+            schema=f"({parameters}) -> Tensor",
+            kernel=minus,
+            plan="x, y, out",
+            infer=lambda x, y: graphffi.like(x),
+            **options,
+        )
+
+    op = define_minus("Tensor x, Tensor y")
+    before = op.definition
+    five, two = (jnp.full(1, value, jnp.float32) for value in (5, 2))
+    bound = before.bind((five, two), {})
+    define_minus("Tensor y, Tensor x", override=True)  # by another thread, between the two
+    assert FRAMEWORK.call_bound(op, before, bound).tolist() == [3]
+    assert op(two, five).tolist() == [3]
 
 
 def test_a_name_that_is_given_to_another_function_means_it_everywhere() -> None:

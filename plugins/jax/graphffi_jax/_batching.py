@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 
 import graphffi
-from graphffi.plugin import Operand
+from graphffi.plugin import Definition, Operand
 
 from ._loops import run
 
@@ -38,26 +38,33 @@ class OpCall:
     """What a call of an op was made of, to make another one of it.
 
     Args:
-        op: The op.
+        op: The op; its rules are those of its present definition.
+        definition: That of the call, which says what its arrays are.
         structure: Of each operand: None for None, -1 for one array, the length of a list.
         attributes: One value per attribute.
     """
 
     op: graphffi.Op
+    definition: Definition
     structure: tuple[int | None, ...]
     attributes: tuple[Any, ...]
 
     @staticmethod
-    def make(op: graphffi.Op, operands: Sequence[Any], attributes: Sequence[Any]) -> OpCall:
+    def make(
+        op: graphffi.Op,
+        definition: Definition,
+        operands: Sequence[Any],
+        attributes: Sequence[Any],
+    ) -> OpCall:
         """Of converted operands: arrays, lists of arrays, None."""
         structure = (
             None if o is None else len(o) if isinstance(o, (list, tuple)) else -1 for o in operands
         )
-        return OpCall(op, tuple(structure), tuple(attributes))
+        return OpCall(op, definition, tuple(structure), tuple(attributes))
 
     def operands(self, flat: Sequence[Any]) -> list[Any]:
         """One item per operand, of one per array in the order of the primitive's operands."""
-        definitions = self.op.definition.operands
+        definitions = self.definition.operands
         found: dict[int, Any] = {}
         items = iter(flat)
         for mutated in (False, True):  # updated operands come last
@@ -71,7 +78,7 @@ class OpCall:
         values, attributes = iter(operands), iter(self.attributes)
         return [
             next(values if isinstance(p, Operand) else attributes)
-            for p in self.op.definition.parameters
+            for p in self.definition.parameters
         ]
 
 

@@ -129,7 +129,7 @@ class CallDims:
 
 
 def _named(made_of: Any, shapes: Sequence[Any], batches: int) -> list[ArrayDims]:
-    definition = made_of.op.definition
+    definition = made_of.definition
     dims = definition.dims
     groups = [None] * len(definition.operands) if dims is None else dims.operands
     read: list[Any] = []

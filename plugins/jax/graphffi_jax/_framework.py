@@ -49,7 +49,10 @@ class JaxFramework(Framework):
 
     def call_op(self, op: Any, bound: Any) -> Any:
         """Runs an op on checked arguments."""
-        definition = op.definition
+        return self.call_bound(op, op.definition, bound)
+
+    def call_bound(self, op: Any, definition: Any, bound: Any) -> Any:
+        """Runs an op as the definition says that bound the arguments."""
         if op.name not in self._traced and is_tracing():
             self._traced.add(op.name)
         operands = [
@@ -57,20 +60,20 @@ class JaxFramework(Framework):
             for o, value in zip(definition.operands, bound.operands, strict=True)
         ]
         operands = vary_alike(operands)
-        call, results = self._prepared(op, operands, bound.attributes)
+        call, results = self._prepared(op, definition, operands, bound.attributes)
         outputs = bind(call, flat_operands(definition, operands), results)
         fresh, mutated = outputs[: len(results)], outputs[len(results) :]
         return definition.pack_results(bound.operands, fresh, mutated)
 
     def _prepared(
-        self, op: Any, operands: Sequence[Any], attributes: Sequence[Any]
+        self, op: Any, definition: Any, operands: Sequence[Any], attributes: Sequence[Any]
     ) -> tuple[KernelCall, ResultTypes]:
         """All of a call but its arrays. Equal calls have equal results: rules are asked once."""
         batches = take_batches()
-        key = call_key(op.definition, operands, attributes, batches)
+        key = call_key(definition, operands, attributes, batches)
         known = self._known.get(key)
         if known is None or key is None:
-            known = _prepare(op, operands, attributes, batches)
+            known = _prepare(op, definition, operands, attributes, batches)
             if len(self._known) >= _MAX_KNOWN:
                 self._known.clear()
             if key is not None:
@@ -139,12 +142,11 @@ class JaxFramework(Framework):
 
 
 def _prepare(
-    op: Any, operands: Sequence[Any], attributes: Sequence[Any], batches: int
+    op: Any, definition: Any, operands: Sequence[Any], attributes: Sequence[Any], batches: int
 ) -> tuple[KernelCall, ResultTypes]:
-    definition = op.definition
     seen = [_specs(value) for value in operands]
     specs = definition.infer(seen, attributes)
-    made_of = OpCall.make(op, operands, attributes)
+    made_of = OpCall.make(op, definition, operands, attributes)
     results = _result_shapes(op.name, definition.results, specs)
 
     def make(kernel: OpKernel) -> KernelCall:
