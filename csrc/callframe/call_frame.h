@@ -106,7 +106,7 @@ class CallFrame : public PlacedFrame {
   void PushLent(const TVMFFIAny& view);
   void Append(const TVMFFIAny& value) {
     if (size_ == capacity_) GrowArguments();
-    CopyFresh(value, &args_[size_++]);
+    args_[size_++] = value;
   }
   void GrowArguments();
   void ReleaseOwned();

@@ -14,6 +14,9 @@ namespace graphffi {
 
 namespace {
 
+/// Constant-initialized and trivially destructible: readable at any time, at little cost.
+thread_local LentTensorPool thread_pool{nullptr, 0, false};
+
 /// Frees the blocks of a thread that ends.
 struct PoolCloser {
   void Touch() {}
@@ -26,6 +29,8 @@ struct PoolCloser {
 thread_local PoolCloser pool_closer;
 
 }  // namespace
+
+LentTensorPool& LentTensorPool::OfThread() { return thread_pool; }
 
 void LentTensorPool::Trim(int32_t most) {
   while (size > most && first != nullptr) {

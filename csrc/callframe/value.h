@@ -126,16 +126,6 @@ inline bool IsObject(const TVMFFIAny& value) {
   return value.type_index >= kTVMFFIStaticObjectBegin;
 }
 
-/// Copies a value that may have been written just now, which was in halves: a load of the whole
-/// would wait until both have reached the cache.
-inline void CopyFresh(const TVMFFIAny& from, TVMFFIAny* to) {
-  uint64_t head;
-  std::memcpy(&head, &from, sizeof(head));
-  asm("" : "+r"(head));  // keeps compilers from one load for both halves
-  std::memcpy(to, &head, sizeof(head));
-  to->v_uint64 = from.v_uint64;
-}
-
 /// Gives up what `value` owns and makes it None.
 inline void ReleaseValue(TVMFFIAny* value) {
   if (IsObject(*value)) TVMFFIObjectDecRef(value->v_obj);

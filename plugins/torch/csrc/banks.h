@@ -49,7 +49,7 @@ GRAPHFFI_TORCH_API const void* FillOtherView(const at::Tensor& tensor, DLTensor*
 
 /// at::toDLPackNonOwning for tensors on the CPU, in fewer loads. The view borrows shape and
 /// strides. Returns the beginning of the storage, or NULL for tensors that need FillOtherView.
-C10_ALWAYS_INLINE const void* TryFillView(const at::Tensor& tensor, DLTensor* view) {
+inline const void* TryFillView(const at::Tensor& tensor, DLTensor* view) {
   const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
   // First what may need a call, before much has to be kept across it.
   const at::IntArrayRef strides = impl.strides(), sizes = impl.sizes();
@@ -57,11 +57,11 @@ C10_ALWAYS_INLINE const void* TryFillView(const at::Tensor& tensor, DLTensor* vi
   const bool is_empty = impl.numel() == 0;
   const c10::Storage& storage = impl.unsafe_storage();
   const bool is_on_cpu = impl.key_set().has_backend(c10::BackendComponent::CPUBit);
-  if (C10_UNLIKELY(!storage || !is_on_cpu || is_empty)) return nullptr;
+  if (!storage || !is_on_cpu || is_empty) return nullptr;
   char* const begin = static_cast<char*>(storage.mutable_data());
   const auto type = static_cast<size_t>(impl.dtype().toScalarType());
   const uint64_t known = known_dtypes[type].load(std::memory_order_relaxed);
-  if (C10_UNLIKELY(begin == nullptr || known == 0)) return nullptr;
+  if (begin == nullptr || known == 0) return nullptr;
   const auto dtype = static_cast<uint32_t>(known);
   view->data = begin + offset * static_cast<int64_t>(known >> 32);
   view->device = {kDLCPU, 0};
@@ -74,9 +74,9 @@ C10_ALWAYS_INLINE const void* TryFillView(const at::Tensor& tensor, DLTensor* vi
 }
 
 /// Fills a view of any tensor. \throws c10::Error as FillOtherView does.
-C10_ALWAYS_INLINE const void* FillView(const at::Tensor& tensor, DLTensor* view) {
+inline const void* FillView(const at::Tensor& tensor, DLTensor* view) {
   const void* begin = TryFillView(tensor, view);
-  return C10_LIKELY(begin != nullptr) ? begin : FillOtherView(tensor, view);
+  return begin != nullptr ? begin : FillOtherView(tensor, view);
 }
 
 /// Loans of torch's tensors: their sources are `const at::Tensor*`.
@@ -109,7 +109,7 @@ class GRAPHFFI_TORCH_API TensorBank {
   /// One slot: a tensor or, where it is undefined, None.
   void Add(const at::Tensor& tensor) { Append(tensor, values_.AddSlot()); }
   /// The same of a tensor that is defined and has no key of kUnreadable.
-  C10_ALWAYS_INLINE void AddReadable(const at::Tensor& tensor) {
+  void AddReadable(const at::Tensor& tensor) {
     TVMFFIAny* const place = values_.AddSlot();
     LendReadable(tensor, size() - 1, place);
   }
@@ -164,7 +164,7 @@ class GRAPHFFI_TORCH_API TensorBank {
  private:
   /// As the last value, which is at `place`.
   void Append(const at::Tensor& tensor, TVMFFIAny* place) {
-    if (C10_UNLIKELY(!tensor.defined())) {
+    if (!tensor.defined()) {
       *place = TVMFFIAny{};
       return;
     }
@@ -173,16 +173,16 @@ class GRAPHFFI_TORCH_API TensorBank {
   /// As value `i`, which is at `place`.
   void Lend(const at::Tensor& tensor, size_t i, TVMFFIAny* place) {
     const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
-    if (C10_UNLIKELY(impl.key_set().has_any(kUnreadable) || !impl.storage_initialized())) {
+    if (impl.key_set().has_any(kUnreadable) || !impl.storage_initialized()) {
       Refuse(tensor, i);
     }
     LendReadable(tensor, i, place);
   }
-  C10_ALWAYS_INLINE void LendReadable(const at::Tensor& tensor, size_t i, TVMFFIAny* place) {
+  void LendReadable(const at::Tensor& tensor, size_t i, TVMFFIAny* place) {
     graphffi::LentTensor* lent = loans_.Take(&tensor);
     lent->Put(place);
     const void* memory = TryFillView(tensor, lent->view());
-    if (C10_UNLIKELY(memory == nullptr)) return FillOther(tensor, i, lent);
+    if (memory == nullptr) return FillOther(tensor, i, lent);
     lent->SetMemory(memory);
     lent->CopyDims();
     has_strides_ |= !tensor.is_contiguous();

@@ -24,8 +24,8 @@ bool Overlap(const at::Tensor& a, const at::Tensor& b) {
 
 /// The first of `values` from `begin` until `end` that shares memory with `output`; `end` if none
 /// does. Few begin in the same storage.
-C10_ALWAYS_INLINE size_t FindShared(const TVMFFIAny* values, size_t begin, size_t end,
-                                    const graphffi::LentTensor& output) {
+size_t FindShared(const TVMFFIAny* values, size_t begin, size_t end,
+                  const graphffi::LentTensor& output) {
   for (size_t i = begin; i < end; ++i) {
     if (values[i].type_index == kTVMFFINone) continue;
     const graphffi::LentTensor& lent = *graphffi::LentTensor::Of(values[i]);
@@ -74,7 +74,7 @@ void FailSharedMemory(const std::string& subject, const std::string& output,
 }
 
 /// What kernels write must not change what they read, nor each other.
-C10_ALWAYS_INLINE void KernelCall::CheckOutputMemory(size_t num_fresh) const {
+void KernelCall::CheckOutputMemory(size_t num_fresh) const {
   const size_t num_inputs = inputs_.size(), num_outputs = outputs_.size();
   const TVMFFIAny *inputs = inputs_.bank().values, *outputs = outputs_.bank().values;
   for (size_t i = num_fresh; i < num_outputs; ++i) {
@@ -96,7 +96,7 @@ C10_ALWAYS_INLINE void KernelCall::CheckOutputMemory(size_t num_fresh) const {
 }
 
 template <typename Frame>
-C10_ALWAYS_INLINE void KernelCall::InvokeIn(Frame* frame) {
+void KernelCall::InvokeIn(Frame* frame) {
   const graphffi::KernelSlot::Use function(target_->kernel);
   // Results that the plan does not pass are what the kernel returns.
   const int32_t first_passed = target_->plan.first_output();
@@ -124,8 +124,7 @@ void KernelCall::InvokeApart(DLDevice device, void* stream, const TVMFFIAny& wor
   InvokeIn(&frame);
 }
 
-C10_ALWAYS_INLINE void KernelCall::Invoke(DLDevice device, void* stream,
-                                          const TVMFFIAny& workspace) {
+void KernelCall::Invoke(DLDevice device, void* stream, const TVMFFIAny& workspace) {
   const graphffi::Layout& layout = target_->layout;
   if (!layout.is_in_order()) return InvokeApart(device, stream, workspace);
   layout.PutConstants(room_);

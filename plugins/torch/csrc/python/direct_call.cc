@@ -105,7 +105,7 @@ class DirectCall {
 
  private:
   /// NULL for anything but a plain tensor.
-  C10_ALWAYS_INLINE const at::Tensor* Unpack(PyObject* value) {
+  const at::Tensor* Unpack(PyObject* value) {
     if (!THPVariable_CheckExact(value)) return nullptr;
     const at::Tensor& tensor = THPVariable_Unpack(value);
     if (!IsWithin(tensor.key_set(), kPlainTensor)) return nullptr;
@@ -135,7 +135,7 @@ class DirectCall {
     return frame_.TensorsOf(parameter.is_mutated ? OpCall::Role::kOutput : OpCall::Role::kInput);
   }
 
-  C10_ALWAYS_INLINE bool AddTensor(PyObject* value, const Parameter& parameter) {
+  bool AddTensor(PyObject* value, const Parameter& parameter) {
     const at::Tensor* tensor = Unpack(value);
     if (tensor == nullptr) return false;
     if (parameter.is_mutated) {  // each with a bank that compilers know
