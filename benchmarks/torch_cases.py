@@ -132,11 +132,14 @@ def gradient_cases(ours: Any, theirs: Any, x: torch.Tensor) -> list[Case]:
         return lambda length: with_gradient(compiled_program(op, length), x)
 
     ops = differentiable_ops(ours, theirs)
-    typed = {"C++ autograd::Function": torch.ops.benchmark_typed.touch_vjp.default}
+    others = {
+        "C++ autograd::Function": torch.ops.benchmark_typed.touch_vjp.default,
+        "torch.neg": torch.neg,
+    }
     with torch.enable_grad():
         eager = [
             Contender(name, recording(call("f()", {"f": with_gradient(op, x)}, 2_000)))
-            for name, op in {**ops, **typed}.items()
+            for name, op in {**ops, **others}.items()
         ]
         graph = [
             Contender(name, recording(chain(in_graph(op), SHORT, LONG, 100)))
