@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -51,8 +51,11 @@ def jax_arrays() -> Arrays:
 
 
 @pytest.fixture(params=[numpy_arrays, torch_arrays, jax_arrays], ids=["numpy", "torch", "jax"])
-def arrays(request: pytest.FixtureRequest) -> Arrays:
-    return request.param()
+def arrays(request: pytest.FixtureRequest) -> Iterator[Arrays]:
+    yield request.param()
+    # Dynamo counts the functions of all tests that share their code, and compiles eight of them.
+    if "torch._dynamo" in sys.modules:
+        sys.modules["torch"].compiler.reset()
 
 
 @pytest.fixture
