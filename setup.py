@@ -57,7 +57,7 @@ PAYLOAD = {
         for name in ("callframe", "env", "gil", "hooks", "kernels", "modules", "shapes")
     },
 }
-"""What is no part of a Python package: where it is here, and in a wheel."""
+"""Files outside of Python packages: their place in the source tree and in a wheel."""
 
 
 def find_torches() -> list[Path]:
@@ -73,7 +73,7 @@ def find_torches() -> list[Path]:
 
 
 def torch_version(torch: Path) -> str:
-    """What torch says that it is, without importing it."""
+    """The version of torch, read without importing it."""
     facts: dict[str, object] = {}
     exec((torch / "version.py").read_text(), facts)
     return str(facts["__version__"])

@@ -120,7 +120,7 @@ def _find_tool(name: str) -> str:
 
 
 def _run(command: list[str]) -> None:
-    # What it says goes to stderr: stdout may have to be JSON.
+    # Its output goes to stderr, because stdout may be JSON.
     status = subprocess.run(command, check=False, stdout=2).returncode
     if status != 0:
         name = Path(command[0]).name

@@ -294,7 +294,7 @@ class _Options:
         if not (definition.results or updates or definition.has_side_effect):
             raise ValueError(
                 f"{name}: expected a result or an operand that is updated in place, got neither; "
-                "pass has_side_effect=True for an op that is called for something else"
+                "pass has_side_effect=True if the op has a side effect"
             )
         return definition
 
@@ -312,7 +312,7 @@ class _Options:
             return complete_kernel(definition, named, self.kernel, "")
         if self.plan or self.workspace is not None or traits != CallTraits(has_side_effect=effect):
             raise ValueError(
-                f"{definition.name}: expected kernel= beside what belongs to a kernel (plan, "
+                f"{definition.name}: expected kernel= with options of a kernel (plan, "
                 "workspace, pass_owning_tensor, allow_cuda_graph), got none; pass them to "
                 "add_kernel"
             )

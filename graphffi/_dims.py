@@ -103,7 +103,7 @@ class _Sizes:
                 self._num_leading = (leading, subject)
             elif self._num_leading[0] != leading:
                 raise CheckError(
-                    f"{subject}: expected {self._num_leading[0]} dimensions before those of "
+                    f"{subject}: expected {self._num_leading[0]} leading dimensions before "
                     f"({group}) as in {self._num_leading[1]}, got {leading}"
                 )
         names = (*(f"...{i}" for i in range(leading)), *group.names)

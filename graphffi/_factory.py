@@ -92,7 +92,7 @@ def _text(value: Any) -> str:
 
 @dataclass
 class _Build:
-    """One that is under way; `failure` is set before `done`, if it fails."""
+    """A build in progress. If it fails, `failure` is set before `done`."""
 
     thread: int = field(default_factory=threading.get_ident)
     done: threading.Event = field(default_factory=threading.Event)
@@ -137,7 +137,7 @@ class Factory:
 
     @functools.cached_property
     def identity(self) -> str | None:
-        """Of its code, in every process; None where no text tells that."""
+        """Identifies the code in every process; None if the code has no text."""
         texts = [known_rule_text(rule) for rule in (self.make, self.key)]
         if None in texts and not self.depends:
             return None
@@ -184,7 +184,7 @@ class Factory:
             return self.of_key(kernel, Key.of(self.subject, found))
         except UndecidedError:
             raise NotImplementedError(
-                f"{self.subject}: key: expected sizes that are known, got one that the program "
+                f"{self.subject}: key: expected known sizes, got one that the program "
                 "leaves open; fix the size, or give the op a kernel for all sizes before it"
             ) from None
 
@@ -216,8 +216,8 @@ class Factory:
                 return self._run(mine, definition, keyed, key)
             if build.thread == threading.get_ident():
                 raise FactoryError(
-                    f"{self._title(key)}: expected a kernel, got a call that needs this very one "
-                    "while it is made"
+                    f"{self._title(key)}: expected a kernel, got a call of the kernel that "
+                    "is being made"
                 )
             build.done.wait()
             if isinstance(build.failure, FactoryError):
@@ -290,7 +290,7 @@ class Factory:
         if unknown := sorted(noted.sources - set(self.files)):
             raise FactoryError(
                 f"{title}: expected depends= to name the files that it compiles, got none for "
-                f"{', '.join(map(repr, unknown))}; pass them as paths, so that caches know of them"
+                f"{', '.join(map(repr, unknown))}; pass them as paths: caches depend on them"
             )
         if self.identity is not None:
             HeaderList.of(self.op, self.name, self.identity).add(noted.headers)

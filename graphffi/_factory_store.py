@@ -95,7 +95,7 @@ class HeaderList:
 
     @staticmethod
     def of(op: str, name: str, identity: str) -> HeaderList:
-        """That of a factory; the arguments are those of `Store.of`."""
+        """The header list of a factory; arguments as for `Store.of`."""
         return HeaderList(Store.of(op, name, identity).entry.with_suffix(".headers"))
 
     def add(self, headers: Iterable[str]) -> None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ._plan import CanonicalCall
 
 
-# What kernels get as it is, and where arrays of NumPy are.
+# Values that kernels get unchanged, and the devices of NumPy arrays.
 _PLAIN: Final = (int, float, bool, str, type(None))
 _ON_HOST: Final = (None, "cpu")
 

@@ -86,6 +86,6 @@ def check_current(subject: str, file: str) -> None:
     """
     if not _core.is_library_current(file):
         raise RuntimeError(
-            f"{subject}: expected the file that is in use, got one that was built since; load it "
+            f"{subject}: expected the file in use, got a newer one; load it "
             "with graphffi.load_module, or define its ops again with override=True"
         )

@@ -301,7 +301,7 @@ def register_op(
         if not _is_same(existing.defined, definition) or not _has_handle(name, made):
             if not override:
                 raise ValueError(
-                    f"{name}: expected the definition that is registered, "
+                    f"{name}: expected the registered definition, "
                     f"{existing.definition.signature}, got {definition.signature} with another "
                     f"{', '.join(differences(existing.defined, definition))}; give it another "
                     "name, or pass override=True to replace it"

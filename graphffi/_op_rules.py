@@ -140,7 +140,7 @@ def _unless_other(
         return changed
     if definition.digest != changed.digest:
         raise ValueError(
-            f"{definition.name}: {method}: expected the rule that is registered, got another one; "
+            f"{definition.name}: {method}: expected the registered rule, got another one; "
             "define the op anew with override=True"
         )
     return definition

@@ -144,7 +144,7 @@ def checked_known(kind: str, value: Any) -> Any:
     """
     if not is_known(value):
         raise TypeError(
-            f"expected a {kind} that is known when the graph is made, got one that a tensor holds; "
+            f"expected a {kind} that is constant in the graph, got an element of a tensor; "
             "pass the tensor, or call .item() outside of compiled code"
         )
     return value

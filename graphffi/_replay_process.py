@@ -127,7 +127,8 @@ def _difference(expected: bytes, got: bytes) -> str:
     if len(expected) != len(got):
         return f"expected {len(expected)} bytes, got {len(got)}"
     wrong = [i for i, (a, b) in enumerate(zip(expected, got, strict=True)) if a != b]
-    return f"expected the recorded bytes, got {len(wrong)} others of {len(got)} from {wrong[0]} on"
+    different = f"{len(wrong)} of {len(got)} different, from byte {wrong[0]} on"
+    return f"expected the recorded bytes, got {different}"
 
 
 def _reference(begin: dict[str, Any], opt_library: str | None) -> str:
@@ -152,7 +153,7 @@ def _found(library: str) -> str:
     found = find_library(name)
     if found is None:
         raise ValueError(
-            f"expected the library {library!r}, which is gone; give it with --library, or a folder "
+            f"expected the library {library!r}, got none; give it with --library, or a folder "
             f"that holds {name} in GRAPHFFI_LIBRARY_PATH"
         )
     return found

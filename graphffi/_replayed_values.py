@@ -195,7 +195,5 @@ def make_value(value: Any, tensors: dict[str, Any], place: str) -> Any:
         "dims": Shape,
     }
     if kind not in makers:
-        raise ValueError(
-            f"argument {place}: expected a value that a record holds, got {kind} {content}"
-        )
+        raise ValueError(f"argument {place}: expected a recorded value, got {kind} {content}")
     return makers[kind](content)

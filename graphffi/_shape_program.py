@@ -113,7 +113,7 @@ def _traced(definition: Definition, operands: Sequence[Any], attributes: Sequenc
                 lines.append(f"workspace {_value(trace, found.workspace)}")
         except NeedsValueError as missing:
             if missing.index in looked_at:
-                raise RuntimeError("an attribute was kept from an earlier trace") from None
+                raise RuntimeError("an attribute of an earlier trace was kept") from None
             looked_at.add(missing.index)
             continue
         except NeedsSizesError as missing:

@@ -140,7 +140,7 @@ def _tune_case(op: Op, bound: BoundCall, seconds: float) -> tuple[Tuned, TunedCa
 def _right_callers(
     op: Op, bound: BoundCall, kernels: Sequence[OpKernel]
 ) -> tuple[dict[str, Callable[[], Any]], dict[str, str]]:
-    """What calls each kernel that computes what the op does; and what is wrong with others."""
+    """Callers of the kernels whose results are correct, and the errors of the others."""
     from .testing._compare import difference
 
     framework = framework_of(op.name, bound.tensors())
@@ -185,7 +185,7 @@ def _expected(framework: Framework, definition: Definition, bound: BoundCall) ->
 def _caller(
     framework: Framework, definition: Definition, bound: BoundCall, kernel: OpKernel
 ) -> Callable[[], list[Any]]:
-    """What calls one kernel, on copies of what it updates, and waits for the results."""
+    """A function that calls one kernel on copies of updated operands, and waits for results."""
     forcing = dataclasses.replace(definition, forced=kernel.name, tuning=())
     own = _with_copies(framework, definition, bound)
 

@@ -38,8 +38,7 @@ class StreamScope {
 
   void Exit() {
     if (scope_ == nullptr || thread_ != std::this_thread::get_id()) {
-      Fail(PyExc_RuntimeError,
-           "graphffi: use_stream: expected to be left on the thread that entered it");
+      Fail(PyExc_RuntimeError, "graphffi: use_stream: expected exit on the thread that entered it");
     }
     scope_.reset();
   }

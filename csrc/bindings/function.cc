@@ -146,7 +146,7 @@ class ProfiledCall {
   void* opt_event_ = nullptr;
 };
 
-/// What is known of the tensors of a call that somebody looks at.
+/// Facts about the tensors of an observed call (recorder, NVTX, debug mode).
 DeclaredTensors WatchedTensors(const PyFunction& function, const DeclaredTensors* opt_declared) {
   DeclaredTensors watched;
   if (opt_declared != nullptr) watched = *opt_declared;

@@ -121,7 +121,8 @@ PyObject* ToPython(TVMFFIAny* owned, Framework opt_framework) {
   if (owned->type_index < kTVMFFIStaticObjectBegin) {
     if (owned->type_index == kTVMFFIDLTensorPtr) {
       Fail(PyExc_RuntimeError,
-           "graphffi: expected an owning tensor as result, got a view that nobody keeps alive; let "
+           "graphffi: expected an owning tensor as result, got a view of memory without an owner; "
+           "let "
            "the "
            "kernel return a Tensor");
     }

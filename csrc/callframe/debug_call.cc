@@ -218,7 +218,7 @@ int DebugChecks::Finish(int rc, const TVMFFIAny& returned) {
   for (const Read& read : read_) {
     if (Hash(*read.tensor) == read.hash) continue;
     Add(read.name +
-        ": expected contents that the call leaves as they are, got others; name it in mutates=, or "
+        ": expected the call to leave it unchanged, got other contents; name it in mutates=, or "
         "let the kernel write into a copy");
   }
   for (const auto& guarded : guarded_) {

@@ -131,7 +131,7 @@ void Note(const std::string& path, const FileIdentity& identity) {
   std::lock_guard<std::mutex> lock(loaded.mutex);
   if (!(loaded.files.try_emplace(path, KnownFile{identity}).first->second.identity == identity)) {
     Fail(path,
-         "expected the file that is in use, got one that was built since; load it with "
+         "expected the file in use, got a newer one; load it with "
          "graphffi.load_module, or define its ops again with override=True");
   }
 }

@@ -208,7 +208,7 @@ ffi::Module Load(const ffi::Bytes& saved) {
   uint64_t size = 0;
   if (saved.size() >= sizeof(size)) std::memcpy(&size, saved.data(), sizeof(size));
   if (saved.size() < sizeof(size) || size > saved.size() - sizeof(size)) {
-    TVM_FFI_THROW(ValueError) << "graphffi: a CUDA module: expected what one was saved as, got "
+    TVM_FFI_THROW(ValueError) << "graphffi: a CUDA module: expected a saved CUDA module, got "
                               << saved.size() << " other bytes";
   }
   const char* signatures = saved.data() + sizeof(size);

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _DEBUG_ERRORS: Final = {
     "expected no view of it after the call": "kept view",
     "expected writes within its": "out of bounds",
-    "expected contents that the call leaves as they are": "undeclared write",
+    "expected the call to leave it unchanged": "undeclared write",
 }
 Problem = tuple[str, str]  # a finding's kind and text
 _COMPILERS_PATIENCE: Final = 300.0  # seconds for a step that compiles, at least
@@ -221,7 +221,7 @@ class Examination:
         for name, case in _steps.ignored_attributes(
             self._op, cases, self._outcomes, self._rejected
         ):
-            text = f"attribute {name!r}: expected that it changes something, got equal results"
+            text = f"attribute {name!r}: expected it to change a result, got equal results"
             self._found("attributes", "numpy", case, [("attribute ignored", text)])
 
     def _path(self, path: Any, cases: list[Case]) -> None:

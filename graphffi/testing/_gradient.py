@@ -101,7 +101,7 @@ class _Point:
         direction: numpy.ndarray,
         pairs: Sequence[tuple[numpy.ndarray, numpy.ndarray]],
     ) -> str:
-        """What finite differences give else, in words; empty for nothing.
+        """How finite differences disagree, as text; empty if they agree.
 
         Args:
             index: Of the array that changes.

@@ -78,7 +78,7 @@ def layout(op: Op, case: Case, outcomes: Outcomes) -> Problems:
     if updated and any(0 in v.all_strides for v in case.views()):
         return  # elements that share memory
     if text := difference(expected, outcome.arrays, outcome.names):
-        yield "layout", f"{text}; expected what row-major copies give"
+        yield "layout", f"{text}; expected the result for row-major copies"
 
 
 def reference(op: Op, case: Case, outcomes: Outcomes) -> Problems:

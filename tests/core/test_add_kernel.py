@@ -186,7 +186,7 @@ def test_wrong_options_are_refused_and_change_nothing(
 
 
 def test_options_of_a_kernel_need_one() -> None:
-    with pytest.raises(ValueError, match="expected kernel= beside what belongs to a kernel"):
+    with pytest.raises(ValueError, match="expected kernel= with options of a kernel"):
         define(plan="x, out")
 
 

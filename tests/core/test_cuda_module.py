@@ -179,7 +179,7 @@ def test_bad_signature_is_refused(types: list[str]) -> None:
 def test_bad_saved_module_is_refused() -> None:
     load = graphffi.get_global_func("ffi.Module.load_from_bytes.graphffi_cuda")
     for saved in (b"", b"1234567", b"\xff" * 8, (9).to_bytes(8, "little") + b"k()"):
-        with pytest.raises(ValueError, match=r"expected what one was saved as"):
+        with pytest.raises(ValueError, match=r"expected a saved CUDA module"):
             load(saved)
 
 

@@ -81,7 +81,7 @@ def test_sizes_that_fit(dims: str, x: tuple[int, ...], w: tuple[int, ...]) -> No
             "..., ... [h] -> ...",
             (2, 3),
             (2, 3, 4, 5),
-            "operand 'w': expected 2 dimensions before those of (... h) as in operand 'x', got 3",
+            "operand 'w': expected 2 leading dimensions before (... h) as in operand 'x', got 3",
         ),
         (
             "b 3, -> b 3",

@@ -185,7 +185,7 @@ def test_one_name_has_one_definition() -> None:
 
     first = define("(Tensor x) -> Tensor")
     assert define("(Tensor x) -> Tensor") is first
-    registered = r"test_op::once: expected the definition that is registered, \(x: tensor\) -> "
+    registered = r"test_op::once: expected the registered definition, \(x: tensor\) -> "
     with pytest.raises(ValueError, match=rf"{registered}.*with another signature; give it another"):
         define("(Tensor x, int n) -> Tensor")
     with pytest.raises(ValueError, match=rf"{registered}.*with another plan; give it another name"):

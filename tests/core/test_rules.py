@@ -117,9 +117,9 @@ def test_registering_again_needs_the_same_rule() -> None:
 
     op.register_vjp(make_rule(2.0))
     op.register_vjp(make_rule(2.0))
-    with pytest.raises(ValueError, match="expected the rule that is registered, got another"):
+    with pytest.raises(ValueError, match="expected the registered rule, got another"):
         op.register_vjp(make_rule(3.0))
-    with pytest.raises(ValueError, match="expected the rule that is registered, got another"):
+    with pytest.raises(ValueError, match="expected the registered rule, got another"):
         op.register_vjp(make_rule(2.0), save=("x",))
 
 

@@ -62,7 +62,7 @@ def test_scope_is_left_on_its_own_thread() -> None:
     from graphffi import _core
 
     scope = _core.StreamScope("cuda:0", 1)
-    with pytest.raises(RuntimeError, match=r"expected to be left on the thread that entered it"):
+    with pytest.raises(RuntimeError, match=r"expected exit on the thread that entered it"):
         scope.exit()
     scope.enter()
     failures: list[str] = []

@@ -22,7 +22,7 @@ STRAYS: dict[str, str] = {
     "end; mend the kernel, or the shape rule",
     "in front": "output 'out': expected writes within its 12 bytes, got some from 4 bytes before "
     "its beginning; mend the kernel, or the shape rule",
-    "operand": "input 'x': expected contents that the call leaves as they are, got others; name it "
+    "operand": "input 'x': expected the call to leave it unchanged, got other contents; name it "
     "in mutates=, or let the kernel write into a copy",
     "kept": "input 'x': expected no view of it after the call, got one that the kernel keeps; copy "
     "the data",

@@ -365,7 +365,7 @@ MISTAKES: dict[str, tuple[Callable[[Any], Any], np.ndarray, type[Exception], str
         lambda ops: lambda x: graphffi.call_tvm_ffi(ops.rebuilt, x, out=graphffi.like(x)),
         GOOD,
         RuntimeError,
-        "rebuilt.so': expected the file that is in use, got one that was built since; load it with "
+        "rebuilt.so': expected the file in use, got a newer one; load it with "
         "graphffi.load_module, or define its ops again with override=True",
     ),
     "kernel": (

@@ -106,7 +106,7 @@ def test_a_library_with_other_content_is_refused(
         file.write(b"\0")
     result = run_script(RELOAD, path)
     assert result.returncode != 0
-    assert "::add_one': expected the library with which the program was made, k" in result.stderr
+    assert "::add_one': expected the library of the export, k" in result.stderr
 
 
 @serializes

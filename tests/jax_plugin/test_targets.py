@@ -264,7 +264,7 @@ def test_more_targets_than_there_are_handlers_are_an_error(
     assert result.returncode == 0, result.stderr
     error = (
         "full.f1024: expected at most 1024 targets in a process, got one more; use ops or "
-        "graphffi_jax.call, whose calls share one target\n"
+        "graphffi_jax.call, which share targets\n"
     )
     assert result.stdout == 2 * error + "1024 1.0 1024.0\n"
 

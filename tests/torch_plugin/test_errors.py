@@ -201,7 +201,7 @@ SHARED: list[tuple[str, Callable[[torch.Tensor], Any]]] = [
         "output 'o1': expected memory of its own, got memory shared with output 'o0'",
         lambda x: ([], [x, x]),
     ),
-    ("expected one place in memory per element", lambda x: ([x], [x.new_ones(1).expand(4)])),
+    ("expected elements that do not overlap", lambda x: ([x], [x.new_ones(1).expand(4)])),
 ]
 
 

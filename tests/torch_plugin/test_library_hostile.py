@@ -101,7 +101,7 @@ def test_weights_that_are_not_the_librarys_are_refused(copied: Path) -> None:
         (None, r"model\.weights': expected a file beside the library, got: No such file"),
         (b"", r"expected \d+ bytes, got 0; copy the file whole"),
         (content[:-1], r"expected \d+ bytes, got \d+; copy the file whole"),
-        (bytes(len(content)), "expected those of the library, got those of another one"),
+        (bytes(len(content)), "expected this library's weights, got another library's"),
     ):
         weights.unlink(missing_ok=True)
         if changed is not None:

@@ -133,7 +133,7 @@ def test_data_types_that_kernels_cannot_be_given_are_refused(copy: Any, is_op: b
     ):
         with pytest.raises(TypeError, match="expected a data type") as error:
             (copy if is_op else copy_raw)(x)
-        told = f"{name}: expected a data type that kernels can be given, got {got}"
+        told = f"{name}: expected a data type that kernels can take, got {got}"
         assert str(error.value).startswith(told)
 
 

@@ -56,7 +56,7 @@ CALLS: dict[str, Callable[..., Any]] = {
 @pytest.mark.parametrize("name", CALLS)
 def test_a_float_that_is_an_element_is_named(ops: Any, kernels: Any, name: str) -> None:
     add = kernels.add
-    known = r"expected a float that is known when the graph is made.*; pass the tensor"
+    known = r"expected a float that is constant in the graph.*; pass the tensor"
     subject = r"add: argument #1" if name == "function" else r"mytest::add: attribute 'a'"
 
     class Call(torch.nn.Module):

@@ -62,8 +62,8 @@ std::vector<Field> Fields(CallAttributes* to, std::string* packed_strs) {
   };
   return {
       {"digest", "a string", text(&to->digest)},
-      // What Python's part of the plugin tells itself, when XLA splits the call. Loops (@0) are
-      // gone then.
+      // Written by the plugin's Python part for itself, for when XLA splits the call. Loops (@0)
+      // are gone then.
       {"dims", "a string without loops, since XLA splits the call",
        [](Tag tag, const void* value) {
          std::string dims;
@@ -214,9 +214,8 @@ void CallAttributes::CheckLibrary() const {
   const std::string found = (*find_name)(func).cast<std::string>();
   if (found.empty() || found == library) return;
   throw Error("ValueError", "graphffi: kernel '" + func +
-                                "': expected the library with which the program was made, " +
-                                library + ", got " + found +
-                                "; make the program again, or load it from its package");
+                                "': expected the library of the export, " + library + ", got " +
+                                found + "; make the program again, or load it from its package");
 }
 
 SiteParts CallAttributes::Resolve() const {

@@ -24,7 +24,7 @@ xla::Status* Report(const xla::Api* api, const graphffi::Error& error, const std
 /// The same for the exception that is being handled; what is no Error is a bug. Called in `catch`.
 xla::Status* ReportCaught(const xla::Api* api, const std::string& subject) noexcept;
 
-/// What says so.
+/// An error of kind InternalError with the text `what`.
 graphffi::Error InternalError(const std::string& what);
 
 /// The same error as the headers know it; the very object, if one was raised.

@@ -52,7 +52,7 @@ void LendViews(TVMFFIAny* values, int32_t count, Loans* loans) {
   }
 }
 
-/// What the call has to fill: `values` are in the arity's layout.
+/// The results that the call has to fill: `values` are in the arity's layout.
 inline Results ResultsOf(const Site& site, const Arity& arity, const TVMFFIAny* values) {
   const Bank inputs{values + arity.layout.inputs.begin, nullptr, arity.num_inputs};
   const Bank outputs{values + arity.layout.outputs.begin, nullptr, arity.num_outputs};

@@ -39,7 +39,7 @@ def take_handler(name: str, dispatch: int, context: int) -> int:
     if number >= size:
         raise RuntimeError(
             f"{name}: expected at most {size} targets in a process, got one more; use ops or "
-            "graphffi_jax.call, whose calls share one target"
+            "graphffi_jax.call, which share targets"
         )
     handler: int = bank.graphffi_bank_take(number, dispatch, context)
     return handler

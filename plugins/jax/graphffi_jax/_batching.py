@@ -35,7 +35,7 @@ def take_batches() -> int:
 
 @dataclass(frozen=True, eq=False)
 class OpCall:
-    """What a call of an op was made of, to make another one of it.
+    """The parts of a call of an op, from which another call is made.
 
     Args:
         op: The op; its rules are those of its present definition.

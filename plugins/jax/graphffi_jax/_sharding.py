@@ -203,7 +203,7 @@ def check_one_device(context: Any, call: Any) -> None:
     if count > 1:
         raise ValueError(
             f"{call.subject}: has_side_effect='ordered': expected a program of one device, got one "
-            f"of {count}; has_side_effect=True keeps all calls, in no order"
+            f"of {count}; has_side_effect=True keeps all calls, in any order"
         )
 
 

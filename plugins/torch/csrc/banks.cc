@@ -53,7 +53,7 @@ void CheckDataType(const std::string& tensor, at::ScalarType type) {
   if (HasDLPack(type)) return;
   throw graphffi::Error(
       "TypeError",
-      tensor + ": expected a data type that kernels can be given, got " + c10::toString(type) +
+      tensor + ": expected a data type that kernels can take, got " + c10::toString(type) +
           (at::isQIntType(type) ? "; call .dequantize()" : "; pass the bytes, .view(torch.uint8)"));
 }
 

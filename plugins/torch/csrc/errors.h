@@ -10,7 +10,7 @@
 
 namespace graphffi_torch {
 
-/// What knows Python's exceptions. Both take the GIL.
+/// Functions that know Python's exceptions. All take the GIL.
 struct PythonErrors {
   void (*throw_error)(const graphffi::Error& error);  ///< as torch's C++ exception for it
   /// The same for a caller whose code is being traced, if one is: its tracer lets it through.

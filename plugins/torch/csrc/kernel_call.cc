@@ -62,7 +62,7 @@ void CopyReturned(void*, const DLTensor& from, const DLTensor& to) {
 
 void FailExpanded(const std::string& subject, const std::string& output) {
   throw graphffi::Error("ValueError", subject + ": output " + output +
-                                          ": expected one place in memory per element, got an "
+                                          ": expected elements that do not overlap, got an "
                                           "expanded tensor; pass a contiguous one");
 }
 
@@ -73,7 +73,7 @@ void FailSharedMemory(const std::string& subject, const std::string& output,
                                           with + "; pass a clone of one of them");
 }
 
-/// What kernels write must not change what they read, nor each other.
+/// Outputs must not overlap inputs or each other.
 void KernelCall::CheckOutputMemory(size_t num_fresh) const {
   const size_t num_inputs = inputs_.size(), num_outputs = outputs_.size();
   const TVMFFIAny *inputs = inputs_.bank().values, *outputs = outputs_.bank().values;

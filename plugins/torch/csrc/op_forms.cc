@@ -223,7 +223,7 @@ const OpCall* DefineOp(const OpDescription& description, bool replace) {
     if (entry.fingerprint == Fingerprint(description)) return entry.slot->load();
     if (!replace) {
       throw graphffi::Error("ValueError", name +
-                                              ": expected the definition that is registered "
+                                              ": expected the registered definition "
                                               "with torch, got another one; give it another "
                                               "name");
     }

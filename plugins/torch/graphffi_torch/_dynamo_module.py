@@ -93,7 +93,7 @@ class FunctionVariable(UserDefinedObjectVariable):
         """Breaks the graph: nobody knows what the call changes and returns."""
         message = (
             f"graphffi: {self.value!r}: expected a call of an op or of graphffi.call_tvm_ffi in "
-            "code that torch.compile traces, got a direct one; define an op, or allow graph breaks"
+            "code that torch.compile traces, got a direct call; define an op, or allow graph breaks"
         )
         end_trace(RuntimeError(message))
         return super().call_function(tx, args, kwargs)

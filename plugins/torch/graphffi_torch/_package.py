@@ -146,8 +146,8 @@ class Package:
         """
         if self._caller == threading.get_ident():
             raise RuntimeError(
-                "graphffi_torch: package: expected no call of the model by a kernel of its own "
-                "running call, got one; load the package once more for it"
+                "graphffi_torch: package: expected no recursive call of the model by one of its "
+                "kernels, got one; load the package once more for it"
             )
         with self._lock:
             self._caller = threading.get_ident()

@@ -96,7 +96,7 @@ class Toolchain:
         return set(re.findall(r"^(\w+) U", listed, re.MULTILINE))
 
     def archive(self) -> Path:
-        """What each library has of graphffi. For another machine, it is compiled once."""
+        """The part of each library that is graphffi's. For another machine, it is compiled once."""
         if not self._is_cross:
             return ARCHIVE
         return build_archive(self._machine, self.compiler, ARCHIVE.read_bytes())

@@ -82,7 +82,7 @@ void CopyPieces(DLDevice device, const Pieces& pieces) {
   CopyRow(pieces.count, pieces.from, pieces.read, pieces.to, pieces.written, pieces.bytes);
 }
 
-/// What was copied to the CPU is there.
+/// Waits until data copied to the CPU has arrived.
 void FinishCopy(const DLTensor& from, const DLTensor& to) {
   const bool is_back = from.device.device_type != kDLCPU && to.device.device_type == kDLCPU;
   if (is_back) kOptDeviceKind->wait(from.device.device_id);

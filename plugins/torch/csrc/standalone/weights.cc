@@ -44,7 +44,7 @@ char* MapFile(const Weights& weights) {
   auto* begin = static_cast<char*>(memory);
   if (std::memcmp(begin + weights.bytes, weights.opt_digest, expected - weights.bytes) != 0) {
     munmap(memory, size);
-    FailFile(path, "expected those of the library, got those of another one");
+    FailFile(path, "expected this library's weights, got another library's");
   }
   return begin;
 }
