@@ -20,7 +20,8 @@ def when_imported(name: str, action: Callable[[], None]) -> None:
         action: Runs once, in the thread that imports the module. Must not raise.
     """
     module = sys.modules.get(name)
-    if module is not None and not getattr(module.__spec__, "_initializing", False):
+    is_initializing = getattr(getattr(module, "__spec__", None), "_initializing", False)
+    if module is not None and (name in _executed or not is_initializing):
         action()
         return
 
@@ -34,9 +35,11 @@ def when_imported(name: str, action: Callable[[], None]) -> None:
             execute(module)
             # A loader may be that of other modules, too.
             if module.__name__ == name and _finder.remove(name, act_at_end):
-                # For actions that wait for the same module.
-                module.__spec__._initializing = False  # type: ignore[union-attr]
-                action()
+                _executed.add(name)  # for actions that wait for the same module
+                try:
+                    action()
+                finally:
+                    _executed.discard(name)
 
         loader.exec_module = execute_and_act  # type: ignore[method-assign]
 
@@ -97,3 +100,5 @@ class _Finder:
 
 
 _finder = _Finder()
+# Modules whose code has run, while actions run; Python says of them that they are being imported.
+_executed: set[str] = set()
