@@ -141,6 +141,7 @@ def to_library(
     devices = {name: _device_of(name, program) for name, program in programs.items()}
     if "cuda" in devices.values():
         _check_cuda(isa, options or {})
+    cross_compiler(ISAS[isa].machine)  # before anything is compiled
     decomposed = {name: decompose(program) for name, program in programs.items()}
     called = set(_kernels(decomposed.values()))
     if called and not has("lowerings"):
@@ -229,7 +230,6 @@ def _check_arguments(
         raise ValueError(
             f"graphffi_torch: to_library: isa: expected {', '.join(ISAS)}, got {isa!r}"
         )
-    cross_compiler(ISAS[isa].machine)  # before anything is compiled
 
 
 def _device_of(name: str, program: torch.export.ExportedProgram) -> str:
