@@ -37,6 +37,9 @@ class Library {
   ~Library() = default;
 };
 
+/// A module of the library's functions, without imports.
+ModulePtr MakeLibraryModule(const Library* library);
+
 /// The module and what is embedded into the library, with the library's pointer variables filled
 /// in.
 ModulePtr OpenLibrary(const Library* library);

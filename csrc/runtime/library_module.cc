@@ -80,14 +80,14 @@ class LibraryModule final : public ModuleObj {
   const Library* library_;
 };
 
+}  // namespace
+
 ModulePtr MakeLibraryModule(const Library* library) {
   void* memory = std::malloc(sizeof(LibraryModule));
   if (memory == nullptr) throw std::bad_alloc();
   auto* module = new (memory) LibraryModule(library);
   return ModulePtr(ObjectPtr<>::Steal(HandleOfModule(module)));
 }
-
-}  // namespace
 
 void* Library::FindFunction(std::string_view function) const {
   return Find(Concat(kSymbolPrefix, function));
