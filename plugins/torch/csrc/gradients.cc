@@ -263,7 +263,7 @@ class RefuseRecordingKernel : public c10::OperatorKernel {
     ThrowTracedError(graphffi::Error(
         "NotImplementedError",
         SubjectOf(op, stack) + ": operand " + names +
-            ": expected operands without gradients for a call that writes them, got "
+            ": expected no gradient to record for a call that writes its operands, got "
             "requires_grad=True; call it under torch.no_grad(), pass x.detach(), or use an op that "
             "returns new tensors"));
   }
