@@ -11,7 +11,7 @@ from ._factory import Factory
 from ._factory_store import prebuilt_digest
 from ._kernel import Kernel, named_kernel
 from ._op_kernel import OpKernel, checked_device, checked_dtypes, checked_when
-from ._plan import CallTraits
+from ._plan import checked_traits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -34,6 +34,7 @@ def add_factory(
     pass_owning_tensor: bool = False,
     allow_cuda_graph: bool = False,
     depends: Sequence[str | os.PathLike[str]] = (),
+    override: bool = False,
 ) -> Callable[[_Make], _Make]:
     """Gives the op kernels that a function makes: one for each key, when a call first needs it.
 
@@ -61,6 +62,7 @@ def add_factory(
             which the content counts, and texts, such as the version of a compiler. What is kept is
             made anew when one of them changes, and so are compiled graphs. Files that
             `graphffi.cpp` compiles have to be among them.
+        override: As for `add_kernel`.
 
     Returns:
         A decorator that gives the function back.
@@ -86,7 +88,9 @@ def add_factory(
         "",
         plan=plan,
         workspace=workspace,
-        traits=CallTraits(pass_owning_tensor, allow_cuda_graph, self.definition.has_side_effect),
+        traits=checked_traits(
+            subject, pass_owning_tensor, allow_cuda_graph, self.definition.has_side_effect
+        ),
         device=checked_device(subject, device),
         dtypes=checked_dtypes(subject, operands, dtypes),
         when=checked_when(subject, when),
@@ -100,7 +104,7 @@ def add_factory(
         factory = Factory(self.name, named.name, key, make, depends)
         prebuilt = prebuilt_digest(self.name, named.name)
         made = dataclasses.replace(named, factory=factory, prebuilt=prebuilt)
-        self._take(made, Kernel(""))
+        self._take(made, Kernel(""), override)
         return make
 
     return decorate

@@ -14,7 +14,7 @@ from ._kernel import complete_kernel, named_kernel
 from ._op import register_op
 from ._op_kernel import OpKernel, forced_kernel
 from ._parameter import Operand
-from ._plan import CallTraits, SideEffect, checked_effect
+from ._plan import CallTraits, SideEffect, checked_effect, checked_traits
 from ._reference import checked_choice
 from ._vjp import checked_save
 from ._vmap import VmapRule
@@ -286,6 +286,8 @@ class _Options:
         )
         if definition.gradient:
             checked_save(definition, "gradient='reference'", callable, ())
+        if rule is not None and not callable(rule):
+            raise TypeError(f"{name}: infer: expected a callable, got {describe(rule)}")
         if rule is None and definition.results:
             raise ValueError(
                 f"{name}: expected a shape rule for {', '.join(definition.results)}, got none"
@@ -305,7 +307,9 @@ class _Options:
             ValueError: If there is none, but what belongs to one.
         """
         effect = definition.has_side_effect
-        traits = CallTraits(self.pass_owning_tensor, self.allow_cuda_graph, effect)
+        traits = checked_traits(
+            definition.name, self.pass_owning_tensor, self.allow_cuda_graph, effect
+        )
         options = OpKernel("", plan=self.plan, workspace=self.workspace, traits=traits)
         if self.kernel is not None:
             named = named_kernel(options, self.kernel)

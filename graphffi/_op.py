@@ -26,7 +26,7 @@ from ._op_kernel import (
     explain_choice,
 )
 from ._op_rules import RulesOfOp
-from ._plan import CallTraits
+from ._plan import checked_traits
 from ._spec import described
 from ._tuning import changing, tuned
 
@@ -148,6 +148,7 @@ class Op(_core.OpBase, RulesOfOp, Generic[P, R_co]):
         workspace: int | Callable[..., Any] | None = None,
         pass_owning_tensor: bool = False,
         allow_cuda_graph: bool = False,
+        override: bool = False,
     ) -> None:
         """Gives the op one more kernel: a call runs the first one that fits it.
 
@@ -165,11 +166,13 @@ class Op(_core.OpBase, RulesOfOp, Generic[P, R_co]):
             workspace: Scratch memory that it needs.
             pass_owning_tensor: It takes `Tensor` parameters.
             allow_cuda_graph: It may be recorded into CUDA graphs.
+            override: Replaces the kernel of that name, if the op has one: in its place in the
+                order, and in what is compiled.
 
         Raises:
             TypeError: If `kernel`, `when` or `dtypes` are of another kind.
-            ValueError: If the op has another kernel of that name, a name is unknown, or a framework
-                cannot have the kernel where it has the op.
+            ValueError: If the op has another kernel of that name and `override` is not given, a
+                name is unknown, or a framework cannot have the kernel where it has the op.
 
         Example:
             >>> norm.add_kernel(  # doctest: +SKIP
@@ -182,8 +185,8 @@ class Op(_core.OpBase, RulesOfOp, Generic[P, R_co]):
             "",
             plan=plan,
             workspace=workspace,
-            traits=CallTraits(
-                pass_owning_tensor, allow_cuda_graph, self.definition.has_side_effect
+            traits=checked_traits(
+                subject, pass_owning_tensor, allow_cuda_graph, self.definition.has_side_effect
             ),
             device=checked_device(subject, device),
             dtypes=checked_dtypes(subject, operands, dtypes),
@@ -191,13 +194,13 @@ class Op(_core.OpBase, RulesOfOp, Generic[P, R_co]):
             name=name,
         )
         named = named_kernel(options, kernel)
-        self._take(*complete_kernel(self.definition, named, kernel, named.name))
+        self._take(*complete_kernel(self.definition, named, kernel, named.name), override)
 
     add_factory = add_factory
 
-    def _take(self, op_kernel: OpKernel, kernel: Kernel) -> None:
+    def _take(self, op_kernel: OpKernel, kernel: Kernel, override: bool) -> None:
         with _lock:
-            _add_kernel(self, op_kernel, kernel)
+            _add_kernel(self, op_kernel, kernel, override)
 
     def explain(self, /, *args: Any, **kwargs: Any) -> str:
         """Says which kernel a call runs, and of each other one, why not.
@@ -258,16 +261,15 @@ class Op(_core.OpBase, RulesOfOp, Generic[P, R_co]):
     def _extend(
         self,
         change: Callable[[Definition], Definition],
-        tell: Callable[[Framework, Op], None],
+        tell: Callable[[Framework, Op, Definition], None],
     ) -> None:
         with _lock:
             former, definition = self.definition, change(self.definition)
-            if definition.digest == former.digest:
-                self.definition = definition
+            if definition is former:
                 return
             self._redefine(definition)
             for framework in frameworks():
-                tell(framework, self)
+                tell(framework, self, former)
 
     def __reduce__(self) -> tuple[Callable[[str, str], Op], tuple[str, str]]:
         """Copies are the op itself; elsewhere it is found by name, as functions are."""
@@ -351,20 +353,25 @@ def _check_replacement(op: Op, definition: Definition) -> None:
         framework.check_replacement(op, definition)
 
 
-def _add_kernel(op: Op, op_kernel: OpKernel, kernel: Kernel) -> None:
+def _add_kernel(op: Op, op_kernel: OpKernel, kernel: Kernel, override: bool) -> None:
     definition = op.definition
-    for known in definition.kernels:
-        if known.name != op_kernel.name:
-            continue
-        if known.parts() == op_kernel.parts() and _has_handle(op.name, (op_kernel, kernel)):
-            return
+    kernels = list(definition.kernels)
+    known = next((known for known in kernels if known.name == op_kernel.name), None)
+    if known is None:
+        kernels.append(op_kernel)
+    else:
         parts = known.parts(), op_kernel.parts()
-        other = [name for name, part in parts[0].items() if parts[1][name] != part] or ["kernel"]
-        raise ValueError(
-            f"{op.name}: add_kernel: expected the kernel {known.name!r} that the op has, got one "
-            f"with another {', '.join(other)}; pass name=, or define the op anew with override=True"
-        )
-    extended = dataclasses.replace(definition, kernels=(*definition.kernels, op_kernel))
+        other = [name for name, part in parts[0].items() if parts[1][name] != part]
+        if not other and _has_handle(op.name, (op_kernel, kernel)):
+            return
+        if not override:
+            raise ValueError(
+                f"{op.name}: add_kernel: expected the kernel {known.name!r} that the op has, got "
+                f"one with another {', '.join(other or ['kernel'])}; pass another name=, or "
+                "override=True to replace it"
+            )
+        kernels[kernels.index(known)] = op_kernel
+    extended = dataclasses.replace(definition, kernels=tuple(kernels))
     _check_replacement(op, extended)
     _use_library(op_kernel.reference)
     _install(op.name, op_kernel, kernel)

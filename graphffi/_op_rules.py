@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from ._jvp import Jvp
 from ._reference import Reference
@@ -28,12 +28,25 @@ class RulesOfOp:
     def _extend(
         self,
         change: Callable[[Definition], Definition],
-        tell: Callable[[Framework, Any], None],
+        tell: Callable[[Framework, Any, Definition], None],
     ) -> None:
-        """Has the op be what `change` makes of its definition; tells frameworks if that differs."""
+        """Gives the op the definition that `change` makes of its own.
+
+        Args:
+            change: Returns another definition, or the same object, which changes nothing.
+            tell: Tells a framework: gets the op and its former definition, too.
+        """
         raise NotImplementedError
 
-    def set_reference(self, function: _Function) -> _Function:
+    @overload
+    def set_reference(self, function: _Function, *, override: bool = False) -> _Function: ...
+    @overload
+    def set_reference(
+        self, function: None = None, *, override: bool = False
+    ) -> Callable[[_Function], _Function]: ...
+    def set_reference(
+        self, function: _Function | None = None, *, override: bool = False
+    ) -> _Function | Callable[[_Function], _Function]:
         """Says what the op computes, in array API code that runs in every framework.
 
         `graphffi.testing.check` compares the kernels with it.
@@ -44,36 +57,41 @@ class RulesOfOp:
                 op's parameters in signature order, attributes of type `graphffi.dtype` as the
                 namespace's data types. Returns what the op returns: the results, then the new
                 values of operands that the op updates; it changes none.
+            override: Replaces the reference that the op has.
 
         Returns:
-            The function: this is a decorator.
+            The function: this is a decorator, also with arguments.
 
         Raises:
             TypeError: If it is not callable with these arguments.
-            ValueError: If the op has another reference.
+            ValueError: If the op has another reference, unless `override` is given.
 
         Example:
             >>> @scale.set_reference  # doctest: +SKIP
             ... def reference(xp, x, factor):
             ...     return x * factor
         """
+        if function is None:
+            return lambda function: self.set_reference(function, override=override)
 
         def change(definition: Definition) -> Definition:
             reference = Reference.make(definition, function)
             known = definition.reference
-            if known is None:
+            if known is None or override:
                 return dataclasses.replace(definition, reference=reference)
             if rule_text(known.function) != rule_text(function):
                 raise ValueError(
                     f"{definition.name}: set_reference: expected the reference that is set, got "
-                    "another one; define the op anew with override=True"
+                    "another one; pass override=True to replace it"
                 )
             return definition
 
-        self._extend(change, lambda framework, op: framework.replace_op(op))
+        self._extend(change, lambda framework, op, _: framework.replace_op(op))
         return function
 
-    def register_vjp(self, backward: Callable[..., Any], *, save: Sequence[str] = ()) -> None:
+    def register_vjp(
+        self, backward: Callable[..., Any], *, save: Sequence[str] = (), override: bool = False
+    ) -> None:
         """Gives the op a gradient rule, for every framework.
 
         Args:
@@ -85,18 +103,22 @@ class RulesOfOp:
                 graphffi's ops and with operators that all frameworks have.
             save: Names of the operands and results that `backward` reads; they stay in memory
                 until it has run.
+            override: Replaces the rule that the op has. Results that were computed before keep the
+                former one.
 
         Raises:
             TypeError: If `backward` is not callable.
             ValueError: If `save` names something unknown, the op updates operands in place, or it
-                has another rule.
+                has another rule and `override` is not given.
 
         Example:
             >>> scale.register_vjp(lambda saved, grad: grad * saved.factor)  # doctest: +SKIP
         """
-        self._take_rule("vjp", lambda definition: Vjp.make(definition, backward, save))
+        self._take_rule("vjp", lambda definition: Vjp.make(definition, backward, save), override)
 
-    def register_jvp(self, forward: Callable[..., Any], *, save: Sequence[str] = ()) -> None:
+    def register_jvp(
+        self, forward: Callable[..., Any], *, save: Sequence[str] = (), override: bool = False
+    ) -> None:
         """Gives the op a forward-mode rule, for every framework.
 
         Args:
@@ -107,40 +129,35 @@ class RulesOfOp:
                 tuple, or the tangent itself if the op has one result. Written with graphffi's ops
                 and with operators that all frameworks have.
             save: Names of the operands and results that `forward` reads.
+            override: Replaces the rule that the op has.
 
         Raises:
             TypeError: If `forward` is not callable.
             ValueError: If `save` names something unknown, the op updates operands in place, or it
-                has another rule.
+                has another rule and `override` is not given.
 
         Example:
             >>> scale.register_jvp(lambda saved, x: x * saved.factor)  # doctest: +SKIP
         """
-        self._take_rule("jvp", lambda definition: Jvp.make(definition, forward, save))
+        self._take_rule("jvp", lambda definition: Jvp.make(definition, forward, save), override)
 
-    def _take_rule(self, kind: str, make: Callable[[Definition], Vjp | Jvp]) -> None:
+    def _take_rule(
+        self, kind: str, make: Callable[[Definition], Vjp | Jvp], override: bool
+    ) -> None:
         def change(definition: Definition) -> Definition:
             rule: dict[str, Any] = {kind: make(definition)}
             changed = dataclasses.replace(definition, **rule)
-            known = getattr(definition, kind)
-            return _unless_other(definition, changed, f"register_{kind}", known=known)
+            if getattr(definition, kind) is None or override:
+                return changed
+            if definition.digest != changed.digest:
+                raise ValueError(
+                    f"{definition.name}: register_{kind}: expected the registered rule, got "
+                    "another one; pass override=True to replace it"
+                )
+            return definition
 
-        self._extend(change, lambda framework, op: framework.add_vjp(op))
+        def tell(framework: Framework, op: Any, former: Definition) -> None:
+            is_first = getattr(former, kind) is None
+            (framework.add_vjp if is_first else framework.replace_op)(op)
 
-
-def _unless_other(
-    definition: Definition, changed: Definition, method: str, known: Any
-) -> Definition:
-    """The changed definition, or the former one if it is equal.
-
-    Raises:
-        ValueError: If the op has another rule.
-    """
-    if known is None:
-        return changed
-    if definition.digest != changed.digest:
-        raise ValueError(
-            f"{definition.name}: {method}: expected the registered rule, got another one; "
-            "define the op anew with override=True"
-        )
-    return definition
+        self._extend(change, tell)

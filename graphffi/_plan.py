@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from . import _core
+from ._describe import describe
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,6 +60,23 @@ def checked_effect(subject: str, value: SideEffect) -> SideEffect:
             f"{subject}: has_side_effect: expected False, True or 'ordered', got {value!r}"
         )
     return value
+
+
+def checked_traits(
+    subject: str, pass_owning_tensor: bool, allow_cuda_graph: bool, has_side_effect: SideEffect
+) -> CallTraits:
+    """Traits that a user gave.
+
+    Raises:
+        TypeError: If one of the first two is no bool.
+        ValueError: If `has_side_effect` is none of its values.
+    """
+    given = {"pass_owning_tensor": pass_owning_tensor, "allow_cuda_graph": allow_cuda_graph}
+    for name, value in given.items():
+        if not isinstance(value, bool):
+            raise TypeError(f"{subject}: {name}: expected a bool, got {describe(value)}")
+    effect = checked_effect(subject, has_side_effect)
+    return CallTraits(pass_owning_tensor, allow_cuda_graph, effect)
 
 
 NO_TRAITS: Final = CallTraits()

@@ -11,7 +11,7 @@ from ._dtype import dtype
 from ._framework import call_plain, framework_of, refuse_trace_without_plugin
 from ._kernel import kernel_reference
 from ._parameter import checked_int, checked_known, checked_text
-from ._plan import CallTraits, CanonicalCall, SideEffect, append_attribute, checked_effect
+from ._plan import CallTraits, CanonicalCall, SideEffect, append_attribute, checked_traits
 from ._spec import TensorSpec
 from ._tracing import is_proxy, report_to_tracer, symbol_kind
 
@@ -113,9 +113,7 @@ def pack_call(
     reference = kernel_reference("graphffi.call_tvm_ffi", func)
     traits = None
     if pass_owning_tensor or allow_cuda_graph or has_side_effect:
-        traits = CallTraits(
-            pass_owning_tensor, allow_cuda_graph, checked_effect(reference, has_side_effect)
-        )
+        traits = checked_traits(reference, pass_owning_tensor, allow_cuda_graph, has_side_effect)
     return _pack_arguments(reference, args, out, mutates, traits)
 
 

@@ -130,7 +130,7 @@ def test_another_kernel_of_that_name_is_refused() -> None:
     add(op, 1)
     with pytest.raises(ValueError, match=r"add_kernel: expected the kernel 'k1' .* another plan;"):
         op.add_kernel(filling(1), plan="out, x", name="k1")
-    with pytest.raises(ValueError, match=r"another kernel code, when; pass name="):
+    with pytest.raises(ValueError, match=r"another kernel code, when; pass another name=, or over"):
         op.add_kernel(filling(2), plan="x, out", name="k1", when=lambda x, n: True)
     assert len(op.definition.kernels) == 1
 

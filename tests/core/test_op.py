@@ -536,3 +536,31 @@ else:
 def test_a_process_forks_between_changes_of_ops(run_python: Any) -> None:
     status, text = run_python(FORKS_MEANWHILE)
     assert (status, text) == (0, "status 0\n")
+
+
+@pytest.mark.parametrize("trait", ["pass_owning_tensor", "allow_cuda_graph"])
+def test_traits_are_bools(trait: str) -> None:
+    options: Any = {trait: "no"}
+    rule = graphffi.like
+    text = f"{trait}: expected a bool, got str 'no'"
+    with pytest.raises(TypeError, match=f"testop::traits: {text}"):
+        graphffi.define_op(
+            "testop::traits",
+            schema="(Tensor x) -> Tensor",
+            kernel="k",
+            infer=graphffi.like,
+            **options,
+        )
+    op = graphffi.define_op(f"testop::traits_{trait}", schema="(Tensor x) -> Tensor", infer=rule)
+    with pytest.raises(TypeError, match=f"add_kernel: {text}"):
+        op.add_kernel("k", **options)
+    with pytest.raises(TypeError, match=f"add_factory: {text}"):
+        op.add_factory(key=lambda x: x.ndim, **options)(lambda ndim: "k")
+    with pytest.raises(TypeError, match=f"some.kernel: {text}"):
+        graphffi.call_tvm_ffi("some.kernel", **options)
+
+
+def test_a_shape_rule_is_callable() -> None:
+    rule: Any = 3
+    with pytest.raises(TypeError, match="testop::rule: infer: expected a callable, got int 3"):
+        graphffi.define_op("testop::rule", schema="(Tensor x) -> Tensor", kernel="k", infer=rule)

@@ -172,6 +172,76 @@ def test_a_call_under_way_runs_the_kernel_that_it_is_for(arrays: Any) -> None:
     assert values(op(x)) == [7]
 
 
+def adding(value: float) -> Callable[..., Any]:
+    """A reference of which each value makes another."""
+    return lambda xp, x: x + value
+
+
+def test_a_kernel_is_replaced_in_its_place(arrays: Any) -> None:
+    op = graphffi.define_op(
+        f"override::kernel_{arrays.name}", schema="(Tensor x) -> Tensor", infer=graphffi.like
+    )
+    op.add_kernel(filling(1), name="first")
+    op.add_kernel(filling(2), name="second")
+    before = compiled(arrays, op)
+    x = arrays.make([0])
+    assert values(op(x)) == values(before(x)) == [1]
+    with pytest.raises(ValueError, match=r"pass another name=, or override=True to replace it"):
+        op.add_kernel(filling(3), name="first")
+    op.add_kernel(filling(3), name="first", override=True)
+    assert values(op(x)) == values(before(x)) == [3]
+    assert [kernel.name for kernel in op.definition.kernels] == ["first", "second"]
+    with pytest.raises(ValueError, match="expected a known name, got 'nothing'"):
+        op.add_kernel(filling(4), name="first", plan="nothing", override=True)
+    assert values(op(x)) == values(before(x)) == [3]
+    op.add_kernel(filling(5), name="first", device="cuda", override=True)
+    assert values(op(x)) == values(before(x)) == [2]
+
+
+def test_a_factory_is_replaced(arrays: Any) -> None:
+    op = graphffi.define_op(
+        f"override::factory_{arrays.name}", schema="(Tensor x) -> Tensor", infer=graphffi.like
+    )
+
+    def add(value: float, **options: Any) -> None:
+        @op.add_factory(key=lambda x: x.ndim, name="made", plan="x, out", **options)
+        def make(ndim: int) -> Any:
+            return filling(value)
+
+    add(1)
+    before = compiled(arrays, op)
+    x = arrays.make([0])
+    assert values(op(x)) == values(before(x)) == [1]
+    with pytest.raises(ValueError, match=r"another factory; pass another name=, or override=True"):
+        add(2)
+    add(2, override=True)
+    assert values(op(x)) == values(before(x)) == [2]
+
+
+def test_a_reference_is_replaced(arrays: Any) -> None:
+    op = graphffi.define_op(
+        f"override::reference_{arrays.name}",
+        schema="(Tensor x) -> Tensor",
+        infer=graphffi.like,
+        fallback="reference",
+    )
+    op.set_reference(adding(1))
+    before = compiled(arrays, op)
+    x = arrays.make([0])
+    assert values(op(x)) == values(before(x)) == [1]
+    with pytest.raises(ValueError, match="got another one; pass override=True to replace it"):
+        op.set_reference(adding(2))
+    with pytest.raises(TypeError):
+        op.set_reference(3, override=True)  # type: ignore[call-overload]
+    assert values(op(x)) == values(before(x)) == [1]
+
+    @op.set_reference(override=True)
+    def reference(xp: Any, x: Any) -> Any:
+        return x + 3
+
+    assert values(op(x)) == values(before(x)) == [3]
+
+
 def test_override_of_a_new_name_defines_it() -> None:
     assert values(define("new", filling(3), override=True)(np.zeros(1))) == [3]
 

@@ -287,5 +287,7 @@ def test_integer_results_need_no_gradient_rule() -> None:
 
 
 def test_an_op_that_does_nothing_is_refused() -> None:
-    with pytest.raises(ValueError, match="got neither; pass has_side_effect=True if the op has a side effect"):
+    with pytest.raises(
+        ValueError, match="got neither; pass has_side_effect=True if the op has a side effect"
+    ):
         graphffi.define_op("effects::nothing", schema="(Tensor x) -> ()", kernel="none")

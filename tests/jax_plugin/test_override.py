@@ -68,6 +68,22 @@ def test_a_call_is_gone_back_through_by_the_rule_that_it_had() -> None:
     assert jax.vjp(op, x)[1](x)[0].tolist() == [81, 81]
 
 
+def test_a_rule_is_replaced_alone() -> None:
+    op = define("rule", scaling(2))
+    op.register_vjp(lambda saved, grad: grad * 2)
+    op.register_jvp(lambda saved, x: x * 2)
+    gradient = jax.jit(jax.grad(lambda x: op(x).sum()))
+    tangent = jax.jit(lambda x: jax.jvp(op, (x,), (x,))[1])
+    x = jnp.ones(2, jnp.float32)
+    assert gradient(x).tolist() == tangent(x).tolist() == [2, 2]
+    _, pull = jax.vjp(op, x)
+    op.register_vjp(lambda saved, grad: grad * 3, override=True)
+    op.register_jvp(lambda saved, x: x * 4, override=True)
+    assert gradient(x).tolist() == [3, 3]
+    assert tangent(x).tolist() == [4, 4]
+    assert pull(x)[0].tolist() == [2, 2]
+
+
 def test_a_constant_of_a_program_is_computed_anew() -> None:
     op = define("constant", scaling(2))
 

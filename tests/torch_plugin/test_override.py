@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -70,6 +71,35 @@ def test_a_graph_recorded_before_goes_back_by_the_rule_of_then() -> None:
     assert x.grad.item() == 2
 
 
+@pytest.mark.filterwarnings("ignore:.*is deprecated")  # in torch's own forward mode
+def test_a_rule_is_replaced_alone() -> None:
+    op = define("rule", 2)
+
+    def set_rules(factor: float, **options: bool) -> None:
+        op.register_vjp(lambda saved, grad: grad * factor, **options)
+        op.register_jvp(lambda saved, x: x * factor, **options)
+
+    x = torch.ones(1, requires_grad=True)
+    compiled = torch.compile(calling(op), fullgraph=True)
+
+    def derivatives(function: Any) -> list[float]:
+        (grad,) = torch.autograd.grad(function(x).sum(), x)
+        _, tangent = torch.func.jvp(op, (x.detach(),), (x.detach(),))
+        return [grad.item(), tangent.item()]
+
+    set_rules(2)
+    assert derivatives(op) == derivatives(compiled) == [2, 2]
+    recorded = op(x).sum()
+    with pytest.raises(ValueError, match="got another one; pass override=True to replace it"):
+        set_rules(3)
+    assert derivatives(op) == derivatives(compiled) == [2, 2]
+    set_rules(3, override=True)
+    assert derivatives(op) == derivatives(compiled) == [3, 3]
+    (grad,) = torch.autograd.grad(recorded, x)
+    assert grad.item() == 2
+    assert op(torch.ones(1)).item() == 2
+
+
 def test_operators_run_the_new_definition() -> None:
     define("operator", 2)
     operator = torch.ops.torchoverride.operator
@@ -116,7 +146,9 @@ def test_a_definition_that_needs_another_operator_is_refused(options: Any, what:
     op = define("other", 2)
     with pytest.raises(
         ValueError, match=rf"torchoverride::other: override: expected the {what} of the torch oper"
-    ):
+    ) as caught:
         define("other", 3, override=True, **options)
+    hold, got = re.search(r"graphs hold, (.*), got (.*); give", str(caught.value)).groups()
+    assert hold != got
     x = torch.ones(1)
     assert op(x).item() == torch.compile(calling(op), fullgraph=True)(x).item() == 2

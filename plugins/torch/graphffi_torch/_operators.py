@@ -131,20 +131,26 @@ def check_operators(former: Definition, definition: Definition) -> None:
     Raises:
         ValueError: If it does.
     """
-    parts: dict[str, Callable[[Definition], Any]] = {
-        "parameters and results": operator_schemas,
-        "has_side_effect": lambda d: d.has_side_effect,
-        "kind of vmap": lambda d: d.vmap is None,
-    }
-    other = [name for name, part in parts.items() if part(former) != part(definition)]
+    other: dict[str, tuple[Any, Any]] = {}
+    if operator_schemas(former) != operator_schemas(definition):
+        other["parameters and results"] = former.signature, definition.signature
+    if former.has_side_effect != definition.has_side_effect:
+        other["has_side_effect"] = former.has_side_effect, definition.has_side_effect
+    if (former.vmap is None) != (definition.vmap is None):
+        other["kind of vmap"] = _kind_of_vmap(former), _kind_of_vmap(definition)
     if definition.name in _recordable and not _allows_cuda_graph(definition):
-        other.append("allow_cuda_graph")
+        other["allow_cuda_graph"] = True, False
     if other:
+        held, given = (", ".join(map(str, values)) for values in zip(*other.values(), strict=True))
         raise ValueError(
             f"{definition.name}: override: expected the {' and '.join(other)} of the torch "
-            f"operator that graphs hold, {former.signature}, got {definition.signature}; give the "
-            "op another name, or define it in a new process"
+            f"operator that graphs hold, {held}, got {given}; give the op another name, or "
+            "define it in a new process"
         )
+
+
+def _kind_of_vmap(definition: Definition) -> str:
+    return "no rule" if definition.vmap is None else "a rule"
 
 
 def replace_operators(op: Op) -> None:
