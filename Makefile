@@ -22,7 +22,7 @@ PYTEST_ARGS ?=
 # How many processes run tests.
 TEST_JOBS ?= $(shell nproc)
 RUN_TESTS = $(PY) -m pytest --numprocesses=$(TEST_JOBS) --dist=loadfile
-CXX_FILES = $(shell find csrc plugins tests examples benchmarks \( -name '*.h' -o -name '*.cc' -o -name '*.c' \) -print)
+CXX_FILES = $(shell git ls-files 'csrc/*' 'plugins/*' 'tests/*' 'examples/*' 'benchmarks/*' | grep -E '\.(h|cc|c)$$')
 
 # What is built here has no warnings; what users build may have those of their compiler.
 export GRAPHFFI_WERROR ?= 1

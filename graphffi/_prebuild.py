@@ -48,7 +48,8 @@ def prebuild(
 
     Raises:
         FactoryError: If the factory fails, or makes functions without a library.
-        ValueError: If the op has no such factory.
+        OSError: If there cannot be such a folder.
+        ValueError: If the op has no such factory, or `workers` is less than 1.
 
     Example:
         >>> grid = itertools.product(["float32", "bfloat16"], [64, 128])  # doctest: +SKIP
@@ -67,18 +68,21 @@ def make_grid(
 ) -> list[str]:
     """Does what `prebuild` does; `progress` gets how many kernels are made, and what comes."""
     kernel = _factory_of(op, factory)
+    workers = (os.cpu_count() or 1) if workers is None else workers
+    if workers < 1:
+        raise ValueError(f"{op.name}: prebuild: workers: expected 1 or more, got {workers}")
+    place = folder.absolute()
+    place.mkdir(parents=True, exist_ok=True)
     assert kernel.factory is not None
     made_by = kernel.factory
     wanted = [made_by.of_key(kernel, Key.of(made_by.subject, key)) for key in keys]
     made = []
-    with ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
+    with ThreadPoolExecutor(workers) as pool:
         progress(0, "compiling")
         for one in pool.map(lambda keyed: made_by.made(op.definition, keyed), wanted):
             made.append(one)
             progress(len(made), "compiling")
-    place = folder.absolute()
     entries = [_copy(op.name, one, place) for one in made]
-    place.mkdir(parents=True, exist_ok=True)
     with locked(place / f"{INDEX}.lock"):
         known = load_index(place) if (place / INDEX).is_file() else []
         index = {(e["op"], e["kernel"], e["key"]): e for e in (*known, *entries)}

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // ffi.json.Parse and ffi.json.Stringify, written against the headers that kernels use.
+#include <locale.h>
 #include <tvm/ffi/container/array.h>
 #include <tvm/ffi/container/map.h>
 #include <tvm/ffi/reflection/registry.h>
@@ -205,7 +206,8 @@ class Parser {
     result = std::from_chars(text.data(), end, real);
     if (text.empty() || text[0] == '+' || text[0] == '.' || result.ptr != end) return nullptr;
     if (result.ec == std::errc::result_out_of_range) {
-      real = std::strtod(std::string(text).c_str(), nullptr);
+      static const locale_t kPoint = newlocale(LC_ALL_MASK, "C", nullptr);  // no decimal comma
+      real = strtod_l(std::string(text).c_str(), nullptr, kPoint);          // an infinity or zero
     } else if (result.ec != std::errc()) {
       return nullptr;
     }

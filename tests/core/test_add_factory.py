@@ -442,6 +442,10 @@ def test_only_libraries_are_made_ahead_of_time(tmp_path: Path) -> None:
         graphffi.prebuild(op, [3], tmp_path)
     with pytest.raises(ValueError, match="factory: expected one of 'tile', got 'other'"):
         graphffi.prebuild(op, [3], tmp_path, factory="other")
+    with pytest.raises(ValueError, match="prebuild: workers: expected 1 or more, got -1"):
+        graphffi.prebuild(op, [3], tmp_path, workers=-1)
+    with pytest.raises(FileExistsError):
+        graphffi.prebuild(op, [3], __file__)
     with pytest.raises(FileNotFoundError, match=r"expected a folder that graphffi\.prebuild made"):
         graphffi.use_prebuilt(tmp_path)
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import shutil
 import subprocess
 from pathlib import Path
@@ -477,17 +478,23 @@ with graphffi.record(folder):
 assert seen == [0.5]
 (file,) = folder.glob("*.jsonl")
 assert '"args": [0.5, {' in file.read_text(), file.read_text()
+parse = graphffi.get_global_func("ffi.json.Parse")
+if os.environ["GRAPHFFI_RUNTIME"] == "bundled":  # apache-tvm-ffi's refuses fractions there
+    assert [parse(text) for text in ("0.5", "1.5e999", "-1.5e-999")] == [0.5, float("inf"), 0]
 """
 
 
-def test_numbers_are_the_same_in_any_locale(tmp_path: Path, run_python: Any) -> None:
+@pytest.mark.parametrize("runtime", ["bundled", "apache"])
+def test_numbers_are_the_same_in_any_locale(tmp_path: Path, run_python: Any, runtime: str) -> None:
+    if runtime == "apache" and importlib.util.find_spec("tvm_ffi") is None:
+        pytest.skip("needs apache-tvm-ffi")
     localedef = shutil.which("localedef")
     made = localedef and subprocess.run(
         [localedef, "-i", "de_DE", "-f", "UTF-8", tmp_path / "de_DE.UTF-8"], capture_output=True
     )
     if not made or not (tmp_path / "de_DE.UTF-8").exists():
         pytest.skip("needs localedef and the locale de_DE")
-    status, text = run_python(LOCALE, LOCPATH=str(tmp_path))
+    status, text = run_python(LOCALE, LOCPATH=str(tmp_path), GRAPHFFI_RUNTIME=runtime)
     assert status == 0, text
 
 
