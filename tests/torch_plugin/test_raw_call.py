@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import resource
 from collections.abc import Callable
@@ -127,6 +128,35 @@ def test_distinct_plans_and_digests_take_bounded_memory(describe: Any) -> None:
     before = resident_kib()
     call(2_000, 12_000)
     assert resident_kib() - before < 4_000  # 22,000 sites had 1.1 kB each
+
+
+@pytest.mark.parametrize(
+    ("described", "kind", "text"),
+    [
+        ("x:float32[3] -> y:_[3]", None, ""),
+        ("x:float32[3] -> y:_[n=3]", None, ""),
+        ("x:int8[3] -> y", TypeError, "operand 'x': expected int8 as in the exported program"),
+        ("x -> y:_[2]", ValueError, "output 'y': expected size 2 of dimension 0 as in dims, got 3"),
+        ("x:nothing[3] -> y", ValueError, "nothing"),
+        ("x:complex_[3] -> y", ValueError, "complex_"),
+        ("x:float32[n=] -> y", ValueError, "digest: expected the size of a dimension, got ''"),
+        ("x:float32[n=-1] -> y", ValueError, "digest: expected the size of a dimension, got '-1'"),
+        ("x:float32[3x] -> y", ValueError, "digest: expected the size of a dimension, got '3x'"),
+        (f"x:float32[{9**30}] -> y", ValueError, "digest: expected the size of a dimension"),
+    ],
+)
+def test_a_digest_may_describe_tensors(
+    describe: Any, described: str, kind: type | None, text: str
+) -> None:
+    graphffi.register_global_func("mytest.nothing", lambda *values: None, override=True)
+    x, out = torch.ones(3), torch.ones(3)
+    call: Any = functools.partial(
+        torch.ops.tvm_ffi.call, "mytest.nothing", digest=f"mytest::op({described}) 0123"
+    )
+    with pytest.raises(kind, match=text) if kind else nullcontext():
+        call([x], [out])
+    with pytest.raises(kind or TypeError, match=text or "operand 'x': expected .*, got None"):
+        call([None], [out])
 
 
 def resident_kib() -> int:

@@ -5,9 +5,11 @@
 #include <tvm/ffi/dtype.h>
 
 #include <cctype>
+#include <charconv>
 #include <map>
 #include <sstream>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "callframe/describe_tensor.h"
@@ -16,16 +18,19 @@
 namespace graphffi_torch {
 namespace {
 
+/// Bits 0 for any.
 DLDataType DTypeOf(const std::string& name) {
-  DLDataType dtype = {0, 0, 0};
-  if (name == "_") return dtype;
-  constexpr std::string_view kComplex = "complex";  // which the runtimes write but do not read
-  if (name.compare(0, kComplex.size(), kComplex) == 0) {
-    return {kDLComplex, static_cast<uint8_t>(std::stoi(name.substr(kComplex.size()))), 1};
-  }
-  const TVMFFIByteArray text{name.data(), name.size()};
-  if (const int rc = TVMFFIDataTypeFromString(&text, &dtype)) throw graphffi::Error::TakeRaised(rc);
-  return dtype;
+  return name == "_" ? DLDataType{0, 0, 0} : graphffi::DTypeFromName(name);
+}
+
+/// \throws graphffi::Error(ValueError)
+int64_t SizeOf(std::string_view text) {
+  int64_t size = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, size);
+  if (error == std::errc() && stop == end && size >= 0) return size;
+  throw graphffi::Error("ValueError", "graphffi: digest: expected the size of a dimension, got '" +
+                                          std::string(text) + "'");
 }
 
 bool IsDigit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
@@ -59,7 +64,8 @@ void SizeCheck::Add(const std::string& description, bool is_output, int32_t posi
   for (std::string dim; dims >> dim;) {
     const size_t equals = dim.find('=');
     tensor.names.push_back(dim.substr(0, equals));
-    tensor.sizes.push_back(equals == std::string::npos ? -1 : std::stoll(dim.substr(equals + 1)));
+    tensor.sizes.push_back(
+        equals == std::string::npos ? -1 : SizeOf(std::string_view(dim).substr(equals + 1)));
   }
   tensors_.push_back(std::move(tensor));
 }
@@ -73,7 +79,7 @@ void SizeCheck::CompareNames() {
       const std::string& name = names[static_cast<size_t>(dim)];
       if (name == "_") continue;
       if (IsDigit(name[0])) {
-        comparisons_.push_back({i, dim, -1, -1, std::stoll(name)});
+        comparisons_.push_back({i, dim, -1, -1, SizeOf(name)});
         continue;
       }
       const auto [place, is_new] = seen.try_emplace(name, i, dim);
@@ -98,7 +104,9 @@ void SizeCheck::Run(const Names& names, const graphffi::Bank& inputs,
   c10::SmallVector<const DLTensor*, 8> tensors;
   for (const Tensor& tensor : tensors_) {
     const graphffi::Bank& bank = tensor.is_output ? outputs : inputs;
-    tensors.push_back(TVMFFITensorGetDLTensorPtr(bank.values[tensor.position].v_obj));
+    const TVMFFIAny& value = bank.values[tensor.position];
+    const bool is_none = value.type_index == kTVMFFINone;
+    tensors.push_back(is_none ? nullptr : TVMFFITensorGetDLTensorPtr(value.v_obj));
   }
   CheckKinds(names, tensors.data());
   for (const Comparison& comparison : comparisons_) {
@@ -114,19 +122,22 @@ void SizeCheck::Run(const Names& names, const graphffi::Bank& inputs,
 void SizeCheck::CheckKinds(const Names& names, const DLTensor* const* tensors) const {
   for (size_t i = 0; i < tensors_.size(); ++i) {
     const Tensor& tensor = tensors_[i];
-    const DLDataType expected = tensor.dtype, got = tensors[i]->dtype;
-    const bool is_same = expected.bits == 0 || expected == got;
+    const DLTensor* opt_got = tensors[i];
+    const bool is_any = tensor.dtype.bits == 0;
+    const bool is_same = opt_got != nullptr && (is_any || tensor.dtype == opt_got->dtype);
     const auto ndim = static_cast<int32_t>(tensor.sizes.size());
-    if (is_same && tensors[i]->ndim == ndim) continue;
+    if (is_same && opt_got->ndim == ndim) continue;
     const std::string subject = names.subject + ": " + Describe(names, static_cast<int32_t>(i));
     if (!is_same) {
-      throw graphffi::Error("TypeError", subject + ": expected " + graphffi::DTypeName(expected) +
-                                             " as in the exported program, got " +
-                                             graphffi::DTypeName(got));
+      throw graphffi::Error(
+          "TypeError", subject + ": expected " +
+                           (is_any ? "a tensor" : graphffi::DTypeName(tensor.dtype)) +
+                           " as in the exported program, got " +
+                           (opt_got == nullptr ? "None" : graphffi::DTypeName(opt_got->dtype)));
     }
     throw graphffi::Error("ValueError", subject + ": expected " + std::to_string(ndim) +
                                             " dimensions as in the exported program, got " +
-                                            std::to_string(tensors[i]->ndim));
+                                            std::to_string(opt_got->ndim));
   }
 }
 

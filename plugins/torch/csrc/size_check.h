@@ -18,7 +18,7 @@ class SizeCheck {
   /// Checks nothing.
   SizeCheck() = default;
   /// Descriptions of a call's tensors, as CallNames has them; "" for one that may be any.
-  /// \throws graphffi::Error for an unknown data type.
+  /// \throws graphffi::Error for an unknown data type, or a size that is none.
   SizeCheck(const std::vector<std::string>& inputs, const std::vector<std::string>& outputs);
 
   bool is_empty() const { return tensors_.empty(); }

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <string>
 
+#include "callframe/describe_tensor.h"
 #include "callframe/device_name.h"
 #include "callframe/error.h"
 
@@ -59,10 +60,12 @@ bool ToDType(PyObject* value, TVMFFIAny* out) {
   if (THPDtype_Check(value)) return ToDType(reinterpret_cast<THPDtype*>(value)->scalar_type, out);
   TVMFFIAny text{};
   if (!PyUnicode_Check(value) || !ToStr(value, &text)) return false;
-  const TVMFFIByteArray bytes = {text.v_c_str, std::char_traits<char>::length(text.v_c_str)};
-  if (TVMFFIDataTypeFromString(&bytes, &out->v_dtype) == 0) return true;
-  graphffi::Error::TakeRaised(-1);
-  return false;
+  try {
+    out->v_dtype = graphffi::DTypeFromName(text.v_c_str);
+    return true;
+  } catch (const graphffi::Error&) {
+    return false;
+  }
 }
 
 bool ToDevice(PyObject* value, TVMFFIAny* out) {

@@ -14,10 +14,6 @@
 namespace graphffi_standalone {
 namespace {
 
-const graphffi::KernelSlot& SlotOf(const void* slot) {
-  return *static_cast<const graphffi::KernelSlot*>(slot);
-}
-
 /// The arguments of a call.
 class ExternArguments {
  public:
@@ -76,10 +72,7 @@ int CallKernel(const graphffi::Kernel& kernel, const std::string& reference,
 }
 
 void Fill(const DLTensor& from, const DLTensor& to, const std::string& subject) {
-  const bool is_alike = from.ndim == to.ndim &&
-                        std::memcmp(&from.dtype, &to.dtype, sizeof(DLDataType)) == 0 &&
-                        std::equal(from.shape, from.shape + from.ndim, to.shape);
-  if (!is_alike) {
+  if (!AreAlike(from, to)) {
     throw graphffi::Error("ValueError", subject + ": result: expected " +
                                             graphffi::DescribeTensor(to) + ", got " +
                                             graphffi::DescribeTensor(from));
@@ -118,8 +111,7 @@ void ExternKernel::Run(const std::vector<ExternArgument>& arguments,
   ExternArguments pushed(arguments);
   TVMFFIAny returned{};
   {
-    const graphffi::KernelSlot& slot = SlotOf(slot_);
-    const graphffi::KernelSlot::Use function(slot);
+    const graphffi::KernelSlot::Use function(*slot_);
     const int rc = CallKernel(function.kernel(), name_, &pushed.frame(), &returned);
     if (rc != 0) throw graphffi::Error::TakeRaised(rc);
   }

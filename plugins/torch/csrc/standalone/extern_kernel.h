@@ -11,6 +11,10 @@
 #include <initializer_list>
 #include <vector>
 
+namespace graphffi {
+class KernelSlot;
+}  // namespace graphffi
+
 namespace graphffi_standalone {
 
 /// One argument: a value, or a list of integers or of tensors, of which each may be None.
@@ -83,7 +87,7 @@ class ExternKernel {
            const std::vector<ExternResult>& results) const;
 
   const char* name_;
-  const void* slot_;
+  const graphffi::KernelSlot* slot_;
 };
 
 }  // namespace graphffi_standalone

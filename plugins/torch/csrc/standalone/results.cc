@@ -113,9 +113,7 @@ void Destinations::Fill(const BoundedList<Ref>& results) const {
   for (int32_t i = 0; i < results.size(); ++i) {
     const DLTensor& result = *TVMFFITensorGetDLTensorPtr(results[i].get());
     const DLTensor& to = *tensors_[i];
-    const bool has_dtype = std::memcmp(&result.dtype, &to.dtype, sizeof(DLDataType)) == 0;
-    if (!has_dtype || result.ndim != to.ndim ||
-        !std::equal(result.shape, result.shape + result.ndim, to.shape)) {
+    if (!AreAlike(result, to)) {
       Fail(i, graphffi::DescribeTensor(result), graphffi::DescribeTensor(to));
     }
     const bool is_there = DataOf(result) == DataOf(to) && graphffi::IsCompact(result);

@@ -281,10 +281,7 @@ AOTITorchError aoti_torch_clone_preserve_strides(AtenTensorHandle self, AtenTens
 AOTITorchError aoti_torch_copy_(AtenTensorHandle self, AtenTensorHandle source, int32_t) {
   return Guard([&] {
     const DLTensor &to = ViewOf(self), &from = ViewOf(source);
-    const bool is_alike =
-        from.ndim == to.ndim && std::memcmp(&from.dtype, &to.dtype, sizeof(DLDataType)) == 0 &&
-        std::memcmp(from.shape, to.shape, static_cast<size_t>(to.ndim) * sizeof(int64_t)) == 0;
-    if (!is_alike) {
+    if (!graphffi_standalone::AreAlike(from, to)) {
       throw graphffi::Error("InternalError",
                             "graphffi: a graph copies between tensors of other shapes or dtypes");
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tensor.h"
 
+#include <tvm/ffi/dtype.h>
 #include <tvm/ffi/extra/c_env_api.h>
 
 #include <algorithm>
@@ -247,6 +248,10 @@ Tensor* CopyAs(const Layout& layout, const DLTensor& tensor) {
 
 Tensor* CompactCopy(const DLTensor& tensor) {
   return CopyAs({tensor.ndim, tensor.shape, nullptr, tensor.dtype, tensor.device}, tensor);
+}
+
+bool AreAlike(const DLTensor& a, const DLTensor& b) {
+  return a.dtype == b.dtype && std::equal(a.shape, a.shape + a.ndim, b.shape, b.shape + b.ndim);
 }
 
 bool Overlap(const DLTensor& a, const DLTensor& b) {

@@ -114,6 +114,9 @@ Tensor* CopyAs(const Layout& layout, const DLTensor& tensor);
 /// *New reference* to a compact copy. \throws Error(MemoryError)
 Tensor* CompactCopy(const DLTensor& tensor);
 
+/// Whether two tensors have one dtype and one shape.
+bool AreAlike(const DLTensor& a, const DLTensor& b);
+
 /// Whether two tensors may have an element in common.
 bool Overlap(const DLTensor& a, const DLTensor& b);
 
