@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The private names of torch that the plugin uses, and what happens without them.
 
-A feature is used where torch is one of the tested versions and has all of the feature's names.
+A feature is used where torch is one of the tested versions and has all of the feature's names. The
+tested versions alone vouch for what objects get when they are made (`V.graph.current_node`).
 `tests/guards/test_layering.py` compares this table with the code; `tests/torch_plugin` hides names.
 """
 
@@ -71,6 +72,9 @@ TABLE: Final = (
         ("torch._inductor.decomposition.fast_random_decomps", "forgets a copy of these"),
         ("torch._inductor.lowering.clone", "copies what a functional form changes"),
         ("torch._inductor.dependencies.StarDep", "orders calls with side effects"),
+        ("torch._inductor.graph.GraphLowering.register_buffer", "adds a result to the graph"),
+        ("torch._inductor.graph.GraphLowering.register_operation", "adds what makes it"),
+        ("torch._inductor.sizevars.SizeVarAllocator.simplify", "finds sizes that are numbers"),
         ("torch._inductor.utils.convert_shape_to_inductor", "a result's sizes"),
         ("torch._higher_order_ops.effects._EffectType", "finds the call with side effects before"),
     ),
@@ -79,6 +83,7 @@ TABLE: Final = (
         "_inductor_code.py",
         ("torch._inductor.codegen.wrapper.PythonWrapperCodegen.writeline", "writes a call"),
         ("torch._inductor.codegen.wrapper.PythonWrapperCodegen.val_to_arg_str", "writes a size"),
+        ("torch._inductor.ir.IRNode.codegen_reference", "writes a tensor's name"),
     ),
     *_rows(
         "lowerings",
