@@ -3,16 +3,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from ._tracing import is_proxy
+from ._tracing import as_constant, is_proxy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+NUMBERS: Final = (bool, int, float)
+
 
 def is_tensor(value: Any) -> bool:
     """Whether `value` is an array of some framework, traced or not, or a spec of one."""
+    if type(value) in NUMBERS:  # torch.compile cannot ask symbols for their attributes
+        return False
     try:
         has_shape = hasattr(value, "shape")
     except RuntimeError:  # of a list of tensors that has no one shape, which plugins refuse
@@ -48,7 +52,7 @@ def describe(value: Any) -> str:
         if any(is_tensor(item) for item in value):
             return f"a {type(value).__name__} of {len(value)}"
     try:
-        text = repr(value)
+        text = repr(as_constant(value))
     except Exception:  # such as that of ints with more than 4300 digits
         return type(value).__name__
     return f"{type(value).__name__} {text if len(text) <= 60 else text[:57] + '...'}"

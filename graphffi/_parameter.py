@@ -7,7 +7,7 @@ import operator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from ._describe import describe, is_numpy_scalar, is_tensor
+from ._describe import NUMBERS, describe, is_numpy_scalar, is_tensor
 from ._device import Device
 from ._dtype import dtype
 from ._tracing import is_int64, is_known, is_proxy, symbol_kind
@@ -119,7 +119,7 @@ def _to_int(value: Any) -> Any:
     if type(value) is not int:
         if symbol_kind(value):  # frameworks keep it in their graphs
             return value
-        if isinstance(value, bool) or not _is_scalar(value) or not hasattr(value, "__index__"):
+        if type(value) in NUMBERS or not _is_scalar(value) or not hasattr(value, "__index__"):
             return None
         value = operator.index(value)
     return checked_int(value)
@@ -188,16 +188,17 @@ def checked_text(value: str) -> str:
     return value
 
 
-def _to_dtype(value: Any) -> Any:
+def to_dtype(value: Any) -> Any:
+    """The data type that an attribute says, or None where it says none."""
     try:
-        return None if is_tensor(value) else dtype(value)
+        return None if type(value) in NUMBERS or is_tensor(value) else dtype(value)
     except (TypeError, ValueError):
         return None
 
 
 def _to_device(value: Any) -> Any:
     try:
-        return Device(value)
+        return None if type(value) in NUMBERS else Device(value)
     except (TypeError, ValueError):
         return None
 
@@ -207,6 +208,6 @@ _CONVERT: Final[dict[str, Callable[[Any], Any]]] = {
     "float": _to_float,
     "bool": _to_bool,
     "str": _to_str,
-    "dtype": _to_dtype,
+    "dtype": to_dtype,
     "device": _to_device,
 }

@@ -98,6 +98,14 @@ def is_known(value: Any) -> bool:
     return not is_symbol or all(tracer.has_value(value) for tracer in _tracers)
 
 
+def as_constant(value: Any) -> Any:
+    """A number for an error text, or a list of them. Tracers of Python code make symbols constants.
+
+    They do not write symbols out.
+    """
+    return value
+
+
 @traced_as_constant
 def report_to_tracer(kind: str, message: str) -> None:
     """Ends the trace that is under way, so that its caller gets the error as eager code does.

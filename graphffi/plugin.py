@@ -8,6 +8,8 @@ from ._build_plugin import build_archive as build_archive
 from ._conditions import UndecidedError as UndecidedError
 from ._conditions import decidable as decidable
 from ._definition import Definition as Definition
+from ._describe import NUMBERS as NUMBERS
+from ._describe import is_tensor as is_tensor
 from ._error import FactoryError as FactoryError
 from ._framework import Framework as Framework
 from ._framework import register_framework as register_framework
@@ -23,6 +25,7 @@ from ._package import trusted_hashes as trusted_hashes
 from ._parameter import MISSING as MISSING
 from ._parameter import Attribute as Attribute
 from ._parameter import Operand as Operand
+from ._parameter import to_dtype as to_dtype
 from ._plan import CallTraits as CallTraits
 from ._plan import CanonicalCall as CanonicalCall
 from ._plan import SideEffect as SideEffect
@@ -35,6 +38,7 @@ from ._spec import described as described
 from ._tensor import numpy_dtype as numpy_dtype
 from ._tensor import register_tensor_viewer as register_tensor_viewer
 from ._tracing import Tracer as Tracer
+from ._tracing import as_constant as as_constant
 from ._tracing import is_int64 as is_int64
 from ._tracing import is_known as is_known
 from ._tracing import register_tracer as register_tracer

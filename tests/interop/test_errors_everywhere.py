@@ -76,6 +76,14 @@ def ops(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     def mistyped(x: Tensor) -> Tensor:
         return graphffi.like(x, dtype="int64")
 
+    named = graphffi.define_op(
+        "faulty::named",
+        schema="(Tensor x, dtype kind, Device place='cpu') -> Tensor",
+        kernel=f"{library}::clamp",
+        plan="x, out",
+        infer=lambda x, kind, place: graphffi.like(x),
+    )
+
     removed_clamp = define("removed", f"{removed}::clamp")
     removed.unlink()
     graphffi.load_module(rebuilt)
@@ -89,6 +97,7 @@ def ops(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
         shrunk=shrunk,
         typed=typed,
         mistyped=mistyped,
+        named=named,
         clamp=define("clamp", f"{library}::clamp"),
         shaped=shaped,
         no_function=define("no_function", "faulty.no_such_function"),
@@ -227,6 +236,47 @@ MISTAKES: dict[str, tuple[Callable[[Any], Any], np.ndarray, type[Exception], str
         TypeError,
         "faulty::clamp: attribute 'limit': expected a float, got str 'high'; "
         "known attributes: limit, on_gpu",
+    ),
+    "size as a bool": (
+        lambda ops: lambda x: ops.clamp(x, on_gpu=x.shape[0]),
+        GOOD,
+        TypeError,
+        "faulty::clamp: attribute 'on_gpu': expected a bool, got int 2; "
+        "known attributes: limit, on_gpu",
+    ),
+    "size as an operand": (
+        lambda ops: lambda x: (x, ops.clamp(x.shape[0])),
+        GOOD,
+        TypeError,
+        "faulty::clamp: operand 'x': expected a tensor, got int 2",
+    ),
+    "sizes as a dtype and a device": (
+        lambda ops: lambda x: ops.named(x, x.shape[0], x.shape[1]),
+        GOOD,
+        TypeError,
+        "faulty::named: attribute 'kind': expected a dtype, got int 2; attribute 'place': expected "
+        "a device, got int 3; known attributes: kind, place",
+    ),
+    "unknown dtype": (
+        lambda ops: lambda x: ops.named(x, "quaternion"),
+        GOOD,
+        TypeError,
+        "faulty::named: attribute 'kind': expected a dtype, got str 'quaternion'; "
+        "known attributes: kind, place",
+    ),
+    "unknown device": (
+        lambda ops: lambda x: ops.named(x, "float32", "nowhere"),
+        GOOD,
+        TypeError,
+        "faulty::named: attribute 'place': expected a device, got str 'nowhere'; "
+        "known attributes: kind, place",
+    ),
+    "right dtype beside a mistake": (
+        lambda ops: lambda x: ops.named(x, "float32", place=3),
+        GOOD,
+        TypeError,
+        "faulty::named: attribute 'place': expected a device, got int 3; "
+        "known attributes: kind, place",
     ),
     "unknown attribute": (
         lambda ops: lambda x: ops.clamp(x, bound=1.0),

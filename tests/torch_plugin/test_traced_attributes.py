@@ -100,3 +100,39 @@ def test_floats_of_sizes_are_constants_of_the_graph(ops: Any) -> None:
     run = compiled(lambda x: ops.add(x, x.shape[0] / 2), fullgraph=True, dynamic=True)
     torch.testing.assert_close(run(X), X + 1.5)
     torch.testing.assert_close(run(X[:2]), X[:2] + 1)
+
+
+class Three:
+    """An int that Dynamo does not know as one."""
+
+    def __index__(self) -> int:
+        return 3
+
+
+@pytest.mark.parametrize("kind", ["bool_", "torch.int8", "int8", torch.int8])
+@pytest.mark.parametrize("n", [3, Three()], ids=["int", "index"])
+def test_a_dtype_may_have_other_names(kind: Any, n: Any) -> None:
+    op = graphffi.define_op(
+        "mytest::named_dtype",
+        schema="(Tensor x, dtype kind, int n) -> Tensor",
+        kernel="mytest.never_called",
+        infer=lambda x, kind, n: graphffi.empty((n,), kind),
+    )
+
+    def call(x: torch.Tensor) -> Any:
+        return op(x, kind, n)
+
+    (result,) = torch.export.export(Caller(call), (X,), strict=True).graph.output_node().args[0]
+    value = result.meta["val"]
+    assert (value.shape, value.dtype) == ((3,), torch.bool if kind == "bool_" else torch.int8)
+
+
+class Caller(torch.nn.Module):
+    """A module that makes a call."""
+
+    def __init__(self, call: Callable[..., Any]) -> None:
+        super().__init__()
+        self.call = call
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.call(x)

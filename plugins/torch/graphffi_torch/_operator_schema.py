@@ -132,7 +132,13 @@ def operator_value(attribute: Attribute, value: Any) -> Any:
     """A converted attribute as its operator takes it: dtypes and devices by name."""
     if attribute.kind not in ("dtype", "device") or value is None:
         return value
-    return [str(item) for item in value] if attribute.is_list else str(value)
+    return [plain_name(item) for item in value] if attribute.is_list else plain_name(value)
+
+
+def plain_name(value: Any) -> str:
+    """The name of a dtype or a device."""
+    # A graphffi.dtype is a string, of which Dynamo makes a plain one in no other way.
+    return "".join((value,)) if isinstance(value, str) else str(value)
 
 
 def _arguments(definition: Definition, *, alias: bool) -> list[str]:

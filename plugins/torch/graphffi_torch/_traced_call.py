@@ -19,15 +19,19 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 from torch.fx.experimental.symbolic_shapes import guard_or_false, guard_or_true, guard_scalar
 
-from graphffi import Device, Op
+from graphffi import Device, Op, dtype
 from graphffi.plugin import (
     MISSING,
+    NUMBERS,
     Attribute,
     Operand,
+    as_constant,
     is_int64,
     is_known,
+    is_tensor,
     report_to_tracer,
     symbol_kind,
+    to_dtype,
 )
 from graphffi_torch._effects import distinct
 from graphffi_torch._operator_schema import (
@@ -35,6 +39,7 @@ from graphffi_torch._operator_schema import (
     graph_digest,
     operator_arguments,
     operator_value,
+    plain_name,
 )
 from graphffi_torch._repairs import repair
 from graphffi_torch._specs import DTYPE_NAMES
@@ -47,10 +52,11 @@ if TYPE_CHECKING:
 
 def install() -> None:
     """Tells Dynamo what takes the place of functions that it meets."""
-    constants = (_to_name, _is, _are, _find_places, repair, distinct)
+    constants = (_to_name, _is, _are, _find_places, repair, distinct, _dtype_text)
     substitutes = {
         is_int64: _traced_is_int64,
         is_known: _traced_is_known,
+        as_constant: _traced_as_constant,
         _varies: _traced_varies,
         _to_float: _traced_to_float,
         _to_bool: _traced_to_bool,
@@ -61,6 +67,7 @@ def install() -> None:
         torch.compiler.substitute_in_graph(function, can_constant_fold_through=True)(substitute)
     # There, a symbol is of the type that it stands for.
     torch.compiler.substitute_in_graph(symbol_kind)(lambda value: None)
+    torch.compiler.substitute_in_graph(to_dtype)(_traced_to_dtype)
     # A call where the graph breaks is an eager one, all of it.
     disable: Any = torch.compiler.disable
     setattr(Op, "call_eagerly", disable(Op.call_eagerly))  # noqa: B010
@@ -79,6 +86,8 @@ def make_traced_call(definition: Definition, operator: Any) -> Callable[..., Any
     namespace = {
         "operator": operator,
         "Tensor": torch.Tensor,
+        "Device": Device,
+        "dtype": dtype,
         "MISSING": MISSING,
         "result_type": definition.result_type,
         "bind": _make_bind(definition),
@@ -174,6 +183,12 @@ def _traced_is_known(value: Any) -> bool:
     return guard_or_true(condition) is guard_or_false(condition)
 
 
+def _traced_as_constant(value: Any) -> Any:
+    if type(value) in (list, tuple, torch.Size):
+        return type(value)([_traced_as_constant(item) for item in value])
+    return guard_scalar(value) if type(value) in NUMBERS and is_known(value) else value
+
+
 def _find_places(parameters: Sequence[str], count: int, names: Sequence[str]) -> Sequence[int]:
     """Where arguments with names belong, behind `count` others; () if one belongs nowhere."""
     places = [parameters.index(name) if name in parameters else -1 for name in names]
@@ -188,11 +203,21 @@ def _are_tensors(value: Any) -> bool:
 
 def _is(kind: Any, value: Any) -> bool:
     """Whether an operator takes a value as it is."""
+    if kind in (dtype, Device):
+        return type(value) is str and _is_name(kind, value)
     if type(value) is not kind:
         return False
     if kind is int:
         return is_int64(value)
     return kind is not str or not any("\ud800" <= char <= "\udfff" for char in value)
+
+
+def _is_name(kind: Any, text: str) -> bool:
+    """Whether this is what a dtype or a device is called here; it may have other names."""
+    try:
+        return plain_name(kind(text)) == text
+    except ValueError:
+        return False
 
 
 def _are(kind: Any, value: Any) -> bool:
@@ -235,13 +260,22 @@ def _traced_to_bool(value: Any) -> Any:
     return guard_scalar(value) if is_known(value) else None
 
 
+def _traced_to_dtype(value: Any) -> Any:
+    # Dynamo cannot make a graphffi.dtype; the operator takes its name.
+    return None if type(value) in NUMBERS or is_tensor(value) else _dtype_text(value)
+
+
+def _dtype_text(value: Any) -> Any:
+    try:
+        return plain_name(dtype(value))
+    except (TypeError, ValueError):
+        return None
+
+
 def _to_name(value: Any) -> Any:
     if isinstance(value, torch.dtype):
         return DTYPE_NAMES.get(value)
-    if isinstance(value, (torch.device, Device)):
-        return str(value)
-    # A graphffi.dtype is a string, of which Dynamo makes a plain one in no other way.
-    return "".join((value,)) if isinstance(value, str) else value
+    return plain_name(value) if isinstance(value, (str, torch.device, Device)) else value
 
 
 _CONVERSIONS: Final = {
@@ -250,7 +284,7 @@ _CONVERSIONS: Final = {
     "dtype": "to_name",
     "device": "to_name",
 }
-_TYPES: Final = {"int": "int", "float": "float", "bool": "bool"}  # str for others
+_TYPES: Final = {"dtype": "dtype", "device": "Device"}  # others have their kind's name
 
 
 def _source(name: str, definition: Definition) -> str:
@@ -313,11 +347,13 @@ def _test_source(parameter: Operand | Attribute) -> str:
             return f"are_tensors({value})"
         test = f"isinstance({value}, Tensor)"
         return test if parameter.kind == "tensor" else f"({value} is None or {test})"
-    exact = _TYPES.get(parameter.kind, "str")
+    exact = _TYPES.get(parameter.kind, parameter.kind)
     if parameter.is_list:
         test = f"are({exact}, {value})"
+    elif exact in ("float", "bool"):
+        test = f"type({value}) is {exact}"
     else:
-        test = f"is_({exact}, {value})" if exact in ("int", "str") else f"type({value}) is {exact}"
+        test = f"is_({exact}, {value})"
     return f"({value} is None or {test})" if parameter.optional else test
 
 
