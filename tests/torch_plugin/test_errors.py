@@ -92,6 +92,27 @@ def test_tensors_of_others_are_refused_beside_those_of_torch(make: Any, text: st
         second(X, make(2))
 
 
+def test_arrays_beside_tensors_are_refused_in_traced_code() -> None:
+    op = graphffi.define_op(
+        "mytest::many",
+        schema="(Tensor x, Tensor[] ys, Tensor? z=None) -> Tensor",
+        kernel="testing.echo",
+        infer=lambda x, ys, z: graphffi.like(x),
+    )
+    array = np.ones(2, np.float32)
+    calls: dict[str, Any] = {
+        "operand 'x'": lambda x: op(array, [x]),
+        "operand 'ys'": lambda x: op(x, [x, array]),
+        "operand 'z'": lambda x: op(x, [x], z=array),
+    }
+    for operand, call in calls.items():
+        text = f"mytest::many: {operand}: expected a torch.Tensor, as others are, got numpy.ndarray"
+        with pytest.raises(TypeError, match=text):
+            call(X)
+        with pytest.raises(TypeError, match=text):
+            compiled(call)(X)
+
+
 def test_traced_code_catches_errors_where_the_graph_may_break(ops: Any) -> None:
     def step(x: torch.Tensor) -> Any:
         try:

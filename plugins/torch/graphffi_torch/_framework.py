@@ -29,6 +29,7 @@ from graphffi_torch._operator_schema import (
     DIGEST,
     graph_digest,
     operator_arguments,
+    why_no_operand,
     why_no_operator,
 )
 from graphffi_torch._operators import (
@@ -225,12 +226,8 @@ def _refuse_others(definition: Definition, operands: Sequence[Any]) -> None:
         for tensor in as_list(value):
             if not isinstance(tensor, (torch.Tensor, torch.fx.Proxy)):
                 kind = type(tensor)
-                convert = "as_tensor" if kind.__module__ == "numpy" else "from_dlpack"
-                raise TypeError(
-                    f"{definition.name}: operand {operand.name!r}: expected a torch.Tensor, as "
-                    f"others are, got {kind.__module__}.{kind.__qualname__}; convert it with "
-                    f"torch.{convert}"
-                ) from None
+                name = f"{kind.__module__}.{kind.__qualname__}"
+                raise TypeError(why_no_operand(definition, operand.name, name)) from None
             if isinstance(tensor, torch.Tensor) and tensor.is_nested:
                 raise ValueError(
                     f"{definition.name}: {operand.name!r}: expected a strided tensor, got a nested "

@@ -128,6 +128,15 @@ def operator_arguments(definition: Definition, bound: BoundCall) -> list[Any]:
     ]
 
 
+def why_no_operand(definition: Definition, operand: str, kind: str) -> str:
+    """Why an array of another framework, of the class `kind`, is refused beside torch's tensors."""
+    convert = "as_tensor" if kind.startswith("numpy.") else "from_dlpack"
+    return (
+        f"{definition.name}: operand {operand!r}: expected a torch.Tensor, as others are, got "
+        f"{kind}; convert it with torch.{convert}"
+    )
+
+
 def operator_value(attribute: Attribute, value: Any) -> Any:
     """A converted attribute as its operator takes it: dtypes and devices by name."""
     if attribute.kind not in ("dtype", "device") or value is None:

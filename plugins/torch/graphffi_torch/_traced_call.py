@@ -40,6 +40,7 @@ from graphffi_torch._operator_schema import (
     operator_arguments,
     operator_value,
     plain_name,
+    why_no_operand,
 )
 from graphffi_torch._repairs import repair
 from graphffi_torch._specs import DTYPE_NAMES
@@ -127,15 +128,28 @@ def _make_bind(definition: Definition) -> Callable[..., list[Any]]:
 
     def bind(args: Any, named: Any) -> list[Any]:
         # Dynamo makes arrays of NumPy's numbers, which it does not know as such.
-        positional = [
-            torch.as_tensor(value) if name in attributes and isinstance(value, ndarray) else value
-            for name, value in zip([*names, *[""] * len(args)], args, strict=False)
+        def tensor_of(name: str, value: Any) -> Any:
+            is_number = name in attributes and isinstance(value, ndarray)
+            return torch.as_tensor(value) if is_number else value
+
+        positional = list(map(tensor_of, [*names, *[""] * len(args)], args))
+        by_name = {name: tensor_of(name, value) for name, value in named.items()}
+        bound = definition.bind(positional, by_name)
+        refuse_arrays(bound.operands)
+        return operator_arguments(definition, bound)
+
+    def refuse_arrays(operands: Any) -> None:
+        # Alone, arrays of NumPy are torch's tensors to torch.compile.
+        tensors = [
+            (operand.name, tensor)
+            for operand, value in zip(definition.operands, operands, strict=True)
+            for tensor in (value if isinstance(value, (list, tuple)) else [value])
         ]
-        by_name = {
-            name: torch.as_tensor(value) if isinstance(value, ndarray) else value
-            for name, value in named.items()
-        }
-        return operator_arguments(definition, definition.bind(positional, by_name))
+        if any(isinstance(tensor, torch.Tensor) for _, tensor in tensors):
+            for name, tensor in tensors:
+                if isinstance(tensor, ndarray):
+                    reason = why_no_operand(definition, name, "numpy.ndarray")
+                    report_to_tracer("TypeError", reason)
 
     return bind
 
