@@ -30,6 +30,7 @@ NEED_NAMES = {
         "every_kind_of_call_is_kept[inductor]",
     ),
     "test_errors.py": (
+        "arrays_beside_tensors_are_refused_in_traced_code",
         "a_plan_that_is_wrong_is_the_error_of_eager_code[cpp]",
         "numbers_of_numpy_break_the_graph_which_would_make_tensors_of_them",
         "outputs_that_share_memory_are_refused[0-aot]",
