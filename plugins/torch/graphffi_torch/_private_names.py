@@ -2,7 +2,8 @@
 """The private names of torch that the plugin uses, and what happens without them.
 
 A feature is used where torch is one of the tested versions and has all of the feature's names. The
-tested versions alone vouch for what objects get when they are made (`V.graph.current_node`).
+tested versions alone vouch for the members of `V.graph`, whose class may be imported later, and for
+those that objects get when they are made.
 `tests/guards/test_layering.py` compares this table with the code; `tests/torch_plugin` hides names.
 """
 
@@ -72,9 +73,6 @@ TABLE: Final = (
         ("torch._inductor.decomposition.fast_random_decomps", "forgets a copy of these"),
         ("torch._inductor.lowering.clone", "copies what a functional form changes"),
         ("torch._inductor.dependencies.StarDep", "orders calls with side effects"),
-        ("torch._inductor.graph.GraphLowering.register_buffer", "adds a result to the graph"),
-        ("torch._inductor.graph.GraphLowering.register_operation", "adds what makes it"),
-        ("torch._inductor.sizevars.SizeVarAllocator.simplify", "finds sizes that are numbers"),
         ("torch._inductor.utils.convert_shape_to_inductor", "a result's sizes"),
         ("torch._higher_order_ops.effects._EffectType", "finds the call with side effects before"),
     ),
