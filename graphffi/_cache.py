@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 OBJECTS: Final = "objects"
 """The folder of object files, inside of the cache."""
@@ -62,9 +62,20 @@ def locked(path: Path) -> Iterator[None]:
         RuntimeError: as `make_folder`.
     """
     make_folder(path.parent)
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+    while True:
+        with path.open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if _is_at(path, file):
+                yield
+                return
+
+
+def _is_at(path: Path, file: IO[str]) -> bool:
+    """Whether a file is still there: `clean_cache` may remove it before it is locked."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(file.fileno()))
+    except FileNotFoundError:
+        return False
 
 
 def mark_used(entry: Path) -> None:

@@ -100,6 +100,7 @@ py::object CallInOrder(py::handle function, const py::tuple& values, const py::s
   try {
     for (const py::handle value : values) frame.Push(arguments.View(value.ptr()));
   } catch (const PythonError&) {
+    if (PyErr_ExceptionMatches(PyExc_Exception) == 0) throw;  // such as KeyboardInterrupt
     PyErr_Clear();
     return py::reinterpret_borrow<py::object>(Py_NotImplemented);
   }

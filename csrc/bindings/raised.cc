@@ -170,7 +170,8 @@ void Fail(PyObject* type, const std::string& message) {
 }
 
 void FailFromCurrent(PyObject* type, const std::string& message) {
-  py::raise_from(type, message.c_str());
+  // Not KeyboardInterrupt and its like, which are no error of the value.
+  if (PyErr_ExceptionMatches(PyExc_Exception) != 0) py::raise_from(type, message.c_str());
   throw PythonError();
 }
 

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -130,3 +132,22 @@ def test_a_missing_cache_is_empty(
     monkeypatch.setenv("GRAPHFFI_CACHE_DIR", str(tmp_path / "none"))
     assert main(["cache", "--max-size", "0"]) == 0
     assert "kept: 0 entries" in capsys.readouterr().out
+
+
+def test_a_lock_that_was_removed_before_it_was_held_is_made_anew(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock, take = cache / "k-00.lock", fcntl.flock
+    removed = []
+
+    def remove_first(file: Any, operation: int) -> None:
+        if not removed:
+            removed.append(lock)
+            lock.unlink()
+        take(file, operation)
+
+    monkeypatch.setattr(fcntl, "flock", remove_first)
+    with locked(lock):
+        monkeypatch.undo()
+        with lock.open("w") as file, pytest.raises(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

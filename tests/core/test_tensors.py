@@ -283,6 +283,15 @@ def test_producer_that_raises_is_the_cause(kernels: Any) -> None:
     assert isinstance(caught.value.__cause__, LookupError)
 
 
+def test_an_interrupted_producer_is_no_error_of_its_tensor(kernels: Any) -> None:
+    class Interrupted:
+        def __dlpack__(self, **options: Any) -> Any:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        kernels.sum(Interrupted())
+
+
 def test_capsule_is_used_once() -> None:
     np = pytest.importorskip("numpy")
     capsule = np.ones(3).__dlpack__()

@@ -16,7 +16,7 @@ import torch
 
 from graphffi.cpp import include_path
 from graphffi.plugin import object_of
-from graphffi_torch._standalone_code import prefix_code
+from graphffi_torch._standalone_code import prefix_code, text_code
 from graphffi_torch._standalone_externs import (
     FOLDER,
     TORCH_INCLUDE,
@@ -26,7 +26,6 @@ from graphffi_torch._standalone_externs import (
 )
 from graphffi_torch._standalone_isa import ISAS, Isa, Toolchain
 from graphffi_torch._standalone_maths import maths_code
-from graphffi_torch._standalone_text import text_code
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,8 +7,6 @@ import json
 import re
 from typing import TYPE_CHECKING, Final
 
-from graphffi_torch._standalone_text import text_code
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -187,4 +185,17 @@ extern "C" __attribute__((visibility("default"))) int __tvm_ffi_{name}_within(
     void*, const TVMFFIAny* args, int32_t num_args, TVMFFIAny* result) {{
   return graphffi_standalone::RunMethodWithin({model}_entry::kMethod, args, num_args, result);
 }}
+"""
+
+
+def text_code(name: str, text: str) -> str:
+    """C++ of a text that is read from the library's file.
+
+    Args:
+        name: Of the symbol, behind ``__graphffi_``.
+        text: The text.
+    """
+    return f"""
+extern "C" __attribute__((visibility("default"))) const char __graphffi_{name}[];
+extern "C" const char __graphffi_{name}[] = {json.dumps(text)};
 """
