@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from ._tracing import as_constant, is_proxy
+from ._tracing import as_constant, is_known, is_proxy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -40,7 +40,7 @@ def dtype_name(value: Any) -> str:
 def describe(value: Any) -> str:
     """``float32[2, 3] on cuda:0`` for tensors; kind and value for the rest."""
     if is_tensor(value) and not is_proxy(value):
-        sizes = ", ".join(str(size) for size in value.shape)
+        sizes = ", ".join(str(as_constant(size)) for size in value.shape)
         device = getattr(value, "device", None)
         place = f" on {device}" if device is not None and not callable(device) else ""
         return f"{dtype_name(value.dtype)}[{sizes}]{place}"
@@ -48,6 +48,8 @@ def describe(value: Any) -> str:
         return "None"
     if type(value).__name__ == "_Missing":
         return "nothing"
+    if type(value) in NUMBERS and not is_known(value):
+        return type(value).__name__
     if isinstance(value, (list, tuple)):
         if any(is_tensor(item) for item in value):
             return f"a {type(value).__name__} of {len(value)}"

@@ -46,6 +46,20 @@ def test_a_float_that_is_an_element_is_eager_or_an_error(ops: Any, dtype: torch.
         torch.testing.assert_close(run(X, torch.tensor(value, dtype=dtype)), (X + 1 + value) * 2)
 
 
+def test_a_wrong_element_is_described_without_its_value(ops: Any) -> None:
+    run = compiled(lambda x: ops.attributes(x, n=x.sum().item()), fullgraph=True)
+    with pytest.raises(TypeError, match="attribute 'n': expected an int, got float"):
+        run(X)
+
+
+def test_a_tensor_of_any_size_is_described(ops: Any) -> None:
+    text = r"attribute 'n': expected an int, got float32\[3\] on cpu"
+    run = compiled(lambda x: ops.attributes(x, n=x), fullgraph=True, dynamic=True)
+    for call in (run, lambda x: ops.attributes(x, n=x)):
+        with pytest.raises(TypeError, match=text):
+            call(X)
+
+
 CALLS: dict[str, Callable[..., Any]] = {
     "op": lambda ops, add, x, f: ops.add(x, f),
     "expression": lambda ops, add, x, f: ops.add(x, f * 2 + 1),
