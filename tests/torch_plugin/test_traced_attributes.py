@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import enum
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -139,6 +140,21 @@ def test_a_dtype_may_have_other_names(kind: Any, n: Any) -> None:
     (result,) = torch.export.export(Caller(call), (X,), strict=True).graph.output_node().args[0]
     value = result.meta["val"]
     assert (value.shape, value.dtype) == ((3,), torch.bool if kind == "bool_" else torch.int8)
+
+
+class Count(enum.IntEnum):
+    THREE = 3
+
+
+class Text(str, enum.Enum):
+    HALF = "float16"
+
+
+def test_attributes_may_be_members_of_enums(ops: Any) -> None:
+    def call(x: torch.Tensor) -> Any:
+        return ops.attributes(ops.add(x, Count.THREE), Count.THREE, s=Text.HALF, t=Text.HALF)
+
+    torch.testing.assert_close(compiled(call, fullgraph=True)(X), call(X))
 
 
 class Caller(torch.nn.Module):

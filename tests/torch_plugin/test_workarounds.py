@@ -8,6 +8,8 @@ dropped. Others of this kind: `test_a_view_of_an_intermediate_is_updated_in_its_
 
 from __future__ import annotations
 
+import enum
+import operator
 import subprocess
 import sys
 from pathlib import Path
@@ -249,6 +251,14 @@ def test_branches_are_not_searched_for_lists_that_they_write(
 def test_side_effects_have_no_public_name() -> None:
     """`_effects.register_side_effect`."""
     assert not hasattr(torch.library, "register_effectful_op")
+
+
+def test_dynamo_does_not_end_at_the_index_of_an_enum() -> None:
+    """`_traced_call._plain`."""
+    (one,) = enum.IntEnum("Numbers", "ONE")
+    run = torch.compile(lambda x: x + operator.index(one), backend="eager")
+    with pytest.raises(torch._dynamo.exc.InternalTorchDynamoError, match="RecursionError"):
+        run(torch.ones(1))
 
 
 def test_the_oldest_torch_needs_code_of_its_own() -> None:

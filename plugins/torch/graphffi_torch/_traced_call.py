@@ -14,6 +14,7 @@ from __future__ import annotations
 import sys
 import types
 import warnings
+from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -127,13 +128,11 @@ def _make_bind(definition: Definition) -> Callable[..., list[Any]]:
     ndarray: Any = getattr(sys.modules.get("numpy"), "ndarray", ())
 
     def bind(args: Any, named: Any) -> list[Any]:
-        # Dynamo makes arrays of NumPy's numbers, which it does not know as such.
-        def tensor_of(name: str, value: Any) -> Any:
-            is_number = name in attributes and isinstance(value, ndarray)
-            return torch.as_tensor(value) if is_number else value
+        def plain(name: str, value: Any) -> Any:
+            return _plain(value, ndarray) if name in attributes else value
 
-        positional = list(map(tensor_of, [*names, *[""] * len(args)], args))
-        by_name = {name: tensor_of(name, value) for name, value in named.items()}
+        positional = list(map(plain, [*names, *[""] * len(args)], args))
+        by_name = {name: plain(name, value) for name, value in named.items()}
         bound = definition.bind(positional, by_name)
         refuse_arrays(bound.operands)
         return operator_arguments(definition, bound)
@@ -152,6 +151,14 @@ def _make_bind(definition: Definition) -> Callable[..., list[Any]]:
                     report_to_tracer("TypeError", reason)
 
     return bind
+
+
+def _plain(value: Any, ndarray: Any) -> Any:
+    """An attribute without what Dynamo cannot follow."""
+    if isinstance(value, ndarray):  # or a number of NumPy's, which Dynamo does not know as such
+        return torch.as_tensor(value)
+    # Conversions of these never end in torch 2.13.
+    return value.value if isinstance(value, Enum) and isinstance(value, (int, str)) else value
 
 
 def _make_warning(definition: Definition) -> Callable[[str], None]:
