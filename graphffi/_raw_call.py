@@ -32,9 +32,8 @@ def call_tvm_ffi(
 
     Args:
         func: A kernel reference or a function.
-        *args: Tensors, None, ints, floats, bools, strings, `dtype`, `Device`, and lists of these:
-            what the function
-            receives, followed by the results.
+        *args: What the function receives before the results: tensors, None, ints, floats, bools,
+            strings, `dtype`, `Device`, and lists of these.
         out: A `TensorSpec` (`graphffi.like`, `graphffi.empty`), or a list of them: results to
             allocate.
         mutates: Positions in `args` of tensors that the function updates in place.

@@ -31,9 +31,9 @@ SKIPPED = re.compile(r"^SKIPPED \[\d+\] \S+: (.*)$", re.M)
 PLUGIN = Path("plugins/jax/graphffi_jax/lib")
 HEAD = """# Versions
 
-What the tests of each plugin gave with releases of its framework, on a machine without a GPU;
-`make matrix` writes this table. The plugin for PyTorch is built for each release, the one for JAX
-once for all of them. "jax cuda13" are the programs that XLA compiles for a GPU, which are not run.
+`make matrix` runs the tests of each plugin with the releases below, and writes this table. The
+machine has no GPU. The PyTorch plugin is built for each release; one build of the JAX plugin
+serves all. The rows of "jax cuda13" compile programs for a GPU, but do not run them.
 
 | release | Python | day | bundled runtime | apache-tvm-ffi's | skipped, because |
 |---|---|---|---|---|---|

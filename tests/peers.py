@@ -30,12 +30,13 @@ RELEASE = "0.1.15.post2"
 HEAD = f"""
 ## Other projects' tests
 
-`make peers` writes this table: tests of other projects on the bundled runtime. Those of
-apache-tvm-ffi are of {RELEASE}: in C++ with its own headers, in Python with graphffi's library
-in its place; those of its C++ tests that need no `extra/` also with graphffi's headers.
-jax-tvm-ffi's call `graphffi_jax.register_ffi_target`. orcjit's load object files; one of them
-needs a GPU. xgrammar's are without 816 that fetch models, which need an account, and 57 that need
-CUDA or MLX.
+`make peers` runs the tests of other projects on the bundled runtime, and writes this table:
+
+- apache-tvm-ffi {RELEASE}: in C++ with its own headers, and those that need no `extra/` also with
+  graphffi's; in Python with graphffi's library in the place of its own
+- jax-tvm-ffi: they call `graphffi_jax.register_ffi_target`
+- apache-tvm-ffi-orcjit: they load object files; one needs a GPU
+- xgrammar: without 816 that fetch models, which need an account, and 57 that need CUDA or MLX
 
 | tests | day | passed | failed |
 |---|---|---|---|

@@ -140,10 +140,10 @@ def build(python: Path, sources: Path, torches: list[Path], dist: Path, **enviro
 
 HEAD = """Wheels in fresh environments
 
-`make wheels WHEELS_ARGS="--frameworks --write docs/versions.md"` writes this table: in a venv with
-the frameworks, the wheel is installed and README's example run in NumPy and the frameworks, with
-empty caches. The last column is what the frameworks take for a program of their own, which is part
-of the time before.
+`make wheels WHEELS_ARGS="--frameworks --write docs/versions.md"` writes this table. For each row,
+the wheel is installed into a venv that has the frameworks, and the README's example runs in NumPy
+and in each framework, with empty caches. The frameworks' own program is a small one without
+graphffi; its time is a part of the time before it.
 
 | Python | torch | jax | day | from `pip install` to the output | the frameworks' own program |
 |---|---|---|---|---|---|
