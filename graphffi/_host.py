@@ -19,6 +19,7 @@ from ._op_kernel import call_device
 from ._plan import passes_results, strided_tensors
 from ._spec import TensorSpec, checked_dtype, spec_text
 from ._tensor import numpy_dtype, numpy_from_dlpack
+from ._updates import check_updated
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,7 +69,7 @@ class HostFramework(Framework):
             outputs = _run_reference(definition, bound, specs)
         else:
             call = definition.canonical(kernel, bound.operands, bound.attributes, workspace)
-            outputs = self.call_raw(call, specs)
+            outputs = self._run(call, specs, _names_of(definition, bound.operands))
         fresh, mutated = outputs[: len(specs)], outputs[len(specs) :]
         return definition.pack_results(bound.operands, fresh, mutated)
 
@@ -134,16 +135,23 @@ class HostFramework(Framework):
 
     def call_raw(self, call: CanonicalCall, results: Sequence[TensorSpec]) -> list[Any]:
         """Allocates the results and calls the kernel now."""
+        count = len(results)
+        inputs = [f"i{i}" for i in range(len(call.inputs))]
+        outputs = [f"o{i}" for i in range(count, count + len(call.mutated))]
+        return self._run(call, results, (inputs, outputs))
+
+    def _run(
+        self,
+        call: CanonicalCall,
+        results: Sequence[TensorSpec],
+        names: tuple[list[str], list[str]],
+    ) -> list[Any]:
+        """Makes a call; the names are those of its inputs, and of the tensors that it updates."""
+        if call.mutated:
+            read = dict(zip(names[0], call.inputs, strict=True))
+            check_updated(call.subject, read, dict(zip(names[1], call.mutated, strict=True)))
         tensors = [*call.inputs, *call.mutated]
-        use_numpy = any(type(t).__module__ == "numpy" for t in tensors)
-        for tensor in call.mutated:
-            flags = getattr(tensor, "flags", None)
-            if flags is not None and not flags.writeable:
-                raise ValueError(
-                    f"{call.subject}: operand: expected a writable array to update in place, got "
-                    f"read-only "
-                    f"{describe(tensor)}"
-                )
+        use_numpy = _has_array(tensors)
         is_filled = passes_results(call.plan, len(results))
         fresh = (
             [
@@ -184,6 +192,22 @@ class HostFramework(Framework):
         return outputs
 
 
+def _has_array(tensors: Sequence[Any]) -> bool:
+    numpy: Any = sys.modules.get("numpy")
+    return numpy is not None and any(isinstance(t, numpy.ndarray) for t in tensors)
+
+
+def _names_of(definition: Definition, operands: Sequence[Any]) -> tuple[list[str], list[str]]:
+    """The names of tensors that a call reads, and of those that it updates."""
+    names: tuple[list[str], list[str]] = ([], [])
+    for operand, value in zip(definition.operands, operands, strict=True):
+        if isinstance(value, (list, tuple)):
+            names[operand.mutated].extend(f"{operand.name}[{i}]" for i in range(len(value)))
+        elif value is not None:
+            names[operand.mutated].append(operand.name)
+    return names
+
+
 def _run_reference(
     definition: Definition, bound: BoundCall, specs: Sequence[TensorSpec]
 ) -> list[Any]:
@@ -203,7 +227,7 @@ def _run_reference(
     for tensor, new in zip(mutated, found[len(specs) :], strict=True):
         array(tensor)[...] = new
     fresh = [numpy.asarray(result) for result in found[: len(specs)]]
-    if not any(type(t).__module__ == "numpy" for t in bound.tensors()):
+    if not _has_array(bound.tensors()):
         fresh = [_core.from_dlpack(result) for result in fresh]
     return [*fresh, *mutated]
 
@@ -247,6 +271,10 @@ def _plain_updated(args: tuple[Any, ...], mutates: Any) -> list[Any] | None:
         return None
     updated = [args[i] for i in sorted(set(mutates))]
     if not has_array or any(type(a) is not array or not a.flags.writeable for a in updated):
+        return None
+    arrays = [a for a in args if type(a) is array]
+    # Each shares memory with itself; a call of `_run` tells what other sharing there is.
+    if sum(numpy.may_share_memory(a, b) for a in updated for b in arrays) > len(updated):
         return None
     return updated
 
@@ -333,7 +361,21 @@ def _specs_of(operand: Any, subject: str) -> Any:
     if isinstance(operand, TensorSpec):
         raise TypeError(f"{subject}: expected a tensor, got a TensorSpec, which has no elements")
     device = getattr(operand, "device", "cpu")  # NumPy before 2.0 has none
-    return TensorSpec(tuple(operand.shape), checked_dtype(subject, operand.dtype), Device(device))
+    kind = checked_dtype(subject, operand.dtype)
+    if _has_array([operand]):
+        _check_elements(subject, operand.dtype, kind)
+    return TensorSpec(tuple(operand.shape), kind, Device(device))
+
+
+def _check_elements(subject: str, numpys: Any, kind: dtype) -> None:
+    """Refuses data types of NumPy whose elements are not in memory as kernels expect them."""
+    expected = f"{subject}: expected a data type that kernels can take, got"
+    if not numpys.isnative:
+        raise TypeError(f"{expected} {kind} in another byte order; pass .astype({str(kind)!r})")
+    if numpys.itemsize * 8 != kind.bits * kind.lanes:
+        raise TypeError(
+            f"{expected} {kind}, whose elements NumPy pads to bytes; pass them as another data type"
+        )
 
 
 def _allocate(subject: str, spec: TensorSpec, use_numpy: bool) -> Any:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bindings/framework.h"
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -176,7 +177,11 @@ PyObject* ImporterOf(Framework framework) {
   return framework->opt_importer;
 }
 
-void CheckPlainSlow(PyObject* value) {
+void CheckPlainSlow(PyObject* value, const DLTensor& dltensor) {
+  int64_t* const end = dltensor.shape + dltensor.ndim;
+  if (dltensor.data == nullptr && std::find(dltensor.shape, end, 0) == end) {
+    Fail(PyExc_BufferError, "it has no memory");
+  }
   const py::handle tensor(value);
   const bool conjugate = tensor.attr("is_conj")().cast<bool>();
   if (conjugate || tensor.attr("is_neg")().cast<bool>()) {

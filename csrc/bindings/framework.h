@@ -76,17 +76,17 @@ using Framework = TypeEntry*;
 PyObject* ImporterOf(Framework framework);
 
 /// \throws PythonError (BufferError) if `value`'s elements are not what its memory `tensor` holds.
-void CheckPlainSlow(PyObject* value);
+void CheckPlainSlow(PyObject* value, const DLTensor& tensor);
 inline void CheckPlain(PyObject* value, const TypeEntry& type, const DLTensor& tensor) {
   if (!type.has_lazy_bits) return;
   // A lazy conjugate is complex, and a lazy negative an imaginary part: every second element, or a
   // scalar.
-  bool suspect = tensor.dtype.code == kDLComplex || tensor.ndim == 0;
+  bool suspect = tensor.dtype.code == kDLComplex || tensor.ndim == 0 || tensor.data == nullptr;
   if (!suspect && tensor.strides != nullptr) {
     suspect = true;
     for (int32_t i = tensor.ndim; suspect && i > 0; --i) suspect = tensor.strides[i - 1] != 1;
   }
-  if (suspect) CheckPlainSlow(value);
+  if (suspect) CheckPlainSlow(value, tensor);
 }
 
 /// Replaces how objects of a type with an exchange table are viewed, and what the current stream of

@@ -224,6 +224,8 @@ void DefineMethods() {
 }  // namespace
 
 ObjectRef ImportExchanged(PyObject* value, const TypeEntry& type) {
+  DLTensor seen{};
+  if (type.opt_viewer != nullptr && type.opt_viewer->view(value, &seen) != 0) throw PythonError();
   DLManagedTensorVersioned* managed = nullptr;
   if (type.opt_exchange->managed_tensor_from_py_object_no_sync(value, &managed) != 0)
     throw PythonError();

@@ -291,7 +291,9 @@ def test_scalars_of_numpy_are_operands_without_dimensions() -> None:
     y = op(np.float32(1), [np.float32(2), np.float32(3)])
     assert (type(y), y.shape, y.tolist()) == (np.ndarray, (), 6)
     update = graphffi.define_op("test_op::scalar", schema="(Tensor(a!) x) -> ()", kernel=WRITE)
-    with pytest.raises(ValueError, match="expected a writable array to update in place"):
+    with pytest.raises(
+        ValueError, match="output 'x': expected a writable array to update in place"
+    ):
         update(np.float32(1))
 
 

@@ -253,6 +253,23 @@ def test_outputs_of_the_destination_form_are_checked(ops: Any) -> None:
         torch.ops.mytest.add.out(X, out=torch.empty(4))
     with pytest.raises(TypeError, match=r"expected float32\[3\] on cpu, got float64\[3\] on cpu"):
         torch.ops.mytest.add.out(X, out=torch.empty(3, dtype=torch.float64))
+    with pytest.raises(TypeError, match=r"output 'out': expected float32\[3\] on cpu, got None"):
+        torch.ops.mytest.add.out(X, out=None)
+
+
+@pytest.mark.parametrize("schema", ["(Tensor x)", "(Tensor(a!) x)"])
+def test_operators_refuse_none_as_eager_calls_do(schema: str) -> None:
+    name = "read" if "!" not in schema else "written"
+    op = graphffi.define_op(
+        f"mytest::none_{name}",
+        schema=f"{schema} -> Tensor",
+        kernel="testing.echo",
+        infer=graphffi.like,
+    )
+    text = f"mytest::none_{name}: operand 'x': expected a tensor, got None"
+    for call in (op, getattr(torch.ops.mytest, f"none_{name}")):
+        with pytest.raises(TypeError, match=text):
+            call(None)
 
 
 def test_sparse_tensors_are_refused(kernels: Any) -> None:

@@ -122,6 +122,36 @@ def test_tensors_whose_memory_was_given_back_are_refused(ops: Any, kernels: Any,
         kernels.add(x, 1.0, X.clone())
 
 
+class Subclass(torch.Tensor):
+    """Read through torch's own table."""
+
+
+def lazy_zeros() -> torch.Tensor:
+    """What torch makes of zero tangents."""
+    return torch._efficientzerotensor((3,))
+
+
+def given_back() -> torch.Tensor:
+    """A tensor whose memory was given back."""
+    x = X.clone()
+    x.untyped_storage().resize_(0)
+    return x
+
+
+@pytest.mark.parametrize("make", [lazy_zeros, given_back])
+@pytest.mark.parametrize("kind", [torch.Tensor, torch.nn.Parameter, Subclass], ids=str)
+def test_functions_refuse_tensors_without_memory(kernels: Any, make: Any, kind: Any) -> None:
+    x = make() if kind is torch.Tensor else torch.Tensor._make_subclass(kind, make())
+    text = "argument #0: expected a tensor that DLPack can describe"
+    with pytest.raises(ValueError, match=text):
+        kernels.add(x, 1.0, X.clone())
+    with pytest.raises(ValueError, match=text):
+        kernels.add([x], 1.0, X.clone())
+    with pytest.raises(BufferError, match="it has no memory"):
+        graphffi.from_dlpack(x)
+    graphffi.from_dlpack(torch.empty(0))
+
+
 @pytest.mark.parametrize("is_op", [True, False], ids=["op", "primitive"])
 @pytest.mark.filterwarnings("ignore:.*quantize_per_tensor")
 def test_data_types_that_kernels_cannot_be_given_are_refused(copy: Any, is_op: bool) -> None:

@@ -138,9 +138,24 @@ void OpFrame::Add(c10::ArrayRef<c10::IValue> arguments) {
           : attributes().Add(argument, parameter.conversion);
     } else {
       TensorBank& tensors = TensorsOf(parameter.role);
-      parameter.is_list ? tensors.AddList(ListOf(argument)) : tensors.Add(argument);
+      // Torch passes None as an undefined tensor where the schema has no optional one.
+      if (parameter.is_list) {
+        const auto list = ListOf(argument);
+        for (const c10::IValue& item : list) CheckDefined(item, i - 1);
+        tensors.AddList(list);
+      } else {
+        if (!parameter.is_optional) CheckDefined(argument, i - 1);
+        tensors.Add(argument);
+      }
     }
   }
+}
+
+void OpFrame::CheckDefined(const c10::IValue& tensor, size_t i) const {
+  if (tensor.isTensor() && tensor.toTensor().defined()) return;
+  throw graphffi::Error("TypeError", op_.subject() + ": operand '" +
+                                         op_.schema().arguments()[i].name() +
+                                         "': expected a tensor, got None");
 }
 
 TVMFFIAny OpFrame::Infer(graphffi::ResultShapes* shapes) {
@@ -179,14 +194,18 @@ void OpFrame::CheckOutputs(const graphffi::ResultShapes& shapes) {
   const graphffi::Bank outputs = call_.outputs().bank();
   for (int32_t i = 0; i < shapes.size(); ++i) {
     const DLTensor& expected = shapes[i];
-    const DLTensor& actual = *TVMFFITensorGetDLTensorPtr(outputs.values[i].v_obj);
-    const bool same_device = actual.device == expected.device;
-    const bool same_dtype = actual.dtype == expected.dtype;
-    if (same_device && same_dtype && SameShape(actual, expected)) continue;
+    std::string got = "None";
+    bool same_dtype = false;
+    if (outputs.values[i].type_index != kTVMFFINone) {
+      const DLTensor& actual = *TVMFFITensorGetDLTensorPtr(outputs.values[i].v_obj);
+      same_dtype = actual.dtype == expected.dtype;
+      if (actual.device == expected.device && same_dtype && SameShape(actual, expected)) continue;
+      got = graphffi::DescribeTensor(actual);
+    }
     wrong_dtype = wrong_dtype || !same_dtype;
     problems += (problems.empty() ? " output '" : "; output '") +
                 op_.targets_.front()->output_names.NameOf(static_cast<size_t>(i)) + "': expected " +
-                graphffi::DescribeTensor(expected) + ", got " + graphffi::DescribeTensor(actual);
+                graphffi::DescribeTensor(expected) + ", got " + got;
   }
   if (problems.empty()) return;
   throw graphffi::Error(wrong_dtype ? "TypeError" : "ValueError", op_.subject() + ":" + problems);

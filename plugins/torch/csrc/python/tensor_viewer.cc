@@ -27,24 +27,25 @@ int FailLazy(const char* what, const char* remedy) {
   return -1;
 }
 
-bool HasMemory(const at::Tensor& tensor) {
-  return tensor.has_storage() && tensor.unsafeGetTensorImpl()->storage_initialized();
+/// Lazy zeros, and tensors whose memory was given back, have elements but no memory.
+int CheckHasMemory(const at::Tensor& tensor) {
+  if (tensor.has_storage() && tensor.unsafeGetTensorImpl()->storage_initialized()) return 0;
+  PyErr_SetString(PyExc_BufferError, "it has no memory");
+  return -1;
 }
 
 int ViewOther(void* object, const at::Tensor& tensor, DLTensor* view) {
   const c10::DispatchKeySet keys = tensor.key_set();
   if (keys.has(c10::DispatchKey::Conjugate)) return FailLazy("conjugate", "resolve_conj");
   if (keys.has(c10::DispatchKey::Negative)) return FailLazy("negative", "resolve_neg");
-  return exchange_table->dltensor_from_py_object_no_sync(object, view);
+  const int rc = exchange_table->dltensor_from_py_object_no_sync(object, view);
+  return rc == 0 ? CheckHasMemory(tensor) : rc;
 }
 
 int View(void* object, DLTensor* view) {
   const at::Tensor& tensor = THPVariable_Unpack(static_cast<PyObject*>(object));
   if (IsWithin(tensor.key_set(), kPlainTensor)) {
-    if (!HasMemory(tensor)) {
-      PyErr_SetString(PyExc_BufferError, "it has no memory");
-      return -1;
-    }
+    if (CheckHasMemory(tensor) != 0) return -1;
     try {
       FillView(tensor, view);
       return 0;

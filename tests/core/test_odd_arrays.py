@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NumPy arrays that share memory, or whose elements are not those of a plain array."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphffi
+
+
+def test_operands_that_share_memory_are_not_updated() -> None:
+    op = graphffi.define_op(
+        "test_op::shared",
+        schema="(Tensor(a!) y, Tensor x, Tensor(b!)[] zs) -> ()",
+        kernel=lambda *tensors: None,
+    )
+    graphffi.register_global_func("test_op.nothing", lambda *tensors: None)
+    raw = "test_op.nothing"
+    a, b = np.zeros(8, np.float32), np.zeros(4, np.float32)
+    own = "memory of its own, got memory shared with"
+    for y, x, zs, text in (
+        (a, a, [], f"output 'y': expected {own} input 'x'; pass a copy of one of them"),
+        (a[1:], a[:-1], [], f"output 'y': expected {own} input 'x'"),
+        (a[::2], a[::-1], [], f"output 'y': expected {own} input 'x'"),
+        (graphffi.from_dlpack(a), a[2:3], [], f"output 'y': expected {own} input 'x'"),
+        (a[:4], b, [b[:2], a[3:]], f"output 'zs\\[0\\]': expected {own} input 'x'"),
+        (a[:4], b, [a[4:], a[3:]], f"output 'zs\\[1\\]': expected {own} output 'y'"),
+        (
+            np.lib.stride_tricks.as_strided(a, (4,), (0,)),
+            b,
+            [],
+            "output 'y': expected elements that do not overlap, got an expanded array",
+        ),
+    ):
+        with pytest.raises(ValueError, match=f"test_op::shared: {text}"):
+            op(y, x, zs)
+    with pytest.raises(ValueError, match=f"output 'o0': expected {own} input 'i0'"):
+        graphffi.call_tvm_ffi(raw, a, a, mutates=[0])
+    with pytest.raises(ValueError, match=f"output 'o1': expected {own} output 'o0'"):
+        graphffi.call_tvm_ffi(raw, a, a[4:], mutates=[0, 1])
+    op(a[::2], a[1::2], [b[:2], b[2:], b[:0]])
+    op(a, a[:0], [])
+
+
+class Subclass(np.ndarray[Any, Any]):
+    """An array of another type."""
+
+
+def test_results_are_arrays_if_an_operand_is_one_of_any_type() -> None:
+    op = graphffi.define_op(
+        "test_op::subclass",
+        schema="(Tensor x) -> Tensor",
+        kernel=lambda x, out: np.copyto(np.from_dlpack(out), np.from_dlpack(x)),
+        infer=graphffi.like,
+    )
+    x = np.arange(3.0)
+    assert op(x.view(Subclass)).tolist() == [0, 1, 2]
+    text = r"operand 'x': expected a tensor, got MaskedArray; pass x\.filled\(\), which has no mask"
+    with pytest.raises(TypeError, match=text):
+        op(np.ma.masked_array(x, mask=[True, False, False]))
+    swapped = np.dtype(np.float64).newbyteorder()
+    with pytest.raises(
+        TypeError, match=r"'x': expected a data type .*, got float64 in another byte"
+    ):
+        op(x.astype(swapped))
+    ml_dtypes: Any = pytest.importorskip("ml_dtypes")
+    with pytest.raises(TypeError, match=r"'x': expected a data type .*, got int4, whose elements"):
+        op(x.astype(ml_dtypes.int4))
