@@ -196,6 +196,9 @@ def test_tensors_with_and_without_data_in_one_call_are_refused(ops: Any, kernels
         ops.total_of([X, meta], X)
     with pytest.raises(ValueError, match="expected all tensors on the device meta, or none, got"):
         graphffi.call_tvm_ffi(kernels.masked, X, meta, out=graphffi.like(X))
+    with pytest.raises(ValueError, match="mytest::add: expected all tensors on the device meta"):
+        torch.ops.mytest.add.out(X, out=meta)
+    torch.ops.mytest.add.out(meta, out=meta)
 
 
 def test_tensors_without_an_exchange_table_are_read_by_dlpack() -> None:

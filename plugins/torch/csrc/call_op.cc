@@ -55,20 +55,6 @@ void CallKernel(const c10::OperatorHandle&, Stack* stack) {
   torch::jit::drop(*stack, kNumArguments);
 }
 
-/// Torch (2.10 to 2.15) takes a call with one tensor on the device meta for one about shapes alone.
-void CheckNoData(const Stack& stack) {
-  c10::ArrayRef<c10::IValue> arguments = torch::jit::last(stack, kNumArguments);
-  for (int list : {1, 2}) {
-    ForEachTensor(arguments[list], [&](const at::Tensor& tensor, int) {
-      if (tensor.is_meta()) return;
-      ThrowTorchError({"ValueError", arguments[0].toStringRef() +
-                                         ": expected all tensors on the device meta, or none, got "
-                                         "one on " +
-                                         tensor.device().str()});
-    });
-  }
-}
-
 /// Whether tensors without data share elements, as far as that is known without their sizes.
 bool ShareElements(const at::Tensor& a, const at::Tensor& b) {
   if (a.is_same(b)) return true;
@@ -122,9 +108,9 @@ void CheckMemory(const CallNames& names, c10::ArrayRef<c10::IValue> inputs,
 
 /// Raises what a call on data would, of one whose outputs are written, or copied before.
 void CheckTraced(const Stack& stack, bool writes_outputs) {
-  CheckNoData(stack);
+  c10::ArrayRef<c10::IValue> arguments = torch::jit::last(stack, kNumArguments);
+  CheckNoData(arguments[0].toStringRef(), arguments.slice(1, 2));
   try {
-    c10::ArrayRef<c10::IValue> arguments = torch::jit::last(stack, kNumArguments);
     const c10::ArrayRef<c10::IValue> inputs = ListOf(arguments[1]), outputs = ListOf(arguments[2]);
     const CallNames names =
         CallNames::Parse(arguments[7].toStringRef(), arguments[0].toStringRef());

@@ -116,7 +116,9 @@ class EffectForm : public c10::OperatorKernel {
 
 /// Meta of the destination-passing form: nothing is allocated, nothing computed.
 void DropArguments(const c10::OperatorHandle& op, Stack* stack) {
-  torch::jit::drop(*stack, op.schema().arguments().size());
+  const size_t num_arguments = op.schema().arguments().size();
+  CheckNoData(op.schema().name(), torch::jit::last(*stack, num_arguments));
+  torch::jit::drop(*stack, num_arguments);
 }
 
 void RegisterWriteGuards(torch::Library* library, const char* name) {
@@ -199,6 +201,17 @@ struct Registry {
 };
 
 }  // namespace
+
+void CheckNoData(const std::string& subject, c10::ArrayRef<c10::IValue> arguments) {
+  for (const c10::IValue& argument : arguments) {
+    ForEachTensor(argument, [&](const at::Tensor& tensor, int) {
+      if (tensor.is_meta()) return;
+      ThrowTorchError({"ValueError",
+                       subject + ": expected all tensors on the device meta, or none, got one on " +
+                           tensor.device().str()});
+    });
+  }
+}
 
 void ReturnList(c10::List<at::Tensor> list, size_t num_arguments, Stack* stack) {
   if (list.empty()) {

@@ -60,6 +60,10 @@ struct OpDescription {
 /// \throws graphffi::Error(ValueError) for another description under the same name.
 GRAPHFFI_TORCH_API const OpCall* DefineOp(const OpDescription& description, bool replace = false);
 
+/// Torch (2.10 to 2.15) takes a call with one tensor on the device meta for one about shapes alone.
+/// \throws ValueError, as torch has it, for arguments with a tensor that has data
+void CheckNoData(const std::string& subject, c10::ArrayRef<c10::IValue> arguments);
+
 /// Puts a list of tensors in the place of the last `num_arguments` of a stack: what forms for side
 /// effects return. Instead of an empty list, which torch's exported programs (up to 2.15) do not
 /// survive, it returns a list of one empty tensor.
