@@ -34,7 +34,7 @@ def check_updated(subject: str, inputs: Mapping[str, Any], outputs: Mapping[str,
             raise ValueError(
                 f"{expected} a writable array to update in place, got read-only {describe(tensor)}"
             )
-        if _is_expanded(tensor):
+        if not getattr(flags, "forc", False) and _is_expanded(tensor):
             raise ValueError(
                 f"{expected} elements that do not overlap, got an expanded array; pass a copy"
             )
@@ -53,13 +53,12 @@ def _is_expanded(tensor: Any) -> bool:
 
 
 def _share_memory(a: Any, b: Any) -> bool:
-    (begin, end), (other_begin, other_end) = _extent(a), _extent(b)
-    if begin >= other_end or other_begin >= end:
-        return False
-    if isinstance(a, _core.Tensor) or isinstance(b, _core.Tensor):
-        return True
+    numpy: Any = sys.modules.get("numpy")
+    if numpy is None or isinstance(a, _core.Tensor) or isinstance(b, _core.Tensor):
+        (begin, end), (other_begin, other_end) = _extent(a), _extent(b)
+        return begin < other_end and other_begin < end
     try:
-        return bool(sys.modules["numpy"].shares_memory(a, b, max_work=_MAX_WORK))
+        return bool(numpy.may_share_memory(a, b) and numpy.shares_memory(a, b, max_work=_MAX_WORK))
     except RuntimeError:  # TooHardError
         return True
 
