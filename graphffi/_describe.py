@@ -21,7 +21,13 @@ def is_tensor(value: Any) -> bool:
         has_shape = hasattr(value, "shape")
     except RuntimeError:  # of a list of tensors that has no one shape, which plugins refuse
         has_shape = True
-    return has_shape and hasattr(value, "dtype") and not isinstance(value, type)
+    has_both = has_shape and hasattr(value, "dtype") and not isinstance(value, type)
+    return has_both and not is_masked(value)
+
+
+def is_masked(value: Any) -> bool:
+    """Whether some elements of an array may count as missing, which no kernel is told."""
+    return type(value).__module__ in ("numpy.ma", "numpy.ma.core")
 
 
 def is_numpy_scalar(value: Any) -> bool:
@@ -48,7 +54,7 @@ def describe(value: Any) -> str:
         return "None"
     if type(value).__name__ == "_Missing":
         return "nothing"
-    if type(value) in NUMBERS and not is_known(value):
+    if is_masked(value) or (type(value) in NUMBERS and not is_known(value)):
         return type(value).__name__
     if isinstance(value, (list, tuple)):
         if any(is_tensor(item) for item in value):

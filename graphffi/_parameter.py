@@ -7,7 +7,7 @@ import operator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from ._describe import NUMBERS, describe, is_numpy_scalar, is_tensor
+from ._describe import NUMBERS, describe, is_masked, is_numpy_scalar, is_tensor
 from ._device import Device
 from ._dtype import dtype
 from ._tracing import is_int64, is_known, is_proxy, symbol_kind
@@ -57,28 +57,17 @@ class Operand:
                 hint = "; pass a list of the items that are traced" if is_proxy(value) else ""
                 return f"expected a list of tensors, got {describe(value)}{hint}"
             for i, item in enumerate(value):
-                if not is_tensor(item) or _is_masked(item):
-                    return f"expected a tensor at index {i}, got {_describe(item)}{_way_out(item)}"
+                if not is_tensor(item):
+                    return f"expected a tensor at index {i}, got {describe(item)}{_way_out(item)}"
             return None
-        if (is_tensor(value) and not _is_masked(value)) or (
-            value is None and self.kind == "optional"
-        ):
+        if is_tensor(value) or (value is None and self.kind == "optional"):
             return None
         expected = "a tensor" if self.kind == "tensor" else "a tensor or None"
-        return f"expected {expected}, got {_describe(value)}{_way_out(value)}"
-
-
-def _is_masked(value: Any) -> bool:
-    """Whether some elements of an array may count as missing, which no kernel is told."""
-    return type(value).__module__ in ("numpy.ma", "numpy.ma.core")
-
-
-def _describe(value: Any) -> str:
-    return type(value).__name__ if _is_masked(value) else describe(value)
+        return f"expected {expected}, got {describe(value)}{_way_out(value)}"
 
 
 def _way_out(value: Any) -> str:
-    if _is_masked(value):
+    if is_masked(value):
         return "; pass x.filled(), which has no mask"
     is_wrapper = hasattr(type(value), "__jax_array__")  # such as flax.nnx.Param
     return "; convert it with jax.numpy.asarray" if is_wrapper else ""

@@ -61,6 +61,8 @@ def test_results_are_arrays_if_an_operand_is_one_of_any_type() -> None:
     text = r"operand 'x': expected a tensor, got MaskedArray; pass x\.filled\(\), which has no mask"
     with pytest.raises(TypeError, match=text):
         op(np.ma.masked_array(x, mask=[True, False, False]))
+    with pytest.raises(TypeError, match=r"argument #0: expected a tensor, .*, got MaskedArray"):
+        graphffi.call_tvm_ffi("odd.never_called", np.ma.masked_array(x), out=graphffi.like(x))
     swapped = np.dtype(np.float64).newbyteorder()
     with pytest.raises(
         TypeError, match=r"'x': expected a data type .*, got float64 in another byte"
