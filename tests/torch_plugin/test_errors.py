@@ -257,7 +257,7 @@ def test_outputs_of_the_destination_form_are_checked(ops: Any) -> None:
         torch.ops.mytest.add.out(X, out=None)
 
 
-@pytest.mark.parametrize("schema", ["(Tensor x)", "(Tensor(a!) x)"])
+@pytest.mark.parametrize("schema", ["(Tensor self)", "(Tensor(a!) self)"])
 def test_operators_refuse_none_as_eager_calls_do(schema: str) -> None:
     name = "read" if "!" not in schema else "written"
     op = graphffi.define_op(
@@ -266,7 +266,7 @@ def test_operators_refuse_none_as_eager_calls_do(schema: str) -> None:
         kernel="testing.echo",
         infer=graphffi.like,
     )
-    text = f"mytest::none_{name}: operand 'x': expected a tensor, got None"
+    text = f"mytest::none_{name}: operand 'self': expected a tensor, got None"
     for call in (op, getattr(torch.ops.mytest, f"none_{name}")):
         with pytest.raises(TypeError, match=text):
             call(None)

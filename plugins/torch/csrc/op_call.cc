@@ -141,20 +141,22 @@ void OpFrame::Add(c10::ArrayRef<c10::IValue> arguments) {
       // Torch passes None as an undefined tensor where the schema has no optional one.
       if (parameter.is_list) {
         const auto list = ListOf(argument);
-        for (const c10::IValue& item : list) CheckDefined(item, i - 1);
+        for (const c10::IValue& item : list) CheckDefined(item, parameter.role);
         tensors.AddList(list);
       } else {
-        if (!parameter.is_optional) CheckDefined(argument, i - 1);
+        if (!parameter.is_optional) CheckDefined(argument, parameter.role);
         tensors.Add(argument);
       }
     }
   }
 }
 
-void OpFrame::CheckDefined(const c10::IValue& tensor, size_t i) const {
+void OpFrame::CheckDefined(const c10::IValue& tensor, OpCall::Role role) {
   if (tensor.isTensor() && tensor.toTensor().defined()) return;
-  throw graphffi::Error("TypeError", op_.subject() + ": operand '" +
-                                         op_.schema().arguments()[i].name() +
+  const CallTarget& target = *op_.targets_.front();
+  const SlotNames& names = role == OpCall::Role::kInput ? target.input_names : target.output_names;
+  const auto slot = static_cast<size_t>(TensorsOf(role).bank().size);
+  throw graphffi::Error("TypeError", op_.subject() + ": operand '" + names.NameOf(slot) +
                                          "': expected a tensor, got None");
 }
 

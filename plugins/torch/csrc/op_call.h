@@ -130,8 +130,8 @@ class GRAPHFFI_TORCH_API OpFrame {
   /// Has the call run the kernel that the rule chooses, and gives the workspace that it demands.
   TVMFFIAny Infer(graphffi::ResultShapes* shapes);
   void CheckOutputs(const graphffi::ResultShapes& shapes);
-  /// \throws graphffi::Error(TypeError) if the op's parameter `i` got no tensor.
-  void CheckDefined(const c10::IValue& tensor, size_t i) const;
+  /// \throws graphffi::Error(TypeError) if the operand that comes next got no tensor.
+  void CheckDefined(const c10::IValue& tensor, OpCall::Role role);
 
   const OpCall& op_;
   KernelCall call_;  // its outputs begin with the results
