@@ -269,12 +269,12 @@ def _plain_updated(args: tuple[Any, ...], mutates: Any) -> list[Any] | None:
             return None
     if any(type(i) is not int or not 0 <= i < len(args) for i in mutates):
         return None
-    updated = [args[i] for i in sorted(set(mutates))]
+    positions = sorted(set(mutates))
+    updated = [args[i] for i in positions]
     if not has_array or any(type(a) is not array or not a.flags.writeable for a in updated):
         return None
-    arrays = [a for a in args if type(a) is array]
-    # Each shares memory with itself; a call of `_run` tells what other sharing there is.
-    if sum(numpy.may_share_memory(a, b) for a in updated for b in arrays) > len(updated):
+    others = ((args[i], a) for i in positions for k, a in enumerate(args) if k != i)
+    if any(type(b) is array and numpy.may_share_memory(a, b) for a, b in others):
         return None
     return updated
 

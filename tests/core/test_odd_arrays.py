@@ -41,6 +41,8 @@ def test_operands_that_share_memory_are_not_updated() -> None:
         graphffi.call_tvm_ffi(raw, a, a, mutates=[0])
     with pytest.raises(ValueError, match=f"output 'o1': expected {own} output 'o0'"):
         graphffi.call_tvm_ffi(raw, a, a[4:], mutates=[0, 1])
+    with pytest.raises(ValueError, match=f"output 'o1': expected {own} input 'i0'"):
+        graphffi.call_tvm_ffi(raw, a[:0], a, a, mutates=(0, 1))
     op(a[::2], a[1::2], [b[:2], b[2:], b[:0]])
     op(a, a[:0], [])
 
