@@ -90,7 +90,7 @@ def test_a_transposed_operand_arrives_row_major(ops: SimpleNamespace, way: Any) 
 def test_arrays_that_jax_cannot_take_are_refused_by_name(ops: SimpleNamespace) -> None:
     for array, kind, text in (
         (np.ones((2, 3), ">f4"), TypeError, "an array that JAX takes, got ndarray: "),
-        (np.ma.masked_array(X), ValueError, "an array that JAX takes, got MaskedArray: "),
+        (np.ma.masked_array(X), TypeError, "a tensor, got MaskedArray; pass x.filled"),
         (np.array([None]), TypeError, "dtype: expected a name such as float32, .*, got 'object'"),
         (np.array(["a"]), TypeError, "dtype: expected a name such as float32, .*, got 'str32'"),
     ):

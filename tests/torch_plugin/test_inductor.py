@@ -253,6 +253,7 @@ def test_the_cpp_wrapper_calls_the_packed_entry(ops: Any) -> None:
     assert special.eq(float("-inf")).all()
 
 
+@pytest.mark.filterwarnings("ignore:.*Profiler clears events at the end:UserWarning")
 def test_profilers_see_direct_calls(ops: Any) -> None:
     compiled = torch.compile(ops.add, fullgraph=True)
     compiled(X)

@@ -24,6 +24,7 @@ pytestmark = [
 ]
 
 numbers = itertools.count()
+IS_OLD = torch.__version__.startswith("2.10.")
 
 
 def tensor(seed: int, *shape: int) -> torch.Tensor:
@@ -78,11 +79,13 @@ TRANSFORMS = {
 
 @pytest.mark.parametrize("name", TRANSFORMS)
 def test_both_modes_are_those_of_plain_torch(name: str) -> None:
+    if name == "checkpoint" and IS_OLD:
+        pytest.skip("needs a newer torch")
     got, expected = (TRANSFORMS[name](ops.use_all(p))(X, Y, WEIGHT) for p in ("", "reference_"))
     torch.testing.assert_close(got, expected, rtol=2e-4, atol=2e-4)
 
 
-slow = pytest.mark.slow
+slow = (pytest.mark.slow, pytest.mark.skipif(IS_OLD, reason="needs a newer torch"))
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from graphffi_torch import _standalone_build
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec:FutureWarning"),
+    pytest.mark.filterwarnings("ignore:You are calling torch.compile inside:UserWarning"),  # 2.10
     pytest.mark.slow,
 ]
 
