@@ -21,6 +21,7 @@ import graphffi_torch
 pytestmark = [
     pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec:FutureWarning"),
     pytest.mark.filterwarnings("ignore:The tensor attributes self.lstm:UserWarning"),
+    pytest.mark.filterwarnings("ignore:flex_attention called without torch:UserWarning"),  # 2.10
     pytest.mark.slow,
 ]
 

@@ -38,6 +38,7 @@ def test_a_tensor_that_a_kernel_keeps_outlives_the_caller(ops: Any, kernels: Any
     assert (kept == 7).all()
 
 
+@pytest.mark.filterwarnings("ignore:.*Profiler clears events at the end:UserWarning")
 def test_kernels_allocate_with_torch(ops: Any, kernels: Any) -> None:
     x = torch.ones(5)
     activities = [torch.profiler.ProfilerActivity.CPU]
