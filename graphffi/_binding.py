@@ -93,8 +93,12 @@ def _by_name(
     return values
 
 
+def _is_missing(value: Any) -> bool:
+    return type(value) is type(MISSING)  # torch 2.10 traces no comparison of a symbol with it
+
+
 def _checked_operand(operand: Operand, value: Any, problems: list[str]) -> Any:
-    if value is MISSING and not operand.required:
+    if _is_missing(value) and not operand.required:
         return None
     problem = operand.problem(value)
     if problem is not None:
@@ -105,9 +109,9 @@ def _checked_operand(operand: Operand, value: Any, problems: list[str]) -> Any:
 def _checked_attribute(
     attribute: Attribute, value: Any, problems: list[str], wrong_values: list[str]
 ) -> Any:
-    if value is MISSING:
+    if _is_missing(value):
         value = attribute.default
-    if value is not MISSING:
+    if not _is_missing(value):
         try:
             return attribute.convert(value)
         except ValueError as error:

@@ -253,6 +253,7 @@ def test_side_effects_have_no_public_name() -> None:
     assert not hasattr(torch.library, "register_effectful_op")
 
 
+@pytest.mark.skipif(torch.__version__.startswith("2.10."), reason="needs a newer torch")
 def test_dynamo_does_not_end_at_the_index_of_an_enum() -> None:
     """`_traced_call._plain`."""
     (one,) = enum.IntEnum("Numbers", "ONE")
