@@ -69,7 +69,7 @@ class HostFramework(Framework):
             outputs = _run_reference(definition, bound, specs)
         else:
             call = definition.canonical(kernel, bound.operands, bound.attributes, workspace)
-            outputs = self._run(call, specs, _names_of(definition, bound.operands))
+            outputs = self.call_raw(call, specs)
         fresh, mutated = outputs[: len(specs)], outputs[len(specs) :]
         return definition.pack_results(bound.operands, fresh, mutated)
 
@@ -135,21 +135,7 @@ class HostFramework(Framework):
 
     def call_raw(self, call: CanonicalCall, results: Sequence[TensorSpec]) -> list[Any]:
         """Allocates the results and calls the kernel now."""
-        count = len(results)
-        inputs = [f"i{i}" for i in range(len(call.inputs))]
-        outputs = [f"o{i}" for i in range(count, count + len(call.mutated))]
-        return self._run(call, results, (inputs, outputs))
-
-    def _run(
-        self,
-        call: CanonicalCall,
-        results: Sequence[TensorSpec],
-        names: tuple[list[str], list[str]],
-    ) -> list[Any]:
-        """Makes a call; the names are those of its inputs, and of the tensors that it updates."""
-        if call.mutated:
-            read = dict(zip(names[0], call.inputs, strict=True))
-            check_updated(call.subject, read, dict(zip(names[1], call.mutated, strict=True)))
+        check_updated(call, len(results))
         tensors = [*call.inputs, *call.mutated]
         use_numpy = _has_array(tensors)
         is_filled = passes_results(call.plan, len(results))
@@ -195,17 +181,6 @@ class HostFramework(Framework):
 def _has_array(tensors: Sequence[Any]) -> bool:
     numpy: Any = sys.modules.get("numpy")
     return numpy is not None and any(isinstance(t, numpy.ndarray) for t in tensors)
-
-
-def _names_of(definition: Definition, operands: Sequence[Any]) -> tuple[list[str], list[str]]:
-    """The names of tensors that a call reads, and of those that it updates."""
-    names: tuple[list[str], list[str]] = ([], [])
-    for operand, value in zip(definition.operands, operands, strict=True):
-        if isinstance(value, (list, tuple)):
-            names[operand.mutated].extend(f"{operand.name}[{i}]" for i in range(len(value)))
-        elif value is not None:
-            names[operand.mutated].append(operand.name)
-    return names
 
 
 def _run_reference(

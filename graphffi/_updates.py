@@ -10,41 +10,53 @@ from . import _core
 from ._describe import describe
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from ._plan import CanonicalCall
 
 _MAX_WORK: Final = 10_000  # of NumPy's search for a shared element, which is exponential
 
 
-def check_updated(subject: str, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
+def check_updated(call: CanonicalCall, num_results: int) -> None:
     """Refuses operands that a kernel can't update without changing others.
 
     Args:
-        subject: The op's or function's name.
-        inputs: The tensors that the kernel only reads, by name.
-        outputs: Those that it updates.
+        call: Its tensors are on the host.
+        num_results: How many results it allocates.
 
     Raises:
         ValueError: If one is read-only, or shares memory with another or within itself.
     """
-    others = [(f"input {name!r}", tensor) for name, tensor in inputs.items()]
-    for name, tensor in outputs.items():
-        expected = f"{subject}: output {name!r}: expected"
-        flags = getattr(tensor, "flags", None)
-        if flags is not None and not flags.writeable:
-            raise ValueError(
-                f"{expected} a writable array to update in place, got read-only {describe(tensor)}"
+    tensors = [*call.inputs, *call.mutated]
+    for i in range(len(call.inputs), len(tensors)):
+        problem = _problem(tensors[i])
+        if problem is None:
+            shared = next((k for k in range(i) if _share_memory(tensors[i], tensors[k])), None)
+            if shared is None:
+                continue
+            name = _name(call, num_results, shared)
+            problem = (
+                f"memory of its own, got memory shared with {name}; pass a copy of one of them"
             )
-        if not getattr(flags, "forc", False) and _is_expanded(tensor):
-            raise ValueError(
-                f"{expected} elements that do not overlap, got an expanded array; pass a copy"
-            )
-        for other, read in others:
-            if _share_memory(tensor, read):
-                raise ValueError(
-                    f"{expected} memory of its own, got memory shared with {other}; pass a copy of "
-                    "one of them"
-                )
-        others.append((f"output {name!r}", tensor))
+        raise ValueError(f"{call.subject}: {_name(call, num_results, i)}: expected {problem}")
+
+
+def _name(call: CanonicalCall, num_results: int, i: int) -> str:
+    """What errors call tensor `i` of the inputs and the updated ones."""
+    inputs, _, outputs = call.names.partition(" -> ")
+    kind, listed, letter, place = "input", inputs, "i", i
+    if i >= len(call.inputs):
+        kind, listed, letter, place = "output", outputs, "o", i - len(call.inputs) + num_results
+    name = listed.split(", ")[place] if call.names else f"{letter}{place}"
+    return f"{kind} {name!r}"
+
+
+def _problem(tensor: Any) -> str | None:
+    """Why a tensor can't be updated whatever the others are."""
+    flags = getattr(tensor, "flags", None)
+    if flags is not None and not flags.writeable:
+        return f"a writable array to update in place, got read-only {describe(tensor)}"
+    if not getattr(flags, "forc", False) and _is_expanded(tensor):
+        return "elements that do not overlap, got an expanded array; pass a copy"
+    return None
 
 
 def _is_expanded(tensor: Any) -> bool:
