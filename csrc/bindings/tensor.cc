@@ -224,6 +224,7 @@ void DefineMethods() {
 }  // namespace
 
 ObjectRef ImportExchanged(PyObject* value, const TypeEntry& type) {
+  // A view into memory that was given back has a pointer that is not NULL: only the viewer knows.
   DLTensor seen{};
   if (type.opt_viewer != nullptr && type.opt_viewer->view(value, &seen) != 0) throw PythonError();
   DLManagedTensorVersioned* managed = nullptr;

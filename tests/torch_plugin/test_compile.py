@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import graphffi
+from tests.torch_release import IS_TORCH_2_10
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -187,9 +188,7 @@ def add_in_python(x: Any, a: float, out: Any) -> None:
     torch.from_dlpack(out).copy_(torch.from_dlpack(x) + a)
 
 
-@pytest.mark.skipif(
-    torch.__version__.startswith("2.10."), reason="torch 2.10 traces into objects that it is given"
-)
+@pytest.mark.skipif(IS_TORCH_2_10, reason="torch 2.10 traces into objects that it is given")
 def test_functions_and_python_callables_are_constants_of_a_graph(kernels: Any) -> None:
     for function in (kernels.add, add_in_python):
 

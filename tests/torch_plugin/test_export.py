@@ -17,6 +17,7 @@ import torch
 
 import graphffi
 import graphffi_torch
+from tests.torch_release import IS_TORCH_2_10
 
 pytestmark = pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec:FutureWarning")
 
@@ -412,7 +413,7 @@ def test_packages_compare_what_they_are_given_with_what_they_were_made_for(
 
 def has_texts() -> bool:
     """Whether torch's models say why they failed; 2.10's do not."""
-    return not torch.__version__.startswith("2.10.")
+    return not IS_TORCH_2_10
 
 
 @pytest.mark.parametrize("strict", [False, True])
@@ -450,7 +451,7 @@ class Branches(torch.nn.Module):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(torch.__version__.startswith("2.10."), reason="needs a newer torch")
+@pytest.mark.skipif(IS_TORCH_2_10, reason="needs a newer torch")
 def test_branches_of_cond_are_packaged(ops: Any, tmp_path: Path) -> None:
     model = Branches(ops)
     exported = torch.export.export(model, (X,), dynamic_shapes={"x": {0: torch.export.Dim("rows")}})

@@ -15,6 +15,7 @@ import graphffi
 pytest.importorskip("array_api_compat")
 
 from tests import forward_ops as ops
+from tests.torch_release import IS_TORCH_2_10
 
 # Of what torch itself does in forward mode.
 pytestmark = [
@@ -24,7 +25,6 @@ pytestmark = [
 ]
 
 numbers = itertools.count()
-IS_OLD = torch.__version__.startswith("2.10.")
 
 
 def tensor(seed: int, *shape: int) -> torch.Tensor:
@@ -79,13 +79,13 @@ TRANSFORMS = {
 
 @pytest.mark.parametrize("name", TRANSFORMS)
 def test_both_modes_are_those_of_plain_torch(name: str) -> None:
-    if name == "checkpoint" and IS_OLD:
+    if name == "checkpoint" and IS_TORCH_2_10:
         pytest.skip("needs a newer torch")
     got, expected = (TRANSFORMS[name](ops.use_all(p))(X, Y, WEIGHT) for p in ("", "reference_"))
     torch.testing.assert_close(got, expected, rtol=2e-4, atol=2e-4)
 
 
-slow = (pytest.mark.slow, pytest.mark.skipif(IS_OLD, reason="needs a newer torch"))
+slow = (pytest.mark.slow, pytest.mark.skipif(IS_TORCH_2_10, reason="needs a newer torch"))
 
 
 @pytest.mark.parametrize(

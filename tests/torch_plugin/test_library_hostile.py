@@ -19,6 +19,7 @@ import torch
 
 import graphffi
 import graphffi_torch
+from tests.torch_release import IS_TORCH_2_10
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec:FutureWarning"),
@@ -210,9 +211,7 @@ def test_runs_have_their_memory_in_a_workspace(copied: Path) -> None:
     torch.testing.assert_close(library.main(x), y)
 
 
-@pytest.mark.skipif(
-    torch.__version__.startswith("2.10."), reason="such a division ends the process in older torch"
-)
+@pytest.mark.skipif(IS_TORCH_2_10, reason="such a division ends the process in older torch")
 def test_threads_that_divide_by_zero_fail_alone(path: Path) -> None:
     library = graphffi.load_module(path)
     found: dict[int, set[object]] = {0: set(), 2: set()}

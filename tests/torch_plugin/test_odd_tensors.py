@@ -14,6 +14,7 @@ import torch
 import graphffi
 import graphffi_torch
 from graphffi_torch._specs import to_numpy
+from tests.torch_release import IS_TORCH_2_10
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,7 +73,7 @@ def check(results: Any) -> None:
         pytest.param(
             "inductor",
             marks=pytest.mark.skipif(
-                torch.__version__.startswith("2.10."),
+                IS_TORCH_2_10,
                 reason="torch 2.10's Inductor gives kernels lazy conjugates, which are refused",
             ),
         ),
@@ -150,6 +151,14 @@ def test_functions_refuse_tensors_without_memory(kernels: Any, make: Any, kind: 
     with pytest.raises(BufferError, match="it has no memory"):
         graphffi.from_dlpack(x)
     graphffi.from_dlpack(torch.empty(0))
+
+
+def test_a_view_into_memory_that_was_given_back_is_refused() -> None:
+    whole = X.clone()
+    x = whole[1:]
+    whole.untyped_storage().resize_(0)
+    with pytest.raises(BufferError, match="it has no memory"):
+        graphffi.from_dlpack(x)
 
 
 @pytest.mark.parametrize("is_op", [True, False], ids=["op", "primitive"])

@@ -10,12 +10,12 @@ import pytest
 import torch
 
 import graphffi
+from tests.torch_release import IS_TORCH_2_10
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 X = torch.arange(3.0)
-IS_OLD = torch.__version__.startswith("2.10.")
 DEFAULTS = 2 + 100 + 3 + 16 + 1000 + 3  # what attributes add besides n
 
 
@@ -48,14 +48,14 @@ def test_a_float_that_is_an_element_is_eager_or_an_error(ops: Any, dtype: torch.
         torch.testing.assert_close(run(X, torch.tensor(value, dtype=dtype)), (X + 1 + value) * 2)
 
 
-@pytest.mark.skipif(IS_OLD, reason="needs a newer torch")
+@pytest.mark.skipif(IS_TORCH_2_10, reason="needs a newer torch")
 def test_a_wrong_element_is_described_without_its_value(ops: Any) -> None:
     run = compiled(lambda x: ops.attributes(x, n=x.sum().item()), fullgraph=True)
     with pytest.raises(TypeError, match="attribute 'n': expected an int, got float"):
         run(X)
 
 
-@pytest.mark.skipif(IS_OLD, reason="needs a newer torch")
+@pytest.mark.skipif(IS_TORCH_2_10, reason="needs a newer torch")
 def test_a_tensor_of_any_size_is_described(ops: Any) -> None:
     text = r"attribute 'n': expected an int, got float32\[3\] on cpu"
     run = compiled(lambda x: ops.attributes(x, n=x), fullgraph=True, dynamic=True)
@@ -130,7 +130,7 @@ class Three:
 @pytest.mark.parametrize("kind", ["bool_", "torch.int8", "int8", torch.int8])
 @pytest.mark.parametrize("n", [3, Three()], ids=["int", "index"])
 def test_a_dtype_may_have_other_names(kind: Any, n: Any) -> None:
-    if isinstance(n, Three) and IS_OLD:
+    if isinstance(n, Three) and IS_TORCH_2_10:
         pytest.skip("torch 2.10 cannot trace operator.index")
     op = graphffi.define_op(
         "mytest::named_dtype",

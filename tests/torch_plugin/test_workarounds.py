@@ -26,6 +26,7 @@ import graphffi
 import graphffi_torch
 from graphffi_torch import _inductor, _private_names, _repairs
 from tests.gil_kernels import load_kernels
+from tests.torch_release import IS_TORCH_2_10
 
 BOTH = pytest.mark.parametrize("worked_around", [True, False])
 VERSION = tuple(int(part) for part in torch.__version__.split(".")[:2])
@@ -253,7 +254,7 @@ def test_side_effects_have_no_public_name() -> None:
     assert not hasattr(torch.library, "register_effectful_op")
 
 
-@pytest.mark.skipif(torch.__version__.startswith("2.10."), reason="needs a newer torch")
+@pytest.mark.skipif(IS_TORCH_2_10, reason="needs a newer torch")
 def test_dynamo_does_not_end_at_the_index_of_an_enum() -> None:
     """`_traced_call._plain`."""
     (one,) = enum.IntEnum("Numbers", "ONE")
