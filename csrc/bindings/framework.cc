@@ -22,6 +22,23 @@ Entries& AllEntries() {
   return *entries;
 }
 
+using Viewers = std::unordered_map<const DLPackExchangeAPI*, const TensorViewer*>;
+
+/// Those of frameworks' plugins, by the table that types inherit. Guarded by the GIL.
+Viewers& AllViewers() {
+  static auto* viewers = new Viewers;
+  return *viewers;
+}
+
+/// Has tensors of a type read by the viewer of its table, if that has one.
+void UseViewer(TypeEntry* entry) {
+  const auto found = AllViewers().find(entry->opt_exchange);
+  if (entry->kind != ArgumentKind::kExchange || found == AllViewers().end()) return;
+  entry->opt_viewer = found->second;
+  entry->opt_view = found->second->view;
+  entry->as_good_allocator = found->second->allocator;
+}
+
 void Forget(PyTypeObject* type) {
   if (last_entry != nullptr && last_entry->type == type) last_entry = nullptr;
   const auto found = AllEntries().find(type);
@@ -90,6 +107,10 @@ ArgumentKind BuiltinKind(PyTypeObject* type) {
 
 /// Types of libraries, by protocol where there is one, else by name.
 ArgumentKind ForeignKind(PyTypeObject* type) {
+  // No kernel is told which elements of a masked array count.
+  if (HasBase(type, "numpy.ma", "MaskedArray") || HasBase(type, "numpy.ma.core", "MaskedArray")) {
+    return ArgumentKind::kUnknown;
+  }
   if (HasProtocol(type, "__chandle__")) return ArgumentKind::kForeignObject;
   if (HasProtocol(type, "__dlpack__")) return ArgumentKind::kDLPack;
   if (HasProtocol(type, "__cuda_stream__")) return ArgumentKind::kStream;
@@ -149,6 +170,7 @@ void Classify(PyTypeObject* type, TypeEntry* entry) {
   entry->opt_view = entry->opt_exchange->dltensor_from_py_object_no_sync;
   entry->as_good_allocator = entry->opt_exchange->managed_tensor_allocator;
   entry->has_lazy_bits = HasProtocol(type, "is_conj") && HasProtocol(type, "is_neg");
+  UseViewer(entry);
 }
 
 }  // namespace
@@ -190,16 +212,9 @@ void CheckPlainSlow(PyObject* value, const DLTensor& dltensor) {
   }
 }
 
-void SetViewer(PyTypeObject* type, const TensorViewer& viewer) {
-  TypeEntry& entry = FindType(type);
-  if (entry.kind != ArgumentKind::kExchange) {
-    Fail(PyExc_TypeError, std::string("graphffi: set_view: expected a type with an exchange table, "
-                                      "got ") +
-                              type->tp_name);
-  }
-  entry.opt_viewer = &viewer;
-  entry.opt_view = viewer.view;
-  entry.as_good_allocator = viewer.allocator;
+void SetViewer(const DLPackExchangeAPI& exchange, const TensorViewer& viewer) {
+  AllViewers()[&exchange] = &viewer;
+  for (const auto& [type, entry] : AllEntries()) UseViewer(entry.get());
 }
 
 bool IsNumPyArray(PyTypeObject* type) { return HasBase(type, "numpy", "ndarray"); }

@@ -89,9 +89,9 @@ inline void CheckPlain(PyObject* value, const TypeEntry& type, const DLTensor& t
   if (suspect) CheckPlainSlow(value, tensor);
 }
 
-/// Replaces how objects of a type with an exchange table are viewed, and what the current stream of
-/// their devices is. \throws PythonError (TypeError)
-void SetViewer(PyTypeObject* type, const TensorViewer& viewer);
+/// Replaces how objects of the types with an exchange table are viewed, and what the current stream
+/// of their devices is.
+void SetViewer(const DLPackExchangeAPI& exchange, const TensorViewer& viewer);
 
 bool IsNumPyArray(PyTypeObject* type);
 

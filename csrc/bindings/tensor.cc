@@ -170,11 +170,17 @@ py::object ToCapsule(py::handle self, py::object, py::object max_version, py::ob
   return MakeCapsule(HandleOf(self, tensor_type), versioned);
 }
 
-void SetTensorViewer(py::type type, py::capsule capsule) {
+void SetTensorViewer(py::capsule exchange, py::capsule capsule) {
+  const DLPackExchangeAPI* table = ExchangeTable(exchange.ptr());
+  if (table == nullptr) {
+    Fail(PyExc_TypeError,
+         "graphffi: register_tensor_viewer: expected a __dlpack_c_exchange_api__ "
+         "of DLPack 1, got another capsule");
+  }
   auto* viewer =
       static_cast<TensorViewer*>(PyCapsule_GetPointer(capsule.ptr(), TensorViewer::kName));
   if (viewer == nullptr) throw py::error_already_set();
-  SetViewer(reinterpret_cast<PyTypeObject*>(type.ptr()), *viewer);
+  SetViewer(*table, *viewer);
 }
 
 PyType_Slot tensor_slots[] = {
@@ -278,8 +284,8 @@ void DefineTensor(py::module_& module) {
   type.attr("__dlpack_c_exchange_api__") = OwnExchangeTable();
   module.def("from_dlpack", &FromDLPack, py::arg("value"),
              "Return a graphffi.Tensor of any tensor.");
-  module.def("set_tensor_viewer", &SetTensorViewer, py::arg("type"), py::arg("viewer"),
-             "Read tensors of a type by a capsule of a TensorViewer.");
+  module.def("set_tensor_viewer", &SetTensorViewer, py::arg("exchange"), py::arg("viewer"),
+             "Read tensors of the types with an exchange table by a capsule of a TensorViewer.");
   module.def("reinterpret", &Reinterpret, py::arg("tensor"), py::arg("dtype"),
              "Return the same memory as elements of another data type of the same width.");
   module.def("empty", &Empty, py::arg("shape"), py::arg("dtype"), py::arg("device") = "cpu",

@@ -114,6 +114,16 @@ class Case:
             elif operand is not None:
                 yield operand
 
+    def named_views(self, definition: Definition) -> list[tuple[str, View, bool]]:
+        """All tensors: name, view and whether the op updates it."""
+        found = []
+        for operand, value in zip(definition.operands, self.operands, strict=True):
+            if isinstance(value, tuple):
+                found += [(f"{operand.name}[{i}]", v, operand.mutated) for i, v in enumerate(value)]
+            elif value is not None:
+                found.append((operand.name, value, operand.mutated))
+        return found
+
     def with_views(self, change: Callable[[View], View], kind: str) -> Case:
         """The case with other views."""
         operands = tuple(

@@ -145,10 +145,4 @@ def _copied(base: numpy.ndarray, view: View) -> numpy.ndarray:
 
 
 def _name(op: Op, case: Case, index: int) -> str:
-    names = []
-    for operand, value in zip(op.definition.operands, case.operands, strict=True):
-        if isinstance(value, tuple):
-            names += [f"{operand.name}[{i}]" for i in range(len(value))]
-        elif value is not None:
-            names.append(operand.name)
-    return names[index]
+    return case.named_views(op.definition)[index][0]

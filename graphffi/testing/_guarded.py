@@ -158,19 +158,8 @@ def _as_array(value: Any) -> Any:
     return value if isinstance(value, numpy.ndarray) else numpy.from_dlpack(value)
 
 
-def _named_views(definition: Definition, case: Case) -> list[tuple[str, View, bool]]:
-    """Name, view and whether the op updates it, in the order of `Case.build`."""
-    found = []
-    for operand, value in zip(definition.operands, case.operands, strict=True):
-        if isinstance(value, tuple):
-            found += [(f"{operand.name}[{i}]", v, operand.mutated) for i, v in enumerate(value)]
-        elif value is not None:
-            found.append((operand.name, value, operand.mutated))
-    return found
-
-
 def _updated_names(definition: Definition, case: Case) -> list[str]:
-    views = _named_views(definition, case)
+    views = case.named_views(definition)
     return [f"operand {name!r}" for name, _, is_mutated in views if is_mutated]
 
 
@@ -181,7 +170,7 @@ def _operand_problems(
     before: Sequence[numpy.ndarray],
 ) -> list[tuple[str, str]]:
     problems = []
-    views = _named_views(definition, case)
+    views = case.named_views(definition)
     for (name, view, is_mutated), operand, old in zip(views, guarded, before, strict=True):
         if stray := operand.stray():
             text = f"operand {name!r}: expected no writes outside of it, got {stray}"

@@ -52,6 +52,7 @@ class Subclass(np.ndarray[Any, Any]):
 
 
 def test_results_are_arrays_if_an_operand_is_one_of_any_type() -> None:
+    graphffi.register_global_func("odd.identity", lambda x: x, override=True)
     op = graphffi.define_op(
         "test_op::subclass",
         schema="(Tensor x) -> Tensor",
@@ -65,6 +66,10 @@ def test_results_are_arrays_if_an_operand_is_one_of_any_type() -> None:
         op(np.ma.masked_array(x, mask=[True, False, False]))
     with pytest.raises(TypeError, match=r"argument #0: expected a tensor, .*, got MaskedArray"):
         graphffi.call_tvm_ffi("odd.never_called", np.ma.masked_array(x), out=graphffi.like(x))
+    with pytest.raises(TypeError, match=r"argument #0: expected None, .*, got MaskedArray"):
+        graphffi.get_global_func("odd.identity")(np.ma.masked_array(x))
+    with pytest.raises(TypeError, match="from_dlpack: expected a tensor, got MaskedArray"):
+        graphffi.from_dlpack(np.ma.masked_array(x))
     swapped = np.dtype(np.float64).newbyteorder()
     with pytest.raises(
         TypeError, match=r"'x': expected a data type .*, got float64 in another byte"

@@ -124,7 +124,7 @@ def test_tensors_whose_memory_was_given_back_are_refused(ops: Any, kernels: Any,
 
 
 class Subclass(torch.Tensor):
-    """Read through torch's own table."""
+    """Without operators of its own."""
 
 
 def lazy_zeros() -> torch.Tensor:
@@ -139,7 +139,15 @@ def given_back() -> torch.Tensor:
     return x
 
 
-@pytest.mark.parametrize("make", [lazy_zeros, given_back])
+def view_given_back() -> torch.Tensor:
+    """A view whose address is that of no memory, and not NULL."""
+    whole = X.clone()
+    x = whole[1:]
+    whole.untyped_storage().resize_(0)
+    return x
+
+
+@pytest.mark.parametrize("make", [lazy_zeros, given_back, view_given_back])
 @pytest.mark.parametrize("kind", [torch.Tensor, torch.nn.Parameter, Subclass], ids=str)
 def test_functions_refuse_tensors_without_memory(kernels: Any, make: Any, kind: Any) -> None:
     x = make() if kind is torch.Tensor else torch.Tensor._make_subclass(kind, make())
@@ -153,12 +161,25 @@ def test_functions_refuse_tensors_without_memory(kernels: Any, make: Any, kind: 
     graphffi.from_dlpack(torch.empty(0))
 
 
-def test_a_view_into_memory_that_was_given_back_is_refused() -> None:
-    whole = X.clone()
-    x = whole[1:]
-    whole.untyped_storage().resize_(0)
-    with pytest.raises(BufferError, match="it has no memory"):
-        graphffi.from_dlpack(x)
+SEEN_BEFORE_THE_PLUGIN = """
+import torch, graphffi
+class Subclass(torch.Tensor): pass
+whole = torch.ones(6)
+x = torch.Tensor._make_subclass(Subclass, whole[1:])
+graphffi.from_dlpack(x)
+import graphffi_torch
+whole.untyped_storage().resize_(0)
+try:
+    graphffi.from_dlpack(x)
+except BufferError as error:
+    assert "it has no memory" in str(error)
+else:
+    raise AssertionError("no error")
+"""
+
+
+def test_types_seen_before_the_plugin_are_read_as_it_reads_them() -> None:
+    subprocess.run([sys.executable, "-c", SEEN_BEFORE_THE_PLUGIN], check=True)
 
 
 @pytest.mark.parametrize("is_op", [True, False], ids=["op", "primitive"])

@@ -247,8 +247,8 @@ def install() -> None:
             "graphffi_torch: torch.Tensor has no __dlpack_c_exchange_api__; functions read tensors "
             "by __dlpack__, which is slower"
         )
-    for kind in types if exchange is not None else ():
-        register_tensor_viewer(kind, _C.make_tensor_viewer(exchange))
+    else:
+        register_tensor_viewer(exchange, _C.make_tensor_viewer(exchange))
     framework = TorchFramework()
     register_framework(framework, type_prefixes=("torch",), types=types)
     # Importing Dynamo and Inductor takes seconds; they are met where something else needs them.

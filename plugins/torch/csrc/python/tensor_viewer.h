@@ -6,7 +6,7 @@
 
 namespace graphffi_torch {
 
-/// A capsule of a graphffi::TensorViewer for torch.Tensor and torch.nn.Parameter. `exchange`, the
+/// A capsule of a graphffi::TensorViewer for torch.Tensor and its subclasses. `exchange`, the
 /// capsule of torch's own exchange table, is asked for tensors that are not plain.
 pybind11::capsule MakeTensorViewer(const pybind11::capsule& exchange);
 
