@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ._definition import Definition
     from ._op_kernel import OpKernel
 
-# What Python raises where a rule itself is wrong: its text names neither op nor rule.
+# Exceptions of Python for a rule that is itself wrong: their text names neither op nor rule.
 _MISTAKES: Final = {
     TypeError,
     AttributeError,

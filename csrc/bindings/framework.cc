@@ -24,7 +24,7 @@ Entries& AllEntries() {
 
 using Viewers = std::unordered_map<const DLPackExchangeAPI*, const TensorViewer*>;
 
-/// Those of frameworks' plugins, by the table that types inherit. Guarded by the GIL.
+/// Viewers of frameworks' plugins, by the table that types inherit. Guarded by the GIL.
 Viewers& AllViewers() {
   static auto* viewers = new Viewers;
   return *viewers;

@@ -71,8 +71,8 @@ inline TypeEntry& FindType(PyTypeObject* type) {
 /// type.
 using Framework = TypeEntry*;
 
-/// What makes an array of `framework` (a kDLPack type) of a graphffi.Tensor; *borrowed reference*,
-/// None if nothing does. \throws py::error_already_set
+/// A callable that makes an array of `framework` (a kDLPack type) of a graphffi.Tensor; *borrowed
+/// reference*, None if there is none. \throws py::error_already_set
 PyObject* ImporterOf(Framework framework);
 
 /// \throws PythonError (BufferError) if `value`'s elements are not what its memory `tensor` holds.

@@ -91,8 +91,8 @@ py::object CallPlan(py::handle function, const std::string& plan_text, py::list 
       CallWithFrame(*reinterpret_cast<PyFunction*>(function.ptr()), frame, arguments, &declared));
 }
 
-/// What CallPlan does with a plan that names the values in order. Gives NotImplemented, and nothing
-/// has happened, where one is nothing that kernels can be given.
+/// CallPlan for a plan that names the values in order. Returns NotImplemented, and has done
+/// nothing, if kernels cannot be given one of the values.
 py::object CallInOrder(py::handle function, const py::tuple& values, const py::str& subject) {
   HandleOf(function, FunctionType());
   Arguments arguments(subject.ptr());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What GRAPHFFI_DEBUG=1 checks around a kernel's call: writes outside of its outputs, changes of
+// The checks of GRAPHFFI_DEBUG=1 around a kernel's call: writes outside of its outputs, changes of
 // operands that it only reads, views that it keeps.
 #pragma once
 
@@ -17,11 +17,11 @@
 
 namespace graphffi {
 
-/// What the tensors of a call are called, for errors; nothing where the program does not say.
+/// Names of a call's tensors, for errors; empty if the program gives none.
 struct TensorNames {
   std::vector<std::string> inputs, outputs;
 
-  /// Of text of the form `x, xs[0] -> out, cache`.
+  /// Reads text of the form `x, xs[0] -> out, cache`.
   static TensorNames Parse(const std::string& text);
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What graphffi's libraries know about the registry of global functions: one for the process.
+// The process's registry of global functions, as graphffi's libraries see it.
 #pragma once
 
 #include <atomic>

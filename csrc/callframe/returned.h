@@ -29,7 +29,7 @@ struct Results {
   void* copy_context = nullptr;
 };
 
-/// What CallForResults does after a call that is not over with it.
+/// The end of CallForResults, for a call with more to do after the kernel.
 void FinishCall(int rc, const Results& results, TVMFFIAny* returned, PlacedFrame* frame);
 
 /// The same after a call without a frame.

@@ -68,7 +68,7 @@ void FindRanges(Watch* made) {
   }
 }
 
-/// What the environment asks for. A program in C++ has only its error stream to be told by.
+/// Starts what the environment asks for. A program in C++ is told of mistakes on its error stream.
 void ReadEnvironment(Watch* made) {
   try {
     StartRecording(made);

@@ -12,7 +12,7 @@
 
 namespace graphffi {
 
-/// What is written down of one call, by the thread that makes it.
+/// One call that is recorded, by the thread that makes it.
 class WatchedCall {
  public:
   /// All are borrowed.

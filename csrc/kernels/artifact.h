@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the code of a compiled graph says of its calls: texts, and where it was loaded from.
+// Facts about the code of a compiled graph: the texts of its calls, and where it was loaded from.
 #pragma once
 
 #include <string>

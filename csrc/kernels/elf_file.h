@@ -6,8 +6,8 @@
 
 namespace graphffi {
 
-/// What is wrong with a library, or "" if nothing is, or it is no library of this machine's word
-/// size: made for another processor, for which the loader finds "no such file"; or ending before
+/// The defect of a library; "" if it has none, or is no library of this machine's word size.
+/// Defects: made for another processor, for which the loader finds "no such file"; or ending before
 /// its content does, which would end the process with a bus error.
 std::string DescribeDefect(const std::string& path);
 

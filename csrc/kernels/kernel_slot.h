@@ -83,7 +83,7 @@ class KernelSlot {
   void ReleaseUnused(OwnedValues* released) const;
 
   const std::string reference_, opt_origin_;
-  // What a call reads. Written in the order of the last three.
+  // The fields that a call reads. Written in the order of the last three.
   mutable std::atomic<const std::atomic<uint64_t>*> epoch_;  // of the registry, or one that stays 0
   mutable std::atomic<Binding*> current_{nullptr};
   mutable std::atomic<uint64_t> resolved_{kNever};  // the epoch that current_ is of

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What libraries tell about the signatures of their functions.
+// The signatures of functions, as their libraries describe them.
 #pragma once
 
 #include <string_view>

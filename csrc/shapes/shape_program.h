@@ -46,7 +46,7 @@ class ResultShapes {
   std::vector<int64_t> more_dims_;
 };
 
-/// What a rule says of calls of one structure (ranks, data types, devices, lengths of lists), as
+/// A shape rule for calls of one structure (ranks, data types, devices, lengths of lists), as
 /// integer arithmetic on the operands' sizes and the integer attributes. Immutable.
 ///
 /// Text: one instruction a line. Numbers name values: first the sizes of the input tensors, then

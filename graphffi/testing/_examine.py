@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .._op import Op
     from ._fresh import FreshProcess
 
-# What debug mode says, and the kinds of findings that it is.
+# Errors of debug mode, and the kinds of findings that they are.
 _DEBUG_ERRORS: Final = {
     "expected no view of it after the call": "kept view",
     "expected writes within its": "out of bounds",

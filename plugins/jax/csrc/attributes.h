@@ -12,7 +12,7 @@
 
 namespace graphffi_jax {
 
-/// What the program says about a call of tvm_ffi.call. Everything but `func` may be left out.
+/// The attributes of a call of tvm_ffi.call. All but `func` are optional.
 struct CallAttributes {
   std::string func;            ///< the kernel reference
   std::string library;         ///< its library's name in packages, which carry the library along

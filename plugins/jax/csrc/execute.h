@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What happens at each execution of a call site.
+// The execution of a call site.
 #pragma once
 
 #include <dlpack/dlpack.h>
@@ -9,7 +9,7 @@
 
 namespace graphffi_jax {
 
-/// What a handler is registered for.
+/// The device, and the use, that a handler is registered for.
 struct Target {
   DLDeviceType device_type;
   bool graph;  ///< may be recorded into a command buffer

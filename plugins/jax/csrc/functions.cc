@@ -67,7 +67,7 @@ int64_t NewTarget(const FunctionOrReference& function, std::string name,
   return reinterpret_cast<int64_t>(target.release());
 }
 
-/// What LoadPackagedLibraries does with these libraries; without opt_trusted, all are trusted.
+/// Loads the libraries of a package; without opt_trusted, all are trusted.
 void LoadLibraries(const std::string& subject, const std::string& manifest,
                    const std::optional<std::vector<std::string>>& opt_trusted,
                    const tvm::ffi::Map<tvm::ffi::String, tvm::ffi::Bytes>& contents) {

@@ -121,8 +121,8 @@ TVM_FFI_DLL_EXPORT void* graphffi_jax_handler(const char* target, const char* pl
   return reinterpret_cast<void*>(handler);
 }
 
-/// What handlers of named targets do when XLA instantiates a call site: `target` is a NamedTarget,
-/// `call` an xla::Call; gives an xla::Status.
+/// Handlers of named targets call this when XLA instantiates a call site: `target` is a
+/// NamedTarget, `call` an xla::Call. Returns an xla::Status.
 TVM_FFI_DLL_EXPORT void* graphffi_jax_instantiate_named(void* target, void* call) {
   using namespace graphffi_jax;
   auto& named = *static_cast<const NamedTarget*>(target);

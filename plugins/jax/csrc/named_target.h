@@ -11,7 +11,7 @@
 
 namespace graphffi_jax {
 
-/// What a target was registered with. Never freed: XLA has no way to forget a target.
+/// A target, with all that it was registered with. Never freed: XLA has no way to forget a target.
 struct NamedTarget {
   std::string name;
   std::shared_ptr<const graphffi::KernelSlot> kernel;
@@ -23,7 +23,7 @@ struct NamedTarget {
   bool has_workspace = false;
   bool graph = false;
 
-  /// What the plan calls the attributes.
+  /// The attributes' names in the plan.
   std::vector<std::string> AttributeNames() const;
   /// A call site from the attributes that the program gives. \throws Error(TypeError or
   /// ValueError) naming all that are missing, unknown or of no usable type.

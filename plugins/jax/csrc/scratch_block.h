@@ -10,8 +10,8 @@
 
 namespace graphffi_jax {
 
-/// What an allocator hands out. Two parties let go of it, the kernel and the scope that made it;
-/// the second one deletes it.
+/// A block of scratch memory. The kernel and the scope that made it both release it; the second one
+/// deletes it.
 struct ScratchBlock {
   DLManagedTensorVersioned managed;
   ScratchBlock* next;  ///< the scope's list, or the pool's

@@ -23,7 +23,7 @@ inline TVMFFIObjectHandle HandleOf(const tvm::ffi::Function& function) {
   return tvm::ffi::detail::ObjectUnsafe::TVMFFIObjectPtrFromObjectRef(function);
 }
 
-/// What a call site says, decoded and resolved.
+/// The attributes of a call site, decoded and resolved.
 struct SiteParts {
   std::string key;  ///< equal for equal parts only
   std::shared_ptr<const graphffi::KernelSlot> kernel;
@@ -47,11 +47,11 @@ graphffi::Plan ParseSitePlan(const std::string& text,
                              const std::vector<std::string>& attribute_names,
                              const std::string& subject);
 
-/// What the calls of a site with the same numbers of arrays have in common.
+/// Shared by the calls of a site that have the same numbers of arrays.
 struct Arity {
   int64_t num_operands, num_results;  ///< of XLA's call, but for tokens
   graphffi::Layout layout;            ///< of exactly as many values as there are
-  int32_t num_inputs, num_outputs;    ///< what the plan picks from
+  int32_t num_inputs, num_outputs;    ///< that the plan picks from
   int32_t num_values;                 ///< these, and constants
   int32_t num_returned;               ///< of the outputs: results, not operands that are updated
   bool is_passed;    ///< the plan passes one of these, so that the kernel fills them
@@ -114,7 +114,7 @@ class Site {
   const Arity& OtherArityOf(int64_t num_operands, int64_t num_results) const;
   const Arity& AddArity(int64_t num_operands, int64_t num_results) const;
 
-  // What a call reads comes first.
+  // The fields that a call reads come first.
   std::shared_ptr<const graphffi::KernelSlot> kernel_;
   mutable std::atomic<const Arity*> opt_arities_{nullptr};  // owned; they are only ever added
   bool lends_, gated_, is_ordered_, has_workspace_, is_named_, is_guarded_, passes_workspace_;

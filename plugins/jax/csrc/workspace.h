@@ -20,9 +20,10 @@ namespace graphffi_jax {
 int AllocateForCall(DLTensor* prototype, DLManagedTensorVersioned** out, void* error_context,
                     graphffi::SetAllocationError set_error);
 
-/// What calls on the CPU may leave in place: AllocateForCall while they last, or that itself.
+/// An allocator that calls on the CPU leave in place, as they do AllocateForCall: the process's
+/// shared one, which asks for memory of the open WorkspaceScope first.
 inline DLPackManagedTensorAllocator shared_allocator = &AllocateForCall;
-/// Makes the one of the process that. Comes before any call. \throws Error
+/// Has the shared allocator do so. Comes before any call. \throws Error
 void JoinSharedAllocator();
 
 /// The workspace of one call: what AllocateForCall hands out on this thread while it is open,
@@ -38,7 +39,7 @@ class WorkspaceScope {
 
   /// How many tensors the kernel still holds, which are dangling now.
   int Close();
-  /// What the tensors took together at most, alignment included.
+  /// The most bytes that the tensors took together, alignment included.
   int64_t peak() const { return peak_; }
   int64_t capacity() const { return capacity_; }
 
@@ -80,7 +81,7 @@ class NoWorkspaceScope {
   WorkspaceScope* outer_;
 };
 
-/// What calls took of their workspace at most: subject, peak, capacity.
+/// The most bytes that calls took of their workspace: subject, peak, capacity.
 using WorkspaceUse = std::tuple<std::string, int64_t, int64_t>;
 
 /// Keeps the largest for each subject, of the last kKeptPeaks subjects.
@@ -88,7 +89,7 @@ void RecordWorkspacePeak(const std::string& subject, int64_t peak, int64_t capac
 std::vector<WorkspaceUse> WorkspacePeaks();
 constexpr size_t kKeptPeaks = 1024;
 
-/// What the call that closed its workspace last took, in any thread; 0 before there was one.
+/// Bytes that the last call with a workspace took, in any thread; 0 before there was one.
 inline std::atomic<int64_t> last_workspace_peak{0};
 
 }  // namespace graphffi_jax

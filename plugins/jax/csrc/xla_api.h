@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the handlers ask of XLA, in whichever layout the API version at hand wants.
+// The handlers' requests to XLA, in the layout of the API version at hand.
 #pragma once
 
 #include <atomic>
@@ -40,8 +40,8 @@ struct StateType {
   TypeId id;
   StateType* next;
 };
-/// Those that are registered. Never freed: XLA keeps pointers into the entries for the rest of the
-/// process.
+/// The types that are registered. Never freed: XLA keeps pointers into the entries for the rest of
+/// the process.
 extern std::atomic<StateType*> state_types;
 
 /// GetState where the type is not the one that was registered last, or the API is older than 0.3.

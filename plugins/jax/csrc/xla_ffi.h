@@ -196,7 +196,7 @@ struct MemoryFreeArgs : Header {
   void* data;
 };
 
-/// What XLA offers. Later versions append members: compare with `struct_size` before reading the
+/// XLA's functions. Later versions append members: compare with `struct_size` before reading the
 /// last ones.
 struct Api : Header {
   ApiVersion version;

@@ -8,7 +8,7 @@
 
 namespace graphffi_torch {
 
-/// What this thread's last failed call raised, once; NULL if none did since.
+/// The error of this thread's last failed call, once; NULL if there is none.
 GRAPHFFI_TORCH_API std::unique_ptr<graphffi::Error> TakeAotError();
 
 }  // namespace graphffi_torch

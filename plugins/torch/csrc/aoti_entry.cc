@@ -12,7 +12,7 @@
 namespace graphffi_torch {
 namespace {
 
-/// What a thread's last failed call left. Leaked: it may refer to objects of Python.
+/// The error of a thread's last failed call. Leaked: it may refer to objects of Python.
 std::unique_ptr<graphffi::Error>& LastError() {
   static thread_local auto* error = new std::unique_ptr<graphffi::Error>();
   return *error;

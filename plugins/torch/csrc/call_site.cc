@@ -103,7 +103,7 @@ BoundSite::BoundSite(const SiteArguments& arguments, int32_t num_fresh, std::str
 }
 
 void BoundSite::Run(const at::Tensor* const* tensors, const int64_t* ints) const {
-  // What the dispatcher does for operators.
+  // As the dispatcher does for operators.
   std::optional<at::StepCallbacks> profiled =
       at::getStepCallbacksUnlessEmpty(at::RecordScope::FUNCTION);
   if (!profiled) return RunUnprofiled(tensors, ints);

@@ -33,8 +33,7 @@ class CallSite {
 
   const CallCounts& counts() const { return counts_; }
   const std::string& subject() const { return target_.subject; }
-  /// What a KernelCall is made of. Its attributes are ints, floats and strings, one after the
-  /// other.
+  /// The target for a KernelCall, whose attributes are ints, floats and strings, in this order.
   const CallTarget& target() const { return target_; }
 
   /// Runs a call of the target, to which everything has been added.
@@ -47,7 +46,7 @@ class CallSite {
   SizeCheck size_check_;
 };
 
-/// What a graph says of a call of tvm_ffi::call: its arguments, but for the tensors themselves.
+/// The arguments of a call of tvm_ffi::call in a graph, without the tensors themselves.
 struct SiteArguments {
   std::string func;
   int32_t num_inputs = 0, num_outputs = 0;
@@ -71,7 +70,7 @@ class BoundSite {
 
   /// Inputs and outputs.
   int32_t num_tensors() const { return site_.counts().inputs + site_.counts().outputs; }
-  /// Those given at each call.
+  /// Ints that are given at each call.
   int32_t num_ints() const { return static_cast<int32_t>(open_ints_.size()); }
 
   /// `tensors`: inputs, then outputs; undefined for None. Borrowed for the call.

@@ -15,7 +15,7 @@
 
 namespace graphffi_torch {
 
-/// What all calls of one kernel by one plan share. Immutable; used on any thread.
+/// Shared by all calls of one kernel by one plan. Immutable; used on any thread.
 struct CallTarget {
   graphffi::KernelSlot kernel;
   std::string subject;  ///< begins the text of errors

@@ -14,7 +14,7 @@ namespace {
 
 constexpr c10::DispatchKeySet kLazyBits({c10::DispatchKey::Conjugate, c10::DispatchKey::Negative});
 
-/// What an operator is given in the place of its arguments.
+/// The values that an operator gets in place of its arguments.
 class Resolved {
  public:
   c10::IValue Of(const c10::IValue& argument, bool is_written) {

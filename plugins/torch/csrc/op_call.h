@@ -24,8 +24,8 @@
 
 namespace graphffi_torch {
 
-/// What calls of kernels run that factories made after the op was defined. Thread-safe; targets
-/// stay for good, and reading takes no lock.
+/// Targets of kernels that factories made after the op was defined. Thread-safe; targets stay for
+/// good, and reading takes no lock.
 class MadeTargets {
  public:
   /// Null for one that was not added yet.

@@ -33,7 +33,7 @@ struct OpDescription {
   /// gives the results, then changed copies of the operands. Its fake is the caller's to register.
   /// Empty: none.
   std::string opt_effect_schema;
-  /// What the op calls the arguments of `schema`, of which torch has some under other names.
+  /// The op's names of the arguments of `schema`, where torch has some under other names.
   std::vector<std::string> parameters;
   std::vector<std::string> results;
   /// Attributes whose strings the kernel gets as something else, by name.

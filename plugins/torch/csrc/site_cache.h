@@ -18,7 +18,7 @@ class GRAPHFFI_TORCH_API SiteCache {
  public:
   static constexpr size_t kGeneration = 256;
 
-  /// What a site is made of, beside the counts. Borrowed.
+  /// The texts that, with the counts, make a site. Borrowed.
   struct Texts {
     std::string_view func, plan, digest;
   };

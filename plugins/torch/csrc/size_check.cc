@@ -70,7 +70,7 @@ void SizeCheck::Add(const std::string& description, bool is_output, int32_t posi
   tensors_.push_back(std::move(tensor));
 }
 
-/// What the op says: sizes that are numbers in its dims, and names that come again.
+/// Compares with the op's dims: sizes that are numbers there, and names that occur twice.
 void SizeCheck::CompareNames() {
   std::map<std::string, std::pair<int32_t, int32_t>> seen;
   for (int32_t i = 0; i < static_cast<int32_t>(tensors_.size()); ++i) {
@@ -88,7 +88,7 @@ void SizeCheck::CompareNames() {
   }
 }
 
-/// What the program says.
+/// Compares with the sizes that the program was made for.
 void SizeCheck::CompareSizes() {
   for (int32_t i = 0; i < static_cast<int32_t>(tensors_.size()); ++i) {
     const std::vector<int64_t>& sizes = tensors_[static_cast<size_t>(i)].sizes;

@@ -23,7 +23,7 @@ class SizeCheck {
 
   bool is_empty() const { return tensors_.empty(); }
 
-  /// What errors say of the call.
+  /// Names in errors.
   struct Names {
     const std::string& subject;
     const std::vector<std::string>&inputs, &outputs;

@@ -31,10 +31,10 @@ from graphffi_torch._standalone_signature import Signature
 from graphffi_torch._standalone_weights import WeightFile
 
 _METHOD: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
-# What each library exports besides.
+# Endings and names of the functions that each library exports besides its methods.
 _ENDINGS: Final = ("_into", "_within")
 _RESERVED: Final = ("trim_memory", "set_memory_limit")
-# What makes Inductor write sources that need no interface of torch's, and no compiler.
+# With these, Inductor writes sources that need no interface of torch's, and calls no compiler.
 _OPTIONS: Final = {
     "aot_inductor.package_cpp_only": True,
     "aot_inductor.dynamic_linkage": False,
@@ -151,7 +151,7 @@ def to_library(
             f"got calls of {', '.join(sorted(called))}"
         )
     signatures = {name: Signature.of(name, program) for name, program in programs.items()}
-    # Those that one method updates, others read where it writes them.
+    # Buffers that one method updates: others read them where it writes them.
     updated = frozenset().union(*(each.updated_buffers for each in signatures.values()))
     chosen = {
         **(_OPTIONS_FOR_CUDA if "cuda" in devices.values() else {}),

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from graphffi_torch._standalone_weights import WeightFile
 
-# What compilers define for sets of instructions, by the processor's name of the set.
+# Macros of compilers for sets of instructions, by the processor's name of the set.
 _INSTRUCTIONS: Final = {
     name: f"__{name.upper().replace('.', '_').replace('-', '_')}__"
     for name in (

@@ -9,9 +9,9 @@
 
 namespace graphffi_torch {
 
-/// What tensors have whose elements are in memory as their metadata says, and for which the
-/// dispatcher has nothing to do in a call of an op but to find the kernel: no lazy bits, no
-/// subclass, no transformation.
+/// The keys of plain tensors: their elements are in memory as their metadata says, and the
+/// dispatcher has nothing to do in a call of an op but to find the kernel. They have no lazy bits,
+/// no subclass and no transformation.
 inline constexpr c10::DispatchKeySet kPlainTensor =
     c10::DispatchKeySet({c10::DispatchKey::Dense, c10::DispatchKey::ADInplaceOrView,
                          c10::DispatchKey::AutogradFunctionality}) |

@@ -72,8 +72,8 @@ void ThrowPending() {
   throw pending;  // NOLINT: moved out of the block that owns it
 }
 
-// What Python makes of the error is graphffi's business: it is put back, and a call through
-// graphffi raises it, as the very exception that a Python callback raised, or as one of its kind.
+// graphffi turns the error into a Python exception: it is put back, and a call through graphffi
+// raises it, as the very exception that a Python callback raised, or as one of its kind.
 void SetPythonError(const graphffi::Error& error) {
   if (error.opt_object() != nullptr) {
     TVMFFIErrorSetRaised(error.opt_object());

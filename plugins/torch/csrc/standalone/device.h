@@ -20,8 +20,8 @@ struct Pieces {
   int64_t read;
 };
 
-/// What a kind of GPUs does. Each call needs a DeviceScope; work is in the order of the env's
-/// stream. All throw Error(RuntimeError) with what the driver says.
+/// The functions of a kind of GPUs. Each call needs a DeviceScope; work is in the order of the
+/// env's stream. All throw Error(RuntimeError) with what the driver says.
 struct DeviceKind {
   DLDeviceType type;
   const char* name;
@@ -44,7 +44,7 @@ extern const DeviceKind kCuda;
 /// no code for GPUs that it does not need.
 extern const DeviceKind* const kOptDeviceKind;
 
-/// What the library's kernels were compiled for, as 90 for 9.0; 0: it has none.
+/// The compute capability of the library's kernels, as 90 for 9.0; 0: it has none.
 extern const int32_t kComputeCapability;
 
 /// Makes a device current for a scope; nothing for the CPU.

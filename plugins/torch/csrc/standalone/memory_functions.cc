@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What each library exports besides its methods: `trim_memory()` and `set_memory_limit(bytes)`.
+// The functions of each library besides its methods: `trim_memory()` and `set_memory_limit(bytes)`.
 #include <tvm/ffi/c_api.h>
 
 #include "callframe/error.h"

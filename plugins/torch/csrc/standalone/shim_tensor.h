@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What code that is compiled with the graphs sees of the shim: tensors behind handles, and errors.
+// The shim, for code that is compiled with the graphs: tensors behind handles, and errors.
 #pragma once
 
 #include <torch/csrc/inductor/aoti_torch/c/shim.h>

@@ -14,7 +14,7 @@
 
 namespace graphffi_standalone {
 
-/// What a tensor is like. Borrows its dimensions.
+/// A tensor's layout. Borrows its dimensions.
 struct Layout {
   int32_t ndim;
   const int64_t* shape;

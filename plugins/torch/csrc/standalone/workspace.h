@@ -33,7 +33,7 @@ class Workspace {
   void Give(void* memory, size_t bytes);
 
   bool is_counting() const { return opt_begin_ == nullptr; }
-  /// What would have been enough for all that was taken.
+  /// Enough bytes for all that was taken.
   size_t bytes() const { return used_ + kAlignment - 1; }
   /// Whether a tensor is still in it.
   bool is_in_use() const { return num_taken_ != 0; }

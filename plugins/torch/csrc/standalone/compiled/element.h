@@ -18,7 +18,7 @@ struct Float16 {
   uint16_t bits;
 };
 
-/// What sums of elements are.
+/// The type of sums of elements.
 template <typename T>
 using SumOf = std::conditional_t<std::is_integral_v<T>, int64_t,
                                  std::conditional_t<std::is_same_v<T, double>, double, float>>;

@@ -99,7 +99,7 @@ int64_t Broadcast(int64_t at, const Sizes& outer, const Sizes& shape) {
   return position;
 }
 
-/// What an indexing expression takes: for each element of the result its place in the tensor.
+/// The elements that an indexing expression takes: for each of the result its place in the tensor.
 struct Selection {
   Sizes shape, places;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernels of torch's operators share. They take what the operators take, tensors row by
-// row, and return new tensors. Compiled with the library that calls them.
+// Shared by the kernels of torch's operators. These take the operators' arguments, tensors
+// row-major, and return new tensors. Compiled with the library that calls them.
 #pragma once
 
 #include <tvm/ffi/tvm_ffi.h>
