@@ -166,7 +166,7 @@ class _Build:
             RuntimeError: if the linker failed.
         """
         command = self.toolchain.link_command(self.recipe, objects, runtime_info().path)
-        # The same for each runtime: it is only named, by its SONAME.
+        # The library is the same for each runtime, which it names by SONAME only.
         named = self.toolchain.link_command(self.recipe, objects, "libtvm_ffi.so")
         content = hash_of(FORMAT, repr(named), repr(self.toolchain.versions))
         library = cache_folder() / f"{self.recipe.name}-{content}" / f"{self.recipe.name}.so"

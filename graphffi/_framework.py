@@ -113,7 +113,7 @@ _own_types: dict[type, Framework] = {}
 _announced: list[Op] = []
 _graph_tracers: Final[list[tuple[Framework, Callable[[], bool]]]] = []  # with their is_tracing
 _broken: Final[dict[str, tuple[type[ImportError], str]]] = {}  # plugins, and what imports raise
-# Of frameworks that have them: whether a tracer of Python code is at work, and `call_plain`.
+# From frameworks that have them: whether a tracer of Python code is at work, and `call_plain`.
 _is_traced: Final[list[Callable[[], bool]]] = []
 _plain_callers: Final[list[Callable[..., Any]]] = []
 

@@ -13,8 +13,8 @@ from ._library import renew_library
 from ._registry import get_global_func
 
 _MODULE_TYPE_INDEX = 73
-# By module, since several Python objects may stand for one: what load_module was asked for, and
-# from which file and by which way from import to import a library module came.
+# Keyed by module, since several Python objects may stand for one: the argument of load_module; and
+# for library modules the file, and the path to it from import to import.
 _files: dict[_core.Object, str] = {}
 _origins: dict[_core.Object, tuple[str, tuple[int, ...]]] = {}
 

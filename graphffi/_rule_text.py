@@ -85,7 +85,7 @@ class _RuleText:
     def __init__(self) -> None:
         self.is_known = True
         self._depth = 0
-        # By id, and by what is read of objects. Values are kept, so that no id is used twice.
+        # Keyed by id, and by what is read of objects. Values are kept, so that no id is used twice.
         self._seen: dict[tuple[int, frozenset[str]], Any] = {}
 
     def of(self, value: Any, names: frozenset[str]) -> str:

@@ -28,7 +28,7 @@ _CFLAGS: Final = ("-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden")
 # C has no inline functions to hide: what is not static is exported, as C's own tools do.
 _C_CFLAGS: Final = ("-O2", "-fPIC")
 _CUDA_CFLAGS: Final = ("-std=c++17", "-O2", "-Xcompiler", "-fPIC,-fvisibility=hidden")
-# With the signatures of the exported functions, which adapters read.
+# Libraries have the signatures of their exported functions, which adapters read.
 _DEFINES: Final = ("-DTVM_FFI_DLL_EXPORT_INCLUDE_METADATA=1",)
 
 

@@ -155,7 +155,7 @@ def _tuple(value: Any) -> Any:
     return tuple(map(_tuple, value)) if isinstance(value, list) else value
 
 
-# By op, of those that `use_tuning` was given.
+# The tuned calls that `use_tuning` was given, by op.
 _in_force: Final[dict[str, tuple[TunedCall, ...]]] = {}
 _read: Final[set[str]] = set()
 

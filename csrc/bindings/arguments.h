@@ -52,7 +52,7 @@ class Arguments {
   TVMFFIAny Own(PyObject* value);
 
   Loans* loans() { return &loans_; }
-  /// Of the first tensor that belongs to one: what returned tensors are to become.
+  /// That of the first tensor that belongs to one; returned tensors become its arrays.
   Framework framework() const { return framework_; }
   /// NULL where no argument brings one.
   const Env* opt_env() const { return has_env_ ? &env_ : nullptr; }

@@ -53,7 +53,7 @@ struct TypeEntry {
   DLPackManagedTensorAllocator as_good_allocator = nullptr;
   ArrayView opt_array_view = nullptr;  // of numpy.ndarray
   PyTypeObject* type = nullptr;        // borrowed
-  /// Of a kDLPack type, once asked for: None, or graphffi.Tensor -> its array.
+  /// For a kDLPack type, once asked for: None, or a callable, graphffi.Tensor -> its array.
   PyObject* opt_importer = nullptr;
 };
 

@@ -155,7 +155,7 @@ py::object ExceptionOf(TVMFFIObjectHandle opt_error, std::string_view kind,
   return MakeException(kind, message, backtrace);
 }
 
-/// Of an error: whether it keeps an exception, without the GIL.
+/// Whether an error keeps an exception. Does not need the GIL.
 int KeepsException(void*, const TVMFFIAny* args, int32_t, TVMFFIAny* result) {
   result->type_index = kTVMFFIBool;
   result->v_int64 = KeptExceptions::Get().OptFind(args[0].v_obj) != nullptr;

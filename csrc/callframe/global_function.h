@@ -12,14 +12,14 @@ namespace graphffi {
 /// *New reference*, NULL where there is none. \throws Error
 TVMFFIObjectHandle FindGlobal(std::string_view name);
 
-/// The same of a function that must exist. \throws Error(RuntimeError)
+/// FindGlobal for a function that must exist. \throws Error(RuntimeError)
 TVMFFIObjectHandle FindRequired(std::string_view name);
 
 /// FindGlobal in static initialisers of libraries, which run under the loader's lock.
 TVMFFIObjectHandle FindGlobalUnlocked(std::string_view name);
 
-/// For what all of graphffi's libraries share, each of which has a copy of this code. The pointer
-/// that a function of that name returns; NULL where there is none. Takes no lock. \throws Error
+/// The pointer that a function of that name returns; NULL if there is none. With it, graphffi's
+/// libraries, each of which has a copy of this code, share state. Takes no lock. \throws Error
 void* FindShared(std::string_view name);
 
 /// Enters a function that returns `pointer`, unless another thread was faster. Gives what has the
@@ -30,7 +30,7 @@ void* Share(std::string_view name, void* pointer);
 /// that name look it up again. \throws Error if the name is taken and `allow_override` is false.
 void SetGlobal(std::string_view name, TVMFFIObjectHandle function, bool allow_override);
 
-/// The same of a C function without a context.
+/// SetGlobal for a C function without a context.
 void SetGlobal(std::string_view name, TVMFFISafeCallType function, bool allow_override);
 
 /// False if there was no such function. Otherwise as SetGlobal. \throws Error

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the values of a call stand, so that a kernel gets them without their being moved.
+// The places of a call's values, chosen so that the kernel gets them without a move.
 #pragma once
 
 #include <tvm/ffi/c_api.h>

@@ -92,7 +92,7 @@ void LentTensor::Delete(void* handle, int flags) {
   if ((flags & kTVMFFIObjectDeleterFlagBitMaskWeak) != 0) LentTensorPool::OfThread().Put(self);
 }
 
-/// Of a tensor that nobody refers to and no pool counts, by the thread that ended it.
+/// Takes a tensor that nobody refers to and no pool counts. Called by the thread that ended it.
 void LentTensorPool::Put(LentTensor* lent) {
   std::free(lent->opt_own_dims_);
   if (is_closed || size >= kCapacity) return std::free(lent);
@@ -133,7 +133,7 @@ int Loans::SettleEach() {
   return rc;
 }
 
-/// Of a call that was not made.
+/// Ends the loans of a call that was not made.
 void Loans::Drop() {
   if (TakeBack()) return;
   while (first_ != nullptr) {

@@ -16,8 +16,8 @@ struct Lending {
   /// Runs on any thread, once the kernel's last reference is gone.
   void (*opt_release)(void* token) = nullptr;
 };
-/// Of a tensor that a kernel still holds where that is not possible. The first words are those that
-/// programs written for jax-tvm-ffi look for.
+/// The error for a tensor that a kernel still holds where it must not. The first words are those
+/// that programs written for jax-tvm-ffi look for.
 inline constexpr char kKeptTensor[] =
     "Leaked temp owned tensors: a kernel retained or returned a tensor that is only lent for the "
     "call; let it copy the data or write into an output";

@@ -73,8 +73,8 @@ class Plan {
   struct Item {
     Op op;
     Conversion conversion = Conversion::kNone;
-    /// Of the slot, or into constants(). Of a workspace's size: kNoSize, an attribute, or (where
-    /// conversion is kInt) a constant.
+    /// Index of the slot, or into constants(). For a workspace's size: kNoSize, an attribute, or
+    /// (if conversion is kInt) a constant.
     int32_t index = 0;
   };
   static constexpr int32_t kNoSize = -1;

@@ -57,7 +57,7 @@ struct ElementRange {
   bool is_known = false;  ///< of this data type, and there is an element
 };
 
-/// Of `count` elements at `data`.
+/// The smallest and largest of `count` elements at `data`.
 ElementRange RangeOf(DLDataType dtype, const char* data, int64_t count);
 void AppendFloat(double value, std::string* json);
 

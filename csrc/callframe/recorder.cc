@@ -75,7 +75,7 @@ void AppendKernel(const CallFacts& facts, std::string* json) {
   AppendText(file, json);
 }
 
-/// Of tensors on the host, as it is told: slots of a bank may be lists.
+/// The tensors of a bank, whose slots may be lists.
 std::vector<const DLTensor*> TensorsOf(const Bank& bank) {
   std::vector<const DLTensor*> tensors;
   for (int32_t k = 0; k < bank.size; ++k) {

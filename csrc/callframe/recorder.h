@@ -28,7 +28,7 @@ class Recorder {
   void Start(Watch* watch, const std::string& folder, int32_t level, int64_t limit);
   void Stop();
 
-  // Of Watch.
+  // The hooks of Watch.
   static void* BeginCall(const CallFacts& facts);
   static void EndCall(void* token, int rc, const TVMFFIAny& returned);
   static int StartFor(const char* folder, int32_t level, int64_t limit);

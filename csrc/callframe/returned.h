@@ -32,7 +32,7 @@ struct Results {
 /// The end of CallForResults, for a call with more to do after the kernel.
 void FinishCall(int rc, const Results& results, TVMFFIAny* returned, PlacedFrame* frame);
 
-/// The same after a call without a frame.
+/// FinishCall after a call without a frame.
 void FinishCall(int rc, const Results& results, TVMFFIAny* returned);
 
 /// Calls once. Where the plan does not pass the results, what the kernel returns is copied into
@@ -52,8 +52,8 @@ inline void CallForResults(const Kernel& kernel, bool is_filled, GetResults&& re
   if (frame->Settle(rc, &returned) != 0) throw Error::TakeRaised(-1);
 }
 
-/// The same with arguments that stay the caller's and of which nothing is lent, without the checks
-/// of GRAPHFFI_DEBUG=1.
+/// CallForResults with arguments that stay the caller's, none of them lent; without the checks of
+/// GRAPHFFI_DEBUG=1.
 template <typename GetResults>
 inline void CallForResults(const Kernel& kernel, const TVMFFIAny* args, int32_t num_args,
                            bool is_filled, GetResults&& results) {

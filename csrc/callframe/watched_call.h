@@ -53,7 +53,7 @@ int InvokeWatched(const Kernel& kernel, const DeclaredTensors& declared, Frame* 
   return checks.has_value() ? checks->Finish(rc, *returned) : rc;
 }
 
-/// The same of a call without a frame, and without the checks of GRAPHFFI_DEBUG=1.
+/// For a call without a frame; without the checks of GRAPHFFI_DEBUG=1.
 inline int CallWatched(const Kernel& kernel, const DeclaredTensors& declared, const TVMFFIAny* args,
                        int32_t num_args, TVMFFIAny* returned) {
   WatchedCall call(kernel, declared, args, num_args);

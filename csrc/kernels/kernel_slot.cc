@@ -9,7 +9,7 @@
 namespace graphffi {
 namespace {
 
-/// Of functions that are never looked up again.
+/// The epoch of functions that are never looked up again.
 constexpr std::atomic<uint64_t> kConstantEpoch{0};
 
 TVMFFIAny FunctionValue(TVMFFIObjectHandle function) {

@@ -25,7 +25,7 @@ namespace graphffi {
 class KernelSlot {
  public:
   explicit KernelSlot(std::string reference, std::string opt_origin = "");
-  /// Of a function that stays: the slot takes the reference over.
+  /// A slot of one function for good, whose reference it takes over.
   explicit KernelSlot(TVMFFIObjectHandle function);
   ~KernelSlot();
   KernelSlot(const KernelSlot&) = delete;

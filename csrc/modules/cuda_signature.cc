@@ -24,7 +24,7 @@ constexpr TypeName Integer(std::string_view name) {
   return {name, std::numeric_limits<T>::min(), std::numeric_limits<T>::max()};
 }
 
-// By CudaType.
+// Indexed by CudaType.
 constexpr std::array<TypeName, 12> kTypes = {{
     {"tensor", 0, 0},
     {"bool", 0, 1},

@@ -35,7 +35,7 @@ class SignatureReader {
     rest_.remove_prefix(1);
     return true;
   }
-  /// In a text that is itself a JSON string.
+  /// Quoted for a text that is itself a JSON string.
   static std::string Quoted(std::string_view text) { return "\\\"" + std::string(text) + "\\\""; }
 
   std::string_view rest_;

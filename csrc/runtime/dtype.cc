@@ -20,18 +20,18 @@ struct NamedDType {
   uint8_t bits;  // without a number in the text
 };
 
-// Of any width. Longer names come before their prefixes.
+// Types of any width. Longer names come before their prefixes.
 constexpr NamedDType kWideTypes[] = {
     {"bfloat", kDLBfloat, 16}, {"float", kDLFloat, 32}, {"int", kDLInt, 32},
     {"uint", kDLUInt, 32},     {"bool", kDLBool, 8},    {"handle", kDLOpaqueHandle, 64},
 };
 
-// With a number only: "f" alone is no type.
+// Names that need a number: "f" alone is no type.
 constexpr NamedDType kShortTypes[] = {
     {"bf", kDLBfloat, 0}, {"f", kDLFloat, 0}, {"i", kDLInt, 0}, {"u", kDLUInt, 0}};
 
-// Of one width, printed without it. Longer names come before their prefixes. fp8_ and f8_ mean
-// float8_, and so on.
+// Types of one width, printed without it. Longer names come before their prefixes. fp8_ and f8_
+// mean float8_, and so on.
 constexpr NamedDType kNarrowFloats[] = {
     {"float8_e3m4", kDLFloat8_e3m4, 8},         {"float8_e4m3b11fnuz", kDLFloat8_e4m3b11fnuz, 8},
     {"float8_e4m3fnuz", kDLFloat8_e4m3fnuz, 8}, {"float8_e4m3fn", kDLFloat8_e4m3fn, 8},

@@ -17,7 +17,7 @@ struct GlobalFunction {
   ObjectPtr<> function;
   std::string doc;
   std::string metadata;
-  /// Of a function of the runtime's own, instead of metadata.
+  /// For the runtime's own functions, instead of metadata.
   const char* opt_signature = nullptr;
 };
 

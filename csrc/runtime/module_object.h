@@ -59,7 +59,7 @@ class __attribute__((visibility("default"))) ModuleObj {
   /// through others.
   virtual void ImportModule(const Module& other);
   virtual void ClearImports();
-  // Of the module or, if asked, of what it imports.
+  // These look in the module and, if asked, in its imports.
   Function GetFunction(const String& name, bool query_imports);
   bool ImplementsFunction(const String& name, bool query_imports);
   String GetFunctionDoc(const String& name, bool query_imports);

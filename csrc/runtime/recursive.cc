@@ -237,7 +237,7 @@ class ValueHasher {
     for (const auto& item : items) hash = StableHashCombine(hash, Hash(item));
     return hash;
   }
-  /// The same in any order.
+  /// The hash is the same for entries in any order.
   uint64_t HashEntries(int32_t kind, Entries entries) {
     uint64_t sum = 0;
     for (const auto& [key, value] : entries) sum += StableHashCombine(Hash(key), Hash(value));

@@ -20,7 +20,7 @@ class Region {
  public:
   explicit Region(TVMFFIDefRegionKind kind) : kind_(kind) {}
   bool binds() const { return kind_ != kTVMFFIDefRegionKindNone; }
-  /// Of what is inside a value of this region, if its place says kind.
+  /// The region inside a value of this one, if its place says `kind`.
   Region Enter(TVMFFIDefRegionKind kind) const {
     return kind_ == kTVMFFIDefRegionKindPattern ? *this : Region(kind);
   }
@@ -58,7 +58,7 @@ inline std::optional<tvm::ffi::Function> OwnFunction(const char* attribute, int3
   return tvm::ffi::AnyView::CopyFromTVMFFIAny(*own).cast<tvm::ffi::Function>();
 }
 
-/// The same for both forms of strings, and of bytes.
+/// The type index; one for both forms of strings, and one for those of bytes.
 inline int32_t KindOf(const tvm::ffi::Any& value) {
   int32_t index = value.type_index();
   if (index == kTVMFFISmallStr) return kTVMFFIStr;

@@ -12,7 +12,7 @@
 
 namespace graphffi::runtime {
 
-// Of type_registry.h, other names of which are like those of tvm::ffi.
+// Declared in type_registry.h, which is not included: other names there are like those of tvm::ffi.
 bool IsInstance(int32_t type_index, int32_t expected);
 
 /// Functions, each for values of a type and those derived from it.

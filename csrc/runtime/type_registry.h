@@ -16,7 +16,7 @@ TVMFFITypeInfo* GetType(int32_t type_index);
 bool IsInstance(int32_t type_index, int32_t expected);
 /// "unknown" for an index that was never handed out.
 std::string_view TypeKey(int32_t type_index);
-/// By type index.
+/// Indexed by type index.
 std::vector<std::string_view> ListTypeKeys();
 
 /// As TVMFFITypeRegisterAttr. \throws Error(RuntimeError)

@@ -20,7 +20,7 @@ _NUM_DIRECTIONS: Final = 3
 # Called with the op, its arguments, the positions of arrays to differentiate by among all arrays,
 # and a cotangent or None per result; gives an array or None per position.
 Gradients = Callable[..., Sequence[Any]]
-# The same with a tangent or None per position; gives an array or None per result.
+# Called with the same, but a tangent or None per position; gives an array or None per result.
 Tangents = Callable[..., Sequence[Any]]
 
 

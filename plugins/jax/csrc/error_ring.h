@@ -21,7 +21,7 @@ constexpr int kKeptErrors = 64;
 /// already. The error object is kept until kKeptErrors newer ones came.
 xla::Status* Report(const xla::Api* api, const graphffi::Error& error, const std::string& subject);
 
-/// The same for the exception that is being handled; what is no Error is a bug. Called in `catch`.
+/// Reports the exception that is being handled; one that is no Error is a bug. Called in `catch`.
 xla::Status* ReportCaught(const xla::Api* api, const std::string& subject) noexcept;
 
 /// An error of kind InternalError with the text `what`.

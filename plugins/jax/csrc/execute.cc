@@ -145,7 +145,7 @@ void CallOnHeap(const xla::Call& arrays, const Site& site, const ExecutionContex
                 const Arity& arity) {
   const auto num_values = static_cast<size_t>(arity.num_values);
   const auto num_tensors = static_cast<size_t>(arity.num_inputs + arity.num_outputs);
-  // Of each tensor its strides and, where float4 is passed in pairs, its shape.
+  // Each tensor's strides and, where float4 is passed in pairs, its shape.
   const auto num_dims = static_cast<size_t>(2 * (CountDims(arrays.args) + CountDims(arrays.rets)));
   const std::unique_ptr<char[]> block(
       new char[num_values * sizeof(TVMFFIAny) + num_tensors * sizeof(DLTensor) +

@@ -71,7 +71,8 @@ class Site {
   const graphffi::KernelSlot& kernel() const { return *kernel_; }
   /// Has no attributes left.
   const graphffi::Plan& plan() const { return plan_; }
-  /// Of a call with these numbers of arrays. Borrowed from the site. \throws Error(ValueError)
+  /// The Arity of a call with these numbers of arrays. Borrowed from the site. \throws
+  /// Error(ValueError)
   const Arity& ArityOf(int64_t num_operands, int64_t num_results) const {
     const Arity* newest = opt_arities_.load(std::memory_order_acquire);
     const bool fits = newest != nullptr && newest->num_operands == num_operands &&

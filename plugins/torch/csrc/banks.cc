@@ -16,7 +16,7 @@ void* RetainTensor(const void* source) {
 
 void ReleaseTensor(void* token) { delete static_cast<at::Tensor*>(token); }
 
-/// Of a bool, a float or an int, symbolic ones too, or None.
+/// The value of a bool, a float or an int, symbolic ones too, or None.
 TVMFFIAny NumberOf(const c10::IValue& value) {
   if (value.isNone()) return {};
   if (value.isBool()) return graphffi::MakeBool(value.toBool());

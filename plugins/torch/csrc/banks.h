@@ -108,7 +108,7 @@ class GRAPHFFI_TORCH_API TensorBank {
 
   /// One slot: a tensor or, where it is undefined, None.
   void Add(const at::Tensor& tensor) { Append(tensor, values_.AddSlot()); }
-  /// The same of a tensor that is defined and has no key of kUnreadable.
+  /// Add for a tensor that is defined and has no key of kUnreadable.
   void AddReadable(const at::Tensor& tensor) {
     TVMFFIAny* const place = values_.AddSlot();
     LendReadable(tensor, size() - 1, place);
@@ -132,7 +132,7 @@ class GRAPHFFI_TORCH_API TensorBank {
     const graphffi::LentTensor* lent = opt_lent(i);
     return lent == nullptr ? nullptr : TensorOf(*lent);
   }
-  /// The same as it is lent; its memory is that of its storage.
+  /// Tensor `i` as it is lent; its memory is that of its storage.
   const graphffi::LentTensor* opt_lent(size_t i) const {
     const TVMFFIAny& value = values_[static_cast<int32_t>(i)];
     if (value.type_index == kTVMFFINone) return nullptr;
@@ -219,7 +219,7 @@ class GRAPHFFI_TORCH_API AttributeBank {
   void AddEach(c10::ArrayRef<c10::IValue> list);
   /// One slot, which the plan passes as an ffi.Array.
   void AddList(c10::ArrayRef<c10::IValue> list, Conversion conversion = Conversion::kNone);
-  /// The same of values that are added next, by AddItem.
+  /// AddList, with values that are added next, by AddItem.
   void BeginList(size_t count) { values_.BeginList(static_cast<int32_t>(count)); }
   /// Replaces value `i`, an int.
   void SetInt(size_t i, int64_t value) { values_[static_cast<int32_t>(i)].v_int64 = value; }

@@ -9,10 +9,10 @@
 namespace graphffi_torch {
 
 inline constexpr const char* kCallName = "tvm_ffi::call";
-/// The same for kernels that may be recorded into CUDA graphs: they only launch work on their
+/// As kCallName, for kernels that may be recorded into CUDA graphs: they only launch work on their
 /// stream.
 inline constexpr const char* kCallGraphName = "tvm_ffi::call_graph";
-/// For calls that count for more than their outputs. It returns changed copies of these: torch's
+/// For calls with effects besides their outputs. It returns changed copies of these: torch's
 /// compilers keep and order calls with effects only if they write nothing that they are given.
 inline constexpr const char* kCallEffectName = "tvm_ffi::call_effect";
 inline constexpr const char* kNoGradientName = "tvm_ffi::no_gradient";

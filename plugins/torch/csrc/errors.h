@@ -13,7 +13,7 @@ namespace graphffi_torch {
 /// Functions that know Python's exceptions. All take the GIL.
 struct PythonErrors {
   void (*throw_error)(const graphffi::Error& error);  ///< as torch's C++ exception for it
-  /// The same for a caller whose code is being traced, if one is: its tracer lets it through.
+  /// As throw_error; a tracer of the caller's code, if there is one, lets the error through.
   void (*throw_traced)(const graphffi::Error& error);
   void (*set_pending)(const graphffi::Error& error);  ///< in this thread
   /// Throws the error that is being handled, or the operator's own where that stands for it.
@@ -27,7 +27,7 @@ GRAPHFFI_TORCH_API void SetPythonErrors(const PythonErrors* errors);
 /// that c10 lacks become a c10::Error whose text begins with the kind.
 [[noreturn]] GRAPHFFI_TORCH_API void ThrowTorchError(const graphffi::Error& error);
 
-/// The same of what an operator finds wrong without data.
+/// Throws an error that an operator finds without data.
 [[noreturn]] void ThrowTracedError(const graphffi::Error& error);
 
 /// Throws what is being handled again: the operator's own error if DTensor made another one of it.

@@ -16,8 +16,8 @@ namespace graphffi_torch {
 /// A call whose operands have tangents.
 struct ForwardCall {
   std::vector<c10::IValue> arguments;  ///< in schema order; tensors without their tangents
-  /// By argument: a tensor or a list of tensors, undefined where there is no tangent; None for
-  /// attributes.
+  /// For each argument: a tensor or a list of tensors, undefined where there is no tangent; None
+  /// for attributes.
   std::vector<c10::IValue> tangents;
   std::vector<at::Tensor> results;
 };

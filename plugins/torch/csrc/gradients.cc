@@ -97,7 +97,7 @@ class NoGradient : public autograd::Node {
     return results;
   }
 
-  /// By output.
+  /// Whether each output's gradient is needed.
   std::vector<bool> Needed() const {
     std::vector<bool> needed;
     for (size_t i = 0; i < num_outputs(); ++i) needed.push_back(task_should_compute_output(i));
@@ -151,7 +151,7 @@ bool IsRecorded(const c10::OperatorHandle& op, const Stack& stack) {
   return recorded;
 }
 
-/// With a rule, records a node that applies it; without, one that raises.
+/// Records a node that applies the op's rule, or raises if there is none.
 class RecordGradientKernel : public c10::OperatorKernel {
  public:
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {

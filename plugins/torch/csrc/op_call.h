@@ -62,7 +62,7 @@ class GRAPHFFI_TORCH_API OpCall {
   const std::string& subject() const { return schema_.name(); }
   const c10::FunctionSchema& schema() const { return schema_; }
   size_t num_results() const { return num_results_; }
-  /// Of the schema, in its order, without the digest.
+  /// The schema's parameters, in its order, without the digest.
   const std::vector<Parameter>& parameters() const { return parameters_; }
   bool writes_operands() const {
     return targets_.front()->output_names.opt_names.size() > num_results_;
@@ -74,7 +74,7 @@ class GRAPHFFI_TORCH_API OpCall {
   void LayOut(const graphffi::PlanNames& names);
   static Parameter ParameterOf(const c10::Argument& argument, const std::string& name,
                                const OpDescription& description);
-  /// Of the kernel of that number, as the rule gives it.
+  /// The target of a kernel, by the number that the rule gives.
   const CallTarget& TargetOf(int32_t kernel) const {
     const auto number = static_cast<size_t>(kernel);
     return number < targets_.size() ? *targets_[number] : MadeTargetOf(number);
@@ -113,7 +113,7 @@ class GRAPHFFI_TORCH_API OpFrame {
     if (op_.opt_rule_ != nullptr) return RunAllocated();
     call_.Run(0);
   }
-  /// The same with tensors to fill, whose shapes, dtypes and devices are checked.
+  /// Run with tensors to fill, whose shapes, dtypes and devices are checked.
   void RunInto(c10::ArrayRef<c10::IValue> outputs);
 
   /// The results that Run allocated.

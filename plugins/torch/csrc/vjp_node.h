@@ -31,8 +31,8 @@ struct BackwardArgument {
 
 struct BackwardCall {
   c10::ArrayRef<BackwardArgument> arguments;  ///< in schema order; borrowed
-  /// By argument: the attribute; the saved tensor or list of tensors; None for what is not saved,
-  /// or not given.
+  /// For each argument: the attribute; the saved tensor or list of tensors; None for what is not
+  /// saved, or not given.
   std::vector<c10::IValue> values;
   std::vector<at::Tensor> results;            ///< undefined: not saved
   torch::autograd::variable_list cotangents;  ///< undefined: not differentiable

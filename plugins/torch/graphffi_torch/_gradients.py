@@ -147,7 +147,7 @@ def _checked(definition: Definition, specs: Sequence[Any], returned: Any) -> lis
     try:
         return vjp.gradients(definition, specs, returned)
     except (TypeError, ValueError):
-        # With the sizes at hand where there are a tracer's symbols.
+        # The error is that of sizes at hand, in place of a tracer's symbols.
         vjp.gradients(definition, concrete(specs), concrete(returned))
         raise
 

@@ -156,7 +156,7 @@ def _with_offset(given: Any, lowered: Any) -> Any:
     offset = given.meta["val"].storage_offset() if is_view else 0
     if not isinstance(offset, torch.SymInt):
         return lowered
-    # Of the whole: what torch made is a copy where Inductor lacks the type.
+    # A view of the whole: torch's own is of a copy where Inductor lacks the type.
     whole = V.graph.env[given.args[0]]
     view = lowered.get_size(), lowered.get_stride(), offset.node.expr
     return lowering.lowerings[_AS_STRIDED](whole, *view)

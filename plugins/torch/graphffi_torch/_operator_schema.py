@@ -29,7 +29,7 @@ _ATTRIBUTE_TYPES: Final = {
 #: An operator's last argument: calls in graphs carry the digest of the definition, so that no
 #: compiler's cache serves what was made from another one. It has no other effect.
 DIGEST: Final = "graphffi_digest"
-# Of the lowerings: what Inductor generates for a definition changes with it.
+# Version of the lowerings: the code that Inductor generates for a definition changes with it.
 _LOWERING: Final = "6"
 # Torch's dispatcher has a bit for each argument; the digest takes one.
 _MOST_PARAMETERS: Final = 63

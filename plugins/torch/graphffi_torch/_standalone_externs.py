@@ -22,7 +22,7 @@ ARCHIVE: Final = FOLDER / "libgraphffi_standalone.a"
 TORCH_INCLUDE: Final = Path(torch.__file__).parent / "include"
 _CALL: Final = re.compile(r"\b(aoti_torch_\w+)\s*\(")
 _OPERATOR: Final = re.compile(r"aoti_torch_(?:cpu|cuda)_(\w+)")
-# Of torch's interpreter of operators: what calls one, and what makes the tensors of its results.
+# Functions of torch's interpreter of operators: one calls it, one makes the tensors of its results.
 _INTERPRETER: Final = {
     "aoti_torch_proxy_executor_call_function",
     "aoti_torch_new_uninitialized_tensor",

@@ -200,7 +200,7 @@ def _traced_is_int64(value: Any) -> bool:
 
 def _traced_is_known(value: Any) -> bool:
     condition = value if isinstance(value, bool) else value > 0
-    # For what is unknown, the guesses differ.
+    # The guesses differ if the condition is unknown.
     return guard_or_true(condition) is guard_or_false(condition)
 
 

@@ -49,7 +49,7 @@ std::vector<DirectParameter> ToParameters(const py::list& list) {
   return parameters;
 }
 
-/// Of `(name, is_operand, is_saved)`.
+/// Reads a list of `(name, is_operand, is_saved)`.
 std::vector<RuleValue> ToRuleValues(const py::list& list) {
   std::vector<RuleValue> values;
   for (py::handle item : list) {

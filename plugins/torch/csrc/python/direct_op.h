@@ -11,11 +11,11 @@
 
 namespace graphffi_torch {
 
-/// Of a parameter: operands, then attributes that the dispatcher knows, then those that travel by
-/// name.
+/// Kinds of parameters: operands, then attributes that the dispatcher knows, then those that travel
+/// by name.
 enum class Kind { kTensor, kOptional, kTensors, kInt, kFloat, kBool, kStr, kDType, kDevice };
 
-/// By the name that graphffi.Operand or graphffi.Attribute has for it.
+/// The kind that graphffi.Operand or graphffi.Attribute names so.
 Kind KindOf(const std::string& name);
 
 struct DirectOp {

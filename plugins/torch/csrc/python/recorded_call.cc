@@ -80,7 +80,7 @@ torch::jit::Stack ToIValues(const DirectOp& op, const graphffi::Bank& attributes
   return values;
 }
 
-/// By the operator, whose results raise in the backward pass.
+/// Calls the operator, whose results raise in the backward pass.
 void RunWithoutRule(const DirectOp& op, torch::jit::Stack stack, OpFrame* frame) {
   static c10::Dispatcher& dispatcher = c10::Dispatcher::singleton();
   const c10::OperatorHandle handle = dispatcher.findSchemaOrThrow(op.call->subject().c_str(), "");

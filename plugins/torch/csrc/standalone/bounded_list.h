@@ -18,7 +18,7 @@ class BoundedList {
       : begin_(capacity <= kInline
                    ? reinterpret_cast<T*>(inline_)
                    : static_cast<T*>(::operator new(sizeof(T) * static_cast<size_t>(capacity)))) {}
-  /// Of copies of a value.
+  /// A full list, of copies of a value.
   BoundedList(int32_t size, const T& value) : BoundedList(size) {
     for (int32_t i = 0; i < size; ++i) Add(value);
   }

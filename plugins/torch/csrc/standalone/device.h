@@ -30,7 +30,7 @@ struct DeviceKind {
   /// From and to devices of the kind and the CPU.
   void (*copy)(int32_t id, const Pieces& pieces);
   void (*clear)(int32_t id, const Pieces& pieces);
-  /// For what the stream has to do.
+  /// Waits until the stream's work is done.
   void (*wait)(int32_t id);
   /// A copy, complete, of the CPU's memory, that is never given back.
   void* (*upload)(int32_t id, const void* from, size_t bytes);
@@ -40,8 +40,8 @@ struct DeviceKind {
 
 extern const DeviceKind kCuda;
 
-/// Of the library's programs; NULL if all are for the CPU. Each library defines it, so that it has
-/// no code for GPUs that it does not need.
+/// The kind for the library's programs; NULL if all are for the CPU. Each library defines it, so
+/// that it has no code for GPUs that it does not need.
 extern const DeviceKind* const kOptDeviceKind;
 
 /// The compute capability of the library's kernels, as 90 for 9.0; 0: it has none.

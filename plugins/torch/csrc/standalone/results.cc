@@ -118,7 +118,7 @@ void Destinations::Fill(const BoundedList<Ref>& results) const {
     }
     const bool is_there = DataOf(result) == DataOf(to) && graphffi::IsCompact(result);
     sources.Add(is_there ? nullptr : &result);
-    // In the memory of another destination, which may be filled before.
+    // It may be in the memory of another destination, which may be filled before.
     const auto shares = [&](const DLTensor* other) { return Overlap(result, *other); };
     if (!is_there && std::any_of(tensors_.begin(), tensors_.end(), shares)) {
       sources[i] = TVMFFITensorGetDLTensorPtr(copies.Add(CompactCopy(result)->handle()).get());

@@ -20,12 +20,12 @@ class Workspace {
   Workspace(const Workspace&) = delete;
   Workspace& operator=(const Workspace&) = delete;
 
-  /// Of this thread; NULL: the thread's lists.
+  /// This thread's workspace; NULL: it takes memory from its lists.
   static Workspace* OptCurrent() { return current_; }
   static Workspace* OptExchange(Workspace* opt_workspace) {
     return std::exchange(current_, opt_workspace);
   }
-  /// Not 0, and no other's.
+  /// A number other than 0 that no other workspace has.
   uint64_t id() const { return id_; }
 
   /// At least `bytes` bytes, 64-byte aligned. \throws Error(MemoryError)

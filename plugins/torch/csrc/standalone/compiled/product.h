@@ -345,7 +345,7 @@ Tasks<T>::Tasks(const std::vector<Product<T>>& batch) {
   shares = std::clamp<int64_t>(threads / std::max<int64_t>(count * panels, 1), 1, blocks);
 }
 
-/// Of a task, where each thread has as many columns.
+/// Columns of a task, if each thread gets equally many.
 template <typename T>
 int64_t Tasks<T>::WidthFor(int64_t columns) const {
   constexpr int64_t kPanel = Product<T>::kTileColumns;

@@ -37,7 +37,7 @@ Sizes AsThree(ffi::ShapeView sizes, int64_t otherwise) {
   return three;
 }
 
-/// Where the buffer has what an output and a tap need.
+/// The places in the buffer of the elements that an output and a tap need.
 struct Phases {
   Sizes length;     // of rows: positions of one phase
   int64_t channel;  // elements of a channel: of all phases
