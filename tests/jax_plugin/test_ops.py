@@ -89,7 +89,16 @@ def test_a_transposed_operand_arrives_row_major(ops: SimpleNamespace, way: Any) 
 
 def test_arrays_that_jax_cannot_take_are_refused_by_name(ops: SimpleNamespace) -> None:
     for array, kind, text in (
-        (np.ones((2, 3), ">f4"), TypeError, "an array that JAX takes, got ndarray: "),
+        (
+            np.ones((2, 3), ">f4"),
+            TypeError,
+            r"a data type that kernels can take, got float32 in another byte order; pass \.astype",
+        ),
+        (
+            np.ones((2, 3), np.longdouble),
+            TypeError,
+            "an array that JAX takes, got ndarray: .*float128",
+        ),
         (np.ma.masked_array(X), TypeError, "a tensor, got MaskedArray; pass x.filled"),
         (np.array([None]), TypeError, "dtype: expected a name such as float32, .*, got 'object'"),
         (np.array(["a"]), TypeError, "dtype: expected a name such as float32, .*, got 'str32'"),
