@@ -249,6 +249,8 @@ def test_jax_has_a_name_for_operands(library: str) -> None:
 def test_a_key_array_is_no_operand(ops: SimpleNamespace) -> None:
     with pytest.raises(TypeError, match=r"jaxtest::add_one: operand 'x': expected an array of num"):
         ops.add_one(jax.random.key(0))
+    with pytest.raises(TypeError, match=r"^graphffi_jax.call: out: dtype: expected a name such as"):
+        graphffi_jax.call("jaxtest.none", X, out=jax.random.key(0))
 
 
 def test_a_shape_struct_is_no_operand(ops: SimpleNamespace) -> None:
