@@ -188,12 +188,15 @@ def _to_array(subject: str, value: Any) -> Any:
         checked_dtype(subject, value.dtype)
         _check_width(subject, value.dtype)
         return _converted(subject, jnp.asarray, value)
-    if hasattr(value, "__dlpack__"):
+    is_traced = isinstance(value, jax.core.Tracer)  # of what is no array, such as a jax.Ref
+    if hasattr(value, "__dlpack__") and not is_traced:
         array = _converted(subject, jnp.from_dlpack, value)
         given = graphffi.dtype(graphffi.from_dlpack(value).dtype)
         _check_width(subject, _to_numpy_dtype(subject, given))
         return array
-    raise TypeError(f"{subject}: expected an array, got {type(value).__name__}")
+    got = str(value.aval) if is_traced else type(value).__name__
+    remedy = "; read it with ref[...]" if got.startswith("Ref") else ""
+    raise TypeError(f"{subject}: expected an array, got {got}{remedy}")
 
 
 def _converted(subject: str, convert: Callable[[Any], Any], value: Any) -> Any:
