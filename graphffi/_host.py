@@ -344,12 +344,10 @@ def _specs_of(operand: Any, subject: str) -> Any:
 
 def _check_elements(subject: str, numpys: Any, kind: dtype) -> None:
     """Refuses data types of NumPy whose elements are not in memory as kernels expect them."""
-    expected = f"{subject}: expected a data type that kernels can take, got"
-    if not numpys.isnative:
-        raise TypeError(f"{expected} {kind} in another byte order; pass .astype({str(kind)!r})")
     if numpys.itemsize * 8 != kind.bits * kind.lanes:
         raise TypeError(
-            f"{expected} {kind}, whose elements NumPy pads to bytes; pass them as another data type"
+            f"{subject}: expected a data type that kernels can take, got {kind}, whose elements "
+            "NumPy pads to bytes; pass them as another data type"
         )
 
 

@@ -190,9 +190,15 @@ def checked_dtype(subject: str, kind: Any) -> make_dtype:
             "floating-point type"
         )
     try:
-        return make_dtype(kind)
+        made = make_dtype(kind)
     except (TypeError, ValueError) as error:
         raise TypeError(f"{subject}: {str(error).removeprefix('graphffi: ')}") from None
+    if not getattr(kind, "isnative", True):
+        raise TypeError(
+            f"{subject}: expected a data type that kernels can take, got {made} in another byte "
+            f"order; pass .astype({str(made)!r})"
+        )
+    return made
 
 
 def checked_bytes(subject: str, size: Any) -> Any:

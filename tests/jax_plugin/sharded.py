@@ -177,6 +177,7 @@ def run_automatic() -> None:
     refuse("listed", lambda x: total([x, x]), last)
     refuse("updated", increment, second)
     refuse("unequal", jax.jit(lambda x: add(x[1:])), first)  # eagerly, x[1:] is gathered
+    refuse("devices", axpy, *(jax.device_put(X, device) for device in jax.devices()[:2]))
     shape = jax.ShapeDtypeStruct(X.shape, X.dtype)
     by_hand = jax.ffi.ffi_call(graphffi_jax.TARGET, shape)
     for name, dims in {"lost": "x(a b c) -> out(d e f)", "short": "x(a b) -> out(a b)"}.items():

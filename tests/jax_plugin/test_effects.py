@@ -81,6 +81,19 @@ def test_control_flow(note: Any) -> None:
         assert notes(transform(by_row), rows) == [("row", 1.0), ("row", 5.0), ("row", 9.0)]
 
 
+@pytest.mark.parametrize("kind", [True, "ordered"])
+def test_export_is_refused_by_name(kind: Any) -> None:
+    export = pytest.importorskip("jax.export")
+
+    def f(x: Any) -> Any:
+        graphffi_jax.call(lambda x: None, x, has_side_effect=kind)
+        return x
+
+    text = f"has_side_effect={kind!r}: expected a program that stays in this process, got one for"
+    with pytest.raises(NotImplementedError, match=text):
+        export.export(jax.jit(f), disabled_checks=graphffi_jax.export_checks())(X)
+
+
 def _branch_by_element(note: Any, x: Any) -> Any:
     return jax.lax.cond(x[0] > 0, lambda x: [x, note(x, "taken")][0], lambda x: x, x)
 

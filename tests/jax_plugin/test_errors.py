@@ -74,6 +74,28 @@ def test_errors_gives_the_original_type(ops: SimpleNamespace, kind: type[Excepti
     assert isinstance(caught.value.__cause__, jax.errors.JaxRuntimeError)
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("operands", [(), (X,)], ids=len)
+def test_searches_for_bad_numbers_find_the_op(value: float, operands: tuple[Any, ...]) -> None:
+    def fill(*arrays: Any) -> None:
+        np.from_dlpack(arrays[-1])[...] = value
+
+    graphffi.register_global_func("jaxtest.bad_numbers", fill, override=True)
+
+    def call(*arrays: Any) -> Any:
+        return graphffi_jax.call("jaxtest.bad_numbers", *arrays, out=X)
+
+    text = r"jaxtest.bad_numbers: results: expected no NaN \(jax_debug_nans\) and no infinity"
+    for f in (call, jax.jit(call), jax.jit(lambda *a: call(*a) * 2)):
+        with (
+            jax.debug_nans(True),
+            jax.debug_infs(True),
+            pytest.raises(FloatingPointError, match=text),
+        ):
+            f(*operands)
+        jax.block_until_ready(f(*operands))
+
+
 def test_errors_leaves_other_exceptions_alone() -> None:
     with pytest.raises(ZeroDivisionError), graphffi_jax.errors():
         raise ZeroDivisionError

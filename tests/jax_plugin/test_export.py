@@ -70,6 +70,19 @@ def test_without_the_checks_export_refuses(ops: SimpleNamespace) -> None:
         export.export(jax.jit(ops.add_one))(X)
 
 
+def test_a_rule_that_symbolic_sizes_do_not_decide_is_named(library: str) -> None:
+    op = graphffi.define_op(
+        "jaxexport::undecided",
+        schema="(Tensor x) -> Tensor",
+        kernel=f"{library}::add_one",
+        infer=lambda x: graphffi.like(x) if x.shape[0] > 4 else graphffi.empty((4,), x.dtype),
+    )
+    shape = jax.ShapeDtypeStruct(export.symbolic_shape("n"), X.dtype)
+    text = r"^jaxexport::undecided: shape rule: .*'n' > '4' is inconclusive"
+    with pytest.raises(Exception, match=text):
+        exported(op, shape)
+
+
 @serializes
 def test_a_missing_library_is_reported_by_name(
     library: str, run_script: Callable[..., Any], tmp_path: Path

@@ -89,7 +89,16 @@ def test_a_transposed_operand_arrives_row_major(ops: SimpleNamespace, way: Any) 
 
 def test_arrays_that_jax_cannot_take_are_refused_by_name(ops: SimpleNamespace) -> None:
     for array, kind, text in (
-        (np.ones((2, 3), ">f4"), TypeError, "an array that JAX takes, got ndarray: "),
+        (
+            np.ones((2, 3), ">f4"),
+            TypeError,
+            r"a data type that kernels can take, got float32 in another byte order; pass \.astype",
+        ),
+        (
+            np.ones((2, 3), np.longdouble),
+            TypeError,
+            "an array that JAX takes, got ndarray: .*float128",
+        ),
         (np.ma.masked_array(X), TypeError, "a tensor, got MaskedArray; pass x.filled"),
         (np.array([None]), TypeError, "dtype: expected a name such as float32, .*, got 'object'"),
         (np.array(["a"]), TypeError, "dtype: expected a name such as float32, .*, got 'str32'"),
@@ -240,6 +249,8 @@ def test_jax_has_a_name_for_operands(library: str) -> None:
 def test_a_key_array_is_no_operand(ops: SimpleNamespace) -> None:
     with pytest.raises(TypeError, match=r"jaxtest::add_one: operand 'x': expected an array of num"):
         ops.add_one(jax.random.key(0))
+    with pytest.raises(TypeError, match=r"^graphffi_jax.call: out: dtype: expected a name such as"):
+        graphffi_jax.call("jaxtest.none", X, out=jax.random.key(0))
 
 
 def test_a_shape_struct_is_no_operand(ops: SimpleNamespace) -> None:

@@ -70,3 +70,18 @@ def test_values_of_other_kinds_come_with_the_way_out(
     for items in ([value], [X, value]):
         with pytest.raises(TypeError, match=f"jaxtest::sum_list: operand 'xs': .*{text}"):
             ops.sum_list(items)
+
+
+@pytest.mark.skipif(not hasattr(jax, "new_ref"), reason="needs a newer jax")
+def test_a_reference_is_to_be_read(ops: SimpleNamespace) -> None:
+    ref = jax.new_ref(X)
+    for f, got in ((ops.increment, "Ref"), (jax.jit(ops.increment), r"Ref\{float32\[.*\]\}")):
+        text = rf"^jaxtest::increment: operand 'x': expected an array, got {got}; read it with ref"
+        with pytest.raises(TypeError, match=text):
+            f(ref)
+
+    def update(ref: Any) -> None:
+        ref[...] = ops.increment(ref[...])
+
+    jax.jit(update)(ref)
+    np.testing.assert_array_equal(ref[...], X + 1)

@@ -125,6 +125,12 @@ def test_the_original_exception_is_a_value_error(results: dict[str, Any]) -> Non
     assert message.endswith("name the dimension in dims= outside of brackets")
 
 
+def test_arrays_of_two_devices_are_refused_by_name(results: dict[str, Any]) -> None:
+    kind, message = results["devices eager"]
+    assert kind == "ValueError"
+    assert "Got argument operands[0] of jaxsharding::axpy with shape float32[8,4,12]" in message
+
+
 @pytest.mark.parametrize("way", ["jit", "eager"])
 def test_types_with_explicit_axes_refuse_while_they_are_traced(
     results: dict[str, Any], way: str

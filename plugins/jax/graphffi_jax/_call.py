@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import graphffi
-from graphffi.plugin import SideEffect, pack_call
+from graphffi.plugin import SideEffect, checked_dtype, pack_call
 
 from ._framework import FRAMEWORK
+
+_OUT: Final = "graphffi_jax.call: out"
 
 
 def call(
@@ -70,8 +72,7 @@ def call(
 
 def _spec(out: Any) -> graphffi.TensorSpec:
     if hasattr(out, "shape") and hasattr(out, "dtype"):
-        return graphffi.TensorSpec(tuple(out.shape), graphffi.dtype(out.dtype))
+        return graphffi.TensorSpec(tuple(out.shape), checked_dtype(_OUT, out.dtype))
     raise TypeError(
-        f"graphffi_jax.call: out: expected jax.ShapeDtypeStruct or a list of these, got "
-        f"{type(out).__name__}"
+        f"{_OUT}: expected jax.ShapeDtypeStruct or a list of these, got {type(out).__name__}"
     )

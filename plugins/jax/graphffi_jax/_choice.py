@@ -20,7 +20,7 @@ OTHERS: Final = "another one"
 
 # JAX 0.6 has it elsewhere.
 _ERRORS: Final[Any] = jax.errors if hasattr(jax.errors, _INCONCLUSIVE) else jax.core
-_Inconclusive: Final[Any] = getattr(_ERRORS, _INCONCLUSIVE)
+Inconclusive: Final[Any] = getattr(_ERRORS, _INCONCLUSIVE)
 
 
 def device_type(platform: str) -> str:
@@ -91,7 +91,7 @@ def _prove(comparison: Callable[[Any, Any], Any], a: Any, b: Any) -> bool:
         return comparison is operator.ne
     try:
         return bool(comparison(difference, 0))
-    except _Inconclusive:
+    except Inconclusive:
         raise UndecidedError from None
 
 
@@ -105,5 +105,5 @@ def _known(size: Any) -> int:
 def _proves(comparison: Callable[[Any, Any], Any], a: Any, b: Any) -> bool:
     try:
         return bool(comparison(a, b))
-    except _Inconclusive:
+    except Inconclusive:
         return False

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ._library import ALL_TARGETS
 
@@ -30,3 +30,22 @@ def export_checks() -> list[export.DisabledSafetyCheck]:
     from jax import export
 
     return [export.DisabledSafetyCheck.custom_call(name) for name in ALL_TARGETS]
+
+
+def check_exportable(context: Any, call: Any) -> None:
+    """Refuses calls with side effects in programs that are exported, which JAX would do later.
+
+    Args:
+        context: Of the lowering.
+        call: The `KernelCall`.
+
+    Raises:
+        NotImplementedError: There.
+    """
+    parameters = context.module_context.lowering_parameters
+    if call.traits.has_side_effect and getattr(parameters, "for_export", False):
+        raise NotImplementedError(
+            f"{call.subject}: has_side_effect={call.traits.has_side_effect!r}: expected a program "
+            "that stays in this process, got one for jax.export, which takes no side effects; "
+            "return a result that the program uses"
+        )

@@ -22,7 +22,7 @@ from graphffi.plugin import (
 )
 
 from ._batching import OpCall, call_key, flat_operands, take_batches
-from ._choice import kernels_by_device
+from ._choice import Inconclusive, kernels_by_device
 from ._closures import note_kernel
 from ._gradients import push_forward, transpose
 from ._library import register_targets
@@ -145,7 +145,11 @@ def _prepare(
     op: Any, definition: Any, operands: Sequence[Any], attributes: Sequence[Any], batches: int
 ) -> tuple[KernelCall, ResultTypes]:
     seen = [_specs(value) for value in operands]
-    specs = definition.infer(seen, attributes)
+    try:
+        specs = definition.infer(seen, attributes)
+    except Inconclusive as error:
+        error.args = (f"{op.name}: shape rule: {error}",)
+        raise
     made_of = OpCall.make(op, definition, operands, attributes)
     results = _result_shapes(op.name, definition.results, specs)
 
@@ -184,12 +188,15 @@ def _to_array(subject: str, value: Any) -> Any:
         checked_dtype(subject, value.dtype)
         _check_width(subject, value.dtype)
         return _converted(subject, jnp.asarray, value)
-    if hasattr(value, "__dlpack__"):
+    is_traced = isinstance(value, jax.core.Tracer)  # of what is no array, such as a jax.Ref
+    if hasattr(value, "__dlpack__") and not is_traced:
         array = _converted(subject, jnp.from_dlpack, value)
         given = graphffi.dtype(graphffi.from_dlpack(value).dtype)
         _check_width(subject, _to_numpy_dtype(subject, given))
         return array
-    raise TypeError(f"{subject}: expected an array, got {type(value).__name__}")
+    got = str(value.aval) if is_traced else type(value).__name__
+    remedy = "; read it with ref[...]" if got.startswith("Ref") else ""
+    raise TypeError(f"{subject}: expected an array, got {got}{remedy}")
 
 
 def _converted(subject: str, convert: Callable[[Any], Any], value: Any) -> Any:
@@ -197,7 +204,8 @@ def _converted(subject: str, convert: Callable[[Any], Any], value: Any) -> Any:
         return convert(value)
     except (TypeError, ValueError) as error:  # such as of masked or big-endian arrays
         raise type(error)(
-            f"{subject}: expected an array that JAX takes, got {type(value).__name__}: {error}"
+            f"{subject}: expected an array that JAX takes, got {type(value).__name__}: "
+            f"{error.__cause__ or error}"
         ) from error
 
 

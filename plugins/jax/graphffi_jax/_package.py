@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import threading
 import zipfile
@@ -26,7 +25,6 @@ _PROGRAM: Final = "program.jax_export"
 _MAX_MANIFEST: Final = 1 << 20
 _RUNTIME_PREFIXES: Final = ("ffi.", "graphffi_jax.", "runtime.")  # some load code, too
 _lock: Final = threading.Lock()
-_loaded: Final[dict[str, str]] = {}  # names and hashes of libraries that packages brought
 
 
 def package(exported: export.Exported, path: str | os.PathLike[str], *, vjp_order: int = 0) -> str:
@@ -134,15 +132,11 @@ def _load(subject: str, archive: zipfile.ZipFile, trust: bool | Collection[str])
     folder = PackagedLibraries.FOLDER
     names = {n[len(folder) :]: n for n in archive.namelist() if n.startswith(folder)}
     contents = {name: archive.read(record) for name, record in names.items()}
-    with _lock:  # whose memory a process maps once
-        loaded = {n for n in listed if _is_loaded(n, listed[n], contents.get(n), trusted)}
-        graphffi.get_global_func("graphffi_jax.load_libraries")(
-            subject,
-            "".join(f"{listed[n]}  {n}\n" for n in listed if n not in loaded),
-            trusted,
-            contents,
-        )
-        _loaded.update(listed.items())
+    # Written anew, because C++ may find other words in the archive's text than were checked here.
+    libraries = "".join(f"{digest}  {name}\n" for name, digest in listed.items())
+    load_libraries = graphffi.get_global_func("graphffi_jax.load_libraries")
+    with _lock:  # two threads would map a library twice
+        load_libraries(subject, libraries, trusted, contents)
     _check_functions(subject, kernels)
     return program
 
@@ -173,17 +167,6 @@ def _deserialize(subject: str, content: bytes) -> export.Exported:
         raise ValueError(
             f"{subject}: expected a program that jax.export wrote, got a damaged one: {error}"
         ) from error
-
-
-def _is_loaded(
-    name: str, digest: str, content: bytes | None, trusted: Collection[str] | None
-) -> bool:
-    """Whether a library with this content is loaded, and would be."""
-    return (
-        content is not None
-        and _loaded.get(name) == digest == hashlib.sha256(content).hexdigest()
-        and (trusted is None or digest in trusted)
-    )
 
 
 def _check_kernels(

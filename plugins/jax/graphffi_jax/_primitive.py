@@ -19,6 +19,7 @@ from graphffi.plugin import CallTraits, OpKernel, packaged_name
 
 from ._batching import OpCall, batch, run_reference
 from ._choice import OTHERS, device_type
+from ._export import check_exportable
 from ._gradients import has_rules, is_zero, refused_tangents, run_batched, tangents_of
 from ._library import LOCAL_TARGETS, TARGET, TARGET_GRAPH
 from ._loops import Loops, depths, run, sizes
@@ -30,6 +31,7 @@ from ._sharding import (
     result_shardings,
     sharding_attributes,
 )
+from ._trace_state import is_tracing
 from ._varying import result_aval
 
 
@@ -216,10 +218,19 @@ def _run(*operands: Any, call: KernelCall, results: ResultTypes) -> Any:
 @functools.lru_cache(maxsize=4096)
 def _program(call: KernelCall, results: ResultTypes) -> Callable[..., Any]:
     def program(*operands: Any) -> Any:
+        if not _are_traced(operands):  # JAX repeats, without jit, where it found a NaN
+            raise FloatingPointError(
+                f"{call.subject}: results: expected no NaN (jax_debug_nans) and no infinity "
+                "(jax_debug_infs), got one"
+            )
         return call_p.bind(*operands, call=call, results=results)
 
-    program.__name__ = call.subject  # in profiles
+    program.__name__ = program.__qualname__ = call.subject  # in profiles and errors
     return jax.jit(program)
+
+
+def _are_traced(operands: Sequence[Any]) -> bool:
+    return isinstance(operands[0], jax.core.Tracer) if operands else is_tracing()
 
 
 def _abstract_eval(
@@ -300,6 +311,7 @@ def _lower_loops(context: Any, operands: Sequence[Any], call: KernelCall, result
 
 
 def _lower_call(context: Any, operands: Sequence[Any], call: KernelCall, results: Any) -> Any:
+    check_exportable(context, call)
     num_tokens = 1 if call.is_ordered else 0
     first_mutated = len(operands) - call.num_mutated
     first_updated = num_tokens + len(results)
