@@ -416,6 +416,22 @@ def has_texts() -> bool:
     return not IS_TORCH_2_10
 
 
+def test_decomposed_programs_name_the_op_that_has_no_gradient(ops: Any) -> None:
+    class Weighted(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.ones(3))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return ops.total_of([x, self.weight], x)
+
+    program = graphffi_torch.decompose(torch.export.export(Weighted(), (torch.ones(3),)))
+    with pytest.raises(
+        NotImplementedError, match=r"^mytest::total_of: operand 'xs\[1\]': expected no gradient to"
+    ):
+        program.module()(torch.ones(3))
+
+
 @pytest.mark.parametrize("strict", [False, True])
 def test_what_a_shape_rule_raises_ends_an_export(ops: Any, strict: bool) -> None:
     def rule(x: Any) -> Any:

@@ -244,3 +244,25 @@ def test_one_tensor_for_two_inputs_of_the_example_is_refused(tmp_path: Path) -> 
         ValueError, match="main: inputs 'x' and 'y': expected a tensor for each in the example"
     ):
         graphffi_torch.to_library(exported, tmp_path / "model.so")
+
+
+def test_an_updated_operand_with_the_memory_of_another_is_refused(tmp_path: Path) -> None:
+    class AddReversed(torch.nn.Module):
+        def forward(self, x: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
+            c.add_(x.flip(0))
+            return x * 2
+
+    exported = torch.export.export(AddReversed(), (torch.rand(4), torch.rand(4)))
+    graphffi_torch.to_library(exported, tmp_path / "model.so")
+    library = graphffi.load_module(tmp_path / "model.so")
+    memory = torch.arange(8.0)
+    for x, c in ((memory[:4], memory[:4]), (memory[:4], memory[2:6])):
+        with pytest.raises(
+            ValueError,
+            match="main: operand 'c': expected memory of its own, since the model updates it, got "
+            "memory shared with operand 'x'; pass a copy",
+        ):
+            library.main(x, c)
+    assert torch.equal(memory, torch.arange(8.0))
+    library.main(memory[:4], memory[4:])
+    assert torch.equal(memory, torch.tensor([0.0, 1, 2, 3, 7, 7, 7, 7]))

@@ -6,6 +6,7 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -171,3 +172,18 @@ class Caller(torch.nn.Module):
 
     def forward(self, x: torch.Tensor) -> Any:
         return self.call(x)
+
+
+class Real(float):
+    """A float of another class."""
+
+
+def test_attributes_may_be_numpys_data_types_and_other_floats(ops: Any) -> None:
+    run = compiled(lambda x, f, t: ops.attributes(x, f=f, t=t), fullgraph=True, backend="aot_eager")
+    for f, t in (
+        (Real(1.5), np.dtype("int8")),
+        (Real(2.5), np.int8),
+        (Real(2.5), np.float32),
+        (3.5, np.dtype("float64")),
+    ):
+        torch.testing.assert_close(run(X, f, t), ops.attributes(X, f=f, t=t))

@@ -16,6 +16,7 @@
 #include "autograd_node.h"
 #include "banks.h"
 #include "call_op.h"
+#include "call_site.h"
 #include "compiled_autograd.h"
 #include "errors.h"
 #include "forward_rule.h"
@@ -38,11 +39,26 @@ c10::ArrayRef<c10::IValue> ParametersOf(const c10::OperatorHandle& op, const Sta
   return arguments.slice(0, arguments.size() - 1);
 }
 
-/// The operator's name in error texts: for a primitive, the kernel's.
-std::string SubjectOf(const c10::OperatorHandle& op, const Stack& stack) {
+/// How error texts name an operator, and a primitive's tensors.
+CallNames NamesOf(const c10::OperatorHandle& op, const Stack& stack) {
   const std::string& name = op.schema().name();
   const bool is_primitive = name == kCallName || name == kCallGraphName || name == kCallEffectName;
-  return is_primitive ? Arguments(op, stack)[0].toStringRef() : name;
+  if (!is_primitive) return {name, {}, {}, {}, {}};
+  c10::ArrayRef<c10::IValue> arguments = Arguments(op, stack);
+  return CallNames::Parse(arguments.back().toStringRef(), arguments[0].toStringRef());
+}
+
+std::string SubjectOf(const c10::OperatorHandle& op, const Stack& stack) {
+  return NamesOf(op, stack).subject;
+}
+
+/// 'x', or 'xs[1]'; a primitive's tensors are in lists of no other use to readers.
+std::string OperandName(const CallNames& names, const std::string& argument, int opt_index) {
+  const std::vector<std::string>& known = argument == "inputs" ? names.inputs : names.outputs;
+  if (opt_index < 0) return "'" + argument + "'";
+  const auto index = static_cast<size_t>(opt_index);
+  if (index < known.size()) return "'" + known[index] + "'";
+  return "'" + argument + "[" + std::to_string(index) + "]'";
 }
 
 /// Raises when it runs on data. While a backward graph is traced, it leaves an operator that does
@@ -250,19 +266,19 @@ class RefuseRecordingKernel : public c10::OperatorKernel {
  private:
   static void CheckNothingIsRecorded(const c10::OperatorHandle& op, const Stack& stack) {
     if (!IsRecorded(op, stack)) return;
-    std::string names;
+    const CallNames names = NamesOf(op, stack);
+    std::string operands;
     size_t i = 0;
     for (const c10::IValue& value : Arguments(op, stack)) {
       const std::string& argument = op.schema().arguments()[i++].name();
       ForEachTensor(value, [&](const at::Tensor& tensor, int index) {
         if (!tensor.requires_grad()) return;
-        names += (names.empty() ? "'" : ", '") + argument +
-                 (index < 0 ? "'" : "[" + std::to_string(index) + "]'");
+        operands += (operands.empty() ? "" : ", ") + OperandName(names, argument, index);
       });
     }
     ThrowTracedError(graphffi::Error(
         "NotImplementedError",
-        SubjectOf(op, stack) + ": operand " + names +
+        names.subject + ": operand " + operands +
             ": expected no gradient to record for a call that writes its operands, got "
             "requires_grad=True; call it under torch.no_grad(), pass x.detach(), or use an op that "
             "returns new tensors"));

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import threading
@@ -25,9 +26,12 @@ from graphffi_torch._primitive import CALL, CALL_EFFECT, CALL_GRAPH
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    from graphffi_torch._package_inputs import Inputs
+
 _log: Final = logging.getLogger("graphffi_torch")
 # As plugins/torch/csrc/package.cc reads it: a name a line.
 _FUNCTIONS: Final = "graphffi/functions"
+_INPUTS: Final = "graphffi/inputs.json"
 
 
 def package(
@@ -52,7 +56,8 @@ def package(
     Raises:
         FileNotFoundError: If a kernel library is not where its reference says.
         TypeError: If `exported` is no exported program.
-        ValueError: If the path does not end in ``.pt2``.
+        ValueError: If the path does not end in ``.pt2``, or two inputs of the example were one
+            tensor.
 
     Example:
         >>> exported = torch.export.export(model, (x,))  # doctest: +SKIP
@@ -61,7 +66,11 @@ def package(
     """
     import torch._inductor
 
+    from graphffi_torch._package_inputs import describe_inputs
+    from graphffi_torch._standalone_signature import check_not_tied
+
     check_exported("package", exported)
+    check_not_tied("package", exported)
     if not os.fspath(path).endswith(".pt2"):
         raise ValueError(
             f"graphffi_torch: package: expected a path that ends in '.pt2', got {os.fspath(path)!r}"
@@ -77,6 +86,7 @@ def package(
     with zipfile.ZipFile(written, "a") as archive:
         root = archive.namelist()[0].partition("/")[0]
         libraries.write(archive, f"{root}/")
+        archive.writestr(f"{root}/{_INPUTS}", json.dumps(describe_inputs(program)))
         archive.writestr(f"{root}/{_FUNCTIONS}", "".join(f"{name}\n" for name in sorted(functions)))
     if functions:
         _log.warning(
@@ -115,19 +125,30 @@ def load_package(path: str | os.PathLike[str], *, trust: bool | Collection[str] 
     if torch.__version__.startswith("2.10."):
         import torch._inductor.codecache  # which 2.10 needs here, and does not import
 
-    return Package(torch._inductor.aoti_load_package(file))
+    return Package(torch._inductor.aoti_load_package(file), _inputs_of(file))
+
+
+def _inputs_of(path: str) -> Inputs | None:
+    """What the package says of its inputs; None for one that says nothing."""
+    from graphffi_torch._package_inputs import Inputs
+
+    with zipfile.ZipFile(path) as archive:
+        entries = [name for name in archive.namelist() if name.endswith(f"/{_INPUTS}")]
+        return Inputs(json.loads(archive.read(entries[0]))) if entries else None
 
 
 class Package:
     """A model of a package."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, opt_inputs: Inputs | None = None) -> None:
         """Not for users: see `load_package`.
 
         Args:
             model: What torch loaded.
+            opt_inputs: What it takes.
         """
         self.model = model
+        self._opt_inputs = opt_inputs
         # Torch (2.10 to 2.15) lets in one thread at a time, and others wait with the GIL, which
         # Python kernels of the running call need. Here, they wait without it.
         self._lock = threading.Lock()
@@ -142,6 +163,8 @@ class Package:
 
         Raises:
             Exception: What a kernel raised, as in eager code.
+            TypeError: For inputs of other kinds than the exported program's, or nested otherwise.
+            ValueError: For inputs of other sizes or strides, and other constants.
             RuntimeError: A kernel of the running call calls the model.
         """
         if self._caller == threading.get_ident():
@@ -157,6 +180,8 @@ class Package:
                 self._caller = None
 
     def _run(self, *args: Any, **kwargs: Any) -> Any:
+        if self._opt_inputs is not None:
+            args, kwargs = self._opt_inputs.arrange(args, kwargs)
         _C.clear_aot_error()
         try:
             return self.model(*args, **kwargs)

@@ -124,7 +124,7 @@ class Signature:
                 sizes that are no linear expression of one symbol.
             ValueError: If two inputs were one tensor in the example.
         """
-        _check_not_tied(name, exported)
+        check_not_tied(f"to_library: {name}", exported)
         # Before decompositions, no input is listed as updated.
         program = exported.run_decompositions({})
         reader = _SignatureReader(name, program)
@@ -158,8 +158,12 @@ class Signature:
         )
 
 
-def _check_not_tied(name: str, program: torch.export.ExportedProgram) -> None:
-    """Torch's export takes a tensor that is given twice for one input: the first is not read."""
+def check_not_tied(subject: str, program: torch.export.ExportedProgram) -> None:
+    """Refuses a tensor that is given twice: torch's export makes one input of both.
+
+    Raises:
+        ValueError: Which names both.
+    """
     nodes = {node.name: node for node in program.graph.find_nodes(op="placeholder")}
     inputs = [nodes[each] for each in program.graph_signature.user_inputs if each in nodes]
     given = program.call_spec.in_spec
@@ -170,7 +174,7 @@ def _check_not_tied(name: str, program: torch.export.ExportedProgram) -> None:
         is_tensor = isinstance(value, torch.Tensor) and other is not node
         if is_tensor and not (node.users and other.users):
             raise ValueError(
-                f"graphffi_torch: to_library: {name}: inputs '{other.name}' and '{node.name}': "
+                f"graphffi_torch: {subject}: inputs '{other.name}' and '{node.name}': "
                 "expected a tensor for each in the example, got one for both, which makes them one "
                 "input; export with a copy"
             )
@@ -213,9 +217,9 @@ class _SignatureReader:
         if symbol not in self._positions:
             self._positions[symbol] = len(self._positions)
             limits = self._ranges.get(symbol)
-            lower = 0 if limits is None else _limit(limits.lower, 0)
-            upper = _NO_LIMIT if limits is None else _limit(limits.upper, _NO_LIMIT)
-            self.symbols[symbol] = (_name_of(size, symbol), lower, upper)
+            lower = 0 if limits is None else limit_of(limits.lower, 0)
+            upper = _NO_LIMIT if limits is None else limit_of(limits.upper, _NO_LIMIT)
+            self.symbols[symbol] = (name_of_size(size, symbol), lower, upper)
         return self._positions[symbol], int(slope), int(expression.subs(symbol, 0))
 
     def result(self, value: Any, operands: Sequence[Operand]) -> str | None:
@@ -246,7 +250,7 @@ class _SignatureReader:
         )
 
 
-def _name_of(size: torch.SymInt, symbol: Any) -> str:
+def name_of_size(size: torch.SymInt, symbol: Any) -> str:
     """The name of a Dim, while the program knows it; else the symbol's."""
     environment = size.node.shape_env
     names: Mapping[str, str] = getattr(environment, "source_name_to_debug_name", None) or {}
@@ -274,5 +278,5 @@ def _expression(value: Any, sizes: Mapping[Any, str]) -> str | None:
     return f"({joined.join(map(str, parts))})"
 
 
-def _limit(value: Any, otherwise: int) -> int:
+def limit_of(value: Any, otherwise: int) -> int:
     return int(value) if isinstance(value, sympy.Integer) or type(value) is int else otherwise

@@ -248,7 +248,7 @@ def _are(kind: Any, value: Any) -> bool:
 # The conversions leave alone what is no such attribute, but for numbers that the graph computes.
 def _to_float(value: Any) -> Any:
     try:
-        return float(value) if type(value) is int else value
+        return float(value) if type(value) is int or isinstance(value, float) else value
     except OverflowError:  # which `bind` says better
         return value
 
@@ -296,6 +296,8 @@ def _dtype_text(value: Any) -> Any:
 def _to_name(value: Any) -> Any:
     if isinstance(value, torch.dtype):
         return DTYPE_NAMES.get(value)
+    if (value if isinstance(value, type) else type(value)).__module__.startswith("numpy"):
+        return _dtype_text(value) or value
     return plain_name(value) if isinstance(value, (str, torch.device, Device)) else value
 
 

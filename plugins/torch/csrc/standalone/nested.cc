@@ -111,7 +111,9 @@ const Node* Arguments::Add(const Node* node, const TVMFFIAny& value, const std::
   containers_.push_back(is_dict ? ItemsOf(self, value) : graphffi::ElementsOf(value));
   const graphffi::OwnedValues& elements = containers_.back();
   if (elements.size() != self.count) {
-    Fail("ValueError", path + ": expected " + Describe(self) + ", got " + Describe(value));
+    const std::string lack =
+        is_dict ? " without '" + std::string(self.opt_keys[elements.size()]) + "'" : "";
+    Fail("ValueError", path + ": expected " + Describe(self) + ", got " + Describe(value) + lack);
   }
   for (int32_t i = 0; i < self.count; ++i) {
     const std::string key = is_dict ? "'" + std::string(self.opt_keys[i]) + "'" : std::to_string(i);

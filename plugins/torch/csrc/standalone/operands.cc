@@ -38,6 +38,21 @@ Operands::Operands(const Method& method, const TVMFFIAny* args, int32_t num_args
   if (device_.device_id < 0) device_.device_id = 0;
   scope_.emplace(device_);
   for (int32_t i = 0; i < num_args; ++i) Take(method.operands[i], args[i]);
+  for (int32_t i = 0; i < num_args; ++i) {
+    if (method.operands[i].is_updated) CheckMemory(i);
+  }
+}
+
+/// The code reads and writes operands in any order.
+void Operands::CheckMemory(int32_t updated) const {
+  for (int32_t i = 0; i < views_.size(); ++i) {
+    if (i == updated || !Overlap(views_[updated], views_[i])) continue;
+    throw graphffi::Error(
+        "ValueError", std::string(method_.name) + ": operand '" + method_.operands[updated].name +
+                          "': expected memory of its own, since the model updates it, got "
+                          "memory shared with operand '" +
+                          method_.operands[i].name + "'; pass a copy");
+  }
 }
 
 void Operands::Expect(const Operand& operand, const std::string& got, bool is_value) {

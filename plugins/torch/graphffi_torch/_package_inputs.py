@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The inputs of a package's model: described in the package, compared with those of calls.
+
+The code that AOTInductor generates takes memory for what it was in the example. The calls of ops in
+it check their operands themselves.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+import torch
+from torch.export.graph_signature import ConstantArgument, InputKind
+
+from graphffi.plugin import NUMBERS, describe, is_tensor
+from graphffi_torch._primitive import CALL, CALL_EFFECT, CALL_GRAPH
+from graphffi_torch._specs import DTYPE_NAMES
+from graphffi_torch._standalone_signature import limit_of, name_of_size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_NO_LIMIT: Final = 2**63 - 1
+_CALLS: Final = {CALL, CALL_GRAPH, CALL_EFFECT}
+_SIZE: Final = torch.ops.aten.sym_size.int
+
+
+def describe_inputs(program: torch.export.ExportedProgram) -> Any:
+    """What `Inputs` is made of, for JSON.
+
+    Args:
+        program: A decomposed one.
+
+    Returns:
+        The positional and the keyword arguments: a list for a list or tuple, a dict of ``keys`` for
+        a dict, None for what is not looked into, otherwise a dict that describes an input.
+    """
+    placeholders = {node.name: node for node in program.graph.find_nodes(op="placeholder")}
+    inputs = (
+        _describe_input(spec.arg, placeholders.get(spec.arg.name), program.range_constraints)
+        for spec in program.graph_signature.input_specs
+        if spec.kind == InputKind.USER_INPUT
+    )
+    return _nest(program.call_spec.in_spec, inputs)
+
+
+def _nest(spec: Any, inputs: Iterator[Any]) -> Any:
+    if spec.is_leaf():
+        return next(inputs)
+    items = [_nest(child, inputs) for child in spec.children()]
+    if spec.type in (list, tuple):
+        return items
+    is_named = spec.type in (dict, OrderedDict) and all(type(key) is str for key in spec.context)
+    return {"keys": dict(zip(spec.context, items, strict=True))} if is_named else None
+
+
+def _describe_input(argument: Any, node: torch.fx.Node | None, ranges: Mapping[Any, Any]) -> Any:
+    if isinstance(argument, ConstantArgument):
+        return {"name": argument.name, "value": argument.value}
+    value: Any = None if node is None else node.meta.get("val")
+    if node is None or not isinstance(value, torch.Tensor) or value.layout != torch.strided:
+        return None
+    expressions = [_expression(size) for size in value.shape]
+    strides = [_expression(stride) for stride in value.stride()]
+    is_row_major = strides == [_product(expressions[i + 1 :]) for i in range(value.ndim)]
+    readers = {user.target for user in node.users if user.op != "output"}
+    return {
+        "name": argument.name,
+        "dtype": _dtype_name(value.dtype),
+        "device": value.device.type,
+        "sizes": [_describe_size(size, ranges) for size in value.shape],
+        "strides": None if is_row_major else [s if type(s) is int else None for s in strides],
+        "is_checked_by_ops": bool(readers & _CALLS) and readers <= {*_CALLS, _SIZE},
+    }
+
+
+def _expression(size: int | torch.SymInt) -> Any:
+    return size.node.expr if isinstance(size, torch.SymInt) else size
+
+
+def _product(sizes: list[Any]) -> Any:
+    product: Any = 1
+    for size in sizes:
+        product = product * size
+    return product
+
+
+def _describe_size(size: int | torch.SymInt, ranges: Mapping[Any, Any]) -> Any:
+    """A number; symbol, name and limits; or None for another expression."""
+    if not isinstance(size, torch.SymInt):
+        return size
+    symbol = size.node.expr
+    if not symbol.is_Symbol:
+        return None
+    limits = ranges.get(symbol)
+    lower = 0 if limits is None else limit_of(limits.lower, 0)
+    upper = _NO_LIMIT if limits is None else limit_of(limits.upper, _NO_LIMIT)
+    return [str(symbol), name_of_size(size, symbol), lower, upper]
+
+
+class Inputs:
+    """What a package's model takes."""
+
+    def __init__(self, described: Any) -> None:
+        """From what `describe_inputs` gave."""
+        self._args, self._kwargs = map(_of, described, ("args", "kwargs"))
+
+    def arrange(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        """A call's arguments, with the items of dicts in the order of the exported program.
+
+        Raises:
+            TypeError: For other nesting, data types and kinds of values.
+            ValueError: For other sizes, strides, devices and constants.
+        """
+        sizes: dict[str, int] = {}
+        return self._args.arrange(args, sizes), self._kwargs.arrange(kwargs, sizes)
+
+
+def _of(described: Any, path: str) -> Any:
+    if isinstance(described, list):
+        return _List([_of(item, f"{path}[{i}]") for i, item in enumerate(described)], path)
+    if described is None:
+        return _Any()
+    if "keys" in described:
+        items = described["keys"].items()
+        return _Dict({key: _of(item, f"{path}[{key!r}]") for key, item in items}, path)
+    return _Constant(**described) if "value" in described else _Tensor(**described)
+
+
+# `arrange` gives the value as the model takes it. `sizes` are those of symbols, as far as known.
+
+
+class _Any:
+    def arrange(self, value: Any, sizes: dict[str, int]) -> Any:
+        return value
+
+
+@dataclass(frozen=True)
+class _List:
+    items: Sequence[Any]
+    path: str
+
+    def arrange(self, value: Any, sizes: dict[str, int]) -> Any:
+        if not isinstance(value, (list, tuple)) or len(value) != len(self.items):
+            _refuse(
+                TypeError, self.path, f"a list or tuple of {len(self.items)}", _container(value)
+            )
+        return [item.arrange(v, sizes) for item, v in zip(self.items, value, strict=True)]
+
+
+@dataclass(frozen=True)
+class _Dict:
+    items: Mapping[str, Any]
+    path: str
+
+    def arrange(self, value: Any, sizes: dict[str, int]) -> Any:
+        if not isinstance(value, Mapping) or value.keys() != self.items.keys():
+            _refuse(TypeError, self.path, _container(self.items), _container(value))
+        return {key: item.arrange(value[key], sizes) for key, item in self.items.items()}
+
+
+@dataclass(frozen=True)
+class _Constant:
+    name: str
+    value: Any
+
+    def arrange(self, value: Any, sizes: dict[str, int]) -> Any:
+        is_equal = type(value) in NUMBERS and value == self.value  # 2 and 2.0
+        if not is_equal and repr(value) != repr(self.value):  # NaN is NaN
+            _refuse(
+                ValueError if type(value) is type(self.value) else TypeError,
+                f"input '{self.name}'",
+                f"{describe(self.value)} as in the exported program",
+                describe(value),
+            )
+        return value
+
+
+@dataclass(frozen=True)
+class _Tensor:
+    name: str
+    dtype: str
+    device: str
+    sizes: Sequence[Any]
+    strides: Sequence[int | None] | None
+    is_checked_by_ops: bool
+
+    def arrange(self, value: Any, sizes: dict[str, int]) -> Any:
+        if not isinstance(value, torch.Tensor):
+            kind = type(value)
+            got = f"{kind.__module__}.{kind.__name__}" if is_tensor(value) else describe(value)
+            self._refuse(TypeError, "a torch.Tensor", got)
+        if self.is_checked_by_ops:
+            self._note_sizes(value, sizes)
+        else:
+            self._check_type(value, sizes)
+            self._check_layout(value)
+        return value
+
+    def _note_sizes(self, value: torch.Tensor, sizes: dict[str, int]) -> None:
+        for expected, size in zip(self.sizes, value.shape, strict=False):
+            if isinstance(expected, list):
+                sizes.setdefault(expected[0], size)
+
+    def _check_type(self, value: torch.Tensor, sizes: dict[str, int]) -> None:
+        has_dtype = _dtype_name(value.dtype) == self.dtype
+        fits = has_dtype and value.ndim == len(self.sizes) and value.device.type == self.device
+        if fits:
+            for expected, size in zip(self.sizes, value.shape, strict=True):
+                if expected != size and not _has_size(expected, size, sizes):
+                    fits = False
+        if not fits:
+            kind = ValueError if has_dtype else TypeError
+            text = ", ".join(_size_text(size, sizes) for size in self.sizes)
+            self._refuse(kind, f"{self.dtype}[{text}] on {self.device}", describe(value))
+
+    def _check_layout(self, value: torch.Tensor) -> None:
+        """Refuses elements that are elsewhere in memory than in the example."""
+        if value.layout != torch.strided:
+            self._refuse(ValueError, "a strided tensor", f"{value.layout}; call .to_dense()")
+        if value.is_conj() or value.is_neg():
+            got = "a lazily conjugated or negated one; call .resolve_conj().resolve_neg()"
+            self._refuse(ValueError, "elements as they are in memory", got)
+        if self.strides is None:
+            if not value.is_contiguous():
+                got = f"the strides {list(value.stride())}; call .contiguous()"
+                self._refuse(ValueError, "a contiguous tensor as in the exported program", got)
+        elif any(
+            size > 1 and expected not in (None, stride)
+            for expected, stride, size in zip(
+                self.strides, value.stride(), value.shape, strict=True
+            )
+        ):
+            shown = ", ".join("?" if stride is None else str(stride) for stride in self.strides)
+            expected = f"the strides [{shown}] as in the exported program"
+            self._refuse(ValueError, expected, f"the strides {list(value.stride())}")
+
+    def _refuse(self, kind: type[Exception], expected: str, got: str) -> NoReturn:
+        _refuse(kind, f"input '{self.name}'", expected, got)
+
+
+def _has_size(expected: Any, size: int, sizes: dict[str, int]) -> bool:
+    if not isinstance(expected, list):
+        return expected is None
+    symbol, _, lower, upper = expected
+    return lower <= size <= upper and sizes.setdefault(symbol, size) == size
+
+
+def _size_text(expected: Any, sizes: Mapping[str, int]) -> str:
+    if not isinstance(expected, list):
+        return "?" if expected is None else str(expected)
+    symbol, name, lower, upper = expected
+    if symbol in sizes:
+        return f"{name}={sizes[symbol]}"
+    return f"{name} ({lower} to {'any' if upper == _NO_LIMIT else upper})"
+
+
+def _dtype_name(dtype: torch.dtype) -> str:
+    return DTYPE_NAMES.get(dtype, str(dtype))
+
+
+def _container(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return f"a dict with the keys {', '.join(map(repr, value))}" if value else "an empty dict"
+    if isinstance(value, (list, tuple)):
+        return f"a {type(value).__name__} of {len(value)}"
+    return describe(value)
+
+
+def _refuse(kind: type[Exception], what: str, expected: str, got: str) -> NoReturn:
+    raise kind(f"graphffi_torch: package: {what}: expected {expected}, got {got}")

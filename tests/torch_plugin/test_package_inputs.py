@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Inputs of packages' models that differ from those of the export."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import graphffi_torch
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec:FutureWarning"),
+    pytest.mark.slow,
+]
+
+Call = tuple[list[Any], dict[str, Any]]
+ROWS = torch.export.Dim("rows", min=2, max=8)
+
+
+class Nested(torch.nn.Module):
+    """Reads some inputs in generated code, and others in calls of ops alone."""
+
+    def __init__(self, ops: Any) -> None:
+        super().__init__()
+        self.ops = ops
+
+    def forward(
+        self,
+        x: torch.Tensor,
+        d: dict[str, Any],
+        image: torch.Tensor,
+        state: torch.Tensor,
+        *,
+        n: float = 2.0,
+        mask: torch.Tensor | None = None,
+    ) -> dict[str, torch.Tensor]:
+        self.ops.increment(state)
+        y = self.ops.masked(self.ops.add(x * 2, n), mask)
+        return {"y": self.ops.add(d["other"]) + y - d["b"][0], "image": image * 2}
+
+
+def right(rows: int = 2) -> Call:
+    x = torch.arange(3.0 * rows).reshape(rows, 3)
+    image = torch.arange(24.0).reshape(1, 2, 3, 4).contiguous(memory_format=torch.channels_last)
+    d = {"b": [x.clone()], "other": x.clone()}
+    return [x, d, image, torch.zeros(2)], {"n": 2.0, "mask": None}
+
+
+@pytest.fixture(scope="module")
+def packaged(ops: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The package's model."""
+    args, kwargs = right()
+    rows = {0: ROWS}
+    exported = torch.export.export(
+        Nested(ops),
+        tuple(args),
+        kwargs,
+        dynamic_shapes=(rows, {"b": [rows], "other": rows}, None, None, None, None),
+    )
+    path = graphffi_torch.package(exported, tmp_path_factory.mktemp("inputs") / "model.pt2")
+    return graphffi_torch.load_package(path, trust=True)
+
+
+def reorder(args: list[Any], kwargs: dict[str, Any]) -> None:
+    args[1] = OrderedDict(reversed(args[1].items()))
+    args[1]["b"] = (args[1]["b"][0] + 1,)
+    kwargs["n"] = 2
+
+
+def strided(args: list[Any], kwargs: dict[str, Any]) -> None:
+    args[3] = torch.zeros(4)[::2]
+
+
+@pytest.mark.parametrize("change", [lambda args, kwargs: None, reorder, strided])
+@pytest.mark.parametrize("rows", [2, 5])
+def test_inputs_may_be_nested_in_other_containers(
+    ops: Any, packaged: Any, change: Callable[..., None], rows: int
+) -> None:
+    """And ops read any strides."""
+    told = []
+    for model in (Nested(ops), packaged):
+        args, kwargs = right(rows)
+        change(args, kwargs)
+        told.append((model(*args, **kwargs), args[3]))
+    torch.testing.assert_close(*told)
+
+
+def setting(place: int | str, value: Any) -> Callable[..., None]:
+    def change(args: list[Any], kwargs: dict[str, Any]) -> None:
+        (kwargs if isinstance(place, str) else args)[place] = value  # type: ignore[index]
+
+    return change
+
+
+X = right()[0][0]
+WRONG: dict[str, tuple[Callable[..., Any], type[Exception], str]] = {
+    "few": (
+        lambda args, kwargs: args.pop(),
+        TypeError,
+        "args: expected a list or tuple of 4, got a tuple of 3",
+    ),
+    "many": (
+        lambda args, kwargs: args.append(3),
+        TypeError,
+        "args: expected a list or tuple of 4, got a tuple of 5",
+    ),
+    "flat": (setting(1, X), TypeError, r"args\[1\]: expected a dict with the keys 'b', 'other', "),
+    "key": (
+        setting(1, {"b": [X], "c": X}),
+        TypeError,
+        r"args\[1\]: expected a dict with the keys 'b', 'other', got a dict with the keys 'b', 'c'",
+    ),
+    "length": (
+        lambda args, kwargs: args[1]["b"].append(X),
+        TypeError,
+        r"args\[1\]\['b'\]: expected a list or tuple of 1, got a list of 2",
+    ),
+    "keyword": (
+        lambda args, kwargs: kwargs.clear(),
+        TypeError,
+        "kwargs: expected a dict with the keys 'n', 'mask', got an empty dict",
+    ),
+    "constant": (
+        setting("n", 3.0),
+        ValueError,
+        "input 'n': expected float 2.0 as in the exported program, got float 3.0",
+    ),
+    "kind of constant": (
+        setting("mask", X),
+        TypeError,
+        r"input 'mask': expected None as in the exported program, got float32\[2, 3\] on cpu",
+    ),
+    "None": (setting(0, None), TypeError, "input 'x': expected a torch.Tensor, got None"),
+    "number": (setting(3, 1.5), TypeError, "input 'state': expected a torch.Tensor, got float 1.5"),
+    "array": (
+        setting(0, np.ones((2, 3), np.float32)),
+        TypeError,
+        "input 'x': expected a torch.Tensor, got numpy.ndarray",
+    ),
+    "dtype": (
+        setting(0, X.double()),
+        TypeError,
+        r"input 'x': expected float32\[rows \(2 to 8\), 3\] on cpu, got float64\[2, 3\] on cpu",
+    ),
+    "device": (
+        setting(0, X.to("meta")),
+        ValueError,
+        r"input 'x': expected float32\[rows \(2 to 8\), 3\] on cpu, got float32\[2, 3\] on meta",
+    ),
+    "dimensions": (setting(0, X[0]), ValueError, r"input 'x': .*, got float32\[3\] on cpu"),
+    "size": (
+        setting(0, torch.ones(2, 4)),
+        ValueError,
+        r"input 'x': expected float32\[rows=2, 3\] on cpu, got float32\[2, 4\] on cpu",
+    ),
+    "range": (
+        setting(0, torch.ones(9, 3)),
+        ValueError,
+        r"input 'x': expected float32\[rows \(2 to 8\), 3\] on cpu, got float32\[9, 3\] on cpu",
+    ),
+    "another size": (
+        lambda args, kwargs: args[1]["b"].__setitem__(0, torch.ones(3, 3)),
+        ValueError,
+        r"input 'd_b_0': expected float32\[rows=2, 3\] on cpu, got float32\[3, 3\] on cpu",
+    ),
+    "strides": (
+        setting(0, X.T.contiguous().T),
+        ValueError,
+        r"input 'x': expected a contiguous tensor as in the exported program, got the strides "
+        r"\[1, 2\]; call .contiguous\(\)",
+    ),
+    "other strides": (
+        setting(2, right()[0][2].contiguous()),
+        ValueError,
+        r"input 'image': expected the strides \[24, 1, 8, 2\] as in the exported program, got the "
+        r"strides \[24, 12, 4, 1\]",
+    ),
+    "negated": (
+        setting(0, torch._neg_view(X)),
+        ValueError,
+        "input 'x': expected elements as they are in memory, got a lazily conjugated or negated",
+    ),
+    "sparse": (
+        setting(0, X.to_sparse()),
+        ValueError,
+        r"input 'x': expected a strided tensor, got torch.sparse_coo; call .to_dense\(\)",
+    ),
+    "of an op": (setting(3, torch.zeros(3)), ValueError, "mytest::increment: operand 'x': expe"),
+}
+
+
+@pytest.mark.parametrize("mistake", WRONG)
+def test_other_inputs_than_the_exports_are_refused(packaged: Any, mistake: str) -> None:
+    change, kind, text = WRONG[mistake]
+    args, kwargs = right()
+    change(args, kwargs)
+    subject = "" if text.startswith("mytest") else "graphffi_torch: package: "
+    with pytest.raises(kind, match=f"^{subject}{text}"):
+        packaged(*args, **kwargs)
+
+
+def test_one_tensor_for_two_inputs_of_the_example_is_refused(tmp_path: Path) -> None:
+    class Difference(torch.nn.Module):
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            return x - 2 * y
+
+    exported = torch.export.export(Difference(), (X, X))
+    with pytest.raises(ValueError, match="package: inputs 'x' and 'y': expected a tensor for each"):
+        graphffi_torch.package(exported, tmp_path / "model.pt2")
