@@ -107,6 +107,7 @@ class Inputs:
     def __init__(self, described: Any) -> None:
         """From what `describe_inputs` gave."""
         self._args, self._kwargs = map(_of, described, ("args", "kwargs"))
+        self._accepted: list[Any] | None = None  # facts about the last call's tensors
 
     def arrange(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
         """A call's arguments, with the items of dicts in the order of the exported program.
@@ -115,8 +116,20 @@ class Inputs:
             TypeError: For other nesting, data types and kinds of values.
             ValueError: For other sizes, strides, devices and constants.
         """
+        facts = None if kwargs else _facts(args)
+        if facts is not None and facts == self._accepted:
+            return args, kwargs
         sizes: dict[str, int] = {}
-        return self._args.arrange(args, sizes), self._kwargs.arrange(kwargs, sizes)
+        arranged = self._args.arrange(args, sizes), self._kwargs.arrange(kwargs, sizes)
+        self._accepted = facts
+        return arranged
+
+
+def _facts(values: Sequence[Any]) -> list[Any] | None:
+    """All that is compared of a call's arguments; None if some are not plain tensors."""
+    if any(type(v) is not torch.Tensor or v.layout is not torch.strided for v in values):
+        return None
+    return [(v.dtype, v.device, v.shape, v.stride(), v.is_conj(), v.is_neg()) for v in values]
 
 
 def _of(described: Any, path: str) -> Any:
