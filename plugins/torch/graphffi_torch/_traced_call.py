@@ -296,9 +296,12 @@ def _dtype_text(value: Any) -> Any:
 def _to_name(value: Any) -> Any:
     if isinstance(value, torch.dtype):
         return DTYPE_NAMES.get(value)
-    if (value if isinstance(value, type) else type(value)).__module__.startswith("numpy"):
-        return _dtype_text(value) or value
-    return plain_name(value) if isinstance(value, (str, torch.device, Device)) else value
+    if isinstance(value, (str, torch.device, Device)):
+        return plain_name(value)
+    if type(value) in NUMBERS:  # of which Dynamo gives no module, if they are symbolic
+        return value
+    is_numpys = (value if isinstance(value, type) else type(value)).__module__.startswith("numpy")
+    return (is_numpys and _dtype_text(value)) or value
 
 
 _CONVERSIONS: Final = {
