@@ -266,3 +266,40 @@ def test_an_updated_operand_with_the_memory_of_another_is_refused(tmp_path: Path
     assert torch.equal(memory, torch.arange(8.0))
     library.main(memory[:4], memory[4:])
     assert torch.equal(memory, torch.tensor([0.0, 1, 2, 3, 7, 7, 7, 7]))
+
+
+class OwnWeight(torch.nn.Module):
+    """Returns a copy of its weight, made by code that ignores errors of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(16 << 20))
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return x + 1, self.weight
+
+
+RETURN_A_WEIGHT = """
+import resource, sys
+import numpy as np
+import graphffi
+
+library, x = graphffi.load_module(sys.argv[1]), np.ones(2, "float32")
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (32 << 20), resource.RLIM_INFINITY))
+try:
+    library.main(x)
+except MemoryError as error:
+    print(error)
+resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY,) * 2)
+print(np.from_dlpack(library.main(x)[1]).all())
+"""
+
+
+def test_a_weight_that_cannot_be_copied_is_an_error(tmp_path: Path) -> None:
+    exported = torch.export.export(OwnWeight().requires_grad_(False), (torch.ones(2),))
+    library = graphffi_torch.to_library(exported, tmp_path / "own_weight.so")
+    done = subprocess.run(
+        [sys.executable, "-c", RETURN_A_WEIGHT, library], capture_output=True, text=True
+    )
+    assert re.fullmatch(r"graphffi: cannot allocate 671\d+ bytes\nTrue\n", done.stdout), done.stderr

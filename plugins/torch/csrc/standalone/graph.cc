@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "graph.h"
 
+#include <algorithm>
 #include <string>
 
 #include "bounded_list.h"
@@ -61,6 +62,11 @@ void RunModel(const Method& method, Operands* operands, BoundedList<Ref>* result
     throw Run::TakeError(error.what());
   }
   own();
+  // Generated code returns copies of weights without a look at whether they could be made (torch
+  // 2.10 to 2.15).
+  if (std::find(made.begin(), made.end(), nullptr) != made.end()) {
+    throw Run::TakeError("graphffi: the model did not make a result");
+  }
 }
 
 /// \throws Error(RuntimeError) on a processor that has not what the code was made for.

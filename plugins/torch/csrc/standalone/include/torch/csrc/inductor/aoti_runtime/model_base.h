@@ -24,6 +24,8 @@ class AOTInductorModelBase {
   AOTInductorModelBase(size_t num_inputs, size_t num_outputs, size_t num_constants,
                        const std::string& device, std::optional<std::string>, bool)
       : inputs_info_(num_inputs), outputs_info_(num_outputs), constants_info_(num_constants) {
+    device_type_ = device.substr(0, 4) == "cuda" ? aoti_torch_device_type_cuda()
+                                                 : aoti_torch_device_type_cpu();
     const size_t colon = device.find(':');
     if (colon != std::string::npos) device_idx_ = std::stoi(device.substr(colon + 1));
   }
@@ -33,11 +35,12 @@ class AOTInductorModelBase {
   void SetConstants(DataOf&& data_of) {
     for (size_t i = 0; i < constants_info_.size(); ++i) {
       const ConstantFacts& facts = constants_info_[i];
+      const int32_t device_type = facts.device_type == 0 ? device_type_ : facts.device_type;
       AtenTensorHandle tensor = nullptr;
       AOTI_TORCH_ERROR_CODE_CHECK(aoti_torch_create_tensor_from_blob_v2(
-          data_of(i, facts.device_type), static_cast<int64_t>(facts.shape.size()),
-          facts.shape.data(), facts.stride.data(), facts.offset, facts.dtype, facts.device_type,
-          device_idx_, &tensor, facts.layout, nullptr, 0));
+          data_of(i, device_type), static_cast<int64_t>(facts.shape.size()), facts.shape.data(),
+          facts.stride.data(), facts.offset, facts.dtype, device_type, device_idx_, &tensor,
+          facts.layout, nullptr, 0));
       constants_->at(i) = ConstantHandle(tensor);
     }
   }
@@ -55,7 +58,7 @@ class AOTInductorModelBase {
   struct ConstantFacts {
     const char* name = nullptr;
     std::vector<int64_t> shape, stride;
-    int32_t dtype{}, device_type{};
+    int32_t dtype{}, device_type{};  // 0: the model's; torch 2.10 gives none
     int64_t offset{};
     size_t data_size{};
     int32_t layout{};
