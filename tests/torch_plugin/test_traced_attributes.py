@@ -178,6 +178,7 @@ class Real(float):
     """A float of another class."""
 
 
+@pytest.mark.skipif(IS_TORCH_2_10, reason="torch 2.10 traces no float of a subclass")
 def test_attributes_may_be_numpys_data_types_and_other_floats(ops: Any) -> None:
     run = compiled(lambda x, f, t: ops.attributes(x, f=f, t=t), fullgraph=True, backend="aot_eager")
     for f, t in (
