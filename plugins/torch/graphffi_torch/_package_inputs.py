@@ -18,18 +18,17 @@ from torch.export.graph_signature import ConstantArgument, InputKind
 from graphffi.plugin import NUMBERS, describe, is_tensor
 from graphffi_torch._primitive import CALL, CALL_EFFECT, CALL_GRAPH
 from graphffi_torch._specs import DTYPE_NAMES
-from graphffi_torch._standalone_signature import limit_of, name_of_size
+from graphffi_torch._standalone_signature import NO_LIMIT, describe_symbol
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-_NO_LIMIT: Final = 2**63 - 1
 _CALLS: Final = {CALL, CALL_GRAPH, CALL_EFFECT}
 _SIZE: Final = torch.ops.aten.sym_size.int
 
 
 def describe_inputs(program: torch.export.ExportedProgram) -> Any:
-    """What `Inputs` is made of, for JSON.
+    """The inputs of a program as JSON values, for `Inputs`.
 
     Args:
         program: A decomposed one.
@@ -95,17 +94,14 @@ def _describe_size(size: int | torch.SymInt, ranges: Mapping[Any, Any]) -> Any:
     symbol = size.node.expr
     if not symbol.is_Symbol:
         return None
-    limits = ranges.get(symbol)
-    lower = 0 if limits is None else limit_of(limits.lower, 0)
-    upper = _NO_LIMIT if limits is None else limit_of(limits.upper, _NO_LIMIT)
-    return [str(symbol), name_of_size(size, symbol), lower, upper]
+    return [str(symbol), *describe_symbol(size, symbol, ranges)]
 
 
 class Inputs:
     """What a package's model takes."""
 
     def __init__(self, described: Any) -> None:
-        """From what `describe_inputs` gave."""
+        """`described` is of `describe_inputs`."""
         self._args, self._kwargs = map(_of, described, ("args", "kwargs"))
         self._accepted: list[Any] | None = None  # facts about the last call's tensors
 
@@ -268,7 +264,7 @@ def _size_text(expected: Any, sizes: Mapping[str, int]) -> str:
     symbol, name, lower, upper = expected
     if symbol in sizes:
         return f"{name}={sizes[symbol]}"
-    return f"{name} ({lower} to {'any' if upper == _NO_LIMIT else upper})"
+    return f"{name} ({lower} to {'any' if upper == NO_LIMIT else upper})"
 
 
 def _dtype_name(dtype: torch.dtype) -> str:

@@ -16,7 +16,7 @@ from graphffi_torch._specs import DTYPE_NAMES
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-_NO_LIMIT: Final = 2**63 - 1
+NO_LIMIT: Final = 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -216,10 +216,7 @@ class _SignatureReader:
         (symbol,) = symbols
         if symbol not in self._positions:
             self._positions[symbol] = len(self._positions)
-            limits = self._ranges.get(symbol)
-            lower = 0 if limits is None else limit_of(limits.lower, 0)
-            upper = _NO_LIMIT if limits is None else limit_of(limits.upper, _NO_LIMIT)
-            self.symbols[symbol] = (name_of_size(size, symbol), lower, upper)
+            self.symbols[symbol] = describe_symbol(size, symbol, self._ranges)
         return self._positions[symbol], int(slope), int(expression.subs(symbol, 0))
 
     def result(self, value: Any, operands: Sequence[Operand]) -> str | None:
@@ -250,7 +247,17 @@ class _SignatureReader:
         )
 
 
-def name_of_size(size: torch.SymInt, symbol: Any) -> str:
+def describe_symbol(
+    size: torch.SymInt, symbol: Any, ranges: Mapping[Any, Any]
+) -> tuple[str, int, int]:
+    """Name, and lower and upper limit, of a symbol that occurs in a size."""
+    limits = ranges.get(symbol)
+    lower = 0 if limits is None else _limit(limits.lower, 0)
+    upper = NO_LIMIT if limits is None else _limit(limits.upper, NO_LIMIT)
+    return _name_of(size, symbol), lower, upper
+
+
+def _name_of(size: torch.SymInt, symbol: Any) -> str:
     """The name of a Dim, while the program knows it; else the symbol's."""
     environment = size.node.shape_env
     names: Mapping[str, str] = getattr(environment, "source_name_to_debug_name", None) or {}
@@ -278,5 +285,5 @@ def _expression(value: Any, sizes: Mapping[Any, str]) -> str | None:
     return f"({joined.join(map(str, parts))})"
 
 
-def limit_of(value: Any, otherwise: int) -> int:
+def _limit(value: Any, otherwise: int) -> int:
     return int(value) if isinstance(value, sympy.Integer) or type(value) is int else otherwise
