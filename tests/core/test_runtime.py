@@ -191,7 +191,7 @@ def test_bindings_name_no_folder_of_the_runtime() -> None:
 
 
 INTERPRETERS = "_interpreters" if sys.version_info >= (3, 13) else "_xxsubinterpreters"
-KIND = "'legacy'" if sys.version_info >= (3, 13) else ""
+KIND = "'legacy'" if sys.version_info >= (3, 13) else "isolated=False"
 
 
 def test_a_sub_interpreter_is_refused(run_python: Any) -> None:
