@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, overload
 
 from . import _signature
 from ._definition import Definition
+from ._derivatives import checked_save
 from ._describe import describe
 from ._kernel import complete_kernel, named_kernel
 from ._op import register_op
@@ -16,7 +17,6 @@ from ._op_kernel import OpKernel, forced_kernel
 from ._parameter import Operand
 from ._plan import CallTraits, SideEffect, checked_effect, checked_traits
 from ._reference import checked_choice
-from ._vjp import checked_save
 from ._vmap import VmapRule
 
 if TYPE_CHECKING:

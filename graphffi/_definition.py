@@ -26,11 +26,10 @@ from ._tracing import report_to_tracer
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from ._jvp import Jvp
+    from ._derivatives import Jvp, Vjp
     from ._reference import Reference
     from ._spec import TensorSpec
     from ._tuning import TunedCall
-    from ._vjp import Vjp
     from ._vmap import VmapRule
 
 
@@ -286,8 +285,8 @@ class Definition:
         """Functions that the op was given after its definition; None for what it was not."""
         uses_reference = self.reference and (self.gradient or self.runs_reference)
         return (
-            self.vjp and self.vjp.backward,
-            self.jvp and self.jvp.forward,
+            self.vjp and self.vjp.function,
+            self.jvp and self.jvp.function,
             self.reference.function if self.reference and uses_reference else None,
         )
 

@@ -93,7 +93,7 @@ def _make_forward(
         attributes = [attribute.name for attribute in definition.attributes]
         seen = {name: values[name] for name in (*jvp.save, *attributes)}
         try:
-            found = jvp.tangents(definition, results, jvp.run(definition, seen, given))
+            found = jvp.checked(definition, results, jvp.run(definition, seen, given))
             pairs = zip(found, results, strict=True)
             return [None if t is None else _converted(definition.name, t, r) for t, r in pairs]
         except Exception as error:
@@ -145,10 +145,10 @@ def _checked(definition: Definition, specs: Sequence[Any], returned: Any) -> lis
     vjp = definition.backward_rule
     assert vjp is not None
     try:
-        return vjp.gradients(definition, specs, returned)
+        return vjp.checked(definition, specs, returned)
     except (TypeError, ValueError):
         # The error is that of sizes at hand, in place of a tracer's symbols.
-        vjp.gradients(definition, concrete(specs), concrete(returned))
+        vjp.checked(definition, concrete(specs), concrete(returned))
         raise
 
 
