@@ -49,16 +49,8 @@ class HostFramework(Framework):
         self._known: dict[Any, tuple[tuple[TensorSpec, ...], OpKernel, Any]] = {}
         self._kernels: dict[str, Any] = {}  # those of libraries: global ones may be replaced
 
-    def call_op(self, op: Op, bound: BoundCall) -> Any:
-        """Runs the op now."""
-        return self.call_as(op.definition, bound)
-
-    def call_bound(self, op: Op, definition: Definition, bound: BoundCall) -> Any:
+    def call_op(self, op: Op, definition: Definition, bound: BoundCall) -> Any:
         """Runs the op now, as the definition says that bound the arguments."""
-        return self.call_as(definition, bound)
-
-    def call_as(self, definition: Definition, bound: BoundCall) -> Any:
-        """Runs an op of this definition now."""
         operands = (
             value if o.mutated else _with_arrays(value)
             for o, value in zip(definition.operands, bound.operands, strict=True)

@@ -134,7 +134,7 @@ class Op(_core.OpBase, RulesOfOp, Generic[P, R_co]):
             bound = definition.bind(args, kwargs)
             framework = framework_of(definition.name, bound.tensors())
             if self.definition is definition:  # it was not replaced meanwhile
-                return framework.call_bound(self, definition, bound)
+                return framework.call_op(self, definition, bound)
 
     def add_kernel(
         self,

@@ -47,11 +47,7 @@ class JaxFramework(Framework):
         self._known: dict[Any, tuple[KernelCall, ResultTypes]] = {}
         self._traced: set[str] = set()  # ops that are in traces of JAX
 
-    def call_op(self, op: Any, bound: Any) -> Any:
-        """Runs an op on checked arguments."""
-        return self.call_bound(op, op.definition, bound)
-
-    def call_bound(self, op: Any, definition: Any, bound: Any) -> Any:
+    def call_op(self, op: Any, definition: Any, bound: Any) -> Any:
         """Runs an op as the definition says that bound the arguments."""
         if op.name not in self._traced and is_tracing():
             self._traced.add(op.name)

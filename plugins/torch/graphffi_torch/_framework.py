@@ -130,8 +130,8 @@ class TorchFramework(Framework):
         """Has the path of a library mean the file that is there now."""
         _C.use_library(path)
 
-    def call_op(self, op: Op, bound: BoundCall) -> Any:
-        """Calls the op's operator."""
+    def call_op(self, op: Op, definition: Definition, bound: BoundCall) -> Any:
+        """Calls the op's operator, which runs the definition that the op has by now."""
         try:
             returned = entry_of(op)(
                 *operator_arguments(op.definition, bound),
