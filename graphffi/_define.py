@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     P = ParamSpec("P")
     R = TypeVar("R")
 
-    from ._kernel import Kernel
     from ._op import Op
 
 
@@ -254,10 +253,10 @@ class _Options:
             if not isinstance(value := getattr(self, option), str):
                 raise TypeError(f"{name}: {option}: expected a str, got {describe(value)}")
         definition = self._define(name, signature, rule, doc)
-        made = self._make_kernel(definition)
-        if made is not None:
-            definition = dataclasses.replace(definition, kernels=(made[0],))
-        return register_op(definition, made, override=self.override)
+        kernel = self._make_kernel(definition)
+        if kernel is not None:
+            definition = dataclasses.replace(definition, kernels=(kernel,))
+        return register_op(definition, override=self.override)
 
     def _define(
         self,
@@ -300,7 +299,7 @@ class _Options:
             )
         return definition
 
-    def _make_kernel(self, definition: Definition) -> tuple[OpKernel, Kernel] | None:
+    def _make_kernel(self, definition: Definition) -> OpKernel | None:
         """The kernel that the op is defined with, if it is.
 
         Raises:

@@ -69,6 +69,13 @@ def renew_library(library: str) -> None:
         listener(library)
 
 
+def renew_library_of(reference: str) -> None:
+    """The same for a kernel's library, if the kernel's reference names it by an absolute path."""
+    library, _ = split_reference(reference)
+    if library.startswith("/"):
+        renew_library(library)
+
+
 def when_renewed(listener: Callable[[str], None]) -> None:
     """Has `listener` called with the path of every library that was built anew and is renewed."""
     _listeners.append(listener)
