@@ -304,6 +304,19 @@ class Definition:
             report_to_tracer(type(error).__name__, error.args[0])
             raise
 
+    def in_order(self, operands: Sequence[Any], attributes: Sequence[Any]) -> list[Any]:
+        """One value per parameter, in signature order."""
+        tensors, values = iter(operands), iter(attributes)
+        return [next(tensors if isinstance(p, Operand) else values) for p in self.parameters]
+
+    def split(self, values: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        """One value per operand and one per attribute, of one per parameter."""
+        pairs = list(zip(self.parameters, values, strict=True))
+        return (
+            [value for p, value in pairs if isinstance(p, Operand)],
+            [value for p, value in pairs if isinstance(p, Attribute)],
+        )
+
     def infer(self, operands: Sequence[Any], attributes: Sequence[Any]) -> tuple[TensorSpec, ...]:
         """Runs the shape rule.
 

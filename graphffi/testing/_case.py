@@ -163,9 +163,7 @@ class Case:
 
     def in_order(self, definition: Definition, operands: list[Any]) -> list[Any]:
         """Operands and this case's attributes in signature order."""
-        tensors, values = iter(operands), iter(self.values)
-        known = {o.name for o in definition.operands}
-        return [next(tensors if p.name in known else values) for p in definition.parameters]
+        return definition.in_order(operands, self.values)
 
     def describe(self, definition: Definition) -> str:
         """``x=float32[2, 3], eps=0.5``."""

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 
 import graphffi
-from graphffi.plugin import Definition, Operand
+from graphffi.plugin import Definition, flat
 
 from ._loops import run
 
@@ -62,11 +62,11 @@ class OpCall:
         )
         return OpCall(op, definition, tuple(structure), tuple(attributes))
 
-    def operands(self, flat: Sequence[Any]) -> list[Any]:
+    def operands(self, arrays: Sequence[Any]) -> list[Any]:
         """One item per operand, of one per array in the order of the primitive's operands."""
         definitions = self.definition.operands
         found: dict[int, Any] = {}
-        items = iter(flat)
+        items = iter(arrays)
         for mutated in (False, True):  # updated operands come last
             for i, operand in enumerate(definitions):
                 if operand.mutated is mutated:
@@ -75,11 +75,7 @@ class OpCall:
 
     def arguments(self, operands: Sequence[Any]) -> list[Any]:
         """One value per parameter of the op, in signature order."""
-        values, attributes = iter(operands), iter(self.attributes)
-        return [
-            next(values if isinstance(p, Operand) else attributes)
-            for p in self.definition.parameters
-        ]
+        return self.definition.in_order(operands, self.attributes)
 
 
 def run_reference(made_of: OpCall, results: Sequence[tuple[Any, Any]], *arrays: Any) -> list[Any]:
@@ -102,16 +98,8 @@ def run_reference(made_of: OpCall, results: Sequence[tuple[Any, Any]], *arrays: 
 
 def flat_operands(definition: Any, operands: Sequence[Any]) -> list[Any]:
     """The arrays in the order of the primitive's operands: updated ones come last."""
-    flat: list[Any] = []
-    for mutated in (False, True):
-        for operand, value in zip(definition.operands, operands, strict=True):
-            if operand.mutated is not mutated or value is None:
-                continue
-            if isinstance(value, (list, tuple)):
-                flat.extend(value)
-            else:
-                flat.append(value)
-    return flat
+    pairs = list(zip(definition.operands, operands, strict=True))
+    return flat([v for mutated in (False, True) for o, v in pairs if o.mutated is mutated])
 
 
 def call_key(

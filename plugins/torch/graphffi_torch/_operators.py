@@ -21,7 +21,7 @@ from graphffi_torch._operator_schema import (
     operator_schemas,
     why_no_operator,
 )
-from graphffi_torch._specs import allocation, as_list, attribute_value, concrete, specs_of
+from graphffi_torch._specs import allocation, as_list, concrete, rule_arguments
 from graphffi_torch._vmap import register_vmap
 
 if TYPE_CHECKING:
@@ -268,13 +268,7 @@ def _make_infer(definition: Definition) -> Callable[..., list[Any]]:
     """The shape rule over the operator's arguments."""
 
     def infer(*arguments: Any) -> list[Any]:
-        operands: list[Any] = []
-        attributes: list[Any] = []
-        for parameter, value in zip(definition.parameters, arguments, strict=True):
-            if isinstance(parameter, Operand):
-                operands.append(specs_of(value))
-            else:
-                attributes.append(attribute_value(parameter, value))
+        operands, attributes = rule_arguments(definition, *definition.split(arguments))
         specs = definition.infer(operands, attributes)
         device = call_device(operands, specs)
         if device != "meta":  # where calls are about shapes alone

@@ -12,7 +12,7 @@ from graphffi.plugin import MISSING, call_device
 from graphffi_torch._choice import chosen_kernel
 from graphffi_torch._effects import put_back, register_side_effect
 from graphffi_torch._operator_schema import arguments_by_name, operator_value, overload_of
-from graphffi_torch._specs import DTYPE_NAMES, as_list, attribute_value, specs_of
+from graphffi_torch._specs import DTYPE_NAMES, as_list, rule_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -159,8 +159,7 @@ class PrimitiveCall:
 
     def rule_arguments(self) -> tuple[list[Any], list[Any]]:
         """What the definition's rules get of operands that are tensors, and of attributes."""
-        attributes = zip(self.definition.attributes, self.attributes, strict=True)
-        return [specs_of(o) for o in self.operands], [attribute_value(a, v) for a, v in attributes]
+        return rule_arguments(self.definition, self.operands, self.attributes)
 
     def kernel(self, *, is_guarded: bool) -> tuple[OpKernel, Any]:
         """The kernel of a call whose operands are tensors.

@@ -9,7 +9,6 @@ import torch
 from torch.utils.dlpack import from_dlpack
 
 import graphffi
-from graphffi.plugin import Operand
 from graphffi_torch._specs import as_list
 
 if TYPE_CHECKING:
@@ -33,13 +32,9 @@ def _make_kernel(op: Op) -> Any:
         definition = op.definition
         count = len(definition.parameters)
         results = [_tensor(value) for value in values[count:]]
-        operands: list[Any] = []
-        attributes: list[Any] = []
-        for parameter, value in zip(definition.parameters, values, strict=False):
-            is_operand = isinstance(parameter, Operand)
-            (operands if is_operand else attributes).append(_tensor(value) if is_operand else value)
+        operands, attributes = definition.split(values[:count])
         with torch.no_grad():
-            compute_into(definition, operands, attributes, results)
+            compute_into(definition, [_tensor(o) for o in operands], attributes, results)
 
     return run
 

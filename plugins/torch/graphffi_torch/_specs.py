@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     import numpy
 
-    from graphffi.plugin import Attribute
+    from graphffi.plugin import Attribute, Definition
 
 
 def _dtype_names() -> dict[torch.dtype, str]:
@@ -130,6 +130,14 @@ def attribute_value(attribute: Attribute, value: Any) -> Any:
     if convert is None or value is None:
         return value
     return [convert(item) for item in value] if attribute.is_list else convert(value)
+
+
+def rule_arguments(
+    definition: Definition, operands: Sequence[Any], attributes: Sequence[Any]
+) -> tuple[list[Any], list[Any]]:
+    """What the definition's rules get of an operator's tensors and other arguments."""
+    values = zip(definition.attributes, attributes, strict=True)
+    return [specs_of(o) for o in operands], [attribute_value(a, v) for a, v in values]
 
 
 def results_of(returned: Any, count: int) -> list[Any]:
