@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from . import _core
 from ._binding import BoundCall as BoundCall
-from ._binding import bind
+from ._binding import bind, flat
 from ._describe import describe
 from ._digest import base_digest, full_digest, traced_digest
 from ._dims import Dims, parse_dims
@@ -316,6 +316,11 @@ class Definition:
             [value for p, value in pairs if isinstance(p, Operand)],
             [value for p, value in pairs if isinstance(p, Attribute)],
         )
+
+    def updated(self, operands: Sequence[Any]) -> list[Any]:
+        """The tensors among the operands that the op updates, lists flattened."""
+        pairs = zip(self.operands, operands, strict=True)
+        return flat([value for operand, value in pairs if operand.mutated])
 
     def infer(self, operands: Sequence[Any], attributes: Sequence[Any]) -> tuple[TensorSpec, ...]:
         """Runs the shape rule.

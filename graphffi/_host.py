@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from . import _core
-from ._binding import BoundCall, flat
+from ._binding import BoundCall
 from ._describe import describe, is_tensor
 from ._device import Device
 from ._dtype import dtype
@@ -189,8 +189,7 @@ def _run_reference(
 
     operands = [array(operand) for operand in bound.operands]
     found = definition.reference.run(definition, operands, bound.attributes, specs)
-    pairs = list(zip(definition.operands, bound.operands, strict=True))
-    mutated = flat([value for o, value in pairs if o.mutated])
+    mutated = definition.updated(bound.operands)
     for tensor, new in zip(mutated, found[len(specs) :], strict=True):
         array(tensor)[...] = new
     fresh = [numpy.asarray(result) for result in found[: len(specs)]]

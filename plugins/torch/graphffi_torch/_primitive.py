@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from graphffi.plugin import MISSING, call_device
+from graphffi.plugin import MISSING, call_device, flat
 from graphffi_torch._choice import chosen_kernel
 from graphffi_torch._effects import put_back, register_side_effect
 from graphffi_torch._operator_schema import arguments_by_name, operator_value, overload_of
-from graphffi_torch._specs import DTYPE_NAMES, as_list, rule_arguments
+from graphffi_torch._specs import DTYPE_NAMES, rule_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -195,7 +195,7 @@ class PrimitiveCall:
         for operand, value in zip(definition.operands, self.operands, strict=True):
             group = groups and next(groups)
             is_list = isinstance(value, (list, tuple))
-            for i, tensor in enumerate(as_list(value)):
+            for i, tensor in enumerate(flat(value)):
                 name = f"{operand.name}[{i}]" if is_list else operand.name
                 mark = "!" if operand.mutated else ""
                 text = f":{mark}{_description(tensor, group)}" if described else ""

@@ -9,7 +9,7 @@ import torch
 from torch.utils.dlpack import from_dlpack
 
 import graphffi
-from graphffi_torch._specs import as_list
+from graphffi.plugin import flat
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,9 +47,7 @@ def compute_into(
 ) -> None:
     """Fills results, and updates operands, with what the op computes."""
     found = compute(definition, operands, attributes, [_spec(result) for result in results])
-    pairs = zip(definition.operands, operands, strict=True)
-    mutated = [t for o, value in pairs if o.mutated for t in as_list(value)]
-    for tensor, new in zip([*results, *mutated], found, strict=True):
+    for tensor, new in zip([*results, *definition.updated(operands)], found, strict=True):
         tensor.copy_(new)
 
 
@@ -64,7 +62,7 @@ def compute(
     Data types are those that the op says, under `torch.autocast`, too.
     """
     assert definition.reference is not None
-    device = next((t.device.type for o in operands for t in as_list(o)), "cpu")
+    device = next((tensor.device.type for tensor in flat(operands)), "cpu")
     with torch.autocast(device, enabled=False):
         found = definition.reference.run(definition, operands, attributes, specs)
     return [tensor.contiguous() for tensor in found]

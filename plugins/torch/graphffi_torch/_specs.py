@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from graphffi import Device, TensorSpec, dtype
-from graphffi.plugin import numpy_dtype
+from graphffi.plugin import flat, numpy_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -150,14 +150,7 @@ def results_of(returned: Any, count: int) -> list[Any]:
     if isinstance(returned, torch.fx.Proxy):
         traced: Any = returned
         return [traced] if count == 1 else [traced[i] for i in range(count)]
-    return as_list(returned)
-
-
-def as_list(value: Any) -> list[Any]:
-    """The tensors that an operator returned, or that an operand consists of."""
-    if isinstance(value, (list, tuple)):
-        return list(value)
-    return [] if value is None else [value]
+    return flat(returned)
 
 
 def to_numpy(tensor: torch.Tensor) -> numpy.ndarray:

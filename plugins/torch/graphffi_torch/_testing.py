@@ -224,17 +224,17 @@ def _each(op: Op, call: Callable[..., Any], cases: Sequence[Case]) -> list[list[
 def _mapped(op: Op, cases: Sequence[Case]) -> list[list[Any]]:
     """One call for all cases under `torch.vmap`."""
     calls = [case.build(_tensor) for case in cases]
-    tensors = [flat(call) for call in calls]
-    is_tensor = [t is not None for t in tensors[0]]
-    stacked = [torch.stack(list(ts)) for ts in zip(*tensors, strict=True) if ts[0] is not None]
+    stacked = [torch.stack(tensors) for tensors in zip(*map(flat, calls), strict=True)]
 
     def call(*batched: torch.Tensor) -> Any:
         rest = iter(batched)
-        flat_operands = iter([next(rest) if there else None for there in is_tensor])
-        operands = [
-            [next(flat_operands) for _ in value] if isinstance(value, list) else next(flat_operands)
-            for value in calls[0]
-        ]
+
+        def take(value: Any) -> Any:
+            if isinstance(value, list):
+                return [next(rest) for _ in value]
+            return None if value is None else next(rest)
+
+        operands = [take(value) for value in calls[0]]
         return tuple(flat(op(*cases[0].in_order(op.definition, operands))))
 
     returned = torch.vmap(call)(*stacked)
