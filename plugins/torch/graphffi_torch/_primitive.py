@@ -24,6 +24,7 @@ CALL: Final = torch.ops.tvm_ffi.call.default
 CALL_GRAPH: Final = torch.ops.tvm_ffi.call_graph.default
 #: For calls with side effects. It returns changed copies of the outputs that it is given.
 CALL_EFFECT: Final = torch.ops.tvm_ffi.call_effect.default
+PRIMITIVES: Final = (CALL, CALL_GRAPH, CALL_EFFECT)
 register_side_effect(CALL_EFFECT)
 
 
