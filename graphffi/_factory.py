@@ -22,7 +22,7 @@ from ._error import FactoryError
 from ._factory_sources import noted_files
 from ._factory_store import HeaderList, Store, prebuilt, prebuilt_libraries
 from ._kernel import complete_kernel
-from ._library import content_hash, renew_library_of
+from ._library import hash_if_there, renew_library_of
 from ._rule_text import known_rule_text, rule_text
 from ._shape_rule import call_rule
 
@@ -122,7 +122,10 @@ class Factory:
         self.key = key
         self.make = make
         self.files = tuple(os.path.abspath(d) for d in depends if isinstance(d, os.PathLike))
-        self.depends = tuple(_content(d) if isinstance(d, os.PathLike) else d for d in depends)
+        # Where a prebuilt grid is used, sources need not be there.
+        self.depends = tuple(
+            hash_if_there(os.path.abspath(d)) if isinstance(d, os.PathLike) else d for d in depends
+        )
         self._lock = threading.Lock()
         self._keyed: dict[str, OpKernel] = {}
         self._made: dict[str, OpKernel] = {}
@@ -316,13 +319,6 @@ _functions: Final[set[str]] = set()  # by name, that factories made and no libra
 def is_made_function(reference: str) -> bool:
     """Whether a reference is that of a function that a factory made, and no library holds."""
     return reference in _functions
-
-
-def _content(file: os.PathLike[str]) -> str:
-    try:
-        return content_hash(os.path.abspath(file))
-    except OSError:
-        return "none"  # where a prebuilt grid is used, sources need not be
 
 
 def _name(text: str) -> str:

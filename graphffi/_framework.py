@@ -183,7 +183,7 @@ def announce_op(op: Op) -> None:
 
 def frameworks() -> Sequence[Framework]:
     """Those that are registered, each once."""
-    return tuple({id(f): f for f in _frameworks.values()}.values())
+    return tuple(dict.fromkeys(_frameworks.values()))
 
 
 def frameworks_of_process() -> Sequence[Framework]:

@@ -15,6 +15,7 @@ from ._describe import describe, is_tensor
 from ._device import Device
 from ._dtype import dtype
 from ._framework import Framework, register_framework, tracing_framework
+from ._library import split_reference
 from ._op_kernel import call_device
 from ._plan import passes_results, strided_tensors
 from ._spec import TensorSpec, checked_dtype, spec_text
@@ -103,7 +104,7 @@ class HostFramework(Framework):
         kernel = self._kernels.get(reference)
         if kernel is None:
             kernel = _core.resolve_kernel(reference)
-            if ".so" in reference.rpartition("::")[0]:
+            if split_reference(reference)[0]:
                 self._kernels[reference] = kernel
         return kernel
 
