@@ -224,3 +224,9 @@ def numpy_view(base: numpy.ndarray, view: View) -> numpy.ndarray:
     offset = view.offset * base.itemsize
     array: numpy.ndarray = numpy.ndarray(view.shape, base.dtype, base, offset, strides)
     return array
+
+
+def numpy_copy(base: numpy.ndarray, view: View) -> numpy.ndarray:
+    """The same, row-major and with memory of its own."""
+    copied: numpy.ndarray = numpy_view(base, view).copy(order="C")
+    return copied

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from .._binding import flat
-from ._case import Case, View, numpy_view
+from ._case import Case, View, numpy_copy, numpy_view
 from ._compare import difference
 from ._guarded import Outcome, guarded_call
 
@@ -65,12 +65,7 @@ def layout(op: Op, case: Case, outcomes: Outcomes) -> Problems:
     """Compares strided operands with row-major copies of them."""
     if all(v.strides is None and not v.offset for v in case.views()):
         return
-
-    def copied(base: numpy.ndarray, view: View) -> numpy.ndarray:
-        copy: numpy.ndarray = numpy_view(base, view).copy(order="C")
-        return copy
-
-    expected = flat(op(*case.arguments(op.definition, copied)))
+    expected = flat(op(*case.arguments(op.definition, numpy_copy)))
     outcome = outcomes[case]
     updated = any(o.mutated for o in op.definition.operands)
     if updated and any(0 in v.all_strides for v in case.views()):
@@ -88,7 +83,7 @@ def reference(op: Op, case: Case, outcomes: Outcomes) -> Problems:
     outcome = outcomes[case]
 
     def wide(base: numpy.ndarray, view: View) -> numpy.ndarray:
-        array: numpy.ndarray = numpy_view(base, view).copy(order="C")
+        array = numpy_copy(base, view)
         return array.astype("float32") if array.dtype.name in _NARROW else array
 
     operands, attributes = case.build(wide), case.values
