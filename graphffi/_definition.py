@@ -317,6 +317,11 @@ class Definition:
             [value for p, value in pairs if isinstance(p, Attribute)],
         )
 
+    def read(self, operands: Sequence[Any]) -> list[Any]:
+        """The tensors among the operands that the op only reads, lists flattened."""
+        pairs = zip(self.operands, operands, strict=True)
+        return flat([value for operand, value in pairs if not operand.mutated])
+
     def updated(self, operands: Sequence[Any]) -> list[Any]:
         """The tensors among the operands that the op updates, lists flattened."""
         pairs = zip(self.operands, operands, strict=True)

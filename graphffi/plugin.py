@@ -9,6 +9,7 @@ from ._build_plugin import build_archive as build_archive
 from ._conditions import UndecidedError as UndecidedError
 from ._conditions import decidable as decidable
 from ._definition import Definition as Definition
+from ._derivatives import DerivativeRule as DerivativeRule
 from ._describe import NUMBERS as NUMBERS
 from ._describe import describe as describe
 from ._describe import is_tensor as is_tensor

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 
 import graphffi
-from graphffi.plugin import Definition, flat
+from graphffi.plugin import Definition
 
 from ._loops import run
 
@@ -98,8 +98,7 @@ def run_reference(made_of: OpCall, results: Sequence[tuple[Any, Any]], *arrays: 
 
 def flat_operands(definition: Any, operands: Sequence[Any]) -> list[Any]:
     """The arrays in the order of the primitive's operands: updated ones come last."""
-    pairs = list(zip(definition.operands, operands, strict=True))
-    return flat([v for mutated in (False, True) for o, v in pairs if o.mutated is mutated])
+    return [*definition.read(operands), *definition.updated(operands)]
 
 
 def call_key(
