@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from . import _core
-from ._binding import BoundCall
+from ._binding import BoundCall, per_tensor
 from ._describe import describe, is_tensor
 from ._device import Device
 from ._dtype import dtype
@@ -88,7 +88,7 @@ class HostFramework(Framework):
         known = self._known.get(key)
         if known is None:
             operands = [
-                _specs_of(value, f"{definition.name}: operand {o.name!r}")
+                _spec_of(value, f"{definition.name}: operand {o.name!r}")
                 for o, value in zip(definition.operands, bound.operands, strict=True)
             ]
             specs = definition.infer(operands, bound.attributes)
@@ -182,17 +182,11 @@ def _run_reference(
     """Does with NumPy what a call of the kernel would."""
     assert definition.reference is not None
     numpy: Any = sys.modules.get("numpy") or importlib.import_module("numpy")
-
-    def array(operand: Any) -> Any:
-        if isinstance(operand, (list, tuple)):
-            return [array(item) for item in operand]
-        return host.to_numpy(operand)
-
-    operands = [array(operand) for operand in bound.operands]
+    operands = [per_tensor(host.to_numpy)(operand) for operand in bound.operands]
     found = definition.reference.run(definition, operands, bound.attributes, specs)
     mutated = definition.updated(bound.operands)
     for tensor, new in zip(mutated, found[len(specs) :], strict=True):
-        array(tensor)[...] = new
+        host.to_numpy(tensor)[...] = new
     fresh = [numpy.asarray(result) for result in found[: len(specs)]]
     if not _has_array(bound.tensors()):
         fresh = [_core.from_dlpack(result) for result in fresh]
@@ -295,7 +289,7 @@ def _checked_returned(subject: str, returned: Any, results: Sequence[TensorSpec]
                 f"{expected} no tensor; the plan does not pass the result, so that the kernel has "
                 "to return it"
             )
-        got = _describe_spec(_specs_of(value, f"{subject}: result {i}"))
+        got = _describe_spec(_spec_of(value, f"{subject}: result {i}"))
         if dtype(value.dtype) != dtype(spec.dtype):
             raise TypeError(f"{expected} {got}")
         if tuple(value.shape) != tuple(spec.shape):
@@ -320,18 +314,15 @@ def _key_of(values: Sequence[Any]) -> tuple[Any, ...]:
     )
 
 
-def _specs_of(operand: Any, subject: str) -> Any:
-    if operand is None:
-        return None
-    if isinstance(operand, (list, tuple)):
-        return [_specs_of(item, subject) for item in operand]
-    if isinstance(operand, TensorSpec):
+@per_tensor
+def _spec_of(tensor: Any, subject: str) -> TensorSpec:
+    if isinstance(tensor, TensorSpec):
         raise TypeError(f"{subject}: expected a tensor, got a TensorSpec, which has no elements")
-    device = getattr(operand, "device", "cpu")  # NumPy before 2.0 has none
-    kind = checked_dtype(subject, operand.dtype)
-    if _has_array([operand]):
-        _check_elements(subject, operand.dtype, kind)
-    return TensorSpec(tuple(operand.shape), kind, Device(device))
+    device = getattr(tensor, "device", "cpu")  # NumPy before 2.0 has none
+    kind = checked_dtype(subject, tensor.dtype)
+    if _has_array([tensor]):
+        _check_elements(subject, tensor.dtype, kind)
+    return TensorSpec(tuple(tensor.shape), kind, Device(device))
 
 
 def _check_elements(subject: str, numpys: Any, kind: dtype) -> None:

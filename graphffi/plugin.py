@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from ._binding import BoundCall as BoundCall
 from ._binding import flat as flat
+from ._binding import per_tensor as per_tensor
 from ._build_plugin import build_archive as build_archive
 from ._conditions import UndecidedError as UndecidedError
 from ._conditions import decidable as decidable

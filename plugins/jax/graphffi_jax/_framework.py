@@ -18,6 +18,7 @@ from graphffi.plugin import (
     checked_bytes,
     checked_dtype,
     checked_result,
+    per_tensor,
     register_framework,
 )
 
@@ -52,7 +53,7 @@ class JaxFramework(Framework):
         if op.name not in self._traced and is_tracing():
             self._traced.add(op.name)
         operands = [
-            _to_arrays(f"{op.name}: operand {o.name!r}", value)
+            _to_array(value, f"{op.name}: operand {o.name!r}")
             for o, value in zip(definition.operands, bound.operands, strict=True)
         ]
         operands = vary_alike(operands)
@@ -122,9 +123,8 @@ class JaxFramework(Framework):
     ) -> list[Any]:
         """Runs a call without op; gives the results, then the updated arrays."""
         note_kernel(call.func)
-        inputs = [_to_array(f"{call.subject}: argument", value) for value in call.inputs]
-        mutated = [_to_array(f"{call.subject}: argument", value) for value in call.mutated]
-        inputs, mutated = vary_alike([inputs, mutated])
+        arguments = [_to_array(v, f"{call.subject}: argument") for v in (call.inputs, call.mutated)]
+        inputs, mutated = vary_alike(arguments)
         results = [
             checked_result(
                 f"{call.subject}: result {i}", graphffi.TensorSpec(spec.shape, spec.dtype)
@@ -140,7 +140,7 @@ class JaxFramework(Framework):
 def _prepare(
     op: Any, definition: Any, operands: Sequence[Any], attributes: Sequence[Any], batches: int
 ) -> tuple[KernelCall, ResultTypes]:
-    seen = [_specs(value) for value in operands]
+    seen = [_spec(value) for value in operands]
     try:
         specs = definition.infer(seen, attributes)
     except Inconclusive as error:
@@ -163,16 +163,8 @@ def _prepare(
     return KernelCall.of_each(calls), results
 
 
-def _to_arrays(subject: str, operand: Any) -> Any:
-    """The operand (array, None or list) as arrays of JAX."""
-    if operand is None:
-        return None
-    if isinstance(operand, (list, tuple)):
-        return [_to_array(subject, item) for item in operand]
-    return _to_array(subject, operand)
-
-
-def _to_array(subject: str, value: Any) -> Any:
+@per_tensor
+def _to_array(value: Any, subject: str) -> Any:
     if isinstance(value, jax.Array):  # tracers too
         if jnp.issubdtype(value.dtype, jax.dtypes.extended):
             raise TypeError(
@@ -205,13 +197,10 @@ def _converted(subject: str, convert: Callable[[Any], Any], value: Any) -> Any:
         ) from error
 
 
-def _specs(operand: Any) -> Any:
-    """What shape rules see of an operand."""
-    if operand is None:
-        return None
-    if isinstance(operand, list):
-        return [_specs(item) for item in operand]
-    return graphffi.TensorSpec(tuple(operand.shape), graphffi.dtype(operand.dtype), _device())
+@per_tensor
+def _spec(array: Any) -> graphffi.TensorSpec:
+    """What shape rules see of an array."""
+    return graphffi.TensorSpec(tuple(array.shape), graphffi.dtype(array.dtype), _device())
 
 
 def _device() -> Any:

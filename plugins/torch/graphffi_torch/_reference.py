@@ -9,7 +9,7 @@ import torch
 from torch.utils.dlpack import from_dlpack
 
 import graphffi
-from graphffi.plugin import flat
+from graphffi.plugin import flat, per_tensor
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,10 +31,12 @@ def _make_kernel(op: Op) -> Any:
     def run(*values: Any) -> None:
         definition = op.definition
         count = len(definition.parameters)
-        results = [_tensor(value) for value in values[count:]]
+        results = [from_dlpack(value) for value in values[count:]]
         operands, attributes = definition.split(values[:count])
         with torch.no_grad():
-            compute_into(definition, [_tensor(o) for o in operands], attributes, results)
+            compute_into(
+                definition, [per_tensor(from_dlpack)(o) for o in operands], attributes, results
+            )
 
     return run
 
@@ -70,9 +72,3 @@ def compute(
 
 def _spec(tensor: torch.Tensor) -> TensorSpec:
     return graphffi.TensorSpec(tuple(tensor.shape), tensor.dtype)
-
-
-def _tensor(value: Any) -> Any:
-    if isinstance(value, (list, tuple)):
-        return [_tensor(item) for item in value]
-    return None if value is None else from_dlpack(value)

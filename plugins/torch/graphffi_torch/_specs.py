@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from graphffi import Device, TensorSpec, dtype
-from graphffi.plugin import flat, numpy_dtype
+from graphffi.plugin import flat, numpy_dtype, per_tensor
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,21 +72,13 @@ def torch_device(value: Any, default: torch.device | None) -> torch.device | Non
     return torch.device(kind) if kind in ("cpu", "meta") else torch.device(kind, device.index)
 
 
+@per_tensor
 def spec_of(tensor: torch.Tensor | TensorSpec) -> TensorSpec:
     """What a shape rule sees of `tensor`; sizes may be symbolic."""
     device = _devices.get(tensor.device)
     if device is None:
         _devices[tensor.device] = device = Device(tensor.device)
     return TensorSpec(tuple(tensor.shape), _DTYPES.get(tensor.dtype, tensor.dtype), device)
-
-
-def specs_of(operand: torch.Tensor | Sequence[torch.Tensor] | None) -> Any:
-    """The same for an operand: a spec, None, or a list of specs."""
-    if operand is None:
-        return None
-    if isinstance(operand, (list, tuple)):
-        return [spec_of(tensor) for tensor in operand]
-    return spec_of(operand)  # type: ignore[arg-type]
 
 
 def concrete(argument: Any) -> Any:
@@ -137,7 +129,7 @@ def rule_arguments(
 ) -> tuple[list[Any], list[Any]]:
     """What the definition's rules get of an operator's tensors and other arguments."""
     values = zip(definition.attributes, attributes, strict=True)
-    return [specs_of(o) for o in operands], [attribute_value(a, v) for a, v in values]
+    return [spec_of(o) for o in operands], [attribute_value(a, v) for a, v in values]
 
 
 def results_of(returned: Any, count: int) -> list[Any]:

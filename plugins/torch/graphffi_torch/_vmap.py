@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from graphffi.plugin import Operand
-from graphffi_torch._specs import attribute_value, specs_of
+from graphffi_torch._specs import attribute_value, spec_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -74,7 +74,7 @@ def _element(
 ) -> Sequence[TensorSpec]:
     """The results of the call for one element of the batch."""
     pairs = zip(operands, batched, strict=True)
-    specs = [_without_batch(specs_of(operand), flag) for operand, flag in pairs]
+    specs = [_without_batch(spec_of(operand), flag) for operand, flag in pairs]
     return op.definition.infer(specs, attributes)
 
 
