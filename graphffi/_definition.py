@@ -172,11 +172,6 @@ class Definition:
             return None
         return parse_dtypes(self.name, self.dtypes_text, self.operands, self.results)
 
-    @property
-    def kernel(self) -> str:
-        """The reference of the first kernel; "" if there is none."""
-        return self.kernels[0].reference if self.kernels else ""
-
     @cached_property
     def candidates(self) -> tuple[OpKernel, ...]:
         """The kernels that calls may run."""
@@ -384,8 +379,8 @@ class Definition:
         """
         key = (
             kernel,
-            tuple(_structure(o) for o in operands),
-            tuple(_structure(a) for a in attributes),
+            tuple(map(structure_of, operands)),
+            tuple(map(structure_of, attributes)),
         )
         template = self._templates.get(key)
         if template is None:
@@ -425,7 +420,7 @@ class Definition:
         return values[0] if len(values) == 1 else tuple(values)
 
 
-def _structure(value: Any) -> int | None:
+def structure_of(value: Any) -> int | None:
     """None for None, -1 for one value, the length of a list."""
     if value is None:
         return None

@@ -10,6 +10,7 @@ from ._build_plugin import build_archive as build_archive
 from ._conditions import UndecidedError as UndecidedError
 from ._conditions import decidable as decidable
 from ._definition import Definition as Definition
+from ._definition import structure_of as structure_of
 from ._derivatives import DerivativeRule as DerivativeRule
 from ._describe import NUMBERS as NUMBERS
 from ._describe import describe as describe
@@ -23,6 +24,7 @@ from ._library import split_reference as split_reference
 from ._location import plugin_cache as plugin_cache
 from ._location import torch_build as torch_build
 from ._objects import object_of as object_of
+from ._op_kernel import OWN_NAMES as OWN_NAMES
 from ._op_kernel import OpKernel as OpKernel
 from ._op_kernel import call_device as call_device
 from ._package import PackagedLibraries as PackagedLibraries

@@ -37,7 +37,7 @@ def call_op(op: Op, case: Case) -> list[numpy.ndarray]:
     return [a.copy() for a in flat(op(*case.arguments(op.definition, numpy_view)))]
 
 
-def compare(op: Op, case: Case, outcomes: Outcomes, got: Sequence[numpy.ndarray]) -> Problems:
+def compare(case: Case, outcomes: Outcomes, got: Sequence[numpy.ndarray]) -> Problems:
     """Compares a path's results with those of the kernel alone."""
     outcome = outcomes[case]
     if text := difference(outcome.arrays, got, outcome.names):
@@ -54,7 +54,7 @@ def op_call(op: Op, case: Case, outcomes: Outcomes) -> Problems:
     for name, result in zip(op.definition.results, results, strict=True):
         if any(numpy.shares_memory(result, tensor) for tensor in flat(operands)):
             yield "alias", f"result {name!r}: expected memory of its own, got an operand's"
-    yield from compare(op, case, outcomes, returned)
+    yield from compare(case, outcomes, returned)
     before = [result.copy() for result in results]
     call_op(op, replace(case, seed=case.seed + 1))
     if text := difference(before, results, op.definition.results):
@@ -276,7 +276,7 @@ def _are_equal(found: Sequence[Outcome]) -> bool:
     return all(text == texts[0] for text in texts)
 
 
-def differentiable(op: Op, cases: Sequence[Case]) -> list[Case]:
+def differentiable(cases: Sequence[Case]) -> list[Case]:
     """Small cases whose gradients finite differences can tell, those of float64 first."""
     found = []
     for case in cases:

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 
 import graphffi
-from graphffi.plugin import Definition
+from graphffi.plugin import Definition, structure_of
 
 from ._loops import run
 
@@ -57,10 +57,7 @@ class OpCall:
         attributes: Sequence[Any],
     ) -> OpCall:
         """Of converted operands: arrays, lists of arrays, None."""
-        structure = (
-            None if o is None else len(o) if isinstance(o, (list, tuple)) else -1 for o in operands
-        )
-        return OpCall(op, definition, tuple(structure), tuple(attributes))
+        return OpCall(op, definition, tuple(map(structure_of, operands)), tuple(attributes))
 
     def operands(self, arrays: Sequence[Any]) -> list[Any]:
         """One item per operand, of one per array in the order of the primitive's operands."""

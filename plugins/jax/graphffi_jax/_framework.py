@@ -42,6 +42,7 @@ class JaxFramework(Framework):
     name = "jax"
     vjp = staticmethod(transpose)
     jvp = staticmethod(push_forward)
+    is_tracing = staticmethod(is_tracing)
 
     def __init__(self) -> None:
         """Knows no call yet."""
@@ -96,10 +97,6 @@ class JaxFramework(Framework):
             return str(jax.devices(kind)[0].device_kind)
         except RuntimeError:
             return ""
-
-    def is_tracing(self) -> bool:
-        """Whether JAX traces this thread's operations, or transforms them."""
-        return is_tracing()
 
     def replace_op(self, op: Any) -> None:
         """Has functions that were traced with the op's former definition traced anew.

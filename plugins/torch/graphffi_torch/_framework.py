@@ -70,6 +70,7 @@ class TorchFramework(Framework):
     call_plain = staticmethod(_C.call_raw)
     vjp = staticmethod(transpose)
     jvp = staticmethod(push_forward)
+    to_numpy = staticmethod(to_numpy)
 
     def __init__(self) -> None:
         """Not for users."""
@@ -185,10 +186,6 @@ class TorchFramework(Framework):
     def copy(self, tensor: torch.Tensor) -> torch.Tensor:
         """With the strides of the tensor, if its elements share no memory."""
         return tensor.clone()
-
-    def to_numpy(self, tensor: torch.Tensor) -> Any:
-        """A copy on the host, row-major."""
-        return to_numpy(tensor)
 
     def device_name(self, kind: str) -> str:
         """As PyTorch tells it."""

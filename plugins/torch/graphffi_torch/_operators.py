@@ -71,11 +71,8 @@ def register_operator(op: Op) -> None:
 
 def operator_of(op: Op) -> Any:
     """The operator of an op. Raises what `register_operator` does."""
-    operators = _operators.get(op.name)
-    if operators is None:
-        register_operator(op)
-        operators = _operators_of(op)
-    return operators[0]
+    register_operator(op)
+    return _operators_of(op)[0]
 
 
 def _operators_of(op: Op) -> list[Any]:
