@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ._factory import Factory
 from ._factory_store import prebuilt_digest
-from ._kernel import Kernel, named_kernel
+from ._kernel import named_kernel
 from ._op_kernel import OpKernel, checked_device, checked_dtypes, checked_when
 from ._plan import checked_traits
 
@@ -104,7 +104,7 @@ def add_factory(
         factory = Factory(self.name, named.name, key, make, depends)
         prebuilt = prebuilt_digest(self.name, named.name)
         made = dataclasses.replace(named, factory=factory, prebuilt=prebuilt)
-        self._take(made, Kernel(""), override)
+        self._take(made, override)
         return make
 
     return decorate

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ._parameter import MISSING, Attribute, Operand
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 
 def flat(values: Any) -> list[Any]:
@@ -23,6 +24,18 @@ def flat(values: Any) -> list[Any]:
         elif value is not None:
             found.append(value)
     return found
+
+
+def per_tensor(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Makes a function of a tensor one of an operand: a list gives a list, None gives None."""
+
+    @functools.wraps(function)
+    def of_operand(operand: Any, *rest: Any) -> Any:
+        if isinstance(operand, (list, tuple)):
+            return [function(tensor, *rest) for tensor in operand]
+        return None if operand is None else function(operand, *rest)
+
+    return of_operand
 
 
 @dataclass(frozen=True)

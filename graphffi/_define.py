@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypedDict, overload
 
 from . import _signature
 from ._definition import Definition
+from ._derivatives import checked_save
 from ._describe import describe
 from ._kernel import complete_kernel, named_kernel
 from ._op import register_op
@@ -16,7 +16,6 @@ from ._op_kernel import OpKernel, forced_kernel
 from ._parameter import Operand
 from ._plan import CallTraits, SideEffect, checked_effect, checked_traits
 from ._reference import checked_choice
-from ._vjp import checked_save
 from ._vmap import VmapRule
 
 if TYPE_CHECKING:
@@ -28,12 +27,11 @@ if TYPE_CHECKING:
     P = ParamSpec("P")
     R = TypeVar("R")
 
-    from ._kernel import Kernel
     from ._op import Op
 
 
 class _OpOptions(TypedDict, total=False):
-    """The options of `op` but `mutates`, for type checkers."""
+    """The options of `op` but `mutates`."""
 
     kernel: Any
     plan: str
@@ -132,7 +130,7 @@ def op(
         ... def scale(x: Tensor, factor: float) -> Tensor:
         ...     return graphffi.like(x)
     """
-    options = _Options(
+    options = _OpOptions(
         kernel=kernel,
         plan=plan,
         pass_owning_tensor=pass_owning_tensor,
@@ -151,7 +149,7 @@ def op(
     def decorate(rule: Callable[..., Any]) -> Op:
         updated = (mutates,) if isinstance(mutates, str) else mutates
         signature = _signature.from_function(name, rule, updated)
-        return options.register(name, signature, rule, rule.__doc__ or "")
+        return _register(name, signature, rule, rule.__doc__ or "", options)
 
     return decorate
 
@@ -206,7 +204,7 @@ def define_op(
         ValueError: If schema or plan don't parse; if another op has that name and is not to be
             replaced, or cannot be.
     """
-    options = _Options(
+    options = _OpOptions(
         kernel=kernel,
         plan=plan,
         pass_owning_tensor=pass_owning_tensor,
@@ -221,106 +219,90 @@ def define_op(
         gradient=gradient,
         override=override,
     )
-    return options.register(name, _signature.from_schema(name, schema), infer, doc)
+    return _register(name, _signature.from_schema(name, schema), infer, doc, options)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Options:
-    """The options of `op`."""
+def _register(
+    name: str,
+    signature: _signature.Signature,
+    rule: Callable[..., Any] | None,
+    doc: str,
+    options: _OpOptions,
+) -> Op:
+    """The op with these options."""
+    for option in ("dims", "dtypes"):
+        if not isinstance(value := options[option], str):
+            raise TypeError(f"{name}: {option}: expected a str, got {describe(value)}")
+    definition = _define(name, signature, rule, doc, options)
+    kernel = _make_kernel(definition, options)
+    if kernel is not None:
+        definition = dataclasses.replace(definition, kernels=(kernel,))
+    return register_op(definition, override=options["override"])
 
-    kernel: Any
-    plan: str
-    pass_owning_tensor: bool
-    allow_cuda_graph: bool
-    has_side_effect: SideEffect
-    vmap: str | Callable[..., Any] | None
-    dims: str
-    dtypes: str
-    strided: bool | Sequence[str]
-    workspace: int | Callable[..., Any] | None
-    fallback: str
-    gradient: str
-    override: bool
 
-    def register(
-        self,
-        name: str,
-        signature: _signature.Signature,
-        rule: Callable[..., Any] | None,
-        doc: str,
-    ) -> Op:
-        """The op with these options."""
-        for option in ("dims", "dtypes"):
-            if not isinstance(value := getattr(self, option), str):
-                raise TypeError(f"{name}: {option}: expected a str, got {describe(value)}")
-        definition = self._define(name, signature, rule, doc)
-        made = self._make_kernel(definition)
-        if made is not None:
-            definition = dataclasses.replace(definition, kernels=(made[0],))
-        return register_op(definition, made, override=self.override)
-
-    def _define(
-        self,
-        name: str,
-        signature: _signature.Signature,
-        rule: Callable[..., Any] | None,
-        doc: str,
-    ) -> Definition:
-        """The checked definition of an op with these options, without kernels."""
-        definition = Definition(
-            name=name,
-            parameters=signature.parameters,
-            results=signature.results,
-            kernels=(),
-            rule=rule,
-            result_type=signature.result_type,
-            doc=doc,
-            has_side_effect=checked_effect(name, self.has_side_effect),
-            vmap=VmapRule.make(name, self.vmap),
-            dims_text=self.dims,
-            dtypes_text=self.dtypes,
-            strided=_strided_operands(name, signature, self.strided),
-            forced=forced_kernel(name),
-            fallback=checked_choice(name, "fallback", self.fallback),
-            gradient=checked_choice(name, "gradient", self.gradient),
+def _define(
+    name: str,
+    signature: _signature.Signature,
+    rule: Callable[..., Any] | None,
+    doc: str,
+    options: _OpOptions,
+) -> Definition:
+    """The checked definition of an op with these options, without kernels."""
+    definition = Definition(
+        name=name,
+        parameters=signature.parameters,
+        results=signature.results,
+        kernels=(),
+        rule=rule,
+        result_type=signature.result_type,
+        doc=doc,
+        has_side_effect=checked_effect(name, options["has_side_effect"]),
+        vmap=VmapRule.make(name, options["vmap"]),
+        dims_text=options["dims"],
+        dtypes_text=options["dtypes"],
+        strided=_strided_operands(name, signature, options["strided"]),
+        forced=forced_kernel(name),
+        fallback=checked_choice(name, "fallback", options["fallback"]),
+        gradient=checked_choice(name, "gradient", options["gradient"]),
+    )
+    if definition.gradient:
+        checked_save(definition, "gradient='reference'", callable, ())
+    if rule is not None and not callable(rule):
+        raise TypeError(f"{name}: infer: expected a callable, got {describe(rule)}")
+    if rule is None and definition.results:
+        raise ValueError(
+            f"{name}: expected a shape rule for {', '.join(definition.results)}, got none"
         )
-        if definition.gradient:
-            checked_save(definition, "gradient='reference'", callable, ())
-        if rule is not None and not callable(rule):
-            raise TypeError(f"{name}: infer: expected a callable, got {describe(rule)}")
-        if rule is None and definition.results:
-            raise ValueError(
-                f"{name}: expected a shape rule for {', '.join(definition.results)}, got none"
-            )
-        updates = any(operand.mutated for operand in definition.operands)
-        if not (definition.results or updates or definition.has_side_effect):
-            raise ValueError(
-                f"{name}: expected a result or an operand that is updated in place, got neither; "
-                "pass has_side_effect=True if the op has a side effect"
-            )
-        return definition
-
-    def _make_kernel(self, definition: Definition) -> tuple[OpKernel, Kernel] | None:
-        """The kernel that the op is defined with, if it is.
-
-        Raises:
-            ValueError: If there is none, but what belongs to one.
-        """
-        effect = definition.has_side_effect
-        traits = checked_traits(
-            definition.name, self.pass_owning_tensor, self.allow_cuda_graph, effect
+    updates = any(operand.mutated for operand in definition.operands)
+    if not (definition.results or updates or definition.has_side_effect):
+        raise ValueError(
+            f"{name}: expected a result or an operand that is updated in place, got neither; "
+            "pass has_side_effect=True if the op has a side effect"
         )
-        options = OpKernel("", plan=self.plan, workspace=self.workspace, traits=traits)
-        if self.kernel is not None:
-            named = named_kernel(options, self.kernel)
-            return complete_kernel(definition, named, self.kernel, "")
-        if self.plan or self.workspace is not None or traits != CallTraits(has_side_effect=effect):
-            raise ValueError(
-                f"{definition.name}: expected kernel= with options of a kernel (plan, "
-                "workspace, pass_owning_tensor, allow_cuda_graph), got none; pass them to "
-                "add_kernel"
-            )
-        return None
+    return definition
+
+
+def _make_kernel(definition: Definition, options: _OpOptions) -> OpKernel | None:
+    """The kernel that the op is defined with, if it is.
+
+    Raises:
+        ValueError: If there is none, but what belongs to one.
+    """
+    effect = definition.has_side_effect
+    traits = checked_traits(
+        definition.name, options["pass_owning_tensor"], options["allow_cuda_graph"], effect
+    )
+    kernel = OpKernel("", plan=options["plan"], workspace=options["workspace"], traits=traits)
+    if options["kernel"] is not None:
+        named = named_kernel(kernel, options["kernel"])
+        return complete_kernel(definition, named, options["kernel"], "")
+    if kernel.plan or kernel.workspace is not None or traits != CallTraits(has_side_effect=effect):
+        raise ValueError(
+            f"{definition.name}: expected kernel= with options of a kernel (plan, "
+            "workspace, pass_owning_tensor, allow_cuda_graph), got none; pass them to "
+            "add_kernel"
+        )
+    return None
 
 
 def _strided_operands(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from . import _core
 from ._binding import BoundCall as BoundCall
-from ._binding import bind
+from ._binding import bind, flat
 from ._describe import describe
 from ._digest import base_digest, full_digest, traced_digest
 from ._dims import Dims, parse_dims
@@ -26,11 +26,10 @@ from ._tracing import report_to_tracer
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from ._jvp import Jvp
+    from ._derivatives import Jvp, Vjp
     from ._reference import Reference
     from ._spec import TensorSpec
     from ._tuning import TunedCall
-    from ._vjp import Vjp
     from ._vmap import VmapRule
 
 
@@ -173,11 +172,6 @@ class Definition:
             return None
         return parse_dtypes(self.name, self.dtypes_text, self.operands, self.results)
 
-    @property
-    def kernel(self) -> str:
-        """The reference of the first kernel; "" if there is none."""
-        return self.kernels[0].reference if self.kernels else ""
-
     @cached_property
     def candidates(self) -> tuple[OpKernel, ...]:
         """The kernels that calls may run."""
@@ -286,8 +280,8 @@ class Definition:
         """Functions that the op was given after its definition; None for what it was not."""
         uses_reference = self.reference and (self.gradient or self.runs_reference)
         return (
-            self.vjp and self.vjp.backward,
-            self.jvp and self.jvp.forward,
+            self.vjp and self.vjp.function,
+            self.jvp and self.jvp.function,
             self.reference.function if self.reference and uses_reference else None,
         )
 
@@ -304,6 +298,29 @@ class Definition:
         except (TypeError, ValueError) as error:
             report_to_tracer(type(error).__name__, error.args[0])
             raise
+
+    def in_order(self, operands: Sequence[Any], attributes: Sequence[Any]) -> list[Any]:
+        """One value per parameter, in signature order."""
+        tensors, values = iter(operands), iter(attributes)
+        return [next(tensors if isinstance(p, Operand) else values) for p in self.parameters]
+
+    def split(self, values: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        """One value per operand and one per attribute, of one per parameter."""
+        pairs = list(zip(self.parameters, values, strict=True))
+        return (
+            [value for p, value in pairs if isinstance(p, Operand)],
+            [value for p, value in pairs if isinstance(p, Attribute)],
+        )
+
+    def read(self, operands: Sequence[Any]) -> list[Any]:
+        """The tensors among the operands that the op only reads, lists flattened."""
+        pairs = zip(self.operands, operands, strict=True)
+        return flat([value for operand, value in pairs if not operand.mutated])
+
+    def updated(self, operands: Sequence[Any]) -> list[Any]:
+        """The tensors among the operands that the op updates, lists flattened."""
+        pairs = zip(self.operands, operands, strict=True)
+        return flat([value for operand, value in pairs if operand.mutated])
 
     def infer(self, operands: Sequence[Any], attributes: Sequence[Any]) -> tuple[TensorSpec, ...]:
         """Runs the shape rule.
@@ -362,8 +379,8 @@ class Definition:
         """
         key = (
             kernel,
-            tuple(_structure(o) for o in operands),
-            tuple(_structure(a) for a in attributes),
+            tuple(map(structure_of, operands)),
+            tuple(map(structure_of, attributes)),
         )
         template = self._templates.get(key)
         if template is None:
@@ -403,7 +420,7 @@ class Definition:
         return values[0] if len(values) == 1 else tuple(values)
 
 
-def _structure(value: Any) -> int | None:
+def structure_of(value: Any) -> int | None:
     """None for None, -1 for one value, the length of a list."""
     if value is None:
         return None

@@ -136,12 +136,11 @@ def parse_dims(
             dimension that is not in brackets is missing from a result or an operand that is updated
             in place.
     """
+    where = f"{subject}: dims {text!r}"
     whole: set[str] = set()
     groups = [
-        tuple(_parse_group(subject, text, part, whole) for part in parts)
-        for parts in split_groups(
-            f"{subject}: dims {text!r}", "dimensions", text, operands, results
-        )
+        tuple(_parse_group(where, part, whole) for part in parts)
+        for parts in split_groups(where, "dimensions", text, operands, results)
     ]
     dims = Dims(text, groups[0], groups[1], frozenset(whole))
     written = [g for o, g in zip(operands, dims.operands, strict=True) if o.mutated]
@@ -151,7 +150,7 @@ def parse_dims(
             for output in (*written, *dims.results):
                 if is_free and name not in str(output).split():
                     raise ValueError(
-                        f"{subject}: dims {text!r}: expected {name!r} in every result; write "
+                        f"{where}: expected {name!r} in every result; write "
                         f"[{name}] for a dimension that the kernel needs whole"
                     )
     return dims
@@ -208,22 +207,22 @@ def grouped_specs(
         yield f"shape rule: result {name!r}", group, spec
 
 
-def _parse_group(subject: str, text: str, part: str, whole: set[str]) -> Group:
+def _parse_group(where: str, part: str, whole: set[str]) -> Group:
     names: list[str] = []
     has_ellipsis = is_bracketed = False
     for token in re.findall(_TOKEN, part):
         if token in "[]":
             if is_bracketed == (token == "["):
-                raise ValueError(f"{subject}: dims {text!r}: expected brackets in pairs")
+                raise ValueError(f"{where}: expected brackets in pairs")
             is_bracketed = token == "["
         elif token == "...":
             if names or has_ellipsis or is_bracketed:
-                raise ValueError(f"{subject}: dims {text!r}: expected '...' to come first")
+                raise ValueError(f"{where}: expected '...' to come first")
             has_ellipsis = True
         elif re.fullmatch(_NAME, token) or token == "_" or token.isdigit():
             if token in names and not is_bracketed and re.fullmatch(_NAME, token):
                 raise ValueError(
-                    f"{subject}: dims {text!r}: expected {token!r} once in a group; write "
+                    f"{where}: expected {token!r} once in a group; write "
                     f"[{token}] for a dimension that the kernel needs whole"
                 )
             names.append(token)
@@ -231,9 +230,8 @@ def _parse_group(subject: str, text: str, part: str, whole: set[str]) -> Group:
                 whole.add(token)
         else:
             raise ValueError(
-                f"{subject}: dims {text!r}: expected names, sizes, '_', '...' and brackets, got "
-                f"{token!r}"
+                f"{where}: expected names, sizes, '_', '...' and brackets, got {token!r}"
             )
     if is_bracketed:
-        raise ValueError(f"{subject}: dims {text!r}: expected brackets in pairs")
+        raise ValueError(f"{where}: expected brackets in pairs")
     return Group(tuple(names), has_ellipsis)

@@ -155,8 +155,8 @@ def _variables() -> Iterator[Fact]:
             yield Fact(name, value)
 
 
-def _version(distribution: str, otherwise: str = "not installed") -> str:
+def _version(distribution: str) -> str:
     try:
         return metadata.version(distribution)
     except metadata.PackageNotFoundError:
-        return otherwise
+        return "not installed"

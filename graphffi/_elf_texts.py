@@ -6,6 +6,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 _LITTLE_64: Final = b"\x7fELF\x02\x01"
@@ -31,7 +32,7 @@ def exported_texts(path: str, prefix: str) -> dict[str, str]:
     Raises:
         ValueError: If one is no UTF-8 text that is in the file: a pointer to a text, for example.
     """
-    content = _read(path)
+    content = Path(path).read_bytes()
     found = {}
     for name, address, size in sorted(_symbols(content, prefix)):
         try:
@@ -46,11 +47,6 @@ def exported_texts(path: str, prefix: str) -> dict[str, str]:
             )
         found[name] = text
     return found
-
-
-def _read(path: str) -> bytes:
-    with open(path, "rb") as file:
-        return file.read()
 
 
 def _symbols(content: bytes, prefix: str) -> Iterator[tuple[str, int, int]]:

@@ -22,7 +22,7 @@ from ._error import FactoryError
 from ._factory_sources import noted_files
 from ._factory_store import HeaderList, Store, prebuilt, prebuilt_libraries
 from ._kernel import complete_kernel
-from ._library import content_hash, renew_library, split_reference
+from ._library import hash_if_there, renew_library_of
 from ._rule_text import known_rule_text, rule_text
 from ._shape_rule import call_rule
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ._definition import Definition
-    from ._kernel import Kernel
     from ._op_kernel import OpKernel
 
 log: Final = logging.getLogger("graphffi.kernels")
@@ -123,7 +122,10 @@ class Factory:
         self.key = key
         self.make = make
         self.files = tuple(os.path.abspath(d) for d in depends if isinstance(d, os.PathLike))
-        self.depends = tuple(_content(d) if isinstance(d, os.PathLike) else d for d in depends)
+        # Where a prebuilt grid is used, sources need not be there.
+        self.depends = tuple(
+            hash_if_there(os.path.abspath(d)) if isinstance(d, os.PathLike) else d for d in depends
+        )
         self._lock = threading.Lock()
         self._keyed: dict[str, OpKernel] = {}
         self._made: dict[str, OpKernel] = {}
@@ -257,12 +259,10 @@ class Factory:
         start = time.monotonic()
         returned = self._obtain(key)
         try:
-            made, kernel = self._kernel(definition, keyed, key, returned)
+            made = self._kernel(definition, keyed, key, returned)
             definition.check_kernel(made)
-            library, _ = split_reference(made.reference)
-            if library.startswith("/"):
-                renew_library(library)
-            kernel.install()
+            renew_library_of(made.reference)
+            made.install()
         except Exception as error:
             raise FactoryError(f"{title}: {error}") from error
         log.info("%s: made in %.3f s", title, time.monotonic() - start)
@@ -296,10 +296,8 @@ class Factory:
             HeaderList.of(self.op, self.name, self.identity).add(noted.headers)
         return returned
 
-    def _kernel(
-        self, definition: Definition, keyed: OpKernel, key: Key, returned: Any
-    ) -> tuple[OpKernel, Kernel]:
-        """The kernel of what the factory returned, and what its reference is to mean."""
+    def _kernel(self, definition: Definition, keyed: OpKernel, key: Key, returned: Any) -> OpKernel:
+        """The kernel of what the factory returned."""
         is_text = isinstance(returned, (str, os.PathLike))
         if not is_text and (not callable(returned) or isinstance(returned, type)):
             raise TypeError(
@@ -308,10 +306,10 @@ class Factory:
             )
         given = _reference(self.op, os.fspath(returned)) if is_text else returned
         name = f"{self.name}.{_name(key.text)}"
-        made, kernel = complete_kernel(definition, keyed, given, name)
-        if kernel.function is not None:
-            _functions.add(kernel.reference)
-        return made, kernel
+        made = complete_kernel(definition, keyed, given, name)
+        if made.function is not None:
+            _functions.add(made.reference)
+        return made
 
 
 _factories: Final[weakref.WeakSet[Factory]] = weakref.WeakSet()
@@ -321,13 +319,6 @@ _functions: Final[set[str]] = set()  # by name, that factories made and no libra
 def is_made_function(reference: str) -> bool:
     """Whether a reference is that of a function that a factory made, and no library holds."""
     return reference in _functions
-
-
-def _content(file: os.PathLike[str]) -> str:
-    try:
-        return content_hash(os.path.abspath(file))
-    except OSError:
-        return "none"  # where a prebuilt grid is used, sources need not be
 
 
 def _name(text: str) -> str:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
@@ -14,11 +13,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ._cache import copy_file, locked, mark_used, write_text
 from ._error import FactoryError
-from ._library import content_hash
+from ._library import content_hash, hash_if_there
 from ._location import cache_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
+    from contextlib import AbstractContextManager
 
 INDEX: Final = "prebuilt.json"
 """The name of the list of a grid's libraries, in its folder."""
@@ -47,11 +47,9 @@ class Store:
         base = re.sub(r"[^A-Za-z0-9]+", "_", f"{op}.{name}")
         return Store(cache_folder() / f"{base}-{digest}.kernel.json")
 
-    @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self) -> AbstractContextManager[None]:
         """Lets one process at a time make the kernel."""
-        with locked(self.entry.with_suffix(".lock")):
-            yield
+        return locked(self.entry.with_suffix(".lock"))
 
     def read(self) -> str:
         """The kernel that is kept, as a factory returns it; "" if there is none."""
@@ -111,7 +109,7 @@ class HeaderList:
         if headers is None:
             return None
         mark_used(self.entry)
-        states = [_state_of(header) for header in sorted(headers)]
+        states = [f"{header}: {hash_if_there(header)}" for header in sorted(headers)]
         return "\n".join((str(cache_folder()), *states))
 
     def _read(self) -> set[str] | None:
@@ -119,13 +117,6 @@ class HeaderList:
             return set(json.loads(self.entry.read_text()))
         except (OSError, ValueError):
             return None
-
-
-def _state_of(file: str) -> str:
-    try:
-        return f"{file}: {content_hash(file)}"
-    except OSError:
-        return f"{file}: none"
 
 
 def library_of(returned: Any) -> tuple[str, str]:

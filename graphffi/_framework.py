@@ -37,13 +37,15 @@ class Framework:
     call_plain: Callable[..., Any] | None = None
     is_tracing: Callable[[], bool] | None = None
 
-    def call_op(self, op: Op, bound: BoundCall) -> Any:
-        """Runs an op on checked arguments; gives what `Definition.pack_results` gives."""
-        raise NotImplementedError
+    def call_op(self, op: Op, definition: Definition, bound: BoundCall) -> Any:
+        """Runs an op on checked arguments; gives what `Definition.pack_results` gives.
 
-    def call_bound(self, op: Op, definition: Definition, bound: BoundCall) -> Any:
-        """Runs an op on arguments that a definition of it bound, which may be replaced by now."""
-        return self.call_op(op, bound)
+        Args:
+            op: The op.
+            definition: That bound the arguments. It may be replaced by now.
+            bound: The arguments.
+        """
+        raise NotImplementedError
 
     def call_raw(self, call: CanonicalCall, results: Sequence[TensorSpec]) -> list[Any]:
         """Runs a call; gives the results, then the updated tensors of `call.mutated`."""
@@ -52,7 +54,7 @@ class Framework:
     def call_as(self, definition: Definition, bound: BoundCall) -> Any:
         """Runs an op as another definition of it says: one that forces a kernel."""
         stand_in: Any = SimpleNamespace(name=definition.name, definition=definition)
-        return self.call_op(stand_in, bound)
+        return self.call_op(stand_in, definition, bound)
 
     def add_op(self, op: Op) -> None:
         """Is told that an op was defined. May refuse it with a ValueError."""
@@ -181,7 +183,7 @@ def announce_op(op: Op) -> None:
 
 def frameworks() -> Sequence[Framework]:
     """Those that are registered, each once."""
-    return tuple({id(f): f for f in _frameworks.values()}.values())
+    return tuple(dict.fromkeys(_frameworks.values()))
 
 
 def frameworks_of_process() -> Sequence[Framework]:

@@ -18,7 +18,7 @@ from ._generate_trace import trace_blocks
 from ._metadata import describe_function, describe_type, parameters_of
 from ._module import Module, load_module
 from ._op_text import OpText, op_texts
-from ._shape_text import lambda_text
+from ._shape_text import RuleTexts
 from ._signature import from_schema
 
 TODO: Final = "TODO"
@@ -240,12 +240,12 @@ def _rule_lines(op: str, fields: dict[str, str]) -> list[str]:
     if fields.get("shape") == TODO:
         return [f"infer=None,  # {TODO}: the shape rule, such as lambda x: graphffi.like(x)"]
     signature = from_schema(op, fields["schema"])
-    rest = (op, signature.parameters, fields.get("dims", ""), fields.get("dtypes", ""))
+    texts = RuleTexts(op, signature, fields.get("dims", ""), fields.get("dtypes", ""))
     lines = []
     if signature.results:
-        lines.append(f"infer={lambda_text(fields.get('shape', ''), signature.results, *rest)},")
+        lines.append(f"infer={texts.lambda_text('shape', fields.get('shape', ''))},")
     if "workspace" in fields:
-        lines.append(f"workspace={lambda_text(fields['workspace'], (), *rest)},")
+        lines.append(f"workspace={texts.lambda_text('workspace', fields['workspace'])},")
     return lines
 
 

@@ -10,11 +10,12 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from . import _core
-from ._binding import BoundCall, flat
+from ._binding import BoundCall, per_tensor
 from ._describe import describe, is_tensor
 from ._device import Device
 from ._dtype import dtype
 from ._framework import Framework, register_framework, tracing_framework
+from ._library import split_reference
 from ._op_kernel import call_device
 from ._plan import passes_results, strided_tensors
 from ._spec import TensorSpec, checked_dtype, spec_text
@@ -49,16 +50,8 @@ class HostFramework(Framework):
         self._known: dict[Any, tuple[tuple[TensorSpec, ...], OpKernel, Any]] = {}
         self._kernels: dict[str, Any] = {}  # those of libraries: global ones may be replaced
 
-    def call_op(self, op: Op, bound: BoundCall) -> Any:
-        """Runs the op now."""
-        return self.call_as(op.definition, bound)
-
-    def call_bound(self, op: Op, definition: Definition, bound: BoundCall) -> Any:
+    def call_op(self, op: Op, definition: Definition, bound: BoundCall) -> Any:
         """Runs the op now, as the definition says that bound the arguments."""
-        return self.call_as(definition, bound)
-
-    def call_as(self, definition: Definition, bound: BoundCall) -> Any:
-        """Runs an op of this definition now."""
         operands = (
             value if o.mutated else _with_arrays(value)
             for o, value in zip(definition.operands, bound.operands, strict=True)
@@ -95,7 +88,7 @@ class HostFramework(Framework):
         known = self._known.get(key)
         if known is None:
             operands = [
-                _specs_of(value, f"{definition.name}: operand {o.name!r}")
+                _spec_of(value, f"{definition.name}: operand {o.name!r}")
                 for o, value in zip(definition.operands, bound.operands, strict=True)
             ]
             specs = definition.infer(operands, bound.attributes)
@@ -111,7 +104,7 @@ class HostFramework(Framework):
         kernel = self._kernels.get(reference)
         if kernel is None:
             kernel = _core.resolve_kernel(reference)
-            if ".so" in reference.rpartition("::")[0]:
+            if split_reference(reference)[0]:
                 self._kernels[reference] = kernel
         return kernel
 
@@ -189,18 +182,11 @@ def _run_reference(
     """Does with NumPy what a call of the kernel would."""
     assert definition.reference is not None
     numpy: Any = sys.modules.get("numpy") or importlib.import_module("numpy")
-
-    def array(operand: Any) -> Any:
-        if isinstance(operand, (list, tuple)):
-            return [array(item) for item in operand]
-        return host.to_numpy(operand)
-
-    operands = [array(operand) for operand in bound.operands]
+    operands = [per_tensor(host.to_numpy)(operand) for operand in bound.operands]
     found = definition.reference.run(definition, operands, bound.attributes, specs)
-    pairs = list(zip(definition.operands, bound.operands, strict=True))
-    mutated = flat([value for o, value in pairs if o.mutated])
+    mutated = definition.updated(bound.operands)
     for tensor, new in zip(mutated, found[len(specs) :], strict=True):
-        array(tensor)[...] = new
+        host.to_numpy(tensor)[...] = new
     fresh = [numpy.asarray(result) for result in found[: len(specs)]]
     if not _has_array(bound.tensors()):
         fresh = [_core.from_dlpack(result) for result in fresh]
@@ -303,7 +289,7 @@ def _checked_returned(subject: str, returned: Any, results: Sequence[TensorSpec]
                 f"{expected} no tensor; the plan does not pass the result, so that the kernel has "
                 "to return it"
             )
-        got = _describe_spec(_specs_of(value, f"{subject}: result {i}"))
+        got = _describe_spec(_spec_of(value, f"{subject}: result {i}"))
         if dtype(value.dtype) != dtype(spec.dtype):
             raise TypeError(f"{expected} {got}")
         if tuple(value.shape) != tuple(spec.shape):
@@ -328,18 +314,15 @@ def _key_of(values: Sequence[Any]) -> tuple[Any, ...]:
     )
 
 
-def _specs_of(operand: Any, subject: str) -> Any:
-    if operand is None:
-        return None
-    if isinstance(operand, (list, tuple)):
-        return [_specs_of(item, subject) for item in operand]
-    if isinstance(operand, TensorSpec):
+@per_tensor
+def _spec_of(tensor: Any, subject: str) -> TensorSpec:
+    if isinstance(tensor, TensorSpec):
         raise TypeError(f"{subject}: expected a tensor, got a TensorSpec, which has no elements")
-    device = getattr(operand, "device", "cpu")  # NumPy before 2.0 has none
-    kind = checked_dtype(subject, operand.dtype)
-    if _has_array([operand]):
-        _check_elements(subject, operand.dtype, kind)
-    return TensorSpec(tuple(operand.shape), kind, Device(device))
+    device = getattr(tensor, "device", "cpu")  # NumPy before 2.0 has none
+    kind = checked_dtype(subject, tensor.dtype)
+    if _has_array([tensor]):
+        _check_elements(subject, tensor.dtype, kind)
+    return TensorSpec(tuple(tensor.shape), kind, Device(device))
 
 
 def _check_elements(subject: str, numpys: Any, kind: dtype) -> None:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from . import _core
@@ -17,55 +16,6 @@ from ._tracing import report_to_tracer, traced_as_constant
 if TYPE_CHECKING:
     from ._definition import Definition
     from ._op_kernel import OpKernel
-
-
-@dataclass(frozen=True)
-class Kernel:
-    """A kernel, as what defines an op names it.
-
-    Args:
-        reference: The string by which graphs name it.
-        function: What the reference is to mean, of a kernel that no string names yet.
-        code: The Python callable, if it is one: digests cover its code.
-        release_gil: Whether calls from Python code release the GIL while it runs.
-    """
-
-    reference: str
-    function: _core.Function | None = None
-    code: Any = None
-    release_gil: bool = True
-
-    @staticmethod
-    def of(subject: str, kernel: Any, name: str) -> Kernel:
-        """What `op(kernel=...)` was given.
-
-        Args:
-            subject: The op's name.
-            kernel: A function, a callable or a reference.
-            name: By which the op tells it from others, if no string names it yet.
-
-        Raises:
-            TypeError: If it is none of these.
-        """
-        if isinstance(kernel, str):
-            return Kernel(kernel, release_gil=_core.releases_gil)
-        function = _function(subject, kernel)
-        release_gil = getattr(kernel, "release_gil", _core.releases_gil)
-        if function.reference is not None:
-            return Kernel(function.reference, release_gil=release_gil)
-        code = None if hasattr(kernel, "__chandle__") else kernel
-        return Kernel(_shared_name(subject, name), function, code, release_gil)
-
-    @property
-    def handle(self) -> int:
-        """Of the function that the reference is to mean, where no code tells it from others."""
-        is_opaque = self.function is not None and self.code is None
-        return self.function.__chandle__() if is_opaque and self.function is not None else 0
-
-    def install(self) -> None:
-        """Has the reference mean the function."""
-        if self.function is not None:
-            _core.register_global_func(self.reference, self.function, override=True)
 
 
 def named_kernel(options: OpKernel, given: Any) -> OpKernel:
@@ -86,10 +36,8 @@ def named_kernel(options: OpKernel, given: Any) -> OpKernel:
     return dataclasses.replace(options, name=name)
 
 
-def complete_kernel(
-    definition: Definition, options: OpKernel, given: Any, name: str
-) -> tuple[OpKernel, Kernel]:
-    """A kernel of an op with what it runs, and what its reference is to mean.
+def complete_kernel(definition: Definition, options: OpKernel, given: Any, name: str) -> OpKernel:
+    """A kernel of an op with what it runs.
 
     Args:
         definition: Of the op.
@@ -100,15 +48,23 @@ def complete_kernel(
     Raises:
         TypeError: If `given` is none of these.
     """
-    kernel = Kernel.of(definition.name, given, f"{name}{name and '.'}{_form(definition, options)}")
-    completed = dataclasses.replace(
+    function = None if isinstance(given, str) else _function(definition.name, given)
+    reference = given if function is None else function.reference
+    code = None
+    if reference is None:
+        own = f"{name}{name and '.'}{_form(definition, options)}"
+        reference = _shared_name(definition.name, own)
+        code = None if hasattr(given, "__chandle__") else given
+    else:
+        function = None
+    return dataclasses.replace(
         options,
-        reference=kernel.reference,
-        release_gil=kernel.release_gil,
-        code=kernel.code,
-        library_hash=library_hash(kernel.reference),
+        reference=reference,
+        function=function,
+        release_gil=getattr(given, "release_gil", _core.releases_gil),
+        code=code,
+        library_hash=library_hash(reference),
     )
-    return completed, kernel
 
 
 def _form(definition: Definition, options: OpKernel) -> str:

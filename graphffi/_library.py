@@ -39,6 +39,14 @@ def content_hash(file: str) -> str:
     return _hash(file, status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size)
 
 
+def hash_if_there(file: str) -> str:
+    """The same; "none" where there is no such file."""
+    try:
+        return content_hash(file)
+    except OSError:
+        return "none"
+
+
 def library_hash(reference: str) -> str:
     """The SHA-256 of the library at an absolute path that a kernel reference names; else empty."""
     library, _ = split_reference(reference)
@@ -67,6 +75,13 @@ def renew_library(library: str) -> None:
         framework.use_library(library, is_new)
     for listener in _listeners if is_new else ():
         listener(library)
+
+
+def renew_library_of(reference: str) -> None:
+    """The same for a kernel's library, if the kernel's reference names it by an absolute path."""
+    library, _ = split_reference(reference)
+    if library.startswith("/"):
+        renew_library(library)
 
 
 def when_renewed(listener: Callable[[str], None]) -> None:

@@ -108,14 +108,12 @@ class Module(_core.Object):
 
     def inspect_source(self, format: str = "") -> str:
         """Return its source as text, empty if its kind has none to show."""
-        source: str = get_global_func("ffi.ModuleInspectSource")(self, format)
-        return source
+        return str(get_global_func("ffi.ModuleInspectSource")(self, format))
 
     @property
     def property_mask(self) -> int:
         """Flags of its abilities: 1 save to bytes, 2 run, 4 write as object files."""
-        mask: int = get_global_func("ffi.ModuleGetPropertyMask")(self)
-        return mask
+        return int(get_global_func("ffi.ModuleGetPropertyMask")(self))
 
     @property
     def write_formats(self) -> list[str]:
@@ -176,8 +174,7 @@ class Module(_core.Object):
     @property
     def kind(self) -> str:
         """``"library"`` for a shared library."""
-        kind: str = get_global_func("ffi.ModuleGetKind")(self)
-        return kind
+        return str(get_global_func("ffi.ModuleGetKind")(self))
 
     @property
     def imports(self) -> list[Module]:

@@ -16,7 +16,7 @@ from ._digest import differences
 from ._factory_store import prebuilt_digest
 from ._framework import announce_op, framework_of, frameworks, refuse_trace_without_plugin
 from ._kernel import complete_kernel, named_kernel
-from ._library import library_hash, renew_library, split_reference, when_renewed
+from ._library import library_hash, renew_library_of, split_reference, when_renewed
 from ._op_kernel import (
     OpKernel,
     call_device,
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
     from ._definition import Definition
     from ._framework import Framework
-    from ._kernel import Kernel
 
     # `Op` alone is an op of any signature.
     P = ParamSpec("P", default=...)
@@ -50,7 +49,6 @@ else:
 
 _lock: Final = threading.RLock()
 _ops: Final[dict[str, Op]] = {}
-_handles: Final[dict[tuple[str, str], int]] = {}  # `Kernel.handle` by op and name of the kernel
 
 
 class _SignatureOfOp:
@@ -134,7 +132,7 @@ class Op(_core.OpBase, RulesOfOp, Generic[P, R_co]):
             bound = definition.bind(args, kwargs)
             framework = framework_of(definition.name, bound.tensors())
             if self.definition is definition:  # it was not replaced meanwhile
-                return framework.call_bound(self, definition, bound)
+                return framework.call_op(self, definition, bound)
 
     def add_kernel(
         self,
@@ -194,13 +192,13 @@ class Op(_core.OpBase, RulesOfOp, Generic[P, R_co]):
             name=name,
         )
         named = named_kernel(options, kernel)
-        self._take(*complete_kernel(self.definition, named, kernel, named.name), override)
+        self._take(complete_kernel(self.definition, named, kernel, named.name), override)
 
     add_factory = add_factory
 
-    def _take(self, op_kernel: OpKernel, kernel: Kernel, override: bool) -> None:
+    def _take(self, kernel: OpKernel, override: bool) -> None:
         with _lock:
-            _add_kernel(self, op_kernel, kernel, override)
+            _add_kernel(self, kernel, override)
 
     def explain(self, /, *args: Any, **kwargs: Any) -> str:
         """Says which kernel a call runs, and of each other one, why not.
@@ -282,14 +280,11 @@ class Op(_core.OpBase, RulesOfOp, Generic[P, R_co]):
 _core.enable_vectorcall(Op)
 
 
-def register_op(
-    definition: Definition, made: tuple[OpKernel, Kernel] | None, *, override: bool
-) -> Op:
+def register_op(definition: Definition, *, override: bool) -> Op:
     """The op of a definition; one that is refused changes nothing.
 
     Args:
-        definition: Checked, with the kernel that is made.
-        made: The kernel that it is defined with, and what its reference is to mean.
+        definition: Checked, with the kernel that it is defined with, if any.
         override: Whether it may replace another one of that name.
 
     Raises:
@@ -299,8 +294,8 @@ def register_op(
     with _lock:
         existing = _ops.get(name)
         if existing is None:
-            return _add(definition, made)
-        if not _is_same(existing.defined, definition) or not _has_handle(name, made):
+            return _add(definition)
+        if not _is_same(existing, definition):
             if not override:
                 raise ValueError(
                     f"{name}: expected the registered definition, "
@@ -309,36 +304,39 @@ def register_op(
                     "name, or pass override=True to replace it"
                 )
             _check_replacement(existing, definition)
-            if made is not None:
-                _use_library(made[0].reference)
-                _install(name, *made)
+            _renew_libraries(definition)
+            _install(definition)
             existing.defined = definition
             existing._blocks.clear()  # they name kernels of the former definition
             _replace(existing, tuned(definition))
-        elif override and made is not None:
-            _install(name, *made)  # of the same code, but it may refer to other objects
+        elif override:
+            _install(definition)  # of the same code, but it may refer to other objects
     return existing
 
 
-def _has_handle(name: str, made: tuple[OpKernel, Kernel] | None) -> bool:
-    """Whether a kernel that has the op's text is also the op's function."""
-    return made is None or _handles.get((name, made[0].name), 0) == made[1].handle
+def _is_same(op: Op, definition: Definition) -> bool:
+    """Whether a definition repeats that of an op, with the same function where no text tells it."""
+    kernels = zip(definition.kernels, op.definition.kernels, strict=False)
+    return op.defined.digest == definition.digest and all(a.handle == b.handle for a, b in kernels)
 
 
-def _add(definition: Definition, made: tuple[OpKernel, Kernel] | None) -> Op:
-    for kernel in definition.kernels:
-        _use_library(kernel.reference)
+def _add(definition: Definition) -> Op:
+    _renew_libraries(definition)
     op = Op(definition)
     announce_op(op)
-    if made is not None:
-        _install(op.name, *made)
+    _install(definition)
     _ops[op.name] = op
     return op
 
 
-def _install(name: str, op_kernel: OpKernel, kernel: Kernel) -> None:
-    kernel.install()
-    _handles[name, op_kernel.name] = kernel.handle
+def _renew_libraries(definition: Definition) -> None:
+    for kernel in definition.kernels:
+        renew_library_of(kernel.reference)
+
+
+def _install(definition: Definition) -> None:
+    for kernel in definition.kernels:
+        kernel.install()
 
 
 def _replace(op: Op, definition: Definition) -> None:
@@ -353,16 +351,16 @@ def _check_replacement(op: Op, definition: Definition) -> None:
         framework.check_replacement(op, definition)
 
 
-def _add_kernel(op: Op, op_kernel: OpKernel, kernel: Kernel, override: bool) -> None:
+def _add_kernel(op: Op, kernel: OpKernel, override: bool) -> None:
     definition = op.definition
     kernels = list(definition.kernels)
-    known = next((known for known in kernels if known.name == op_kernel.name), None)
+    known = next((known for known in kernels if known.name == kernel.name), None)
     if known is None:
-        kernels.append(op_kernel)
+        kernels.append(kernel)
     else:
-        parts = known.parts(), op_kernel.parts()
+        parts = known.parts(), kernel.parts()
         other = [name for name, part in parts[0].items() if parts[1][name] != part]
-        if not other and _has_handle(op.name, (op_kernel, kernel)):
+        if not other and known.handle == kernel.handle:
             return
         if not override:
             raise ValueError(
@@ -370,23 +368,12 @@ def _add_kernel(op: Op, op_kernel: OpKernel, kernel: Kernel, override: bool) -> 
                 f"one with another {', '.join(other or ['kernel'])}; pass another name=, or "
                 "override=True to replace it"
             )
-        kernels[kernels.index(known)] = op_kernel
+        kernels[kernels.index(known)] = kernel
     extended = dataclasses.replace(definition, kernels=tuple(kernels))
     _check_replacement(op, extended)
-    _use_library(op_kernel.reference)
-    _install(op.name, op_kernel, kernel)
+    renew_library_of(kernel.reference)
+    kernel.install()
     _replace(op, extended)
-
-
-def _use_library(reference: str) -> None:
-    """Has the path of a kernel's library mean the file that is there now.
-
-    Raises:
-        RuntimeError: If it was changed in place while it is in use.
-    """
-    library, _ = split_reference(reference)
-    if library.startswith("/"):
-        renew_library(library)
 
 
 def _replace_kernels(library: str) -> None:
@@ -449,11 +436,6 @@ def renew_factories(names: Iterable[str]) -> None:
                 if kernel.factory is not None:
                     kernel.factory.forget_made()
             _replace(op, dataclasses.replace(op.definition, kernels=tuple(kernels)))
-
-
-def _is_same(registered: Definition, definition: Definition) -> bool:
-    """Whether a definition repeats one."""
-    return registered.digest == definition.digest
 
 
 def get_op(name: str) -> Op:

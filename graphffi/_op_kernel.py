@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
+from . import _core
 from ._binding import flat
 from ._conditions import UndecidedError
 from ._device import Device
@@ -38,6 +39,7 @@ class OpKernel:
         traits: What a framework may have to know of it.
         release_gil: Whether calls from Python code, compiled code included, release the GIL while
             it runs.
+        function: What the reference is to mean, of a kernel that no string named before.
         code: The Python callable that it is, if it is one.
         library_hash: SHA-256 of its library when it was given to the op, if the path is absolute.
         name: Unique among the op's kernels.
@@ -54,6 +56,7 @@ class OpKernel:
     workspace: int | Callable[..., Any] | None = None
     traits: CallTraits = NO_TRAITS
     release_gil: bool = True
+    function: _core.Function | None = None
     code: Any = None
     library_hash: str = ""
     name: str = ""
@@ -73,6 +76,18 @@ class OpKernel:
     def is_for_all(self) -> bool:
         """Whether it is for any call, so that nothing is to be chosen."""
         return not (self.device or self.dtypes or self.when or self.factory)
+
+    @property
+    def handle(self) -> int:
+        """Of the function, where no code tells it from others."""
+        if self.function is None or self.code is not None:
+            return 0
+        return self.function.__chandle__()
+
+    def install(self) -> None:
+        """Has the reference mean the function."""
+        if self.function is not None:
+            _core.register_global_func(self.reference, self.function, override=True)
 
     def made(self, definition: Definition) -> OpKernel:
         """What a call runs: made now, if a factory still has to.

@@ -6,10 +6,9 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from ._jvp import Jvp
+from ._derivatives import DerivativeRule, Jvp, Vjp
 from ._reference import Reference
 from ._rule_text import rule_text
-from ._vjp import Vjp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -142,7 +141,7 @@ class RulesOfOp:
         self._take_rule("jvp", lambda definition: Jvp.make(definition, forward, save), override)
 
     def _take_rule(
-        self, kind: str, make: Callable[[Definition], Vjp | Jvp], override: bool
+        self, kind: str, make: Callable[[Definition], DerivativeRule], override: bool
     ) -> None:
         def change(definition: Definition) -> Definition:
             rule: dict[str, Any] = {kind: make(definition)}

@@ -7,13 +7,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from ._elf_texts import exported_texts
-from ._shape_text import expression_rule, shape_rule
+from ._shape_text import RuleTexts
 from ._signature import from_schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from ._parameter import Attribute, Operand
 
 PREFIX: Final = "__graphffi_op_"
 _FLAGS: Final = ("allow_cuda_graph", "has_side_effect", "pass_owning_tensor")
@@ -85,11 +83,14 @@ class OpText:
             found["vmap"] = fields["vmap"]
         if "strided" in fields:
             found["strided"] = _strided(fields["strided"])
-        rules = (name, module, signature.parameters, found.get("dims", ""), found.get("dtypes", ""))
+        texts = RuleTexts(name, signature, found.get("dims", ""), found.get("dtypes", ""))
         if "workspace" in fields:
-            found["workspace"] = _workspace(fields["workspace"], *rules)
+            size = fields["workspace"]
+            found["workspace"] = (
+                int(size) if size.isdigit() else texts.number_rule("workspace", size, module)
+            )
         if signature.results:
-            found["infer"] = shape_rule(fields.get("shape", ""), signature.results, *rules)
+            found["infer"] = texts.shape_rule(fields.get("shape", ""), module)
         return found
 
 
@@ -114,16 +115,3 @@ def _strided(text: str) -> bool | list[str]:
     if text in ("true", "false"):
         return text == "true"
     return [name.strip() for name in text.split(",")]
-
-
-def _workspace(
-    text: str,
-    subject: str,
-    module: str,
-    parameters: tuple[Operand | Attribute, ...],
-    dims: str,
-    dtypes: str,
-) -> Any:
-    if text.isdigit():
-        return int(text)
-    return expression_rule(f"{subject}: workspace", text, module, parameters, dims, dtypes)

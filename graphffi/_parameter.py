@@ -26,15 +26,6 @@ class _Missing:
 
 MISSING: Final = _Missing()
 
-_ARTICLE: Final = {
-    "int": "an int",
-    "float": "a float",
-    "bool": "a bool",
-    "str": "a str",
-    "dtype": "a dtype",
-    "device": "a device",
-}
-
 _MOST: Final = 2**1024 - 2**970 - 1  # the largest int that is a float
 
 
@@ -86,7 +77,8 @@ class Attribute:
     @property
     def expected(self) -> str:
         """The expected kind of value, for error messages."""
-        text = f"a list of {self.kind}s" if self.is_list else _ARTICLE[self.kind]
+        one = f"{'an' if self.kind == 'int' else 'a'} {self.kind}"
+        text = f"a list of {self.kind}s" if self.is_list else one
         return f"{text} or None" if self.optional else text
 
     def convert(self, value: Any) -> Any:

@@ -174,14 +174,6 @@ class PlanTemplate:
         workspace: Any,
     ) -> CanonicalCall:
         """The call with its values."""
-        inputs: list[Any] = []
-        mutated: list[Any] = []
-        for operand, value in zip(definition.operands, operands, strict=True):
-            bank = mutated if operand.mutated else inputs
-            if isinstance(value, (list, tuple)):
-                bank.extend(value)
-            elif value is not None:
-                bank.append(value)
         ints: list[Any] = []
         floats: list[float] = []
         strs: list[str] = []
@@ -194,8 +186,8 @@ class PlanTemplate:
         return CanonicalCall(
             kernel.reference,
             self.plan,
-            inputs,
-            mutated,
+            definition.read(operands),
+            definition.updated(operands),
             ints,
             floats,
             strs,

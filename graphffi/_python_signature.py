@@ -7,22 +7,14 @@ import inspect
 from typing import TYPE_CHECKING, Any, Final
 
 from ._core import Tensor
-from ._device import Device
-from ._dtype import dtype
 from ._parameter import MISSING, Attribute, Operand
 from ._shape_rule import keyword_only
+from ._signature import SCALARS
 
 if TYPE_CHECKING:
     from ._definition import Definition
 
-_TYPES: Final = {
-    "int": int,
-    "float": float,
-    "bool": bool,
-    "str": str,
-    "dtype": dtype,
-    "device": Device,
-}
+_TYPES: Final = {kind: annotation for annotation, kind in SCALARS.items()}
 
 
 def python_signature(definition: Definition) -> inspect.Signature:

@@ -95,16 +95,7 @@ def pack_call(
     allow_cuda_graph: bool = False,
     has_side_effect: SideEffect = False,
 ) -> tuple[CanonicalCall, list[TensorSpec]]:
-    """The call that `call_tvm_ffi` makes, for plugins that make it themselves.
-
-    Args:
-        func: As for `call_tvm_ffi`, like all others.
-        args: Likewise.
-        out: Likewise.
-        mutates: Likewise.
-        pass_owning_tensor: Likewise.
-        allow_cuda_graph: Likewise.
-        has_side_effect: Likewise.
+    """The call that `call_tvm_ffi` makes of these arguments, for plugins that make it themselves.
 
     Returns:
         The call in canonical form, and the results to allocate for it.
@@ -113,13 +104,6 @@ def pack_call(
     traits = None
     if pass_owning_tensor or allow_cuda_graph or has_side_effect:
         traits = checked_traits(reference, pass_owning_tensor, allow_cuda_graph, has_side_effect)
-    return _pack_arguments(reference, args, out, mutates, traits)
-
-
-def _pack_arguments(
-    reference: str, args: Sequence[Any], out: Any, mutates: Sequence[int], traits: CallTraits | None
-) -> tuple[CanonicalCall, list[TensorSpec]]:
-    """The call in canonical form, and the results to allocate for it."""
     specs = [] if out is None else list(out) if isinstance(out, (list, tuple)) else [out]
     packer = _ArgumentPacker(reference, len(specs))
     positions = _positions(reference, mutates, len(args))
@@ -127,8 +111,7 @@ def _pack_arguments(
         packer.item(f"{reference}: argument #{i}", value, mutated=i in positions)
         for i, value in enumerate(args)
     ]
-    has_effect = traits is not None and traits.has_side_effect
-    if not specs and not packer.call.mutated and not has_effect:
+    if not specs and not packer.call.mutated and not has_side_effect:
         raise ValueError(
             f"{reference}: expected out=, mutates= or has_side_effect=True, got none; a call "
             "without effect would be dropped from graphs"

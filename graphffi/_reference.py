@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final
 from ._binding import flat
 from ._describe import describe, is_tensor
 from ._dtype import dtype
-from ._parameter import Operand
 from ._spec import spec_text
 
 if TYPE_CHECKING:
@@ -85,12 +84,8 @@ class Reference:
         """
         subject = f"{definition.name}: {REFERENCE}"
         xp = namespace_of(subject, flat(operands))
-        values, constants = iter(operands), iter(attributes)
-        arguments = [
-            next(values) if isinstance(p, Operand) else _as_dtypes(xp, next(constants))
-            for p in definition.parameters
-        ]
-        returned = self.function(xp, *arguments)
+        constants = [_as_dtypes(xp, value) for value in attributes]
+        returned = self.function(xp, *definition.in_order(operands, constants))
         count = len(definition.results) + sum(o.mutated for o in definition.operands)
         return _several(subject, returned, count)
 

@@ -6,15 +6,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ._binding import flat
+from ._derivatives import Jvp, Vjp, is_floating
 from ._framework import framework_of
-from ._jvp import Jvp
-from ._vjp import Vjp, is_floating
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ._definition import Definition
-    from ._vjp import Saved
+    from ._derivatives import Saved
 
 
 def reference_vjp(definition: Definition) -> Vjp:

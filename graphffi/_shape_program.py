@@ -10,6 +10,7 @@ import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from ._binding import per_tensor
 from ._device import Device
 from ._dtype import dtype
 from ._error import FactoryError
@@ -161,16 +162,13 @@ def _load_operands(trace: Trace, definition: Definition, operands: Sequence[Any]
     for mutated in (False, True):  # the order of a program's values
         for parameter, operand in zip(definition.operands, operands, strict=True):
             if parameter.mutated is mutated:
-                loaded[parameter.name] = _load(trace, operand)
+                loaded[parameter.name] = _load(operand, trace)
     return [loaded[parameter.name] for parameter in definition.operands]
 
 
-def _load(trace: Trace, operand: Any) -> Any:
-    if operand is None:
-        return None
-    if isinstance(operand, list):
-        return [_load(trace, item) for item in operand]
-    return TensorSpec(tuple(map(trace.load, operand.shape)), operand.dtype, operand.device)
+@per_tensor
+def _load(spec: TensorSpec, trace: Trace) -> TensorSpec:
+    return TensorSpec(tuple(map(trace.load, spec.shape)), spec.dtype, spec.device)
 
 
 def _flat(attributes: Sequence[Any]) -> list[Any]:

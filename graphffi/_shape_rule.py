@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from ._binding import flat
-from ._parameter import Operand
 from ._spec import CheckError, CheckTypeError, TensorSpec, checked_bytes, checked_result
 
 if TYPE_CHECKING:
@@ -104,10 +103,8 @@ def call_rule(
         attributes: As for `Definition.infer`.
         kind: What errors call a rule that decides about kernels.
     """
-    tensors, values = iter(operands), iter(attributes)
-    by_name = {
-        p.name: next(tensors if isinstance(p, Operand) else values) for p in definition.parameters
-    }
+    names = [p.name for p in definition.parameters]
+    by_name = dict(zip(names, definition.in_order(operands, attributes), strict=True))
     keywords = {name: by_name.pop(name) for name in keyword_only(rule) if name in by_name}
     try:
         return rule(*by_name.values(), **keywords)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 from types import CodeType, FunctionType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ._dims import parse_dims
 from ._dtype import dtype
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from ._dims import Group
+    from ._signature import Signature
 
+_G = TypeVar("_G")
 _CALLS: Final = {"like": like, "empty": empty, "min": min, "max": max, "len": len}
 _ATTRIBUTES: Final = ("shape", "ndim", "numel", "dtype", "device")
 _NODES: Final = (
@@ -33,120 +35,92 @@ _NODES: Final = (
 )
 
 
-def shape_rule(
-    text: str,
-    results: Sequence[str],
-    subject: str,
-    module: str,
-    parameters: Sequence[Operand | Attribute],
-    dims: str,
-    dtypes: str,
-) -> Callable[..., Any]:
-    """The rule that a text is.
+class RuleTexts:
+    """Rules of an op that are given as texts.
 
     Args:
-        text: An expression for each result, with commas in between; empty for what `dims` says.
-        results: Their names.
         subject: The op's name.
-        module: That defines the op.
-        parameters: Of the op.
+        signature: Its parameters and results.
         dims: Names of dimensions, or nothing.
         dtypes: Data types, or nothing.
 
     Raises:
-        ValueError: If it does not parse, or `dims` does not say what results are like.
+        ValueError: If `dims` or `dtypes` do not parse.
     """
-    scope = _Scope(subject, parameters, results, dims, dtypes)
-    text = text or ", ".join(scope.results())
-    tree = scope.parse("shape", text)
-    count = len(tree.elts) if isinstance(tree, ast.Tuple) else 1
-    if count != len(results):
-        raise ValueError(
-            f"{subject}: shape {text!r}: expected {len(results)} expressions for "
-            f"{', '.join(results)}, got {count}"
-        )
-    return _function(subject, module, parameters, tree)
 
-
-def expression_rule(
-    where: str,
-    text: str,
-    module: str,
-    parameters: Sequence[Operand | Attribute],
-    dims: str,
-    dtypes: str,
-) -> Callable[..., Any]:
-    """A rule for one number, such as the bytes of a workspace.
-
-    Args:
-        where: The op's name and what the number is, ``ns::op: workspace``.
-        text: Its expression.
-        module: As for `shape_rule`, like the others.
-        parameters: Likewise.
-        dims: Likewise.
-        dtypes: Likewise.
-
-    Raises:
-        ValueError: If it does not parse.
-    """
-    subject, _, what = where.rpartition(": ")
-    scope = _Scope(subject, parameters, (), dims, dtypes)
-    return _function(subject, module, parameters, scope.parse(what, text))
-
-
-def lambda_text(
-    text: str,
-    results: Sequence[str],
-    subject: str,
-    parameters: Sequence[Operand | Attribute],
-    dims: str,
-    dtypes: str,
-) -> str:
-    """A rule as Python code, ``lambda x: graphffi.like(x)``.
-
-    Args:
-        text: As for `shape_rule`; or, without results, for `expression_rule`.
-        results: As for `shape_rule`, like the others.
-        subject: Likewise.
-        parameters: Likewise.
-        dims: Likewise.
-        dtypes: Likewise.
-
-    Raises:
-        ValueError: If it does not parse.
-    """
-    scope = _Scope(subject, parameters, results, dims, dtypes)
-    tree = scope.parse("shape", text or ", ".join(scope.results()))
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("like", "empty"):
-            node.func = ast.parse(f"graphffi.{ast.unparse(node.func)}", mode="eval").body
-    code = ast.unparse(ast.fix_missing_locations(tree))
-    return f"lambda {', '.join(p.name for p in parameters)}: {code}"
-
-
-class _Scope:
-    """What names mean in the texts of an op."""
-
-    def __init__(
-        self,
-        subject: str,
-        parameters: Sequence[Operand | Attribute],
-        results: Sequence[str],
-        dims: str,
-        dtypes: str,
-    ) -> None:
+    def __init__(self, subject: str, signature: Signature, dims: str, dtypes: str) -> None:
         self._subject = subject
-        self._parameters = parameters
-        self._operands = [p for p in parameters if isinstance(p, Operand)]
-        # The rules of one number know no results; the groups of those are then left out.
-        names = results or ["out"] * _num_results(dims or dtypes)
-        self._dims = parse_dims(subject, dims, self._operands, names) if dims else None
-        self._dtypes = parse_dtypes(subject, dtypes, self._operands, names) if dtypes else None
-        self._meanings = {p.name: p.name for p in parameters}
+        self._parameters = signature.parameters
+        self._results = signature.results
+        self._operands = [p for p in signature.parameters if isinstance(p, Operand)]
+        groups = (self._operands, signature.results)
+        self._dims = parse_dims(subject, dims, *groups) if dims else None
+        self._dtypes = parse_dtypes(subject, dtypes, *groups) if dtypes else None
+        self._meanings = {p.name: p.name for p in signature.parameters}
         for meaning, expression in (*self._kinds(), *self._sizes()):
             self._meanings.setdefault(meaning, expression)
 
-    def parse(self, what: str, text: str) -> ast.expr:
+    def shape_rule(self, text: str, module: str) -> Callable[..., Any]:
+        """The rule of the results' shapes.
+
+        Args:
+            text: An expression for each result, with commas in between; empty for what `dims` says.
+            module: That defines the op.
+
+        Raises:
+            ValueError: If it does not parse, or `dims` does not say what results are like.
+        """
+        text = text or self._shape_text()
+        tree = self._parse("shape", text)
+        count = len(tree.elts) if isinstance(tree, ast.Tuple) else 1
+        if count != len(self._results):
+            raise ValueError(
+                f"{self._subject}: shape {text!r}: expected {len(self._results)} expressions for "
+                f"{', '.join(self._results)}, got {count}"
+            )
+        return self._function(module, tree)
+
+    def number_rule(self, what: str, text: str, module: str) -> Callable[..., Any]:
+        """A rule for one number.
+
+        Args:
+            what: It is, such as ``workspace``.
+            text: Its expression.
+            module: That defines the op.
+
+        Raises:
+            ValueError: If it does not parse.
+        """
+        return self._function(module, self._parse(what, text))
+
+    def lambda_text(self, what: str, text: str) -> str:
+        """A rule as Python code, ``lambda x: graphffi.like(x)``.
+
+        Args:
+            what: ``shape``, or as for `number_rule`.
+            text: As for that kind of rule.
+
+        Raises:
+            ValueError: If it does not parse.
+        """
+        tree = self._parse(what, text or self._shape_text())
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in ("like", "empty"):
+                node.func = ast.parse(f"graphffi.{ast.unparse(node.func)}", mode="eval").body
+        code = ast.unparse(ast.fix_missing_locations(tree))
+        return f"lambda {self._names()}: {code}"
+
+    def _function(self, module: str, body: ast.expr) -> Callable[..., Any]:
+        """A function of the parameters that returns an expression; its code is that of a file's."""
+        source = f"def rule({self._names()}): return {ast.unparse(ast.fix_missing_locations(body))}"
+        code = compile(source, f"<{self._subject}>", "exec")
+        inner = next(constant for constant in code.co_consts if isinstance(constant, CodeType))
+        return FunctionType(inner, {**_CALLS, "__name__": module})
+
+    def _names(self) -> str:
+        return ", ".join(p.name for p in self._parameters)
+
+    def _parse(self, what: str, text: str) -> ast.expr:
         """The expression, with names replaced by their meanings."""
         try:
             tree = ast.parse(text.strip(), mode="eval").body
@@ -177,7 +151,7 @@ class _Scope:
                 what, text, f"a name of {known} or a data type, got {name!r}"
             ) from None
 
-    def results(self) -> Iterator[str]:
+    def _shape_text(self) -> str:
         """An expression for each result, by `dims`."""
         if self._dims is None:
             raise ValueError(
@@ -186,6 +160,7 @@ class _Scope:
             )
         known = {p.name: p.name for p in self._parameters if isinstance(p, Attribute)}
         known.update(reversed([*self._sizes()]))  # also where an operand has a dimension's name
+        expressions = []
         for i, group in enumerate(self._dims.results):
             sizes = [*self._leading(group)]
             for name in group.names:
@@ -195,7 +170,8 @@ class _Scope:
                         f"none, and no operand has the dimension {name!r}"
                     )
                 sizes.append(known.get(name, name))
-            yield f"empty([{', '.join(sizes)}], {self._kind_of_result(i)})"
+            expressions.append(f"empty([{', '.join(sizes)}], {self._kind_of_result(i)})")
+        return ", ".join(expressions)
 
     def _leading(self, group: Group) -> Iterator[str]:
         if not group.has_ellipsis:
@@ -227,19 +203,20 @@ class _Scope:
 
     def _sizes(self) -> Iterator[tuple[str, str]]:
         groups = () if self._dims is None else self._dims.operands
-        for operand, group in sorted(
-            zip(self._operands, groups, strict=False), key=lambda pair: pair[0].kind != "tensor"
-        ):
+        for operand, group in self._with_operands(groups):
             for i, name in enumerate(group.names):
                 yield name, f"{_item(operand)}.shape[{i - len(group.names)}]"
 
     def _kinds(self) -> Iterator[tuple[str, str]]:
         groups = () if self._dtypes is None else self._dtypes.operands
-        for operand, group in sorted(
-            zip(self._operands, groups, strict=False), key=lambda pair: pair[0].kind != "tensor"
-        ):
+        for operand, group in self._with_operands(groups):
             if group.variable:
                 yield group.variable, f"{_item(operand)}.dtype"
+
+    def _with_operands(self, groups: Sequence[_G]) -> list[tuple[Operand, _G]]:
+        """Groups with their operands: first those that every call has."""
+        pairs = zip(self._operands, groups, strict=False)
+        return sorted(pairs, key=lambda pair: pair[0].kind != "tensor")
 
     def _problem(self, what: str, text: str, expected: str) -> ValueError:
         return ValueError(f"{self._subject}: {what} {text!r}: expected {expected}")
@@ -248,8 +225,8 @@ class _Scope:
 class _Renamed(ast.NodeTransformer):
     """Puts expressions in the place of names."""
 
-    def __init__(self, scope: _Scope, what: str, text: str) -> None:
-        self._scope, self._what, self._text = scope, what, text
+    def __init__(self, texts: RuleTexts, what: str, text: str) -> None:
+        self._texts, self._what, self._text = texts, what, text
 
     def visit_Call(self, node: ast.Call) -> ast.Call:
         node.args = [self.visit(arg) for arg in node.args]
@@ -257,25 +234,9 @@ class _Renamed(ast.NodeTransformer):
         return node
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        meaning = self._scope.meaning(self._what, self._text, node.id)
+        meaning = self._texts.meaning(self._what, self._text, node.id)
         return ast.parse(meaning, mode="eval").body
-
-
-def _num_results(text: str) -> int:
-    right = text.partition(";")[0].partition("->")[2]
-    return len(right.split(",")) if right.strip() else 0
 
 
 def _item(operand: Operand) -> str:
     return f"{operand.name}[0]" if operand.kind == "list" else operand.name
-
-
-def _function(
-    subject: str, module: str, parameters: Sequence[Operand | Attribute], body: ast.expr
-) -> Callable[..., Any]:
-    """A function of the parameters that returns an expression; its code is that of a file's."""
-    names = ", ".join(p.name for p in parameters)
-    source = f"def rule({names}): return {ast.unparse(ast.fix_missing_locations(body))}"
-    code = compile(source, f"<{subject}>", "exec")
-    inner = next(constant for constant in code.co_consts if isinstance(constant, CodeType))
-    return FunctionType(inner, {**_CALLS, "__name__": module})

@@ -20,7 +20,7 @@ from ._parameter import MISSING, Attribute, AttributeKind, Operand, OperandKind
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-_SCALARS: Final[dict[Any, AttributeKind]] = {
+SCALARS: Final[dict[Any, AttributeKind]] = {
     int: "int",
     float: "float",
     bool: "bool",
@@ -28,6 +28,7 @@ _SCALARS: Final[dict[Any, AttributeKind]] = {
     dtype: "dtype",
     Device: "device",
 }
+"""Kinds of attributes by their annotations."""
 _SCHEMA_SCALARS: Final[dict[str, AttributeKind]] = {
     "int": "int",
     "SymInt": "int",
@@ -166,7 +167,7 @@ def _parameter(
             )
         kind: OperandKind = "list" if is_list else "optional" if optional else "tensor"
         return Operand(name, kind, mutated, required=default is MISSING)
-    scalar = _SCALARS.get(element)
+    scalar = SCALARS.get(element)
     if scalar is None:
         raise TypeError(f"{op}: parameter {name!r}: expected {_ACCEPTED}, got {annotation!r}")
     return _with_default(op, Attribute(name, scalar, is_list, optional, default))

@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
+from ._binding import per_tensor
 from ._describe import describe, is_numpy_scalar
 from ._device import Device
 from ._dtype import dtype as make_dtype
@@ -104,15 +105,12 @@ def empty(shape: Sequence[Any], dtype: Any, device: Any = None) -> Tensor:
     return cast("Tensor", TensorSpec(_sizes(shape), dtype, device))
 
 
-def described(operand: Any) -> Any:
-    """The `TensorSpec` of a framework's tensor; of a list, a list; None for None."""
-    if operand is None:
-        return None
-    if isinstance(operand, (list, tuple)):
-        return [described(item) for item in operand]
-    device = getattr(operand, "device", "cpu")  # NumPy before 2.0 has none
+@per_tensor
+def described(tensor: Any) -> TensorSpec:
+    """The `TensorSpec` of a framework's tensor."""
+    device = getattr(tensor, "device", "cpu")  # NumPy before 2.0 has none
     platform = getattr(device, "platform", None)  # of JAX's devices
-    return TensorSpec(tuple(operand.shape), make_dtype(operand.dtype), Device(platform or device))
+    return TensorSpec(tuple(tensor.shape), make_dtype(tensor.dtype), Device(platform or device))
 
 
 def spec_text(tensor: Any) -> str:

@@ -45,21 +45,27 @@ class Trace:
     Args:
         fixed: The numbers of loads that the rule gets as plain ints; the program is for calls that
             have the same.
+
+    Attributes:
+        lines: The instructions and conditions.
+        hints: What the values are in the traced call.
+        loads: The loads on which each value depends.
+        texts: Values of which text was made.
     """
 
     def __init__(self, fixed: frozenset[int] = frozenset()) -> None:
         self.lines: list[str] = []
-        self._hints: list[int] = []
-        self._loads: list[frozenset[int]] = []  # on which a value depends
+        self.hints: list[int] = []
+        self.loads: list[frozenset[int]] = []
         self._known: dict[tuple[str, int, int], int] = {}
         self._fixed = fixed
-        self._texts: set[int] = set()  # values of which text was made
+        self.texts: set[int] = set()
 
     def load(self, hint: int) -> Any:
         """The next value that comes from the call: a `SymbolicInt`, or an int if it is fixed."""
-        index = len(self._hints)
-        self._hints.append(hint)
-        self._loads.append(frozenset((index,)))
+        index = len(self.hints)
+        self.hints.append(hint)
+        self.loads.append(frozenset((index,)))
         return hint if index in self._fixed else SymbolicInt(self, index)
 
     def run(self, rule: Callable[[], Any]) -> Any:
@@ -69,35 +75,23 @@ class Trace:
             NeedsSizesError: If it made keys or text of sizes.
         """
         for index in sorted(self._fixed):
-            self.assume(self.apply("eq", index, self.const(self._hints[index])))
+            self.assume(self.apply("eq", index, self.const(self.hints[index])))
         _running.trace, outer = self, getattr(_running, "trace", None)
         try:
             result = rule()
         finally:
             _running.trace = outer
-        if self._texts:
-            raise NeedsSizesError(frozenset().union(*(self._loads[i] for i in self._texts)))
+        if self.texts:
+            raise NeedsSizesError(frozenset().union(*(self.loads[i] for i in self.texts)))
         return result
-
-    def loads_of(self, index: int) -> frozenset[int]:
-        """The loads on which a value depends."""
-        return self._loads[index]
 
     def owns(self, value: SymbolicInt) -> bool:
         """Whether a value is this trace's."""
         return value._trace is self
 
-    def note_text(self, index: int) -> None:
-        """Remembers that text was made of a value."""
-        self._texts.add(index)
-
     def forgive(self, message: str) -> None:
         """Forgets text that is part of a message."""
-        self._texts = {i for i in self._texts if str(self._hints[i]) not in message}
-
-    def hint(self, index: int) -> int:
-        """The value in the traced call."""
-        return self._hints[index]
+        self.texts = {i for i in self.texts if str(self.hints[i]) not in message}
 
     def const(self, value: int) -> int:
         """The number of a constant.
@@ -111,11 +105,11 @@ class Trace:
 
     def apply(self, name: str, a: int, b: int) -> int:
         """The number of the result of an instruction."""
-        return self._emit(name, a, b, _OPERATORS[name](self._hints[a], self._hints[b]))
+        return self._emit(name, a, b, _OPERATORS[name](self.hints[a], self.hints[b]))
 
     def assume(self, index: int) -> None:
         """Makes the program one for calls in which a value is as true as it is now."""
-        line = f"{'true' if self._hints[index] else 'false'} {index}"
+        line = f"{'true' if self.hints[index] else 'false'} {index}"
         if line not in self.lines:
             self.lines.append(line)
 
@@ -124,10 +118,10 @@ class Trace:
         index = self._known.get(key)
         if index is None:
             self.lines.append(f"const {a}" if name == "const" else f"{name} {a} {b}")
-            self._hints.append(int(hint))
+            self.hints.append(int(hint))
             is_const = name == "const"
-            self._loads.append(frozenset() if is_const else self._loads[a] | self._loads[b])
-            self._known[key] = index = len(self._hints) - 1
+            self.loads.append(frozenset() if is_const else self.loads[a] | self.loads[b])
+            self._known[key] = index = len(self.hints) - 1
         return index
 
 
@@ -157,7 +151,7 @@ class SymbolicInt:
     @property
     def hint(self) -> int:
         """Its value in the traced call."""
-        return self._trace.hint(self.index)
+        return self._trace.hints[self.index]
 
     def _fix(self) -> int:
         """The value, of which the program becomes one for exactly this value."""
@@ -224,11 +218,11 @@ class SymbolicInt:
         return result
 
     def _as_text(self) -> int:
-        self._trace.note_text(self.index)
+        self._trace.texts.add(self.index)
         return self.hint
 
     def __hash__(self) -> int:
-        raise NeedsSizesError(self._trace.loads_of(self.index))
+        raise NeedsSizesError(self._trace.loads[self.index])
 
     def __str__(self) -> str:
         return str(self._as_text())

@@ -15,7 +15,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ._binding import flat
+from ._binding import flat, per_tensor
 from ._cache import locked, write_text
 from ._framework import framework_of
 from ._op_kernel import call_device, why_not
@@ -170,12 +170,9 @@ def _expected(framework: Framework, definition: Definition, bound: BoundCall) ->
     if definition.reference is None:
         return None
 
-    def wide(value: Any) -> Any:
-        if value is None:
-            return None
-        if isinstance(value, (list, tuple)):
-            return [wide(item) for item in value]
-        array = framework.to_numpy(value)
+    @per_tensor
+    def wide(tensor: Any) -> Any:
+        array = framework.to_numpy(tensor)
         return array.astype("float32") if array.dtype.name in _NARROW else array.copy()
 
     operands = [wide(operand) for operand in bound.operands]
@@ -199,12 +196,7 @@ def _caller(
 
 def _with_copies(framework: Framework, definition: Definition, bound: BoundCall) -> BoundCall:
     """The call with copies of what it updates."""
-
-    def copy(value: Any) -> Any:
-        if isinstance(value, (list, tuple)):
-            return [copy(item) for item in value]
-        return None if value is None else framework.copy(value)
-
+    copy = per_tensor(framework.copy)
     operands = (
         copy(value) if operand.mutated else value
         for operand, value in zip(definition.operands, bound.operands, strict=True)

@@ -104,20 +104,16 @@ def _broadcast(
 ) -> Any:
     """One call; of operands whose `dims` have no ellipsis there must be one for the batch."""
     definition = op.definition
-    operands = definition.operands
     dims = definition.dims
-    takes = [True] * len(operands) if dims is None else [g.has_ellipsis for g in dims.operands]
+    takes = [True] * len(batched) if dims is None else [g.has_ellipsis for g in dims.operands]
     if any(_is_any(flag) and not take for flag, take in zip(batched, takes, strict=True)):
         return NotImplemented
-    flags = iter(zip(batched, takes, strict=True))
-    arguments = []
-    for parameter, value in zip(definition.parameters, values, strict=True):
-        if parameter in operands:
-            flag, take = next(flags)
-            arguments.append(_repeat(value, flag, repeat) if take else value)
-        else:
-            arguments.append(value)
-    return op(*arguments)
+    tensors, attributes = definition.split(values)
+    repeated = [
+        _repeat(tensor, flag, repeat) if take else tensor
+        for tensor, flag, take in zip(tensors, batched, takes, strict=True)
+    ]
+    return op(*definition.in_order(repeated, attributes))
 
 
 def _is_any(flag: Any) -> bool:

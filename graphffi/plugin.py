@@ -4,10 +4,14 @@
 from __future__ import annotations
 
 from ._binding import BoundCall as BoundCall
+from ._binding import flat as flat
+from ._binding import per_tensor as per_tensor
 from ._build_plugin import build_archive as build_archive
 from ._conditions import UndecidedError as UndecidedError
 from ._conditions import decidable as decidable
 from ._definition import Definition as Definition
+from ._definition import structure_of as structure_of
+from ._derivatives import DerivativeRule as DerivativeRule
 from ._describe import NUMBERS as NUMBERS
 from ._describe import describe as describe
 from ._describe import is_tensor as is_tensor
@@ -15,9 +19,12 @@ from ._error import FactoryError as FactoryError
 from ._framework import Framework as Framework
 from ._framework import register_framework as register_framework
 from ._import_hook import when_imported as when_imported
+from ._library import content_hash as content_hash
+from ._library import split_reference as split_reference
 from ._location import plugin_cache as plugin_cache
 from ._location import torch_build as torch_build
 from ._objects import object_of as object_of
+from ._op_kernel import OWN_NAMES as OWN_NAMES
 from ._op_kernel import OpKernel as OpKernel
 from ._op_kernel import call_device as call_device
 from ._package import PackagedLibraries as PackagedLibraries

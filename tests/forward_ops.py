@@ -17,7 +17,7 @@ from tests.differentiable_ops import reference_scale_rows as reference_scale_row
 
 
 def _kernel(op: graphffi.Op) -> str:
-    return op.definition.kernel
+    return op.definition.kernels[0].reference
 
 
 @graphffi.op("forward::mul", kernel=_kernel(ops.mul), vmap="broadcast")

@@ -15,7 +15,7 @@ from ._bench import facts_of as facts_of
 from ._bench import lines_of as lines_of
 from ._case import Case as Case
 from ._case import View as View
-from ._case import numpy_view as numpy_view
+from ._case import numpy_copy as numpy_copy
 from ._command import check_command as check_command
 from ._command import checked_frameworks as checked_frameworks
 from ._command import targets_of as targets_of

@@ -163,9 +163,7 @@ class Case:
 
     def in_order(self, definition: Definition, operands: list[Any]) -> list[Any]:
         """Operands and this case's attributes in signature order."""
-        tensors, values = iter(operands), iter(self.values)
-        known = {o.name for o in definition.operands}
-        return [next(tensors if p.name in known else values) for p in definition.parameters]
+        return definition.in_order(operands, self.values)
 
     def describe(self, definition: Definition) -> str:
         """``x=float32[2, 3], eps=0.5``."""
@@ -226,3 +224,9 @@ def numpy_view(base: numpy.ndarray, view: View) -> numpy.ndarray:
     offset = view.offset * base.itemsize
     array: numpy.ndarray = numpy.ndarray(view.shape, base.dtype, base, offset, strides)
     return array
+
+
+def numpy_copy(base: numpy.ndarray, view: View) -> numpy.ndarray:
+    """The same, row-major and with memory of its own."""
+    copied: numpy.ndarray = numpy_view(base, view).copy(order="C")
+    return copied

@@ -241,11 +241,11 @@ class Examination:
             for case, result in zip(group, results, strict=True):
                 if case not in self._outcomes:  # one of a batch
                     self._outcomes[case] = guarded_call(self._op, case)
-                problems = list(_steps.compare(self._op, case, self._outcomes, result))
+                problems = list(_steps.compare(case, self._outcomes, result))
                 self._found(path.name, path.name, case, problems)
 
     def _rule(self, path: str, rule: Callable[..., Any], cases: list[Case]) -> None:
-        for case in _steps.differentiable(self._op, cases):
+        for case in _steps.differentiable(cases):
             if case in self._wrong or not self._begin(path, case, compiles=True):
                 continue
             try:

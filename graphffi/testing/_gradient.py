@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from .._binding import flat
-from ._case import Case, View, numpy_view
+from ._case import Case, numpy_copy
 
 if TYPE_CHECKING:
     import numpy
@@ -17,21 +17,16 @@ if TYPE_CHECKING:
 _FLOATS: Final = ("float32", "float64")
 _NUM_DIRECTIONS: Final = 3
 
-# Called with the op, its arguments, the positions of arrays to differentiate by among all arrays,
-# and a cotangent or None per result; gives an array or None per position.
 Gradients = Callable[..., Sequence[Any]]
-# Called with the same, but a tangent or None per position; gives an array or None per result.
+"""Of a framework: called with an op, its arguments, with arrays of NumPy for tensors, the positions
+of arrays to differentiate by among all arrays, and a cotangent or None per result. Gives an array
+or None per position."""
 Tangents = Callable[..., Sequence[Any]]
+"""The same, but with a tangent or None (zeros) per position; gives an array or None per result."""
 
 
 def check_gradient(op: Op, case: Case, gradients: Gradients) -> list[tuple[str, str]]:
-    """Compares an op's gradient rule with its kernel.
-
-    Args:
-        op: The op, which has a rule and updates nothing.
-        case: The arguments.
-        gradients: Of a framework.
-    """
+    """Compares an op's gradient rule with its kernel; the op updates nothing."""
     point = _Point(op, case)
     found = gradients(op, point.arguments, point.by, point.cotangents)
     problems = []
@@ -47,13 +42,7 @@ def check_gradient(op: Op, case: Case, gradients: Gradients) -> list[tuple[str, 
 
 
 def check_tangent(op: Op, case: Case, tangents: Tangents) -> list[tuple[str, str]]:
-    """Compares an op's forward-mode rule with its kernel.
-
-    Args:
-        op: As for `check_gradient`.
-        case: Likewise.
-        tangents: Of a framework.
-    """
+    """Compares an op's forward-mode rule with its kernel; the op updates nothing."""
     point = _Point(op, case)
     problems = []
     for index in point.by:
@@ -81,7 +70,7 @@ class _Point:
 
         self._op = op
         self._random = numpy.random.default_rng(case.seed + 1)
-        self.arguments = case.arguments(op.definition, _copied)
+        self.arguments = case.arguments(op.definition, numpy_copy)
         self._arrays = [a for a in flat(self.arguments) if isinstance(a, numpy.ndarray)]
         self.by = [i for i, a in enumerate(self._arrays) if a.dtype.name in _FLOATS]
         self.cotangents = [
@@ -137,11 +126,6 @@ class _Point:
             for r, c in zip(flat(self._op(*self.arguments)), self.cotangents, strict=True)
             if c is not None
         )
-
-
-def _copied(base: numpy.ndarray, view: View) -> numpy.ndarray:
-    copied: numpy.ndarray = numpy_view(base, view).copy(order="C")
-    return copied
 
 
 def _name(op: Op, case: Case, index: int) -> str:

@@ -70,14 +70,12 @@ def errors(op: Op, case: Case, outcomes: Outcomes, good: Case) -> Problems:
     import numpy
 
     operands = case.build(numpy_view)
-    before = [numpy.array(tensor) for tensor in flat(operands) if tensor is not None]
+    before = [numpy.array(tensor) for tensor in flat(operands)]
     texts = [_error_of(op, case, operands) for _ in range(2)]
     if texts[0] != texts[1]:
         yield "unclean error", f"expected the same error again, got {texts[0]}, then {texts[1]}"
-    declared = [t for o, t in zip(op.definition.operands, operands, strict=True) if o.mutated]
-    may_change = {id(tensor) for tensor in flat(declared)}
-    tensors = (tensor for tensor in flat(operands) if tensor is not None)
-    for tensor, old in zip(tensors, before, strict=True):
+    may_change = {id(tensor) for tensor in op.definition.updated(operands)}
+    for tensor, old in zip(flat(operands), before, strict=True):
         if id(tensor) not in may_change and tensor.tobytes() != old.tobytes():
             yield "unclean error", "expected operands as they were after an error, got others"
     again, first = guarded_call(op, good), outcomes[good]

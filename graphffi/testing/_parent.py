@@ -75,15 +75,9 @@ def find(
 ) -> Report:
     """Does what `check` does, and returns findings instead of raising.
 
-    Args:
-        op: The op; or ``{"op": name, "module": name, "file": path}`` of the module that defines
-            it, or ``{"op": name, "library": path}`` of the library that describes it.
-        cases: As for `check`.
-        seed: As for `check`.
-        budget: As for `check`.
-        patience: As for `check`.
-        frameworks: As for `check`.
-        progress: Gets what is about to run, in words.
+    Instead of the op, it takes ``{"op": name, "module": name, "file": path}`` of the module that
+    defines it, or ``{"op": name, "library": path}`` of the library that describes it. `progress`
+    gets what is about to run, in words. The other arguments are those of `check`.
 
     Raises:
         RuntimeError: If the other process can't find the op.

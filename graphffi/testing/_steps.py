@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from .._binding import flat
-from ._case import Case, View, numpy_view
+from ._case import Case, View, numpy_copy, numpy_view
 from ._compare import difference
 from ._guarded import Outcome, guarded_call
 
@@ -37,7 +37,7 @@ def call_op(op: Op, case: Case) -> list[numpy.ndarray]:
     return [a.copy() for a in flat(op(*case.arguments(op.definition, numpy_view)))]
 
 
-def compare(op: Op, case: Case, outcomes: Outcomes, got: Sequence[numpy.ndarray]) -> Problems:
+def compare(case: Case, outcomes: Outcomes, got: Sequence[numpy.ndarray]) -> Problems:
     """Compares a path's results with those of the kernel alone."""
     outcome = outcomes[case]
     if text := difference(outcome.arrays, got, outcome.names):
@@ -52,11 +52,9 @@ def op_call(op: Op, case: Case, outcomes: Outcomes) -> Problems:
     returned = flat(op(*case.in_order(op.definition, operands)))
     results = returned[: len(op.definition.results)]
     for name, result in zip(op.definition.results, results, strict=True):
-        if any(
-            numpy.shares_memory(result, tensor) for tensor in flat(operands) if tensor is not None
-        ):
+        if any(numpy.shares_memory(result, tensor) for tensor in flat(operands)):
             yield "alias", f"result {name!r}: expected memory of its own, got an operand's"
-    yield from compare(op, case, outcomes, returned)
+    yield from compare(case, outcomes, returned)
     before = [result.copy() for result in results]
     call_op(op, replace(case, seed=case.seed + 1))
     if text := difference(before, results, op.definition.results):
@@ -67,12 +65,7 @@ def layout(op: Op, case: Case, outcomes: Outcomes) -> Problems:
     """Compares strided operands with row-major copies of them."""
     if all(v.strides is None and not v.offset for v in case.views()):
         return
-
-    def copied(base: numpy.ndarray, view: View) -> numpy.ndarray:
-        copy: numpy.ndarray = numpy_view(base, view).copy(order="C")
-        return copy
-
-    expected = flat(op(*case.arguments(op.definition, copied)))
+    expected = flat(op(*case.arguments(op.definition, numpy_copy)))
     outcome = outcomes[case]
     updated = any(o.mutated for o in op.definition.operands)
     if updated and any(0 in v.all_strides for v in case.views()):
@@ -90,7 +83,7 @@ def reference(op: Op, case: Case, outcomes: Outcomes) -> Problems:
     outcome = outcomes[case]
 
     def wide(base: numpy.ndarray, view: View) -> numpy.ndarray:
-        array: numpy.ndarray = numpy_view(base, view).copy(order="C")
+        array = numpy_copy(base, view)
         return array.astype("float32") if array.dtype.name in _NARROW else array
 
     operands, attributes = case.build(wide), case.values
@@ -283,7 +276,7 @@ def _are_equal(found: Sequence[Outcome]) -> bool:
     return all(text == texts[0] for text in texts)
 
 
-def differentiable(op: Op, cases: Sequence[Case]) -> list[Case]:
+def differentiable(cases: Sequence[Case]) -> list[Case]:
     """Small cases whose gradients finite differences can tell, those of float64 first."""
     found = []
     for case in cases:

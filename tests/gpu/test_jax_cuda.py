@@ -114,7 +114,7 @@ def test_a_batch_of_calls_is_a_loop(ops: SimpleNamespace) -> None:
     one = graphffi.define_op(
         "gpu::one_row",
         schema="(Tensor x, float factor=2.0) -> Tensor",
-        kernel=ops.scale_twice.definition.kernel,
+        kernel=ops.scale_twice.definition.kernels[0].reference,
         plan="x, out, factor",
         infer=lambda x, factor: graphffi.like(x),
         vmap="sequential",

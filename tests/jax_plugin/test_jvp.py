@@ -108,7 +108,7 @@ def define(name: str, **options: Any) -> graphffi.Op:
     return graphffi.define_op(
         f"forward::{name}_in_jax",
         schema="(Tensor x, Tensor y) -> Tensor",
-        kernel=ops.mul.definition.kernel,
+        kernel=ops.mul.definition.kernels[0].reference,
         infer=lambda x, y: graphffi.like(x),
         override=True,
         **options,
@@ -119,7 +119,7 @@ def test_operands_that_do_not_change_get_zeros_and_integers_none() -> None:
     op = graphffi.define_op(
         "forward::picky_in_jax",
         schema="(Tensor x, Tensor i, Tensor? z, Tensor[] xs) -> Tensor",
-        kernel=ops.mul.definition.kernel,
+        kernel=ops.mul.definition.kernels[0].reference,
         plan="x, x, out",
         infer=lambda x, i, z, xs: graphffi.like(x),
         override=True,

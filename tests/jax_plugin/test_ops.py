@@ -209,7 +209,7 @@ def test_results_that_no_memory_holds_are_refused(ops: SimpleNamespace) -> None:
     op = graphffi.define_op(
         "jaxtest::huge",
         schema="(Tensor x, int size) -> Tensor",
-        kernel=ops.add_one.definition.kernel,
+        kernel=ops.add_one.definition.kernels[0].reference,
         plan="x, out",
         infer=lambda x, size: graphffi.like(x, shape=(size, size)),
     )

@@ -142,7 +142,7 @@ def test_a_call_runs_as_the_definition_says_that_bound_it() -> None:
     five, two = (jnp.full(1, value, jnp.float32) for value in (5, 2))
     bound = before.bind((five, two), {})
     define_minus("Tensor y, Tensor x", override=True)  # by another thread, between the two
-    assert FRAMEWORK.call_bound(op, before, bound).tolist() == [3]
+    assert FRAMEWORK.call_op(op, before, bound).tolist() == [3]
     assert op(two, five).tolist() == [3]
 
 

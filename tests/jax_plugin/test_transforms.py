@@ -95,7 +95,7 @@ def test_differentiation_is_refused_by_name(
     remedy = "define the op with gradient='reference'"
     with pytest.raises(NotImplementedError, match=f"jaxtest::add_one: {text}{remedy}"):
         transform(ops.add_one)(X)
-    kernel = ops.add_one.definition.kernel
+    kernel = ops.add_one.definition.kernels[0].reference
     for function in (
         lambda x: graphffi_jax.call(kernel, x, out=x),
         lambda x: graphffi_jax.call(kernel, X, x * 1, mutates=[1]),
@@ -137,7 +137,7 @@ def test_symbolic_shapes(ops: SimpleNamespace) -> None:
     op = graphffi.define_op(
         "jaxtest::symbolic",
         schema="(Tensor x) -> Tensor",
-        kernel=ops.copy_bytes.definition.kernel,
+        kernel=ops.copy_bytes.definition.kernels[0].reference,
         infer=rule,
     )
     export = pytest.importorskip("jax.export")

@@ -84,7 +84,7 @@ def test_a_rule_may_come_after_the_trace() -> None:
     op = graphffi.define_op(
         "gradtest::late_in_jax",
         schema="(Tensor x) -> Tensor",
-        kernel=ops.no_rules.definition.kernel,
+        kernel=ops.no_rules.definition.kernels[0].reference,
         plan="x, x, out",
         infer=graphffi.like,
     )
@@ -179,7 +179,7 @@ def test_errors_of_rules_reach_the_caller() -> None:
     op = graphffi.define_op(
         "gradtest::bad_rule_in_jax",
         schema="(Tensor x, Tensor y) -> Tensor",
-        kernel=ops.mul.definition.kernel,
+        kernel=ops.mul.definition.kernels[0].reference,
         infer=lambda x, y: graphffi.like(x),
     )
     returned: list[Any] = []
@@ -210,7 +210,7 @@ def test_integer_operands_are_constants() -> None:
     op = graphffi.define_op(
         "gradtest::put_with_gradient",
         schema="(Tensor values, Tensor positions, int n) -> Tensor",
-        kernel=ops.put.definition.kernel,
+        kernel=ops.put.definition.kernels[0].reference,
         plan="values, positions, out",
         infer=lambda values, positions, n: graphffi.like(values, shape=(*values.shape, n)),
     )

@@ -151,7 +151,7 @@ def test_a_wrong_rule_is_reported() -> None:
     op = graphffi.define_op(
         "gradtest::bad_vmap_in_jax",
         schema="(Tensor x) -> Tensor y",
-        kernel=ops.mul.definition.kernel,
+        kernel=ops.mul.definition.kernels[0].reference,
         plan="x, x, y",
         infer=graphffi.like,
         vmap=lambda size, batched, x: {4: x[0], 2: x > 0, 1: x[:, 0]}.get(size, 3),
@@ -170,7 +170,7 @@ def test_what_is_updated_in_a_batch_has_a_batch() -> None:
     op = graphffi.define_op(
         "gradtest::shared_cache_in_jax",
         schema="(Tensor x, Tensor(a!) cache) -> Tensor y",
-        kernel=ops.mul.definition.kernel,
+        kernel=ops.mul.definition.kernels[0].reference,
         plan="x, cache, y",
         infer=lambda x, cache: graphffi.like(x),
         vmap=lambda size, batched, x, cache: op(x, cache),

@@ -112,7 +112,7 @@ def define(**options: Any) -> graphffi.Op:
     return graphffi.define_op(
         f"forward::torch{next(numbers)}",
         schema="(Tensor x, Tensor y) -> Tensor",
-        kernel=ops.mul.definition.kernel,
+        kernel=ops.mul.definition.kernels[0].reference,
         infer=lambda x, y: graphffi.like(x),
         **options,
     )
@@ -122,7 +122,7 @@ def test_operands_that_do_not_change_get_zeros_and_integers_none() -> None:
     op = graphffi.define_op(
         f"forward::torch{next(numbers)}",
         schema="(Tensor x, Tensor i, Tensor? z, Tensor[] xs, dtype kind) -> Tensor",
-        kernel=ops.mul.definition.kernel,
+        kernel=ops.mul.definition.kernels[0].reference,
         plan="x, x, out",
         infer=lambda x, i, z, xs, kind: graphffi.like(x),
     )
@@ -187,7 +187,7 @@ def test_too_few_tangents_are_refused_by_number() -> None:
     op = graphffi.define_op(
         f"forward::torch{next(numbers)}",
         schema="(Tensor x) -> (Tensor a, Tensor b)",
-        kernel=ops.mul.definition.kernel,
+        kernel=ops.mul.definition.kernels[0].reference,
         plan="a, x, b",
         infer=lambda x: (x, x),
     )
@@ -214,7 +214,10 @@ def test_rules_of_ops_that_update_or_save_unknown_names_are_refused() -> None:
         define().register_jvp(3)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="register_jvp: save: expected names of parameters"):
         define().register_jvp(lambda *_: None, save="z")
-    options: Any = {"schema": "(Tensor(a!) x) -> ()", "kernel": ops.mul.definition.kernel}
+    options: Any = {
+        "schema": "(Tensor(a!) x) -> ()",
+        "kernel": ops.mul.definition.kernels[0].reference,
+    }
     op = graphffi.define_op(f"forward::torch{next(numbers)}", plan="x, x, x", **options)
     with pytest.raises(ValueError, match="register_jvp: expected an op that returns new tensors"):
         op.register_jvp(lambda saved, x: None)

@@ -114,7 +114,7 @@ def test_a_kernel_may_take_strides(ops: Any, mode: Any) -> None:
 
 @pytest.mark.parametrize(("plan", "stride"), [("", 6), ("i0, o0", 6), ("strided(i0), o0", 1)])
 def test_calls_without_a_definition(ops: Any, mode: Any, plan: str, stride: int) -> None:
-    kernel = ops["stride"].definition.kernel
+    kernel = ops["stride"].definition.kernels[0].reference
 
     def call(x: torch.Tensor) -> torch.Tensor:
         out = torch.empty((), dtype=torch.int64)
@@ -139,7 +139,7 @@ def test_code_of_the_cpp_wrapper_copies_too(ops: Any) -> None:
 def test_an_updated_operand_that_is_read_as_well_is_refused(ops: Any) -> None:
     x = torch.zeros(4, 4)
     with pytest.raises(ValueError, match="expected memory of its own"):
-        torch.ops.tvm_ffi.call(ops["add_one"].definition.kernel, [x], [x.T], "")
+        torch.ops.tvm_ffi.call(ops["add_one"].definition.kernels[0].reference, [x], [x.T], "")
 
 
 def test_unknown_operands_are_named() -> None:

@@ -306,7 +306,7 @@ def test_errors_of_rules_reach_the_caller() -> None:
     op = graphffi.define_op(
         "gradtest::bad_rule",
         schema="(Tensor x, Tensor y) -> Tensor",
-        kernel=ops.mul.definition.kernel,
+        kernel=ops.mul.definition.kernels[0].reference,
         infer=lambda x, y: graphffi.like(x),
     )
     returned: list[Any] = []

@@ -89,7 +89,7 @@ def test_an_operand_to_update_may_be_absent() -> None:
     op = graphffi.define_op(
         "gradtest::maybe_accumulate",
         schema="(Tensor(a!)? total, Tensor x) -> Tensor",
-        kernel=ops.mul.definition.kernel,
+        kernel=ops.mul.definition.kernels[0].reference,
         plan="x, x, out",
         infer=lambda total, x: graphffi.like(x),
         vmap="sequential",
@@ -158,7 +158,7 @@ def test_a_wrong_rule_is_reported() -> None:
     op = graphffi.define_op(
         "gradtest::bad_vmap",
         schema="(Tensor x) -> Tensor y",
-        kernel=ops.mul.definition.kernel,
+        kernel=ops.mul.definition.kernels[0].reference,
         plan="x, x, y",
         infer=graphffi.like,
         vmap=lambda size, batched, x: {4: x[0], 2: x > 0, 1: x[:, 0]}.get(size, 3),
@@ -183,7 +183,7 @@ def test_attributes_and_updates_in_a_loop() -> None:
     op = graphffi.define_op(
         "gradtest::looped",
         schema="(Tensor(a!) total, Tensor x, dtype t='float32', Device d='cpu') -> ()",
-        kernel=ops.accumulate.definition.kernel,
+        kernel=ops.accumulate.definition.kernels[0].reference,
         plan="total, x",
         vmap=rule,
     )

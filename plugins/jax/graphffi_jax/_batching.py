@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 
 import graphffi
-from graphffi.plugin import Definition, Operand
+from graphffi.plugin import Definition, structure_of
 
 from ._loops import run
 
@@ -57,16 +57,13 @@ class OpCall:
         attributes: Sequence[Any],
     ) -> OpCall:
         """Of converted operands: arrays, lists of arrays, None."""
-        structure = (
-            None if o is None else len(o) if isinstance(o, (list, tuple)) else -1 for o in operands
-        )
-        return OpCall(op, definition, tuple(structure), tuple(attributes))
+        return OpCall(op, definition, tuple(map(structure_of, operands)), tuple(attributes))
 
-    def operands(self, flat: Sequence[Any]) -> list[Any]:
+    def operands(self, arrays: Sequence[Any]) -> list[Any]:
         """One item per operand, of one per array in the order of the primitive's operands."""
         definitions = self.definition.operands
         found: dict[int, Any] = {}
-        items = iter(flat)
+        items = iter(arrays)
         for mutated in (False, True):  # updated operands come last
             for i, operand in enumerate(definitions):
                 if operand.mutated is mutated:
@@ -75,11 +72,7 @@ class OpCall:
 
     def arguments(self, operands: Sequence[Any]) -> list[Any]:
         """One value per parameter of the op, in signature order."""
-        values, attributes = iter(operands), iter(self.attributes)
-        return [
-            next(values if isinstance(p, Operand) else attributes)
-            for p in self.definition.parameters
-        ]
+        return self.definition.in_order(operands, self.attributes)
 
 
 def run_reference(made_of: OpCall, results: Sequence[tuple[Any, Any]], *arrays: Any) -> list[Any]:
@@ -102,16 +95,7 @@ def run_reference(made_of: OpCall, results: Sequence[tuple[Any, Any]], *arrays: 
 
 def flat_operands(definition: Any, operands: Sequence[Any]) -> list[Any]:
     """The arrays in the order of the primitive's operands: updated ones come last."""
-    flat: list[Any] = []
-    for mutated in (False, True):
-        for operand, value in zip(definition.operands, operands, strict=True):
-            if operand.mutated is not mutated or value is None:
-                continue
-            if isinstance(value, (list, tuple)):
-                flat.extend(value)
-            else:
-                flat.append(value)
-    return flat
+    return [*definition.read(operands), *definition.updated(operands)]
 
 
 def call_key(

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 import graphffi
-from graphffi.plugin import Definition, OpKernel, UndecidedError, decidable
+from graphffi.plugin import Definition, OpKernel, UndecidedError, decidable, per_tensor
 
 _INCONCLUSIVE: Final = "InconclusiveDimensionOperation"
 OTHERS: Final = "another one"
@@ -58,20 +58,18 @@ def kernels_by_device(
 def _choose(
     definition: Definition, operands: Sequence[Any], attributes: Sequence[Any], kind: str
 ) -> OpKernel | str:
-    device = None if kind == OTHERS else graphffi.Device(kind)
-    seen = decidable([_on(device, operand) for operand in operands], _prove, _known)
+    if kind != OTHERS:
+        operands = [_on(operand, graphffi.Device(kind)) for operand in operands]
+    seen = decidable(operands, _prove, _known)
     try:
         return definition.select(seen, attributes, kind)
     except NotImplementedError as error:
         return str(error)
 
 
-def _on(device: graphffi.Device | None, operand: Any) -> Any:
-    if device is None or operand is None:
-        return operand
-    if isinstance(operand, list):
-        return [_on(device, spec) for spec in operand]
-    return dataclasses.replace(operand, device=device)
+@per_tensor
+def _on(spec: graphffi.TensorSpec, device: graphffi.Device) -> graphffi.TensorSpec:
+    return dataclasses.replace(spec, device=device)
 
 
 def _prove(comparison: Callable[[Any, Any], Any], a: Any, b: Any) -> bool:

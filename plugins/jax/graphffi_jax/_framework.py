@@ -18,6 +18,7 @@ from graphffi.plugin import (
     checked_bytes,
     checked_dtype,
     checked_result,
+    per_tensor,
     register_framework,
 )
 
@@ -41,22 +42,19 @@ class JaxFramework(Framework):
     name = "jax"
     vjp = staticmethod(transpose)
     jvp = staticmethod(push_forward)
+    is_tracing = staticmethod(is_tracing)
 
     def __init__(self) -> None:
         """Knows no call yet."""
         self._known: dict[Any, tuple[KernelCall, ResultTypes]] = {}
         self._traced: set[str] = set()  # ops that are in traces of JAX
 
-    def call_op(self, op: Any, bound: Any) -> Any:
-        """Runs an op on checked arguments."""
-        return self.call_bound(op, op.definition, bound)
-
-    def call_bound(self, op: Any, definition: Any, bound: Any) -> Any:
+    def call_op(self, op: Any, definition: Any, bound: Any) -> Any:
         """Runs an op as the definition says that bound the arguments."""
         if op.name not in self._traced and is_tracing():
             self._traced.add(op.name)
         operands = [
-            _to_arrays(f"{op.name}: operand {o.name!r}", value)
+            _to_array(value, f"{op.name}: operand {o.name!r}")
             for o, value in zip(definition.operands, bound.operands, strict=True)
         ]
         operands = vary_alike(operands)
@@ -100,10 +98,6 @@ class JaxFramework(Framework):
         except RuntimeError:
             return ""
 
-    def is_tracing(self) -> bool:
-        """Whether JAX traces this thread's operations, or transforms them."""
-        return is_tracing()
-
     def replace_op(self, op: Any) -> None:
         """Has functions that were traced with the op's former definition traced anew.
 
@@ -126,9 +120,8 @@ class JaxFramework(Framework):
     ) -> list[Any]:
         """Runs a call without op; gives the results, then the updated arrays."""
         note_kernel(call.func)
-        inputs = [_to_array(f"{call.subject}: argument", value) for value in call.inputs]
-        mutated = [_to_array(f"{call.subject}: argument", value) for value in call.mutated]
-        inputs, mutated = vary_alike([inputs, mutated])
+        arguments = [_to_array(v, f"{call.subject}: argument") for v in (call.inputs, call.mutated)]
+        inputs, mutated = vary_alike(arguments)
         results = [
             checked_result(
                 f"{call.subject}: result {i}", graphffi.TensorSpec(spec.shape, spec.dtype)
@@ -144,7 +137,7 @@ class JaxFramework(Framework):
 def _prepare(
     op: Any, definition: Any, operands: Sequence[Any], attributes: Sequence[Any], batches: int
 ) -> tuple[KernelCall, ResultTypes]:
-    seen = [_specs(value) for value in operands]
+    seen = [_spec(value) for value in operands]
     try:
         specs = definition.infer(seen, attributes)
     except Inconclusive as error:
@@ -167,16 +160,8 @@ def _prepare(
     return KernelCall.of_each(calls), results
 
 
-def _to_arrays(subject: str, operand: Any) -> Any:
-    """The operand (array, None or list) as arrays of JAX."""
-    if operand is None:
-        return None
-    if isinstance(operand, (list, tuple)):
-        return [_to_array(subject, item) for item in operand]
-    return _to_array(subject, operand)
-
-
-def _to_array(subject: str, value: Any) -> Any:
+@per_tensor
+def _to_array(value: Any, subject: str) -> Any:
     if isinstance(value, jax.Array):  # tracers too
         if jnp.issubdtype(value.dtype, jax.dtypes.extended):
             raise TypeError(
@@ -209,13 +194,10 @@ def _converted(subject: str, convert: Callable[[Any], Any], value: Any) -> Any:
         ) from error
 
 
-def _specs(operand: Any) -> Any:
-    """What shape rules see of an operand."""
-    if operand is None:
-        return None
-    if isinstance(operand, list):
-        return [_specs(item) for item in operand]
-    return graphffi.TensorSpec(tuple(operand.shape), graphffi.dtype(operand.dtype), _device())
+@per_tensor
+def _spec(array: Any) -> graphffi.TensorSpec:
+    """What shape rules see of an array."""
+    return graphffi.TensorSpec(tuple(array.shape), graphffi.dtype(array.dtype), _device())
 
 
 def _device() -> Any:

@@ -115,7 +115,7 @@ class _Rules:
         given = [next(rest) if has_tangent(spec.dtype) else None for spec in self.results]
         returned = rule.run(definition, self._values(saved, rule.save), given)
         operands = self.made_of.operands(self.specs)
-        gradients = rule.gradients(definition, operands, returned)
+        gradients = rule.checked(definition, operands, returned)
         return [
             None if g is None else jnp.asarray(g).astype(spec.dtype)
             for g, spec in zip(gradients, self.specs, strict=True)
@@ -132,7 +132,7 @@ class _Rules:
         ]
         values = self._values(saved, rule.save)
         returned = rule.run(definition, values, self.made_of.operands(given))
-        found = rule.tangents(definition, self.results, returned)
+        found = rule.checked(definition, self.results, returned)
         return [
             jnp.zeros(spec.shape, spec.dtype) if t is None else jnp.asarray(t).astype(spec.dtype)
             for t, spec in zip(found, self.results, strict=True)

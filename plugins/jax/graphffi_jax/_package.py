@@ -14,7 +14,7 @@ from jax.extend.mlir import ir
 from jax.interpreters import mlir
 
 import graphffi
-from graphffi.plugin import PackagedLibraries, trusted_hashes
+from graphffi.plugin import PackagedLibraries, split_reference, trusted_hashes
 
 from ._library import ALL_TARGETS
 
@@ -178,7 +178,7 @@ def _check_kernels(
 ) -> None:
     """Refuses kernels of code that the package does not hold, and so has no hash for."""
     for reference, library in kernels:
-        is_global = ".so" not in reference.rpartition("::")[0]
+        is_global = not split_reference(reference)[0]
         if not is_global and library not in listed:
             raise ValueError(
                 f"{subject}: kernel {reference!r}: expected its library in the package, got a "
@@ -195,7 +195,7 @@ def _check_functions(subject: str, kernels: Sequence[tuple[str, str]]) -> None:
     missing = {
         reference: None
         for reference, _ in kernels
-        if ".so" not in reference.rpartition("::")[0]
+        if not split_reference(reference)[0]
         and graphffi.get_global_func(reference, allow_missing=True) is None
     }
     if missing:

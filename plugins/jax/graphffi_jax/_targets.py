@@ -19,7 +19,8 @@ from ._library import TARGET, TARGET_GRAPH, handler_address, instantiate_named_a
 _PLATFORMS: Final = {"cpu": "cpu", "gpu": "CUDA", "cuda": "CUDA", "rocm": "ROCM"}
 _ITEMS: Final = {"args": "*inputs", "rets": "*outputs", "ctx.stream": "int(stream)"}
 _lock: Final = threading.Lock()
-_targets: Final[dict[tuple[str, str], _Registration]] = {}
+# With the handlers, by name and platform.
+_targets: Final[dict[tuple[str, str], tuple[_Registration, dict[str, Any]]]] = {}
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,6 @@ class _Registration:
     plan: str | None
     attributes: tuple[str, ...]
     traits: tuple[bool, bool, bool]
-    handlers: dict[str, Any]
 
 
 def register_ffi_target(
@@ -89,25 +89,19 @@ def register_ffi_target(
         raise ValueError(f"{name}: platform: expected {', '.join(_PLATFORMS)}, got {platform!r}")
     plan, attributes = _plan_of(name, arg_spec)
     traits = (pass_owned_tensor, use_last_output_for_alloc_workspace, allow_cuda_graph)
-    identity = _identity(name, function)
+    asked = _Registration(_identity(name, function), plan, attributes, traits)
     with _lock:
-        known = _targets.get((name, place))
-        if known is None:
+        if (name, place) not in _targets:
             handlers = _new_handlers(name, function, plan, attributes, place, traits)
             jax.ffi.register_ffi_target(name, handlers, platform=place, api_version=1)
-            known = _Registration(identity, plan, attributes, traits, handlers)
-            _targets[name, place] = known
-    if (known.function, known.plan, known.attributes, known.traits) != (
-        identity,
-        plan,
-        attributes,
-        traits,
-    ):
+            _targets[name, place] = asked, handlers
+        known, handlers = _targets[name, place]
+    if known != asked:
         raise ValueError(
             f"{name}: expected the function and arguments that the target is registered with for "
             f"{place}, got others; choose another name"
         )
-    return known.handlers
+    return handlers
 
 
 def registered_count() -> int:

@@ -17,7 +17,7 @@ from graphffi.testing import (
     View,
     axis_of,
     flat,
-    numpy_view,
+    numpy_copy,
     split_name,
 )
 
@@ -60,14 +60,7 @@ def contests(op: Op, case: Case) -> list[Contest]:
 def gradients(
     op: Op, arguments: Sequence[Any], by: Sequence[int], cotangents: Sequence[Any]
 ) -> list[Any]:
-    """Gradients of an op's results.
-
-    Args:
-        op: The op.
-        arguments: With arrays of NumPy for tensors.
-        by: Positions among all arrays.
-        cotangents: An array or None per result.
-    """
+    """Gradients of an op's results: see `Gradients` of `graphffi.testing._gradient`."""
     with jax.enable_x64(True):
         call, primals = _of_arrays(op, arguments, by)
         results, pull = jax.vjp(call, *primals)
@@ -81,14 +74,7 @@ def gradients(
 def tangents(
     op: Op, arguments: Sequence[Any], by: Sequence[int], directions: Sequence[Any]
 ) -> list[Any]:
-    """Tangents of an op's results.
-
-    Args:
-        op: The op.
-        arguments: With arrays of NumPy for tensors.
-        by: Positions among all arrays.
-        directions: An array, or None for zeros, per position.
-    """
+    """Tangents of an op's results: see `Tangents` of `graphffi.testing._gradient`."""
     with jax.enable_x64(True):
         call, primals = _of_arrays(op, arguments, by)
         changes = [
@@ -133,7 +119,7 @@ def _is_plain(value: list[Any]) -> bool:
 
 
 def _array(base: np.ndarray, view: View) -> jax.Array:
-    return jax.numpy.asarray(numpy_view(base, view).copy(order="C"))
+    return jax.numpy.asarray(numpy_copy(base, view))
 
 
 def _arrays(returned: Any) -> list[Any]:

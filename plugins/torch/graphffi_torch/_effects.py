@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
+from graphffi.plugin import flat
 from graphffi_torch._private_names import has
-from graphffi_torch._specs import as_list
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -56,7 +56,7 @@ def kept_entry(operator: Any, num_results: int, mutated: Sequence[int]) -> Calla
     effect_form = getattr(getattr(torch.ops, namespace), name).effect
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        tensors = [tensor for i in mutated for tensor in as_list(args[i])]
+        tensors = flat([args[i] for i in mutated])
         results = put_back(effect_form(*args, **kwargs), num_results, tensors)
         if len(results) == 1:
             return results[0]

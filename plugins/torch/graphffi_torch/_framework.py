@@ -15,6 +15,7 @@ from graphffi.plugin import (
     Tracer,
     call_device,
     described,
+    flat,
     register_framework,
     register_tensor_viewer,
     register_tracer,
@@ -44,7 +45,7 @@ from graphffi_torch._private_names import has
 from graphffi_torch._reference import install_reference
 from graphffi_torch._repairs import repair
 from graphffi_torch._sharding import announce_sharding, original_error, raise_original
-from graphffi_torch._specs import as_list, empty, results_of, to_numpy
+from graphffi_torch._specs import empty, results_of, to_numpy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,6 +70,7 @@ class TorchFramework(Framework):
     call_plain = staticmethod(_C.call_raw)
     vjp = staticmethod(transpose)
     jvp = staticmethod(push_forward)
+    to_numpy = staticmethod(to_numpy)
 
     def __init__(self) -> None:
         """Not for users."""
@@ -130,8 +132,8 @@ class TorchFramework(Framework):
         """Has the path of a library mean the file that is there now."""
         _C.use_library(path)
 
-    def call_op(self, op: Op, bound: BoundCall) -> Any:
-        """Calls the op's operator."""
+    def call_op(self, op: Op, definition: Definition, bound: BoundCall) -> Any:
+        """Calls the op's operator, which runs the definition that the op has by now."""
         try:
             returned = entry_of(op)(
                 *operator_arguments(op.definition, bound),
@@ -143,12 +145,7 @@ class TorchFramework(Framework):
             if original is None:
                 raise
             raise original from None
-        mutated = [
-            t
-            for o, v in zip(op.definition.operands, bound.operands, strict=True)
-            if o.mutated
-            for t in as_list(v)
-        ]
+        mutated = op.definition.updated(bound.operands)
         results = results_of(returned, len(op.definition.results))
         return op.definition.pack_results(bound.operands, results, mutated)
 
@@ -190,10 +187,6 @@ class TorchFramework(Framework):
         """With the strides of the tensor, if its elements share no memory."""
         return tensor.clone()
 
-    def to_numpy(self, tensor: torch.Tensor) -> Any:
-        """A copy on the host, row-major."""
-        return to_numpy(tensor)
-
     def device_name(self, kind: str) -> str:
         """As PyTorch tells it."""
         module = getattr(torch, kind, None)
@@ -223,7 +216,7 @@ def _refuse_others(definition: Definition, operands: Sequence[Any]) -> None:
         ValueError: That names the first nested one.
     """
     for operand, value in zip(definition.operands, operands, strict=True):
-        for tensor in as_list(value):
+        for tensor in flat(value):
             if not isinstance(tensor, (torch.Tensor, torch.fx.Proxy)):
                 kind = type(tensor)
                 name = f"{kind.__module__}.{kind.__qualname__}"

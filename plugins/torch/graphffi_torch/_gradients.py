@@ -17,38 +17,38 @@ from graphffi_torch._specs import attribute_value, concrete
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from graphffi.plugin import Definition
+    from graphffi.plugin import Definition, DerivativeRule
 
 
 def set_rules(definition: Definition) -> None:
     """Makes autograd go through calls of an op, forward and back, by its rules."""
-    forward = None if definition.forward_rule is None else _make_forward(definition)
-    _C.set_forward_rule(op=definition.name, run=forward)
-    if definition.backward_rule is None:
+    forward, backward = definition.forward_rule, definition.backward_rule
+    push = None if forward is None else _make_forward(definition, forward)
+    _C.set_forward_rule(op=definition.name, run=push)
+    if backward is None:
         _C.remove_gradient_rule(definition.name)
         return
-    save = definition.backward_rule.save
     _C.set_gradient_rule(
         op=definition.name,
         parameters=[
-            (p.name, isinstance(p, Operand), p.name in save) for p in definition.parameters
+            (p.name, isinstance(p, Operand), p.name in backward.save) for p in definition.parameters
         ],
-        results=[(name, False, name in save) for name in definition.results],
-        run=_make_run(definition),
-        check=_make_check(definition),
+        results=[(name, False, name in backward.save) for name in definition.results],
+        run=_make_run(definition, backward),
+        check=_make_check(definition, backward),
     )
 
 
-def _make_run(definition: Definition) -> Callable[[dict[str, Any], Sequence[Any]], Any]:
-    vjp = definition.backward_rule
-    assert vjp is not None
+def _make_run(
+    definition: Definition, rule: DerivativeRule
+) -> Callable[[dict[str, Any], Sequence[Any]], Any]:
     by_name = [a for a in definition.attributes if a.kind in ("dtype", "device")]
 
     def run(values: dict[str, Any], cotangents: Sequence[Any]) -> Any:
         for attribute in by_name:
             values[attribute.name] = attribute_value(attribute, values[attribute.name])
         try:
-            return vjp.run(definition, values, cotangents)
+            return rule.run(definition, values, cotangents)
         except Exception as error:
             end_compilation(error)
             raise
@@ -56,27 +56,25 @@ def _make_run(definition: Definition) -> Callable[[dict[str, Any], Sequence[Any]
     return run
 
 
-def _make_check(definition: Definition) -> Callable[[list[Any], Any], list[torch.Tensor | None]]:
-    vjp = definition.backward_rule
-    assert vjp is not None
-
+def _make_check(
+    definition: Definition, rule: DerivativeRule
+) -> Callable[[list[Any], Any], list[torch.Tensor | None]]:
     def check(described: list[Any], returned: Any) -> list[torch.Tensor | None]:
         specs = [_spec(operand) for operand in described]
         try:
-            return [_taken(definition.name, g) for g in _checked(definition, specs, returned)]
+            found = _checked(definition, rule, specs, returned)
+            _refuse_others(definition, rule, found)
         except Exception as error:
             end_compilation(error)
             raise
+        return found
 
     return check
 
 
 def _make_forward(
-    definition: Definition,
+    definition: Definition, rule: DerivativeRule
 ) -> Callable[[list[Any], list[Any], list[torch.Tensor]], list[torch.Tensor | None]]:
-    jvp = definition.forward_rule
-    assert jvp is not None
-
     def run(
         arguments: list[Any], tangents: list[Any], results: list[torch.Tensor]
     ) -> list[torch.Tensor | None]:
@@ -91,17 +89,38 @@ def _make_forward(
             else:
                 values[parameter.name] = attribute_value(parameter, value)
         attributes = [attribute.name for attribute in definition.attributes]
-        seen = {name: values[name] for name in (*jvp.save, *attributes)}
+        seen = {name: values[name] for name in (*rule.save, *attributes)}
         try:
-            found = jvp.tangents(definition, results, jvp.run(definition, seen, given))
-            pairs = zip(found, results, strict=True)
-            return [None if t is None else _converted(definition.name, t, r) for t, r in pairs]
+            found = rule.checked(definition, results, rule.run(definition, seen, given))
+            _refuse_others(definition, rule, found)
         except Exception as error:
             end_trace(error)
             end_compilation(error)
             raise
+        pairs = zip(found, results, strict=True)
+        return [None if t is None else t.to(result.dtype) for t, result in pairs]
 
     return run
+
+
+def _checked(
+    definition: Definition, rule: DerivativeRule, specs: Sequence[Any], returned: Any
+) -> list[Any]:
+    try:
+        return rule.checked(definition, specs, returned)
+    except (TypeError, ValueError):
+        # The error is that of sizes at hand, in place of a tracer's symbols.
+        rule.checked(definition, concrete(specs), concrete(returned))
+        raise
+
+
+def _refuse_others(definition: Definition, rule: DerivativeRule, found: Sequence[Any]) -> None:
+    for value in found:
+        if value is not None and not isinstance(value, torch.Tensor):
+            raise TypeError(
+                f"{definition.name}: {rule.NAME}: expected {rule.RETURNED}s that are torch "
+                f"tensors, got {type(value).__name__}"
+            )
 
 
 def _tangent(operand: Any, tangent: Any) -> Any:
@@ -111,15 +130,6 @@ def _tangent(operand: Any, tangent: Any) -> Any:
     if operand is None or not (operand.is_floating_point() or operand.is_complex()):
         return None
     return torch.zeros_like(operand) if tangent is None else tangent.contiguous()
-
-
-def _converted(subject: str, tangent: Any, result: torch.Tensor) -> torch.Tensor:
-    if not isinstance(tangent, torch.Tensor):
-        raise TypeError(
-            f"{subject}: jvp: expected tangents that are torch tensors, got "
-            f"{type(tangent).__name__}"
-        )
-    return tangent.to(result.dtype)
 
 
 def transpose(
@@ -139,27 +149,6 @@ def push_forward(
     pairs = zip(primals, tangents, strict=True)
     results = function(*(dual.make_dual(p, t, level=0) for p, t in pairs))
     return [dual.unpack_dual(result, level=0).tangent for result in results]
-
-
-def _checked(definition: Definition, specs: Sequence[Any], returned: Any) -> list[Any]:
-    vjp = definition.backward_rule
-    assert vjp is not None
-    try:
-        return vjp.gradients(definition, specs, returned)
-    except (TypeError, ValueError):
-        # The error is that of sizes at hand, in place of a tracer's symbols.
-        vjp.gradients(definition, concrete(specs), concrete(returned))
-        raise
-
-
-def _taken(subject: str, gradient: Any) -> torch.Tensor | None:
-    """A gradient that a rule returned, as autograd takes it."""
-    if gradient is not None and not isinstance(gradient, torch.Tensor):
-        raise TypeError(
-            f"{subject}: backward: expected gradients that are torch tensors, got "
-            f"{type(gradient).__name__}"
-        )
-    return gradient
 
 
 def _spec(described: Any) -> Any:

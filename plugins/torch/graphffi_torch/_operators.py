@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from graphffi.plugin import MISSING, FactoryError, Operand, call_device, trace_shape_rule
+from graphffi.plugin import MISSING, FactoryError, Operand, call_device, flat, trace_shape_rule
 from graphffi_torch import _C
 from graphffi_torch._choice import chosen_kernel
 from graphffi_torch._dynamo import end_trace
@@ -21,7 +21,7 @@ from graphffi_torch._operator_schema import (
     operator_schemas,
     why_no_operator,
 )
-from graphffi_torch._specs import allocation, as_list, attribute_value, concrete, specs_of
+from graphffi_torch._specs import allocation, concrete, rule_arguments
 from graphffi_torch._vmap import register_vmap
 
 if TYPE_CHECKING:
@@ -71,11 +71,8 @@ def register_operator(op: Op) -> None:
 
 def operator_of(op: Op) -> Any:
     """The operator of an op. Raises what `register_operator` does."""
-    operators = _operators.get(op.name)
-    if operators is None:
-        register_operator(op)
-        operators = _operators_of(op)
-    return operators[0]
+    register_operator(op)
+    return _operators_of(op)[0]
 
 
 def _operators_of(op: Op) -> list[Any]:
@@ -268,13 +265,7 @@ def _make_infer(definition: Definition) -> Callable[..., list[Any]]:
     """The shape rule over the operator's arguments."""
 
     def infer(*arguments: Any) -> list[Any]:
-        operands: list[Any] = []
-        attributes: list[Any] = []
-        for parameter, value in zip(definition.parameters, arguments, strict=True):
-            if isinstance(parameter, Operand):
-                operands.append(specs_of(value))
-            else:
-                attributes.append(attribute_value(parameter, value))
+        operands, attributes = rule_arguments(definition, *definition.split(arguments))
         specs = definition.infer(operands, attributes)
         device = call_device(operands, specs)
         if device != "meta":  # where calls are about shapes alone
@@ -335,11 +326,11 @@ def _check_tensors(definition: Definition, arguments: Sequence[Any]) -> None:
         TypeError: For a wrong data type.
         ValueError: If there are tensors with data and without.
     """
+    operands, _ = definition.split(arguments)
     tensors = [
-        (p.name, tensor)
-        for p, value in zip(definition.parameters, arguments, strict=True)
-        if isinstance(p, Operand)
-        for tensor in as_list(value)
+        (o.name, tensor)
+        for o, value in zip(definition.operands, operands, strict=True)
+        for tensor in flat(value)
     ]
     try:
         for name, tensor in tensors:
@@ -360,9 +351,8 @@ def _repair(definition: Definition, arguments: Sequence[Any]) -> None:
     updated = [operand for operand in definition.operands if operand.mutated]
     if not updated:
         return
-    values = zip(definition.parameters, arguments, strict=True)
-    tensors = [t for p, value in values if isinstance(p, Operand) for t in as_list(value)]
-    if any(o.kind == "list" for o in updated) or any(t.is_complex() for t in tensors):
+    operands, _ = definition.split(arguments)
+    if any(o.kind == "list" for o in updated) or any(t.is_complex() for t in flat(operands)):
         from graphffi_torch import _repairs
 
         _repairs.repair()
@@ -374,13 +364,13 @@ def _make_effect_fake(op: Op) -> Callable[..., Any]:
 
     def effect_fake(*arguments: Any, **keywords: Any) -> list[torch.Tensor]:
         definition = op.definition
-        returned = as_list(fake(*arguments, **keywords))
+        returned = flat(fake(*arguments, **keywords))
         values = arguments_by_name(definition, arguments, keywords)
         mutated = [values.get(o.name) for o in definition.operands if o.mutated]
-        returned += [torch.empty_like(t) for value in mutated for t in as_list(value)]
+        returned += map(torch.empty_like, flat(mutated))
         if not returned:
-            tensors = (t for value in values.values() for t in as_list(value))
-            given = next((t for t in tensors if isinstance(t, torch.Tensor)), torch.empty(0))
+            tensors = (t for t in flat([*values.values()]) if isinstance(t, torch.Tensor))
+            given = next(tensors, torch.empty(0))
             returned.append(given.new_empty(0))
         return returned
 

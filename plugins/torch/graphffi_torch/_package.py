@@ -21,7 +21,7 @@ from graphffi_torch._decompose import (
     with_graph_module,
 )
 from graphffi_torch._errors import original_of
-from graphffi_torch._primitive import CALL, CALL_EFFECT, CALL_GRAPH
+from graphffi_torch._primitive import PRIMITIVES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -206,7 +206,7 @@ def _with_own_libraries(
 
     def change(graph: torch.fx.Graph) -> None:
         for node in graph.nodes:
-            if node.target in (CALL, CALL_GRAPH, CALL_EFFECT):
+            if node.target in PRIMITIVES:
                 reference = libraries.add(node.args[0])
                 if reference == node.args[0]:
                     functions.add(reference)

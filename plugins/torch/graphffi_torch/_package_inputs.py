@@ -16,14 +16,13 @@ import torch
 from torch.export.graph_signature import ConstantArgument, InputKind
 
 from graphffi.plugin import NUMBERS, describe, is_tensor
-from graphffi_torch._primitive import CALL, CALL_EFFECT, CALL_GRAPH
+from graphffi_torch._primitive import PRIMITIVES
 from graphffi_torch._specs import DTYPE_NAMES
 from graphffi_torch._standalone_signature import NO_LIMIT, describe_symbol
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-_CALLS: Final = {CALL, CALL_GRAPH, CALL_EFFECT}
 _SIZE: Final = torch.ops.aten.sym_size.int
 
 
@@ -72,7 +71,7 @@ def _describe_input(argument: Any, node: torch.fx.Node | None, ranges: Mapping[A
         "device": value.device.type,
         "sizes": [_describe_size(size, ranges) for size in value.shape],
         "strides": None if is_row_major else [s if type(s) is int else None for s in strides],
-        "is_checked_by_ops": bool(readers & _CALLS) and readers <= {*_CALLS, _SIZE},
+        "is_checked_by_ops": not readers.isdisjoint(PRIMITIVES) and readers <= {*PRIMITIVES, _SIZE},
     }
 
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from graphffi.plugin import MISSING, call_device
+from graphffi.plugin import MISSING, call_device, flat
 from graphffi_torch._choice import chosen_kernel
 from graphffi_torch._effects import put_back, register_side_effect
 from graphffi_torch._operator_schema import arguments_by_name, operator_value, overload_of
-from graphffi_torch._specs import DTYPE_NAMES, as_list, attribute_value, specs_of
+from graphffi_torch._specs import DTYPE_NAMES, rule_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,6 +24,7 @@ CALL: Final = torch.ops.tvm_ffi.call.default
 CALL_GRAPH: Final = torch.ops.tvm_ffi.call_graph.default
 #: For calls with side effects. It returns changed copies of the outputs that it is given.
 CALL_EFFECT: Final = torch.ops.tvm_ffi.call_effect.default
+PRIMITIVES: Final = (CALL, CALL_GRAPH, CALL_EFFECT)
 register_side_effect(CALL_EFFECT)
 
 
@@ -159,8 +160,7 @@ class PrimitiveCall:
 
     def rule_arguments(self) -> tuple[list[Any], list[Any]]:
         """What the definition's rules get of operands that are tensors, and of attributes."""
-        attributes = zip(self.definition.attributes, self.attributes, strict=True)
-        return [specs_of(o) for o in self.operands], [attribute_value(a, v) for a, v in attributes]
+        return rule_arguments(self.definition, self.operands, self.attributes)
 
     def kernel(self, *, is_guarded: bool) -> tuple[OpKernel, Any]:
         """The kernel of a call whose operands are tensors.
@@ -196,7 +196,7 @@ class PrimitiveCall:
         for operand, value in zip(definition.operands, self.operands, strict=True):
             group = groups and next(groups)
             is_list = isinstance(value, (list, tuple))
-            for i, tensor in enumerate(as_list(value)):
+            for i, tensor in enumerate(flat(value)):
                 name = f"{operand.name}[{i}]" if is_list else operand.name
                 mark = "!" if operand.mutated else ""
                 text = f":{mark}{_description(tensor, group)}" if described else ""

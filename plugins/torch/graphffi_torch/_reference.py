@@ -9,8 +9,7 @@ import torch
 from torch.utils.dlpack import from_dlpack
 
 import graphffi
-from graphffi.plugin import Operand
-from graphffi_torch._specs import as_list
+from graphffi.plugin import flat, per_tensor
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,14 +31,12 @@ def _make_kernel(op: Op) -> Any:
     def run(*values: Any) -> None:
         definition = op.definition
         count = len(definition.parameters)
-        results = [_tensor(value) for value in values[count:]]
-        operands: list[Any] = []
-        attributes: list[Any] = []
-        for parameter, value in zip(definition.parameters, values, strict=False):
-            is_operand = isinstance(parameter, Operand)
-            (operands if is_operand else attributes).append(_tensor(value) if is_operand else value)
+        results = [from_dlpack(value) for value in values[count:]]
+        operands, attributes = definition.split(values[:count])
         with torch.no_grad():
-            compute_into(definition, operands, attributes, results)
+            compute_into(
+                definition, [per_tensor(from_dlpack)(o) for o in operands], attributes, results
+            )
 
     return run
 
@@ -52,9 +49,7 @@ def compute_into(
 ) -> None:
     """Fills results, and updates operands, with what the op computes."""
     found = compute(definition, operands, attributes, [_spec(result) for result in results])
-    pairs = zip(definition.operands, operands, strict=True)
-    mutated = [t for o, value in pairs if o.mutated for t in as_list(value)]
-    for tensor, new in zip([*results, *mutated], found, strict=True):
+    for tensor, new in zip([*results, *definition.updated(operands)], found, strict=True):
         tensor.copy_(new)
 
 
@@ -69,7 +64,7 @@ def compute(
     Data types are those that the op says, under `torch.autocast`, too.
     """
     assert definition.reference is not None
-    device = next((t.device.type for o in operands for t in as_list(o)), "cpu")
+    device = next((tensor.device.type for tensor in flat(operands)), "cpu")
     with torch.autocast(device, enabled=False):
         found = definition.reference.run(definition, operands, attributes, specs)
     return [tensor.contiguous() for tensor in found]
@@ -77,9 +72,3 @@ def compute(
 
 def _spec(tensor: torch.Tensor) -> TensorSpec:
     return graphffi.TensorSpec(tuple(tensor.shape), tensor.dtype)
-
-
-def _tensor(value: Any) -> Any:
-    if isinstance(value, (list, tuple)):
-        return [_tensor(item) for item in value]
-    return None if value is None else from_dlpack(value)

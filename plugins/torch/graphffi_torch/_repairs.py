@@ -14,7 +14,7 @@ import torch
 
 from graphffi.plugin import when_imported
 from graphffi_torch._operators import registered_operators
-from graphffi_torch._primitive import CALL, CALL_EFFECT, CALL_GRAPH
+from graphffi_torch._primitive import PRIMITIVES
 from graphffi_torch._private_names import has
 
 if TYPE_CHECKING:
@@ -61,9 +61,9 @@ def _wrap(owner: Any, name: str, wrapper: Callable[[Any], Any]) -> None:
 
 
 def _is_ours(target: Any) -> bool:
-    if target in (CALL, CALL_GRAPH, CALL_EFFECT):
-        return True
-    return any(target in operators for _, operators in registered_operators())
+    return target in PRIMITIVES or any(
+        target in operators for _, operators in registered_operators()
+    )
 
 
 def _without_updates(original: Callable[..., bool]) -> Callable[..., bool]:

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from graphffi import Device, TensorSpec, dtype
-from graphffi.plugin import numpy_dtype
+from graphffi.plugin import flat, numpy_dtype, per_tensor
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import numpy
 
-    from graphffi.plugin import Attribute
+    from graphffi.plugin import Attribute, Definition
 
 
 def _dtype_names() -> dict[torch.dtype, str]:
@@ -72,21 +72,13 @@ def torch_device(value: Any, default: torch.device | None) -> torch.device | Non
     return torch.device(kind) if kind in ("cpu", "meta") else torch.device(kind, device.index)
 
 
+@per_tensor
 def spec_of(tensor: torch.Tensor | TensorSpec) -> TensorSpec:
     """What a shape rule sees of `tensor`; sizes may be symbolic."""
     device = _devices.get(tensor.device)
     if device is None:
         _devices[tensor.device] = device = Device(tensor.device)
     return TensorSpec(tuple(tensor.shape), _DTYPES.get(tensor.dtype, tensor.dtype), device)
-
-
-def specs_of(operand: torch.Tensor | Sequence[torch.Tensor] | None) -> Any:
-    """The same for an operand: a spec, None, or a list of specs."""
-    if operand is None:
-        return None
-    if isinstance(operand, (list, tuple)):
-        return [spec_of(tensor) for tensor in operand]
-    return spec_of(operand)  # type: ignore[arg-type]
 
 
 def concrete(argument: Any) -> Any:
@@ -132,6 +124,14 @@ def attribute_value(attribute: Attribute, value: Any) -> Any:
     return [convert(item) for item in value] if attribute.is_list else convert(value)
 
 
+def rule_arguments(
+    definition: Definition, operands: Sequence[Any], attributes: Sequence[Any]
+) -> tuple[list[Any], list[Any]]:
+    """What the definition's rules get of an operator's tensors and other arguments."""
+    values = zip(definition.attributes, attributes, strict=True)
+    return [spec_of(o) for o in operands], [attribute_value(a, v) for a, v in values]
+
+
 def results_of(returned: Any, count: int) -> list[Any]:
     """The results that an operator returned.
 
@@ -142,14 +142,7 @@ def results_of(returned: Any, count: int) -> list[Any]:
     if isinstance(returned, torch.fx.Proxy):
         traced: Any = returned
         return [traced] if count == 1 else [traced[i] for i in range(count)]
-    return as_list(returned)
-
-
-def as_list(value: Any) -> list[Any]:
-    """The tensors that an operator returned, or that an operand consists of."""
-    if isinstance(value, (list, tuple)):
-        return list(value)
-    return [] if value is None else [value]
+    return flat(returned)
 
 
 def to_numpy(tensor: torch.Tensor) -> numpy.ndarray:

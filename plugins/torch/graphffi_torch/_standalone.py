@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import platform
@@ -20,8 +19,9 @@ from typing import Any, Final
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from graphffi.plugin import content_hash, split_reference
 from graphffi_torch._decompose import check_exported, decompose
-from graphffi_torch._primitive import CALL, CALL_EFFECT, CALL_GRAPH
+from graphffi_torch._primitive import PRIMITIVES
 from graphffi_torch._private_names import has, why_without
 from graphffi_torch._standalone_build import Source, build
 from graphffi_torch._standalone_code import method_code
@@ -188,17 +188,15 @@ def _kernels(programs: Iterable[torch.export.ExportedProgram]) -> Iterator[str]:
     for program in programs:
         for module in program.graph_module.modules():
             for node in getattr(getattr(module, "graph", None), "nodes", ()):
-                if node.target in (CALL, CALL_GRAPH, CALL_EFFECT):
+                if node.target in PRIMITIVES:
                     yield str(node.args[0])
 
 
 def _with_hash(reference: str) -> str:
     """``library.so::symbol (sha256 …)``, where the library is there."""
-    library, mark, _ = reference.partition("::")
-    if not mark or not os.path.isfile(library):
-        return reference
-    with open(library, "rb") as file:
-        return f"{reference} (sha256 {hashlib.sha256(file.read()).hexdigest()})"
+    library, _ = split_reference(reference)
+    is_there = library and os.path.isfile(library)
+    return f"{reference} (sha256 {content_hash(library)})" if is_there else reference
 
 
 def _check_arguments(

@@ -135,7 +135,7 @@ def build(
             own_objects = pool.map(compiler.compile_kernels, sorted(own))
             objects = [*pool.map(compiler.compile, texts, texts.values()), *own_objects]
         objects.extend(compiler.images(sources))
-        maths = maths_code(compiler.undefined(objects))
+        maths = maths_code(compiler.toolchain.undefined(*objects))
         if maths:
             objects.append(compiler.compile("maths", maths))
         if file_name is not None:
@@ -176,7 +176,7 @@ const int32_t kComputeCapability = {10 * major + minor};
 class _Compiler:
     def __init__(self, folder: Path, flags: Mapping[str, Any], isa: Isa) -> None:
         self._folder = folder
-        self._toolchain = Toolchain(isa, flags["compiler"])
+        self.toolchain = Toolchain(isa, flags["compiler"])
         self._flags = [
             *(f"-D{name.strip()}" for name in flags["definitions"]),
             *(f"-{flag}" for flag in flags["cflags"] if flag not in _DROPPED),
@@ -196,15 +196,15 @@ class _Compiler:
         source = self._folder / f"{name}.cc"
         source.write_text(code)
         target = self._folder / f"{name}.o"
-        command = [*self._flags, f"-I{self._folder}", *_INCLUDES, "-c", str(source)]
-        self._run(command, target)
+        arguments = [*self._flags, f"-I{self._folder}", *_INCLUDES, "-c", str(source)]
+        self._run([self.toolchain.compiler, *arguments, "-o", str(target)])
         return target
 
     def compile_kernels(self, source: Path) -> Path:
         """The object of kernels of graphffi's, which are compiled once for each set of flags."""
         # Products and sums are one instruction there; generated code rounds between them, as torch.
         flags = (*self._flags, "-ffp-contract=fast", *_INCLUDES)
-        return object_of(source, [self._toolchain.compiler, *flags], self._run_command)
+        return object_of(source, [self.toolchain.compiler, *flags], self._run)
 
     def images(self, sources: Sequence[Source]) -> list[Path]:
         """The object files of sources."""
@@ -217,7 +217,9 @@ class _Compiler:
 
     def instructions(self) -> list[str]:
         """Names of the instructions that the code may use."""
-        defined = self._run_for_text([*self._flags, "-dM", "-E", "-x", "c++", os.devnull])
+        defined = self._run(
+            [self.toolchain.compiler, *self._flags, "-dM", "-E", "-x", "c++", os.devnull]
+        )
         return [name for name, macro in _INSTRUCTIONS.items() if f" {macro} " in defined]
 
     def weights_code(self, content: bytes | bytearray, opt_file_name: str | None) -> str:
@@ -241,33 +243,23 @@ extern const graphffi_standalone::Weights graphffi_weights;
 const graphffi_standalone::Weights graphffi_weights = {{{begin}, {name}, {digest}, {len(content)}}};
 """
 
-    def undefined(self, objects: Sequence[Path]) -> set[str]:
-        """Names that the objects do not define."""
-        return self._toolchain.undefined(*objects)
-
     def link(self, objects: Sequence[Path], path: Path) -> None:
         exports = self._folder / "exports.map"
         exports.write_text(_EXPORTS)
-        archive = self._toolchain.archive()
-        called = {n for n in self.undefined([*objects, archive]) if n.startswith("TVMFFI")}
+        archive = self.toolchain.archive()
+        called = {n for n in self.toolchain.undefined(*objects, archive) if n.startswith("TVMFFI")}
         self._run(
             [
+                *(self.toolchain.compiler, "-o", str(path)),
                 *("-shared", "-fopenmp", "-Wl,--gc-sections", "-Wl,--no-undefined", "-s"),
                 *("-Wl,-z,noexecstack", "-Wl,-z,nodelete", f"-Wl,--version-script={exports}"),
                 *map(str, objects),
                 *("-Wl,--whole-archive", str(archive), "-Wl,--no-whole-archive"),
-                *(str(self._toolchain.runtime(self._folder, called)), "-lm"),
-            ],
-            path,
+                *(str(self.toolchain.runtime(self._folder, called)), "-lm"),
+            ]
         )
 
-    def _run(self, arguments: Sequence[str], target: Path) -> None:
-        self._run_for_text([*arguments, "-o", str(target)])
-
-    def _run_for_text(self, arguments: Sequence[str]) -> str:
-        return self._run_command([self._toolchain.compiler, *arguments])
-
-    def _run_command(self, command: Sequence[str]) -> str:
+    def _run(self, command: Sequence[str]) -> str:
         try:
             return subprocess.run(command, check=True, capture_output=True, text=True).stdout
         except FileNotFoundError:

@@ -25,14 +25,11 @@ NAME: Final = "torch"
 
 def paths(op: Op) -> list[CheckedPath]:
     """The paths on which an op can be called."""
+    dynamic = "torch.compile(dynamic=True)"
     found = [
         CheckedPath("torch", _eager),
         CheckedPath("torch.compile", _compiled(dynamic=False), most=3, is_slow=True),
-        CheckedPath(
-            "torch.compile(dynamic=True)", _compiled(dynamic=True), most=1, batch=0, is_slow=True
-        ),
-    ]
-    found += [
+        CheckedPath(dynamic, _compiled(dynamic=True), most=1, batch=0, is_slow=True),
         CheckedPath("torch.export", _exported, most=2, is_slow=True),
         CheckedPath("AOTInductor", _packaged, most=1, is_slow=True),
     ]
@@ -86,14 +83,7 @@ def _custom_op(op: Op) -> Any:
 def gradients(
     op: Op, arguments: Sequence[Any], by: Sequence[int], cotangents: Sequence[Any]
 ) -> list[Any]:
-    """Gradients of an op's results.
-
-    Args:
-        op: The op.
-        arguments: With arrays of NumPy for tensors.
-        by: Positions among all arrays.
-        cotangents: An array or None per result.
-    """
+    """Gradients of an op's results: see `Gradients` of `graphffi.testing._gradient`."""
     tensors, converted = _converted(arguments)
     for i in by:
         tensors[i].requires_grad_()
@@ -114,14 +104,7 @@ def gradients(
 def tangents(
     op: Op, arguments: Sequence[Any], by: Sequence[int], directions: Sequence[Any]
 ) -> list[Any]:
-    """Tangents of an op's results.
-
-    Args:
-        op: The op.
-        arguments: With arrays of NumPy for tensors.
-        by: Positions among all arrays.
-        directions: An array, or None for zeros, per position.
-    """
+    """Tangents of an op's results: see `Tangents` of `graphffi.testing._gradient`."""
     tensors, converted = _converted(arguments)
     primals = tuple(tensors[i] for i in by)
     changes = tuple(
@@ -133,16 +116,13 @@ def tangents(
         replaced = dict(zip((id(p) for p in primals), values, strict=True))
 
         def put(value: Any) -> Any:
-            return [put(v) for v in value] if isinstance(value, list) else _of(replaced, value)
+            is_list = isinstance(value, list)
+            return [put(item) for item in value] if is_list else replaced.get(id(value), value)
 
         return tuple(flat(op(*[put(value) for value in converted])))
 
     found: Any = torch.func.jvp(call, primals, changes)[1]
     return [t.detach().numpy() for t in found]
-
-
-def _of(replaced: dict[int, torch.Tensor], value: Any) -> Any:
-    return replaced.get(id(value), value)
 
 
 def _converted(arguments: Sequence[Any]) -> tuple[list[torch.Tensor], list[Any]]:
@@ -164,6 +144,10 @@ def _tensor(base: numpy.ndarray, view: View) -> torch.Tensor:
     plain = torch.from_numpy(base.view("uint8").copy())  # torch reads no data type of ml_dtypes
     flat_tensor = plain.view(torch_dtype(base.dtype))
     return flat_tensor.as_strided(view.shape, view.all_strides, view.offset)
+
+
+def _arrays(returned: Any) -> list[Any]:
+    return [to_numpy(tensor) for tensor in flat(returned)]
 
 
 def _eager(op: Op, cases: Sequence[Case]) -> list[list[Any]]:
@@ -201,7 +185,7 @@ def _exported(op: Op, cases: Sequence[Case]) -> list[list[Any]]:
     found = []
     for case in cases:
         program = _export(op, case).module()
-        found.append([to_numpy(t) for t in flat(program(case.build(_tensor)))])
+        found.append(_arrays(program(case.build(_tensor))))
     return found
 
 
@@ -211,30 +195,28 @@ def _packaged(op: Op, cases: Sequence[Case]) -> list[list[Any]]:
         with tempfile.TemporaryDirectory() as folder:
             path = package(_export(op, case), Path(folder) / "model.pt2")
             model = load_package(path, trust=True)
-            found.append([to_numpy(t) for t in flat(model(case.build(_tensor)))])
+            found.append(_arrays(model(case.build(_tensor))))
     return found
 
 
 def _each(op: Op, call: Callable[..., Any], cases: Sequence[Case]) -> list[list[Any]]:
-    return [
-        [to_numpy(t) for t in flat(call(*case.arguments(op.definition, _tensor)))] for case in cases
-    ]
+    return [_arrays(call(*case.arguments(op.definition, _tensor))) for case in cases]
 
 
 def _mapped(op: Op, cases: Sequence[Case]) -> list[list[Any]]:
     """One call for all cases under `torch.vmap`."""
     calls = [case.build(_tensor) for case in cases]
-    tensors = [flat(call) for call in calls]
-    is_tensor = [t is not None for t in tensors[0]]
-    stacked = [torch.stack(list(ts)) for ts in zip(*tensors, strict=True) if ts[0] is not None]
+    stacked = [torch.stack(tensors) for tensors in zip(*map(flat, calls), strict=True)]
 
     def call(*batched: torch.Tensor) -> Any:
         rest = iter(batched)
-        flat_operands = iter([next(rest) if there else None for there in is_tensor])
-        operands = [
-            [next(flat_operands) for _ in value] if isinstance(value, list) else next(flat_operands)
-            for value in calls[0]
-        ]
+
+        def take(value: Any) -> Any:
+            if isinstance(value, list):
+                return [next(rest) for _ in value]
+            return None if value is None else next(rest)
+
+        operands = [take(value) for value in calls[0]]
         return tuple(flat(op(*cases[0].in_order(op.definition, operands))))
 
     returned = torch.vmap(call)(*stacked)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from graphffi.plugin import Operand
-from graphffi_torch._specs import attribute_value, specs_of
+from graphffi_torch._specs import attribute_value, spec_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -36,24 +36,30 @@ def register_vmap(op: Op) -> None:
 def _call(op: Op, size: int, in_dims: Sequence[Any], args: Sequence[Any]) -> list[Any]:
     definition = op.definition
     assert definition.vmap is not None
-    values: list[Any] = []
-    batched: list[Any] = []  # one per operand
-    for i, parameter in enumerate(definition.parameters):
-        # Torch leaves out arguments that have their default.
-        default = None if isinstance(parameter, Operand) else parameter.default
-        value, dim = (args[i], in_dims[i]) if i < len(args) else (default, None)
-        if isinstance(parameter, Operand):
-            batched.append(_is_batched(value, dim))
-            value = _to_front(value, dim, parameter.mutated)
-        else:
-            value = attribute_value(parameter, value)
-        values.append(value)
-    _check_mutated(op, batched, values)
+    # Torch leaves out arguments that have their default.
+    rest = definition.parameters[len(args) :]
+    defaults = [None if isinstance(p, Operand) else p.default for p in rest]
+    given, constants = definition.split([*args, *defaults])
+    dims, _ = definition.split([*in_dims[: len(args)], *[None] * len(rest)])
+    batched = [_is_batched(*pair) for pair in zip(given, dims, strict=True)]
+    operands = [
+        _to_front(value, dim, operand.mutated)
+        for operand, value, dim in zip(definition.operands, given, dims, strict=True)
+    ]
+    attributes = [
+        attribute_value(*pair) for pair in zip(definition.attributes, constants, strict=True)
+    ]
+    _check_mutated(op, batched, operands)
     returned = definition.vmap.call(
-        op, size, batched, values, _repeater(size), lambda: _element(op, batched, values)
+        op,
+        size,
+        batched,
+        definition.in_order(operands, attributes),
+        _repeater(size),
+        lambda: _element(op, batched, operands, attributes),
     )
     if returned is NotImplemented:
-        return _loop(op, size, batched, values)
+        return _loop(op, size, batched, operands, attributes)
     return _fresh(op, returned)
 
 
@@ -63,17 +69,13 @@ def _fresh(op: Op, returned: Any) -> list[Any]:
     return list(values[: len(op.definition.results)])
 
 
-def _element(op: Op, batched: Sequence[Any], values: Sequence[Any]) -> Sequence[TensorSpec]:
+def _element(
+    op: Op, batched: Sequence[Any], operands: Sequence[Any], attributes: Sequence[Any]
+) -> Sequence[TensorSpec]:
     """The results of the call for one element of the batch."""
-    operands: list[Any] = []
-    attributes: list[Any] = []
-    flags = iter(batched)
-    for parameter, value in zip(op.definition.parameters, values, strict=True):
-        if isinstance(parameter, Operand):
-            operands.append(_without_batch(specs_of(value), next(flags)))
-        else:
-            attributes.append(value)
-    return op.definition.infer(operands, attributes)
+    pairs = zip(operands, batched, strict=True)
+    specs = [_without_batch(spec_of(operand), flag) for operand, flag in pairs]
+    return op.definition.infer(specs, attributes)
 
 
 def _without_batch(spec: Any, batched: Any) -> Any:
@@ -100,15 +102,12 @@ def _to_front(value: Any, dim: Any, mutated: bool) -> Any:
     return moved if mutated else moved.contiguous()
 
 
-def _check_mutated(op: Op, batched: Sequence[Any], values: Sequence[Any]) -> None:
-    definition = op.definition
-    given = dict(zip((p.name for p in definition.parameters), values, strict=True))
-    flags_of = dict(zip((o.name for o in definition.operands), batched, strict=True))
-    names = [name for name, flags in flags_of.items() if _any(flags)]
-    for operand in definition.operands:
-        if not operand.mutated or given[operand.name] is None:
+def _check_mutated(op: Op, batched: Sequence[Any], operands: Sequence[Any]) -> None:
+    rows = list(zip(op.definition.operands, operands, batched, strict=True))
+    names = [operand.name for operand, _, flags in rows if _any(flags)]
+    for operand, value, flags in rows:
+        if not operand.mutated or value is None:
             continue
-        flags = flags_of[operand.name]
         if names and not (all(flags) if isinstance(flags, list) else flags):
             raise ValueError(
                 f"{op.name}: vmap: operand {operand.name!r}: expected a batched tensor, because "
@@ -125,9 +124,10 @@ def _repeater(size: int) -> Callable[[torch.Tensor], torch.Tensor]:
     return lambda tensor: tensor.expand(size, *tensor.shape).contiguous()
 
 
-def _loop(op: Op, size: int, batched: Sequence[Any], values: Sequence[Any]) -> list[Any]:
+def _loop(
+    op: Op, size: int, batched: Sequence[Any], operands: Sequence[Any], attributes: Sequence[Any]
+) -> list[Any]:
     """One call per element; results are stacked, updates go to views of the batch."""
-    definition = op.definition
     if size == 0:
         raise ValueError(
             f"{op.name}: vmap: expected at least one element for vmap='sequential', got an empty "
@@ -135,12 +135,8 @@ def _loop(op: Op, size: int, batched: Sequence[Any], values: Sequence[Any]) -> l
         )
     calls = []
     for i in range(size):
-        flags = iter(batched)
-        arguments = [
-            _select(value, next(flags), i) if isinstance(parameter, Operand) else value
-            for parameter, value in zip(definition.parameters, values, strict=True)
-        ]
-        calls.append(_fresh(op, op(*arguments)))
+        items = [_select(*pair, i) for pair in zip(operands, batched, strict=True)]
+        calls.append(_fresh(op, op(*op.definition.in_order(items, attributes))))
     return [torch.stack(results) for results in zip(*calls, strict=True)]
 
 

@@ -1,18 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gradient rules of ops: what they are given, and the check of what they return."""
+"""Rules of gradients, of both modes: what they are given, and the check of what they return."""
 
 from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ._describe import describe, is_tensor
 from ._dtype import dtype
 from ._spec import spec_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+
+    from typing_extensions import Self
 
     from ._definition import Definition
 
@@ -24,9 +26,7 @@ class Saved:
     lists of tensors, or None for an optional operand that was not given.
     """
 
-    def __init__(
-        self, subject: str, values: Mapping[str, Any], function: str = "register_vjp"
-    ) -> None:
+    def __init__(self, subject: str, values: Mapping[str, Any], function: str) -> None:
         self.__dict__.update(values)
         self.__dict__["__subject__"] = subject
         self.__dict__["__function__"] = function
@@ -74,65 +74,95 @@ def checked_save(
 
 
 @dataclass(frozen=True, eq=False)
-class Vjp:
-    """A gradient rule (vector-Jacobian product).
+class DerivativeRule:
+    """A rule that takes derivatives from a call's results to its operands, or the other way.
 
     Args:
-        backward: Called with a `Saved` and one cotangent per result (None for results that are no
-            floating-point tensors); returns one gradient or None per tensor operand, in signature
-            order: a tuple, or the gradient itself if the op has one operand. The gradient of a
-            list is a list of gradients and None.
+        function: Called with a `Saved` and one derivative per result or operand; returns one per
+            operand or result: a tuple, or the derivative itself if there is one. A derivative is
+            None for what is no floating-point tensor or was not given, a list for a list.
         save: Names of the operands and results that the rule reads.
+
+    Attributes:
+        REGISTERED_BY: The method of `Op` that takes such rules.
+        NAME: By which errors tell it from the other kind of rules.
+        RETURNED: What it returns, in the singular.
     """
 
-    backward: Callable[..., Any]
+    REGISTERED_BY: ClassVar[str]
+    NAME: ClassVar[str]
+    RETURNED: ClassVar[str]
+
+    function: Callable[..., Any]
     save: tuple[str, ...]
 
-    @staticmethod
-    def make(definition: Definition, backward: Any, save: Sequence[str]) -> Vjp:
+    @classmethod
+    def make(cls, definition: Definition, function: Any, save: Sequence[str]) -> Self:
         """A checked rule for an op.
 
         Raises:
-            TypeError: If `backward` is not callable.
+            TypeError: If `function` is not callable.
             ValueError: If `save` names something unknown, or the op updates an operand in place.
         """
-        return Vjp(backward, checked_save(definition, "register_vjp", backward, save))
+        return cls(function, checked_save(definition, cls.REGISTERED_BY, function, save))
 
-    def run(
-        self, definition: Definition, values: Mapping[str, Any], cotangents: Sequence[Any]
-    ) -> Any:
-        """What the rule returns, for `gradients`.
+    def run(self, definition: Definition, values: Mapping[str, Any], given: Sequence[Any]) -> Any:
+        """What the rule returns, for `checked`.
 
         Args:
             definition: Of the op.
             values: Saved operands, saved results and all attributes by name.
-            cotangents: One tensor or None per result.
+            given: One tensor, None or list per result or operand.
         """
-        return self.backward(Saved(f"{definition.name}: backward", values), *cotangents)
+        saved = Saved(f"{definition.name}: {self.NAME}", values, self.REGISTERED_BY)
+        return self.function(saved, *given)
 
-    def gradients(self, definition: Definition, specs: Sequence[Any], returned: Any) -> list[Any]:
+    def checked(self, definition: Definition, specs: Sequence[Any], returned: Any) -> list[Any]:
         """What the rule returned, checked.
 
         Args:
             definition: Of the op.
-            specs: Shape and dtype of each operand of the call: a `TensorSpec`, None, a list.
+            specs: Shape and dtype of each operand or result of the call: a `TensorSpec`, None, a
+                list.
             returned: By `run`.
 
         Returns:
-            One gradient or None per tensor among the operands, lists flattened.
+            One derivative or None per tensor, lists flattened.
 
         Raises:
-            TypeError: If the rule returns something else than a gradient or None per operand.
-            ValueError: If a gradient has another shape than its operand.
+            TypeError: If there are more or fewer, or one is of another kind or data type.
+            ValueError: If one has another shape than its tensor.
         """
-        names = [operand.name for operand in definition.operands]
-        check = DerivativeCheck(f"{definition.name}: backward", "gradient")
-        for name, spec, gradient in check.split(names, specs, returned):
-            check.add(name, spec, gradient)
-        return check.finish()
+        check = _Check(f"{definition.name}: {self.NAME}", self.RETURNED)
+        return check.run(self._names(definition), specs, returned)
+
+    def _names(self, definition: Definition) -> Sequence[str]:
+        raise NotImplementedError
 
 
-class DerivativeCheck:
+class Vjp(DerivativeRule):
+    """A gradient rule (vector-Jacobian product): from cotangents of results to gradients."""
+
+    REGISTERED_BY = "register_vjp"
+    NAME = "backward"
+    RETURNED = "gradient"
+
+    def _names(self, definition: Definition) -> Sequence[str]:
+        return [operand.name for operand in definition.operands]
+
+
+class Jvp(DerivativeRule):
+    """A forward-mode rule (Jacobian-vector product): from operands' tangents to results'."""
+
+    REGISTERED_BY = "register_jvp"
+    NAME = "jvp"
+    RETURNED = "tangent"
+
+    def _names(self, definition: Definition) -> Sequence[str]:
+        return definition.results
+
+
+class _Check:
     """Collects the gradients or tangents that a rule returned, and what is wrong with them.
 
     Args:
@@ -147,14 +177,8 @@ class DerivativeCheck:
         self._problems: list[str] = []
         self._wrong_type = False
 
-    def split(
-        self, names: Sequence[str], specs: Sequence[Any], returned: Any
-    ) -> Iterator[tuple[str, Any, Any]]:
-        """Name, spec and what was returned for it; of one name, all that was returned.
-
-        Raises:
-            TypeError: If there are more or fewer.
-        """
+    def run(self, names: Sequence[str], specs: Sequence[Any], returned: Any) -> list[Any]:
+        """See `DerivativeRule.checked`."""
         values = (returned,) if len(names) == 1 else returned
         if not isinstance(values, (tuple, list)) or len(values) != len(names):
             got = len(values) if isinstance(values, (tuple, list)) else describe(returned)
@@ -162,10 +186,15 @@ class DerivativeCheck:
                 f"{self._subject}: expected {len(names)} {self._kind}s, for {', '.join(names)}, "
                 f"got {got}"
             )
-        return zip(names, specs, values, strict=True)
+        for name, spec, value in zip(names, specs, values, strict=True):
+            self._add_all(name, spec, value)
+        if self._problems:
+            kind = TypeError if self._wrong_type else ValueError
+            raise kind(f"{self._subject}: {'; '.join(self._problems)}")
+        return self._flat
 
-    def add(self, name: str, spec: Any, value: Any) -> None:
-        """Checks what was returned for a tensor or a list of tensors; None for nothing."""
+    def _add_all(self, name: str, spec: Any, value: Any) -> None:
+        """Takes what was returned for a tensor or a list of tensors; None for nothing."""
         if not isinstance(spec, list):
             self._add(name, spec, value)
             return
@@ -203,18 +232,6 @@ class DerivativeCheck:
     def _problem(self, name: str, expected: str, got: str, *, wrong_type: bool = True) -> None:
         self._wrong_type = self._wrong_type or wrong_type
         self._problems.append(f"{self._kind} of {name!r}: expected {expected}, got {got}")
-
-    def finish(self) -> list[Any]:
-        """One gradient or tangent, or None, per tensor, lists flattened.
-
-        Raises:
-            TypeError: If one is of another kind or data type.
-            ValueError: If one has another shape.
-        """
-        if self._problems:
-            kind = TypeError if self._wrong_type else ValueError
-            raise kind(f"{self._subject}: {'; '.join(self._problems)}")
-        return self._flat
 
 
 @functools.cache
