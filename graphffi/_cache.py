@@ -36,22 +36,26 @@ def make_folder(path: Path) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Write a file, so that others see all of it or nothing."""
-    temporary = _temporary(path)
-    temporary.write_text(text)
-    temporary.replace(path)
+    with _replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
 
 
 def copy_file(source: str | os.PathLike[str], target: Path) -> None:
     """Copy a file, so that others see all of it or nothing."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = _temporary(target)
-    shutil.copyfile(source, temporary)
-    temporary.replace(target)
+    with _replacing(target) as temporary:
+        shutil.copyfile(source, temporary)
 
 
-def _temporary(path: Path) -> Path:
-    """Give a name beside a file, for what this thread writes before it takes the file's place."""
-    return path.with_suffix(f".{os.getpid()}.{threading.get_ident()}.tmp")
+@contextmanager
+def _replacing(path: Path) -> Iterator[Path]:
+    """Give a name beside a file; the file that this thread writes there takes the file's place."""
+    temporary = path.with_suffix(f".{os.getpid()}.{threading.get_ident()}.tmp")
+    try:
+        yield temporary
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 @contextmanager

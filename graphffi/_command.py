@@ -14,6 +14,7 @@ from typing import Any
 
 from ._config import add_options, find_flags
 from ._progress import Progress
+from ._version import __version__
 
 
 @dataclass(frozen=True)
@@ -46,17 +47,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
             text = f"graphffi {chosen.command}: {failure.filename}: {failure.strerror}"
         print(json.dumps({"error": text}) if chosen.json else text, file=sys.stderr)
         return 1
+    lines = [json.dumps(outcome.facts, indent=1)] if chosen.json else outcome.lines
     try:
-        for line in (json.dumps(outcome.facts, indent=1),) if chosen.json else outcome.lines:
-            print(line)
-        sys.stdout.flush()
-    except BrokenPipeError:  # such as `graphffi inspect lib.so | head`
+        print(*lines, sep="\n", end="\n" if lines else "", flush=True)
+    except OSError as failure:
+        # The interpreter writes what is left when it ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(failure, BrokenPipeError):  # such as `graphffi inspect lib.so | head`
+            print(f"graphffi {chosen.command}: output: {failure.strerror}", file=sys.stderr)
+            return 1
     return outcome.status
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="graphffi", description="Ops of TVM FFI's kernels.")
+    parser.add_argument("--version", action="version", version=f"graphffi {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     def add(name: str, run: Any, text: str) -> argparse.ArgumentParser:

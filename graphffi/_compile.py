@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -21,7 +20,7 @@ from ._factory_sources import note_files
 from ._location import cache_folder
 from ._objects import FORMAT, Contents, Unit, content_of, hash_of
 from ._runtime import runtime_info
-from ._toolchain import Toolchain, num_jobs
+from ._toolchain import Toolchain, linked_files, num_jobs, output_of
 
 _PRELUDE: Final = "#include <tvm/ffi/extra/c_env_api.h>\n#include <tvm/ffi/tvm_ffi.h>\n"
 
@@ -58,7 +57,8 @@ class Recipe:
         Raises:
             ValueError: a bad name, or nothing to compile.
         """
-        if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", self.name):
+        is_text = isinstance(self.name, str)
+        if not (is_text and re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", self.name)):
             raise ValueError(f"graphffi.cpp: name: expected a file name, got {self.name!r}")
         if not (self.sources or self.cpp_text or self.cuda_text):
             raise ValueError(f"graphffi.cpp: {self.name}: expected sources, got none")
@@ -115,7 +115,7 @@ def build_library(recipe: Recipe, opt_folder: Path | None, *, verbose: bool) -> 
     ):
         build = _Build(recipe, toolchain, Path(name), verbose)
         library = build.link(build.compile_all())
-        note_files(recipe.sources, build.headers())
+        note_files(recipe.sources, build.headers().union(linked_files(recipe.ldflags)))
         return library if opt_folder is None else _install(library, opt_folder)
 
 
@@ -168,15 +168,16 @@ class _Build:
         command = self.toolchain.link_command(self.recipe, objects, runtime_info().path)
         # The library is the same for each runtime, which it names by SONAME only.
         named = self.toolchain.link_command(self.recipe, objects, "libtvm_ffi.so")
-        content = hash_of(FORMAT, repr(named), repr(self.toolchain.versions))
+        linked = [self.contents[file] for file in linked_files(self.recipe.ldflags)]
+        content = hash_of(FORMAT, repr(named), repr(self.toolchain.versions), *linked)
         library = cache_folder() / f"{self.recipe.name}-{content}" / f"{self.recipe.name}.so"
         if library.is_file():
             mark_used(library.parent)
             return library
-        linked = self.folder / "linked.so"
-        self._run([*command, "-o", str(linked)])
+        made = self.folder / "linked.so"
+        self._run([*command, "-o", str(made)])
         library.parent.mkdir(parents=True, exist_ok=True)
-        linked.replace(library)
+        made.replace(library)
         return library
 
     def _unit_of_file(self, source: Path) -> Unit:
@@ -184,7 +185,7 @@ class _Build:
 
     def _unit_of_text(self, name: str, text: str) -> Unit:
         source = self.folder / name
-        source.write_text(text)
+        source.write_text(text, encoding="utf-8")
         return self._unit(source, name, text)
 
     def _unit(self, source: Path, *identity: str) -> Unit:
@@ -197,9 +198,7 @@ class _Build:
     def _run(self, command: Sequence[str]) -> None:
         # In the compiler's own language setting, so that errors read the same everywhere.
         environment = {**os.environ, "LC_ALL": "C"}
-        result = subprocess.run(
-            command, check=False, env=environment, capture_output=True, text=True
-        )
+        result = output_of(command, environment)
         text = f"{shlex.join(command)}\n{result.stderr}{result.stdout}"
         if result.returncode != 0:
             raise RuntimeError(

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module, metadata, util
 from pathlib import Path
@@ -16,7 +15,7 @@ from ._command import Outcome
 from ._framework import PLUGINS
 from ._location import cache_folder
 from ._runtime import runtime_info
-from ._toolchain import COMPILERS, find_compiler
+from ._toolchain import COMPILERS, find_compiler, version_of
 from ._version import __version__
 
 _REASONS: Final = {
@@ -113,9 +112,8 @@ def _compilers() -> Iterator[Fact]:
             yield Fact(variable, f"{' '.join(command)}: {_first_line(command)}")
 
 
-def _first_line(command: Sequence[str]) -> str:
-    result = subprocess.run([*command, "--version"], check=False, capture_output=True, text=True)
-    lines = result.stdout.strip().splitlines()
+def _first_line(command: tuple[str, ...]) -> str:
+    lines = version_of(command).strip().splitlines()
     return lines[-1 if "nvcc" in command[0] else 0] if lines else "says no version"
 
 

@@ -9,7 +9,6 @@ import itertools
 import os
 import shlex
 import struct
-import subprocess
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -20,7 +19,7 @@ from . import _core
 from ._config import include_path
 from ._module import Module, origin_of
 from ._runtime import runtime_info
-from ._toolchain import find_compiler
+from ._toolchain import find_compiler, output_of
 
 _THIS_LIBRARY: Final = "_lib"
 _LIBRARY_KIND: Final = "graphffi_library"
@@ -195,7 +194,7 @@ def _link(folder: Path, nodes: Sequence[_Node], objects: Sequence[Path], output:
     command += ["-Wl,-z,nodelete", "-o", str(output), str(assembly), *map(str, objects)]
     if any(node.kind == _LIBRARY_KIND for node in nodes):
         command += ["-std=c11", f"-I{include_path()}", str(_LOADER), runtime_info().path]
-    result = subprocess.run(command, check=False, cwd=folder, capture_output=True, text=True)
+    result = output_of(command, cwd=folder)
     if result.returncode != 0:
         raise RuntimeError(
             f"graphffi.cpp.export_library: {command[0]} failed with status {result.returncode}\n"

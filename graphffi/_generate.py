@@ -86,7 +86,7 @@ def generate(sources: Sequence[str], output: str, namespace: str | None, *, chec
         RuntimeError: If the library does not load.
     """
     target = Path(output).absolute()
-    old = target.read_text() if target.exists() else ""
+    old = target.read_text(encoding="utf-8") if target.exists() else ""
     names = namespace or re.sub(r"\W", "_", Path(sources[0]).stem.removeprefix("lib"))
     if not is_name(names):
         raise ValueError(
@@ -108,7 +108,7 @@ def generate(sources: Sequence[str], output: str, namespace: str | None, *, chec
     made.left_out = left_out
     is_changed = made.text != old
     if is_changed and not check:
-        target.write_text(made.text)
+        target.write_text(made.text, encoding="utf-8")
     return _outcome(made, output, is_changed=is_changed, check=check)
 
 

@@ -28,7 +28,7 @@ def trace_blocks(paths: Sequence[str], namespace: str) -> dict[str, str]:
     blocks = {}
     for path in paths:
         try:
-            found = json.loads(Path(path).read_text())
+            found = json.loads(Path(path).read_text(encoding="utf-8"))
             name, fields = found["name"], _fields(found)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise ValueError(

@@ -14,7 +14,7 @@ from . import _core
 def cache_folder() -> Path:
     """Return where libraries are kept: `GRAPHFFI_CACHE_DIR`, or ``~/.cache/graphffi``."""
     configured = os.environ.get("GRAPHFFI_CACHE_DIR")
-    return Path(configured).absolute() if configured else Path.home() / ".cache" / "graphffi"
+    return (Path(configured) if configured else Path.home() / ".cache" / "graphffi").absolute()
 
 
 def torch_build(folder: Path, version: str) -> Path:

@@ -59,7 +59,7 @@ class Module(_core.Object):
         if function is None:
             names = self.function_names()
             known = near_names(name, names)
-            if self.path and not names:
+            if self.path and not names and os.path.isfile(self.path):
                 known = f', from a file that exports none; is __tvm_ffi_{name} extern "C", visible?'
             raise AttributeError(
                 f"graphffi: {self._title}: expected the name of a function, got {name!r}{known}",
@@ -138,7 +138,10 @@ class Module(_core.Object):
 
     def function_names(self) -> list[str]:
         """Return the names that its file exports; none for a module without a file."""
-        return _exported_names(self.path) if self.path else []
+        try:
+            return _exported_names(self.path) if self.path else []
+        except FileNotFoundError:  # removed since it was loaded
+            return []
 
     def get_function_doc(self, name: str, *, query_imports: bool = False) -> str | None:
         """Return a function's documentation, None if it has none."""

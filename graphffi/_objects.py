@@ -8,7 +8,6 @@ import hashlib
 import json
 import os
 import re
-import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from typing import Final, TypeAlias
 
 from ._cache import OBJECTS, make_folder, mark_used, write_text
 from ._location import cache_folder
-from ._toolchain import version_of
+from ._toolchain import output_of, version_of
 
 # Raised whenever the way of building changes what comes out.
 FORMAT: Final = "3"
@@ -61,7 +60,9 @@ class Unit:
             identity: of the compilers and the source.
             contents: of files.
         """
-        key = hash_of(FORMAT, repr(command), *identity, _native_code(tuple(command)))
+        key = hash_of(
+            FORMAT, repr(command), *identity, _native_code(tuple(command)), _folder(command)
+        )
         return Unit(source, command, key, contents)
 
     @property
@@ -142,14 +143,20 @@ def _native_code(command: tuple[str, ...]) -> str:
     if not any(part.endswith("=native") for part in command):
         return ""
     asked = [*command, "-dM", "-E", "-x", "c++", os.devnull]
-    return subprocess.run(asked, check=False, capture_output=True, text=True).stdout
+    return output_of(asked).stdout
+
+
+def _folder(command: Sequence[str]) -> str:
+    """The current folder, where a command has include paths that may be relative to it."""
+    is_relative = any(part.startswith(("-I", "-i")) and part[2:3] != "/" for part in command)
+    return os.getcwd() if is_relative else ""
 
 
 def _headers(rule: Path, own_folder: Path) -> Iterator[str]:
     """Give the files that a compiler read, from the make rule that it wrote."""
-    text = rule.read_text().partition(":")[2]
+    text = rule.read_text(encoding="utf-8", errors="surrogateescape").partition(":")[2]
     for name in re.findall(r"(?:\\.|[^\s\\])+", text.replace("\\\n", " ")):
-        path = os.path.abspath(re.sub(r"\\(.)", r"\1", name))
+        path = os.path.abspath(re.sub(r"\\([\s#])", r"\1", name).replace("$$", "$"))
         if not path.startswith(str(own_folder)):
             yield path
 
@@ -164,4 +171,5 @@ def content_of(path: Path) -> str:
 
 def hash_of(*parts: str) -> str:
     """Return a name for texts."""
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+    text = "\0".join(parts).encode(errors="surrogateescape")
+    return hashlib.sha256(text).hexdigest()[:16]

@@ -8,7 +8,7 @@ import os
 import shlex
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -111,5 +111,47 @@ def num_jobs() -> int:
 @functools.lru_cache(maxsize=64)
 def version_of(command: tuple[str, ...]) -> str:
     """Return what a compiler says of its version."""
-    result = subprocess.run([*command, "--version"], check=False, capture_output=True, text=True)
-    return result.stdout
+    return output_of([*command, "--version"]).stdout
+
+
+def output_of(
+    command: Sequence[str], env: Mapping[str, str] | None = None, cwd: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a compiler. It may quote sources of any encoding.
+
+    Raises:
+        RuntimeError: if the system can't run the command.
+    """
+    try:
+        return subprocess.run(
+            command,
+            check=False,
+            env=env,
+            cwd=cwd,
+            capture_output=True,
+            encoding="utf-8",
+            errors="backslashreplace",
+        )
+    except OSError as error:
+        raise RuntimeError(f"graphffi.cpp: cannot run {command[0]!r}: {error.strerror}") from None
+
+
+def linked_files(flags: Sequence[str]) -> list[str]:
+    """Return the files that flags of the linker name, by their paths or by ``-L`` and ``-l``."""
+    words: list[str] = []
+    for flag in flags:
+        words += flag.split(",") if flag.startswith("-Wl,") else [flag]
+    paths: list[str] = []
+    folders: list[str] = []
+    names: list[str] = []
+    for before, word in zip(["", *words], words, strict=False):
+        option = before + word if before in ("-L", "-l") else word
+        if option.startswith("-L"):
+            folders.append(option[2:])
+        elif option.startswith("-l"):
+            names.append(option[2:])
+        else:
+            paths += [word, word.partition("=")[2]]  # such as --version-script=file
+    for folder in folders:
+        paths += [f"{folder}/lib{name}.{ending}" for name in names for ending in ("so", "a")]
+    return [os.path.abspath(path) for path in paths if os.path.isfile(path)]

@@ -11,9 +11,9 @@ compilers. ``graphffi cache`` shows and cleans what is kept.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict
 
 from ._compile import Recipe, build_library
 from ._config import include_path as include_path
@@ -28,6 +28,7 @@ __all__ = ["build", "cuda_module", "export_library", "include_path", "load", "lo
 _Paths: TypeAlias = Sequence[str | os.PathLike[str]]
 _Texts: TypeAlias = str | Sequence[str]
 _Functions: TypeAlias = str | Sequence[str] | Mapping[str, str]
+_PATH: Final = (str, os.PathLike)
 
 
 class _Options(TypedDict, total=False):
@@ -89,14 +90,17 @@ def build(
     """
     recipe = Recipe(
         name=name,
-        sources=tuple(Path(source).absolute() for source in sources),
-        cpp_text=_join(cpp_sources),
-        cuda_text=_join(cuda_sources),
-        functions=_documented(functions),
-        cflags=tuple(extra_cflags),
-        cuda_cflags=tuple(extra_cuda_cflags),
-        ldflags=tuple(extra_ldflags),
-        include_paths=tuple(str(Path(path).absolute()) for path in extra_include_paths),
+        sources=tuple(Path(path).absolute() for path in _listed(name, "sources", sources, _PATH)),
+        cpp_text=_join(name, "cpp_sources", cpp_sources),
+        cuda_text=_join(name, "cuda_sources", cuda_sources),
+        functions=_documented(name, functions),
+        cflags=_listed(name, "extra_cflags", extra_cflags),
+        cuda_cflags=_listed(name, "extra_cuda_cflags", extra_cuda_cflags),
+        ldflags=_listed(name, "extra_ldflags", extra_ldflags),
+        include_paths=tuple(
+            str(Path(path).absolute())
+            for path in _listed(name, "extra_include_paths", extra_include_paths, _PATH)
+        ),
     )
     folder = None if build_directory is None else Path(build_directory)
     return str(build_library(recipe, folder, verbose=verbose))
@@ -162,12 +166,22 @@ def export_library(module: Module, path: str | os.PathLike[str]) -> None:
     write_library(as_module(module), path)
 
 
-def _join(text: _Texts) -> str:
-    return text if isinstance(text, str) else "\n".join(text)
+def _listed(name: str, what: str, items: Any, kinds: Any = str) -> tuple[Any, ...]:
+    """Return the items of a list. The letters of a text would be taken for its items."""
+    if isinstance(items, Iterable) and not isinstance(items, (str, bytes)):
+        found = tuple(items)
+        if all(isinstance(item, kinds) for item in found):
+            return found
+    item = "text" if kinds is str else "path"
+    raise TypeError(f"graphffi.cpp: {name}: {what}: expected a list of {item}s, got {items!r}")
 
 
-def _documented(functions: _Functions) -> tuple[tuple[str, str], ...]:
+def _join(name: str, what: str, text: _Texts) -> str:
+    return text if isinstance(text, str) else "\n".join(_listed(name, what, text))
+
+
+def _documented(name: str, functions: _Functions) -> tuple[tuple[str, str], ...]:
     if isinstance(functions, Mapping):
         return tuple(functions.items())
     names = [functions] if isinstance(functions, str) else functions
-    return tuple((name, "") for name in names)
+    return tuple((function, "") for function in _listed(name, "functions", names))

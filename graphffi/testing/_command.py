@@ -86,7 +86,8 @@ def targets_of(command: str, target: str, namespace: str | None) -> list[dict[st
     chosen = [at for at in targets if name in ("", at["op"], at["op"].partition("::")[2])]
     if not chosen:
         known = ", ".join(at["op"] for at in targets)
-        raise ValueError(f"graphffi {command}: {target}: expected an op of {known or 'none'}")
+        expected = f"an op of {known}" if known else "a module that defines ops, got one without"
+        raise ValueError(f"graphffi {command}: {target}: expected {expected}")
     return chosen
 
 

@@ -65,6 +65,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("check text.so", "text.so"),
         ("check no_such_module", "check: no_such_module: expected a module that can be imported"),
         ("check commands_fail", "got ZeroDivisionError: division by zero"),
+        ("check json", "graphffi check: json: expected a module that defines ops, got one without"),
         ("check commands_ops:none", "expected an op of commands::twice, commands::scale"),
         ("check commands_ops --frameworks tf", "--frameworks: expected torch, jax, got 'tf'"),
         ("bench none.so", "graphffi bench: none.so: expected a library, got no file"),
@@ -176,3 +177,19 @@ def test_a_reader_of_the_output_may_stop_early() -> None:
         process.stdout.close()
         assert process.stderr.read() == b""
     assert process.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("output", "expected"),
+    [(">&-", (0, b"")), (">/dev/full", (1, b"graphffi cache: output: No space left on device\n"))],
+)
+def test_output_may_go_nowhere(output: str, expected: tuple[int, bytes]) -> None:
+    command = f"{sys.executable} -m graphffi cache {output}"
+    process = subprocess.run(["bash", "-c", command], stderr=subprocess.PIPE)
+    assert (process.returncode, process.stderr) == expected
+
+
+def test_version_is_printed(capsys: Any) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main(["--version"])
+    assert capsys.readouterr().out == f"graphffi {graphffi.__version__}\n"

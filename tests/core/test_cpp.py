@@ -75,6 +75,78 @@ def test_changed_source_flags_or_header_build_anew(tmp_path: Path) -> None:
     assert graphffi.cpp.build("k", [source], extra_cflags=["-DUNUSED_NAME"]) != paths[0]
 
 
+PLAIN = """#include <tvm/ffi/c_api.h>
+extern "C" __attribute__((visibility("default"))) int __tvm_ffi_number(
+    void*, const TVMFFIAny*, int32_t, TVMFFIAny* result) {
+  result->type_index = kTVMFFIInt;
+  result->v_int64 = NUMBER;
+  return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("name", ["dol$lar", "back\\slash", "hash # and space", "co:lon", "ünï"])
+def test_a_changed_header_is_seen_in_a_folder_of_any_name(tmp_path: Path, name: str) -> None:
+    source = tmp_path / name / "k.cc"
+    source.parent.mkdir()
+    source.write_text(f'#include "number.h"\n{PLAIN}')
+    for number in (1, 2):
+        (source.parent / "number.h").write_text(f"#define NUMBER {number}\n")
+        assert graphffi.cpp.load("k", [source]).number() == number
+
+
+def test_a_relative_include_path_is_one_of_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in (1, 2):
+        folder = tmp_path / str(number)
+        (folder / "include").mkdir(parents=True)
+        (folder / "include" / "number.h").write_text(f"#define NUMBER {number}\n")
+        monkeypatch.chdir(folder)
+        text = f'#include "number.h"\n{PLAIN}'
+        module = graphffi.cpp.load_inline("k", cpp_sources=text, extra_cflags=["-Iinclude"])
+        assert module.number() == number
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [["{}/libn.a"], ["-L{}", "-ln"], ["-L", "{}", "-l", "n"], ["-Wl,{}/libn.a"]],
+)
+def test_a_changed_library_is_linked_anew(tmp_path: Path, flags: list[str]) -> None:
+    source = tmp_path / "k.cc"
+    source.write_text(f'extern "C" int n();\n#define NUMBER n()\n{PLAIN}')
+    flags = [flag.format(tmp_path) for flag in flags]
+    for number in (1, 2):
+        (tmp_path / "n.c").write_text(f"int n(void) {{ return {number}; }}\n")
+        subprocess.run(["gcc", "-fPIC", "-c", "n.c"], cwd=tmp_path, check=True)
+        (tmp_path / "libn.a").unlink(missing_ok=True)
+        subprocess.run(["ar", "rc", "libn.a", "n.o"], cwd=tmp_path, check=True)
+        assert graphffi.cpp.load("k", [source], extra_ldflags=flags).number() == number
+
+
+def test_errors_may_quote_text_of_any_encoding(tmp_path: Path) -> None:
+    source = tmp_path / "k.cc"
+    source.write_bytes('int x = "größer";\n'.encode("latin-1"))
+    with pytest.raises(RuntimeError, match=r"gr\\xf6\\xdfer"):
+        graphffi.cpp.build("k", [source])
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"sources": "k.cc"}, "sources: expected a list of paths, got 'k.cc'"),
+        ({"extra_cflags": "-O3"}, "extra_cflags: expected a list of texts, got '-O3'"),
+        ({"extra_ldflags": [3]}, r"extra_ldflags: expected a list of texts, got \[3\]"),
+        ({"extra_include_paths": "/include"}, "extra_include_paths: expected a list of paths, got"),
+        ({"cpp_sources": b"int x;"}, "cpp_sources: expected a list of texts, got b'int x;'"),
+        ({"functions": [None]}, r"functions: expected a list of texts, got \[None\]"),
+    ],
+)
+def test_a_text_is_no_list(options: dict[str, Any], problem: str) -> None:
+    with pytest.raises(TypeError, match=f"graphffi.cpp: demo: {problem}"):
+        graphffi.cpp.build("demo", **{"cpp_sources": TWICE, **options})
+
+
 def write_files(folder: Path, numbers: dict[str, int]) -> list[Path]:
     """Sources with one function each, named as the file, and the header `two.h` for all."""
     folder.mkdir(exist_ok=True)
@@ -249,8 +321,8 @@ def test_nothing_is_left_of_a_failed_build(cache: Path) -> None:
     assert [file for file in cache.rglob("*") if file.is_file() and file.suffix != ".lock"] == []
 
 
-@pytest.mark.parametrize("name", ["", "a/b", "../up", "-o", ".hidden", "sp ace"])
-def test_bad_name_is_refused(name: str) -> None:
+@pytest.mark.parametrize("name", ["", "a/b", "../up", "-o", ".hidden", "sp ace", None])
+def test_bad_name_is_refused(name: Any) -> None:
     with pytest.raises(ValueError, match=r"name: expected a file name, got"):
         graphffi.cpp.build(name, cpp_sources=TWICE)
 
@@ -262,9 +334,14 @@ def test_no_source_is_refused(tmp_path: Path) -> None:
         graphffi.cpp.build("demo", [tmp_path / "none.cc"])
 
 
-def test_missing_compiler_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_compiler_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CXX", "no-such-compiler")
     with pytest.raises(RuntimeError, match=r"expected a C\+\+ compiler, got CXX=no-such-compiler"):
+        graphffi.cpp.build("demo", cpp_sources=TWICE)
+    (tmp_path / "garbage").write_text("garbage")
+    (tmp_path / "garbage").chmod(0o755)
+    monkeypatch.setenv("CXX", str(tmp_path / "garbage"))
+    with pytest.raises(RuntimeError, match=r"cannot run '.*garbage': Exec format error"):
         graphffi.cpp.build("demo", cpp_sources=TWICE)
     monkeypatch.setenv("CXX", "g++")
     monkeypatch.setenv("NVCC", "/no/nvcc")
