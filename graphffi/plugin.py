@@ -45,6 +45,7 @@ from ._spec import checked_result as checked_result
 from ._spec import described as described
 from ._tensor import numpy_dtype as numpy_dtype
 from ._tensor import register_tensor_viewer as register_tensor_viewer
+from ._toolchain import c_string as c_string
 from ._tracing import Tracer as Tracer
 from ._tracing import as_constant as as_constant
 from ._tracing import is_int64 as is_int64

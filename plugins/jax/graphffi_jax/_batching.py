@@ -93,11 +93,6 @@ def run_reference(made_of: OpCall, results: Sequence[tuple[Any, Any]], *arrays: 
     return definition.reference.run(definition, operands, made_of.attributes, specs)
 
 
-def flat_operands(definition: Any, operands: Sequence[Any]) -> list[Any]:
-    """The arrays in the order of the primitive's operands: updated ones come last."""
-    return [*definition.read(operands), *definition.updated(operands)]
-
-
 def call_key(
     definition: Any, operands: Sequence[Any], attributes: Sequence[Any], batches: int
 ) -> Any:
