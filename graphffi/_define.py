@@ -176,26 +176,10 @@ def define_op(
 ) -> Op:
     """Defines an op from a schema string, for compilers that generate definitions.
 
-    Args:
-        name: ``namespace::op``.
-        schema: ``(Tensor x, Tensor? mask, Tensor[] xs, Tensor(a!) cache, int[] dims, float
-            eps=1e-6) -> Tensor``;
-            results may be named, ``-> (Tensor y, Tensor z)``, or absent, ``-> ()``.
-        kernel: As for `op`.
-        plan: As for `op`.
-        infer: Shape rule, called with the parameters in order; not needed for ``-> ()``.
-        doc: What the op computes.
-        pass_owning_tensor: As for `op`.
-        allow_cuda_graph: As for `op`.
-        has_side_effect: As for `op`.
-        vmap: As for `op`.
-        dims: As for `op`.
-        dtypes: As for `op`.
-        strided: As for `op`.
-        workspace: As for `op`.
-        fallback: As for `op`.
-        gradient: As for `op`.
-        override: As for `op`.
+    The schema is ``(Tensor x, Tensor? mask, Tensor[] xs, Tensor(a!) cache, int[] dims, float
+    eps=1e-6) -> Tensor``; results may be named, ``-> (Tensor y, Tensor z)``, or absent, ``-> ()``.
+    `infer` is the shape rule, which gets the parameters in order; it is not needed for ``-> ()``.
+    `doc` says what the op computes. The other arguments are those of `op`.
 
     Returns:
         The op.

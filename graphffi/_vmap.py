@@ -41,17 +41,12 @@ class VmapRule:
         """
         if method is None:
             return None
+        expected = f"{subject}: vmap: expected 'broadcast', 'sequential' or a callable"
         if isinstance(method, str):
             if method not in ("broadcast", "sequential"):
-                raise ValueError(
-                    f"{subject}: vmap: expected 'broadcast', 'sequential' or a callable, got "
-                    f"{method!r}"
-                )
+                raise ValueError(f"{expected}, got {method!r}")
         elif not callable(method):
-            raise TypeError(
-                f"{subject}: vmap: expected 'broadcast', 'sequential' or a callable, got "
-                f"{describe(method)}"
-            )
+            raise TypeError(f"{expected}, got {describe(method)}")
         return VmapRule(method)
 
     def call(
