@@ -17,7 +17,7 @@ from ._command import Outcome
 from ._generate_trace import trace_blocks
 from ._metadata import TENSORS, describe_function, describe_type, parameters_of
 from ._module import Module, load_module
-from ._op_text import OpText, op_texts
+from ._op_text import op_texts, parse_op_text
 from ._shape_text import RuleTexts
 from ._signature import from_schema
 
@@ -180,7 +180,7 @@ def library_blocks(module: Module, namespace: str) -> tuple[dict[str, str], dict
         doc = module.get_function_doc(name) or ""
         try:
             if name in texts:
-                fields = dict(OpText.parse(name, texts[name]).fields)
+                fields = parse_op_text(name, texts[name])
             else:
                 fields = _fields(module, name)
         except ValueError as error:
