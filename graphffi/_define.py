@@ -16,7 +16,7 @@ from ._op_kernel import OpKernel, forced_kernel
 from ._parameter import Operand
 from ._plan import CallTraits, SideEffect, checked_effect, checked_traits
 from ._reference import checked_choice
-from ._vmap import VmapRule
+from ._vmap import checked_vmap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -241,7 +241,7 @@ def _define(
         result_type=signature.result_type,
         doc=doc,
         has_side_effect=checked_effect(name, options["has_side_effect"]),
-        vmap=VmapRule.make(name, options["vmap"]),
+        vmap=checked_vmap(name, options["vmap"]),
         dims_text=options["dims"],
         dtypes_text=options["dtypes"],
         strided=_strided_operands(name, signature, options["strided"]),

@@ -54,3 +54,4 @@ from ._tracing import register_tracer as register_tracer
 from ._tracing import report_to_tracer as report_to_tracer
 from ._tracing import symbol_kind as symbol_kind
 from ._tracing import traced_constants as traced_constants
+from ._vmap import call_in_batch as call_in_batch

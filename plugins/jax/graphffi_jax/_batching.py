@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 
 import graphffi
-from graphffi.plugin import Definition, structure_of
+from graphffi.plugin import Definition, call_in_batch, structure_of
 
 from ._loops import run
 
@@ -177,7 +177,7 @@ def batch(
         return [graphffi.TensorSpec(shape, dtype) for shape, dtype in results]
 
     with _one_more_batch(call, rule):
-        returned = rule.call(made_of.op, size, flags, values, repeat, element)
+        returned = call_in_batch(made_of.op, size, flags, values, repeat, element)
     if returned is NotImplemented:
         return _loop(primitive, front, batched, call, results)
     outputs = jax.tree.leaves(returned)
@@ -218,7 +218,7 @@ def _check_updated(
 @contextlib.contextmanager
 def _one_more_batch(call: Any, rule: Any) -> Iterator[None]:
     """Says of the call that the rule ``"broadcast"`` makes that it may be split along the batch."""
-    token = _batches.set(call.batches + 1 if rule.method == "broadcast" else 0)
+    token = _batches.set(call.batches + 1 if rule == "broadcast" else 0)
     try:
         yield
     finally:
