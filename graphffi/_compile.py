@@ -20,7 +20,7 @@ from ._factory_sources import note_files
 from ._location import cache_folder
 from ._objects import FORMAT, Contents, Unit, content_of, hash_of
 from ._runtime import runtime_info
-from ._toolchain import Toolchain, linked_files, num_jobs, output_of
+from ._toolchain import Toolchain, c_string, linked_files, num_jobs, output_of
 
 _PRELUDE: Final = "#include <tvm/ffi/extra/c_env_api.h>\n#include <tvm/ffi/tvm_ffi.h>\n"
 
@@ -227,13 +227,5 @@ def _install(library: Path, folder: Path) -> Path:
 def _export(name: str, doc: str) -> str:
     lines = f"TVM_FFI_DLL_EXPORT_TYPED_FUNC({name}, {name});\n"
     if doc:
-        lines += f"TVM_FFI_DLL_EXPORT_TYPED_FUNC_DOC({name}, {_c_string(doc)});\n"
+        lines += f"TVM_FFI_DLL_EXPORT_TYPED_FUNC_DOC({name}, {c_string(doc.encode())});\n"
     return lines
-
-
-def _c_string(text: str) -> str:
-    """Return a C++ string literal of any text, byte by byte where it is not plain."""
-    plain = {
-        ord(c) for c in "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 .,:;-_()[]"
-    }
-    return '"' + "".join(chr(b) if b in plain else f"\\{b:03o}" for b in text.encode()) + '"'

@@ -16,7 +16,7 @@ from ._op_kernel import OpKernel, forced_kernel
 from ._parameter import Operand
 from ._plan import CallTraits, SideEffect, checked_effect, checked_traits
 from ._reference import checked_choice
-from ._vmap import VmapRule
+from ._vmap import checked_vmap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -176,26 +176,10 @@ def define_op(
 ) -> Op:
     """Defines an op from a schema string, for compilers that generate definitions.
 
-    Args:
-        name: ``namespace::op``.
-        schema: ``(Tensor x, Tensor? mask, Tensor[] xs, Tensor(a!) cache, int[] dims, float
-            eps=1e-6) -> Tensor``;
-            results may be named, ``-> (Tensor y, Tensor z)``, or absent, ``-> ()``.
-        kernel: As for `op`.
-        plan: As for `op`.
-        infer: Shape rule, called with the parameters in order; not needed for ``-> ()``.
-        doc: What the op computes.
-        pass_owning_tensor: As for `op`.
-        allow_cuda_graph: As for `op`.
-        has_side_effect: As for `op`.
-        vmap: As for `op`.
-        dims: As for `op`.
-        dtypes: As for `op`.
-        strided: As for `op`.
-        workspace: As for `op`.
-        fallback: As for `op`.
-        gradient: As for `op`.
-        override: As for `op`.
+    The schema is ``(Tensor x, Tensor? mask, Tensor[] xs, Tensor(a!) cache, int[] dims, float
+    eps=1e-6) -> Tensor``; results may be named, ``-> (Tensor y, Tensor z)``, or absent, ``-> ()``.
+    `infer` is the shape rule, which gets the parameters in order; it is not needed for ``-> ()``.
+    `doc` says what the op computes. The other arguments are those of `op`.
 
     Returns:
         The op.
@@ -257,7 +241,7 @@ def _define(
         result_type=signature.result_type,
         doc=doc,
         has_side_effect=checked_effect(name, options["has_side_effect"]),
-        vmap=VmapRule.make(name, options["vmap"]),
+        vmap=checked_vmap(name, options["vmap"]),
         dims_text=options["dims"],
         dtypes_text=options["dtypes"],
         strided=_strided_operands(name, signature, options["strided"]),

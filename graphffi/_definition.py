@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from ._reference import Reference
     from ._spec import TensorSpec
     from ._tuning import TunedCall
-    from ._vmap import VmapRule
 
 
 _MOST_TEMPLATES: Final = 1024
@@ -74,7 +73,7 @@ class Definition:
     result_type: Any = None
     doc: str = ""
     has_side_effect: SideEffect = False
-    vmap: VmapRule | None = None
+    vmap: str | Callable[..., Any] | None = None
     vjp: Vjp | None = None
     dims_text: str = ""
     dtypes_text: str = ""

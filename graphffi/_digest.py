@@ -52,7 +52,7 @@ def base_digest(definition: Definition) -> str:
 
 def full_digest(definition: Definition) -> str:
     """Changes when anything of the definition does, its rules included."""
-    method = _vmap_method(definition)
+    method = definition.vmap
     added = (definition.vjp, definition.jvp, definition.reference)
     if method is None and not any(added):
         return definition.base_digest
@@ -69,7 +69,7 @@ def traced_digest(definition: Definition) -> str:
     now. Where no text tells them, it is another one each time, so that no compile cache serves the
     graph later.
     """
-    rules: list[Any] = [definition.rule, _vmap_method(definition), *definition.added_rules]
+    rules: list[Any] = [definition.rule, definition.vmap, *definition.added_rules]
     for kernel in definition.kernels:
         rules += (kernel.workspace, kernel.when, kernel.factory and kernel.factory.key)
     texts = [known_rule_text(rule) for rule in rules if callable(rule)]
@@ -94,10 +94,6 @@ def differences(mine: Definition, its: Definition) -> list[str]:
         "strided": (mine.strided, its.strided),
         "fallback": (mine.fallback, its.fallback),
         "gradient": (mine.gradient, its.gradient),
-        "vmap": (rule_text(_vmap_method(mine)), rule_text(_vmap_method(its))),
+        "vmap": (rule_text(mine.vmap), rule_text(its.vmap)),
     }
     return [name for name, (one, other) in parts.items() if one != other] or ["kernel"]
-
-
-def _vmap_method(definition: Definition) -> Any:
-    return definition.vmap and definition.vmap.method

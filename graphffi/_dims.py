@@ -79,45 +79,41 @@ class Dims:
         Raises:
             CheckError: If they differ.
         """
-        sizes = _Sizes()
+        seen: dict[str, tuple[Any, str]] = {}
         groups = self.operands, self.results
         for subject, group, spec in grouped_specs(groups, operands, values, results):
-            sizes.meet(subject, group, spec.shape)
+            _meet(seen, subject, group, spec.shape)
 
 
-class _Sizes:
-    """Sizes by name, and which operand they were seen at first."""
+def _meet(
+    seen: dict[str, tuple[Any, str]], subject: str, group: Group, shape: Sequence[Any]
+) -> None:
+    """Compares the sizes of a tensor with those that names had first, and where that was.
 
-    def __init__(self) -> None:
-        self._seen: dict[str, tuple[Any, str]] = {}
-        self._num_leading: tuple[int, str] | None = None
-
-    def meet(self, subject: str, group: Group, shape: Sequence[Any]) -> None:
-        leading = len(shape) - len(group.names)
-        if leading < 0 or (leading > 0 and not group.has_ellipsis):
+    Raises:
+        CheckError: If they differ.
+    """
+    leading = len(shape) - len(group.names)
+    if leading < 0 or (leading > 0 and not group.has_ellipsis):
+        raise CheckError(f"{subject}: expected dimensions ({group}), got {len(shape)} dimensions")
+    if group.has_ellipsis:
+        first, where = seen.setdefault("...", (leading, subject))
+        if first != leading:
             raise CheckError(
-                f"{subject}: expected dimensions ({group}), got {len(shape)} dimensions"
+                f"{subject}: expected {first} leading dimensions before ({group}) as in {where}, "
+                f"got {leading}"
             )
-        if group.has_ellipsis:
-            if self._num_leading is None:
-                self._num_leading = (leading, subject)
-            elif self._num_leading[0] != leading:
-                raise CheckError(
-                    f"{subject}: expected {self._num_leading[0]} leading dimensions before "
-                    f"({group}) as in {self._num_leading[1]}, got {leading}"
-                )
-        names = (*(f"...{i}" for i in range(leading)), *group.names)
-        for i, (name, size) in enumerate(zip(names, shape, strict=True)):
-            if name == "_":
-                continue
-            first, where = self._seen.setdefault(
-                name, (int(name), "dims") if name.isdigit() else (size, subject)
+    names = (*(f"...{i}" for i in range(leading)), *group.names)
+    for i, (name, size) in enumerate(zip(names, shape, strict=True)):
+        if name == "_":
+            continue
+        given = (int(name), "dims") if name.isdigit() else (size, subject)
+        first, where = seen.setdefault(name, given)
+        if first != size:
+            label = f"dimension {i}" if name[0] in ".0123456789" else f"{name!r}"
+            raise CheckError(
+                f"{subject}: expected size {first} of {label} as in {where}, got {size}"
             )
-            if first != size:
-                label = f"dimension {i}" if name[0] in ".0123456789" else f"{name!r}"
-                raise CheckError(
-                    f"{subject}: expected size {first} of {label} as in {where}, got {size}"
-                )
 
 
 def parse_dims(

@@ -15,9 +15,9 @@ from typing import Final
 
 from ._command import Outcome
 from ._generate_trace import trace_blocks
-from ._metadata import describe_function, describe_type, parameters_of
+from ._metadata import TENSORS, describe_function, describe_type, parameters_of
 from ._module import Module, load_module
-from ._op_text import OpText, op_texts
+from ._op_text import op_texts, parse_op_text
 from ._shape_text import RuleTexts
 from ._signature import from_schema
 
@@ -37,7 +37,6 @@ _ATTRIBUTES: Final = {
     "Device": "Device",
     "ffi.Shape": "int[]",
 }
-_TENSORS: Final = ("DLTensor*", "ffi.Tensor")
 _HEAD: Final = '''\
 """Ops of {file}, by graphffi generate.
 
@@ -181,7 +180,7 @@ def library_blocks(module: Module, namespace: str) -> tuple[dict[str, str], dict
         doc = module.get_function_doc(name) or ""
         try:
             if name in texts:
-                fields = dict(OpText.parse(name, texts[name]).fields)
+                fields = parse_op_text(name, texts[name])
             else:
                 fields = _fields(module, name)
         except ValueError as error:
@@ -265,9 +264,9 @@ def _fields(module: Module, name: str) -> dict[str, str]:
     result = describe_function("", schema).rpartition(" -> ")[2]
     fields = {"comment": describe_function(name, schema)}
     names = [f"arg{i}" for i in range(len(kinds))]
-    if result in _TENSORS:
+    if result in TENSORS:
         fields["plan"] = ", ".join(names)
-    returned = "Tensor" if result in _TENSORS else TODO
+    returned = "Tensor" if result in TENSORS else TODO
     items = ", ".join(f"{kind} {arg}" for kind, arg in zip(kinds, names, strict=True))
     fields["schema"] = f"({items}) -> {returned}"
     fields["shape"] = TODO
@@ -279,7 +278,7 @@ def _parameter(kind: str) -> str:
     kind, bar, _ = kind.partition(" | None")
     list_of = re.fullmatch(r"(?:ffi\.Array|ffi\.List|Array|List)\[(.*)\]", kind)
     inner = list_of[1] if list_of else kind
-    found = "Tensor" if inner in _TENSORS else _ATTRIBUTES.get(inner)
+    found = "Tensor" if inner in TENSORS else _ATTRIBUTES.get(inner)
     if found is None:
         return TODO
     return found + ("[]" if list_of else "") + ("?" if bar else "")

@@ -10,7 +10,7 @@ from ._command import Outcome
 from ._elf_texts import exported_texts
 from ._metadata import describe_function
 from ._module import Module, load_module
-from ._op_text import OpText, op_texts
+from ._op_text import op_texts, parse_op_text
 
 
 def inspect_library(path: str) -> Outcome:
@@ -25,9 +25,7 @@ def inspect_library(path: str) -> Outcome:
     """
     module = load_module(path)
     assert module.path is not None
-    ops = {
-        name: dict(OpText.parse(name, text).fields) for name, text in op_texts(module.path).items()
-    }
+    ops = {name: parse_op_text(name, text) for name, text in op_texts(module.path).items()}
     graph = exported_texts(module.path, "__graphffi_graph_").get("library", "")
     facts: dict[str, Any] = {
         "path": module.path,

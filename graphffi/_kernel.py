@@ -51,12 +51,12 @@ def complete_kernel(definition: Definition, options: OpKernel, given: Any, name:
     function = None if isinstance(given, str) else _function(definition.name, given)
     reference = given if function is None else function.reference
     code = None
-    if reference is None:
+    if reference is not None:
+        function = None  # it has a name
+    else:
         own = f"{name}{name and '.'}{_form(definition, options)}"
         reference = _shared_name(definition.name, own)
         code = None if hasattr(given, "__chandle__") else given
-    else:
-        function = None
     return dataclasses.replace(
         options,
         reference=reference,

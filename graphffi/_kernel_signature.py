@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from ._metadata import describe_function, describe_type, parameters_of
+from ._metadata import TENSORS, describe_function, describe_type, parameters_of
 from ._module import loaded_module
 from ._plan import plan_tokens
 
@@ -17,12 +17,11 @@ if TYPE_CHECKING:
 
 # Kinds of values that a plan passes, and the types of parameters that take them. A
 # parameter of any other type (a user's class, a variant) may take anything.
-_TENSORS: Final = ("DLTensor*", "ffi.Tensor")
 _NUMBERS: Final = ("int", "float", "bool")
 _TEXTS: Final = ("ffi.String", "std::string", "const char*")
 _ARRAYS: Final = ("ffi.Array", "ffi.List", "Tuple", "ffi.Shape")
 _TAKEN: Final = {
-    "a tensor": _TENSORS,
+    "a tensor": TENSORS,
     "an int": ("int", "float", "bool"),
     "a bool": ("bool", "int", "float"),
     "a float": ("float",),
@@ -31,7 +30,7 @@ _TAKEN: Final = {
     "a device": ("Device",),
     "a list": _ARRAYS,
 }
-_KNOWN: Final = {*_TENSORS, *_NUMBERS, *_TEXTS, *_ARRAYS, "DataType", "Device"}
+_KNOWN: Final = {*TENSORS, *_NUMBERS, *_TEXTS, *_ARRAYS, "DataType", "Device"}
 _LETTERS: Final = {"i": "a tensor", "o": "a tensor", "n": "an int", "f": "a float", "s": "a str"}
 _CONVERSIONS: Final = {
     "bool": "a bool",

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from . import _core
@@ -60,8 +61,8 @@ def library_hash(reference: str) -> str:
 def _hash(file: str, *_identity: int) -> str:
     from hashlib import sha256
 
-    with open(file, "rb") as content:
-        return sha256(content.read()).hexdigest()
+    # A number would be that of an open file, which reading closes.
+    return sha256(Path(file).read_bytes()).hexdigest()
 
 
 def renew_library(library: str) -> None:

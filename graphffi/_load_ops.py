@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ._define import define_op
 from ._library import find_library
 from ._module import load_module
-from ._op_text import OpText, op_texts
+from ._op_text import define_arguments, op_texts, parse_op_text
 
 if TYPE_CHECKING:
     from ._op import Op
@@ -89,7 +89,7 @@ def op_arguments(path: str, namespace: str, module: str) -> dict[str, dict[str, 
     for symbol, text in texts.items():
         name = f"{namespace}::{symbol}"
         try:
-            found[symbol] = OpText.parse(name, text).arguments(name, module)
+            found[symbol] = define_arguments(name, parse_op_text(name, text), module)
         except (TypeError, ValueError) as error:
             raise type(error)(f"{error}; in the library {path!r}") from None
     return found

@@ -4,7 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
+
+TENSORS: Final = ("DLTensor*", "ffi.Tensor")
+"""The types of tensors."""
 
 
 def describe_type(schema: Mapping[str, Any]) -> str:

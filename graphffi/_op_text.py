@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from ._elf_texts import exported_texts
@@ -21,77 +20,65 @@ _FIELDS: Final = (
 )
 
 
-@dataclass(frozen=True)
-class OpText:
-    """The definition of an op in a library.
+def parse_op_text(subject: str, text: str) -> dict[str, str]:
+    """The fields of a text, without those that are not given.
 
     Args:
-        fields: Texts by their names; without those that are not given.
+        subject: The op's name, for error messages.
+        text: A field a line, the documentation last, up to the end.
+
+    Raises:
+        ValueError: For a field that is unknown or there twice, or without a schema.
     """
-
-    fields: Mapping[str, str] = field(default_factory=dict)
-
-    @staticmethod
-    def parse(subject: str, text: str) -> OpText:
-        """Reads a text.
-
-        Args:
-            subject: The op's name, for error messages.
-            text: A field a line, the documentation last, up to the end.
-
-        Raises:
-            ValueError: For a field that is unknown or there twice, or without a schema.
-        """
-        head, mark, doc = f"\n{text}".partition("\ndoc:")
-        fields: dict[str, str] = {}
-        for line in filter(str.strip, head.splitlines()):
-            name, colon, value = line.partition(":")
-            if not colon or name.strip() not in _FIELDS:
-                raise ValueError(
-                    f"{subject}: text of the op: expected 'field: value' with a field of "
-                    f"{', '.join(_FIELDS)}, got {line.strip()!r}"
-                )
-            if name.strip() in fields:
-                raise ValueError(f"{subject}: field {name.strip()!r}: expected it once, got two")
-            fields[name.strip()] = value.strip()
-        if mark:
-            fields["doc"] = doc.strip()
-        if "schema" not in fields:
-            raise ValueError(f"{subject}: text of the op: expected a schema, got none")
-        return OpText(fields)
-
-    def arguments(self, name: str, module: str) -> dict[str, Any]:
-        """The arguments of `define_op` but for name and kernel; that is a function's name, if any.
-
-        Args:
-            name: Of the op.
-            module: That defines it, for its rules.
-
-        Raises:
-            ValueError: If a field does not parse.
-        """
-        fields = self.fields
-        signature = from_schema(name, fields["schema"])
-        found: dict[str, Any] = {
-            key: fields[key]
-            for key in ("schema", "kernel", "doc", "plan", "dims", "dtypes")
-            if key in fields
-        }
-        for flag in filter(fields.__contains__, _FLAGS):
-            found[flag] = _flag(name, flag, fields[flag])
-        if "vmap" in fields:
-            found["vmap"] = fields["vmap"]
-        if "strided" in fields:
-            found["strided"] = _strided(fields["strided"])
-        texts = RuleTexts(name, signature, found.get("dims", ""), found.get("dtypes", ""))
-        if "workspace" in fields:
-            size = fields["workspace"]
-            found["workspace"] = (
-                int(size) if size.isdigit() else texts.number_rule("workspace", size, module)
+    head, mark, doc = f"\n{text}".partition("\ndoc:")
+    fields: dict[str, str] = {}
+    for line in filter(str.strip, head.splitlines()):
+        name, colon, value = line.partition(":")
+        if not colon or name.strip() not in _FIELDS:
+            raise ValueError(
+                f"{subject}: text of the op: expected 'field: value' with a field of "
+                f"{', '.join(_FIELDS)}, got {line.strip()!r}"
             )
-        if signature.results:
-            found["infer"] = texts.shape_rule(fields.get("shape", ""), module)
-        return found
+        if name.strip() in fields:
+            raise ValueError(f"{subject}: field {name.strip()!r}: expected it once, got two")
+        fields[name.strip()] = value.strip()
+    if mark:
+        fields["doc"] = doc.strip()
+    if "schema" not in fields:
+        raise ValueError(f"{subject}: text of the op: expected a schema, got none")
+    return fields
+
+
+def define_arguments(name: str, fields: Mapping[str, str], module: str) -> dict[str, Any]:
+    """The arguments of `define_op` but for name and kernel; that is a function's name, if any.
+
+    Args:
+        name: Of the op.
+        fields: Of its text.
+        module: That defines it, for its rules.
+
+    Raises:
+        ValueError: If a field does not parse.
+    """
+    signature = from_schema(name, fields["schema"])
+    found: dict[str, Any] = {
+        key: fields[key]
+        for key in ("schema", "kernel", "doc", "plan", "dims", "dtypes", "vmap")
+        if key in fields
+    }
+    for flag in filter(fields.__contains__, _FLAGS):
+        found[flag] = _flag(name, flag, fields[flag])
+    if "strided" in fields:
+        found["strided"] = _strided(fields["strided"])
+    texts = RuleTexts(name, signature, found.get("dims", ""), found.get("dtypes", ""))
+    if "workspace" in fields:
+        size = fields["workspace"]
+        found["workspace"] = (
+            int(size) if size.isdigit() else texts.number_rule("workspace", size, module)
+        )
+    if signature.results:
+        found["infer"] = texts.shape_rule(fields.get("shape", ""), module)
+    return found
 
 
 def op_texts(path: str) -> dict[str, str]:

@@ -44,7 +44,7 @@ def trace_shape_rule(definition: Definition) -> Callable[..., str]:
         inputs: Sequence[Any], mutated: Sequence[Any], attributes: Sequence[Any], trace: bool
     ) -> str:
         nonlocal failures
-        operands = _in_order(definition, inputs, mutated)
+        operands = [_specs(operand) for operand in _in_order(definition, inputs, mutated)]
         values = [
             _attribute(a.kind, v) for a, v in zip(definition.attributes, attributes, strict=True)
         ]
@@ -70,7 +70,7 @@ def trace_shape_rule(definition: Definition) -> Callable[..., str]:
 
 def _in_order(definition: Definition, inputs: Sequence[Any], mutated: Sequence[Any]) -> list[Any]:
     read, updated = iter(inputs), iter(mutated)
-    return [_specs(next(updated if o.mutated else read)) for o in definition.operands]
+    return [next(updated if o.mutated else read) for o in definition.operands]
 
 
 def _specs(operand: Any) -> Any:
@@ -158,12 +158,10 @@ def _ask(definition: Definition, operands: Sequence[Any], attributes: Sequence[A
 
 
 def _load_operands(trace: Trace, definition: Definition, operands: Sequence[Any]) -> list[Any]:
-    loaded: dict[str, Any] = {}
-    for mutated in (False, True):  # the order of a program's values
-        for parameter, operand in zip(definition.operands, operands, strict=True):
-            if parameter.mutated is mutated:
-                loaded[parameter.name] = _load(operand, trace)
-    return [loaded[parameter.name] for parameter in definition.operands]
+    pairs = list(zip(definition.operands, operands, strict=True))
+    inputs = [_load(operand, trace) for o, operand in pairs if not o.mutated]
+    mutated = [_load(operand, trace) for o, operand in pairs if o.mutated]
+    return _in_order(definition, inputs, mutated)
 
 
 @per_tensor

@@ -108,6 +108,12 @@ def num_jobs() -> int:
     return int(asked)
 
 
+def c_string(text: bytes) -> str:
+    """Return a string literal of C++."""
+    plain = set(range(32, 127)) - set(b'"\\?')
+    return '"' + "".join(chr(b) if b in plain else f"\\{b:03o}" for b in text) + '"'
+
+
 @functools.lru_cache(maxsize=64)
 def version_of(command: tuple[str, ...]) -> str:
     """Return what a compiler says of its version."""

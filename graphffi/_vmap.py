@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -18,85 +17,73 @@ if TYPE_CHECKING:
     from ._spec import TensorSpec
 
 
-@dataclass(frozen=True, eq=False)
-class VmapRule:
-    """A batching rule.
+def checked_vmap(subject: str, method: Any) -> Any:
+    """What `op(vmap=...)` was given.
 
     Args:
+        subject: Begins error messages.
         method: ``"broadcast"``: the op itself takes operands that all have the batch dimension in
             front; those that are not batched are repeated. If the op has `dims`, that concerns the
             operands with an ellipsis; a batch of others is looped over. ``"sequential"``: one
-            call per element of the batch. A callable: the user's own, see `call`.
+            call per element of the batch. A callable: the user's own, see `call_in_batch`. None:
+            no rule.
+
+    Raises:
+        TypeError: If `method` is no rule.
+        ValueError: If it is an unknown name.
     """
+    expected = f"{subject}: vmap: expected 'broadcast', 'sequential' or a callable"
+    if isinstance(method, str):
+        if method not in ("broadcast", "sequential"):
+            raise ValueError(f"{expected}, got {method!r}")
+    elif method is not None and not callable(method):
+        raise TypeError(f"{expected}, got {describe(method)}")
+    return method
 
-    method: str | Callable[..., Any]
 
-    @staticmethod
-    def make(subject: str, method: Any) -> VmapRule | None:
-        """A checked rule, or None for None.
+def call_in_batch(
+    op: Op,
+    size: Any,
+    batched: Sequence[Any],
+    values: Sequence[Any],
+    repeat: Callable[[Any], Any],
+    results: Callable[[], Sequence[TensorSpec]],
+) -> Any:
+    """Runs the batching rule of an op for one call.
 
-        Raises:
-            TypeError: If `method` is no rule.
-            ValueError: If it is an unknown name.
-        """
-        if method is None:
-            return None
-        if isinstance(method, str):
-            if method not in ("broadcast", "sequential"):
-                raise ValueError(
-                    f"{subject}: vmap: expected 'broadcast', 'sequential' or a callable, got "
-                    f"{method!r}"
-                )
-        elif not callable(method):
-            raise TypeError(
-                f"{subject}: vmap: expected 'broadcast', 'sequential' or a callable, got "
-                f"{describe(method)}"
-            )
-        return VmapRule(method)
+    A callable gets the size of the batch, a namespace that says of each operand by name whether
+    it is batched (a list of bools for a list), and the op's arguments in signature order,
+    batched ones with the batch dimension in front. It returns what the op returns, everything
+    with the batch dimension in front; or `NotImplemented`, to have the op called in a loop.
 
-    def call(
-        self,
-        op: Op,
-        size: Any,
-        batched: Sequence[Any],
-        values: Sequence[Any],
-        repeat: Callable[[Any], Any],
-        results: Callable[[], Sequence[TensorSpec]],
-    ) -> Any:
-        """Runs the rule for one call.
+    Args:
+        op: The op, which has one.
+        size: Of the batch.
+        batched: One bool per operand, a list of bools for a list, False for None.
+        values: One per parameter, in signature order, batch dimensions in front.
+        repeat: Puts the batch dimension in front of a tensor that has none.
+        results: Gives the results of the call for one element.
 
-        A callable gets the size of the batch, a namespace that says of each operand by name whether
-        it is batched (a list of bools for a list), and the op's arguments in signature order,
-        batched ones with the batch dimension in front. It returns what the op returns, everything
-        with the batch dimension in front; or `NotImplemented`, to have the op called in a loop.
+    Returns:
+        What the op returns, batched; or `NotImplemented`: the op is to be called in a loop.
 
-        Args:
-            op: The op.
-            size: Of the batch.
-            batched: One bool per operand, a list of bools for a list, False for None.
-            values: One per parameter, in signature order, batch dimensions in front.
-            repeat: Puts the batch dimension in front of a tensor that has none.
-            results: Gives the results of the call for one element.
-
-        Returns:
-            What the op returns, batched; or `NotImplemented`: the op is to be called in a loop.
-
-        Raises:
-            TypeError: If a result is of another dtype than that of one element.
-            ValueError: If its shape is not that of one element with the batch dimension in front.
-        """
-        definition = op.definition
-        if self.method == "sequential":
-            return NotImplemented
-        if callable(self.method):
-            names = (o.name for o in definition.operands)
-            flags = SimpleNamespace(**dict(zip(names, batched, strict=True)))
-            returned = self.method(size, flags, *values)
-        else:
-            returned = _broadcast(op, batched, values, repeat)
-        if returned is not NotImplemented:
-            _check_results(definition, returned, size, results())
-        return returned
+    Raises:
+        TypeError: If a result is of another dtype than that of one element.
+        ValueError: If its shape is not that of one element with the batch dimension in front.
+    """
+    definition = op.definition
+    rule = definition.vmap
+    if rule == "sequential":
+        return NotImplemented
+    if callable(rule):
+        names = (o.name for o in definition.operands)
+        flags = SimpleNamespace(**dict(zip(names, batched, strict=True)))
+        returned = rule(size, flags, *values)
+    else:
+        returned = _broadcast(op, batched, values, repeat)
+    if returned is not NotImplemented:
+        _check_results(definition, returned, size, results())
+    return returned
 
 
 def _broadcast(

@@ -45,6 +45,7 @@ from ._spec import checked_result as checked_result
 from ._spec import described as described
 from ._tensor import numpy_dtype as numpy_dtype
 from ._tensor import register_tensor_viewer as register_tensor_viewer
+from ._toolchain import c_string as c_string
 from ._tracing import Tracer as Tracer
 from ._tracing import as_constant as as_constant
 from ._tracing import is_int64 as is_int64
@@ -53,3 +54,4 @@ from ._tracing import register_tracer as register_tracer
 from ._tracing import report_to_tracer as report_to_tracer
 from ._tracing import symbol_kind as symbol_kind
 from ._tracing import traced_constants as traced_constants
+from ._vmap import call_in_batch as call_in_batch

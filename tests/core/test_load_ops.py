@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import graphffi
-from graphffi._op_text import OpText
+from graphffi._op_text import define_arguments, parse_op_text
 
 from .conftest import HERE, Arrays
 
@@ -178,4 +178,4 @@ def test_a_symbol_that_is_no_text_is_refused() -> None:
 )  # fmt: skip
 def test_texts_that_do_not_parse(text: str, problem: str) -> None:
     with pytest.raises(ValueError, match=f"^ns::op: .*{problem}"):
-        OpText.parse("ns::op", text).arguments("ns::op", "somewhere")
+        define_arguments("ns::op", parse_op_text("ns::op", text), "somewhere")

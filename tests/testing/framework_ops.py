@@ -94,6 +94,19 @@ def mixed_batch(x: Tensor) -> Tensor:
     return graphffi.like(x)
 
 
+def _add_if_given(x: Any, y: Any, out: Any) -> None:
+    np.from_dlpack(out)[...] = np.from_dlpack(y) + (0 if x is None else np.from_dlpack(x))
+
+
+@graphffi.op(
+    "faults_py::optional_batch", kernel=_add_if_given, dtypes="float32, float32 -> float32",
+    dims="a b, a b -> a b", vmap="sequential",
+)  # fmt: skip
+def optional_batch(x: Tensor | None, y: Tensor) -> Tensor:
+    """x + y, or y."""
+    return graphffi.like(y)
+
+
 def _python(name: str, kernel: Any, **options: Any) -> graphffi.Op:
     @graphffi.op(
         f"faults_py::{name}", kernel=kernel, dtypes="float32 -> float32", dims="a b -> a b",

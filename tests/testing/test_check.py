@@ -167,7 +167,7 @@ def test_a_wrong_rule_is_found_in_every_framework(name: str, framework: str) -> 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("framework", ["torch", "jax"])
-@pytest.mark.parametrize("name", ["right_gradient", "right_tangent"])
+@pytest.mark.parametrize("name", ["right_gradient", "right_tangent", "optional_batch"])
 def test_nothing_is_found_in_a_right_rule(name: str, framework: str) -> None:
     pytest.importorskip(framework)
     report = find(_python_op(name), frameworks=[framework], budget=180)

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 
 import graphffi
-from graphffi.plugin import Definition, structure_of
+from graphffi.plugin import Definition, call_in_batch, structure_of
 
 from ._loops import run
 
@@ -91,11 +91,6 @@ def run_reference(made_of: OpCall, results: Sequence[tuple[Any, Any]], *arrays: 
     operands = made_of.operands(arrays)
     specs = [graphffi.TensorSpec(shape, dtype) for shape, dtype in results]
     return definition.reference.run(definition, operands, made_of.attributes, specs)
-
-
-def flat_operands(definition: Any, operands: Sequence[Any]) -> list[Any]:
-    """The arrays in the order of the primitive's operands: updated ones come last."""
-    return [*definition.read(operands), *definition.updated(operands)]
 
 
 def call_key(
@@ -182,7 +177,7 @@ def batch(
         return [graphffi.TensorSpec(shape, dtype) for shape, dtype in results]
 
     with _one_more_batch(call, rule):
-        returned = rule.call(made_of.op, size, flags, values, repeat, element)
+        returned = call_in_batch(made_of.op, size, flags, values, repeat, element)
     if returned is NotImplemented:
         return _loop(primitive, front, batched, call, results)
     outputs = jax.tree.leaves(returned)
@@ -223,7 +218,7 @@ def _check_updated(
 @contextlib.contextmanager
 def _one_more_batch(call: Any, rule: Any) -> Iterator[None]:
     """Says of the call that the rule ``"broadcast"`` makes that it may be split along the batch."""
-    token = _batches.set(call.batches + 1 if rule.method == "broadcast" else 0)
+    token = _batches.set(call.batches + 1 if rule == "broadcast" else 0)
     try:
         yield
     finally:

@@ -22,7 +22,7 @@ from graphffi.plugin import (
     register_framework,
 )
 
-from ._batching import OpCall, call_key, flat_operands, take_batches
+from ._batching import OpCall, call_key, take_batches
 from ._choice import Inconclusive, kernels_by_device
 from ._closures import note_kernel
 from ._gradients import push_forward, transpose
@@ -59,7 +59,8 @@ class JaxFramework(Framework):
         ]
         operands = vary_alike(operands)
         call, results = self._prepared(op, definition, operands, bound.attributes)
-        outputs = bind(call, flat_operands(definition, operands), results)
+        arrays = [*definition.read(operands), *definition.updated(operands)]
+        outputs = bind(call, arrays, results)
         fresh, mutated = outputs[: len(results)], outputs[len(results) :]
         return definition.pack_results(bound.operands, fresh, mutated)
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from torch._inductor.virtualized import V
 
+from graphffi.plugin import c_string
 from graphffi_torch._C import SiteArguments, call_site_v3
 from graphffi_torch._dynamo import end_compilation
 from graphffi_torch._library import include_path
@@ -177,8 +178,4 @@ def _cpp_float(value: float) -> str:
 
 def _cpp_string(text: str) -> str:
     """A literal of the UTF-8 bytes, with C0 80 for NUL, which would end the text."""
-    plain = set(range(32, 127)) - {ord('"'), ord("\\"), ord("?")}
-    escaped = "".join(
-        chr(b) if b in plain else f"\\{b:03o}" for b in text.encode().replace(b"\0", b"\xc0\x80")
-    )
-    return f'"{escaped}"'
+    return c_string(text.encode().replace(b"\0", b"\xc0\x80"))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from graphffi.plugin import Operand
+from graphffi.plugin import Operand, call_in_batch
 from graphffi_torch._specs import attribute_value, spec_of
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ def register_vmap(op: Op) -> None:
 
 def _call(op: Op, size: int, in_dims: Sequence[Any], args: Sequence[Any]) -> list[Any]:
     definition = op.definition
-    assert definition.vmap is not None
     # Torch leaves out arguments that have their default.
     rest = definition.parameters[len(args) :]
     defaults = [None if isinstance(p, Operand) else p.default for p in rest]
@@ -50,7 +49,7 @@ def _call(op: Op, size: int, in_dims: Sequence[Any], args: Sequence[Any]) -> lis
         attribute_value(*pair) for pair in zip(definition.attributes, constants, strict=True)
     ]
     _check_mutated(op, batched, operands)
-    returned = definition.vmap.call(
+    returned = call_in_batch(
         op,
         size,
         batched,
