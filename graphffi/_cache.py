@@ -69,9 +69,13 @@ def locked(path: Path) -> Iterator[None]:
     while True:
         with path.open("w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
-            if _is_at(path, file):
-                yield
-                return
+            try:
+                if _is_at(path, file):
+                    yield
+                    return
+            finally:
+                # Closing does not release it while a process that was forked meanwhile has the file.
+                fcntl.flock(file, fcntl.LOCK_UN)
 
 
 def _is_at(path: Path, file: IO[str]) -> bool:

@@ -19,6 +19,7 @@ from ._op_kernel import OpKernel, choose_kernel, reference_kernel
 from ._parameter import MISSING as MISSING
 from ._parameter import Attribute as Attribute
 from ._parameter import Operand as Operand
+from ._parameter import is_name
 from ._plan import CanonicalCall, PlanTemplate, SideEffect, plan_tokens
 from ._shape_rule import infer, workspace_bytes
 from ._tracing import report_to_tracer
@@ -89,10 +90,15 @@ class Definition:
 
     def __post_init__(self) -> None:
         namespace, separator, base = str(self.name).partition("::")
-        if not (separator and namespace.isidentifier() and base.isidentifier()):
+        if not (separator and is_name(namespace) and is_name(base)):
             raise ValueError(f"graphffi: op name: expected 'namespace::name', got {self.name!r}")
         seen: set[str] = set()
         for name in (*(p.name for p in self.parameters), *self.results):
+            if not is_name(name) or name.startswith("graphffi_"):
+                raise ValueError(
+                    f"{self.name}: expected names of ASCII letters, digits and _ that neither "
+                    f"Python nor graphffi reserves, got {name!r}"
+                )
             if name in seen:
                 raise ValueError(f"{self.name}: expected distinct names, got {name!r} twice")
             seen.add(name)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import keyword
 import os
 import re
 from collections.abc import Sequence
@@ -18,6 +17,7 @@ from ._generate_trace import trace_blocks
 from ._metadata import TENSORS, describe_function, describe_type, parameters_of
 from ._module import Module, load_module
 from ._op_text import op_texts, parse_op_text
+from ._parameter import is_name
 from ._shape_text import RuleTexts
 from ._signature import from_schema
 
@@ -189,11 +189,6 @@ def library_blocks(module: Module, namespace: str) -> tuple[dict[str, str], dict
         fields.setdefault("doc", doc)
         blocks[name] = define_text(f"{namespace}::{name}", f"_kernels.{name}", fields)
     return blocks, left_out
-
-
-def is_name(text: str) -> bool:
-    """Whether Python has variables of that name."""
-    return text.isidentifier() and not keyword.iskeyword(text)
 
 
 def define_text(op: str, kernel: str, fields: dict[str, str]) -> str:

@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ._parameter import is_name
+
 
 def trace_blocks(paths: Sequence[str], namespace: str) -> dict[str, str]:
     """The definition of an op for each file, and its reference.
@@ -23,7 +25,7 @@ def trace_blocks(paths: Sequence[str], namespace: str) -> dict[str, str]:
     Raises:
         ValueError: If a file is none of these definitions.
     """
-    from ._generate import define_text, is_name
+    from ._generate import define_text
 
     blocks = {}
     for path in paths:

@@ -20,7 +20,7 @@ from ._op_kernel import call_device
 from ._plan import passes_results, strided_tensors
 from ._spec import TensorSpec, checked_dtype, spec_text
 from ._tensor import numpy_dtype, numpy_from_dlpack
-from ._updates import check_updated
+from ._updates import check_updated, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -140,15 +140,8 @@ class HostFramework(Framework):
             if is_filled
             else [None] * len(results)
         )
-        strided = strided_tensors(call.plan)
-        inputs = [
-            tensor if f"i{i}" in strided else _row_major(call.subject, tensor)
-            for i, tensor in enumerate(call.inputs)
-        ]
-        updated = [
-            tensor if f"o{i}" in strided else _row_major(call.subject, tensor)
-            for i, tensor in enumerate(call.mutated, len(results))
-        ]
+        passed = _row_major(call, len(results))
+        inputs, updated = passed[: len(call.inputs)], passed[len(call.inputs) :]
         outputs = [*fresh, *updated]
         returned = _core.call_plan(
             self._kernel(call.func),
@@ -193,17 +186,25 @@ def _run_reference(
     return [*fresh, *mutated]
 
 
-def _row_major(subject: str, tensor: Any) -> Any:
-    """The array, or a copy of it whose elements stand row by row."""
-    flags = getattr(tensor, "flags", None)
-    if flags is not None:
-        return tensor if flags.c_contiguous else sys.modules["numpy"].ascontiguousarray(tensor)
-    if isinstance(tensor, _core.Tensor) and not _is_row_major(tensor):
-        raise ValueError(
-            f"{subject}: operand: expected a row-major tensor, got strides {tensor.strides} of "
-            f"{describe(tensor)}; pass a copy, or say strided= in the op's definition"
-        )
-    return tensor
+def _row_major(call: CanonicalCall, num_results: int) -> list[Any]:
+    """The inputs and the updated tensors, or copies whose elements stand row by row, aligned."""
+    strided = strided_tensors(call.plan)
+    names = [f"i{i}" for i in range(len(call.inputs))]
+    names += [f"o{i}" for i in range(num_results, num_results + len(call.mutated))]
+    tensors = [*call.inputs, *call.mutated]
+    for i, (name, tensor) in enumerate(zip(names, tensors, strict=True)):
+        flags = getattr(tensor, "flags", None)
+        if name in strided:
+            continue
+        if flags is not None and not (flags.c_contiguous and flags.aligned):
+            tensors[i] = sys.modules["numpy"].array(tensor, order="C")
+        elif isinstance(tensor, _core.Tensor) and not _is_row_major(tensor):
+            raise ValueError(
+                f"{call.subject}: {name_of(call, num_results, i)}: expected a row-major tensor, "
+                f"got strides {tensor.strides} of {describe(tensor)}; pass a copy, or say strided= "
+                "in the op's definition"
+            )
+    return tensors
 
 
 def _is_row_major(tensor: _core.Tensor) -> bool:

@@ -7,6 +7,7 @@ import contextlib
 import dataclasses
 import importlib
 import os
+import sys
 import threading
 from typing import TYPE_CHECKING, Any, Final, Generic
 
@@ -33,6 +34,7 @@ from ._tuning import changing, tuned
 if TYPE_CHECKING:
     import inspect
     from collections.abc import Callable, Iterable, Iterator, Mapping
+    from types import FrameType
 
     from typing_extensions import ParamSpec, TypeVar
 
@@ -94,7 +96,10 @@ class Op(_core.OpBase, RulesOfOp, Generic[P, R_co]):
         self.definition = definition
         self.__name__ = definition.name.partition("::")[2]
         self.__qualname__ = self.__name__
-        self.__module__ = getattr(definition.rule, "__module__", None) or __name__
+        home = getattr(definition.rule, "__module__", None) or __name__
+        if home.partition(".")[0] == "graphffi":  # such as `infer=graphffi.like`
+            home = vars(self).get("__module__") or _calling_module()
+        self.__module__ = home
         kernels = ", ".join(kernel.reference for kernel in definition.kernels) or "of none yet"
         self.__doc__ = definition.doc or f"Calls the kernel {kernels}."
 
@@ -312,6 +317,16 @@ def register_op(definition: Definition, *, override: bool) -> Op:
         elif override:
             _install(definition)  # of the same code, but it may refer to other objects
     return existing
+
+
+def _calling_module() -> str:
+    """The module whose code called graphffi."""
+    frame: FrameType | None = sys._getframe()
+    module = __name__
+    while frame is not None and module.partition(".")[0] == "graphffi":
+        module = frame.f_globals.get("__name__", module)
+        frame = frame.f_back
+    return module
 
 
 def _is_same(op: Op, definition: Definition) -> bool:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import keyword
 import operator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -27,6 +28,11 @@ class _Missing:
 MISSING: Final = _Missing()
 
 _MOST: Final = 2**1024 - 2**970 - 1  # the largest int that is a float
+
+
+def is_name(text: str) -> bool:
+    """Whether a text can name an op or a parameter everywhere."""
+    return text.isascii() and text.isidentifier() and not keyword.iskeyword(text)
 
 
 @dataclass(frozen=True)

@@ -95,7 +95,7 @@ class _Call:
         if differences:
             return {"outcome": "differs", "text": "; ".join(differences)}
         if not count:
-            text = "the kernel returned; results are recorded with level 3 only"
+            text = "the kernel returned; the record has no contents of results, as of level 3"
             return {"outcome": "ran", "text": text}
         return {"outcome": "same", "text": f"{count} tensors, equal in every bit"}
 

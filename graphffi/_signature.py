@@ -8,6 +8,7 @@ import inspect
 import re
 import types
 import typing
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -103,10 +104,9 @@ class _Names:
         self.known: dict[str, Any] = {"Tensor": Tensor, "dtype": dtype, "Device": Device}
         code, cells = getattr(function, "__code__", None), getattr(function, "__closure__", None)
         if code is not None and cells is not None:
-            self.known.update(
-                (free, cell.cell_contents)
-                for free, cell in zip(code.co_freevars, cells, strict=True)
-            )
+            for free, cell in zip(code.co_freevars, cells, strict=True):
+                with suppress(ValueError):  # the variable has no value yet
+                    self.known[free] = cell.cell_contents
 
     def resolve(self, op: str, parameter: str, annotation: Any) -> Any:
         if annotation is inspect.Parameter.empty:
@@ -115,7 +115,7 @@ class _Names:
             return annotation
         try:
             # The user's own names first: a module may call something else Tensor.
-            return eval(annotation, self.known, self.own)
+            return self.resolve(op, parameter, eval(annotation, self.known, self.own))
         except Exception as error:
             raise TypeError(
                 f"{op}: {parameter}: cannot resolve the annotation {annotation!r}: {error}"

@@ -157,7 +157,8 @@ def checked_result(subject: str, spec: Any, default_device: Any = None) -> Tenso
     kind = checked_dtype(subject, spec.dtype)
     shape = tuple(int(s) if hasattr(s, "dtype") and is_size(s) else s for s in spec.shape)
     if not all(map(is_size, shape)):
-        raise ValueError(f"{subject}: expected sizes of 0 or more, got {shape}")
+        hint = "; divide sizes with //" if any(isinstance(s, float) for s in shape) else ""
+        raise ValueError(f"{subject}: expected sizes of 0 or more, got {shape}{hint}")
     if all(type(size) is int for size in shape):
         check_count(subject, shape)
     device = default_device if spec.device is None else Device(spec.device)

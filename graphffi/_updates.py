@@ -32,14 +32,14 @@ def check_updated(call: CanonicalCall, num_results: int) -> None:
             shared = next((k for k in range(i) if _share_memory(tensors[i], tensors[k])), None)
             if shared is None:
                 continue
-            name = _name(call, num_results, shared)
+            name = name_of(call, num_results, shared)
             problem = (
                 f"memory of its own, got memory shared with {name}; pass a copy of one of them"
             )
-        raise ValueError(f"{call.subject}: {_name(call, num_results, i)}: expected {problem}")
+        raise ValueError(f"{call.subject}: {name_of(call, num_results, i)}: expected {problem}")
 
 
-def _name(call: CanonicalCall, num_results: int, i: int) -> str:
+def name_of(call: CanonicalCall, num_results: int, i: int) -> str:
     """What errors call tensor `i` of the inputs and the updated ones."""
     inputs, _, outputs = call.names.partition(" -> ")
     kind, listed, letter, place = "input", inputs, "i", i

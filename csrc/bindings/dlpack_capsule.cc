@@ -96,8 +96,12 @@ ObjectRef ConsumeCapsule(PyObject* capsule) {
     return Consume(capsule, managed);
   }
   if (auto* managed = Content<DLManagedTensor>(capsule)) return Consume(capsule, managed);
-  Fail(PyExc_TypeError, std::string("graphffi: expected an unused DLPack capsule, got ") +
-                            Py_TYPE(capsule)->tp_name);
+  std::string actual = Py_TYPE(capsule)->tp_name;
+  if (PyCapsule_CheckExact(capsule) != 0) {
+    const char* opt_name = PyCapsule_GetName(capsule);
+    actual = "one named '" + std::string(opt_name == nullptr ? "" : opt_name) + "'";
+  }
+  Fail(PyExc_TypeError, "graphffi: expected an unused DLPack capsule, got " + actual);
 }
 
 ObjectRef ImportProduced(PyObject* value) try {

@@ -171,7 +171,12 @@ void Fail(PyObject* type, const std::string& message) {
 
 void FailFromCurrent(PyObject* type, const std::string& message) {
   // Not KeyboardInterrupt and its like, which are no error of the value.
-  if (PyErr_ExceptionMatches(PyExc_Exception) != 0) py::raise_from(type, message.c_str());
+  if (PyErr_ExceptionMatches(PyExc_Exception) != 0) {
+    py::error_already_set current;
+    const std::string reason = MessageText(current.value());
+    current.restore();
+    py::raise_from(type, (message + (reason.empty() ? "" : ": " + reason)).c_str());
+  }
   throw PythonError();
 }
 

@@ -19,8 +19,8 @@ struct PythonError {};
 /// Sets the Python exception `type` with `message`. \throws PythonError always
 [[noreturn]] void Fail(PyObject* type, const std::string& message);
 
-/// Sets the exception `type`, whose cause is the one that is set now; leaves KeyboardInterrupt and
-/// its like. \throws PythonError always
+/// Sets the exception `type` with `message` and the text of the one that is set now, its cause;
+/// leaves KeyboardInterrupt and its like. \throws PythonError always
 [[noreturn]] void FailFromCurrent(PyObject* type, const std::string& message);
 
 /// \throws PythonError if `result` is NULL, which in Python's C API says that an exception is set.

@@ -201,6 +201,9 @@ def test_one_name_has_one_definition() -> None:
         ("(Tensor x) -> Tensor", "(out, x", "is missing"),
         ("(Tensor x, Tensor x) -> Tensor", "", "expected distinct names, got 'x' twice"),
         ("(Tensor out) -> Tensor", "", "expected distinct names, got 'out' twice"),
+        ("(Tensor class) -> Tensor", "", "that neither Python nor graphffi reserves, got 'class'"),
+        ("(Tensor größe) -> Tensor", "", "expected names of ASCII letters, .* got 'größe'"),
+        ("(Tensor graphffi_digest) -> Tensor", "", "got 'graphffi_digest'"),
         ("(Tensor x) -> ()", "", "expected a result or an operand that is updated in place"),
     ],
 )
@@ -229,7 +232,9 @@ def test_options_of_another_kind_are_refused(options: dict[str, Any], text: str)
         graphffi.define_op("test_op::wrong", schema=schema, kernel=WRITE, infer=written, **options)
 
 
-@pytest.mark.parametrize("name", ["plain", "a::b::c", "::f", "a::", "1a::f", "a b::f"])
+@pytest.mark.parametrize(
+    "name", ["plain", "a::b::c", "::f", "a::", "1a::f", "a b::f", "a::for", "a::ö"]
+)
 def test_an_op_needs_a_namespace_and_a_name(name: str) -> None:
     with pytest.raises(ValueError, match="op name: expected 'namespace::name'"):
         graphffi.define_op(name, schema="(Tensor x) -> Tensor", kernel=WRITE, infer=graphffi.like)

@@ -99,6 +99,16 @@ def test_names_and_documentation_are_those_of_the_definition() -> None:
     assert "add_direct_call" not in text  # a method of the class
 
 
+def test_an_op_is_of_the_module_that_defines_it() -> None:
+    op = graphffi.define_op(
+        "test_op_object::liked",
+        schema="(Tensor x) -> Tensor",
+        kernel="test_op_object.none",
+        infer=graphffi.like,
+    )
+    assert op.__module__ == __name__
+
+
 def test_the_class_has_a_signature_of_its_own() -> None:
     assert list(inspect.signature(graphffi.Op).parameters) == ["definition"]
 

@@ -63,6 +63,21 @@ def test_tensors_of_the_runtime_are_refused_by_name() -> None:
     op = define("(Tensor x) -> Tensor out", lambda *_: None)
     x = graphffi.from_dlpack(np.zeros((6, 4), np.float32).T)
     with pytest.raises(
-        ValueError, match=rf"^{op.name}: operand: expected a row-major tensor, got "
+        ValueError, match=rf"^{op.name}: input 'x': expected a row-major tensor, got "
     ):
         op(x)
+
+
+def test_arrays_whose_elements_are_not_aligned_are_copied() -> None:
+    memory = np.zeros(13, np.uint8)
+    x = memory[1:].view(np.float32)
+    addresses = []
+
+    def kernel(x: Any, _: Any) -> None:
+        array = np.from_dlpack(x)
+        addresses.append(array.ctypes.data)
+        array += 1
+
+    define("(Tensor(a!) x) -> Tensor out", kernel)(x)
+    assert addresses[0] % 4 == 0
+    assert (x == 1).all()

@@ -259,3 +259,8 @@ def test_sizes_are_ints_that_are_not_negative(size: Any) -> None:
     for trace in (True, False):
         with pytest.raises(ValueError, match="result 'out': expected sizes of 0 or more, got"):
             answer(lambda x, y: shaped(size), (1,), (1,), trace=trace)
+
+
+def test_a_size_that_was_divided_says_how_to_divide() -> None:
+    with pytest.raises(ValueError, match=r"got \(1.5,\); divide sizes with //"):
+        answer(lambda x, y: shaped(1.5), (1,), (1,), trace=False)

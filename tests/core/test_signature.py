@@ -86,6 +86,22 @@ def test_names_of_an_enclosing_function_resolve() -> None:
     assert from_function("lib::f", rule, ()).parameters == (Operand("x"),)
 
 
+def test_names_that_get_a_value_later_are_no_obstacle() -> None:
+    def rule(x: Tensor) -> Tensor:
+        return later(x)
+
+    parameters = from_function("lib::f", rule, ()).parameters
+    later = graphffi.like
+    assert parameters == (Operand("x"),)
+
+
+def test_annotations_may_be_quoted_twice() -> None:
+    def rule(x: "Tensor", n: "int" = 1) -> "Tensor":  # noqa: UP037
+        return graphffi.like(x)
+
+    assert from_function("lib::f", rule, ()).parameters[0] == Operand("x")
+
+
 def missing(x: Tensor, eps=1.0) -> Tensor: ...  # type: ignore[no-untyped-def]
 def unknown(x: Tensor, eps: complex) -> Tensor: ...
 def unresolved(x: Nowhere) -> Tensor: ...  # type: ignore[name-defined]  # noqa: F821
