@@ -242,9 +242,10 @@ def _abstract_eval(
     batch_shape = sizes(call.loops, [a.shape for a in operands])
     shapes = [((*batch_shape, *s), dtype) for s, dtype in (*results, *updated[first_mutated:])]
     shardings = result_shardings(call, operands, [shape for shape, _ in shapes])
+    updates = [*[None] * len(results), *operands[first_mutated:]]
     avals = [
-        result_aval(shape, dtype, operands, sharding)
-        for (shape, dtype), sharding in zip(shapes, shardings, strict=True)
+        result_aval(shape, dtype, operands, sharding, operand)
+        for (shape, dtype), sharding, operand in zip(shapes, shardings, updates, strict=True)
     ]
     if not call.traits.has_side_effect:
         return avals, frozenset()
