@@ -37,6 +37,11 @@ def is_numpy_scalar(value: Any) -> bool:
     return is_numpys and hasattr(value, "dtype") and not hasattr(value, "__array_finalize__")
 
 
+def is_symbolic_size(value: Any) -> bool:
+    """Whether `value` is a size that an exported JAX program learns when it is called."""
+    return hasattr(type(value), "dimension_as_value") and not is_tensor(value)
+
+
 def dtype_name(value: Any) -> str:
     """Give `float32` for torch.float32, numpy.dtype("float32"), jnp.float32."""
     name = getattr(value, "name", None)
@@ -59,6 +64,8 @@ def describe(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         if any(is_tensor(item) for item in value):
             return f"a {type(value).__name__} of {len(value)}"
+    if is_symbolic_size(value):
+        return f"symbolic size {value}"
     try:
         text = repr(as_constant(value))
     except Exception:  # such as that of ints with more than 4300 digits

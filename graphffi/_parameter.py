@@ -8,7 +8,14 @@ import operator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from ._describe import NUMBERS, describe, is_masked, is_numpy_scalar, is_tensor
+from ._describe import (
+    NUMBERS,
+    describe,
+    is_masked,
+    is_numpy_scalar,
+    is_symbolic_size,
+    is_tensor,
+)
 from ._device import Device
 from ._dtype import dtype
 from ._tracing import is_int64, is_known, is_proxy, symbol_kind
@@ -55,19 +62,26 @@ class Operand:
                 return f"expected a list of tensors, got {describe(value)}{hint}"
             for i, item in enumerate(value):
                 if not is_tensor(item):
-                    return f"expected a tensor at index {i}, got {describe(item)}{_way_out(item)}"
+                    return f"expected a tensor at index {i}, got {describe(item)}{way_out(item)}"
             return None
         if is_tensor(value) or (value is None and self.kind == "optional"):
             return None
         expected = "a tensor" if self.kind == "tensor" else "a tensor or None"
-        return f"expected {expected}, got {describe(value)}{_way_out(value)}"
+        return f"expected {expected}, got {describe(value)}{way_out(value)}"
 
 
-def _way_out(value: Any) -> str:
+def way_out(value: Any) -> str:
+    """The end of an error text: how to make a tensor of a value that is none."""
     if is_masked(value):
         return "; pass x.filled(), which has no mask"
     is_wrapper = hasattr(type(value), "__jax_array__")  # such as flax.nnx.Param
     return "; convert it with jax.numpy.asarray" if is_wrapper else ""
+
+
+def _constant_hint(value: Any) -> str:
+    if is_symbolic_size(value):
+        return "; attributes are constants of a program: pass jax.numpy.asarray(size) as an operand"
+    return "; attributes are plain Python values" if is_tensor(value) else ""
 
 
 @dataclass(frozen=True)
@@ -105,8 +119,9 @@ class Attribute:
     def _convert_scalar(self, value: Any) -> Any:
         converted = _CONVERT[self.kind](value)
         if converted is None:
-            hint = "; attributes are plain Python values" if is_tensor(value) else ""
-            raise TypeError(f"expected {self.expected}, got {describe(value)}{hint}")
+            raise TypeError(
+                f"expected {self.expected}, got {describe(value)}{_constant_hint(value)}"
+            )
         return converted
 
 

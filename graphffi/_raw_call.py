@@ -10,7 +10,7 @@ from ._device import Device
 from ._dtype import dtype
 from ._framework import call_plain, framework_of, refuse_trace_without_plugin
 from ._kernel import kernel_reference
-from ._parameter import checked_int, checked_known, checked_text
+from ._parameter import checked_int, checked_known, checked_text, way_out
 from ._plan import CallTraits, CanonicalCall, SideEffect, append_attribute, checked_traits
 from ._spec import TensorSpec
 from ._tracing import is_proxy, report_to_tracer, symbol_kind
@@ -172,7 +172,7 @@ class _ArgumentPacker:
             return "(" + ", ".join(self.item(subject, item) for item in value) + ")"
         raise TypeError(
             f"{subject}: expected a tensor, None, int, float, bool, str, dtype, Device or a "
-            f"list, got {describe(value)}"
+            f"list, got {describe(value)}{way_out(value)}"
         )
 
     def finish(self, plan: str, traits: CallTraits | None) -> CanonicalCall:

@@ -121,3 +121,26 @@ def test_an_error_in_an_update_names_op_and_attribute(ops: SimpleNamespace) -> N
     text = r"IndexError: jaxtest::append: attribute 'position': expected 0 to 1, got 2"
     with pytest.raises(jax.errors.JaxRuntimeError, match=text):
         ops.append(jnp.zeros(3), jnp.zeros((2, 3)), 2)
+
+
+def test_arrays_stay_in_the_hosts_memory(ops: SimpleNamespace) -> None:
+    device = jax.devices()[0]
+    if "pinned_host" not in [memory.kind for memory in device.addressable_memories()]:
+        pytest.skip("needs a newer jax")
+    host = jax.sharding.SingleDeviceSharding(device).with_memory_kind("pinned_host")
+    if (jax.device_put(jnp.zeros(1), host) + 1).sharding.memory_kind != "pinned_host":
+        pytest.skip("needs a newer jax")
+
+    def loop(x: Any) -> Any:
+        return jax.lax.fori_loop(0, 2, lambda _, x: ops.increment(x), x)
+
+    for f, expected in ((ops.increment, 1), (ops.add_one, 1), (loop, 2)):
+        for call in (f, jax.jit(f), jax.jit(f, donate_argnums=0)):
+            y = call(jax.device_put(jnp.zeros(64), host))
+            assert y.sharding.memory_kind == "pinned_host"
+            np.testing.assert_array_equal(y, np.full(64, expected))
+    total, updated = jax.jit(ops.append, static_argnums=2, donate_argnums=1)(
+        jnp.ones(2), jax.device_put(jnp.zeros((3, 2)), host), 1
+    )
+    assert updated.sharding.memory_kind == "pinned_host"
+    assert total.sharding.memory_kind == device.default_memory().kind

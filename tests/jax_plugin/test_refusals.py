@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 from jax.experimental import jet, sparse
 
+import graphffi
+
 X = jnp.arange(4, dtype=jnp.float32)
 
 
@@ -23,7 +25,8 @@ X = jnp.arange(4, dtype=jnp.float32)
         (
             lambda f: jax.linear_transpose(f, X)(X),
             "linear_transpose: expected a function that JAX knows to be linear, got a call of a "
-            "kernel; use jax.vjp for an op with a gradient rule",
+            "kernel; use jax.vjp for an op with a gradient rule; a rule of jax.custom_jvp may "
+            "compute tangents with operations of JAX only",
         ),
         (
             lambda f: jet.jet(f, (X,), ((X,),)),
@@ -85,3 +88,56 @@ def test_a_reference_is_to_be_read(ops: SimpleNamespace) -> None:
 
     jax.jit(update)(ref)
     np.testing.assert_array_equal(ref[...], X + 1)
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [
+        lambda f: f,
+        jax.vmap,
+        lambda f: lambda *xs: jax.jvp(lambda x: f(x, *xs[1:]), xs[:1], xs[:1]),
+    ],
+    ids=["eager", "vmap", "jvp"],
+)
+def test_an_array_that_was_donated_is_named(
+    ops: SimpleNamespace, transform: Callable[..., Any]
+) -> None:
+    donated = X + 0
+    jax.jit(ops.increment, donate_argnums=0)(donated)
+    assert donated.is_deleted()
+    op = graphffi.define_op(
+        "refusals::subtract",
+        schema="(Tensor x, Tensor y) -> Tensor",
+        kernel="none",
+        infer=lambda x, y: graphffi.like(x),
+        vmap="broadcast",
+    )
+    text = "refusals::subtract: operand 'y': expected an array, got float32[4] that was deleted or"
+    with pytest.raises(RuntimeError, match=re.escape(text)):
+        transform(op)(X, donated)
+    for items, name in (([X, donated], "operand 'xs'"), ([donated], "operand 'xs'")):
+        with pytest.raises(RuntimeError, match=f"jaxtest::sum_list: {name}: .* donated; use what"):
+            ops.sum_list(items)
+    with pytest.raises(RuntimeError, match=r"refusals.raw: argument: .* deleted or donated"):
+        graphffi.call_tvm_ffi("refusals.raw", donated, out=graphffi.like(X))
+
+
+@pytest.mark.skipif(jax.__version_info__ < (0, 10), reason="needs a newer jax")
+def test_a_disallowed_transfer_is_named(ops: SimpleNamespace) -> None:
+    text = "jaxtest::axpy: operand 'y': expected an array that JAX takes, got ndarray: .*isallowed"
+    with jax.transfer_guard("disallow"), pytest.raises(Exception, match=text):
+        ops.axpy(X, np.ones(4, np.float32))
+
+
+def test_a_symbolic_size_is_no_attribute(ops: SimpleNamespace) -> None:
+    export = pytest.importorskip("jax.export")
+    shape = jax.ShapeDtypeStruct(export.symbolic_shape("2*n"), X.dtype)
+    remedy = "got symbolic size 2*n; attributes are constants of a program: pass jax.numpy.asarray("
+    text = re.escape(f"jaxtest::append: attribute 'position': expected an int, {remedy}")
+    with pytest.raises(TypeError, match=text):
+        jax.eval_shape(lambda x: ops.append(x, x[None], x.shape[0]), shape)
+    text = r"f: argument #1: .*, got symbolic size 2\*n; convert it with jax\.numpy\.asarray"
+    with pytest.raises(TypeError, match=text):
+        jax.eval_shape(
+            lambda x: graphffi.call_tvm_ffi("f", x, x.shape[0], out=graphffi.like(x)), shape
+        )

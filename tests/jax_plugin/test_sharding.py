@@ -31,6 +31,7 @@ EXPLICIT = [
     "explicit added",
     "explicit names",
     "explicit single",
+    "explicit whole",
     "mixed",
 ]
 

@@ -188,7 +188,8 @@ def _to_array(value: Any, subject: str) -> Any:
 def _converted(subject: str, convert: Callable[[Any], Any], value: Any) -> Any:
     try:
         return convert(value)
-    except (TypeError, ValueError) as error:  # such as of masked or big-endian arrays
+    # Masked or big-endian arrays; transfers that jax.transfer_guard disallows.
+    except (TypeError, ValueError, jax.errors.JaxRuntimeError) as error:
         raise type(error)(
             f"{subject}: expected an array that JAX takes, got {type(value).__name__}: "
             f"{error.__cause__ or error}"

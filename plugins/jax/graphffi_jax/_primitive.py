@@ -23,7 +23,7 @@ from ._export import check_exportable
 from ._gradients import has_rules, is_zero, refused_tangents, run_batched, tangents_of
 from ._library import LOCAL_TARGETS, TARGET, TARGET_GRAPH
 from ._loops import Loops, depths, run, sizes
-from ._refusals import refuse_transformations, refuse_transpose
+from ._refusals import refuse_deleted, refuse_transformations, refuse_transpose
 from ._sharding import (
     check_one_device,
     is_local,
@@ -209,10 +209,14 @@ def bind(call: KernelCall, operands: Sequence[Any], results: ResultTypes) -> lis
 
 def _run(*operands: Any, call: KernelCall, results: ResultTypes) -> Any:
     """An eager call: a program of its own."""
-    if jax.config.jax_disable_jit:  # type: ignore[attr-defined]
-        with jax.disable_jit(False):
-            return _program(call, results)(*operands)
-    return _program(call, results)(*operands)
+    try:
+        if jax.config.jax_disable_jit:  # type: ignore[attr-defined]
+            with jax.disable_jit(False):
+                return _program(call, results)(*operands)
+        return _program(call, results)(*operands)
+    except RuntimeError:
+        refuse_deleted(call, operands)
+        raise
 
 
 @functools.lru_cache(maxsize=4096)
@@ -242,9 +246,10 @@ def _abstract_eval(
     batch_shape = sizes(call.loops, [a.shape for a in operands])
     shapes = [((*batch_shape, *s), dtype) for s, dtype in (*results, *updated[first_mutated:])]
     shardings = result_shardings(call, operands, [shape for shape, _ in shapes])
+    updates = [*[None] * len(results), *operands[first_mutated:]]
     avals = [
-        result_aval(shape, dtype, operands, sharding)
-        for (shape, dtype), sharding in zip(shapes, shardings, strict=True)
+        result_aval(shape, dtype, operands, sharding, operand)
+        for (shape, dtype), sharding, operand in zip(shapes, shardings, updates, strict=True)
     ]
     if not call.traits.has_side_effect:
         return avals, frozenset()

@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transformations of JAX that calls of kernels have no rule for: errors that name the op."""
+"""Errors that name the op: transformations that calls of kernels have no rule for, lost arrays."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Any, Final
 
+import jax
 from jax.interpreters import ad
+
+from graphffi.plugin import describe
 
 
 def _refusal(name: str, expected: str, instead: str) -> Any:
@@ -45,5 +49,31 @@ def refuse_transformations(primitive: Any) -> None:
 def refuse_transpose(primitive: Any) -> None:
     """Enters the refusal of `jax.linear_transpose`."""
     ad.primitive_transposes[primitive] = _refusal(
-        "linear_transpose", "a function that JAX knows to be linear", _REVERSE
+        "linear_transpose",
+        "a function that JAX knows to be linear",
+        f"{_REVERSE}; a rule of jax.custom_jvp may compute tangents with operations of JAX only",
     )
+
+
+def refuse_deleted(call: Any, arrays: Sequence[Any]) -> None:
+    """Names an array that has no memory any more, which XLA does not.
+
+    Args:
+        call: The `KernelCall`.
+        arrays: The primitive's operands, none of them traced.
+
+    Raises:
+        RuntimeError: For the first of them.
+    """
+    made_of = call.made_of
+    named = [("argument", list(arrays))]
+    if made_of is not None:
+        names = (f"operand {operand.name!r}" for operand in made_of.definition.operands)
+        named = list(zip(names, made_of.operands(arrays), strict=True))
+    for name, value in named:
+        for array in value if isinstance(value, list) else (value,):
+            if array is not None and array.is_deleted():
+                raise RuntimeError(
+                    f"{call.subject}: {name}: expected an array, got {describe(jax.typeof(array))} "
+                    "that was deleted or donated; use what the call that took it returned"
+                )

@@ -13,7 +13,7 @@ from jax.interpreters import mlir
 
 from ._call_dims import CallDims, check_parts
 from ._private_names import PARTITIONER_NAMES, missing
-from ._varying import mesh_axes, unreduced_axes
+from ._varying import mesh_axes, unreduced_axes, unsplit
 
 _LARGE: Final = 1 << 30  # Shardy reads sizes of 31 bits
 
@@ -29,7 +29,7 @@ def result_shardings(
         shapes: Of its results.
 
     Returns:
-        One sharding for each result; all None if no operand has one.
+        One sharding for each result; all None if no operand has a mesh.
 
     Raises:
         ValueError: For operands that are split where the kernel needs them whole, or one dimension
@@ -38,7 +38,7 @@ def result_shardings(
     _check_reduced(call, operands, shapes)
     specs = [mesh_axes(aval) for aval in operands]
     if not any(entry is not None for spec in specs for entry in spec):
-        return [None] * len(shapes)
+        return [unsplit(operands, len(shape)) for shape in shapes]
     dims = CallDims.of(call, [*(a.shape for a in operands), *shapes], len(operands))
     mesh = _mesh_of(call.subject, dims, operands, specs)
     check_parts(

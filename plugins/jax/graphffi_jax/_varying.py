@@ -37,7 +37,11 @@ def mesh_axes(aval: Any) -> list[Any]:
 
 
 def result_aval(
-    shape: tuple[Any, ...], dtype: Any, operands: Sequence[Any], opt_sharding: Any
+    shape: tuple[Any, ...],
+    dtype: Any,
+    operands: Sequence[Any],
+    opt_sharding: Any,
+    opt_updated: Any = None,
 ) -> Any:
     """The type of a result.
 
@@ -45,18 +49,30 @@ def result_aval(
         shape: Its shape.
         dtype: Its dtype.
         operands: Types of the operands.
-        opt_sharding: Of the result, where meshes have explicit axes.
+        opt_sharding: Of the result, where an operand has a mesh.
+        opt_updated: The operand that it is the new value of.
     """
+    options = {} if opt_sharding is None else {"sharding": opt_sharding}
+    options |= _memory_space(operands if opt_updated is None else [opt_updated])
     # Inside of shard_map: over a mesh axis over which any operand varies, so do all results.
     alike = max(operands, key=lambda a: len(varying_axes(a)), default=None)
     if alike is None or not varying_axes(alike):
-        options = {} if opt_sharding is None else {"sharding": opt_sharding}
         return _ShapedArray(shape, dtype, **options)
+    return alike.update(shape=shape, dtype=dtype, weak_type=False, **options)
+
+
+def _memory_space(avals: Sequence[Any]) -> dict[str, Any]:
+    """Host or device, where all arrays are in one of them: a donated one may become the result."""
+    found = {getattr(aval, "memory_space", None) for aval in avals} - {None}
+    return {"memory_space": found.pop()} if len(found) == 1 else {}
+
+
+def unsplit(operands: Sequence[Any], ndim: int) -> jax.sharding.NamedSharding | None:
+    """The sharding of an array that is whole on each device of a mesh; None if there is no mesh."""
+    meshes = (getattr(getattr(aval, "sharding", None), "mesh", None) for aval in operands)
+    mesh = next((m for m in meshes if m is not None and not m.empty), None)
     spec: Any = jax.sharding.PartitionSpec
-    replicated = jax.sharding.NamedSharding(alike.sharding.mesh, spec(*[None] * len(shape)))
-    return alike.update(
-        shape=shape, dtype=dtype, weak_type=False, sharding=opt_sharding or replicated
-    )
+    return None if mesh is None else jax.sharding.NamedSharding(mesh, spec(*[None] * ndim))
 
 
 def vary_alike(arrays: list[Any]) -> list[Any]:
