@@ -199,7 +199,7 @@ PyObject* CallWithFrame(const PyFunction& function, CallFrame& frame, const Argu
       rc = frame.Call(function.kernel, &result);
     }
   }
-  if (rc != 0) throw Error::TakeRaised(rc);
+  CheckRc(rc);
   if (PyErr_Occurred() != nullptr) {  // a signal that the kernel asked for and then ignored
     ReleaseValue(&result);
     throw PythonError();

@@ -37,8 +37,7 @@ std::string_view StringContent(const TVMFFIAny& value) {
 TVMFFIAny MakeArray(const TVMFFIAny* values, int32_t count) {
   TVMFFIAny array{};
   const Kernel make = ArrayConstructor();
-  const int rc = make.safe_call(make.handle, values, count, &array);
-  if (rc != 0) throw Error::TakeRaised(rc);
+  CheckRc(make.safe_call(make.handle, values, count, &array));
   return array;
 }
 

@@ -18,7 +18,7 @@ std::string DTypeName(DLDataType dtype) {
   const bool is_complex = dtype.code == kDLComplex;
   if (is_complex) dtype.code = kDLFloat;
   TVMFFIAny text{};
-  if (const int rc = TVMFFIDataTypeToString(&dtype, &text)) throw Error::TakeRaised(rc);
+  CheckRc(TVMFFIDataTypeToString(&dtype, &text));
   std::string name(TextOf(text).value_or(""));
   ReleaseValue(&text);
   if (is_complex) name.replace(0, kFloat.size(), kComplex);

@@ -42,6 +42,11 @@ class Error : public std::exception {
   mutable std::string what_;
 };
 
+/// \throws Error::TakeRaised(rc) unless `rc` is 0.
+inline void CheckRc(int rc) {
+  if (rc != 0) throw Error::TakeRaised(rc);
+}
+
 /// Puts an error into this thread's slot and returns -1, for code that must not throw.
 int SetRaised(const std::string& kind, const std::string& message);
 

@@ -16,10 +16,6 @@ void NoteChange() {
   if (!watch.is_own_runtime()) watch.own_epoch.fetch_add(1, std::memory_order_release);
 }
 
-void ThrowIfRaised(int rc) {
-  if (rc != 0) throw Error::TakeRaised(rc);
-}
-
 int GetGlobal(std::string_view name, TVMFFIObjectHandle* function) {
   const TVMFFIByteArray bytes = {name.data(), name.size()};
   return TVMFFIFunctionGetGlobal(&bytes, function);
@@ -37,7 +33,7 @@ TVMFFIObjectHandle FindGlobal(std::string_view name) {
   TVMFFIObjectHandle function = nullptr;
   int rc = 0;
   WithRegistryLocked([&] { rc = GetGlobal(name, &function); });
-  ThrowIfRaised(rc);
+  CheckRc(rc);
   return function;
 }
 
@@ -49,7 +45,7 @@ TVMFFIObjectHandle FindRequired(std::string_view name) {
 
 TVMFFIObjectHandle FindGlobalUnlocked(std::string_view name) {
   TVMFFIObjectHandle function = nullptr;
-  ThrowIfRaised(GetGlobal(name, &function));
+  CheckRc(GetGlobal(name, &function));
   return function;
 }
 
@@ -59,7 +55,7 @@ void* FindShared(std::string_view name) {
   TVMFFIAny result{};
   const int rc = CallFunction(function, nullptr, 0, &result);
   TVMFFIObjectDecRef(function);
-  ThrowIfRaised(rc);
+  CheckRc(rc);
   return result.v_ptr;
 }
 
@@ -70,7 +66,7 @@ void* Share(std::string_view name, void* pointer) {
   };
   const TVMFFIByteArray bytes = {name.data(), name.size()};
   TVMFFIObjectHandle function = nullptr;
-  ThrowIfRaised(TVMFFIFunctionCreate(pointer, get, nullptr, &function));
+  CheckRc(TVMFFIFunctionCreate(pointer, get, nullptr, &function));
   const int rc = TVMFFIFunctionSetGlobal(&bytes, function, /*allow_override=*/0);
   TVMFFIObjectDecRef(function);
   if (rc == 0) return pointer;
@@ -84,13 +80,13 @@ void SetGlobal(std::string_view name, TVMFFIObjectHandle function, bool allow_ov
   int rc = 0;
   WithRegistryLocked(
       [&] { rc = TVMFFIFunctionSetGlobal(&bytes, function, allow_override ? 1 : 0); });
-  ThrowIfRaised(rc);
+  CheckRc(rc);
   NoteChange();
 }
 
 void SetGlobal(std::string_view name, TVMFFISafeCallType function, bool allow_override) {
   TVMFFIObjectHandle made = nullptr;
-  ThrowIfRaised(TVMFFIFunctionCreate(nullptr, function, nullptr, &made));
+  CheckRc(TVMFFIFunctionCreate(nullptr, function, nullptr, &made));
   try {
     SetGlobal(name, made, allow_override);
   } catch (...) {
@@ -107,7 +103,7 @@ bool RemoveGlobal(std::string_view name) {
   WithRegistryLocked([&] { rc = CallFunction(remove, &argument, 1, &removed); });
   ReleaseValue(&argument);
   TVMFFIObjectDecRef(remove);
-  ThrowIfRaised(rc);
+  CheckRc(rc);
   NoteChange();
   return removed.v_int64 != 0;
 }
@@ -117,7 +113,7 @@ TVMFFIAny CallGlobal(std::string_view name, const TVMFFIAny* args, int32_t num_a
   TVMFFIAny result{};
   const int rc = CallFunction(function, args, num_args, &result);
   TVMFFIObjectDecRef(function);
-  ThrowIfRaised(rc);
+  CheckRc(rc);
   return result;
 }
 

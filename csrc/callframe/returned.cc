@@ -114,8 +114,7 @@ void FinishCall(int rc, const Results& results, TVMFFIAny* returned, PlacedFrame
     }
     ReleaseValue(returned);
   }
-  rc = frame->Settle(rc, returned);
-  if (rc != 0) throw Error::TakeRaised(rc);
+  CheckRc(frame->Settle(rc, returned));
 }
 
 void FinishCall(int rc, const Results& results, TVMFFIAny* returned) {

@@ -112,8 +112,7 @@ void ExternKernel::Run(const std::vector<ExternArgument>& arguments,
   TVMFFIAny returned{};
   {
     const graphffi::KernelSlot::Use function(*slot_);
-    const int rc = CallKernel(function.kernel(), name_, &pushed.frame(), &returned);
-    if (rc != 0) throw graphffi::Error::TakeRaised(rc);
+    graphffi::CheckRc(CallKernel(function.kernel(), name_, &pushed.frame(), &returned));
   }
   graphffi::OwnedValues owned;
   owned.Add(returned);

@@ -193,8 +193,7 @@ TVMFFIObjectHandle AllocateInEnv(const Layout& layout) {
   prototype.dtype = layout.dtype;
   prototype.shape = const_cast<int64_t*>(layout.shape);
   TVMFFIObjectHandle tensor = nullptr;
-  const int rc = TVMFFIEnvTensorAlloc(&prototype, &tensor);
-  if (rc != 0) throw graphffi::Error::TakeRaised(rc);
+  graphffi::CheckRc(TVMFFIEnvTensorAlloc(&prototype, &tensor));
   return tensor;
 }
 
