@@ -17,7 +17,6 @@ using graphffi::Error;
 using graphffi::IsLibraryReference;
 using graphffi::IsProvided;
 using graphffi::PlanNames;
-using graphffi::ResolveKernel;
 
 namespace {
 

@@ -21,7 +21,6 @@ using graphffi::Error;
 using graphffi::Layout;
 using graphffi::Plan;
 using graphffi::PlanNames;
-using tvm::ffi::Function;
 
 namespace {
 

@@ -97,9 +97,8 @@ void TensorBank::MakeRowMajor(const graphffi::Plan& plan, graphffi::Plan::Op slo
                   static_cast<size_t>(values_.size()));  // they stay where they are
   for (int32_t k = 0; k < all.size; ++k) {
     if (plan.is_strided(slot_op, k)) continue;
-    const graphffi::Slot slot = all.opt_slots == nullptr ? graphffi::Slot{k} : all.opt_slots[k];
-    const int32_t count = slot.count == graphffi::Slot::kSingle ? 1 : slot.count;
-    for (int32_t i = slot.begin; i < slot.begin + count; ++i) {
+    const graphffi::Slot slot = all.slot(k);
+    for (int32_t i = slot.begin; i < slot.begin + slot.num_values(); ++i) {
       const at::Tensor* tensor = opt_tensor(static_cast<size_t>(i));
       if (tensor == nullptr || tensor->is_contiguous()) continue;
       copies->emplace_back(tensor->contiguous(), tensor);

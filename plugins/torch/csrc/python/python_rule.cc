@@ -44,8 +44,7 @@ py::object FromValue(const TVMFFIAny& value) {
 py::list FromBank(const graphffi::Bank& bank, size_t first) {
   py::list list;
   for (auto i = static_cast<int32_t>(first); i < bank.size; ++i) {
-    graphffi::Slot slot{i};
-    if (bank.opt_slots != nullptr) slot = bank.opt_slots[i];
+    const graphffi::Slot slot = bank.slot(i);
     if (slot.count == graphffi::Slot::kSingle) {
       list.append(FromValue(bank.values[slot.begin]));
       continue;
