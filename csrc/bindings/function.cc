@@ -222,11 +222,7 @@ void DefineFunction(py::module_& module) {
       "Write down the calls of kernels in `folder`, whose files have some `limit` bytes.");
   module.def("stop_recording", [] { watch->stop_recording(); }, "End what start_recording began.");
   function_type = MakeObjectSubtype(&function_spec);
-  py::handle type(reinterpret_cast<PyObject*>(function_type));
-  module.attr("Function") = type;
-  module.def(
-      "as_function", [type](py::handle callable) { return type(callable); }, py::arg("callable"),
-      "Return a Function of anything that can be called, a tvm_ffi.Function included.");
+  module.attr("Function") = py::handle(reinterpret_cast<PyObject*>(function_type));
   module.def(
       "describe_function",
       [](py::handle self, py::object name, py::object reference, py::object doc) {
