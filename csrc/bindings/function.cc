@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "bindings/define.h"
 #include "bindings/guard.h"
 #include "bindings/raised.h"
 #include "bindings/value.h"

@@ -107,6 +107,4 @@ inline py::handle ImportImmortal(const char* module, const char* name) {
   return py::object(py::module_::import(module).attr(name)).release();
 }
 
-void DefineObject(py::module_& module);
-
 }  // namespace graphffi::bindings

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bindings/plan_call.h"
-
 #include <pybind11/stl.h>
 
 #include <memory>
@@ -8,6 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "bindings/define.h"
 #include "bindings/function.h"
 #include "bindings/raised.h"
 #include "callframe/plan.h"

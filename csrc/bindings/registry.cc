@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bindings/registry.h"
-
 #include <string>
 
+#include "bindings/define.h"
 #include "bindings/function.h"
 #include "bindings/raised.h"
 #include "callframe/global_function.h"

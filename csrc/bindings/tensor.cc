@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "bindings/define.h"
 #include "bindings/dlpack_capsule.h"
 #include "bindings/dtype_device.h"
 #include "bindings/exchange_table.h"

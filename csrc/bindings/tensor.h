@@ -26,6 +26,4 @@ ObjectRef MakeTensor(const DLTensor& source, void* owner, void (*opt_release)(vo
 
 PyTypeObject* TensorType();
 
-void DefineTensor(py::module_& module);
-
 }  // namespace graphffi::bindings
