@@ -13,9 +13,6 @@ namespace graphffi::bindings {
 /// A tensor of `value` through its framework's exchange table. \throws PythonError, Error
 ObjectRef ImportExchanged(PyObject* value, const TypeEntry& type);
 
-/// A tensor of what `value.__dlpack__()` gives. \throws PythonError, py::error_already_set, Error
-ObjectRef ImportProduced(PyObject* value);
-
 /// *New reference* to an array of the framework behind `exchange`. \throws PythonError, Error
 PyObject* ExportTensor(TVMFFIObjectHandle tensor, const DLPackExchangeAPI& exchange);
 
