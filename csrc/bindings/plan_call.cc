@@ -117,7 +117,7 @@ void CheckPlan(const std::string& plan, const std::vector<int32_t>& counts,
 }
 
 py::object ResolveReference(const std::string& reference) {
-  ObjectRef function(ResolveKernel(reference));
+  ObjectRef function = ResolveKernel(reference);
   const size_t separator = reference.rfind("::");
   const py::str name(separator == std::string::npos ? reference : reference.substr(separator + 2));
   const py::str text(reference);

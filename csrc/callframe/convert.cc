@@ -22,7 +22,7 @@ Kernel ArrayConstructor() {
   static std::atomic<TVMFFIObjectHandle> opt_kept{nullptr};
   TVMFFIObjectHandle function = opt_kept.load(std::memory_order_acquire);
   if (function != nullptr) return Kernel::FromFunction(function);
-  function = FindRequired("ffi.Array");
+  function = FindRequired("ffi.Array").release();
   opt_kept.store(function, std::memory_order_release);
   return Kernel::FromFunction(function);
 }

@@ -27,7 +27,7 @@ class ExternArguments {
   void PushTensor(AtenTensorHandle opt_tensor);
 
   graphffi::CallFrame frame_;
-  std::vector<Ref> copies_;
+  std::vector<ObjectRef> copies_;
 };
 
 void ExternArguments::Push(const ExternArgument& argument) {
