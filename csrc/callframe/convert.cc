@@ -6,7 +6,6 @@
 
 #include "callframe/call_frame.h"
 #include "callframe/describe_tensor.h"
-#include "callframe/device_name.h"
 #include "callframe/error.h"
 #include "callframe/global_function.h"
 #include "callframe/owned_values.h"

@@ -6,7 +6,7 @@
 #include <deque>
 #include <mutex>
 
-#include "callframe/device_name.h"
+#include "callframe/describe_tensor.h"
 #include "callframe/error.h"
 #include "env/shared_allocator.h"
 

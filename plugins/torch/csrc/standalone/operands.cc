@@ -3,7 +3,6 @@
 
 #include "callframe/call_frame.h"
 #include "callframe/describe_tensor.h"
-#include "callframe/device_name.h"
 #include "callframe/error.h"
 #include "callframe/lent_tensor.h"
 #include "callframe/value.h"
