@@ -282,14 +282,7 @@ PyObject* CallRaw(PyObject*, PyObject* const* args, Py_ssize_t num_args) {
   }
   const c10::impl::LocalDispatchKeySet thread = c10::impl::tls_local_dispatch_key_set();
   if (!IsPlainThread(thread)) return Py_NewRef(Py_NotImplemented);
-  try {
-    return Translated([&] { return CallPlain(args, thread); });
-  } catch (py::error_already_set& error) {
-    error.restore();
-  } catch (const std::exception& error) {
-    PyErr_SetString(PyExc_RuntimeError, error.what());
-  }
-  return nullptr;
+  return TranslatedOrNull([&] { return CallPlain(args, thread); });
 }
 
 }  // namespace

@@ -69,20 +69,13 @@ PyObject* CallSiteObject(PyObject* self, PyObject* const* args, size_t nargsf, P
     ints.push_back(PyLong_AsLongLong(args[i]));
     if (ints.back() == -1 && PyErr_Occurred()) return nullptr;
   }
-  try {
-    return Translated([&] {
-      {
-        const graphffi::GilRelease no_gil(object->release_gil);
-        site.Run(tensors.data(), ints.data());
-      }
-      return Py_NewRef(Py_None);
-    });
-  } catch (py::error_already_set& error) {
-    error.restore();
-  } catch (const std::exception& error) {
-    PyErr_SetString(PyExc_RuntimeError, error.what());
-  }
-  return nullptr;
+  return TranslatedOrNull([&] {
+    {
+      const graphffi::GilRelease no_gil(object->release_gil);
+      site.Run(tensors.data(), ints.data());
+    }
+    return Py_NewRef(Py_None);
+  });
 }
 
 void Deallocate(PyObject* self) {
