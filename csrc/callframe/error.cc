@@ -57,4 +57,10 @@ int SetRaised(const std::string& kind, const std::string& message) {
   return -1;
 }
 
+int SetRaised(const Error& error) {
+  if (error.opt_object() == nullptr) return SetRaised(error.kind(), error.message());
+  TVMFFIErrorSetRaised(error.opt_object());
+  return -1;
+}
+
 }  // namespace graphffi

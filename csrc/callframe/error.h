@@ -49,5 +49,7 @@ inline void CheckRc(int rc) {
 
 /// Puts an error into this thread's slot and returns -1, for code that must not throw.
 int SetRaised(const std::string& kind, const std::string& message);
+/// The same: the very object, where `error` has one.
+int SetRaised(const Error& error);
 
 }  // namespace graphffi

@@ -152,9 +152,7 @@ int RaiseErrors(Body&& body) {
     body();
     return 0;
   } catch (const graphffi::Error& error) {
-    if (error.opt_object() == nullptr) return graphffi::SetRaised(error.kind(), error.message());
-    TVMFFIErrorSetRaised(error.opt_object());
-    return -1;
+    return graphffi::SetRaised(error);
   } catch (const std::exception& error) {
     return graphffi::SetRaised("RuntimeError", error.what());
   }
