@@ -23,4 +23,7 @@ ObjectRef MakeTensor(const DLTensor& source, void* owner, void (*opt_release)(vo
 
 PyTypeObject* TensorType();
 
+/// The capsule for graphffi.Tensor.__dlpack_c_exchange_api__.
+py::object OwnExchangeTable();
+
 }  // namespace graphffi::bindings

@@ -19,13 +19,11 @@
 #include "graphffi_torch/package.h"
 #include "kernels/kernel_ref.h"
 #include "op_forms.h"
+#include "python/define.h"
 #include "python/direct_call.h"
 #include "python/gradient_rule.h"
 #include "python/python_rule.h"
 #include "python/raise.h"
-#include "python/raw_call.h"
-#include "python/site_object.h"
-#include "python/tensor_viewer.h"
 #include "vjp_node.h"
 
 namespace py = pybind11;

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "python/raw_call.h"
-
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_cpu_dispatch.h>
 #include <c10/core/GradMode.h>
@@ -17,6 +15,7 @@
 
 #include "gil/gil.h"
 #include "python/attribute_value.h"
+#include "python/define.h"
 #include "python/plain_tensor.h"
 #include "python/raise.h"
 #include "site_cache.h"

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "python/site_object.h"
-
 #include <pybind11/stl.h>
 #include <structmember.h>
 #include <torch/csrc/autograd/python_variable.h>
@@ -13,6 +11,7 @@
 
 #include "call_site.h"
 #include "gil/gil.h"
+#include "python/define.h"
 #include "python/raise.h"
 
 namespace py = pybind11;
