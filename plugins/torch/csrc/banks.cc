@@ -28,6 +28,13 @@ TVMFFIAny NumberOf(const c10::IValue& value) {
                                          : value.toSymInt().guard_int(__FILE__, __LINE__));
 }
 
+/// Whether DLPack has the data type, in as many bits as torch says.
+bool HasDLPack(at::ScalarType type) {
+  const bool is_part_of_byte = (type >= at::ScalarType::UInt1 && type <= at::ScalarType::UInt7) ||
+                               (type >= at::ScalarType::Int1 && type <= at::ScalarType::Int7);
+  return !is_part_of_byte && !at::isQIntType(type) && !at::isBitsType(type);
+}
+
 }  // namespace
 
 const graphffi::Lending kTensorLending{&RetainTensor, &ReleaseTensor};
@@ -37,17 +44,6 @@ c10::ArrayRef<c10::IValue> ListOf(const c10::IValue& value) {
 }
 
 std::atomic<uint64_t> known_dtypes[static_cast<size_t>(at::ScalarType::NumOptions)];
-
-namespace {
-
-/// Whether DLPack has the data type, in as many bits as torch says.
-bool HasDLPack(at::ScalarType type) {
-  const bool is_part_of_byte = (type >= at::ScalarType::UInt1 && type <= at::ScalarType::UInt7) ||
-                               (type >= at::ScalarType::Int1 && type <= at::ScalarType::Int7);
-  return !is_part_of_byte && !at::isQIntType(type) && !at::isBitsType(type);
-}
-
-}  // namespace
 
 void CheckDataType(const std::string& tensor, at::ScalarType type) {
   if (HasDLPack(type)) return;
