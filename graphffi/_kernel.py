@@ -106,7 +106,7 @@ def _function(subject: str, kernel: Any) -> _core.Function:
         )
         report_to_tracer("TypeError", message)
         raise TypeError(message)
-    return _core.as_function(kernel)
+    return _core.Function(kernel)
 
 
 def _shared_name(subject: str, name: str = "") -> str:

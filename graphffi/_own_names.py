@@ -57,7 +57,7 @@ def own_name(prefix: str, kernel: Any) -> str:
         # Above all that are there: the number of one that is gone may be lower than theirs.
         number = max((n.number for n in _names.values() if n.text == text), default=-1) + 1
         named = _names[key] = _Named(kernel, text, number)
-        _core.register_global_func(named.name, _core.as_function(kernel), override=True)
+        _core.register_global_func(named.name, _core.Function(kernel), override=True)
         if len(_names) > _MAX_NAMES:
             _, oldest = _names.popitem(last=False)
             remove_global_func(oldest.name)

@@ -6,6 +6,7 @@
 
 #include "bindings/callback.h"
 #include "bindings/container.h"
+#include "bindings/dlpack_capsule.h"
 #include "bindings/dtype_device.h"
 #include "bindings/raised.h"
 #include "bindings/tensor.h"

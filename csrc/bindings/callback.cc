@@ -16,7 +16,7 @@ PyObject* CallAndConvert(PyObject* callable, const TVMFFIAny* args, int32_t num_
                          TVMFFIAny* result) {
   py::tuple values(static_cast<size_t>(num_args));
   for (int32_t i = 0; i < num_args; ++i) {
-    PyTuple_SET_ITEM(values.ptr(), i, ViewToPython(args[i]));
+    PyTuple_SET_ITEM(values.ptr(), i, ViewToPython(args[i], nullptr));
   }
   const py::object returned = py::reinterpret_steal<py::object>(
       Check(UntilShutdown([&] { return PyObject_Call(callable, values.ptr(), nullptr); })));

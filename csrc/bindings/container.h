@@ -22,7 +22,4 @@ PyObject* FromShape(TVMFFIObjectHandle shape);
 PyObject* FromArray(TVMFFIObjectHandle array, Framework opt_framework);
 PyObject* FromMap(TVMFFIObjectHandle map, Framework opt_framework);
 
-/// *New reference* to a view, as a Python value. \throws PythonError, Error
-PyObject* ElementToPython(const TVMFFIAny& view, Framework opt_framework);
-
 }  // namespace graphffi::bindings

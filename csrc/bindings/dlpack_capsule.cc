@@ -3,10 +3,9 @@
 
 #include <string>
 
-#include "bindings/array_interface.h"
 #include "bindings/framework.h"
+#include "bindings/numpy_array.h"
 #include "bindings/raised.h"
-#include "bindings/tensor.h"
 
 namespace graphffi::bindings {
 
@@ -81,12 +80,7 @@ py::object CallProducer(py::handle value) {
   return py::reinterpret_steal<py::object>(Check(capsule));
 }
 
-}  // namespace
-
-py::object MakeCapsule(TVMFFIObjectHandle tensor, bool versioned) {
-  return versioned ? Make<DLManagedTensorVersioned>(tensor) : Make<DLManagedTensor>(tensor);
-}
-
+/// A tensor of a capsule's managed tensor, which is used up. \throws PythonError, Error
 ObjectRef ConsumeCapsule(PyObject* capsule) {
   if (auto* managed = Content<DLManagedTensorVersioned>(capsule)) {
     if (managed->version.major != DLPACK_MAJOR_VERSION) {
@@ -102,6 +96,12 @@ ObjectRef ConsumeCapsule(PyObject* capsule) {
     actual = "one named '" + std::string(opt_name == nullptr ? "" : opt_name) + "'";
   }
   Fail(PyExc_TypeError, "graphffi: expected an unused DLPack capsule, got " + actual);
+}
+
+}  // namespace
+
+py::object MakeCapsule(TVMFFIObjectHandle tensor, bool versioned) {
+  return versioned ? Make<DLManagedTensorVersioned>(tensor) : Make<DLManagedTensor>(tensor);
 }
 
 ObjectRef ImportProduced(PyObject* value) try {

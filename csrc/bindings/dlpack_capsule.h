@@ -12,7 +12,7 @@ namespace graphffi::bindings {
 /// Error
 py::object MakeCapsule(TVMFFIObjectHandle tensor, bool versioned);
 
-/// A tensor of a capsule's managed tensor, which is used up. \throws PythonError, Error
-ObjectRef ConsumeCapsule(PyObject* capsule);
+/// A tensor of what `value.__dlpack__()` gives. \throws PythonError, py::error_already_set, Error
+ObjectRef ImportProduced(PyObject* value);
 
 }  // namespace graphffi::bindings

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bindings/env.h"
-
 #include <dlfcn.h>
 
 #include <memory>
 #include <string>
 #include <thread>
 
+#include "bindings/define.h"
 #include "bindings/dtype_device.h"
 #include "bindings/object.h"
 #include "bindings/raised.h"

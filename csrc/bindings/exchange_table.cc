@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bindings/exchange_table.h"
+// graphffi.Tensor's own DLPack exchange table, by which other libraries read it at the cost of a C
+// call.
 
 #include <tvm/ffi/extra/c_env_api.h>
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "bindings/define.h"
 #include "bindings/guard.h"
 #include "bindings/raised.h"
 #include "bindings/value.h"
@@ -199,7 +200,7 @@ PyObject* CallWithFrame(const PyFunction& function, CallFrame& frame, const Argu
       rc = frame.Call(function.kernel, &result);
     }
   }
-  if (rc != 0) throw Error::TakeRaised(rc);
+  CheckRc(rc);
   if (PyErr_Occurred() != nullptr) {  // a signal that the kernel asked for and then ignored
     ReleaseValue(&result);
     throw PythonError();
@@ -222,11 +223,7 @@ void DefineFunction(py::module_& module) {
       "Write down the calls of kernels in `folder`, whose files have some `limit` bytes.");
   module.def("stop_recording", [] { watch->stop_recording(); }, "End what start_recording began.");
   function_type = MakeObjectSubtype(&function_spec);
-  py::handle type(reinterpret_cast<PyObject*>(function_type));
-  module.attr("Function") = type;
-  module.def(
-      "as_function", [type](py::handle callable) { return type(callable); }, py::arg("callable"),
-      "Return a Function of anything that can be called, a tvm_ffi.Function included.");
+  module.attr("Function") = py::handle(reinterpret_cast<PyObject*>(function_type));
   module.def(
       "describe_function",
       [](py::handle self, py::object name, py::object reference, py::object doc) {

@@ -34,6 +34,4 @@ PyObject* WrapFunction(ObjectRef function, PyObject* opt_name = nullptr,
 PyObject* CallWithFrame(const PyFunction& function, CallFrame& frame, const Arguments& arguments,
                         const DeclaredTensors* opt_declared = nullptr);
 
-void DefineFunction(py::module_& module);
-
 }  // namespace graphffi::bindings

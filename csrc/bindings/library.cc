@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bindings/library.h"
+#include "kernels/library.h"
 
 #include <tvm/ffi/extra/module.h>
 
 #include <string>
 
 #include "bindings/container.h"
+#include "bindings/define.h"
 #include "bindings/object.h"
 #include "bindings/raised.h"
 #include "gil/gil.h"
 #include "kernels/kernel_ref.h"
-#include "kernels/library.h"
 #include "modules/cuda_module.h"
 
 namespace graphffi::bindings {

@@ -3,15 +3,9 @@
 
 #include <pybind11/pybind11.h>
 
-#include "bindings/env.h"
-#include "bindings/function.h"
-#include "bindings/guard.h"
-#include "bindings/library.h"
-#include "bindings/object.h"
-#include "bindings/op.h"
-#include "bindings/plan_call.h"
-#include "bindings/registry.h"
-#include "bindings/tensor.h"
+#include "bindings/define.h"
+#include "bindings/raised.h"
+#include "callframe/error.h"
 
 PYBIND11_MODULE(_core, module) {
   namespace bindings = graphffi::bindings;

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// NumPy arrays read without a call into Python.
+// NumPy arrays: read without a call into Python, and of data types that NumPy itself can't describe
+// to DLPack, such as ml_dtypes.bfloat16.
 #pragma once
 
 #include <Python.h>
 #include <tvm/ffi/c_api.h>
+
+#include "bindings/object.h"
 
 namespace graphffi::bindings {
 
@@ -18,5 +21,10 @@ ArrayView FindArrayView(PyTypeObject* type);
 /// The array as a managed tensor that holds a reference to it; `view` is of it. \throws
 /// std::bad_alloc
 DLManagedTensorVersioned* ManageArray(PyObject* array);
+
+/// A tensor that shares an array's memory, or nothing if NumPy describes its data type by itself
+/// (or nobody can).
+/// \throws py::error_already_set, Error
+ObjectRef ImportExtensionArray(PyObject* value);
 
 }  // namespace graphffi::bindings

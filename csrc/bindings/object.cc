@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <unordered_map>
 
+#include "bindings/define.h"
 #include "bindings/function.h"
 #include "bindings/raised.h"
 #include "bindings/tensor.h"

@@ -8,39 +8,12 @@
 
 #include <utility>
 
+#include "callframe/object_ref.h"
 #include "callframe/value.h"
 
 namespace graphffi::bindings {
 
 namespace py = pybind11;
-
-/// A strong reference to an object of the runtime, or nothing.
-class ObjectRef {
- public:
-  ObjectRef() = default;
-  /// Takes the reference over.
-  explicit ObjectRef(TVMFFIObjectHandle owned) : handle_(owned) {}
-  ~ObjectRef() {
-    if (handle_ != nullptr) TVMFFIObjectDecRef(handle_);
-  }
-  ObjectRef(ObjectRef&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
-  ObjectRef& operator=(ObjectRef&& other) noexcept {
-    std::swap(handle_, other.handle_);
-    return *this;
-  }
-
-  static ObjectRef Retain(TVMFFIObjectHandle borrowed) {
-    TVMFFIObjectIncRef(borrowed);
-    return ObjectRef(borrowed);
-  }
-
-  TVMFFIObjectHandle get() const { return handle_; }
-  TVMFFIObjectHandle release() { return std::exchange(handle_, nullptr); }
-  explicit operator bool() const { return handle_ != nullptr; }
-
- private:
-  TVMFFIObjectHandle handle_ = nullptr;
-};
 
 /// The value that `object` is; borrows from it.
 inline TVMFFIAny ObjectView(TVMFFIObjectHandle object) {
@@ -106,7 +79,5 @@ inline py::object OptAttribute(PyObject* object, const char* name) {
 inline py::handle ImportImmortal(const char* module, const char* name) {
   return py::object(py::module_::import(module).attr(name)).release();
 }
-
-void DefineObject(py::module_& module);
 
 }  // namespace graphffi::bindings

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bindings/op.h"
-
+#include <pybind11/pybind11.h>
 #include <structmember.h>
 
 #include <cstddef>
 #include <string>
 #include <vector>
 
+#include "bindings/define.h"
 #include "bindings/guard.h"
 #include "bindings/object.h"
 #include "bindings/raised.h"

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bindings/plan_call.h"
-
 #include <pybind11/stl.h>
 
 #include <memory>
@@ -8,6 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "bindings/define.h"
 #include "bindings/function.h"
 #include "bindings/raised.h"
 #include "callframe/plan.h"
@@ -118,7 +117,7 @@ void CheckPlan(const std::string& plan, const std::vector<int32_t>& counts,
 }
 
 py::object ResolveReference(const std::string& reference) {
-  ObjectRef function(ResolveKernel(reference));
+  ObjectRef function = ResolveKernel(reference);
   const size_t separator = reference.rfind("::");
   const py::str name(separator == std::string::npos ? reference : reference.substr(separator + 2));
   const py::str text(reference);

@@ -44,9 +44,4 @@ void RegisterKeepsException();
 /// -1.
 int RaiseCurrentPythonError() noexcept;
 
-/// \throws Error if `rc` is not 0.
-inline void CheckRc(int rc) {
-  if (rc != 0) throw Error::TakeRaised(rc);
-}
-
 }  // namespace graphffi::bindings

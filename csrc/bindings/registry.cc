@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bindings/registry.h"
-
 #include <string>
 
+#include "bindings/define.h"
 #include "bindings/function.h"
 #include "bindings/raised.h"
 #include "callframe/global_function.h"
@@ -27,7 +26,7 @@ void DefineRegistry(py::module_& module) {
   module.def(
       "get_global_func",
       [](const std::string& name) -> py::object {
-        ObjectRef function(FindGlobal(name));
+        ObjectRef function = FindGlobal(name);
         if (!function) return py::none();
         const py::str text(name);
         return py::reinterpret_steal<py::object>(

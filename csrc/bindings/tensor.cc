@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "bindings/define.h"
 #include "bindings/dlpack_capsule.h"
 #include "bindings/dtype_device.h"
-#include "bindings/exchange_table.h"
 #include "bindings/framework.h"
 #include "bindings/raised.h"
 #include "callframe/call_frame.h"

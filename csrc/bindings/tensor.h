@@ -13,9 +13,6 @@ namespace graphffi::bindings {
 /// A tensor of `value` through its framework's exchange table. \throws PythonError, Error
 ObjectRef ImportExchanged(PyObject* value, const TypeEntry& type);
 
-/// A tensor of what `value.__dlpack__()` gives. \throws PythonError, py::error_already_set, Error
-ObjectRef ImportProduced(PyObject* value);
-
 /// *New reference* to an array of the framework behind `exchange`. \throws PythonError, Error
 PyObject* ExportTensor(TVMFFIObjectHandle tensor, const DLPackExchangeAPI& exchange);
 
@@ -26,6 +23,7 @@ ObjectRef MakeTensor(const DLTensor& source, void* owner, void (*opt_release)(vo
 
 PyTypeObject* TensorType();
 
-void DefineTensor(py::module_& module);
+/// The capsule for graphffi.Tensor.__dlpack_c_exchange_api__.
+py::object OwnExchangeTable();
 
 }  // namespace graphffi::bindings

@@ -81,7 +81,7 @@ PyObject* FromObject(TVMFFIObjectHandle object, Framework opt_framework) {
 
 }  // namespace
 
-PyObject* ElementToPython(const TVMFFIAny& view, Framework opt_framework) {
+PyObject* ViewToPython(const TVMFFIAny& view, Framework opt_framework) {
   switch (view.type_index) {
     case kTVMFFINone:
       Py_RETURN_NONE;
@@ -122,16 +122,12 @@ PyObject* ToPython(TVMFFIAny* owned, Framework opt_framework) {
     if (owned->type_index == kTVMFFIDLTensorPtr) {
       Fail(PyExc_RuntimeError,
            "graphffi: expected an owning tensor as result, got a view of memory without an owner; "
-           "let "
-           "the "
-           "kernel return a Tensor");
+           "let the kernel return a Tensor");
     }
-    return ElementToPython(*owned, opt_framework);
+    return ViewToPython(*owned, opt_framework);
   }
   const ObjectRef owner(owned->v_obj);
-  return ElementToPython(*owned, opt_framework);
+  return ViewToPython(*owned, opt_framework);
 }
-
-PyObject* ViewToPython(const TVMFFIAny& view) { return ElementToPython(view, nullptr); }
 
 }  // namespace graphffi::bindings

@@ -13,7 +13,7 @@ namespace graphffi::bindings {
 /// containers, become arrays of `opt_framework`. \throws PythonError, Error
 PyObject* ToPython(TVMFFIAny* owned, Framework opt_framework);
 
-/// Converts a view, for arguments of callbacks.
-PyObject* ViewToPython(const TVMFFIAny& view);
+/// ToPython for a view.
+PyObject* ViewToPython(const TVMFFIAny& view, Framework opt_framework);
 
 }  // namespace graphffi::bindings

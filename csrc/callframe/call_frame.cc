@@ -129,7 +129,7 @@ void CallFrame::PushWorkspace(const Plan& plan, const Plan::Item& item, const Ca
   prototype.dtype = {kDLUInt, 8, 1};
   prototype.shape = &dim;
   TVMFFIObjectHandle tensor = nullptr;
-  if (const int rc = TVMFFIEnvTensorAlloc(&prototype, &tensor)) throw Error::TakeRaised(rc);
+  CheckRc(TVMFFIEnvTensorAlloc(&prototype, &tensor));
   PushOwned(MakeObject(kTVMFFITensor, tensor));
 }
 

@@ -6,7 +6,6 @@
 
 #include "callframe/call_frame.h"
 #include "callframe/describe_tensor.h"
-#include "callframe/device_name.h"
 #include "callframe/error.h"
 #include "callframe/global_function.h"
 #include "callframe/owned_values.h"
@@ -22,7 +21,7 @@ Kernel ArrayConstructor() {
   static std::atomic<TVMFFIObjectHandle> opt_kept{nullptr};
   TVMFFIObjectHandle function = opt_kept.load(std::memory_order_acquire);
   if (function != nullptr) return Kernel::FromFunction(function);
-  function = FindRequired("ffi.Array");
+  function = FindRequired("ffi.Array").release();
   opt_kept.store(function, std::memory_order_release);
   return Kernel::FromFunction(function);
 }
@@ -37,8 +36,7 @@ std::string_view StringContent(const TVMFFIAny& value) {
 TVMFFIAny MakeArray(const TVMFFIAny* values, int32_t count) {
   TVMFFIAny array{};
   const Kernel make = ArrayConstructor();
-  const int rc = make.safe_call(make.handle, values, count, &array);
-  if (rc != 0) throw Error::TakeRaised(rc);
+  CheckRc(make.safe_call(make.handle, values, count, &array));
   return array;
 }
 

@@ -168,10 +168,7 @@ DebugChecks::DebugChecks(const PlacedFrame& frame, const DeclaredTensors& declar
   }
 }
 
-DebugChecks::~DebugChecks() {
-  guarded_.clear();
-  for (TVMFFIObjectHandle workspace : workspaces_) TVMFFIObjectDecRef(workspace);
-}
+DebugChecks::~DebugChecks() = default;
 
 void DebugChecks::Guard(DLTensor* tensor, std::string name, bool is_fresh, bool is_output) {
   if (tensor->device.device_type != kDLCPU || !IsCompact(*tensor)) return;
@@ -187,10 +184,8 @@ void DebugChecks::Guard(DLTensor* tensor, std::string name, bool is_fresh, bool 
 
 /// The only tensor of a plan that is no operand and no result.
 void DebugChecks::GuardWorkspace(const TVMFFIAny& value) {
-  if (IsObject(value)) {  // which the frame may give up before Finish
-    TVMFFIObjectIncRef(value.v_obj);
-    workspaces_.push_back(value.v_obj);
-  }
+  // Which the frame may give up before Finish.
+  if (IsObject(value)) workspaces_.push_back(ObjectRef::Retain(value.v_obj));
   Guard(const_cast<DLTensor*>(TensorOf(value)), "workspace", true, false);
 }
 

@@ -13,6 +13,7 @@
 
 #include "callframe/call_frame.h"
 #include "callframe/lent_tensor.h"
+#include "callframe/object_ref.h"
 #include "callframe/plan.h"
 
 namespace graphffi {
@@ -73,9 +74,9 @@ class DebugChecks {
 
   const DeclaredTensors& declared_;
   const Loans& loans_;
-  std::vector<std::unique_ptr<Guarded>> guarded_;
+  std::vector<ObjectRef> workspaces_;
+  std::vector<std::unique_ptr<Guarded>> guarded_;  // of the workspaces, too
   std::vector<Read> read_;
-  std::vector<TVMFFIObjectHandle> workspaces_;  // owned
   std::string problems_;
   bool has_kept_ = false;
 };

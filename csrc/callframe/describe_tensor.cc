@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "callframe/describe_tensor.h"
 
-#include "callframe/device_name.h"
+#include <charconv>
+
 #include "callframe/error.h"
 #include "callframe/owned_values.h"
 
@@ -12,13 +13,44 @@ namespace {
 // The runtimes have no names for complex numbers: those of their parts are used.
 constexpr std::string_view kFloat = "float", kComplex = "complex";
 
+struct DeviceType {
+  DLDeviceType type;
+  std::string_view name;
+};
+constexpr DeviceType kDevices[] = {
+    {kDLCPU, "cpu"},
+    {kDLCUDA, "cuda"},
+    {kDLCUDAHost, "cuda_host"},
+    {kDLOpenCL, "opencl"},
+    {kDLVulkan, "vulkan"},
+    {kDLMetal, "metal"},
+    {kDLVPI, "vpi"},
+    {kDLROCM, "rocm"},
+    {kDLROCMHost, "rocm_host"},
+    {kDLExtDev, "ext_dev"},
+    {kDLCUDAManaged, "cuda_managed"},
+    {kDLOneAPI, "oneapi"},
+    {kDLWebGPU, "webgpu"},
+    {kDLHexagon, "hexagon"},
+    {kDLMAIA, "maia"},
+    {kDLTrn, "trn"},
+};
+
+[[noreturn]] void FailOnDevice(std::string_view name) {
+  std::string known;
+  for (const DeviceType& entry : kDevices)
+    known += (known.empty() ? "" : ", ") + std::string(entry.name);
+  throw Error("ValueError", "graphffi: device: expected 'type' or 'type:index', got '" +
+                                std::string(name) + "'; known types: " + known);
+}
+
 }  // namespace
 
 std::string DTypeName(DLDataType dtype) {
   const bool is_complex = dtype.code == kDLComplex;
   if (is_complex) dtype.code = kDLFloat;
   TVMFFIAny text{};
-  if (const int rc = TVMFFIDataTypeToString(&dtype, &text)) throw Error::TakeRaised(rc);
+  CheckRc(TVMFFIDataTypeToString(&dtype, &text));
   std::string name(TextOf(text).value_or(""));
   ReleaseValue(&text);
   if (is_complex) name.replace(0, kFloat.size(), kComplex);
@@ -41,6 +73,31 @@ DLDataType DTypeFromName(std::string_view name) {
   }
   dtype.code = kDLComplex;
   return dtype;
+}
+
+DLDevice DeviceFromName(std::string_view name) {
+  const size_t colon = name.find(':');
+  const std::string_view type = name.substr(0, colon);
+  int32_t index = 0;
+  if (colon != std::string_view::npos) {
+    const char* last = name.data() + name.size();
+    const auto parsed = std::from_chars(name.data() + colon + 1, last, index);
+    if (parsed.ec != std::errc() || parsed.ptr != last || index < 0) FailOnDevice(name);
+  }
+  for (const DeviceType& entry : kDevices) {
+    if (entry.name == type) return {entry.type, index};
+  }
+  FailOnDevice(name);
+}
+
+std::string DeviceToName(DLDevice device) {
+  for (const DeviceType& entry : kDevices) {
+    if (entry.type != device.device_type) continue;
+    std::string name(entry.name);
+    if (device.device_type == kDLCPU && device.device_id == 0) return name;
+    return name + ":" + std::to_string(device.device_id);
+  }
+  return "device(" + std::to_string(device.device_type) + "):" + std::to_string(device.device_id);
 }
 
 std::string DescribeTensor(const DLTensor& tensor) {

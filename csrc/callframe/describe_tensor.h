@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors and data types in texts.
+// Tensors, data types and devices in texts.
 #pragma once
 
 #include <tvm/ffi/c_api.h>
@@ -17,5 +17,11 @@ std::string DTypeName(DLDataType dtype);
 
 /// The reverse. \throws Error(ValueError)
 DLDataType DTypeFromName(std::string_view name);
+
+/// Devices as users write them: "cpu", "cuda:1". The CPU's index 0 is left out.
+std::string DeviceToName(DLDevice device);
+
+/// The reverse, of "type" or "type:index". \throws Error(ValueError) with the known types.
+DLDevice DeviceFromName(std::string_view name);
 
 }  // namespace graphffi

@@ -7,24 +7,20 @@
 namespace graphffi {
 
 namespace {
-std::shared_ptr<void> Owned(TVMFFIObjectHandle object) {
-  return std::shared_ptr<void>(object, [](void* handle) { TVMFFIObjectDecRef(handle); });
-}
-
 /// Takes the error out of this thread's slot.
 std::shared_ptr<void> TakeSlot() {
   TVMFFIObjectHandle object = nullptr;
   TVMFFIErrorMoveFromRaised(&object);
-  return object == nullptr ? nullptr : Owned(object);
+  if (object == nullptr) return nullptr;
+  return std::shared_ptr<void>(object, [](void* handle) { TVMFFIObjectDecRef(handle); });
 }
 
 /// Takes the error that is pending in the host language.
 std::shared_ptr<void> TakePending() {
-  const TVMFFIObjectHandle function = FindGlobal(Error::kRaisePendingName);
-  if (function == nullptr) return nullptr;  // no host language
-  const std::shared_ptr<void> owned = Owned(function);
+  const ObjectRef function = FindGlobal(Error::kRaisePendingName);
+  if (!function) return nullptr;  // no host language
   TVMFFIAny result{};
-  return TVMFFIFunctionCall(function, nullptr, 0, &result) == 0 ? nullptr : TakeSlot();
+  return TVMFFIFunctionCall(function.get(), nullptr, 0, &result) == 0 ? nullptr : TakeSlot();
 }
 }  // namespace
 
@@ -58,6 +54,12 @@ const char* Error::what() const noexcept {
 
 int SetRaised(const std::string& kind, const std::string& message) {
   TVMFFIErrorSetRaisedFromCStr(kind.c_str(), message.c_str());
+  return -1;
+}
+
+int SetRaised(const Error& error) {
+  if (error.opt_object() == nullptr) return SetRaised(error.kind(), error.message());
+  TVMFFIErrorSetRaised(error.opt_object());
   return -1;
 }
 

@@ -42,7 +42,14 @@ class Error : public std::exception {
   mutable std::string what_;
 };
 
+/// \throws Error::TakeRaised(rc) unless `rc` is 0.
+inline void CheckRc(int rc) {
+  if (rc != 0) throw Error::TakeRaised(rc);
+}
+
 /// Puts an error into this thread's slot and returns -1, for code that must not throw.
 int SetRaised(const std::string& kind, const std::string& message);
+/// The same: the very object, where `error` has one.
+int SetRaised(const Error& error);
 
 }  // namespace graphffi

@@ -16,50 +16,40 @@ void NoteChange() {
   if (!watch.is_own_runtime()) watch.own_epoch.fetch_add(1, std::memory_order_release);
 }
 
-void ThrowIfRaised(int rc) {
-  if (rc != 0) throw Error::TakeRaised(rc);
-}
-
 int GetGlobal(std::string_view name, TVMFFIObjectHandle* function) {
   const TVMFFIByteArray bytes = {name.data(), name.size()};
   return TVMFFIFunctionGetGlobal(&bytes, function);
 }
 
-int CallFunction(TVMFFIObjectHandle function, const TVMFFIAny* args, int32_t num_args,
+int CallFunction(const ObjectRef& function, const TVMFFIAny* args, int32_t num_args,
                  TVMFFIAny* result) {
-  const Kernel kernel = Kernel::FromFunction(function);
+  const Kernel kernel = Kernel::FromFunction(function.get());
   return kernel.safe_call(kernel.handle, args, num_args, result);
 }
 
 }  // namespace
 
-TVMFFIObjectHandle FindGlobal(std::string_view name) {
+ObjectRef FindGlobal(std::string_view name) {
   TVMFFIObjectHandle function = nullptr;
   int rc = 0;
   WithRegistryLocked([&] { rc = GetGlobal(name, &function); });
-  ThrowIfRaised(rc);
-  return function;
+  CheckRc(rc);
+  return ObjectRef(function);
 }
 
-TVMFFIObjectHandle FindRequired(std::string_view name) {
-  if (const TVMFFIObjectHandle function = FindGlobal(name)) return function;
+ObjectRef FindRequired(std::string_view name) {
+  if (ObjectRef function = FindGlobal(name)) return function;
   throw Error("RuntimeError",
               "graphffi: the runtime lacks the function '" + std::string(name) + "'");
 }
 
-TVMFFIObjectHandle FindGlobalUnlocked(std::string_view name) {
-  TVMFFIObjectHandle function = nullptr;
-  ThrowIfRaised(GetGlobal(name, &function));
-  return function;
-}
-
 void* FindShared(std::string_view name) {
-  const TVMFFIObjectHandle function = FindGlobalUnlocked(name);
-  if (function == nullptr) return nullptr;
+  TVMFFIObjectHandle found = nullptr;
+  CheckRc(GetGlobal(name, &found));
+  const ObjectRef function(found);
+  if (!function) return nullptr;
   TVMFFIAny result{};
-  const int rc = CallFunction(function, nullptr, 0, &result);
-  TVMFFIObjectDecRef(function);
-  ThrowIfRaised(rc);
+  CheckRc(CallFunction(function, nullptr, 0, &result));
   return result.v_ptr;
 }
 
@@ -69,10 +59,10 @@ void* Share(std::string_view name, void* pointer) {
     return 0;
   };
   const TVMFFIByteArray bytes = {name.data(), name.size()};
-  TVMFFIObjectHandle function = nullptr;
-  ThrowIfRaised(TVMFFIFunctionCreate(pointer, get, nullptr, &function));
-  const int rc = TVMFFIFunctionSetGlobal(&bytes, function, /*allow_override=*/0);
-  TVMFFIObjectDecRef(function);
+  TVMFFIObjectHandle made = nullptr;
+  CheckRc(TVMFFIFunctionCreate(pointer, get, nullptr, &made));
+  const ObjectRef function(made);
+  const int rc = TVMFFIFunctionSetGlobal(&bytes, function.get(), /*allow_override=*/0);
   if (rc == 0) return pointer;
   const Error error = Error::TakeRaised(rc);
   if (void* shared = FindShared(name)) return shared;
@@ -84,40 +74,31 @@ void SetGlobal(std::string_view name, TVMFFIObjectHandle function, bool allow_ov
   int rc = 0;
   WithRegistryLocked(
       [&] { rc = TVMFFIFunctionSetGlobal(&bytes, function, allow_override ? 1 : 0); });
-  ThrowIfRaised(rc);
+  CheckRc(rc);
   NoteChange();
 }
 
 void SetGlobal(std::string_view name, TVMFFISafeCallType function, bool allow_override) {
   TVMFFIObjectHandle made = nullptr;
-  ThrowIfRaised(TVMFFIFunctionCreate(nullptr, function, nullptr, &made));
-  try {
-    SetGlobal(name, made, allow_override);
-  } catch (...) {
-    TVMFFIObjectDecRef(made);
-    throw;
-  }
-  TVMFFIObjectDecRef(made);
+  CheckRc(TVMFFIFunctionCreate(nullptr, function, nullptr, &made));
+  SetGlobal(name, ObjectRef(made).get(), allow_override);
 }
 
 bool RemoveGlobal(std::string_view name) {
-  const TVMFFIObjectHandle remove = FindRequired("ffi.FunctionRemoveGlobal");
+  const ObjectRef remove = FindRequired("ffi.FunctionRemoveGlobal");
   TVMFFIAny argument = MakeString(name), removed{};
   int rc = 0;
   WithRegistryLocked([&] { rc = CallFunction(remove, &argument, 1, &removed); });
   ReleaseValue(&argument);
-  TVMFFIObjectDecRef(remove);
-  ThrowIfRaised(rc);
+  CheckRc(rc);
   NoteChange();
   return removed.v_int64 != 0;
 }
 
 TVMFFIAny CallGlobal(std::string_view name, const TVMFFIAny* args, int32_t num_args) {
-  const TVMFFIObjectHandle function = FindRequired(name);
+  const ObjectRef function = FindRequired(name);
   TVMFFIAny result{};
-  const int rc = CallFunction(function, args, num_args, &result);
-  TVMFFIObjectDecRef(function);
-  ThrowIfRaised(rc);
+  CheckRc(CallFunction(function, args, num_args, &result));
   return result;
 }
 

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions of the process's registry, by name. Where the registry has no lock, all but the
-// unlocked look-up take the GIL: no lock may be held that a thread with the GIL waits for.
+// Functions of the process's registry, by name. Where the registry has no lock, all but FindShared
+// and Share take the GIL: no lock may be held that a thread with the GIL waits for.
 #pragma once
 
 #include <tvm/ffi/c_api.h>
 
 #include <string_view>
 
+#include "callframe/object_ref.h"
+
 namespace graphffi {
 
-/// *New reference*, NULL where there is none. \throws Error
-TVMFFIObjectHandle FindGlobal(std::string_view name);
+/// Nothing where there is none. \throws Error
+ObjectRef FindGlobal(std::string_view name);
 
 /// FindGlobal for a function that must exist. \throws Error(RuntimeError)
-TVMFFIObjectHandle FindRequired(std::string_view name);
-
-/// FindGlobal in static initialisers of libraries, which run under the loader's lock.
-TVMFFIObjectHandle FindGlobalUnlocked(std::string_view name);
+ObjectRef FindRequired(std::string_view name);
 
 /// The pointer that a function of that name returns; NULL if there is none. With it, graphffi's
-/// libraries, each of which has a copy of this code, share state. Takes no lock. \throws Error
+/// libraries, each of which has a copy of this code, share state. Takes no lock: static
+/// initialisers of libraries run under the loader's. \throws Error
 void* FindShared(std::string_view name);
 
 /// Enters a function that returns `pointer`, unless another thread was faster. Gives what has the

@@ -32,7 +32,7 @@ OwnedValues ElementsOf(const TVMFFIAny& array) {
 TVMFFIAny MakeString(std::string_view text) {
   TVMFFIAny any{};
   const TVMFFIByteArray bytes = {text.data(), text.size()};
-  if (const int rc = TVMFFIStringFromByteArray(&bytes, &any)) throw Error::TakeRaised(rc);
+  CheckRc(TVMFFIStringFromByteArray(&bytes, &any));
   return any;
 }
 

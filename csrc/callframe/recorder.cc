@@ -339,7 +339,7 @@ int Recorder::StartFor(const char* folder, int32_t level, int64_t limit) {
     Get().Start(Watch::Get(), folder, level, limit);
     return 0;
   } catch (const Error& error) {
-    return SetRaised(error.kind(), error.message());
+    return SetRaised(error);
   }
 }
 

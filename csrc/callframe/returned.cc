@@ -9,7 +9,6 @@
 #include <string>
 
 #include "callframe/describe_tensor.h"
-#include "callframe/device_name.h"
 #include "callframe/owned_values.h"
 #include "callframe/value.h"
 
@@ -114,8 +113,7 @@ void FinishCall(int rc, const Results& results, TVMFFIAny* returned, PlacedFrame
     }
     ReleaseValue(returned);
   }
-  rc = frame->Settle(rc, returned);
-  if (rc != 0) throw Error::TakeRaised(rc);
+  CheckRc(frame->Settle(rc, returned));
 }
 
 void FinishCall(int rc, const Results& results, TVMFFIAny* returned) {

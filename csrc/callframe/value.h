@@ -11,54 +11,46 @@
 
 namespace graphffi {
 
-inline TVMFFIAny MakeInt(int64_t value) {
+namespace detail {
+
+/// The value of that type whose content is in `field`.
+template <typename Field, typename Value>
+TVMFFIAny Make(int32_t type_index, Field TVMFFIAny::* field, Value value) {
   TVMFFIAny any{};
-  any.type_index = kTVMFFIInt;
-  any.v_int64 = value;
+  any.type_index = type_index;
+  any.*field = value;
   return any;
+}
+
+}  // namespace detail
+
+inline TVMFFIAny MakeInt(int64_t value) {
+  return detail::Make(kTVMFFIInt, &TVMFFIAny::v_int64, value);
 }
 
 inline TVMFFIAny MakeFloat(double value) {
-  TVMFFIAny any{};
-  any.type_index = kTVMFFIFloat;
-  any.v_float64 = value;
-  return any;
+  return detail::Make(kTVMFFIFloat, &TVMFFIAny::v_float64, value);
 }
 
 inline TVMFFIAny MakeBool(bool value) {
-  TVMFFIAny any{};
-  any.type_index = kTVMFFIBool;
-  any.v_int64 = value;
-  return any;
+  return detail::Make(kTVMFFIBool, &TVMFFIAny::v_int64, value);
 }
 
 inline TVMFFIAny MakePointer(void* value) {
-  TVMFFIAny any{};
-  any.type_index = kTVMFFIOpaquePtr;
-  any.v_ptr = value;
-  return any;
+  return detail::Make(kTVMFFIOpaquePtr, &TVMFFIAny::v_ptr, value);
 }
 
 inline TVMFFIAny MakeDType(DLDataType value) {
-  TVMFFIAny any{};
-  any.type_index = kTVMFFIDataType;
-  any.v_dtype = value;
-  return any;
+  return detail::Make(kTVMFFIDataType, &TVMFFIAny::v_dtype, value);
 }
 
 inline TVMFFIAny MakeDevice(DLDevice value) {
-  TVMFFIAny any{};
-  any.type_index = kTVMFFIDevice;
-  any.v_device = value;
-  return any;
+  return detail::Make(kTVMFFIDevice, &TVMFFIAny::v_device, value);
 }
 
 /// The value that an object of that type is; borrows from it.
 inline TVMFFIAny MakeObject(int32_t type_index, TVMFFIObjectHandle object) {
-  TVMFFIAny any{};
-  any.type_index = type_index;
-  any.v_obj = static_cast<TVMFFIObject*>(object);
-  return any;
+  return detail::Make(type_index, &TVMFFIAny::v_obj, static_cast<TVMFFIObject*>(object));
 }
 
 /// Borrows from `bytes`, which are NULL where there are none.
@@ -108,18 +100,12 @@ void VisitElements(const DLTensor& tensor, Visit&& visit) {
 
 /// Borrows `text`.
 inline TVMFFIAny MakeRawStr(const char* text) {
-  TVMFFIAny any{};
-  any.type_index = kTVMFFIRawStr;
-  any.v_c_str = text;
-  return any;
+  return detail::Make(kTVMFFIRawStr, &TVMFFIAny::v_c_str, text);
 }
 
 /// Borrows `tensor`.
 inline TVMFFIAny MakeTensorView(DLTensor* tensor) {
-  TVMFFIAny any{};
-  any.type_index = kTVMFFIDLTensorPtr;
-  any.v_ptr = tensor;
-  return any;
+  return detail::Make(kTVMFFIDLTensorPtr, &TVMFFIAny::v_ptr, tensor);
 }
 
 inline bool IsObject(const TVMFFIAny& value) {

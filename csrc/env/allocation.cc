@@ -7,7 +7,7 @@
 #include <string>
 
 #include "callframe/call_frame.h"
-#include "callframe/device_name.h"
+#include "callframe/describe_tensor.h"
 
 namespace graphffi {
 

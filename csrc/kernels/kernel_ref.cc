@@ -51,9 +51,7 @@ std::string FindLibrary(const std::string& library, std::string_view opt_origin)
 /// Signatures are exported where the library's author wants it, and told by newer runtimes.
 bool KernelTakesTensors(const TVMFFIAny& module, const std::string& symbol) {
   constexpr char kName[] = "ffi.ModuleGetFunctionMetadata";
-  const TVMFFIObjectHandle getter = FindGlobal(kName);
-  if (getter == nullptr) return false;
-  TVMFFIObjectDecRef(getter);
+  if (!FindGlobal(kName)) return false;
   const TVMFFIAny args[] = {module, MakeRawStr(symbol.c_str()), MakeBool(true)};
   TVMFFIAny metadata = CallGlobal(kName, args, 3);
   const auto text = TextOf(metadata);
@@ -116,10 +114,9 @@ struct LibraryFunctions {
   }
 };
 
-TVMFFIObjectHandle NewReference(const LibraryFunction& found, ResolvedKernel* opt_resolved) {
+ObjectRef NewReference(const LibraryFunction& found, ResolvedKernel* opt_resolved) {
   if (opt_resolved != nullptr) *opt_resolved = found.resolved;
-  TVMFFIObjectIncRef(found.function);
-  return found.function;
+  return ObjectRef::Retain(found.function);
 }
 
 }  // namespace
@@ -152,12 +149,12 @@ bool IsLibraryReference(std::string_view reference) {
          reference.substr(0, separator).find(".so") != std::string_view::npos;
 }
 
-TVMFFIObjectHandle ResolveKernel(std::string_view reference, std::string_view opt_origin,
-                                 ResolvedKernel* opt_resolved) {
+ObjectRef ResolveKernel(std::string_view reference, std::string_view opt_origin,
+                        ResolvedKernel* opt_resolved) {
   const size_t separator = reference.rfind("::");
   if (!IsLibraryReference(reference)) {
-    if (TVMFFIObjectHandle function = FindGlobal(reference)) {
-      if (opt_resolved != nullptr) *opt_resolved = {Kernel::FromFunction(function), {}};
+    if (ObjectRef function = FindGlobal(reference)) {
+      if (opt_resolved != nullptr) *opt_resolved = {Kernel::FromFunction(function.get()), {}};
       return function;
     }
     throw Error("KeyError", "graphffi: kernel '" + std::string(reference) +
@@ -181,7 +178,7 @@ TVMFFIObjectHandle ResolveKernel(std::string_view reference, std::string_view op
 
 KernelFacts FactsOf(std::string_view reference) {
   ResolvedKernel resolved;
-  TVMFFIObjectDecRef(ResolveKernel(reference, {}, &resolved));
+  ResolveKernel(reference, {}, &resolved);
   return resolved.facts;
 }
 

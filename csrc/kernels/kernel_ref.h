@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "callframe/call_frame.h"
+#include "callframe/object_ref.h"
 
 namespace graphffi {
 
@@ -23,14 +24,14 @@ struct ResolvedKernel {
   KernelFacts facts;
 };
 
-/// The function that `reference` names; *new reference*. `global.name` is looked up in the function
+/// The function that `reference` names. `global.name` is looked up in the function
 /// registry, as FindGlobal does; `library.so::symbol` is loaded on first use and kept for the rest
 /// of the process: an absolute path, else searched in the folders of GRAPHFFI_LIBRARY_PATH and then
 /// in `opt_origin` (the artifact's folder).
 /// \throws Error(KeyError) for an unknown function, Error(RuntimeError) for a library that does not
 /// load.
-TVMFFIObjectHandle ResolveKernel(std::string_view reference, std::string_view opt_origin = {},
-                                 ResolvedKernel* opt_resolved = nullptr);
+ObjectRef ResolveKernel(std::string_view reference, std::string_view opt_origin = {},
+                        ResolvedKernel* opt_resolved = nullptr);
 
 /// The facts about the kernel that `reference` names. \throws Error as ResolveKernel does.
 KernelFacts FactsOf(std::string_view reference);

@@ -42,7 +42,7 @@ void KernelSlot::Resolve() const {
   ResolvedKernel found;
   OwnedValues released;  // after the mutex is: functions may be Python's, whose end takes the GIL
   // Before the mutex is taken: this may wait for the GIL.
-  const TVMFFIObjectHandle function = ResolveKernel(reference_, opt_origin_, &found);
+  const TVMFFIObjectHandle function = ResolveKernel(reference_, opt_origin_, &found).release();
   std::lock_guard<std::mutex> lock(mutex_);
   const uint64_t resolved = resolved_.load(std::memory_order_relaxed);
   if (resolved != kNever && resolved >= now) return released.Add(FunctionValue(function));

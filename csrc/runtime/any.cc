@@ -24,17 +24,9 @@ Any Any::FromView(const TVMFFIAny& view) {
   }
 }
 
-Any Any::Int(int64_t number) {
-  TVMFFIAny value = {kTVMFFIInt, {0}, {0}};
-  value.v_int64 = number;
-  return Steal(value);
-}
+Any Any::Int(int64_t number) { return Steal({kTVMFFIInt, {0}, {number}}); }
 
-Any Any::Bool(bool truth) {
-  TVMFFIAny value = {kTVMFFIBool, {0}, {0}};
-  value.v_int64 = truth ? 1 : 0;
-  return Steal(value);
-}
+Any Any::Bool(bool truth) { return Steal({kTVMFFIBool, {0}, {truth ? 1 : 0}}); }
 
 Any Any::Pointer(void* address) {
   TVMFFIAny value = {kTVMFFIOpaquePtr, {0}, {0}};

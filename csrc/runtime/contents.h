@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "on_headers.h"
+
 namespace graphffi::runtime {
 
 struct LoopEnd {};
@@ -17,20 +19,19 @@ struct LoopEnd {};
 /// The items of an Array or List. Borrowed from the value.
 class Items {
  public:
-  explicit Items(const tvm::ffi::Any& value)
-      : items_(tvm::ffi::detail::AnyUnsafe::RawObjectPtrFromAnyAfterCheck<tvm::ffi::SeqBaseObj>(
-            value)) {}
+  explicit Items(const Any& value)
+      : items_(ffi::detail::AnyUnsafe::RawObjectPtrFromAnyAfterCheck<ffi::SeqBaseObj>(value)) {}
 
   int64_t size() const { return static_cast<int64_t>(items_->size()); }
   bool empty() const { return items_->empty(); }
   /// \throws Error(IndexError)
-  tvm::ffi::Any operator[](int64_t index) const { return items_->at(index); }
+  Any operator[](int64_t index) const { return items_->at(index); }
 
   class Iterator {
    public:
     explicit Iterator(const Items* items) : items_(items) {}
     bool operator!=(LoopEnd) const { return index_ < items_->size(); }
-    tvm::ffi::Any operator*() const { return (*items_)[index_]; }
+    Any operator*() const { return (*items_)[index_]; }
     Iterator& operator++() {
       ++index_;
       return *this;
@@ -44,23 +45,23 @@ class Items {
   LoopEnd end() const { return {}; }
 
  private:
-  const tvm::ffi::SeqBaseObj* items_;
+  const ffi::SeqBaseObj* items_;
 };
 
 /// The entries of a Map or Dict. Borrowed from the value. A loop ends where the entry that it has
 /// in hand is taken away.
 class Entries {
-  using Map = tvm::ffi::MapBaseObj;
+  using Map = ffi::MapBaseObj;
 
  public:
-  explicit Entries(const tvm::ffi::Any& value)
-      : map_(tvm::ffi::detail::AnyUnsafe::RawObjectPtrFromAnyAfterCheck<Map>(value)) {}
+  explicit Entries(const Any& value)
+      : map_(ffi::detail::AnyUnsafe::RawObjectPtrFromAnyAfterCheck<Map>(value)) {}
 
   size_t size() const { return map_->size(); }
   bool empty() const { return map_->empty(); }
-  bool Has(const tvm::ffi::Any& key) const { return map_->count(key) != 0; }
+  bool Has(const Any& key) const { return map_->count(key) != 0; }
   /// \throws Error(KeyError)
-  tvm::ffi::Any at(const tvm::ffi::Any& key) const { return map_->at(key); }
+  Any at(const Any& key) const { return map_->at(key); }
 
   class Iterator {
    public:

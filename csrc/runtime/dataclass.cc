@@ -15,12 +15,6 @@
 namespace graphffi::runtime {
 namespace {
 
-namespace ffi = tvm::ffi;
-namespace refl = tvm::ffi::reflection;
-using ffi::Any;
-using ffi::AnyView;
-using ffi::Object;
-
 class Copier {
  public:
   Any Copy(const Any& value) {

@@ -11,15 +11,12 @@
 #include <vector>
 
 #include "find_type.h"
+#include "on_headers.h"
 
 namespace graphffi::runtime {
 namespace {
 
-namespace ffi = tvm::ffi;
-namespace refl = tvm::ffi::reflection;
-using ffi::AnyView;
 using ffi::Function;
-using ffi::Object;
 
 bool HasFlag(const TVMFFIFieldInfo* field, int64_t flag) { return (field->flags & flag) != 0; }
 

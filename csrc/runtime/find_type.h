@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// FindType alone, for files over tvm::ffi, whose names are like the others of type_registry.h.
+// What files over tvm::ffi need of type_registry.h, whose other names are like those of tvm::ffi.
 #pragma once
 
 #include <tvm/ffi/c_api.h>
@@ -10,5 +10,7 @@ namespace graphffi::runtime {
 
 /// NULL if the index was never handed out. Takes no lock.
 TVMFFITypeInfo* FindType(int32_t type_index);
+/// True if a value of `type_index` is an `expected` or derived from it.
+bool IsInstance(int32_t type_index, int32_t expected);
 
 }  // namespace graphffi::runtime

@@ -14,14 +14,11 @@
 #include <vector>
 
 #include "find_type.h"
+#include "on_headers.h"
 
 namespace graphffi::runtime {
 namespace {
 
-namespace ffi = tvm::ffi;
-namespace refl = tvm::ffi::reflection;
-using ffi::Any;
-using ffi::AnyView;
 using ffi::ObjectRef;
 
 /// How a field is read and written, by what lies in it.

@@ -15,9 +15,6 @@
 namespace graphffi::runtime {
 namespace {
 
-namespace ffi = tvm::ffi;
-using ffi::Any;
-
 /// Deeper values are refused: reading and writing them recurses.
 constexpr int kMaxDepth = 1000;
 

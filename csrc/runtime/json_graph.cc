@@ -24,12 +24,7 @@
 namespace graphffi::runtime {
 namespace {
 
-namespace ffi = tvm::ffi;
 namespace json = tvm::ffi::json;
-namespace refl = tvm::ffi::reflection;
-using ffi::Any;
-using ffi::AnyView;
-using ffi::Object;
 
 constexpr char kGraphError[] = "Invalid JSON Object Graph";
 

@@ -26,10 +26,7 @@ class Library {
   /// NULL if there is no such symbol.
   virtual void* Find(const std::string& symbol) const = 0;
   /// How many bytes are at the address of a symbol, as far as that is known.
-  virtual size_t SizeAt(const void* address) const {
-    static_cast<void>(address);
-    return SIZE_MAX;
-  }
+  virtual size_t SizeAt(const void* /*address*/) const { return SIZE_MAX; }
   /// The exported function, or NULL.
   virtual void* FindFunction(std::string_view function) const;
 

@@ -91,7 +91,6 @@ inline TVMFFIObject* HandleOfModule(ModuleObj* module) { return &module->header_
 enum ModuleProperty : int {
   kModuleBinarySerializable = 1,
   kModuleRunnable = 2,
-  kModuleCompilationExportable = 4,
 };
 
 }  // namespace graphffi::runtime

@@ -18,12 +18,7 @@
 namespace graphffi::runtime {
 namespace {
 
-namespace ffi = tvm::ffi;
-namespace refl = tvm::ffi::reflection;
-using ffi::Any;
-using ffi::AnyView;
 using ffi::Function;
-using ffi::Object;
 using ffi::detail::StableHashCombine;
 
 /// From here on, what was met before is looked for: values with less depth have no cycle, or it

@@ -12,13 +12,11 @@
 #include <tvm/ffi/reflection/registry.h>
 
 #include "find_type.h"
+#include "on_headers.h"
 
 namespace graphffi::runtime {
 namespace {
 
-namespace ffi = tvm::ffi;
-namespace refl = tvm::ffi::reflection;
-using ffi::Any;
 using refl::AccessPath;
 using refl::AccessPathObj;
 using refl::AccessStepObj;

@@ -19,12 +19,6 @@
 namespace graphffi::runtime {
 namespace {
 
-namespace ffi = tvm::ffi;
-namespace refl = tvm::ffi::reflection;
-using ffi::Any;
-using ffi::AnyView;
-using ffi::Object;
-
 class Printer {
  public:
   void Print(const Any& value) {

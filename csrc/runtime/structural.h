@@ -52,14 +52,14 @@ class DepthGuard {
 };
 
 /// A type's own function, if it registered one. \throws Error(TypeError) if that is another value
-inline std::optional<tvm::ffi::Function> OwnFunction(const char* attribute, int32_t type_index) {
-  const TVMFFIAny* own = tvm::ffi::detail::OptTypeAttr(attribute, type_index);
+inline std::optional<ffi::Function> OwnFunction(const char* attribute, int32_t type_index) {
+  const TVMFFIAny* own = ffi::detail::OptTypeAttr(attribute, type_index);
   if (own == nullptr) return std::nullopt;
-  return tvm::ffi::AnyView::CopyFromTVMFFIAny(*own).cast<tvm::ffi::Function>();
+  return AnyView::CopyFromTVMFFIAny(*own).cast<ffi::Function>();
 }
 
 /// The type index; one for both forms of strings, and one for those of bytes.
-inline int32_t KindOf(const tvm::ffi::Any& value) {
+inline int32_t KindOf(const Any& value) {
   int32_t index = value.type_index();
   if (index == kTVMFFISmallStr) return kTVMFFIStr;
   if (index == kTVMFFISmallBytes) return kTVMFFIBytes;
@@ -72,23 +72,22 @@ inline TVMFFISEqHashKind CompareKind(int32_t type_index, const char* what) {
   if (type->metadata == nullptr ||
       type->metadata->structural_eq_hash_kind == kTVMFFISEqHashKindUnsupported) {
     TVM_FFI_THROW(TypeError) << what << " is not supported for type `"
-                             << tvm::ffi::TypeIndexToTypeKey(type_index) << "`";
+                             << ffi::TypeIndexToTypeKey(type_index) << "`";
   }
   return type->metadata->structural_eq_hash_kind;
 }
 
 /// The bytes of a tensor. \throws Error(ValueError) where they cannot be read
 inline std::string_view TensorBytes(const DLTensor& tensor) {
-  if (tensor.device.device_type != kDLCPU || !tvm::ffi::IsContiguous(tensor)) {
+  if (tensor.device.device_type != kDLCPU || !ffi::IsContiguous(tensor)) {
     TVM_FFI_THROW(ValueError) << "only contiguous tensors on the CPU are compared by content";
   }
-  return {static_cast<const char*>(tensor.data) + tensor.byte_offset,
-          tvm::ffi::GetDataSize(tensor)};
+  return {static_cast<const char*>(tensor.data) + tensor.byte_offset, ffi::GetDataSize(tensor)};
 }
 
-inline std::string_view BigIntBytes(const tvm::ffi::Any& value) {
+inline std::string_view BigIntBytes(const Any& value) {
   TVMFFIByteArray bytes =
-      TVMFFIBigIntGetContentByteArray(tvm::ffi::detail::AnyUnsafe::TVMFFIAnyPtrFromAny(value));
+      TVMFFIBigIntGetContentByteArray(ffi::detail::AnyUnsafe::TVMFFIAnyPtrFromAny(value));
   return {bytes.data, bytes.size};
 }
 

@@ -8,15 +8,14 @@
 
 #include <optional>
 
+#include "find_type.h"
+#include "on_headers.h"
 #include "stack_guard.h"
 
 namespace graphffi::runtime {
 
-// Declared in type_registry.h, which is not included: other names there are like those of tvm::ffi.
-bool IsInstance(int32_t type_index, int32_t expected);
-
 /// Functions, each for values of a type and those derived from it.
-using Links = tvm::ffi::Array<tvm::ffi::Tuple<int32_t, tvm::ffi::Function>>;
+using Links = ffi::Array<ffi::Tuple<int32_t, ffi::Function>>;
 
 inline bool IsOfType(int32_t index, int32_t expected) {
   if (index == expected || expected == kTVMFFIAny) return true;
@@ -27,26 +26,39 @@ inline bool IsOfType(int32_t index, int32_t expected) {
 
 /// The first link for the value; nothing if none fits.
 template <typename Link>
-std::optional<Link> FindLink(const tvm::ffi::Array<Link>& links, tvm::ffi::AnyView value) {
+std::optional<Link> FindLink(const ffi::Array<Link>& links, AnyView value) {
   for (const Link& link : links) {
     if (IsOfType(value.type_index(), link.template get<0>())) return link;
   }
   return std::nullopt;
 }
 
-using Called = std::optional<tvm::ffi::Expected<tvm::ffi::Any>>;
+using Called = std::optional<ffi::Expected<Any>>;
 
 /// Calls the first function for the value; those of `with_region` get the region, too. Nothing if
 /// none fits.
-inline Called CallLink(const Links& links, const Links& with_region, tvm::ffi::AnyView value,
+inline Called CallLink(const Links& links, const Links& with_region, AnyView value,
                        TVMFFIDefRegionKind region) noexcept {
   if (auto link = FindLink(links, value)) {
-    return link->get<1>().CallExpected<tvm::ffi::Any>(value);
+    return link->get<1>().CallExpected<Any>(value);
   }
   if (auto link = FindLink(with_region, value)) {
-    return link->get<1>().CallExpected<tvm::ffi::Any>(value, static_cast<int32_t>(region));
+    return link->get<1>().CallExpected<Any>(value, static_cast<int32_t>(region));
   }
   return std::nullopt;
+}
+
+/// The region that a StructuralVisitor or StructuralMutator is in.
+template <typename Engine>
+int32_t DefRegionKindOf(const Engine& engine) {
+  return static_cast<int32_t>(engine->def_region_kind());
+}
+
+/// Calls `callback` while the engine is in the region `kind`.
+template <typename Engine>
+auto CallInRegion(const Engine& engine, int32_t kind, const ffi::Function& callback) {
+  return engine->WithDefRegionKind(static_cast<TVMFFIDefRegionKind>(kind),
+                                   [&] { return callback(); });
 }
 
 }  // namespace graphffi::runtime

@@ -13,11 +13,6 @@
 namespace graphffi::runtime {
 namespace {
 
-namespace ffi = tvm::ffi;
-namespace refl = tvm::ffi::reflection;
-using ffi::Any;
-using ffi::AnyView;
-using ffi::Object;
 using refl::AccessStep;
 
 class Comparison {

@@ -8,10 +8,6 @@
 namespace graphffi::runtime {
 namespace {
 
-namespace ffi = tvm::ffi;
-namespace refl = tvm::ffi::reflection;
-using ffi::Any;
-using ffi::AnyView;
 using ffi::InplaceMode;
 using ffi::StructuralMutator;
 using ffi::StructuralMutatorObj;
@@ -122,15 +118,8 @@ TVM_FFI_STATIC_INIT_BLOCK() {
            [](const StructuralMutator& mutator, AnyView variable, AnyView value) {
              mutator->VarRemapSetExpected(variable, value).value();
            })
-      .def("ffi.StructuralMutatorDefRegionKind",
-           [](const StructuralMutator& mutator) {
-             return static_cast<int32_t>(mutator->def_region_kind());
-           })
-      .def("ffi.StructuralMutatorWithDefRegionKind",
-           [](const StructuralMutator& mutator, int32_t kind, const ffi::Function& callback) {
-             return mutator->WithDefRegionKind(static_cast<TVMFFIDefRegionKind>(kind),
-                                               [&] { return callback(); });
-           });
+      .def("ffi.StructuralMutatorDefRegionKind", DefRegionKindOf<StructuralMutator>)
+      .def("ffi.StructuralMutatorWithDefRegionKind", CallInRegion<StructuralMutator>);
 }
 
 }  // namespace

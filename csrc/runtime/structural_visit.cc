@@ -8,10 +8,6 @@
 namespace graphffi::runtime {
 namespace {
 
-namespace ffi = tvm::ffi;
-namespace refl = tvm::ffi::reflection;
-using ffi::Any;
-using ffi::AnyView;
 using ffi::StructuralVisitor;
 using ffi::StructuralVisitorObj;
 using ffi::VisitInterrupt;
@@ -117,15 +113,8 @@ TVM_FFI_STATIC_INIT_BLOCK() {
            [](const StructuralVisitor& visitor, AnyView value) -> Any {
              return visitor->DefaultVisitExpected(value).value();
            })
-      .def("ffi.StructuralVisitorDefRegionKind",
-           [](const StructuralVisitor& visitor) {
-             return static_cast<int32_t>(visitor->def_region_kind());
-           })
-      .def("ffi.StructuralVisitorWithDefRegionKind",
-           [](const StructuralVisitor& visitor, int32_t kind, const ffi::Function& callback) {
-             return visitor->WithDefRegionKind(static_cast<TVMFFIDefRegionKind>(kind),
-                                               [&] { return callback(); });
-           });
+      .def("ffi.StructuralVisitorDefRegionKind", DefRegionKindOf<StructuralVisitor>)
+      .def("ffi.StructuralVisitorWithDefRegionKind", CallInRegion<StructuralVisitor>);
 }
 
 }  // namespace

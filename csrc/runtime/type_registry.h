@@ -12,8 +12,6 @@ namespace graphffi::runtime {
 
 /// As FindType. \throws Error(RuntimeError)
 TVMFFITypeInfo* GetType(int32_t type_index);
-/// True if a value of `type_index` is an `expected` or derived from it.
-bool IsInstance(int32_t type_index, int32_t expected);
 /// "unknown" for an index that was never handed out.
 std::string_view TypeKey(int32_t type_index);
 /// Indexed by type index.

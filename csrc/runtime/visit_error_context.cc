@@ -14,10 +14,6 @@
 namespace graphffi::runtime {
 namespace {
 
-namespace ffi = tvm::ffi;
-namespace refl = tvm::ffi::reflection;
-using ffi::Any;
-using ffi::Object;
 using ffi::ObjectRef;
 using refl::AccessPath;
 

@@ -232,7 +232,6 @@ void ShapeProgram::ParseResults(std::string_view text, ResultShapes* results) {
 void ShapeProgram::NoteStructure(const CallValues& traced) {
   structure_ = {SlotLengths(traced.inputs), SlotLengths(traced.outputs),
                 SlotLengths(traced.attributes)};
-  num_inputs_ = NumValues(traced.inputs);
   for (const Bank* bank : {&traced.inputs, &traced.outputs}) {
     for (int32_t i = 0; i < NumValues(*bank); ++i) {
       const DLTensor* tensor = TensorOf(bank->values[i]);

@@ -140,7 +140,6 @@ class ShapeProgram {
   std::vector<Instruction> code_;
   std::vector<Guard> guards_;
   std::vector<Result> results_;
-  int32_t num_inputs_ = 0;  // tensors of the inputs' bank, the first of operands_
   int32_t num_loaded_ = 0;  // values that come from the call
   int32_t num_dims_ = 0;    // of all results
   int32_t workspace_ = -1;  // a value; -1: none

@@ -71,13 +71,6 @@ struct Owns<::tvm::ffi::Array<T>> : Owns<T> {};
 template <typename T>
 using Bare = std::remove_cv_t<std::remove_reference_t<T>>;
 
-template <typename R, typename... Args>
-struct Parameters {
-  static constexpr int kCount = sizeof...(Args);
-  static constexpr bool kOwns = (Owns<Bare<Args>>::value || ...);
-  static constexpr bool kReturns = !std::is_void_v<R>;
-};
-
 /// One value of the plan and the parameter that gets it.
 template <int kIndex, typename Parameter, unsigned kKinds>
 struct Value {
@@ -126,7 +119,8 @@ constexpr bool Check() {
 template <typename F, typename = void>
 struct Function;
 template <typename R, typename... Args>
-struct Function<R (*)(Args...), void> : Parameters<R, Args...> {
+struct Function<R (*)(Args...), void> {
+  static constexpr bool kOwns = (Owns<Bare<Args>>::value || ...);
   template <typename Text>
   static constexpr bool Fits() {
     return Check<Text, R, Args...>();

@@ -9,8 +9,6 @@
 namespace graphffi_jax {
 
 using graphffi::Error;
-using graphffi::NumBytes;
-using graphffi::RunAllocator;
 using graphffi::SetAllocationError;
 
 namespace {
@@ -41,7 +39,7 @@ int RefuseUnderCapture(DLTensor*, DLManagedTensorVersioned**, void* error_contex
 
 int AllocateScratch(DLTensor* prototype, DLManagedTensorVersioned** out, void* error_context,
                     SetAllocationError set_error) {
-  return RunAllocator(error_context, set_error, [&] {
+  return graphffi::RunAllocator(error_context, set_error, [&] {
     if (current_scope == nullptr) {
       throw Error("RuntimeError", "graphffi: scratch memory is there only during a call from XLA");
     }
@@ -62,7 +60,7 @@ ScratchBlock* ScratchScope::Allocate(const DLTensor& prototype) {
   xla::MemoryAllocateArgs args{};
   args.struct_size = sizeof(args);
   args.context = call_.context;
-  args.size = NumBytes(prototype);
+  args.size = graphffi::NumBytes(prototype);
   args.alignment = kXlaAlignment;
   if (args.size != 0) {
     if (xla::Status* status = call_.api->memory_allocate(&args)) {

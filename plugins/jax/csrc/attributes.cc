@@ -14,18 +14,12 @@
 namespace graphffi_jax {
 
 using graphffi::Error;
-using graphffi::IsLibraryReference;
-using graphffi::IsProvided;
-using graphffi::PlanNames;
-using graphffi::ResolveKernel;
 
 namespace {
 
-using xla::ByteSpan;
-
 bool ReadString(xla::AttributeTag tag, const void* value, std::string* out) {
   if (tag != xla::kString) return false;
-  auto* span = static_cast<const ByteSpan*>(value);
+  auto* span = static_cast<const xla::ByteSpan*>(value);
   out->assign(span->data, span->size);
   return true;
 }
@@ -202,8 +196,8 @@ std::string CallAttributes::Key() const {
 }
 
 std::string CallAttributes::Reference() const {
-  if (library.empty() || !IsLibraryReference(func)) return func;
-  if (IsProvided(library)) return library + func.substr(func.rfind("::"));
+  if (library.empty() || !graphffi::IsLibraryReference(func)) return func;
+  if (graphffi::IsProvided(library)) return library + func.substr(func.rfind("::"));
   CheckLibrary();
   return func;
 }
@@ -227,10 +221,10 @@ SiteParts CallAttributes::Resolve() const {
   parts.subject = subject;
   parts.names = graphffi::TensorNames::Parse(names);
   parts.plan = plan;
-  parts.attribute_names =
-      PlanNames::Raw(0, 0, static_cast<int32_t>(ints.size()), static_cast<int32_t>(floats.size()),
-                     static_cast<int32_t>(strs.size()))
-          .attributes;
+  parts.attribute_names = graphffi::PlanNames::Raw(0, 0, static_cast<int32_t>(ints.size()),
+                                                   static_cast<int32_t>(floats.size()),
+                                                   static_cast<int32_t>(strs.size()))
+                              .attributes;
   for (int64_t value : ints) parts.attributes.emplace_back(value);
   for (double value : floats) parts.attributes.emplace_back(value);
   for (const std::string& value : strs) parts.attributes.emplace_back(tvm::ffi::String(value));

@@ -25,15 +25,9 @@ namespace graphffi_jax {
 using graphffi::AllocatorScope;
 using graphffi::Bank;
 using graphffi::CallForResults;
-using graphffi::CallFrame;
-using graphffi::EnvScope;
 using graphffi::Error;
-using graphffi::kWithoutRetaining;
 using graphffi::Layout;
 using graphffi::Loans;
-using graphffi::MakeTensorView;
-using graphffi::PlacedFrame;
-using graphffi::Results;
 
 namespace {
 
@@ -53,7 +47,7 @@ void LendViews(TVMFFIAny* values, int32_t count, Loans* loans) {
 }
 
 /// The results that the call has to fill: `values` are in the arity's layout.
-inline Results ResultsOf(const Site& site, const Arity& arity, const TVMFFIAny* values) {
+inline graphffi::Results ResultsOf(const Site& site, const Arity& arity, const TVMFFIAny* values) {
   const Bank inputs{values + arity.layout.inputs.begin, nullptr, arity.num_inputs};
   const Bank outputs{values + arity.layout.outputs.begin, nullptr, arity.num_outputs};
   const graphffi::TensorNames& names = site.names();
@@ -68,7 +62,7 @@ void CallInFrame(const Site& site, const ExecutionContext& context, const Arity&
                  TVMFFIAny* values) {
   const Layout& layout = arity.layout;
   const graphffi::KernelSlot::Use kernel(site.kernel());
-  Loans loans(kWithoutRetaining);  // XLA takes its buffers back when the call returns
+  Loans loans(graphffi::kWithoutRetaining);  // XLA takes its buffers back when the call returns
   if (site.lends()) {
     LendViews(values + layout.inputs.begin, arity.num_inputs, &loans);
     LendViews(values + layout.outputs.begin, arity.num_outputs, &loans);
@@ -76,13 +70,13 @@ void CallInFrame(const Site& site, const ExecutionContext& context, const Arity&
   const auto results = [&] { return ResultsOf(site, arity, values); };
   if (layout.is_in_order()) {
     layout.PutConstants(values);
-    PlacedFrame frame(&loans, values, layout.num_args);
+    graphffi::PlacedFrame frame(&loans, values, layout.num_args);
     return CallForResults(kernel.kernel(), arity.is_filled, results, &frame);
   }
   const graphffi::DeclaredTensors tensors = results().tensors;
   const TVMFFIAny workspace =
       context.opt_workspace == nullptr ? TVMFFIAny{} : *context.opt_workspace;
-  CallFrame frame(site.lends() ? &loans : nullptr);
+  graphffi::CallFrame frame(site.lends() ? &loans : nullptr);
   frame.PushPlan(site.plan(),
                  {tensors.inputs, tensors.outputs, {}, context.stream, workspace, context.device});
   CallForResults(kernel.kernel(), arity.is_filled, results, &frame);
@@ -202,7 +196,7 @@ class WorkspaceTensor {
     tensor_.shape = &dim_;
     tensor_.strides = &stride_;
   }
-  TVMFFIAny AsAny() { return MakeTensorView(&tensor_); }
+  TVMFFIAny AsAny() { return graphffi::MakeTensorView(&tensor_); }
 
  private:
   int64_t dim_, stride_ = 1;
@@ -272,7 +266,7 @@ DLPackManagedTensorAllocator GpuAllocator(const Site& site, Target target) {
 void ExecuteOnGpu(const xla::Call& arrays, const Site& site, Target target) {
   const DLDevice device = {target.device_type, xla::GetDeviceOrdinal(arrays)};
   const ExecutionContext context{device, xla::GetStream(arrays)};
-  EnvScope env(device, context.stream, GpuAllocator(site, target));
+  graphffi::EnvScope env(device, context.stream, GpuAllocator(site, target));
   ScratchScope scratch(arrays);
   Run(arrays, site, context);
   if (const int held = scratch.Close()) FailHeld(held, "XLA's scratch memory");

@@ -13,7 +13,6 @@
 
 namespace graphffi_jax {
 
-using graphffi::PlanNames;
 using tvm::ffi::Any;
 
 namespace {
@@ -114,7 +113,7 @@ std::string ListOf(const std::vector<std::string>& names) {
 }  // namespace
 
 std::vector<std::string> NamedTarget::AttributeNames() const {
-  return PlanNames::Raw(0, 0, static_cast<int32_t>(attributes.size()), 0, 0).attributes;
+  return graphffi::PlanNames::Raw(0, 0, static_cast<int32_t>(attributes.size()), 0, 0).attributes;
 }
 
 SiteParts NamedTarget::Decode(const xla::Attributes& given) const {

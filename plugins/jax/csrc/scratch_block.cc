@@ -7,8 +7,6 @@
 
 namespace graphffi_jax {
 
-using graphffi::DescribeAllocated;
-
 namespace {
 
 constexpr int kPoolCapacity = 64;
@@ -72,7 +70,7 @@ ScratchBlock* ScratchBlock::Make(const DLTensor& prototype, void* data, size_t n
   };
   block->managed.flags = 0;
   int64_t* dims = block->opt_heap_dims_ != nullptr ? block->opt_heap_dims_ : block->inline_dims_;
-  DescribeAllocated(prototype, data, dims, &block->managed.dl_tensor);
+  graphffi::DescribeAllocated(prototype, data, dims, &block->managed.dl_tensor);
   return block;
 }
 

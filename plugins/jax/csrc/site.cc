@@ -16,12 +16,9 @@
 
 namespace graphffi_jax {
 
-using graphffi::Bank;
-using graphffi::Error;
 using graphffi::Layout;
 using graphffi::Plan;
 using graphffi::PlanNames;
-using tvm::ffi::Function;
 
 namespace {
 
@@ -55,7 +52,7 @@ int32_t CountNames(std::string_view text, char prefix) {
 }
 
 Plan FoldedPlan(const SiteParts& parts) {
-  Bank attributes;
+  graphffi::Bank attributes;
   attributes.values = reinterpret_cast<const TVMFFIAny*>(parts.attributes.data());
   attributes.size = static_cast<int32_t>(parts.attributes.size());
   if (parts.takes_nothing) return Plan().Fold(attributes);
@@ -112,8 +109,9 @@ const Arity& Site::OtherArityOf(int64_t num_operands, int64_t num_results) const
 const Arity& Site::AddArity(int64_t num_operands, int64_t num_results) const {
   const int64_t most = std::min(num_operands, num_results - (has_workspace_ ? 1 : 0));
   if (mutated_ > most) {
-    throw Error("ValueError", "attribute 'mutated': expected at most " + std::to_string(most) +
-                                  ", got " + std::to_string(mutated_));
+    throw graphffi::Error("ValueError", "attribute 'mutated': expected at most " +
+                                            std::to_string(most) + ", got " +
+                                            std::to_string(mutated_));
   }
   const auto num_inputs = static_cast<int32_t>(num_operands - mutated_);
   const auto num_outputs = static_cast<int32_t>(num_results) - (has_workspace_ ? 1 : 0);

@@ -9,15 +9,13 @@
 
 namespace graphffi_jax {
 
-using graphffi::Error;
-
 void FailNoArray(const xla::Buffers& buffers, int64_t index, const char* bank) {
   std::string got = "something else";
   if (buffers.tags[index] == xla::kBuffer) {
     got = DataTypeName(static_cast<const xla::Buffer*>(buffers.buffers[index])->dtype);
   }
-  throw Error("TypeError",
-              std::string(bank) + std::to_string(index) + ": expected an array, got " + got);
+  throw graphffi::Error(
+      "TypeError", std::string(bank) + std::to_string(index) + ": expected an array, got " + got);
 }
 
 bool PairFloat4(const TVMFFIAny* values, int32_t count, TensorRoom* room) {

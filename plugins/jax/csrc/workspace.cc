@@ -6,18 +6,15 @@
 #include <deque>
 #include <mutex>
 
-#include "callframe/device_name.h"
+#include "callframe/describe_tensor.h"
 #include "callframe/error.h"
 #include "env/shared_allocator.h"
 
 namespace graphffi_jax {
 
-using graphffi::AllocateOnHeap;
 using graphffi::DeviceToName;
 using graphffi::Error;
 using graphffi::kTensorAlignment;
-using graphffi::NumBytes;
-using graphffi::RunAllocator;
 using graphffi::SetAllocationError;
 using graphffi::SharedAllocator;
 
@@ -46,9 +43,10 @@ int AllocateForCall(DLTensor* prototype, DLManagedTensorVersioned** out, void* e
                     SetAllocationError set_error) {
   WorkspaceScope* scope = WorkspaceScope::current_;
   if (scope == nullptr || scope == WorkspaceScope::None()) {
-    return AllocateOnHeap(prototype, out, error_context, set_error);
+    return graphffi::AllocateOnHeap(prototype, out, error_context, set_error);
   }
-  return RunAllocator(error_context, set_error, [&] { *out = scope->Allocate(*prototype); });
+  return graphffi::RunAllocator(error_context, set_error,
+                                [&] { *out = scope->Allocate(*prototype); });
 }
 
 /// A SharedAllocator::TryAllocate: for calls on the CPU.
@@ -106,7 +104,7 @@ DLManagedTensorVersioned* WorkspaceScope::Allocate(const DLTensor& prototype) {
                                   ", got one on " + DeviceToName(prototype.device));
   }
   while (blocks_ != nullptr && blocks_->IsReleased()) Pop();
-  const size_t num_bytes = NumBytes(prototype);
+  const size_t num_bytes = graphffi::NumBytes(prototype);
   const int64_t begin = Align(data_, used_);
   bool is_heap = false;
   void* data = TakeData(begin, num_bytes, &is_heap);

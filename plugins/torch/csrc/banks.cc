@@ -28,6 +28,13 @@ TVMFFIAny NumberOf(const c10::IValue& value) {
                                          : value.toSymInt().guard_int(__FILE__, __LINE__));
 }
 
+/// Whether DLPack has the data type, in as many bits as torch says.
+bool HasDLPack(at::ScalarType type) {
+  const bool is_part_of_byte = (type >= at::ScalarType::UInt1 && type <= at::ScalarType::UInt7) ||
+                               (type >= at::ScalarType::Int1 && type <= at::ScalarType::Int7);
+  return !is_part_of_byte && !at::isQIntType(type) && !at::isBitsType(type);
+}
+
 }  // namespace
 
 const graphffi::Lending kTensorLending{&RetainTensor, &ReleaseTensor};
@@ -37,17 +44,6 @@ c10::ArrayRef<c10::IValue> ListOf(const c10::IValue& value) {
 }
 
 std::atomic<uint64_t> known_dtypes[static_cast<size_t>(at::ScalarType::NumOptions)];
-
-namespace {
-
-/// Whether DLPack has the data type, in as many bits as torch says.
-bool HasDLPack(at::ScalarType type) {
-  const bool is_part_of_byte = (type >= at::ScalarType::UInt1 && type <= at::ScalarType::UInt7) ||
-                               (type >= at::ScalarType::Int1 && type <= at::ScalarType::Int7);
-  return !is_part_of_byte && !at::isQIntType(type) && !at::isBitsType(type);
-}
-
-}  // namespace
 
 void CheckDataType(const std::string& tensor, at::ScalarType type) {
   if (HasDLPack(type)) return;
@@ -97,9 +93,8 @@ void TensorBank::MakeRowMajor(const graphffi::Plan& plan, graphffi::Plan::Op slo
                   static_cast<size_t>(values_.size()));  // they stay where they are
   for (int32_t k = 0; k < all.size; ++k) {
     if (plan.is_strided(slot_op, k)) continue;
-    const graphffi::Slot slot = all.opt_slots == nullptr ? graphffi::Slot{k} : all.opt_slots[k];
-    const int32_t count = slot.count == graphffi::Slot::kSingle ? 1 : slot.count;
-    for (int32_t i = slot.begin; i < slot.begin + count; ++i) {
+    const graphffi::Slot slot = all.slot(k);
+    for (int32_t i = slot.begin; i < slot.begin + slot.num_values(); ++i) {
       const at::Tensor* tensor = opt_tensor(static_cast<size_t>(i));
       if (tensor == nullptr || tensor->is_contiguous()) continue;
       copies->emplace_back(tensor->contiguous(), tensor);

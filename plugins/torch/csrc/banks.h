@@ -129,21 +129,11 @@ class GRAPHFFI_TORCH_API TensorBank {
   size_t size() const { return static_cast<size_t>(values_.size()); }
   /// NULL for None.
   const at::Tensor* opt_tensor(size_t i) const {
-    const graphffi::LentTensor* lent = opt_lent(i);
-    return lent == nullptr ? nullptr : TensorOf(*lent);
-  }
-  /// Tensor `i` as it is lent; its memory is that of its storage.
-  const graphffi::LentTensor* opt_lent(size_t i) const {
     const TVMFFIAny& value = values_[static_cast<int32_t>(i)];
-    if (value.type_index == kTVMFFINone) return nullptr;
-    const graphffi::LentTensor* lent = graphffi::LentTensor::Of(value);
-    TORCH_INTERNAL_ASSERT_DEBUG_ONLY(lent != nullptr);
-    return lent;
+    return value.type_index == kTVMFFINone ? nullptr : TensorOf(*graphffi::LentTensor::Of(value));
   }
   static const at::Tensor* TensorOf(const graphffi::LentTensor& lent) {
-    const auto* tensor = static_cast<const at::Tensor*>(lent.source());
-    TORCH_INTERNAL_ASSERT_DEBUG_ONLY(tensor != nullptr);
-    return tensor;
+    return static_cast<const at::Tensor*>(lent.source());
   }
   /// The first that is not on the CPU, or NULL.
   const at::Tensor* opt_accelerated() const { return opt_accelerated_; }

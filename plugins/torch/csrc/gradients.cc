@@ -127,8 +127,7 @@ class NoGradient : public autograd::Node {
 std::string NoRuleMessage(const std::string& subject) {
   return subject +
          ": backward: expected a gradient rule, got none; register one with register_vjp, or "
-         "define "
-         "the op with gradient='reference'";
+         "define the op with gradient='reference'";
 }
 
 bool HasTangents(const c10::OperatorHandle& op, const Stack& stack) {
@@ -167,65 +166,62 @@ bool IsRecorded(const c10::OperatorHandle& op, const Stack& stack) {
   return recorded;
 }
 
+void RedispatchBelowAutograd(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+                             Stack* stack) {
+  at::AutoDispatchBelowAutograd below;
+  RedispatchBoxed(op, keys & c10::after_autograd_keyset, stack);
+}
+
+c10::ArrayRef<c10::IValue> ResultsOf(const c10::OperatorHandle& op, const Stack& stack) {
+  return torch::jit::last(stack, op.schema().returns().size());
+}
+
+void RecordNoGradient(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
+  autograd::edge_list edges;
+  std::vector<std::vector<c10::SymInt>> sizes;
+  for (const c10::IValue& value : Arguments(op, *stack)) {
+    ForEachTensor(value, [&](const at::Tensor& tensor, int) {
+      if (!tensor.requires_grad()) return;
+      edges.push_back(autograd::impl::gradient_edge(tensor));
+      sizes.push_back(tensor.sym_sizes().vec());
+    });
+  }
+  NodeRef node = MakeNode<NoGradient>(NoRuleMessage(SubjectOf(op, *stack)), std::move(sizes));
+  node->set_next_edges(std::move(edges));
+  RedispatchBelowAutograd(op, keys, stack);
+  for (const c10::IValue& result : ResultsOf(op, *stack)) {
+    ForEachTensor(result, [&](const at::Tensor& tensor, int) {
+      if (autograd::isDifferentiableType(tensor.scalar_type())) {
+        autograd::set_history(tensor, node);
+      }
+    });
+  }
+}
+
 /// Records a node that applies the op's rule, or raises if there is none.
-class RecordGradientKernel : public c10::OperatorKernel {
- public:
-  void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
-    if (!HasTangents(op, *stack)) return Record(op, keys, stack);
-    const ForwardRule* rule = FindForwardRule(op.schema().name());
-    if (rule == nullptr) RefuseTangents(op.schema().name(), kRegisterForwardRule);
-    ForwardCall call = SplitTangents(ParametersOf(op, *stack));
-    Record(op, keys, stack);
-    for (const c10::IValue& result : Results(op, *stack)) call.results.push_back(result.toTensor());
-    ApplyForwardRule(*rule, &call);
+void RecordAndRun(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
+  if (!c10::GradMode::is_enabled() || !IsRecorded(op, *stack)) {
+    RedispatchBelowAutograd(op, keys, stack);
+  } else if (const GradientRule* rule = FindGradientRule(op.schema().name())) {
+    auto node = MakeNode<VjpNode>(rule, ParametersOf(op, *stack));
+    RedispatchBelowAutograd(op, keys, stack);
+    std::vector<at::Tensor> results;
+    for (const c10::IValue& result : ResultsOf(op, *stack)) results.push_back(result.toTensor());
+    node->RecordResults(results);
+  } else {
+    RecordNoGradient(op, keys, stack);
   }
+}
 
- private:
-  static void Record(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
-    if (!c10::GradMode::is_enabled() || !IsRecorded(op, *stack)) {
-      Redispatch(op, keys, stack);
-    } else if (const GradientRule* rule = FindGradientRule(op.schema().name())) {
-      auto node = MakeNode<VjpNode>(rule, ParametersOf(op, *stack));
-      Redispatch(op, keys, stack);
-      std::vector<at::Tensor> results;
-      for (const c10::IValue& result : Results(op, *stack)) results.push_back(result.toTensor());
-      node->RecordResults(results);
-    } else {
-      RecordRefusal(op, keys, stack);
-    }
-  }
-
-  static void Redispatch(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
-    at::AutoDispatchBelowAutograd below;
-    RedispatchBoxed(op, keys & c10::after_autograd_keyset, stack);
-  }
-
-  static c10::ArrayRef<c10::IValue> Results(const c10::OperatorHandle& op, const Stack& stack) {
-    return torch::jit::last(stack, op.schema().returns().size());
-  }
-
-  static void RecordRefusal(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
-    autograd::edge_list edges;
-    std::vector<std::vector<c10::SymInt>> sizes;
-    for (const c10::IValue& value : Arguments(op, *stack)) {
-      ForEachTensor(value, [&](const at::Tensor& tensor, int) {
-        if (!tensor.requires_grad()) return;
-        edges.push_back(autograd::impl::gradient_edge(tensor));
-        sizes.push_back(tensor.sym_sizes().vec());
-      });
-    }
-    NodeRef node = MakeNode<NoGradient>(NoRuleMessage(SubjectOf(op, *stack)), std::move(sizes));
-    node->set_next_edges(std::move(edges));
-    Redispatch(op, keys, stack);
-    for (const c10::IValue& result : Results(op, *stack)) {
-      ForEachTensor(result, [&](const at::Tensor& tensor, int) {
-        if (autograd::isDifferentiableType(tensor.scalar_type())) {
-          autograd::set_history(tensor, node);
-        }
-      });
-    }
-  }
-};
+void RunDifferentiably(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
+  if (!HasTangents(op, *stack)) return RecordAndRun(op, keys, stack);
+  const ForwardRule* rule = FindForwardRule(op.schema().name());
+  if (rule == nullptr) RefuseTangents(op.schema().name(), kRegisterForwardRule);
+  ForwardCall call = SplitTangents(ParametersOf(op, *stack));
+  RecordAndRun(op, keys, stack);
+  for (const c10::IValue& result : ResultsOf(op, *stack)) call.results.push_back(result.toTensor());
+  ApplyForwardRule(*rule, &call);
+}
 
 /// As torch does for its own operators: nothing could notice the update later.
 [[noreturn]] void RefuseInferenceTensor(const c10::OperatorHandle& op, const Stack& stack,
@@ -252,56 +248,41 @@ void BumpAndRedispatch(const c10::OperatorHandle& op, c10::DispatchKeySet keys, 
   RedispatchBoxed(op, keys & c10::after_ADInplaceOrView_keyset, stack);
 }
 
-class RefuseRecordingKernel : public c10::OperatorKernel {
- public:
-  void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
-    if (HasTangents(op, *stack)) RefuseTangents(SubjectOf(op, *stack), kReturnNewTensors);
-    if (c10::GradMode::is_enabled()) CheckNothingIsRecorded(op, *stack);
-    // The dispatcher would come to the next kernel, BumpVersionsKernel, in as much time again.
-    if (keys.has(c10::DispatchKey::ADInplaceOrView)) return BumpAndRedispatch(op, keys, stack);
-    at::AutoDispatchBelowAutograd below;
-    RedispatchBoxed(op, keys & c10::after_autograd_keyset, stack);
+void CheckNothingIsRecorded(const c10::OperatorHandle& op, const Stack& stack) {
+  if (!IsRecorded(op, stack)) return;
+  const CallNames names = NamesOf(op, stack);
+  std::string operands;
+  size_t i = 0;
+  for (const c10::IValue& value : Arguments(op, stack)) {
+    const std::string& argument = op.schema().arguments()[i++].name();
+    ForEachTensor(value, [&](const at::Tensor& tensor, int index) {
+      if (!tensor.requires_grad()) return;
+      operands += (operands.empty() ? "" : ", ") + OperandName(names, argument, index);
+    });
   }
+  ThrowTracedError(graphffi::Error(
+      "NotImplementedError",
+      names.subject + ": operand " + operands +
+          ": expected no gradient to record for a call that writes its operands, got "
+          "requires_grad=True; call it under torch.no_grad(), pass x.detach(), or use an op that "
+          "returns new tensors"));
+}
 
- private:
-  static void CheckNothingIsRecorded(const c10::OperatorHandle& op, const Stack& stack) {
-    if (!IsRecorded(op, stack)) return;
-    const CallNames names = NamesOf(op, stack);
-    std::string operands;
-    size_t i = 0;
-    for (const c10::IValue& value : Arguments(op, stack)) {
-      const std::string& argument = op.schema().arguments()[i++].name();
-      ForEachTensor(value, [&](const at::Tensor& tensor, int index) {
-        if (!tensor.requires_grad()) return;
-        operands += (operands.empty() ? "" : ", ") + OperandName(names, argument, index);
-      });
-    }
-    ThrowTracedError(graphffi::Error(
-        "NotImplementedError",
-        names.subject + ": operand " + operands +
-            ": expected no gradient to record for a call that writes its operands, got "
-            "requires_grad=True; call it under torch.no_grad(), pass x.detach(), or use an op that "
-            "returns new tensors"));
-  }
-};
+void RunUnrecorded(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
+  if (HasTangents(op, *stack)) RefuseTangents(SubjectOf(op, *stack), kReturnNewTensors);
+  if (c10::GradMode::is_enabled()) CheckNothingIsRecorded(op, *stack);
+  // The dispatcher would come to BumpAndRedispatch next, in as much time again.
+  if (keys.has(c10::DispatchKey::ADInplaceOrView)) return BumpAndRedispatch(op, keys, stack);
+  RedispatchBelowAutograd(op, keys, stack);
+}
 
-class BumpVersionsKernel : public c10::OperatorKernel {
- public:
-  void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
-    BumpAndRedispatch(op, keys, stack);
-  }
-};
-
-class RefuseVmapKernel : public c10::OperatorKernel {
- public:
-  void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
-    ThrowTracedError(graphffi::Error(
-        "NotImplementedError",
-        SubjectOf(op, *stack) +
-            ": vmap: expected a batching rule, got none; define the op with vmap='sequential', or "
-            "with vmap='broadcast' if its kernel takes leading batch dimensions"));
-  }
-};
+void FailInVmap(const c10::OperatorHandle& op, Stack* stack) {
+  ThrowTracedError(graphffi::Error(
+      "NotImplementedError",
+      SubjectOf(op, *stack) +
+          ": vmap: expected a batching rule, got none; define the op with vmap='sequential', or "
+          "with vmap='broadcast' if its kernel takes leading batch dimensions"));
+}
 
 void RaiseNoGradient(const c10::OperatorHandle&, Stack* stack) {
   ThrowTorchError(graphffi::Error("NotImplementedError", stack->back().toStringRef()));
@@ -314,19 +295,17 @@ at::Tensor NoGradientMeta(const at::Tensor& grad, c10::SymIntArrayRef size, std:
 }  // namespace
 
 torch::CppFunction RecordGradient() {
-  return torch::CppFunction::makeFromBoxedFunctor(std::make_unique<RecordGradientKernel>());
+  return torch::CppFunction::makeFromBoxedFunction<&RunDifferentiably>();
 }
 
-torch::CppFunction RefuseVmap() {
-  return torch::CppFunction::makeFromBoxedFunctor(std::make_unique<RefuseVmapKernel>());
-}
+torch::CppFunction RefuseVmap() { return torch::CppFunction::makeFromBoxedFunction<&FailInVmap>(); }
 
 torch::CppFunction RefuseRecording() {
-  return torch::CppFunction::makeFromBoxedFunctor(std::make_unique<RefuseRecordingKernel>());
+  return torch::CppFunction::makeFromBoxedFunction<&RunUnrecorded>();
 }
 
 torch::CppFunction BumpVersions() {
-  return torch::CppFunction::makeFromBoxedFunctor(std::make_unique<BumpVersionsKernel>());
+  return torch::CppFunction::makeFromBoxedFunction<&BumpAndRedispatch>();
 }
 
 void RegisterNoGradient(torch::Library& library) {

@@ -47,11 +47,8 @@ class GRAPHFFI_TORCH_API KernelCall {
   void SetTarget(const CallTarget& target) { target_ = &target; }
 
   TensorBank& inputs() { return inputs_; }
-  const TensorBank& inputs() const { return inputs_; }
   TensorBank& outputs() { return outputs_; }
-  const TensorBank& outputs() const { return outputs_; }
   AttributeBank& attributes() { return attributes_; }
-  const AttributeBank& attributes() const { return attributes_; }
 
   /// Checks that no output shares memory, enters the env of the tensors' devices, calls.
   /// `num_fresh` outputs, the first, were just allocated and share none. `workspace` is bytes, or

@@ -4,7 +4,6 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 
-#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -50,29 +49,26 @@ class Resolved {
   std::vector<std::pair<at::Tensor, at::Tensor>> written_;
 };
 
-class ResolveLazyBitsKernel : public c10::OperatorKernel {
- public:
-  void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
-                  torch::jit::Stack* stack) {
-    Resolved resolved;
-    const std::vector<c10::Argument>& arguments = op.schema().arguments();
-    const size_t begin = stack->size() - arguments.size();
-    for (size_t i = 0; i < arguments.size(); ++i) {
-      const c10::AliasInfo* opt_alias = arguments[i].alias_info();
-      c10::IValue& value = (*stack)[begin + i];
-      value = resolved.Of(value, opt_alias != nullptr && opt_alias->isWrite());
-    }
-    // Conjugate comes after Negative.
-    const c10::DispatchKeySet below(c10::DispatchKeySet::FULL_AFTER, c10::DispatchKey::Conjugate);
-    op.redispatchBoxed(keys & below, stack);
-    resolved.CopyBack();
+void RunOnResolved(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+                   torch::jit::Stack* stack) {
+  Resolved resolved;
+  const std::vector<c10::Argument>& arguments = op.schema().arguments();
+  const size_t begin = stack->size() - arguments.size();
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const c10::AliasInfo* opt_alias = arguments[i].alias_info();
+    c10::IValue& value = (*stack)[begin + i];
+    value = resolved.Of(value, opt_alias != nullptr && opt_alias->isWrite());
   }
-};
+  // Conjugate comes after Negative.
+  const c10::DispatchKeySet below(c10::DispatchKeySet::FULL_AFTER, c10::DispatchKey::Conjugate);
+  op.redispatchBoxed(keys & below, stack);
+  resolved.CopyBack();
+}
 
 }  // namespace
 
 torch::CppFunction ResolveLazyBits() {
-  return torch::CppFunction::makeFromBoxedFunctor(std::make_unique<ResolveLazyBitsKernel>());
+  return torch::CppFunction::makeFromBoxedFunction<&RunOnResolved>();
 }
 
 }  // namespace graphffi_torch

@@ -60,7 +60,6 @@ class GRAPHFFI_TORCH_API OpCall {
   explicit OpCall(const OpDescription& description);
 
   const std::string& subject() const { return schema_.name(); }
-  const c10::FunctionSchema& schema() const { return schema_; }
   size_t num_results() const { return num_results_; }
   /// The schema's parameters, in its order, without the digest.
   const std::vector<Parameter>& parameters() const { return parameters_; }
@@ -121,9 +120,6 @@ class GRAPHFFI_TORCH_API OpFrame {
     if (!opt_results_.has_value()) opt_results_.emplace();
     return *opt_results_;
   }
-
-  /// The results, then the operands that are updated.
-  const TensorBank& outputs() const { return call_.outputs(); }
 
  private:
   void RunAllocated();

@@ -24,95 +24,76 @@ using torch::jit::Stack;
 /// the process, as every definition that it had does.
 using OpSlot = std::atomic<const OpCall*>;
 
-/// `ns::name`: allocates the results.
-class AllocatingForm : public c10::OperatorKernel {
+/// The kernel of an operator: `kRun` of the op's definition.
+template <void (*kRun)(const OpCall& call, Stack* stack)>
+class Form : public c10::OperatorKernel {
  public:
-  explicit AllocatingForm(const OpSlot* slot) : slot_(slot) {}
+  explicit Form(const OpSlot* slot) : slot_(slot) {}
 
   void operator()(const c10::OperatorHandle&, c10::DispatchKeySet, Stack* stack) {
-    const OpCall& call = *slot_->load(std::memory_order_acquire);
-    const size_t num_arguments = call.parameters().size();
-    OpFrame frame(call);
     try {
-      frame.Add(torch::jit::last(*stack, num_arguments + 1).slice(0, num_arguments));
-      frame.Run();
+      kRun(*slot_->load(std::memory_order_acquire), stack);
     } catch (const graphffi::Error& error) {
       ThrowTorchError(error);
     }
-    torch::jit::drop(*stack, num_arguments + 1);
-    for (at::Tensor& result : frame.results()) stack->emplace_back(std::move(result));
   }
 
  private:
   const OpSlot* slot_;
 };
+
+/// `ns::name`: allocates the results.
+void RunAllocating(const OpCall& call, Stack* stack) {
+  const size_t num_arguments = call.parameters().size();
+  OpFrame frame(call);
+  frame.Add(torch::jit::last(*stack, num_arguments + 1).slice(0, num_arguments));
+  frame.Run();
+  torch::jit::drop(*stack, num_arguments + 1);
+  for (at::Tensor& result : frame.results()) stack->emplace_back(std::move(result));
+}
 
 /// `ns::name.out`: fills what it is given.
-class DestinationForm : public c10::OperatorKernel {
- public:
-  explicit DestinationForm(const OpSlot* slot) : slot_(slot) {}
-
-  void operator()(const c10::OperatorHandle&, c10::DispatchKeySet, Stack* stack) {
-    const OpCall& call = *slot_->load(std::memory_order_acquire);
-    const size_t num_arguments = call.parameters().size();
-    const size_t count = num_arguments + call.num_results() + 1;
-    try {
-      c10::ArrayRef<c10::IValue> all = torch::jit::last(*stack, count);
-      OpFrame frame(call);
-      frame.Add(all.slice(0, num_arguments));
-      frame.RunInto(all.slice(num_arguments, call.num_results()));
-    } catch (const graphffi::Error& error) {
-      ThrowTorchError(error);
-    }
-    torch::jit::drop(*stack, count);
+void RunInto(const OpCall& call, Stack* stack) {
+  const size_t num_arguments = call.parameters().size();
+  const size_t count = num_arguments + call.num_results() + 1;
+  {
+    c10::ArrayRef<c10::IValue> all = torch::jit::last(*stack, count);
+    OpFrame frame(call);
+    frame.Add(all.slice(0, num_arguments));
+    frame.RunInto(all.slice(num_arguments, call.num_results()));
   }
+  torch::jit::drop(*stack, count);
+}
 
- private:
-  const OpSlot* slot_;
-};
+c10::IValue Copied(const c10::IValue& argument, c10::List<at::Tensor>* copies) {
+  if (argument.isNone()) return argument;
+  if (argument.isTensor()) {
+    copies->push_back(argument.toTensor().clone());
+    return copies->get(copies->size() - 1);
+  }
+  c10::List<at::Tensor> list;
+  for (const c10::IValue& item : argument.toListRef()) list.push_back(item.toTensor().clone());
+  copies->append(list);
+  return list;
+}
 
 /// `ns::name.effect`: leaves what it is given, and gives the results and changed copies.
-class EffectForm : public c10::OperatorKernel {
- public:
-  explicit EffectForm(const OpSlot* slot) : slot_(slot) {}
-
-  void operator()(const c10::OperatorHandle&, c10::DispatchKeySet, Stack* stack) {
-    const OpCall& call = *slot_->load(std::memory_order_acquire);
-    const size_t num_arguments = call.parameters().size();
-    c10::List<at::Tensor> copies, returned;
-    std::vector<c10::IValue> arguments;
-    for (const c10::IValue& argument :
-         torch::jit::last(*stack, num_arguments + 1).slice(0, num_arguments)) {
-      const bool is_written = call.parameters()[arguments.size()].role == OpCall::Role::kOutput;
-      arguments.push_back(is_written ? Copied(argument, &copies) : argument);
-    }
-    OpFrame frame(call);
-    try {
-      frame.Add(arguments);
-      frame.Run();
-    } catch (const graphffi::Error& error) {
-      ThrowTorchError(error);
-    }
-    for (at::Tensor& result : frame.results()) returned.push_back(std::move(result));
-    returned.append(std::move(copies));
-    ReturnList(std::move(returned), num_arguments + 1, stack);
+void RunOnCopies(const OpCall& call, Stack* stack) {
+  const size_t num_arguments = call.parameters().size();
+  c10::List<at::Tensor> copies, returned;
+  std::vector<c10::IValue> arguments;
+  for (const c10::IValue& argument :
+       torch::jit::last(*stack, num_arguments + 1).slice(0, num_arguments)) {
+    const bool is_written = call.parameters()[arguments.size()].role == OpCall::Role::kOutput;
+    arguments.push_back(is_written ? Copied(argument, &copies) : argument);
   }
-
- private:
-  static c10::IValue Copied(const c10::IValue& argument, c10::List<at::Tensor>* copies) {
-    if (argument.isNone()) return argument;
-    if (argument.isTensor()) {
-      copies->push_back(argument.toTensor().clone());
-      return copies->get(copies->size() - 1);
-    }
-    c10::List<at::Tensor> list;
-    for (const c10::IValue& item : argument.toListRef()) list.push_back(item.toTensor().clone());
-    copies->append(list);
-    return list;
-  }
-
-  const OpSlot* slot_;
-};
+  OpFrame frame(call);
+  frame.Add(arguments);
+  frame.Run();
+  for (at::Tensor& result : frame.results()) returned.push_back(std::move(result));
+  returned.append(std::move(copies));
+  ReturnList(std::move(returned), num_arguments + 1, stack);
+}
 
 /// Meta of the destination-passing form: nothing is allocated, nothing computed.
 void DropArguments(const c10::OperatorHandle& op, Stack* stack) {
@@ -132,13 +113,13 @@ std::vector<at::Tag> TagsOf(const OpDescription& description) {
   return tags;
 }
 
-template <typename Form>
+template <void (*kRun)(const OpCall& call, Stack* stack)>
 void RegisterForm(torch::Library* library, const std::string& schema, const char* name,
                   const std::vector<at::Tag>& tags, const OpSlot* slot) {
   library->def(torch::schema(schema.c_str()), tags);
-  library->impl(name, torch::dispatch(
-                          c10::DispatchKey::CompositeExplicitAutograd,
-                          torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Form>(slot))));
+  library->impl(name, torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd,
+                                      torch::CppFunction::makeFromBoxedFunctor(
+                                          std::make_unique<Form<kRun>>(slot))));
 }
 
 void Register(const OpDescription& description, const OpSlot* slot) {
@@ -149,7 +130,7 @@ void Register(const OpDescription& description, const OpSlot* slot) {
       new torch::Library(torch::Library::FRAGMENT, ns, std::nullopt, __FILE__, __LINE__);
   const char* name = call->subject().c_str();
   const std::vector<at::Tag> tags = TagsOf(description);
-  RegisterForm<AllocatingForm>(library, description.schema, name, tags, slot);
+  RegisterForm<&RunAllocating>(library, description.schema, name, tags, slot);
   if (call->writes_operands()) {
     RegisterWriteGuards(library, name);
   } else {
@@ -160,8 +141,8 @@ void Register(const OpDescription& description, const OpSlot* slot) {
   }
   if (!description.opt_effect_schema.empty()) {
     std::string effect_name = call->subject() + ".effect";
-    RegisterForm<EffectForm>(library, description.opt_effect_schema, effect_name.c_str(), tags,
-                             slot);
+    RegisterForm<&RunOnCopies>(library, description.opt_effect_schema, effect_name.c_str(), tags,
+                               slot);
     library->impl(effect_name.c_str(),
                   torch::dispatch(c10::DispatchKey::Autograd, RefuseRecording()));
     library->impl(effect_name.c_str(),
@@ -169,7 +150,7 @@ void Register(const OpDescription& description, const OpSlot* slot) {
   }
   if (description.opt_out_schema.empty()) return;
   std::string out_name = call->subject() + ".out";
-  RegisterForm<DestinationForm>(library, description.opt_out_schema, out_name.c_str(), tags, slot);
+  RegisterForm<&RunInto>(library, description.opt_out_schema, out_name.c_str(), tags, slot);
   RegisterWriteGuards(library, out_name.c_str());
   library->impl(out_name.c_str(),
                 torch::dispatch(c10::DispatchKey::FuncTorchBatched, RefuseVmap()));
@@ -236,9 +217,8 @@ const OpCall* DefineOp(const OpDescription& description, bool replace) {
     if (entry.fingerprint == Fingerprint(description)) return entry.slot->load();
     if (!replace) {
       throw graphffi::Error("ValueError", name +
-                                              ": expected the registered definition "
-                                              "with torch, got another one; give it another "
-                                              "name");
+                                              ": expected the registered definition with torch, "
+                                              "got another one; give it another name");
     }
     entry.fingerprint = Fingerprint(description);
     entry.slot->store(call.get(), std::memory_order_release);

@@ -48,19 +48,13 @@ std::vector<graphffi::PackagedLibrary> List(const std::string& path, Reader* rea
   return graphffi::ReadManifest(Subject(path), Read(reader, kManifest));
 }
 
-bool IsRegistered(const std::string& function) {
-  const TVMFFIObjectHandle found = graphffi::FindGlobal(function);
-  if (found != nullptr) TVMFFIObjectDecRef(found);
-  return found != nullptr;
-}
-
 /// The package does not hold the global functions that its model calls.
 void CheckFunctions(const std::string& path, Reader* reader) {
   if (!reader->hasRecord(kFunctions)) return;
   std::istringstream lines(Read(reader, kFunctions));
   std::string missing;
   for (std::string name; std::getline(lines, name);) {
-    if (!IsRegistered(name)) missing += (missing.empty() ? "'" : ", '") + name + "'";
+    if (!graphffi::FindGlobal(name)) missing += (missing.empty() ? "'" : ", '") + name + "'";
   }
   if (missing.empty()) return;
   throw graphffi::Error("KeyError", Subject(path) + ": expected the global functions " + missing +

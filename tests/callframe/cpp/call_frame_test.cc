@@ -6,7 +6,7 @@
 #include <memory>
 #include <thread>
 
-#include "callframe/device_name.h"
+#include "callframe/describe_tensor.h"
 #include "callframe/error.h"
 #include "callframe/value.h"
 #include "check.h"

@@ -107,14 +107,13 @@ TEST(a_function_that_comes_back_is_called_again) {
   Functions functions;
   const KernelSlot slot("test.slot_again");
   functions.Register("test.slot_again", 1);
-  const TVMFFIObjectHandle first = graphffi::FindGlobal("test.slot_again");
+  const graphffi::ObjectRef first = graphffi::FindGlobal("test.slot_again");
   for (int turn = 0; turn < 3; ++turn) {
-    graphffi::SetGlobal("test.slot_again", first, /*allow_override=*/true);
+    graphffi::SetGlobal("test.slot_again", first.get(), /*allow_override=*/true);
     CHECK_EQ(Call(slot), int64_t{1});
     functions.Register("test.slot_again", 2);
     CHECK_EQ(Call(slot), int64_t{2});
   }
-  TVMFFIObjectDecRef(first);
 }
 
 /// The registry of apache-tvm-ffi has no lock of its own: in Python's processes it is the GIL.

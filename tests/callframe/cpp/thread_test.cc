@@ -103,14 +103,13 @@ TEST(threads_resolve_fail_and_restore_the_env) {
     number.v_int64 = t;
     for (int i = 0; i < 300; ++i) {
       const graphffi::EnvScope env(device, &number, nullptr);
-      const TVMFFIObjectHandle resolved = graphffi::ResolveKernel("test.fail");
+      const graphffi::ObjectRef resolved = graphffi::ResolveKernel("test.fail");
       CallFrame frame;
       frame.PushPlan(plan, {{inputs, nullptr, 2}, {}, {&number, nullptr, 1}, nullptr, {}});
       TVMFFIAny result;
-      const int rc = frame.Call(Kernel::FromFunction(resolved), &result);
+      const int rc = frame.Call(Kernel::FromFunction(resolved.get()), &result);
       CHECK_EQ(Error::TakeRaised(rc).message(), std::to_string(t));
       CHECK(TVMFFIEnvGetStream(device.device_type, 0) == &number);
-      TVMFFIObjectDecRef(resolved);
     }
     CHECK(TVMFFIEnvGetStream(device.device_type, 0) == nullptr);
   });

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <string>
 
-#include "callframe/device_name.h"
+#include "callframe/describe_tensor.h"
 #include "callframe/error.h"
 #include "raised.h"
 

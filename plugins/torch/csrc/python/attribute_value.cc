@@ -10,7 +10,6 @@
 #include <string>
 
 #include "callframe/describe_tensor.h"
-#include "callframe/device_name.h"
 #include "callframe/error.h"
 
 namespace graphffi_torch {

@@ -19,13 +19,11 @@
 #include "graphffi_torch/package.h"
 #include "kernels/kernel_ref.h"
 #include "op_forms.h"
+#include "python/define.h"
 #include "python/direct_call.h"
 #include "python/gradient_rule.h"
 #include "python/python_rule.h"
 #include "python/raise.h"
-#include "python/raw_call.h"
-#include "python/site_object.h"
-#include "python/tensor_viewer.h"
 #include "vjp_node.h"
 
 namespace py = pybind11;
@@ -96,31 +94,25 @@ py::capsule Define(std::string schema, std::string out_schema, std::string effec
   return MakeDirectCall(*call, parameters, std::move(result_type), release_gil);
 }
 
+/// `function`, whose errors become what torch's own bindings make of them.
+template <typename Result, typename... Args>
+auto Translating(Result (*function)(Args...)) {
+  return [function](Args... args) {
+    return Translated([&] { return function(std::forward<Args>(args)...); });
+  };
+}
+
 }  // namespace
 }  // namespace graphffi_torch
 
 PYBIND11_MODULE(_C, module) {
   using namespace graphffi_torch;  // NOLINT: the module's own namespace
   module.doc() = "Registration of ops with torch's dispatcher.";
-  module.def(
-      "define_op",
-      [](std::string schema, std::string out_schema, std::string effect_schema,
-         std::vector<std::string> results,
-         const std::unordered_map<std::string, std::string>& conversions,
-         std::vector<std::pair<std::string, std::string>> kernels, std::string digest,
-         py::object answer, const py::list& parameters, py::object result_type, bool release_gil,
-         bool allow_cuda_graph, bool has_vmap_rule, bool replace) {
-        return Translated([&] {
-          return Define(std::move(schema), std::move(out_schema), std::move(effect_schema),
-                        std::move(results), conversions, std::move(kernels), std::move(digest),
-                        std::move(answer), parameters, std::move(result_type), release_gil,
-                        allow_cuda_graph, has_vmap_rule, replace);
-        });
-      },
-      py::kw_only(), py::arg("schema"), py::arg("out_schema"), py::arg("effect_schema"),
-      py::arg("results"), py::arg("conversions"), py::arg("kernels"), py::arg("digest"),
-      py::arg("answer"), py::arg("parameters"), py::arg("result_type"), py::arg("release_gil"),
-      py::arg("allow_cuda_graph"), py::arg("has_vmap_rule"), py::arg("replace"));
+  module.def("define_op", Translating(&Define), py::kw_only(), py::arg("schema"),
+             py::arg("out_schema"), py::arg("effect_schema"), py::arg("results"),
+             py::arg("conversions"), py::arg("kernels"), py::arg("digest"), py::arg("answer"),
+             py::arg("parameters"), py::arg("result_type"), py::arg("release_gil"),
+             py::arg("allow_cuda_graph"), py::arg("has_vmap_rule"), py::arg("replace"));
   module.def(
       "set_gradient_rule",
       [](const std::string& op, const py::list& parameters, const py::list& results, py::object run,

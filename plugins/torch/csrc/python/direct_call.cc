@@ -226,22 +226,15 @@ class Updating {
 };
 
 PyObject* Finish(DirectCall* call, bool bump_versions) {
-  try {
-    return Translated([&] {
-      if (call->is_recorded()) {
-        call->RunRecorded();
-      } else {
-        const Updating updating(bump_versions ? call : nullptr);
-        call->Run();
-      }
-      return call->TakeResults();
-    });
-  } catch (py::error_already_set& error) {
-    error.restore();
-  } catch (const std::exception& error) {
-    PyErr_SetString(PyExc_RuntimeError, error.what());
-  }
-  return nullptr;
+  return TranslatedOrNull([&] {
+    if (call->is_recorded()) {
+      call->RunRecorded();
+    } else {
+      const Updating updating(bump_versions ? call : nullptr);
+      call->Run();
+    }
+    return call->TakeResults();
+  });
 }
 
 bool Prepare(DirectCall* call, PyObject* const* args, Py_ssize_t num_args, PyObject* opt_names) {

@@ -134,9 +134,7 @@ class PythonForwardRule : public ForwardRule {
   explicit PythonForwardRule(py::object run) : run_(run.release().ptr()) {}
 
   variable_list Apply(const ForwardCall& call) const override {
-    const graphffi::GilHold gil;
-    gil.Check();
-    try {
+    return WithGil([&] {
       const py::list results = ToList(call.results);
       const py::object returned =
           Call(run_, ToList(call.arguments), ToList(call.tangents), results);
@@ -145,10 +143,7 @@ class PythonForwardRule : public ForwardRule {
         tangents.push_back(item.is_none() ? at::Tensor() : THPVariable_Unpack(item.ptr()));
       }
       return tangents;
-    } catch (py::error_already_set& error) {
-      error.restore();
-      ThrowPending();
-    }
+    });
   }
 
  private:
@@ -177,9 +172,7 @@ class PythonGradientRule : public GradientRule {
   }
 
   variable_list Apply(const BackwardCall& call) const override {
-    const graphffi::GilHold gil;
-    gil.Check();
-    try {
+    return WithGil([&] {
       const py::object returned = Call(run_, ValuesOf(call), CotangentsOf(call));
       Gradients taken;
       variable_list gradients =
@@ -188,10 +181,7 @@ class PythonGradientRule : public GradientRule {
         if (gradient.defined() && gradient.is_complex()) gradient = gradient.conj();
       }
       return gradients;
-    } catch (py::error_already_set& error) {
-      error.restore();
-      ThrowPending();
-    }
+    });
   }
 
  private:

@@ -44,8 +44,7 @@ py::object FromValue(const TVMFFIAny& value) {
 py::list FromBank(const graphffi::Bank& bank, size_t first) {
   py::list list;
   for (auto i = static_cast<int32_t>(first); i < bank.size; ++i) {
-    graphffi::Slot slot{i};
-    if (bank.opt_slots != nullptr) slot = bank.opt_slots[i];
+    const graphffi::Slot slot = bank.slot(i);
     if (slot.count == graphffi::Slot::kSingle) {
       list.append(FromValue(bank.values[slot.begin]));
       continue;
@@ -60,9 +59,7 @@ py::list FromBank(const graphffi::Bank& bank, size_t first) {
 }  // namespace
 
 std::string PythonRule::Ask(const graphffi::CallValues& values, bool trace) {
-  const graphffi::GilHold gil;
-  gil.Check();
-  try {
+  return WithGil([&] {
     const py::list inputs = FromBank(values.inputs, 0),
                    outputs = FromBank(values.outputs, num_results_),
                    attributes = FromBank(values.attributes, 0);
@@ -72,23 +69,15 @@ std::string PythonRule::Ask(const graphffi::CallValues& values, bool trace) {
     });
     if (answer == nullptr) ThrowPending();
     return py::reinterpret_steal<py::object>(answer).cast<std::string>();
-  } catch (py::error_already_set& error) {
-    error.restore();
-    ThrowPending();
-  }
+  });
 }
 
 graphffi::ShapeRule::MadeKernel PythonRule::Made(int32_t number) {
-  const graphffi::GilHold gil;
-  gil.Check();
-  try {
+  return WithGil([&] {
     auto [factory, reference] =
         py::handle(answer_).attr("made")(number).cast<std::pair<int32_t, std::string>>();
-    return {factory, std::move(reference)};
-  } catch (py::error_already_set& error) {
-    error.restore();
-    ThrowPending();
-  }
+    return MadeKernel{factory, std::move(reference)};
+  });
 }
 
 }  // namespace graphffi_torch

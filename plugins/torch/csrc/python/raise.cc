@@ -75,11 +75,7 @@ void ThrowPending() {
 // graphffi turns the error into a Python exception: it is put back, and a call through graphffi
 // raises it, as the very exception that a Python callback raised, or as one of its kind.
 void SetPythonError(const graphffi::Error& error) {
-  if (error.opt_object() != nullptr) {
-    TVMFFIErrorSetRaised(error.opt_object());
-  } else {
-    graphffi::SetRaised(error.kind(), error.message());
-  }
+  graphffi::SetRaised(error);
   Py_XDECREF(graphffi::UntilShutdown([] { return PyObject_CallNoArgs(reraise); }));
 }
 

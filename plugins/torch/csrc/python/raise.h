@@ -6,6 +6,7 @@
 #include <torch/csrc/Exceptions.h>
 
 #include "errors.h"
+#include "gil/gil.h"
 
 namespace graphffi_torch {
 
@@ -37,6 +38,32 @@ auto Translated(const Body& body) -> decltype(body()) {
     PyErr_SetString(PyExc_RuntimeError, error.what_without_backtrace());
   }
   throw pybind11::error_already_set();
+}
+
+/// The same where Python's C API calls: NULL with Python's exception pending.
+template <typename Body>
+PyObject* TranslatedOrNull(const Body& body) {
+  try {
+    return Translated(body);
+  } catch (pybind11::error_already_set& error) {
+    error.restore();
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+  }
+  return nullptr;
+}
+
+/// Runs `body` with the GIL. Python's exceptions are thrown as torch's C++ ones.
+template <typename Body>
+auto WithGil(const Body& body) -> decltype(body()) {
+  const graphffi::GilHold gil;
+  gil.Check();
+  try {
+    return body();
+  } catch (pybind11::error_already_set& error) {
+    error.restore();
+    ThrowPending();
+  }
 }
 
 }  // namespace graphffi_torch

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "python/raw_call.h"
-
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_cpu_dispatch.h>
 #include <c10/core/GradMode.h>
@@ -17,6 +15,7 @@
 
 #include "gil/gil.h"
 #include "python/attribute_value.h"
+#include "python/define.h"
 #include "python/plain_tensor.h"
 #include "python/raise.h"
 #include "site_cache.h"
@@ -282,14 +281,7 @@ PyObject* CallRaw(PyObject*, PyObject* const* args, Py_ssize_t num_args) {
   }
   const c10::impl::LocalDispatchKeySet thread = c10::impl::tls_local_dispatch_key_set();
   if (!IsPlainThread(thread)) return Py_NewRef(Py_NotImplemented);
-  try {
-    return Translated([&] { return CallPlain(args, thread); });
-  } catch (py::error_already_set& error) {
-    error.restore();
-  } catch (const std::exception& error) {
-    PyErr_SetString(PyExc_RuntimeError, error.what());
-  }
-  return nullptr;
+  return TranslatedOrNull([&] { return CallPlain(args, thread); });
 }
 
 }  // namespace

@@ -59,8 +59,7 @@ c10::IValue ToIValue(const DirectOp::Parameter& parameter, const graphffi::Bank&
   if (value == Py_None) return c10::IValue();
   if (parameter.kind < Kind::kTensors) return THPVariable_Unpack(value);
   if (parameter.kind == Kind::kTensors) return ToTensorList(arguments->AsTuple(i));
-  graphffi::Slot where{static_cast<int32_t>(slot)};
-  if (attributes.opt_slots != nullptr) where = attributes.opt_slots[slot];
+  const graphffi::Slot where = attributes.slot(static_cast<int32_t>(slot));
   const TVMFFIAny* values = attributes.values + where.begin;
   return parameter.is_list ? ToListIValue(parameter.kind, values, where.count)
                            : ToIValue(parameter.kind, *values);

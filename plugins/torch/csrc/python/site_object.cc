@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "python/site_object.h"
-
 #include <pybind11/stl.h>
 #include <structmember.h>
 #include <torch/csrc/autograd/python_variable.h>
@@ -13,6 +11,7 @@
 
 #include "call_site.h"
 #include "gil/gil.h"
+#include "python/define.h"
 #include "python/raise.h"
 
 namespace py = pybind11;
@@ -69,20 +68,13 @@ PyObject* CallSiteObject(PyObject* self, PyObject* const* args, size_t nargsf, P
     ints.push_back(PyLong_AsLongLong(args[i]));
     if (ints.back() == -1 && PyErr_Occurred()) return nullptr;
   }
-  try {
-    return Translated([&] {
-      {
-        const graphffi::GilRelease no_gil(object->release_gil);
-        site.Run(tensors.data(), ints.data());
-      }
-      return Py_NewRef(Py_None);
-    });
-  } catch (py::error_already_set& error) {
-    error.restore();
-  } catch (const std::exception& error) {
-    PyErr_SetString(PyExc_RuntimeError, error.what());
-  }
-  return nullptr;
+  return TranslatedOrNull([&] {
+    {
+      const graphffi::GilRelease no_gil(object->release_gil);
+      site.Run(tensors.data(), ints.data());
+    }
+    return Py_NewRef(Py_None);
+  });
 }
 
 void Deallocate(PyObject* self) {

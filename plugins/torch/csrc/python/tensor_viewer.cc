@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "python/tensor_viewer.h"
-
 #include <ATen/DLConvertor.h>
 #include <ATen/record_function.h>
 #include <torch/csrc/autograd/python_variable.h>
@@ -13,6 +11,7 @@
 #include "env.h"
 #include "env_stream.h"
 #include "hooks/plugin_call.h"
+#include "python/define.h"
 #include "python/plain_tensor.h"
 
 namespace py = pybind11;

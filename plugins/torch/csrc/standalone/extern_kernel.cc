@@ -27,7 +27,7 @@ class ExternArguments {
   void PushTensor(AtenTensorHandle opt_tensor);
 
   graphffi::CallFrame frame_;
-  std::vector<Ref> copies_;
+  std::vector<ObjectRef> copies_;
 };
 
 void ExternArguments::Push(const ExternArgument& argument) {
@@ -50,16 +50,12 @@ void ExternArguments::Push(const ExternArgument& argument) {
 }
 
 void ExternArguments::PushTensor(AtenTensorHandle opt_tensor) {
-  TVMFFIAny value{};
-  if (opt_tensor != nullptr) {
-    value.type_index = kTVMFFITensor;
-    value.v_obj = reinterpret_cast<TVMFFIObject*>(opt_tensor);
-    if (!graphffi::IsCompact(ViewOf(opt_tensor))) {
-      copies_.emplace_back(CompactCopy(ViewOf(opt_tensor))->handle());
-      value.v_obj = static_cast<TVMFFIObject*>(copies_.back().get());
-    }
+  if (opt_tensor == nullptr) return frame_.Push(TVMFFIAny{});
+  TVMFFIObjectHandle tensor = opt_tensor;
+  if (!graphffi::IsCompact(ViewOf(opt_tensor))) {
+    tensor = copies_.emplace_back(CompactCopy(ViewOf(opt_tensor))->handle()).get();
   }
-  frame_.Push(value);
+  frame_.Push(graphffi::MakeObject(kTVMFFITensor, tensor));
 }
 
 int CallKernel(const graphffi::Kernel& kernel, const std::string& reference,
@@ -112,8 +108,7 @@ void ExternKernel::Run(const std::vector<ExternArgument>& arguments,
   TVMFFIAny returned{};
   {
     const graphffi::KernelSlot::Use function(*slot_);
-    const int rc = CallKernel(function.kernel(), name_, &pushed.frame(), &returned);
-    if (rc != 0) throw graphffi::Error::TakeRaised(rc);
+    graphffi::CheckRc(CallKernel(function.kernel(), name_, &pushed.frame(), &returned));
   }
   graphffi::OwnedValues owned;
   owned.Add(returned);

@@ -42,7 +42,7 @@ class AllocatorOfCall {
 
 /// Adds what the model returns to `results`. \throws graphffi::Error of a kernel or
 /// of the model.
-void RunModel(const Method& method, Operands* operands, BoundedList<Ref>* results) {
+void RunModel(const Method& method, Operands* operands, BoundedList<ObjectRef>* results) {
   const DLDevice device = operands->device();
   void* stream = device.device_type == kDLCPU
                      ? nullptr
@@ -139,7 +139,7 @@ void RunInto(const Method& method, const TVMFFIAny* args, int32_t num_args,
   Destinations destinations(method, arguments.data() + method.num_operands, operands);
   if (opt_workspace != nullptr) CheckWorkspace(method, *opt_workspace, arguments);
   const Run run(method, &destinations);
-  BoundedList<Ref> results(method.num_results);
+  BoundedList<ObjectRef> results(method.num_results);
   RunModel(method, &operands, &results);
   destinations.Fill(results);
   operands.TakeBack();
@@ -152,9 +152,7 @@ int RaiseErrors(Body&& body) {
     body();
     return 0;
   } catch (const graphffi::Error& error) {
-    if (error.opt_object() == nullptr) return graphffi::SetRaised(error.kind(), error.message());
-    TVMFFIErrorSetRaised(error.opt_object());
-    return -1;
+    return graphffi::SetRaised(error);
   } catch (const std::exception& error) {
     return graphffi::SetRaised("RuntimeError", error.what());
   }
@@ -171,7 +169,7 @@ int RunMethod(const Method& method, const TVMFFIAny* args, int32_t num_args, TVM
     Operands operands(method, arguments.data(), arguments.size());
     HostResults host(method, allocator.is_host());
     const Run run(method, &host);
-    BoundedList<Ref> results(method.num_results);
+    BoundedList<ObjectRef> results(method.num_results);
     RunModel(method, &operands, &results);
     for (int32_t i = 0; i < results.size(); ++i) {
       results[i] = host.Finish(i, std::move(results[i]));

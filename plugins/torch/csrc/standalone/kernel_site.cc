@@ -55,7 +55,7 @@ class KernelSite {
   void Invoke(void* const* tensors, TVMFFIAny* values) const;
   /// The tensor as the kernel takes it: itself, or a compact copy that `copies` keeps.
   TVMFFIObjectHandle Place(graphffi::Plan::Op op, int32_t index, TVMFFIObjectHandle tensor,
-                           TVMFFIAny* place, std::vector<Ref>* copies) const;
+                           TVMFFIAny* place, std::vector<ObjectRef>* copies) const;
 
   const graphffi::KernelSlot kernel_;
   const std::string subject_;
@@ -105,7 +105,7 @@ void KernelSite::AddAttributes(const GraphffiCallV2& call) {
 
 TVMFFIObjectHandle KernelSite::Place(graphffi::Plan::Op op, int32_t index,
                                      TVMFFIObjectHandle tensor, TVMFFIAny* place,
-                                     std::vector<Ref>* copies) const {
+                                     std::vector<ObjectRef>* copies) const {
   *place = TVMFFIAny{};
   if (tensor == nullptr) return nullptr;
   const DLTensor& view = *TVMFFITensorGetDLTensorPtr(tensor);
@@ -127,7 +127,7 @@ void KernelSite::Run(void* const* tensors, const int64_t* open_ints) const {
     values = more_values.data();
   }
   std::copy(room_.begin(), room_.end(), values);
-  std::vector<Ref> copies;
+  std::vector<ObjectRef> copies;
   std::vector<std::pair<TVMFFIObjectHandle, TVMFFIObjectHandle>> updated;  // copy, original
   const int32_t num_inputs = layout_.inputs.capacity;
   for (int32_t i = 0; i < num_inputs; ++i) {

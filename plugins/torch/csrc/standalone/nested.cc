@@ -16,11 +16,8 @@ bool IsNested(const TVMFFIAny& value) {
   return value.type_index == kTVMFFIArray || value.type_index == kTVMFFIMap;
 }
 
-TVMFFIAny Release(Ref* tensor) {
-  TVMFFIAny value{};
-  value.type_index = kTVMFFITensor;
-  value.v_obj = static_cast<TVMFFIObject*>(tensor->Release());
-  return value;
+TVMFFIAny Release(ObjectRef* tensor) {
+  return graphffi::MakeObject(kTVMFFITensor, tensor->release());
 }
 
 /// The values of a dict's keys, as many as it has of them.
@@ -52,7 +49,7 @@ std::string Describe(const TVMFFIAny& value) {
 }
 
 /// The value of `*node` and of what is in it; moves both on.
-TVMFFIAny Nest(const Node** node, Ref** result) {
+TVMFFIAny Nest(const Node** node, ObjectRef** result) {
   const Node& self = *(*node)++;
   if (self.count < 0) return Release((*result)++);
   graphffi::OwnedValues values;
@@ -126,9 +123,9 @@ void Arguments::Fail(const char* kind, const std::string& text) const {
   throw graphffi::Error(kind, std::string(method_.name) + ": " + text);
 }
 
-TVMFFIAny NestResults(const Method& method, BoundedList<Ref>* results) {
+TVMFFIAny NestResults(const Method& method, BoundedList<ObjectRef>* results) {
   const Node* node = method.result_nodes;
-  Ref* result = results->data();
+  ObjectRef* result = results->data();
   return Nest(&node, &result);
 }
 

@@ -39,6 +39,6 @@ class Arguments {
 };
 
 /// *New reference* to results as the program nests them. \throws Error
-TVMFFIAny NestResults(const Method& method, BoundedList<Ref>* results);
+TVMFFIAny NestResults(const Method& method, BoundedList<ObjectRef>* results);
 
 }  // namespace graphffi_standalone

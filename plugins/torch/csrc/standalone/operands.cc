@@ -3,7 +3,6 @@
 
 #include "callframe/call_frame.h"
 #include "callframe/describe_tensor.h"
-#include "callframe/device_name.h"
 #include "callframe/error.h"
 #include "callframe/lent_tensor.h"
 #include "callframe/value.h"
@@ -154,13 +153,13 @@ void Operands::Take(const Operand& operand, const TVMFFIAny& arg) {
 }
 
 void Operands::Release(BoundedList<TVMFFIObjectHandle>* handles) {
-  for (Ref& ref : taken_) handles->Add(ref.Release());
+  for (ObjectRef& ref : taken_) handles->Add(ref.release());
 }
 
 /// False if a kernel kept one.
 bool Operands::TakeEach() {
   bool are_back = true;
-  for (const Ref& ref : lent_) {
+  for (const ObjectRef& ref : lent_) {
     auto* header = static_cast<TVMFFIObject*>(ref.get());
     const uint64_t count = __atomic_load_n(&header->combined_ref_count, __ATOMIC_ACQUIRE);
     if ((count & 0xffffffffU) == 1) continue;

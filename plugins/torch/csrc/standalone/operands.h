@@ -47,8 +47,8 @@ class Operands {
   std::optional<DeviceScope> scope_;
   BoundedList<int64_t> sizes_;  // of symbols; -1: not known yet
   BoundedList<DLTensor> views_;
-  BoundedList<Ref> taken_;
-  BoundedList<Ref> lent_;  // those whose memory ends with the call
+  BoundedList<ObjectRef> taken_;
+  BoundedList<ObjectRef> lent_;  // those whose memory ends with the call
 };
 
 }  // namespace graphffi_standalone

@@ -9,7 +9,6 @@
 
 #include "callframe/call_frame.h"
 #include "callframe/describe_tensor.h"
-#include "callframe/device_name.h"
 #include "callframe/value.h"
 
 namespace graphffi_standalone {
@@ -36,11 +35,11 @@ bool IsCompact(const Layout& layout) {
 
 Tensor* HostResults::OptTake(int32_t, const Layout& layout) {
   if (!has_allocator_ || !IsCompact(layout)) return nullptr;
-  const Ref taken(AllocateInEnv(layout));
+  const ObjectRef taken(AllocateInEnv(layout));
   return Tensor::View(DataOf(*TVMFFITensorGetDLTensorPtr(taken.get())), layout, taken.get());
 }
 
-Ref HostResults::Finish(int32_t i, Ref result) {
+ObjectRef HostResults::Finish(int32_t i, ObjectRef result) {
   Tensor* opt_own = Tensor::OptOf(result.get());
   const DLTensor& view = *TVMFFITensorGetDLTensorPtr(result.get());
   if (!graphffi::IsCompact(view)) return Copy(view);
@@ -52,9 +51,9 @@ Ref HostResults::Finish(int32_t i, Ref result) {
   return Copy(view);
 }
 
-Ref HostResults::Copy(const DLTensor& from) const {
-  if (!has_allocator_) return Ref(CompactCopy(from)->handle());
-  Ref copy(AllocateInEnv(Layout::Of(from)));
+ObjectRef HostResults::Copy(const DLTensor& from) const {
+  if (!has_allocator_) return ObjectRef(CompactCopy(from)->handle());
+  ObjectRef copy(AllocateInEnv(Layout::Of(from)));
   CopyElements(from, *TVMFFITensorGetDLTensorPtr(copy.get()));
   return copy;
 }
@@ -107,8 +106,8 @@ Tensor* Destinations::OptTake(int32_t i, const Layout& layout) {
   return Tensor::View(DataOf(destination), layout, nullptr);
 }
 
-void Destinations::Fill(const BoundedList<Ref>& results) const {
-  BoundedList<Ref> copies(results.size());
+void Destinations::Fill(const BoundedList<ObjectRef>& results) const {
+  BoundedList<ObjectRef> copies(results.size());
   BoundedList<const DLTensor*> sources(results.size());
   for (int32_t i = 0; i < results.size(); ++i) {
     const DLTensor& result = *TVMFFITensorGetDLTensorPtr(results[i].get());

@@ -20,10 +20,10 @@ class HostResults : public ResultMemory {
   Tensor* OptTake(int32_t i, const Layout& layout) override;
   /// Result `i` as the caller gets it: compact, in memory that outlives the call and belongs to
   /// nobody else. Learns which allocation it was. \throws Error
-  Ref Finish(int32_t i, Ref result);
+  ObjectRef Finish(int32_t i, ObjectRef result);
 
  private:
-  Ref Copy(const DLTensor& from) const;
+  ObjectRef Copy(const DLTensor& from) const;
 
   const Method& method_;
   const bool has_allocator_;
@@ -38,7 +38,7 @@ class Destinations : public ResultMemory {
 
   Tensor* OptTake(int32_t i, const Layout& layout) override;
   /// Puts those results there that are not yet, and learns which allocation each one was.
-  void Fill(const BoundedList<Ref>& results) const;
+  void Fill(const BoundedList<ObjectRef>& results) const;
 
  private:
   [[noreturn]] void Fail(int32_t i, const std::string& expected, const std::string& got) const;

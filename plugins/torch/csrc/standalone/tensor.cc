@@ -151,10 +151,10 @@ Tensor* Tensor::Make(const Layout& layout, size_t data_bytes) {
 Tensor* Tensor::Allocate(const Layout& layout) {
   if (layout.device.device_type == kDLCPU) return Make(layout, layout.SpanBytes());
   const auto bytes = static_cast<int64_t>(layout.SpanBytes());
-  Ref memory(AllocateInEnv({1, &bytes, nullptr, {kDLUInt, 8, 1}, layout.device}));
+  ObjectRef memory(AllocateInEnv({1, &bytes, nullptr, {kDLUInt, 8, 1}, layout.device}));
   Tensor* self = Make(layout, 0);
   self->tensor_.data = DataOf(*TVMFFITensorGetDLTensorPtr(memory.get()));
-  self->opt_owner_ = memory.Release();
+  self->opt_owner_ = memory.release();
   return self;
 }
 
@@ -193,8 +193,7 @@ TVMFFIObjectHandle AllocateInEnv(const Layout& layout) {
   prototype.dtype = layout.dtype;
   prototype.shape = const_cast<int64_t*>(layout.shape);
   TVMFFIObjectHandle tensor = nullptr;
-  const int rc = TVMFFIEnvTensorAlloc(&prototype, &tensor);
-  if (rc != 0) throw graphffi::Error::TakeRaised(rc);
+  graphffi::CheckRc(TVMFFIEnvTensorAlloc(&prototype, &tensor));
   return tensor;
 }
 
@@ -240,9 +239,9 @@ void ClearElements(const DLTensor& tensor) {
 
 Tensor* CopyAs(const Layout& layout, const DLTensor& tensor) {
   Tensor* copy = Tensor::Allocate(layout);
-  Ref owner(copy->handle());
+  ObjectRef owner(copy->handle());
   CopyElements(tensor, copy->view());
-  owner.Release();
+  owner.release();
   return copy;
 }
 

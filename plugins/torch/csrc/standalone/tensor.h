@@ -8,11 +8,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <utility>
 
+#include "callframe/object_ref.h"
 #include "shim_tensor.h"
 
 namespace graphffi_standalone {
+
+using graphffi::ObjectRef;
 
 /// A tensor's layout. Borrows its dimensions.
 struct Layout {
@@ -72,26 +74,6 @@ class Tensor {
   bool has_memory_;
   int32_t ordinal_;
   // Then shape and strides; then, 64-byte aligned, the data.
-};
-
-/// A reference that is given up with the scope.
-class Ref {
- public:
-  explicit Ref(TVMFFIObjectHandle opt_object = nullptr) : opt_object_(opt_object) {}
-  Ref(Ref&& other) noexcept : opt_object_(std::exchange(other.opt_object_, nullptr)) {}
-  Ref& operator=(Ref&& other) noexcept {
-    std::swap(opt_object_, other.opt_object_);
-    return *this;
-  }
-  ~Ref() {
-    if (opt_object_ != nullptr) TVMFFIObjectDecRef(opt_object_);
-  }
-
-  TVMFFIObjectHandle get() const { return opt_object_; }
-  TVMFFIObjectHandle Release() { return std::exchange(opt_object_, nullptr); }
-
- private:
-  TVMFFIObjectHandle opt_object_;
 };
 
 /// *New reference* to a compact tensor of the env's allocator. \throws Error of it
