@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.export
 import numpy as np
 import pytest
 import torch

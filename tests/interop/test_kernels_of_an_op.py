@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jax
+import jax.export
 import jax.numpy as jnp
 import numpy as np
 import pytest

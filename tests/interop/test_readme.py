@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 import torch
 
+from graphffi_jax._testing import x64
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -64,12 +66,12 @@ def compiled(call: Callable[..., Any], x: np.ndarray) -> Any:
 
 
 def in_jax(call: Callable[..., Any], x: np.ndarray) -> Any:
-    with jax.enable_x64():
+    with x64():
         return np.asarray(call(jnp.asarray(x)))
 
 
 def jitted(call: Callable[..., Any], x: np.ndarray) -> Any:
-    with jax.enable_x64():
+    with x64():
         return np.asarray(jax.jit(call)(jnp.asarray(x)))
 
 

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import jax
 import pytest
 
 SPLIT = [
@@ -51,6 +52,8 @@ def results(library: str) -> dict[str, Any]:
 def test_a_call_is_split_without_moving_anything(results: dict[str, Any], name: str) -> None:
     if name not in results and name not in SPLIT + LOOPS:
         pytest.skip("needs a newer jax, or flatbuffers")
+    if name in ("partial", "loop in part") and jax.__version_info__ < (0, 7):
+        pytest.skip("this jax gathers what is split over axes that shard_map leaves alone")
     assert results[name] == {"moved": [], "alike": True}
 
 
