@@ -50,6 +50,9 @@ class ConditionSize:
     def __index__(self) -> int:
         return self.fixed()
 
+    def __neg__(self) -> Any:
+        return self._compute(operator.sub, 0, self)
+
     def _compute(self, operation: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
         a, b = (x.value if isinstance(x, ConditionSize) else x for x in (a, b))
         result = operation(a, b)

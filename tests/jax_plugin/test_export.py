@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import pickle
 import shutil
 from collections.abc import Callable
@@ -70,17 +71,66 @@ def test_without_the_checks_export_refuses(ops: SimpleNamespace) -> None:
         export.export(jax.jit(ops.add_one))(X)
 
 
-def test_a_rule_that_symbolic_sizes_do_not_decide_is_named(library: str) -> None:
+def _one_row(x: Any) -> Any:
+    return graphffi.like(x) if x.shape[0] > 4 else graphffi.empty((4,), x.dtype)
+
+
+@pytest.mark.parametrize(
+    ("rule", "text"),
+    [
+        (_one_row, "'n' > '4' is inconclusive"),
+        # JAX takes such sizes for unequal.
+        (lambda x: _like_unless(x, x.shape[0] == 4), "got 'n' == '4', which holds for some; comp"),
+        (lambda x: _like_unless(x, x.shape[0] != 4), "got 'n' == '4', which holds for some; comp"),
+        (lambda x: _like_unless(x, -x.shape[0] % 8), r"got 'mod\(.*\)' == '0', which holds for"),
+        (lambda x: _like_unless(x, x.shape[0] in (0, 2)), "got 'n' == '2', which holds for some"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["shape rule", "workspace"])
+def test_a_rule_that_symbolic_sizes_do_not_decide_is_named(
+    library: str, rule: Any, text: str, kind: str
+) -> None:
+    rules = {"infer": rule}
+    if kind == "workspace":
+        rules = {"infer": graphffi.like, "workspace": lambda x: rule(x).shape[0]}
     op = graphffi.define_op(
         "jaxexport::undecided",
         schema="(Tensor x) -> Tensor",
         kernel=f"{library}::add_one",
-        infer=lambda x: graphffi.like(x) if x.shape[0] > 4 else graphffi.empty((4,), x.dtype),
+        override=True,
+        **rules,
     )
     shape = jax.ShapeDtypeStruct(export.symbolic_shape("n"), X.dtype)
-    text = r"^jaxexport::undecided: shape rule: .*'n' > '4' is inconclusive"
-    with pytest.raises(Exception, match=text):
+    with pytest.raises(Exception, match=rf"^jaxexport::undecided: {kind}: .*{text}"):
         exported(op, shape)
+
+
+def _like_unless(x: Any, condition: Any) -> Any:
+    return graphffi.empty((4,), x.dtype) if condition else graphffi.like(x)
+
+
+@functools.cache
+def _rounded(size: Any) -> Any:
+    return -(-size // 8) * 8
+
+
+def test_rules_decide_what_holds_for_all_symbolic_sizes(library: str) -> None:
+    def rule(x: Any) -> Any:
+        rows, columns = x.shape
+        graphffi.check(rows * 2 == rows + rows, "operand 'x': expected rows")
+        size = rows if rows and rows != 0 and columns == 8 else columns
+        return graphffi.like(x, shape=(max(size, 1), _rounded(rows)))
+
+    op = graphffi.define_op(
+        "jaxexport::decided",
+        schema="(Tensor x) -> Tensor",
+        kernel=f"{library}::add_one",
+        infer=rule,
+    )
+    shape = jax.ShapeDtypeStruct((*export.symbolic_shape("n"), 8), X.dtype)
+    (result,) = exported(op, shape).out_avals
+    assert result.shape[0] == shape.shape[0]
+    assert "n" in str(result.shape[1])
 
 
 @serializes

@@ -4,23 +4,16 @@
 from __future__ import annotations
 
 import dataclasses
-import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
-import jax
-import numpy as np
-
 import graphffi
-from graphffi.plugin import Definition, OpKernel, UndecidedError, decidable, per_tensor
+from graphffi.plugin import Definition, OpKernel, decidable, per_tensor
 
-_INCONCLUSIVE: Final = "InconclusiveDimensionOperation"
+from ._decisions import known, prove
+
 OTHERS: Final = "another one"
 """In the place of a type of devices: all that no kernel names."""
-
-# JAX 0.6 has it elsewhere.
-_ERRORS: Final[Any] = jax.errors if hasattr(jax.errors, _INCONCLUSIVE) else jax.core
-Inconclusive: Final[Any] = getattr(_ERRORS, _INCONCLUSIVE)
 
 
 def device_type(platform: str) -> str:
@@ -60,7 +53,7 @@ def _choose(
 ) -> OpKernel | str:
     if kind != OTHERS:
         operands = [_on(operand, graphffi.Device(kind)) for operand in operands]
-    seen = decidable(operands, _prove, _known)
+    seen = decidable(operands, prove, known)
     try:
         return definition.select(seen, attributes, kind)
     except NotImplementedError as error:
@@ -70,38 +63,3 @@ def _choose(
 @per_tensor
 def _on(spec: graphffi.TensorSpec, device: graphffi.Device) -> graphffi.TensorSpec:
     return dataclasses.replace(spec, device=device)
-
-
-def _prove(comparison: Callable[[Any, Any], Any], a: Any, b: Any) -> bool:
-    """Whether a comparison holds for all values of symbolic dimensions: programs have no guards.
-
-    JAX takes equality that it cannot decide for inequality.
-
-    Raises:
-        UndecidedError: If it holds for some.
-    """
-    difference = a - b
-    if isinstance(difference, (int, np.integer)):
-        return bool(comparison(difference, 0))
-    if comparison in (operator.eq, operator.ne):
-        if not (_proves(operator.ge, difference, 1) or _proves(operator.le, difference, -1)):
-            raise UndecidedError
-        return comparison is operator.ne
-    try:
-        return bool(comparison(difference, 0))
-    except Inconclusive:
-        raise UndecidedError from None
-
-
-def _known(size: Any) -> int:
-    """The value of a size that is one number."""
-    if isinstance(size, (int, np.integer)):
-        return int(size)
-    raise UndecidedError
-
-
-def _proves(comparison: Callable[[Any, Any], Any], a: Any, b: Any) -> bool:
-    try:
-        return bool(comparison(a, b))
-    except Inconclusive:
-        return False

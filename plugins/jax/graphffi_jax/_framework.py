@@ -23,8 +23,9 @@ from graphffi.plugin import (
 )
 
 from ._batching import OpCall, call_key, take_batches
-from ._choice import Inconclusive, kernels_by_device
+from ._choice import kernels_by_device
 from ._closures import note_kernel
+from ._decisions import run_rule
 from ._gradients import push_forward, transpose
 from ._library import register_targets
 from ._nested import watch_kernels
@@ -139,16 +140,16 @@ def _prepare(
     op: Any, definition: Any, operands: Sequence[Any], attributes: Sequence[Any], batches: int
 ) -> tuple[KernelCall, ResultTypes]:
     seen = [_spec(value) for value in operands]
-    try:
-        specs = definition.infer(seen, attributes)
-    except Inconclusive as error:
-        error.args = (f"{op.name}: shape rule: {error}",)
-        raise
+    specs = run_rule(f"{op.name}: shape rule", lambda o: definition.infer(o, attributes), seen)
     made_of = OpCall.make(op, definition, operands, attributes)
     results = _result_shapes(op.name, definition.results, specs)
 
     def make(kernel: OpKernel) -> KernelCall:
-        workspace = definition.workspace_bytes(kernel, seen, attributes)
+        workspace = run_rule(
+            f"{op.name}: workspace",
+            lambda o: definition.workspace_bytes(kernel, o, attributes),
+            seen,
+        )
         call = definition.canonical(kernel, operands, attributes)
         made = KernelCall.make(call, made_of, workspace, batches)
         unmade = None if kernel.factory is None else kernel
