@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from ._binding import flat
+from ._cached import cached_property
 from ._conditions import UndecidedError
 from ._device import Device
 from ._dtype import dtype
