@@ -74,7 +74,7 @@ def locked(path: Path) -> Iterator[None]:
                     yield
                     return
             finally:
-                # Closing does not release it while a process that was forked meanwhile has it.
+                # Closing does not release it if a process that was forked meanwhile has the file.
                 fcntl.flock(file, fcntl.LOCK_UN)
 
 

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from . import _core
 from ._binding import BoundCall as BoundCall
 from ._binding import bind, flat
+from ._cached import cached_property
 from ._describe import describe
 from ._digest import base_digest, full_digest, traced_digest
 from ._dims import Dims, parse_dims

@@ -14,7 +14,15 @@ from . import _core
 def cache_folder() -> Path:
     """Return where libraries are kept: `GRAPHFFI_CACHE_DIR`, or ``~/.cache/graphffi``."""
     configured = os.environ.get("GRAPHFFI_CACHE_DIR")
-    return (Path(configured) if configured else Path.home() / ".cache" / "graphffi").absolute()
+    return (Path(configured) if configured else _home() / ".cache" / "graphffi").absolute()
+
+
+def _home() -> Path:
+    """The user's folder; for a user without one, a folder that does not exist."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return Path("/nonexistent")  # of which `make_folder` says that it cannot be written
 
 
 def torch_build(folder: Path, version: str) -> Path:

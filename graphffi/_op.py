@@ -6,8 +6,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import importlib
+import inspect
 import os
-import sys
 import threading
 from typing import TYPE_CHECKING, Any, Final, Generic
 
@@ -32,9 +32,7 @@ from ._spec import described
 from ._tuning import changing, tuned
 
 if TYPE_CHECKING:
-    import inspect
     from collections.abc import Callable, Iterable, Iterator, Mapping
-    from types import FrameType
 
     from typing_extensions import ParamSpec, TypeVar
 
@@ -321,7 +319,7 @@ def register_op(definition: Definition, *, override: bool) -> Op:
 
 def _calling_module() -> str:
     """The module whose code called graphffi."""
-    frame: FrameType | None = sys._getframe()
+    frame = inspect.currentframe()
     module = __name__
     while frame is not None and module.partition(".")[0] == "graphffi":
         module = frame.f_globals.get("__name__", module)

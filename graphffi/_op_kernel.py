@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from . import _core
 from ._binding import flat
+from ._cached import cached_property
 from ._conditions import UndecidedError
 from ._device import Device
 from ._dtype import dtype

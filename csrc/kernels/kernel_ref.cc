@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/kernel_ref.h"
 
+#include <pthread.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -109,8 +110,14 @@ struct LibraryFunctions {
   std::mutex mutex;
   std::unordered_map<std::string, LibraryFunction> functions;
   static LibraryFunctions& Global() {
-    static auto* instance = new LibraryFunctions();
+    static auto* instance = New();
     return *instance;
+  }
+  /// A child of fork has the mutex free.
+  static LibraryFunctions* New() {
+    pthread_atfork([] { Global().mutex.lock(); }, [] { Global().mutex.unlock(); },
+                   [] { Global().mutex.unlock(); });
+    return new LibraryFunctions();
   }
 };
 

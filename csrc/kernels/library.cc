@@ -2,6 +2,7 @@
 #include "kernels/library.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <sys/stat.h>
 
 #include <mutex>
@@ -83,8 +84,14 @@ struct LoadedLibraries {
   std::unordered_map<void*, Library> libraries;      // by handle; elements stay where they are
   std::unordered_map<std::string, KnownFile> files;  // by path
   static LoadedLibraries& Global() {
-    static auto* instance = new LoadedLibraries();
+    static auto* instance = New();
     return *instance;
+  }
+  /// A child of fork has the mutex free.
+  static LoadedLibraries* New() {
+    pthread_atfork([] { Global().mutex.lock(); }, [] { Global().mutex.unlock(); },
+                   [] { Global().mutex.unlock(); });
+    return new LoadedLibraries();
   }
 };
 

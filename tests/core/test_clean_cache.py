@@ -134,6 +134,18 @@ def test_a_missing_cache_is_empty(
     assert "kept: 0 entries" in capsys.readouterr().out
 
 
+def test_a_user_without_a_home_has_an_empty_cache(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def home(_: type[Path]) -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("GRAPHFFI_CACHE_DIR", raising=False)
+    monkeypatch.setattr(Path, "home", classmethod(home))
+    assert main(["cache"]) == 0
+    assert "kept: 0 entries" in capsys.readouterr().out
+
+
 def test_a_lock_that_was_removed_before_it_was_held_is_made_anew(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -95,6 +95,46 @@ def test_broken_library_is_refused_by_name_and_reason(
     assert re.fullmatch(text, str(caught.value)), caught.value
 
 
+def test_a_child_of_fork_waits_for_no_thread_of_its_parent(run_python: Any, tmp_path: Path) -> None:
+    pytest.importorskip("numpy")
+    library = compile_c(tmp_path / "lib.so", "int __tvm_ffi_f(void) { return 0; }\n")
+    code = f"""
+import itertools, os, signal, threading, warnings
+import graphffi
+import numpy
+
+warnings.simplefilter("ignore")  # Python warns of fork if there are threads
+numbers, is_done = itertools.count(), False
+
+def work():
+    graphffi.load_module({str(library)!r})
+    name = f"mytest::forked_{{os.getpid()}}_{{next(numbers)}}"
+    op = graphffi.define_op(
+        name, schema="(Tensor x) -> Tensor", kernel=lambda *_: None, infer=graphffi.like
+    )
+    op(numpy.ones(1))
+
+def work_on():
+    while not is_done:
+        work()
+
+threads = [threading.Thread(target=work_on, daemon=True) for _ in range(3)]
+for thread in threads:
+    thread.start()
+for _ in range(100):
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        work()
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+is_done = True
+for thread in threads:
+    thread.join()
+"""
+    assert run_python(code, GRAPHFFI_RUNTIME=graphffi.runtime_info().path) == (0, "")
+
+
 def test_a_removed_file_exports_no_names(tmp_path: Path) -> None:
     library = compile_c(tmp_path / "lib.so", "int __tvm_ffi_f(void) { return 0; }\n")
     module = graphffi.load_module(library)
