@@ -24,7 +24,7 @@ Inconclusive: Final[Any] = getattr(_ERRORS, _INCONCLUSIVE)
 
 
 def device_type(platform: str) -> str:
-    """What graphffi calls the devices of a platform of JAX."""
+    """The type of the devices of a platform of JAX, as graphffi calls it."""
     try:
         return graphffi.Device(platform).type
     except ValueError:
