@@ -37,7 +37,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Cleaned:
-    """What `clean_cache` left and what it removed."""
+    """The entries that `clean_cache` left, and those that it removed."""
 
     kept: list[Entry]
     removed: list[Entry]

@@ -30,7 +30,7 @@ def include_path() -> str:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """What may be asked for; without any, the flags of compiler and linker."""
+    """Adds an option for each kind of flags; the default is those of compiler and linker."""
     for name, text in _TEXTS.items():
         parser.add_argument(f"--{name}", action="store_true", help=text)
 

@@ -246,7 +246,7 @@ class Definition:
         return choose_kernel(self, operands, attributes, device)
 
     def kernel_number(self, kernel: OpKernel) -> int:
-        """That of a kernel: among the candidates, or, behind these, of those that were made."""
+        """The number of a kernel among the candidates and, behind these, those that were made."""
         if kernel.key is None:
             return self.candidates.index(kernel)
         if kernel not in self._made:
@@ -254,7 +254,7 @@ class Definition:
         return len(self.candidates) + self._made.index(kernel)
 
     def made_kernel(self, number: int) -> tuple[int, str]:
-        """Of a kernel that was made: the number of its factory, and its reference."""
+        """The number of the factory that made a kernel, and the kernel's reference."""
         made = self._made[number - len(self.candidates)]
         factories = [kernel.factory for kernel in self.candidates]
         return factories.index(made.factory), made.reference

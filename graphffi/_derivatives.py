@@ -43,7 +43,7 @@ class Saved:
 def checked_save(
     definition: Definition, function: str, rule: Any, save: Sequence[str]
 ) -> tuple[str, ...]:
-    """What a rule saves, for an op that can have one.
+    """The names that a rule saves, for an op that can have one.
 
     Raises:
         TypeError: If `rule` is not callable.
@@ -107,7 +107,7 @@ class DerivativeRule:
         return cls(function, checked_save(definition, cls.REGISTERED_BY, function, save))
 
     def run(self, definition: Definition, values: Mapping[str, Any], given: Sequence[Any]) -> Any:
-        """What the rule returns, for `checked`.
+        """Runs the rule; gives what it returns, for `checked`.
 
         Args:
             definition: Of the op.
@@ -118,7 +118,7 @@ class DerivativeRule:
         return self.function(saved, *given)
 
     def checked(self, definition: Definition, specs: Sequence[Any], returned: Any) -> list[Any]:
-        """What the rule returned, checked.
+        """The derivatives that the rule returned, checked.
 
         Args:
             definition: Of the op.

@@ -185,7 +185,7 @@ def grouped_specs(
     values: Sequence[Any],
     results: dict[str, Any],
 ) -> Iterator[tuple[str, _G, Any]]:
-    """What errors call each tensor, its group and its spec; items of lists have the list's group.
+    """The name in errors of each tensor, its group and spec; items of lists have the list's group.
 
     Args:
         groups: Of operands and results.

@@ -51,7 +51,7 @@ class Key:
 
     @staticmethod
     def of(subject: str, given: Any) -> Key:
-        """What a key function gave.
+        """The key that a key function gave.
 
         Raises:
             TypeError: If there is something in it that is no static fact.
@@ -99,7 +99,7 @@ class _Build:
 
 
 class Factory:
-    """What makes kernels of an op. Thread-safe.
+    """A maker of kernels of an op. Thread-safe.
 
     Args:
         op: Name of the op.
@@ -147,7 +147,7 @@ class Factory:
         return "\n".join((self.op, self.name, *self.depends, *rules))
 
     def traced_text(self, *, is_prebuilt: bool) -> str | None:
-        """What its libraries depend on now: where they are, which graphs say, and headers.
+        """The state of what its libraries depend on: where they are, which graphs say, and headers.
 
         Args:
             is_prebuilt: Whether kernels were made ahead of time; those have hashes of their own.
@@ -233,7 +233,7 @@ class Factory:
             self._made.clear()
 
     def forget_builds(self) -> None:
-        """Of threads that a child process does not have."""
+        """Forgets builds of threads that a child process does not have."""
         self._lock = threading.Lock()
         self._building.clear()
 
@@ -269,7 +269,7 @@ class Factory:
         return made
 
     def _obtain(self, key: Key) -> Any:
-        """What the factory returned, in this process or another."""
+        """The value that the factory returned, in this process or another."""
         if kept := prebuilt(self.op, self.name, key.text):
             return kept
         if self.identity is None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Noted:
-    """What `graphffi.cpp` compiled for a factory, and what that included."""
+    """The files that `graphffi.cpp` compiled for a factory, and those that they included."""
 
     sources: set[str] = field(default_factory=set)
     headers: set[str] = field(default_factory=set)
@@ -25,7 +25,7 @@ _noted: Final[ContextVar[Noted | None]] = ContextVar("graphffi_noted", default=N
 
 @contextmanager
 def noted_files() -> Iterator[Noted]:
-    """Gives what gets the files that `graphffi.cpp` compiles until the block ends."""
+    """Collects the files that `graphffi.cpp` compiles until the block ends."""
     noted = Noted()
     token = _noted.set(noted)
     try:

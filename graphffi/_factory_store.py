@@ -35,7 +35,7 @@ class Store:
 
     @staticmethod
     def of(op: str, name: str, identity: str) -> Store:
-        """That of a kernel.
+        """The place of a kernel.
 
         Args:
             op: Name of the op.

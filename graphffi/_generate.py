@@ -54,7 +54,7 @@ import graphffi
 
 @dataclass
 class Generated:
-    """What a run made of a file.
+    """The outcome of a run for a file.
 
     Args:
         text: Of the new file.
@@ -244,7 +244,7 @@ def _rule_lines(op: str, fields: dict[str, str]) -> list[str]:
 
 
 def _fields(module: Module, name: str) -> dict[str, str]:
-    """What metadata says of a function.
+    """The fields of an op, as far as a function's metadata tells them.
 
     Raises:
         ValueError: If it takes no tensor, or says nothing.

@@ -59,7 +59,7 @@ def change_import(name: str, change: Callable[[ModuleSpec], None]) -> None:
 def find_elsewhere(
     name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
 ) -> ModuleSpec | None:
-    """What the other finders find; importing importlib.util would cost milliseconds."""
+    """The specification by other finders; importing importlib.util would cost milliseconds."""
     for finder in sys.meta_path:
         if finder is not _finder:
             spec = finder.find_spec(name, path, target)

@@ -46,5 +46,5 @@ class Map(Mapping[Any, Any]):
 
 
 def _identity(key: Any) -> tuple[Any, ...]:
-    """What tells keys apart as the runtime does: zeros of both signs, too."""
+    """A value that tells keys apart as the runtime does: zeros of both signs, too."""
     return type(key), key, isinstance(key, float) and math.copysign(1.0, key)

@@ -139,7 +139,7 @@ def object_of(source: Path, command: Sequence[str], run: _Run) -> Path:
 
 @functools.lru_cache(maxsize=64)
 def _native_code(command: tuple[str, ...]) -> str:
-    """What compilers define for this processor, where a command asks for its instructions."""
+    """The macros that compilers define for this processor, if a command asks for its code."""
     if not any(part.endswith("=native") for part in command):
         return ""
     asked = [*command, "-dM", "-E", "-x", "c++", os.devnull]

@@ -79,7 +79,7 @@ class OpKernel:
 
     @property
     def handle(self) -> int:
-        """Of the function, where no code tells it from others."""
+        """The address of the function, where no code tells it from others; else 0."""
         if self.function is None or self.code is not None:
             return 0
         return self.function.__chandle__()
@@ -90,7 +90,7 @@ class OpKernel:
             _core.register_global_func(self.reference, self.function, override=True)
 
     def made(self, definition: Definition) -> OpKernel:
-        """What a call runs: made now, if a factory still has to.
+        """The kernel that a call runs: made now, if a factory still has to.
 
         Raises:
             FactoryError: If the factory fails.
@@ -148,7 +148,7 @@ def reference_kernel(op: str) -> OpKernel:
 def checked_dtypes(
     subject: str, operands: Sequence[str], given: Mapping[str, Any] | None
 ) -> tuple[tuple[str, tuple[dtype, ...]], ...]:
-    """What `add_kernel(dtypes=...)` was given.
+    """The checked value of `add_kernel(dtypes=...)`.
 
     Raises:
         ValueError: If it names no operand, or something that is no data type.
@@ -172,7 +172,7 @@ def checked_dtypes(
 
 
 def checked_device(subject: str, device: Any) -> str:
-    """What `add_kernel(device=...)` was given: a type of devices, "" for all.
+    """The checked value of `add_kernel(device=...)`: a type of devices, "" for all.
 
     Raises:
         ValueError: If there is no such type, or it has an index.
@@ -192,7 +192,7 @@ def checked_device(subject: str, device: Any) -> str:
 
 
 def checked_when(subject: str, when: Any) -> Any:
-    """What `add_kernel(when=...)` was given.
+    """The checked value of `add_kernel(when=...)`.
 
     Raises:
         TypeError: If it is no condition.
@@ -342,7 +342,7 @@ def why_not(
     attributes: Sequence[Any],
     device: str,
 ) -> str:
-    """What keeps a kernel from running a call; "" if it fits."""
+    """The reason for which a kernel can't run a call; "" if it fits."""
     if kernel.device and kernel.device != device:
         return f"expected device {kernel.device}, got {device}"
     values = dict(zip((o.name for o in definition.operands), operands, strict=True))

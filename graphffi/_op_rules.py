@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an op is given after its definition beside kernels: references and rules of gradients."""
+"""References and rules of gradients, which an op is given after its definition."""
 
 from __future__ import annotations
 

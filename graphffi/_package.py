@@ -29,7 +29,7 @@ class PackagedLibraries:
     MANIFEST: ClassVar[str] = "graphffi/libraries.sha256"
 
     def __init__(self, subject: str) -> None:
-        """Of one package.
+        """The libraries of one package.
 
         Args:
             subject: Begins error messages, ``graphffi_torch: package``.

@@ -68,7 +68,7 @@ class RecordedCall:
 
     @property
     def name(self) -> str:
-        """Of the op, else of the kernel."""
+        """The name of the op, else of the kernel."""
         return str(self.begin["op"] or self.begin["kernel"])
 
     def describe(self) -> str:

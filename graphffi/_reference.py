@@ -71,7 +71,7 @@ class Reference:
     def call(
         self, definition: Definition, operands: Sequence[Any], attributes: Sequence[Any]
     ) -> list[Any]:
-        """What the function returns: one value per result and per operand that the op updates.
+        """The values that the function returns: one per result and per operand that the op updates.
 
         Args:
             definition: Of the op.
@@ -96,7 +96,7 @@ class Reference:
         attributes: Sequence[Any],
         specs: Sequence[TensorSpec],
     ) -> list[Any]:
-        """What the op computes, checked.
+        """The values that the function returns, checked.
 
         Args:
             definition: Of the op.
@@ -167,7 +167,7 @@ def _several(subject: str, returned: Any, count: int) -> list[Any]:
 
 
 def _checked(subject: str, value: Any, spec: Any) -> list[Any]:
-    """What the function returned for a tensor, a list of tensors or None, if it is like these.
+    """The value that the function returned for a tensor, a list or None, if it is like these.
 
     Returns:
         The tensors: none for None.

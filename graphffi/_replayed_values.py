@@ -99,7 +99,7 @@ class Memory:
             self._blocks.append((begin, end, buffer, base))
 
     def address(self, tensor: Layout) -> int:
-        """Of the first element."""
+        """The address of the first element."""
         first = tensor.range[0]
         for begin, end, _, base in self._blocks:
             if begin <= first <= end:

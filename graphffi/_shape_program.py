@@ -128,7 +128,7 @@ def _traced(definition: Definition, operands: Sequence[Any], attributes: Sequenc
 
 @dataclass(frozen=True)
 class _Answer:
-    """What the rules say of a call.
+    """The answer of the rules for a call.
 
     Args:
         kernel: The number of the kernel that it runs.

@@ -20,7 +20,7 @@ SymbolKind = Literal["int", "float", "bool", "proxy"]
 
 @dataclass(frozen=True)
 class Tracer:
-    """What a plugin says of its framework's tracers.
+    """A plugin's description of its framework's tracers.
 
     Args:
         end_trace: Raises what ends the trace that is under way with an error; returns where there
@@ -58,7 +58,7 @@ def traced_constants() -> Sequence[Callable[..., Any]]:
 
 
 def symbol_kind(value: Any) -> SymbolKind | None:
-    """What a value stands for that is computed when a graph runs; None for any other value.
+    """The kind of a value that is computed when a graph runs; None for any other value.
 
     In code that a tracer follows, it has to be replaced by a function that gives None: there, a
     symbol is of the type that it stands for.

@@ -39,7 +39,7 @@ _NARROW: Final = ("float16", "bfloat16")
 
 @dataclass(frozen=True)
 class Tuned:
-    """What `tune` found for one case.
+    """The findings of `tune` for one case.
 
     Args:
         case: Data types, shapes and attributes, in words.
@@ -166,7 +166,7 @@ def _right_callers(
 
 
 def _expected(framework: Framework, definition: Definition, bound: BoundCall) -> list[Any] | None:
-    """What the reference gives: on arrays of NumPy, in float32 at least."""
+    """The results of the reference on arrays of NumPy, in float32 at least."""
     if definition.reference is None:
         return None
 

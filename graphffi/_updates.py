@@ -40,7 +40,7 @@ def check_updated(call: CanonicalCall, num_results: int) -> None:
 
 
 def name_of(call: CanonicalCall, num_results: int, i: int) -> str:
-    """What errors call tensor `i` of the inputs and the updated ones."""
+    """The name in errors of tensor `i` of the inputs and the updated ones."""
     inputs, _, outputs = call.names.partition(" -> ")
     kind, listed, letter, place = "input", inputs, "i", i
     if i >= len(call.inputs):

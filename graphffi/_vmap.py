@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def checked_vmap(subject: str, method: Any) -> Any:
-    """What `op(vmap=...)` was given.
+    """The checked value of `op(vmap=...)`.
 
     Args:
         subject: Begins error messages.

@@ -45,7 +45,7 @@ class Contest:
 
 @dataclass(frozen=True)
 class Row:
-    """What was measured: processor time of a call, in microseconds; medians."""
+    """A measurement: processor time of a call, in microseconds; medians."""
 
     op: str
     arguments: str

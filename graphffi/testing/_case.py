@@ -50,7 +50,7 @@ class View:
 
     @property
     def spec(self) -> TensorSpec:
-        """What a shape rule sees."""
+        """The operand as a shape rule sees it."""
         return TensorSpec(self.shape, dtype(self.dtype), Device("cpu"))
 
     def base(self, random: numpy.random.Generator) -> numpy.ndarray:

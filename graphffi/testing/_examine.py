@@ -60,7 +60,7 @@ class Options:
 
 
 def load_plugins(frameworks: Sequence[str]) -> list[Any]:
-    """What the plugins bring for checks, of those frameworks that are installed."""
+    """The modules for checks of those frameworks' plugins that are installed."""
     return [
         importlib.import_module(f"{PLUGINS[framework]}._testing")
         for framework in frameworks

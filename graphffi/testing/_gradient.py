@@ -18,9 +18,9 @@ _FLOATS: Final = ("float32", "float64")
 _NUM_DIRECTIONS: Final = 3
 
 Gradients = Callable[..., Sequence[Any]]
-"""Of a framework: called with an op, its arguments, with arrays of NumPy for tensors, the positions
-of arrays to differentiate by among all arrays, and a cotangent or None per result. Gives an array
-or None per position."""
+"""A framework's function. It gets an op, its arguments, with arrays of NumPy for tensors, the
+positions of arrays to differentiate by among all arrays, and a cotangent or None per result. It
+gives an array or None per position."""
 Tangents = Callable[..., Sequence[Any]]
 """The same, but with a tangent or None (zeros) per position; gives an array or None per result."""
 

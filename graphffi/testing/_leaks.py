@@ -25,7 +25,7 @@ _LEAST_BYTES: Final = 16  # a call, less than which malloc does not give
 
 
 class _MallInfo(ctypes.Structure):
-    """What `mallinfo2` of glibc returns."""
+    """The structure that `mallinfo2` of glibc returns."""
 
     _fields_ = [(name, ctypes.c_size_t) for name in (
         "arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks",

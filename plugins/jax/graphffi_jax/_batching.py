@@ -56,7 +56,7 @@ class OpCall:
         operands: Sequence[Any],
         attributes: Sequence[Any],
     ) -> OpCall:
-        """Of converted operands: arrays, lists of arrays, None."""
+        """The parts of a call with converted operands: arrays, lists of arrays, None."""
         return OpCall(op, definition, tuple(map(structure_of, operands)), tuple(attributes))
 
     def operands(self, arrays: Sequence[Any]) -> list[Any]:
@@ -76,7 +76,7 @@ class OpCall:
 
 
 def run_reference(made_of: OpCall, results: Sequence[tuple[Any, Any]], *arrays: Any) -> list[Any]:
-    """What a call computes, as operations of JAX.
+    """The results of a call, as operations of JAX.
 
     Args:
         made_of: The call, whose op has a reference.
@@ -120,7 +120,7 @@ def _take(items: Iterator[Any], structure: int | None) -> Any:
 
 
 def as_array(value: Any) -> Any:
-    """What JAX hands to a primitive's rule: also a Python number that is differentiated."""
+    """An argument of a primitive's rule as an array: JAX passes Python numbers, too."""
     return value if isinstance(value, jax.Array) else jnp.asarray(value)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a call says of the dimensions along which it may be split between devices."""
+"""The dimensions along which a call may be split between devices."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class CallDims:
 
     @staticmethod
     def unnamed(operands: Sequence[int], results: Sequence[int]) -> CallDims:
-        """Of a call that can't be split; gets how many dimensions the arrays have."""
+        """The dimensions of a call that can't be split; gets how many each array has."""
         sides = [("i", operands), ("o", results)]
         return CallDims(
             *(
@@ -98,7 +98,7 @@ class CallDims:
 
     @staticmethod
     def of(call: Any, shapes: Sequence[Any], num_operands: int) -> CallDims:
-        """Of a call.
+        """The dimensions of a call.
 
         Args:
             call: The `KernelCall`.

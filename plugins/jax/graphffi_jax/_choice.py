@@ -17,7 +17,7 @@ OTHERS: Final = "another one"
 
 
 def device_type(platform: str) -> str:
-    """What graphffi calls the devices of a platform of JAX."""
+    """The type of the devices of a platform of JAX, as graphffi calls it."""
     try:
         return graphffi.Device(platform).type
     except ValueError:

@@ -199,7 +199,7 @@ def _converted(subject: str, convert: Callable[[Any], Any], value: Any) -> Any:
 
 @per_tensor
 def _spec(array: Any) -> graphffi.TensorSpec:
-    """What shape rules see of an array."""
+    """The spec of an array as shape rules see it."""
     return graphffi.TensorSpec(tuple(array.shape), graphffi.dtype(array.dtype), _device())
 
 

@@ -100,7 +100,7 @@ class _Rules:
         return step
 
     def _values(self, saved: list[Any], names: Sequence[str]) -> dict[str, Any]:
-        """What a rule sees: what it saves, and attributes."""
+        """The values that a rule sees: those that it saves, and attributes."""
         found = jax.tree.unflatten(self.saved, saved)
         values = {name: found[name] for name in names if name in found}
         attributes = (a.name for a in self.definition.attributes)

@@ -37,7 +37,7 @@ from ._varying import result_aval
 
 @dataclass(frozen=True)
 class KernelCall:
-    """What a program says about one call, but for its arrays: the attributes of the custom call.
+    """One call of a program, but for its arrays: the attributes of the custom call.
 
     Args:
         func: Kernel reference.
@@ -139,7 +139,7 @@ class KernelCall:
         )
 
     def __hash__(self) -> int:
-        """Of all but the op, once."""
+        """The hash of all but the op, computed once."""
         return self._hash
 
     @functools.cached_property

@@ -127,7 +127,7 @@ def _axes(entry: Any) -> tuple[Any, ...]:
 def sharding_attributes(
     context: Any, call: Any, num_operands: int
 ) -> tuple[dict[str, Any], dict[str, ir.Attribute]]:
-    """What a custom call says to XLA's partitioners.
+    """The attributes of a custom call for XLA's partitioners.
 
     Args:
         context: Of the lowering.

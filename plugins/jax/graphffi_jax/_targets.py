@@ -25,7 +25,7 @@ _targets: Final[dict[tuple[str, str], tuple[_Registration, dict[str, Any]]]] = {
 
 @dataclass(frozen=True)
 class _Registration:
-    """What a target was registered with; the function by its reference or its identity."""
+    """The arguments of a registration; the function by its reference or its identity."""
 
     function: Any
     plan: str | None

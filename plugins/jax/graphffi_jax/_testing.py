@@ -162,7 +162,7 @@ def _sharded(op: Op, cases: Sequence[Case]) -> list[list[Any]]:
 
 
 def _axes(op: Op, case: Case, name: str) -> Iterator[list[str | None]]:
-    """Of each operand, by dimension, whether it is split."""
+    """The mesh axis of each dimension of each operand; None for one that is not split."""
     dims = op.definition.dims
     assert dims is not None
     for group, operand in zip(dims.operands, case.operands, strict=True):

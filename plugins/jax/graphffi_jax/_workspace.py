@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What kernels take of the workspaces that are declared for them."""
+"""The use that kernels make of the workspaces that are declared for them."""
 
 from __future__ import annotations
 

@@ -219,7 +219,7 @@ def run_decomposed(
 def _run_reference(
     call: PrimitiveCall, overload: str, results: Sequence[torch.Tensor]
 ) -> list[torch.Tensor]:
-    """What the op's operator returns, as operations of torch."""
+    """The results of the op's operator, as operations of torch."""
     definition = call.definition
     if overload == "effect":
         raise NotImplementedError(

@@ -69,7 +69,7 @@ def _wrong_rule_type() -> Any:
             super().__init__(None, error, None)
 
         def remove_dynamo_frames(self) -> Any:
-            """What torch.compile raises, and before it Inductor, to Dynamo."""
+            """The error that torch.compile raises, and before it Inductor, to Dynamo."""
             return self if _is_compiling() else self.inner_exception
 
     return WrongRule
@@ -87,7 +87,7 @@ def _wrong_call_type() -> Any:
             self.error = error
 
         def with_traceback(self, traceback: TracebackType | None) -> Any:
-            """What torch.compile raises; it has no use for the traceback through Dynamo."""
+            """The error that torch.compile raises, without the traceback through Dynamo."""
             if traceback is not None:
                 return super().with_traceback(traceback)
             if hasattr(self.error, "add_note"):  # Python 3.11

@@ -36,14 +36,14 @@ def _refuse_global_func(name: Any, allow_missing: Any = False) -> Any:
 
 
 def _wrap_module(builder: Any, module: Module) -> Any:
-    """What Dynamo knows of a module that it meets."""
+    """Dynamo's variable for a module that it meets."""
     builder.install_guards(GuardBuilder.ID_MATCH)
     variable = ModuleVariable(module, source=builder.source)
     return builder.tx.output.side_effects.track_object_existing(module, variable)
 
 
 def _wrap_function(builder: Any, function: Function) -> Any:
-    """What Dynamo knows of a function that it meets."""
+    """Dynamo's variable for a function that it meets."""
     builder.install_guards(GuardBuilder.TYPE_MATCH)
     return FunctionVariable(function, source=builder.source)
 
@@ -85,7 +85,7 @@ class FunctionVariable(UserDefinedObjectVariable):
     value: Function
 
     def as_python_constant(self) -> Function:
-        """What torch 2.10 gives functions that are marked as constant."""
+        """The function itself, which torch 2.10 gives functions that are marked as constant."""
         install_guard(self.make_guard(GuardBuilder.ID_MATCH))
         return self.value
 

@@ -45,7 +45,7 @@ def distinct(digest: str) -> str:
 
 
 def kept_entry(operator: Any, num_results: int, mutated: Sequence[int]) -> Callable[..., Any]:
-    """What calls an operator that updates operands by the form that torch's compilers keep.
+    """A function that calls an operator with updates by the form that torch's compilers keep.
 
     Args:
         operator: `ns::name` of an op with side effects.

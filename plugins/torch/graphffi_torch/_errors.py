@@ -36,7 +36,7 @@ def errors() -> Iterator[None]:
 
 
 def original_of(error: RuntimeError) -> BaseException | None:
-    """What a kernel raised in generated code, if that made the code fail.
+    """The exception that a kernel raised in generated code, if that made the code fail.
 
     Args:
         error: From the code, in this thread.

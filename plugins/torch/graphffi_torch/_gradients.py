@@ -124,7 +124,7 @@ def _refuse_others(definition: Definition, rule: DerivativeRule, found: Sequence
 
 
 def _tangent(operand: Any, tangent: Any) -> Any:
-    """What a forward-mode rule gets: dense tensors, zeros where nothing changes."""
+    """A tangent as forward-mode rules get it: dense, zeros where nothing changes."""
     if isinstance(operand, list):
         return [_tangent(*pair) for pair in zip(operand, tangent, strict=True)]
     if operand is None or not (operand.is_floating_point() or operand.is_complex()):

@@ -320,14 +320,14 @@ class OrderedCall(LoweredCall):
         self._before = V.graph.effectful_ops.get(_EffectType.ORDERED)
 
     def get_read_writes(self) -> Any:
-        """What the scheduler orders calls by."""
+        """The reads and writes by which the scheduler orders calls."""
         found = super().get_read_writes()
         if self._before is not None:
             found.reads.add(StarDep(self._before.get_name()))
         return found
 
     def has_side_effects(self) -> bool:
-        """That it must be kept."""
+        """Says that it must be kept."""
         return True
 
 

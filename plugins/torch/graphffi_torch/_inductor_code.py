@@ -34,7 +34,7 @@ def check_plan(call: Primitive) -> None:
 
 
 def _site_arguments(call: Primitive) -> tuple[Any, ...]:
-    """What a site is made of: the call's arguments, with numbers of tensors for these.
+    """The parts of a site: the call's arguments, with numbers of tensors for these.
 
     Ints that are given at each call are None.
     """

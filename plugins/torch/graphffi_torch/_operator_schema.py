@@ -86,7 +86,7 @@ def overload_of(operator: Any) -> str:
 
 
 def argument_names(definition: Definition) -> list[str]:
-    """What the operator's arguments are called, one for each parameter.
+    """The names of the operator's arguments, one for each parameter.
 
     Torch (2.10 to 2.15) passes the arguments of an operator that updates some by name, to functions
     that have parameters `mode`, `_mutable_op` and `_all_bases` themselves; it warns of `self`.

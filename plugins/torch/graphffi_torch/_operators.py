@@ -94,7 +94,7 @@ def _packet(definition: Definition) -> Any:
 
 
 def entry_of(op: Op) -> Any:
-    """What calls the op's operator, so that compilers keep the calls that have to be kept."""
+    """The operator, or a function that calls it so that compilers keep calls with side effects."""
     operator = operator_of(op)
     mutated = [
         i for i, p in enumerate(op.definition.parameters) if isinstance(p, Operand) and p.mutated
@@ -181,7 +181,7 @@ def _register_fake(name: str, fake: Callable[..., Any]) -> None:
 
 @functools.cache
 def _library_of(namespace: str) -> torch.library.Library:
-    """What fakes are registered with; torch would make one for each."""
+    """The library object for fakes of a namespace; torch would make one for each fake."""
     return torch.library.Library(namespace, "FRAGMENT")  # type: ignore[no-untyped-call]
 
 
@@ -278,7 +278,7 @@ def _make_infer(definition: Definition) -> Callable[..., list[Any]]:
 
 
 def _make_fake(op: Op) -> Callable[..., Any]:
-    """What the op, as it is defined at the time, does to tensors without data."""
+    """The fake of an op: its effect on tensors without data, as the op is defined at the time."""
 
     def fake(*arguments: Any, **keywords: Any) -> Any:
         definition = op.definition
@@ -359,7 +359,7 @@ def _repair(definition: Definition, arguments: Sequence[Any]) -> None:
 
 
 def _make_effect_fake(op: Op) -> Callable[..., Any]:
-    """What `ns::name.effect` does to them."""
+    """The fake of `ns::name.effect`."""
     fake = _make_fake(op)
 
     def effect_fake(*arguments: Any, **keywords: Any) -> list[torch.Tensor]:

@@ -129,7 +129,7 @@ def load_package(path: str | os.PathLike[str], *, trust: bool | Collection[str] 
 
 
 def _inputs_of(path: str) -> Inputs | None:
-    """What the package says of its inputs; None for one that says nothing."""
+    """The inputs as the package describes them; None if it does not."""
     from graphffi_torch._package_inputs import Inputs
 
     with zipfile.ZipFile(path) as archive:

@@ -97,7 +97,7 @@ def _describe_size(size: int | torch.SymInt, ranges: Mapping[Any, Any]) -> Any:
 
 
 class Inputs:
-    """What a package's model takes."""
+    """The inputs of a package's model."""
 
     def __init__(self, described: Any) -> None:
         """`described` is of `describe_inputs`."""

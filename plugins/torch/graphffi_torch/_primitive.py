@@ -159,7 +159,7 @@ class PrimitiveCall:
         return Primitive.of(call, results, self._label(described=described, results=results))
 
     def rule_arguments(self) -> tuple[list[Any], list[Any]]:
-        """What the definition's rules get of operands that are tensors, and of attributes."""
+        """The operands, which are tensors, and attributes as the definition's rules get them."""
         return rule_arguments(self.definition, self.operands, self.attributes)
 
     def kernel(self, *, is_guarded: bool) -> tuple[OpKernel, Any]:

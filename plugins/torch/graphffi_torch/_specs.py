@@ -74,7 +74,7 @@ def torch_device(value: Any, default: torch.device | None) -> torch.device | Non
 
 @per_tensor
 def spec_of(tensor: torch.Tensor | TensorSpec) -> TensorSpec:
-    """What a shape rule sees of `tensor`; sizes may be symbolic."""
+    """The spec of a tensor as shape rules see it; sizes may be symbolic."""
     device = _devices.get(tensor.device)
     if device is None:
         _devices[tensor.device] = device = Device(tensor.device)
@@ -127,7 +127,7 @@ def attribute_value(attribute: Attribute, value: Any) -> Any:
 def rule_arguments(
     definition: Definition, operands: Sequence[Any], attributes: Sequence[Any]
 ) -> tuple[list[Any], list[Any]]:
-    """What the definition's rules get of an operator's tensors and other arguments."""
+    """An operator's tensors and other arguments as the definition's rules get them."""
     values = zip(definition.attributes, attributes, strict=True)
     return [spec_of(o) for o in operands], [attribute_value(a, v) for a, v in values]
 

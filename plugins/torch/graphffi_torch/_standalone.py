@@ -61,7 +61,7 @@ _OPTIONS_FOR_UPDATES: Final = {
 
 @dataclass(frozen=True)
 class _Generated:
-    """What AOTInductor wrote for a program.
+    """The output of AOTInductor for a program.
 
     Args:
         model: The end of the name of the class.

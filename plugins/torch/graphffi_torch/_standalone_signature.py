@@ -65,7 +65,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Signature:
-    """What a method takes.
+    """The operands and results of a method.
 
     Args:
         name: Of the method.
@@ -87,7 +87,7 @@ class Signature:
     result_nodes: tuple[Node, ...]
 
     def op_text(self) -> str | None:
-        """What `graphffi.load_ops` makes an op of; None where results have no known shapes."""
+        """The text of the op for `graphffi.load_ops`; None where a result's shape is unknown."""
         if not self.operands or None in self.results:
             return None
         operands = ", ".join(

@@ -33,7 +33,7 @@ class WeightFile:
     """The weights of all methods."""
 
     def __init__(self) -> None:
-        """Of none yet."""
+        """Has the weights of no method yet."""
         self.content = bytearray()
         self._offsets: dict[tuple[str, bytes], int] = {}
 

@@ -122,7 +122,7 @@ def _make_digest(definition: Definition) -> Callable[[], str]:
 
 
 def _make_bind(definition: Definition) -> Callable[..., list[Any]]:
-    """What checks and converts arguments as eager code does, for the operator."""
+    """A function that checks and converts arguments as eager code does, for the operator."""
     attributes = {p.name for p in definition.attributes}
     names = [p.name for p in definition.parameters]
     ndarray: Any = getattr(sys.modules.get("numpy"), "ndarray", ())

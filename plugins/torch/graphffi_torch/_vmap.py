@@ -90,7 +90,7 @@ def _is_batched(value: Any, dim: Any) -> Any:
 
 
 def _to_front(value: Any, dim: Any, mutated: bool) -> Any:
-    """What is updated stays a view, so that the update arrives; the rest is laid out anew."""
+    """Moves the batch to the front; an updated tensor stays a view, so that the update arrives."""
     if dim is None:
         return value
     if isinstance(value, (list, tuple)):
