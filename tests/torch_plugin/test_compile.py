@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import subprocess
 import sys
 import warnings
@@ -262,3 +263,22 @@ assert torch.compile(call, fullgraph=True, backend="aot_eager")(torch.ones(3)).s
 assert "graphffi_torch._traced_call" in sys.modules
 """
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_a_condition_that_elements_decide_names_the_op(ops: Any) -> None:
+    @graphffi.op("mytest::long", kernel=ops.add.definition.kernel)
+    def long(x: graphffi.Tensor, a: float = 1.0) -> graphffi.Tensor:
+        graphffi.check(x.shape[0] >= 2, f"operand 'x': expected 2 or more, got {x.shape[0]}")
+        return graphffi.like(x)
+
+    def stated(x: torch.Tensor) -> torch.Tensor:
+        y = x[x > 1]
+        torch._check(y.shape[0] >= 2)
+        return long(y)
+
+    x = torch.arange(5.0)
+    compiled = functools.partial(torch.compile, fullgraph=True, backend="aot_eager")
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        assert compiled(stated)(x).tolist() == [3, 4, 5]
+        with pytest.raises(Exception, match="mytest::long: shape rule: expected a condition that"):
+            compiled(lambda x: long(x[x > 1]))(x)

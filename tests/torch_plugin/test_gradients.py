@@ -100,6 +100,22 @@ def test_the_primitive_refuses_differentiable_inputs(kernels: Any) -> None:
         )
 
 
+@pytest.mark.parametrize("is_primitive", [False, True])
+def test_saved_tensors_may_be_updated_where_torch_keeps_copies(
+    ops: Any, kernels: Any, is_primitive: bool
+) -> None:
+    w = torch.ones(3, requires_grad=True)
+    with torch.autograd.graph.allow_mutation_on_saved_tensors():
+        x = torch.ones(3)
+        y = w * x
+        if is_primitive:
+            torch.ops.tvm_ffi.call(kernels.increment.reference, [], [x], "o0, f0", floats=[1.0])
+        else:
+            ops.increment(x)
+        y.sum().backward()
+    assert (w.grad.tolist(), x.tolist()) == ([1] * 3, [2] * 3)
+
+
 def test_versions_are_bumped_so_that_saved_tensors_are_protected(ops: Any) -> None:
     w = torch.ones(3, requires_grad=True)
     x = torch.ones(3)

@@ -112,6 +112,11 @@ def test_nested_results_are_written_where_the_caller_wants_them(built: SimpleNam
             "keys 'scale', 'more', got a dict of 1 without 'more'",
         ),
         (
+            (caches(), {**options(), "other": OPTIONS[0]}),
+            ValueError,
+            "expected a dict with the keys 'scale', 'more', got a dict of 3$",
+        ),
+        (
             (caches(), {"scale": OPTIONS[0], "more": 3}),
             TypeError,
             r"argument 2\['more'\]: expected",

@@ -209,6 +209,10 @@ def test_runs_have_their_memory_in_a_workspace(copied: Path) -> None:
     for text, expected in texts:
         assert re.match(expected, text)
     torch.testing.assert_close(library.main(x), y)
+    with pytest.raises(ValueError, match="main_within: result 0: expected a contiguous tensor on"):
+        library.main_within(None, x, y.T)
+    with pytest.raises(TypeError, match="main_within: expected 1 operands and 1 results, got 1 ar"):
+        library.main_within(None, x)
 
 
 @pytest.mark.skipif(IS_TORCH_2_10, reason="such a division ends the process in older torch")

@@ -205,6 +205,80 @@ def test_other_inputs_than_the_exports_are_refused(packaged: Any, mistake: str) 
         packaged(*args, **kwargs)
 
 
+class Updating(torch.nn.Module):
+    """Updates one input in a call of an op, and another one in generated code."""
+
+    def __init__(self, ops: Any) -> None:
+        super().__init__()
+        self.ops = ops
+
+    def forward(
+        self, x: torch.Tensor, pairs: torch.Tensor, states: list[torch.Tensor]
+    ) -> torch.Tensor:
+        self.ops.increment(states[0])
+        states[1].add_(1)
+        return self.ops.add(x, 1.0) + pairs[::2]
+
+
+@pytest.fixture(scope="module")
+def updating(ops: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Its package, for sizes of which one is twice the other."""
+    rows: Any = torch.export.Dim("rows", min=2, max=8)
+    exported = torch.export.export(
+        Updating(ops),
+        (torch.ones(3), torch.ones(6), [torch.ones(3), torch.ones(3)]),
+        dynamic_shapes=({0: rows}, {0: 2 * rows}, [None, None]),
+    )
+    path = graphffi_torch.package(exported, tmp_path_factory.mktemp("updating") / "model.pt2")
+    return graphffi_torch.load_package(path, trust=True)
+
+
+def test_sizes_may_be_multiples_of_others(updating: Any) -> None:
+    states = [torch.zeros(3), torch.zeros(3)]
+    for rows in (2, 5, 5):
+        result = updating(torch.ones(rows), torch.ones(2 * rows), states)
+        torch.testing.assert_close(result, torch.full((rows,), 3.0))
+    assert [state[0].item() for state in states] == [3, 3]
+    with pytest.raises(
+        ValueError,
+        match=r"package: input 'pairs': expected float32\[2\*rows=4\] on cpu, got float32\[5\] on",
+    ):
+        updating(torch.ones(2), torch.ones(5), states)
+
+
+def test_updated_inputs_have_memory_of_their_own(updating: Any) -> None:
+    memory = torch.ones(12)
+    separate = [memory[:2], memory[2:6], [memory[6:9], memory[9:]]]
+    # Twice, because tensors like those of the last call are not looked at again.
+    for _ in range(2):
+        torch.testing.assert_close(updating(*separate), torch.full((2,), 3.0))
+        memory[:6] = 1
+        for x, states, text in (
+            (memory[:2], [memory[1:4], memory[9:]], "'states_0': .* shared with input 'x'"),
+            (memory[:2], [memory[6:9], memory[4:7]], "'states_0': .* shared with input 'states_1'"),
+            (memory[:2], [memory[6:9], memory[3:6]], "'states_1': .* shared with input 'pairs'"),
+        ):
+            with pytest.raises(ValueError, match=f"^graphffi_torch: package: input {text}; pass a"):
+                updating(x, memory[2:6], states)
+    assert memory[6:].tolist() == [3.0] * 6
+
+
+def test_tensors_like_those_of_the_last_call_may_share_memory(tmp_path: Path) -> None:
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            x.add_(y)
+            return x * 2
+
+    exported = torch.export.export(Model(), (torch.ones(3), torch.ones(3)))
+    model = graphffi_torch.load_package(
+        graphffi_torch.package(exported, tmp_path / "model.pt2"), trust=True
+    )
+    memory = torch.ones(6)
+    assert model(memory[:3], memory[3:]).tolist() == [4] * 3
+    with pytest.raises(ValueError, match=r"'x': .* memory shared with input 'y'; pass a copy$"):
+        model(memory[:3], memory[2:5])
+
+
 def test_one_tensor_for_two_inputs_of_the_example_is_refused(tmp_path: Path) -> None:
     class Difference(torch.nn.Module):
         def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:

@@ -539,3 +539,24 @@ def test_calls_of_kernels_are_refused_where_they_are_not_lowered(
     text = r"without calls of kernels \((GRAPHFFI_INDUCTOR=0|private.*)\), got calls of .*::add"
     with pytest.raises(NotImplementedError, match=text):
         graphffi_torch.to_library(exported, tmp_path / "model.so")
+
+
+@pytest.mark.parametrize("name", ["float8_e4m3fn", "float8_e5m2", "float8_e5m2fnuz"])
+def test_programs_take_small_floats_and_empty_dicts(name: str, tmp_path: Path) -> None:
+    class Reshaped(torch.nn.Module):
+        def forward(self, x: torch.Tensor, options: dict[str, torch.Tensor]) -> dict[str, Any]:
+            return {"y": [x.reshape(-1).clone()], "none": dict(options)}
+
+    dtype = getattr(torch, name)
+    x = torch.arange(6.0).reshape(2, 3).to(dtype)
+    exported = torch.export.export(Reshaped(), (x, {}))
+    graphffi_torch.to_library(exported, tmp_path / "model.so", isa="avx2")
+    library = graphffi.load_module(tmp_path / "model.so")
+    results = library.main(x, {})
+    assert (list(results), dict(results["none"])) == (["y", "none"], {})
+    assert results["y"][0].dtype == dtype
+    assert results["y"][0].float().tolist() == list(range(6))
+    with pytest.raises(TypeError, match="argument 1: expected an empty dict, got a list of 0"):
+        library.main(x, [])
+    with pytest.raises(ValueError, match="argument 1: expected an empty dict, got a dict of 1"):
+        library.main(x, {"y": x})

@@ -432,3 +432,30 @@ def test_a_training_step_can_be_a_graph() -> None:
     assert "gradtest.scale_rows" in graph.code
     weight, x = tensor(3, seed=5).detach(), tensor(4, 3, seed=6).detach()
     torch.testing.assert_close(graph(weight, x), step(weight, x))
+
+
+@pytest.mark.parametrize("mode", ["eager", "aot"])
+def test_rules_compute_in_the_types_of_the_op_under_autocast(mode: str) -> None:
+    seen = []
+
+    @graphffi.op(f"gradtest::typed_{mode}", kernel=ops.mul.definition.kernel)
+    def op(x: graphffi.Tensor, y: graphffi.Tensor) -> graphffi.Tensor:
+        return graphffi.like(x)
+
+    def backward(saved: Any, grad: Any) -> Any:
+        seen.append((grad @ saved.y).dtype)
+        return grad * saved.y, grad * saved.x
+
+    def forward(saved: Any, x: Any, y: Any) -> Any:
+        seen.append((x @ saved.y).dtype)
+        return x * saved.y + saved.x * y
+
+    op.register_vjp(backward, save=("x", "y"))
+    op.register_jvp(forward, save=("x", "y"))
+    x, y = tensor(3, 3), tensor(3, 3, seed=1)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert (x @ y).dtype == torch.bfloat16
+        torch.autograd.grad(MODES[mode](op)(x, y).sum(), [x, y])
+        with torch.autograd.forward_ad.dual_level():
+            op(torch.autograd.forward_ad.make_dual(x.detach(), y.detach()), y.detach())
+    assert seen == [torch.float32] * 2

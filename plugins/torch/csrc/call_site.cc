@@ -24,20 +24,38 @@ void SplitNames(const std::string& text, std::vector<std::string>* names,
   }
 }
 
+/// Where the parts of a digest with names end.
+struct DigestEnds {
+  size_t subject, inputs, outputs;
+};
+
+std::optional<DigestEnds> FindEnds(const std::string& digest) {
+  const size_t open = digest.find('('), arrow = digest.find(" -> "), close = digest.rfind(") ");
+  if (open == std::string::npos || arrow == std::string::npos || close == std::string::npos ||
+      open > arrow || arrow > close) {
+    return std::nullopt;
+  }
+  return DigestEnds{open, arrow, close};
+}
+
 }  // namespace
 
 CallNames CallNames::Parse(const std::string& digest, const std::string& func) {
-  size_t open = digest.find('('), arrow = digest.find(" -> "), close = digest.rfind(") ");
-  if (open == std::string::npos || arrow == std::string::npos || close == std::string::npos ||
-      open > arrow || arrow > close) {
-    return {func, {}, {}, {}, {}};
-  }
   CallNames names;
-  names.subject = digest.substr(0, open);
-  SplitNames(digest.substr(open + 1, arrow - open - 1), &names.inputs, &names.input_descriptions);
-  SplitNames(digest.substr(arrow + 4, close - arrow - 4), &names.outputs,
+  names.subject = ParseSubject(digest, func);
+  const std::optional<DigestEnds> ends = FindEnds(digest);
+  if (!ends.has_value()) return names;
+  const size_t inputs = ends->subject + 1, outputs = ends->inputs + 4;
+  SplitNames(digest.substr(inputs, ends->inputs - inputs), &names.inputs,
+             &names.input_descriptions);
+  SplitNames(digest.substr(outputs, ends->outputs - outputs), &names.outputs,
              &names.output_descriptions);
   return names;
+}
+
+std::string CallNames::ParseSubject(const std::string& digest, const std::string& func) {
+  const std::optional<DigestEnds> ends = FindEnds(digest);
+  return ends.has_value() ? digest.substr(0, ends->subject) : func;
 }
 
 CallSite::CallSite(const std::string& func, const std::string& plan, const CallCounts& counts,

@@ -98,6 +98,8 @@ struct CallNames {
 
   /// Without such names, the subject is `func`.
   static CallNames Parse(const std::string& digest, const std::string& func);
+  /// The subject alone.
+  static std::string ParseSubject(const std::string& digest, const std::string& func);
 };
 
 }  // namespace graphffi_torch

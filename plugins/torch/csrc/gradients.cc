@@ -5,6 +5,8 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>
+#include <c10/util/ScopeExit.h>
+#include <c10/util/SmallVector.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
 
@@ -39,17 +41,23 @@ c10::ArrayRef<c10::IValue> ParametersOf(const c10::OperatorHandle& op, const Sta
   return arguments.slice(0, arguments.size() - 1);
 }
 
+bool IsPrimitive(const std::string& name) {
+  return name == kCallName || name == kCallGraphName || name == kCallEffectName;
+}
+
 /// How error texts name an operator, and a primitive's tensors.
 CallNames NamesOf(const c10::OperatorHandle& op, const Stack& stack) {
   const std::string& name = op.schema().name();
-  const bool is_primitive = name == kCallName || name == kCallGraphName || name == kCallEffectName;
-  if (!is_primitive) return {name, {}, {}, {}, {}};
+  if (!IsPrimitive(name)) return {name, {}, {}, {}, {}};
   c10::ArrayRef<c10::IValue> arguments = Arguments(op, stack);
   return CallNames::Parse(arguments.back().toStringRef(), arguments[0].toStringRef());
 }
 
 std::string SubjectOf(const c10::OperatorHandle& op, const Stack& stack) {
-  return NamesOf(op, stack).subject;
+  const std::string& name = op.schema().name();
+  if (!IsPrimitive(name)) return name;
+  c10::ArrayRef<c10::IValue> arguments = Arguments(op, stack);
+  return CallNames::ParseSubject(arguments.back().toStringRef(), arguments[0].toStringRef());
 }
 
 /// 'x', or 'xs[1]'; a primitive's tensors are in lists of no other use to readers.
@@ -233,17 +241,22 @@ void RunDifferentiably(const c10::OperatorHandle& op, c10::DispatchKeySet keys, 
                           "got one that was made in it; pass a clone"));
 }
 
-/// Bumps the versions of what the call writes, and makes it.
-void BumpAndRedispatch(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
+/// Makes the call, and bumps the versions of what it writes, even if it fails. Modes that look at
+/// versions have to see those before the call, as they do with torch's own operators.
+void RedispatchAndBump(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
+  c10::SmallVector<at::Tensor, 4> written;
   size_t i = 0;
   for (const c10::IValue& value : Arguments(op, *stack)) {
     const c10::AliasInfo* alias = op.schema().arguments()[i++].alias_info();
     if (alias == nullptr || !alias->isWrite()) continue;
     ForEachTensor(value, [&](const at::Tensor& tensor, int) {
-      if (!tensor.is_inference()) return tensor.unsafeGetTensorImpl()->bump_version();
+      if (!tensor.is_inference()) return written.push_back(tensor);
       if (!c10::InferenceMode::is_enabled()) RefuseInferenceTensor(op, *stack, i - 1);
     });
   }
+  const auto bump = c10::make_scope_exit([&] {
+    for (const at::Tensor& tensor : written) tensor.unsafeGetTensorImpl()->bump_version();
+  });
   at::AutoDispatchBelowADInplaceOrView below;
   RedispatchBoxed(op, keys & c10::after_ADInplaceOrView_keyset, stack);
 }
@@ -271,8 +284,8 @@ void CheckNothingIsRecorded(const c10::OperatorHandle& op, const Stack& stack) {
 void RunUnrecorded(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
   if (HasTangents(op, *stack)) RefuseTangents(SubjectOf(op, *stack), kReturnNewTensors);
   if (c10::GradMode::is_enabled()) CheckNothingIsRecorded(op, *stack);
-  // The dispatcher would come to BumpAndRedispatch next, in as much time again.
-  if (keys.has(c10::DispatchKey::ADInplaceOrView)) return BumpAndRedispatch(op, keys, stack);
+  // The dispatcher would come to RedispatchAndBump next, in as much time again.
+  if (keys.has(c10::DispatchKey::ADInplaceOrView)) return RedispatchAndBump(op, keys, stack);
   RedispatchBelowAutograd(op, keys, stack);
 }
 
@@ -305,7 +318,7 @@ torch::CppFunction RefuseRecording() {
 }
 
 torch::CppFunction BumpVersions() {
-  return torch::CppFunction::makeFromBoxedFunction<&BumpAndRedispatch>();
+  return torch::CppFunction::makeFromBoxedFunction<&RedispatchAndBump>();
 }
 
 void RegisterNoGradient(torch::Library& library) {

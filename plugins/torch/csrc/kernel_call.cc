@@ -15,12 +15,14 @@
 #include "env.h"
 
 namespace graphffi_torch {
-namespace {
 
 bool Overlap(const at::Tensor& a, const at::Tensor& b) {
+  if (!a.has_storage() || !b.has_storage()) return false;
   at::MemOverlapStatus status = at::get_overlap_status(a, b);
   return status == at::MemOverlapStatus::Full || status == at::MemOverlapStatus::Partial;
 }
+
+namespace {
 
 /// The first of `values` from `begin` until `end` that shares memory with `output`; `end` if none
 /// does. Few begin in the same storage.

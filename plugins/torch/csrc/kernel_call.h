@@ -75,4 +75,7 @@ class GRAPHFFI_TORCH_API KernelCall {
   TVMFFIAny room_[graphffi::Layout::kRoom];  // where the values are
 };
 
+/// Whether tensors share elements, as far as torch finds that without a look at each.
+GRAPHFFI_TORCH_API bool Overlap(const at::Tensor& a, const at::Tensor& b);
+
 }  // namespace graphffi_torch

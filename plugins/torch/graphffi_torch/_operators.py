@@ -298,6 +298,9 @@ def _make_fake(op: Op) -> Callable[..., Any]:
         except _WRONG_CALLS as error:
             end_trace(_with_sizes(error, infer, values))
             raise
+        except RuntimeError as error:
+            _explain_unknown(definition, error)
+            raise
         results = [
             torch.empty(shape, dtype=dtype, device=device) for shape, dtype, device in allocations
         ]
@@ -306,6 +309,18 @@ def _make_fake(op: Op) -> Callable[..., Any]:
         return tuple(results) if results else None
 
     return fake
+
+
+def _explain_unknown(definition: Definition, error: RuntimeError) -> None:
+    """Names the op in torch's error for a condition that only elements of tensors decide."""
+    from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
+    if isinstance(error, GuardOnDataDependentSymNode):
+        error.args = (
+            f"{definition.name}: shape rule: expected a condition that sizes and attributes decide "
+            "while the graph is made, got one that elements of tensors decide; state it with "
+            f"torch._check before the call\n{error}",
+        )
 
 
 def _is_negative(size: Any) -> bool:

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import torch
 from torch.export.graph_signature import ConstantArgument, InputKind
 
 from graphffi.plugin import NUMBERS, describe, is_tensor
+from graphffi_torch import _C
 from graphffi_torch._primitive import PRIMITIVES
 from graphffi_torch._specs import DTYPE_NAMES
-from graphffi_torch._standalone_signature import NO_LIMIT, describe_symbol
+from graphffi_torch._standalone_signature import NO_LIMIT, describe_symbol, linear_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -37,8 +38,15 @@ def describe_inputs(program: torch.export.ExportedProgram) -> Any:
         a dict, None for what is not looked into, otherwise a dict that describes an input.
     """
     placeholders = {node.name: node for node in program.graph.find_nodes(op="placeholder")}
+    # Before decompositions, no input is listed as updated.
+    updated = program.run_decompositions({}).graph_signature.user_inputs_to_mutate.values()
     inputs = (
-        _describe_input(spec.arg, placeholders.get(spec.arg.name), program.range_constraints)
+        _describe_input(
+            spec.arg,
+            placeholders.get(spec.arg.name),
+            program.range_constraints,
+            is_updated=spec.arg.name in updated,
+        )
         for spec in program.graph_signature.input_specs
         if spec.kind == InputKind.USER_INPUT
     )
@@ -55,7 +63,9 @@ def _nest(spec: Any, inputs: Iterator[Any]) -> Any:
     return {"keys": dict(zip(spec.context, items, strict=True))} if is_named else None
 
 
-def _describe_input(argument: Any, node: torch.fx.Node | None, ranges: Mapping[Any, Any]) -> Any:
+def _describe_input(
+    argument: Any, node: torch.fx.Node | None, ranges: Mapping[Any, Any], *, is_updated: bool
+) -> Any:
     if isinstance(argument, ConstantArgument):
         return {"name": argument.name, "value": argument.value}
     value: Any = None if node is None else node.meta.get("val")
@@ -72,6 +82,7 @@ def _describe_input(argument: Any, node: torch.fx.Node | None, ranges: Mapping[A
         "sizes": [_describe_size(size, ranges) for size in value.shape],
         "strides": None if is_row_major else [s if type(s) is int else None for s in strides],
         "is_checked_by_ops": not readers.isdisjoint(PRIMITIVES) and readers <= {*PRIMITIVES, _SIZE},
+        "is_updated": is_updated,
     }
 
 
@@ -87,13 +98,14 @@ def _product(sizes: list[Any]) -> Any:
 
 
 def _describe_size(size: int | torch.SymInt, ranges: Mapping[Any, Any]) -> Any:
-    """A number; symbol, name and limits; or None for another expression."""
+    """A number; the arguments of `_Size`; or None for another expression."""
     if not isinstance(size, torch.SymInt):
         return size
-    symbol = size.node.expr
-    if not symbol.is_Symbol:
+    linear = linear_size(size)
+    if linear is None:
         return None
-    return [str(symbol), *describe_symbol(size, symbol, ranges)]
+    symbol, multiple, offset = linear
+    return [str(symbol), *describe_symbol(size, symbol, ranges), multiple, offset]
 
 
 class Inputs:
@@ -102,6 +114,8 @@ class Inputs:
     def __init__(self, described: Any) -> None:
         """`described` is of `describe_inputs`."""
         self._args, self._kwargs = map(_of, described, ("args", "kwargs"))
+        self._tensors = [*self._args.tensors(), *self._kwargs.tensors()]
+        self._updated = [i for i, tensor in enumerate(self._tensors) if tensor.is_updated]
         self._accepted: list[Any] | None = None  # facts about the last call's tensors
 
     def arrange(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
@@ -109,15 +123,44 @@ class Inputs:
 
         Raises:
             TypeError: For other nesting, data types and kinds of values.
-            ValueError: For other sizes, strides, devices and constants.
+            ValueError: For other sizes, strides, devices and constants, and memory that an updated
+                input shares.
         """
         facts = None if kwargs else _facts(args)
         if facts is not None and facts == self._accepted:
+            self._check_memory(args)
             return args, kwargs
-        sizes: dict[str, int] = {}
-        arranged = self._args.arrange(args, sizes), self._kwargs.arrange(kwargs, sizes)
-        self._accepted = facts
+        call = _Call()
+        arranged = self._args.arrange(args, call), self._kwargs.arrange(kwargs, call)
+        self._check_memory(call.tensors)
+        # Only tensors alone are compared by facts, which need no place for others.
+        self._accepted = facts if len(call.tensors) == len(args) else None
         return arranged
+
+    def _check_memory(self, tensors: Sequence[torch.Tensor]) -> None:
+        """The code reads and writes inputs in any order."""
+        found = _C.find_overlap(list(tensors), self._updated) if self._updated else None
+        if found is not None:
+            updated, other = (f"input '{self._tensors[i].name}'" for i in found)
+            _refuse(
+                ValueError,
+                updated,
+                "memory of its own, since the program updates it",
+                f"memory shared with {other}; pass a copy",
+            )
+
+
+@dataclass
+class _Call:
+    """What is known of a call so far.
+
+    Args:
+        sizes: Of symbols.
+        tensors: Its tensors, in order.
+    """
+
+    sizes: dict[str, int] = field(default_factory=dict)
+    tensors: list[torch.Tensor] = field(default_factory=list)
 
 
 def _facts(values: Sequence[Any]) -> list[Any] | None:
@@ -135,15 +178,21 @@ def _of(described: Any, path: str) -> Any:
     if "keys" in described:
         items = described["keys"].items()
         return _Dict({key: _of(item, f"{path}[{key!r}]") for key, item in items}, path)
-    return _Constant(**described) if "value" in described else _Tensor(**described)
+    if "value" in described:
+        return _Constant(**described)
+    sizes = [_Size(*size) if isinstance(size, list) else size for size in described["sizes"]]
+    return _Tensor(**{**described, "sizes": sizes})
 
 
-# `arrange` gives the value as the model takes it. `sizes` are those of symbols, as far as known.
+# `arrange` gives the value as the model takes it, `tensors` the descriptions of tensors in it.
 
 
 class _Any:
-    def arrange(self, value: Any, sizes: dict[str, int]) -> Any:
+    def arrange(self, value: Any, call: _Call) -> Any:
         return value
+
+    def tensors(self) -> Sequence[_Tensor]:
+        return []
 
 
 @dataclass(frozen=True)
@@ -151,12 +200,15 @@ class _List:
     items: Sequence[Any]
     path: str
 
-    def arrange(self, value: Any, sizes: dict[str, int]) -> Any:
+    def arrange(self, value: Any, call: _Call) -> Any:
         if not isinstance(value, (list, tuple)) or len(value) != len(self.items):
             _refuse(
                 TypeError, self.path, f"a list or tuple of {len(self.items)}", _container(value)
             )
-        return [item.arrange(v, sizes) for item, v in zip(self.items, value, strict=True)]
+        return [item.arrange(v, call) for item, v in zip(self.items, value, strict=True)]
+
+    def tensors(self) -> Sequence[_Tensor]:
+        return [tensor for item in self.items for tensor in item.tensors()]
 
 
 @dataclass(frozen=True)
@@ -164,10 +216,13 @@ class _Dict:
     items: Mapping[str, Any]
     path: str
 
-    def arrange(self, value: Any, sizes: dict[str, int]) -> Any:
+    def arrange(self, value: Any, call: _Call) -> Any:
         if not isinstance(value, Mapping) or value.keys() != self.items.keys():
             _refuse(TypeError, self.path, _container(self.items), _container(value))
-        return {key: item.arrange(value[key], sizes) for key, item in self.items.items()}
+        return {key: item.arrange(value[key], call) for key, item in self.items.items()}
+
+    def tensors(self) -> Sequence[_Tensor]:
+        return [tensor for item in self.items.values() for tensor in item.tensors()]
 
 
 @dataclass(frozen=True)
@@ -175,7 +230,7 @@ class _Constant:
     name: str
     value: Any
 
-    def arrange(self, value: Any, sizes: dict[str, int]) -> Any:
+    def arrange(self, value: Any, call: _Call) -> Any:
         is_equal = type(value) in NUMBERS and value == self.value  # 2 and 2.0
         if not is_equal and repr(value) != repr(self.value):  # NaN is NaN
             _refuse(
@@ -186,6 +241,38 @@ class _Constant:
             )
         return value
 
+    def tensors(self) -> Sequence[_Tensor]:
+        return []
+
+
+@dataclass(frozen=True)
+class _Size:
+    """A size of a symbol: `multiple` times its value, and `offset`."""
+
+    symbol: str
+    name: str
+    lower: int
+    upper: int
+    multiple: int = 1
+    offset: int = 0
+
+    def accepts(self, size: int, sizes: dict[str, int]) -> bool:
+        value, rest = divmod(size - self.offset, self.multiple)
+        is_in_range = rest == 0 and self.lower <= value <= self.upper
+        return is_in_range and sizes.setdefault(self.symbol, value) == value
+
+    def note(self, size: int, sizes: dict[str, int]) -> None:
+        sizes.setdefault(self.symbol, (size - self.offset) // self.multiple)
+
+    def text(self, sizes: Mapping[str, int]) -> str:
+        text = self.name if self.multiple == 1 else f"{self.multiple}*{self.name}"
+        text += f"+{self.offset}" if self.offset > 0 else str(self.offset or "")
+        if self.symbol in sizes:
+            return f"{text}={sizes[self.symbol] * self.multiple + self.offset}"
+        upper = "any" if self.upper == NO_LIMIT else self.upper
+        limits = f"{self.lower} to {upper}"
+        return f"{text} ({limits})" if text == self.name else f"{text} ({self.name}: {limits})"
+
 
 @dataclass(frozen=True)
 class _Tensor:
@@ -195,30 +282,37 @@ class _Tensor:
     sizes: Sequence[Any]
     strides: Sequence[int | None] | None
     is_checked_by_ops: bool
+    is_updated: bool = False
 
-    def arrange(self, value: Any, sizes: dict[str, int]) -> Any:
+    def arrange(self, value: Any, call: _Call) -> Any:
         if not isinstance(value, torch.Tensor):
             kind = type(value)
             got = f"{kind.__module__}.{kind.__name__}" if is_tensor(value) else describe(value)
             self._refuse(TypeError, "a torch.Tensor", got)
         if self.is_checked_by_ops:
-            self._note_sizes(value, sizes)
+            self._note_sizes(value, call.sizes)
         else:
-            self._check_type(value, sizes)
+            self._check_type(value, call.sizes)
             self._check_layout(value)
+        call.tensors.append(value)
         return value
+
+    def tensors(self) -> Sequence[_Tensor]:
+        return [self]
 
     def _note_sizes(self, value: torch.Tensor, sizes: dict[str, int]) -> None:
         for expected, size in zip(self.sizes, value.shape, strict=False):
-            if isinstance(expected, list):
-                sizes.setdefault(expected[0], size)
+            if isinstance(expected, _Size):
+                expected.note(size, sizes)
 
     def _check_type(self, value: torch.Tensor, sizes: dict[str, int]) -> None:
         has_dtype = _dtype_name(value.dtype) == self.dtype
         fits = has_dtype and value.ndim == len(self.sizes) and value.device.type == self.device
         if fits:
             for expected, size in zip(self.sizes, value.shape, strict=True):
-                if expected != size and not _has_size(expected, size, sizes):
+                if isinstance(expected, _Size):
+                    fits = expected.accepts(size, sizes) and fits
+                elif expected not in (size, None):
                     fits = False
         if not fits:
             kind = ValueError if has_dtype else TypeError
@@ -250,20 +344,10 @@ class _Tensor:
         _refuse(kind, f"input '{self.name}'", expected, got)
 
 
-def _has_size(expected: Any, size: int, sizes: dict[str, int]) -> bool:
-    if not isinstance(expected, list):
-        return expected is None
-    symbol, _, lower, upper = expected
-    return lower <= size <= upper and sizes.setdefault(symbol, size) == size
-
-
 def _size_text(expected: Any, sizes: Mapping[str, int]) -> str:
-    if not isinstance(expected, list):
-        return "?" if expected is None else str(expected)
-    symbol, name, lower, upper = expected
-    if symbol in sizes:
-        return f"{name}={sizes[symbol]}"
-    return f"{name} ({lower} to {'any' if upper == NO_LIMIT else upper})"
+    if isinstance(expected, _Size):
+        return expected.text(sizes)
+    return "?" if expected is None else str(expected)
 
 
 def _dtype_name(dtype: torch.dtype) -> str:

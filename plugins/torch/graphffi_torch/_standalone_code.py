@@ -7,14 +7,14 @@ import json
 import re
 from typing import TYPE_CHECKING, Final
 
+from graphffi import dtype
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from graphffi_torch._standalone_signature import Node, Signature
     from graphffi_torch._standalone_weights import Constant
 
-# DLPack's codes of data types.
-_CODES: Final = {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "complex": 5, "bool": 6}
 # The check of a kernel's result, which runs on request: what follows reads it with these strides.
 _LAYOUT: Final = re.compile(
     r"if \(_check_aoti_runtime_check_inputs_env\(\)\) \{ "
@@ -55,11 +55,11 @@ def method_code(
     operands: list[str] = []
     dims: list[str] = []
     for operand in signature.operands:
-        kind, bits = _dtype_code(operand.dtype)
+        kind = dtype(operand.dtype)
         rows = ", ".join(f"{{{s}, {m}, {o}}}" for s, m, o in operand.dims)
         dims.append(f"const Dim kDims{len(dims)}[] = {{{rows or '{-1, 1, 0}'}}};")
         operands.append(
-            f"{{{json.dumps(operand.name)}, {kind}, {bits}, {len(operand.dims)}, "
+            f"{{{json.dumps(operand.name)}, {kind.code}, {kind.bits}, {len(operand.dims)}, "
             f"kDims{len(dims) - 1}, {str(operand.is_updated).lower()}, {_DEVICES[operand.device]}}}"
         )
     symbols = [f'{{"{name}", {low}, {high}}}' for name, low, high in signature.symbols]
@@ -107,16 +107,12 @@ def _description(signature: Signature) -> str:
 def _nodes_code(kind: str, nodes: Sequence[Node]) -> str:
     keys, rows = [], []
     for i, node in enumerate(nodes):
-        if node.keys:
-            texts = ", ".join(map(json.dumps, node.keys))
-            keys.append(f"const char* const k{kind}Keys{i}[] = {{{texts}}};\n")
-        rows.append(f"{{{node.count}, {f'k{kind}Keys{i}' if node.keys else 'nullptr'}}}")
+        name = "nullptr" if node.keys is None else f"k{kind}Keys{i}"
+        if node.keys is not None:
+            texts = ", ".join(map(json.dumps, node.keys)) or "nullptr"
+            keys.append(f"const char* const {name}[] = {{{texts}}};\n")
+        rows.append(f"{{{node.count}, {name}}}")
     return f"{''.join(keys)}const Node k{kind}Nodes[] = {{{', '.join(rows)}}};\n"
-
-
-def _dtype_code(name: str) -> tuple[int, int]:
-    kind = name.rstrip("0123456789")
-    return _CODES[kind], int(name[len(kind) :] or 8)
 
 
 _ENTRY: Final = """

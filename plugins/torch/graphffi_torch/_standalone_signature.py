@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import sympy  # type: ignore[import-untyped]
 import torch
@@ -57,9 +57,8 @@ class Node:
         if spec.is_leaf():
             return [Node(-1)]
         children = spec.children()
-        keys: Any = spec.context if spec.type in (dict, OrderedDict) else ()
-        is_dict = bool(keys) and all(isinstance(key, str) for key in keys)
-        node = Node(len(children), tuple(keys) if is_dict else None)
+        is_dict = spec.type in (dict, OrderedDict) and all(type(key) is str for key in spec.context)
+        node = Node(len(children), tuple(spec.context) if is_dict else None)
         return [node, *(each for child in children for each in Node.all_of(child))]
 
 
@@ -207,17 +206,16 @@ class _SignatureReader:
         if not isinstance(size, torch.SymInt):
             return -1, 1, int(size)
         expression = size.node.expr
-        symbols = sorted(expression.free_symbols, key=str)
-        if not symbols:
+        if not expression.free_symbols:
             return -1, 1, int(expression)
-        slope = sympy.diff(expression, symbols[0])
-        if len(symbols) != 1 or not isinstance(slope, sympy.Integer) or slope <= 0:
+        linear = linear_size(size)
+        if linear is None:
             self.refuse(f"input '{name}'", "sizes such as 2*n + 1", str(expression))
-        (symbol,) = symbols
+        symbol, multiple, offset = linear
         if symbol not in self._positions:
             self._positions[symbol] = len(self._positions)
             self.symbols[symbol] = describe_symbol(size, symbol, self._ranges)
-        return self._positions[symbol], int(slope), int(expression.subs(symbol, 0))
+        return self._positions[symbol], multiple, offset
 
     def result(self, value: Any, operands: Sequence[Operand]) -> str | None:
         """An expression for a result's shape and data type."""
@@ -240,11 +238,26 @@ class _SignatureReader:
             return None
         return f"empty([{', '.join(map(str, shape))}], {DTYPE_NAMES[value.dtype]})"
 
-    def refuse(self, what: str, expected: str, got: str) -> None:
+    def refuse(self, what: str, expected: str, got: str) -> NoReturn:
         raise NotImplementedError(
             f"graphffi_torch: to_library: {self._name}: {what}: expected {expected}, got {got}; "
             "pass tensors, and numbers as tensors without dimensions"
         )
+
+
+def linear_size(size: torch.SymInt) -> tuple[Any, int, int] | None:
+    """The symbol of a size, what it is multiplied by, and what is added.
+
+    None for a size that no such expression gives.
+    """
+    expression = size.node.expr
+    if len(expression.free_symbols) != 1:
+        return None
+    (symbol,) = expression.free_symbols
+    slope = sympy.diff(expression, symbol)
+    if not isinstance(slope, sympy.Integer) or slope <= 0:
+        return None
+    return symbol, int(slope), int(expression.subs(symbol, 0))
 
 
 def describe_symbol(

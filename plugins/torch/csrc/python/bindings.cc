@@ -3,6 +3,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 #include <torch/csrc/Dtype.h>
+#include <torch/csrc/utils/pybind.h>
 
 #include <memory>
 #include <optional>
@@ -17,6 +18,7 @@
 #include "call_op.h"
 #include "gil/gil.h"
 #include "graphffi_torch/package.h"
+#include "kernel_call.h"
 #include "kernels/kernel_ref.h"
 #include "op_forms.h"
 #include "python/define.h"
@@ -45,6 +47,17 @@ std::vector<DirectParameter> ToParameters(const py::list& list) {
                           has("mutated"), has("required"), std::move(value)});
   }
   return parameters;
+}
+
+/// The first of the tensors at `updated` that shares memory with another one, and that one.
+std::optional<std::pair<size_t, size_t>> FindOverlap(const std::vector<at::Tensor>& tensors,
+                                                     const std::vector<size_t>& updated) {
+  for (size_t i : updated) {
+    for (size_t k = 0; k < tensors.size(); ++k) {
+      if (k != i && Overlap(tensors.at(i), tensors[k])) return std::make_pair(i, k);
+    }
+  }
+  return std::nullopt;
 }
 
 /// Reads a list of `(name, is_operand, is_saved)`.
@@ -172,6 +185,7 @@ PYBIND11_MODULE(_C, module) {
         Translated([&] { LoadPackageLibraries(path, trusted ? &*trusted : nullptr); });
       },
       py::arg("path"), py::arg("trusted"));
+  module.def("find_overlap", &FindOverlap, py::arg("tensors"), py::arg("updated"));
   module.def("clear_aot_error", [] { TakeAotError(); });
   module.def("raise_aot_error", [] {
     std::unique_ptr<graphffi::Error> error = TakeAotError();

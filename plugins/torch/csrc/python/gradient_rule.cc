@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "python/gradient_rule.h"
 
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/DynamicTypes.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/pybind.h>
@@ -69,8 +70,10 @@ py::object SpecOf(const BackwardArgument& argument) {
   return list.empty() ? py::none() : py::object(list[0]);
 }
 
+/// Calls a rule. It computes in the data types of the op, under torch.autocast, too.
 template <typename... Arguments>
 py::object Call(PyObject* function, const Arguments&... arguments) {
+  const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
   PyObject* returned = graphffi::UntilShutdown(
       [&] { return PyObject_CallFunctionObjArgs(function, arguments.ptr()..., nullptr); });
   if (returned == nullptr) ThrowPending();

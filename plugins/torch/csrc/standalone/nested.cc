@@ -34,6 +34,7 @@ graphffi::OwnedValues ItemsOf(const Node& node, const TVMFFIAny& map) {
 
 std::string Describe(const Node& node) {
   if (node.opt_keys == nullptr) return "a list of " + std::to_string(node.count);
+  if (node.count == 0) return "an empty dict";
   std::string keys;
   for (int32_t i = 0; i < node.count; ++i) {
     keys += (i == 0 ? "'" : ", '") + std::string(node.opt_keys[i]) + "'";
@@ -41,11 +42,15 @@ std::string Describe(const Node& node) {
   return "a dict with the keys " + keys;
 }
 
+int64_t SizeOf(const TVMFFIAny& value) {
+  const bool is_list = value.type_index == kTVMFFIArray;
+  return graphffi::CallGlobal(is_list ? "ffi.ArraySize" : "ffi.MapSize", &value, 1).v_int64;
+}
+
 std::string Describe(const TVMFFIAny& value) {
   if (!IsNested(value)) return "another value";
   const bool is_list = value.type_index == kTVMFFIArray;
-  const TVMFFIAny size = graphffi::CallGlobal(is_list ? "ffi.ArraySize" : "ffi.MapSize", &value, 1);
-  return (is_list ? "a list of " : "a dict of ") + std::to_string(size.v_int64);
+  return (is_list ? "a list of " : "a dict of ") + std::to_string(SizeOf(value));
 }
 
 /// The value of `*node` and of what is in it; moves both on.
@@ -107,9 +112,11 @@ const Node* Arguments::Add(const Node* node, const TVMFFIAny& value, const std::
   }
   containers_.push_back(is_dict ? ItemsOf(self, value) : graphffi::ElementsOf(value));
   const graphffi::OwnedValues& elements = containers_.back();
-  if (elements.size() != self.count) {
-    const std::string lack =
-        is_dict ? " without '" + std::string(self.opt_keys[elements.size()]) + "'" : "";
+  const bool lacks_any = elements.size() < self.count;
+  if (lacks_any || SizeOf(value) != self.count) {
+    const std::string lack = is_dict && lacks_any
+                                 ? " without '" + std::string(self.opt_keys[elements.size()]) + "'"
+                                 : "";
     Fail("ValueError", path + ": expected " + Describe(self) + ", got " + Describe(value) + lack);
   }
   for (int32_t i = 0; i < self.count; ++i) {

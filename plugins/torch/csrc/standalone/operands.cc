@@ -116,7 +116,7 @@ std::string Operands::Describe(const Operand& operand) const {
     text += symbol.name;
     if (dim.offset != 0) text += "+" + std::to_string(dim.offset);
     const int64_t known = sizes_[dim.symbol];
-    text += known != -1 ? "=" + std::to_string(known)
+    text += known != -1 ? "=" + std::to_string(dim.multiple * known + dim.offset)
                         : " (" + std::to_string(symbol.min) + " to " +
                               (symbol.max == INT64_MAX ? "any" : std::to_string(symbol.max)) + ")";
   }

@@ -58,13 +58,13 @@ ObjectRef HostResults::Copy(const DLTensor& from) const {
   return copy;
 }
 
-Destinations::Destinations(const Method& method, const TVMFFIAny* args, const Operands& operands)
-    : method_(method), tensors_(method.num_results) {
+Destinations::Destinations(const Method& method, const std::string& function, const TVMFFIAny* args,
+                           const Operands& operands)
+    : method_(method), function_(function), tensors_(method.num_results) {
   for (int32_t i = 0; i < method.num_results; ++i) {
     const DLTensor* tensor = graphffi::TensorOf(args[i]);
     if (tensor == nullptr) {
-      throw graphffi::Error("TypeError", std::string(method.name) + "_into: result " +
-                                             std::to_string(i) +
+      throw graphffi::Error("TypeError", function + ": result " + std::to_string(i) +
                                              ": expected a tensor, got another value");
     }
     tensors_.Add(tensor);
@@ -80,9 +80,8 @@ Destinations::Destinations(const Method& method, const TVMFFIAny* args, const Op
 }
 
 void Destinations::Fail(int32_t i, const std::string& expected, const std::string& got) const {
-  throw graphffi::Error("ValueError", std::string(method_.name) + "_into: result " +
-                                          std::to_string(i) + ": expected " + expected + ", got " +
-                                          got);
+  throw graphffi::Error("ValueError", function_ + ": result " + std::to_string(i) + ": expected " +
+                                          expected + ", got " + got);
 }
 
 void Destinations::CheckMemory(int32_t i, const Operands& operands) const {

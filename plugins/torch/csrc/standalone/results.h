@@ -3,6 +3,8 @@
 // own.
 #pragma once
 
+#include <string>
+
 #include "bounded_list.h"
 #include "graph.h"
 #include "operands.h"
@@ -34,7 +36,9 @@ class Destinations : public ResultMemory {
  public:
   /// \throws Error(TypeError, ValueError) for one that is no contiguous tensor, or whose memory is
   /// not its own.
-  Destinations(const Method& method, const TVMFFIAny* args, const Operands& operands);
+  /// `function` is the name of the one that is called, for errors.
+  Destinations(const Method& method, const std::string& function, const TVMFFIAny* args,
+               const Operands& operands);
 
   Tensor* OptTake(int32_t i, const Layout& layout) override;
   /// Puts those results there that are not yet, and learns which allocation each one was.
@@ -45,6 +49,7 @@ class Destinations : public ResultMemory {
   void CheckMemory(int32_t i, const Operands& operands) const;
 
   const Method& method_;
+  const std::string& function_;
   BoundedList<const DLTensor*> tensors_;
 };
 
