@@ -148,8 +148,11 @@ def _native_code(command: tuple[str, ...]) -> str:
 
 def _folder(command: Sequence[str]) -> str:
     """The current folder, where a command has include paths that may be relative to it."""
-    is_relative = any(part.startswith(("-I", "-i")) and part[2:3] != "/" for part in command)
-    return os.getcwd() if is_relative else ""
+    for part, following in zip(command, [*command[1:], ""], strict=True):
+        option = re.match("-(I|i[a-z]+)", part)  # such as -isystem
+        if option and not (part[option.end() :] or following).startswith("/"):
+            return os.getcwd()
+    return ""
 
 
 def _headers(rule: Path, own_folder: Path) -> Iterator[str]:

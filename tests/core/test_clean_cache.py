@@ -165,17 +165,23 @@ def test_a_lock_that_was_removed_before_it_was_held_is_made_anew(
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def test_a_forked_process_does_not_keep_a_lock(cache: Path) -> None:
-    lock = cache / "k-00.lock"
-    reader, writer = os.pipe()
-    with locked(lock):
-        child = os.fork()
-        if child == 0:
-            os.close(writer)
-            os.read(reader, 1)  # until the parent closes its end
-            os._exit(0)
-    with lock.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    os.close(writer)
-    os.close(reader)
-    assert os.waitpid(child, 0) == (child, 0)
+def test_a_forked_process_does_not_keep_a_lock(run_python: Any, cache: Path) -> None:
+    code = f"""
+import fcntl, os
+from pathlib import Path
+from graphffi._cache import locked
+
+lock = Path({str(cache)!r}) / "k-00.lock"
+reader, writer = os.pipe()
+with locked(lock):
+    child = os.fork()
+    if child == 0:
+        os.close(writer)
+        os.read(reader, 1)  # until the parent closes its end
+        os._exit(0)
+with lock.open("w") as file:
+    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+os.close(writer)
+assert os.waitpid(child, 0) == (child, 0)
+"""
+    assert run_python(code) == (0, "")

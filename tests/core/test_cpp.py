@@ -95,8 +95,9 @@ def test_a_changed_header_is_seen_in_a_folder_of_any_name(tmp_path: Path, name: 
         assert graphffi.cpp.load("k", [source]).number() == number
 
 
+@pytest.mark.parametrize("flags", [["-Iinclude"], ["-I", "include"], ["-isystem", "include"]])
 def test_a_relative_include_path_is_one_of_the_current_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: list[str]
 ) -> None:
     for number in (1, 2):
         folder = tmp_path / str(number)
@@ -104,8 +105,21 @@ def test_a_relative_include_path_is_one_of_the_current_folder(
         (folder / "include" / "number.h").write_text(f"#define NUMBER {number}\n")
         monkeypatch.chdir(folder)
         text = f'#include "number.h"\n{PLAIN}'
-        module = graphffi.cpp.load_inline("k", cpp_sources=text, extra_cflags=["-Iinclude"])
+        module = graphffi.cpp.load_inline("k", cpp_sources=text, extra_cflags=flags)
         assert module.number() == number
+
+
+def test_absolute_include_paths_mean_the_same_everywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for folder in ("first", "second"):
+        (tmp_path / folder).mkdir()
+        monkeypatch.chdir(tmp_path / folder)
+        flags = ["-isystem", str(tmp_path), f"-I{tmp_path}"]
+        graphffi.cpp.build(
+            "k", cpp_sources=f"#define NUMBER 1\n{PLAIN}", extra_cflags=flags, verbose=True
+        )
+    assert capfd.readouterr().err.count("k.cc -o") == 1
 
 
 @pytest.mark.parametrize(
