@@ -266,7 +266,7 @@ assert "graphffi_torch._traced_call" in sys.modules
 
 
 def test_a_condition_that_elements_decide_names_the_op(ops: Any) -> None:
-    @graphffi.op("mytest::long", kernel=ops.add.definition.kernel)
+    @graphffi.op("mytest::long", kernel=ops.add.definition.kernels[0].reference)
     def long(x: graphffi.Tensor, a: float = 1.0) -> graphffi.Tensor:
         graphffi.check(x.shape[0] >= 2, f"operand 'x': expected 2 or more, got {x.shape[0]}")
         return graphffi.like(x)

@@ -438,7 +438,7 @@ def test_a_training_step_can_be_a_graph() -> None:
 def test_rules_compute_in_the_types_of_the_op_under_autocast(mode: str) -> None:
     seen = []
 
-    @graphffi.op(f"gradtest::typed_{mode}", kernel=ops.mul.definition.kernel)
+    @graphffi.op(f"gradtest::typed_{mode}", kernel=ops.mul.definition.kernels[0].reference)
     def op(x: graphffi.Tensor, y: graphffi.Tensor) -> graphffi.Tensor:
         return graphffi.like(x)
 
