@@ -434,6 +434,7 @@ def test_a_training_step_can_be_a_graph() -> None:
     torch.testing.assert_close(graph(weight, x), step(weight, x))
 
 
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")  # of dual numbers
 @pytest.mark.parametrize("mode", ["eager", "aot"])
 def test_rules_compute_in_the_types_of_the_op_under_autocast(mode: str) -> None:
     seen = []
