@@ -77,6 +77,7 @@ struct FileIdentity {
 struct KnownFile {
   FileIdentity identity;
   bool is_loaded = false;
+  std::string defect;  // why it cannot be used, though the dynamic linker would open it again
 };
 
 struct LoadedLibraries {
@@ -115,6 +116,24 @@ std::string PathToOpen(const std::string& path, const FileIdentity& identity) {
   return opt_loaded == opt_named ? path : spelled;
 }
 
+/// An exception of the library's static initialisers passes through dlopen, which is declared to
+/// throw nothing: called directly, the compiler would leave out the handlers.
+void* OpenOrThrow(const std::string& name) {
+  void* (*volatile open)(const char*, int) = &dlopen;
+  return open(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+}
+
+/// Refuses the file from now on: its initialisers do not run again.
+[[noreturn]] void FailForGood(const std::string& path, const std::string& thrown) {
+  const std::string defect = "its static initialisers raised " + thrown +
+                             "; end the process, in which other threads may wait forever to load a "
+                             "library";
+  LoadedLibraries& loaded = LoadedLibraries::Global();
+  std::lock_guard<std::mutex> lock(loaded.mutex);
+  loaded.files[path].defect = defect;
+  Fail(path, defect);
+}
+
 /// Opens the library for good, all symbols now: a runtime that binds late would end the process at
 /// the first call. Gives the path that the dynamic linker knows it by.
 std::pair<void*, std::string> Open(const std::string& path, const FileIdentity& identity) {
@@ -124,19 +143,31 @@ std::pair<void*, std::string> Open(const std::string& path, const FileIdentity& 
   const std::string name = PathToOpen(path, identity);
   void* handle = nullptr;
   const char* reason = nullptr;
+  std::string thrown;
   WithRegistryLocked([&] {
-    handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (handle == nullptr) reason = dlerror();
+    try {
+      handle = OpenOrThrow(name);
+      if (handle == nullptr) reason = dlerror();
+    } catch (const std::exception& error) {
+      thrown = "'" + std::string(error.what()) + "'";
+    } catch (...) {
+      thrown = "an exception";
+    }
   });
+  if (!thrown.empty()) FailForGood(path, thrown);
   if (handle == nullptr) FailToOpen(path, reason == nullptr ? "unknown reason" : reason);
   return {handle, name};
 }
 
-/// Has `path` mean a file, if it means none yet. \throws Error(RuntimeError) if it means another.
+/// Has `path` mean a file, if it means none yet. \throws Error(RuntimeError) if it means another,
+/// or one that cannot be used.
 void Note(const std::string& path, const FileIdentity& identity) {
   LoadedLibraries& loaded = LoadedLibraries::Global();
   std::lock_guard<std::mutex> lock(loaded.mutex);
-  if (!(loaded.files.try_emplace(path, KnownFile{identity}).first->second.identity == identity)) {
+  const KnownFile& known =
+      loaded.files.try_emplace(path, KnownFile{identity, false, ""}).first->second;
+  if (!known.defect.empty()) Fail(path, known.defect);
+  if (!(known.identity == identity)) {
     Fail(path,
          "expected the file in use, got a newer one; load it with "
          "graphffi.load_module, or define its ops again with override=True");
@@ -150,7 +181,7 @@ bool RenewLibrary(const std::string& path) {
   if (!identity.exists()) return false;  // the loader says what is wrong
   LoadedLibraries& loaded = LoadedLibraries::Global();
   std::lock_guard<std::mutex> lock(loaded.mutex);
-  const auto [found, is_first] = loaded.files.try_emplace(path, KnownFile{identity});
+  const auto [found, is_first] = loaded.files.try_emplace(path, KnownFile{identity, false, ""});
   KnownFile& file = found->second;
   if (is_first || file.identity == identity) return false;
   if (file.is_loaded && file.identity.IsSameInode(identity)) {
@@ -158,7 +189,7 @@ bool RenewLibrary(const std::string& path) {
          "expected a new file, got one that was changed in place while it is in use; "
          "remove it before it is written, as linkers do");
   }
-  file = {identity, false};
+  file = {identity, false, ""};
   return true;
 }
 

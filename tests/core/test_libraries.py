@@ -95,6 +95,28 @@ def test_broken_library_is_refused_by_name_and_reason(
     assert re.fullmatch(text, str(caught.value)), caught.value
 
 
+def test_an_exception_of_a_static_initialiser_is_one_of_the_library(
+    run_python: Any, tmp_path: Path
+) -> None:
+    source = """#include <stdexcept>
+    static int x = [] { throw std::runtime_error("boom"); return 0; }();
+    """
+    command = ["c++", "-shared", "-fPIC", "-x", "c++", "-", "-o", str(tmp_path / "lib.so")]
+    subprocess.run(command, input=source, text=True, check=True)
+    code = f"""
+import graphffi
+from graphffi import _core
+for load in (graphffi.load_module, lambda path: _core.resolve_kernel(path + "::f")) * 2:
+    try:
+        load({str(tmp_path / "lib.so")!r})
+    except RuntimeError as error:
+        print(error)
+"""
+    text = f"graphffi: cannot load '{tmp_path}/lib.so': its static initialisers raised 'boom'; end"
+    status, output = run_python(code, GRAPHFFI_RUNTIME=graphffi.runtime_info().path)
+    assert (status, output.count(text)) == (0, 4), output
+
+
 def test_a_child_of_fork_waits_for_no_thread_of_its_parent(run_python: Any, tmp_path: Path) -> None:
     pytest.importorskip("numpy")
     library = compile_c(tmp_path / "lib.so", "int __tvm_ffi_f(void) { return 0; }\n")
