@@ -59,17 +59,21 @@ def sanitized(folder: Path) -> Iterator[None]:
     """Libraries are made with the sanitizers of this run."""
     shim = compile_shim(Toolchain(folder))
     compiler = _standalone_build._Compiler
+    run = compiler._run
 
-    def run_with_sanitizer(self: Any, arguments: Sequence[str], target: Path) -> None:
+    def run_with_sanitizer(self: Any, command: Sequence[str]) -> str:
+        is_generated = f"-I{self._folder}" in command
+        if not (is_generated or "-shared" in command):
+            return run(self, command)
         replaced = {
             "-O3": ["-O0"],
             "-s": ["-g1"],
             "-Wl,--no-undefined": [],
             f"{FOLDER}/libgraphffi_standalone.a": [str(shim), str(FRAME)],
         }
-        given = [each for a in arguments for each in replaced.get(a, [a])]
+        given = [each for part in command for each in replaced.get(part, [part])]
         # Not of undefined behaviour: kernels would take three times as long to compile.
-        self._run_for_text([*given, f"-fsanitize={SANITIZE}", "-o", str(target)])
+        return run(self, [*given, f"-fsanitize={SANITIZE}"])
 
     with mock.patch.object(compiler, "_run", run_with_sanitizer):
         yield
