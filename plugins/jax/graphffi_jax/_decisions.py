@@ -10,7 +10,7 @@ from typing import Any, Final
 import jax
 import numpy as np
 
-from graphffi.plugin import UndecidedError, decidable
+from graphffi.plugin import UndecidedError, decidable, flat
 
 _INCONCLUSIVE: Final = "InconclusiveDimensionOperation"
 # JAX 0.6 has it elsewhere.
@@ -54,11 +54,7 @@ def _check_equalities(subject: str, rule: Callable[[list[Any]], Any], operands: 
 
 
 def _has_symbols(operands: Sequence[Any]) -> bool:
-    for operand in operands:
-        for spec in operand if isinstance(operand, list) else (operand,):
-            if spec is not None and not all(type(size) is int for size in spec.shape):
-                return True
-    return False
+    return any(type(size) is not int for spec in flat(operands) for size in spec.shape)
 
 
 def _decide(comparison: Callable[[Any, Any], Any], a: Any, b: Any) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, Final
 import jax
 from jax.interpreters import ad
 
-from graphffi.plugin import describe
+from graphffi.plugin import describe, flat
 
 
 def _refusal(name: str, expected: str, instead: str) -> Any:
@@ -66,13 +66,13 @@ def refuse_deleted(call: Any, arrays: Sequence[Any]) -> None:
         RuntimeError: For the first of them.
     """
     made_of = call.made_of
-    named = [("argument", list(arrays))]
+    named: list[tuple[str, Any]] = [("argument", arrays)]
     if made_of is not None:
         names = (f"operand {operand.name!r}" for operand in made_of.definition.operands)
         named = list(zip(names, made_of.operands(arrays), strict=True))
     for name, value in named:
-        for array in value if isinstance(value, list) else (value,):
-            if array is not None and array.is_deleted():
+        for array in flat(value):
+            if array.is_deleted():
                 raise RuntimeError(
                     f"{call.subject}: {name}: expected an array, got {describe(jax.typeof(array))} "
                     "that was deleted or donated; use what the call that took it returned"

@@ -7,7 +7,6 @@ it check their operands themselves.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NoReturn
@@ -19,7 +18,7 @@ from graphffi.plugin import NUMBERS, describe, is_tensor
 from graphffi_torch import _C
 from graphffi_torch._primitive import PRIMITIVES
 from graphffi_torch._specs import DTYPE_NAMES
-from graphffi_torch._standalone_signature import NO_LIMIT, describe_symbol, linear_size
+from graphffi_torch._standalone_signature import NO_LIMIT, describe_symbol, keys_of, linear_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -59,8 +58,8 @@ def _nest(spec: Any, inputs: Iterator[Any]) -> Any:
     items = [_nest(child, inputs) for child in spec.children()]
     if spec.type in (list, tuple):
         return items
-    is_named = spec.type in (dict, OrderedDict) and all(type(key) is str for key in spec.context)
-    return {"keys": dict(zip(spec.context, items, strict=True))} if is_named else None
+    keys = keys_of(spec)
+    return None if keys is None else {"keys": dict(zip(keys, items, strict=True))}
 
 
 def _describe_input(
@@ -113,8 +112,9 @@ class Inputs:
 
     def __init__(self, described: Any) -> None:
         """`described` is of `describe_inputs`."""
-        self._args, self._kwargs = map(_of, described, ("args", "kwargs"))
-        self._tensors = [*self._args.tensors(), *self._kwargs.tensors()]
+        self._tensors: list[_Tensor] = []
+        args, kwargs = described
+        self._args, self._kwargs = self._of(args, "args"), self._of(kwargs, "kwargs")
         self._updated = [i for i, tensor in enumerate(self._tensors) if tensor.is_updated]
         self._accepted: list[Any] | None = None  # facts about the last call's tensors
 
@@ -136,6 +136,20 @@ class Inputs:
         # Only tensors alone are compared by facts, which need no place for others.
         self._accepted = facts if len(call.tensors) == len(args) else None
         return arranged
+
+    def _of(self, described: Any, path: str) -> Any:
+        if isinstance(described, list):
+            return _List([self._of(item, f"{path}[{i}]") for i, item in enumerate(described)], path)
+        if described is None:
+            return _Any()
+        if "keys" in described:
+            items = described["keys"].items()
+            return _Dict({key: self._of(item, f"{path}[{key!r}]") for key, item in items}, path)
+        if "value" in described:
+            return _Constant(**described)
+        sizes = [_Size(*size) if isinstance(size, list) else size for size in described["sizes"]]
+        self._tensors.append(_Tensor(**{**described, "sizes": sizes}))
+        return self._tensors[-1]
 
     def _check_memory(self, tensors: Sequence[torch.Tensor]) -> None:
         """The code reads and writes inputs in any order."""
@@ -170,29 +184,12 @@ def _facts(values: Sequence[Any]) -> list[Any] | None:
     return [(v.dtype, v.device, v.shape, v.stride(), v.is_conj(), v.is_neg()) for v in values]
 
 
-def _of(described: Any, path: str) -> Any:
-    if isinstance(described, list):
-        return _List([_of(item, f"{path}[{i}]") for i, item in enumerate(described)], path)
-    if described is None:
-        return _Any()
-    if "keys" in described:
-        items = described["keys"].items()
-        return _Dict({key: _of(item, f"{path}[{key!r}]") for key, item in items}, path)
-    if "value" in described:
-        return _Constant(**described)
-    sizes = [_Size(*size) if isinstance(size, list) else size for size in described["sizes"]]
-    return _Tensor(**{**described, "sizes": sizes})
-
-
-# `arrange` gives the value as the model takes it, `tensors` the descriptions of tensors in it.
+# `arrange` gives the value as the model takes it.
 
 
 class _Any:
     def arrange(self, value: Any, call: _Call) -> Any:
         return value
-
-    def tensors(self) -> Sequence[_Tensor]:
-        return []
 
 
 @dataclass(frozen=True)
@@ -207,9 +204,6 @@ class _List:
             )
         return [item.arrange(v, call) for item, v in zip(self.items, value, strict=True)]
 
-    def tensors(self) -> Sequence[_Tensor]:
-        return [tensor for item in self.items for tensor in item.tensors()]
-
 
 @dataclass(frozen=True)
 class _Dict:
@@ -220,9 +214,6 @@ class _Dict:
         if not isinstance(value, Mapping) or value.keys() != self.items.keys():
             _refuse(TypeError, self.path, _container(self.items), _container(value))
         return {key: item.arrange(value[key], call) for key, item in self.items.items()}
-
-    def tensors(self) -> Sequence[_Tensor]:
-        return [tensor for item in self.items.values() for tensor in item.tensors()]
 
 
 @dataclass(frozen=True)
@@ -240,9 +231,6 @@ class _Constant:
                 describe(value),
             )
         return value
-
-    def tensors(self) -> Sequence[_Tensor]:
-        return []
 
 
 @dataclass(frozen=True)
@@ -296,9 +284,6 @@ class _Tensor:
             self._check_layout(value)
         call.tensors.append(value)
         return value
-
-    def tensors(self) -> Sequence[_Tensor]:
-        return [self]
 
     def _note_sizes(self, value: torch.Tensor, sizes: dict[str, int]) -> None:
         for expected, size in zip(self.sizes, value.shape, strict=False):

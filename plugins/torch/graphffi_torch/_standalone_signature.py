@@ -57,8 +57,7 @@ class Node:
         if spec.is_leaf():
             return [Node(-1)]
         children = spec.children()
-        is_dict = spec.type in (dict, OrderedDict) and all(type(key) is str for key in spec.context)
-        node = Node(len(children), tuple(spec.context) if is_dict else None)
+        node = Node(len(children), keys_of(spec))
         return [node, *(each for child in children for each in Node.all_of(child))]
 
 
@@ -243,6 +242,12 @@ class _SignatureReader:
             f"graphffi_torch: to_library: {self._name}: {what}: expected {expected}, got {got}; "
             "pass tensors, and numbers as tensors without dimensions"
         )
+
+
+def keys_of(spec: Any) -> tuple[str, ...] | None:
+    """The keys of a dict in a pytree; None for other nodes, and if not all keys are str."""
+    is_dict = spec.type in (dict, OrderedDict) and all(type(key) is str for key in spec.context)
+    return tuple(spec.context) if is_dict else None
 
 
 def linear_size(size: torch.SymInt) -> tuple[Any, int, int] | None:

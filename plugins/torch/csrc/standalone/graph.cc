@@ -124,20 +124,20 @@ void CheckWorkspace(const Method& method, const DLTensor& workspace, const Argum
 }
 
 /// Runs a method whose results, behind the operands, the caller passes, with memory of its own.
-/// `name` is that of the function that is called.
-void RunInto(const Method& method, const std::string& name, const TVMFFIAny* args, int32_t num_args,
+/// The name of the function that is called is the method's and `suffix`.
+void RunInto(const Method& method, const char* suffix, const TVMFFIAny* args, int32_t num_args,
              const DLTensor* opt_workspace) {
   CheckProcessorOnce();
   const AllocatorOfCall allocator;
   const Arguments arguments(method, args, num_args, /*has_results=*/true);
   if (arguments.size() != method.num_operands + method.num_results) {
-    throw graphffi::Error("TypeError", name + ": expected " + std::to_string(method.num_operands) +
-                                           " operands and " + std::to_string(method.num_results) +
-                                           " results, got " + std::to_string(arguments.size()) +
-                                           " arguments");
+    throw graphffi::Error("TypeError", method.name + std::string(suffix) + ": expected " +
+                                           std::to_string(method.num_operands) + " operands and " +
+                                           std::to_string(method.num_results) + " results, got " +
+                                           std::to_string(arguments.size()) + " arguments");
   }
   Operands operands(method, arguments.data(), method.num_operands);
-  Destinations destinations(method, name, arguments.data() + method.num_operands, operands);
+  Destinations destinations(method, suffix, arguments.data() + method.num_operands, operands);
   if (opt_workspace != nullptr) CheckWorkspace(method, *opt_workspace, arguments);
   const Run run(method, &destinations);
   BoundedList<ObjectRef> results(method.num_results);
@@ -183,7 +183,7 @@ int RunMethod(const Method& method, const TVMFFIAny* args, int32_t num_args, TVM
 int RunMethodInto(const Method& method, const TVMFFIAny* args, int32_t num_args) {
   return RaiseErrors([&] {
     const KeptMemory kept;
-    RunInto(method, std::string(method.name) + "_into", args, num_args, nullptr);
+    RunInto(method, "_into", args, num_args, nullptr);
   });
 }
 
@@ -197,7 +197,7 @@ int RunMethodWithin(const Method& method, const TVMFFIAny* args, int32_t num_arg
     {
       Workspace workspace(opt_memory == nullptr ? nullptr : DataOf(*opt_memory),
                           opt_memory == nullptr ? 0 : Layout::Of(*opt_memory).SpanBytes());
-      RunInto(method, std::string(method.name) + "_within", args + 1, num_args - 1, opt_memory);
+      RunInto(method, "_within", args + 1, num_args - 1, opt_memory);
       bytes = workspace.bytes();
       is_in_use = workspace.is_in_use();
     }

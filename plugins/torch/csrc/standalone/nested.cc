@@ -113,7 +113,8 @@ const Node* Arguments::Add(const Node* node, const TVMFFIAny& value, const std::
   containers_.push_back(is_dict ? ItemsOf(self, value) : graphffi::ElementsOf(value));
   const graphffi::OwnedValues& elements = containers_.back();
   const bool lacks_any = elements.size() < self.count;
-  if (lacks_any || SizeOf(value) != self.count) {
+  // A list's elements are all there; of a dict's, those of the keys that are asked for.
+  if (lacks_any || (is_dict ? SizeOf(value) : elements.size()) != self.count) {
     const std::string lack = is_dict && lacks_any
                                  ? " without '" + std::string(self.opt_keys[elements.size()]) + "'"
                                  : "";

@@ -58,15 +58,12 @@ ObjectRef HostResults::Copy(const DLTensor& from) const {
   return copy;
 }
 
-Destinations::Destinations(const Method& method, const std::string& function, const TVMFFIAny* args,
+Destinations::Destinations(const Method& method, const char* suffix, const TVMFFIAny* args,
                            const Operands& operands)
-    : method_(method), function_(function), tensors_(method.num_results) {
+    : method_(method), suffix_(suffix), tensors_(method.num_results) {
   for (int32_t i = 0; i < method.num_results; ++i) {
     const DLTensor* tensor = graphffi::TensorOf(args[i]);
-    if (tensor == nullptr) {
-      throw graphffi::Error("TypeError", function + ": result " + std::to_string(i) +
-                                             ": expected a tensor, got another value");
-    }
+    if (tensor == nullptr) Fail(i, "a tensor", "another value", "TypeError");
     tensors_.Add(tensor);
     const DLDevice device = operands.device();
     const bool is_there = tensor->device.device_type == device.device_type &&
@@ -79,9 +76,10 @@ Destinations::Destinations(const Method& method, const std::string& function, co
   }
 }
 
-void Destinations::Fail(int32_t i, const std::string& expected, const std::string& got) const {
-  throw graphffi::Error("ValueError", function_ + ": result " + std::to_string(i) + ": expected " +
-                                          expected + ", got " + got);
+void Destinations::Fail(int32_t i, const std::string& expected, const std::string& got,
+                        const char* kind) const {
+  throw graphffi::Error(kind, method_.name + std::string(suffix_) + ": result " +
+                                  std::to_string(i) + ": expected " + expected + ", got " + got);
 }
 
 void Destinations::CheckMemory(int32_t i, const Operands& operands) const {

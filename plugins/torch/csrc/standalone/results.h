@@ -36,8 +36,8 @@ class Destinations : public ResultMemory {
  public:
   /// \throws Error(TypeError, ValueError) for one that is no contiguous tensor, or whose memory is
   /// not its own.
-  /// `function` is the name of the one that is called, for errors.
-  Destinations(const Method& method, const std::string& function, const TVMFFIAny* args,
+  /// The name of the function that is called, for errors, is the method's and `suffix`.
+  Destinations(const Method& method, const char* suffix, const TVMFFIAny* args,
                const Operands& operands);
 
   Tensor* OptTake(int32_t i, const Layout& layout) override;
@@ -45,11 +45,12 @@ class Destinations : public ResultMemory {
   void Fill(const BoundedList<ObjectRef>& results) const;
 
  private:
-  [[noreturn]] void Fail(int32_t i, const std::string& expected, const std::string& got) const;
+  [[noreturn]] void Fail(int32_t i, const std::string& expected, const std::string& got,
+                         const char* kind = "ValueError") const;
   void CheckMemory(int32_t i, const Operands& operands) const;
 
   const Method& method_;
-  const std::string& function_;
+  const char* suffix_;
   BoundedList<const DLTensor*> tensors_;
 };
 
