@@ -110,6 +110,16 @@ NEED_NAMES = {
         "an_untested_torch_is_used_without_private_names",
     ),
     "test_replaced_functions.py": ("threads_call_while_others_change_the_registry[package]",),
+    "test_size_guards.py": (
+        "generated_code_means_what_python_does",
+        "guards_of_other_things_are_left_out",
+        "inputs_are_found_where_they_are_nested",
+        "other_sizes_are_refused",
+        "results_of_ops_fit_together",
+        "sizes_that_fit_together_are_taken",
+        "too_few_dimensions_are_the_inputs_own_error",
+        "what_inductor_takes_for_equal_is_expected_of_inputs",
+    ),
     "test_traced_attributes.py": ("a_float_that_is_an_element_is_named",),
     "test_traced_modules.py": (
         "a_function_is_looked_up_while_a_call_is_traced",

@@ -86,7 +86,7 @@ def package(
     with zipfile.ZipFile(written, "a") as archive:
         root = archive.namelist()[0].partition("/")[0]
         libraries.write(archive, f"{root}/")
-        archive.writestr(f"{root}/{_INPUTS}", json.dumps(describe_inputs(program)))
+        archive.writestr(f"{root}/{_INPUTS}", json.dumps(describe_inputs(exported, program)))
         archive.writestr(f"{root}/{_FUNCTIONS}", "".join(f"{name}\n" for name in sorted(functions)))
     if functions:
         _log.warning(

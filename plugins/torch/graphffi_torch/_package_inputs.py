@@ -17,39 +17,50 @@ from torch.export.graph_signature import ConstantArgument, InputKind
 from graphffi.plugin import NUMBERS, describe, is_tensor
 from graphffi_torch import _C
 from graphffi_torch._primitive import PRIMITIVES
+from graphffi_torch._size_guards import SizeGuard, size_guards
 from graphffi_torch._specs import DTYPE_NAMES
 from graphffi_torch._standalone_signature import NO_LIMIT, describe_symbol, keys_of, linear_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from types import CodeType
 
 _SIZE: Final = torch.ops.aten.sym_size.int
 
 
-def describe_inputs(program: torch.export.ExportedProgram) -> Any:
+def describe_inputs(
+    exported: torch.export.ExportedProgram, program: torch.export.ExportedProgram
+) -> Any:
     """The inputs of a program as JSON values, for `Inputs`.
 
     Args:
-        program: A decomposed one.
+        exported: As it was exported.
+        program: What AOTInductor has compiled.
 
     Returns:
-        The positional and the keyword arguments: a list for a list or tuple, a dict of ``keys`` for
-        a dict, None for what is not looked into, otherwise a dict that describes an input.
+        The positional and the keyword arguments, and for each guard its text and the inputs in it.
+        Of arguments, a list for a list or tuple, a dict of ``keys`` for a dict, None for what is
+        not looked into, otherwise a dict that describes an input.
     """
     placeholders = {node.name: node for node in program.graph.find_nodes(op="placeholder")}
     # Before decompositions, no input is listed as updated.
-    updated = program.run_decompositions({}).graph_signature.user_inputs_to_mutate.values()
+    compiled = program.run_decompositions({})
+    updated = compiled.graph_signature.user_inputs_to_mutate.values()
+    specs = zip(
+        program.graph_signature.input_specs, exported.graph_signature.input_specs, strict=True
+    )
     inputs = (
         _describe_input(
-            spec.arg,
+            own.arg,
             placeholders.get(spec.arg.name),
             program.range_constraints,
             is_updated=spec.arg.name in updated,
         )
-        for spec in program.graph_signature.input_specs
+        for spec, own in specs
         if spec.kind == InputKind.USER_INPUT
     )
-    return _nest(program.call_spec.in_spec, inputs)
+    guards = [[guard.text, guard.inputs] for guard in size_guards(exported, compiled)]
+    return [*_nest(program.call_spec.in_spec, inputs), *guards]
 
 
 def _nest(spec: Any, inputs: Iterator[Any]) -> Any:
@@ -113,8 +124,9 @@ class Inputs:
     def __init__(self, described: Any) -> None:
         """`described` is of `describe_inputs`."""
         self._tensors: list[_Tensor] = []
-        args, kwargs = described
+        args, kwargs, *guards = described
         self._args, self._kwargs = self._of(args, "args"), self._of(kwargs, "kwargs")
+        self._guards = self._guards_of(guards)
         self._updated = [i for i, tensor in enumerate(self._tensors) if tensor.is_updated]
         self._accepted: list[Any] | None = None  # facts about the last call's tensors
 
@@ -123,8 +135,8 @@ class Inputs:
 
         Raises:
             TypeError: For other nesting, data types and kinds of values.
-            ValueError: For other sizes, strides, devices and constants, and memory that an updated
-                input shares.
+            ValueError: For other sizes, strides, devices and constants, sizes that do not fit
+                together, and memory that an updated input shares.
         """
         facts = None if kwargs else _facts(args)
         if facts is not None and facts == self._accepted:
@@ -132,6 +144,7 @@ class Inputs:
             return args, kwargs
         call = _Call()
         arranged = self._args.arrange(args, call), self._kwargs.arrange(kwargs, call)
+        self._check_guards(call.tensors)
         self._check_memory(call.tensors)
         # Only tensors alone are compared by facts, which need no place for others.
         self._accepted = facts if len(call.tensors) == len(args) else None
@@ -150,6 +163,33 @@ class Inputs:
         sizes = [_Size(*size) if isinstance(size, list) else size for size in described["sizes"]]
         self._tensors.append(_Tensor(**{**described, "sizes": sizes}))
         return self._tensors[-1]
+
+    def _guards_of(self, described: Sequence[Any]) -> list[tuple[SizeGuard, CodeType]]:
+        """Those of known inputs, with their code."""
+        known = {tensor.name for tensor in self._tensors}
+        return [
+            (SizeGuard(text, tuple(inputs)), compile(text, "<guard>", "eval"))
+            for text, inputs in described
+            if known.issuperset(inputs)
+        ]
+
+    def _check_guards(self, tensors: Sequence[torch.Tensor]) -> None:
+        named = {spec.name: tensor for spec, tensor in zip(self._tensors, tensors, strict=True)}
+        for guard, code in self._guards:
+            try:
+                holds = eval(code, {}, named)  # the package runs native code, too
+            except ZeroDivisionError:
+                holds = False
+            except IndexError:  # an op refuses a tensor of so few dimensions
+                continue
+            if not holds:
+                inputs = ", ".join(f"'{name}'" for name in guard.inputs)
+                _refuse(
+                    ValueError,
+                    f"input{'s' if len(guard.inputs) > 1 else ''} {inputs}",
+                    f"{guard.text} as in the exported program",
+                    ", ".join(f"{name}={describe(named[name])}" for name in guard.inputs),
+                )
 
     def _check_memory(self, tensors: Sequence[torch.Tensor]) -> None:
         """The code reads and writes inputs in any order."""

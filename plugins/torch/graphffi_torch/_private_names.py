@@ -28,6 +28,7 @@ WITHOUT: Final = {
     "complex updates": "Inductor refuses calls that update complex tensors",
     "branches": "torch.cond refuses branches with calls that update lists, or of call_tvm_ffi",
     "packages": "package, load_package and to_library fail; torch documents the names",
+    "guards": "packages and libraries take sizes that do not fit together",
 }
 
 
@@ -136,6 +137,11 @@ TABLE: Final = (
         "_standalone.py",
         ("torch._inductor.aoti_compile_and_package", "writes the code of a library"),
     ),
+    *_rows(
+        "guards",
+        "_size_guards.py",
+        ("torch.export.ExportedProgram._guards_code", "what a program expects of its sizes"),
+    ),
 )
 
 
@@ -175,6 +181,8 @@ def is_there(name: str) -> bool:
         if hasattr(found, part):
             found = getattr(found, part)
             continue
+        if part in getattr(found, "__annotations__", ()):  # of its objects
+            return True
         try:  # a module that is being imported is no attribute yet
             found = importlib.import_module(".".join(parts[:i]))
         except ImportError:

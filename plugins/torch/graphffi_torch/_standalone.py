@@ -12,7 +12,7 @@ import uuid
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,9 +20,10 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from graphffi.plugin import content_hash, split_reference
-from graphffi_torch._decompose import check_exported, decompose
+from graphffi_torch._decompose import check_exported, decompose, with_graph_module
 from graphffi_torch._primitive import PRIMITIVES
 from graphffi_torch._private_names import has, why_without
+from graphffi_torch._size_guards import size_guards
 from graphffi_torch._standalone_build import Source, build
 from graphffi_torch._standalone_code import method_code
 from graphffi_torch._standalone_externs import find_externs
@@ -169,7 +170,10 @@ def to_library(
     for name, code in generated.items():
         constants = kept.add(code.code, code.weights, updated)
         device = devices[name]
-        text = method_code(signatures[name], code.model, device, code.code, constants)
+        program = decomposed[name]
+        compiled = with_graph_module(program, program.graph_module, {})
+        signature = replace(signatures[name], guards=size_guards(programs[name], compiled))
+        text = method_code(signature, code.model, device, code.code, constants)
         sources.append(
             Source(code.model, text, code.header, code.flags, device, code.images),
         )

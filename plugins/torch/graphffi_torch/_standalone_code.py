@@ -63,6 +63,7 @@ def method_code(
             f"kDims{len(dims) - 1}, {str(operand.is_updated).lower()}, {_DEVICES[operand.device]}}}"
         )
     symbols = [f'{{"{name}", {low}, {high}}}' for name, low, high in signature.symbols]
+    guards, named = _guards_code(signature)
     places = [
         f"{{{constant.offset}, {constant.size}, {str(constant.is_updated).lower()}}}"
         for constant in constants
@@ -76,6 +77,9 @@ def method_code(
             num_operands=len(operands),
             symbols=", ".join(symbols) or '{"", 0, 0}',
             num_symbols=len(symbols),
+            named="".join(named),
+            guards=", ".join(guards) or "{}",
+            num_guards=len(guards),
             num_results=len(signature.results),
             ordinals=", ".join(["-1"] * len(signature.results)) or "-1",
             places=", ".join(places) or "{0, 0, false}",
@@ -104,6 +108,18 @@ def _description(signature: Signature) -> str:
     return "" if text is None else text_code(f"op_{signature.name}", text)
 
 
+def _guards_code(signature: Signature) -> tuple[list[str], list[str]]:
+    """Each guard, and the list of operands that it names."""
+    positions = {operand.name: i for i, operand in enumerate(signature.operands)}
+    guards, named = [], []
+    for i, guard in enumerate(signature.guards):
+        places = [str(positions[name]) for name in guard.inputs]
+        named.append(f"const int32_t kNamed{i}[] = {{{', '.join(places)}}};\n")
+        holds = f"[](const Sizes& size) {{ return {guard.cpp(positions)}; }}"
+        guards.append(f"{{{json.dumps(guard.text)}, kNamed{i}, {len(places)}, {holds}}}")
+    return guards, named
+
+
 def _nodes_code(kind: str, nodes: Sequence[Node]) -> str:
     keys, rows = [], []
     for i, node in enumerate(nodes):
@@ -128,6 +144,7 @@ using Model = torch::aot_inductor::AOTInductorModel{model};
 {dims}
 const Operand kOperands[] = {{{operands}}};
 const Symbol kSymbols[] = {{{symbols}}};
+{named}const SizeGuard kGuards[] = {{{guards}}};
 {nodes}struct Place {{
   size_t offset, bytes;
   bool is_updated;
@@ -162,8 +179,8 @@ void Run(DLDevice device, void* stream, TVMFFIObjectHandle* inputs, TVMFFIObject
 }}
 
 const Method kMethod = {{"{name}", {device_type}, kOperands, {num_operands}, kSymbols,
-                        {num_symbols}, {num_results}, kInputNodes, kResultNodes, ordinals,
-                        &Prepare, &Run}};
+                        {num_symbols}, kGuards, {num_guards}, {num_results}, kInputNodes,
+                        kResultNodes, ordinals, &Prepare, &Run}};
 }}  // namespace {model}_entry
 }}  // namespace
 

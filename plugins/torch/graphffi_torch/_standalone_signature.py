@@ -11,12 +11,14 @@ import sympy  # type: ignore[import-untyped]
 import torch
 from torch.export.graph_signature import InputKind, TensorArgument
 
+from graphffi_torch._size_guards import SizeGuard, size_guards
 from graphffi_torch._specs import DTYPE_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 NO_LIMIT: Final = 2**63 - 1
+_GUARDED: Final = (-1, 1, -1)  # a size that only guards say
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ class Operand:
         name: Of the model's parameter.
         dtype: Its name.
         dims: For each dimension the position of a symbol or -1, what it is multiplied by, and what
-            is added.
+            is added; or `_GUARDED`.
         is_updated: Whether the model changes it.
         device: ``"cpu"`` or ``"cuda"``.
     """
@@ -69,6 +71,7 @@ class Signature:
         name: Of the method.
         operands: In order.
         symbols: Names, smallest and largest values of sizes that calls choose.
+        guards: Relations between sizes.
         results: For each tensor that it gives an expression of its shape and data type, as shape
             rules are written; None where operands' sizes do not decide it.
         updated_buffers: Names of the model's buffers that it changes.
@@ -79,6 +82,7 @@ class Signature:
     name: str
     operands: tuple[Operand, ...]
     symbols: tuple[tuple[str, int, int], ...]
+    guards: tuple[SizeGuard, ...]
     results: tuple[str | None, ...]
     updated_buffers: frozenset[str]
     input_nodes: tuple[Node, ...]
@@ -107,7 +111,11 @@ class Signature:
 
     def _type(self, operand: Operand) -> str:
         sizes = []
-        for symbol, multiple, offset in operand.dims:
+        for dim in operand.dims:
+            symbol, multiple, offset = dim
+            if dim == _GUARDED:
+                sizes.append("?")
+                continue
             name = "" if symbol < 0 else self.symbols[symbol][0]
             scaled = f"{multiple}*{name}" if multiple != 1 else name
             sizes.append(f"{scaled}+{offset}" if name and offset else scaled or str(offset))
@@ -119,13 +127,14 @@ class Signature:
 
         Raises:
             NotImplementedError: For inputs and outputs that are no tensors on the CPU or CUDA, and
-                sizes that are no linear expression of one symbol.
+                sizes that are no linear expression of one symbol and that no guard says.
             ValueError: If two inputs were one tensor in the example.
         """
         check_not_tied(f"to_library: {name}", exported)
         # Before decompositions, no input is listed as updated.
         program = exported.run_decompositions({})
-        reader = _SignatureReader(name, program)
+        guards = size_guards(exported)
+        reader = _SignatureReader(name, program, guards)
         signature = program.graph_signature
         updated = set(signature.user_inputs_to_mutate.values())
         nodes = {node.name: node for node in program.graph.nodes}
@@ -150,6 +159,7 @@ class Signature:
             name,
             tuple(operands),
             tuple(reader.symbols.values()),
+            guards,
             tuple(results),
             frozenset(signature.buffers_to_mutate.values()),
             *_nested(program),
@@ -187,8 +197,11 @@ def _nested(program: torch.export.ExportedProgram) -> tuple[tuple[Node, ...], tu
 
 
 class _SignatureReader:
-    def __init__(self, name: str, program: torch.export.ExportedProgram) -> None:
+    def __init__(
+        self, name: str, program: torch.export.ExportedProgram, guards: Sequence[SizeGuard]
+    ) -> None:
         self._name = name
+        self._equations = [guard.text for guard in guards if "==" in guard.text]
         self._ranges: Mapping[Any, Any] = program.range_constraints
         self._positions: dict[Any, int] = {}
         self.symbols: dict[Any, tuple[str, int, int]] = {}
@@ -198,10 +211,10 @@ class _SignatureReader:
         if device not in ("cpu", "cuda") or value.dtype not in DTYPE_NAMES:
             expected = "a tensor on cpu or cuda"
             self.refuse(f"input '{name}'", expected, f"{value.dtype} on {value.device}")
-        dims = tuple(self._dim(name, size) for size in value.shape)
+        dims = tuple(self._dim(name, i, size) for i, size in enumerate(value.shape))
         return Operand(name, DTYPE_NAMES[value.dtype], dims, is_updated, device)
 
-    def _dim(self, name: str, size: Any) -> tuple[int, int, int]:
+    def _dim(self, name: str, dimension: int, size: Any) -> tuple[int, int, int]:
         if not isinstance(size, torch.SymInt):
             return -1, 1, int(size)
         expression = size.node.expr
@@ -209,7 +222,10 @@ class _SignatureReader:
             return -1, 1, int(expression)
         linear = linear_size(size)
         if linear is None:
-            self.refuse(f"input '{name}'", "sizes such as 2*n + 1", str(expression))
+            own = f"{name}.shape[{dimension}]"
+            if not any(own in text for text in self._equations):
+                self.refuse(f"input '{name}'", "sizes such as 2*n + 1", str(expression))
+            return _GUARDED
         symbol, multiple, offset = linear
         if symbol not in self._positions:
             self._positions[symbol] = len(self._positions)

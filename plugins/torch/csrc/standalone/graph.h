@@ -9,12 +9,13 @@
 #include <mutex>
 
 #include "shim_tensor.h"
+#include "size_guard.h"
 
 namespace graphffi_standalone {
 
 /// The size of a dimension: `multiple` times a symbol's value, and `offset`.
 struct Dim {
-  int32_t symbol;  ///< -1: the size is `offset`
+  int32_t symbol;  ///< -1: the size is `offset`, or, if that is -1, what guards say
   int64_t multiple, offset;
 };
 
@@ -46,6 +47,8 @@ struct Method {
   int32_t num_operands;
   const Symbol* symbols;
   int32_t num_symbols;
+  const SizeGuard* guards;
+  int32_t num_guards;
   int32_t num_results;
   const Node* input_nodes;  ///< a list of the arguments
   const Node* result_nodes;

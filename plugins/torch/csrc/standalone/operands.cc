@@ -15,6 +15,14 @@ std::string KindOf(const TVMFFIAny& value) {
   return info == nullptr ? "another value" : std::string(info->type_key.data, info->type_key.size);
 }
 
+bool Holds(const SizeGuard& guard, const Sizes& sizes) {
+  try {
+    return guard.holds(sizes);
+  } catch (const DivisionByZero&) {
+    return false;
+  }
+}
+
 }  // namespace
 
 Operands::Operands(const Method& method, const TVMFFIAny* args, int32_t num_args)
@@ -37,9 +45,24 @@ Operands::Operands(const Method& method, const TVMFFIAny* args, int32_t num_args
   if (device_.device_id < 0) device_.device_id = 0;
   scope_.emplace(device_);
   for (int32_t i = 0; i < num_args; ++i) Take(method.operands[i], args[i]);
+  for (int32_t i = 0; i < method.num_guards; ++i) CheckGuard(method.guards[i]);
   for (int32_t i = 0; i < num_args; ++i) {
     if (method.operands[i].is_updated) CheckMemory(i);
   }
+}
+
+void Operands::CheckGuard(const SizeGuard& guard) const {
+  if (Holds(guard, Sizes(views_.data()))) return;
+  std::string names, got;
+  for (int32_t i = 0; i < guard.num_operands; ++i) {
+    const char* name = method_.operands[guard.operands[i]].name;
+    names += (i == 0 ? " '" : ", '") + std::string(name) + "'";
+    got += (i == 0 ? "" : ", ") + std::string(name) + "=" +
+           graphffi::DescribeTensor(views_[guard.operands[i]]);
+  }
+  throw graphffi::Error("ValueError", std::string(method_.name) +
+                                          (guard.num_operands == 1 ? ": operand" : ": operands") +
+                                          names + ": expected " + guard.text + ", got " + got);
 }
 
 /// The code reads and writes operands in any order.
@@ -87,7 +110,7 @@ void Operands::CheckSizes(const Operand& operand, const DLTensor& view) {
     const Dim& dim = operand.dims[i];
     const int64_t size = view.shape[i];
     if (dim.symbol < 0) {
-      fits = size == dim.offset;
+      fits = dim.offset == -1 || size == dim.offset;
       continue;
     }
     const Symbol& symbol = method_.symbols[dim.symbol];
@@ -108,7 +131,7 @@ std::string Operands::Describe(const Operand& operand) const {
     const Dim& dim = operand.dims[i];
     if (i != 0) text += ", ";
     if (dim.symbol < 0) {
-      text += std::to_string(dim.offset);
+      text += dim.offset == -1 ? "?" : std::to_string(dim.offset);
       continue;
     }
     const Symbol& symbol = method_.symbols[dim.symbol];
