@@ -250,6 +250,34 @@ def test_one_tensor_for_two_inputs_of_the_example_is_refused(tmp_path: Path) -> 
         graphffi_torch.to_library(exported, tmp_path / "model.so")
 
 
+@pytest.mark.parametrize("is_dynamic", [False, True])
+@pytest.mark.parametrize(
+    ("image", "strides"),
+    [
+        (torch.zeros(2, 3, 4, 5).mT, "[60, 20, 1, 5]"),
+        (torch.zeros(2, 3, 4, 5).to(memory_format=torch.channels_last), "[60, 1, 15, 3]"),
+        (torch.zeros(1, 3, 4, 1).expand(2, 3, 4, 5), "[0, 4, 1, 0]"),
+    ],
+)
+def test_an_example_that_is_not_contiguous_is_refused(
+    image: torch.Tensor, strides: str, is_dynamic: bool, tmp_path: Path
+) -> None:
+    dims = {0: torch.export.Dim.AUTO, 2: torch.export.Dim.AUTO} if is_dynamic else None
+    program = torch.export.export(torch.nn.ReLU(), (image,), dynamic_shapes=[dims])
+    got = r"\[.*\]" if is_dynamic else re.escape(strides)
+    with pytest.raises(
+        NotImplementedError, match=f"'input': .* got the strides {got}; export with"
+    ):
+        graphffi_torch.to_library(program, tmp_path / "model.so")
+
+
+def test_strides_of_one_element_do_not_matter(tmp_path: Path) -> None:
+    row = torch.arange(8.0).as_strided((1, 4), (7, 1))
+    program = torch.export.export(torch.nn.ReLU(), (row,))
+    path = graphffi_torch.to_library(program, tmp_path / "model.so")
+    assert graphffi.load_module(path).main(row.contiguous()).tolist() == [[0.0, 1.0, 2.0, 3.0]]
+
+
 def test_an_updated_operand_with_the_memory_of_another_is_refused(tmp_path: Path) -> None:
     class AddReversed(torch.nn.Module):
         def forward(self, x: torch.Tensor, c: torch.Tensor) -> torch.Tensor:

@@ -19,7 +19,13 @@ from graphffi_torch import _C
 from graphffi_torch._primitive import PRIMITIVES
 from graphffi_torch._size_guards import SizeGuard, size_guards
 from graphffi_torch._specs import DTYPE_NAMES
-from graphffi_torch._standalone_signature import NO_LIMIT, describe_symbol, keys_of, linear_size
+from graphffi_torch._standalone_signature import (
+    NO_LIMIT,
+    describe_symbol,
+    is_row_major,
+    keys_of,
+    linear_size,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -81,30 +87,17 @@ def _describe_input(
     value: Any = None if node is None else node.meta.get("val")
     if node is None or not isinstance(value, torch.Tensor) or value.layout != torch.strided:
         return None
-    expressions = [_expression(size) for size in value.shape]
-    strides = [_expression(stride) for stride in value.stride()]
-    is_row_major = strides == [_product(expressions[i + 1 :]) for i in range(value.ndim)]
+    strides = [stride if type(stride) is int else None for stride in value.stride()]
     readers = {user.target for user in node.users if user.op != "output"}
     return {
         "name": argument.name,
         "dtype": _dtype_name(value.dtype),
         "device": value.device.type,
         "sizes": [_describe_size(size, ranges) for size in value.shape],
-        "strides": None if is_row_major else [s if type(s) is int else None for s in strides],
+        "strides": None if is_row_major(value) else strides,
         "is_checked_by_ops": not readers.isdisjoint(PRIMITIVES) and readers <= {*PRIMITIVES, _SIZE},
         "is_updated": is_updated,
     }
-
-
-def _expression(size: int | torch.SymInt) -> Any:
-    return size.node.expr if isinstance(size, torch.SymInt) else size
-
-
-def _product(sizes: list[Any]) -> Any:
-    product: Any = 1
-    for size in sizes:
-        product = product * size
-    return product
 
 
 def _describe_size(size: int | torch.SymInt, ranges: Mapping[Any, Any]) -> Any:

@@ -126,8 +126,9 @@ class Signature:
         """The signature of a program.
 
         Raises:
-            NotImplementedError: For inputs and outputs that are no tensors on the CPU or CUDA, and
-                sizes that are no linear expression of one symbol and that no guard says.
+            NotImplementedError: For inputs and outputs that are no tensors on the CPU or CUDA,
+                inputs that are not contiguous, and sizes that are no linear expression of one
+                symbol and that no guard says.
             ValueError: If two inputs were one tensor in the example.
         """
         check_not_tied(f"to_library: {name}", exported)
@@ -211,6 +212,12 @@ class _SignatureReader:
         if device not in ("cpu", "cuda") or value.dtype not in DTYPE_NAMES:
             expected = "a tensor on cpu or cuda"
             self.refuse(f"input '{name}'", expected, f"{value.dtype} on {value.device}")
+        if not is_row_major(value):
+            raise NotImplementedError(
+                f"graphffi_torch: to_library: {self._name}: input '{name}': expected a contiguous "
+                f"tensor in the example, got the strides {list(value.stride())}; export with "
+                f"{name}.contiguous()"
+            )
         dims = tuple(self._dim(name, i, size) for i, size in enumerate(value.shape))
         return Operand(name, DTYPE_NAMES[value.dtype], dims, is_updated, device)
 
@@ -245,10 +252,7 @@ class _SignatureReader:
                         size = f"({size} - {offset})" if offset else size
                         sizes[symbol] = f"({size} // {multiple})" if multiple != 1 else size
         dims: list[Any] = list(value.shape)
-        shape = [
-            _expression(size.node.expr if isinstance(size, torch.SymInt) else size, sizes)
-            for size in dims
-        ]
+        shape = [_expression(size_expression(size), sizes) for size in dims]
         if None in shape:
             return None
         return f"empty([{', '.join(map(str, shape))}], {DTYPE_NAMES[value.dtype]})"
@@ -264,6 +268,21 @@ def keys_of(spec: Any) -> tuple[str, ...] | None:
     """The keys of a dict in a pytree; None for other nodes, and if not all keys are str."""
     is_dict = spec.type in (dict, OrderedDict) and all(type(key) is str for key in spec.context)
     return tuple(spec.context) if is_dict else None
+
+
+def is_row_major(tensor: torch.Tensor) -> bool:
+    """Whether the strides of a tensor, which may be symbolic, are those of a contiguous one."""
+    expected: Any = 1
+    for size, stride in zip(reversed(tensor.shape), reversed(tensor.stride()), strict=True):
+        if size_expression(size) != 1 and size_expression(stride) != expected:
+            return False
+        expected = expected * size_expression(size)
+    return True
+
+
+def size_expression(size: int | torch.SymInt) -> Any:
+    """A size as a number or an expression of sympy."""
+    return size.node.expr if isinstance(size, torch.SymInt) else size
 
 
 def linear_size(size: torch.SymInt) -> tuple[Any, int, int] | None:
