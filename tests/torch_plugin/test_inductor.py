@@ -13,7 +13,9 @@ import pytest
 import torch
 import torch._inductor
 from torch._dynamo.testing import CompileCounterWithBackend
+from torch._inductor.exc import InductorError
 from torch._inductor.utils import run_and_get_code
+from torch.nn.attention.flex_attention import flex_attention
 
 import graphffi
 from tests.gil_kernels import load_kernels
@@ -139,6 +141,20 @@ def test_shared_memory_is_refused_in_compiled_graphs(kernels: Any) -> None:
     storage = torch.ones(6)
     with pytest.raises(ValueError, match="expected memory of its own, got memory shared"):
         program(storage[:4], storage[1:5])
+
+
+def test_calls_on_elements_are_refused_by_name(ops: Any) -> None:
+    heads = torch.ones(1, 1, 128, 16)
+
+    def program(bias: torch.Tensor) -> Any:
+        def score(score: Any, batch: Any, head: Any, row: Any, column: Any) -> Any:
+            return score + ops.add(bias[column], 1.0)
+
+        return flex_attention(heads, heads, heads, score_mod=score)
+
+    text = "mytest::add: expected a call on whole tensors, got one in a function that Inductor"
+    with pytest.raises(InductorError, match=text):
+        torch.compile(program)(torch.ones(128))
 
 
 def test_special_floats_and_strings_survive(ops: Any) -> None:

@@ -113,6 +113,44 @@ def test_updates_reach_what_is_negated(kernels: Any, has_side_effect: bool) -> N
     torch.testing.assert_close(z.imag, torch.full((3,), -2.0))
 
 
+def _move(first: Any, others: Any, old: Any) -> None:
+    torch.from_dlpack(old).copy_(torch.from_dlpack(first))
+    for tensor in (first, *others):
+        torch.from_dlpack(tensor).add_(2)
+
+
+@pytest.mark.parametrize(
+    "backend",
+    [
+        "none",
+        "aot_eager",
+        pytest.param(
+            "inductor",
+            marks=pytest.mark.skipif(
+                IS_TORCH_2_10,
+                reason="torch 2.10's Inductor gives kernels lazy conjugates, which are refused",
+            ),
+        ),
+    ],
+)
+def test_ops_with_results_update_several_that_are_conjugated_or_negated(backend: str) -> None:
+    graphffi.register_global_func("mytest.move", _move, override=True)
+    move = graphffi.define_op(
+        "mytest::move",
+        schema="(Tensor(a!) first, Tensor(b!)[] others) -> Tensor old",
+        kernel="mytest.move",
+        infer=lambda first, others: graphffi.like(first),
+    )
+
+    def call(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor) -> Any:
+        return move(x.conj(), [y.conj().imag, z])[0]
+
+    x, y, z = Z.clone(), Z.clone(), X.clone()
+    wrapped = call if backend == "none" else torch.compile(call, fullgraph=True, backend=backend)
+    torch.testing.assert_close(wrapped(x, y, z), Z.conj().resolve_conj())
+    torch.testing.assert_close((x, y.real, y.imag, z), (Z + 2, Z.real, Z.imag - 2, X + 2))
+
+
 @pytest.mark.parametrize("wrap", [lambda f: f, torch.compile], ids=["eager", "compiled"])
 def test_tensors_whose_memory_was_given_back_are_refused(ops: Any, kernels: Any, wrap: Any) -> None:
     x = X.clone()

@@ -176,9 +176,7 @@ void Implement(torch::Library* library, const char* name) {
   library->impl(name, torch::dispatch(c10::DispatchKey::Meta,
                                       torch::CppFunction::makeFromBoxedFunction<kMeta>()));
   library->impl(name, torch::dispatch(c10::DispatchKey::FuncTorchBatched, RefuseVmap()));
-  for (c10::DispatchKey lazy : {c10::DispatchKey::Conjugate, c10::DispatchKey::Negative}) {
-    library->impl(name, torch::dispatch(lazy, ResolveLazyBits()));
-  }
+  ResolveLazyBits(library, name);
 }
 
 void DefineCall(torch::Library* library, const char* name, const std::vector<at::Tag>& tags) {

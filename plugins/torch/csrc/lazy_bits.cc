@@ -67,8 +67,11 @@ void RunOnResolved(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
 
 }  // namespace
 
-torch::CppFunction ResolveLazyBits() {
-  return torch::CppFunction::makeFromBoxedFunction<&RunOnResolved>();
+void ResolveLazyBits(torch::Library* library, const char* name) {
+  for (c10::DispatchKey lazy : {c10::DispatchKey::Conjugate, c10::DispatchKey::Negative}) {
+    library->impl(
+        name, torch::dispatch(lazy, torch::CppFunction::makeFromBoxedFunction<&RunOnResolved>()));
+  }
 }
 
 }  // namespace graphffi_torch

@@ -6,9 +6,10 @@
 
 namespace graphffi_torch {
 
-/// DispatchKey::Conjugate and DispatchKey::Negative of an operator: gives it tensors whose memory
-/// holds their elements, and updates those that it writes. Torch's own kernel for that (2.10 to
-/// 2.15) leaves lists of optional tensors alone.
-torch::CppFunction ResolveLazyBits();
+/// Registers DispatchKey::Conjugate and DispatchKey::Negative of an operator: gives it tensors
+/// whose memory holds their elements, and updates those that it writes. Torch's own kernel for that
+/// (2.10 to 2.15) leaves lists of optional tensors alone, and refuses updates by operators with
+/// results, of lists, and of several tensors.
+void ResolveLazyBits(torch::Library* library, const char* name);
 
 }  // namespace graphffi_torch

@@ -13,6 +13,7 @@
 #include "autograd_node.h"
 #include "callframe/error.h"
 #include "gradients.h"
+#include "lazy_bits.h"
 #include "op_call.h"
 
 namespace graphffi_torch {
@@ -120,6 +121,7 @@ void RegisterForm(torch::Library* library, const std::string& schema, const char
   library->impl(name, torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd,
                                       torch::CppFunction::makeFromBoxedFunctor(
                                           std::make_unique<Form<kRun>>(slot))));
+  ResolveLazyBits(library, name);
 }
 
 void Register(const OpDescription& description, const OpSlot* slot) {

@@ -77,7 +77,7 @@ def _decompose(definition: Definition, operator: Any, *args: Any, **kwargs: Any)
 
 
 def _lower_call(primitive: Any, *args: Any, **kwargs: Any) -> None:
-    num_fresh = _count_fresh(V.graph.current_node)
+    num_fresh = _count_fresh(_node_of(primitive))
     args, kwargs = _with_offsets(args, kwargs)
     _call_kind(LoweredCall, num_fresh=num_fresh).create(primitive, *args, **kwargs)
 
@@ -97,6 +97,19 @@ def _count_fresh(call: torch.fx.Node) -> int:
     return len(outputs)
 
 
+def _node_of(operator: Any) -> torch.fx.Node:
+    """The node that is being lowered, which calls the operator."""
+    node = V.graph.current_node
+    if operator is not (node.args[1] if _has_token(node) else node.target):
+        # Inductor lowers a function of elements as part of the node that it is an argument of.
+        raise NotImplementedError(
+            f"{operator.name()}: expected a call on whole tensors, got one in a function that "
+            "Inductor computes for each element, such as score_mod of flex_attention; call the op "
+            "outside of it"
+        )
+    return node
+
+
 def _lower_call_effect(
     func: str, inputs: Sequence[Any], outputs: Sequence[Any], *args: Any, **kwargs: Any
 ) -> list[Any]:
@@ -113,6 +126,7 @@ def _stand_in() -> list[Any]:
 
 def _lower_op(definition: Definition, operator: Any, *args: Any, **kwargs: Any) -> Any:
     """Lowers a call of an op to buffers for its results and a call of the primitive."""
+    _node_of(operator)
     call = _row_major(PrimitiveCall.of(definition, operator, *_with_offsets(args, kwargs)))
     has_copies = overload_of(operator) == "effect"
     kernel, workspace = _kernel(definition, operator)
