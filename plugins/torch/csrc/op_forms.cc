@@ -225,11 +225,6 @@ const OpCall* DefineOp(const OpDescription& description, bool replace) {
     entry.slot->store(call.get(), std::memory_order_release);
     return call.release();  // calls may be under way that use the former one
   }
-  if (c10::Dispatcher::singleton().findSchema({name, ""})) {
-    throw graphffi::Error("ValueError", name +
-                                            ": expected a name that is free, got one that another "
-                                            "library registered with torch; choose another");
-  }
   auto slot = std::make_unique<OpSlot>(call.get());
   Register(description, slot.get());
   registry.entries.emplace(name, Registry::Entry{Fingerprint(description), slot.release()});
