@@ -469,4 +469,9 @@ def _unpickled(name: str, module: str) -> Op:
     """The op of that name, of a module that defines it once it is imported."""
     if name not in _ops:
         importlib.import_module(module)
-    return get_op(name)
+    if name not in _ops:
+        raise KeyError(
+            f"graphffi: op {name!r}: expected a defined op, got an unknown name; define it at the "
+            f"top level of module {module!r}, which unpickling imports"
+        )
+    return _ops[name]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Any, Final
 
 from ._binding import flat
@@ -120,8 +121,17 @@ def call_rule(
 def keyword_only(rule: Callable[..., Any] | None) -> tuple[str, ...]:
     """The parameters of a function that it takes by name only."""
     code = getattr(rule, "__code__", None)
-    if code is None:
-        return ()
+    if code is None or hasattr(rule, "__wrapped__"):
+        return _keyword_only_of(rule)
     end = code.co_argcount + code.co_kwonlyargcount
     names: tuple[str, ...] = code.co_varnames[code.co_argcount : end]
     return names
+
+
+def _keyword_only_of(rule: Any) -> tuple[str, ...]:
+    """The same of a partial, an object that is called, or the function that a decorator made."""
+    try:
+        parameters = inspect.signature(rule).parameters.values()
+    except (TypeError, ValueError):  # no rule, or a function of C
+        return ()
+    return tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)

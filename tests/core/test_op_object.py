@@ -135,8 +135,11 @@ def test_another_process_unpickles_an_op_by_its_module(tmp_path: Path) -> None:
 
 def test_an_op_that_no_module_defines_any_more_is_named() -> None:
     text = pickle.dumps(blend, 0).replace(b"::blend", b"::bland")
-    with pytest.raises(KeyError, match=r"op 'test_op_object::bland': expected a defined op"):
+    with pytest.raises(
+        KeyError, match=r"op 'test_op_object::bland': expected a defined op"
+    ) as raised:
         pickle.loads(text)
+    assert f"; define it at the top level of module {__name__!r}" in str(raised.value)
 
 
 def run(code: str, folder: Path) -> str:

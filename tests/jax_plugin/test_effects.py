@@ -94,6 +94,24 @@ def test_export_is_refused_by_name(kind: Any) -> None:
         export.export(jax.jit(f), disabled_checks=graphffi_jax.export_checks())(X)
 
 
+def test_differentiation_is_refused_with_what_can_be_done() -> None:
+    op = graphffi.define_op(
+        "effects::returning_in_jax",
+        schema="(Tensor x) -> Tensor",
+        kernel=lambda x, out: None,
+        infer=graphffi.like,
+        has_side_effect=True,
+    )
+    remedy = "got none; define an op that returns new tensors without side effects"
+    for transform in (
+        jax.grad(lambda x: op(x).sum()),
+        jax.jit(jax.grad(lambda x: op(x).sum())),
+        lambda x: jax.jvp(op, (x,), (x,)),
+    ):
+        with pytest.raises(NotImplementedError, match=remedy):
+            transform(X)
+
+
 def _branch_by_element(note: Any, x: Any) -> Any:
     return jax.lax.cond(x[0] > 0, lambda x: [x, note(x, "taken")][0], lambda x: x, x)
 

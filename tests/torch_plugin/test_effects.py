@@ -174,6 +174,7 @@ def test_artifacts_keep_every_kind_of_call(
         graphffi_torch.decompose(exported.run_decompositions())
 
 
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")  # of torch.func.jvp
 def test_gradients_of_calls_with_side_effects_are_refused(count: Any) -> None:
     x = torch.ones(2, requires_grad=True)
     with pytest.raises(NotImplementedError, match=r"operand 'totals\[0\]': expected no gradient"):
@@ -181,6 +182,19 @@ def test_gradients_of_calls_with_side_effects_are_refused(count: Any) -> None:
     result = graphffi.call_tvm_ffi(lambda x, y: None, x, out=graphffi.like(x), has_side_effect=True)
     with pytest.raises(NotImplementedError, match="backward: expected a gradient rule, got none"):
         result.sum().backward()
+    op = graphffi.define_op(
+        "effects::returning",
+        schema="(Tensor x) -> Tensor",
+        kernel=lambda x, out: None,
+        infer=graphffi.like,
+        has_side_effect=True,
+    )
+    remedy = "got none; define an op that returns new tensors without side effects"
+    for call in (op, torch.compile(lambda x: op(x) + 0, backend="aot_eager")):
+        with pytest.raises(NotImplementedError, match=f"backward: .*{remedy}"):
+            call(x).sum().backward()
+    with pytest.raises(NotImplementedError, match=f"jvp: .*{remedy}"):
+        torch.func.jvp(op, (x.detach(),), (x.detach(),))
 
 
 def test_vmap_makes_one_call_per_element(note: Any) -> None:

@@ -10,7 +10,6 @@ import pytest
 import torch
 
 import graphffi
-from graphffi import Tensor
 from graphffi_torch._library import find_build
 
 if TYPE_CHECKING:
@@ -303,11 +302,15 @@ def test_a_plan_that_is_wrong_is_the_error_of_eager_code(kernels: Any, options: 
 
 
 def test_names_of_other_libraries_are_refused() -> None:
-    with pytest.raises(ValueError, match="aten::relu: expected a name that is free"):
-
-        @graphffi.op("aten::relu", kernel="no.kernel")
-        def relu(x: Tensor) -> Tensor:
-            return graphffi.like(x)
+    for name in (
+        "aten::relu",
+        "aten::add",
+        "mytest::name",
+    ):  # the last is an attribute of torch.ops.mytest
+        with pytest.raises(ValueError, match=f"{name}: expected a name that is free"):
+            graphffi.define_op(
+                name, schema="(Tensor x) -> Tensor", kernel="no.kernel", infer=graphffi.like
+            )
 
 
 def test_the_same_definition_twice_is_fine_and_another_is_refused() -> None:

@@ -36,7 +36,9 @@ _FORWARD: Final = (
     "jvp: expected a forward-mode rule",
     f"register one with register_jvp, {_REFERENCE}",
 )
-_NEW_TENSORS: Final = "define an op that returns new tensors, which can have one"
+_NEW_TENSORS: Final = (
+    "define an op that returns new tensors without side effects, which can have one"
+)
 
 
 def _missing(subject: str, expected: str, remedy: str) -> NotImplementedError:

@@ -136,7 +136,8 @@ void Register(const OpDescription& description, const OpSlot* slot) {
   if (call->writes_operands()) {
     RegisterWriteGuards(library, name);
   } else {
-    library->impl(name, torch::dispatch(c10::DispatchKey::Autograd, RecordGradient()));
+    auto function = description.has_side_effect ? RecordNoRule() : RecordGradient();
+    library->impl(name, torch::dispatch(c10::DispatchKey::Autograd, std::move(function)));
   }
   if (!description.has_vmap_rule) {
     library->impl(name, torch::dispatch(c10::DispatchKey::FuncTorchBatched, RefuseVmap()));
@@ -225,11 +226,6 @@ const OpCall* DefineOp(const OpDescription& description, bool replace) {
     entry.fingerprint = Fingerprint(description);
     entry.slot->store(call.get(), std::memory_order_release);
     return call.release();  // calls may be under way that use the former one
-  }
-  if (c10::Dispatcher::singleton().findSchema({name, ""})) {
-    throw graphffi::Error("ValueError", name +
-                                            ": expected a name that is free, got one that another "
-                                            "library registered with torch; choose another");
   }
   auto slot = std::make_unique<OpSlot>(call.get());
   Register(description, slot.get());

@@ -161,6 +161,7 @@ def replace_operators(op: Op) -> None:
 
 def _register(op: Op) -> None:
     definition = op.definition
+    _check_free(definition.name)
     schemas = operator_schemas(definition)
     direct_call = _define(definition, schemas, replace=False)
     if _allows_cuda_graph(definition):
@@ -173,6 +174,14 @@ def _register(op: Op) -> None:
     if definition.has_side_effect:
         packet = _packet(definition)
         register_side_effect(packet.effect if effect_schema else packet.default)
+
+
+def _check_free(full_name: str) -> None:
+    namespace, _, name = full_name.partition("::")
+    if hasattr(getattr(torch.ops, namespace), name):
+        raise ValueError(
+            f"{full_name}: expected a name that is free, got one that torch.ops has; choose another"
+        )
 
 
 def _register_fake(name: str, fake: Callable[..., Any]) -> None:
@@ -208,6 +217,7 @@ def _define(definition: Definition, schemas: tuple[str, str, str], *, replace: b
         result_type=definition.result_type,
         release_gil=any(kernel.release_gil for kernel in definition.candidates),
         allow_cuda_graph=_allows_cuda_graph(definition),
+        has_side_effect=bool(definition.has_side_effect),
         has_vmap_rule=definition.vmap is not None,
         replace=replace,
     )
