@@ -250,6 +250,35 @@ def test_one_tensor_for_two_inputs_of_the_example_is_refused(tmp_path: Path) -> 
         graphffi_torch.to_library(exported, tmp_path / "model.so")
 
 
+TWICE = """
+import sys
+import numpy
+import graphffi
+
+library = graphffi.load_module(sys.argv[1])
+into = numpy.zeros((3, 3, 4), numpy.float32)
+for i in range(100):
+    x = numpy.full((3, 4), i, numpy.float32)
+    y, same, z = library.main(x)
+    library.main_into(x, *into)
+    for result in (y, z, *into[[0, 2]]):
+        assert (numpy.from_dlpack(result) == 2 * i).all()
+    for result in (same, into[1]):
+        assert (numpy.from_dlpack(result) == i).all()
+"""
+
+
+def test_a_tensor_may_be_several_results(tmp_path: Path) -> None:
+    class Twice(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            y = x * 2
+            return y, x, y
+
+    exported = torch.export.export(Twice(), (torch.rand(3, 4),))
+    path = graphffi_torch.to_library(exported, tmp_path / "model.so")
+    subprocess.run([sys.executable, "-c", TWICE, path], check=True)
+
+
 @pytest.mark.parametrize("is_dynamic", [False, True])
 @pytest.mark.parametrize(
     ("image", "strides"),

@@ -51,7 +51,12 @@ void RunModel(const Method& method, Operands* operands, BoundedList<ObjectRef>* 
   BoundedList<TVMFFIObjectHandle> inputs(method.num_operands), made(method.num_results, nullptr);
   operands->Release(&inputs);
   const auto own = [&] {
-    for (TVMFFIObjectHandle handle : made) results->Add(handle);
+    for (auto handle = made.begin(); handle != made.end(); ++handle) {
+      // A tensor that is two results has one reference for both.
+      const bool is_again = std::find(made.begin(), handle, *handle) != handle;
+      if (is_again && *handle != nullptr) TVMFFIObjectIncRef(*handle);
+      results->Add(*handle);
+    }
   };
   try {
     method.run(device, stream, inputs.data(), made.data());
