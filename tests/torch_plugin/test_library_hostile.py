@@ -317,7 +317,13 @@ def test_an_updated_operand_with_the_memory_of_another_is_refused(tmp_path: Path
     graphffi_torch.to_library(exported, tmp_path / "model.so")
     library = graphffi.load_module(tmp_path / "model.so")
     memory = torch.arange(8.0)
-    for x, c in ((memory[:4], memory[:4]), (memory[:4], memory[2:6])):
+    reversed_row = memory.numpy()[3::-1]  # its memory ends where it begins
+    for x, c in (
+        (memory[:4], memory[:4]),
+        (memory[:4], memory[2:6]),
+        (memory[::2], memory[2:6]),
+        (reversed_row, memory.numpy()[:4]),
+    ):
         with pytest.raises(
             ValueError,
             match="main: operand 'c': expected memory of its own, since the model updates it, got "
@@ -364,3 +370,61 @@ def test_a_weight_that_cannot_be_copied_is_an_error(tmp_path: Path) -> None:
         [sys.executable, "-c", RETURN_A_WEIGHT, library], capture_output=True, text=True
     )
     assert re.fullmatch(r"graphffi: cannot allocate 671\d+ bytes\nTrue\n", done.stdout), done.stderr
+
+
+class Updated(torch.nn.Module):
+    """Buffers of which some are empty."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        for name, size in (("none", 0), ("many", 1 << 12), ("no_more", 0), ("few", 7)):
+            self.register_buffer(name, torch.arange(float(size)))
+
+    def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+        for buffer in self.buffers():
+            buffer.add_(1)
+        return [x + buffer.sum() for buffer in self.buffers()]
+
+
+EMPTY_BUFFERS = """
+import sys
+import numpy
+import graphffi
+
+library = graphffi.load_module(sys.argv[1])
+for i in range(1, 4):
+    results = library.main(numpy.zeros(2, numpy.float32))
+    for result, size in zip(results, (0, 1 << 12, 0, 7), strict=True):
+        assert numpy.from_dlpack(result)[0] == sum(range(size)) + i * size
+"""
+
+
+def test_an_empty_buffer_has_a_place_of_its_own(tmp_path: Path) -> None:
+    exported = torch.export.export(Updated(), (torch.rand(2),))
+    path = graphffi_torch.to_library(exported, tmp_path / "model.so")
+    subprocess.run([sys.executable, "-c", EMPTY_BUFFERS, path], check=True)
+
+
+class Chain(torch.nn.Module):
+    """Results that are small and large, after products that make buffers free."""
+
+    def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+        results = [x]
+        for i in range(3):
+            results += [results[-1] @ x, (results[-1] @ x).sum() + i, x[i : i + 1].cumsum(1)]
+            results[-1] = results[-3]
+        return results[1:]
+
+
+def test_a_workspace_is_large_enough_whatever_runs_before(tmp_path: Path) -> None:
+    x = torch.rand(16, 16)
+    exported = torch.export.export(Chain(), (x,))
+    library = graphffi.load_module(graphffi_torch.to_library(exported, tmp_path / "model.so"))
+    results = [torch.empty_like(each) for each in Chain()(x)]
+    needed = library.main_within(None, x, *results)
+    library.main_into(x, *results)
+    for given in (x.numpy(), x.numpy()[::-1]):  # the second one's memory ends where it begins
+        count = library.main_within(None, given, *results)
+        workspace = torch.empty(max(count, needed), dtype=torch.uint8)
+        library.main_within(workspace, given, *results)
+        torch.testing.assert_close(results, Chain()(torch.from_numpy(given.copy())))

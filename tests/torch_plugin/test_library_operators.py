@@ -158,3 +158,50 @@ def test_a_kernel_that_is_named_comes_before_graphffis(tmp_path: Path) -> None:
         ValueError, match=r"cumsum\S*: result: expected float32\[4\].*, got float32\[3\]"
     ):
         library.main(-x)
+
+
+class Scattered(torch.nn.Module):
+    """Tensors without dimensions, and data types with sums of their own."""
+
+    def forward(
+        self, x: torch.Tensor, places: torch.Tensor, place: torch.Tensor, mask: torch.Tensor
+    ) -> list[torch.Tensor]:
+        return [
+            x.scatter_add(0, place, x[0]),
+            x[0].scatter_add(0, places[:1] * 0, x[:1]),
+            x.scatter_reduce(0, places.int(), x, "amax"),
+            mask.scatter_add(0, places, mask),
+        ]
+
+
+def test_any_tensors_are_scattered_as_torch_does(tmp_path: Path) -> None:
+    x, places, place = torch.rand(5), torch.tensor([1, 1, 3, 1, 4]), torch.tensor(3)
+    arguments = x, places, place, places == 1
+    exported = torch.export.export(Scattered(), arguments)
+    path = graphffi_torch.to_library(exported, tmp_path / "scattered.so")
+    library = graphffi.load_module(path)
+    results = library.main(*arguments)
+    check(results, Scattered()(*arguments))
+    assert torch.from_dlpack(results[3]).view(torch.uint8).tolist() == [1, 1, 0, 1, 0]
+
+
+class Summed(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        values, places = x.sort()
+        return (x.cumsum(0) + 1) * 2, values + 1, places + 1
+
+
+def test_an_operand_that_a_kernel_returns_is_not_written(tmp_path: Path) -> None:
+    places = torch.zeros(4, dtype=torch.int64)
+    graphffi.register_global_func("operators.first", lambda x, *_: x)
+    graphffi.register_global_func("operators.shared", lambda x, *_: [torch.from_dlpack(x), places])
+    exported = torch.export.export(Summed(), (torch.rand(4),))
+    externs = {"aten.cumsum": "operators.first", "aten.sort": "operators.shared"}
+    path = graphffi_torch.to_library(exported, tmp_path / "summed.so", externs=externs)
+    library, x = graphffi.load_module(path), torch.arange(4.0)
+    for given in (x, x.numpy()):
+        results = [torch.from_dlpack(each) for each in library.main(given)]
+        assert torch.equal(x, torch.arange(4.0))
+        expected = [(x + 1) * 2, x + 1, torch.ones(4, dtype=torch.int64)]
+        torch.testing.assert_close(results, expected)
+        places.zero_()

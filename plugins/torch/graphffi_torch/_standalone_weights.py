@@ -70,5 +70,5 @@ class WeightFile:
         if key not in self._offsets:
             self.content.extend(bytes(-len(self.content) % 64))
             self._offsets[key] = len(self.content)
-            self.content.extend(data)
+            self.content.extend(data or bytes(1))  # an empty one has a place of its own, too
         return self._offsets[key]

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "extern_kernel.h"
 
+#include <algorithm>
 #include <string>
+#include <vector>
 
 #include "callframe/call_frame.h"
 #include "callframe/describe_tensor.h"
@@ -21,6 +23,7 @@ class ExternArguments {
     for (const ExternArgument& argument : arguments) Push(argument);
   }
   graphffi::CallFrame& frame() { return frame_; }
+  const std::vector<const DLTensor*>& tensors() const { return tensors_; }
 
  private:
   void Push(const ExternArgument& argument);
@@ -28,6 +31,7 @@ class ExternArguments {
 
   graphffi::CallFrame frame_;
   std::vector<ObjectRef> copies_;
+  std::vector<const DLTensor*> tensors_;
 };
 
 void ExternArguments::Push(const ExternArgument& argument) {
@@ -52,6 +56,7 @@ void ExternArguments::Push(const ExternArgument& argument) {
 void ExternArguments::PushTensor(AtenTensorHandle opt_tensor) {
   if (opt_tensor == nullptr) return frame_.Push(TVMFFIAny{});
   TVMFFIObjectHandle tensor = opt_tensor;
+  tensors_.push_back(&ViewOf(opt_tensor));
   if (!graphffi::IsCompact(ViewOf(opt_tensor))) {
     tensor = copies_.emplace_back(CompactCopy(ViewOf(opt_tensor))->handle()).get();
   }
@@ -76,7 +81,10 @@ void Fill(const DLTensor& from, const DLTensor& to, const std::string& subject) 
   CopyElements(from, to);
 }
 
-void Take(const TVMFFIAny& value, const ExternResult& result, const std::string& subject) {
+/// Generated code reads a result's strides, and may write its memory: `others`, to which the result
+/// is added, are tensors that keep theirs.
+void Take(const TVMFFIAny& value, const ExternResult& result, const std::string& subject,
+          std::vector<const DLTensor*>* others) {
   if (value.type_index != kTVMFFITensor) {
     throw graphffi::Error("TypeError", subject + ": result: expected a tensor, got another value");
   }
@@ -84,8 +92,11 @@ void Take(const TVMFFIAny& value, const ExternResult& result, const std::string&
   if (result.opt_filled != nullptr) {
     return Fill(view, *TVMFFITensorGetDLTensorPtr(result.opt_filled), subject);
   }
-  // Generated code reads strides.
-  Tensor* tensor = Tensor::View(DataOf(view), Layout::Of(view), value.v_obj);
+  const auto shares = [&](const DLTensor* other) { return Overlap(view, *other); };
+  Tensor* tensor = std::any_of(others->begin(), others->end(), shares)
+                       ? CompactCopy(view)
+                       : Tensor::View(DataOf(view), Layout::Of(view), value.v_obj);
+  others->push_back(&tensor->view());
   *result.opt_new = static_cast<AtenTensorHandle>(tensor->handle());
 }
 
@@ -112,13 +123,14 @@ void ExternKernel::Run(const std::vector<ExternArgument>& arguments,
   }
   graphffi::OwnedValues owned;
   owned.Add(returned);
+  std::vector<const DLTensor*> others = pushed.tensors();
   if (returned.type_index != kTVMFFIArray) {
     if (results.size() != 1) {
       throw graphffi::Error("TypeError", std::string(name_) + ": expected an array of " +
                                              std::to_string(results.size()) +
                                              " tensors, got another value");
     }
-    return Take(returned, results.front(), std::string(name_));
+    return Take(returned, results.front(), name_, &others);
   }
   const graphffi::OwnedValues elements = graphffi::ElementsOf(returned);
   if (static_cast<size_t>(elements.size()) != results.size()) {
@@ -126,8 +138,9 @@ void ExternKernel::Run(const std::vector<ExternArgument>& arguments,
                                             std::to_string(results.size()) + " tensors, got " +
                                             std::to_string(elements.size()));
   }
-  for (size_t i = 0; i < results.size(); ++i)
-    Take(elements.data()[i], results[i], std::string(name_));
+  for (size_t i = 0; i < results.size(); ++i) {
+    Take(elements.data()[i], results[i], name_, &others);
+  }
 }
 
 }  // namespace graphffi_standalone

@@ -47,7 +47,7 @@ Operands::Operands(const Method& method, const TVMFFIAny* args, int32_t num_args
   for (int32_t i = 0; i < num_args; ++i) Take(method.operands[i], args[i]);
   for (int32_t i = 0; i < method.num_guards; ++i) CheckGuard(method.guards[i]);
   for (int32_t i = 0; i < num_args; ++i) {
-    if (method.operands[i].is_updated) CheckMemory(i);
+    if (method.operands[i].is_updated) CheckMemory(i, args);
   }
 }
 
@@ -65,10 +65,10 @@ void Operands::CheckGuard(const SizeGuard& guard) const {
                                           names + ": expected " + guard.text + ", got " + got);
 }
 
-/// The code reads and writes operands in any order.
-void Operands::CheckMemory(int32_t updated) const {
+/// The code reads and writes operands in any order. A copy of an operand does not see updates.
+void Operands::CheckMemory(int32_t updated, const TVMFFIAny* args) const {
   for (int32_t i = 0; i < views_.size(); ++i) {
-    if (i == updated || !Overlap(views_[updated], views_[i])) continue;
+    if (i == updated || !Overlap(views_[updated], *graphffi::TensorOf(args[i]))) continue;
     throw graphffi::Error(
         "ValueError", std::string(method_.name) + ": operand '" + method_.operands[updated].name +
                           "': expected memory of its own, since the model updates it, got "

@@ -38,7 +38,7 @@ class Operands {
   void Expect(const Operand& operand, const std::string& got, bool is_value);
   void Take(const Operand& operand, const TVMFFIAny& arg);
   void CheckGuard(const SizeGuard& guard) const;
-  void CheckMemory(int32_t updated) const;
+  void CheckMemory(int32_t updated, const TVMFFIAny* args) const;
   bool TakeEach();
 
   const Method& method_;

@@ -14,9 +14,8 @@ thread_local graphffi::Error* Run::error_ = nullptr;
 
 Run::Run(const Method& method, ResultMemory* memory)
     : memory_(memory), ordinals_(method.num_results), opt_outer_(current_) {
-  const Workspace* opt_workspace = Workspace::OptCurrent();
-  const bool is_counted = opt_workspace != nullptr && opt_workspace->is_counting();
-  // Counted bytes have to be enough for runs that know nothing of the results.
+  // Runs in a workspace take what was counted, whatever has been learnt of the results since.
+  const bool is_counted = Workspace::OptCurrent() != nullptr;
   for (int32_t i = 0; i < method.num_results && !is_counted; ++i) {
     ordinals_.Add(__atomic_load_n(&method.ordinals[i], __ATOMIC_RELAXED));
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Relations between sizes of operands that a graph's code relies on, in the words of generated code.
+// Relations between sizes of operands that a graph's code relies on, in the words of generated
+// code.
 #pragma once
 
 #include <dlpack/dlpack.h>

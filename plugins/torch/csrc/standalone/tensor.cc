@@ -89,6 +89,25 @@ void FinishCopy(const DLTensor& from, const DLTensor& to) {
   if (is_back) kOptDeviceKind->wait(from.device.device_id);
 }
 
+struct Memory {
+  const char *begin, *end;
+};
+
+/// The memory from a tensor's first byte to its last one, also where strides are negative.
+Memory MemoryOf(const DLTensor& tensor) {
+  const Layout layout = Layout::Of(tensor);
+  Memory memory{DataOf(tensor), DataOf(tensor)};
+  if (layout.NumElements() == 0) return {nullptr, nullptr};
+  const WithStrides strided(tensor);
+  const auto bytes = static_cast<int64_t>(layout.ElementBytes());
+  for (int32_t i = 0; i < tensor.ndim; ++i) {
+    const int64_t extent = (tensor.shape[i] - 1) * strided.view.strides[i] * bytes;
+    (extent < 0 ? memory.begin : memory.end) += extent;
+  }
+  memory.end += bytes;
+  return memory;
+}
+
 }  // namespace
 
 int64_t Layout::NumElements() const {
@@ -254,9 +273,8 @@ bool AreAlike(const DLTensor& a, const DLTensor& b) {
 }
 
 bool Overlap(const DLTensor& a, const DLTensor& b) {
-  const char *a_begin = DataOf(a), *b_begin = DataOf(b);
-  const size_t a_bytes = Layout::Of(a).SpanBytes(), b_bytes = Layout::Of(b).SpanBytes();
-  return a_bytes != 0 && b_bytes != 0 && a_begin < b_begin + b_bytes && b_begin < a_begin + a_bytes;
+  const Memory in_a = MemoryOf(a), in_b = MemoryOf(b);
+  return in_a.begin < in_b.end && in_b.begin < in_a.end;
 }
 
 }  // namespace graphffi_standalone

@@ -34,7 +34,7 @@ inline ffi::Tensor Copy(ffi::TensorView from) {
 
 constexpr DLDataType kInt64{kDLInt, 64, 1};
 
-/// Calls `body` with a value of the type that elements of `dtype` have; bools are uint8_t.
+/// Calls `body` with a value of the type that elements of `dtype` have.
 /// \throws Error(NotImplementedError)
 template <typename Body>
 void WithType(const char* op, DLDataType dtype, Body&& body) {
@@ -56,8 +56,9 @@ void WithType(const char* op, DLDataType dtype, Body&& body) {
     case kDLInt << 8 | 64:
       return body(int64_t{});
     case kDLUInt << 8 | 8:
-    case kDLBool << 8 | 8:
       return body(uint8_t{});
+    case kDLBool << 8 | 8:
+      return body(bool{});
     default:
       TVM_FFI_THROW(NotImplementedError) << op << ": expected real numbers of at most 64 bits, got "
                                          << ffi::DLDataTypeToString(dtype) << "; cast the operands";

@@ -33,25 +33,35 @@ Sum Combine(Reduce reduce, Sum a, Sum b) {
   }
 }
 
+/// A tensor without dimensions counts as one with one element.
+std::vector<int64_t> SizesOf(ffi::TensorView tensor) {
+  if (tensor.ndim() == 0) return {1};
+  return {tensor.shape().begin(), tensor.shape().end()};
+}
+
 /// Calls `visit(at, from)` for each element of `index`: its place in the result, and in `source`.
 template <typename Visit>
 void ForEach(ffi::TensorView self, int64_t dim, ffi::TensorView index, ffi::TensorView source,
              Visit&& visit) {
-  const int64_t ndim = index.ndim(), count = index.numel();
-  if (dim < 0) dim += ndim;
-  const auto* places = static_cast<const int64_t*>(index.data_ptr());
-  for (int64_t i = 0; i < count; ++i) {
+  const std::vector<int64_t> sizes = SizesOf(self), counts = SizesOf(index),
+                             source_sizes = SizesOf(source);
+  const size_t ndim = counts.size();
+  const size_t scattered = static_cast<size_t>(dim < 0 ? dim + static_cast<int64_t>(ndim) : dim);
+  const bool is_wide = index.dtype().bits == 64;  // or int32
+  for (int64_t i = 0; i < index.numel(); ++i) {
+    const int64_t given = is_wide ? static_cast<const int64_t*>(index.data_ptr())[i]
+                                  : static_cast<const int32_t*>(index.data_ptr())[i];
     int64_t at = 0, from = 0, rest = i, self_stride = 1, source_stride = 1;
-    for (int64_t d = ndim - 1; d >= 0; --d) {
-      const int64_t k = rest % index.size(d), size = self.size(d);
-      rest /= index.size(d);
-      const int64_t place = d == dim ? places[i] : k;
+    for (size_t d = ndim; d-- > 0;) {
+      const int64_t k = rest % counts[d], size = sizes[d];
+      rest /= counts[d];
+      const int64_t place = d == scattered ? given : k;
       TVM_FFI_CHECK(place >= 0 && place < size, IndexError)
           << "aten.scatter_reduce: index: expected 0 to " << size - 1 << ", got " << place;
       at += place * self_stride;
       from += k * source_stride;
       self_stride *= size;
-      source_stride *= source.size(d);
+      source_stride *= source_sizes[d];
     }
     visit(at, from);
   }
