@@ -183,6 +183,9 @@ def test_any_tensors_are_scattered_as_torch_does(tmp_path: Path) -> None:
     results = library.main(*arguments)
     check(results, Scattered()(*arguments))
     assert torch.from_dlpack(results[3]).view(torch.uint8).tolist() == [1, 1, 0, 1, 0]
+    with pytest.raises(IndexError, match="index: expected 0 to 4, got 5"):
+        library.main(x, places, torch.tensor(5), places == 1)
+    check(library.main(*arguments), Scattered()(*arguments))
 
 
 class Summed(torch.nn.Module):

@@ -67,9 +67,9 @@ void RunModel(const Method& method, Operands* operands, BoundedList<ObjectRef>* 
     throw Run::TakeError(error.what());
   }
   own();
-  // Generated code returns copies of weights without a look at whether they could be made (torch
-  // 2.10 to 2.15).
-  if (std::find(made.begin(), made.end(), nullptr) != made.end()) {
+  // Generated code does not look at whether scattering failed, nor at whether copies of weights
+  // that it returns could be made (torch 2.10 to 2.15).
+  if (Run::has_error() || std::find(made.begin(), made.end(), nullptr) != made.end()) {
     throw Run::TakeError("graphffi: the model did not make a result");
   }
 }

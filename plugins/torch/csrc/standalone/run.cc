@@ -13,13 +13,21 @@ thread_local Run* Run::current_ = nullptr;
 thread_local graphffi::Error* Run::error_ = nullptr;
 
 Run::Run(const Method& method, ResultMemory* memory)
-    : memory_(memory), ordinals_(method.num_results), opt_outer_(current_) {
+    : memory_(memory),
+      ordinals_(method.num_results),
+      opt_outer_(current_),
+      opt_outer_error_(std::exchange(error_, nullptr)) {
   // Runs in a workspace take what was counted, whatever has been learnt of the results since.
   const bool is_counted = Workspace::OptCurrent() != nullptr;
   for (int32_t i = 0; i < method.num_results && !is_counted; ++i) {
     ordinals_.Add(__atomic_load_n(&method.ordinals[i], __ATOMIC_RELAXED));
   }
   current_ = this;
+}
+
+Run::~Run() {
+  current_ = opt_outer_;
+  delete std::exchange(error_, opt_outer_error_);
 }
 
 Tensor* Run::Allocate(const Layout& layout) {

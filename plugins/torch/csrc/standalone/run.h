@@ -29,7 +29,7 @@ class Run {
  public:
   /// Borrows `memory`.
   Run(const Method& method, ResultMemory* memory);
-  ~Run() { current_ = opt_outer_; }
+  ~Run();
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
 
@@ -41,6 +41,7 @@ class Run {
   static int32_t Fail(graphffi::Error error);
   /// The error of the run that just failed with an exception; `what` is its text.
   static graphffi::Error TakeError(const char* what);
+  static bool has_error() { return error_ != nullptr; }
   /// The text of the kept error.
   static const char* ErrorText();
 
@@ -51,7 +52,8 @@ class Run {
   ResultMemory* const memory_;
   BoundedList<int32_t> ordinals_;  // as they were when the run began: other threads learn, too
   int32_t num_allocated_ = 0;
-  Run* opt_outer_;
+  Run* const opt_outer_;
+  graphffi::Error* const opt_outer_error_;
 };
 
 }  // namespace graphffi_standalone
