@@ -114,6 +114,7 @@ NEED_NAMES = {
         "generated_code_means_what_python_does",
         "guards_of_other_things_are_left_out",
         "inputs_are_found_where_they_are_nested",
+        "inputs_in_other_containers_are_no_obstacle",
         "other_sizes_are_refused",
         "results_of_ops_fit_together",
         "sizes_that_fit_together_are_taken",

@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import functools
 import importlib.util
-import inspect
 import shutil
 import subprocess
 from pathlib import Path
@@ -316,32 +314,6 @@ def test_rules_may_take_parameters_by_name_only(module: graphffi.Module) -> None
 
     assert op(array(7), n=2).tolist()[:3] == [2, 7, 4]
     assert op(array(7), n=2).shape == (6,)
-
-
-def _rule(x: Tensor, *, n: int, m: int = 4) -> Tensor:
-    return graphffi.empty((n + m,), "float32")
-
-
-class _Rule:
-    def __call__(self, x: Tensor, *, n: int, m: int = 4) -> Tensor:
-        return _rule(x, n=n, m=m)
-
-
-@functools.wraps(_rule)
-def _decorated(*args: Any, **kwargs: Any) -> Any:
-    return _rule(*args, **kwargs)
-
-
-@pytest.mark.parametrize(
-    "rule",
-    [_Rule(), _decorated, functools.partial(_rule), functools.partial(_rule, m=4)],
-    ids=["object", "decorated", "partial", "partial_with_default"],
-)
-def test_rules_that_are_no_functions_may_take_parameters_by_name_only(rule: Any) -> None:
-    name = f"test_op::keywords_{type(rule).__name__}_{len(getattr(rule, 'keywords', ()))}"
-    op = graphffi.op(name, kernel=WRITE, plan="out, n, x, m")(rule)
-    assert op(array(7), n=2).shape == (6,)
-    assert str(inspect.signature(op)).startswith("(x: graphffi.Tensor, *, n: int, m: int = 4)")
 
 
 def test_foreign_operands_are_refused() -> None:

@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 import copy
+import functools
 import inspect
 import pickle
 import pydoc
 import subprocess
 import sys
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 
 import graphffi
@@ -145,3 +147,30 @@ def test_an_op_that_no_module_defines_any_more_is_named() -> None:
 def run(code: str, folder: Path) -> str:
     command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(folder)!r}); {code}"]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def _rule(x: Tensor, *, n: int, m: int = 4) -> Tensor:
+    return graphffi.empty((n + m,), "float32")
+
+
+class _Rule:
+    def __call__(self, x: Tensor, *, n: int, m: int = 4) -> Tensor:
+        return _rule(x, n=n, m=m)
+
+
+@functools.wraps(_rule)
+def _decorated(*args: Any, **kwargs: Any) -> Any:
+    return _rule(*args, **kwargs)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [_Rule(), _decorated, functools.partial(_rule), functools.partial(_rule, m=4)],
+    ids=["object", "decorated", "partial", "partial_with_default"],
+)
+def test_rules_that_are_no_functions_may_take_parameters_by_name_only(rule: Any) -> None:
+    graphffi.register_global_func("test_op_object.nothing", lambda *args: None, override=True)
+    name = f"test_op_object::keywords_{type(rule).__name__}_{len(getattr(rule, 'keywords', ()))}"
+    op = graphffi.op(name, kernel="test_op_object.nothing", plan="out, n, x, m")(rule)
+    assert op(np.zeros(1, np.float32), n=2).shape == (6,)
+    assert str(inspect.signature(op)).startswith("(x: graphffi.Tensor, *, n: int, m: int = 4)")

@@ -287,3 +287,20 @@ def test_one_tensor_for_two_inputs_of_the_example_is_refused(tmp_path: Path) -> 
     exported = torch.export.export(Difference(), (X, X))
     with pytest.raises(ValueError, match="package: inputs 'x' and 'y': expected a tensor for each"):
         graphffi_torch.package(exported, tmp_path / "model.pt2")
+
+
+def test_strides_of_dynamic_sizes_are_those_of_the_export(tmp_path: Path) -> None:
+    image = torch.rand(2, 3, 6, 6).to(memory_format=torch.channels_last)
+    sizes = {i: torch.export.Dim(name) for i, name in ((0, "n"), (2, "h"), (3, "w"))}
+    exported = torch.export.export(torch.nn.ReLU(), (image,), dynamic_shapes=[sizes])
+    path = graphffi_torch.package(exported, tmp_path / "model.pt2")
+    model = graphffi_torch.load_package(path, trust=True)
+    for shape in ((2, 3, 6, 6), (4, 3, 2, 5), (1, 3, 1, 4)):
+        other = torch.rand(shape).to(memory_format=torch.channels_last)
+        torch.testing.assert_close(model(other), other)
+    part = image[:, :, 1:5, 2:]
+    text = r"'input': expected the strides \[48, 1, 12, 3\] .*, got the strides \[108, 1, 18, 3\]"
+    with pytest.raises(ValueError, match=text):
+        model(part)
+    part = part.contiguous(memory_format=torch.channels_last)
+    torch.testing.assert_close(model(part), part)

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import io
+from collections import defaultdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -181,6 +182,27 @@ def test_inputs_are_found_where_they_are_nested(strict: bool, is_saved: bool) ->
         (third, fourth): f"(2 + {third}.shape[0]) // 3 == {fourth}.shape[0]",
         (fourth, fifth): f"(1 + {fourth}.shape[0]) // 2 == {fifth}.shape[0]",
     }
+
+
+class Pair(NamedTuple):
+    first: torch.Tensor
+    second: torch.Tensor
+
+
+class Other(torch.nn.Module):
+    def forward(self, d: Any, pair: Pair, x: torch.Tensor, y: torch.Tensor) -> Any:
+        return d["a"] + pair.first, x[::2] + y
+
+
+def test_inputs_in_other_containers_are_no_obstacle() -> None:
+    pair = Pair(torch.zeros(9), torch.zeros(9))
+    d = defaultdict(int, a=torch.zeros(9), b=torch.zeros(2), c=torch.zeros(2))
+    args = (d, pair, torch.zeros(9), torch.zeros(5))
+    rows = {0: AUTO}
+    dims: Any = (defaultdict(int, dict.fromkeys(d)), Pair(*[None, None]), rows, rows)
+    program = torch.export.export(Other(), args, dynamic_shapes=dims)
+    found = [guard.text for guard in size_guards(program)]
+    assert "(1 + x.shape[0]) // 2 == y.shape[0]" in found
 
 
 def test_guards_of_other_things_are_left_out(exported: Any, monkeypatch: Any) -> None:

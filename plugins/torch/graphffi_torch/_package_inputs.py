@@ -22,9 +22,11 @@ from graphffi_torch._specs import DTYPE_NAMES
 from graphffi_torch._standalone_signature import (
     NO_LIMIT,
     describe_symbol,
+    expression_text,
     is_row_major,
     keys_of,
     linear_size,
+    size_expression,
 )
 
 if TYPE_CHECKING:
@@ -87,7 +89,7 @@ def _describe_input(
     value: Any = None if node is None else node.meta.get("val")
     if node is None or not isinstance(value, torch.Tensor) or value.layout != torch.strided:
         return None
-    strides = [stride if type(stride) is int else None for stride in value.stride()]
+    strides = [_describe_stride(stride) for stride in value.stride()]
     readers = {user.target for user in node.users if user.op != "output"}
     return {
         "name": argument.name,
@@ -98,6 +100,14 @@ def _describe_input(
         "is_checked_by_ops": not readers.isdisjoint(PRIMITIVES) and readers <= {*PRIMITIVES, _SIZE},
         "is_updated": is_updated,
     }
+
+
+def _describe_stride(stride: int | torch.SymInt) -> int | str | None:
+    """A number; an expression of Python, of symbols; or None where there is none."""
+    if not isinstance(stride, torch.SymInt):
+        return stride
+    expression = size_expression(stride)
+    return expression_text(expression, {s: str(s) for s in expression.free_symbols})
 
 
 def _describe_size(size: int | torch.SymInt, ranges: Mapping[Any, Any]) -> Any:
@@ -301,7 +311,7 @@ class _Tensor:
     dtype: str
     device: str
     sizes: Sequence[Any]
-    strides: Sequence[int | None] | None
+    strides: Sequence[int | str | None] | None
     is_checked_by_ops: bool
     is_updated: bool = False
 
@@ -314,7 +324,7 @@ class _Tensor:
             self._note_sizes(value, call.sizes)
         else:
             self._check_type(value, call.sizes)
-            self._check_layout(value)
+            self._check_layout(value, call.sizes)
         call.tensors.append(value)
         return value
 
@@ -337,7 +347,7 @@ class _Tensor:
             text = ", ".join(_size_text(size, sizes) for size in self.sizes)
             self._refuse(kind, f"{self.dtype}[{text}] on {self.device}", describe(value))
 
-    def _check_layout(self, value: torch.Tensor) -> None:
+    def _check_layout(self, value: torch.Tensor, sizes: dict[str, int]) -> None:
         """Refuses elements that are elsewhere in memory than in the example."""
         if value.layout != torch.strided:
             self._refuse(ValueError, "a strided tensor", f"{value.layout}; call .to_dense()")
@@ -348,18 +358,28 @@ class _Tensor:
             if not value.is_contiguous():
                 got = f"the strides {list(value.stride())}; call .contiguous()"
                 self._refuse(ValueError, "a contiguous tensor as in the exported program", got)
-        elif any(
+            return
+        strides = [_stride_of(stride, sizes) for stride in self.strides]
+        if any(
             size > 1 and expected not in (None, stride)
-            for expected, stride, size in zip(
-                self.strides, value.stride(), value.shape, strict=True
-            )
+            for expected, stride, size in zip(strides, value.stride(), value.shape, strict=True)
         ):
-            shown = ", ".join("?" if stride is None else str(stride) for stride in self.strides)
+            shown = ", ".join("?" if stride is None else str(stride) for stride in strides)
             expected = f"the strides [{shown}] as in the exported program"
             self._refuse(ValueError, expected, f"the strides {list(value.stride())}")
 
     def _refuse(self, kind: type[Exception], expected: str, got: str) -> NoReturn:
         _refuse(kind, f"input '{self.name}'", expected, got)
+
+
+def _stride_of(described: int | str | None, sizes: dict[str, int]) -> int | None:
+    """A stride of a tensor that has these sizes; None for one that they do not tell."""
+    if not isinstance(described, str):
+        return described
+    try:
+        return int(eval(described, {}, sizes))  # the package runs native code, too
+    except NameError:
+        return None
 
 
 def _size_text(expected: Any, sizes: Mapping[str, int]) -> str:

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from graphffi_torch._private_names import has
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     import torch
 
@@ -103,13 +104,15 @@ def _item(name: str) -> str:
 
 
 def _paths(spec: Any) -> Iterator[str]:
-    """The way to each leaf of a pytree, as in Python; to those of unknown nodes, none."""
+    """The way to each leaf of a pytree, as in Python; in nodes of other kinds, no way."""
     if spec.is_leaf():
         yield ""
         return
-    keys: Sequence[Any] = spec.context if issubclass(spec.type, dict) else range(spec.num_children)
-    for key, child in zip(keys, spec.children(), strict=True):
-        yield from (f"[{key!r}]{path}" for path in _paths(child))
+    keys = spec.context if spec.type in (dict, OrderedDict) else range(spec.num_children)
+    is_known = spec.type in (dict, OrderedDict, list, tuple)
+    for i, child in enumerate(spec.children()):
+        step = f"[{keys[i]!r}]" if is_known else "?"
+        yield from (f"{step}{path}" for path in _paths(child))
 
 
 def _read(text: str, names: Mapping[str, str]) -> SizeGuard | None:

@@ -252,7 +252,7 @@ class _SignatureReader:
                         size = f"({size} - {offset})" if offset else size
                         sizes[symbol] = f"({size} // {multiple})" if multiple != 1 else size
         dims: list[Any] = list(value.shape)
-        shape = [_expression(size_expression(size), sizes) for size in dims]
+        shape = [expression_text(size_expression(size), sizes) for size in dims]
         if None in shape:
             return None
         return f"empty([{', '.join(map(str, shape))}], {DTYPE_NAMES[value.dtype]})"
@@ -324,14 +324,21 @@ def _name_of(size: torch.SymInt, symbol: Any) -> str:
 _OPERATIONS: Final = {"FloorDiv": "//", "CleanDiv": "//", "Mod": "%", "PythonMod": "%"}
 
 
-def _expression(value: Any, sizes: Mapping[Any, str]) -> str | None:
-    """A size as shape rules are written; None for what those do not know."""
+def expression_text(value: Any, sizes: Mapping[Any, str]) -> str | None:
+    """A size as shape rules are written; None for what those do not know.
+
+    Args:
+        value: A number, or an expression of sympy.
+        sizes: Texts for its symbols.
+    """
     if isinstance(value, (int, sympy.Integer)):
         return str(int(value))
     if value in sizes:
         return sizes[value]
-    parts = [_expression(part, sizes) for part in value.args]
-    kind = type(value).__name__
+    kind, arguments = type(value).__name__, value.args
+    if kind == "Pow" and value.exp.is_Integer and value.exp > 0:
+        kind, arguments = "Mul", [value.base] * int(value.exp)
+    parts = [expression_text(part, sizes) for part in arguments]
     joined = {"Add": " + ", "Mul": " * "}.get(kind, f" {_OPERATIONS.get(kind)} ")
     if not parts or None in parts or (kind not in ("Add", "Mul") and kind not in _OPERATIONS):
         return None
