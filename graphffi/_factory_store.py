@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -64,6 +65,11 @@ class Store:
         if cache_folder() in Path(library).parents:
             mark_used(Path(library).parent)
         return f"{library}::{symbol}" if symbol else library
+
+    def forget(self) -> None:
+        """Has the next call make the kernel anew."""
+        with contextlib.suppress(OSError):  # none, or a cache that can't be written
+            self.entry.unlink()
 
     def keep(self, returned: Any) -> Any:
         """Keeps a library by its content; others than those that `graphffi.cpp` keeps itself.
