@@ -40,9 +40,10 @@ scale.add_factory(name="made", key=lambda x, by: (by,))(make)
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current one, with a module of ops, one that fails, and a file that is no library."""
+    """The current one, with a module of ops, two that fail, and a file that is no library."""
     (tmp_path / "commands_ops.py").write_text(OPS)
     (tmp_path / "commands_fail.py").write_text("1 / 0\n")
+    (tmp_path / "commands_end.py").write_text("raise SystemExit(0)\n")
     (tmp_path / "text.so").write_text("text")
     (tmp_path / "text.json").write_text("text")
     (tmp_path / "broken.cc").write_text("int f() { return; }")
@@ -65,6 +66,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("check text.so", "text.so"),
         ("check no_such_module", "check: no_such_module: expected a module that can be imported"),
         ("check commands_fail", "got ZeroDivisionError: division by zero"),
+        ("check commands_end", "can be imported, got SystemExit: 0"),
         ("check json", "graphffi check: json: expected a module that defines ops, got one without"),
         ("check commands_ops:none", "expected an op of commands::twice, commands::scale"),
         ("check commands_ops --frameworks tf", "--frameworks: expected torch, jax, got 'tf'"),
