@@ -424,6 +424,16 @@ def test_threads_of_two_processes_make_each_kernel_once(tmp_path: Path, cache: P
     assert len(notes.read_text().split()) == 5
 
 
+def test_a_library_in_the_cache_that_was_damaged_is_made_anew(tmp_path: Path, cache: Path) -> None:
+    notes = tmp_path / "notes"
+    found = run_processes(notes, cache)
+    libraries = list(cache.glob("kernel-*/fill.so"))
+    assert len(libraries) == 5
+    for library in libraries:
+        library.write_bytes(b"cut off")
+    assert run_processes(notes, cache) == found
+
+
 def test_a_process_with_prebuilt_kernels_makes_none(tmp_path: Path) -> None:
     sys.path.insert(0, str(HERE))
     try:
