@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -181,14 +182,25 @@ def test_a_reader_of_the_output_may_stop_early() -> None:
     assert process.returncode == 0
 
 
+@pytest.mark.parametrize("command", ["cache", "config"])
 @pytest.mark.parametrize(
     ("output", "expected"),
-    [(">&-", (0, b"")), (">/dev/full", (1, b"graphffi cache: output: No space left on device\n"))],
+    [(">&-", (0, "")), (">/dev/full", (1, "output: No space left on device\n"))],
 )
-def test_output_may_go_nowhere(output: str, expected: tuple[int, bytes]) -> None:
-    command = f"{sys.executable} -m graphffi cache {output}"
-    process = subprocess.run(["bash", "-c", command], stderr=subprocess.PIPE)
-    assert (process.returncode, process.stderr) == expected
+def test_output_may_go_nowhere(command: str, output: str, expected: tuple[int, str]) -> None:
+    program = "import sys, graphffi_command; sys.exit(graphffi_command.main())"
+    line = f"{sys.executable} -c {shlex.quote(program)} {command} {output}"
+    process = subprocess.run(["bash", "-c", line], stderr=subprocess.PIPE, text=True)
+    status, text = expected
+    assert (process.returncode, process.stderr) == (status, text and f"graphffi {command}: {text}")
+
+
+def test_definitions_may_be_written_to_a_pipe() -> None:
+    library = graphffi.cpp.build("oplib", [Path(__file__).with_name("op_library.cc")])
+    command = [sys.executable, "-m", "graphffi", "generate", library, "-o", "/dev/stdout"]
+    process = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=60)
+    assert process.returncode == 0
+    assert "import graphffi" in process.stdout
 
 
 def test_version_is_printed(capsys: Any) -> None:
