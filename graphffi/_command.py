@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ._config import add_options, find_flags
+from ._config import add_options, find_flags, print_out
 from ._progress import Progress
 from ._version import __version__
 
@@ -48,15 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(json.dumps({"error": text}) if chosen.json else text, file=sys.stderr)
         return 1
     lines = [json.dumps(outcome.facts, indent=1)] if chosen.json else outcome.lines
-    try:
-        print(*lines, sep="\n", end="\n" if lines else "", flush=True)
-    except OSError as failure:
-        # The interpreter writes what is left when it ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if not isinstance(failure, BrokenPipeError):  # such as `graphffi inspect lib.so | head`
-            print(f"graphffi {chosen.command}: output: {failure.strerror}", file=sys.stderr)
-            return 1
-    return outcome.status
+    return print_out(chosen.command, lines) or outcome.status
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -8,6 +8,8 @@ as a file.
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -57,5 +59,17 @@ def main(arguments: Sequence[str]) -> int:
     chosen = parser.parse_args(arguments)
     flags = find_flags(chosen)
     line = " ".join(flag for found in flags.values() for flag in found)
-    print(json.dumps(flags, indent=1) if chosen.json else line)
+    return print_out("config", [json.dumps(flags, indent=1) if chosen.json else line])
+
+
+def print_out(command: str, lines: Sequence[str]) -> int:
+    """Prints what a command found; gives 1 if that cannot be written, else 0."""
+    try:
+        print(*lines, sep="\n", end="\n" if lines else "", flush=True)
+    except OSError as failure:
+        # The interpreter writes what is left when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(failure, BrokenPipeError):  # such as `graphffi inspect lib.so | head`
+            print(f"graphffi {command}: output: {failure.strerror}", file=sys.stderr)
+            return 1
     return 0

@@ -15,6 +15,7 @@ import weakref
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from . import _core
 from ._conditions import ConditionSize, UndecidedError
 from ._describe import describe
 from ._device import Device
@@ -263,8 +264,11 @@ class Factory:
             definition.check_kernel(made)
             renew_library_of(made.reference)
             made.install()
+            _core.resolve_kernel(made.reference)
         except Exception as error:
-            raise FactoryError(f"{title}: {error}") from error
+            self._store(key).forget()
+            text = error.args[0] if error.args else error
+            raise FactoryError(f"{title}: {text}") from error
         log.info("%s: made in %.3f s", title, time.monotonic() - start)
         return made
 
@@ -274,9 +278,12 @@ class Factory:
             return kept
         if self.identity is None:
             return self._call(key)
-        store = Store.of(self.op, self.name, f"{self.identity}\n{key.text}")
+        store = self._store(key)
         with store.locked():
             return store.read() or store.keep(self._call(key))
+
+    def _store(self, key: Key) -> Store:
+        return Store.of(self.op, self.name, f"{self.identity}\n{key.text}")
 
     def _call(self, key: Key) -> Any:
         title = self._title(key)

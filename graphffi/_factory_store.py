@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -56,14 +57,19 @@ class Store:
         try:
             found = json.loads(self.entry.read_text())
             library, symbol = str(found["library"]), str(found["symbol"])
-        except (OSError, ValueError, KeyError):
+        except (OSError, ValueError, KeyError, TypeError):
             return ""
-        if not os.path.isfile(library):
-            return ""
+        if Path(library).parent.name != _folder_name(hash_if_there(library)):
+            return ""  # no file, or a damaged one
         mark_used(self.entry)
         if cache_folder() in Path(library).parents:
             mark_used(Path(library).parent)
         return f"{library}::{symbol}" if symbol else library
+
+    def forget(self) -> None:
+        """Has the next call make the kernel anew."""
+        with contextlib.suppress(OSError):  # none, or a cache that can't be written
+            self.entry.unlink()
 
     def keep(self, returned: Any) -> Any:
         """Keeps a library by its content; others than those that `graphffi.cpp` keeps itself.
@@ -77,12 +83,17 @@ class Store:
         library, symbol = library_of(returned)
         if not library or cache_folder() in Path(library).parents:
             return returned
-        folder = cache_folder() / f"kernel-{content_hash(library)[:16]}"
-        kept = folder / os.path.basename(library)
-        if not kept.is_file():
+        digest = content_hash(library)
+        kept = cache_folder() / _folder_name(digest) / os.path.basename(library)
+        if hash_if_there(str(kept)) != digest:
             copy_file(library, kept)
         write_text(self.entry, json.dumps({"library": str(kept), "symbol": symbol}))
         return f"{kept}::{symbol}" if symbol else str(kept)
+
+
+def _folder_name(digest: str) -> str:
+    """The name of the folder in the cache for a library of that content."""
+    return f"kernel-{digest[:16]}"
 
 
 @dataclass(frozen=True)

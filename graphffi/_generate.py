@@ -85,7 +85,7 @@ def generate(sources: Sequence[str], output: str, namespace: str | None, *, chec
         RuntimeError: If the library does not load.
     """
     target = Path(output).absolute()
-    old = target.read_text(encoding="utf-8") if target.exists() else ""
+    old = target.read_text(encoding="utf-8") if target.is_file() else ""  # no pipe
     names = namespace or re.sub(r"\W", "_", Path(sources[0]).stem.removeprefix("lib"))
     if not is_name(names):
         raise ValueError(

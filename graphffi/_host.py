@@ -310,6 +310,8 @@ def _key_of(values: Sequence[Any]) -> tuple[Any, ...]:
         if isinstance(value, (list, tuple))
         else (value.shape, value.dtype, getattr(value, "device", None))
         if hasattr(value, "__dlpack__")
+        else repr(value)  # which tells -0.0 from 0.0
+        if type(value) is float
         else value
         for value in values
     )

@@ -13,7 +13,7 @@ from ._cache import copy_file, locked, write_text
 from ._error import FactoryError
 from ._factory import Key, is_made_function
 from ._factory_store import FORMAT, INDEX, load_index, read_index
-from ._library import content_hash, split_reference
+from ._library import content_hash, hash_if_there, split_reference
 from ._op import renew_factories
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def _copy(op: str, made: OpKernel, place: Path) -> dict[str, str]:
         )
     digest = content_hash(library)
     name = f"{os.path.basename(library).partition('.so')[0]}-{digest[:16]}.so"
-    if not (place / name).is_file():
+    if hash_if_there(str(place / name)) != digest:
         copy_file(library, place / name)
     return {
         "op": op,

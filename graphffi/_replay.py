@@ -74,6 +74,7 @@ def _run(call: RecordedCall, modules: list[str], library: str | None) -> dict[st
             input=json.dumps(asked),
             env=environment,
             text=True,
+            errors="replace",
             capture_output=True,
             timeout=_TIMEOUT,
         )

@@ -7,13 +7,14 @@ import importlib
 import json
 import os
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from . import _core
 from ._library import find_library, split_reference
 from ._module import load_module
-from ._record import text_of
+from ._record import describe_value, text_of
 from ._registry import get_global_func
 from ._replayed_values import Layout, Memory, make_value, tensors_of
 
@@ -21,6 +22,8 @@ from ._replayed_values import Layout, Memory, make_value, tensors_of
 def main() -> None:
     """Reads the call from standard input, and prints what came of it."""
     asked = json.load(sys.stdin)
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what kernels and modules print is no answer
     sys.path[:] = asked["path"]
     for name in asked["modules"]:
         importlib.import_module(name)
@@ -28,10 +31,10 @@ def main() -> None:
         call = _Call(asked)
     except (AttributeError, KeyError, OSError, RuntimeError, TypeError, ValueError) as error:
         text = str(error.args[0] if error.args else error)
-        print(json.dumps({"outcome": "not replayed", "text": text}))
+        print(json.dumps({"outcome": "not replayed", "text": text}), file=answers, flush=True)
         return
-    print("ready", flush=True)
-    print(json.dumps(call.run()))
+    print("ready", file=answers, flush=True)
+    print(json.dumps(call.run()), file=answers, flush=True)
 
 
 class _Call:
@@ -76,28 +79,49 @@ class _Call:
         return {**self._compared(returned), **common}
 
     def _compared(self, returned: Any) -> dict[str, Any]:
-        written = {p: w for p, w in self._end["written"].items() if "contents" in w}
-        differences = [
-            text
-            for place, facts in written.items()
-            if (text := _difference(self._read(facts), self._memory.contents(self._tensors[place])))
-            and (text := f"argument {place}: {text}")
-        ]
-        facts = self._end["returned"]
-        count = len(written)
-        if isinstance(facts, dict) and "contents" in facts and isinstance(returned, _core.Tensor):
-            import ctypes
-
-            got = ctypes.string_at(returned.data_ptr, Layout(facts).num_bytes)
-            count += 1
-            if text := _difference(self._read(facts), got):
-                differences.append(f"returned tensor: {text}")
-        if differences:
+        if self._notes:
+            text = "the kernel returned; the record lacks contents that the results depend on"
+            return {"outcome": "ran", "text": text}
+        found = [*self._written(), *self._returned(self._end["returned"], returned, "returned")]
+        if differences := list(filter(None, found)):
             return {"outcome": "differs", "text": "; ".join(differences)}
-        if not count:
+        if not found:
             text = "the kernel returned; the record has no contents of results, as of level 3"
             return {"outcome": "ran", "text": text}
-        return {"outcome": "same", "text": f"{count} tensors, equal in every bit"}
+        return {"outcome": "same", "text": f"values compared: {len(found)}, equal in every bit"}
+
+    def _written(self) -> Iterator[str]:
+        """How each tensor differs that the kernel may have written; empty for not at all."""
+        for place, facts in self._end["written"].items():
+            if "contents" in facts:
+                got = self._memory.contents(self._tensors[place])
+                yield _difference(f"argument {place}", self._read(facts), got)
+
+    def _returned(self, facts: Any, got: Any, place: str) -> Iterator[str]:
+        """Likewise for each value that the kernel returned, as far as the record has it."""
+        if isinstance(facts, dict) and "tensor" in facts:
+            if "contents" in facts:
+                yield self._tensor_difference(facts, got, place)
+        elif isinstance(facts, list):
+            if isinstance(got, Sequence) and len(got) == len(facts):
+                for i, one in enumerate(facts):
+                    yield from self._returned(one, got[i], f"{place}.{i}")
+            else:
+                yield f"{place}: expected {describe_value(facts)}, got {got!r}"
+        elif not (facts is None and got is None) and not _is_object(facts):
+            expected = make_value(facts, {}, place)
+            # Texts tell -0.0 from 0.0, and NaN is equal to itself.
+            is_same = type(expected) is type(got) and repr(expected) == repr(got)
+            yield "" if is_same else f"{place}: expected {expected!r}, got {got!r}"
+
+    def _tensor_difference(self, facts: dict[str, Any], got: Any, place: str) -> str:
+        if not isinstance(got, _core.Tensor):
+            return f"{place}: expected a tensor, got {got!r}"
+        layout = Layout.of(got)
+        expected, found = (describe_value(f) for f in (_kind(facts), _kind(layout.facts)))
+        if expected != found:
+            return f"{place}: expected {expected}, got {found}"
+        return _difference(place, self._read(facts), layout.contents(got.data_ptr))
 
     def _fill(self) -> None:
         for place, layout in self._tensors.items():
@@ -120,15 +144,25 @@ class _Call:
         return contents
 
 
-def _difference(expected: bytes, got: bytes) -> str:
-    """How results differ, in words; empty for not at all."""
+def _difference(place: str, expected: bytes, got: bytes) -> str:
+    """How contents differ, in words; empty for not at all."""
     if expected == got:
         return ""
     if len(expected) != len(got):
-        return f"expected {len(expected)} bytes, got {len(got)}"
+        return f"{place}: expected {len(expected)} bytes, got {len(got)}"
     wrong = [i for i, (a, b) in enumerate(zip(expected, got, strict=True)) if a != b]
     different = f"{len(wrong)} of {len(got)} different, from byte {wrong[0]} on"
-    return f"expected the recorded bytes, got {different}"
+    return f"{place}: expected the recorded bytes, got {different}"
+
+
+def _kind(facts: dict[str, Any]) -> dict[str, Any]:
+    """The facts of a tensor that do not depend on where and how it lies in memory."""
+    return {key: facts[key] for key in ("tensor", "shape", "device")}
+
+
+def _is_object(facts: Any) -> bool:
+    """Whether the record has a value's type only."""
+    return isinstance(facts, dict) and not facts.keys().isdisjoint(("object", "pointer"))
 
 
 def _reference(begin: dict[str, Any], opt_library: str | None) -> str:

@@ -58,6 +58,14 @@ class Layout:
         self.num_bytes = (math.prod(self.shape) * self.bits + 7) // 8
         self.address = int(facts["address"])
 
+    @staticmethod
+    def of(tensor: _core.Tensor) -> Layout:
+        """The layout of a tensor of this process."""
+        shape, strides = list(tensor.shape), list(tensor.strides)
+        facts = {"tensor": str(tensor.dtype), "shape": shape, "device": str(tensor.device)}
+        apart = {} if strides == _row_major(shape) else {"strides": strides}
+        return Layout({**facts, **apart, "address": tensor.data_ptr})
+
     @property
     def range(self) -> tuple[int, int]:
         """Addresses of the first byte, and behind the last."""
@@ -77,6 +85,10 @@ class Layout:
         for index in product(*map(range, self.shape)):
             yield sum(i * s for i, s in zip(index, self.strides, strict=True)) * item, item
 
+    def contents(self, address: int) -> bytes:
+        """All elements of the tensor, whose first one is at an address."""
+        return b"".join(ctypes.string_at(address + at, n) for at, n in self.pieces())
+
 
 def _row_major(shape: list[int]) -> list[int]:
     return [math.prod(shape[i + 1 :]) for i in range(len(shape))]
@@ -90,18 +102,19 @@ class Memory:
     """
 
     def __init__(self, tensors: list[Layout]) -> None:
-        self._blocks: list[tuple[int, int, Any, int]] = []  # begin, end, buffer, its address
+        self._blocks: list[tuple[int, int, int]] = []  # begin, end, the address of its memory
         self._kept: list[Any] = []
         for begin, end in _merged(sorted(t.range for t in tensors)):
             buffer = ctypes.create_string_buffer(end - begin + 2 * _PAGE)
             base = ctypes.addressof(buffer)
             base += (begin - base) % _PAGE  # as far from the beginning of a page as it was
-            self._blocks.append((begin, end, buffer, base))
+            self._kept.append(buffer)
+            self._blocks.append((begin, end, base))
 
     def address(self, tensor: Layout) -> int:
         """The address of the first element."""
         first = tensor.range[0]
-        for begin, end, _, base in self._blocks:
+        for begin, end, base in reversed(self._blocks):  # one may begin where another ends
             if begin <= first <= end:
                 return base + tensor.address - begin
         raise ValueError("graphffi replay: expected a tensor of the call, got another")
@@ -115,8 +128,7 @@ class Memory:
 
     def contents(self, tensor: Layout) -> bytes:
         """All elements."""
-        address = self.address(tensor)
-        return b"".join(ctypes.string_at(address + at, n) for at, n in tensor.pieces())
+        return tensor.contents(self.address(tensor))
 
     def tensor(self, layout: Layout) -> _core.Tensor:
         """The tensor, which lives as long as the process."""

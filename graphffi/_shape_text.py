@@ -128,9 +128,8 @@ class RuleTexts:
             raise self._problem(what, text, f"an expression, got {error.msg}") from None
         for node in ast.walk(tree):
             if not isinstance(node, _NODES):
-                raise self._problem(
-                    what, text, f"calls, sizes and arithmetic, got {ast.unparse(node)!r}"
-                )
+                got = ast.unparse(node) or type(node).__name__  # an operator alone has no text
+                raise self._problem(what, text, f"calls, sizes and arithmetic, got {got!r}")
             if isinstance(node, ast.Attribute) and node.attr not in _ATTRIBUTES:
                 known = ", ".join(_ATTRIBUTES)
                 raise self._problem(what, text, f"an attribute of {known}, got {node.attr!r}")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 log: Final = logging.getLogger("graphffi.kernels")
 FORMAT: Final = 1
-_KEYS: Final = {"operands", "attributes", "device", "device name", "kernel"}  # of an entry
+_TEXTS: Final = ("device", "device name", "kernel")  # of an entry, beside two lists
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,7 @@ class TunedCall:
         return (
             device == self.device
             and len(operands) == len(self.operands)
+            and len(attributes) == len(self.attributes)
             and all(map(_has_kind, operands, self.operands))
             and all(map(_has_shape, operands, self.operands))
             and all(map(_has_value, attributes, self.attributes))
@@ -141,7 +142,26 @@ def _is_tuning(found: Any) -> bool:
     if not isinstance(ops, dict) or not all(isinstance(listed, list) for listed in ops.values()):
         return False
     entries = [entry for listed in ops.values() for entry in listed]
-    return all(isinstance(e, dict) and _KEYS <= e.keys() for e in entries)
+    return all(map(_is_entry, entries))
+
+
+def _is_entry(found: Any) -> bool:
+    return (
+        isinstance(found, dict)
+        and all(isinstance(found.get(key), str) for key in _TEXTS)
+        and isinstance(found.get("attributes"), list)
+        and isinstance(found.get("operands"), list)
+        and all(map(_is_operand, found["operands"]))
+    )
+
+
+def _is_operand(found: Any) -> bool:
+    """Whether it is None, a data type with sizes, or a list of these."""
+    if not isinstance(found, list):
+        return found is None
+    if found and isinstance(found[0], str):
+        return all(type(size) is int for size in found[1:])
+    return all(map(_is_operand, found))
 
 
 def tuned_call(entry: dict[str, Any]) -> TunedCall:

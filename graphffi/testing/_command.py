@@ -102,7 +102,7 @@ def _of_module(command: str, name: str) -> list[dict[str, Any]]:
         sys.path.insert(0, os.getcwd())
     try:
         module = importlib.import_module(name)
-    except Exception as error:  # modules are the user's, and may fail in any way
+    except (Exception, SystemExit) as error:  # modules are the user's, and may fail in any way
         raise ImportError(
             f"graphffi {command}: {name}: expected a module that can be imported, got "
             f"{type(error).__name__}: {error}"

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import itertools
 import logging
+import math
 import os
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -166,6 +168,7 @@ FAILURES = {
         r"expected a function that takes 2 values, got narrow\(x: 'Any'\)",
     ),
     "no such library": (lambda size: "/nowhere/lib.so", "'/nowhere/lib.so'"),
+    "no such function": (lambda size: "nowhere.fill", "'nowhere.fill': expected a registered"),
 }
 
 
@@ -364,6 +367,31 @@ def test_a_factory_may_return_the_path_of_a_library(arrays: Any) -> None:
     assert [value(op(ones(arrays, n))) for n in (3, 4)] == [3, 4]
 
 
+@pytest.mark.parametrize("wrong", ["no library", "another symbol"])
+def test_a_library_that_does_not_fit_is_not_kept(arrays: Any, wrong: str, tmp_path: Path) -> None:
+    library = tmp_path / "fill.so"
+    references = []
+
+    def returned(size: int) -> str:
+        return references.pop(0)
+
+    op = define()
+    by_width(op, returned)
+    library.write_bytes(b"cut off")
+    if wrong == "another symbol":
+        shutil.copy(build_filling(3), library)
+    references += [f"{library}::another", f"{build_filling(3)}::fill"]
+    with pytest.raises(FactoryError, match=f"{op.name}: factory 'returned', key \\(3\\): "):
+        op(ones(arrays, 3))
+    assert value(op(ones(arrays, 3))) == 3
+
+
+def test_zeros_of_both_signs_are_two_keys(arrays: Any) -> None:
+    op, factory = define(), Recorder(lambda f: filling(math.copysign(1, f)))
+    by_width(op, factory, key=lambda x, n, mode, f: f)
+    assert [value(op(ones(arrays, 3), f=f)) for f in (0.0, -0.0, 0.0)] == [1, -1, 1]
+
+
 def test_files_that_caches_do_not_know_of_are_refused() -> None:
     op = define()
     by_width(op, build_filling)
@@ -394,6 +422,16 @@ def test_threads_of_two_processes_make_each_kernel_once(tmp_path: Path, cache: P
     assert sorted(notes.read_text().split()) == list("34567")
     assert run_processes(notes, cache) == [ALL_FILLED]
     assert len(notes.read_text().split()) == 5
+
+
+def test_a_library_in_the_cache_that_was_damaged_is_made_anew(tmp_path: Path, cache: Path) -> None:
+    notes = tmp_path / "notes"
+    found = run_processes(notes, cache)
+    libraries = list(cache.glob("kernel-*/fill.so"))
+    assert len(libraries) == 5
+    for library in libraries:
+        library.write_bytes(b"cut off")
+    assert run_processes(notes, cache) == found
 
 
 def test_a_process_with_prebuilt_kernels_makes_none(tmp_path: Path) -> None:
@@ -433,6 +471,16 @@ def test_a_library_of_a_grid_that_was_changed_is_refused(tmp_path: Path) -> None
     Path(file).write_bytes(b"something else")
     with pytest.raises(FactoryError, match="that was made ahead of time, got another"):
         op(np.ones(3, np.float32))
+
+
+def test_making_a_grid_again_replaces_a_library_that_was_changed(tmp_path: Path) -> None:
+    op = define()
+    by_width(op, build_filling, depends=[SOURCE], name="tile")
+    (file,) = graphffi.prebuild(op, [3], tmp_path)
+    made = Path(file).read_bytes()
+    Path(file).write_bytes(b"something else")
+    assert graphffi.prebuild(op, [3], tmp_path) == [file]
+    assert Path(file).read_bytes() == made
 
 
 def test_only_libraries_are_made_ahead_of_time(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -40,9 +41,10 @@ scale.add_factory(name="made", key=lambda x, by: (by,))(make)
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current one, with a module of ops, one that fails, and a file that is no library."""
+    """The current one, with a module of ops, two that fail, and a file that is no library."""
     (tmp_path / "commands_ops.py").write_text(OPS)
     (tmp_path / "commands_fail.py").write_text("1 / 0\n")
+    (tmp_path / "commands_end.py").write_text("raise SystemExit(0)\n")
     (tmp_path / "text.so").write_text("text")
     (tmp_path / "text.json").write_text("text")
     (tmp_path / "broken.cc").write_text("int f() { return; }")
@@ -65,6 +67,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("check text.so", "text.so"),
         ("check no_such_module", "check: no_such_module: expected a module that can be imported"),
         ("check commands_fail", "got ZeroDivisionError: division by zero"),
+        ("check commands_end", "can be imported, got SystemExit: 0"),
         ("check json", "graphffi check: json: expected a module that defines ops, got one without"),
         ("check commands_ops:none", "expected an op of commands::twice, commands::scale"),
         ("check commands_ops --frameworks tf", "--frameworks: expected torch, jax, got 'tf'"),
@@ -179,14 +182,25 @@ def test_a_reader_of_the_output_may_stop_early() -> None:
     assert process.returncode == 0
 
 
+@pytest.mark.parametrize("command", ["cache", "config"])
 @pytest.mark.parametrize(
     ("output", "expected"),
-    [(">&-", (0, b"")), (">/dev/full", (1, b"graphffi cache: output: No space left on device\n"))],
+    [(">&-", (0, "")), (">/dev/full", (1, "output: No space left on device\n"))],
 )
-def test_output_may_go_nowhere(output: str, expected: tuple[int, bytes]) -> None:
-    command = f"{sys.executable} -m graphffi cache {output}"
-    process = subprocess.run(["bash", "-c", command], stderr=subprocess.PIPE)
-    assert (process.returncode, process.stderr) == expected
+def test_output_may_go_nowhere(command: str, output: str, expected: tuple[int, str]) -> None:
+    program = "import sys, graphffi_command; sys.exit(graphffi_command.main())"
+    line = f"{sys.executable} -c {shlex.quote(program)} {command} {output}"
+    process = subprocess.run(["bash", "-c", line], stderr=subprocess.PIPE, text=True)
+    status, text = expected
+    assert (process.returncode, process.stderr) == (status, text and f"graphffi {command}: {text}")
+
+
+def test_definitions_may_be_written_to_a_pipe() -> None:
+    library = graphffi.cpp.build("oplib", [Path(__file__).with_name("op_library.cc")])
+    command = [sys.executable, "-m", "graphffi", "generate", library, "-o", "/dev/stdout"]
+    process = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=60)
+    assert process.returncode == 0
+    assert "import graphffi" in process.stdout
 
 
 def test_version_is_printed(capsys: Any) -> None:

@@ -162,6 +162,8 @@ def test_a_symbol_that_is_no_text_is_refused() -> None:
         ("schema: (Tensor x) -> Tensor\nshape: x.data", "expected an attribute of shape, ndim, "),
         ("schema: (Tensor x) -> Tensor\nshape: like(x, shape=[i for i in x.shape])",
          "expected calls, sizes and arithmetic, got"),
+        ("schema: (Tensor x) -> Tensor\nshape: like(x, shape=[x.ndim ** 2])",
+         "expected calls, sizes and arithmetic, got 'Pow'"),
         ("schema: (Tensor x) -> Tensor\nshape: like(y)",
          "expected a name of x or a data type, got 'y'"),
         ("schema: (Tensor x) -> Tensor\nshape: like(x), like(x)",

@@ -319,6 +319,9 @@ def test_a_file_may_be_put_into_force_while_a_kernel_is_forced(
     assert chosen(op, array(3)) == "fast"
 
 
+ENTRY = {"operands": [], "attributes": [], "device": "cpu", "device name": "", "kernel": "a"}
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -326,6 +329,13 @@ def test_a_file_may_be_put_into_force_while_a_kernel_is_forced(
         *(
             f'{{"format": 1, "ops": {{"a": {entries}}}}}'
             for entries in ("5", "[5]", '[{"device": 1}]')
+        ),
+        *(
+            json.dumps({"format": 1, "ops": {"a": [ENTRY | {key: wrong}]}})
+            for key, wrong in (
+                *(("operands", 3), ("operands", [3]), ("operands", [["float32", "4"]])),
+                *(("attributes", None), ("device", [1]), ("device name", [1]), ("kernel", 3)),
+            )
         ),
     ],
 )

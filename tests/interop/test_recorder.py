@@ -132,6 +132,73 @@ def test_replay_puts_operands_where_they_were(library: str, tmp_path: Path) -> N
     assert (status, found["outcome"]) == (0, "same"), found
 
 
+def test_replay_takes_tensors_that_touch_for_two(library: str, tmp_path: Path) -> None:
+    kernel = graphffi.load_module(library).crash
+    both = np.arange(2 << 20, dtype=np.float32)
+    with graphffi.record(tmp_path, level=3):
+        kernel(both[: 1 << 20], 2.0, both[1 << 20 :])
+    status, found = replay(tmp_path)
+    assert (status, found["outcome"]) == (0, "same"), found
+
+
+MODULE = """
+import sys
+
+import numpy as np
+
+import graphffi
+
+
+def told(x, y):
+    np.from_dlpack(y)[...] = np.from_dlpack(x)
+    print("told", flush=True)
+    sys.stdout.buffer.write(b"\\xff")
+    return {value}
+
+
+graphffi.register_global_func("recorded.told", told, override=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("recorded", "replayed", "problem"),
+    [
+        ("1", "1", ""),
+        ("float('nan')", "float('nan')", ""),
+        ("[1, ['ü']]", "[1, ['ü']]", ""),
+        ("graphffi.Shape([2])", "graphffi.Shape([2])", ""),
+        ("np.ones((2, 3)).T", "np.ones((2, 3)).T", ""),
+        ("None", "None", ""),
+        ("1", "2", "returned: expected 1, got 2"),
+        ("1", "True", "returned: expected 1, got True"),
+        ("0.0", "-0.0", "returned: expected 0.0, got -0.0"),
+        ("None", "0", "returned: expected None, got 0"),
+        ("[1, 2]", "[1]", "returned: expected [1, 2], got"),
+        ("[1, 2]", "[1, 3]", "returned.1: expected 2, got 3"),
+        ("np.ones(6)", "np.ones((2, 3))", "returned: expected float64[6], got float64[2, 3]"),
+        ("np.ones(6)", "1", "returned: expected a tensor, got 1"),
+        ("np.ones(2)", "np.zeros(2)", "returned: expected the recorded bytes, got 4 of 16"),
+    ],
+)
+def test_replay_compares_what_kernels_return(
+    recorded: str, replayed: str, problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    for name, value in (("recorded_module", recorded), ("replayed_module", replayed)):
+        (tmp_path / f"{name}.py").write_text(MODULE.format(value=value))
+    code = (
+        "import graphffi, numpy, recorded_module\n"
+        "x = numpy.ones(2, numpy.float32)\n"
+        "with graphffi.record('records', level=3):\n"
+        "    graphffi.get_global_func('recorded.told')(x, numpy.empty_like(x))\n"
+    )
+    environment = os.environ | {"GRAPHFFI_RUNTIME": graphffi.runtime_info().path}
+    subprocess.run([sys.executable, "-c", code], env=environment, cwd=tmp_path, check=True)
+    status, found = replay(tmp_path / "records", "--import", "replayed_module")
+    assert (status, found["outcome"]) == ((1, "differs") if problem else (0, "same")), found
+    assert problem in found["text"]
+
+
 def test_values_of_all_kinds_are_written_down(tmp_path: Path) -> None:
     strided = np.arange(12, dtype=np.int16).reshape(3, 4).T[::2]
     values = [None, True, -(2**40), 0.1, float("nan"), "ü\n", b"\0\xff", [1, ["x"]], strided]
