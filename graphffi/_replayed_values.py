@@ -121,6 +121,8 @@ class Memory:
 
     def fill(self, tensor: Layout, contents: bytes) -> None:
         """Writes all elements."""
+        if len(contents) != tensor.num_bytes:
+            raise ValueError(f"expected contents of {tensor.num_bytes} bytes, got {len(contents)}")
         address, done = self.address(tensor), 0
         for offset, count in tensor.pieces():
             ctypes.memmove(address + offset, contents[done : done + count], count)

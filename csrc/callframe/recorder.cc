@@ -126,6 +126,7 @@ class Recorder::Contents : public RecordText::Contents {
            size_t num_fresh)
       : file_(*file),
         level_(level),
+        most_(most),
         left_(most),
         outputs_(std::move(outputs)),
         num_fresh_(num_fresh) {}
@@ -140,6 +141,8 @@ class Recorder::Contents : public RecordText::Contents {
     std::string gathered;
     const char* data = DataOf(tensor);
     if (!IsCompact(tensor)) {
+      // One that was broadcast may have more elements than memory has room for.
+      if (BytesOf(tensor) > static_cast<size_t>(most_)) return;
       if (!Gather(tensor, &gathered)) return;
       data = gathered.data();
     }
@@ -170,6 +173,7 @@ class Recorder::Contents : public RecordText::Contents {
 
   RecordFile& file_;
   const int32_t level_;
+  const int64_t most_;
   int64_t left_;
   const std::vector<const DLTensor*> outputs_;
   const size_t num_fresh_;
