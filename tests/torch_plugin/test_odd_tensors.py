@@ -22,6 +22,20 @@ if TYPE_CHECKING:
 
 Z = torch.complex(torch.arange(3.0), torch.arange(3.0) + 1)
 X = torch.arange(3.0)
+BACKENDS = pytest.mark.parametrize(
+    "backend",
+    [
+        "none",
+        "aot_eager",
+        pytest.param(
+            "inductor",
+            marks=pytest.mark.skipif(
+                IS_TORCH_2_10,
+                reason="torch 2.10's Inductor gives kernels lazy conjugates, which are refused",
+            ),
+        ),
+    ],
+)
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Torchinductor does not support.*complex"),
@@ -65,20 +79,7 @@ def check(results: Any) -> None:
 
 
 @pytest.mark.parametrize("is_op", [True, False], ids=["op", "primitive"])
-@pytest.mark.parametrize(
-    "backend",
-    [
-        "none",
-        "aot_eager",
-        pytest.param(
-            "inductor",
-            marks=pytest.mark.skipif(
-                IS_TORCH_2_10,
-                reason="torch 2.10's Inductor gives kernels lazy conjugates, which are refused",
-            ),
-        ),
-    ],
-)
+@BACKENDS
 def test_kernels_read_conjugates_and_negatives(copy: Any, is_op: bool, backend: str) -> None:
     model = Copies(copy if is_op else copy_raw)
     assert Z.conj().is_conj()
@@ -119,20 +120,7 @@ def _move(first: Any, others: Any, old: Any) -> None:
         torch.from_dlpack(tensor).add_(2)
 
 
-@pytest.mark.parametrize(
-    "backend",
-    [
-        "none",
-        "aot_eager",
-        pytest.param(
-            "inductor",
-            marks=pytest.mark.skipif(
-                IS_TORCH_2_10,
-                reason="torch 2.10's Inductor gives kernels lazy conjugates, which are refused",
-            ),
-        ),
-    ],
-)
+@BACKENDS
 def test_ops_with_results_update_several_that_are_conjugated_or_negated(backend: str) -> None:
     graphffi.register_global_func("mytest.move", _move, override=True)
     move = graphffi.define_op(
