@@ -60,6 +60,7 @@ def test_same_library_is_found_again() -> None:
     assert os.stat(first).st_mtime_ns == stamp
 
 
+@pytest.mark.slow
 def test_changed_source_flags_or_header_build_anew(tmp_path: Path) -> None:
     header, source = tmp_path / "n.h", tmp_path / "k.cc"
     source.write_text(
@@ -95,6 +96,7 @@ def test_a_changed_header_is_seen_in_a_folder_of_any_name(tmp_path: Path, name: 
         assert graphffi.cpp.load("k", [source]).number() == number
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flags", [["-Iinclude"], ["-I", "include"], ["-isystem", "include"]])
 def test_a_relative_include_path_is_one_of_the_current_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: list[str]
@@ -173,6 +175,7 @@ def write_files(folder: Path, numbers: dict[str, int]) -> list[Path]:
     return [folder / f"{name}.cc" for name in numbers]
 
 
+@pytest.mark.slow
 def test_a_changed_file_is_compiled_alone(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -189,6 +192,7 @@ def test_a_changed_file_is_compiled_alone(
     assert capfd.readouterr().err == ""
 
 
+@pytest.mark.slow
 def test_libraries_share_objects(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     a, b = write_files(tmp_path / "s", {"a": 1, "b": 2})
     graphffi.cpp.build("one", [a])
@@ -249,6 +253,7 @@ def test_a_cache_that_cannot_be_written_is_named(
         op(numpy.ones(1, "float32"))
 
 
+@pytest.mark.slow
 def test_warnings_are_shown_where_asked(capfd: pytest.CaptureFixture[str]) -> None:
     code = "static int unused() { return 1; }\nint f() { return 2; }"
     graphffi.cpp.build("w", cpp_sources=code, functions="f", extra_cflags=["-Wall"], verbose=True)
@@ -258,6 +263,7 @@ def test_warnings_are_shown_where_asked(capfd: pytest.CaptureFixture[str]) -> No
     assert capfd.readouterr().err == ""
 
 
+@pytest.mark.slow
 def test_the_first_error_of_several_files_is_reported(tmp_path: Path) -> None:
     sources = write_files(tmp_path / "s", {"a": 1, "b": 2, "c": 3})
     sources[1].write_text("int broken() { return nothing; }\n")
