@@ -23,8 +23,7 @@
 #include <utility>
 #include <vector>
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 
 /// Immutable but for assignment; numbers wrap nowhere. / and % truncate as C++'s do, floordiv and
@@ -439,8 +438,7 @@ struct TypeTraits<BigInt> : TypeTraitsBase {
 };
 
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi
 
 template <>
 struct std::hash<tvm::ffi::BigInt> {

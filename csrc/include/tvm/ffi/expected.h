@@ -10,8 +10,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 
 /// An error on its way into an Expected.
@@ -323,7 +322,6 @@ Expected<T> Function::CallExpected(Args&&... args) const {
 }
 
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi
 
 #include <tvm/ffi/expected_check.h>  // IWYU pragma: export

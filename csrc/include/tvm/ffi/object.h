@@ -12,8 +12,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 
 /// The base of all reference types: a counted pointer with the object type's interface.
@@ -267,5 +266,4 @@ struct ObjectUnsafe {
   TVM_FFI_DEFINE_OBJECT_REF_ACCESS_(ObjectName)
 
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi

@@ -8,8 +8,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 
 /// A counted pointer that is not null, unless it was moved from. Made by make_arc.
@@ -40,5 +39,4 @@ class Arc : public ObjectPtr<T> {
 };
 
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi

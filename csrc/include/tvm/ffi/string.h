@@ -15,8 +15,7 @@
 #include <string_view>
 #include <vector>
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 namespace detail {
 
@@ -470,8 +469,7 @@ struct TypeTraits<std::string> : TypeTraitsBase {
 };
 
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi
 
 template <>
 struct std::hash<tvm::ffi::Bytes> {

@@ -11,8 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 
 /// The object behind Array and Tuple.
@@ -157,5 +156,4 @@ struct TypeTraits<Array<T>> : detail::SeqTraits<Array<T>, T, kTVMFFIArray, kTVMF
 };
 
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi

@@ -10,8 +10,7 @@
 #include <unordered_map>
 #include <utility>
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 
 /// The object behind Dict.
@@ -86,5 +85,4 @@ struct TypeTraits<Dict<K, V>> : detail::MapTraits<Dict<K, V>, K, V, kTVMFFIDict,
 };
 
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi

@@ -11,8 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 
 /// The object behind List: its buffer is always outside the object, so that it can grow.
@@ -96,5 +95,4 @@ struct TypeTraits<List<T>> : detail::SeqTraits<List<T>, T, kTVMFFIList, kTVMFFIA
 };
 
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi

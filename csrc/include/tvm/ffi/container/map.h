@@ -10,8 +10,7 @@
 #include <unordered_map>
 #include <utility>
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 
 /// The object behind Map.
@@ -100,5 +99,4 @@ struct TypeTraits<Map<K, V>> : detail::MapTraits<Map<K, V>, K, V, kTVMFFIMap, kT
 };
 
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi

@@ -9,8 +9,7 @@
 #include <string>
 #include <utility>
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 namespace detail {
 
@@ -172,5 +171,4 @@ struct MapTraits : ObjectRefTypeTraitsBase<Ref> {
 
 }  // namespace detail
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi

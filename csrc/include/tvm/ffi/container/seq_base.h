@@ -11,8 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 
 /// An array of Any: inside the object, or in a buffer that data_deleter frees.
@@ -307,5 +306,4 @@ struct SeqTraits : ObjectRefTypeTraitsBase<Ref> {
 
 }  // namespace detail
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi

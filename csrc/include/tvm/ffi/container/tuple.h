@@ -9,8 +9,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 
 /// Changing a shared tuple copies it first.
@@ -184,8 +183,7 @@ struct TypeTraits<Tuple<Types...>> : ObjectRefTypeTraitsBase<Tuple<Types...>> {
 };
 
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi
 
 template <typename... Types>
 struct std::tuple_size<tvm::ffi::Tuple<Types...>>

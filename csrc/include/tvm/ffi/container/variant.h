@@ -9,8 +9,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 /// Crosses the ABI as the value itself.
 template <typename... Types>
@@ -138,5 +137,4 @@ struct TypeTraits<Variant<Types...>> : TypeTraitsBase {
 };
 
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi

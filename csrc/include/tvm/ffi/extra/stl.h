@@ -21,8 +21,7 @@
 #include <variant>
 #include <vector>
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 namespace detail {
 
@@ -278,5 +277,4 @@ struct TypeTraits<std::function<R(Args...)>> : TypeTraitsBase {
 };
 
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi

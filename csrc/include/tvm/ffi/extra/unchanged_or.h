@@ -10,8 +10,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 
 template <typename T>
@@ -161,5 +160,4 @@ struct TypeTraits<UnchangedOr<T>> : TypeTraitsBase {
 };
 
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi

@@ -13,8 +13,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 namespace reflection {
 namespace detail {
@@ -219,5 +218,4 @@ struct TypeTraits<reflection::NativeFunction<Signature>> : TypeTraitsBase {
 };
 
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi
