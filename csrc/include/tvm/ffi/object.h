@@ -25,10 +25,6 @@ class ObjectRef {
   ObjectRef() = default;
   explicit ObjectRef(ObjectPtr<Object> data) : data_(std::move(data)) {}
   explicit ObjectRef(UnsafeInit) {}
-  ObjectRef(const ObjectRef&) = default;
-  ObjectRef(ObjectRef&&) = default;
-  ObjectRef& operator=(const ObjectRef&) = default;
-  ObjectRef& operator=(ObjectRef&&) = default;
 
   /// Identity, not equality of contents.
   bool same_as(const ObjectRef& other) const { return data_ == other.data_; }

@@ -17,10 +17,6 @@ class Arc : public ObjectPtr<T> {
  public:
   Arc() = delete;
   Arc(std::nullptr_t) = delete;
-  Arc(const Arc&) = default;
-  Arc(Arc&&) noexcept = default;
-  Arc& operator=(const Arc&) = default;
-  Arc& operator=(Arc&&) noexcept = default;
   template <typename U, typename = std::enable_if_t<std::is_base_of_v<T, U>>>
   Arc(const Arc<U>& other) : ObjectPtr<T>(other) {}  // NOLINT(runtime/explicit)
   template <typename U, typename = std::enable_if_t<std::is_base_of_v<T, U>>>
