@@ -35,10 +35,6 @@ def export_checks() -> list[export.DisabledSafetyCheck]:
 def check_exportable(context: Any, call: Any) -> None:
     """Refuses calls with side effects in programs that are exported, which JAX would do later.
 
-    Args:
-        context: Of the lowering.
-        call: The `KernelCall`.
-
     Raises:
         NotImplementedError: There.
     """

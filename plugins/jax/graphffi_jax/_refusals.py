@@ -58,10 +58,6 @@ def refuse_transpose(primitive: Any) -> None:
 def refuse_deleted(call: Any, arrays: Sequence[Any]) -> None:
     """Names an array that has no memory any more, which XLA does not.
 
-    Args:
-        call: The `KernelCall`.
-        arrays: The primitive's operands, none of them traced.
-
     Raises:
         RuntimeError: For the first of them.
     """

@@ -23,11 +23,6 @@ def result_shardings(
 ) -> list[jax.sharding.NamedSharding | None]:
     """How results are split, by the types of the operands: for meshes with explicit axes.
 
-    Args:
-        call: The `KernelCall`.
-        operands: Types of its operands.
-        shapes: Of its results.
-
     Returns:
         One sharding for each result; all None if no operand has a mesh.
 
@@ -128,11 +123,6 @@ def sharding_attributes(
     context: Any, call: Any, num_operands: int
 ) -> tuple[dict[str, Any], dict[str, ir.Attribute]]:
     """The attributes of a custom call for XLA's partitioners.
-
-    Args:
-        context: Of the lowering.
-        call: The `KernelCall`.
-        num_operands: How many arrays it gets.
 
     Returns:
         Attributes of the call, and of the operation: none in programs of one device, nor where each

@@ -23,11 +23,7 @@ _numbers: Final = itertools.count()
 
 
 def register_side_effect(operator: Any) -> None:
-    """Makes compilers keep every call of an operator, in order.
-
-    Args:
-        operator: One that is called for more than its results.
-    """
+    """Makes compilers keep every call of an operator, in order."""
     library: Any = torch.library
     if has("effects"):
         library._register_effectful_op(operator, library.EffectType.ORDERED)

@@ -105,11 +105,7 @@ def entry_of(op: Op) -> Any:
 
 
 def watch_operators(watcher: Callable[[Definition, list[Any]], None]) -> None:
-    """Lets `watcher` see the operators of every op that is registered or will be.
-
-    Args:
-        watcher: Gets the definition and its operators, `ns::name` first.
-    """
+    """Lets `watcher` see the operators, `ns::name` first, of every op that is ever registered."""
     with _lock:
         _watchers.append(watcher)
         for op in _registered.values():

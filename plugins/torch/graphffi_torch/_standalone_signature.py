@@ -325,12 +325,7 @@ _OPERATIONS: Final = {"FloorDiv": "//", "CleanDiv": "//", "Mod": "%", "PythonMod
 
 
 def expression_text(value: Any, sizes: Mapping[Any, str]) -> str | None:
-    """A size as shape rules are written; None for what those do not know.
-
-    Args:
-        value: A number, or an expression of sympy.
-        sizes: Texts for its symbols.
-    """
+    """A size as shape rules are written; None for what those do not know."""
     if isinstance(value, (int, sympy.Integer)):
         return str(int(value))
     if value in sizes:
