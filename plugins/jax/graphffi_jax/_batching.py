@@ -181,11 +181,7 @@ def _check_updated(
     batched: Sequence[bool],
     updated: Sequence[Any],
 ) -> None:
-    """Refuses what a rule of the user's returns for an operand that it left without batch.
-
-    Raises:
-        ValueError: If the batch is not in front.
-    """
+    """Refuses what a rule of the user's returns for an operand that it left without batch."""
     for array, is_batched, output in zip(arrays, batched, updated, strict=True):
         shape = array.shape if is_batched else (size, *array.shape)
         if output.shape != shape:

@@ -151,10 +151,8 @@ def check_parts(
 ) -> None:
     """Refuses operands that are split where the kernel needs them whole, or in unequal parts.
 
-    XLA would gather them, without a word, and run the whole call on every device.
-
-    Raises:
-        ValueError: With all of them.
+    `parts` says in how many parts each dimension of each operand is. XLA would gather them, without
+    a word, and run the whole call on every device.
     """
     problems: list[str] = []
     ways: dict[str, None] = {}

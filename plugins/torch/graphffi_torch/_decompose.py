@@ -74,11 +74,7 @@ def _refuse_late(definition: Definition) -> NoReturn:
 
 
 def check_exported(function: str, exported: Any) -> None:
-    """Refuses what is no exported program.
-
-    Raises:
-        TypeError: For a module, for example.
-    """
+    """Refuses what is no exported program."""
     if not isinstance(exported, torch.export.ExportedProgram):
         raise TypeError(
             f"graphffi_torch: {function}: expected a torch.export.ExportedProgram, got "

@@ -119,11 +119,7 @@ def registered_operators() -> list[tuple[Definition, list[Any]]]:
 
 
 def check_operators(former: Definition, definition: Definition) -> None:
-    """Refuses to have a definition in the place of another if it needs other operators.
-
-    Raises:
-        ValueError: If it does.
-    """
+    """Refuses to have a definition in the place of another if it needs other operators."""
     other: dict[str, tuple[Any, Any]] = {}
     if operator_schemas(former) != operator_schemas(definition):
         other["parameters and results"] = former.signature, definition.signature

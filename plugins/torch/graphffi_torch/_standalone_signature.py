@@ -168,11 +168,7 @@ class Signature:
 
 
 def check_not_tied(subject: str, program: torch.export.ExportedProgram) -> None:
-    """Refuses a tensor that is given twice: torch's export makes one input of both.
-
-    Raises:
-        ValueError: Which names both.
-    """
+    """Refuses a tensor that is given twice: torch's export makes one input of both."""
     nodes = {node.name: node for node in program.graph.find_nodes(op="placeholder")}
     inputs = [nodes[each] for each in program.graph_signature.user_inputs if each in nodes]
     given = program.call_spec.in_spec
