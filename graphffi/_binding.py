@@ -58,12 +58,6 @@ def bind(
 ) -> BoundCall:
     """Matches arguments with parameters.
 
-    Args:
-        subject: The op's name, for error messages.
-        parameters: In signature order.
-        args: Positional arguments.
-        kwargs: Arguments by name.
-
     Raises:
         TypeError: For missing, unknown, surplus or wrong-typed arguments; all of them in one
             message.

@@ -85,13 +85,7 @@ _add_operators()
 
 
 def decidable(values: Sequence[Any], decide: Decide, fix: Fix) -> list[Any]:
-    """Operands or attributes with what decides comparisons in the place of symbols.
-
-    Args:
-        values: `TensorSpec`, attributes, lists of these.
-        decide: As for `ConditionSize`.
-        fix: Likewise.
-    """
+    """Operands or attributes with what decides comparisons in the place of symbols."""
 
     def size(value: Any) -> Any:
         return value if type(value) is int else ConditionSize(value, decide, fix)

@@ -350,11 +350,6 @@ class Definition:
     ) -> Any:
         """The size of a call's workspace.
 
-        Args:
-            kernel: Of the call.
-            operands: As for `infer`.
-            attributes: As for `infer`.
-
         Returns:
             Bytes: an int or a framework's symbolic one; None if the kernel declares no workspace.
 

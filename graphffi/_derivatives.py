@@ -118,13 +118,7 @@ class DerivativeRule:
         return self.function(saved, *given)
 
     def checked(self, definition: Definition, specs: Sequence[Any], returned: Any) -> list[Any]:
-        """The derivatives that the rule returned, checked.
-
-        Args:
-            definition: Of the op.
-            specs: Shape and dtype of each operand or result of the call: a `TensorSpec`, None, a
-                list.
-            returned: By `run`.
+        """The derivatives of these tensors that the rule returned, checked.
 
         Returns:
             One derivative or None per tensor, lists flattened.

@@ -25,10 +25,6 @@ class _Section:
 def exported_texts(path: str, prefix: str) -> dict[str, str]:
     """The texts that a library exports, ``const char <prefix><name>[] = "..."``, by name, sorted.
 
-    Args:
-        path: Of the library.
-        prefix: Of the C symbols.
-
     Raises:
         ValueError: If one is no UTF-8 text that is in the file: a pointer to a text, for example.
     """

@@ -168,13 +168,7 @@ class Factory:
         operands: Sequence[Any],
         attributes: Sequence[Any],
     ) -> OpKernel:
-        """The kernel of a call, which may be still to be made.
-
-        Args:
-            definition: Of the op.
-            kernel: The factory, as a kernel of it.
-            operands: As for `choose_kernel`.
-            attributes: Likewise.
+        """The kernel that a factory has for a call; it may be still to be made.
 
         Raises:
             NotImplementedError: If the key depends on a size that is not known, and not to be

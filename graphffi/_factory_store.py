@@ -36,13 +36,7 @@ class Store:
 
     @staticmethod
     def of(op: str, name: str, identity: str) -> Store:
-        """The place of a kernel.
-
-        Args:
-            op: Name of the op.
-            name: Of the factory.
-            identity: All that the library depends on.
-        """
+        """The place of a kernel; the identity is all that its library depends on."""
         text = f"{FORMAT}\n{os.uname().machine}\n{identity}"
         digest = hashlib.sha256(text.encode()).hexdigest()[:16]
         base = re.sub(r"[^A-Za-z0-9]+", "_", f"{op}.{name}")
@@ -73,9 +67,6 @@ class Store:
 
     def keep(self, returned: Any) -> Any:
         """Keeps a library by its content; others than those that `graphffi.cpp` keeps itself.
-
-        Args:
-            returned: By the factory.
 
         Returns:
             The same kernel, in the cache.
@@ -189,9 +180,6 @@ def read_environment() -> None:
 
 def read_index(folder: str | os.PathLike[str]) -> set[str]:
     """Has factories use a grid of kernels.
-
-    Args:
-        folder: Where it is.
 
     Returns:
         The names of its ops.

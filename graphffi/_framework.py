@@ -40,10 +40,7 @@ class Framework:
     def call_op(self, op: Op, definition: Definition, bound: BoundCall) -> Any:
         """Runs an op on checked arguments; gives what `Definition.pack_results` gives.
 
-        Args:
-            op: The op.
-            definition: That bound the arguments. It may be replaced by now.
-            bound: The arguments.
+        The definition bound the arguments. It may be replaced by now.
         """
         raise NotImplementedError
 
@@ -149,12 +146,6 @@ def register_framework(
 def call_plain(reference: str, args: tuple[Any, ...], out: Any, mutates: Sequence[int]) -> Any:
     """Makes a call of `call_tvm_ffi` at once, if a framework takes it for a plain one.
 
-    Args:
-        reference: Of the kernel.
-        args: As for `call_tvm_ffi`, like the others.
-        out: Likewise.
-        mutates: Likewise.
-
     Returns:
         What the call returns; NotImplemented if nothing has happened.
     """
@@ -230,10 +221,6 @@ def _lookup(subject: str, kind: type) -> Framework | None:
 def framework_of(subject: str, tensors: Sequence[Any]) -> Framework:
     """The framework that runs a call.
 
-    Args:
-        subject: The op's name, for error messages.
-        tensors: Its tensor operands.
-
     Raises:
         TypeError: If they belong to two graph compilers, or to nobody known.
         ModuleNotFoundError: If graphffi was built without their plugin.
@@ -279,9 +266,6 @@ def _import_if_possible(plugin: str) -> None:
 @traced_as_constant
 def refuse_trace_without_plugin(subject: str) -> None:
     """Tells torch's tracer that its plugin can't be imported, before what it can't follow.
-
-    Args:
-        subject: The op's name, for error messages.
 
     Raises:
         ImportError: Without the plugin, the tracer wraps it in an error of its own.

@@ -161,12 +161,7 @@ def _digest(text: str) -> str:
 
 
 def library_blocks(module: Module, namespace: str) -> tuple[dict[str, str], dict[str, str]]:
-    """The definition of each function that takes tensors; why there is none of the others.
-
-    Args:
-        module: The library.
-        namespace: Of the ops.
-    """
+    """The definition of each function that takes tensors; why there is none of the others."""
     assert module.path is not None
     texts = op_texts(module.path)
     blocks: dict[str, str] = {}

@@ -18,10 +18,6 @@ from ._parameter import is_name
 def trace_blocks(paths: Sequence[str], namespace: str) -> dict[str, str]:
     """The definition of an op for each file, and its reference.
 
-    Args:
-        paths: Of the files.
-        namespace: Of the ops.
-
     Raises:
         ValueError: If a file is none of these definitions.
     """

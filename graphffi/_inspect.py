@@ -16,9 +16,6 @@ from ._op_text import op_texts, parse_op_text
 def inspect_library(path: str) -> Outcome:
     """Lists functions, ops and imports.
 
-    Args:
-        path: Of the library, which is loaded.
-
     Raises:
         RuntimeError: If it does not load.
         ValueError: If an op's text does not parse.

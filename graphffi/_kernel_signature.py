@@ -44,11 +44,6 @@ _CONVERSIONS: Final = {
 def check_kernel_signature(definition: Definition, kernel: OpKernel, plan: str) -> None:
     """Compares a definition with a kernel, where the kernel's library is loaded and says more.
 
-    Args:
-        definition: Of the op.
-        kernel: One of its kernels.
-        plan: A canonical plan of it.
-
     Raises:
         TypeError: If the plan passes more or fewer values than the kernel takes, or one of a kind
             that it does not take.

@@ -93,10 +93,6 @@ def when_renewed(listener: Callable[[str], None]) -> None:
 def check_current(subject: str, file: str) -> None:
     """Refuses a library that was built anew since its kernels were loaded or ops defined with them.
 
-    Args:
-        subject: Begins the error message.
-        file: Of the library.
-
     Raises:
         RuntimeError: If what is at the path is not what runs.
     """

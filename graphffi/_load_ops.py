@@ -66,11 +66,6 @@ def op_arguments(path: str, namespace: str, module: str) -> dict[str, dict[str, 
 
     The kernel is there where it is not the function of the op's name, as a name.
 
-    Args:
-        path: Of the library.
-        namespace: Of the ops' names.
-        module: That defines them.
-
     Raises:
         ValueError: As `load_ops` does.
     """

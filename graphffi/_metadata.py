@@ -34,12 +34,7 @@ def parameters_of(schema: Mapping[str, Any]) -> list[Mapping[str, Any]] | None:
 
 
 def describe_function(name: str, schema: Mapping[str, Any]) -> str:
-    """Return a signature, such as ``add(int, int) -> int``.
-
-    Args:
-        name: of the function.
-        schema: its ``type_schema``, as for `parameters_of`.
-    """
+    """Return a signature, such as ``add(int, int) -> int``."""
     params = parameters_of(schema)
     if params is None:
         return f"{name}(...)"

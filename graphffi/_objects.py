@@ -94,12 +94,7 @@ class Unit:
         return found if found.is_file() else None
 
     def compile(self, folder: Path, run: _Run) -> Path:
-        """Compile it, and keep the object.
-
-        Args:
-            folder: inside of the cache; headers in it belong to the source.
-            run: runs a command.
-        """
+        """Compile it, and keep the object in a folder of the cache."""
         made = folder / f"{self.key}.o"
         rule = made.with_suffix(".d")
         paths = ["-MD", "-MF", str(rule), "-c", str(self.source), "-o", str(made)]
@@ -118,11 +113,6 @@ class Unit:
 
 def object_of(source: Path, command: Sequence[str], run: _Run) -> Path:
     """Return the object of a file, which is compiled if the cache does not have it.
-
-    Args:
-        source: the file.
-        command: what compiles it, but for paths.
-        run: runs a command.
 
     Raises:
         RuntimeError: if the cache can't be written.

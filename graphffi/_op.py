@@ -416,11 +416,7 @@ os.register_at_fork(
 
 
 def renew_tuning(names: Iterable[str]) -> None:
-    """Has ops run the kernels that are known to be the fastest, where these are others.
-
-    Args:
-        names: Of ops, which need not be defined.
-    """
+    """Has ops run the kernels that are known to be the fastest, where these are others."""
     with _lock:
         for op in (_ops[name] for name in names if name in _ops):
             calls = changing(op.definition)
@@ -429,11 +425,7 @@ def renew_tuning(names: Iterable[str]) -> None:
 
 
 def renew_factories(names: Iterable[str]) -> None:
-    """Has ops use the kernels that there are for their factories now.
-
-    Args:
-        names: Of ops, which need not be defined.
-    """
+    """Has ops use the kernels that there are for their factories now."""
     with _lock:
         for op in (_ops[name] for name in names if name in _ops):
             kernels = [

@@ -203,12 +203,7 @@ def checked_when(subject: str, when: Any) -> Any:
 
 
 def call_device(operands: Sequence[Any], results: Sequence[Any] = ()) -> str:
-    """The type of the device of a call: the first one of its tensors that is not the CPU.
-
-    Args:
-        operands: One `TensorSpec`, None or list of specs per operand.
-        results: Specs.
-    """
+    """The type of the device of a call: the first one of its tensors that is not the CPU."""
     tensors = (*flat(operands), *results)
     types = (Device(t.device).type for t in tensors if t.device is not None)
     return next((kind for kind in types if kind != "cpu"), "cpu")

@@ -52,11 +52,6 @@ def parse_op_text(subject: str, text: str) -> dict[str, str]:
 def define_arguments(name: str, fields: Mapping[str, str], module: str) -> dict[str, Any]:
     """The arguments of `define_op` but for name and kernel; that is a function's name, if any.
 
-    Args:
-        name: Of the op.
-        fields: Of its text.
-        module: That defines it, for its rules.
-
     Raises:
         ValueError: If a field does not parse.
     """
@@ -73,9 +68,7 @@ def define_arguments(name: str, fields: Mapping[str, str], module: str) -> dict[
     texts = RuleTexts(name, signature, found.get("dims", ""), found.get("dtypes", ""))
     if "workspace" in fields:
         size = fields["workspace"]
-        found["workspace"] = (
-            int(size) if size.isdigit() else texts.number_rule("workspace", size, module)
-        )
+        found["workspace"] = int(size) if size.isdigit() else texts.number_rule(size, module)
     if signature.results:
         found["infer"] = texts.shape_rule(fields.get("shape", ""), module)
     return found

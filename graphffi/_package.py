@@ -29,19 +29,12 @@ class PackagedLibraries:
     MANIFEST: ClassVar[str] = "graphffi/libraries.sha256"
 
     def __init__(self, subject: str) -> None:
-        """The libraries of one package.
-
-        Args:
-            subject: Begins error messages, ``graphffi_torch: package``.
-        """
+        """The libraries of one package; `subject` begins error messages."""
         self._subject = subject
         self._files: dict[str, str] = {}
 
     def add(self, reference: str) -> str:
         """Takes a kernel's library up.
-
-        Args:
-            reference: Of the kernel.
 
         Returns:
             The reference of the same kernel in the package; that of a global function stays.
@@ -71,12 +64,7 @@ class PackagedLibraries:
         return f"{name}::{symbol}"
 
     def write(self, archive: ZipFile, root: str = "") -> None:
-        """Writes the libraries and their hashes.
-
-        Args:
-            archive: Open for writing.
-            root: What all names in it begin with, ``model/``.
-        """
+        """Writes the libraries and their hashes, under names that begin with `root`."""
         from hashlib import sha256
 
         lines = []

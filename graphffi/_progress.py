@@ -15,13 +15,7 @@ if TYPE_CHECKING:
 
 
 class Progress:
-    """Shows how much of something is done; nothing where the error stream is no terminal.
-
-    Args:
-        title: Of the work.
-        total: What there is to do.
-        unit: What that counts.
-    """
+    """Shows how much of something is done; nothing where the error stream is no terminal."""
 
     def __init__(self, title: str, total: float, unit: str) -> None:
         self._title, self._total, self._unit = title, total, unit

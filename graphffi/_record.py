@@ -120,10 +120,7 @@ class Record:
 
 
 def read_record(path: str | os.PathLike[str]) -> Record:
-    """Reads what was recorded.
-
-    Args:
-        path: Of the folder, or of one of its ``.jsonl`` files.
+    """Reads what was recorded in a folder, or in one of its ``.jsonl`` files.
 
     Raises:
         ValueError: If there is no record, or one of another version or byte order.

@@ -98,12 +98,6 @@ class Reference:
     ) -> list[Any]:
         """The values that the function returns, checked.
 
-        Args:
-            definition: Of the op.
-            operands: As for `call`.
-            attributes: As for `call`.
-            specs: Of the results, as `Definition.infer` gives them.
-
         Returns:
             The results, then the new values of the operands that the op updates, flat.
 

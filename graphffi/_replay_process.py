@@ -38,11 +38,7 @@ def main() -> None:
 
 
 class _Call:
-    """The call, made again.
-
-    Args:
-        asked: What the parent says.
-    """
+    """The call, made again."""
 
     def __init__(self, asked: dict[str, Any]) -> None:
         begin, self._end = asked["begin"], asked["end"]

@@ -42,11 +42,7 @@ class _Managed(ctypes.Structure):
 
 
 class Layout:
-    """Where the elements of a recorded tensor are.
-
-    Args:
-        facts: Of the record.
-    """
+    """Where the elements of a recorded tensor are."""
 
     def __init__(self, facts: dict[str, Any]) -> None:
         self.facts = facts
@@ -95,11 +91,7 @@ def _row_major(shape: list[int]) -> list[int]:
 
 
 class Memory:
-    """Memory for the tensors of a call. Those that shared some share it again.
-
-    Args:
-        tensors: All of them.
-    """
+    """Memory for the tensors of a call. Those that shared some share it again."""
 
     def __init__(self, tensors: list[Layout]) -> None:
         self._blocks: list[tuple[int, int, int]] = []  # begin, end, the address of its memory
@@ -182,11 +174,6 @@ def tensors_of(values: list[Any], place: str = "") -> dict[str, dict[str, Any]]:
 
 def make_value(value: Any, tensors: dict[str, Any], place: str) -> Any:
     """A recorded value.
-
-    Args:
-        value: Of the record.
-        tensors: By place.
-        place: Its own.
 
     Raises:
         ValueError: For a value that a record does not hold, such as a function.

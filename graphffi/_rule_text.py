@@ -41,11 +41,7 @@ _HEAP_TYPE: Final = 1 << 9  # Py_TPFLAGS_HEAPTYPE: not of C, as a rule
 
 
 def rule_text(rule: Any) -> str:
-    """The code of a rule, and the values, functions and ops that it refers to by name.
-
-    Args:
-        rule: A function, another callable object, or None.
-    """
+    """The code of a rule, and the values, functions and ops that it refers to by name."""
     return _RuleText().of(rule, frozenset())
 
 

@@ -82,9 +82,6 @@ def open_runtime() -> Runtime:
     The order is: one that is loaded already, the installed apache-tvm-ffi's, the bundled one.
     Called once, before anything that needs the runtime is loaded.
 
-    Returns:
-        What was chosen.
-
     Raises:
         ImportError: in a sub-interpreter.
         RuntimeError: if it does not load, lacks a function, or another one is loaded already.

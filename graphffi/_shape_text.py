@@ -80,25 +80,16 @@ class RuleTexts:
             )
         return self._function(module, tree)
 
-    def number_rule(self, what: str, text: str, module: str) -> Callable[..., Any]:
-        """A rule for one number.
-
-        Args:
-            what: It is, such as ``workspace``.
-            text: Its expression.
-            module: That defines the op.
+    def number_rule(self, text: str, module: str) -> Callable[..., Any]:
+        """The rule of the workspace's size, a number.
 
         Raises:
             ValueError: If it does not parse.
         """
-        return self._function(module, self._parse(what, text))
+        return self._function(module, self._parse("workspace", text))
 
     def lambda_text(self, what: str, text: str) -> str:
         """A rule as Python code, ``lambda x: graphffi.like(x)``.
-
-        Args:
-            what: ``shape``, or as for `number_rule`.
-            text: As for that kind of rule.
 
         Raises:
             ValueError: If it does not parse.

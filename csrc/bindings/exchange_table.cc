@@ -6,7 +6,6 @@
 
 #include "bindings/guard.h"
 #include "bindings/object.h"
-#include "bindings/raised.h"
 #include "bindings/tensor.h"
 
 namespace graphffi::bindings {

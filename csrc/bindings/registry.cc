@@ -3,7 +3,6 @@
 
 #include "bindings/define.h"
 #include "bindings/function.h"
-#include "bindings/raised.h"
 #include "callframe/global_function.h"
 #include "callframe/registry_watch.h"
 #include "gil/gil.h"

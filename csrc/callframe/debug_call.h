@@ -5,7 +5,6 @@
 
 #include <tvm/ffi/c_api.h>
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>

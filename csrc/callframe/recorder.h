@@ -2,7 +2,6 @@
 // Writes down calls of kernels before and after they run: GRAPHFFI_RECORD.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>

@@ -5,8 +5,7 @@
 #include "runtime/library.h"
 #include "runtime/string_value.h"
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 
 namespace rt = graphffi::runtime;
 
@@ -49,5 +48,4 @@ void Module::VisitContextSymbols(const TypedFunction<void(String, void*)>& callb
   });
 }
 
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi

@@ -7,8 +7,7 @@
 #include "runtime/cpp_error.h"
 #include "runtime/module_object.h"
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 
 struct Any {
   graphffi::runtime::Any value;
@@ -59,5 +58,4 @@ struct GRAPHFFI_EXPORT VisitErrorContext : ObjectRef {
                                bool allow_prefix_match);
 };
 
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi

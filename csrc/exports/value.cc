@@ -6,8 +6,7 @@
 #include "runtime/function_registry.h"
 #include "runtime/string_value.h"
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 namespace {
 
 namespace rt = graphffi::runtime;
@@ -106,5 +105,4 @@ Array VisitErrorContext::FindAccessPaths(const ObjectRef& root, const VisitError
                    {View(root), View(context), View(allow_prefix_match)});
 }
 
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi

@@ -12,7 +12,6 @@
 #include <cstring>
 #include <exception>
 #include <mutex>
-#include <new>
 #include <sstream>
 #include <string>
 

@@ -52,7 +52,6 @@ class Any {
 
   const TVMFFIAny& view() const { return value_; }
   int32_t type_index() const { return value_.type_index; }
-  bool IsNone() const { return value_.type_index == kTVMFFINone; }
   /// For callees that write an owned result.
   TVMFFIAny* out() { return &value_; }
   TVMFFIAny Release() { return std::exchange(value_, kNone); }

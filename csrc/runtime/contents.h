@@ -8,7 +8,6 @@
 #include <tvm/ffi/container/seq_base.h>
 
 #include <cstdint>
-#include <utility>
 
 #include "on_headers.h"
 

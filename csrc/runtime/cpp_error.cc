@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpp_error.h"
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 
 const char* Error::what() const noexcept {
   return TVMFFIErrorGetCellPtr(object().header())->message.data;
 }
 
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi
 
 namespace graphffi::runtime {
 

@@ -7,8 +7,7 @@
 
 #include "error.h"
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 
 /// A pointer to an object, or NULL.
 class __attribute__((visibility("default"))) ObjectRef {
@@ -27,8 +26,7 @@ class __attribute__((visibility("default"))) Error : public ObjectRef, public st
   const char* what() const noexcept override;
 };
 
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi
 
 namespace graphffi::runtime {
 

@@ -11,8 +11,7 @@
 #include "string_value.h"
 #include "type_registry.h"
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 
 using graphffi::runtime::MakeArray;
 
@@ -59,8 +58,7 @@ void ModuleObj::ImportModule(const Module& other) {
 
 void ModuleObj::ClearImports() { graphffi::runtime::RemoveImports(this); }
 
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi
 
 namespace graphffi::runtime {
 

@@ -7,8 +7,7 @@
 
 #include "any.h"
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 
 template <typename T>
 using ObjectPtr = graphffi::runtime::ObjectPtr<T>;
@@ -74,8 +73,7 @@ class __attribute__((visibility("default"))) ModuleObj {
   ~ModuleObj() = default;
 };
 
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi
 
 namespace graphffi::runtime {
 

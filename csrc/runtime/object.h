@@ -38,11 +38,6 @@ inline void DecRef(TVMFFIObject* object) {
   }
 }
 
-/// True if no other strong or weak reference exists, so that writing in place is allowed.
-inline bool IsUnique(const TVMFFIObject* object) {
-  return __atomic_load_n(&object->combined_ref_count, __ATOMIC_ACQUIRE) == kOneStrongOneWeak;
-}
-
 /// Owns one strong reference to a T, whose first member is the object header (or which is the
 /// header).
 template <typename T = TVMFFIObject>

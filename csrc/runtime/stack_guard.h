@@ -4,8 +4,6 @@
 
 #include <tvm/ffi/error.h>
 
-#include <cstdint>
-
 namespace graphffi::runtime {
 
 /// Whether little of the thread's stack is left, or it is not known how much, as on the stacks of

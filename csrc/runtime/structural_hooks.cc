@@ -1,196 +1,154 @@
 // SPDX-License-Identifier: Apache-2.0
 // How containers are visited and mutated by structure: type attributes that visitors and mutators,
-// which live in other libraries' headers, call for each container that they meet.
+// of whatever library, call for each container that they meet.
+#include <tvm/ffi/big_int.h>
+#include <tvm/ffi/container/array.h>
+#include <tvm/ffi/container/dict.h>
+#include <tvm/ffi/container/list.h>
+#include <tvm/ffi/container/map.h>
+#include <tvm/ffi/extra/structural_mutator.h>
+#include <tvm/ffi/extra/structural_visit.h>
+#include <tvm/ffi/reflection/registry.h>
+
 #include <utility>
 #include <vector>
 
-#include "array.h"
-#include "error.h"
-#include "map.h"
-#include "type_registry.h"
+#include "contents.h"
 
 namespace graphffi::runtime {
 namespace {
 
-/// The layouts of the objects in those headers.
-struct Visitor;
-struct VisitorTable {
-  TVMFFIAny (*visit)(Visitor* visitor, TVMFFIAny value);
-};
-struct Visitor {
-  TVMFFIObject header;
-  const VisitorTable* table;
-};
+using ffi::InplaceMode;
+using ffi::MapBaseObj;
+using ffi::SeqBaseObj;
+using ffi::StructuralMutatorObj;
+using ffi::StructuralVisitorObj;
+using VisitResult = StructuralVisitorObj::Result;
+using MutateResult = StructuralMutatorObj::Result;
 
-struct Mutator;
-using MutateFunction = TVMFFIAny (*)(Mutator* mutator, TVMFFIAny value);
-struct MutatorTable {
-  MutateFunction mutate;
-  MutateFunction maybe_inplace_mutate;
-};
-struct Mutator {
-  TVMFFIObject header;
-  const MutatorTable* table;
-};
-
-constexpr TVMFFIAny kUnchanged = {kTVMFFIUnchanged, {0}, {0}};
-
-/// The result of a hook. An exception becomes an Error value.
-template <typename Body>
-TVMFFIAny RunHook(Body&& body) noexcept {
-  Any result;
-  if (Guard([&] { result = body(); }) == 0) return result.Release();
-  TVMFFIObjectHandle error = nullptr;
-  TVMFFIErrorMoveFromRaised(&error);
-  return Any::Object(ObjectPtr<>::Steal(error)).Release();
+template <typename Container>
+Container* BodyOf(AnyView value) {
+  return ffi::detail::AnyUnsafe::RawObjectPtrFromAnyViewAfterCheck<Container>(value);
 }
-
-/// Whether a visit ends here: with an error or an interrupt.
-bool Ends(const Any& result) { return !result.IsNone(); }
-bool IsError(const Any& result) { return result.type_index() == kTVMFFIError; }
 
 /// Whether a mutated value is another one than before.
-bool Changed(const Any& mutated, const TVMFFIAny& before) {
-  const TVMFFIAny& after = mutated.view();
-  if (after.type_index == kTVMFFIUnchanged) return false;
-  return after.type_index != before.type_index || after.zero_padding != before.zero_padding ||
-         after.v_uint64 != before.v_uint64;
+bool Changed(const MutateResult& mutated, AnyView before) {
+  const Any& after = ffi::detail::ExpectedUnsafe::GetData(mutated);
+  return after.type_index() != kTVMFFIUnchanged && !AnyView(after).same_as(before);
 }
 
-SeqObject* Sequence(const TVMFFIAny& value) { return reinterpret_cast<SeqObject*>(value.v_obj); }
-MapObject* Map(const TVMFFIAny& value) { return reinterpret_cast<MapObject*>(value.v_obj); }
+Any ValueOf(MutateResult mutated) { return std::move(mutated).value().ValueUnchecked(); }
 
 // A callback may change the container meanwhile, so that sizes and positions are read again, and
 // what is being visited is kept.
 
-TVMFFIAny VisitSequence(Visitor* visitor, TVMFFIAny value) noexcept {
-  return RunHook([&] {
-    SeqObject* sequence = Sequence(value);
-    for (int64_t i = 0; i < sequence->size(); ++i) {
-      Any item = sequence->items()[i];
-      Any result = Any::Steal(visitor->table->visit(visitor, item.view()));
-      if (Ends(result)) return result;
-    }
-    return Any();
-  });
+VisitResult VisitItems(StructuralVisitorObj* visitor, AnyView value) {
+  for (const Any& item : Items(value)) {
+    TVM_FFI_S_VISIT_MAYBE_EARLY_RETURN(visitor->VisitExpected(item));
+  }
+  return ffi::Optional<ffi::VisitInterrupt>();
 }
 
 /// Visits the values: keys only tell where they are.
-TVMFFIAny VisitMap(Visitor* visitor, TVMFFIAny value) noexcept {
-  return RunHook([&] {
-    MapObject* map = Map(value);
-    for (uint64_t p = FirstPosition(map); p != kNoSlot; p = NextPosition(map, p)) {
-      Any item = Any::FromView(*ItemAt(map, p).value);
-      Any result = Any::Steal(visitor->table->visit(visitor, item.view()));
-      if (Ends(result)) return result;
-      if (!HasItemAt(map, p)) break;
-    }
-    return Any();
-  });
-}
-
-Any Mutate(Mutator* mutator, const TVMFFIAny& value) {
-  return Any::Steal(mutator->table->mutate(mutator, value));
-}
-
-/// In place where nobody else has the value, for which the caller must not own it either.
-Any MutateInPlace(Mutator* mutator, const TVMFFIAny& value) {
-  bool in_place = HoldsObject(value) && IsUnique(value.v_obj);
-  MutateFunction mutate = in_place ? mutator->table->maybe_inplace_mutate : mutator->table->mutate;
-  return Any::Steal(mutate(mutator, value));
-}
-
-TVMFFIAny KeepUnchanged(Mutator*, TVMFFIAny) noexcept { return kUnchanged; }
-
-TVMFFIAny MutateSequence(Mutator* mutator, TVMFFIAny value) noexcept {
-  return RunHook([&] {
-    SeqObject* sequence = Sequence(value);
-    bool is_list = value.type_index == kTVMFFIList;
-    std::vector<Any> items;
-    for (int64_t i = 0; i < sequence->size(); ++i) {
-      const TVMFFIAny item = sequence->items()[i].view();
-      // Items of an array stay, and a reference more would hide that one has no other.
-      Any kept = is_list ? sequence->items()[i] : Any();
-      Any mutated = Mutate(mutator, item);
-      if (IsError(mutated)) return mutated;
-      if (!Changed(mutated, item)) continue;
-      if (items.empty()) items.assign(sequence->items(), sequence->items() + sequence->size());
-      if (i < static_cast<int64_t>(items.size())) items[i] = std::move(mutated);
-    }
-    if (items.empty()) return Any::Steal(kUnchanged);
-    return Any::Object(is_list ? MakeList(std::move(items)) : MakeArray(std::move(items)));
-  });
-}
-
-TVMFFIAny MutateSequenceInPlace(Mutator* mutator, TVMFFIAny value) noexcept {
-  return RunHook([&] {
-    SeqObject* sequence = Sequence(value);
-    for (int64_t i = 0; i < sequence->size(); ++i) {
-      const TVMFFIAny item = sequence->items()[i].view();
-      Any mutated = MutateInPlace(mutator, item);
-      if (IsError(mutated)) return mutated;
-      if (i < sequence->size() && Changed(mutated, item)) {
-        std::swap(sequence->items()[i], mutated);
-      }
-    }
-    return Any::Steal(kUnchanged);
-  });
-}
-
-TVMFFIAny MutateMap(Mutator* mutator, TVMFFIAny value) noexcept {
-  return RunHook([&] {
-    MapObject* map = Map(value);
-    ObjectPtr<MapObject> copy;
-    for (uint64_t p = FirstPosition(map); p != kNoSlot; p = NextPosition(map, p)) {
-      Any key = Any::FromView(*ItemAt(map, p).key);
-      const TVMFFIAny item = *ItemAt(map, p).value;
-      Any kept = value.type_index == kTVMFFIDict ? Any::FromView(item) : Any();
-      Any mutated = Mutate(mutator, item);
-      if (IsError(mutated)) return mutated;
-      if (Changed(mutated, item)) {
-        if (!copy) copy = CopyMap(map);
-        SetInMap(copy.get(), std::move(key), std::move(mutated));
-      }
-      if (!HasItemAt(map, p)) break;
-    }
-    return copy ? Any::Object(std::move(copy)) : Any::Steal(kUnchanged);
-  });
-}
-
-TVMFFIAny MutateMapInPlace(Mutator* mutator, TVMFFIAny value) noexcept {
-  return RunHook([&] {
-    MapObject* map = Map(value);
-    for (uint64_t p = FirstPosition(map); p != kNoSlot; p = NextPosition(map, p)) {
-      Any key = Any::FromView(*ItemAt(map, p).key);
-      const TVMFFIAny item = *ItemAt(map, p).value;
-      Any mutated = MutateInPlace(mutator, item);
-      if (IsError(mutated)) return mutated;
-      if (!HasItemAt(map, p)) break;
-      if (Changed(mutated, item)) SetInMap(map, std::move(key), std::move(mutated));
-    }
-    return Any::Steal(kUnchanged);
-  });
-}
-
-void RegisterMutation(int32_t type_index, MutateFunction mutate, MutateFunction in_place) {
-  RegisterFunctionAttr(type_index, "__s_mutate__", mutate);
-  RegisterFunctionAttr(type_index, "__s_maybe_inplace_mutate__", in_place);
-}
-
-[[maybe_unused]] const bool hooks_are_registered = [] {
-  for (int32_t type_index : {kTVMFFIArray, kTVMFFIList}) {
-    RegisterFunctionAttr(type_index, "__s_visit__", VisitSequence);
-    RegisterMutation(type_index, MutateSequence, MutateSequenceInPlace);
+VisitResult VisitEntries(StructuralVisitorObj* visitor, AnyView value) {
+  for (const auto& [key, item] : Entries(value)) {
+    TVM_FFI_S_VISIT_MAYBE_EARLY_RETURN(visitor->VisitExpected(item));
   }
-  for (int32_t type_index : {kTVMFFIMap, kTVMFFIDict}) {
-    RegisterFunctionAttr(type_index, "__s_visit__", VisitMap);
-    RegisterMutation(type_index, MutateMap, MutateMapInPlace);
+  return ffi::Optional<ffi::VisitInterrupt>();
+}
+
+MutateResult KeepUnchanged(StructuralMutatorObj*, AnyView) {
+  return ffi::UnchangedOr<Any>(ffi::Unchanged());
+}
+
+MutateResult MutateItems(StructuralMutatorObj* mutator, AnyView value) {
+  const auto* sequence = BodyOf<SeqBaseObj>(value);
+  const bool is_list = value.type_index() == kTVMFFIList;
+  std::vector<Any> items;
+  for (size_t i = 0; i < sequence->size(); ++i) {
+    const AnyView item = sequence->begin()[i];
+    // Items of an array stay, and a reference more would hide that one has no other.
+    const Any kept = is_list ? Any(item) : Any();
+    MutateResult mutated = mutator->MutateExpected(item);
+    if (mutated.is_err()) return mutated;
+    if (!Changed(mutated, item)) continue;
+    if (items.empty()) items.assign(sequence->begin(), sequence->end());
+    if (i < items.size()) items[i] = ValueOf(std::move(mutated));
   }
-  for (int32_t type_index : {kTVMFFIStr, kTVMFFIBytes, kTVMFFIBigInt}) {
-    RegisterMutation(type_index, KeepUnchanged, KeepUnchanged);
+  if (items.empty()) return KeepUnchanged(mutator, value);
+  return ffi::UnchangedOr<Any>(is_list ? Any(ffi::List<Any>(items)) : Any(ffi::Array<Any>(items)));
+}
+
+MutateResult MutateItemsInPlace(StructuralMutatorObj* mutator, AnyView value) {
+  auto* sequence = BodyOf<SeqBaseObj>(value);
+  for (size_t i = 0; i < sequence->size(); ++i) {
+    const AnyView item = sequence->begin()[i];
+    MutateResult mutated = mutator->MutateExpected(item, InplaceMode::kAllow);
+    if (mutated.is_err()) return mutated;
+    if (i >= sequence->size() || !Changed(mutated, item)) continue;
+    Any replaced = ValueOf(std::move(mutated));
+    std::swap(sequence->MutableBegin()[i], replaced);
   }
-  return true;
-}();
+  return KeepUnchanged(mutator, value);
+}
+
+MutateResult MutateEntries(StructuralMutatorObj* mutator, AnyView value) {
+  const auto* map = BodyOf<MapBaseObj>(value);
+  const bool is_dict = value.type_index() == kTVMFFIDict;
+  ffi::ObjectPtr<MapBaseObj> copy;
+  for (uint64_t at = map->begin().index(); map->HasPairAt(at);
+       at = (++MapBaseObj::iterator(map, at)).index()) {
+    const Any key = MapBaseObj::iterator(map, at)->first;
+    const AnyView item = MapBaseObj::iterator(map, at)->second;
+    const Any kept = is_dict ? Any(item) : Any();
+    MutateResult mutated = mutator->MutateExpected(item);
+    if (mutated.is_err()) return mutated;
+    if (Changed(mutated, item)) {
+      if (copy == nullptr && is_dict) copy = MapBaseObj::CopyFrom<ffi::DictObj>(map);
+      if (copy == nullptr) copy = MapBaseObj::CopyFrom<ffi::MapObj>(map);
+      copy->InsertOrAssign(key, ValueOf(std::move(mutated)));
+    }
+    if (!map->HasPairAt(at)) break;
+  }
+  if (copy == nullptr) return KeepUnchanged(mutator, value);
+  return ffi::UnchangedOr<Any>(Any(std::move(copy)));
+}
+
+MutateResult MutateEntriesInPlace(StructuralMutatorObj* mutator, AnyView value) {
+  auto* map = BodyOf<MapBaseObj>(value);
+  for (uint64_t at = map->begin().index(); map->HasPairAt(at);
+       at = (++MapBaseObj::iterator(map, at)).index()) {
+    const Any key = MapBaseObj::iterator(map, at)->first;
+    const AnyView item = MapBaseObj::iterator(map, at)->second;
+    MutateResult mutated = mutator->MutateExpected(item, InplaceMode::kAllow);
+    if (mutated.is_err()) return mutated;
+    if (!map->HasPairAt(at)) break;
+    if (Changed(mutated, item)) map->InsertOrAssign(key, ValueOf(std::move(mutated)));
+  }
+  return KeepUnchanged(mutator, value);
+}
+
+template <typename Type, auto mutate, auto mutate_in_place>
+void DefineMutation() {
+  refl::TypeAttrDef<Type>()
+      .template native_fn_attr<mutate>(ffi::type_attr::kStructuralMutate)
+      .template native_fn_attr<mutate_in_place>(ffi::type_attr::kStructuralMaybeInplaceMutate);
+}
+template <typename Container, auto visit, auto mutate, auto mutate_in_place>
+void DefineContainer() {
+  refl::TypeAttrDef<Container>().template native_fn_attr<visit>(ffi::type_attr::kStructuralVisit);
+  DefineMutation<Container, mutate, mutate_in_place>();
+}
+
+TVM_FFI_STATIC_INIT_BLOCK() {
+  DefineContainer<ffi::ArrayObj, &VisitItems, &MutateItems, &MutateItemsInPlace>();
+  DefineContainer<ffi::ListObj, &VisitItems, &MutateItems, &MutateItemsInPlace>();
+  DefineContainer<ffi::MapObj, &VisitEntries, &MutateEntries, &MutateEntriesInPlace>();
+  DefineContainer<ffi::DictObj, &VisitEntries, &MutateEntries, &MutateEntriesInPlace>();
+  DefineMutation<ffi::detail::StringObj, &KeepUnchanged, &KeepUnchanged>();
+  DefineMutation<ffi::detail::BytesObj, &KeepUnchanged, &KeepUnchanged>();
+  DefineMutation<ffi::detail::BigIntObj, &KeepUnchanged, &KeepUnchanged>();
+}
 
 }  // namespace
 }  // namespace graphffi::runtime

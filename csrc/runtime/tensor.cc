@@ -2,6 +2,8 @@
 // Tensor objects, and their way in and out through both DLPack protocols.
 #include "tensor.h"
 
+#include <tvm/ffi/container/tensor.h>
+
 #include <algorithm>
 
 #include "error.h"
@@ -19,27 +21,6 @@ struct TensorObject {
   ~TensorObject() { release(owner); }
 };
 
-void FillCompactStrides(const int64_t* shape, int32_t ndim, int64_t* strides) {
-  int64_t stride = 1;
-  for (int32_t i = ndim - 1; i >= 0; --i) {
-    strides[i] = stride;
-    stride *= shape[i];
-  }
-}
-
-bool IsContiguous(const DLTensor& tensor) {
-  if (tensor.strides == nullptr) return true;
-  int64_t expected = 1;
-  if (std::find(tensor.shape, tensor.shape + tensor.ndim, 0) != tensor.shape + tensor.ndim) {
-    return true;  // There is nothing to stride over.
-  }
-  for (int32_t i = tensor.ndim - 1; i >= 0; --i) {
-    if (tensor.shape[i] != 1 && tensor.strides[i] != expected) return false;
-    expected *= tensor.shape[i];
-  }
-  return true;
-}
-
 void CheckRank(const DLTensor& tensor) {
   if (tensor.ndim >= 0) return;
   Throw("ValueError", "graphffi: tensor: expected a rank of 0 or more, got ", tensor.ndim);
@@ -54,7 +35,7 @@ void Check(const DLTensor& tensor, TensorRequirements requirements) {
             " bytes, got an address that is ", address % requirements.alignment, " bytes off");
     }
   }
-  if (requirements.contiguous && !IsContiguous(tensor)) {
+  if (requirements.contiguous && !tvm::ffi::IsContiguous(tensor)) {
     Throw("RuntimeError", "graphffi: tensor: expected a contiguous one, got other strides");
   }
 }
@@ -76,7 +57,7 @@ ObjectPtr<> MakeManagedTensor(Managed* managed, TensorRequirements requirements)
   auto object = MakeObject<TensorObject>(kTVMFFITensor, tail_bytes, source,
                                          static_cast<void*>(managed), ReleaseManaged<Managed>);
   if (needs_strides) {
-    FillCompactStrides(source.shape, source.ndim, object->tail());
+    tvm::ffi::detail::FillCompactStrides(source.shape, source.ndim, object->tail());
     object->tensor.strides = object->tail();
   }
   return ObjectPtr<>::Steal(object.Release());

@@ -22,13 +22,7 @@ _TOLERANCES: Final = {
 def difference(
     expected: Sequence[numpy.ndarray], got: Sequence[numpy.ndarray], names: Sequence[str]
 ) -> str:
-    """The first difference, in words; empty for none.
-
-    Args:
-        expected: Arrays.
-        got: As many.
-        names: Theirs.
-    """
+    """The first difference, in words; empty for none."""
     if len(expected) != len(got):
         return f"expected {len(expected)} arrays, got {len(got)}"
     for name, one, other in zip(names, expected, got, strict=True):

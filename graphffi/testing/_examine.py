@@ -113,11 +113,9 @@ class Examination:
         self._say("done")
 
     def run_steps(self, cases: list[Case], only: str = "") -> None:
-        """Runs the steps after the first one on cases that it took.
+        """Runs the steps after the first one, or the one of that name, on cases that it took.
 
-        Args:
-            cases: The smallest first.
-            only: The name of a step, or nothing for all.
+        The smallest case comes first.
         """
         for name, step in self._steps(cases):
             if only and name != only:
@@ -279,15 +277,7 @@ class Examination:
 def rerun(
     op: Op, step: str, case: Case, say: Callable[..., None], fresh: FreshProcess | None = None
 ) -> None:
-    """Runs one step again on one case, or on all that it needs.
-
-    Args:
-        op: The op.
-        step: As in the event ``begin``.
-        case: The arguments.
-        say: As for `Examination`.
-        fresh: Likewise.
-    """
+    """Runs one step again on one case, or on all that it needs."""
     examination = Examination(op, Options(seed=case.seed, budget=1e9), say, fresh)
     cases = examination.cases() if step in _OF_ALL_CASES else []
     if case not in cases and examination.takes(case):

@@ -70,12 +70,7 @@ def guard(base: numpy.ndarray, view: View) -> _Guarded:
 
 
 def guarded_call(op: Op, case: Case, fill: int = 0xA5) -> Outcome:
-    """Calls an op's kernel as NumPy arrays do, and looks at what it wrote.
-
-    Args:
-        op: The op.
-        case: The arguments.
-        fill: A byte that results are filled with before.
+    """Calls an op's kernel as NumPy arrays do, and looks at what it wrote over `fill`.
 
     Raises:
         Exception: What the rule or the kernel raises.

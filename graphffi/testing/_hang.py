@@ -12,12 +12,7 @@ _LEAST_SHARE: Final = 0.01  # of a core; a process that gets less waits for some
 
 
 class Limit:
-    """How much processor time a step may take, in a process and in those that it started.
-
-    Args:
-        pid: Of the process.
-        seconds: Of processor time.
-    """
+    """How much processor time a step may take, in a process and in those that it started."""
 
     def __init__(self, pid: int, seconds: float) -> None:
         self.seconds = seconds

@@ -12,8 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace graphffi {
-namespace op_detail {
+namespace graphffi::op_detail {
 
 /// The values that a parameter of the function takes; types that are not listed take any.
 template <typename T, typename = void>
@@ -134,8 +133,7 @@ struct Function<R (C::*)(Args...) const, void> : Function<R (*)(Args...)> {};
 template <typename F>
 struct Function<F, std::void_t<decltype(&F::operator())>> : Function<decltype(&F::operator())> {};
 
-}  // namespace op_detail
-}  // namespace graphffi
+}  // namespace graphffi::op_detail
 
 /// Exports a function as the kernel `Name`, as TVM_FFI_DLL_EXPORT_TYPED_FUNC does, and beside it
 /// the definition of its op (the C symbol `__graphffi_op_Name`, a text).

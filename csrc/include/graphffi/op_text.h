@@ -5,8 +5,7 @@
 #include <cstddef>
 #include <string_view>
 
-namespace graphffi {
-namespace op_detail {
+namespace graphffi::op_detail {
 
 /// Kinds of values, as bits.
 constexpr unsigned kTensor = 1, kInt = 2, kFloat = 4, kBool = 8, kText = 16, kDType = 32,
@@ -301,5 +300,4 @@ constexpr auto Join(bool owns, const char (&... texts)[kSizes]) {
   return joined;
 }
 
-}  // namespace op_detail
-}  // namespace graphffi
+}  // namespace graphffi::op_detail

@@ -5,7 +5,6 @@
 #include <tvm/ffi/error.h>
 #include <tvm/ffi/function.h>
 
-#include <cstdint>
 #include <optional>
 #include <string>
 

@@ -7,7 +7,6 @@
 #include <string_view>
 
 #include "attributes.h"
-#include "callframe/error.h"
 #include "error_ring.h"
 #include "execute.h"
 #include "exit_gate.h"

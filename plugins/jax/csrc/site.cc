@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cctype>
 #include <mutex>
-#include <optional>
 #include <string_view>
 #include <unordered_map>
 #include <utility>

@@ -21,15 +21,10 @@ def _load() -> ctypes.CDLL:
 
 
 def take_handler(name: str, dispatch: int, context: int) -> int:
-    """A new handler that calls `dispatch` with `context` and what XLA calls it with.
+    """Gives the address of a new handler for a target, which passes a context on to `dispatch`.
 
-    Args:
-        name: The target that it is for.
-        dispatch: Address of a function ``void* (*)(void* context, void* call)``.
-        context: Address that lives as long as the process.
-
-    Returns:
-        The handler's address.
+    `dispatch` is the address of a function ``void* (*)(void* context, void* call)``. The context
+    lives as long as the process.
 
     Raises:
         RuntimeError: If all handlers are taken.

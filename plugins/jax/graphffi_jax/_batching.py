@@ -76,16 +76,7 @@ class OpCall:
 
 
 def run_reference(made_of: OpCall, results: Sequence[tuple[Any, Any]], *arrays: Any) -> list[Any]:
-    """The results of a call, as operations of JAX.
-
-    Args:
-        made_of: The call, whose op has a reference.
-        results: Shape and data type of each.
-        *arrays: The primitive's operands.
-
-    Returns:
-        The primitive's outputs.
-    """
+    """The results of a call whose op has a reference, as operations of JAX."""
     definition = made_of.op.definition
     assert definition.reference is not None
     operands = made_of.operands(arrays)
@@ -140,17 +131,7 @@ def in_front(arrays: Sequence[Any], dims: Sequence[Any]) -> tuple[Any, list[Any]
 def batch(
     primitive: Any, arrays: Sequence[Any], dims: Sequence[Any], *, call: Any, results: Any
 ) -> tuple[list[Any], list[int]]:
-    """The primitive's rule for one more dimension.
-
-    Args:
-        primitive: The primitive.
-        arrays: Its operands.
-        dims: Of each, where the batch dimension is; None if it is not batched.
-        call: The primitive's parameter.
-        results: Likewise.
-
-    Returns:
-        The batched outputs, and where their batch dimension is: in front.
+    """The primitive's rule for one more dimension, which is in front of all outputs.
 
     Raises:
         NotImplementedError: If the call is not one of an op with a rule.
@@ -200,11 +181,7 @@ def _check_updated(
     batched: Sequence[bool],
     updated: Sequence[Any],
 ) -> None:
-    """Refuses what a rule of the user's returns for an operand that it left without batch.
-
-    Raises:
-        ValueError: If the batch is not in front.
-    """
+    """Refuses what a rule of the user's returns for an operand that it left without batch."""
     for array, is_batched, output in zip(arrays, batched, updated, strict=True):
         shape = array.shape if is_batched else (size, *array.shape)
         if output.shape != shape:

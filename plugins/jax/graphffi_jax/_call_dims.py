@@ -69,12 +69,7 @@ class CallDims:
         return CallDims(sides[0], sides[1])
 
     def problem(self, operands: Sequence[int], results: Sequence[int]) -> str | None:
-        """Tells why a call can't be split like that, or None.
-
-        Args:
-            operands: How many dimensions its operands have.
-            results: And its results.
-        """
+        """Tells why a call of arrays with so many dimensions can't be split like that, or None."""
         for arrays, ranks in ((self.operands, operands), (self.results, results)):
             if [len(array.dims) for array in arrays] != list(ranks):
                 return f"expected {len(ranks)} arrays with {ranks} dimensions on a side"
@@ -98,13 +93,7 @@ class CallDims:
 
     @staticmethod
     def of(call: Any, shapes: Sequence[Any], num_operands: int) -> CallDims:
-        """The dimensions of a call.
-
-        Args:
-            call: The `KernelCall`.
-            shapes: Of its operands, then of its results.
-            num_operands: How many are operands.
-        """
+        """The dimensions of a call, by the shapes of its operands, then of its results."""
         every = range(len(call.loops))
         loops = [
             [f"@{k}" for k in every if i >= num_operands or call.loops[k][i]]
@@ -162,16 +151,8 @@ def check_parts(
 ) -> None:
     """Refuses operands that are split where the kernel needs them whole, or in unequal parts.
 
-    XLA would gather them, without a word, and run the whole call on every device.
-
-    Args:
-        subject: The op's name.
-        dims: Of the call.
-        shapes: Of its operands.
-        parts: In how many parts each dimension of each operand is.
-
-    Raises:
-        ValueError: With all of them.
+    `parts` says in how many parts each dimension of each operand is. XLA would gather them, without
+    a word, and run the whole call on every device.
     """
     problems: list[str] = []
     ways: dict[str, None] = {}

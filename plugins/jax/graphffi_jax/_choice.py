@@ -31,11 +31,6 @@ def kernels_by_device(
 
     Where the program will run is not known yet.
 
-    Args:
-        definition: Of the op.
-        operands: One `TensorSpec`, None or list of specs per operand.
-        attributes: One value per attribute.
-
     Returns:
         For types without a kernel that fits, what the error says. One entry if kernels name no
         devices.

@@ -33,15 +33,7 @@ def export_checks() -> list[export.DisabledSafetyCheck]:
 
 
 def check_exportable(context: Any, call: Any) -> None:
-    """Refuses calls with side effects in programs that are exported, which JAX would do later.
-
-    Args:
-        context: Of the lowering.
-        call: The `KernelCall`.
-
-    Raises:
-        NotImplementedError: There.
-    """
+    """Refuses calls with side effects in programs that are exported, which JAX would do later."""
     parameters = context.module_context.lowering_parameters
     if call.traits.has_side_effect and getattr(parameters, "for_export", False):
         raise NotImplementedError(

@@ -68,10 +68,6 @@ class _Rules:
     def go_back(self, saved: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
         """The gradients of the operands, or None.
 
-        Args:
-            saved: What the rules read.
-            cotangents: Of the results that have tangents.
-
         Raises:
             NotImplementedError: Without rule.
         """
@@ -79,11 +75,7 @@ class _Rules:
         return self._in_batches(self._go_back_one)([as_array(s) for s in saved], given)
 
     def go_forward(self, saved: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
-        """The tangents of the results that have some.
-
-        Args:
-            saved: What the rules read.
-            tangents: Of the operands; None for those that do not change.
+        """The tangents of the results that have some; an operand that does not change has None.
 
         Raises:
             NotImplementedError: Without rule.
@@ -358,12 +350,7 @@ def _repeat(array: Any, size: Any, of_batch: Any) -> Any:
 
 
 def _in_batch(sharding: Any, of_batch: Any) -> jax.sharding.NamedSharding:
-    """A sharding with that of the batch in front, where meshes have explicit axes.
-
-    Args:
-        sharding: Of an element.
-        of_batch: Type of another array with the batch in front.
-    """
+    """A sharding with that of the batch in front, where meshes have explicit axes."""
     mesh = of_batch.sharding.mesh if sharding.mesh.empty else sharding.mesh
     make_spec: Any = jax.sharding.PartitionSpec
     return jax.sharding.NamedSharding(mesh, make_spec(mesh_axes(of_batch)[0], *sharding.spec))

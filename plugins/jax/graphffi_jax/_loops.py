@@ -35,11 +35,6 @@ def sizes(loops: Loops, shapes: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
 def run(call: Callable[[list[Any]], Any], loops: Loops, arrays: Sequence[Any]) -> list[Any]:
     """Makes the calls one after another.
 
-    Args:
-        call: Makes one.
-        loops: Around it.
-        arrays: Its operands, with the dimensions that are looped over.
-
     Returns:
         The results, with one leading dimension for each loop.
     """

@@ -56,15 +56,7 @@ def refuse_transpose(primitive: Any) -> None:
 
 
 def refuse_deleted(call: Any, arrays: Sequence[Any]) -> None:
-    """Names an array that has no memory any more, which XLA does not.
-
-    Args:
-        call: The `KernelCall`.
-        arrays: The primitive's operands, none of them traced.
-
-    Raises:
-        RuntimeError: For the first of them.
-    """
+    """Names an array that has no memory any more, which XLA does not."""
     made_of = call.made_of
     named: list[tuple[str, Any]] = [("argument", arrays)]
     if made_of is not None:

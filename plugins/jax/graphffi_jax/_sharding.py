@@ -23,11 +23,6 @@ def result_shardings(
 ) -> list[jax.sharding.NamedSharding | None]:
     """How results are split, by the types of the operands: for meshes with explicit axes.
 
-    Args:
-        call: The `KernelCall`.
-        operands: Types of its operands.
-        shapes: Of its results.
-
     Returns:
         One sharding for each result; all None if no operand has a mesh.
 
@@ -58,11 +53,7 @@ def result_shardings(
 
 
 def _check_reduced(call: Any, operands: Sequence[Any], shapes: Sequence[Any]) -> None:
-    """Refuses terms of sums: a kernel would compute with the term of each device.
-
-    Raises:
-        ValueError: With all of them.
-    """
+    """Refuses terms of sums: a kernel would compute with the term of each device."""
     axes = [sorted(unreduced_axes(aval)) for aval in operands]
     if not any(axes):
         return
@@ -129,11 +120,6 @@ def sharding_attributes(
 ) -> tuple[dict[str, Any], dict[str, ir.Attribute]]:
     """The attributes of a custom call for XLA's partitioners.
 
-    Args:
-        context: Of the lowering.
-        call: The `KernelCall`.
-        num_operands: How many arrays it gets.
-
     Returns:
         Attributes of the call, and of the operation: none in programs of one device, nor where each
         device runs its own part anyway.
@@ -166,11 +152,7 @@ def sharding_attributes(
 
 
 def _check_partitioner(subject: str) -> None:
-    """Refuses what XLA would gather in a JAX that takes no partitioners.
-
-    Raises:
-        NotImplementedError: There.
-    """
+    """Refuses what XLA would gather in a JAX that takes no partitioners."""
     lost = missing(PARTITIONER_NAMES)
     if lost:
         raise NotImplementedError(
@@ -180,11 +162,7 @@ def _check_partitioner(subject: str) -> None:
 
 
 def _check_symbolic(subject: str) -> None:
-    """Refuses what older versions would gather: they take no rules of calls with unknown sizes.
-
-    Raises:
-        NotImplementedError: In these versions.
-    """
+    """Refuses what older versions would gather: they take no rules of calls with unknown sizes."""
     if jax.__version_info__ < (0, 9):
         raise NotImplementedError(
             f"{subject}: symbolic sizes: expected jax 0.9 or newer for a program of several "
@@ -194,11 +172,7 @@ def _check_symbolic(subject: str) -> None:
 
 
 def check_one_device(context: Any, call: Any) -> None:
-    """Refuses ordered calls in programs of several devices: XLA would have to split the token.
-
-    Raises:
-        ValueError: If there are several.
-    """
+    """Refuses ordered calls in programs of several devices: XLA would have to split the token."""
     count = _device_count(context.module_context.axis_context)
     if count > 1:
         raise ValueError(

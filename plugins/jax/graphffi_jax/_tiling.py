@@ -75,11 +75,6 @@ def choose_splits(
     """The splits of a call's free dimensions, taken over from its arrays.
 
     Where arrays are split differently, the largest one stays where it is.
-
-    Args:
-        dims: Of the call.
-        shapes: Of its operands, then of its results.
-        splits: Of each.
     """
     arrays = list(zip((*dims.operands, *dims.results), shapes, splits, strict=True))
     num_operands = len(dims.operands)

@@ -80,9 +80,6 @@ def vary_alike(arrays: list[Any]) -> list[Any]:
 
     So the gradient of an array that is the same everywhere is the sum over the parts of the others.
 
-    Args:
-        arrays: Arrays, lists of arrays and None.
-
     Returns:
         The same structure.
     """

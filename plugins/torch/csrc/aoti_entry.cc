@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "graphffi_torch/aoti_entry.h"
 
-#include <atomic>
 #include <memory>
 #include <utility>
 

@@ -9,8 +9,6 @@
 #include <type_traits>
 #include <utility>
 
-#include "callframe/error.h"
-
 namespace graphffi_torch {
 
 /// Visits the tensors of one argument with their position in it (-1: not a list).

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiled_autograd.h"
 
-#include <algorithm>
 #include <cctype>
 #include <string>
 #include <utility>

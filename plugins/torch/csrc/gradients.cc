@@ -10,7 +10,6 @@
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
 
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>

@@ -74,11 +74,7 @@ def _refuse_late(definition: Definition) -> NoReturn:
 
 
 def check_exported(function: str, exported: Any) -> None:
-    """Refuses what is no exported program.
-
-    Raises:
-        TypeError: For a module, for example.
-    """
+    """Refuses what is no exported program."""
     if not isinstance(exported, torch.export.ExportedProgram):
         raise TypeError(
             f"graphffi_torch: {function}: expected a torch.export.ExportedProgram, got "
@@ -124,12 +120,7 @@ def with_graph_module(
 def copy_graph_module(
     module: torch.fx.GraphModule, change: Callable[[torch.fx.Graph], None]
 ) -> torch.fx.GraphModule:
-    """A copy of a graph module and those that it calls, changed; tensors are shared.
-
-    Args:
-        module: From an exported program.
-        change: Edits a graph in place.
-    """
+    """A copy of a graph module and those that it calls, changed; tensors are shared."""
     copied = torch.fx.GraphModule(module, copy.deepcopy(module.graph))
     copied.meta.update(module.meta)
     for name, child in list(copied.named_children()):
@@ -192,11 +183,7 @@ def _trace(node: torch.fx.Node, definition: Definition) -> torch.fx.GraphModule:
 def run_decomposed(
     definition: Definition, target: Any, args: Any, kwargs: Mapping[str, Any]
 ) -> list[torch.Tensor]:
-    """Calls the primitive in the place of an op's operator.
-
-    Returns:
-        What the operator returns.
-    """
+    """Calls the primitive in the place of an op's operator, and gives what that returns."""
     repair()
     call = PrimitiveCall.of(definition, target, args, kwargs)
     results: list[torch.Tensor] = []

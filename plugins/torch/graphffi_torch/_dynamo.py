@@ -41,8 +41,7 @@ def is_wrong_call(error: BaseException) -> bool:
 def end_compilation(error: Exception) -> None:
     """Raises what ends the work of Dynamo's backend with this error; returns elsewhere.
 
-    Args:
-        error: Of a user's rule. Torch's own say more about compilers than eager code would.
+    Torch's own errors say more about compilers than eager code would.
     """
     if not _is_dynamo_there() or type(error).__module__.startswith("torch"):
         return

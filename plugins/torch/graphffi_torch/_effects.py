@@ -23,11 +23,7 @@ _numbers: Final = itertools.count()
 
 
 def register_side_effect(operator: Any) -> None:
-    """Makes compilers keep every call of an operator, in order.
-
-    Args:
-        operator: One that is called for more than its results.
-    """
+    """Makes compilers keep every call of an operator, in order."""
     library: Any = torch.library
     if has("effects"):
         library._register_effectful_op(operator, library.EffectType.ORDERED)
@@ -68,16 +64,13 @@ def kept_entry(operator: Any, num_results: int, mutated: Sequence[int]) -> Calla
 def put_back(
     returned: Sequence[torch.Tensor], num_results: int, mutated: Sequence[torch.Tensor]
 ) -> list[Any]:
-    """Updates tensors with the changed copies that a form without writes gave.
+    """Updates tensors with the changed copies that a form without writes gave; gives the results.
 
     Args:
         returned: Results, then the copies. In the place of an empty list, which torch's exported
             programs (up to 2.15) do not survive, there is an empty tensor.
         num_results: How many results there are.
         mutated: What is to be updated.
-
-    Returns:
-        The results.
     """
     for i, tensor in enumerate(mutated):
         # Not the method, whose calls torch.fx takes for dead.

@@ -36,11 +36,7 @@ def errors() -> Iterator[None]:
 
 
 def original_of(error: RuntimeError) -> BaseException | None:
-    """The exception that a kernel raised in generated code, if that made the code fail.
-
-    Args:
-        error: From the code, in this thread.
-    """
+    """The exception that a kernel raised in generated code, if that made the code fail."""
     try:
         _C.raise_aot_error()
     except BaseException as original:

@@ -110,11 +110,7 @@ class TorchFramework(Framework):
         _let_trace(op)  # the digest, which is in graphs, covers the rule from now on
 
     def check_replacement(self, op: Op, definition: Definition) -> None:
-        """Refuses a definition that needs other operators: graphs hold those that there are.
-
-        Raises:
-            ValueError: If it does.
-        """
+        """Refuses a definition that needs other operators: graphs hold those that there are."""
         if why_no_operator(op.definition) is None:
             check_operators(op.definition, definition)
 

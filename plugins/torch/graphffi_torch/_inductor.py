@@ -43,12 +43,7 @@ def install() -> None:
 
 
 def add_op(definition: Definition, operators: Sequence[Any]) -> None:
-    """Installs the lowerings of an op.
-
-    Args:
-        definition: Of the op.
-        operators: `ns::name` and, if there is one, `ns::name.out`.
-    """
+    """Installs the lowerings of `ns::name` and, if there is one, `ns::name.out`."""
     _set_decomposition(definition, operators[0])
     for operator in operators:
         lowering.lowerings[operator] = functools.partial(_lower_op, definition, operator)
@@ -259,11 +254,7 @@ def _empty_like(fake: torch.Tensor, *, is_recorded: bool = True) -> Any:
     """A buffer that Inductor plans: it may reuse the memory of one that is no longer needed.
 
     Torch's own lowering of `empty` makes a loop that Inductor analyses over and over, and fills
-    tensors without dimensions.
-
-    Args:
-        fake: What it is like.
-        is_recorded: Whether CUDA graphs may hold the call that fills it.
+    tensors without dimensions. CUDA graphs may hold the call that fills it if `is_recorded`.
     """
     layout = ir.FixedLayout(
         device=fake.device,

@@ -25,9 +25,6 @@ _LIBRARY: Final = "libgraphffi_torch.so"
 def find_build(version: str) -> Path:
     """The folder of the libraries for a torch.
 
-    Args:
-        version: Of torch, such as ``2.13.0+cpu``.
-
     Raises:
         ImportError: If there is none.
     """

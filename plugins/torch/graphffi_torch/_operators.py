@@ -105,11 +105,7 @@ def entry_of(op: Op) -> Any:
 
 
 def watch_operators(watcher: Callable[[Definition, list[Any]], None]) -> None:
-    """Lets `watcher` see the operators of every op that is registered or will be.
-
-    Args:
-        watcher: Gets the definition and its operators, `ns::name` first.
-    """
+    """Lets `watcher` see the operators, `ns::name` first, of every op that is ever registered."""
     with _lock:
         _watchers.append(watcher)
         for op in _registered.values():
@@ -123,11 +119,7 @@ def registered_operators() -> list[tuple[Definition, list[Any]]]:
 
 
 def check_operators(former: Definition, definition: Definition) -> None:
-    """Refuses to have a definition in the place of another if it needs other operators.
-
-    Raises:
-        ValueError: If it does.
-    """
+    """Refuses to have a definition in the place of another if it needs other operators."""
     other: dict[str, tuple[Any, Any]] = {}
     if operator_schemas(former) != operator_schemas(definition):
         other["parameters and results"] = former.signature, definition.signature

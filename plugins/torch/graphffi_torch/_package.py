@@ -141,12 +141,7 @@ class Package:
     """A model of a package."""
 
     def __init__(self, model: Any, opt_inputs: Inputs | None = None) -> None:
-        """Not for users: see `load_package`.
-
-        Args:
-            model: What torch loaded.
-            opt_inputs: What it takes.
-        """
+        """Not for users: see `load_package`."""
         self.model = model
         self._opt_inputs = opt_inputs
         # Torch (2.10 to 2.15) lets in one thread at a time, and others wait with the GIL, which
@@ -196,13 +191,7 @@ class Package:
 def _with_own_libraries(
     program: torch.export.ExportedProgram, libraries: PackagedLibraries, functions: set[str]
 ) -> torch.export.ExportedProgram:
-    """Renames the libraries in references to names that only the package gives.
-
-    Args:
-        program: A decomposed one.
-        libraries: Gets them.
-        functions: Gets the names of kernels that are global functions.
-    """
+    """Renames libraries to names that only the package gives; notes these and global functions."""
 
     def change(graph: torch.fx.Graph) -> None:
         for node in graph.nodes:

@@ -63,13 +63,7 @@ class Primitive:
 
     @staticmethod
     def of(call: CanonicalCall, results: Sequence[Any], digest: str) -> Primitive:
-        """The arguments of one call.
-
-        Args:
-            call: The call.
-            results: What is to be filled.
-            digest: Of the definition.
-        """
+        """The arguments of one call."""
         return Primitive(
             call.func,
             call.inputs,
@@ -89,16 +83,7 @@ class Primitive:
 def call_primitive(
     traits: CallTraits | None, call: Primitive, num_mutated: int
 ) -> list[torch.Tensor]:
-    """Calls a kernel.
-
-    Args:
-        traits: Of the kernel.
-        call: The arguments.
-        num_mutated: How many of the outputs are updated.
-
-    Returns:
-        The outputs.
-    """
+    """Calls a kernel, and gives the outputs."""
     primitive, outputs = primitive_of(traits), call.outputs
     returned = primitive(*call.arguments())
     if primitive is not CALL_EFFECT:
@@ -164,9 +149,6 @@ class PrimitiveCall:
 
     def kernel(self, *, is_guarded: bool) -> tuple[OpKernel, Any]:
         """The kernel of a call whose operands are tensors.
-
-        Args:
-            is_guarded: As for `chosen_kernel`.
 
         Returns:
             With the size of its workspace, an int or a `torch.SymInt`, if it takes one whose size

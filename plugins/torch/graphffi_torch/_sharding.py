@@ -57,10 +57,6 @@ def raise_original(subject: str, error: BaseException) -> None:
     """Raises the op's own error where DTensor wrapped it; returns where it did not.
 
     Where Dynamo traces the call, nothing that comes later could: it drops the cause of an error.
-
-    Args:
-        subject: The op's name.
-        error: That a call of its operator raised.
     """
     original = original_error(subject, error) if isinstance(error, RuntimeError) else None
     if original is None or original is error:
@@ -71,12 +67,7 @@ def raise_original(subject: str, error: BaseException) -> None:
 
 
 def original_error(subject: str, error: BaseException) -> Exception | None:
-    """The op's own error that DTensor wrapped in one of its own.
-
-    Args:
-        subject: The op's name.
-        error: That a call of its operator raised.
-    """
+    """The op's own error that DTensor wrapped in one of its own."""
     if "got mixed torch.Tensor and DTensor" in str(error):
         return ValueError(
             f"{subject}: expected operands that are all DTensors, or none, got both; distribute "

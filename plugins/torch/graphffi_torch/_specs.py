@@ -133,12 +133,7 @@ def rule_arguments(
 
 
 def results_of(returned: Any, count: int) -> list[Any]:
-    """The results that an operator returned.
-
-    Args:
-        returned: A tensor, several, None, or what stands for these in torch.fx.symbolic_trace.
-        count: How many there are.
-    """
+    """The tensors that an operator returned, or what symbolic_trace has in their place."""
     if isinstance(returned, torch.fx.Proxy):
         traced: Any = returned
         return [traced] if count == 1 else [traced[i] for i in range(count)]

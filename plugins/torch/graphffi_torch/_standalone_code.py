@@ -202,12 +202,7 @@ extern "C" __attribute__((visibility("default"))) int __tvm_ffi_{name}_within(
 
 
 def text_code(name: str, text: str) -> str:
-    """C++ of a text that is read from the library's file.
-
-    Args:
-        name: Of the symbol, behind ``__graphffi_``.
-        text: The text.
-    """
+    """C++ of a text that is read from the library's file."""
     return f"""
 extern "C" __attribute__((visibility("default"))) const char __graphffi_{name}[];
 extern "C" const char __graphffi_{name}[] = {json.dumps(text)};

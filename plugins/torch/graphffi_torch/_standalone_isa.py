@@ -102,12 +102,7 @@ class Toolchain:
         return build_archive(self._machine, self.compiler, ARCHIVE.read_bytes())
 
     def runtime(self, folder: Path, names: set[str]) -> Path:
-        """A libtvm_ffi.so to link: for another machine, one that has the names only.
-
-        Args:
-            folder: Where to write it.
-            names: Of the functions that a library calls.
-        """
+        """A libtvm_ffi.so to link: for another machine, one that has the names only."""
         if not self._is_cross:
             return Path(graphffi.__file__).parent / "_lib/libtvm_ffi.so"
         path = folder / "libtvm_ffi.so"

@@ -168,11 +168,7 @@ class Signature:
 
 
 def check_not_tied(subject: str, program: torch.export.ExportedProgram) -> None:
-    """Refuses a tensor that is given twice: torch's export makes one input of both.
-
-    Raises:
-        ValueError: Which names both.
-    """
+    """Refuses a tensor that is given twice: torch's export makes one input of both."""
     nodes = {node.name: node for node in program.graph.find_nodes(op="placeholder")}
     inputs = [nodes[each] for each in program.graph_signature.user_inputs if each in nodes]
     given = program.call_spec.in_spec
@@ -325,12 +321,7 @@ _OPERATIONS: Final = {"FloorDiv": "//", "CleanDiv": "//", "Mod": "%", "PythonMod
 
 
 def expression_text(value: Any, sizes: Mapping[Any, str]) -> str | None:
-    """A size as shape rules are written; None for what those do not know.
-
-    Args:
-        value: A number, or an expression of sympy.
-        sizes: Texts for its symbols.
-    """
+    """A size as shape rules are written; None for what those do not know."""
     if isinstance(value, (int, sympy.Integer)):
         return str(int(value))
     if value in sizes:

@@ -79,10 +79,6 @@ def make_traced_call(definition: Definition, operator: Any) -> Callable[..., Any
     """A function with the arguments and results of the op, which calls `operator` and little else.
 
     Wrong arguments, and those that need other conversions, take the way of `Definition.bind`.
-
-    Args:
-        definition: Of the op.
-        operator: Its operator, `torch.ops.<namespace>.<name>.default`, or what stands for it.
     """
     name = definition.name.partition("::")[2]
     namespace = {

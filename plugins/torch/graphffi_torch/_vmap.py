@@ -18,11 +18,7 @@ if TYPE_CHECKING:
 
 
 def register_vmap(op: Op) -> None:
-    """Makes torch.vmap call an op by its rule.
-
-    Args:
-        op: One that has a rule, registered with torch.
-    """
+    """Makes torch.vmap call an op by its rule."""
 
     def rule(info: Any, in_dims: Sequence[Any], *args: Any, **_: Any) -> tuple[Any, Any]:
         results = _call(op, info.batch_size, in_dims, args)

@@ -9,8 +9,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 
 class Any;
@@ -368,6 +367,24 @@ struct TypeSchemaImpl<void> {
 template <typename T>
 using TypeSchema = TypeSchemaImpl<T>;
 
+/// Traits of a type that holds its value as an Any, `data_`, and is made of one by `(UnsafeInit,
+/// Any)`. The check and the conversions are its own.
+template <typename T>
+struct AnyHolderTraits : TypeTraitsBase {
+  static void CopyToAnyView(const T& value, TVMFFIAny* out) {
+    *out = AnyView(value.data_).CopyToTVMFFIAny();
+  }
+  static void MoveToAny(T value, TVMFFIAny* out) {
+    *out = AnyUnsafe::MoveAnyToTVMFFIAny(std::move(value.data_));
+  }
+  static T CopyFromAnyViewAfterCheck(const TVMFFIAny* source) {
+    return T(UnsafeInit{}, Any(AnyView::CopyFromTVMFFIAny(*source)));
+  }
+  static T MoveFromAnyAfterCheck(TVMFFIAny* source) {
+    return T(UnsafeInit{}, AnyUnsafe::MoveTVMFFIAnyToAny(source));
+  }
+};
+
 }  // namespace detail
 
 template <typename RefType, typename, typename>
@@ -419,12 +436,12 @@ std::optional<T> Any::as() && {
 }
 
 }  // namespace graphffi_v1
-}  // namespace ffi
+}  // namespace tvm::ffi
 
 // Apache TVM's sources write them without `ffi::`.
+namespace tvm {
 using ffi::Any;
 using ffi::AnyView;
-
 }  // namespace tvm
 
 #include <tvm/ffi/any_hash.h>  // IWYU pragma: export

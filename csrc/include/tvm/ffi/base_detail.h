@@ -36,8 +36,7 @@
 // All of the C++ API lives in an inline namespace: its symbols differ from those of other
 // implementations of tvm::ffi in the same process, while sources written for tvm::ffi compile
 // unchanged.
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 
 namespace detail {
@@ -63,5 +62,4 @@ constexpr uint64_t StableHashCombine(uint64_t seed, uint64_t value) {
 namespace details = detail;
 
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi

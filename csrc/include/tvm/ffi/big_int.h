@@ -23,8 +23,7 @@
 #include <utility>
 #include <vector>
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 
 /// Immutable but for assignment; numbers wrap nowhere. / and % truncate as C++'s do, floordiv and
@@ -43,13 +42,13 @@ class BigInt {
     size_t size_;
   };
 
-  BigInt() : value_(int64_t{0}) {}
+  BigInt() : data_(int64_t{0}) {}
   template <typename Int, typename = std::enable_if_t<std::is_integral_v<Int> && sizeof(Int) <= 8>>
   BigInt(Int value) {  // NOLINT(runtime/explicit)
     if (std::is_unsigned_v<Int> && static_cast<uint64_t>(value) >> 63 != 0) {
       *this = FromWords({static_cast<uint64_t>(value), 0});
     } else {
-      value_ = static_cast<int64_t>(value);
+      data_ = static_cast<int64_t>(value);
     }
   }
   /// Towards zero. \throws Error(ValueError) for NaN, Error(OverflowError) for infinities
@@ -61,7 +60,7 @@ class BigInt {
     BigInt(std::move(other)).swap(*this);
     return *this;
   }
-  void swap(BigInt& other) noexcept { std::swap(value_, other.value_); }
+  void swap(BigInt& other) noexcept { std::swap(data_, other.data_); }
 
   explicit operator bool() const noexcept { return !IsInline() || Inline() != 0; }
   /// \throws Error(OverflowError) if it doesn't fit
@@ -184,15 +183,17 @@ class BigInt {
   friend std::istream& operator>>(std::istream& stream, BigInt& value);
 
  private:
-  friend struct TypeTraits<BigInt>;
+  friend struct detail::AnyHolderTraits<BigInt>;
   friend struct detail::BigIntUnsafe;
 
-  bool IsInline() const { return value_.type_index() == kTVMFFIInt; }
+  BigInt(UnsafeInit, Any data) : data_(std::move(data)) {}
+
+  bool IsInline() const { return data_.type_index() == kTVMFFIInt; }
   static bool AreInline(const BigInt& a, const BigInt& b) { return a.IsInline() && b.IsInline(); }
-  int64_t Inline() const { return detail::AnyUnsafe::TVMFFIAnyPtrFromAny(value_)->v_int64; }
+  int64_t Inline() const { return detail::AnyUnsafe::TVMFFIAnyPtrFromAny(data_)->v_int64; }
   /// Of an object's words.
   TVMFFIByteArray Content() const {
-    return TVMFFIBigIntGetContentByteArray(detail::AnyUnsafe::TVMFFIAnyPtrFromAny(value_));
+    return TVMFFIBigIntGetContentByteArray(detail::AnyUnsafe::TVMFFIAnyPtrFromAny(data_));
   }
   std::vector<uint64_t> Words() const {
     if (IsInline()) return {static_cast<uint64_t>(Inline())};
@@ -209,15 +210,10 @@ class BigInt {
                              words.size() * sizeof(uint64_t)};
     TVMFFIAny made;
     TVM_FFI_CHECK_SAFE_CALL(TVMFFIBigIntFromByteArray(&bytes, &made));
-    return FromAny(detail::AnyUnsafe::MoveTVMFFIAnyToAny(&made));
+    return BigInt(UnsafeInit{}, detail::AnyUnsafe::MoveTVMFFIAnyToAny(&made));
   }
   static BigInt FromNumber(const detail::SignedMagnitude& number) {
     return FromWords(number.ToWords());
-  }
-  static BigInt FromAny(Any value) {
-    BigInt result;
-    result.value_ = std::move(value);
-    return result;
   }
 
   static int Compare(const BigInt& a, const BigInt& b) {
@@ -255,7 +251,7 @@ class BigInt {
   }
 
   /// An int or a big integer.
-  Any value_;
+  Any data_;
 };
 
 namespace detail {
@@ -265,7 +261,7 @@ struct BigIntUnsafe {
   static bool CheckInt64(const BigInt& value) { return value.IsInline(); }
   static int64_t GetInt64(const BigInt& value) { return value.Inline(); }
   static BigInt::ArrayView GetArrayView(const BigInt& value) {
-    return GetArrayView(AnyUnsafe::TVMFFIAnyPtrFromAny(value.value_));
+    return GetArrayView(AnyUnsafe::TVMFFIAnyPtrFromAny(value.data_));
   }
   static BigInt::ArrayView GetArrayView(const int64_t& value) { return {&value, 1}; }
   static BigInt::ArrayView GetArrayView(const ObjectPtr<BigIntObj>& object) {
@@ -287,7 +283,7 @@ struct BigIntUnsafe {
     while (size > 1 && words[size - 1] == (words[size - 2] < 0 ? -1 : 0)) --size;
     if (size <= 1) return size == 0 ? 0 : words[0];
     ShrinkSize(object, size);
-    return BigInt::FromAny(Any(ObjectRef(std::move(object))));
+    return BigInt(UnsafeInit{}, Any(ObjectRef(std::move(object))));
   }
   /// Quotient and remainder, towards zero.
   static std::pair<BigInt, BigInt> Divide(const BigInt& a, const BigInt& b) {
@@ -346,7 +342,7 @@ inline BigInt::BigInt(double value) : BigInt() {
   int exponent = 0;
   double fraction = std::frexp(std::trunc(value), &exponent);
   if (exponent < 64) {
-    value_ = static_cast<int64_t>(std::ldexp(fraction, exponent));
+    data_ = static_cast<int64_t>(std::ldexp(fraction, exponent));
   } else {
     // A double has 53 bits, so that these 62 are a whole number.
     *this = BigInt(static_cast<int64_t>(std::ldexp(fraction, 62))) << exponent - 62;
@@ -412,22 +408,9 @@ inline constexpr bool use_default_type_traits_v<BigInt> = false;
 
 /// Takes ints, too; a bool converts.
 template <>
-struct TypeTraits<BigInt> : TypeTraitsBase {
-  static constexpr int32_t field_static_type_index = kTVMFFIAny;
-  static void CopyToAnyView(const BigInt& value, TVMFFIAny* out) {
-    *out = AnyView(value.value_).CopyToTVMFFIAny();
-  }
-  static void MoveToAny(BigInt value, TVMFFIAny* out) {
-    *out = detail::AnyUnsafe::MoveAnyToTVMFFIAny(std::move(value.value_));
-  }
+struct TypeTraits<BigInt> : detail::AnyHolderTraits<BigInt> {
   static bool CheckAnyStrict(const TVMFFIAny* source) {
     return source->type_index == kTVMFFIInt || source->type_index == kTVMFFIBigInt;
-  }
-  static BigInt CopyFromAnyViewAfterCheck(const TVMFFIAny* source) {
-    return BigInt::FromAny(Any(AnyView::CopyFromTVMFFIAny(*source)));
-  }
-  static BigInt MoveFromAnyAfterCheck(TVMFFIAny* source) {
-    return BigInt::FromAny(detail::AnyUnsafe::MoveTVMFFIAnyToAny(source));
   }
   static std::optional<BigInt> TryCastFromAnyView(const TVMFFIAny* source) {
     if (CheckAnyStrict(source)) return CopyFromAnyViewAfterCheck(source);
@@ -439,8 +422,7 @@ struct TypeTraits<BigInt> : TypeTraitsBase {
 };
 
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi
 
 template <>
 struct std::hash<tvm::ffi::BigInt> {

@@ -4,8 +4,7 @@
 
 #include <tvm/ffi/object.h>
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 
 /// A counted pointer to an object that somebody already owns. object may be null.
@@ -28,5 +27,4 @@ RefType GetRef(const ObjectType* object) {
 }
 
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi

@@ -11,8 +11,7 @@
 #include <string_view>
 #include <type_traits>
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 namespace detail {
 
@@ -99,8 +98,7 @@ struct TypeTraits<DLDevice> : detail::PODTraits<DLDevice, TypeTraits<DLDevice>, 
 };
 
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi
 
 // DLDevice is declared outside any namespace, and so are its operators. As templates they yield to
 // operators that a kernel library may define itself.

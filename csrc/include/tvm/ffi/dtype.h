@@ -9,8 +9,7 @@
 #include <string_view>
 #include <type_traits>
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 
 /// From "float32", "bfloat16x4", "bool", … \throws Error(ValueError) for another text
@@ -50,8 +49,7 @@ struct TypeTraits<DLDataType>
 };
 
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi
 
 // DLDataType is declared outside any namespace, and so are its operators. As templates they yield
 // to operators that a kernel library may define itself.

@@ -9,8 +9,7 @@
 #define TVM_FFI_IO_USE_LITTLE_ENDIAN 1
 #define TVM_FFI_IO_NO_ENDIAN_SWAP (TVM_FFI_LITTLE_ENDIAN == TVM_FFI_IO_USE_LITTLE_ENDIAN)
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 
 /// Reverses the bytes of each of num_elems elements in place.
@@ -26,5 +25,4 @@ inline void ByteSwap(void* data, size_t elem_bytes, size_t num_elems) {
 }
 
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi

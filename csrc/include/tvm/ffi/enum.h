@@ -16,8 +16,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 
 /// The registered instances of one enum type.
@@ -139,5 +138,4 @@ inline Enum EnumObj::_GetByStrIndex(int32_t type_index, const String& index) {
 }
 
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi

@@ -19,8 +19,7 @@
 #include <string_view>
 #include <utility>
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 
 /// The object behind Error. cause_chain and extra_context of foreign errors may not exist: they are
@@ -374,5 +373,4 @@ TVM_FFI_DEFINE_CHECK_(GE, >=)
   }
 
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi

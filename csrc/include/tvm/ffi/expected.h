@@ -10,8 +10,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 
 /// An error on its way into an Expected.
@@ -68,6 +67,8 @@ class ExpectedBase {
   }
 
  protected:
+  template <typename>
+  friend struct AnyHolderTraits;
   friend struct ExpectedUnsafe;
 
   ExpectedBase() = default;
@@ -151,6 +152,8 @@ class Expected : public detail::ExpectedBase {
  private:
   template <typename>
   friend class Expected;
+  template <typename>
+  friend struct detail::AnyHolderTraits;
   friend struct detail::ExpectedUnsafe;
 
   /// data: a T or an Error, unchecked.
@@ -178,6 +181,8 @@ class Expected<void> : public detail::ExpectedBase {
   void value() const { ThrowIfError(); }
 
  private:
+  template <typename>
+  friend struct detail::AnyHolderTraits;
   friend struct detail::ExpectedUnsafe;
   Expected(UnsafeInit, Any data) : ExpectedBase(std::move(data)) {}
 };
@@ -228,65 +233,22 @@ Expected<R> CatchAsExpected(Fn&& fn) noexcept {
 template <typename T>
 inline constexpr bool use_default_type_traits_v<Expected<T>> = false;
 
-/// None where there is no error.
-template <>
-struct TypeTraits<Expected<void>> : TypeTraitsBase {
-  static void CopyToAnyView(const Expected<void>& value, TVMFFIAny* out) {
-    *out = AnyView(detail::ExpectedUnsafe::GetData(value)).CopyToTVMFFIAny();
-  }
-  static void MoveToAny(Expected<void> value, TVMFFIAny* out) {
-    *out = detail::ExpectedUnsafe::MoveToTVMFFIAny(std::move(value));
-  }
-  static bool CheckAnyStrict(const TVMFFIAny* source) {
-    return source->type_index == kTVMFFIError || source->type_index == kTVMFFINone;
-  }
-  static Expected<void> CopyFromAnyViewAfterCheck(const TVMFFIAny* source) {
-    if (source->type_index == kTVMFFINone) return {};
-    return TypeTraits<Error>::CopyFromAnyViewAfterCheck(source);
-  }
-  static Expected<void> MoveFromAnyAfterCheck(TVMFFIAny* source) {
-    if (source->type_index == kTVMFFINone) return {};
-    return TypeTraits<Error>::MoveFromAnyAfterCheck(source);
-  }
-  static std::optional<Expected<void>> TryCastFromAnyView(const TVMFFIAny* source) {
-    if (!CheckAnyStrict(source)) return std::nullopt;
-    return CopyFromAnyViewAfterCheck(source);
-  }
-  static std::string TypeStr() { return "Expected<void>"; }
-  static std::string TypeSchema() {
-    return detail::SchemaWithArgs(
-        "Expected", {detail::SimpleSchema("None"), detail::SimpleSchema("ffi.Error")});
-  }
-};
-
+/// The value or the error; None for a value of no type.
 template <typename T>
-struct TypeTraits<Expected<T>> : TypeTraitsBase {
-  static void CopyToAnyView(const Expected<T>& value, TVMFFIAny* out) {
-    *out = AnyView(detail::ExpectedUnsafe::GetData(value)).CopyToTVMFFIAny();
-  }
-  static void MoveToAny(Expected<T> value, TVMFFIAny* out) {
-    *out = detail::ExpectedUnsafe::MoveToTVMFFIAny(std::move(value));
-  }
+struct TypeTraits<Expected<T>> : detail::AnyHolderTraits<Expected<T>> {
+  using Value = TypeTraits<std::conditional_t<std::is_void_v<T>, std::nullptr_t, T>>;
   static bool CheckAnyStrict(const TVMFFIAny* source) {
-    return source->type_index == kTVMFFIError || TypeTraits<T>::CheckAnyStrict(source);
-  }
-  static Expected<T> CopyFromAnyViewAfterCheck(const TVMFFIAny* source) {
-    if (source->type_index == kTVMFFIError) {
-      return TypeTraits<Error>::CopyFromAnyViewAfterCheck(source);
-    }
-    return TypeTraits<T>::CopyFromAnyViewAfterCheck(source);
-  }
-  static Expected<T> MoveFromAnyAfterCheck(TVMFFIAny* source) {
-    if (source->type_index == kTVMFFIError) return TypeTraits<Error>::MoveFromAnyAfterCheck(source);
-    return TypeTraits<T>::MoveFromAnyAfterCheck(source);
+    return source->type_index == kTVMFFIError || Value::CheckAnyStrict(source);
   }
   static std::optional<Expected<T>> TryCastFromAnyView(const TVMFFIAny* source) {
-    if (source->type_index == kTVMFFIError) {
-      return Expected<T>(TypeTraits<Error>::CopyFromAnyViewAfterCheck(source));
-    }
-    std::optional<T> value = TypeTraits<T>::TryCastFromAnyView(source);
+    if (source->type_index == kTVMFFIError) return TypeTraits::CopyFromAnyViewAfterCheck(source);
+    auto value = Value::TryCastFromAnyView(source);
     if (!value.has_value()) return std::nullopt;
-    return Expected<T>(*std::move(value));
+    if constexpr (std::is_void_v<T>) {
+      return Expected<T>();
+    } else {
+      return Expected<T>(*std::move(value));
+    }
   }
   static std::string TypeStr() { return "Expected<" + detail::Type2Str<T>::v() + ">"; }
   static std::string TypeSchema() {
@@ -323,7 +285,6 @@ Expected<T> Function::CallExpected(Args&&... args) const {
 }
 
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi
 
 #include <tvm/ffi/expected_check.h>  // IWYU pragma: export

@@ -16,8 +16,7 @@
 #include <utility>
 #include <vector>
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 
 /// The object behind Function.
@@ -352,8 +351,7 @@ inline int32_t TypeKeyToIndex(std::string_view type_key) {
 }
 
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi
 
 #include <tvm/ffi/expected.h>         // IWYU pragma: export
 #include <tvm/ffi/function_export.h>  // IWYU pragma: export

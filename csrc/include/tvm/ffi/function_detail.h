@@ -13,8 +13,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 
 template <typename T>
@@ -275,5 +274,4 @@ TVM_FFI_COLD_CODE TVM_FFI_NO_INLINE inline int RaiseCurrentException() {
   }
 
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi

@@ -8,8 +8,7 @@
 #include <string_view>
 #include <type_traits>
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 
 namespace detail {
@@ -90,5 +89,4 @@ inline int WriteExportedDoc(std::string_view doc, TVMFFIAny* result) {
 #endif
 
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi

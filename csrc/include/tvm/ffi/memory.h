@@ -10,8 +10,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 namespace detail {
 
@@ -86,5 +85,4 @@ ObjectPtr<ArrayType> make_inplace_array_object(size_t num_elems, Args&&... args)
 }
 
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi

@@ -12,8 +12,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 
 /// The base of all reference types: a counted pointer with the object type's interface.
@@ -26,10 +25,6 @@ class ObjectRef {
   ObjectRef() = default;
   explicit ObjectRef(ObjectPtr<Object> data) : data_(std::move(data)) {}
   explicit ObjectRef(UnsafeInit) {}
-  ObjectRef(const ObjectRef&) = default;
-  ObjectRef(ObjectRef&&) = default;
-  ObjectRef& operator=(const ObjectRef&) = default;
-  ObjectRef& operator=(ObjectRef&&) = default;
 
   /// Identity, not equality of contents.
   bool same_as(const ObjectRef& other) const { return data_ == other.data_; }
@@ -267,5 +262,4 @@ struct ObjectUnsafe {
   TVM_FFI_DEFINE_OBJECT_REF_ACCESS_(ObjectName)
 
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi

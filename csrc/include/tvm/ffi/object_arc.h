@@ -8,8 +8,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 
 /// A counted pointer that is not null, unless it was moved from. Made by make_arc.
@@ -18,10 +17,6 @@ class Arc : public ObjectPtr<T> {
  public:
   Arc() = delete;
   Arc(std::nullptr_t) = delete;
-  Arc(const Arc&) = default;
-  Arc(Arc&&) noexcept = default;
-  Arc& operator=(const Arc&) = default;
-  Arc& operator=(Arc&&) noexcept = default;
   template <typename U, typename = std::enable_if_t<std::is_base_of_v<T, U>>>
   Arc(const Arc<U>& other) : ObjectPtr<T>(other) {}  // NOLINT(runtime/explicit)
   template <typename U, typename = std::enable_if_t<std::is_base_of_v<T, U>>>
@@ -40,5 +35,4 @@ class Arc : public ObjectPtr<T> {
 };
 
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi

@@ -9,8 +9,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 
 template <typename T>
@@ -274,23 +273,42 @@ class Optional {
 template <typename T>
 inline constexpr bool use_default_type_traits_v<Optional<T>> = false;
 
-template <typename T>
-struct TypeTraits<Optional<T>> : TypeTraitsBase {
-  static constexpr bool storage_enabled = TypeTraits<T>::storage_enabled;
-  static void CopyToAnyView(const Optional<T>& value, TVMFFIAny* out) {
+namespace detail {
+
+/// Traits of an optional type: nothing is None.
+template <typename Self, typename T>
+struct OptionalTraits : TypeTraitsBase {
+  static void CopyToAnyView(const Self& value, TVMFFIAny* out) {
     if (value.has_value()) {
       TypeTraits<T>::CopyToAnyView(*value, out);
     } else {
       *out = TVMFFIAny{};
     }
   }
-  static void MoveToAny(Optional<T> value, TVMFFIAny* out) {
+  static void MoveToAny(Self value, TVMFFIAny* out) {
     if (value.has_value()) {
       TypeTraits<T>::MoveToAny(*std::move(value), out);
     } else {
       *out = TVMFFIAny{};
     }
   }
+  static std::optional<Self> TryCastFromAnyView(const TVMFFIAny* source) {
+    // In place: gcc warns of copying the payload of an empty one.
+    if (source->type_index == kTVMFFINone) return std::optional<Self>(std::in_place);
+    std::optional<T> value = TypeTraits<T>::TryCastFromAnyView(source);
+    if (!value.has_value()) return std::nullopt;
+    return std::optional<Self>(std::in_place, *std::move(value));
+  }
+  static std::string GetMismatchTypeInfo(const TVMFFIAny* source) {
+    return TypeTraits<T>::GetMismatchTypeInfo(source);
+  }
+};
+
+}  // namespace detail
+
+template <typename T>
+struct TypeTraits<Optional<T>> : detail::OptionalTraits<Optional<T>, T> {
+  static constexpr bool storage_enabled = TypeTraits<T>::storage_enabled;
   static bool CheckAnyStrict(const TVMFFIAny* source) {
     return source->type_index == kTVMFFINone || TypeTraits<T>::CheckAnyStrict(source);
   }
@@ -302,16 +320,6 @@ struct TypeTraits<Optional<T>> : TypeTraitsBase {
     if (source->type_index == kTVMFFINone) return std::nullopt;
     return TypeTraits<T>::MoveFromAnyAfterCheck(source);
   }
-  static std::optional<Optional<T>> TryCastFromAnyView(const TVMFFIAny* source) {
-    // In place: gcc warns of copying the payload of an empty one.
-    if (source->type_index == kTVMFFINone) return std::optional<Optional<T>>(std::in_place);
-    std::optional<T> value = TypeTraits<T>::TryCastFromAnyView(source);
-    if (!value.has_value()) return std::nullopt;
-    return Optional<T>(*std::move(value));
-  }
-  static std::string GetMismatchTypeInfo(const TVMFFIAny* source) {
-    return TypeTraits<T>::GetMismatchTypeInfo(source);
-  }
   static std::string TypeStr() { return "Optional<" + TypeTraits<T>::TypeStr() + ">"; }
   static std::string TypeSchema() {
     return detail::SchemaWithArgs("Optional", {detail::TypeSchema<T>::v()});
@@ -319,5 +327,4 @@ struct TypeTraits<Optional<T>> : TypeTraitsBase {
 };
 
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi

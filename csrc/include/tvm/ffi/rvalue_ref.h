@@ -10,8 +10,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 
 /// Called as `f(RValueRef(std::move(x)))`: x is null afterwards if the callee took it.
@@ -76,5 +75,4 @@ struct TypeTraits<RValueRef<T>> : TypeTraitsBase {
 };
 
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi

@@ -15,8 +15,7 @@
 #include <string_view>
 #include <vector>
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 namespace detail {
 
@@ -144,11 +143,11 @@ class BytesBase {
   friend bool operator>=(const Derived& a, const Derived& b) { return a.View() >= b.View(); }
 
  protected:
+  BytesBase() : value_(Empty()) {}
   explicit BytesBase(std::string_view text) {
     WriteOwnedBytes<ObjectType>(text.data() == nullptr ? "" : text.data(), text.size(), &value_);
   }
   explicit BytesBase(std::string&& text) { WriteMovedString<ObjectType>(std::move(text), &value_); }
-  explicit BytesBase(const TVMFFIAny& owned) : value_(owned) {}
 
   std::string_view View() const { return BytesContent(&value_); }
   static TVMFFIAny Empty() {
@@ -157,8 +156,8 @@ class BytesBase {
     return value;
   }
 
-  template <typename, typename>
-  friend struct tvm::ffi::graphffi_v1::TypeTraits;
+  template <typename, int32_t, int32_t, int32_t>
+  friend struct BytesTraits;
   TVMFFIAny value_;
 };
 
@@ -167,7 +166,7 @@ class BytesBase {
 /// Immutable bytes.
 class Bytes : public detail::BytesBase<Bytes, detail::BytesObj, kTVMFFISmallBytes> {
  public:
-  Bytes() : BytesBase(std::string_view()) {}
+  Bytes() = default;
   Bytes(const char* text) : BytesBase(std::string_view(text)) {}  // NOLINT(runtime/explicit)
   Bytes(const char* data, size_t size) : BytesBase(std::string_view(data, size)) {}
   Bytes(TVMFFIByteArray array) : Bytes(array.data, array.size) {}  // NOLINT(runtime/explicit)
@@ -182,11 +181,6 @@ class Bytes : public detail::BytesBase<Bytes, detail::BytesObj, kTVMFFISmallByte
   static bool memequal(const void* a, const void* b, size_t a_size, size_t b_size) {
     return a_size == b_size && std::memcmp(a, b, a_size) == 0;
   }
-
- private:
-  template <typename, typename>
-  friend struct TypeTraits;
-  explicit Bytes(const TVMFFIAny& owned) : BytesBase(owned) {}
 };
 
 /// Immutable text.
@@ -194,7 +188,7 @@ class String : public detail::BytesBase<String, detail::StringObj, kTVMFFISmallS
  public:
   static constexpr size_t npos = std::string_view::npos;
 
-  String() : BytesBase(std::string_view()) {}
+  String() = default;
   String(std::nullptr_t) = delete;
   String(const char* text) : BytesBase(std::string_view(text)) {}  // NOLINT
   String(const char* data, size_t size) : BytesBase(std::string_view(data, size)) {}
@@ -204,10 +198,6 @@ class String : public detail::BytesBase<String, detail::StringObj, kTVMFFISmallS
   explicit String(TVMFFIByteArray array) : String(array.data, array.size) {}
   String& operator=(const std::string& other) { return *this = String(other); }
   String& operator=(const char* other) { return *this = String(other); }
-  String(const String&) = default;
-  String(String&&) = default;
-  String& operator=(const String&) = default;
-  String& operator=(String&&) = default;
 
   const char* c_str() const { return data(); }
   const char* begin() const { return data(); }
@@ -239,11 +229,6 @@ class String : public detail::BytesBase<String, detail::StringObj, kTVMFFISmallS
   bool ends_with(std::string_view suffix) const {
     return size() >= suffix.size() && View().substr(size() - suffix.size()) == suffix;
   }
-
- private:
-  template <typename, typename>
-  friend struct TypeTraits;
-  explicit String(const TVMFFIAny& owned) : BytesBase(owned) {}
 };
 
 namespace detail {
@@ -327,59 +312,51 @@ inline constexpr bool use_default_type_traits_v<Bytes> = false;
 
 namespace detail {
 
-/// Traits of String and Bytes.
-template <typename T, int32_t kSmallIndex, int32_t kObjectIndex>
+/// Traits of String and Bytes. Those also take kViewIndex, as Derived's FromView reads it.
+template <typename T, int32_t kSmallIndex, int32_t kObjectIndex, int32_t kViewIndex>
 struct BytesTraits : TypeTraitsBase {
+  static constexpr int32_t field_static_type_index = kObjectIndex;
   static bool CheckAnyStrict(const TVMFFIAny* source) {
     return source->type_index == kSmallIndex || source->type_index == kObjectIndex;
+  }
+  static void CopyToAnyView(const T& value, TVMFFIAny* out) { *out = value.value_; }
+  static void MoveToAny(T value, TVMFFIAny* out) { *out = std::exchange(value.value_, T::Empty()); }
+  static T CopyFromAnyViewAfterCheck(const TVMFFIAny* source) {
+    if (source->type_index >= kTVMFFIStaticObjectBegin) IncRef(source->v_obj);
+    return FromOwned(*source);
+  }
+  static T MoveFromAnyAfterCheck(TVMFFIAny* source) {
+    return FromOwned(std::exchange(*source, TVMFFIAny{}));
+  }
+  static std::optional<T> TryCastFromAnyView(const TVMFFIAny* source) {
+    if (CheckAnyStrict(source)) return CopyFromAnyViewAfterCheck(source);
+    if (source->type_index == kViewIndex) return TypeTraits<T>::FromView(source);
+    return std::nullopt;
+  }
+
+ private:
+  static T FromOwned(const TVMFFIAny& owned) {
+    T text;
+    text.value_ = owned;
+    return text;
   }
 };
 
 }  // namespace detail
 
 template <>
-struct TypeTraits<String> : detail::BytesTraits<String, kTVMFFISmallStr, kTVMFFIStr> {
-  static constexpr int32_t field_static_type_index = kTVMFFIStr;
-  static void CopyToAnyView(const String& value, TVMFFIAny* out) { *out = value.value_; }
-  static void MoveToAny(String value, TVMFFIAny* out) {
-    *out = std::exchange(value.value_, String::Empty());
-  }
-  static String CopyFromAnyViewAfterCheck(const TVMFFIAny* source) {
-    if (source->type_index >= kTVMFFIStaticObjectBegin) detail::IncRef(source->v_obj);
-    return String(*source);
-  }
-  static String MoveFromAnyAfterCheck(TVMFFIAny* source) {
-    return String(std::exchange(*source, TVMFFIAny{}));
-  }
-  static std::optional<String> TryCastFromAnyView(const TVMFFIAny* source) {
-    if (CheckAnyStrict(source)) return CopyFromAnyViewAfterCheck(source);
-    if (source->type_index == kTVMFFIRawStr) return String(source->v_c_str);
-    return std::nullopt;
-  }
+struct TypeTraits<String>
+    : detail::BytesTraits<String, kTVMFFISmallStr, kTVMFFIStr, kTVMFFIRawStr> {
+  static String FromView(const TVMFFIAny* source) { return source->v_c_str; }
   static std::string TypeStr() { return "str"; }
   static std::string TypeSchema() { return detail::SimpleSchema("ffi.String"); }
 };
 
 template <>
-struct TypeTraits<Bytes> : detail::BytesTraits<Bytes, kTVMFFISmallBytes, kTVMFFIBytes> {
-  static constexpr int32_t field_static_type_index = kTVMFFIBytes;
-  static void CopyToAnyView(const Bytes& value, TVMFFIAny* out) { *out = value.value_; }
-  static void MoveToAny(Bytes value, TVMFFIAny* out) {
-    *out = std::exchange(value.value_, Bytes::Empty());
-  }
-  static Bytes CopyFromAnyViewAfterCheck(const TVMFFIAny* source) {
-    if (source->type_index >= kTVMFFIStaticObjectBegin) detail::IncRef(source->v_obj);
-    return Bytes(*source);
-  }
-  static Bytes MoveFromAnyAfterCheck(TVMFFIAny* source) {
-    return Bytes(std::exchange(*source, TVMFFIAny{}));
-  }
-  static std::optional<Bytes> TryCastFromAnyView(const TVMFFIAny* source) {
-    if (CheckAnyStrict(source)) return CopyFromAnyViewAfterCheck(source);
-    if (source->type_index == kTVMFFIByteArrayPtr) {
-      return Bytes(*static_cast<const TVMFFIByteArray*>(source->v_ptr));
-    }
-    return std::nullopt;
+struct TypeTraits<Bytes>
+    : detail::BytesTraits<Bytes, kTVMFFISmallBytes, kTVMFFIBytes, kTVMFFIByteArrayPtr> {
+  static Bytes FromView(const TVMFFIAny* source) {
+    return *static_cast<const TVMFFIByteArray*>(source->v_ptr);
   }
   static std::string TypeStr() { return "bytes"; }
   static std::string TypeSchema() { return detail::SimpleSchema("ffi.Bytes"); }
@@ -470,8 +447,7 @@ struct TypeTraits<std::string> : TypeTraitsBase {
 };
 
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi
 
 template <>
 struct std::hash<tvm::ffi::Bytes> {

@@ -9,8 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 namespace detail {
 
@@ -80,5 +79,4 @@ inline String EscapedStringPy(const String& text) {
 }
 
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi

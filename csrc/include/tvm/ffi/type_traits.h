@@ -10,8 +10,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 
 class Any;
@@ -509,5 +508,4 @@ struct ObjectRefWithFallbackTraitsBase : ObjectRefTypeTraitsBase<RefType> {
   }
 
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi

@@ -7,7 +7,6 @@
 #include <torch/csrc/Dtype.h>
 
 #include <cstring>
-#include <string>
 
 #include "callframe/describe_tensor.h"
 #include "callframe/error.h"

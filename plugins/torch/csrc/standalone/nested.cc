@@ -2,7 +2,6 @@
 #include "nested.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "callframe/convert.h"
 #include "callframe/error.h"

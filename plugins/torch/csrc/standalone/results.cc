@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <string>
-#include <utility>
 
 #include "callframe/call_frame.h"
 #include "callframe/describe_tensor.h"

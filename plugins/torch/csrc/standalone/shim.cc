@@ -3,7 +3,6 @@
 #include <torch/csrc/inductor/aoti_torch/c/shim.h>
 
 #include <cstdio>
-#include <string>
 
 #include "callframe/call_frame.h"
 #include "callframe/value.h"

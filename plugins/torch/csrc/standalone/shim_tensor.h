@@ -5,8 +5,6 @@
 #include <torch/csrc/inductor/aoti_torch/c/shim.h>
 #include <tvm/ffi/c_api.h>
 
-#include <exception>
-
 namespace graphffi_standalone {
 
 inline const DLTensor& ViewOf(AtenTensorHandle tensor) {

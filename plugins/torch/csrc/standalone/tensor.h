@@ -7,7 +7,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 
 #include "callframe/object_ref.h"
 #include "shim_tensor.h"

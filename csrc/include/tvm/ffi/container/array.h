@@ -11,8 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 
 /// The object behind Array and Tuple.
@@ -62,10 +61,6 @@ class Array : public detail::SeqRef<Array<T>, ArrayObj, T> {
     this->reserve(std::distance(first, last));
     for (; first != last; ++first) this->push_back(T(*first));
   }
-  Array(const Array&) = default;
-  Array(Array&&) = default;
-  Array& operator=(const Array&) = default;
-  Array& operator=(Array&&) = default;
   /// An array of a narrower type is one of a wider type: the same object.
   template <typename U, typename = std::enable_if_t<type_subsumes_v<T, U>>>
   Array(const Array<U>& other)  // NOLINT(runtime/explicit)
@@ -149,13 +144,7 @@ template <typename T>
 inline constexpr bool use_default_type_traits_v<Array<T>> = false;
 
 template <typename T>
-struct TypeTraits<Array<T>> : detail::SeqTraits<Array<T>, T, kTVMFFIArray, kTVMFFIList> {
-  static std::string TypeStr() { return "Array<" + detail::Type2Str<T>::v() + ">"; }
-  static std::string TypeSchema() {
-    return detail::SchemaWithArgs("ffi.Array", {detail::TypeSchema<T>::v()});
-  }
-};
+struct TypeTraits<Array<T>> : detail::SeqTraits<Array<T>, T, kTVMFFIArray, kTVMFFIList> {};
 
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi

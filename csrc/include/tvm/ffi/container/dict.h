@@ -10,8 +10,7 @@
 #include <unordered_map>
 #include <utility>
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 
 /// The object behind Dict.
@@ -42,10 +41,6 @@ class Dict : public detail::MapRef<Dict<K, V>, DictObj, K, V> {
   Dict(const std::unordered_map<K, V, Hash, Equal>& pairs) {  // NOLINT(runtime/explicit)
     this->InsertRange(pairs.begin(), pairs.end());
   }
-  Dict(const Dict&) = default;
-  Dict(Dict&&) = default;
-  Dict& operator=(const Dict&) = default;
-  Dict& operator=(Dict&&) = default;
   template <typename K2, typename V2,
             typename = std::enable_if_t<type_subsumes_v<K, K2> && type_subsumes_v<V, V2>>>
   Dict(const Dict<K2, V2>& other)  // NOLINT(runtime/explicit)
@@ -75,16 +70,7 @@ template <typename K, typename V>
 inline constexpr bool use_default_type_traits_v<Dict<K, V>> = false;
 
 template <typename K, typename V>
-struct TypeTraits<Dict<K, V>> : detail::MapTraits<Dict<K, V>, K, V, kTVMFFIDict, kTVMFFIMap> {
-  static std::string TypeStr() {
-    return "Dict<" + detail::Type2Str<K>::v() + ", " + detail::Type2Str<V>::v() + ">";
-  }
-  static std::string TypeSchema() {
-    return detail::SchemaWithArgs("ffi.Dict",
-                                  {detail::TypeSchema<K>::v(), detail::TypeSchema<V>::v()});
-  }
-};
+struct TypeTraits<Dict<K, V>> : detail::MapTraits<Dict<K, V>, K, V, kTVMFFIDict, kTVMFFIMap> {};
 
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi

@@ -11,8 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 
 /// The object behind List: its buffer is always outside the object, so that it can grow.
@@ -51,10 +50,6 @@ class List : public detail::SeqRef<List<T>, ListObj, T> {
     this->reserve(std::distance(first, last));
     for (; first != last; ++first) this->push_back(T(*first));
   }
-  List(const List&) = default;
-  List(List&&) = default;
-  List& operator=(const List&) = default;
-  List& operator=(List&&) = default;
   /// A list of a narrower type is one of a wider type: the same object.
   template <typename U, typename = std::enable_if_t<type_subsumes_v<T, U>>>
   List(const List<U>& other)  // NOLINT(runtime/explicit)
@@ -88,13 +83,7 @@ template <typename T>
 inline constexpr bool use_default_type_traits_v<List<T>> = false;
 
 template <typename T>
-struct TypeTraits<List<T>> : detail::SeqTraits<List<T>, T, kTVMFFIList, kTVMFFIArray> {
-  static std::string TypeStr() { return "List<" + detail::Type2Str<T>::v() + ">"; }
-  static std::string TypeSchema() {
-    return detail::SchemaWithArgs("ffi.List", {detail::TypeSchema<T>::v()});
-  }
-};
+struct TypeTraits<List<T>> : detail::SeqTraits<List<T>, T, kTVMFFIList, kTVMFFIArray> {};
 
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi

@@ -10,8 +10,7 @@
 #include <unordered_map>
 #include <utility>
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 
 /// The object behind Map.
@@ -42,10 +41,6 @@ class Map : public detail::MapRef<Map<K, V>, MapObj, K, V> {
   Map(const std::unordered_map<K, V, Hash, Equal>& pairs) {  // NOLINT(runtime/explicit)
     this->InsertRange(pairs.begin(), pairs.end());
   }
-  Map(const Map&) = default;
-  Map(Map&&) = default;
-  Map& operator=(const Map&) = default;
-  Map& operator=(Map&&) = default;
   template <typename K2, typename V2,
             typename = std::enable_if_t<type_subsumes_v<K, K2> && type_subsumes_v<V, V2>>>
   Map(const Map<K2, V2>& other)  // NOLINT(runtime/explicit)
@@ -89,16 +84,7 @@ template <typename K, typename V>
 inline constexpr bool use_default_type_traits_v<Map<K, V>> = false;
 
 template <typename K, typename V>
-struct TypeTraits<Map<K, V>> : detail::MapTraits<Map<K, V>, K, V, kTVMFFIMap, kTVMFFIDict> {
-  static std::string TypeStr() {
-    return "Map<" + detail::Type2Str<K>::v() + ", " + detail::Type2Str<V>::v() + ">";
-  }
-  static std::string TypeSchema() {
-    return detail::SchemaWithArgs("ffi.Map",
-                                  {detail::TypeSchema<K>::v(), detail::TypeSchema<V>::v()});
-  }
-};
+struct TypeTraits<Map<K, V>> : detail::MapTraits<Map<K, V>, K, V, kTVMFFIMap, kTVMFFIDict> {};
 
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi

@@ -17,8 +17,7 @@
 #include <utility>
 #include <vector>
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 namespace detail {
 
@@ -486,5 +485,4 @@ class MapBaseObj : public Object {
 static_assert(sizeof(MapBaseObj) == 80);
 
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi

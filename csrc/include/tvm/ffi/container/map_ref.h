@@ -9,8 +9,7 @@
 #include <string>
 #include <utility>
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 namespace detail {
 
@@ -143,7 +142,7 @@ struct MapTraits : ObjectRefTypeTraitsBase<Ref> {
     if (source->type_index != kIndex && source->type_index != kOtherIndex) {
       return TypeTraitsBase::GetMismatchTypeInfo(source);
     }
-    std::string name = kIndex == kTVMFFIMap ? "Map" : "Dict";
+    const std::string name = kName;
     for (const auto& [key, value] : *MapOf(source)) {
       if (!key.template try_cast<K>().has_value()) {
         return name + "[some key is " + AnyUnsafe::GetMismatchTypeInfo<K>(key) + ", V]";
@@ -154,8 +153,14 @@ struct MapTraits : ObjectRefTypeTraitsBase<Ref> {
     }
     return name;
   }
+  static std::string TypeStr() { return TypeList<K, V>(kName); }
+  static std::string TypeSchema() {
+    return SchemaWithArgs(kIndex == kTVMFFIMap ? "ffi.Map" : "ffi.Dict",
+                          {detail::TypeSchema<K>::v(), detail::TypeSchema<V>::v()});
+  }
 
  private:
+  static constexpr const char* kName = kIndex == kTVMFFIMap ? "Map" : "Dict";
   static const MapBaseObj* MapOf(const TVMFFIAny* source) {
     return reinterpret_cast<const MapBaseObj*>(source->v_obj);
   }
@@ -172,5 +177,4 @@ struct MapTraits : ObjectRefTypeTraitsBase<Ref> {
 
 }  // namespace detail
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi

@@ -11,8 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 
 /// An array of Any: inside the object, or in a buffer that data_deleter frees.
@@ -280,7 +279,7 @@ struct SeqTraits : ObjectRefTypeTraitsBase<Ref> {
       return TypeTraitsBase::GetMismatchTypeInfo(source);
     }
     const TVMFFISeqCell* items = TVMFFISeqGetCellPtr(source->v_obj);
-    std::string name = kIndex == kTVMFFIArray ? "Array" : "List";
+    const std::string name = kName;
     for (int64_t i = 0; i < items->size; ++i) {
       if (!TypeTraits<T>::TryCastFromAnyView(Item(items, i)).has_value()) {
         return name + "[index " + std::to_string(i) + ": " +
@@ -289,8 +288,14 @@ struct SeqTraits : ObjectRefTypeTraitsBase<Ref> {
     }
     return name;
   }
+  static std::string TypeStr() { return TypeList<T>(kName); }
+  static std::string TypeSchema() {
+    return SchemaWithArgs(kIndex == kTVMFFIArray ? "ffi.Array" : "ffi.List",
+                          {detail::TypeSchema<T>::v()});
+  }
 
  private:
+  static constexpr const char* kName = kIndex == kTVMFFIArray ? "Array" : "List";
   static const TVMFFIAny* Item(const TVMFFISeqCell* items, int64_t index) {
     return static_cast<const TVMFFIAny*>(items->data) + index;
   }
@@ -307,5 +312,4 @@ struct SeqTraits : ObjectRefTypeTraitsBase<Ref> {
 
 }  // namespace detail
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi

@@ -13,8 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 
 /// Dimensions (or strides) that somebody else keeps alive.
@@ -192,5 +191,4 @@ struct TypeTraits<Shape> : ObjectRefTypeTraitsBase<Shape> {
 };
 
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi

@@ -12,8 +12,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 
 /// Owned tensor: keeps the framework's memory alive, so that it may be kept and returned. Null when
@@ -188,5 +187,4 @@ struct TypeTraits<TensorView> : TypeTraitsBase {
 };
 
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi

@@ -14,8 +14,7 @@
 #include <utility>
 #include <vector>
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 
 /// The bytes of a tensor's elements.
@@ -184,5 +183,4 @@ class TensorObjFromNDAlloc : public TensorObj {
 }  // namespace detail
 
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi

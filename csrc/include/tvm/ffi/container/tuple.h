@@ -9,8 +9,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 
 /// Changing a shared tuple copies it first.
@@ -34,10 +33,6 @@ class Tuple : public ObjectRef {
   explicit Tuple(U&&... values) : ObjectRef(Make(Types(std::forward<U>(values))...)) {}
   explicit Tuple(UnsafeInit tag) : ObjectRef(tag) {}
   explicit Tuple(ObjectPtr<Object> data) : ObjectRef(std::move(data)) {}
-  Tuple(const Tuple&) = default;
-  Tuple(Tuple&&) = default;
-  Tuple& operator=(const Tuple&) = default;
-  Tuple& operator=(Tuple&&) = default;
   template <typename... U, typename = std::enable_if_t<sizeof...(U) == sizeof...(Types)>,
             typename = std::enable_if_t<(type_subsumes_v<Types, U> && ...)>>
   Tuple(const Tuple<U...>& other)  // NOLINT(runtime/explicit)
@@ -184,8 +179,7 @@ struct TypeTraits<Tuple<Types...>> : ObjectRefTypeTraitsBase<Tuple<Types...>> {
 };
 
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi
 
 template <typename... Types>
 struct std::tuple_size<tvm::ffi::Tuple<Types...>>

@@ -9,8 +9,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 /// Crosses the ABI as the value itself.
 template <typename... Types>
@@ -23,12 +22,8 @@ class Variant {
   template <typename T>
   using enable_if_variant_contains_t = std::enable_if_t<variant_contains_v<T>>;
 
-  Variant(const Variant&) = default;
-  Variant(Variant&&) = default;
-  Variant& operator=(const Variant&) = default;
-  Variant& operator=(Variant&&) = default;
   template <typename T, typename = enable_if_variant_contains_t<T>>
-  Variant(T other) : value_(std::move(other)) {}  // NOLINT(runtime/explicit)
+  Variant(T other) : data_(std::move(other)) {}  // NOLINT(runtime/explicit)
   template <typename T, typename = enable_if_variant_contains_t<T>>
   Variant& operator=(T other) {
     return *this = Variant(std::move(other));
@@ -41,45 +36,46 @@ class Variant {
             typename = std::enable_if_t<std::is_same_v<RefType, ObjectRef> &&
                                         detail::all_object_ref_v<Types...>>>
   operator RefType() const {  // NOLINT(runtime/explicit)
-    return value_.template cast<ObjectRef>();
+    return data_.template cast<ObjectRef>();
   }
 
   /// The value if it is a T as it stands.
   template <typename T, typename = enable_if_variant_contains_t<T>>
   std::optional<T> as() const {
-    return value_.template as<T>();
+    return data_.template as<T>();
   }
   /// The object if it is a T, null otherwise. Borrowed from this variant.
   template <typename T, typename = std::enable_if_t<std::is_base_of_v<Object, T>>, typename = void>
   const T* as() const {
-    return value_.template as<T>();
+    return data_.template as<T>();
   }
   /// \throws Error(TypeError) if it holds another type
   template <typename T, typename = enable_if_variant_contains_t<T>>
   T get() const& {
-    return value_.template cast<T>();
+    return data_.template cast<T>();
   }
   template <typename T, typename = enable_if_variant_contains_t<T>>
   T get() && {
-    return std::move(value_).template cast<T>();
+    return std::move(data_).template cast<T>();
   }
-  bool same_as(const Variant& other) const { return value_.same_as(other.value_); }
+  bool same_as(const Variant& other) const { return data_.same_as(other.data_); }
   template <typename T>
   T as_or_throw() const& {
-    return value_.template as_or_throw<T>();
+    return data_.template as_or_throw<T>();
   }
   template <typename T>
   T as_or_throw() && {
-    return std::move(value_).template as_or_throw<T>();
+    return std::move(data_).template as_or_throw<T>();
   }
-  std::string GetTypeKey() const { return value_.GetTypeKey(); }
-  int32_t type_index() const { return value_.type_index(); }
+  std::string GetTypeKey() const { return data_.GetTypeKey(); }
+  int32_t type_index() const { return data_.type_index(); }
 
  private:
-  template <typename, typename>
-  friend struct TypeTraits;
+  template <typename>
+  friend struct detail::AnyHolderTraits;
+  Variant(UnsafeInit, Any data) : data_(std::move(data)) {}
 
-  Any value_;
+  Any data_;
 };
 
 template <typename... Types>
@@ -94,26 +90,14 @@ inline constexpr bool type_contains_v<Variant<Types...>, Variant<Other...>> =
 }  // namespace detail
 
 template <typename... Types>
-struct TypeTraits<Variant<Types...>> : TypeTraitsBase {
+struct TypeTraits<Variant<Types...>> : detail::AnyHolderTraits<Variant<Types...>> {
   using Self = Variant<Types...>;
-  static void CopyToAnyView(const Self& value, TVMFFIAny* out) {
-    *out = AnyView(value.value_).CopyToTVMFFIAny();
-  }
-  static void MoveToAny(Self value, TVMFFIAny* out) {
-    *out = detail::AnyUnsafe::MoveAnyToTVMFFIAny(std::move(value.value_));
-  }
   static bool CheckAnyStrict(const TVMFFIAny* source) {
     return (TypeTraits<Types>::CheckAnyStrict(source) || ...);
   }
-  static Self CopyFromAnyViewAfterCheck(const TVMFFIAny* source) {
-    return FromAny(Any(AnyView::CopyFromTVMFFIAny(*source)));
-  }
-  static Self MoveFromAnyAfterCheck(TVMFFIAny* source) {
-    return FromAny(detail::AnyUnsafe::MoveTVMFFIAnyToAny(source));
-  }
   /// As it stands if it is one of the types, else converted to the first type that it converts to.
   static std::optional<Self> TryCastFromAnyView(const TVMFFIAny* source) {
-    if (CheckAnyStrict(source)) return CopyFromAnyViewAfterCheck(source);
+    if (CheckAnyStrict(source)) return TypeTraits::CopyFromAnyViewAfterCheck(source);
     std::optional<Self> result;
     (TryOne<Types>(source, &result) || ...);
     return result;
@@ -124,11 +108,6 @@ struct TypeTraits<Variant<Types...>> : TypeTraitsBase {
   }
 
  private:
-  static Self FromAny(Any value) {
-    Self result{UnsafeInit{}};
-    result.value_ = std::move(value);
-    return result;
-  }
   template <typename T>
   static bool TryOne(const TVMFFIAny* source, std::optional<Self>* result) {
     std::optional<T> value = TypeTraits<T>::TryCastFromAnyView(source);
@@ -138,5 +117,4 @@ struct TypeTraits<Variant<Types...>> : TypeTraitsBase {
 };
 
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi

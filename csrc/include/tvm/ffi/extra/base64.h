@@ -9,8 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 namespace detail {
 
@@ -65,5 +64,4 @@ inline Bytes Base64Decode(const String& text) {
   return Base64Decode(TVMFFIByteArray{text.data(), text.size()});
 }
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi

@@ -14,8 +14,7 @@
 #include <cstdint>
 #include <ostream>
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 
 /// A copy of the value and all that it refers to; what was shared stays shared.
@@ -58,5 +57,4 @@ std::ostream& operator<<(std::ostream& os, const Optional<T>& value) {
   return os << ReprPrint(Any(value));
 }
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi

@@ -25,8 +25,7 @@ struct __hip_fp8_e5m2_fnuz;
 struct __hip_fp4_e2m1;
 struct __hip_fp4x2_e2m1;
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 namespace detail {
 
@@ -90,5 +89,4 @@ template <>
 struct dtype_trait<__hip_fp4x2_e2m1> : detail::DTypeConstant<kDLFloat4_e2m1fn, 4, 2> {};
 
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi

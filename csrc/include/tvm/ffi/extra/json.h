@@ -12,8 +12,7 @@
 
 #include <string>
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 namespace json {
 
@@ -37,5 +36,4 @@ inline String Stringify(const Value& value, const Optional<int>& indent = std::n
 
 }  // namespace json
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi

@@ -15,8 +15,7 @@
 #include <utility>
 #include <vector>
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 
 class Module;
@@ -173,5 +172,4 @@ constexpr const char* tvm_ffi_main = "__tvm_ffi_main";
 }  // namespace symbol
 
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi

@@ -7,8 +7,7 @@
 #include <tvm/ffi/function.h>
 #include <tvm/ffi/reflection/accessor.h>
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 
 /// The graph as a JSON value; metadata is stored along with it. \throws Error(TypeError) for
@@ -21,5 +20,4 @@ inline Any FromJSONGraph(const json::Value& value) {
   return TVM_FFI_RUNTIME_FUNCTION_("ffi.FromJSONGraph")(value);
 }
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi

@@ -21,8 +21,7 @@
 #include <variant>
 #include <vector>
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 namespace detail {
 
@@ -141,32 +140,8 @@ struct TypeTraits<std::tuple<T...>> : detail::STLTraitsBase<std::tuple<T...>, Ar
 };
 
 template <typename T>
-struct TypeTraits<std::optional<T>> : TypeTraitsBase {
-  using Self = std::optional<T>;
+struct TypeTraits<std::optional<T>> : detail::OptionalTraits<std::optional<T>, T> {
   static constexpr bool storage_enabled = false;
-  static void CopyToAnyView(const Self& value, TVMFFIAny* out) {
-    if (value.has_value()) {
-      TypeTraits<T>::CopyToAnyView(*value, out);
-    } else {
-      *out = TVMFFIAny{};
-    }
-  }
-  static void MoveToAny(Self value, TVMFFIAny* out) {
-    if (value.has_value()) {
-      TypeTraits<T>::MoveToAny(*std::move(value), out);
-    } else {
-      *out = TVMFFIAny{};
-    }
-  }
-  static std::optional<Self> TryCastFromAnyView(const TVMFFIAny* source) {
-    if (source->type_index == kTVMFFINone) return std::optional<Self>(std::in_place, std::nullopt);
-    std::optional<T> value = TypeTraits<T>::TryCastFromAnyView(source);
-    if (!value.has_value()) return std::nullopt;
-    return std::optional<Self>(std::in_place, *std::move(value));
-  }
-  static std::string GetMismatchTypeInfo(const TVMFFIAny* source) {
-    return TypeTraits<T>::GetMismatchTypeInfo(source);
-  }
   static std::string TypeStr() { return detail::TypeList<T>("std::optional"); }
   static std::string TypeSchema() {
     return detail::SchemaWithArgs("std::optional", {detail::TypeSchema<T>::v()});
@@ -278,5 +253,4 @@ struct TypeTraits<std::function<R(Args...)>> : TypeTraitsBase {
 };
 
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi

@@ -16,8 +16,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 namespace detail {
 
@@ -143,5 +142,4 @@ std::optional<Expected<R>> CallFirstLink(Callbacks* callbacks, AnyView value, co
 
 }  // namespace detail
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi

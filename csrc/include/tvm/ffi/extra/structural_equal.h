@@ -10,8 +10,7 @@
 #include <tvm/ffi/reflection/access_path.h>
 #include <tvm/ffi/reflection/accessor.h>
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 
 /// A function object for containers, and the comparisons themselves.
@@ -36,5 +35,4 @@ class StructuralEqual {
   bool operator()(const Any& lhs, const Any& rhs) const { return Equal(lhs, rhs); }
 };
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi

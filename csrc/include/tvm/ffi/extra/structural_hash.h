@@ -9,8 +9,7 @@
 
 #include <cstdint>
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 
 /// A function object for containers, and the hash itself.
@@ -25,5 +24,4 @@ class StructuralHash {
   uint64_t operator()(const Any& value) const { return Hash(value); }
 };
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi

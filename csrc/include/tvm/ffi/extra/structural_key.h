@@ -11,8 +11,7 @@
 #include <functional>
 #include <utility>
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 
 class StructuralKeyObj : public Object {
@@ -39,8 +38,7 @@ class StructuralKey : public ObjectRef {
 };
 
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi
 
 template <>
 struct std::hash<tvm::ffi::StructuralKey> {

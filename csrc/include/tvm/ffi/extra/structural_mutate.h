@@ -16,8 +16,7 @@
 #include <unordered_map>
 #include <utility>
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 
 /// The base of the engines: remembers the replacements of variables. Layers of your own derive from
@@ -271,5 +270,4 @@ Any StructuralMutate(Any root, Callbacks&&... callbacks) {
 }
 
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi

@@ -11,8 +11,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 
 /// Whether a value that nobody else refers to may be changed instead of copied.
@@ -275,5 +274,4 @@ inline std::optional<Error> StructuralMutatorObj::MutateField(const Object* obje
 }
 
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi

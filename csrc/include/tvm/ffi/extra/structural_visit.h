@@ -20,8 +20,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 
 /// Ends a traversal early, with a value for whoever began it.
@@ -323,5 +322,4 @@ Optional<VisitInterrupt> StructuralVisit(AnyView root, Callbacks&&... callbacks)
 }
 
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi

@@ -10,8 +10,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 
 template <typename T>
@@ -99,8 +98,8 @@ class UnchangedOr {
  private:
   template <typename>
   friend class UnchangedOr;
-  template <typename, typename>
-  friend struct TypeTraits;
+  template <typename>
+  friend struct detail::AnyHolderTraits;
   friend struct detail::UnchangedOrUnsafe;
 
   UnchangedOr(UnsafeInit, Any data) noexcept : data_(std::move(data)) {}
@@ -132,27 +131,15 @@ template <typename T>
 inline constexpr bool use_default_type_traits_v<UnchangedOr<T>> = false;
 
 template <typename T>
-struct TypeTraits<UnchangedOr<T>> : TypeTraitsBase {
-  static void CopyToAnyView(const UnchangedOr<T>& value, TVMFFIAny* out) {
-    *out = AnyView(value.data_).CopyToTVMFFIAny();
-  }
-  static void MoveToAny(UnchangedOr<T> value, TVMFFIAny* out) {
-    *out = detail::UnchangedOrUnsafe::MoveToTVMFFIAny(std::move(value));
-  }
+struct TypeTraits<UnchangedOr<T>> : detail::AnyHolderTraits<UnchangedOr<T>> {
   static bool CheckAnyStrict(const TVMFFIAny* source) {
     if (source->type_index == kTVMFFIUnchanged) return true;
     if constexpr (std::is_same_v<T, Any>) return source->type_index != kTVMFFIError;
     return TypeTraits<T>::CheckAnyStrict(source);
   }
-  static UnchangedOr<T> CopyFromAnyViewAfterCheck(const TVMFFIAny* source) {
-    return UnchangedOr<T>(UnsafeInit{}, Any(AnyView::CopyFromTVMFFIAny(*source)));
-  }
-  static UnchangedOr<T> MoveFromAnyAfterCheck(TVMFFIAny* source) {
-    return UnchangedOr<T>(UnsafeInit{}, detail::AnyUnsafe::MoveTVMFFIAnyToAny(source));
-  }
   static std::optional<UnchangedOr<T>> TryCastFromAnyView(const TVMFFIAny* source) {
     if (!CheckAnyStrict(source)) return std::nullopt;
-    return CopyFromAnyViewAfterCheck(source);
+    return TypeTraits::CopyFromAnyViewAfterCheck(source);
   }
   static std::string TypeStr() { return "UnchangedOr<" + detail::Type2Str<T>::v() + ">"; }
   static std::string TypeSchema() {
@@ -161,5 +148,4 @@ struct TypeTraits<UnchangedOr<T>> : TypeTraitsBase {
 };
 
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi

@@ -16,8 +16,7 @@
 #include <optional>
 #include <utility>
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 
 class VisitErrorContextObj : public Object {
@@ -105,5 +104,4 @@ TVM_FFI_COLD_CODE inline void UpdateVisitErrorContext(Error& error, AnyView node
       .stream()
 
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi

@@ -10,8 +10,7 @@
 #include <string_view>
 #include <utility>
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 namespace reflection {
 
@@ -137,5 +136,4 @@ bool ForEachFieldInfoWithEarlyStop(const TypeInfo* type, F f) {
 
 }  // namespace reflection
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi

@@ -9,8 +9,7 @@
 #include <string_view>
 #include <utility>
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 
 namespace detail {
@@ -112,5 +111,4 @@ class ObjectCreator {
 
 }  // namespace reflection
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi

@@ -11,8 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 namespace reflection {
 
@@ -145,5 +144,4 @@ inline std::string MetadataJSON(const _MetadataType& metadata) {
 }  // namespace detail
 }  // namespace reflection
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi

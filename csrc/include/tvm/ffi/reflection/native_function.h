@@ -13,8 +13,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 namespace reflection {
 namespace detail {
@@ -146,8 +145,7 @@ class NativeFunction<R(Args...)> {
   R operator()(Args... args) const { return CallExpected(std::forward<Args>(args)...).value(); }
 
  private:
-  template <typename, typename>
-  friend struct ::tvm::ffi::graphffi_v1::TypeTraits;
+  friend struct ::tvm::ffi::detail::AnyHolderTraits<NativeFunction>;
 
   NativeFunction(UnsafeInit, Any data) : data_(std::move(data)) {}
   View AsView() const { return View(UnsafeInit{}, AnyView(data_).CopyToTVMFFIAny()); }
@@ -193,31 +191,19 @@ struct TypeTraits<reflection::NativeFunctionView<Signature>> : TypeTraitsBase {
 };
 
 template <typename Signature>
-struct TypeTraits<reflection::NativeFunction<Signature>> : TypeTraitsBase {
+struct TypeTraits<reflection::NativeFunction<Signature>>
+    : detail::AnyHolderTraits<reflection::NativeFunction<Signature>> {
   using Owner = reflection::NativeFunction<Signature>;
   using ViewTraits = TypeTraits<typename Owner::View>;
 
-  static void CopyToAnyView(const Owner& value, TVMFFIAny* out) {
-    *out = AnyView(value.data_).CopyToTVMFFIAny();
-  }
-  static void MoveToAny(Owner value, TVMFFIAny* out) {
-    *out = detail::AnyUnsafe::MoveAnyToTVMFFIAny(std::move(value.data_));
-  }
   static bool CheckAnyStrict(const TVMFFIAny* source) { return ViewTraits::CheckAnyStrict(source); }
-  static Owner CopyFromAnyViewAfterCheck(const TVMFFIAny* source) {
-    return Owner(UnsafeInit{}, Any(AnyView::CopyFromTVMFFIAny(*source)));
-  }
-  static Owner MoveFromAnyAfterCheck(TVMFFIAny* source) {
-    return Owner(UnsafeInit{}, detail::AnyUnsafe::MoveTVMFFIAnyToAny(source));
-  }
   static std::optional<Owner> TryCastFromAnyView(const TVMFFIAny* source) {
-    if (CheckAnyStrict(source)) return CopyFromAnyViewAfterCheck(source);
-    return std::nullopt;
+    if (!CheckAnyStrict(source)) return std::nullopt;
+    return TypeTraits::CopyFromAnyViewAfterCheck(source);
   }
   static std::string TypeStr() { return ViewTraits::TypeStr(); }
   static std::string TypeSchema() { return ViewTraits::TypeSchema(); }
 };
 
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi

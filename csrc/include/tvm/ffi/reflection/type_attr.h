@@ -11,8 +11,7 @@
 #include <string_view>
 #include <utility>
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 namespace reflection {
 
@@ -127,5 +126,4 @@ namespace reflection {
 namespace type_attr = ::tvm::ffi::graphffi_v1::type_attr;
 }  // namespace reflection
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi

@@ -7,8 +7,7 @@
 
 #include <cstdint>
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 
 /// Throws a RuntimeError if a call of the CUDA runtime fails.
@@ -35,5 +34,4 @@ struct dim3 {
 };
 
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi

@@ -15,8 +15,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 
 class CubinModule;
@@ -143,5 +142,4 @@ class CubinModule {
   (EmbedCubinModule_##name::Global()->mod[kernel_name])
 
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi

@@ -4,8 +4,7 @@
 
 #include <tvm/ffi/extra/cuda/base.h>
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 
 /// Makes device_index the thread's current CUDA device, and the former one again at the end of the
@@ -41,5 +40,4 @@ class CUDADeviceGuard {
 };
 
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // aten.nonzero, aten.index and aten.index_put: indices are tensors of integers or bools, or None
 // for all of a dimension.
-#include <algorithm>
 #include <utility>
 #include <vector>
 

@@ -6,7 +6,6 @@
 #include <tvm/ffi/tvm_ffi.h>
 
 #include <cstdint>
-#include <string>
 
 #include "compiled/element.h"
 

@@ -16,8 +16,7 @@
 #error "the CUDA runtime loads cubins from version 12.8 on: use the driver API"
 #endif
 
-namespace tvm {
-namespace ffi {
+namespace tvm::ffi {
 inline namespace graphffi_v1 {
 namespace cuda_api {
 
@@ -179,5 +178,4 @@ inline ResultType ConstructLaunchConfig(KernelHandle /*kernel*/, StreamHandle st
 
 }  // namespace cuda_api
 }  // namespace graphffi_v1
-}  // namespace ffi
-}  // namespace tvm
+}  // namespace tvm::ffi
