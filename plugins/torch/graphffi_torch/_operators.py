@@ -217,7 +217,6 @@ def _define(definition: Definition, schemas: tuple[str, str, str], *, replace: b
         result_type=definition.result_type,
         release_gil=any(kernel.release_gil for kernel in definition.candidates),
         allow_cuda_graph=_allows_cuda_graph(definition),
-        has_side_effect=bool(definition.has_side_effect),
         has_vmap_rule=definition.vmap is not None,
         replace=replace,
     )
