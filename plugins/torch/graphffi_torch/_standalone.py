@@ -12,7 +12,7 @@ import uuid
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -172,8 +172,8 @@ def to_library(
         device = devices[name]
         program = decomposed[name]
         compiled = with_graph_module(program, program.graph_module, {})
-        signature = replace(signatures[name], guards=size_guards(programs[name], compiled))
-        text = method_code(signature, code.model, device, code.code, constants)
+        guards = size_guards(programs[name], compiled)
+        text = method_code(signatures[name], guards, code.model, device, code.code, constants)
         sources.append(
             Source(code.model, text, code.header, code.flags, device, code.images),
         )
