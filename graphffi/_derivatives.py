@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ._describe import describe, is_tensor
 from ._dtype import dtype
 from ._spec import spec_text
+from ._error import name_rule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -115,7 +116,11 @@ class DerivativeRule:
             given: One tensor, None or list per result or operand.
         """
         saved = Saved(f"{definition.name}: {self.NAME}", values, self.REGISTERED_BY)
-        return self.function(saved, *given)
+        try:
+            return self.function(saved, *given)
+        except Exception as error:
+            name_rule(error, definition.name, self.NAME)
+            raise
 
     def checked(self, definition: Definition, specs: Sequence[Any], returned: Any) -> list[Any]:
         """The derivatives that the rule returned, checked.
