@@ -25,6 +25,7 @@ def from_dlpack(x: object) -> _core.Tensor:
 
     Raises:
         TypeError: if ``x`` is no tensor.
+        BufferError: if it has no shape or no memory.
     """
     return _core.from_dlpack(x)
 
