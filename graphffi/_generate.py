@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from ._cache import write_text
 from ._command import Outcome
 from ._generate_trace import trace_blocks
 from ._metadata import TENSORS, describe_function, describe_type, parameters_of
@@ -107,7 +108,10 @@ def generate(sources: Sequence[str], output: str, namespace: str | None, *, chec
     made.left_out = left_out
     is_changed = made.text != old
     if is_changed and not check:
-        target.write_text(made.text, encoding="utf-8")
+        if target.exists() and not target.is_file():
+            target.write_text(made.text, encoding="utf-8")  # a pipe, which nothing can replace
+        else:
+            write_text(target.resolve(), made.text)
     return _outcome(made, output, is_changed=is_changed, check=check)
 
 

@@ -323,6 +323,11 @@ def test_recording_twice_is_refused(tmp_path: Path) -> None:
         graphffi.record(tmp_path, level=0).__enter__()
     with pytest.raises(ValueError, match="record: limit: expected a number of bytes above 0"):
         graphffi.record(tmp_path, limit=0).__enter__()
+    with pytest.raises(TypeError, match="record: level: expected an int, got float nan"):
+        graphffi.record(tmp_path, level=float("nan")).__enter__()  # type: ignore[arg-type]
+    for path in ("", "a\0b"):
+        with pytest.raises(ValueError, match="record: folder: expected a path, got "):
+            graphffi.record(path).__enter__()
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:RuntimeWarning")  # JAX is there
