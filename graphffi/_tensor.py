@@ -18,7 +18,7 @@ def from_dlpack(x: object) -> _core.Tensor:
 
     Args:
         x: anything that speaks DLPack. Any shape, dtype, device and layout that DLPack can
-            describe. No stream is synchronized.
+            describe. No stream is synchronized. The tensor does not know that memory is read-only.
 
     Returns:
         The tensor; ``x`` itself if it is one.
