@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ._describe import describe, is_tensor
 from ._dtype import dtype
-from ._spec import spec_text
 from ._error import name_rule
+from ._spec import spec_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -53,6 +54,8 @@ def checked_save(
     subject = f"{definition.name}: {function}"
     if not callable(rule):
         raise TypeError(f"{subject}: expected a callable, got {describe(rule)}")
+    if not isinstance(save, Iterable):
+        raise TypeError(f"{subject}: save: expected names, got {describe(save)}")
     names = (save,) if isinstance(save, str) else tuple(save)
     known = [*(p.name for p in definition.parameters), *definition.results]
     unknown = [name for name in names if name not in known]
