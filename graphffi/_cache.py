@@ -62,7 +62,8 @@ def _replacing(path: Path) -> Iterator[Path]:
             error.filename = str(path)
         raise
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink()
 
 
 @contextmanager

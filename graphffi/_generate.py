@@ -86,7 +86,12 @@ def generate(sources: Sequence[str], output: str, namespace: str | None, *, chec
         RuntimeError: If the library does not load.
     """
     target = Path(output).absolute()
-    old = target.read_text(encoding="utf-8") if target.is_file() else ""  # no pipe
+    try:
+        old = target.read_text(encoding="utf-8") if target.is_file() else ""  # no pipe
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"graphffi generate: {output}: expected a file in UTF-8: {error}"
+        ) from None
     names = namespace or re.sub(r"\W", "_", Path(sources[0]).stem.removeprefix("lib"))
     if not is_name(names):
         raise ValueError(
