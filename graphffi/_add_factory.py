@@ -79,7 +79,7 @@ def add_factory(
     subject = f"{self.name}: add_factory"
     if not callable(key):
         raise TypeError(f"{subject}: key: expected a callable, got {key!r}")
-    if isinstance(depends, (str, os.PathLike)) or not all(
+    if not isinstance(depends, (list, tuple)) or not all(
         isinstance(part, (str, os.PathLike)) for part in depends
     ):
         raise TypeError(f"{subject}: depends: expected a list of paths and texts, got {depends!r}")

@@ -49,13 +49,21 @@ def copy_file(source: str | os.PathLike[str], target: Path) -> None:
 
 @contextmanager
 def _replacing(path: Path) -> Iterator[Path]:
-    """Give a name beside a file; the file that this thread writes there takes the file's place."""
+    """Give a name beside a file; the file that this thread writes there takes the file's place.
+
+    Errors name the file that it is to be.
+    """
     temporary = path.with_suffix(f".{os.getpid()}.{threading.get_ident()}.tmp")
     try:
         yield temporary
         temporary.replace(path)
+    except OSError as error:
+        if error.filename == str(temporary):
+            error.filename = str(path)
+        raise
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink()
 
 
 @contextmanager

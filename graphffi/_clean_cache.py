@@ -100,8 +100,9 @@ def _remove(path: Path) -> bool:
 def cache_command(max_megabytes: float | None, max_days: float | None) -> Outcome:
     """`graphffi cache`: shows what is kept; with a limit, removes what is beyond it first."""
     limits = (max_megabytes, max_days)
-    if any(limit is not None and not limit >= 0 for limit in limits):
-        raise ValueError("graphffi: cache: expected limits of 0 or more")
+    for limit in limits:
+        if limit is not None and not limit >= 0:
+            raise ValueError(f"graphffi: cache: expected limits of 0 or more, got {limit}")
     max_bytes, max_seconds = (
         math.inf if limit is None else limit * unit
         for limit, unit in zip(limits, (2**20, 86400), strict=True)

@@ -7,6 +7,7 @@ as a file.
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
@@ -64,6 +65,8 @@ def main(arguments: Sequence[str]) -> int:
 
 def print_out(command: str, lines: Sequence[str]) -> int:
     """Prints what a command found; gives 1 if that cannot be written, else 0."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # as on stderr, in any encoding
     try:
         print(*lines, sep="\n", end="\n" if lines else "", flush=True)
     except OSError as failure:

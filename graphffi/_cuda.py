@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ._describe import describe
 from ._module import Module
 from ._registry import get_global_func
 
@@ -29,13 +30,23 @@ def cuda_module(image: str | bytes, kernels: Mapping[str, Sequence[str]]) -> Mod
         packs it.
 
     Raises:
-        ValueError: for an unknown type of parameter.
+        TypeError: for an image or kernels of another kind.
+        ValueError: for an unknown type of parameter, and for an image that is empty or was cut off.
 
     Example:
         >>> types = ["tensor", "tensor", "float32", "int64"]
         >>> module = cuda_module(ptx, {"scale": types})  # doctest: +SKIP
         >>> module.scale(x, out, 2.0, n, (n + 255) // 256, 1, 1, 256, 1, 1, 0)  # doctest: +SKIP
     """
+    if not isinstance(image, (str, bytes, bytearray, memoryview)):
+        raise TypeError(
+            f"graphffi.cpp: cuda_module: image: expected str or bytes, got {describe(image)}"
+        )
+    if not isinstance(kernels, Mapping):
+        raise TypeError(
+            "graphffi.cpp: cuda_module: kernels: expected types of parameters by name, got "
+            f"{describe(kernels)}"
+        )
     signatures = "\n".join(f"{name}({', '.join(types)})" for name, types in kernels.items())
     content = image.encode() if isinstance(image, str) else bytes(image)
     module: Module = get_global_func("graphffi.make_cuda_module")(content, signatures)

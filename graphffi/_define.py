@@ -214,8 +214,8 @@ def _register(
     options: _OpOptions,
 ) -> Op:
     """The op with these options."""
-    for option in ("dims", "dtypes"):
-        if not isinstance(value := options[option], str):
+    for option, value in (("dims", options["dims"]), ("dtypes", options["dtypes"]), ("doc", doc)):
+        if not isinstance(value, str):
             raise TypeError(f"{name}: {option}: expected a str, got {describe(value)}")
     definition = _define(name, signature, rule, doc, options)
     kernel = _make_kernel(definition, options)

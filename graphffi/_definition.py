@@ -115,13 +115,15 @@ class Definition:
         """Refuses a kernel that the op can't have.
 
         Raises:
-            ValueError: For a wrong workspace or plan.
+            ValueError: For a wrong workspace or plan, and for text that can't be printed.
             TypeError: For a plan that passes what the kernel does not take; for a name or plan that
                 is no text.
         """
         for option, text in (("name", kernel.name), ("plan", kernel.plan)):
             if not isinstance(text, str):
                 raise TypeError(f"{self.name}: {option}: expected a str, got {describe(text)}")
+            if not "".join(text.split()).isprintable():
+                raise ValueError(f"{self.name}: {option}: expected printable text, got {text!r}")
         size = kernel.workspace
         is_size = isinstance(size, int) and not isinstance(size, bool) and 0 <= size < 1 << 63
         if not (is_size or size is None or callable(size)):

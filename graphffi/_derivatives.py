@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ._describe import describe, is_tensor
 from ._dtype import dtype
+from ._error import name_rule
 from ._spec import spec_text
 
 if TYPE_CHECKING:
@@ -52,6 +54,8 @@ def checked_save(
     subject = f"{definition.name}: {function}"
     if not callable(rule):
         raise TypeError(f"{subject}: expected a callable, got {describe(rule)}")
+    if not isinstance(save, Iterable):
+        raise TypeError(f"{subject}: save: expected names, got {describe(save)}")
     names = (save,) if isinstance(save, str) else tuple(save)
     known = [*(p.name for p in definition.parameters), *definition.results]
     unknown = [name for name in names if name not in known]
@@ -115,7 +119,11 @@ class DerivativeRule:
             given: One tensor, None or list per result or operand.
         """
         saved = Saved(f"{definition.name}: {self.NAME}", values, self.REGISTERED_BY)
-        return self.function(saved, *given)
+        try:
+            return self.function(saved, *given)
+        except Exception as error:
+            name_rule(error, definition.name, self.NAME)
+            raise
 
     def checked(self, definition: Definition, specs: Sequence[Any], returned: Any) -> list[Any]:
         """The derivatives of these tensors that the rule returned, checked.

@@ -31,6 +31,20 @@ class FactoryError(RuntimeError):
 
 FactoryError.__module__ = "graphffi.plugin"
 
+
+def name_rule(error: Exception, op: str, kind: str) -> None:
+    """Puts the op and the rule that raised an exception of Python in front of its text.
+
+    Args:
+        error: Is left alone if its class is somebody's own, or its text names the op already.
+        op: The name of the op.
+        kind: What errors call the rule.
+    """
+    text = str(error.args[0]) if error.args else ""
+    if type(error).__module__ == "builtins" and not text.startswith((op, "graphffi")):
+        error.args = (f"{op}: {kind}: {text}", *error.args[1:])
+
+
 _registered: dict[str, type[BaseException]] = {
     "Error": Error,
     "ffi.Error": Error,

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from ._cache import write_text
 from ._command import Outcome
 from ._generate_trace import trace_blocks
 from ._metadata import TENSORS, describe_function, describe_type, parameters_of
@@ -85,7 +86,12 @@ def generate(sources: Sequence[str], output: str, namespace: str | None, *, chec
         RuntimeError: If the library does not load.
     """
     target = Path(output).absolute()
-    old = target.read_text(encoding="utf-8") if target.is_file() else ""  # no pipe
+    try:
+        old = target.read_text(encoding="utf-8") if target.is_file() else ""  # no pipe
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"graphffi generate: {output}: expected a file in UTF-8: {error}"
+        ) from None
     names = namespace or re.sub(r"\W", "_", Path(sources[0]).stem.removeprefix("lib"))
     if not is_name(names):
         raise ValueError(
@@ -107,7 +113,10 @@ def generate(sources: Sequence[str], output: str, namespace: str | None, *, chec
     made.left_out = left_out
     is_changed = made.text != old
     if is_changed and not check:
-        target.write_text(made.text, encoding="utf-8")
+        if target.exists() and not target.is_file():
+            target.write_text(made.text, encoding="utf-8")  # a pipe, which nothing can replace
+        else:
+            write_text(target.resolve(), made.text)
     return _outcome(made, output, is_changed=is_changed, check=check)
 
 

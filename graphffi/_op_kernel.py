@@ -167,6 +167,8 @@ def checked_dtypes(
             )
         listed = kinds if isinstance(kinds, (tuple, list)) else (kinds,)
         where = f"{subject}: dtypes: operand {name!r}"
+        if not listed:
+            raise ValueError(f"{where}: expected data types, got none")
         found.append((name, tuple(checked_dtype(where, kind) for kind in listed)))
     return tuple(found)
 
@@ -325,8 +327,13 @@ def explain_choice(
 
 def forced_kernel(op: str) -> str:
     """The kernel of an op that the environment forces, or ""."""
-    text = os.environ.get("GRAPHFFI_KERNELS")
-    pairs = (pair.partition("=") for pair in text.split(",")) if text else ()
+    text = os.environ.get("GRAPHFFI_KERNELS", "")
+    pairs = [pair.partition("=") for pair in text.split(",") if pair.strip()]
+    for name, _, kernel in pairs:
+        if not (name.strip() and kernel.strip()):
+            raise ValueError(
+                f"graphffi: GRAPHFFI_KERNELS: expected namespace::op=kernel, …, got {text!r}"
+            )
     return next((kernel.strip() for name, _, kernel in pairs if name.strip() == op), "")
 
 

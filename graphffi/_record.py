@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from . import _core
+from ._describe import describe
 
 _VERSION: Final = 1
 
@@ -31,9 +32,16 @@ def record(
 
     Raises:
         RuntimeError: If the folder can't be written, or calls are recorded already.
-        ValueError: For another level or limit.
+        TypeError: If level or limit is no int.
+        ValueError: For another level or limit, or a path that can't be one.
     """
-    _core.start_recording(os.path.abspath(folder), level, limit)
+    path = os.fspath(folder)
+    if not path or "\0" in os.fsdecode(path):
+        raise ValueError(f"graphffi: record: folder: expected a path, got {path!r}")
+    for name, value in (("level", level), ("limit", limit)):
+        if not isinstance(value, int):
+            raise TypeError(f"graphffi: record: {name}: expected an int, got {describe(value)}")
+    _core.start_recording(os.path.abspath(path), level, limit)
     try:
         yield
     finally:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ._binding import flat
 from ._describe import describe, is_tensor
 from ._dtype import dtype
+from ._error import name_rule
 from ._spec import spec_text
 
 if TYPE_CHECKING:
@@ -85,7 +86,11 @@ class Reference:
         subject = f"{definition.name}: {REFERENCE}"
         xp = namespace_of(subject, flat(operands))
         constants = [_as_dtypes(xp, value) for value in attributes]
-        returned = self.function(xp, *definition.in_order(operands, constants))
+        try:
+            returned = self.function(xp, *definition.in_order(operands, constants))
+        except Exception as error:
+            name_rule(error, definition.name, REFERENCE)
+            raise
         count = len(definition.results) + sum(o.mutated for o in definition.operands)
         return _several(subject, returned, count)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Literal, TypeVar, overload
 
 from . import _core
-from ._describe import near_names
+from ._describe import describe, near_names
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -28,8 +28,9 @@ def get_global_func(name: str, allow_missing: bool = False) -> _core.Function | 
 
     Raises:
         KeyError: if there is none; names that look alike are listed.
+        TypeError: if the name is no text.
     """
-    function = _core.get_global_func(name)
+    function = _core.get_global_func(_checked_name("get_global_func", name))
     if function is None and not allow_missing:
         near = near_names(name, list_global_func_names())
         raise KeyError(f"graphffi: expected a global function, got the unknown name {name!r}{near}")
@@ -59,8 +60,9 @@ def register_global_func(
 
     Raises:
         RuntimeError: if the name is taken.
-        TypeError: if ``func`` can't be called.
+        TypeError: if ``func`` can't be called, or the name is none.
     """
+    _checked_name("register_global_func", name)  # `@register_global_func` without one, too
 
     def register(function: _F) -> _F:
         _core.register_global_func(name, _core.Function(function), override)
@@ -82,6 +84,12 @@ def remove_global_func(name: str) -> None:
     """
     get_global_func(name)
     _core.remove_global_func(name)
+
+
+def _checked_name(function: str, name: Any) -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"graphffi: {function}: name: expected a str, got {describe(name)}")
+    return name
 
 
 def list_global_func_names() -> list[str]:

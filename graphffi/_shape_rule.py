@@ -7,6 +7,7 @@ import inspect
 from typing import TYPE_CHECKING, Any, Final
 
 from ._binding import flat
+from ._error import name_rule
 from ._spec import CheckError, CheckTypeError, TensorSpec, checked_bytes, checked_result
 
 if TYPE_CHECKING:
@@ -110,11 +111,9 @@ def call_rule(
     try:
         return rule(*by_name.values(), **keywords)
     except Exception as error:
-        is_plain = type(error).__module__ == "builtins" if kind else type(error) in _MISTAKES
-        kind = kind or ("shape rule" if rule is definition.rule else "workspace")
-        text = str(error.args[0]) if error.args else ""
-        if is_plain and not text.startswith((definition.name, "graphffi")):
-            error.args = (f"{definition.name}: {kind}: {text}", *error.args[1:])
+        if kind or type(error) in _MISTAKES:
+            kind = kind or ("shape rule" if rule is definition.rule else "workspace")
+            name_rule(error, definition.name, kind)
         raise
 
 

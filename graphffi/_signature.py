@@ -85,10 +85,11 @@ def from_function(name: str, function: Callable[..., Any], mutates: Collection[s
         parameters.append(
             _parameter(name, parameter.name, annotation, default, parameter.name in mutates)
         )
-    unknown = sorted(set(mutates) - {p.name for p in parameters if isinstance(p, Operand)})
+    unknown = set(mutates) - {p.name for p in parameters if isinstance(p, Operand)}
     if unknown:
         raise ValueError(
-            f"{name}: mutates: expected names of tensor operands, got {', '.join(unknown)}"
+            f"{name}: mutates: expected names of tensor operands, got "
+            f"{', '.join(sorted(map(str, unknown)))}"
         )
     results, result_type = _results(
         name, names.resolve(name, "return", signature.return_annotation)

@@ -18,13 +18,14 @@ def from_dlpack(x: object) -> _core.Tensor:
 
     Args:
         x: anything that speaks DLPack. Any shape, dtype, device and layout that DLPack can
-            describe. No stream is synchronized.
+            describe. No stream is synchronized. The tensor does not know that memory is read-only.
 
     Returns:
         The tensor; ``x`` itself if it is one.
 
     Raises:
         TypeError: if ``x`` is no tensor.
+        BufferError: if it has no shape or no memory.
     """
     return _core.from_dlpack(x)
 

@@ -80,20 +80,25 @@ def tune(
         What was found, one for each case.
 
     Raises:
-        ValueError: If no kernel fits a case, or none is right.
+        ValueError: If no kernel fits a case, or none is right; if `path` or `seconds` is none.
 
     Example:
         >>> cases = [(torch.randn(n, 4096), weight) for n in (1, 64)]  # doctest: +SKIP
         >>> graphffi.tune(rms_norm, cases, "tuning.json")  # doctest: +SKIP
         >>> graphffi.use_tuning("tuning.json")  # doctest: +SKIP
     """
+    if not 0 < seconds < math.inf:
+        raise ValueError(f"{op.name}: tune: seconds: expected more than 0, got {seconds}")
+    target = Path(path)
+    if not target.name or target.is_dir():
+        raise ValueError(f"{op.name}: tune: path: expected that of a file, got '{path}'")
     listed = list(cases)
     found = []
     start = clock()
     for i, case in enumerate(listed):
         bound = _bind(op, case)
         tuned, call = _tune_case(op, bound, seconds)
-        _write(op, Path(path), tuned, call)
+        _write(op, target, tuned, call)
         found.append(tuned)
         times = ", ".join(f"{name!r} {_duration(t)}" for name, t in tuned.seconds.items())
         rest = (clock() - start) / (i + 1) * (len(listed) - i - 1)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ._describe import describe, is_tensor
 from ._dtype import dtype
+from ._error import name_rule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -78,7 +79,11 @@ def call_in_batch(
     if callable(rule):
         names = (o.name for o in definition.operands)
         flags = SimpleNamespace(**dict(zip(names, batched, strict=True)))
-        returned = rule(size, flags, *values)
+        try:
+            returned = rule(size, flags, *values)
+        except Exception as error:
+            name_rule(error, definition.name, "vmap")
+            raise
     else:
         returned = _broadcast(op, batched, values, repeat)
     if returned is not NotImplemented:

@@ -80,6 +80,25 @@ py::object CallProducer(py::handle value) {
   return py::reinterpret_steal<py::object>(Check(capsule));
 }
 
+/// Refuses tensors that nobody could read. \throws PythonError
+void CheckReadable(const DLTensor& tensor) {
+  std::string problem;
+  if (tensor.ndim < 0) {
+    problem = std::to_string(tensor.ndim) + " dimensions";
+  } else if (tensor.ndim > 0 && tensor.shape == nullptr) {
+    problem = "no shape";
+  }
+  bool is_empty = false;
+  for (int i = 0; problem.empty() && i < tensor.ndim; ++i) {
+    if (tensor.shape[i] < 0) problem = "the size " + std::to_string(tensor.shape[i]);
+    is_empty = is_empty || tensor.shape[i] == 0;
+  }
+  if (problem.empty() && !is_empty && tensor.data == nullptr) problem = "no memory";
+  if (problem.empty()) return;
+  Fail(PyExc_BufferError,
+       "graphffi: expected a DLPack tensor with a shape and memory, got one with " + problem);
+}
+
 /// A tensor of a capsule's managed tensor, which is used up. \throws PythonError, Error
 ObjectRef ConsumeCapsule(PyObject* capsule) {
   if (auto* managed = Content<DLManagedTensorVersioned>(capsule)) {
@@ -87,9 +106,13 @@ ObjectRef ConsumeCapsule(PyObject* capsule) {
       Fail(PyExc_BufferError, "graphffi: expected a tensor of DLPack 1, got one of DLPack " +
                                   std::to_string(managed->version.major));
     }
+    CheckReadable(managed->dl_tensor);
     return Consume(capsule, managed);
   }
-  if (auto* managed = Content<DLManagedTensor>(capsule)) return Consume(capsule, managed);
+  if (auto* managed = Content<DLManagedTensor>(capsule)) {
+    CheckReadable(managed->dl_tensor);
+    return Consume(capsule, managed);
+  }
   std::string actual = Py_TYPE(capsule)->tp_name;
   if (PyCapsule_CheckExact(capsule) != 0) {
     const char* opt_name = PyCapsule_GetName(capsule);

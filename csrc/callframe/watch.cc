@@ -32,7 +32,7 @@ int64_t NumberOfEnvironment(const char* name, int64_t otherwise) {
   const int64_t number = std::strtoll(text.c_str(), &end, 10);
   if (*end == '\0' && number > 0) return number;
   throw Error("ValueError",
-              std::string("graphffi: ") + name + ": expected a number, got '" + text + "'");
+              std::string("graphffi: ") + name + ": expected a number above 0, got '" + text + "'");
 }
 
 void StartRecording(Watch* made) {

@@ -15,7 +15,7 @@ constexpr int kMaxDynamicSharedMemory = 8;  // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHA
 
 void* Open() {
   const char* asked = std::getenv("GRAPHFFI_LIBCUDA");
-  const char* name = asked == nullptr ? "libcuda.so.1" : asked;
+  const char* name = asked == nullptr || *asked == '\0' ? "libcuda.so.1" : asked;
   if (void* library = dlopen(name, RTLD_NOW | RTLD_LOCAL)) return library;
   TVM_FFI_THROW(RuntimeError) << "graphffi: expected CUDA's driver, got " << dlerror()
                               << "; install it, or name its library in GRAPHFFI_LIBCUDA";

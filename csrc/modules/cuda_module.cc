@@ -3,9 +3,11 @@
 // y, z and bytes of dynamic shared memory. It launches on the env's stream of the tensors' device.
 #include "modules/cuda_module.h"
 
+#include <elf.h>
 #include <tvm/ffi/extra/c_env_api.h>
 #include <tvm/ffi/extra/module.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstring>
@@ -31,6 +33,46 @@ constexpr int kMaxParameters = 128;
 constexpr int64_t kMaxLaunchNumber = 0x7fffffff;
 constexpr unsigned int kSharedMemoryWithoutAsking = 48 * 1024;
 
+/// The first bytes of a fatbin.
+struct FatbinHeader {
+  static constexpr uint32_t kMagic = 0xba55ed50;
+  uint32_t magic;
+  uint16_t version;
+  uint16_t header_size;
+  uint64_t content_size;
+};
+
+template <typename Header>
+bool ReadHeader(const ffi::Bytes& image, Header* header) {
+  if (image.size() < sizeof(*header)) return false;
+  std::memcpy(header, image.data(), sizeof(*header));
+  return true;
+}
+
+/// The bytes that an image says it has; 0 for PTX, which does not.
+uint64_t SizeOfImage(const ffi::Bytes& image) {
+  FatbinHeader fatbin;
+  if (ReadHeader(image, &fatbin) && fatbin.magic == FatbinHeader::kMagic) {
+    return fatbin.header_size + fatbin.content_size;
+  }
+  Elf64_Ehdr cubin;
+  if (image.size() < SELFMAG || std::memcmp(image.data(), ELFMAG, SELFMAG) != 0) return 0;
+  if (!ReadHeader(image, &cubin)) return sizeof(cubin);
+  // Both tables are behind all sections.
+  return std::max(cubin.e_shoff + uint64_t{cubin.e_shnum} * cubin.e_shentsize,
+                  cubin.e_phoff + uint64_t{cubin.e_phnum} * cubin.e_phentsize);
+}
+
+/// The driver gets no size: it would read behind the end of an image that was cut off.
+void CheckImage(const ffi::Bytes& image) {
+  const uint64_t size = SizeOfImage(image);
+  if (image.size() != 0 && size <= image.size()) return;
+  TVM_FFI_THROW(ValueError) << "graphffi: a CUDA module: expected "
+                            << (size == 0 ? "PTX, a cubin or a fatbin"
+                                          : "an image of " + std::to_string(size) + " bytes")
+                            << ", got " << image.size() << " bytes";
+}
+
 /// The image on one device.
 struct LoadedImage {
   CudaContext context;
@@ -49,6 +91,7 @@ class CudaModuleObj : public ffi::ModuleObj {
   // PTX is text that must end with a null character, as a std::string does; a cubin may have one.
   CudaModuleObj(const ffi::Bytes& image, ffi::String signatures)
       : image_(image.data(), image.size()), signatures_(std::move(signatures)) {
+    CheckImage(image);
     for (CudaSignature& signature : ParseCudaSignatures({signatures_.data(), signatures_.size()})) {
       if (signature.parameters.size() > kMaxParameters) {
         TVM_FFI_THROW(ValueError) << signature.name << ": expected at most " << kMaxParameters

@@ -14,14 +14,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from .._describe import describe
+from .._framework import PLUGINS
+from .._op import Op
 from .._runtime import runtime_info
 from ._hang import Limit
 from ._report import Finding, Report, script_of
-
-if TYPE_CHECKING:
-    from .._op import Op
 
 _MOST_CRASHES: Final = 8
 _START_PATIENCE: Final = 120.0  # seconds for what comes before the first step
@@ -80,21 +80,40 @@ def find(
     gets what is about to run, in words. The other arguments are those of `check`.
 
     Raises:
-        RuntimeError: If the other process can't find the op.
-        ValueError: If a case does not fit the op, or `budget` or `patience` is no time.
+        RuntimeError: If the other process can't find the op, or this is such a process.
+        ValueError: If a case does not fit the op, or another argument is none that there is.
     """
     target = op if isinstance(op, dict) else target_of(op)
+    own_spec = getattr(sys.modules["__main__"], "__spec__", None)
+    if own_spec is not None and own_spec.name == f"{__package__}.__main__":
+        raise RuntimeError(
+            f"{target['op']}: check: expected no call from its module's import, got one; put it "
+            'behind if __name__ == "__main__"'
+        )
     for name, seconds in (("budget", budget), ("patience", patience)):
         if not 0 < seconds < math.inf:
             raise ValueError(
                 f"{target['op']}: check: {name}: expected seconds, more than 0, got {seconds}"
             )
+    if isinstance(frameworks, str) or not all(name in PLUGINS for name in frameworks):
+        raise ValueError(
+            f"{target['op']}: check: frameworks: expected names of {', '.join(PLUGINS)}, got "
+            f"{frameworks!r}"
+        )
+    if not isinstance(seed, int) or seed < 0:
+        raise ValueError(f"{target['op']}: check: seed: expected an int of 0 or more, got {seed!r}")
     options = {"cases": cases, "seed": seed, "patience": patience, "frameworks": [*frameworks]}
     return _Check(target, options, budget, progress or (lambda _: None)).run()
 
 
 def target_of(op: Op) -> dict[str, Any]:
-    """Where another process finds an op: in the module that defines it."""
+    """Where another process finds an op: in the module that defines it.
+
+    Raises:
+        TypeError: If it is no op.
+    """
+    if not isinstance(op, Op):
+        raise TypeError(f"graphffi.testing: check: expected an op, got {describe(op)}")
     module = sys.modules.get(op.__module__)
     return {"op": op.name, "module": op.__module__, "file": getattr(module, "__file__", None)}
 

@@ -296,6 +296,7 @@ def test_a_child_process_makes_what_its_parent_was_making() -> None:
         ({"plan": "y"}, ValueError, "plan 'y': expected a known name, got 'y'"),
         ({"depends": "a.cc"}, TypeError, "depends: expected a list of paths and texts, got 'a.cc'"),
         ({"depends": Path("a.cc")}, TypeError, "depends: expected a list of paths and texts, got"),
+        ({"depends": 1}, TypeError, "depends: expected a list of paths and texts, got 1"),
         ({"depends": [1]}, TypeError, "depends: expected a list of paths and texts, got [1]"),
     ],
 )

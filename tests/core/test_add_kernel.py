@@ -174,6 +174,10 @@ def test_a_digest_covers_each_kernel() -> None:
         ({"dtypes": {"x": "half"}}, TypeError, "add_kernel: dtypes: operand 'x': dtype: expected"),
         ({"plan": 1}, TypeError, "plan: expected a str, got int 1"),
         ({"name": 1}, TypeError, "name: expected a str, got int 1"),
+        ({"name": "a\0b"}, ValueError, r"name: expected printable text, got 'a\x00b'"),
+        ({"name": "\udc80"}, ValueError, r"name: expected printable text, got '\udc80'"),
+        ({"plan": "x\0"}, ValueError, r"plan: expected printable text, got 'x\x00'"),
+        ({"dtypes": {"x": ()}}, ValueError, "operand 'x': expected data types, got none"),
     ],
 )
 def test_wrong_options_are_refused_and_change_nothing(
@@ -253,3 +257,7 @@ def test_the_environment_forces_a_kernel(monkeypatch: pytest.MonkeyPatch) -> Non
         op(np.ones(2, np.float32))
     add(op, 2)
     assert value(op(np.ones(2, np.float32))) == 2
+    for text in ("forced", "add_kernel::forced=", "=k2"):
+        monkeypatch.setenv("GRAPHFFI_KERNELS", f"add_kernel::other=k1,{text}")
+        with pytest.raises(ValueError, match=r"GRAPHFFI_KERNELS: expected namespace::op=kernel, …"):
+            define(name="add_kernel::not_forced")

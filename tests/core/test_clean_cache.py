@@ -123,7 +123,8 @@ def test_the_plugin_of_this_graphffi_stays(cache: Path) -> None:
 @pytest.mark.parametrize("arguments", [["--max-size", "-1"], ["--max-age", "nan"]])
 def test_bad_limits_are_refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["cache", *arguments]) == 1
-    assert "cache: expected limits of 0 or more" in capsys.readouterr().err
+    expected = f"cache: expected limits of 0 or more, got {float(arguments[1])}"
+    assert expected in capsys.readouterr().err
 
 
 def test_a_missing_cache_is_empty(

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -193,6 +194,27 @@ def test_output_may_go_nowhere(command: str, output: str, expected: tuple[int, s
     process = subprocess.run(["bash", "-c", line], stderr=subprocess.PIPE, text=True)
     status, text = expected
     assert (process.returncode, process.stderr) == (status, text and f"graphffi {command}: {text}")
+
+
+def test_names_are_printed_in_any_encoding(tmp_path: Path) -> None:
+    environment = {"PYTHONIOENCODING": "ascii", "GRAPHFFI_CACHE_DIR": str(tmp_path / "größe")}
+    command = [sys.executable, "-m", "graphffi", "cache"]
+    process = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True)
+    assert (process.returncode, process.stderr) == (0, "")
+    assert r"gr\xf6\xdfe" in process.stdout
+
+
+def test_a_file_that_cannot_be_written_is_named(tmp_path: Path, capsys: Any) -> None:
+    library = graphffi.cpp.build("oplib", [Path(__file__).with_name("op_library.cc")])
+    (tmp_path / "file").write_bytes(b"\xff")
+    for name, problem in (
+        ("file", "expected a file in UTF-8: 'utf-8' codec can't decode"),
+        ("file/ops.py", "Not a directory"),
+        ("none/ops.py", "No such file or directory"),
+    ):
+        output = tmp_path / name
+        assert main(["generate", library, "-o", str(output)]) == 1
+        assert capsys.readouterr().err.startswith(f"graphffi generate: {output}: {problem}")
 
 
 def test_definitions_may_be_written_to_a_pipe() -> None:

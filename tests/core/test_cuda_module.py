@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -174,6 +175,31 @@ def test_bad_signature_is_refused(types: list[str]) -> None:
         ValueError, match=r"signature of a CUDA kernel: expected 'name\(type, .*got"
     ):
         graphffi.cpp.cuda_module("x", {"k": types})
+
+
+CUBIN = struct.pack("<4s28sQQI6H", b"\x7fELF", b"", 64, 120, 0, 64, 56, 1, 64, 2, 0).ljust(248)
+FATBIN = struct.pack("<IHHQ", 0xBA55ED50, 1, 16, 100).ljust(116)
+
+
+@pytest.mark.parametrize("image", [CUBIN, FATBIN])
+def test_an_image_that_was_cut_off_is_refused(image: bytes) -> None:
+    assert graphffi.cpp.cuda_module(image, {"k": []})
+    size = len(image)
+    for part in (image[:-1], image[:16], image[:17]):
+        with pytest.raises(ValueError, match=rf"an image of \d+ bytes, got {len(part)} bytes"):
+            graphffi.cpp.cuda_module(part, {"k": []})
+    with pytest.raises(ValueError, match=rf"an image of {size} bytes, got {size - 1} bytes"):
+        graphffi.cpp.cuda_module(image[:-1], {"k": []})
+
+
+def test_what_is_no_image_is_refused() -> None:
+    for empty in ("", b""):
+        with pytest.raises(ValueError, match="expected PTX, a cubin or a fatbin, got 0 bytes"):
+            graphffi.cpp.cuda_module(empty, {"k": []})
+    with pytest.raises(TypeError, match="cuda_module: image: expected str or bytes, got int 3"):
+        graphffi.cpp.cuda_module(3, {"k": []})  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="cuda_module: kernels: expected types of parameters by"):
+        graphffi.cpp.cuda_module("x", ["k"])  # type: ignore[arg-type]
 
 
 def test_bad_saved_module_is_refused() -> None:

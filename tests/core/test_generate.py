@@ -60,6 +60,11 @@ def test_ops_that_a_library_describes_need_no_edit(tmp_path: Path, capsys: Any) 
     assert [half.shape for half in ops.halves(x[0])] == [(1,), (2,)]
     assert ops.scratch(x, 5)[0] == 15
     assert ops.rms_norm.__doc__ == "Root-mean-square norm.\n\nOver the last dimension."
+    before = output.read_text()
+    with output.open() as read_meanwhile:
+        generate(library, "-o", output, "--namespace", "other", capsys=capsys)
+        assert read_meanwhile.read() == before  # it was replaced, not written over
+    assert output.read_text() != before
 
 
 def test_what_metadata_does_not_say_is_refused_by_name(

@@ -166,6 +166,16 @@ def test_only_callables_are_registered() -> None:
         graphffi.register_global_func("core_tests.int", 3)  # type: ignore[arg-type]
 
 
+def test_a_function_is_registered_under_a_name() -> None:
+    with pytest.raises(TypeError, match="register_global_func: name: expected a str, got function"):
+
+        @graphffi.register_global_func  # type: ignore[call-overload]
+        def function() -> None: ...
+
+    with pytest.raises(TypeError, match="get_global_func: name: expected a str, got int 3"):
+        graphffi.get_global_func(3)  # type: ignore[call-overload]
+
+
 def test_unknown_reference_is_refused() -> None:
     with pytest.raises(KeyError, match=r"core_tests.none"):
         _core.resolve_kernel("core_tests.none")

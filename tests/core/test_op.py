@@ -219,6 +219,7 @@ def test_a_wrong_definition_is_refused(schema: str, plan: str, text: str) -> Non
     [
         ({"plan": None}, "test_op::wrong: plan: expected a str, got None"),
         ({"dims": None}, "test_op::wrong: dims: expected a str, got None"),
+        ({"doc": 3}, "test_op::wrong: doc: expected a str, got int 3"),
         ({"dtypes": 1}, "test_op::wrong: dtypes: expected a str, got int 1"),
         (
             {"strided": 1},

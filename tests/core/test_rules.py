@@ -40,6 +40,7 @@ ONE = np.ones(3, np.float32)
     [
         ("", 3, (), TypeError, "register_vjp: expected a callable, got int 3"),
         ("", min, ("q",), ValueError, "save: expected names of .* got 'q'; known names: x, y, a,"),
+        ("", min, 3, TypeError, "register_vjp: save: expected names, got int 3"),
         ("(Tensor(a!) x) -> ()", min, (), ValueError, "got one that updates 'x' in place"),
         ("(Tensor(a!) x, Tensor y) -> Tensor", min, (), ValueError, "updates 'x' in place"),
     ],

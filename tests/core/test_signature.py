@@ -132,6 +132,8 @@ def test_a_wrong_signature_is_refused(rule: object, text: str) -> None:
 def test_mutates_names_operands() -> None:
     with pytest.raises(ValueError, match="mutates: expected names of tensor operands, got eps, y"):
         from_function("lib::f", every_kind, ("cache", "y", "eps"))
+    with pytest.raises(ValueError, match="mutates: expected names of tensor operands, got 3"):
+        from_function("lib::f", every_kind, ("cache", 3))  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="mutates: expected names of tensor operands, got None"):
         from_function("lib::f", every_kind, None)  # type: ignore[arg-type]
 

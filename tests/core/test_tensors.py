@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import weakref
 from collections.abc import Callable
@@ -261,6 +262,34 @@ def test_producer_without_version_passes(kernels: Any) -> None:
             return self.array.__dlpack__()
 
     assert kernels.sum(Old()) == 4
+
+
+@pytest.mark.parametrize(
+    ("offset", "kind", "value", "got"),
+    [
+        (0, ctypes.c_void_p, None, "no memory"),
+        (16, ctypes.c_int32, -1, "-1 dimensions"),
+        (24, ctypes.c_void_p, None, "no shape"),
+        (-1, ctypes.c_int64, -4, "the size -4"),
+    ],
+)
+def test_dlpack_tensors_that_nobody_can_read_are_refused(
+    offset: int, kind: Any, value: Any, got: str
+) -> None:
+    np = pytest.importorskip("numpy")
+    find = ctypes.pythonapi.PyCapsule_GetPointer
+    find.restype, find.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+
+    class Liar:
+        def __dlpack__(self, **options: Any) -> Any:
+            capsule = np.ones(4, "float32").__dlpack__()
+            address = find(capsule, b"dltensor")
+            shape = ctypes.c_void_p.from_address(address + 24).value
+            kind.from_address(shape if offset < 0 else address + offset).value = value
+            return capsule
+
+    with pytest.raises(BufferError, match=f"a DLPack tensor with a shape and memory, got .*{got}"):
+        graphffi.from_dlpack(Liar())
 
 
 @pytest.mark.parametrize("result", [None, 3, "capsule"])

@@ -7,6 +7,7 @@ import fcntl
 import itertools
 import json
 import logging
+import math
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -365,6 +366,14 @@ def test_wrong_files_and_cases_are_refused(path: Path, clock: FakeClock) -> None
     op.add_kernel(clock.kernel(1), name="one", plan="x, out", device="cuda")
     with pytest.raises(ValueError, match=r"expected a kernel that fits \(float32\[3\], n=0\), got"):
         graphffi.tune(op, [(array(3),)], path)
+    for seconds in (math.nan, math.inf, 0, -1):
+        with pytest.raises(ValueError, match=f"tune: seconds: expected more than 0, got {seconds}"):
+            graphffi.tune(op, [(array(3),)], path, seconds=seconds)
+    for folder in ("", "/", path.parent):
+        with pytest.raises(
+            ValueError, match=f"tune: path: expected that of a file, got '{folder}'"
+        ):
+            graphffi.tune(op, [(array(3),)], folder)
 
 
 def test_the_environment_puts_a_file_into_force(

@@ -300,7 +300,7 @@ def test_a_full_disk_ends_recording_and_nothing_else(library: str, tmp_path: Pat
     [
         ({"GRAPHFFI_RECORD": "/proc/nowhere"}, "cannot write '/proc/nowhere': No such file"),
         ({"GRAPHFFI_RECORD_LEVEL": "4"}, "level: expected 1, 2 or 3, got 4"),
-        ({"GRAPHFFI_RECORD_LIMIT": "1G"}, "GRAPHFFI_RECORD_LIMIT: expected a number, got '1G'"),
+        ({"GRAPHFFI_RECORD_LIMIT": "1G"}, "GRAPHFFI_RECORD_LIMIT: expected a number above 0, got"),
         ({"GRAPHFFI_NVTX": "/no/nvtx.so"}, "GRAPHFFI_NVTX: expected a library of NVTX"),
     ],
 )
@@ -323,6 +323,11 @@ def test_recording_twice_is_refused(tmp_path: Path) -> None:
         graphffi.record(tmp_path, level=0).__enter__()
     with pytest.raises(ValueError, match="record: limit: expected a number of bytes above 0"):
         graphffi.record(tmp_path, limit=0).__enter__()
+    with pytest.raises(TypeError, match="record: level: expected an int, got float nan"):
+        graphffi.record(tmp_path, level=float("nan")).__enter__()  # type: ignore[arg-type]
+    for path in ("", "a\0b"):
+        with pytest.raises(ValueError, match="record: folder: expected a path, got "):
+            graphffi.record(path).__enter__()
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:RuntimeWarning")  # JAX is there

@@ -305,9 +305,14 @@ def test_names_of_other_libraries_are_refused() -> None:
     for name in (
         "aten::relu",
         "aten::add",
-        "mytest::name",
-    ):  # the last is an attribute of torch.ops.mytest
-        with pytest.raises(ValueError, match=f"{name}: expected a name that is free"):
+        "mytest::name",  # an attribute of torch.ops.mytest
+        "mytest::__self__",
+        "load_library::add",  # torch.ops.load_library is a function
+        "higher_order::add",
+        "prim::add_one",
+    ):
+        text = "prim is a reserved namespace" if "prim" in name else "expected a name that is free"
+        with pytest.raises(ValueError, match=f"{name}: {text}"):
             graphffi.define_op(
                 name, schema="(Tensor x) -> Tensor", kernel="no.kernel", infer=graphffi.like
             )

@@ -246,3 +246,28 @@ def test_a_processor_without_the_instructions_is_refused(
     for _ in range(2):
         with pytest.raises(RuntimeError, match="got one without xop; make the library with isa="):
             library.main(torch.rand(4))
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({"exported": {3: None}}, ValueError, "expected names of functions that are .*, got 3"),
+        ({"exported": {"run_into": None}}, ValueError, "names of functions .*, got 'run_into'"),
+        ({"exported": {}}, ValueError, "expected a program, got none"),
+        ({"path": "model.pt2"}, ValueError, "expected a path that ends in '.so', got 'model.pt2'"),
+        ({"path": "/no/model.so"}, FileNotFoundError, "a path in a folder, got '/no/model.so'"),
+        ({"weights": 3}, ValueError, "weights: expected 'embed' or 'file', got 3"),
+        ({"externs": 3}, TypeError, "externs: expected a mapping, got 3"),
+        ({"externs": {"aten.topk": 3}}, TypeError, "externs: .*, got 3 for 'aten.topk'"),
+        ({"options": 3}, TypeError, "options: expected a mapping, got 3"),
+    ],
+)
+def test_wrong_arguments_are_refused_before_anything_is_compiled(
+    tmp_path: Path, options: dict[str, Any], error: type[Exception], text: str
+) -> None:
+    program = torch.export.export(torch.nn.Identity(), (torch.rand(4),))
+    given = {"exported": program, "path": tmp_path / "model.so"} | options
+    if isinstance(given["exported"], dict):
+        given["exported"] = dict.fromkeys(given["exported"], program)
+    with pytest.raises(error, match=f"graphffi_torch: to_library: .*{text}"):
+        graphffi_torch.to_library(**given)

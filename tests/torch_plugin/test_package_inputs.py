@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
@@ -89,6 +91,12 @@ def test_inputs_may_be_nested_in_other_containers(
         change(args, kwargs)
         told.append((model(*args, **kwargs), args[3]))
     torch.testing.assert_close(*told)
+
+
+@pytest.mark.parametrize("make", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_loaded_package_is_not_copied(packaged: Any, make: Callable[[Any], Any]) -> None:
+    with pytest.raises(TypeError, match="expected no copy of a loaded model, got one; load the"):
+        make(packaged)
 
 
 def setting(place: int | str, value: Any) -> Callable[..., None]:

@@ -27,7 +27,9 @@ tangents_p: Final[Any] = Primitive("tvm_ffi_tangents")
 tangents_p.multiple_results = True
 
 
-_REFERENCE: Final = "or define the op with gradient='reference'"
+_REFERENCE: Final = (
+    "or define the op with gradient='reference'; an op with side effects can have none"
+)
 _BACKWARD: Final = (
     "backward: expected a gradient rule",
     f"register one with register_vjp, {_REFERENCE}",

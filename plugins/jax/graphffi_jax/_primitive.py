@@ -372,7 +372,7 @@ def _differentiate(
     """By the op's rule; integers have no tangents. What needs a rule that is missing refuses."""
     outputs = call_p.bind(*primals, call=call, results=results)
     given = [None if is_zero(t) else t for t in tangents]
-    if call.made_of is None or call.num_mutated or call.traits.has_side_effect:
+    if call.made_of is None or call.num_mutated:
         found = refused_tangents(call.subject, outputs, given)
     else:
         found = tangents_of(call.made_of, primals, outputs, given)

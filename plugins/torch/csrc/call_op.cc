@@ -193,7 +193,7 @@ TORCH_LIBRARY_FRAGMENT(tvm_ffi, library) {
   DefineCall(&library, kCallGraphName, tags);
   library.def(CallSchema(kCallEffectName, "Tensor[]", "Tensor[]"), unsafe_tags);
   Implement<&CallEffectKernel, &CallEffectMeta>(&library, kCallEffectName);
-  library.impl(kCallEffectName, torch::dispatch(c10::DispatchKey::Autograd, RecordNoRule()));
+  library.impl(kCallEffectName, torch::dispatch(c10::DispatchKey::Autograd, RecordGradient()));
   RegisterNoGradient(library);
 }
 

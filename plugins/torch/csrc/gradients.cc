@@ -133,15 +133,13 @@ class NoGradient : public autograd::Node {
 
 /// The ends of errors for calls without the rule that they need.
 constexpr const char* kRegisterRule =
-    "register one with register_vjp, or define the op with gradient='reference'";
+    "register one with register_vjp, or define the op with gradient='reference'; an op with side "
+    "effects can have none";
 constexpr const char* kRegisterForwardRule =
-    "register one with register_jvp, or define the op with gradient='reference'";
+    "register one with register_jvp, or define the op with gradient='reference'; an op with side "
+    "effects can have none";
 constexpr const char* kReturnNewTensors =
     "define an op that returns new tensors without side effects, which can have one";
-
-std::string NoRuleMessage(const std::string& subject, const char* remedy) {
-  return subject + ": backward: expected a gradient rule, got none; " + remedy;
-}
 
 bool HasTangents(const c10::OperatorHandle& op, const Stack& stack) {
   bool found = false;
@@ -184,8 +182,7 @@ c10::ArrayRef<c10::IValue> ResultsOf(const c10::OperatorHandle& op, const Stack&
   return torch::jit::last(stack, op.schema().returns().size());
 }
 
-void RecordNoGradient(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack,
-                      const char* remedy) {
+void RecordNoGradient(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
   autograd::edge_list edges;
   std::vector<std::vector<c10::SymInt>> sizes;
   for (const c10::IValue& value : Arguments(op, *stack)) {
@@ -195,8 +192,9 @@ void RecordNoGradient(const c10::OperatorHandle& op, c10::DispatchKeySet keys, S
       sizes.push_back(tensor.sym_sizes().vec());
     });
   }
-  NodeRef node =
-      MakeNode<NoGradient>(NoRuleMessage(SubjectOf(op, *stack), remedy), std::move(sizes));
+  NodeRef node = MakeNode<NoGradient>(
+      SubjectOf(op, *stack) + ": backward: expected a gradient rule, got none; " + kRegisterRule,
+      std::move(sizes));
   node->set_next_edges(std::move(edges));
   RedispatchBelowAutograd(op, keys, stack);
   for (const c10::IValue& result : ResultsOf(op, *stack)) {
@@ -219,27 +217,18 @@ void RecordAndRun(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack
     for (const c10::IValue& result : ResultsOf(op, *stack)) results.push_back(result.toTensor());
     node->RecordResults(results);
   } else {
-    RecordNoGradient(op, keys, stack, kRegisterRule);
+    RecordNoGradient(op, keys, stack);
   }
 }
 
 void RunDifferentiably(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
   if (!HasTangents(op, *stack)) return RecordAndRun(op, keys, stack);
   const ForwardRule* rule = FindForwardRule(op.schema().name());
-  if (rule == nullptr) RefuseTangents(op.schema().name(), kRegisterForwardRule);
+  if (rule == nullptr) RefuseTangents(SubjectOf(op, *stack), kRegisterForwardRule);
   ForwardCall call = SplitTangents(ParametersOf(op, *stack));
   RecordAndRun(op, keys, stack);
   for (const c10::IValue& result : ResultsOf(op, *stack)) call.results.push_back(result.toTensor());
   ApplyForwardRule(*rule, &call);
-}
-
-/// For calls with side effects, whose ops can have no rules.
-void RunWithoutRules(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
-  if (HasTangents(op, *stack)) RefuseTangents(SubjectOf(op, *stack), kReturnNewTensors);
-  if (!c10::GradMode::is_enabled() || !IsRecorded(op, *stack)) {
-    return RedispatchBelowAutograd(op, keys, stack);
-  }
-  RecordNoGradient(op, keys, stack, kReturnNewTensors);
 }
 
 /// As torch does for its own operators: nothing could notice the update later.
@@ -320,10 +309,6 @@ at::Tensor NoGradientMeta(const at::Tensor& grad, c10::SymIntArrayRef size, std:
 
 torch::CppFunction RecordGradient() {
   return torch::CppFunction::makeFromBoxedFunction<&RunDifferentiably>();
-}
-
-torch::CppFunction RecordNoRule() {
-  return torch::CppFunction::makeFromBoxedFunction<&RunWithoutRules>();
 }
 
 torch::CppFunction RefuseVmap() { return torch::CppFunction::makeFromBoxedFunction<&FailInVmap>(); }

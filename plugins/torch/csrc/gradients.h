@@ -10,9 +10,6 @@ namespace graphffi_torch {
 /// result applies the op's rule, or raises if it has none. So do tangents of operands, at once.
 torch::CppFunction RecordGradient();
 
-/// The same of an operator with side effects, whose op can have no rules.
-torch::CppFunction RecordNoRule();
-
 /// DispatchKey::Autograd of an operator that writes operands: raises where a gradient would be
 /// recorded.
 torch::CppFunction RefuseRecording();

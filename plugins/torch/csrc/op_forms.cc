@@ -136,8 +136,7 @@ void Register(const OpDescription& description, const OpSlot* slot) {
   if (call->writes_operands()) {
     RegisterWriteGuards(library, name);
   } else {
-    auto function = description.has_side_effect ? RecordNoRule() : RecordGradient();
-    library->impl(name, torch::dispatch(c10::DispatchKey::Autograd, std::move(function)));
+    library->impl(name, torch::dispatch(c10::DispatchKey::Autograd, RecordGradient()));
   }
   if (!description.has_vmap_rule) {
     library->impl(name, torch::dispatch(c10::DispatchKey::FuncTorchBatched, RefuseVmap()));

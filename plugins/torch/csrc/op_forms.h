@@ -47,7 +47,6 @@ struct OpDescription {
   /// Says which kernel a call runs, too. NULL: no results, nothing to check, one kernel.
   std::shared_ptr<graphffi::ShapeRule> opt_rule;
   bool allow_cuda_graph = false;  ///< otherwise the operators say that they must not be recorded
-  bool has_side_effect = false;   ///< the op can have no gradient rules
   bool has_vmap_rule = false;     ///< the caller registers it; otherwise vmap is refused
 };
 

@@ -18,7 +18,6 @@ def define_op(
     result_type: Any,
     release_gil: bool,
     allow_cuda_graph: bool,
-    has_side_effect: bool,
     has_vmap_rule: bool,
     replace: bool,
 ) -> Any: ...

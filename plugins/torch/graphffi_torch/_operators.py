@@ -170,10 +170,17 @@ def _register(op: Op) -> None:
 
 def _check_free(full_name: str) -> None:
     namespace, _, name = full_name.partition("::")
-    if hasattr(getattr(torch.ops, namespace), name):
+    operators = getattr(torch.ops, namespace)
+    # `torch.ops` has functions of its own; torch looks up no operators of names such as __self__.
+    is_namespace = type(operators) is type(torch.ops.tvm_ffi)
+    if not is_namespace or hasattr(operators, name) or name.startswith("__"):
         raise ValueError(
             f"{full_name}: expected a name that is free, got one that torch.ops has; choose another"
         )
+    try:
+        _library_of(namespace)
+    except ValueError as error:
+        raise ValueError(f"{full_name}: {error}") from None
 
 
 def _register_fake(name: str, fake: Callable[..., Any]) -> None:
@@ -209,7 +216,6 @@ def _define(definition: Definition, schemas: tuple[str, str, str], *, replace: b
         result_type=definition.result_type,
         release_gil=any(kernel.release_gil for kernel in definition.candidates),
         allow_cuda_graph=_allows_cuda_graph(definition),
-        has_side_effect=bool(definition.has_side_effect),
         has_vmap_rule=definition.vmap is not None,
         replace=replace,
     )

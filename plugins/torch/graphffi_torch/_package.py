@@ -8,7 +8,7 @@ import logging
 import os
 import threading
 import zipfile
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import torch
 
@@ -173,6 +173,13 @@ class Package:
                 return self._run(*args, **kwargs)
             finally:
                 self._caller = None
+
+    def __reduce__(self) -> NoReturn:
+        """Refuses copies, which would share buffers with the model, and pickling."""
+        raise TypeError(
+            "graphffi_torch: package: expected no copy of a loaded model, got one; load the "
+            "package once more"
+        )
 
     def _run(self, *args: Any, **kwargs: Any) -> Any:
         if self._opt_inputs is not None:

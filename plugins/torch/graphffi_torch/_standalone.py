@@ -12,7 +12,7 @@ import uuid
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -128,7 +128,8 @@ def to_library(
             lines of the model that call them; for what calls can't be given; and for calls of
             kernels where graphffi does not lower them (``GRAPHFFI_INDUCTOR=0``, an untested torch).
         RuntimeError: If the compiler fails, or there is none for the processor.
-        TypeError: If `exported` is no exported program.
+        FileNotFoundError: If there is no folder for the library.
+        TypeError: If `exported` is no exported program, `externs` or `options` no mapping.
         ValueError: For a wrong name or path, an unknown way to keep weights, unknown instructions,
             and those of another machine with a program on CUDA.
 
@@ -139,6 +140,7 @@ def to_library(
     """
     programs = dict(exported) if isinstance(exported, Mapping) else {"main": exported}
     _check_arguments(programs, path, weights, isa)
+    _check_mappings(externs, options)
     devices = {name: _device_of(name, program) for name, program in programs.items()}
     if "cuda" in devices.values():
         _check_cuda(isa, options or {})
@@ -172,8 +174,8 @@ def to_library(
         device = devices[name]
         program = decomposed[name]
         compiled = with_graph_module(program, program.graph_module, {})
-        signature = replace(signatures[name], guards=size_guards(programs[name], compiled))
-        text = method_code(signature, code.model, device, code.code, constants)
+        guards = size_guards(programs[name], compiled)
+        text = method_code(signatures[name], guards, code.model, device, code.code, constants)
         sources.append(
             Source(code.model, text, code.header, code.flags, device, code.images),
         )
@@ -211,7 +213,7 @@ def _check_arguments(
 ) -> None:
     for name, program in programs.items():
         check_exported("to_library", program)
-        if not _METHOD.match(name) or name.endswith(_ENDINGS) or name in _RESERVED:
+        if not _METHOD.match(str(name)) or name.endswith(_ENDINGS) or name in _RESERVED:
             raise ValueError(
                 "graphffi_torch: to_library: expected names of functions that are identifiers, do "
                 f"not end in {' or '.join(_ENDINGS)} and are not {' or '.join(_RESERVED)}, got "
@@ -224,6 +226,10 @@ def _check_arguments(
             f"graphffi_torch: to_library: expected a path that ends in '.so', got "
             f"{os.fspath(path)!r}"
         )
+    if not Path(path).absolute().parent.is_dir():
+        raise FileNotFoundError(
+            f"graphffi_torch: to_library: expected a path in a folder, got {os.fspath(path)!r}"
+        )
     if weights not in ("embed", "file"):
         raise ValueError(
             f"graphffi_torch: to_library: weights: expected 'embed' or 'file', got {weights!r}"
@@ -232,6 +238,20 @@ def _check_arguments(
         raise ValueError(
             f"graphffi_torch: to_library: isa: expected {', '.join(ISAS)}, got {isa!r}"
         )
+
+
+def _check_mappings(externs: Any, options: Any) -> None:
+    for name, given in (("externs", externs), ("options", options)):
+        if given is not None and not isinstance(given, Mapping):
+            raise TypeError(
+                f"graphffi_torch: to_library: {name}: expected a mapping, got {given!r}"
+            )
+    for name, reference in (externs or {}).items():
+        if not isinstance(name, str) or not isinstance(reference, str):
+            raise TypeError(
+                "graphffi_torch: to_library: externs: expected references of kernels by operators, "
+                f"got {reference!r} for {name!r}"
+            )
 
 
 def _device_of(name: str, program: torch.export.ExportedProgram) -> str:

@@ -12,6 +12,7 @@ from graphffi import dtype
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from graphffi_torch._size_guards import SizeGuard
     from graphffi_torch._standalone_signature import Node, Signature
     from graphffi_torch._standalone_weights import Constant
 
@@ -33,12 +34,18 @@ _DEVICES: Final = {"cpu": 1, "cuda": 2}  # DLPack's
 
 
 def method_code(
-    signature: Signature, model: str, device: str, code: str, constants: Sequence[Constant]
+    signature: Signature,
+    guards: Sequence[SizeGuard],
+    model: str,
+    device: str,
+    code: str,
+    constants: Sequence[Constant],
 ) -> str:
     """The text of a file that exports the method.
 
     Args:
         signature: Of the method.
+        guards: Relations between the sizes of its operands.
         model: The end of the class's name.
         device: Where it runs: ``"cpu"`` or ``"cuda"``.
         code: What AOTInductor wrote.
@@ -63,7 +70,7 @@ def method_code(
             f"kDims{len(dims) - 1}, {str(operand.is_updated).lower()}, {_DEVICES[operand.device]}}}"
         )
     symbols = [f'{{"{name}", {low}, {high}}}' for name, low, high in signature.symbols]
-    guards, named = _guards_code(signature)
+    guard_rows, named = _guards_code(signature, guards)
     places = [
         f"{{{constant.offset}, {constant.size}, {str(constant.is_updated).lower()}}}"
         for constant in constants
@@ -78,8 +85,8 @@ def method_code(
             symbols=", ".join(symbols) or '{"", 0, 0}',
             num_symbols=len(symbols),
             named="".join(named),
-            guards=", ".join(guards) or "{}",
-            num_guards=len(guards),
+            guards=", ".join(guard_rows) or "{}",
+            num_guards=len(guard_rows),
             num_results=len(signature.results),
             ordinals=", ".join(["-1"] * len(signature.results)) or "-1",
             places=", ".join(places) or "{0, 0, false}",
@@ -108,16 +115,16 @@ def _description(signature: Signature) -> str:
     return "" if text is None else text_code(f"op_{signature.name}", text)
 
 
-def _guards_code(signature: Signature) -> tuple[list[str], list[str]]:
+def _guards_code(signature: Signature, guards: Sequence[SizeGuard]) -> tuple[list[str], list[str]]:
     """Each guard, and the list of operands that it names."""
     positions = {operand.name: i for i, operand in enumerate(signature.operands)}
-    guards, named = [], []
-    for i, guard in enumerate(signature.guards):
+    rows, named = [], []
+    for i, guard in enumerate(guards):
         places = [str(positions[name]) for name in guard.inputs]
         named.append(f"const int32_t kNamed{i}[] = {{{', '.join(places)}}};\n")
         holds = f"[](const Sizes& size) {{ return {guard.cpp(positions)}; }}"
-        guards.append(f"{{{json.dumps(guard.text)}, kNamed{i}, {len(places)}, {holds}}}")
-    return guards, named
+        rows.append(f"{{{json.dumps(guard.text)}, kNamed{i}, {len(places)}, {holds}}}")
+    return rows, named
 
 
 def _nodes_code(kind: str, nodes: Sequence[Node]) -> str:

@@ -71,7 +71,6 @@ class Signature:
         name: Of the method.
         operands: In order.
         symbols: Names, smallest and largest values of sizes that calls choose.
-        guards: Relations between sizes.
         results: For each tensor that it gives an expression of its shape and data type, as shape
             rules are written; None where operands' sizes do not decide it.
         updated_buffers: Names of the model's buffers that it changes.
@@ -82,7 +81,6 @@ class Signature:
     name: str
     operands: tuple[Operand, ...]
     symbols: tuple[tuple[str, int, int], ...]
-    guards: tuple[SizeGuard, ...]
     results: tuple[str | None, ...]
     updated_buffers: frozenset[str]
     input_nodes: tuple[Node, ...]
@@ -134,8 +132,7 @@ class Signature:
         check_not_tied(f"to_library: {name}", exported)
         # Before decompositions, no input is listed as updated.
         program = exported.run_decompositions({})
-        guards = size_guards(exported)
-        reader = _SignatureReader(name, program, guards)
+        reader = _SignatureReader(name, program, size_guards(exported))
         signature = program.graph_signature
         updated = set(signature.user_inputs_to_mutate.values())
         nodes = {node.name: node for node in program.graph.nodes}
@@ -160,7 +157,6 @@ class Signature:
             name,
             tuple(operands),
             tuple(reader.symbols.values()),
-            guards,
             tuple(results),
             frozenset(signature.buffers_to_mutate.values()),
             *_nested(program),
