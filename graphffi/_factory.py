@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import logging
 import operator
 import os
@@ -16,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from . import _core
+from ._cached import cached_property
 from ._conditions import ConditionSize, UndecidedError
 from ._describe import describe
 from ._device import Device
@@ -138,7 +138,7 @@ class Factory:
         """Begins error messages."""
         return f"{self.op}: factory {self.name!r}"
 
-    @functools.cached_property
+    @cached_property
     def identity(self) -> str | None:
         """Identifies the code in every process; None if the code has no text."""
         texts = [known_rule_text(rule) for rule in (self.make, self.key)]
