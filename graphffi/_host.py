@@ -66,6 +66,10 @@ class HostFramework(Framework):
         fresh, mutated = outputs[: len(specs)], outputs[len(specs) :]
         return definition.pack_results(bound.operands, fresh, mutated)
 
+    def replace_op(self, op: Op) -> None:
+        """Forgets calls of the former definition, which keeps all that its kernels refer to."""
+        self._known.clear()
+
     def use_library(self, path: str, is_new: bool) -> None:
         """Forgets the kernels of a library that was built anew."""
         if is_new:
