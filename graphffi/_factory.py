@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import logging
 import operator
@@ -70,7 +71,8 @@ def _static(subject: str, value: Any) -> Any:
         # A size of the eager tracer claims to be an int or a bool; by these it becomes one.
         return bool(value) if isinstance(value, bool) else value
     if isinstance(value, int) or hasattr(value, "__index__"):
-        return operator.index(value)
+        with contextlib.suppress(TypeError):  # of arrays of more than an int
+            return operator.index(value)
     if isinstance(value, float):
         return float(value)
     if isinstance(value, Device):

@@ -366,6 +366,13 @@ def test_a_key_of_something_else_is_refused(arrays: Any) -> None:
         op(ones(arrays, 3))
 
 
+def test_an_array_in_a_key_is_refused(arrays: Any) -> None:
+    op = define()
+    by_width(op, filling, key=lambda x, n, mode, f: arrays.make([1, 2]), name="tile")
+    with pytest.raises(TypeError, match=r"factory 'tile': key: expected static facts .*, got "):
+        op(ones(arrays, 3))
+
+
 def test_errors_of_a_key_name_op_and_factory(arrays: Any) -> None:
     op = define()
     by_width(op, filling, key=lambda x, n, mode, f: [4][x.shape[0]], name="tile")
