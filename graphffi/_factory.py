@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-import functools
 import logging
 import operator
 import os
@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from . import _core
+from ._cached import cached_property
 from ._conditions import ConditionSize, UndecidedError
 from ._describe import describe
 from ._device import Device
@@ -70,7 +71,8 @@ def _static(subject: str, value: Any) -> Any:
         # A size of the eager tracer claims to be an int or a bool; by these it becomes one.
         return bool(value) if isinstance(value, bool) else value
     if isinstance(value, int) or hasattr(value, "__index__"):
-        return operator.index(value)
+        with contextlib.suppress(TypeError):  # of arrays of more than an int
+            return operator.index(value)
     if isinstance(value, float):
         return float(value)
     if isinstance(value, Device):
@@ -138,7 +140,7 @@ class Factory:
         """Begins error messages."""
         return f"{self.op}: factory {self.name!r}"
 
-    @functools.cached_property
+    @cached_property
     def identity(self) -> str | None:
         """Identifies the code in every process; None if the code has no text."""
         texts = [known_rule_text(rule) for rule in (self.make, self.key)]

@@ -66,6 +66,10 @@ class HostFramework(Framework):
         fresh, mutated = outputs[: len(specs)], outputs[len(specs) :]
         return definition.pack_results(bound.operands, fresh, mutated)
 
+    def replace_op(self, op: Op) -> None:
+        """Forgets calls of the former definition, which keeps all that its kernels refer to."""
+        self._known.clear()
+
     def use_library(self, path: str, is_new: bool) -> None:
         """Forgets the kernels of a library that was built anew."""
         if is_new:
@@ -165,8 +169,13 @@ class HostFramework(Framework):
 
 
 def _has_array(tensors: Sequence[Any]) -> bool:
-    numpy: Any = sys.modules.get("numpy")
-    return numpy is not None and any(isinstance(t, numpy.ndarray) for t in tensors)
+    ndarray = _of_numpy("ndarray")
+    return any(isinstance(t, ndarray) for t in tensors)
+
+
+def _of_numpy(name: str) -> Any:
+    """A class of NumPy; one without instances as long as no thread has imported it."""
+    return getattr(sys.modules.get("numpy"), name, ())
 
 
 def _run_reference(
@@ -220,10 +229,9 @@ def _is_row_major(tensor: _core.Tensor) -> bool:
 
 def _plain_updated(args: tuple[Any, ...], mutates: Any) -> list[Any] | None:
     """The arrays that a plain call updates; None where it is not plain."""
-    numpy: Any = sys.modules.get("numpy")
-    if numpy is None or type(mutates) is not tuple:
+    if type(mutates) is not tuple:
         return None
-    array, has_array = numpy.ndarray, False
+    array, has_array = _of_numpy("ndarray"), False
     for value in args:
         if type(value) is array and value.flags.c_contiguous:
             has_array = True
@@ -236,7 +244,7 @@ def _plain_updated(args: tuple[Any, ...], mutates: Any) -> list[Any] | None:
     if not has_array or any(type(a) is not array or not a.flags.writeable for a in updated):
         return None
     others = ((args[i], a) for i in positions for k, a in enumerate(args) if k != i)
-    if any(type(b) is array and numpy.may_share_memory(a, b) for a, b in others):
+    if any(type(b) is array and sys.modules["numpy"].may_share_memory(a, b) for a, b in others):
         return None
     return updated
 
@@ -272,8 +280,7 @@ def _with_arrays(operand: Any) -> Any:
 
 @functools.lru_cache(maxsize=64)
 def _is_scalar(kind: type) -> bool:
-    numpy: Any = sys.modules.get("numpy")
-    return numpy is not None and issubclass(kind, numpy.generic)
+    return issubclass(kind, _of_numpy("generic"))
 
 
 def _checked_returned(subject: str, returned: Any, results: Sequence[TensorSpec]) -> list[Any]:

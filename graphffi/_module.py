@@ -59,8 +59,9 @@ class Module(_core.Object):
         if function is None:
             names = self.function_names()
             known = near_names(name, names)
-            if self.path and not names and os.path.isfile(self.path):
-                known = f', from a file that exports none; is __tvm_ffi_{name} extern "C", visible?'
+            if self.path and (not names or name in names) and os.path.isfile(self.path):
+                fault = "hides it" if names else "exports none"
+                known = f', from a file that {fault}; is __tvm_ffi_{name} extern "C", visible?'
             raise AttributeError(
                 f"graphffi: {self._title}: expected the name of a function, got {name!r}{known}",
                 name=name,

@@ -9,6 +9,7 @@
 
 #include "builtin.h"
 #include "error.h"
+#include "fork.h"
 
 namespace graphffi::runtime {
 namespace {
@@ -35,7 +36,7 @@ struct FunctionTable {
 
 // Leaked on purpose: libraries use it from their destructors, after ours would have run.
 FunctionTable& Functions() {
-  static FunctionTable* table = new FunctionTable();
+  static FunctionTable* table = NewUsableAfterFork<FunctionTable, &Functions>();
   return *table;
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "error.h"
+#include "fork.h"
 #include "type_registry.h"
 
 namespace graphffi::runtime {
@@ -33,7 +34,7 @@ struct AttributeTable {
 };
 
 AttributeTable& Attributes() {
-  static AttributeTable* table = new AttributeTable();
+  static AttributeTable* table = NewUsableAfterFork<AttributeTable, &Attributes>();
   return *table;
 }
 

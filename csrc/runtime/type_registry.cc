@@ -11,6 +11,7 @@
 #include <string>
 
 #include "error.h"
+#include "fork.h"
 
 namespace graphffi::runtime {
 namespace {
@@ -107,6 +108,8 @@ uint64_t HashKey(std::string_view key) {
 
 class TypeTable {
  public:
+  mutable std::shared_mutex mutex;
+
   TypeTable() {
     for (const BuiltinType& builtin : kBuiltinTypes) {
       bool derived = builtin.index > kTVMFFIObject;
@@ -128,19 +131,19 @@ class TypeTable {
 
   /// kUnknownType if nobody registered the key.
   int32_t FindIndex(std::string_view key) const {
-    std::shared_lock lock(mutex_);
+    std::shared_lock lock(mutex);
     auto it = indices_.find(key);
     return it == indices_.end() ? kUnknownType : it->second;
   }
 
   int32_t GetOrAdd(const TypeRequest& request) {
-    std::unique_lock lock(mutex_);
+    std::unique_lock lock(mutex);
     auto it = indices_.find(request.key);
     return it == indices_.end() ? Add(request) : it->second;
   }
 
   std::vector<std::string_view> Keys() const {
-    std::shared_lock lock(mutex_);
+    std::shared_lock lock(mutex);
     std::map<int32_t, std::string_view> by_index;
     for (const auto& [key, index] : indices_) by_index.emplace(index, key);
     std::vector<std::string_view> keys;
@@ -228,7 +231,6 @@ class TypeTable {
     (*chunk)[index % kChunkSize].store(entry.release(), std::memory_order_release);
   }
 
-  mutable std::shared_mutex mutex_;
   std::map<std::string, int32_t, std::less<>> indices_;
   int32_t next_dynamic_ = kTVMFFIDynObjectBegin;
   std::atomic<Chunk*> chunks_[kMaxChunks] = {};
@@ -236,7 +238,7 @@ class TypeTable {
 
 // Leaked on purpose: libraries use it from their destructors, after ours would have run.
 TypeTable& Types() {
-  static TypeTable* table = new TypeTable();
+  static TypeTable* table = NewUsableAfterFork<TypeTable, &Types>();
   return *table;
 }
 

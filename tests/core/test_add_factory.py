@@ -287,6 +287,57 @@ def test_a_child_process_makes_what_its_parent_was_making() -> None:
     thread.join()
 
 
+FORKS_DURING_A_FIRST_CALL = """
+import os, signal, threading, warnings
+import numpy as np
+import graphffi
+
+warnings.simplefilter("ignore")  # Python warns of fork if there are threads
+has_begun, may_end = threading.Event(), threading.Event()
+
+class Slow(list):
+    def __iter__(self):  # while the factory's text is made
+        if threading.current_thread() is not threading.main_thread():
+            has_begun.set()
+            may_end.wait(60)
+        return super().__iter__()
+
+numbers = Slow([1])
+
+def define(name):
+    op = graphffi.define_op(name, schema="(Tensor x) -> Tensor", infer=graphffi.like)
+
+    @op.add_factory(key=lambda x: x.shape[0])
+    def fill(width):
+        def kernel(x, out):
+            np.from_dlpack(out)[...] = numbers[0]
+
+        return kernel
+
+    return op
+
+meanwhile, other = define("forks::first"), define("forks::other")
+thread = threading.Thread(target=meanwhile, args=(np.zeros(2),))
+thread.start()
+has_begun.wait(60)
+if child := os.fork():
+    print("status", os.waitpid(child, 0)[1])
+    may_end.set()
+    thread.join()
+else:
+    signal.alarm(60)  # ends a child that waits for ever
+    may_end.set()
+    other(np.zeros(2))
+    os._exit(0)
+"""
+
+
+def test_a_process_forks_during_a_first_call(run_python: Any) -> None:
+    runtime = graphffi.runtime_info().path
+    status, text = run_python(FORKS_DURING_A_FIRST_CALL, GRAPHFFI_RUNTIME=runtime)
+    assert (status, text) == (0, "status 0\n")
+
+
 @pytest.mark.parametrize(
     ("options", "error", "text"),
     [
@@ -312,6 +363,13 @@ def test_wrong_options_are_refused_and_change_nothing(
 def test_a_key_of_something_else_is_refused(arrays: Any) -> None:
     op = define()
     by_width(op, filling, key=lambda x, n, mode, f: (x,), name="tile")
+    with pytest.raises(TypeError, match=r"factory 'tile': key: expected static facts .*, got "):
+        op(ones(arrays, 3))
+
+
+def test_an_array_in_a_key_is_refused(arrays: Any) -> None:
+    op = define()
+    by_width(op, filling, key=lambda x, n, mode, f: arrays.make([1, 2]), name="tile")
     with pytest.raises(TypeError, match=r"factory 'tile': key: expected static facts .*, got "):
         op(ones(arrays, 3))
 

@@ -157,6 +157,14 @@ for thread in threads:
     assert run_python(code, GRAPHFFI_RUNTIME=graphffi.runtime_info().path) == (0, "")
 
 
+def test_a_hidden_function_is_named(tmp_path: Path) -> None:
+    source = "int __tvm_ffi_f(void) { return 0; }\n"
+    module = graphffi.load_module(compile_c(tmp_path / "lib.so", source, "-fvisibility=hidden"))
+    text = r"got 'f', from a file that hides it; is __tvm_ffi_f extern \"C\", visible\?"
+    with pytest.raises(AttributeError, match=text):
+        module.f  # noqa: B018
+
+
 def test_a_removed_file_exports_no_names(tmp_path: Path) -> None:
     library = compile_c(tmp_path / "lib.so", "int __tvm_ffi_f(void) { return 0; }\n")
     module = graphffi.load_module(library)

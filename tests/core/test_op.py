@@ -553,6 +553,25 @@ def test_a_process_forks_between_changes_of_ops(run_python: Any) -> None:
     assert (status, text) == (0, "status 0\n")
 
 
+WHILE_NUMPY_IS_IMPORTED = """
+import sys, types
+import graphffi
+
+sys.modules["numpy"] = types.ModuleType("numpy")  # as another thread has it at first
+op = graphffi.define_op(
+    "imports::op", schema="(Tensor x) -> Tensor", kernel=lambda x, out: None, infer=graphffi.like
+)
+x = graphffi.call_tvm_ffi(lambda out: None, out=graphffi.empty((3,), "float32"))
+op(x)
+graphffi.call_tvm_ffi(lambda x: None, x, mutates=(0,))
+"""
+
+
+def test_a_thread_calls_while_another_one_imports_numpy(run_python: Any) -> None:
+    status, text = run_python(WHILE_NUMPY_IS_IMPORTED)
+    assert (status, text) == (0, "")
+
+
 @pytest.mark.parametrize("trait", ["pass_owning_tensor", "allow_cuda_graph"])
 def test_traits_are_bools(trait: str) -> None:
     options: Any = {trait: "no"}

@@ -351,3 +351,35 @@ def test_a_package_holds_the_library_that_runs(builds: list[str], library: Path)
     again = PackagedLibraries("test").add(reference)
     assert re.fullmatch(r"kernels-[0-9a-f]{16}.so::fill", again)
     assert again != packaged
+
+
+REPLACED = """
+import gc, weakref
+import numpy as np
+import graphffi
+
+class Table:
+    def __init__(self, value):
+        self.value = value
+
+def define(value):
+    table = Table(value)
+
+    def fill(x, out):
+        np.from_dlpack(out)[...] = table.value
+
+    op = graphffi.define_op(
+        "replaced::op", schema="(Tensor x) -> Tensor", kernel=fill, infer=graphffi.like,
+        override=True,
+    )
+    assert op(np.zeros(1)) == [value]
+    return weakref.ref(table)
+
+tables = [define(value) for value in range(3)]
+gc.collect()
+print([table() is not None for table in tables])
+"""
+
+
+def test_a_replaced_kernel_keeps_nothing(run_python: Any) -> None:
+    assert run_python(REPLACED) == (0, "[False, False, True]\n")

@@ -47,6 +47,39 @@ def test_eight_threads_of_mixed_calls(ops: SimpleNamespace) -> None:
         assert sum(pool.map(work, range(8))) == 8 * 60
 
 
+FORKS_DURING_A_CALL = """
+import os, threading, warnings
+import graphffi, jax
+from graphffi_jax._library import _load
+
+warnings.simplefilter("ignore")  # JAX warns of fork
+has_begun, may_end = threading.Event(), threading.Event()
+
+def kernel(x, out):
+    has_begun.set()
+    may_end.wait(60)
+
+op = graphffi.define_op(
+    "threads::forks", schema="(Tensor x) -> Tensor", kernel=kernel, infer=graphffi.like
+)
+thread = threading.Thread(target=lambda: jax.jit(op)(jax.numpy.ones(2)).block_until_ready())
+thread.start()
+assert has_begun.wait(60)
+if child := os.fork():
+    print("status", os.waitpid(child, 0)[1])
+    may_end.set()
+    thread.join()
+else:
+    os._exit(0 if _load().graphffi_jax_close_gate(0) else 1)
+"""
+
+
+def test_a_child_of_fork_waits_for_no_call_at_its_end() -> None:
+    command = [sys.executable, "-c", FORKS_DURING_A_CALL]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("status 0\n", "")
+
+
 SITES = """
 import ctypes, sys, threading
 import graphffi, graphffi_jax, jax.numpy

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import re
 import shutil
 import subprocess
@@ -235,6 +236,38 @@ def test_threads_that_divide_by_zero_fail_alone(path: Path) -> None:
     for thread in threads:
         thread.join()
     assert found == {0: {"ZeroDivisionError"}, 2: {3}}
+
+
+FORKS = """
+import os, signal, sys
+import numpy as np
+import graphffi
+
+library = graphffi.load_module(sys.argv[1])
+x, y = np.full(int(sys.argv[2]), 6), np.full(int(sys.argv[2]), 2)
+
+def run():
+    assert (np.asarray(library.quotient(x, y)) == 3).all()
+
+run()
+if child := os.fork():
+    print("status", os.waitpid(child, 0)[1])
+    run()
+else:
+    signal.alarm(60)  # ends a child that waits for ever
+    run()
+    os._exit(0)
+"""
+
+
+def test_a_child_of_fork_runs_parallel_loops(path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FORKS, path, str(QUOTIENTS)],
+        env={**os.environ, "OMP_NUM_THREADS": "2"},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.stdout, done.stderr) == ("status 0\n", "")
 
 
 def test_one_tensor_for_two_inputs_of_the_example_is_refused(tmp_path: Path) -> None:

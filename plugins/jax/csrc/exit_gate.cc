@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exit_gate.h"
 
+#include <pthread.h>
+
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -12,6 +14,11 @@ namespace {
 std::atomic<int64_t> in_flight{0};
 std::atomic<bool> closed{false};
 thread_local const xla::Call* opt_current_cpu_call = nullptr;
+
+/// A child of fork has no calls of other threads. If the one that forks is in a call, the count is
+/// -1 at its end.
+[[maybe_unused]] const int watches_forks =
+    pthread_atfork(nullptr, nullptr, [] { in_flight.store(0); });
 
 }  // namespace
 
@@ -34,7 +41,7 @@ const xla::Call* GatedCall::opt_current_on_cpu() { return opt_current_cpu_call; 
 bool CloseExitGate(int timeout_ms) {
   closed.store(true);
   auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms);
-  while (in_flight.load() != 0) {
+  while (in_flight.load() > 0) {
     if (std::chrono::steady_clock::now() >= deadline) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }

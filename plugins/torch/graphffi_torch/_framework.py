@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import logging
-import sys
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -44,11 +43,17 @@ from graphffi_torch._primitive import Primitive, call_primitive
 from graphffi_torch._private_names import has
 from graphffi_torch._reference import install_reference
 from graphffi_torch._repairs import repair
-from graphffi_torch._sharding import announce_sharding, original_error, raise_original
+from graphffi_torch._sharding import (
+    announce_sharding,
+    original_error,
+    raise_original,
+    register_known,
+)
 from graphffi_torch._specs import empty, results_of, to_numpy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from types import ModuleType
 
     from graphffi import Op, TensorSpec
     from graphffi.plugin import BoundCall, CanonicalCall, Definition
@@ -75,6 +80,7 @@ class TorchFramework(Framework):
     def __init__(self) -> None:
         """Not for users."""
         self._ops: list[Op] = []
+        self._opt_traced_call: ModuleType | None = None  # once Dynamo is there
 
     def install_traced_calls(self) -> None:
         """Has Dynamo, which is there now, trace calls of ops."""
@@ -83,8 +89,9 @@ class TorchFramework(Framework):
         for function in traced_constants():
             torch.compiler.assume_constant_result(function)  # type: ignore[no-untyped-call]
         _traced_call.install()
-        for op in self._ops:
-            _let_trace(op)
+        self._opt_traced_call = _traced_call  # before the list is read: other threads define ops
+        for op in tuple(self._ops):
+            self._let_trace(op)
 
     def add_op(self, op: Op) -> None:
         """Registers the op with torch, so that graphs can hold it.
@@ -92,7 +99,7 @@ class TorchFramework(Framework):
         One that torch can't have is left to other frameworks: calls on torch's tensors say why.
         """
         self._ops.append(op)
-        _let_trace(op)
+        self._let_trace(op)
         if why_no_operator(op.definition) is not None:
             return
         install_reference(op)
@@ -107,7 +114,7 @@ class TorchFramework(Framework):
         if why_no_operator(op.definition) is not None:
             return
         set_rules(op.definition)
-        _let_trace(op)  # the digest, which is in graphs, covers the rule from now on
+        self._let_trace(op)  # the digest, which is in graphs, covers the rule from now on
 
     def check_replacement(self, op: Op, definition: Definition) -> None:
         """Refuses a definition that needs other operators: graphs hold those that there are."""
@@ -120,9 +127,21 @@ class TorchFramework(Framework):
             return
         install_reference(op)
         replace_operators(op)
-        _let_trace(op)
+        self._let_trace(op)
         announce_sharding(op)
         set_rules(op.definition)
+
+    def _let_trace(self, op: Op) -> None:
+        """Gives an op the function that Dynamo follows, if Dynamo is there."""
+        if self._opt_traced_call is None:
+            return
+        reason = why_no_operator(op.definition)
+        op.traced_call = (
+            self._opt_traced_call.make_traced_call(op.definition, entry_of(op))
+            if reason is None
+            else self._opt_traced_call.make_refusal(reason)
+        )
+        op.is_traced = torch.compiler.is_dynamo_compiling
 
     def use_library(self, path: str, is_new: bool) -> None:
         """Has the path of a library mean the file that is there now."""
@@ -191,19 +210,6 @@ class TorchFramework(Framework):
         return str(module.get_device_name())
 
 
-def _let_trace(op: Op) -> None:
-    """Gives an op the function that Dynamo follows, if Dynamo is there."""
-    traced_call = sys.modules.get("graphffi_torch._traced_call")
-    if traced_call is not None:
-        reason = why_no_operator(op.definition)
-        op.traced_call = (
-            traced_call.make_traced_call(op.definition, entry_of(op))
-            if reason is None
-            else traced_call.make_refusal(reason)
-        )
-        op.is_traced = torch.compiler.is_dynamo_compiling
-
-
 def _refuse_others(definition: Definition, operands: Sequence[Any]) -> None:
     """Raises where tensors are not torch's, or nested: such an operator is torch's to refuse.
 
@@ -240,10 +246,11 @@ def install() -> None:
         register_tensor_viewer(exchange, _C.make_tensor_viewer(exchange))
     framework = TorchFramework()
     register_framework(framework, type_prefixes=("torch",), types=types)
-    # Importing Dynamo and Inductor takes seconds; they are met where something else needs them.
+    # Importing these takes seconds; they are met where something else needs them.
     when_imported("torch._dynamo", framework.install_traced_calls)
     when_imported("torch._dynamo", _install_traced_modules)
     when_imported("torch._inductor.lowering", _install_lowerings)
+    when_imported("torch.distributed.tensor", register_known)
 
 
 def _install_traced_modules() -> None:

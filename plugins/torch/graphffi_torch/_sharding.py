@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-import sys
+import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from graphffi.plugin import Operand, when_imported
+from graphffi.plugin import Operand
 from graphffi_torch._dynamo import end_trace, is_wrong_call
 from graphffi_torch._operator_schema import arguments_by_name
 from graphffi_torch._operators import operator_of
@@ -19,20 +19,22 @@ if TYPE_CHECKING:
     from graphffi.plugin import Definition
 
 
-_known: Final[list[Op]] = []
+_known: Final[dict[str, Op]] = {}
+# DTensor has been: what is in sys.modules, another thread may still be importing.
+_has_been_imported: Final = threading.Event()
 
 
 def announce_sharding(op: Op) -> None:
     """Tells DTensor which placements an op's operator takes; without `dims`, whole tensors only."""
-    _known.append(op)
-    if len(_known) == 1:
-        when_imported("torch.distributed.tensor", _register_known)
-    elif "torch.distributed.tensor" in sys.modules:
+    _known[op.name] = op
+    if _has_been_imported.is_set():
         _register(op)
 
 
-def _register_known() -> None:
-    for op in _known:
+def register_known() -> None:
+    """Tells DTensor, which is there now, of all ops; later ones tell it themselves."""
+    _has_been_imported.set()  # before the table is read: other threads define ops
+    for op in tuple(_known.values()):
         _register(op)
 
 

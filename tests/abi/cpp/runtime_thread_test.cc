@@ -2,6 +2,8 @@
 // Eight threads at once, and memory that stays flat. Apache's tables are not locked, so what
 // several threads register there is only looked up.
 #include <malloc.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <thread>
@@ -188,4 +190,48 @@ TEST(imports_of_all_threads_are_kept) {
     }
   });
   CHECK_EQ(NumImports(importer), int64_t{kThreads * (kRounds / 10)});
+}
+
+static void LookUp() {
+  const TVMFFIByteArray name = {"ffi.Array", 9}, key = {"ffi.Function", 12},
+                        attr = {"__any_hash__", 12};
+  TVMFFIObjectHandle function = nullptr;
+  TVMFFIFunctionGetGlobal(&name, &function);
+  TVMFFIObjectDecRef(function);
+  int32_t index = 0;
+  TVMFFITypeKeyToIndex(&key, &index);
+  TVMFFIGetTypeAttrColumn(&attr);
+}
+
+static void RegisterInChild() {
+  alarm(60);  // ends a child that waits for a thread that it does not have
+  Callback callback;
+  Value function = callback.Make([](void*, const TVMFFIAny*, int32_t, TVMFFIAny*) { return 0; });
+  const TVMFFIByteArray name = {"test.child", 10}, key = {"test.Child", 10},
+                        attr = {"__child__", 9};
+  int rc = TVMFFIFunctionSetGlobal(&name, function.object(), 1);
+  const int32_t index = TVMFFITypeGetOrAllocIndex(&key, -1, 1, 0, 1, kTVMFFIObject);
+  const TVMFFIAny value = Int(1);
+  rc |= TVMFFITypeRegisterAttr(index, &attr, &value);
+  _exit(rc);
+}
+
+TEST(a_child_of_fork_registers_what_other_threads_look_up) {
+  std::atomic<bool> is_done{false};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([&is_done] {
+      while (!is_done) LookUp();
+    });
+  }
+  for (int i = 0; i < kRounds / 5; ++i) {
+    const pid_t child = fork();
+    if (child == 0) RegisterInChild();
+    int status = 0;
+    waitpid(child, &status, 0);
+    CHECK_EQ(status, 0);
+    if (status != 0) break;
+  }
+  is_done = true;
+  for (std::thread& thread : threads) thread.join();
 }

@@ -1,13 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "run.h"
 
+#include <dlfcn.h>
+#include <pthread.h>
+
 #include <memory>
 #include <new>
 #include <utility>
 
 #include "workspace.h"
 
+extern "C" int omp_get_max_threads();
+
 namespace graphffi_standalone {
+namespace {
+
+/// OpenMP's name of a function that libgomp has from GCC 9 on, and its argument `omp_pause_soft`.
+constexpr char kPause[] = "omp_pause_resource_all";
+constexpr int kSoftly = 1;
+
+thread_local bool has_run = false;
+int (*opt_pause)(int) = nullptr;
+
+/// Ends the threads that run parallel loops for a thread that forks. Its child has none of them,
+/// and libgomp would wait for them forever. Both processes start others.
+void EndTeam() {
+  if (has_run && opt_pause != nullptr && omp_get_max_threads() > 1) opt_pause(kSoftly);
+}
+
+[[gnu::constructor]] void WatchForks() {
+  opt_pause = reinterpret_cast<int (*)(int)>(dlsym(RTLD_DEFAULT, kPause));
+  pthread_atfork(&EndTeam, nullptr, nullptr);
+}
+
+}  // namespace
 
 thread_local Run* Run::current_ = nullptr;
 thread_local graphffi::Error* Run::error_ = nullptr;
@@ -23,6 +49,7 @@ Run::Run(const Method& method, ResultMemory* memory)
     ordinals_.Add(__atomic_load_n(&method.ordinals[i], __ATOMIC_RELAXED));
   }
   current_ = this;
+  has_run = true;
 }
 
 Run::~Run() {
