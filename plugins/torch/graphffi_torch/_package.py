@@ -15,6 +15,7 @@ import torch
 from graphffi.plugin import PackagedLibraries, open_archive, trusted_hashes
 from graphffi_torch import _C
 from graphffi_torch._decompose import (
+    check_branches,
     check_exported,
     copy_graph_module,
     decompose,
@@ -55,6 +56,7 @@ def package(
 
     Raises:
         FileNotFoundError: If a kernel library is not where its reference says.
+        NotImplementedError: For calls with side effects in branches and loops.
         TypeError: If `exported` is no exported program.
         ValueError: If the path does not end in ``.pt2``, or two inputs of the example were one
             tensor.
@@ -77,7 +79,9 @@ def package(
         )
     libraries = PackagedLibraries("graphffi_torch: package")
     functions: set[str] = set()
-    program = _with_own_libraries(decompose(exported), libraries, functions)
+    decomposed = decompose(exported)
+    check_branches("package", decomposed)
+    program = _with_own_libraries(decomposed, libraries, functions)
     written: str = torch._inductor.aoti_compile_and_package(
         program,
         package_path=os.fspath(path),
