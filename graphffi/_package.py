@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, ClassVar
 
 from ._factory import is_made_function
 from ._library import check_current, content_hash, find_library, split_reference
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from zipfile import ZipFile
 
 
@@ -94,6 +95,30 @@ def packaged_name(reference: str) -> str:
 
 def _name(file: str) -> str:
     return f"{os.path.basename(file).partition('.so')[0]}-{content_hash(file)[:16]}.so"
+
+
+@contextmanager
+def open_archive(subject: str, file: str) -> Iterator[ZipFile]:
+    """Opens a package for reading.
+
+    Args:
+        subject: Begins error messages, ``graphffi_torch: package 'model.pt2'``.
+        file: The package.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        ValueError: If it is no archive, or if what is read from it is damaged.
+    """
+    import zlib
+    from zipfile import BadZipFile, ZipFile
+
+    try:
+        with ZipFile(file) as archive:
+            yield archive
+    except (BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
+        raise ValueError(
+            f"{subject}: expected a whole archive, got a damaged one: {error}"
+        ) from error
 
 
 def trusted_hashes(

@@ -28,6 +28,8 @@ NEED_NAMES = {
         "artifacts_keep_every_kind_of_call",
         "every_kind_of_call_is_kept[cpp]",
         "every_kind_of_call_is_kept[inductor]",
+        "torch_still_loses_calls_in_branches_and_loops[InBranch]",
+        "torch_still_loses_calls_in_branches_and_loops[InLoop]",
     ),
     "test_errors.py": (
         "arrays_beside_tensors_are_refused_in_traced_code",

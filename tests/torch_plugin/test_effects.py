@@ -225,3 +225,53 @@ def test_ordered_is_what_torch_does_anyway() -> None:
         labels.clear()
         run(torch.ones(3))
         assert labels == ["first", "second"]
+
+
+class InBranch(torch.nn.Module):
+    """Notes what it gets if it is positive."""
+
+    def __init__(self, note: Any) -> None:
+        super().__init__()
+        self.note = note
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        def noted(x: torch.Tensor) -> torch.Tensor:
+            self.note(x, "positive")
+            return x + 1
+
+        return torch.cond(x.sum() > 0, noted, lambda x: x * 2, (x,))
+
+
+class InLoop(InBranch):
+    """Notes what it gets, three times."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        def step(i: torch.Tensor, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            self.note(x, "step")
+            return i + 1, x + 1
+
+        i = torch.zeros((), dtype=torch.int64)
+        return torch.while_loop(lambda i, _: i < 3, step, (i, x))[1]
+
+
+@pytest.mark.parametrize("model", [InBranch, InLoop])
+@pytest.mark.parametrize(("write", "name"), [("package", "m.pt2"), ("to_library", "m.so")])
+def test_calls_in_branches_and_loops_are_not_lost(
+    note: Any, tmp_path: Path, model: type[torch.nn.Module], write: str, name: str
+) -> None:
+    exported = torch.export.export(model(note), (torch.ones(3),))
+    with pytest.raises(
+        NotImplementedError,
+        match=f"{write}: kernel '.*': expected no call with side effects in branches and loops",
+    ):
+        getattr(graphffi_torch, write)(exported, tmp_path / name)
+
+
+@pytest.mark.parametrize("model", [InBranch, InLoop])
+def test_torch_still_loses_calls_in_branches_and_loops(
+    note: Any, model: type[torch.nn.Module]
+) -> None:
+    x = torch.ones(3)
+    assert torch.equal(torch.compile(model(note), backend="aot_eager")(x), model(note)(x))
+    calls = 1 if model is InBranch else 3
+    assert len(seen) == calls, "torch keeps them: drop check_branches, and the row in docs/limits"

@@ -183,7 +183,8 @@ def test_packages_ask_for_trust(packaged: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "damage", ["library", "manifest", "missing", "slash", "truncated", "no archive"]
+    "damage",
+    ["flipped", "inputs", "library", "manifest", "missing", "no archive", "slash", "truncated"],
 )
 def test_damaged_packages_are_refused(packaged: Path, tmp_path: Path, damage: str) -> None:
     path = tmp_path / "model.pt2"
@@ -193,12 +194,17 @@ def test_damaged_packages_are_refused(packaged: Path, tmp_path: Path, damage: st
 
 
 def _damage(source: Path, target: Path, damage: str) -> str:
+    content = source.read_bytes()
     if damage == "no archive":
         target.write_text("nothing")
-        return "expected a PyTorch archive, got"
+        return "expected a whole archive, got a damaged one: File is not a zip file"
     if damage == "truncated":
-        target.write_bytes(source.read_bytes()[:-1000])
-        return "expected a PyTorch archive, got"
+        target.write_bytes(content[:-1000])
+        return "expected a whole archive, got a damaged one"
+    if damage == "flipped":  # in the model, which no hash of a library covers
+        place = content.index(b"\x7fELF") + 5000
+        target.write_bytes(content[:place] + b"?!?!" + content[place + 4 :])
+        return r"expected a whole archive, got a damaged one: Bad CRC-32 for file '.*/model/.*\.so'"
     with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w") as new:
         for name in old.namelist():
             content = old.read(name)
@@ -210,13 +216,21 @@ def _damage(source: Path, target: Path, damage: str) -> str:
                 content = content[:-1] + b"?"
             if is_manifest and damage == "slash":
                 content = content.replace(b"  ", b"  ../")
+            if name.endswith("inputs.json") and damage == "inputs":
+                content = content.replace(b'"sizes"', b'"lengths"')
             new.writestr(name, content)
     return {
+        "inputs": "expected a description of inputs that this graphffi reads, got another one: Key",
         "library": "expected sha256 [0-9a-f]{64}, got [0-9a-f]{64}; the package is damaged",
         "manifest": "expected one that graphffi_torch.package wrote",
         "missing": "expected it in the package, found none",
         "slash": "expected a name without slashes",
     }[damage]
+
+
+def test_a_missing_package_is_a_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"none\.pt2"):
+        graphffi_torch.load_package(tmp_path / "none.pt2", trust=True)
 
 
 class Mixed(torch.nn.Module):

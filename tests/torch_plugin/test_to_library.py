@@ -527,6 +527,16 @@ def test_operators_without_code_are_refused_together(tmp_path: Path) -> None:
     assert "externs={'aten.<operator>': 'library.so::function'}" in text
 
 
+def test_complex_tensors_are_refused_by_their_data_type(tmp_path: Path) -> None:
+    class Doubled(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.complex(x, x) * 2
+
+    exported = torch.export.export(Doubled(), (torch.rand(9),))
+    with pytest.raises(NotImplementedError, match="generates no code for complex tensors"):
+        graphffi_torch.to_library(exported, tmp_path / "model.so")
+
+
 def test_calls_of_kernels_are_refused_where_they_are_not_lowered(
     ops: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

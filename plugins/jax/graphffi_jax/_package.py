@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import threading
 import zipfile
-import zlib
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,7 +13,7 @@ from jax.extend.mlir import ir
 from jax.interpreters import mlir
 
 import graphffi
-from graphffi.plugin import PackagedLibraries, split_reference, trusted_hashes
+from graphffi.plugin import PackagedLibraries, open_archive, split_reference, trusted_hashes
 
 from ._library import ALL_TARGETS
 
@@ -108,13 +107,8 @@ def load_package(
     """
     file = os.fspath(path)
     subject = f"graphffi_jax: package {file!r}"
-    try:
-        with zipfile.ZipFile(file) as archive:
-            return _load(subject, archive, trust)
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
-        raise ValueError(
-            f"{subject}: expected a whole archive, got a damaged one: {error}"
-        ) from error
+    with open_archive(subject, file) as archive:
+        return _load(subject, archive, trust)
 
 
 def _load(subject: str, archive: zipfile.ZipFile, trust: bool | Collection[str]) -> export.Exported:
@@ -122,12 +116,7 @@ def _load(subject: str, archive: zipfile.ZipFile, trust: bool | Collection[str])
     words = manifest.split()
     listed = dict(zip(words[1::2], words[::2], strict=False))
     trusted = trusted_hashes(subject, "a program", listed.items(), trust)
-    program = _deserialize(subject, archive.read(_PROGRAM))
-    kernels = list(_kernels(program))
-    gradient = program
-    while gradient.has_vjp():
-        gradient = gradient.vjp()
-        kernels += _kernels(gradient)
+    program, kernels = _deserialize(subject, archive.read(_PROGRAM))
     _check_kernels(subject, kernels, listed, trusts_all=trusted is None)
     folder = PackagedLibraries.FOLDER
     names = {n[len(folder) :]: n for n in archive.namelist() if n.startswith(folder)}
@@ -156,14 +145,22 @@ def _read_manifest(subject: str, archive: zipfile.ZipFile) -> str:
     return archive.read(manifest).decode(errors="replace")
 
 
-def _deserialize(subject: str, content: bytes) -> export.Exported:
+def _deserialize(subject: str, content: bytes) -> tuple[export.Exported, list[tuple[str, str]]]:
+    """The program, and the kernels of it and its gradients, as of `_kernels`."""
     from jax import export
 
     try:
-        return export.deserialize(bytearray(content))
+        program = gradient = export.deserialize(bytearray(content))
+        kernels = list(_kernels(program))
+        while gradient.has_vjp():
+            gradient = gradient.vjp()
+            kernels += _kernels(gradient)
+        return program, kernels
     except ImportError:
         raise
-    except Exception as error:  # of many kinds: struct.error, UnicodeDecodeError, …
+    except (
+        Exception
+    ) as error:  # of many kinds: struct.error, UnicodeDecodeError, JaxRuntimeError, …
         raise ValueError(
             f"{subject}: expected a program that jax.export wrote, got a damaged one: {error}"
         ) from error

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from graphffi.plugin import Definition
+
+_BRANCHING: Final = ("associative_scan", "cond", "map_impl", "scan", "while_loop")
 
 
 def decompose(exported: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
@@ -80,6 +82,41 @@ def check_exported(function: str, exported: Any) -> None:
             f"graphffi_torch: {function}: expected a torch.export.ExportedProgram, got "
             f"{type(exported).__name__}; call torch.export.export first"
         )
+
+
+def check_branches(function: str, program: torch.export.ExportedProgram) -> None:
+    """Refuses calls with side effects that torch's compilers (2.13 at least) do not keep.
+
+    Args:
+        function: Begins the error message, ``package``.
+        program: A decomposed one.
+
+    Raises:
+        NotImplementedError: For such a call in a branch or a loop.
+    """
+    for module in program.graph_module.modules():
+        for node in getattr(getattr(module, "graph", None), "nodes", ()):
+            if str(node.target) not in _BRANCHING:
+                continue
+            parts = [a for a in node.args if isinstance(a, torch.fx.Node) and a.op == "get_attr"]
+            kernel = next(
+                filter(None, (_effect_in(getattr(module, str(p.target))) for p in parts)), ""
+            )
+            if kernel:
+                raise NotImplementedError(
+                    f"graphffi_torch: {function}: kernel {kernel!r}: expected no call with side "
+                    f"effects in branches and loops, got one in torch's {node.target}; call it "
+                    "outside"
+                )
+
+
+def _effect_in(part: torch.nn.Module) -> str:
+    """The kernel of a call with side effects; empty if there is none."""
+    for module in part.modules():
+        for node in getattr(getattr(module, "graph", None), "nodes", ()):
+            if node.target is CALL_EFFECT:
+                return str(node.args[0])
+    return ""
 
 
 def with_graph_module(

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import torch
 
-from graphffi.plugin import PackagedLibraries, trusted_hashes
+from graphffi.plugin import PackagedLibraries, open_archive, trusted_hashes
 from graphffi_torch import _C
 from graphffi_torch._decompose import (
+    check_branches,
     check_exported,
     copy_graph_module,
     decompose,
@@ -55,6 +56,7 @@ def package(
 
     Raises:
         FileNotFoundError: If a kernel library is not where its reference says.
+        NotImplementedError: For calls with side effects in branches and loops.
         TypeError: If `exported` is no exported program.
         ValueError: If the path does not end in ``.pt2``, or two inputs of the example were one
             tensor.
@@ -77,7 +79,9 @@ def package(
         )
     libraries = PackagedLibraries("graphffi_torch: package")
     functions: set[str] = set()
-    program = _with_own_libraries(decompose(exported), libraries, functions)
+    decomposed = decompose(exported)
+    check_branches("package", decomposed)
+    program = _with_own_libraries(decomposed, libraries, functions)
     written: str = torch._inductor.aoti_compile_and_package(
         program,
         package_path=os.fspath(path),
@@ -112,29 +116,45 @@ def load_package(path: str | os.PathLike[str], *, trust: bool | Collection[str] 
         The model, to be called like the module that was exported.
 
     Raises:
+        TypeError: If `trust` is of another kind.
         ValueError: Without `trust`, for a library that is not trusted or differs from its hash, and
-            for a file that is no such package.
+            for a file that is no such package, or damaged.
+        KeyError: For global functions of the model that are not registered.
+        FileNotFoundError: If there is no such file.
     """
     file = os.fspath(path)
-    libraries = _C.package_libraries(file)
     subject = f"graphffi_torch: package '{file}'"
-    trusted = trusted_hashes(subject, "a compiled model", libraries, trust)
+    with open_archive(subject, file) as archive:
+        # Torch's reader does not compare the records with their checksums.
+        damaged = archive.testzip()
+        if damaged is not None:
+            raise zipfile.BadZipFile(f"Bad CRC-32 for file {damaged!r}")
+        libraries = _C.package_libraries(file)
+        trusted = trusted_hashes(subject, "a compiled model", libraries, trust)
+        inputs = _inputs_of(subject, archive)
     _C.load_package_libraries(file, trusted)
     import torch._inductor
 
     if torch.__version__.startswith("2.10."):
         import torch._inductor.codecache  # which 2.10 needs here, and does not import
 
-    return Package(torch._inductor.aoti_load_package(file), _inputs_of(file))
+    return Package(torch._inductor.aoti_load_package(file), inputs)
 
 
-def _inputs_of(path: str) -> Inputs | None:
+def _inputs_of(subject: str, archive: zipfile.ZipFile) -> Inputs | None:
     """The inputs as the package describes them; None if it does not."""
     from graphffi_torch._package_inputs import Inputs
 
-    with zipfile.ZipFile(path) as archive:
-        entries = [name for name in archive.namelist() if name.endswith(f"/{_INPUTS}")]
-        return Inputs(json.loads(archive.read(entries[0]))) if entries else None
+    entries = [name for name in archive.namelist() if name.endswith(f"/{_INPUTS}")]
+    if not entries:
+        return None
+    try:
+        return Inputs(json.loads(archive.read(entries[0])))
+    except (AttributeError, KeyError, SyntaxError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"{subject}: expected a description of inputs that this graphffi reads, got another "
+            f"one: {type(error).__name__}: {error}; package the program again"
+        ) from error
 
 
 class Package:

@@ -20,7 +20,12 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from graphffi.plugin import content_hash, split_reference
-from graphffi_torch._decompose import check_exported, decompose, with_graph_module
+from graphffi_torch._decompose import (
+    check_branches,
+    check_exported,
+    decompose,
+    with_graph_module,
+)
 from graphffi_torch._primitive import PRIMITIVES
 from graphffi_torch._private_names import has, why_without
 from graphffi_torch._size_guards import size_guards
@@ -125,8 +130,9 @@ def to_library(
 
     Raises:
         NotImplementedError: For operators that have no code without torch, all of them with the
-            lines of the model that call them; for what calls can't be given; and for calls of
-            kernels where graphffi does not lower them (``GRAPHFFI_INDUCTOR=0``, an untested torch).
+            lines of the model that call them; for what calls can't be given; for calls with side
+            effects in branches and loops; and for calls of kernels where graphffi does not lower
+            them (``GRAPHFFI_INDUCTOR=0``, an untested torch).
         RuntimeError: If the compiler fails, or there is none for the processor.
         FileNotFoundError: If there is no folder for the library.
         TypeError: If `exported` is no exported program, `externs` or `options` no mapping.
@@ -146,6 +152,8 @@ def to_library(
         _check_cuda(isa, options or {})
     cross_compiler(ISAS[isa].machine)  # before anything is compiled
     decomposed = {name: decompose(program) for name, program in programs.items()}
+    for program in decomposed.values():
+        check_branches("to_library", program)
     called = set(_kernels(decomposed.values()))
     if called and not has("lowerings"):
         reason = why_without("lowerings") or "GRAPHFFI_INDUCTOR=0"

@@ -79,9 +79,17 @@ def find_externs(
             "graphffi_torch: to_library: expected operators with code of their own, got "
             + ", ".join(dict.fromkeys(problems))
             + "; name kernels for them in externs={'aten.<operator>': 'library.so::function'}, or "
-            "write the model without them"
+            "write the model without them" + _hint(program for *_, program in models.values())
         )
     return found
+
+
+def _hint(programs: Iterable[torch.export.ExportedProgram]) -> str:
+    """The reason why not even `aten.empty` has code, where it is this one."""
+    values = [node.meta.get("val") for program in programs for node in program.graph.nodes]
+    if any(isinstance(value, torch.Tensor) and value.is_complex() for value in values):
+        return "; torch generates no code for complex tensors: use torch.view_as_real(x)"
+    return ""
 
 
 @functools.cache
