@@ -61,30 +61,37 @@ bool KernelTakesTensors(const TVMFFIAny& module, const std::string& symbol) {
   return takes;
 }
 
-/// Libraries that ProvideLibrary loaded, by name.
-struct ProvidedLibraries {
-  std::mutex mutex;
-  std::unordered_map<std::string, const Library*> libraries;
-  static ProvidedLibraries& Global() {
-    static auto* instance = new ProvidedLibraries();
-    return *instance;
-  }
-};
-
-const Library& LibraryOf(const std::string& name, std::string_view opt_origin) {
-  ProvidedLibraries& provided = ProvidedLibraries::Global();
-  {
-    std::lock_guard<std::mutex> lock(provided.mutex);
-    const auto found = provided.libraries.find(name);
-    if (found != provided.libraries.end()) return *found->second;
-  }
-  return LoadLibrary(FindLibrary(name, opt_origin));
-}
-
 struct LibraryFunction {
   TVMFFIObjectHandle function;
   ResolvedKernel resolved;
 };
+
+/// What references mean; leaked, since functions may be called at exit.
+struct References {
+  std::mutex mutex;
+  std::unordered_map<std::string, const Library*> provided;    // by ProvideLibrary, by name
+  std::unordered_map<std::string, LibraryFunction> functions;  // by reference and origin
+  static References& Global() {
+    static auto* instance = New();
+    return *instance;
+  }
+  /// A child of fork has the mutex free.
+  static References* New() {
+    pthread_atfork([] { Global().mutex.lock(); }, [] { Global().mutex.unlock(); },
+                   [] { Global().mutex.unlock(); });
+    return new References();
+  }
+};
+
+const Library& LibraryOf(const std::string& name, std::string_view opt_origin) {
+  References& known = References::Global();
+  {
+    std::lock_guard<std::mutex> lock(known.mutex);
+    const auto found = known.provided.find(name);
+    if (found != known.provided.end()) return *found->second;
+  }
+  return LoadLibrary(FindLibrary(name, opt_origin));
+}
 
 LibraryFunction LoadFromLibrary(const std::string& reference, size_t separator,
                                 std::string_view opt_origin) {
@@ -105,22 +112,6 @@ LibraryFunction LoadFromLibrary(const std::string& reference, size_t separator,
   return {function.v_obj, {kernel, {true, KernelTakesTensors(module, symbol)}}};
 }
 
-/// Functions of libraries by reference and origin; leaked, since they may be called at exit.
-struct LibraryFunctions {
-  std::mutex mutex;
-  std::unordered_map<std::string, LibraryFunction> functions;
-  static LibraryFunctions& Global() {
-    static auto* instance = New();
-    return *instance;
-  }
-  /// A child of fork has the mutex free.
-  static LibraryFunctions* New() {
-    pthread_atfork([] { Global().mutex.lock(); }, [] { Global().mutex.unlock(); },
-                   [] { Global().mutex.unlock(); });
-    return new LibraryFunctions();
-  }
-};
-
 ObjectRef NewReference(const LibraryFunction& found, ResolvedKernel* opt_resolved) {
   if (opt_resolved != nullptr) *opt_resolved = found.resolved;
   return ObjectRef::Retain(found.function);
@@ -131,23 +122,23 @@ ObjectRef NewReference(const LibraryFunction& found, ResolvedKernel* opt_resolve
 void ProvideLibrary(const std::string& name, const std::string& path) {
   if (IsProvided(name)) return;
   const Library& library = LoadLibrary(path);
-  ProvidedLibraries& provided = ProvidedLibraries::Global();
-  std::lock_guard<std::mutex> lock(provided.mutex);
-  provided.libraries.emplace(name, &library);
+  References& known = References::Global();
+  std::lock_guard<std::mutex> lock(known.mutex);
+  known.provided.emplace(name, &library);
 }
 
 bool RenewKernels(const std::string& path) {
   if (!RenewLibrary(path)) return false;
-  LibraryFunctions& cache = LibraryFunctions::Global();
-  std::lock_guard<std::mutex> lock(cache.mutex);
-  cache.functions.clear();  // leaks: other programs call what they have resolved
+  References& known = References::Global();
+  std::lock_guard<std::mutex> lock(known.mutex);
+  known.functions.clear();  // leaks: other programs call what they have resolved
   return true;
 }
 
 bool IsProvided(const std::string& name) {
-  ProvidedLibraries& provided = ProvidedLibraries::Global();
-  std::lock_guard<std::mutex> lock(provided.mutex);
-  return provided.libraries.count(name) != 0;
+  References& known = References::Global();
+  std::lock_guard<std::mutex> lock(known.mutex);
+  return known.provided.count(name) != 0;
 }
 
 bool IsLibraryReference(std::string_view reference) {
@@ -168,19 +159,19 @@ ObjectRef ResolveKernel(std::string_view reference, std::string_view opt_origin,
                                 "': expected a registered function or 'library.so::name', got an "
                                 "unknown name; register it or load its library first");
   }
-  LibraryFunctions& cache = LibraryFunctions::Global();
+  References& known = References::Global();
   std::string key(reference);
   if (reference.front() != '/') key.append("\n").append(opt_origin);
   {
-    std::lock_guard<std::mutex> lock(cache.mutex);
-    const auto found = cache.functions.find(key);
-    if (found != cache.functions.end()) return NewReference(found->second, opt_resolved);
+    std::lock_guard<std::mutex> lock(known.mutex);
+    const auto found = known.functions.find(key);
+    if (found != known.functions.end()) return NewReference(found->second, opt_resolved);
   }
   // Unlocked: static initialisers of the library may come back here. Losing a race leaks one
   // reference.
   const LibraryFunction loaded = LoadFromLibrary(std::string(reference), separator, opt_origin);
-  std::lock_guard<std::mutex> lock(cache.mutex);
-  return NewReference(cache.functions.emplace(std::move(key), loaded).first->second, opt_resolved);
+  std::lock_guard<std::mutex> lock(known.mutex);
+  return NewReference(known.functions.emplace(std::move(key), loaded).first->second, opt_resolved);
 }
 
 KernelFacts FactsOf(std::string_view reference) {

@@ -17,45 +17,55 @@ using graphffi::Error;
 
 namespace {
 
-bool ReadString(xla::AttributeTag tag, const void* value, std::string* out) {
+using Tag = xla::AttributeTag;
+
+/// An attribute that a call may have. `read` is false for values of another type.
+struct Field {
+  const char* name;
+  std::string expected;
+  std::function<bool(Tag, const void*)> read;
+};
+
+bool ReadString(Tag tag, const void* value, std::string* out) {
   if (tag != xla::kString) return false;
   auto* span = static_cast<const xla::ByteSpan*>(value);
   out->assign(span->data, span->size);
   return true;
 }
 
-template <typename T>
-bool ReadArray(xla::AttributeTag tag, const void* value, xla::DataType dtype, std::vector<T>* out) {
-  if (tag != xla::kArray) return false;
-  auto* array = static_cast<const xla::Array*>(value);
-  if (array->dtype != dtype) return false;
-  out->resize(array->size);
-  if (array->size != 0) std::memcpy(out->data(), array->data, array->size * sizeof(T));
-  return true;
+Field String(const char* name, std::string* out) {
+  return {name, "a string",
+          [out](Tag tag, const void* value) { return ReadString(tag, value, out); }};
 }
 
 template <typename T>
-bool ReadScalar(xla::AttributeTag tag, const void* value, xla::DataType dtype, T* out) {
-  if (tag != xla::kScalar) return false;
-  auto* scalar = static_cast<const xla::Scalar*>(value);
-  if (scalar->dtype != dtype) return false;
-  std::memcpy(out, scalar->value, sizeof(T));
-  return true;
+Field Array(const char* name, xla::DataType dtype, std::vector<T>* out) {
+  const auto read = [dtype, out](Tag tag, const void* value) {
+    if (tag != xla::kArray) return false;
+    auto* array = static_cast<const xla::Array*>(value);
+    if (array->dtype != dtype) return false;
+    out->resize(array->size);
+    if (array->size != 0) std::memcpy(out->data(), array->data, array->size * sizeof(T));
+    return true;
+  };
+  return {name, "an array of " + DataTypeName(dtype), read};
 }
 
-struct Field {
-  const char* name;
-  const char* expected;
-  std::function<bool(xla::AttributeTag, const void*)> read;
-};
+template <typename T>
+Field Scalar(const char* name, xla::DataType dtype, T* out) {
+  const auto read = [dtype, out](Tag tag, const void* value) {
+    if (tag != xla::kScalar) return false;
+    auto* scalar = static_cast<const xla::Scalar*>(value);
+    if (scalar->dtype != dtype) return false;
+    std::memcpy(out, scalar->value, sizeof(T));
+    return true;
+  };
+  return {name, "a scalar of " + DataTypeName(dtype), read};
+}
 
 std::vector<Field> Fields(CallAttributes* to, std::string* packed_strs) {
-  using Tag = xla::AttributeTag;
-  auto text = [](std::string* out) {
-    return [out](Tag tag, const void* value) { return ReadString(tag, value, out); };
-  };
   return {
-      {"digest", "a string", text(&to->digest)},
+      String("digest", &to->digest),
       // Written by the plugin's Python part for itself, for when XLA splits the call. Loops (@0)
       // are gone then.
       {"dims", "a string without loops, since XLA splits the call",
@@ -63,34 +73,20 @@ std::vector<Field> Fields(CallAttributes* to, std::string* packed_strs) {
          std::string dims;
          return ReadString(tag, value, &dims) && dims.find('@') == std::string::npos;
        }},
-      {"floats", "an array of float64",
-       [to](Tag tag, const void* value) { return ReadArray(tag, value, xla::kF64, &to->floats); }},
-      {"func", "a string", text(&to->func)},
+      Array("floats", xla::kF64, &to->floats),
+      String("func", &to->func),
       {"has_side_effect", "a scalar of bool",
        [](Tag tag, const void*) { return tag == xla::kScalar; }},
-      {"ints", "an array of int64",
-       [to](Tag tag, const void* value) { return ReadArray(tag, value, xla::kS64, &to->ints); }},
-      {"library", "a string", text(&to->library)},
-      {"mutated", "a scalar of int64",
-       [to](Tag tag, const void* value) {
-         return ReadScalar(tag, value, xla::kS64, &to->mutated);
-       }},
-      {"names", "a string", text(&to->names)},
-      {"ordered", "a scalar of bool",
-       [to](Tag tag, const void* value) {
-         return ReadScalar(tag, value, xla::kPred, &to->ordered);
-       }},
-      {"pass_owning_tensor", "a scalar of bool",
-       [to](Tag tag, const void* value) {
-         return ReadScalar(tag, value, xla::kPred, &to->pass_owning_tensor);
-       }},
-      {"plan", "a string", text(&to->plan)},
-      {"strs", "a string", text(packed_strs)},
-      {"subject", "a string", text(&to->subject)},
-      {"workspace", "a scalar of bool",
-       [to](Tag tag, const void* value) {
-         return ReadScalar(tag, value, xla::kPred, &to->workspace);
-       }},
+      Array("ints", xla::kS64, &to->ints),
+      String("library", &to->library),
+      Scalar("mutated", xla::kS64, &to->mutated),
+      String("names", &to->names),
+      Scalar("ordered", xla::kPred, &to->ordered),
+      Scalar("pass_owning_tensor", xla::kPred, &to->pass_owning_tensor),
+      String("plan", &to->plan),
+      String("strs", packed_strs),
+      String("subject", &to->subject),
+      Scalar("workspace", xla::kPred, &to->workspace),
   };
 }
 

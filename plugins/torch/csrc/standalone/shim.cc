@@ -148,33 +148,26 @@ AOTITorchError aoti_torch_assign_tensors_out(AtenTensorHandle tensor, AtenTensor
   return Guard([&] { *result = ViewIn(tensor, 0, Layout::Of(ViewOf(tensor))); });
 }
 
-AOTITorchError aoti_torch_get_data_ptr(AtenTensorHandle tensor, void** data) {
-  *data = DataOf(ViewOf(tensor));
-  return AOTI_TORCH_SUCCESS;
-}
-
-AOTITorchError aoti_torch_get_dim(AtenTensorHandle tensor, int64_t* dim) {
-  *dim = ViewOf(tensor).ndim;
-  return AOTI_TORCH_SUCCESS;
-}
-
-AOTITorchError aoti_torch_get_numel(AtenTensorHandle tensor, int64_t* count) {
-  *count = Layout::Of(ViewOf(tensor)).NumElements();
-  return AOTI_TORCH_SUCCESS;
-}
-
-AOTITorchError aoti_torch_get_sizes(AtenTensorHandle tensor, int64_t** sizes) {
-  *sizes = ViewOf(tensor).shape;
-  return AOTI_TORCH_SUCCESS;
-}
+#define GRAPHFFI_FACT(name, Type, fact)                                    \
+  AOTITorchError aoti_torch_##name(AtenTensorHandle tensor, Type* value) { \
+    *value = fact;                                                         \
+    return AOTI_TORCH_SUCCESS;                                             \
+  }
+GRAPHFFI_FACT(get_data_ptr, void*, DataOf(ViewOf(tensor)))
+GRAPHFFI_FACT(get_dim, int64_t, ViewOf(tensor).ndim)
+GRAPHFFI_FACT(get_numel, int64_t, Layout::Of(ViewOf(tensor)).NumElements())
+GRAPHFFI_FACT(get_sizes, int64_t*, ViewOf(tensor).shape)
+GRAPHFFI_FACT(get_strides, int64_t*, ViewOf(tensor).strides)
+GRAPHFFI_FACT(get_device_type, int32_t, ViewOf(tensor).device.device_type)
+GRAPHFFI_FACT(get_device_index, int32_t, ViewOf(tensor).device.device_id)
+GRAPHFFI_FACT(get_storage_size, int64_t,
+              static_cast<int64_t>(Layout::Of(ViewOf(tensor)).SpanBytes()))
+GRAPHFFI_FACT(is_contiguous, bool, graphffi::IsCompact(ViewOf(tensor)))
+GRAPHFFI_FACT(is_defined, bool, tensor != nullptr)
+#undef GRAPHFFI_FACT
 
 AOTITorchError aoti_torch_get_size(AtenTensorHandle tensor, int64_t dim, int64_t* size) {
   *size = ViewOf(tensor).shape[dim];
-  return AOTI_TORCH_SUCCESS;
-}
-
-AOTITorchError aoti_torch_get_strides(AtenTensorHandle tensor, int64_t** strides) {
-  *strides = ViewOf(tensor).strides;
   return AOTI_TORCH_SUCCESS;
 }
 
@@ -188,16 +181,6 @@ AOTITorchError aoti_torch_get_dtype(AtenTensorHandle tensor, int32_t* dtype) {
   return AOTI_TORCH_SUCCESS;
 }
 
-AOTITorchError aoti_torch_get_device_type(AtenTensorHandle tensor, int32_t* type) {
-  *type = ViewOf(tensor).device.device_type;
-  return AOTI_TORCH_SUCCESS;
-}
-
-AOTITorchError aoti_torch_get_device_index(AtenTensorHandle tensor, int32_t* index) {
-  *index = ViewOf(tensor).device.device_id;
-  return AOTI_TORCH_SUCCESS;
-}
-
 AOTITorchError aoti_torch_get_layout(AtenTensorHandle, int32_t* layout) {
   *layout = aoti_torch_layout_strided();
   return AOTI_TORCH_SUCCESS;
@@ -206,21 +189,6 @@ AOTITorchError aoti_torch_get_layout(AtenTensorHandle, int32_t* layout) {
 /// Offsets of views are relative to what they are views of.
 AOTITorchError aoti_torch_get_storage_offset(AtenTensorHandle, int64_t* offset) {
   *offset = 0;
-  return AOTI_TORCH_SUCCESS;
-}
-
-AOTITorchError aoti_torch_get_storage_size(AtenTensorHandle tensor, int64_t* bytes) {
-  *bytes = static_cast<int64_t>(Layout::Of(ViewOf(tensor)).SpanBytes());
-  return AOTI_TORCH_SUCCESS;
-}
-
-AOTITorchError aoti_torch_is_contiguous(AtenTensorHandle tensor, bool* is_contiguous) {
-  *is_contiguous = graphffi::IsCompact(ViewOf(tensor));
-  return AOTI_TORCH_SUCCESS;
-}
-
-AOTITorchError aoti_torch_is_defined(AtenTensorHandle tensor, bool* is_defined) {
-  *is_defined = tensor != nullptr;
   return AOTI_TORCH_SUCCESS;
 }
 
