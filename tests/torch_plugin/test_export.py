@@ -530,3 +530,51 @@ def test_an_input_may_be_called_as_a_function_of_python_is() -> None:
     x = torch.rand(1, 3)
     decomposed = graphffi_torch.decompose(exported).module()
     torch.testing.assert_close(decomposed(x), exported.module()(x))
+
+
+class Transformed(torch.nn.Module):
+    """An op in a transformation."""
+
+    def __init__(self, op: Any, transformation: str) -> None:
+        super().__init__()
+        self.op, self.transformation = op, transformation
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.transformation == "vmap":
+            return torch.func.vmap(self.op)(x)
+        return torch.func.jvp(self.op, (x,), (x,))[1]
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script:DeprecationWarning")  # by torch's own jvp
+@pytest.mark.parametrize("transformation", ["vmap", "jvp"])
+def test_ops_in_transformations_are_refused_by_name(transformation: str) -> None:
+    op = graphffi.define_op(
+        f"exporttest::{transformation}",
+        schema="(Tensor x) -> Tensor",
+        kernel="exporttest.none",
+        infer=graphffi.like,
+        vmap="broadcast",
+    )
+    op.register_jvp(lambda _, tangent: tangent)
+    exported = torch.export.export(Transformed(op, transformation), (X,))
+    message = f"exporttest::{transformation}: decompose: expected a call outside of torch.func's"
+    with pytest.raises(NotImplementedError, match=message):
+        graphffi_torch.decompose(exported)
+
+
+def _count_up(n: int, out: Any) -> None:
+    torch.from_dlpack(out).copy_(torch.arange(n))
+
+
+def test_ops_without_tensor_operands_are_decomposed() -> None:
+    count_up = graphffi.define_op(
+        "exporttest::count_up",
+        schema="(int n) -> Tensor",
+        kernel=_count_up,
+        infer=lambda n: graphffi.empty((n,), "float32"),
+    )
+    model = torch.nn.Module()
+    model.forward = lambda x: torch.ops.exporttest.count_up(3) + x  # type: ignore[method-assign]
+    assert count_up(3).shape == (3,)
+    decomposed = graphffi_torch.decompose(torch.export.export(model, (torch.zeros(3),)))
+    assert decomposed.module()(torch.zeros(3)).tolist() == [0, 1, 2]

@@ -39,6 +39,7 @@ def decompose(exported: torch.export.ExportedProgram) -> torch.export.ExportedPr
     Raises:
         TypeError: If it is no exported program.
         ValueError: For one after `run_decompositions` that has ops.
+        NotImplementedError: For ops within transformations of `torch.func`.
     """
     check_exported("decompose", exported)
     operators = {o: definition for definition, all_of in registered_operators() for o in all_of}
@@ -47,9 +48,14 @@ def decompose(exported: torch.export.ExportedProgram) -> torch.export.ExportedPr
 
     def change(graph: torch.fx.Graph) -> None:
         replaced = names.setdefault(graph, {})
+        depth = 0  # of transformations of torch.func
         for node in list(graph.nodes):
+            name = getattr(node.target, "__name__", "")
+            depth += name.endswith("_increment_nesting") - name.endswith("_decrement_nesting")
             definition = operators.get(node.target)
             if definition is not None:
+                if depth > 0:
+                    _refuse_transformed(definition)
                 if exported.dialect != "TRAINING":
                     _refuse_late(definition)
                 replaced.update(_replace(node, definition))
@@ -72,6 +78,13 @@ def _refuse_late(definition: Definition) -> NoReturn:
     raise ValueError(
         f"{definition.name}: decompose: expected a program before run_decompositions, got one "
         "after it; decompose first"
+    )
+
+
+def _refuse_transformed(definition: Definition) -> NoReturn:
+    raise NotImplementedError(
+        f"{definition.name}: decompose: expected a call outside of torch.func's transformations, "
+        "got one within; trace the program with make_fx, then export the graph"
     )
 
 
@@ -211,7 +224,9 @@ def _trace(node: torch.fx.Node, definition: Definition) -> torch.fx.GraphModule:
         return run_decomposed(definition, node.target, args, kwargs)
 
     values = [input_node.meta["val"] for input_node in node.all_input_nodes]
-    (fake_mode,) = {v.fake_mode for v in values if hasattr(v, "fake_mode")}
+    # One of the whole program's: the op may take no tensors.
+    all_values = (any_node.meta.get("val") for any_node in node.graph.nodes)
+    fake_mode = next(value.fake_mode for value in all_values if hasattr(value, "fake_mode"))
     # Below the tracer: it gives allocations symbolic sizes. Parameters are among the values.
     with fake_mode, torch.no_grad():
         return make_fx(body)(*values)
