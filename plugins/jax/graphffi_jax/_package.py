@@ -158,9 +158,7 @@ def _deserialize(subject: str, content: bytes) -> tuple[export.Exported, list[tu
         return program, kernels
     except ImportError:
         raise
-    except (
-        Exception
-    ) as error:  # of many kinds: struct.error, UnicodeDecodeError, JaxRuntimeError, …
+    except Exception as error:  # of many kinds: struct.error, JaxRuntimeError, …
         raise ValueError(
             f"{subject}: expected a program that jax.export wrote, got a damaged one: {error}"
         ) from error
