@@ -29,7 +29,12 @@ def commands(folder: Path) -> Iterator[tuple[Path, str, list[str]]]:
         command = [*arguments[: arguments.index("-o")], "-O0", "-fsyntax-only"]
         options[source.parent] = (unit["directory"], command)
         yield source, unit["directory"], [*command, str(source)]
-    for header in (h for top in ("csrc", "plugins") for h in (ROOT / top).rglob("*.h")):
+    # Their sources are compiled with the code that torch generates, for a model.
+    torch, standalone = ROOT / "plugins/torch/csrc", ROOT / "plugins/torch/csrc/standalone"
+    where, command = options[torch]
+    for folder_of_generated in (standalone / "compiled", standalone / "compiled/operators"):
+        options[folder_of_generated] = (where, [*command, f"-I{standalone}"])
+    for header in (h for top in ("csrc", "plugins/*/csrc") for h in ROOT.glob(f"{top}/**/*.h")):
         if "include" not in header.parts and not header.with_suffix(".cc").exists():
             where, command = options.get(header.parent, options[ROOT / "csrc/bindings"])
             yield header, where, [*command, "-include", str(header), "-xc++", os.devnull]
