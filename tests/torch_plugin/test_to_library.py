@@ -527,6 +527,7 @@ def test_operators_without_code_are_refused_together(tmp_path: Path) -> None:
     assert "externs={'aten.<operator>': 'library.so::function'}" in text
 
 
+@pytest.mark.filterwarnings("ignore:Torchinductor does not support code generation for complex")
 def test_complex_tensors_are_refused_by_their_data_type(tmp_path: Path) -> None:
     class Doubled(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
