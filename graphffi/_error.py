@@ -36,13 +36,15 @@ def name_rule(error: Exception, op: str, kind: str) -> None:
     """Puts the op and the rule that raised an exception of Python in front of its text.
 
     Args:
-        error: Is left alone if its class is somebody's own, or its text names the op already.
+        error: Is left alone if its class is somebody's own, if it has more than a text, as OSError,
+            or if that names the op already.
         op: The name of the op.
         kind: What errors call the rule.
     """
     text = str(error.args[0]) if error.args else ""
-    if type(error).__module__ == "builtins" and not text.startswith((op, "graphffi")):
-        error.args = (f"{op}: {kind}: {text}", *error.args[1:])
+    is_python_s = type(error).__module__ == "builtins" and len(error.args) <= 1
+    if is_python_s and not text.startswith((op, "graphffi")):
+        error.args = (f"{op}: {kind}: {text}",)
 
 
 _registered: dict[str, type[BaseException]] = {

@@ -57,9 +57,13 @@ def test_what_a_users_rule_raises_names_op_and_rule(path: str) -> None:
     op.register_vjp(fail)
     op.register_jvp(fail)
     op.set_reference(fail)
-    errors: list[Exception] = [ValueError("too cold"), OwnError("too cold")]
+    errors = [ValueError("too cold"), OwnError("too cold"), OSError(2, "too cold")]
     with pytest.raises(ValueError, match=rf"^{op.name}: {kind}: too cold(\n|$)"):
         call(op, np.ones((2, 3), "float32"))
     del errors[0]
     with pytest.raises(OwnError, match=r"^too cold(\n|$)"):
         call(op, np.ones((2, 3), "float32"))
+    del errors[0]
+    with pytest.raises(OSError, match=r"too cold") as caught:
+        call(op, np.ones((2, 3), "float32"))
+    assert caught.value.args == (2, "too cold")
