@@ -18,7 +18,7 @@ from graphffi_torch._repairs import repair
 from graphffi_torch._specs import empty
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from graphffi.plugin import Definition
 
@@ -107,29 +107,25 @@ def check_branches(function: str, program: torch.export.ExportedProgram) -> None
     Raises:
         NotImplementedError: For such a call in a branch or a loop.
     """
-    for module in program.graph_module.modules():
-        for node in getattr(getattr(module, "graph", None), "nodes", ()):
-            if str(node.target) not in _BRANCHING:
-                continue
-            parts = [a for a in node.args if isinstance(a, torch.fx.Node) and a.op == "get_attr"]
-            kernel = next(
-                filter(None, (_effect_in(getattr(module, str(p.target))) for p in parts)), ""
-            )
-            if kernel:
+    for module, node in all_nodes(program.graph_module):
+        if str(node.target) not in _BRANCHING:
+            continue
+        parts = [a for a in node.args if isinstance(a, torch.fx.Node) and a.op == "get_attr"]
+        calls = (call for p in parts for _, call in all_nodes(getattr(module, str(p.target))))
+        for call in calls:
+            if call.target is CALL_EFFECT:
                 raise NotImplementedError(
-                    f"graphffi_torch: {function}: kernel {kernel!r}: expected no call with side "
-                    f"effects in branches and loops, got one in torch's {node.target}; call it "
-                    "outside"
+                    f"graphffi_torch: {function}: kernel {str(call.args[0])!r}: expected no call "
+                    f"with side effects in branches and loops, got one in torch's {node.target}; "
+                    "call it outside"
                 )
 
 
-def _effect_in(part: torch.nn.Module) -> str:
-    """The kernel of a call with side effects; empty if there is none."""
-    for module in part.modules():
+def all_nodes(root: torch.nn.Module) -> Iterator[tuple[torch.nn.Module, torch.fx.Node]]:
+    """The nodes of a graph, and of its branches and loops, each with the module that has it."""
+    for module in root.modules():
         for node in getattr(getattr(module, "graph", None), "nodes", ()):
-            if node.target is CALL_EFFECT:
-                return str(node.args[0])
-    return ""
+            yield module, node
 
 
 def with_graph_module(

@@ -21,6 +21,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from graphffi.plugin import content_hash, split_reference
 from graphffi_torch._decompose import (
+    all_nodes,
     check_branches,
     check_exported,
     decompose,
@@ -200,10 +201,9 @@ def to_library(
 def _kernels(programs: Iterable[torch.export.ExportedProgram]) -> Iterator[str]:
     """References of the kernels that decomposed programs call."""
     for program in programs:
-        for module in program.graph_module.modules():
-            for node in getattr(getattr(module, "graph", None), "nodes", ()):
-                if node.target in PRIMITIVES:
-                    yield str(node.args[0])
+        for _, node in all_nodes(program.graph_module):
+            if node.target in PRIMITIVES:
+                yield str(node.args[0])
 
 
 def _with_hash(reference: str) -> str:
