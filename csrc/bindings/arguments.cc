@@ -10,6 +10,7 @@
 #include "bindings/dtype_device.h"
 #include "bindings/raised.h"
 #include "bindings/tensor.h"
+#include "callframe/convert.h"
 #include "callframe/value.h"
 #include "gil/gil.h"
 
@@ -32,7 +33,7 @@ TVMFFIAny FromText(const char* text, Py_ssize_t size) {
     std::memcpy(value.v_bytes, text, static_cast<size_t>(size));
     return value;
   }
-  return MakeString({text, static_cast<size_t>(size)});
+  return ReleaseAny(MakeString({text, static_cast<size_t>(size)}));
 }
 
 TVMFFIAny FromStr(PyObject* str) {
@@ -51,24 +52,23 @@ TVMFFIAny FromBytes(const char* text, Py_ssize_t size) {
 TVMFFIAny FromTruth(PyObject* value) {
   const int truth = PyObject_IsTrue(value);
   if (truth < 0) throw PythonError();
-  return MakeBool(truth != 0);
+  return ToAny(truth != 0);
 }
 
 TVMFFIAny FromFloat(PyObject* value) {
   const double payload = PyFloat_AsDouble(value);
   if (payload == -1.0 && PyErr_Occurred() != nullptr) throw PythonError();
-  return MakeFloat(payload);
+  return ToAny(payload);
 }
 
 TVMFFIAny FromPointerAttribute(PyObject* value) {
   const py::object address = py::handle(value).attr("value");  // None for NULL
-  return MakePointer(address.is_none() ? nullptr
-                                       : reinterpret_cast<void*>(address.cast<uintptr_t>()));
+  return ToAny(address.is_none() ? nullptr : reinterpret_cast<void*>(address.cast<uintptr_t>()));
 }
 
 TVMFFIAny FromStream(PyObject* value) {
   const py::tuple version_and_handle = py::handle(value).attr("__cuda_stream__")();
-  return MakePointer(reinterpret_cast<void*>(version_and_handle[1].cast<uintptr_t>()));
+  return ToAny(reinterpret_cast<void*>(version_and_handle[1].cast<uintptr_t>()));
 }
 
 TVMFFIAny FromForeignObject(PyObject* value) {
@@ -110,8 +110,8 @@ TVMFFIAny Arguments::View(PyObject* value) {
     const TVMFFIAny number = FromInt(value);
     return number.type_index == kTVMFFIInt ? number : Keep(number);
   }
-  if (PyFloat_CheckExact(value)) return MakeFloat(PyFloat_AS_DOUBLE(value));
-  if (PyBool_Check(value)) return MakeBool(value == Py_True);
+  if (PyFloat_CheckExact(value)) return ToAny(PyFloat_AS_DOUBLE(value));
+  if (PyBool_Check(value)) return ToAny(value == Py_True);
   if (value == Py_None) return TVMFFIAny{};
   return ViewOther(value);
 }
@@ -196,7 +196,7 @@ TVMFFIAny Arguments::FromInt(PyObject* value) {
   const int64_t payload = PyLong_AsLongLongAndOverflow(value, &overflow);
   if (overflow != 0) return FromBigInt(value);
   if (payload == -1 && PyErr_Occurred() != nullptr) throw PythonError();
-  return MakeInt(payload);
+  return ToAny(payload);
 }
 
 TVMFFIAny Arguments::FromBigInt(PyObject* value) {
@@ -217,27 +217,27 @@ TVMFFIAny Arguments::OwnSequence(PyObject* value) {
   const RecursionGuard guard;
   // A tuple of its own: elements run Python code, which may change a list.
   const py::object elements = py::reinterpret_steal<py::object>(Check(PySequence_Tuple(value)));
-  OwnedValues values;
+  std::vector<tvm::ffi::Any> values;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(elements.ptr()); ++i) {
-    values.Add(Own(PyTuple_GET_ITEM(elements.ptr(), i)));
+    values.push_back(TakeAny(Own(PyTuple_GET_ITEM(elements.ptr(), i))));
   }
-  return MakeContainer("ffi.Array", values);
+  return ReleaseAny(MakeArray(values));
 }
 
 TVMFFIAny Arguments::OwnMapping(PyObject* value) {
   const RecursionGuard guard;
   PyObject* const pairs = PyDict_Check(value) != 0 ? PyDict_Items(value) : PyMapping_Items(value);
   const py::object items = py::reinterpret_steal<py::object>(Check(pairs));
-  OwnedValues values;
+  std::vector<tvm::ffi::Any> values;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.ptr()); ++i) {
     PyObject* pair = PyList_GET_ITEM(items.ptr(), i);
     if (PyTuple_Check(pair) == 0 || PyTuple_GET_SIZE(pair) != 2) {
       FailValue(PyExc_TypeError, "a mapping whose items are pairs", Py_TYPE(value)->tp_name);
     }
-    values.Add(Own(PyTuple_GET_ITEM(pair, 0)));
-    values.Add(Own(PyTuple_GET_ITEM(pair, 1)));
+    values.push_back(TakeAny(Own(PyTuple_GET_ITEM(pair, 0))));
+    values.push_back(TakeAny(Own(PyTuple_GET_ITEM(pair, 1))));
   }
-  return MakeContainer("ffi.Map", values);
+  return ReleaseAny(MakeMap(values));
 }
 
 TVMFFIAny Arguments::Own(PyObject* value) {
@@ -260,13 +260,13 @@ TVMFFIAny Arguments::Own(PyObject* value) {
     case ArgumentKind::kByteArray:
       return FromBytes(PyByteArray_AS_STRING(value), PyByteArray_GET_SIZE(value));
     case ArgumentKind::kDType:
-      return MakeDType(ToDType(value));
+      return ToAny(ToDType(value));
     case ArgumentKind::kForeignDType:
-      return MakeDType(ToForeignDType(value));
+      return ToAny(ToForeignDType(value));
     case ArgumentKind::kDevice:
-      return MakeDevice(ToDevice(value));
+      return ToAny(ToDevice(value));
     case ArgumentKind::kForeignDevice:
-      return MakeDevice(ToForeignDevice(value));
+      return ToAny(ToForeignDevice(value));
     case ArgumentKind::kShape:
       return MakeShape(value);
     case ArgumentKind::kSequence:
@@ -285,7 +285,7 @@ TVMFFIAny Arguments::Own(PyObject* value) {
     case ArgumentKind::kStream:
       return FromStream(value);
     case ArgumentKind::kClass:
-      if (IsDTypeClass(value)) return MakeDType(ToForeignDType(value));
+      if (IsDTypeClass(value)) return ToAny(ToForeignDType(value));
       return ObjectView(MakeCallback(value).release());
     case ArgumentKind::kCallable:
       return ObjectView(MakeCallback(value).release());

@@ -8,17 +8,17 @@
 
 #include "bindings/raised.h"
 #include "bindings/value.h"
-#include "callframe/global_function.h"
+#include "callframe/value.h"
 
 namespace graphffi::bindings {
 
 namespace {
 
+using tvm::ffi::Any;
 using tvm::ffi::MapBaseObj;
 
-py::object ToObject(const tvm::ffi::Any& element, Framework opt_framework) {
-  const TVMFFIAny* view = tvm::ffi::detail::AnyUnsafe::TVMFFIAnyPtrFromAny(element);
-  return py::reinterpret_steal<py::object>(ViewToPython(*view, opt_framework));
+py::object ToObject(const Any& element, Framework opt_framework) {
+  return py::reinterpret_steal<py::object>(ViewToPython(ToAny(element), opt_framework));
 }
 
 /// A graphffi._map.Map, for keys that a dict takes for one.
@@ -32,10 +32,6 @@ PyObject* FromMapOfEqualKeys(const MapBaseObj& map, Framework opt_framework) {
 }
 
 }  // namespace
-
-TVMFFIAny MakeContainer(const char* name, const OwnedValues& values) {
-  return CallGlobal(name, values.data(), values.size());
-}
 
 TVMFFIAny MakeShape(PyObject* tuple) {
   const Py_ssize_t ndim = PyTuple_GET_SIZE(tuple);

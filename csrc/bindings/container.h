@@ -7,12 +7,9 @@
 
 #include "bindings/framework.h"
 #include "bindings/object.h"
-#include "callframe/owned_values.h"
 
 namespace graphffi::bindings {
 
-/// Calls the runtime's constructor `name` ("ffi.Array", "ffi.Map") with `values`. \throws Error
-TVMFFIAny MakeContainer(const char* name, const OwnedValues& values);
 /// An ffi.Shape of a tuple of ints. \throws PythonError
 TVMFFIAny MakeShape(PyObject* tuple);
 

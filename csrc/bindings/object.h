@@ -17,7 +17,7 @@ namespace py = pybind11;
 
 /// The value that `object` is; borrows from it.
 inline TVMFFIAny ObjectView(TVMFFIObjectHandle object) {
-  return MakeObject(TVMFFIObjectGetTypeIndex(object), object);
+  return ToAny(TVMFFIObjectGetTypeIndex(object), object);
 }
 
 /// The beginning of graphffi.Object and its subtypes.

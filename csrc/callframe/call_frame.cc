@@ -130,7 +130,7 @@ void CallFrame::PushWorkspace(const Plan& plan, const Plan::Item& item, const Ca
   prototype.shape = &dim;
   TVMFFIObjectHandle tensor = nullptr;
   CheckRc(TVMFFIEnvTensorAlloc(&prototype, &tensor));
-  PushOwned(MakeObject(kTVMFFITensor, tensor));
+  PushOwned(ToAny(kTVMFFITensor, tensor));
 }
 
 void CallFrame::PushPlan(const Plan& plan, const CallValues& values) {

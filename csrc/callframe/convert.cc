@@ -8,7 +8,6 @@
 #include "callframe/describe_tensor.h"
 #include "callframe/error.h"
 #include "callframe/global_function.h"
-#include "callframe/owned_values.h"
 #include "callframe/value.h"
 
 namespace graphffi {
@@ -26,6 +25,11 @@ Kernel ArrayConstructor() {
   return Kernel::FromFunction(function);
 }
 
+const TVMFFIAny* ValuesOf(const std::vector<tvm::ffi::Any>& values) {
+  static_assert(sizeof(tvm::ffi::Any) == sizeof(TVMFFIAny));
+  return reinterpret_cast<const TVMFFIAny*>(values.data());
+}
+
 std::string_view StringContent(const TVMFFIAny& value) {
   if (const auto text = TextOf(value)) return *text;
   throw Error("TypeError", "graphffi: plan: a dtype() or device() conversion needs a string");
@@ -33,11 +37,26 @@ std::string_view StringContent(const TVMFFIAny& value) {
 
 }  // namespace
 
+tvm::ffi::Any MakeString(std::string_view text) {
+  TVMFFIAny made{};
+  const TVMFFIByteArray bytes = {text.data(), text.size()};
+  CheckRc(TVMFFIStringFromByteArray(&bytes, &made));
+  return TakeAny(made);
+}
+
 TVMFFIAny MakeArray(const TVMFFIAny* values, int32_t count) {
   TVMFFIAny array{};
   const Kernel make = ArrayConstructor();
   CheckRc(make.safe_call(make.handle, values, count, &array));
   return array;
+}
+
+tvm::ffi::Any MakeArray(const std::vector<tvm::ffi::Any>& values) {
+  return TakeAny(MakeArray(ValuesOf(values), static_cast<int32_t>(values.size())));
+}
+
+tvm::ffi::Any MakeMap(const std::vector<tvm::ffi::Any>& pairs) {
+  return CallGlobal("ffi.Map", ValuesOf(pairs), static_cast<int32_t>(pairs.size()));
 }
 
 TVMFFIAny ConvertAttribute(const TVMFFIAny& value, Plan::Conversion conversion) {
@@ -50,11 +69,11 @@ TVMFFIAny ConvertAttribute(const TVMFFIAny& value, Plan::Conversion conversion) 
       if (value.type_index != kTVMFFIInt && value.type_index != kTVMFFIBool) {
         throw Error("TypeError", "graphffi: plan: a bool() conversion needs an integer");
       }
-      return MakeBool(value.v_int64 != 0);
+      return ToAny(value.v_int64 != 0);
     case Plan::Conversion::kDType:
-      return MakeDType(DTypeFromName(StringContent(value)));
+      return ToAny(DTypeFromName(StringContent(value)));
     case Plan::Conversion::kDevice:
-      return MakeDevice(DeviceFromName(StringContent(value)));
+      return ToAny(DeviceFromName(StringContent(value)));
   }
   return value;
 }

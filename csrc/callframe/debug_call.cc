@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "callframe/error.h"
-#include "callframe/owned_values.h"
 #include "callframe/value.h"
 
 namespace graphffi {
@@ -201,8 +200,9 @@ void DebugChecks::CheckKept(const TVMFFIAny& value, const std::string& name,
   };
   if (is_it(returned)) return;
   if (returned.type_index == kTVMFFIArray) {
-    const OwnedValues elements = ElementsOf(returned);
-    if (std::any_of(elements.data(), elements.data() + elements.size(), is_it)) return;
+    const TVMFFISeqCell& cell = *TVMFFISeqGetCellPtr(returned.v_obj);
+    const auto* elements = static_cast<const TVMFFIAny*>(cell.data);
+    if (std::any_of(elements, elements + cell.size, is_it)) return;
   }
   has_kept_ = true;
   Add(name +

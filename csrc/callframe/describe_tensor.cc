@@ -4,7 +4,7 @@
 #include <charconv>
 
 #include "callframe/error.h"
-#include "callframe/owned_values.h"
+#include "callframe/value.h"
 
 namespace graphffi {
 
@@ -51,8 +51,8 @@ std::string DTypeName(DLDataType dtype) {
   if (is_complex) dtype.code = kDLFloat;
   TVMFFIAny text{};
   CheckRc(TVMFFIDataTypeToString(&dtype, &text));
+  const tvm::ffi::Any owned = TakeAny(text);
   std::string name(TextOf(text).value_or(""));
-  ReleaseValue(&text);
   if (is_complex) name.replace(0, kFloat.size(), kComplex);
   return name;
 }

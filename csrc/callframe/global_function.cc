@@ -4,9 +4,10 @@
 #include <string>
 
 #include "callframe/call_frame.h"
+#include "callframe/convert.h"
 #include "callframe/error.h"
-#include "callframe/owned_values.h"
 #include "callframe/registry_watch.h"
+#include "callframe/value.h"
 
 namespace graphffi {
 namespace {
@@ -55,7 +56,7 @@ void* FindShared(std::string_view name) {
 
 void* Share(std::string_view name, void* pointer) {
   const auto get = [](void* self, const TVMFFIAny*, int32_t, TVMFFIAny* result) {
-    *result = MakePointer(self);
+    *result = ToAny(self);
     return 0;
   };
   const TVMFFIByteArray bytes = {name.data(), name.size()};
@@ -86,20 +87,21 @@ void SetGlobal(std::string_view name, TVMFFISafeCallType function, bool allow_ov
 
 bool RemoveGlobal(std::string_view name) {
   const ObjectRef remove = FindRequired("ffi.FunctionRemoveGlobal");
-  TVMFFIAny argument = MakeString(name), removed{};
+  const tvm::ffi::Any text = MakeString(name);
+  const TVMFFIAny argument = ToAny(text);
+  TVMFFIAny removed{};
   int rc = 0;
   WithRegistryLocked([&] { rc = CallFunction(remove, &argument, 1, &removed); });
-  ReleaseValue(&argument);
   CheckRc(rc);
   NoteChange();
   return removed.v_int64 != 0;
 }
 
-TVMFFIAny CallGlobal(std::string_view name, const TVMFFIAny* args, int32_t num_args) {
+tvm::ffi::Any CallGlobal(std::string_view name, const TVMFFIAny* args, int32_t num_args) {
   const ObjectRef function = FindRequired(name);
   TVMFFIAny result{};
   CheckRc(CallFunction(function, args, num_args, &result));
-  return result;
+  return TakeAny(result);
 }
 
 }  // namespace graphffi

@@ -3,6 +3,7 @@
 // and Share take the GIL: no lock may be held that a thread with the GIL waits for.
 #pragma once
 
+#include <tvm/ffi/any.h>
 #include <tvm/ffi/c_api.h>
 
 #include <string_view>
@@ -36,7 +37,7 @@ void SetGlobal(std::string_view name, TVMFFISafeCallType function, bool allow_ov
 /// False if there was no such function. Otherwise as SetGlobal. \throws Error
 bool RemoveGlobal(std::string_view name);
 
-/// Calls the function, which must exist; what it returns is owned by the caller. \throws Error
-TVMFFIAny CallGlobal(std::string_view name, const TVMFFIAny* args, int32_t num_args);
+/// Calls the function, which must exist. \throws Error
+tvm::ffi::Any CallGlobal(std::string_view name, const TVMFFIAny* args, int32_t num_args);
 
 }  // namespace graphffi

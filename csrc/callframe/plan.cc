@@ -160,10 +160,10 @@ class PlanParser {
     if (auto i = Find(names_.outputs, name)) return Emit(Plan::Op::kOutput, *i);
     if (auto i = Find(names_.attributes, name)) return Emit(Plan::Op::kAttribute, *i);
     if (name == "None") return EmitConstant(TVMFFIAny{});
-    if (name == "true" || name == "True") return EmitConstant(MakeBool(true));
-    if (name == "false" || name == "False") return EmitConstant(MakeBool(false));
-    if (name == "inf") return EmitConstant(MakeFloat(std::numeric_limits<double>::infinity()));
-    if (name == "nan") return EmitConstant(MakeFloat(std::numeric_limits<double>::quiet_NaN()));
+    if (name == "true" || name == "True") return EmitConstant(ToAny(true));
+    if (name == "false" || name == "False") return EmitConstant(ToAny(false));
+    if (name == "inf") return EmitConstant(ToAny(std::numeric_limits<double>::infinity()));
+    if (name == "nan") return EmitConstant(ToAny(std::numeric_limits<double>::quiet_NaN()));
     if (name == "stream") return Emit(Plan::Op::kStream);
     if (name == "workspace") return Emit(Plan::Op::kWorkspace, Plan::kNoSize);
     FailUnknown(name);
@@ -230,14 +230,14 @@ class PlanParser {
     const char* last = token.c_str() + token.size();
     int64_t integer = 0;
     const auto whole = std::from_chars(first, last, integer);
-    if (whole.ptr == last && whole.ec == std::errc()) return EmitConstant(MakeInt(integer));
+    if (whole.ptr == last && whole.ec == std::errc()) return EmitConstant(ToAny(integer));
     double real = 0;
     const auto read = std::from_chars(first, last, real);  // in any locale, unlike strtod
     if (read.ptr != last || read.ec != std::errc() || whole.ec == std::errc::result_out_of_range) {
       pos_ = begin;
       Fail("'" + token + "', which is no 64-bit number");
     }
-    EmitConstant(MakeFloat(real));
+    EmitConstant(ToAny(real));
   }
 
   int HexDigits(int count) {
@@ -307,7 +307,7 @@ class PlanParser {
     }
     content.push_back('\0');
     plan_->strings_.push_back(std::make_shared<const std::vector<char>>(std::move(content)));
-    EmitConstant(MakeRawStr(plan_->strings_.back()->data()));
+    EmitConstant(ToAny(plan_->strings_.back()->data()));
   }
 
   std::string_view text_;

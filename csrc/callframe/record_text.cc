@@ -9,7 +9,6 @@
 
 #include "callframe/call_frame.h"
 #include "callframe/describe_tensor.h"
-#include "callframe/owned_values.h"
 #include "callframe/value.h"
 
 namespace graphffi {

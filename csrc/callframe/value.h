@@ -2,58 +2,59 @@
 // Plain values as TVMFFIAny, and the references that a value may hold.
 #pragma once
 
+#include <tvm/ffi/any.h>
 #include <tvm/ffi/c_api.h>
+#include <tvm/ffi/device.h>
+#include <tvm/ffi/dtype.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string_view>
+#include <utility>
 
 namespace graphffi {
 
-namespace detail {
-
-/// The value of that type whose content is in `field`.
-template <typename Field, typename Value>
-TVMFFIAny Make(int32_t type_index, Field TVMFFIAny::* field, Value value) {
-  TVMFFIAny any{};
-  any.type_index = type_index;
-  any.*field = value;
-  return any;
-}
-
-}  // namespace detail
-
-inline TVMFFIAny MakeInt(int64_t value) {
-  return detail::Make(kTVMFFIInt, &TVMFFIAny::v_int64, value);
-}
-
-inline TVMFFIAny MakeFloat(double value) {
-  return detail::Make(kTVMFFIFloat, &TVMFFIAny::v_float64, value);
-}
-
-inline TVMFFIAny MakeBool(bool value) {
-  return detail::Make(kTVMFFIBool, &TVMFFIAny::v_int64, value);
-}
-
-inline TVMFFIAny MakePointer(void* value) {
-  return detail::Make(kTVMFFIOpaquePtr, &TVMFFIAny::v_ptr, value);
-}
-
-inline TVMFFIAny MakeDType(DLDataType value) {
-  return detail::Make(kTVMFFIDataType, &TVMFFIAny::v_dtype, value);
-}
-
-inline TVMFFIAny MakeDevice(DLDevice value) {
-  return detail::Make(kTVMFFIDevice, &TVMFFIAny::v_device, value);
+/// A plain value: a number, bool, pointer, data type or device. Borrows C strings and `DLTensor*`.
+template <typename T>
+TVMFFIAny ToAny(const T& value) {
+  return tvm::ffi::AnyView(value).CopyToTVMFFIAny();
 }
 
 /// The value that an object of that type is; borrows from it.
-inline TVMFFIAny MakeObject(int32_t type_index, TVMFFIObjectHandle object) {
-  return detail::Make(type_index, &TVMFFIAny::v_obj, static_cast<TVMFFIObject*>(object));
+inline TVMFFIAny ToAny(int32_t type_index, TVMFFIObjectHandle object) {
+  TVMFFIAny any{};
+  any.type_index = type_index;
+  any.v_obj = static_cast<TVMFFIObject*>(object);
+  return any;
+}
+
+/// Takes the reference of `value` over.
+inline tvm::ffi::Any TakeAny(TVMFFIAny value) {
+  return tvm::ffi::detail::AnyUnsafe::MoveTVMFFIAnyRawToAny(value);
+}
+
+/// The value with its reference, which is the caller's.
+inline TVMFFIAny ReleaseAny(tvm::ffi::Any value) {
+  return tvm::ffi::detail::AnyUnsafe::MoveAnyToTVMFFIAny(std::move(value));
 }
 
 /// Borrows from `bytes`, which are NULL where there are none.
 inline std::string_view TextOf(const TVMFFIByteArray& bytes) { return {bytes.data, bytes.size}; }
+
+/// The content of a string, which it keeps; nothing for other values.
+inline std::optional<std::string_view> TextOf(const TVMFFIAny& value) {
+  switch (value.type_index) {
+    case kTVMFFIRawStr:
+      return value.v_c_str;
+    case kTVMFFISmallStr:
+      return TextOf(TVMFFISmallBytesGetContentByteArray(&value));
+    case kTVMFFIStr:
+      return TextOf(*TVMFFIBytesGetByteArrayPtr(value.v_obj));
+    default:
+      return std::nullopt;
+  }
+}
 
 /// The tensor that a value is or refers to; NULL for any other value.
 inline const DLTensor* TensorOf(const TVMFFIAny& value) {
@@ -95,16 +96,6 @@ void VisitFrom(const DLTensor& tensor, int32_t dim, const char* data, Visit& vis
 template <typename Visit>
 void VisitElements(const DLTensor& tensor, Visit&& visit) {
   if (BytesOf(tensor) != 0) detail::VisitFrom(tensor, 0, DataOf(tensor), visit);
-}
-
-/// Borrows `text`.
-inline TVMFFIAny MakeRawStr(const char* text) {
-  return detail::Make(kTVMFFIRawStr, &TVMFFIAny::v_c_str, text);
-}
-
-/// Borrows `tensor`.
-inline TVMFFIAny MakeTensorView(DLTensor* tensor) {
-  return detail::Make(kTVMFFIDLTensorPtr, &TVMFFIAny::v_ptr, tensor);
 }
 
 inline bool IsObject(const TVMFFIAny& value) {

@@ -12,7 +12,6 @@
 
 #include "callframe/error.h"
 #include "callframe/global_function.h"
-#include "callframe/owned_values.h"
 #include "callframe/value.h"
 #include "kernels/library.h"
 #include "kernels/signature.h"
@@ -53,12 +52,11 @@ std::string FindLibrary(const std::string& library, std::string_view opt_origin)
 bool KernelTakesTensors(const TVMFFIAny& module, const std::string& symbol) {
   constexpr char kName[] = "ffi.ModuleGetFunctionMetadata";
   if (!FindGlobal(kName)) return false;
-  const TVMFFIAny args[] = {module, MakeRawStr(symbol.c_str()), MakeBool(true)};
-  TVMFFIAny metadata = CallGlobal(kName, args, 3);
-  const auto text = TextOf(metadata);
-  const bool takes = text.has_value() && TakesTensors(*text);
-  ReleaseValue(&metadata);
-  return takes;
+  const TVMFFIAny args[] = {module, ToAny(symbol.c_str()), ToAny(true)};
+  const tvm::ffi::Any metadata = CallGlobal(kName, args, 3);
+  const TVMFFIAny view = ToAny(metadata);
+  const auto text = TextOf(view);
+  return text.has_value() && TakesTensors(*text);
 }
 
 struct LibraryFunction {
@@ -97,19 +95,20 @@ LibraryFunction LoadFromLibrary(const std::string& reference, size_t separator,
                                 std::string_view opt_origin) {
   const std::string symbol = reference.substr(separator + 2);
   const Library& library = LibraryOf(reference.substr(0, separator), opt_origin);
-  const TVMFFIAny module = MakeObject(kTVMFFIModule, library.module);
-  const TVMFFIAny get_args[] = {module, MakeRawStr(symbol.c_str()), MakeBool(true)};
-  const TVMFFIAny function = CallGlobal("ffi.ModuleGetFunction", get_args, 3);
-  if (function.type_index != kTVMFFIFunction) {
+  const TVMFFIAny module = ToAny(kTVMFFIModule, library.module);
+  const TVMFFIAny get_args[] = {module, ToAny(symbol.c_str()), ToAny(true)};
+  tvm::ffi::Any function = CallGlobal("ffi.ModuleGetFunction", get_args, 3);
+  if (function.type_index() != kTVMFFIFunction) {
     throw Error("KeyError", "graphffi: kernel '" + reference + "': expected a function '" + symbol +
                                 "' in the library, found none; is __tvm_ffi_" + symbol +
                                 " exported?");
   }
-  Kernel kernel = Kernel::FromFunction(function.v_obj);
+  Kernel kernel = Kernel::FromFunction(ToAny(function).v_obj);
   if (const TVMFFISafeCallType exported = library.FindExported(symbol)) {
     kernel = {exported, nullptr};
   }
-  return {function.v_obj, {kernel, {true, KernelTakesTensors(module, symbol)}}};
+  const bool takes_tensors = KernelTakesTensors(module, symbol);
+  return {ReleaseAny(std::move(function)).v_obj, {kernel, {true, takes_tensors}}};
 }
 
 ObjectRef NewReference(const LibraryFunction& found, ResolvedKernel* opt_resolved) {

@@ -12,10 +12,6 @@ namespace {
 /// The epoch of functions that are never looked up again.
 constexpr std::atomic<uint64_t> kConstantEpoch{0};
 
-TVMFFIAny FunctionValue(TVMFFIObjectHandle function) {
-  return MakeObject(kTVMFFIFunction, function);
-}
-
 }  // namespace
 
 KernelSlot::KernelSlot(std::string reference, std::string opt_origin)
@@ -24,15 +20,9 @@ KernelSlot::KernelSlot(std::string reference, std::string opt_origin)
       epoch_(&kConstantEpoch) {}
 
 KernelSlot::KernelSlot(TVMFFIObjectHandle function) : epoch_(&kConstantEpoch) {
-  OwnedValues none;
-  current_ = Bind(function, Kernel::FromFunction(function), &none);
+  Released none;
+  current_ = Bind(ObjectRef(function), Kernel::FromFunction(function), &none);
   resolved_ = kConstantEpoch.load();
-}
-
-KernelSlot::~KernelSlot() {
-  for (const auto& binding : bindings_) {
-    if (binding->opt_function != nullptr) TVMFFIObjectDecRef(binding->opt_function);
-  }
 }
 
 void KernelSlot::Resolve() const {
@@ -40,47 +30,47 @@ void KernelSlot::Resolve() const {
   const std::atomic<uint64_t>* epoch = is_global ? RegistryWatch::Get().epoch : &kConstantEpoch;
   const uint64_t now = epoch->load();  // before the look-up, which may see later changes as well
   ResolvedKernel found;
-  OwnedValues released;  // after the mutex is: functions may be Python's, whose end takes the GIL
+  Released released;  // after the mutex is: functions may be Python's, whose end takes the GIL
   // Before the mutex is taken: this may wait for the GIL.
-  const TVMFFIObjectHandle function = ResolveKernel(reference_, opt_origin_, &found).release();
+  ObjectRef function = ResolveKernel(reference_, opt_origin_, &found);
   std::lock_guard<std::mutex> lock(mutex_);
   const uint64_t resolved = resolved_.load(std::memory_order_relaxed);
-  if (resolved != kNever && resolved >= now) return released.Add(FunctionValue(function));
+  if (resolved != kNever && resolved >= now) return;
   epoch_.store(epoch, std::memory_order_relaxed);
-  current_.store(Bind(function, found.kernel, &released));
+  current_.store(Bind(std::move(function), found.kernel, &released));
   resolved_.store(now, std::memory_order_release);
   ReleaseUnused(&released);
 }
 
-KernelSlot::Binding* KernelSlot::Bind(TVMFFIObjectHandle function, const Kernel& kernel,
-                                      OwnedValues* released) const {
+KernelSlot::Binding* KernelSlot::Bind(ObjectRef function, const Kernel& kernel,
+                                      Released* released) const {
   for (const auto& binding : bindings_) {
-    if (binding->opt_function != function) continue;
-    released->Add(FunctionValue(function));
+    if (binding->opt_function.get() != function.get()) continue;
+    released->push_back(std::move(function));
     return binding.get();
   }
   Binding* binding = UnusedBinding();
   binding->kernel = kernel;
-  binding->opt_function = function;
+  binding->opt_function = std::move(function);
   return binding;
 }
 
 KernelSlot::Binding* KernelSlot::UnusedBinding() const {
   for (const auto& binding : bindings_) {
-    if (binding->opt_function == nullptr) return binding.get();
+    if (!binding->opt_function) return binding.get();
   }
   bindings_.push_back(std::make_unique<Binding>(/*counted=*/!bindings_.empty()));
   return bindings_.back().get();
 }
 
 /// Calls that begin from now on see that these are no longer current: see Enter.
-void KernelSlot::ReleaseUnused(OwnedValues* released) const {
+void KernelSlot::ReleaseUnused(Released* released) const {
   const Binding* current = current_.load();
   for (const auto& binding : bindings_) {
     if (!binding->is_counted || binding.get() == current || binding->num_calls.load() != 0)
       continue;
-    if (binding->opt_function == nullptr) continue;
-    released->Add(FunctionValue(std::exchange(binding->opt_function, nullptr)));
+    if (binding->opt_function)
+      released->push_back(std::exchange(binding->opt_function, ObjectRef()));
   }
 }
 

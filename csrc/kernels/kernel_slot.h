@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "callframe/call_frame.h"
-#include "callframe/owned_values.h"
+#include "callframe/object_ref.h"
 
 namespace graphffi {
 
@@ -27,7 +27,6 @@ class KernelSlot {
   explicit KernelSlot(std::string reference, std::string opt_origin = "");
   /// A slot of one function for good, whose reference it takes over.
   explicit KernelSlot(TVMFFIObjectHandle function);
-  ~KernelSlot();
   KernelSlot(const KernelSlot&) = delete;
   KernelSlot& operator=(const KernelSlot&) = delete;
 
@@ -40,8 +39,8 @@ class KernelSlot {
     explicit Binding(bool counted) : is_counted(counted) {}
     const bool is_counted;
     Kernel kernel{};
-    TVMFFIObjectHandle opt_function = nullptr;  // owned; under the mutex
-    std::atomic<int64_t> num_calls{0};          // under way, if they are counted
+    ObjectRef opt_function;             // under the mutex
+    std::atomic<int64_t> num_calls{0};  // under way, if they are counted
   };
 
  public:
@@ -72,15 +71,15 @@ class KernelSlot {
 
  private:
   static constexpr uint64_t kNever = ~uint64_t{0};
+  using Released = std::vector<ObjectRef>;
 
   void Resolve() const;
   /// The current binding, whose calls are counted, with one more.
   Binding* Enter() const;
   // Under the mutex:
-  /// Takes the reference over.
-  Binding* Bind(TVMFFIObjectHandle function, const Kernel& kernel, OwnedValues* released) const;
+  Binding* Bind(ObjectRef function, const Kernel& kernel, Released* released) const;
   Binding* UnusedBinding() const;
-  void ReleaseUnused(OwnedValues* released) const;
+  void ReleaseUnused(Released* released) const;
 
   const std::string reference_, opt_origin_;
   // The fields that a call reads. Written in the order of the last three.

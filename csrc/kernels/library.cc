@@ -32,8 +32,8 @@ namespace {
 /// Runtimes differ in the kind and the words of a failure.
 TVMFFIObjectHandle MakeModule(const std::string& path) {
   try {
-    const TVMFFIAny args[] = {MakeRawStr(path.c_str()), MakeRawStr("so")};
-    return CallGlobal("ffi.Module.load_from_file.so", args, 2).v_obj;
+    const TVMFFIAny args[] = {ToAny(path.c_str()), ToAny("so")};
+    return ReleaseAny(CallGlobal("ffi.Module.load_from_file.so", args, 2)).v_obj;
   } catch (const Error& error) {
     if (RegistryWatch::Get().is_own_runtime()) throw;  // its text is ours
     Fail(path, error.message());

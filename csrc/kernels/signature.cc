@@ -6,9 +6,10 @@
 #include <tvm/ffi/optional.h>
 #include <tvm/ffi/string.h>
 
+#include "callframe/convert.h"
 #include "callframe/error.h"
 #include "callframe/global_function.h"
-#include "callframe/owned_values.h"
+#include "callframe/value.h"
 
 namespace graphffi {
 namespace {
@@ -19,14 +20,14 @@ using Dict = tvm::ffi::Map<Any, Any>;
 
 /// None for text that is no JSON.
 Any ParseJson(std::string_view text) {
-  TVMFFIAny argument = MakeString(text), parsed{};
+  const Any argument = MakeString(text);
+  const TVMFFIAny args[] = {ToAny(argument)};
   try {
-    parsed = CallGlobal("ffi.json.Parse", &argument, 1);
+    return CallGlobal("ffi.json.Parse", args, 1);
   } catch (const Error& error) {
     if (error.kind() != "ValueError") throw;
+    return nullptr;
   }
-  ReleaseValue(&argument);
-  return tvm::ffi::detail::AnyUnsafe::MoveTVMFFIAnyToAny(&parsed);
 }
 
 /// None where `value` is no object that has it.

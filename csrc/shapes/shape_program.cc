@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "callframe/error.h"
-#include "callframe/owned_values.h"
 #include "callframe/value.h"
 
 namespace graphffi {

@@ -196,7 +196,7 @@ class WorkspaceTensor {
     tensor_.shape = &dim_;
     tensor_.strides = &stride_;
   }
-  TVMFFIAny AsAny() { return graphffi::MakeTensorView(&tensor_); }
+  TVMFFIAny AsAny() { return graphffi::ToAny(&tensor_); }
 
  private:
   int64_t dim_, stride_ = 1;

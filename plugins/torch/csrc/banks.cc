@@ -19,13 +19,13 @@ void ReleaseTensor(void* token) { delete static_cast<at::Tensor*>(token); }
 /// The value of a bool, a float or an int, symbolic ones too, or None.
 TVMFFIAny NumberOf(const c10::IValue& value) {
   if (value.isNone()) return {};
-  if (value.isBool()) return graphffi::MakeBool(value.toBool());
-  if (value.isDouble()) return graphffi::MakeFloat(value.toDouble());
+  if (value.isBool()) return graphffi::ToAny(value.toBool());
+  if (value.isDouble()) return graphffi::ToAny(value.toDouble());
   if (value.isSymFloat()) {
-    return graphffi::MakeFloat(value.toSymFloat().guard_float(__FILE__, __LINE__));
+    return graphffi::ToAny(value.toSymFloat().guard_float(__FILE__, __LINE__));
   }
-  return graphffi::MakeInt(value.isInt() ? value.toInt()
-                                         : value.toSymInt().guard_int(__FILE__, __LINE__));
+  return graphffi::ToAny(value.isInt() ? value.toInt()
+                                       : value.toSymInt().guard_int(__FILE__, __LINE__));
 }
 
 /// Whether DLPack has the data type, in as many bits as torch says.
@@ -171,9 +171,8 @@ TVMFFIAny AttributeBank::Convert(const c10::IValue& value, Conversion conversion
 }
 
 TVMFFIAny AttributeBank::Convert(const std::string& text) {
-  if (text.find('\0') == std::string::npos) return graphffi::MakeRawStr(text.c_str());
-  owned_.Add(graphffi::MakeString(text));
-  return owned_.data()[owned_.size() - 1];
+  if (text.find('\0') == std::string::npos) return graphffi::ToAny(text.c_str());
+  return graphffi::ToAny(owned_.emplace_back(graphffi::MakeString(text)));
 }
 
 void AttributeBank::Add(const c10::IValue& value, Conversion conversion) {

@@ -16,8 +16,8 @@
 
 #include "callframe/layout.h"
 #include "callframe/lent_tensor.h"
-#include "callframe/owned_values.h"
 #include "callframe/plan.h"
+#include "callframe/value.h"
 #include "callframe/value_list.h"
 #include "errors.h"
 
@@ -223,7 +223,7 @@ class GRAPHFFI_TORCH_API AttributeBank {
   TVMFFIAny Convert(const std::string& text);
 
   graphffi::ValueList values_;
-  graphffi::OwnedValues owned_;
+  std::vector<tvm::ffi::Any> owned_;
 };
 
 }  // namespace graphffi_torch

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "callframe/convert.h"
 #include "callframe/error.h"
 #include "callframe/value.h"
 
@@ -111,12 +112,11 @@ BoundSite::BoundSite(const SiteArguments& arguments, int32_t num_fresh, std::str
             std::move(opt_origin)) {
   for (const std::optional<int64_t>& value : arguments.ints) {
     if (!value) open_ints_.push_back(attributes_.size());
-    attributes_.push_back(graphffi::MakeInt(value.value_or(0)));
+    attributes_.push_back(graphffi::ToAny(value.value_or(0)));
   }
-  for (double value : arguments.floats) attributes_.push_back(graphffi::MakeFloat(value));
+  for (double value : arguments.floats) attributes_.push_back(graphffi::ToAny(value));
   for (const std::string& text : arguments.strs) {
-    strs_.Add(graphffi::MakeString(text));
-    attributes_.push_back(strs_.data()[strs_.size() - 1]);
+    attributes_.push_back(graphffi::ToAny(strs_.emplace_back(graphffi::MakeString(text))));
   }
 }
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "callframe/owned_values.h"
+#include "callframe/value.h"
 #include "errors.h"
 #include "kernel_call.h"
 #include "size_check.h"
@@ -81,7 +81,7 @@ class BoundSite {
   void RunUnprofiled(const at::Tensor* const* tensors, const int64_t* ints) const;
 
   CallSite site_;
-  graphffi::OwnedValues strs_;
+  std::vector<tvm::ffi::Any> strs_;
   std::vector<TVMFFIAny> attributes_;
   std::vector<size_t> open_ints_;  // positions in attributes_
 };

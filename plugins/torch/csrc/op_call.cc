@@ -169,7 +169,7 @@ TVMFFIAny OpFrame::Infer(graphffi::ResultShapes* shapes) {
   op_.opt_rule_->Infer(values, shapes);
   call_.SetTarget(op_.TargetOf(shapes->kernel));
   if (shapes->workspace_bytes < 0) return {};
-  return graphffi::MakeInt(shapes->workspace_bytes);
+  return graphffi::ToAny(shapes->workspace_bytes);
 }
 
 void OpFrame::RunAllocated() {

@@ -20,9 +20,7 @@ using graphffi::Error;
 using graphffi::Kernel;
 using graphffi::Lending;
 using graphffi::Loans;
-using graphffi::MakeInt;
-using graphffi::MakeRawStr;
-using graphffi::MakeTensorView;
+using graphffi::ToAny;
 using graphffi::Plan;
 using graphffi::PlanNames;
 using graphffi::SetRaised;
@@ -57,7 +55,7 @@ int Run(CallFrame* frame, const Kernel& kernel, TVMFFIAny* opt_result = nullptr)
 
 TEST(a_hundred_arguments_arrive_in_order) {
   CallFrame frame;
-  for (int i = 0; i < 100; ++i) frame.Push(MakeInt(i));
+  for (int i = 0; i < 100; ++i) frame.Push(ToAny(i));
   CHECK_EQ(Run(&frame, kRecord), 0);
   CHECK_EQ(seen.size(), size_t{100});
   for (int i = 0; i < 100; ++i) CHECK_EQ(seen[static_cast<size_t>(i)].v_int64, int64_t{i});
@@ -66,7 +64,7 @@ TEST(a_hundred_arguments_arrive_in_order) {
 TEST(without_lending_a_tensor_is_passed_as_the_view_it_is) {
   Matrix m;
   CallFrame frame;
-  frame.Push(MakeTensorView(&m.tensor));
+  frame.Push(ToAny(&m.tensor));
   CHECK_EQ(Run(&frame, kRecord), 0);
   CHECK_EQ(seen[0].type_index, int{kTVMFFIDLTensorPtr});
   CHECK(seen[0].v_ptr == &m.tensor);
@@ -86,7 +84,7 @@ TEST(a_lent_tensor_has_the_metadata_and_compact_strides) {
   const Lending lending{};
   Loans loans(lending);
   CallFrame frame(&loans);
-  frame.Push(MakeTensorView(&m.tensor));
+  frame.Push(ToAny(&m.tensor));
   CHECK_EQ(Run(&frame, {Observe, nullptr}), 0);
   CHECK_EQ(seen[0].type_index, int{kTVMFFITensor});
   CHECK(observed.data == m.data);
@@ -103,7 +101,7 @@ TEST(a_lent_tensor_of_seventeen_dimensions) {
   const Lending lending{};
   Loans loans(lending);
   CallFrame frame(&loans);
-  frame.Push(MakeTensorView(&tensor));
+  frame.Push(ToAny(&tensor));
   CHECK_EQ(Run(&frame, {Observe, nullptr}), 0);
   CHECK_EQ(observed.ndim, 17);
 }
@@ -132,7 +130,7 @@ TEST(a_kept_tensor_is_retained_until_its_last_reference_goes) {
   {
     Loans loans(kRetaining);
     CallFrame frame(&loans);
-    frame.Push(MakeTensorView(&m.tensor));
+    frame.Push(ToAny(&m.tensor));
     CHECK_EQ(Run(&frame, {Keep, nullptr}), 0);
   }
   CHECK_EQ(retained.load(), 1);
@@ -149,7 +147,7 @@ TEST(a_returned_tensor_is_retained) {
   {
     Loans loans(kRetaining);
     CallFrame frame(&loans);
-    frame.Push(MakeTensorView(&m.tensor));
+    frame.Push(ToAny(&m.tensor));
     CHECK_EQ(Run(&frame, {Return, nullptr}, &result), 0);
   }
   CHECK_EQ(retained.load(), 1);
@@ -163,7 +161,7 @@ TEST(a_tensor_that_is_not_kept_is_not_retained) {
   for (int i = 0; i < 1000; ++i) {
     Loans loans(kRetaining);
     CallFrame frame(&loans);
-    for (int k = 0; k < 20; ++k) frame.Push(MakeTensorView(&m.tensor));
+    for (int k = 0; k < 20; ++k) frame.Push(ToAny(&m.tensor));
     CHECK_EQ(Run(&frame, kRecord), 0);
   }
   CHECK_EQ(retained.load(), 0);
@@ -175,7 +173,7 @@ TEST(keeping_what_cannot_be_retained_is_an_error) {
   for (const TVMFFISafeCallType kernel : {Keep, Return}) {
     Loans loans(lending);
     CallFrame frame(&loans);
-    frame.Push(MakeTensorView(&m.tensor));
+    frame.Push(ToAny(&m.tensor));
     TVMFFIAny result{};
     const int rc = Run(&frame, {kernel, nullptr}, &result);
     CHECK(rc != 0);
@@ -199,7 +197,7 @@ TEST(the_kernels_own_error_wins) {
   const Lending lending{};
   Loans loans(lending);
   CallFrame frame(&loans);
-  frame.Push(MakeTensorView(&m.tensor));
+  frame.Push(ToAny(&m.tensor));
   const int rc = Run(&frame, {KeepAndFail, nullptr});
   CHECK_EQ(std::string(Error::TakeRaised(rc).what()), std::string("ValueError: the kernel's own"));
   TVMFFIObjectDecRef(kept);
@@ -250,8 +248,8 @@ int CheckNested(void*, const TVMFFIAny* args, int32_t num_args, TVMFFIAny*) {
 
 TEST(lists_become_arrays_with_owning_tensors) {
   Matrix m;
-  const TVMFFIAny inputs[] = {MakeTensorView(&m.tensor)};
-  const TVMFFIAny attributes[] = {MakeInt(5)};
+  const TVMFFIAny inputs[] = {ToAny(&m.tensor)};
+  const TVMFFIAny attributes[] = {ToAny(5)};
   CallValues values;
   values.inputs = {inputs, nullptr, 1};
   values.attributes = {attributes, nullptr, 1};
@@ -262,7 +260,7 @@ TEST(lists_become_arrays_with_owning_tensors) {
 }
 
 TEST(slots_turn_lists_of_a_call_into_arrays) {
-  const TVMFFIAny attributes[] = {MakeInt(1), MakeInt(2), MakeInt(3), MakeInt(4)};
+  const TVMFFIAny attributes[] = {ToAny(1), ToAny(2), ToAny(3), ToAny(4)};
   const Slot slots[] = {{0, Slot::kSingle}, {1, 2}, {3, 0}, {3, Slot::kSingle}};
   CallValues values;
   values.attributes = {attributes, slots, 4};
@@ -281,7 +279,7 @@ TEST(slots_turn_lists_of_a_call_into_arrays) {
 }
 
 TEST(attributes_are_converted_as_the_plan_says) {
-  const TVMFFIAny attributes[] = {MakeInt(7), MakeRawStr("bfloat16"), MakeRawStr("cuda:1")};
+  const TVMFFIAny attributes[] = {ToAny(7), ToAny("bfloat16"), ToAny("cuda:1")};
   CallValues values;
   values.attributes = {attributes, nullptr, 3};
   const Plan plan =
@@ -318,7 +316,7 @@ int Nest(void* depth, const TVMFFIAny* args, int32_t num_args, TVMFFIAny*) {
   if (left > 0) {
     Loans loans(kRetaining);
     CallFrame frame(&loans);
-    for (int i = 0; i < 100; ++i) frame.Push(MakeTensorView(&m.tensor));
+    for (int i = 0; i < 100; ++i) frame.Push(ToAny(&m.tensor));
     CHECK_EQ(Run(&frame, {Nest, reinterpret_cast<void*>(left - 1)}), 0);
   }
   for (TVMFFIObjectHandle tensor : held) {
@@ -333,7 +331,7 @@ TEST(calls_within_calls_have_loans_of_their_own) {
   for (int round = 0; round < 3; ++round) {
     Loans loans(kRetaining);
     CallFrame frame(&loans);
-    for (int i = 0; i < 100; ++i) frame.Push(MakeTensorView(&m.tensor));
+    for (int i = 0; i < 100; ++i) frame.Push(ToAny(&m.tensor));
     CHECK_EQ(Run(&frame, {Nest, reinterpret_cast<void*>(intptr_t{4})}), 0);
     CHECK(loans.empty());
   }
@@ -347,8 +345,8 @@ TEST(calls_on_one_thread_may_end_in_any_order) {  // as with greenlets
   auto first = std::make_unique<CallFrame>(first_loans.get());
   auto second = std::make_unique<CallFrame>(second_loans.get());
   for (int i = 0; i < 3; ++i) {
-    first->Push(MakeTensorView(&m.tensor));
-    second->Push(MakeTensorView(&m.tensor));
+    first->Push(ToAny(&m.tensor));
+    second->Push(ToAny(&m.tensor));
   }
   CHECK_EQ(Run(first.get(), {Nest, nullptr}), 0);
   CHECK_EQ(Run(second.get(), {Nest, nullptr}), 0);
@@ -359,7 +357,7 @@ TEST(a_frame_that_is_never_called_releases_what_it_holds) {
   Loans loans(kRetaining);
   CallFrame frame(&loans);
   frame.BeginArray();
-  for (int i = 0; i < 40; ++i) frame.Push(MakeTensorView(&m.tensor));
+  for (int i = 0; i < 40; ++i) frame.Push(ToAny(&m.tensor));
   frame.EndArray();
   frame.BeginArray();
 }
@@ -414,7 +412,7 @@ TEST(threads_use_their_own_pools) {
       for (int i = 0; i < 2000; ++i) {
         Loans loans(kRetaining);
         CallFrame frame(&loans);
-        frame.Push(MakeTensorView(&m.tensor));
+        frame.Push(ToAny(&m.tensor));
         TVMFFIAny result{};
         CHECK_EQ(Run(&frame, {Return, nullptr}, &result), 0);
         TVMFFIObjectDecRef(result.v_obj);

@@ -80,11 +80,11 @@ TEST(a_list_of_values_outgrows_its_room) {
   TVMFFIAny room[2];
   Spill spill;
   ValueList values(room, 2, &spill);
-  for (int i = 0; i < 1000; ++i) *values.Add() = graphffi::MakeInt(i);
+  for (int i = 0; i < 1000; ++i) *values.Add() = graphffi::ToAny(i);
   CHECK(values.size() == 1000 && values.bank().values != room);
   for (int i = 0; i < 1000; ++i) CHECK_EQ(values[i].v_int64, int64_t{i});
   ValueList nothing(nullptr, 0, &spill);
-  *nothing.Add() = graphffi::MakeInt(3);
+  *nothing.Add() = graphffi::ToAny(3);
   CHECK_EQ(nothing[0].v_int64, int64_t{3});
 }
 
@@ -92,12 +92,12 @@ TEST(lists_of_values_are_slots) {
   TVMFFIAny room[2];
   Spill spill;
   ValueList values(room, 2, &spill);
-  *values.AddSlot() = graphffi::MakeInt(7);
+  *values.AddSlot() = graphffi::ToAny(7);
   CHECK(values.bank().opt_slots == nullptr && values.bank().size == 1);
   for (int32_t list = 0; list < 100; ++list) {
     values.BeginList(list % 3);
-    for (int32_t i = 0; i < list % 3; ++i) *values.Add() = graphffi::MakeInt(list);
-    *values.AddSlot() = graphffi::MakeInt(-list);
+    for (int32_t i = 0; i < list % 3; ++i) *values.Add() = graphffi::ToAny(list);
+    *values.AddSlot() = graphffi::ToAny(-list);
   }
   const graphffi::Bank bank = values.bank();
   CHECK(bank.size == 201);

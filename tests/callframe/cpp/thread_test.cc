@@ -15,7 +15,7 @@ using graphffi::Error;
 using graphffi::Kernel;
 using graphffi::Lending;
 using graphffi::Loans;
-using graphffi::MakeTensorView;
+using graphffi::ToAny;
 using graphffi::Plan;
 using graphffi::PlanNames;
 
@@ -72,7 +72,7 @@ TEST(a_kept_tensor_is_dropped_while_its_call_ends) {
     for (int i = 0; i < 500; ++i) {
       Loans loans(kRetaining);
       CallFrame frame(&loans);
-      frame.Push(MakeTensorView(&matrix.tensor));
+      frame.Push(ToAny(&matrix.tensor));
       TVMFFIAny result;
       CHECK_EQ(frame.Call({HandOver, nullptr}, &result), 0);
     }
@@ -97,7 +97,7 @@ TEST(threads_resolve_fail_and_restore_the_env) {
   InThreads([](int t) {
     const DLDevice device{kDLCUDA, 0};
     const Plan plan = Plan::Parse("(*inputs), n0", PlanNames::Raw(2, 0, 1, 0, 0), "test");
-    const TVMFFIAny inputs[] = {MakeTensorView(&matrix.tensor), MakeTensorView(&matrix.tensor)};
+    const TVMFFIAny inputs[] = {ToAny(&matrix.tensor), ToAny(&matrix.tensor)};
     TVMFFIAny number{};
     number.type_index = kTVMFFIInt;
     number.v_int64 = t;

@@ -67,9 +67,9 @@ class RawCall {
     for (const at::Tensor* tensor : inputs_) call.inputs().Add(*tensor);
     for (const at::Tensor& tensor : results) call.outputs().Add(tensor);
     for (const at::Tensor* tensor : mutated_) call.outputs().Add(*tensor);
-    for (int64_t value : ints_) call.attributes().Add(graphffi::MakeInt(value));
-    for (double value : floats_) call.attributes().Add(graphffi::MakeFloat(value));
-    for (const char* text : strs_) call.attributes().Add(graphffi::MakeRawStr(text));
+    for (int64_t value : ints_) call.attributes().Add(graphffi::ToAny(value));
+    for (double value : floats_) call.attributes().Add(graphffi::ToAny(value));
+    for (const char* text : strs_) call.attributes().Add(graphffi::ToAny(text));
     site->Run(&call);
   }
 

@@ -7,7 +7,7 @@
 
 #include "callframe/call_frame.h"
 #include "callframe/describe_tensor.h"
-#include "callframe/owned_values.h"
+#include "callframe/value.h"
 #include "callframe/watched_call.h"
 #include "kernels/artifact.h"
 #include "kernels/kernel_slot.h"
@@ -44,7 +44,7 @@ void ExternArguments::Push(const ExternArgument& argument) {
   frame_.BeginArray();
   for (int64_t i = 0; i < argument.count; ++i) {
     if (argument.opt_list != nullptr) {
-      frame_.Push(graphffi::MakeInt(argument.opt_list[i]));
+      frame_.Push(graphffi::ToAny(argument.opt_list[i]));
     } else {
       const AtenTensorHandle* opt_tensor = argument.opt_tensors[i];
       PushTensor(opt_tensor == nullptr ? nullptr : *opt_tensor);
@@ -60,7 +60,7 @@ void ExternArguments::PushTensor(AtenTensorHandle opt_tensor) {
   if (!graphffi::IsCompact(ViewOf(opt_tensor))) {
     tensor = copies_.emplace_back(CompactCopy(ViewOf(opt_tensor))->handle()).get();
   }
-  frame_.Push(graphffi::MakeObject(kTVMFFITensor, tensor));
+  frame_.Push(graphffi::ToAny(kTVMFFITensor, tensor));
 }
 
 int CallKernel(const graphffi::Kernel& kernel, const std::string& reference,
@@ -121,8 +121,7 @@ void ExternKernel::Run(const std::vector<ExternArgument>& arguments,
     const graphffi::KernelSlot::Use function(*slot_);
     graphffi::CheckRc(CallKernel(function.kernel(), name_, &pushed.frame(), &returned));
   }
-  graphffi::OwnedValues owned;
-  owned.Add(returned);
+  const tvm::ffi::Any owned = graphffi::TakeAny(returned);
   std::vector<const DLTensor*> others = pushed.tensors();
   if (returned.type_index != kTVMFFIArray) {
     if (results.size() != 1) {
@@ -132,14 +131,14 @@ void ExternKernel::Run(const std::vector<ExternArgument>& arguments,
     }
     return Take(returned, results.front(), name_, &others);
   }
-  const graphffi::OwnedValues elements = graphffi::ElementsOf(returned);
-  if (static_cast<size_t>(elements.size()) != results.size()) {
+  const TVMFFISeqCell& elements = *TVMFFISeqGetCellPtr(returned.v_obj);
+  if (static_cast<size_t>(elements.size) != results.size()) {
     throw graphffi::Error("ValueError", std::string(name_) + ": expected " +
                                             std::to_string(results.size()) + " tensors, got " +
-                                            std::to_string(elements.size()));
+                                            std::to_string(elements.size));
   }
   for (size_t i = 0; i < results.size(); ++i) {
-    Take(elements.data()[i], results[i], name_, &others);
+    Take(static_cast<const TVMFFIAny*>(elements.data)[i], results[i], name_, &others);
   }
 }
 

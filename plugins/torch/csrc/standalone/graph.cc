@@ -181,7 +181,7 @@ int RunMethod(const Method& method, const TVMFFIAny* args, int32_t num_args, TVM
       results[i] = host.Finish(i, std::move(results[i]));
     }
     operands.TakeBack();
-    if (!results.empty()) *result = NestResults(method, &results);
+    if (!results.empty()) *result = graphffi::ReleaseAny(NestResults(method, &results));
   });
 }
 

@@ -9,10 +9,11 @@
 #include <vector>
 
 #include "callframe/call_frame.h"
+#include "callframe/convert.h"
 #include "callframe/layout.h"
-#include "callframe/owned_values.h"
 #include "callframe/plan.h"
 #include "callframe/returned.h"
+#include "callframe/value.h"
 #include "kernels/artifact.h"
 #include "kernels/kernel_slot.h"
 #include "run.h"
@@ -61,7 +62,7 @@ class KernelSite {
   const std::string subject_;
   const graphffi::Plan plan_;
   graphffi::Layout layout_;  // of the plan's values
-  graphffi::OwnedValues strs_;
+  std::vector<tvm::ffi::Any> strs_;
   std::vector<TVMFFIAny> room_;  // the values that are always the same, where they belong
   std::vector<int32_t> open_ints_;
 };
@@ -95,11 +96,11 @@ void KernelSite::AddAttributes(const GraphffiCallV2& call) {
   for (int32_t i = 0; i < call.num_open_ints; ++i) {
     open_ints_.push_back(layout_.attributes.begin + call.open_ints[i]);
   }
-  for (int32_t i = 0; i < call.num_ints; ++i) *place++ = graphffi::MakeInt(call.ints[i]);
-  for (int32_t i = 0; i < call.num_floats; ++i) *place++ = graphffi::MakeFloat(call.floats[i]);
+  for (int32_t i = 0; i < call.num_ints; ++i) *place++ = graphffi::ToAny(call.ints[i]);
+  for (int32_t i = 0; i < call.num_floats; ++i) *place++ = graphffi::ToAny(call.floats[i]);
   for (int32_t i = 0; i < call.num_strs; ++i) {
-    strs_.Add(graphffi::MakeString(graphffi::TextOfCode(call.strs[i])));
-    *place++ = strs_.data()[i];
+    const std::string text = graphffi::TextOfCode(call.strs[i]);
+    *place++ = graphffi::ToAny(strs_.emplace_back(graphffi::MakeString(text)));
   }
 }
 
@@ -140,7 +141,7 @@ void KernelSite::Run(void* const* tensors, const int64_t* open_ints) const {
     if (given != tensor) updated.emplace_back(given, tensor);
   }
   for (size_t i = 0; i < open_ints_.size(); ++i) {
-    values[open_ints_[i]] = graphffi::MakeInt(open_ints[i]);
+    values[open_ints_[i]] = graphffi::ToAny(open_ints[i]);
   }
   Invoke(tensors, values);
   for (const auto& [copy, original] : updated) {

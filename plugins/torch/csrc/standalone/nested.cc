@@ -1,32 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "nested.h"
 
+#include <tvm/ffi/container/map_base.h>
+
 #include <algorithm>
 
 #include "callframe/convert.h"
 #include "callframe/error.h"
-#include "callframe/global_function.h"
 #include "callframe/value.h"
 
 namespace graphffi_standalone {
 namespace {
 
+using tvm::ffi::Any;
+using tvm::ffi::MapBaseObj;
+
 bool IsNested(const TVMFFIAny& value) {
   return value.type_index == kTVMFFIArray || value.type_index == kTVMFFIMap;
 }
 
-TVMFFIAny Release(ObjectRef* tensor) {
-  return graphffi::MakeObject(kTVMFFITensor, tensor->release());
+const MapBaseObj& MapOf(const TVMFFIAny& value) {
+  return *static_cast<const MapBaseObj*>(reinterpret_cast<const tvm::ffi::Object*>(value.v_obj));
 }
 
-/// The values of a dict's keys, as many as it has of them.
-graphffi::OwnedValues ItemsOf(const Node& node, const TVMFFIAny& map) {
-  graphffi::OwnedValues keys, items;
+/// The values of a list; or of a dict's keys, as many as it has of them. Borrows from `value`.
+std::vector<TVMFFIAny> ItemsOf(const Node& node, const TVMFFIAny& value) {
+  if (node.opt_keys == nullptr) {
+    const TVMFFISeqCell& cell = *TVMFFISeqGetCellPtr(value.v_obj);
+    const auto* items = static_cast<const TVMFFIAny*>(cell.data);
+    return {items, items + cell.size};
+  }
+  std::vector<TVMFFIAny> items;
   for (int32_t i = 0; i < node.count; ++i) {
-    keys.Add(graphffi::MakeString(node.opt_keys[i]));
-    const TVMFFIAny args[] = {map, keys.data()[i]};
-    if (graphffi::CallGlobal("ffi.MapCount", args, 2).v_int64 == 0) break;
-    items.Add(graphffi::CallGlobal("ffi.MapGetItem", args, 2));
+    const auto found = MapOf(value).find(graphffi::MakeString(node.opt_keys[i]));
+    if (found == MapOf(value).end()) break;
+    items.push_back(graphffi::ToAny(found->second));
   }
   return items;
 }
@@ -42,8 +50,8 @@ std::string Describe(const Node& node) {
 }
 
 int64_t SizeOf(const TVMFFIAny& value) {
-  const bool is_list = value.type_index == kTVMFFIArray;
-  return graphffi::CallGlobal(is_list ? "ffi.ArraySize" : "ffi.MapSize", &value, 1).v_int64;
+  if (value.type_index == kTVMFFIArray) return TVMFFISeqGetCellPtr(value.v_obj)->size;
+  return static_cast<int64_t>(MapOf(value).size());
 }
 
 std::string Describe(const TVMFFIAny& value) {
@@ -53,16 +61,17 @@ std::string Describe(const TVMFFIAny& value) {
 }
 
 /// The value of `*node` and of what is in it; moves both on.
-TVMFFIAny Nest(const Node** node, ObjectRef** result) {
+Any Nest(const Node** node, ObjectRef** result) {
   const Node& self = *(*node)++;
-  if (self.count < 0) return Release((*result)++);
-  graphffi::OwnedValues values;
-  for (int32_t i = 0; i < self.count; ++i) {
-    if (self.opt_keys != nullptr) values.Add(graphffi::MakeString(self.opt_keys[i]));
-    values.Add(Nest(node, result));
+  if (self.count < 0) {
+    return graphffi::TakeAny(graphffi::ToAny(kTVMFFITensor, (*result)++->release()));
   }
-  if (self.opt_keys == nullptr) return graphffi::MakeArray(values.data(), values.size());
-  return graphffi::CallGlobal("ffi.Map", values.data(), values.size());
+  std::vector<Any> values;
+  for (int32_t i = 0; i < self.count; ++i) {
+    if (self.opt_keys != nullptr) values.push_back(graphffi::MakeString(self.opt_keys[i]));
+    values.push_back(Nest(node, result));
+  }
+  return self.opt_keys == nullptr ? graphffi::MakeArray(values) : graphffi::MakeMap(values);
 }
 
 }  // namespace
@@ -109,19 +118,16 @@ const Node* Arguments::Add(const Node* node, const TVMFFIAny& value, const std::
   if (value.type_index != (is_dict ? kTVMFFIMap : kTVMFFIArray)) {
     Fail("TypeError", path + ": expected " + Describe(self) + ", got " + Describe(value));
   }
-  containers_.push_back(is_dict ? ItemsOf(self, value) : graphffi::ElementsOf(value));
-  const graphffi::OwnedValues& elements = containers_.back();
-  const bool lacks_any = elements.size() < self.count;
-  // A list's elements are all there; of a dict's, those of the keys that are asked for.
-  if (lacks_any || (is_dict ? SizeOf(value) : elements.size()) != self.count) {
-    const std::string lack = is_dict && lacks_any
-                                 ? " without '" + std::string(self.opt_keys[elements.size()]) + "'"
-                                 : "";
+  const std::vector<TVMFFIAny> items = ItemsOf(self, value);
+  const bool lacks_any = static_cast<int32_t>(items.size()) < self.count;
+  if (lacks_any || SizeOf(value) != self.count) {
+    const std::string lack =
+        is_dict && lacks_any ? " without '" + std::string(self.opt_keys[items.size()]) + "'" : "";
     Fail("ValueError", path + ": expected " + Describe(self) + ", got " + Describe(value) + lack);
   }
   for (int32_t i = 0; i < self.count; ++i) {
     const std::string key = is_dict ? "'" + std::string(self.opt_keys[i]) + "'" : std::to_string(i);
-    node = Add(node, elements.data()[i], path + "[" + key + "]");
+    node = Add(node, items[static_cast<size_t>(i)], path + "[" + key + "]");
   }
   return node;
 }
@@ -130,7 +136,7 @@ void Arguments::Fail(const char* kind, const std::string& text) const {
   throw graphffi::Error(kind, std::string(method_.name) + ": " + text);
 }
 
-TVMFFIAny NestResults(const Method& method, BoundedList<ObjectRef>* results) {
+tvm::ffi::Any NestResults(const Method& method, BoundedList<ObjectRef>* results) {
   const Node* node = method.result_nodes;
   ObjectRef* result = results->data();
   return Nest(&node, &result);

@@ -2,14 +2,13 @@
 // Arguments and results that are nested as the program's are: lists, and dicts with texts as keys.
 #pragma once
 
+#include <tvm/ffi/any.h>
 #include <tvm/ffi/c_api.h>
 
-#include <list>
 #include <string>
 #include <vector>
 
 #include "bounded_list.h"
-#include "callframe/owned_values.h"
 #include "graph.h"
 #include "tensor.h"
 
@@ -35,10 +34,9 @@ class Arguments {
   const TVMFFIAny* args_;
   int32_t num_args_;
   std::vector<TVMFFIAny> values_;
-  std::list<graphffi::OwnedValues> containers_;  // own what the values refer to
 };
 
-/// *New reference* to results as the program nests them. \throws Error
-TVMFFIAny NestResults(const Method& method, BoundedList<ObjectRef>* results);
+/// Results as the program nests them. \throws Error
+tvm::ffi::Any NestResults(const Method& method, BoundedList<ObjectRef>* results);
 
 }  // namespace graphffi_standalone
