@@ -1,117 +1,145 @@
 // SPDX-License-Identifier: Apache-2.0
 // Built-in functions that make and read strings, shapes, arrays and lists.
-#include <algorithm>
-#include <vector>
+#include <tvm/ffi/container/array.h>
+#include <tvm/ffi/container/list.h>
+#include <tvm/ffi/container/map_base.h>
+#include <tvm/ffi/container/shape.h>
 
-#include "array.h"
-#include "builtin.h"
-#include "error.h"
-#include "map.h"
+#include <algorithm>
+
+#include "from_headers.h"
 #include "string_value.h"
 
 namespace graphffi::runtime {
 namespace {
 
-std::vector<Any> OwnAll(const BuiltinArgs& args) {
-  std::vector<Any> items;
-  items.reserve(args.size());
-  for (int32_t i = 0; i < args.size(); ++i) items.push_back(Own(args[i]));
-  return items;
-}
+using List = ffi::List<ffi::Any>;
 
-SeqObject* Array(const BuiltinArgs& args) {
-  return reinterpret_cast<SeqObject*>(args.Object(0, kTVMFFIArray));
-}
-
-SeqObject* List(const BuiltinArgs& args, int32_t index = 0) {
-  return reinterpret_cast<SeqObject*>(args.Object(index, kTVMFFIList));
+/// The argument as a list that is the same object.
+List ListOf(const BuiltinArgs& args, int32_t index = 0) {
+  return List(ffi::ObjectPtr<ffi::Object>(ArgumentAs<ffi::ListObj>(args, index)));
 }
 
 /// An index of an existing item, or, where `size` is one more than there are, of the end.
-int64_t Index(const BuiltinArgs& args, int32_t argument, int64_t size) {
-  int64_t index = args.Int(argument);
-  if (index >= 0 && index < size) return index;
+int64_t Index(const BuiltinArgs& args, int32_t argument, size_t size) {
+  const int64_t index = args.Int(argument);
+  if (index >= 0 && index < static_cast<int64_t>(size)) return index;
   Throw("IndexError", args.function(), ": argument ", argument, ": expected an index below ", size,
         ", got ", index);
 }
 
-Any Contains(SeqObject* sequence, const TVMFFIAny& wanted) {
-  return Any::Bool(std::any_of(sequence->items(), sequence->items() + sequence->size(),
-                               [&](const Any& item) { return KeysEqual(item.view(), wanted); }));
-}
-
-/// Replaces items [begin, end) by others. What goes dies when the list is whole again.
-void Splice(SeqObject* list, int64_t begin, int64_t end, std::vector<Any> added) {
-  auto num_added = static_cast<int64_t>(added.size());
-  int64_t size = list->size() - (end - begin) + num_added;
-  if (size > list->cell.capacity) ReserveList(list, std::max(size, 2 * list->cell.capacity));
-  Any* items = list->items();
-  std::vector<Any> removed(std::make_move_iterator(items + begin),
-                           std::make_move_iterator(items + end));
-  for (int64_t i = list->size(); i < size; ++i) new (&items[i]) Any();
-  if (num_added < end - begin) {
-    std::move(items + end, items + list->size(), items + begin + num_added);
-  } else {
-    std::move_backward(items + end, items + list->size(), items + size);
-  }
-  std::move(added.begin(), added.end(), items + begin);
-  for (int64_t i = size; i < list->size(); ++i) items[i].~Any();
-  list->cell.size = size;
-}
-
-void ExpectRange(const BuiltinArgs& args, int64_t begin, int64_t end, int64_t size) {
-  if (0 <= begin && begin <= end && end <= size) return;
+void ExpectRange(const BuiltinArgs& args, size_t size) {
+  const int64_t begin = args.Int(1), end = args.Int(2);
+  if (0 <= begin && begin <= end && end <= static_cast<int64_t>(size)) return;
   Throw("IndexError", args.function(), ": expected a range within ", size, " items, got ", begin,
         " to ", end);
 }
 
-Any MakeShapeOf(const BuiltinArgs& args) {
-  std::vector<int64_t> extents;
+Any MakeShape(const BuiltinArgs& args) {
+  int64_t* extents = nullptr;
+  auto shape = ffi::detail::MakeEmptyShape(static_cast<size_t>(args.size()), &extents);
   for (int32_t i = 0; i < args.size(); ++i) {
     if (args[i].type_index != kTVMFFIInt) {
       Throw("ValueError", args.function(), ": argument ", i, ": expected int");
     }
-    extents.push_back(args.Int(i));
+    extents[i] = args.Int(i);
   }
-  return Any::Object(MakeShape(extents));
+  return Any::Object(FromHeaders(std::move(shape)));
+}
+
+/// Of a class for sequences.
+template <typename T>
+struct SequenceFunctions {
+  static Any Make(const BuiltinArgs& args) {
+    auto sequence = T::Empty(static_cast<size_t>(args.size()));
+    for (int32_t i = 0; i < args.size(); ++i) sequence->Append(ArgumentAt(args, i));
+    return Any::Object(FromHeaders(std::move(sequence)));
+  }
+  static Any Size(const BuiltinArgs& args) {
+    return Any::Int(static_cast<int64_t>(ArgumentAs<T>(args)->size()));
+  }
+  static Any GetItem(const BuiltinArgs& args) {
+    const auto sequence = ArgumentAs<T>(args);
+    return FromHeaders(sequence->at(Index(args, 1, sequence->size())));
+  }
+  static Any Contains(const BuiltinArgs& args) {
+    const auto sequence = ArgumentAs<T>(args);
+    const ffi::Any wanted = ArgumentAt(args, 1);
+    return WithHeaders([&] {
+      // An item's own equality may change a list.
+      for (size_t i = 0; i < sequence->size(); ++i) {
+        const ffi::Any item = (*sequence)[static_cast<int64_t>(i)];
+        if (ffi::AnyEqual()(item, wanted)) return Any::Bool(true);
+      }
+      return Any::Bool(false);
+    });
+  }
+};
+
+using ArrayF = SequenceFunctions<ffi::ArrayObj>;
+using ListF = SequenceFunctions<ffi::ListObj>;
+
+Any ListSetItem(const BuiltinArgs& args) {
+  List list = ListOf(args);
+  list.Set(Index(args, 1, list.size()), ArgumentAt(args, 2));
+  return {};
+}
+
+Any ListAppend(const BuiltinArgs& args) {
+  ListOf(args).push_back(ArgumentAt(args, 1));
+  return {};
 }
 
 Any ListInsert(const BuiltinArgs& args) {
-  int64_t index = Index(args, 1, List(args)->size() + 1);
-  Splice(List(args), index, index, {Own(args[2])});
+  List list = ListOf(args);
+  list.insert(list.begin() + Index(args, 1, list.size() + 1), ArgumentAt(args, 2));
   return {};
 }
 
 Any ListErase(const BuiltinArgs& args) {
-  int64_t index = Index(args, 1, List(args)->size());
-  Splice(List(args), index, index + 1, {});
+  List list = ListOf(args);
+  list.erase(list.begin() + Index(args, 1, list.size()));
   return {};
 }
 
 Any ListEraseRange(const BuiltinArgs& args) {
-  ExpectRange(args, args.Int(1), args.Int(2), List(args)->size());
-  Splice(List(args), args.Int(1), args.Int(2), {});
+  List list = ListOf(args);
+  ExpectRange(args, list.size());
+  list.erase(list.begin() + args.Int(1), list.begin() + args.Int(2));
   return {};
 }
 
 Any ListPop(const BuiltinArgs& args) {
-  int64_t index = Index(args, 1, List(args)->size());
-  Any item = List(args)->items()[index];
-  Splice(List(args), index, index + 1, {});
-  return item;
+  List list = ListOf(args);
+  const int64_t index = Index(args, 1, list.size());
+  ffi::Any item = list[index];
+  list.erase(list.begin() + index);
+  return FromHeaders(std::move(item));
 }
 
 Any ListReplaceSlice(const BuiltinArgs& args) {
-  ExpectRange(args, args.Int(1), args.Int(2), List(args)->size());
-  SeqObject* source = List(args, 3);
-  std::vector<Any> added(source->items(), source->items() + source->size());
-  Splice(List(args), args.Int(1), args.Int(2), std::move(added));
+  List list = ListOf(args);
+  const List source = ListOf(args, 3);
+  ExpectRange(args, list.size());
+  const auto num_added = static_cast<int64_t>(source.size());
+  list.insert(list.begin() + args.Int(1), source.begin(), source.end());
+  list.erase(list.begin() + args.Int(1) + num_added, list.begin() + args.Int(2) + num_added);
   return {};
 }
 
-Any ListSetItem(const BuiltinArgs& args) {
-  Any value = Own(args[2]);
-  std::swap(List(args)->items()[Index(args, 1, List(args)->size())], value);
+Any ListReserve(const BuiltinArgs& args) {
+  ListOf(args).reserve(args.Int(1));
+  return {};
+}
+
+Any ListReverse(const BuiltinArgs& args) {
+  const auto list = ArgumentAs<ffi::ListObj>(args);
+  std::reverse(list->MutableBegin(), list->MutableEnd());
+  return {};
+}
+
+Any ListClear(const BuiltinArgs& args) {
+  ListOf(args).clear();
   return {};
 }
 
@@ -123,6 +151,9 @@ bool FindDevice(const TVMFFIAny& value, int depth, DLDevice* device) {
     Throw("RecursionError", "ffi.ContainerFindFirstNonCPUDevice: expected at most ", kMaxDepth,
           " levels of nesting");
   }
+  const auto find = [&](const ffi::Any& item) {
+    return FindDevice(ViewOf(item), depth + 1, device);
+  };
   switch (value.type_index) {
     case kTVMFFIDLTensorPtr:
       *device = static_cast<const DLTensor*>(value.v_ptr)->device;
@@ -132,19 +163,13 @@ bool FindDevice(const TVMFFIAny& value, int depth, DLDevice* device) {
       return device->device_type != kDLCPU;
     case kTVMFFIArray:
     case kTVMFFIList: {
-      auto* list = reinterpret_cast<SeqObject*>(value.v_obj);
-      for (int64_t i = 0; i < list->size(); ++i) {
-        if (FindDevice(list->items()[i].view(), depth + 1, device)) return true;
-      }
-      return false;
+      const auto& items = *As<ffi::SeqBaseObj>(value.v_obj);
+      return std::any_of(items.begin(), items.end(), find);
     }
     case kTVMFFIMap:
     case kTVMFFIDict: {
-      auto* map = reinterpret_cast<MapObject*>(value.v_obj);
-      for (uint64_t p = FirstPosition(map); p != kNoSlot; p = NextPosition(map, p)) {
-        const MapItem item = ItemAt(map, p);
-        if (FindDevice(*item.key, depth + 1, device)) return true;
-        if (FindDevice(*item.value, depth + 1, device)) return true;
+      for (const auto& [key, item] : *As<ffi::MapBaseObj>(value.v_obj)) {
+        if (find(key) || find(item)) return true;
       }
       return false;
     }
@@ -165,53 +190,25 @@ constexpr Builtin kContainerBuiltins[] = {
      [](const BuiltinArgs& args) { return MakeString(args.Text(0)); }},
     {"ffi.Bytes", 1, "ffi.Bytes(ffi.Bytes)",
      [](const BuiltinArgs& args) { return MakeBytes(args.Bytes(0)); }},
-    {"ffi.Shape", -1, "ffi.Function", MakeShapeOf},
-    {"ffi.Array", -1, "ffi.Function",
-     [](const BuiltinArgs& args) { return Any::Object(MakeArray(OwnAll(args))); }},
-    {"ffi.ArraySize", 1, "int(ffi.Array)",
-     [](const BuiltinArgs& args) { return Any::Int(Array(args)->size()); }},
-    {"ffi.ArrayGetItem", 2, "Any(ffi.Array,int)",
-     [](const BuiltinArgs& args) {
-       return Array(args)->items()[Index(args, 1, Array(args)->size())];
-     }},
-    {"ffi.ArrayContains", 2, "bool(ffi.Array,Any)",
-     [](const BuiltinArgs& args) { return Contains(Array(args), args[1]); }},
-    {"ffi.List", -1, "ffi.Function",
-     [](const BuiltinArgs& args) { return Any::Object(MakeList(OwnAll(args))); }},
-    {"ffi.ListSize", 1, "int(ffi.List)",
-     [](const BuiltinArgs& args) { return Any::Int(List(args)->size()); }},
-    {"ffi.ListGetItem", 2, "Any(ffi.List,int)",
-     [](const BuiltinArgs& args) {
-       return List(args)->items()[Index(args, 1, List(args)->size())];
-     }},
-    {"ffi.ListContains", 2, "bool(ffi.List,Any)",
-     [](const BuiltinArgs& args) { return Contains(List(args), args[1]); }},
+    {"ffi.Shape", -1, "ffi.Function", MakeShape},
+    {"ffi.Array", -1, "ffi.Function", ArrayF::Make},
+    {"ffi.ArraySize", 1, "int(ffi.Array)", ArrayF::Size},
+    {"ffi.ArrayGetItem", 2, "Any(ffi.Array,int)", ArrayF::GetItem},
+    {"ffi.ArrayContains", 2, "bool(ffi.Array,Any)", ArrayF::Contains},
+    {"ffi.List", -1, "ffi.Function", ListF::Make},
+    {"ffi.ListSize", 1, "int(ffi.List)", ListF::Size},
+    {"ffi.ListGetItem", 2, "Any(ffi.List,int)", ListF::GetItem},
+    {"ffi.ListContains", 2, "bool(ffi.List,Any)", ListF::Contains},
     {"ffi.ListSetItem", 3, "None(ffi.List[Any],int,Any)", ListSetItem},
-    {"ffi.ListAppend", 2, "None(ffi.List[Any],Any)",
-     [](const BuiltinArgs& args) {
-       Splice(List(args), List(args)->size(), List(args)->size(), {Own(args[1])});
-       return Any();
-     }},
+    {"ffi.ListAppend", 2, "None(ffi.List[Any],Any)", ListAppend},
     {"ffi.ListInsert", 3, "None(ffi.List[Any],int,Any)", ListInsert},
     {"ffi.ListErase", 2, "None(ffi.List[Any],int)", ListErase},
     {"ffi.ListEraseRange", 3, "None(ffi.List[Any],int,int)", ListEraseRange},
     {"ffi.ListPop", 2, "Any(ffi.List[Any],int)", ListPop},
     {"ffi.ListReplaceSlice", 4, "None(ffi.List[Any],int,int,ffi.List[Any])", ListReplaceSlice},
-    {"ffi.ListReserve", 2, "None(ffi.List[Any],int)",
-     [](const BuiltinArgs& args) {
-       ReserveList(List(args), args.Int(1));
-       return Any();
-     }},
-    {"ffi.ListReverse", 1, "None(ffi.List[Any])",
-     [](const BuiltinArgs& args) {
-       std::reverse(List(args)->items(), List(args)->items() + List(args)->size());
-       return Any();
-     }},
-    {"ffi.ListClear", 1, "None(ffi.List[Any])",
-     [](const BuiltinArgs& args) {
-       Splice(List(args), 0, List(args)->size(), {});
-       return Any();
-     }},
+    {"ffi.ListReserve", 2, "None(ffi.List[Any],int)", ListReserve},
+    {"ffi.ListReverse", 1, "None(ffi.List[Any])", ListReverse},
+    {"ffi.ListClear", 1, "None(ffi.List[Any])", ListClear},
 };
 
 }  // namespace

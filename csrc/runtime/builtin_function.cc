@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "array.h"
 #include "builtin.h"
+#include "containers.h"
 #include "error.h"
 #include "function.h"
 #include "function_registry.h"

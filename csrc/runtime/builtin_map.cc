@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Built-in functions that make and read maps and dicts. Each exists once per kind of map.
+#include <tvm/ffi/container/dict.h>
+#include <tvm/ffi/container/map.h>
+
 #include <iterator>
 
-#include "builtin.h"
-#include "error.h"
+#include "from_headers.h"
 #include "function.h"
-#include "map.h"
 
 namespace graphffi::runtime {
 namespace {
+
+using ffi::MapBaseObj;
 
 /// An object without content, which is known by its identity.
 struct Marker {
@@ -27,22 +30,25 @@ Any KeywordMarker() {
   return marker;
 }
 
-/// Walks a map: 0 gives the key, 1 the value, 2 steps on and tells whether there is an item.
+/// Walks a map: 0 gives the key, 1 the value, 2 steps on and tells whether there is an item. The
+/// map may change meanwhile.
 struct MapIterator {
-  ObjectPtr<MapObject> map;
-  uint64_t position;
+  ffi::ObjectPtr<MapBaseObj> map;
+  uint64_t position = map->empty() ? MapBaseObj::kNone : map->begin().index();
 
   static Any Run(MapIterator* self, const BuiltinArgs& args) {
-    const MapObject* map = self->map.get();
+    const MapBaseObj& map = *self->map;
+    const MapBaseObj::iterator at(&map, self->position);
+    const bool has_item = map.HasPairAt(self->position);
     if (args.Int(0) == 0 || args.Int(0) == 1) {
-      if (!HasItemAt(map, self->position)) {
+      if (!has_item) {
         Throw("IndexError", args.function(), ": the iterator is at the end, or its item is gone");
       }
-      const MapItem item = ItemAt(map, self->position);
-      return Own(args.Int(0) == 0 ? *item.key : *item.value);
+      return FromHeaders(args.Int(0) == 0 ? at->first : at->second);
     }
-    self->position = NextPosition(map, self->position);
-    return Any::Bool(self->position != kNoSlot);
+    const uint64_t next = has_item ? std::next(at).index() : MapBaseObj::kNone;
+    self->position = map.HasPairAt(next) ? next : MapBaseObj::kNone;
+    return Any::Bool(self->position != MapBaseObj::kNone);
   }
 
   static int Call(void* self, const TVMFFIAny* args, int32_t num_args, TVMFFIAny* result) {
@@ -54,64 +60,72 @@ struct MapIterator {
   }
 };
 
-template <int32_t kType>
+/// Of a class for maps. Keys may have a hash and an equality of their own, which may throw.
+template <typename T>
 struct MapFunctions {
-  static MapObject* Map(const BuiltinArgs& args) {
-    return reinterpret_cast<MapObject*>(args.Object(0, kType));
-  }
-
   static Any Make(const BuiltinArgs& args) {
     if (args.size() % 2 != 0) {
       Throw("TypeError", args.function(), ": arguments: expected pairs, got ", args.size());
     }
-    ObjectPtr<MapObject> map = MakeMap(kType);
-    for (int32_t i = 0; i < args.size(); i += 2) {
-      SetInMap(map.get(), Own(args[i]), Own(args[i + 1]));
-    }
-    return Any::Object(std::move(map));
+    return WithHeaders([&] {
+      auto map = MapBaseObj::Empty<T>();
+      for (int32_t i = 0; i < args.size(); i += 2) {
+        map->InsertOrAssign(ArgumentAt(args, i), ArgumentAt(args, i + 1));
+      }
+      return Any::Object(FromHeaders(std::move(map)));
+    });
   }
 
   static Any Size(const BuiltinArgs& args) {
-    return Any::Int(static_cast<int64_t>(SizeOfMap(Map(args))));
+    return Any::Int(static_cast<int64_t>(ArgumentAs<T>(args)->size()));
+  }
+
+  /// The value of the key that is argument 1, or `otherwise()`.
+  template <typename Otherwise>
+  static Any Find(const BuiltinArgs& args, Otherwise&& otherwise) {
+    const auto map = ArgumentAs<T>(args);
+    return WithHeaders([&] {
+      const auto found = map->find(ArgumentAt(args, 1));
+      return found == map->end() ? otherwise() : FromHeaders(found->second);
+    });
   }
 
   static Any Count(const BuiltinArgs& args) {
-    return Any::Int(FindInMap(Map(args), args[1]) == nullptr ? 0 : 1);
+    const auto map = ArgumentAs<T>(args);
+    return WithHeaders(
+        [&] { return Any::Int(static_cast<int64_t>(map->count(ArgumentAt(args, 1)))); });
   }
 
   static Any GetItem(const BuiltinArgs& args) {
-    if (const TVMFFIAny* value = FindInMap(Map(args), args[1])) return Own(*value);
-    Throw("KeyError", args.function(), ": no such key");
+    return Find(args, [&]() -> Any { Throw("KeyError", args.function(), ": no such key"); });
   }
 
-  static Any GetItemOrMissing(const BuiltinArgs& args) {
-    if (const TVMFFIAny* value = FindInMap(Map(args), args[1])) return Own(*value);
-    return MissingItem();
-  }
+  static Any GetItemOrMissing(const BuiltinArgs& args) { return Find(args, MissingItem); }
 
   static Any ForwardIterator(const BuiltinArgs& args) {
-    auto* iterator =
-        new MapIterator{ObjectPtr<MapObject>::Share(Map(args)), FirstPosition(Map(args))};
+    auto* iterator = new MapIterator{ArgumentAs<T>(args)};
     return Any::Object(MakeFunction(iterator, MapIterator::Call,
                                     [](void* self) { delete static_cast<MapIterator*>(self); }));
   }
 };
 
-using MapF = MapFunctions<kTVMFFIMap>;
-using DictF = MapFunctions<kTVMFFIDict>;
+using MapF = MapFunctions<ffi::MapObj>;
+using DictF = MapFunctions<ffi::DictObj>;
 
 Any DictSetItem(const BuiltinArgs& args) {
-  SetInMap(DictF::Map(args), Own(args[1]), Own(args[2]));
+  const auto dict = ArgumentAs<ffi::DictObj>(args);
+  WithHeaders([&] { dict->InsertOrAssign(ArgumentAt(args, 1), ArgumentAt(args, 2)); });
   return {};
 }
 
 Any DictErase(const BuiltinArgs& args) {
-  EraseFromMap(DictF::Map(args), args[1]);
+  const auto dict = ArgumentAs<ffi::DictObj>(args);
+  WithHeaders([&] { dict->Erase(ArgumentAt(args, 1)); });
   return {};
 }
 
 Any DictClear(const BuiltinArgs& args) {
-  ClearMap(DictF::Map(args));
+  ArgumentAs<ffi::DictObj>(args)->Clear();
   return {};
 }
 

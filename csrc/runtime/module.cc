@@ -9,10 +9,9 @@
 #include <unordered_set>
 #include <vector>
 
-#include "array.h"
+#include "containers.h"
 #include "error.h"
 #include "function_registry.h"
-#include "map.h"
 #include "string_value.h"
 
 namespace graphffi::runtime {
@@ -23,16 +22,10 @@ std::mutex& ImportsMutex() {
   return *mutex;
 }
 
-std::vector<Any> ItemsOf(const tvm::ffi::Array& array) {
-  auto* sequence = reinterpret_cast<SeqObject*>(array.object.get());
-  if (sequence == nullptr) return {};
-  return {sequence->items(), sequence->items() + sequence->size()};
-}
-
 std::vector<ModulePtr> ImportsOf(ModuleObj* module) {
   std::lock_guard lock(ImportsMutex());
   std::vector<ModulePtr> imports;
-  for (const Any& import : ItemsOf(module->imports_)) {
+  for (const Any& import : ItemsOf(module->imports_.object.get())) {
     imports.emplace_back(ObjectPtr<>::Share(import.view().v_obj));
   }
   return imports;
@@ -67,8 +60,7 @@ bool Imports(ModuleObj* module, ModuleObj* wanted) {
 
 ObjectPtr<> FindCached(ModuleObj* module, const TVMFFIAny& name) {
   std::lock_guard lock(ImportsMutex());
-  auto* cache = reinterpret_cast<MapObject*>(module->import_lookup_cache_.object.get());
-  const TVMFFIAny* found = cache == nullptr ? nullptr : FindInMap(cache, name);
+  const TVMFFIAny* found = FindInMap(module->import_lookup_cache_.object.get(), name);
   return found == nullptr ? ObjectPtr<>() : ObjectPtr<>::Share(found->v_obj);
 }
 
@@ -78,13 +70,10 @@ ObjectPtr<> Cache(ModuleObj* module, const Any& name, const ObjectPtr<>& functio
   ObjectPtr<> replaced;  // Dies after the lock.
   std::lock_guard lock(ImportsMutex());
   ObjectPtr<>& slot = module->import_lookup_cache_.object;
-  auto* cache = reinterpret_cast<MapObject*>(slot.get());
-  if (const TVMFFIAny* found = cache == nullptr ? nullptr : FindInMap(cache, name.view())) {
+  if (const TVMFFIAny* found = FindInMap(slot.get(), name.view())) {
     return ObjectPtr<>::Share(found->v_obj);
   }
-  ObjectPtr<MapObject> copy = cache == nullptr ? MakeMap(kTVMFFIMap) : CopyMap(cache);
-  SetInMap(copy.get(), name, Any::Object(function));
-  replaced = std::exchange(slot, ObjectPtr<>::Steal(copy.Release()));
+  replaced = std::exchange(slot, MapWith(slot.get(), name, Any::Object(function)));
   return function;
 }
 
@@ -114,10 +103,9 @@ void AddImport(ModuleObj* module, ModuleObj* other) {
   Any added = Any::Object(ModulePtr::Share(other).handle());
   ObjectPtr<> replaced;  // Dies after the lock.
   std::lock_guard lock(ImportsMutex());
-  std::vector<Any> imports = ItemsOf(module->imports_);
+  std::vector<Any> imports = ItemsOf(module->imports_.object.get());
   imports.push_back(std::move(added));
-  ObjectPtr<> array = ObjectPtr<>::Steal(MakeArray(std::move(imports)).Release());
-  replaced = std::exchange(module->imports_.object, std::move(array));
+  replaced = std::exchange(module->imports_.object, MakeArray(std::move(imports)));
 }
 
 void RemoveImports(ModuleObj* module) {

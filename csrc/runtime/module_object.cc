@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-#include "array.h"
+#include "containers.h"
 #include "cpp_error.h"
 #include "error.h"
 #include "module.h"
@@ -42,9 +42,7 @@ void ModuleObj::WriteToFile(const String&, const String&) const {
   ThrowUnsupported(*this, "written to a file");
 }
 
-Array ModuleObj::GetWriteFormats() const {
-  return {ObjectPtr<TVMFFIObject>::Steal(MakeArray({}).Release())};
-}
+Array ModuleObj::GetWriteFormats() const { return {MakeArray({})}; }
 
 Bytes ModuleObj::SaveToBytes() const { ThrowUnsupported(*this, "saved to bytes"); }
 

@@ -43,6 +43,33 @@ TEST(list_is_shared) {
   CHECK(list.empty());
 }
 
+TEST(list_is_whole_where_an_element_dies) {
+  List<Any> list;
+  std::vector<int> seen;  // the list as the end of its element finds it
+  auto dying = [&] {
+    std::shared_ptr<void> end(nullptr, [&](void*) {
+      seen.clear();
+      for (const Any& element : list) seen.push_back(element.try_cast<int>().value_or(-1));
+    });
+    return Any(Function::FromTyped([end] {}));
+  };
+  list = {Any(1), dying(), Any(2), Any(3)};
+  list.erase(list.begin() + 1);
+  CHECK((seen == std::vector<int>{1, 2, 3}));
+  list.Set(0, dying());
+  list.Set(0, Any(4));
+  CHECK((seen == std::vector<int>{4, 2, 3}));
+  list.push_back(dying());
+  list.pop_back();
+  CHECK((seen == std::vector<int>{4, 2, 3}));
+  list.push_back(dying());
+  list.resize(1);
+  CHECK((seen == std::vector<int>{4}));
+  list.push_back(dying());
+  list.clear();
+  CHECK(seen.empty());
+}
+
 TEST(containers_refuse_more_room_than_there_is) {
   List<Any> list = {1, 2};
   Array<Any> array = {1, 2};

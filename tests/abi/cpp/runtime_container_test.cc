@@ -278,6 +278,29 @@ TEST(types_may_say_what_equal_keys_are) {
   CHECK_EQ(Call("ffi.DictGetItem", {dict.value, Object(&keys[4])}).value.v_int64, int64_t{5});
 }
 
+TEST(list_may_grow_where_an_item_is_compared) {
+  if (!IsBundled()) return;
+  TVMFFIByteArray key = Bytes("test.GrowingKey");
+  int32_t type = TVMFFITypeGetOrAllocIndex(&key, -1, 1, 0, 1, kTVMFFIObject);
+  static Value list = Call("ffi.List", {});
+  auto equal = [](void*, const TVMFFIAny*, int32_t, TVMFFIAny* result) {
+    for (int i = 0; i < 100; ++i) Call("ffi.ListAppend", {list.value, Int(i)});
+    *result = Bool(false);
+    return 0;
+  };
+  Callback callback;
+  Value function = callback.Make(equal);
+  TVMFFIByteArray name = Bytes("__any_equal__");
+  CHECK_EQ(TVMFFITypeRegisterAttr(type, &name, &function.value), 0);
+  static TVMFFIObject keys[2];
+  for (TVMFFIObject& object : keys) object = {1 + kOneWeak, type, 0, {nullptr}};
+  Call("ffi.ListAppend", {list.value, Object(&keys[0])});
+  Call("ffi.ListAppend", {list.value, Int(-1)});
+  CHECK_EQ(Call("ffi.ListContains", {list.value, Object(&keys[1])}).value.v_int64, int64_t{0});
+  CHECK_EQ(Call("ffi.ListSize", {list.value}).value.v_int64, int64_t{102});
+  list = Value();
+}
+
 TEST(dict_is_whole_where_a_hash_throws) {
   if (!IsBundled()) return;
   TVMFFIByteArray key = Bytes("test.FailingKey");

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <initializer_list>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -94,14 +95,15 @@ class SeqBaseObj : public Object, public TVMFFISeqCell {
     for (size_t i = 0; i < count; ++i) Append(Any());
     std::move_backward(MutableBegin() + index, MutableBegin() + old_size, MutableEnd());
   }
+  /// What goes dies when the sequence is whole again: its end may call code that uses it.
   void Erase(size_t first, size_t last) {
+    const std::vector<Any> erased(std::make_move_iterator(MutableBegin() + first),
+                                  std::make_move_iterator(MutableBegin() + last));
     std::move(MutableBegin() + last, MutableEnd(), MutableBegin() + first);
-    Truncate(size() - (last - first));
+    DestroyFrom(size() - (last - first));
+    TVMFFISeqCell::size -= static_cast<int64_t>(last - first);
   }
-  void Truncate(size_t new_size) {
-    DestroyFrom(new_size);
-    TVMFFISeqCell::size = static_cast<int64_t>(new_size);
-  }
+  void Truncate(size_t new_size) { Erase(new_size, size()); }
 
   /// Moves the elements into a larger buffer of their own.
   void MoveToBuffer(size_t new_capacity) {
