@@ -56,7 +56,7 @@ class SeqBaseObj : public Object, public TVMFFISeqCell {
   /// \throws Error(IndexError) if empty
   void pop_back() {
     RequireElement("pop_back");
-    Truncate(size() - 1);
+    const Any last = std::move(MutableBegin()[--TVMFFISeqCell::size]);  // dies at the end
   }
   /// \throws Error(IndexError)
   void erase(int64_t index) {
