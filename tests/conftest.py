@@ -45,7 +45,8 @@ def pytest_configure(config: pytest.Config) -> None:
     # torch 2.13 reads there what another process has only begun to write.
     if worker := os.environ.get("PYTEST_XDIST_WORKER"):
         caches = os.environ.get("TORCHINDUCTOR_CACHE_DIR", str(ROOT / "build" / "inductor"))
-        os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(Path(caches, worker))
+        sanitizer = os.environ.get("GRAPHFFI_SANITIZE", "")  # both are tested at the same time
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(Path(caches, sanitizer, worker))
 
 
 def pytest_collection_finish() -> None:
