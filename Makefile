@@ -91,13 +91,12 @@ includes: $(VENV)/quickstart.stamp
 SANITIZED := tests/abi/test_runtime_cases.py tests/callframe tests/torch_plugin/test_library_sanitized.py
 SANITIZED_address := $(SANITIZED) tests/abi/test_header_cases.py tests/fuzz
 
+# Both at once: most of what is built is one file, which keeps one processor busy.
 sanitize: build $(VENV)/test.stamp
-	@failed=; for sanitizer in address thread; do \
-	  echo "== C++ tests with the $$sanitizer sanitizer"; \
-	  $(MAKE) --no-print-directory sanitize-$$sanitizer || failed="$$failed $$sanitizer"; \
-	done; test -z "$$failed" || { echo "tests failed with sanitizers:$$failed"; exit 1; }
+	@$(MAKE) --no-print-directory --keep-going --jobs --output-sync sanitize-address sanitize-thread
 
 sanitize-%: $(VENV)/test.stamp $(VENV)/triton.stamp
+	@echo "== C++ tests with the $* sanitizer"
 	@PATH=$(abspath $(VENV)/bin):$$PATH $(VENV)/bin/cmake -S . -B build/sanitize/$* -G Ninja -DGRAPHFFI_SANITIZE=$* >/dev/null
 	@$(VENV)/bin/cmake --build build/sanitize/$*
 	GRAPHFFI_SANITIZE=$* $(RUN_TESTS) $(PYTEST_ARGS) $(or $(SANITIZED_$*),$(SANITIZED))

@@ -42,10 +42,13 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     # Without it, Inductor compiles a program for each set of vector instructions, in each cache.
     os.environ.setdefault("TORCHINDUCTOR_VEC_ISA_OK", "1")
+    # Debuggers read them only, and a sixth of the time of compiling a package goes into them.
+    os.environ.setdefault("AOT_INDUCTOR_ENABLE_LINE_TABLES", "0")
     # torch 2.13 reads there what another process has only begun to write.
     if worker := os.environ.get("PYTEST_XDIST_WORKER"):
         caches = os.environ.get("TORCHINDUCTOR_CACHE_DIR", str(ROOT / "build" / "inductor"))
-        os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(Path(caches, worker))
+        sanitizer = os.environ.get("GRAPHFFI_SANITIZE", "")  # both are tested at the same time
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(Path(caches, sanitizer, worker))
 
 
 def pytest_collection_finish() -> None:

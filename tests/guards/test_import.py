@@ -26,6 +26,11 @@ def test_import_loads_no_framework() -> None:
     assert not modules_after("import graphffi") & set(HEAVY)
 
 
+def test_import_loads_nothing_that_reads_the_metadata_of_packages() -> None:
+    assert "email" in modules_after("import importlib.metadata")
+    assert "email" not in modules_after("import graphffi")
+
+
 def test_public_names_load_no_framework() -> None:
     statement = "import graphffi\nfor name in dir(graphffi): getattr(graphffi, name)"
     assert not modules_after(statement) & set(HEAVY)
