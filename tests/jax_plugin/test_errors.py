@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import traceback
 import weakref
 from types import SimpleNamespace
@@ -151,6 +152,36 @@ def test_what_a_python_kernel_worked_with_goes_with_its_error() -> None:
         with pytest.raises(jax.errors.JaxRuntimeError, match=r"ValueError: .*no page"):
             failing_call(kernel)
     assert [ref() for ref in alive] == [None] * 6
+
+
+def test_an_error_that_was_caught_keeps_no_variables_of_its_callers() -> None:
+    def refuse(x: Any, out: Any) -> None:
+        raise OutOfPages
+
+    def catch() -> Any:
+        variable = Scratch()
+        with contextlib.suppress(OutOfPages), graphffi_jax.errors():
+            failing_call(refuse)
+        return weakref.ref(variable)
+
+    assert catch()() is None
+
+
+def test_an_error_that_is_reported_again_has_its_kind_and_message() -> None:
+    def refuse(x: Any, out: Any) -> None:
+        raise OutOfPages("no page is left")
+
+    @jax.jit
+    def program(x: Any) -> Any:  # heavy, so that it runs while its caller goes on
+        return graphffi_jax.call(refuse, (x @ x @ x)[0], out=X)
+
+    result = program(jnp.eye(512))
+    for kind, text in [
+        (OutOfPages, "no page is left"),
+        (RuntimeError, "OutOfPages: no page is le"),
+    ]:
+        with pytest.raises(kind, match=f"^{text}"), graphffi_jax.errors():
+            jax.block_until_ready(result)
 
 
 def test_a_kernels_traceback_has_lines_and_no_views_of_xlas_memory() -> None:

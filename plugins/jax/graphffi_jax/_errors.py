@@ -19,8 +19,11 @@ def errors() -> contextlib.ContextDecorator:
     XLA carries text only: outside of this block a kernel's ``ValueError`` is a
     ``jax.errors.JaxRuntimeError`` whose text says ``ValueError: …``. XLA may run programs
     asynchronously: wait for the results inside of the block (``jax.block_until_ready``). The last
-    64 errors of the process are kept. The block then also waits for side effects: without it, JAX
-    may raise the error of a call with side effects again, from later ones of the thread.
+    64 errors of the process are kept. An exception is raised once: if XLA reports it again, for
+    another result, a class that is not Python's becomes a RuntimeError that names it.
+
+    The block then also waits for side effects. Without it, JAX may raise the error of a call with
+    side effects again, from later ones of the thread.
 
     Raises:
         Exception: What the kernel raised, with XLA's exception as its cause.
@@ -44,7 +47,10 @@ class _Errors(contextlib.ContextDecorator):
             original = _original(error)
             if original is not None:
                 _forget_failed_effects()
-                raise original from error
+                try:
+                    raise original from error
+                finally:
+                    del original  # its traceback holds this frame
 
 
 def _original(error: Exception) -> BaseException | None:
