@@ -75,6 +75,17 @@ void AppendKernel(const CallFacts& facts, std::string* json) {
   AppendText(file, json);
 }
 
+/// Whether a reference is that of a function of the runtime, of graphffi or of a plugin, and so of
+/// no kernel: Python's kernels have longer names, such as graphffi.kernel.mylib.scale.
+bool IsOwn(std::string_view reference) {
+  if (reference.find("::") != std::string_view::npos) return false;  // a library's
+  const size_t end = std::min(reference.find('.'), reference.size());
+  const std::string_view package = reference.substr(0, end);
+  if (package == "ffi") return true;
+  return (package == "graphffi" || package == "graphffi_jax" || package == "graphffi_torch") &&
+         reference.find('.', end + 1) == std::string_view::npos;
+}
+
 /// The tensors of a bank, whose slots may be lists.
 std::vector<const DLTensor*> TensorsOf(const Bank& bank) {
   std::vector<const DLTensor*> tensors;
@@ -240,8 +251,8 @@ void Recorder::GiveUp(const char* reason) {
 }
 
 Recorder::Call* Recorder::Begin(const CallFacts& facts) {
-  if (std::string_view(facts.kernel).substr(0, 4) == "ffi.") return nullptr;  // the runtime's own
-  if (opt_files_ == nullptr) OpenFiles();                                     // after fork
+  if (IsOwn(facts.kernel)) return nullptr;
+  if (opt_files_ == nullptr) OpenFiles();  // after fork
   const int64_t most = RecordFiles::MostOfCall(limit_);
   int64_t num_bytes = 0;
   if (level_ == kContents) {

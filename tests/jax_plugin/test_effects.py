@@ -81,6 +81,40 @@ def test_control_flow(note: Any) -> None:
         assert notes(transform(by_row), rows) == [("row", 1.0), ("row", 5.0), ("row", 9.0)]
 
 
+def _scan_rows(tell: Any, rows: Any) -> Any:
+    def step(carry: Any, row: Any) -> Any:
+        tell(row)
+        return jnp.sin(carry), carry * row
+
+    return jax.lax.scan(step, rows[0], rows)[1]
+
+
+def _map_rows(tell: Any, rows: Any) -> Any:
+    return jax.lax.map(lambda row: [jnp.sin(row), tell(row)][0], rows)
+
+
+def _scan_within_a_loop(tell: Any, rows: Any) -> Any:
+    return jax.lax.fori_loop(0, 2, lambda i, rows: _scan_rows(lambda r: tell(r + i), rows), rows)
+
+
+@pytest.mark.skipif(jax.__version_info__ < (0, 7), reason="JAX 0.6 drops the calls")
+@pytest.mark.parametrize("order", ["note", "note_in_order"])
+@pytest.mark.parametrize("loop", [_scan_rows, _map_rows, _scan_within_a_loop])
+def test_gradients_of_loops_make_each_call(
+    request: pytest.FixtureRequest, order: str, loop: Any
+) -> None:
+    op = request.getfixturevalue(order)
+
+    def f(x: Any) -> Any:
+        return loop(lambda row: op(row, "step"), x).sum()
+
+    rows = jnp.arange(6.0).reshape(3, 2)
+    expected = notes(f, rows)
+    assert len(expected) >= 3
+    for grad in (jax.grad(f), jax.jit(jax.grad(f)), lambda x: jax.linearize(f, x)[1](x)):
+        assert notes(grad, rows) == expected
+
+
 @pytest.mark.parametrize("kind", [True, "ordered"])
 def test_export_is_refused_by_name(kind: Any) -> None:
     export = pytest.importorskip("jax.export")
@@ -260,6 +294,35 @@ def test_ordered_calls_have_results_updates_and_workspaces() -> None:
     (second, log), first = step(X, jnp.zeros(3))
     assert (first, second, log.tolist()) == (35, 38, [2, 2, 2])
     assert order == ["call", "call"]
+
+
+@pytest.mark.parametrize("kind", [True, "ordered"])
+def test_calls_with_side_effects_run_after_one_that_failed(kind: Any) -> None:
+    class Refusal(Exception):
+        pass
+
+    told: list[float] = []
+
+    def tell(x: Any) -> None:
+        value = np.from_dlpack(x).item()
+        if value < 0:
+            raise Refusal
+        told.append(value)
+
+    @jax.jit
+    def program(x: Any) -> Any:  # heavy, so that it runs while its caller goes on
+        graphffi_jax.call(tell, (x @ x @ x)[0, 0], has_side_effect=kind)
+        return x
+
+    def run(x: Any) -> None:
+        jax.block_until_ready(program(x))
+        jax.effects_barrier()
+
+    for _ in range(2):
+        with pytest.raises(Refusal), graphffi_jax.errors():
+            run(-jnp.eye(512))
+        run(jnp.eye(512))
+    assert told == [1.0, 1.0]
 
 
 ON_TWO_DEVICES = """

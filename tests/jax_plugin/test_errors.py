@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import traceback
 import weakref
 from types import SimpleNamespace
@@ -12,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.extend.core import jaxpr_as_fun
 
 import graphffi
 import graphffi_jax
@@ -36,6 +39,17 @@ def test_text_carries_kind_op_and_message(ops: SimpleNamespace, kind: str, code:
     for call in (ops.fail, jax.jit(ops.fail, static_argnums=1)):
         with pytest.raises(jax.errors.JaxRuntimeError, match=text):
             call(X, kind)
+
+
+def test_so_does_that_of_a_call_with_pythons_numbers(ops: SimpleNamespace) -> None:
+    text = "ValueError: jaxtest::fail: operand 'x': expected 3, got 4"
+    program = jax.make_jaxpr(ops.fail, static_argnums=1)(X, "ValueError")
+    for call in (
+        lambda: jax.jvp(lambda x: ops.fail(x, "ValueError"), (2.0,), (1.0,)),
+        lambda: jaxpr_as_fun(program)(np.asarray(X)),
+    ):
+        with pytest.raises(jax.errors.JaxRuntimeError, match=text):
+            call()
 
 
 def test_text_is_the_error_and_no_more(ops: SimpleNamespace) -> None:
@@ -151,6 +165,38 @@ def test_what_a_python_kernel_worked_with_goes_with_its_error() -> None:
         with pytest.raises(jax.errors.JaxRuntimeError, match=r"ValueError: .*no page"):
             failing_call(kernel)
     assert [ref() for ref in alive] == [None] * 6
+
+
+def test_an_error_that_was_caught_keeps_no_variables_of_its_callers() -> None:
+    def refuse(x: Any, out: Any) -> None:
+        raise OutOfPages
+
+    def catch() -> Any:
+        variable = Scratch()
+        with contextlib.suppress(OutOfPages), graphffi_jax.errors():
+            failing_call(refuse)
+        return weakref.ref(variable)
+
+    caught = catch()
+    gc.collect()  # JAX 0.6 makes cycles of frames
+    assert caught() is None
+
+
+def test_an_error_that_is_reported_again_has_its_kind_and_message() -> None:
+    def refuse(x: Any, out: Any) -> None:
+        raise OutOfPages("no page is left")
+
+    @jax.jit
+    def program(x: Any) -> Any:  # heavy, so that it runs while its caller goes on
+        return graphffi_jax.call(refuse, (x @ x @ x)[0], out=X)
+
+    result = program(jnp.eye(512))
+    for kind, text in [
+        (OutOfPages, "no page is left"),
+        (RuntimeError, "OutOfPages: no page is le"),
+    ]:
+        with pytest.raises(kind, match=f"^{text}"), graphffi_jax.errors():
+            jax.block_until_ready(result)
 
 
 def test_a_kernels_traceback_has_lines_and_no_views_of_xlas_memory() -> None:

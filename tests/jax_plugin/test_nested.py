@@ -275,6 +275,24 @@ def test_errors_of_nested_programs_come_out_of_the_outer_one() -> None:
         call(kernel, jnp.ones(2)).block_until_ready()
 
 
+def test_a_kernel_may_catch_errors_of_nested_programs() -> None:
+    class Refusal(Exception):
+        pass
+
+    def refuse(x: Any, out: Any) -> None:
+        raise Refusal
+
+    @graphffi_jax.nested_programs()
+    def kernel(x: Any, out: Any) -> None:
+        try:
+            with graphffi_jax.errors():
+                call(refuse, jnp.array(np.from_dlpack(x))).block_until_ready()
+        except Refusal:
+            np.from_dlpack(out)[...] = 5
+
+    np.testing.assert_array_equal(call(kernel, jnp.ones(2)), np.full(2, 5.0))
+
+
 def test_targets_and_side_effects_may_nest_programs() -> None:
     told: list[float] = []
 

@@ -103,17 +103,19 @@ xla::Status* ReportCaught(const xla::Api* api, const std::string& subject) noexc
   }
 }
 
-std::optional<tvm::ffi::Error> FindInRing(const std::string& report) {
+std::optional<tvm::ffi::Error> TakeFromRing(const std::string& report) {
   Ring& ring = GetRing();
   std::lock_guard<std::mutex> lock(ring.mutex);
-  const KeptError* opt_found = nullptr;
+  KeptError* opt_found = nullptr;
   for (int64_t i = 1; i <= kKeptErrors && i <= ring.next; ++i) {
-    const KeptError& kept = *ring.errors[(ring.next - i) % kKeptErrors];
+    KeptError& kept = *ring.errors[(ring.next - i) % kKeptErrors];
     const bool is_longer = opt_found == nullptr || kept.text.size() > opt_found->text.size();
     if (is_longer && report.find(kept.text) != std::string::npos) opt_found = &kept;
   }
   if (opt_found == nullptr) return std::nullopt;
-  return opt_found->error;
+  tvm::ffi::Error found = opt_found->error;
+  opt_found->error = {found.kind(), found.message(), found.backtrace()};
+  return found;
 }
 
 }  // namespace graphffi_jax

@@ -40,6 +40,8 @@ void ClearFrames(const graphffi::Error& error) noexcept;
 void KeepInRing(const graphffi::Error& error, const std::string& text);
 
 /// The newest kept error with the longest text that is part of `report`; nothing if there is none.
-std::optional<tvm::ffi::Error> FindInRing(const std::string& report);
+/// Kind and message stay: XLA may report it again. A Python exception does not, because its
+/// traceback will refer to the frames of those who catch it, and so to their variables.
+std::optional<tvm::ffi::Error> TakeFromRing(const std::string& report);
 
 }  // namespace graphffi_jax

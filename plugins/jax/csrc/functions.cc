@@ -29,7 +29,7 @@ namespace {
 
 /// Raises the kept error that XLA reports; does nothing if it is no longer kept.
 void RaiseError(const std::string& report) {
-  if (std::optional<tvm::ffi::Error> error = FindInRing(report)) throw *error;
+  if (std::optional<tvm::ffi::Error> error = TakeFromRing(report)) throw *error;
 }
 
 /// Keeps an error, whose message XLA will report.

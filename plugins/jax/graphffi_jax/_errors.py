@@ -10,6 +10,8 @@ import jax
 
 import graphffi
 
+from ._private_names import find_private
+
 
 def errors() -> contextlib.ContextDecorator:
     """Re-raises what a kernel raised, with its own type, message and traceback.
@@ -17,7 +19,11 @@ def errors() -> contextlib.ContextDecorator:
     XLA carries text only: outside of this block a kernel's ``ValueError`` is a
     ``jax.errors.JaxRuntimeError`` whose text says ``ValueError: …``. XLA may run programs
     asynchronously: wait for the results inside of the block (``jax.block_until_ready``). The last
-    64 errors of the process are kept.
+    64 errors of the process are kept. An exception is raised once: if XLA reports it again, for
+    another result, a class that is not Python's becomes a RuntimeError that names it.
+
+    The block then also waits for side effects. Without it, JAX may raise the error of a call with
+    side effects again, from later ones of the thread.
 
     Raises:
         Exception: What the kernel raised, with XLA's exception as its cause.
@@ -40,7 +46,11 @@ class _Errors(contextlib.ContextDecorator):
         if isinstance(error, (jax.errors.JaxRuntimeError, ValueError)):
             original = _original(error)
             if original is not None:
-                raise original from error
+                _forget_failed_effects()
+                try:
+                    raise original from error
+                finally:
+                    del original  # its traceback holds this frame
 
 
 def _original(error: Exception) -> BaseException | None:
@@ -49,6 +59,18 @@ def _original(error: Exception) -> BaseException | None:
     except BaseException as original:
         return original
     return None
+
+
+def _forget_failed_effects() -> None:
+    """Lets later programs of this thread that have side effects run.
+
+    JAX makes them wait for the ones before, and would raise the error again from each of them.
+    """
+    with contextlib.suppress(Exception):
+        jax.effects_barrier()  # type: ignore[no-untyped-call]
+    tokens = find_private("jax._src.dispatch.runtime_tokens")  # which that leaves, before JAX 0.12
+    if tokens is not None:
+        tokens.clear()
 
 
 def kept(error: ValueError) -> ValueError:

@@ -253,20 +253,25 @@ def _abstract_eval(
     ]
     if not call.traits.has_side_effect:
         return avals, frozenset()
-    return avals, _effects(is_ordered=call.is_ordered)
+    # Both: without the second one, JAX leaves calls out of the gradients of loops.
+    return avals, frozenset({_io_effect(is_ordered=call.is_ordered), _debug_effect()})
 
 
 @functools.cache
-def _effects(*, is_ordered: bool) -> frozenset[Any]:
-    """Those of JAX's callbacks, which have no public names.
+def _io_effect(*, is_ordered: bool) -> Any:
+    """JAX's control flow admits it, but where `vmap` would run branches that are not taken."""
+    return _effect_of(lambda: io_callback(lambda: None, None, ordered=is_ordered))
 
-    Its control flow admits them, but where `vmap` would run branches that are not taken.
-    """
 
-    def call() -> Any:
-        return io_callback(lambda: None, None, ordered=is_ordered)
+@functools.cache
+def _debug_effect() -> Any:
+    return _effect_of(lambda: jax.debug.callback(lambda: None))
 
-    return frozenset(jax.make_jaxpr(call)().effects)
+
+def _effect_of(callback: Callable[[], Any]) -> Any:
+    """That of a callback of JAX's, which has no public name."""
+    (effect,) = jax.make_jaxpr(callback)().effects
+    return effect
 
 
 def _lower(context: Any, *operands: Any, call: KernelCall, results: Any) -> Any:
@@ -294,7 +299,7 @@ def _lower_one(context: Any, operands: Sequence[Any], call: KernelCall, results:
     if not call.is_ordered:
         return _lower_call(context, operands, call, results)
     # The token that the call before gave comes first, and so does the one for the call after.
-    (effect,) = _effects(is_ordered=True)
+    effect = _io_effect(is_ordered=True)
     tokens = context.tokens_in
     # The abstract value of tokens has no public name; a scalar has the same layout.
     scalar = _ShapedArray((), np.dtype(np.bool_))

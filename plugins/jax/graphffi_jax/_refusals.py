@@ -64,7 +64,7 @@ def refuse_deleted(call: Any, arrays: Sequence[Any]) -> None:
         named = list(zip(names, made_of.operands(arrays), strict=True))
     for name, value in named:
         for array in flat(value):
-            if array.is_deleted():
+            if isinstance(array, jax.Array) and array.is_deleted():  # JAX passes numbers, too
                 raise RuntimeError(
                     f"{call.subject}: {name}: expected an array, got {describe(jax.typeof(array))} "
                     "that was deleted or donated; use what the call that took it returned"
