@@ -296,35 +296,6 @@ def test_ordered_calls_have_results_updates_and_workspaces() -> None:
     assert order == ["call", "call"]
 
 
-@pytest.mark.parametrize("kind", [True, "ordered"])
-def test_calls_with_side_effects_run_after_one_that_failed(kind: Any) -> None:
-    class Refusal(Exception):
-        pass
-
-    told: list[float] = []
-
-    def tell(x: Any) -> None:
-        value = np.from_dlpack(x).item()
-        if value < 0:
-            raise Refusal
-        told.append(value)
-
-    @jax.jit
-    def program(x: Any) -> Any:  # heavy, so that it runs while its caller goes on
-        graphffi_jax.call(tell, (x @ x @ x)[0, 0], has_side_effect=kind)
-        return x
-
-    def run(x: Any) -> None:
-        jax.block_until_ready(program(x))
-        jax.effects_barrier()
-
-    for _ in range(2):
-        with pytest.raises(Refusal), graphffi_jax.errors():
-            run(-jnp.eye(512))
-        run(jnp.eye(512))
-    assert told == [1.0, 1.0]
-
-
 ON_TWO_DEVICES = """
 import os
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"

@@ -10,8 +10,6 @@ import jax
 
 import graphffi
 
-from ._private_names import find_private
-
 
 def errors() -> contextlib.ContextDecorator:
     """Re-raises what a kernel raised, with its own type, message and traceback.
@@ -21,9 +19,6 @@ def errors() -> contextlib.ContextDecorator:
     asynchronously: wait for the results inside of the block (``jax.block_until_ready``). The last
     64 errors of the process are kept. An exception is raised once: if XLA reports it again, for
     another result, a class that is not Python's becomes a RuntimeError that names it.
-
-    The block then also waits for side effects. Without it, JAX may raise the error of a call with
-    side effects again, from later ones of the thread.
 
     Raises:
         Exception: What the kernel raised, with XLA's exception as its cause.
@@ -46,7 +41,6 @@ class _Errors(contextlib.ContextDecorator):
         if isinstance(error, (jax.errors.JaxRuntimeError, ValueError)):
             original = _original(error)
             if original is not None:
-                _forget_failed_effects()
                 try:
                     raise original from error
                 finally:
@@ -59,18 +53,6 @@ def _original(error: Exception) -> BaseException | None:
     except BaseException as original:
         return original
     return None
-
-
-def _forget_failed_effects() -> None:
-    """Lets later programs of this thread that have side effects run.
-
-    JAX makes them wait for the ones before, and would raise the error again from each of them.
-    """
-    with contextlib.suppress(Exception):
-        jax.effects_barrier()  # type: ignore[no-untyped-call]
-    tokens = find_private("jax._src.dispatch.runtime_tokens")  # which that leaves, before JAX 0.12
-    if tokens is not None:
-        tokens.clear()
 
 
 def kept(error: ValueError) -> ValueError:

@@ -64,12 +64,6 @@ PRIVATE_NAMES: Final = (
         "JAX has one client of the CPU, whose threads wait for kernels",
         "graphffi_jax.nested_programs raises NotImplementedError in kernels",
     ),
-    PrivateName(
-        "jax._src.dispatch.runtime_tokens",
-        "_errors.py",
-        "before JAX 0.12, all ordered calls after one that failed raise its error again",
-        "they do so, also after graphffi_jax.errors()",
-    ),
 )
 
 
