@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from .._binding import flat
-from .._dtype import dtype
+from .._reference import is_narrow
 from ._case import Case, View, numpy_copy, numpy_view
 from ._compare import difference
 from ._guarded import Outcome, arrays_of, guarded_call
@@ -84,10 +84,10 @@ def reference(op: Op, case: Case, outcomes: Outcomes) -> Problems:
 
     def wide(base: numpy.ndarray, view: View) -> numpy.ndarray:
         array = numpy_copy(base, view)
-        return array.astype("float32") if _is_narrow(view) else array
+        return array.astype("float32") if is_narrow(view.dtype) else array
 
     operands, attributes = case.build(wide), case.values
-    if any(map(_is_narrow, case.views())):
+    if any(is_narrow(view.dtype) for view in case.views()):
         found = flat(definition.reference.call(definition, operands, attributes))
     else:
         specs = definition.infer(case.specs(), attributes)
@@ -97,10 +97,6 @@ def reference(op: Op, case: Case, outcomes: Outcomes) -> Problems:
     ]
     if text := difference(expected, outcome.arrays, outcome.names):
         yield "reference", text
-
-
-def _is_narrow(view: View) -> bool:
-    return view.dtype.startswith(("float", "bfloat")) and dtype(view.dtype).bits < 32
 
 
 def repeat(op: Op, case: Case, outcomes: Outcomes) -> Problems:
