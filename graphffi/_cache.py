@@ -36,19 +36,19 @@ def make_folder(path: Path) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Write a file, so that others see all of it or nothing."""
-    with _replacing(path) as temporary:
+    with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
 def copy_file(source: str | os.PathLike[str], target: Path) -> None:
     """Copy a file, so that others see all of it or nothing."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    with _replacing(target) as temporary:
+    with replacing(target) as temporary:
         shutil.copyfile(source, temporary)
 
 
 @contextmanager
-def _replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path) -> Iterator[Path]:
     """Give a name beside a file; the file that this thread writes there takes the file's place.
 
     Errors name the file that it is to be.
@@ -58,7 +58,7 @@ def _replacing(path: Path) -> Iterator[Path]:
         yield temporary
         temporary.replace(path)
     except OSError as error:
-        if error.filename == str(temporary):
+        if error.filename in (None, str(temporary)):  # None: from a write
             error.filename = str(path)
         raise
     finally:

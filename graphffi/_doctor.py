@@ -138,9 +138,11 @@ def _gpu() -> Fact:
 
 def _caches() -> Iterator[Fact]:
     folder = cache_folder()
-    files = [file for file in folder.rglob("*") if file.is_file()] if folder.is_dir() else []
+    is_readable = os.access(folder, os.R_OK | os.X_OK)
+    files = [file for file in folder.rglob("*") if file.is_file()] if is_readable else []
     size = sum(file.stat().st_size for file in files) / 2**20
-    place = next(path for path in (folder, *folder.parents) if path.exists())
+    # Of a folder that this user may not look at, as if it were not there.
+    place = next(path for path in (folder, *folder.parents) if os.path.exists(path))
     problem = f"cache {folder}: expected a folder to write to; set GRAPHFFI_CACHE_DIR to one"
     is_writable = os.access(place, os.W_OK)
     text = f"{folder}, {len(files)} files, {size:.1f} MiB"

@@ -275,6 +275,8 @@ class Factory:
         if self.identity is None:
             return self._call(key)
         store = self._store(key)
+        if kept := store.read():  # also from a cache that may only be read
+            return kept
         with store.locked():
             return store.read() or store.keep(self._call(key))
 

@@ -6,8 +6,10 @@ from __future__ import annotations
 import os
 from collections.abc import Collection
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from ._cache import replacing
 from ._factory import is_made_function
 from ._library import check_current, content_hash, find_library, split_reference
 
@@ -95,6 +97,18 @@ def packaged_name(reference: str) -> str:
 
 def _name(file: str) -> str:
     return f"{os.path.basename(file).partition('.so')[0]}-{content_hash(file)[:16]}.so"
+
+
+@contextmanager
+def new_archive(file: str) -> Iterator[ZipFile]:
+    """Opens a package for writing; one that is there is replaced when the new one is whole."""
+    from zipfile import ZipFile
+
+    with (
+        replacing(Path(os.path.realpath(file))) as temporary,
+        ZipFile(temporary, "w") as archive,
+    ):
+        yield archive
 
 
 @contextmanager

@@ -124,6 +124,12 @@ class Reference:
         return checked
 
 
+def is_narrow(kind: Any) -> bool:
+    """Whether references compute in float32 in place of a data type, where results are compared."""
+    found = dtype(kind)
+    return found.startswith(("float", "bfloat")) and found.bits < 32
+
+
 def namespace_of(subject: str, tensors: Sequence[Any]) -> Any:
     """The namespace of the array API for tensors of one framework.
 

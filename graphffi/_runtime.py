@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 from dataclasses import dataclass
-from importlib.machinery import ModuleSpec
+from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Final, Literal
 
@@ -83,10 +85,11 @@ def open_runtime() -> Runtime:
     Called once, before anything that needs the runtime is loaded.
 
     Raises:
-        ImportError: in a sub-interpreter.
+        ImportError: in a sub-interpreter, or if this graphffi was not built for this Python.
         RuntimeError: if it does not load, lacks a function, or another one is loaded already.
     """
     _check_interpreter()
+    _check_build()
     choice = os.environ.get(_VARIABLE, "")
     kind: _Kind
     loaded = _loaded_runtime()
@@ -113,6 +116,19 @@ def _check_interpreter() -> None:
         raise ImportError(
             "graphffi: expected to be imported by the main interpreter, got a sub-interpreter; "
             "use threads or processes",
+            name="graphffi",
+        )
+
+
+def _check_build() -> None:
+    """Refuse sources that nothing was built of, and a build for another Python."""
+    if find_spec(f"{__package__}._core") is None:
+        folder = os.path.dirname(os.path.abspath(__file__))
+        built = sorted(name for name in os.listdir(folder) if re.fullmatch(r"_core\..*\.so", name))
+        raise ImportError(
+            f"graphffi: expected _core{EXTENSION_SUFFIXES[0]} in {folder!r}, got "
+            f"{', '.join(built) or 'none'}; install graphffi for this Python, or build these "
+            "sources with `make build`; in their folder, Python finds no installed graphffi",
             name="graphffi",
         )
 

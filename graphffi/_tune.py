@@ -18,6 +18,7 @@ from ._binding import flat, per_tensor
 from ._cache import locked, write_text
 from ._framework import framework_of
 from ._op_kernel import call_device, why_not
+from ._reference import is_narrow
 from ._spec import described, spec_text
 from ._tuning import FORMAT, TunedCall, device_name, read_tuning
 
@@ -33,7 +34,6 @@ clock: Callable[[], float] = time.perf_counter
 # A sample is as many calls as take about that long, so that the clock's steps don't count.
 _SAMPLE: Final = 1e-3
 _FEWEST_ROUNDS: Final = 5
-_NARROW: Final = ("float16", "bfloat16")
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,7 @@ def _expected(framework: Framework, definition: Definition, bound: BoundCall) ->
     @per_tensor
     def wide(tensor: Any) -> Any:
         array = framework.to_numpy(tensor)
-        return array.astype("float32") if array.dtype.name in _NARROW else array.copy()
+        return array.astype("float32") if is_narrow(array.dtype) else array.copy()
 
     operands = [wide(operand) for operand in bound.operands]
     return flat(definition.reference.call(definition, operands, bound.attributes))

@@ -28,6 +28,7 @@ from ._op_kernel import OWN_NAMES as OWN_NAMES
 from ._op_kernel import OpKernel as OpKernel
 from ._op_kernel import call_device as call_device
 from ._package import PackagedLibraries as PackagedLibraries
+from ._package import new_archive as new_archive
 from ._package import open_archive as open_archive
 from ._package import packaged_name as packaged_name
 from ._package import trusted_hashes as trusted_hashes

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -63,6 +63,8 @@ class View:
         if self.dtype.startswith(("int", "uint")):
             return random.integers(0, max(self.high, 1), self.extent).astype(kind)
         values = random.standard_normal(self.extent)
+        if self.dtype == "float8_e8m0fnu":  # which has no sign
+            values = abs(values)
         if self.dtype.startswith("complex"):
             values = values + 1j * random.standard_normal(self.extent)
         return numpy.asarray(values).astype(kind)
@@ -185,12 +187,12 @@ class Case:
         operands = [
             [vars(v) for v in o] if isinstance(o, tuple) else o and vars(o) for o in self.operands
         ]
-        attributes = [str(a) if isinstance(a, (dtype, Device)) else a for a in self.attributes]
+        attributes = [_plain(value) for value in self.attributes]
         return {"operands": operands, "attributes": attributes, "seed": self.seed,
                 "kind": self.kind}  # fmt: skip
 
     @staticmethod
-    def from_json(found: dict[str, Any]) -> Case:
+    def from_json(found: dict[str, Any], definition: Definition) -> Case:
         """A case of the values of `to_json`, read from JSON or not."""
 
         def view(values: dict[str, Any]) -> View:
@@ -203,8 +205,25 @@ class Case:
             tuple(view(v) for v in o) if isinstance(o, list) else o and view(o)
             for o in found["operands"]
         )
-        attributes = tuple(found["attributes"])
+        attributes = converted(definition, found["attributes"])
         return Case(operands, attributes, found["seed"], found.get("kind", ""))
+
+
+def converted(definition: Definition, attributes: Iterable[Any]) -> tuple[Any, ...]:
+    """Attributes as shape rules get them: data types and devices as such.
+
+    Raises:
+        TypeError: If one is of another kind.
+        ValueError: If kernels cannot be given it.
+    """
+    pairs = zip(definition.attributes, attributes, strict=True)
+    return tuple(attribute.convert(value) for attribute, value in pairs)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return str(value) if isinstance(value, (dtype, Device)) else value
 
 
 def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -4,22 +4,27 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from .._parameter import MISSING, Attribute
 from .._spec import TensorSpec
 from .._tensor import numpy_dtype
-from ._case import Case, View, row_major
+from ._case import Case, View, converted, row_major
 
 if TYPE_CHECKING:
     from .._definition import Definition
     from .._dims import Group
 
-_KINDS: Final = (
+_COMMON: Final = (
     *("float32", "float64", "float16", "bfloat16", "complex64"),
     *("int32", "int64", "uint8", "bool"),
+)
+_KINDS: Final = (
+    *_COMMON,
+    *("int8", "int16", "uint16", "uint32", "uint64"),
+    *("complex128", "float8_e4m3fn", "float8_e5m2"),
 )
 _SHAPES: Final = (
     (2, 3),
@@ -35,6 +40,7 @@ _SHAPES: Final = (
     (2, 3, 4, 5),
 )
 _MOST_TRIES: Final = 4000
+_MOST_KINDS: Final = 1000  # combinations of data types
 _MOST_TEMPLATES: Final = 3
 _LARGEST: Final = 1 << 18  # elements of an operand
 _EDGES: Final[dict[str, tuple[Any, ...]]] = {
@@ -42,7 +48,7 @@ _EDGES: Final[dict[str, tuple[Any, ...]]] = {
     "int": (0, 1, 2, -1, 3),
     "bool": (False, True),
     "str": ("",),
-    "dtype": ("float32", "float64", "int32"),
+    "dtype": ("float32", "float64", "int32", "bfloat16", "bool"),
     "device": ("cpu",),
 }
 
@@ -108,12 +114,15 @@ class Generator:
         kinds, shapes = self._kinds(), list(self._shapes())
         attributes = [self._sample(a) for a in self._definition.attributes]
         choices = list(itertools.islice(itertools.product(*attributes), 8))
-        order = sorted(
-            itertools.product(range(len(kinds)), range(len(choices)), range(len(shapes))),
-            key=lambda at: (at[0] + 4 * at[1], at[2]),
+        order = (
+            (shape, kinds[rank - 4 * i], choices[i])
+            for rank in range(len(kinds) + 4 * len(choices))
+            for shape in shapes
+            for i in reversed(range(len(choices)))
+            if 0 <= rank - 4 * i < len(kinds)
         )
-        for kind, choice, shape in itertools.islice(order, _MOST_TRIES):
-            yield self._case(shapes[shape], kinds[kind], choices[choice], "small")
+        for shape, kind, choice in itertools.islice(order, _MOST_TRIES):
+            yield self._case(shape, kind, choice, "small")
 
     def _case(
         self,
@@ -127,7 +136,8 @@ class Generator:
         for operand, shape, dtype in zip(self._definition.operands, shapes, kinds, strict=True):
             view = View(dtype, shape, high=high)
             operands.append((view, view) if operand.kind == "list" else view)
-        return Case(tuple(operands), tuple(attributes), self._seed, kind)
+        values = converted(self._definition, attributes)
+        return Case(tuple(operands), values, self._seed, kind)
 
     def _kinds(self) -> list[tuple[str, ...]]:
         """Data types of the operands, the likely ones first."""
@@ -138,19 +148,15 @@ class Generator:
             mixed = itertools.product(("float32", "int32", "int64"), repeat=min(len(operands), 4))
             rest = ("float32",) * (len(operands) - 4)
             return list(dict.fromkeys([*same[:1], *((*m, *rest) for m in mixed), *same[1:]]))
-        names = list(dict.fromkeys(g.variable for g in dtypes.operands if g.variable))
-        allowed = {g.variable: g.allowed for g in dtypes.operands}
-        found = []
-        for chosen in itertools.product(
-            *([str(k) for k in allowed[name]] or list(_KINDS) for name in names)
-        ):
-            of = dict(zip(names, chosen, strict=True))
-            found.append(
-                tuple(
-                    of[g.variable] if g.variable else str(g.allowed[0]) if g.allowed else "float32"
-                    for g in dtypes.operands
-                )
-            )
+        names = [group.variable or str(i) for i, group in enumerate(dtypes.operands)]
+        allowed = {
+            name: tuple(map(str, group.allowed))
+            for name, group in zip(names, dtypes.operands, strict=True)
+        }
+        found = [
+            tuple(chosen[name] for name in names)
+            for chosen in (dict(zip(allowed, kinds, strict=True)) for kinds in _combined(allowed))
+        ]
         return sorted(found, key=lambda kinds: [_order(kind) for kind in kinds])
 
     def _shapes(self) -> Iterator[tuple[tuple[int, ...], ...]]:
@@ -237,10 +243,14 @@ class Generator:
         for i, attribute in enumerate(self._definition.attributes):
             values: list[Any] = list(_EDGES[attribute.kind])
             if attribute.is_list:
-                values = [[value] * len(template.attributes[i] or ()) for value in values]
+                count = len(template.attributes[i] or ())
+                # Empty texts may well mean nothing, however many there are.
+                lengths = [values[:1] * n for n in (0, count + 1) if values[0] != ""]
+                values = [[value] * count for value in values] + lengths
             for value in [*values, *([None] if attribute.optional else [])]:
-                changed = (*template.attributes[:i], value, *template.attributes[i + 1 :])
-                yield replace(template, attributes=changed, kind=f"attribute {attribute.name}")
+                changed = [*template.attributes[:i], value, *template.attributes[i + 1 :]]
+                values_now = converted(self._definition, changed)
+                yield replace(template, attributes=values_now, kind=f"attribute {attribute.name}")
 
 
 def given_cases(
@@ -254,7 +264,7 @@ def given_cases(
     found = []
     for values in cases:
         operands = [_given(values.get(o.name)) for o in definition.operands]
-        attributes = []
+        attributes: list[Any] = []
         for attribute in definition.attributes:
             value = values.get(attribute.name, attribute.default)
             if value is MISSING:
@@ -269,7 +279,7 @@ def given_cases(
                 f"{definition.name}: cases: expected names of {', '.join(sorted(known))}, got "
                 f"{min(unknown)!r}"
             )
-        found.append(Case(tuple(operands), tuple(attributes), seed, "given"))
+        found.append(Case(tuple(operands), converted(definition, attributes), seed, "given"))
     return found
 
 
@@ -337,6 +347,14 @@ class _Numbered(dict[str, int]):
 def _high(shapes: Sequence[Sequence[int]]) -> int:
     """A bound for integers that may be indices into any dimension."""
     return min((n for shape in shapes for n in shape), default=2)
+
+
+def _combined(allowed: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, ...]]:
+    """Data types for names, each of which has some that are allowed; none for any."""
+    each = [kinds or _KINDS for kinds in allowed.values()]
+    rows = (tuple(kinds[i % len(kinds)] for kinds in each) for i in range(max(map(len, each))))
+    mixed = itertools.product(*(kinds or _COMMON for kinds in allowed.values()))
+    yield from dict.fromkeys((*rows, *itertools.islice(mixed, _MOST_KINDS)))
 
 
 def _order(kind: str) -> int:

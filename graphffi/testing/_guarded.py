@@ -13,7 +13,7 @@ from .._binding import flat
 from .._op_kernel import call_device
 from .._plan import passes_results
 from .._spec import TensorSpec
-from .._tensor import numpy_dtype
+from .._tensor import numpy_dtype, numpy_from_dlpack
 from ._case import Case, View, numpy_view, row_major
 
 if TYPE_CHECKING:
@@ -122,7 +122,14 @@ def _call_kernel(
 def _call_op(
     op: Op, case: Case, operands: list[Any], _: int
 ) -> tuple[list[numpy.ndarray], list[_Guarded]]:
-    return flat(op(*case.in_order(op.definition, operands))), []
+    return arrays_of(op(*case.in_order(op.definition, operands))), []
+
+
+def arrays_of(returned: Any) -> list[numpy.ndarray]:
+    """What an op returned: an op that is called without an array gives tensors of graphffi."""
+    import numpy
+
+    return [a if isinstance(a, numpy.ndarray) else numpy_from_dlpack(a) for a in flat(returned)]
 
 
 def _result(spec: TensorSpec, fill: int) -> _Guarded:
@@ -137,20 +144,12 @@ def _result(spec: TensorSpec, fill: int) -> _Guarded:
 def _returned(returned: Any, specs: Sequence[TensorSpec]) -> list[numpy.ndarray]:
     import numpy
 
-    values = returned if isinstance(returned, (tuple, list)) else [returned]
-    values = [*values]
-    arrays = [numpy.array(_as_array(value)) for value in values]
+    arrays = [numpy.array(array) for array in arrays_of(returned)]
     shapes = [(a.shape, str(a.dtype)) for a in arrays]
     expected = [(tuple(s.shape), str(s.dtype)) for s in specs]
     if shapes != expected:
         raise ValueError(f"shape rule: expected what the kernel returns, {shapes}, got {expected}")
     return arrays
-
-
-def _as_array(value: Any) -> Any:
-    import numpy
-
-    return value if isinstance(value, numpy.ndarray) else numpy.from_dlpack(value)
 
 
 def _updated_names(definition: Definition, case: Case) -> list[str]:

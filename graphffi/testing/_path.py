@@ -37,13 +37,13 @@ class CheckedPath:
 
     def groups(self, op: Op, cases: Sequence[Case]) -> Iterator[list[Case]]:
         """The cases that `run` gets in each call."""
-        chosen = _spread([case for case in cases if self.takes(op, case)], self.most)
+        taken = [case for case in cases if self.takes(op, case)]
         if self.batch > 0:
-            for case in chosen:
+            for case in _spread(taken, self.most):
                 yield [replace(case, seed=case.seed + i) for i in range(self.batch)]
             return
         groups: dict[Any, list[Case]] = {}
-        for case in cases:
+        for case in taken:
             if all(v.strides is None and not v.offset for v in case.views()):
                 key = (tuple((len(v.shape), v.dtype) for v in case.views()), repr(case.attributes))
                 groups.setdefault(key, []).append(case)

@@ -12,9 +12,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from .._binding import flat
+from .._reference import is_narrow
 from ._case import Case, View, numpy_copy, numpy_view
 from ._compare import difference
-from ._guarded import Outcome, guarded_call
+from ._guarded import Outcome, arrays_of, guarded_call
 
 if TYPE_CHECKING:
     import numpy
@@ -29,12 +30,11 @@ if TYPE_CHECKING:
 _NUM_THREADS: Final = 8
 _NAME: Final = r"[A-Za-z]\w*"
 _FLOATS: Final = ("float64", "float32")
-_NARROW: Final = ("float16", "bfloat16")
 
 
 def call_op(op: Op, case: Case) -> list[numpy.ndarray]:
     """Results and updated operands of a call with arrays of NumPy."""
-    return [a.copy() for a in flat(op(*case.arguments(op.definition, numpy_view)))]
+    return [a.copy() for a in arrays_of(op(*case.arguments(op.definition, numpy_view)))]
 
 
 def compare(case: Case, outcomes: Outcomes, got: Sequence[numpy.ndarray]) -> Problems:
@@ -49,7 +49,7 @@ def op_call(op: Op, case: Case, outcomes: Outcomes) -> Problems:
     import numpy
 
     operands = case.build(numpy_view)
-    returned = flat(op(*case.in_order(op.definition, operands)))
+    returned = arrays_of(op(*case.in_order(op.definition, operands)))
     results = returned[: len(op.definition.results)]
     for name, result in zip(op.definition.results, results, strict=True):
         if any(numpy.shares_memory(result, tensor) for tensor in flat(operands)):
@@ -65,7 +65,7 @@ def layout(op: Op, case: Case, outcomes: Outcomes) -> Problems:
     """Compares strided operands with row-major copies of them."""
     if all(v.strides is None and not v.offset for v in case.views()):
         return
-    expected = flat(op(*case.arguments(op.definition, numpy_copy)))
+    expected = arrays_of(op(*case.arguments(op.definition, numpy_copy)))
     outcome = outcomes[case]
     updated = any(o.mutated for o in op.definition.operands)
     if updated and any(0 in v.all_strides for v in case.views()):
@@ -84,10 +84,10 @@ def reference(op: Op, case: Case, outcomes: Outcomes) -> Problems:
 
     def wide(base: numpy.ndarray, view: View) -> numpy.ndarray:
         array = numpy_copy(base, view)
-        return array.astype("float32") if array.dtype.name in _NARROW else array
+        return array.astype("float32") if is_narrow(view.dtype) else array
 
     operands, attributes = case.build(wide), case.values
-    if any(view.dtype in _NARROW for view in case.views()):
+    if any(is_narrow(view.dtype) for view in case.views()):
         found = flat(definition.reference.call(definition, operands, attributes))
     else:
         specs = definition.infer(case.specs(), attributes)
@@ -192,7 +192,7 @@ def _split_along(op: Op, case: Case, whole: Outcome, name: str) -> Problems:
         parts = [part(a, g, half) for a, g in zip(operands, dims.operands, strict=True)]
         if max(sizes, default=0) < 2:
             return
-        halves.append(flat(op(*case.in_order(definition, parts))))
+        halves.append(arrays_of(op(*case.in_order(definition, parts))))
     groups = [*dims.results]
     for operand, group, value in zip(
         definition.operands, dims.operands, case.operands, strict=True
@@ -233,7 +233,7 @@ def threads(op: Op, case: Case, outcomes: Outcomes) -> Problems:
             try:
                 if is_updating:
                     arguments = cases[i].arguments(op.definition, numpy_view)
-                text = difference(expected[i], flat(op(*arguments)), names)
+                text = difference(expected[i], arrays_of(op(*arguments)), names)
             except Exception as error:
                 text = f"{type(error).__name__}: {error}"
             if text:

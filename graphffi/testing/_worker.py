@@ -72,7 +72,9 @@ def reproduce(target: dict[str, Any], step: str, case: dict[str, Any]) -> None:
             print(f"{found['kind']} ({found['path']}): {found['text']}", flush=True)
 
     op = find_op(target)
-    rerun(op, step, Case.from_json(case), say, _fresh(op) if step == "fresh" else None)
+    rerun(
+        op, step, Case.from_json(case, op.definition), say, _fresh(op) if step == "fresh" else None
+    )
 
 
 def _fresh(op: Op) -> FreshProcess | None:

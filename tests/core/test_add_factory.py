@@ -483,6 +483,16 @@ def test_threads_of_two_processes_make_each_kernel_once(tmp_path: Path, cache: P
     assert len(notes.read_text().split()) == 5
 
 
+def test_kernels_in_a_cache_that_is_only_read_are_used(tmp_path: Path, cache: Path) -> None:
+    notes = tmp_path / "notes"
+    found = run_processes(notes, cache)
+    for lock in cache.glob("*.kernel.lock"):  # as root may write everywhere
+        lock.unlink()
+        lock.mkdir()
+    assert run_processes(notes, cache) == found
+    assert len(notes.read_text().split()) == 5
+
+
 def test_a_library_in_the_cache_that_was_damaged_is_made_anew(tmp_path: Path, cache: Path) -> None:
     notes = tmp_path / "notes"
     found = run_processes(notes, cache)

@@ -6,6 +6,8 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
+import resource
 import time
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ from typing import Any
 import pytest
 
 import graphffi
-from graphffi._cache import locked
+from graphffi._cache import locked, write_text
 from graphffi._clean_cache import clean_cache
 from graphffi._command import main
 from graphffi._location import plugin_cache
@@ -44,6 +46,19 @@ def set_age(path: Path, days: float) -> None:
 
 def left(cache: Path) -> set[str]:
     return {path.name.partition("-")[0] for path in cache.rglob("*-*")}
+
+
+def test_a_file_that_cannot_be_written_stays_and_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "found.json"
+    write_text(file, "{}")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))  # as if the disk were full
+    try:
+        with pytest.raises(OSError, match=re.escape(f"File too large: '{file}'")):
+            write_text(file, "x" * 10000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert (file.read_text(), os.listdir(tmp_path)) == ("{}", ["found.json"])
 
 
 def test_without_limits_nothing_is_removed(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -50,6 +50,16 @@ def test_doctor_says_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert {"name": "torch", "text": "not installed", "problem": ""} in facts["facts"]
 
 
+def test_doctor_shows_a_cache_that_cannot_be_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = f"{tmp_path}/{'x' * 300}"  # too long: root may look at any other
+    monkeypatch.setenv("GRAPHFFI_CACHE_DIR", folder)
+    _, output, _ = run("doctor", "--json")
+    (text,) = (fact["text"] for fact in json.loads(output)["facts"] if fact["name"] == "cache")
+    assert text == f"{folder}, 0 files, 0.0 MiB"
+
+
 def test_config_prints_flags() -> None:
     status, output, _ = run("config", "--cflags")
     assert status == 0

@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 from typing import Any
 
@@ -188,6 +189,18 @@ def test_bindings_name_no_folder_of_the_runtime() -> None:
     assert "[libtvm_ffi.so]" in listing
     assert "RPATH" not in listing
     assert "RUNPATH" not in listing
+
+
+@pytest.mark.parametrize("built", ["none", "_core.cpython-39-x86_64-linux-gnu.so"])
+def test_sources_that_are_not_built_for_this_python_are_refused(built: str, tmp_path: Path) -> None:
+    copy = tmp_path / "graphffi"
+    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
+    if built != "none":
+        (copy / built).touch()
+    command = [sys.executable, "-c", "import graphffi"]  # of the current folder
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    suffix = sysconfig.get_config_var("EXT_SUFFIX")
+    assert f"graphffi: expected _core{suffix} in {str(copy)!r}, got {built}; ins" in result.stderr
 
 
 INTERPRETERS = "_interpreters" if sys.version_info >= (3, 13) else "_xxsubinterpreters"

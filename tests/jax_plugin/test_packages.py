@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import resource
 import shutil
 import tracemalloc
 import zipfile
@@ -224,6 +226,22 @@ def test_only_exported_programs_are_packaged(tmp_path: Path) -> None:
     text = "graphffi_jax: package: expected a program of jax.export.export, got PjitFunction"
     with pytest.raises(TypeError, match=text):
         graphffi_jax.package(jax.jit(lambda x: x), tmp_path / "model.zip")  # type: ignore[arg-type]
+
+
+def test_a_package_that_cannot_be_written_leaves_the_one_before(
+    library: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "model.zip"
+    path.write_text("before")
+    program = exported(add_one(f"{library}::add_one"), X)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))  # as if the disk were full
+    try:
+        with pytest.raises(OSError, match=re.escape(f"File too large: '{path}'")):
+            graphffi_jax.package(program, path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert (path.read_text(), os.listdir(tmp_path)) == ("before", ["model.zip"])
 
 
 def test_a_missing_archive_is_a_missing_file(tmp_path: Path) -> None:

@@ -3,9 +3,11 @@
 #include <graphffi/op.h>
 #include <tvm/ffi/extra/c_env_api.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <map>
 #include <vector>
 
@@ -52,6 +54,15 @@ void Strided(View x, View out) {
   }
 }
 
+void Copy(View x, View out, int64_t count) {
+  std::memcpy(out.data_ptr(), x.data_ptr(), count * x.dtype().bits / 8);
+}
+void GoodCopy(View x, View out) { Copy(x, out, N(x)); }
+void CopyTail(View x, View out) { Copy(x, out, std::max<int64_t>(N(x) - 1, 0)); }
+void CopyTailOfUInt16(View x, View out) {
+  bool is_uint16 = x.dtype().code == kDLUInt && x.dtype().bits == 16;
+  is_uint16 ? CopyTail(x, out) : GoodCopy(x, out);
+}
 void UnwrittenTail(View x, View out) {
   for (int64_t i = 0; i + 1 < N(x); ++i) F(out)[i] = F(x)[i];
 }
@@ -457,6 +468,8 @@ GRAPHFFI_EXPORT_OP(split_beyond, Split, "(Tensor x) -> (Tensor low, Tensor high)
                    "dtypes: float32 -> float32, float32");
 GRAPHFFI_EXPORT_OP(gather_wide_index, Gather, "(Tensor table, Tensor index) -> Tensor",
                    "dims: [r] [n], i -> i [n]", "dtypes: float32, I -> float32; I: int32 | int64");
+GRAPHFFI_EXPORT_OP(gather_wide_alternative, Gather, "(Tensor table, Tensor index) -> Tensor",
+                   "dims: [r] [n], i -> i [n]", "dtypes: float32, int32 | int64 -> float32");
 GRAPHFFI_EXPORT_OP(concat_of_first, Concat, "(Tensor[] xs) -> Tensor", "dims: [n] -> [m]",
                    "shape: empty([2 * n], float32)", "dtypes: float32 -> float32");
 GRAPHFFI_EXPORT_OP(add_absent_bias, AddBias, "(Tensor x, Tensor? bias) -> Tensor",
@@ -469,3 +482,15 @@ GRAPHFFI_EXPORT_OP(rotate_writes_angle, Rotate, "(Tensor x, Tensor angle) -> Ten
                    "dims: n, n -> n", "dtypes: float32, float32 -> float32");
 GRAPHFFI_EXPORT_OP(dequantize_blocks, Dequantize, "(Tensor x, float scale) -> Tensor",
                    "dims: n -> n", "dtypes: uint8 -> float32");
+GRAPHFFI_EXPORT_OP(good_copy_float8, GoodCopy, UNARY, "shape: like(x)",
+                   "dtypes: float8_e4m3fn -> float8_e4m3fn");
+GRAPHFFI_EXPORT_OP(good_copy_float8_e3m4, GoodCopy, UNARY, "shape: like(x)",
+                   "dtypes: float8_e3m4 -> float8_e3m4");
+GRAPHFFI_EXPORT_OP(bool_tail, CopyTail, UNARY, "shape: like(x)", "dtypes: bool -> bool");
+GRAPHFFI_EXPORT_OP(complex_tail, CopyTail, UNARY, "shape: like(x)",
+                   "dtypes: complex64 -> complex64");
+GRAPHFFI_EXPORT_OP(float8_tail, CopyTail, UNARY, "shape: like(x)",
+                   "dtypes: float8_e5m2 -> float8_e5m2");
+GRAPHFFI_EXPORT_OP(float8_scale_tail, CopyTail, UNARY, "shape: like(x)",
+                   "dtypes: float8_e8m0fnu -> float8_e8m0fnu");
+GRAPHFFI_EXPORT_OP(uint16_tail, CopyTailOfUInt16, UNARY, "shape: like(x)");

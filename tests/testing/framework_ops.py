@@ -180,3 +180,52 @@ def _weighs(x: Any, weights: list[float], out: Any) -> None:
 def weighted(x: Tensor, weights: list[float]) -> Tensor:
     """A correct one, with a list."""
     return graphffi.like(x)
+
+
+def _weighs_some(x: Any, weights: list[float], out: Any) -> None:
+    _weighs(x, weights, out) if weights else _is_killed(x, out)
+
+
+@graphffi.op("faults_py::weighted_by_some", kernel=_weighs_some, dtypes="float32 -> float32")
+def weighted_by_some(x: Tensor, weights: list[float]) -> Tensor:
+    """Its kernel takes for granted that there are weights."""
+    return graphffi.like(x)
+
+
+def _float8_copy(name: str) -> graphffi.Op:
+    kernel = _kernels.good_copy_float8
+
+    @graphffi.op(f"faults_py::{name}", kernel=kernel, dtypes="float8_e4m3fn -> float8_e4m3fn")
+    def copy(x: Tensor) -> Tensor:
+        return graphffi.like(x)
+
+    return copy
+
+
+float8_reference = _float8_copy("float8_reference")
+float8_reference.set_reference(lambda xp, x: x * 0.3 + x * 0.7)
+wrong_float8_reference = _float8_copy("wrong_float8_reference")
+wrong_float8_reference.set_reference(lambda xp, x: x * 0.3 + x * 0.3)
+
+
+def _numbers(out: Any) -> None:
+    np.from_dlpack(out)[...] = np.arange(out.shape[0])
+
+
+@graphffi.op("faults_py::numbered", kernel=_numbers, plan="out")
+def numbered(n: int, dtype: graphffi.dtype = "float32", device: graphffi.Device = "cpu") -> Tensor:
+    """The numbers from 0."""
+    graphffi.check(dtype in ("float32", "int32"), "expected float32 or int32")
+    return graphffi.empty((n,), dtype, device)
+
+
+def _times_bytes(x: Any, kinds: list[graphffi.dtype], device: graphffi.Device, out: Any) -> None:
+    np.from_dlpack(out)[...] = np.from_dlpack(x) * sum(kind.itemsize for kind in kinds)
+
+
+@graphffi.op("faults_py::of_kinds", kernel=_times_bytes, dtypes="float32 -> float32")
+def of_kinds(x: Tensor, kinds: list[graphffi.dtype], device: graphffi.Device) -> Tensor:
+    """Its rule asks data types and devices for what texts lack."""
+    graphffi.check(all(kind.itemsize < 8 for kind in kinds), "expected narrow data types")
+    graphffi.check(device.type == "cpu", "expected the host")
+    return graphffi.like(x)

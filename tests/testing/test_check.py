@@ -15,7 +15,10 @@ import graphffi
 
 pytest.importorskip("numpy")
 
+import numpy as np
+
 from graphffi.testing import check, find
+from graphffi.testing._compare import difference
 
 HERE = Path(__file__).resolve().parent
 
@@ -91,6 +94,12 @@ FAULTS = {
     "scatter_add_beyond": {"out of bounds"},
     "rotate_writes_angle": {"undeclared write"},
     "dequantize_blocks": {"unwritten"},
+    "gather_wide_alternative": {"dims"},
+    "bool_tail": {"unwritten"},
+    "complex_tail": {"unwritten"},
+    "float8_tail": {"unwritten"},
+    "float8_scale_tail": {"unwritten"},
+    "uint16_tail": {"unwritten"},
 }
 # Of ops that Python defines.
 PYTHON_FAULTS = {
@@ -117,7 +126,7 @@ FRAMEWORK_FAULTS = {
 }
 # Those whose definitions differ in what frameworks make of them are checked there, too.
 GOOD = ["twice", "add", "softmax", "matmul"]
-GOOD_EVERYWHERE = ["scale", "row_sum", "append", "gather", "strided"]
+GOOD_EVERYWHERE = ["scale", "row_sum", "append", "gather", "strided", "copy_float8_e3m4"]
 
 
 @pytest.fixture(scope="module")
@@ -182,6 +191,52 @@ def test_results_other_than_the_reference_gives_are_found() -> None:
     assert {finding.kind for finding in report.findings} == {"reference"}, str(report)
     report = find(_python_op("right_reference"), frameworks=())
     assert not report.findings, str(report)
+
+
+def test_a_reference_of_a_narrow_type_computes_in_float32() -> None:
+    pytest.importorskip("array_api_compat")
+    pytest.importorskip("ml_dtypes")
+    report = find(_python_op("float8_reference"), frameworks=())
+    assert not report.findings, str(report)
+    report = find(_python_op("wrong_float8_reference"), frameworks=())
+    assert {finding.kind for finding in report.findings} == {"reference"}, str(report)
+
+
+def test_results_of_narrow_types_may_be_neighbours() -> None:
+    kinds = pytest.importorskip("ml_dtypes")
+
+    def differ(kind: str, one: float, other: float) -> bool:
+        arrays = (np.array([x, 0.0]).astype(getattr(kinds, kind)) for x in (one, other))
+        return bool(difference(*([a] for a in arrays), names=["y"]))
+
+    assert not differ("float8_e4m3fn", 1.0, 1.125)
+    assert differ("float8_e4m3fn", 1.0, 1.25)
+    assert not differ("float8_e5m2", float("nan"), -float("nan"))
+    assert differ("float8_e8m0fnu", 1.0, 2.0)
+
+
+def test_bytes_that_are_no_bool_differ() -> None:
+    one, other = (np.uint8([n]).view("bool") for n in (0xA5, 0x5A))
+    assert difference([one], [other], ["y"]) == "y: expected 165 at [0], got 90; 1 of 1"
+
+
+def test_nothing_is_found_in_a_correct_op_without_operands() -> None:
+    report = find(_python_op("numbered"), frameworks=())
+    assert (report.findings, report.num_cases > 1) == ([], True), str(report)
+
+
+def test_data_types_and_devices_are_given_as_such() -> None:
+    report = find(_python_op("of_kinds"), frameworks=())
+    assert not report.findings, str(report)
+    cases = [{"x": ((2,), "float32"), "kinds": ["int8", "bfloat16"], "device": "cpu"}]
+    report = find(_python_op("of_kinds"), frameworks=(), cases=cases)
+    assert (report.num_cases, report.findings) == (1, [])
+
+
+def test_lists_of_other_lengths_are_tried() -> None:
+    report = find(_python_op("weighted_by_some"), frameworks=())
+    assert [finding.kind for finding in report.findings] == ["crash"], str(report)
+    assert "weights=[]" in report.findings[0].arguments
 
 
 def _python_op(name: str) -> dict[str, str]:

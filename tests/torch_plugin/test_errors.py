@@ -14,6 +14,7 @@ from graphffi_torch._library import find_build
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 X = torch.ones(3)
 
@@ -375,7 +376,11 @@ def test_a_patch_release_of_torch_has_the_build_of_its_release() -> None:
     assert find_build(f"{major}.{minor}.99+cu130") == running
 
 
-def test_a_torch_without_a_build_is_an_error_that_names_the_command() -> None:
+@pytest.mark.parametrize("length", [1, 300], ids=["readable", "too long"])
+def test_a_torch_without_a_build_is_an_error_that_names_the_command(
+    length: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GRAPHFFI_CACHE_DIR", f"{tmp_path}/{'x' * length}")
     with pytest.raises(ImportError) as failure:
         find_build("1.13.1")
     expected = "graphffi_torch: expected a build for torch 1.13, got torch-"

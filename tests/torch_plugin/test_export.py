@@ -228,6 +228,18 @@ def _damage(source: Path, target: Path, damage: str) -> str:
     }[damage]
 
 
+def test_a_package_for_other_calls_names_their_version(packaged: Path, tmp_path: Path) -> None:
+    path = tmp_path / "model.pt2"
+    with zipfile.ZipFile(packaged) as old, zipfile.ZipFile(path, "w") as new:
+        for name in old.namelist():
+            content = old.read(name)
+            new.writestr(name, content.replace(b"graphffi_call_v2", b"graphffi_call_v0"))
+    model = graphffi_torch.load_package(path, trust=True)
+    text = "expected libgraphffi_torch.so with calls of version 2 in the process, got none; import"
+    with pytest.raises(RuntimeError, match=text):
+        model(X, torch.zeros(1))
+
+
 def test_a_missing_package_is_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"none\.pt2"):
         graphffi_torch.load_package(tmp_path / "none.pt2", trust=True)

@@ -13,7 +13,13 @@ from jax.extend.mlir import ir
 from jax.interpreters import mlir
 
 import graphffi
-from graphffi.plugin import PackagedLibraries, open_archive, split_reference, trusted_hashes
+from graphffi.plugin import (
+    PackagedLibraries,
+    new_archive,
+    open_archive,
+    split_reference,
+    trusted_hashes,
+)
 
 from ._library import ALL_TARGETS
 
@@ -65,7 +71,7 @@ def package(exported: export.Exported, path: str | os.PathLike[str], *, vjp_orde
         if order < vjp_order:
             program = program.vjp()
     content = exported.serialize(vjp_order=vjp_order)
-    with zipfile.ZipFile(file, "w") as archive:
+    with new_archive(file) as archive:
         archive.writestr(_PROGRAM, bytes(content))
         libraries.write(archive)
     return file

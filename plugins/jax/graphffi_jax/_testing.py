@@ -131,7 +131,9 @@ def _array(base: np.ndarray, view: View) -> jax.Array:
 
 
 def _arrays(returned: Any) -> list[Any]:
-    return [np.asarray(array) for array in flat(returned)]
+    """Of arrays, and of what an op returns that is called without one: tensors of graphffi."""
+    arrays = [a if isinstance(a, jax.Array) else jax.numpy.from_dlpack(a) for a in flat(returned)]
+    return [np.asarray(array) for array in arrays]
 
 
 def _eager(op: Op, cases: Sequence[Case]) -> list[list[Any]]:

@@ -155,8 +155,9 @@ def _entry_declaration(*, is_python_there: bool) -> str:
 static inline bool graphffi_call(GraphffiCallV2& call, std::initializer_list<void*> tensors,
                                  std::initializer_list<int64_t> open_ints) {{
   if (!aoti_torch_graphffi_call_v2) {{
-    throw std::runtime_error("graphffi: expected libgraphffi_torch.so in the process, got none; "
-                             "import graphffi_torch, or link it");
+    throw std::runtime_error("graphffi: expected libgraphffi_torch.so with calls of version 2 in "
+                             "the process, got none; import graphffi_torch, or link it; package "
+                             "the program again if it is of another release");
   }}
   if (aoti_torch_graphffi_call_v2(&call, tensors.begin(), open_ints.begin()) == 0) return true;
   {failed}

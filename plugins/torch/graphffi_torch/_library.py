@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 from pathlib import Path
 from typing import Final
@@ -30,7 +31,7 @@ def find_build(version: str) -> Path:
     """
     builds = [torch_build(folder, version) for folder in (_PACKAGE / "lib", plugin_cache())]
     for build in builds:
-        if (build / _LIBRARY).exists():
+        if os.path.exists(build / _LIBRARY):  # False, too, in a cache of another user
             return build
     built = sorted(path.parent.name for path in _PACKAGE.glob(f"lib/torch-*/{_LIBRARY}"))
     raise ImportError(

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
+from torch.utils.dlpack import from_dlpack
 
 from graphffi.testing import Case, CheckedPath, Contest, View, flat
 from graphffi_torch._operator_schema import DIGEST, operator_schemas
@@ -35,7 +37,18 @@ def paths(op: Op) -> list[CheckedPath]:
     ]
     if op.definition.vmap is not None:
         found.append(CheckedPath("torch.vmap", _mapped, most=4, batch=3))
-    return found
+    return [replace(path, takes=_has_dtypes) for path in found]
+
+
+def _has_dtypes(op: Op, case: Case) -> bool:
+    """Whether torch has the data types of all tensors."""
+    try:
+        specs = op.definition.infer(case.specs(), case.values)
+        for kind in [view.dtype for view in case.views()] + [spec.dtype for spec in specs]:
+            torch_dtype(kind)
+    except TypeError:
+        return False
+    return True
 
 
 def contests(op: Op, case: Case) -> list[Contest]:
@@ -147,7 +160,9 @@ def _tensor(base: numpy.ndarray, view: View) -> torch.Tensor:
 
 
 def _arrays(returned: Any) -> list[Any]:
-    return [to_numpy(tensor) for tensor in flat(returned)]
+    """Of tensors, and of what an op returns that is called without one: those of graphffi."""
+    tensors = [t if isinstance(t, torch.Tensor) else from_dlpack(t) for t in flat(returned)]
+    return [to_numpy(tensor) for tensor in tensors]
 
 
 def _eager(op: Op, cases: Sequence[Case]) -> list[list[Any]]:
