@@ -20,11 +20,11 @@ using graphffi::Error;
 using graphffi::Kernel;
 using graphffi::Lending;
 using graphffi::Loans;
-using graphffi::ToAny;
 using graphffi::Plan;
 using graphffi::PlanNames;
 using graphffi::SetRaised;
 using graphffi::Slot;
+using graphffi::ToAny;
 
 namespace {
 

@@ -15,9 +15,9 @@ using graphffi::Error;
 using graphffi::Kernel;
 using graphffi::Lending;
 using graphffi::Loans;
-using graphffi::ToAny;
 using graphffi::Plan;
 using graphffi::PlanNames;
+using graphffi::ToAny;
 
 namespace {
 
