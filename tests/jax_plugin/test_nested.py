@@ -246,10 +246,15 @@ def test_a_kernel_knows_the_cpu_of_its_program(
     assert get() is None
 
 
-def test_the_block_ends_where_a_kernel_raises() -> None:
-    class Refusal(Exception):
-        pass
+class Refusal(Exception):
+    pass
 
+
+def refuse(x: Any, out: Any) -> None:
+    raise Refusal
+
+
+def test_the_block_ends_where_a_kernel_raises() -> None:
     @graphffi_jax.nested_programs()
     def kernel(x: Any, out: Any) -> None:
         raise Refusal
@@ -260,12 +265,6 @@ def test_the_block_ends_where_a_kernel_raises() -> None:
 
 
 def test_errors_of_nested_programs_come_out_of_the_outer_one() -> None:
-    class Refusal(Exception):
-        pass
-
-    def refuse(x: Any, out: Any) -> None:
-        raise Refusal
-
     @graphffi_jax.nested_programs()
     def kernel(x: Any, out: Any) -> None:
         with graphffi_jax.errors():
@@ -276,12 +275,6 @@ def test_errors_of_nested_programs_come_out_of_the_outer_one() -> None:
 
 
 def test_a_kernel_may_catch_errors_of_nested_programs() -> None:
-    class Refusal(Exception):
-        pass
-
-    def refuse(x: Any, out: Any) -> None:
-        raise Refusal
-
     @graphffi_jax.nested_programs()
     def kernel(x: Any, out: Any) -> None:
         try:
