@@ -200,9 +200,8 @@ void DebugChecks::CheckKept(const TVMFFIAny& value, const std::string& name,
   };
   if (is_it(returned)) return;
   if (returned.type_index == kTVMFFIArray) {
-    const TVMFFISeqCell& cell = *TVMFFISeqGetCellPtr(returned.v_obj);
-    const auto* elements = static_cast<const TVMFFIAny*>(cell.data);
-    if (std::any_of(elements, elements + cell.size, is_it)) return;
+    const Elements elements(returned);
+    if (std::any_of(elements.begin(), elements.end(), is_it)) return;
   }
   has_kept_ = true;
   Add(name +

@@ -195,11 +195,11 @@ void RecordText::AppendObject(const TVMFFIAny& value, const std::string& place, 
     const std::string name(info == nullptr ? "unknown" : TextOf(info->type_key));
     return AppendTagged("object", name, json);
   }
-  const TVMFFISeqCell& elements = *TVMFFISeqGetCellPtr(value.v_obj);
+  const Elements elements(value);
   *json += "[";
   for (int64_t i = 0; i < elements.size; ++i) {
     if (i != 0) *json += ", ";
-    Append(static_cast<const TVMFFIAny*>(elements.data)[i], place + "." + std::to_string(i), json);
+    Append(elements.values[i], place + "." + std::to_string(i), json);
   }
   *json += "]";
 }

@@ -83,8 +83,8 @@ void CheckGivenBack(const Results& results, const TVMFFIAny* returned, int32_t c
 void TakeReturned(const Results& results, const TVMFFIAny& returned) {
   const auto take = results.is_passed ? &CheckGivenBack : &Store;
   if (returned.type_index != kTVMFFIArray) return take(results, &returned, 1);
-  const TVMFFISeqCell& elements = *TVMFFISeqGetCellPtr(returned.v_obj);
-  take(results, static_cast<const TVMFFIAny*>(elements.data), static_cast<int32_t>(elements.size));
+  const Elements elements(returned);
+  take(results, elements.values, static_cast<int32_t>(elements.size));
 }
 
 }  // namespace

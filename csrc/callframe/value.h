@@ -56,6 +56,21 @@ inline std::optional<std::string_view> TextOf(const TVMFFIAny& value) {
   }
 }
 
+/// The elements of an ffi.Array or List; borrows from it.
+struct Elements {
+  const TVMFFIAny* values;
+  int64_t size;
+
+  explicit Elements(const TVMFFIAny& list) : Elements(*TVMFFISeqGetCellPtr(list.v_obj)) {}
+  const TVMFFIAny* begin() const { return values; }
+  const TVMFFIAny* end() const { return values + size; }
+  const TVMFFIAny& operator[](size_t i) const { return values[i]; }
+
+ private:
+  explicit Elements(const TVMFFISeqCell& cell)
+      : values(static_cast<const TVMFFIAny*>(cell.data)), size(cell.size) {}
+};
+
 /// The tensor that a value is or refers to; NULL for any other value.
 inline const DLTensor* TensorOf(const TVMFFIAny& value) {
   if (value.type_index == kTVMFFIDLTensorPtr) return static_cast<const DLTensor*>(value.v_ptr);

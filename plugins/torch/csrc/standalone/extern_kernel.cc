@@ -131,14 +131,14 @@ void ExternKernel::Run(const std::vector<ExternArgument>& arguments,
     }
     return Take(returned, results.front(), name_, &others);
   }
-  const TVMFFISeqCell& elements = *TVMFFISeqGetCellPtr(returned.v_obj);
+  const graphffi::Elements elements(returned);
   if (static_cast<size_t>(elements.size) != results.size()) {
     throw graphffi::Error("ValueError", std::string(name_) + ": expected " +
                                             std::to_string(results.size()) + " tensors, got " +
                                             std::to_string(elements.size));
   }
   for (size_t i = 0; i < results.size(); ++i) {
-    Take(static_cast<const TVMFFIAny*>(elements.data)[i], results[i], name_, &others);
+    Take(elements[i], results[i], name_, &others);
   }
 }
 

@@ -26,9 +26,8 @@ const MapBaseObj& MapOf(const TVMFFIAny& value) {
 /// The values of a list; or of a dict's keys, as many as it has of them. Borrows from `value`.
 std::vector<TVMFFIAny> ItemsOf(const Node& node, const TVMFFIAny& value) {
   if (node.opt_keys == nullptr) {
-    const TVMFFISeqCell& cell = *TVMFFISeqGetCellPtr(value.v_obj);
-    const auto* items = static_cast<const TVMFFIAny*>(cell.data);
-    return {items, items + cell.size};
+    const graphffi::Elements elements(value);
+    return {elements.begin(), elements.end()};
   }
   std::vector<TVMFFIAny> items;
   for (int32_t i = 0; i < node.count; ++i) {
@@ -50,7 +49,7 @@ std::string Describe(const Node& node) {
 }
 
 int64_t SizeOf(const TVMFFIAny& value) {
-  if (value.type_index == kTVMFFIArray) return TVMFFISeqGetCellPtr(value.v_obj)->size;
+  if (value.type_index == kTVMFFIArray) return graphffi::Elements(value).size;
   return static_cast<int64_t>(MapOf(value).size());
 }
 
