@@ -127,6 +127,24 @@ def object_of(source: Path, command: Sequence[str], run: _Run) -> Path:
         return unit.compile(Path(folder), run)
 
 
+def precompiled_header(
+    name: str, text: str, command: Sequence[str], run: _Run
+) -> tuple[Path, Path]:
+    """Return the file of a header, and what it was compiled to, both in the cache.
+
+    g++ reads the second in place of the first if its name is the first's with ``.gch`` at the end.
+
+    Raises:
+        RuntimeError: if the cache can't be written.
+    """
+    header = cache_folder() / OBJECTS / f"{name}-{hash_of(text)}.h"
+    if not header.is_file():
+        make_folder(header.parent)
+        write_text(header, text)
+    mark_used(header)
+    return header, object_of(header, [*command, "-x", "c++-header"], run)
+
+
 @functools.lru_cache(maxsize=64)
 def _native_code(command: tuple[str, ...]) -> str:
     """The macros that compilers define for this processor, if a command asks for its code."""

@@ -24,6 +24,7 @@ from ._library import split_reference as split_reference
 from ._location import plugin_cache as plugin_cache
 from ._location import torch_build as torch_build
 from ._objects import object_of as object_of
+from ._objects import precompiled_header as precompiled_header
 from ._op_kernel import OWN_NAMES as OWN_NAMES
 from ._op_kernel import OpKernel as OpKernel
 from ._op_kernel import call_device as call_device

@@ -493,7 +493,7 @@ def test_a_program_in_c_runs_a_library(built: SimpleNamespace, tmp_path: Path) -
     np.testing.assert_allclose(np.array(values.split(), np.float32), expected.detach(), atol=1e-4)
 
 
-def test_kernels_of_products_are_compiled_once(
+def test_kernels_of_products_and_the_header_of_generated_code_are_compiled_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log, compiler = tmp_path / "log", tmp_path / "c++"
@@ -508,8 +508,9 @@ def test_kernels_of_products_are_compiled_once(
         library = str(tmp_path / f"layer{size}.so")
         graphffi_torch.to_library(torch.export.export(layer, (x,)), library)
         torch.testing.assert_close(graphffi.load_module(library).main(x), layer(x))
-        found.append(log.read_text().count("product.cc"))
-    assert found == [1, 1]
+        commands = log.read_text()
+        found.append((commands.count("product.cc"), commands.count("c++-header -MD")))
+    assert found == [(1, 1), (1, 1)]
 
 
 def test_operators_without_code_are_refused_together(tmp_path: Path) -> None:

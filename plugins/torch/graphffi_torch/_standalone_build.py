@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from graphffi.cpp import include_path
-from graphffi.plugin import object_of
+from graphffi.plugin import object_of, precompiled_header
 from graphffi_torch._standalone_code import prefix_code, text_code
 from graphffi_torch._standalone_externs import (
     FOLDER,
@@ -45,6 +45,8 @@ _INSTRUCTIONS: Final = {
 # Torch's flags for debugging and warnings, which the library has no use for.
 _DROPPED: Final = {"g1", "Wall", "pedantic", "fno-omit-frame-pointer"}
 _PREFIX: Final = "torch/csrc/inductor/cpp_prefix.h"
+# Of ours, those that include most; torch's headers for a device and for kernels lie between them.
+_HEADERS: Final = ("graphffi_standalone/laid_out.h", "graphffi_standalone/load_once.h")
 _INCLUDES: Final = (
     *(f"-I{folder}" for folder in (FOLDER, FOLDER / "include", include_path())),
     *("-isystem", str(TORCH_INCLUDE)),
@@ -102,9 +104,9 @@ def build(
         compiler = _Compiler(Path(folder), (on_cuda or sources)[0].flags, ISAS[isa])
         for source in sources:
             (Path(folder) / f"{source.name}.h").write_text(source.header)
-        (Path(folder) / _PREFIX).parent.mkdir(parents=True)
-        (Path(folder) / _PREFIX).write_text(prefix_code((TORCH_INCLUDE / _PREFIX).read_text()))
-        texts = {source.name: source.code for source in sources}
+        compiler.precompile("cuda" if on_cuda else "cpu")
+        # What it includes is precompiled.
+        texts = {s.name: s.code.replace(f"#include <{_PREFIX}>", "") for s in sources}
         own = set(externs.own.values())
         if any(name in source.code for name in product_functions() for source in sources):
             own.add(FOLDER / "compiled/product.cc")
@@ -192,12 +194,22 @@ class _Compiler:
             *"-w -fvisibility=hidden -ffunction-sections -fdata-sections".split(),
         ]
 
+    def precompile(self, device: str) -> None:
+        """Makes `graph.h`, all that generated code includes: most of the time to compile it."""
+        device_header = f"torch/csrc/inductor/aoti_include/{device}.h"
+        includes = "".join(f"#include <{name}>\n" for name in (*_HEADERS, device_header))
+        text = includes + prefix_code((TORCH_INCLUDE / _PREFIX).read_text())
+        command = [self.toolchain.compiler, *self._flags, *_INCLUDES]
+        header, compiled = precompiled_header("graph", text, command, self._run)
+        (self._folder / "graph.h").symlink_to(header)
+        (self._folder / "graph.h.gch").symlink_to(compiled)
+
     def compile(self, name: str, code: str) -> Path:
         source = self._folder / f"{name}.cc"
         source.write_text(code)
         target = self._folder / f"{name}.o"
-        arguments = [*self._flags, f"-I{self._folder}", *_INCLUDES, "-c", str(source)]
-        self._run([self.toolchain.compiler, *arguments, "-o", str(target)])
+        arguments = [*self._flags, *_INCLUDES, "-include", str(self._folder / "graph.h")]
+        self._run([self.toolchain.compiler, *arguments, "-c", str(source), "-o", str(target)])
         return target
 
     def compile_kernels(self, source: Path) -> Path:
