@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import graphffi
-from graphffi import _build_plugin
+from graphffi import _build_plugin, _core
 from graphffi._command import main
 from graphffi._progress import Progress
 
@@ -42,11 +42,12 @@ scale.add_factory(name="made", key=lambda x, by: (by,))(make)
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current one, with a module of ops, two that fail, and a file that is no library."""
+    """The current one, with modules, and files that are no libraries."""
     (tmp_path / "commands_ops.py").write_text(OPS)
     (tmp_path / "commands_fail.py").write_text("1 / 0\n")
     (tmp_path / "commands_end.py").write_text("raise SystemExit(0)\n")
     (tmp_path / "text.so").write_text("text")
+    (tmp_path / "cut.so").write_bytes(Path(str(_core.__file__)).read_bytes()[:6000])
     (tmp_path / "text.json").write_text("text")
     (tmp_path / "broken.cc").write_text("int f() { return; }")
     monkeypatch.chdir(tmp_path)
@@ -65,6 +66,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("generate none.json -o ops.py", "graphffi generate: none.json: No such file"),
         ("generate text.json -o ops.py", "text.json: expected a definition"),
         ("check none.so", "graphffi check: none.so: expected a library, got no file"),
+        ("check text.so", "/text.so': expected a library, got another file"),
+        ("check cut.so", "tables of symbols, got none that can be read: the file is truncated"),
         ("check text.so", "text.so"),
         ("check no_such_module", "check: no_such_module: expected a module that can be imported"),
         ("check commands_fail", "got ZeroDivisionError: division by zero"),
