@@ -212,7 +212,7 @@ void Recorder::OpenFiles() {
   opt_files_ = std::make_unique<RecordFiles>(folder_, name, Header(level_), limit_);
 }
 
-void Recorder::Start(Watch* watch, const std::string& folder, int32_t level, int64_t limit) {
+void Recorder::Start(Watch* watch, const std::string& folder, int64_t level, int64_t limit) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (level < kNames || level > kContents) {
     throw Error("ValueError",

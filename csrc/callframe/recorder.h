@@ -24,7 +24,7 @@ class Recorder {
   static Recorder& Get();
 
   /// Sets and clears kRecord of `watch`, which is borrowed for good. \throws Error
-  void Start(Watch* watch, const std::string& folder, int32_t level, int64_t limit);
+  void Start(Watch* watch, const std::string& folder, int64_t level, int64_t limit);
   void Stop();
 
   // The hooks of Watch.
