@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -438,6 +439,24 @@ def test_no_record_is_an_error(tmp_path: Path) -> None:
     status, found = replay(tmp_path)
     assert status == 1
     assert "expected a folder with .jsonl files" in found["error"]
+
+
+def test_replay_says_whether_the_library_is_newer_than_the_call(
+    library: str, tmp_path: Path
+) -> None:
+    """A library that the recorded process built before the call is not."""
+    copied = shutil.copy(library, tmp_path / "copied.so")
+    with graphffi.record(tmp_path, level=3):
+        graphffi.load_module(copied).crash(np.ones(3, np.float32), 2.0, np.ones(3, np.float32))
+    (call,) = calls_of(tmp_path).calls
+    begin, at = call.header["unix_time"], call.begin["at"]
+    for built, notes in (
+        (begin + at // 2, []),
+        (begin + at + 1000, [f"{copied}: built after the call was recorded"]),
+    ):
+        os.utime(copied, ns=(built, built))
+        _, found = replay(tmp_path)
+        assert found.get("notes", []) == notes
 
 
 def test_calls_are_ranges_of_nvtx(library: str, tmp_path: Path) -> None:
