@@ -158,6 +158,17 @@ def test_the_console_script_is_the_same_as_the_module() -> None:
         )  # fmt: skip
 
 
+def test_a_refused_variable_is_an_error_and_no_traceback() -> None:
+    """Also for `graphffi doctor`, although the package can't be imported."""
+    script = "import sys, graphffi_command; sys.exit(graphffi_command.main())"
+    text = "graphffi: GRAPHFFI_RUNTIME: expected bundled, apache or the path of a library, got 'no'"
+    for arguments, output in (([], text), (["--json"], json.dumps({"error": text}))):
+        command = [sys.executable, "-c", script, "doctor", *arguments]
+        env = os.environ | {"GRAPHFFI_RUNTIME": "no"}
+        done = subprocess.run(command, env=env, capture_output=True, text=True)
+        assert (done.returncode, done.stdout, done.stderr) == (1, "", f"{output}\n")
+
+
 def test_what_a_build_says_is_no_part_of_the_output(capfd: Any) -> None:
     _build_plugin._run([sys.executable, "-c", "print('compiling')"])
     assert capfd.readouterr() == ("", "compiling\n")
