@@ -58,7 +58,7 @@ void FindRanges(Watch* made) {
   void* library = nullptr;
   if (asked.find('/') != std::string::npos) {
     library = dlopen(asked.c_str(), RTLD_NOW | RTLD_LOCAL);
-  } else {
+  } else if (asked.empty() || asked == "1") {
     for (const char* name : {"libnvToolsExt.so.1", "libnvtx3interop.so.1", "libnvtx3interop.so"}) {
       if (library == nullptr) library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     }
@@ -70,9 +70,9 @@ void FindRanges(Watch* made) {
   if (made->begin_range != nullptr && made->end_range != nullptr) {
     made->kinds |= Watch::kRanges;
   } else if (!asked.empty()) {
-    throw Error("RuntimeError", "graphffi: GRAPHFFI_NVTX: expected a library of NVTX, got '" +
-                                    asked +
-                                    "'; give the path of libnvToolsExt.so.1 or libnvtx3interop.so");
+    throw Error("RuntimeError",
+                "graphffi: GRAPHFFI_NVTX: expected 0, 1 or a library of NVTX, got '" + asked +
+                    "'; give the path of libnvToolsExt.so.1 or libnvtx3interop.so");
   }
 }
 

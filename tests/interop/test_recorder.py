@@ -325,7 +325,8 @@ def test_a_full_disk_ends_recording_and_nothing_else(library: str, tmp_path: Pat
         ({"GRAPHFFI_RECORD_LEVEL": "4"}, "level: expected 1, 2 or 3, got 4"),
         ({"GRAPHFFI_RECORD_LEVEL": str(2**32 + 1)}, "level: expected 1, 2 or 3, got 4294967297"),
         ({"GRAPHFFI_RECORD_LIMIT": "1G"}, "GRAPHFFI_RECORD_LIMIT: expected a number above 0, got"),
-        ({"GRAPHFFI_NVTX": "/no/nvtx.so"}, "GRAPHFFI_NVTX: expected a library of NVTX"),
+        ({"GRAPHFFI_NVTX": "/no/nvtx.so"}, "GRAPHFFI_NVTX: expected 0, 1 or a library of NVTX"),
+        ({"GRAPHFFI_NVTX": "off"}, "GRAPHFFI_NVTX: expected 0, 1 or a library of NVTX, got 'off'"),
     ],
 )
 def test_wrong_variables_are_refused(tmp_path: Path, env: dict[str, str], problem: str) -> None:
