@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import runpy
 import sys
 from importlib import util
@@ -16,6 +17,10 @@ def main() -> int:
         assert package.submodule_search_locations is not None
         config = runpy.run_path(f"{package.submodule_search_locations[0]}/_config.py")
         return int(config["main"](sys.argv[2:]))
-    from graphffi._command import main as run
-
+    try:
+        from graphffi._command import main as run
+    except (ImportError, RuntimeError) as failure:  # no runtime, or a variable is refused
+        is_json = "--json" in sys.argv
+        print(json.dumps({"error": str(failure)}) if is_json else failure, file=sys.stderr)
+        return 1
     return run()

@@ -59,7 +59,10 @@ class Recipe:
         """
         is_text = isinstance(self.name, str)
         if not (is_text and re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", self.name)):
-            raise ValueError(f"graphffi.cpp: name: expected a file name, got {self.name!r}")
+            raise ValueError(
+                "graphffi.cpp: name: expected a file name of letters, digits, '_', '-' and '.', "
+                f"got {self.name!r}"
+            )
         if not (self.sources or self.cpp_text or self.cuda_text):
             raise ValueError(f"graphffi.cpp: {self.name}: expected sources, got none")
         for source in self.sources:

@@ -26,11 +26,21 @@ def exported_texts(path: str, prefix: str) -> dict[str, str]:
     """The texts that a library exports, ``const char <prefix><name>[] = "..."``, by name, sorted.
 
     Raises:
-        ValueError: If one is no UTF-8 text that is in the file: a pointer to a text, for example.
+        ValueError: If the file is no library, or not all of one; if a symbol is no UTF-8 text that
+            is in the file: a pointer to a text, for example.
     """
     content = Path(path).read_bytes()
+    if content[:6] != _LITTLE_64:
+        raise ValueError(f"graphffi: library {path!r}: expected a library, got another file")
+    try:
+        symbols = sorted(_symbols(content, prefix))
+    except (ValueError, IndexError, struct.error):
+        raise ValueError(
+            f"graphffi: library {path!r}: expected tables of symbols, got none that can be read: "
+            "the file is truncated or damaged"
+        ) from None
     found = {}
-    for name, address, size in sorted(_symbols(content, prefix)):
+    for name, address, size in symbols:
         try:
             begin = _file_offset(content, address)
             text = content[begin : begin + size].partition(b"\0")[0].decode()
@@ -48,9 +58,9 @@ def exported_texts(path: str, prefix: str) -> dict[str, str]:
 def _symbols(content: bytes, prefix: str) -> Iterator[tuple[str, int, int]]:
     """Name without the prefix, address and size of the symbols that a library defines."""
     wanted = prefix.encode()
-    if wanted not in content or content[:6] != _LITTLE_64:
-        return
     sections = list(_sections(content))
+    if wanted not in content:
+        return
     for table in sections:
         if table.kind != _DYNAMIC_SYMBOLS:
             continue

@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import builtins
 import itertools
-import os
 from collections.abc import Callable
 from typing import Any, Final, TypeVar, overload
+
+from . import _core
 
 _E = TypeVar("_E", bound=type[BaseException])
 # The C++ code that called the kernel.
 _CALLERS: Final = ("in graphffi::", "in graphffi_torch::", "in graphffi_jax::")
+_SHOWS_CALLERS: Final = _core.ask_flag("GRAPHFFI_BACKTRACE", False)
 
 
 class Error(RuntimeError):
@@ -118,7 +120,7 @@ def exception_for(kind: str, message: str, backtrace: str) -> BaseException:
 
 def _of_kernel(backtrace: str) -> str:
     """Keep the frames of a kernel whose source is known; all with GRAPHFFI_BACKTRACE=1."""
-    if os.environ.get("GRAPHFFI_BACKTRACE") == "1":
+    if _SHOWS_CALLERS:
         return backtrace
     lines = backtrace.splitlines()
     frames = itertools.takewhile(lambda line: not any(c in line for c in _CALLERS), lines)

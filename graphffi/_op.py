@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic
 
 from . import _core
 from ._add_factory import add_factory
+from ._describe import describe
 from ._digest import differences
 from ._factory_store import prebuilt_digest
 from ._framework import announce_op, framework_of, frameworks, refuse_trace_without_plugin
@@ -467,3 +468,13 @@ def _unpickled(name: str, module: str) -> Op:
             f"top level of module {module!r}, which unpickling imports"
         )
     return _ops[name]
+
+
+def check_op(subject: str, op: object) -> None:
+    """Refuses what is no op, such as its kernel.
+
+    Raises:
+        TypeError: If it is none.
+    """
+    if not isinstance(op, Op):
+        raise TypeError(f"{subject}: expected an op, got {describe(op)}")

@@ -330,7 +330,7 @@ def forced_kernel(op: str) -> str:
     text = os.environ.get("GRAPHFFI_KERNELS", "")
     pairs = [pair.partition("=") for pair in text.split(",") if pair.strip()]
     for name, _, kernel in pairs:
-        if not (name.strip() and kernel.strip()):
+        if not ("::" in name and kernel.strip()):
             raise ValueError(
                 f"graphffi: GRAPHFFI_KERNELS: expected namespace::op=kernel, …, got {text!r}"
             )

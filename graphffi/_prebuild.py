@@ -14,7 +14,7 @@ from ._error import FactoryError
 from ._factory import Key, is_made_function
 from ._factory_store import FORMAT, INDEX, load_index, read_index
 from ._library import content_hash, hash_if_there, split_reference
-from ._op import renew_factories
+from ._op import check_op, renew_factories
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -49,6 +49,7 @@ def prebuild(
     Raises:
         FactoryError: If the factory fails, or makes functions without a library.
         OSError: If there cannot be such a folder.
+        TypeError: If `op` is none.
         ValueError: If the op has no such factory, or `workers` is less than 1.
 
     Example:
@@ -67,6 +68,7 @@ def make_grid(
     progress: Callable[[int, str], None],
 ) -> list[str]:
     """Does what `prebuild` does; `progress` gets how many kernels are made, and what comes."""
+    check_op("graphffi: prebuild", op)
     kernel = _factory_of(op, factory)
     workers = (os.cpu_count() or 1) if workers is None else workers
     if workers < 1:

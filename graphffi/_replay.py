@@ -95,6 +95,6 @@ def _run(call: RecordedCall, modules: list[str], library: str | None) -> dict[st
 
 def _note_newer(call: RecordedCall, found: dict[str, Any]) -> None:
     library = Path(found.pop("library", ""))
-    began = int(call.header.get("unix_time", 0))
-    if library.is_file() and began and library.stat().st_mtime_ns > began:
+    called = int(call.header.get("unix_time", 0)) + int(call.begin.get("at", 0))
+    if library.is_file() and called and library.stat().st_mtime_ns > called:
         found.setdefault("notes", []).append(f"{library}: built after the call was recorded")

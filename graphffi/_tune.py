@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ._binding import flat, per_tensor
 from ._cache import locked, write_text
 from ._framework import framework_of
+from ._op import check_op
 from ._op_kernel import call_device, why_not
 from ._reference import is_narrow
 from ._spec import described, spec_text
@@ -79,6 +80,7 @@ def tune(
         What was found, one for each case.
 
     Raises:
+        TypeError: If `op` is none.
         ValueError: If no kernel fits a case, or none is right; if `path` or `seconds` is none.
 
     Example:
@@ -86,6 +88,7 @@ def tune(
         >>> graphffi.tune(rms_norm, cases, "tuning.json")  # doctest: +SKIP
         >>> graphffi.use_tuning("tuning.json")  # doctest: +SKIP
     """
+    check_op("graphffi: tune", op)
     if not 0 < seconds < math.inf:
         raise ValueError(f"{op.name}: tune: seconds: expected more than 0, got {seconds}")
     target = Path(path)

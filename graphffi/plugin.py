@@ -9,6 +9,7 @@ from ._binding import per_tensor as per_tensor
 from ._build_plugin import build_archive as build_archive
 from ._conditions import UndecidedError as UndecidedError
 from ._conditions import decidable as decidable
+from ._core import ask_flag as ask_flag
 from ._definition import Definition as Definition
 from ._definition import structure_of as structure_of
 from ._derivatives import DerivativeRule as DerivativeRule

@@ -120,9 +120,10 @@ PyType_Slot function_slots[] = {
 PyType_Spec function_spec = {"graphffi.Function", sizeof(PyFunction), 0,
                              Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL, function_slots};
 
-bool AskFlag(const std::string& name, const char* otherwise) {
+bool AskFlag(const std::string& name, bool otherwise) {
   const char* asked = std::getenv(name.c_str());
-  const std::string text = asked == nullptr ? otherwise : asked;
+  const std::string text = asked == nullptr ? "" : asked;
+  if (text.empty()) return otherwise;
   if (text != "0" && text != "1") {
     throw py::import_error("graphffi: " + name + ": expected 0 or 1, got '" + text + "'");
   }
@@ -209,11 +210,12 @@ PyObject* CallWithFrame(const PyFunction& function, CallFrame& frame, const Argu
 }
 
 void DefineFunction(py::module_& module) {
-  releases_gil = AskFlag("GRAPHFFI_RELEASE_GIL", "1");
-  AskFlag("GRAPHFFI_DEBUG", "0");
+  releases_gil = AskFlag("GRAPHFFI_RELEASE_GIL", true);
   if (*watch->problem != '\0') throw py::import_error(watch->problem);
   module.attr("is_debugging") = IsDebugging();
   module.attr("releases_gil") = releases_gil;
+  module.def("ask_flag", &AskFlag, py::arg("name"), py::arg("otherwise"),
+             "Whether a variable of the environment is 1; `otherwise` if it is not set.");
   module.def(
       "start_recording",
       [](const std::string& folder, int32_t level, int64_t limit) {

@@ -46,14 +46,14 @@ const char* ByteOrder() {
   return first == 1 ? "little" : "big";
 }
 
-std::string Header(int32_t level) {
+std::string Header(int32_t level, int64_t unix_time) {
   std::string line = "{";
   AppendInt("graphffi_record", 1, &line);
   AppendKey("byte_order", &line);
   AppendText(ByteOrder(), &line);
   AppendInt("level", level, &line);
   AppendInt("process", getpid(), &line);
-  AppendInt("unix_time", WallClock(), &line);
+  AppendInt("unix_time", unix_time, &line);
   return line + "}\n";
 }
 
@@ -209,10 +209,10 @@ Recorder::Recorder() {
 
 void Recorder::OpenFiles() {
   const std::string name = std::to_string(getpid()) + "-" + std::to_string(WallClock());
-  opt_files_ = std::make_unique<RecordFiles>(folder_, name, Header(level_), limit_);
+  opt_files_ = std::make_unique<RecordFiles>(folder_, name, Header(level_, unix_time_), limit_);
 }
 
-void Recorder::Start(Watch* watch, const std::string& folder, int32_t level, int64_t limit) {
+void Recorder::Start(Watch* watch, const std::string& folder, int64_t level, int64_t limit) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (level < kNames || level > kContents) {
     throw Error("ValueError",
@@ -231,6 +231,7 @@ void Recorder::Start(Watch* watch, const std::string& folder, int32_t level, int
   level_ = level;
   limit_ = limit;
   begin_ = Now();
+  unix_time_ = WallClock();
   num_calls_ = 0;
   OpenFiles();
   watch->kinds |= Watch::kRecord;

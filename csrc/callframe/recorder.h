@@ -24,7 +24,7 @@ class Recorder {
   static Recorder& Get();
 
   /// Sets and clears kRecord of `watch`, which is borrowed for good. \throws Error
-  void Start(Watch* watch, const std::string& folder, int32_t level, int64_t limit);
+  void Start(Watch* watch, const std::string& folder, int64_t level, int64_t limit);
   void Stop();
 
   // The hooks of Watch.
@@ -49,7 +49,8 @@ class Recorder {
   std::string folder_;
   int32_t level_ = 0;
   int64_t limit_ = 0;
-  int64_t begin_ = 0;  // of the clock
+  int64_t begin_ = 0;      // of the clock
+  int64_t unix_time_ = 0;  // at the same moment, also in a child of fork
   uint64_t num_calls_ = 0;
   std::unique_ptr<RecordFiles> opt_files_;
 };

@@ -35,12 +35,20 @@ int64_t NumberOfEnvironment(const char* name, int64_t otherwise) {
               std::string("graphffi: ") + name + ": expected a number above 0, got '" + text + "'");
 }
 
+/// \throws Error(ValueError)
+bool FlagOfEnvironment(const char* name) {
+  const std::string text(TextOfEnvironment(name));
+  if (text.empty() || text == "0" || text == "1") return text == "1";
+  throw Error("ValueError",
+              std::string("graphffi: ") + name + ": expected 0 or 1, got '" + text + "'");
+}
+
 void StartRecording(Watch* made) {
   const std::string folder(TextOfEnvironment("GRAPHFFI_RECORD"));
   if (folder.empty()) return;
   const int64_t level = NumberOfEnvironment("GRAPHFFI_RECORD_LEVEL", Recorder::kNames);
   const int64_t limit = NumberOfEnvironment("GRAPHFFI_RECORD_LIMIT", Recorder::kDefaultLimit);
-  Recorder::Get().Start(made, folder, static_cast<int32_t>(level), limit);
+  Recorder::Get().Start(made, folder, level, limit);
 }
 
 /// Where NVTX is: only under a profiler, unless it is asked for.
@@ -50,7 +58,7 @@ void FindRanges(Watch* made) {
   void* library = nullptr;
   if (asked.find('/') != std::string::npos) {
     library = dlopen(asked.c_str(), RTLD_NOW | RTLD_LOCAL);
-  } else {
+  } else if (asked.empty() || asked == "1") {
     for (const char* name : {"libnvToolsExt.so.1", "libnvtx3interop.so.1", "libnvtx3interop.so"}) {
       if (library == nullptr) library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     }
@@ -62,15 +70,16 @@ void FindRanges(Watch* made) {
   if (made->begin_range != nullptr && made->end_range != nullptr) {
     made->kinds |= Watch::kRanges;
   } else if (!asked.empty()) {
-    throw Error("RuntimeError", "graphffi: GRAPHFFI_NVTX: expected a library of NVTX, got '" +
-                                    asked +
-                                    "'; give the path of libnvToolsExt.so.1 or libnvtx3interop.so");
+    throw Error("RuntimeError",
+                "graphffi: GRAPHFFI_NVTX: expected 0, 1 or a library of NVTX, got '" + asked +
+                    "'; give the path of libnvToolsExt.so.1 or libnvtx3interop.so");
   }
 }
 
 /// Starts what the environment asks for. A program in C++ is told of mistakes on its error stream.
 void ReadEnvironment(Watch* made) {
   try {
+    if (FlagOfEnvironment("GRAPHFFI_DEBUG")) made->kinds |= Watch::kDebug;
     StartRecording(made);
     FindRanges(made);
   } catch (const Error& error) {
@@ -90,7 +99,6 @@ Watch* Watch::Get() {
   made->end_record = &Recorder::EndCall;
   made->start_recording = &Recorder::StartFor;
   made->stop_recording = &Recorder::StopFor;
-  if (TextOfEnvironment("GRAPHFFI_DEBUG") == "1") made->kinds |= kDebug;
   void* const shared = Share(kSharedWatch, made.get());
   if (shared != made.get()) return static_cast<Watch*>(shared);
   ReadEnvironment(made.get());

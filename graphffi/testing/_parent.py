@@ -16,9 +16,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from .._describe import describe
 from .._framework import PLUGINS
-from .._op import Op
+from .._op import Op, check_op
 from .._runtime import runtime_info
 from ._hang import Limit
 from ._report import Finding, Report, script_of
@@ -112,8 +111,7 @@ def target_of(op: Op) -> dict[str, Any]:
     Raises:
         TypeError: If it is no op.
     """
-    if not isinstance(op, Op):
-        raise TypeError(f"graphffi.testing: check: expected an op, got {describe(op)}")
+    check_op("graphffi.testing: check", op)
     module = sys.modules.get(op.__module__)
     return {"op": op.name, "module": op.__module__, "file": getattr(module, "__file__", None)}
 

@@ -257,7 +257,7 @@ def test_the_environment_forces_a_kernel(monkeypatch: pytest.MonkeyPatch) -> Non
         op(np.ones(2, np.float32))
     add(op, 2)
     assert value(op(np.ones(2, np.float32))) == 2
-    for text in ("forced", "add_kernel::forced=", "=k2"):
+    for text in ("forced", "add_kernel::forced=", "=k2", "add_kernel:forced=k2"):
         monkeypatch.setenv("GRAPHFFI_KERNELS", f"add_kernel::other=k1,{text}")
         with pytest.raises(ValueError, match=r"GRAPHFFI_KERNELS: expected namespace::op=kernel, …"):
             define(name="add_kernel::not_forced")

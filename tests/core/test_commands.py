@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import graphffi
-from graphffi import _build_plugin
+from graphffi import _build_plugin, _core
 from graphffi._command import main
 from graphffi._progress import Progress
 
@@ -42,11 +42,12 @@ scale.add_factory(name="made", key=lambda x, by: (by,))(make)
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current one, with a module of ops, two that fail, and a file that is no library."""
+    """The current one, with modules, and files that are no libraries."""
     (tmp_path / "commands_ops.py").write_text(OPS)
     (tmp_path / "commands_fail.py").write_text("1 / 0\n")
     (tmp_path / "commands_end.py").write_text("raise SystemExit(0)\n")
     (tmp_path / "text.so").write_text("text")
+    (tmp_path / "cut.so").write_bytes(Path(str(_core.__file__)).read_bytes()[:6000])
     (tmp_path / "text.json").write_text("text")
     (tmp_path / "broken.cc").write_text("int f() { return; }")
     monkeypatch.chdir(tmp_path)
@@ -65,6 +66,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("generate none.json -o ops.py", "graphffi generate: none.json: No such file"),
         ("generate text.json -o ops.py", "text.json: expected a definition"),
         ("check none.so", "graphffi check: none.so: expected a library, got no file"),
+        ("check text.so", "/text.so': expected a library, got another file"),
+        ("check cut.so", "tables of symbols, got none that can be read: the file is truncated"),
         ("check text.so", "text.so"),
         ("check no_such_module", "check: no_such_module: expected a module that can be imported"),
         ("check commands_fail", "got ZeroDivisionError: division by zero"),
@@ -153,6 +156,17 @@ def test_the_console_script_is_the_same_as_the_module() -> None:
         assert (one.returncode, one.stdout, one.stderr) == (
             other.returncode, other.stdout, other.stderr,
         )  # fmt: skip
+
+
+def test_a_refused_variable_is_an_error_and_no_traceback() -> None:
+    """Also for `graphffi doctor`, although the package can't be imported."""
+    script = "import sys, graphffi_command; sys.exit(graphffi_command.main())"
+    text = "graphffi: GRAPHFFI_RUNTIME: expected bundled, apache or the path of a library, got 'no'"
+    for arguments, output in (([], text), (["--json"], json.dumps({"error": text}))):
+        command = [sys.executable, "-c", script, "doctor", *arguments]
+        env = os.environ | {"GRAPHFFI_RUNTIME": "no"}
+        done = subprocess.run(command, env=env, capture_output=True, text=True)
+        assert (done.returncode, done.stdout, done.stderr) == (1, "", f"{output}\n")
 
 
 def test_what_a_build_says_is_no_part_of_the_output(capfd: Any) -> None:

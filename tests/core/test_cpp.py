@@ -343,7 +343,7 @@ def test_nothing_is_left_of_a_failed_build(cache: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", "a/b", "../up", "-o", ".hidden", "sp ace", None])
 def test_bad_name_is_refused(name: Any) -> None:
-    with pytest.raises(ValueError, match=r"name: expected a file name, got"):
+    with pytest.raises(ValueError, match=r"name: expected a file name of letters, .*, got"):
         graphffi.cpp.build(name, cpp_sources=TWICE)
 
 

@@ -47,10 +47,12 @@ def test_the_environment_says_whether_calls_release_the_gil(
     assert run_python(code, PYTHONPATH=ROOT, **environment) == (0, expected)
 
 
-def test_another_word_in_the_environment_is_refused(run_python: Any) -> None:
+@pytest.mark.parametrize("variable", ["GRAPHFFI_RELEASE_GIL", "GRAPHFFI_BACKTRACE"])
+def test_another_word_in_the_environment_is_refused(run_python: Any, variable: str) -> None:
     code = "try: import graphffi\nexcept ImportError as error: print(error)"
-    status, output = run_python(code, GRAPHFFI_RELEASE_GIL="yes")
-    assert (status, output) == (0, "graphffi: GRAPHFFI_RELEASE_GIL: expected 0 or 1, got 'yes'\n")
+    status, output = run_python(code, **{variable: "yes"})
+    assert (status, output) == (0, f"graphffi: {variable}: expected 0 or 1, got 'yes'\n")
+    assert run_python("import graphffi", **{variable: ""}) == (0, "")
 
 
 def test_a_function_can_keep_the_gil(kernels: Any) -> None:

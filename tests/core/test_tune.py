@@ -376,6 +376,14 @@ def test_wrong_files_and_cases_are_refused(path: Path, clock: FakeClock) -> None
             graphffi.tune(op, [(array(3),)], folder)
 
 
+def test_a_kernel_is_no_op(tmp_path: Path) -> None:
+    kernel: Any = graphffi.get_global_func("ffi.Shape")
+    with pytest.raises(TypeError, match="graphffi: tune: expected an op, got"):
+        graphffi.tune(kernel, [], tmp_path / "tuning.json")
+    with pytest.raises(TypeError, match="graphffi: prebuild: expected an op, got"):
+        graphffi.prebuild(kernel, [], tmp_path)
+
+
 def test_the_environment_puts_a_file_into_force(
     clock: FakeClock, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import graphffi
+import graphffi_jax
 
 HERE = Path(__file__).resolve().parent
 GOOD = [[2.0, 4.0, 6.0], [1.0, 1.0]]
@@ -80,3 +81,15 @@ def test_another_value_of_the_variable_is_refused() -> None:
         [sys.executable, "-c", "import graphffi"], env=env, capture_output=True, text=True
     )
     assert "ImportError: graphffi: GRAPHFFI_DEBUG: expected 0 or 1, got 'yes'" in done.stderr
+
+
+def test_programs_in_cpp_report_another_value_of_the_variable() -> None:
+    plugin = Path(graphffi_jax.__file__).with_name("lib") / "libgraphffi_jax.so"
+    code = f"from ctypes import *; CDLL({graphffi.runtime_info().path!r}, RTLD_GLOBAL)\n"
+    code += f"CDLL({str(plugin)!r})"
+    env = os.environ | {"GRAPHFFI_DEBUG": "yes"}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (
+        0,
+        "graphffi: GRAPHFFI_DEBUG: expected 0 or 1, got 'yes'\n",
+    )

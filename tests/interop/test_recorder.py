@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -322,8 +323,10 @@ def test_a_full_disk_ends_recording_and_nothing_else(library: str, tmp_path: Pat
     [
         ({"GRAPHFFI_RECORD": "/proc/nowhere"}, "cannot write '/proc/nowhere': No such file"),
         ({"GRAPHFFI_RECORD_LEVEL": "4"}, "level: expected 1, 2 or 3, got 4"),
+        ({"GRAPHFFI_RECORD_LEVEL": str(2**32 + 1)}, "level: expected 1, 2 or 3, got 4294967297"),
         ({"GRAPHFFI_RECORD_LIMIT": "1G"}, "GRAPHFFI_RECORD_LIMIT: expected a number above 0, got"),
-        ({"GRAPHFFI_NVTX": "/no/nvtx.so"}, "GRAPHFFI_NVTX: expected a library of NVTX"),
+        ({"GRAPHFFI_NVTX": "/no/nvtx.so"}, "GRAPHFFI_NVTX: expected 0, 1 or a library of NVTX"),
+        ({"GRAPHFFI_NVTX": "off"}, "GRAPHFFI_NVTX: expected 0, 1 or a library of NVTX, got 'off'"),
     ],
 )
 def test_wrong_variables_are_refused(tmp_path: Path, env: dict[str, str], problem: str) -> None:
@@ -437,6 +440,24 @@ def test_no_record_is_an_error(tmp_path: Path) -> None:
     status, found = replay(tmp_path)
     assert status == 1
     assert "expected a folder with .jsonl files" in found["error"]
+
+
+def test_replay_says_whether_the_library_is_newer_than_the_call(
+    library: str, tmp_path: Path
+) -> None:
+    """A library that the recorded process built before the call is not."""
+    copied = shutil.copy(library, tmp_path / "copied.so")
+    with graphffi.record(tmp_path, level=3):
+        graphffi.load_module(copied).crash(np.ones(3, np.float32), 2.0, np.ones(3, np.float32))
+    (call,) = calls_of(tmp_path).calls
+    begin, at = call.header["unix_time"], call.begin["at"]
+    for built, notes in (
+        (begin + at // 2, []),
+        (begin + at + 1000, [f"{copied}: built after the call was recorded"]),
+    ):
+        os.utime(copied, ns=(built, built))
+        _, found = replay(tmp_path)
+        assert found.get("notes", []) == notes
 
 
 def test_calls_are_ranges_of_nvtx(library: str, tmp_path: Path) -> None:

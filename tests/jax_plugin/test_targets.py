@@ -148,7 +148,9 @@ def test_a_bad_platform_or_function_is_an_error() -> None:
     with pytest.raises(ValueError, match="platform: expected cpu, gpu, cuda, rocm, got None"):
         graphffi_jax.register_ffi_target("jaxtarget.bad", record, platform=None)  # type: ignore[arg-type]
     for name in (None, "", "jaxtarget.\0"):
-        with pytest.raises(TypeError, match="name: expected a text without NUL, got"):
+        with pytest.raises(
+            TypeError, match="name: expected a text that has characters and no NUL, got"
+        ):
             graphffi_jax.register_ffi_target(name, record)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="function: expected a function or a kernel reference, got"):
         graphffi_jax.register_ffi_target("jaxtarget.bad", 3)  # type: ignore[arg-type]

@@ -335,6 +335,13 @@ def test_calls_through_the_dispatcher_can_be_asked_for(tmp_path: Path) -> None:
     assert run_program(tmp_path, program, "1", GRAPHFFI_INDUCTOR="0").endswith("True")
 
 
+def test_another_word_for_the_path_of_calls_is_refused() -> None:
+    env = os.environ | {"GRAPHFFI_INDUCTOR": "off"}
+    command = [sys.executable, "-c", "import graphffi_torch"]
+    done = subprocess.run(command, env=env, capture_output=True, text=True)
+    assert "ImportError: graphffi: GRAPHFFI_INDUCTOR: expected 0 or 1, got 'off'" in done.stderr
+
+
 WITHOUT_LOWERINGS = """
 import sys
 import torch

@@ -4,13 +4,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 import graphffi
+import graphffi_torch
 from graphffi import Tensor
+
+pytestmark = pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec:FutureWarning")
 
 MODES = {
     "eager": lambda f: f,
@@ -384,3 +389,42 @@ def test_parameters_have_any_names(names: tuple[str, str]) -> None:
     program = torch.export.export(Model(), (x,)).run_decompositions()
     for model in (Model(), torch.compile(Model(), fullgraph=True), program.module()):
         assert model(x).tolist() == [12.0] * 3
+
+
+class Counts(torch.nn.Module):
+    """Counts its calls in a buffer without dimensions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("count", torch.zeros((), dtype=torch.int64))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.count.add_(1)
+        return x + self.count
+
+
+def test_a_package_counts_its_calls_in_a_buffer(tmp_path: Path) -> None:
+    exported = torch.export.export(Counts(), (torch.zeros(2),))
+    path = graphffi_torch.package(exported, tmp_path / "model.pt2")
+    model = graphffi_torch.load_package(path, trust=True)
+    assert [model(torch.zeros(2)).tolist() for _ in range(3)] == [[1, 1], [2, 2], [3, 3]]
+
+
+class UpdatesARow(torch.nn.Module):
+    """Adds one row of its input to the other, which begins at as many elements as it has."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return graphffi.call_tvm_ffi("mytest.add_row", x[0], x[1], mutates=(1,)) * 2
+
+
+def test_a_row_of_an_input_is_updated_in_a_package(tmp_path: Path) -> None:
+    def add_row(row: Any, total: Any) -> None:
+        np.from_dlpack(total)[:] += np.from_dlpack(row)
+
+    graphffi.register_global_func("mytest.add_row", add_row)
+    columns = {"x": {1: torch.export.Dim("columns", min=1)}}
+    exported = torch.export.export(UpdatesARow(), (torch.zeros(2, 3),), dynamic_shapes=columns)
+    path = graphffi_torch.package(exported, tmp_path / "model.pt2")
+    x = torch.arange(10.0).reshape(2, 5)
+    assert graphffi_torch.load_package(path, trust=True)(x).tolist() == [10, 14, 18, 22, 26]
+    assert x.tolist() == [[0, 1, 2, 3, 4], [5, 7, 9, 11, 13]]

@@ -37,7 +37,7 @@ class _Errors(contextlib.ContextDecorator):
         pass
 
     def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
-        # Where a program ran asynchronously, jaxlib raises ValueError for INVALID_ARGUMENT (0.10).
+        # Jaxlib (0.10) may raise a ValueError, if a jitted function has run before.
         if isinstance(error, (jax.errors.JaxRuntimeError, ValueError)):
             original = _original(error)
             if original is not None:

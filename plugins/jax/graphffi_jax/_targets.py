@@ -82,7 +82,8 @@ def register_ffi_target(
     """
     if not isinstance(name, str) or not name or "\0" in name:
         raise TypeError(
-            f"graphffi_jax.register_ffi_target: name: expected a text without NUL, got {name!r}"
+            "graphffi_jax.register_ffi_target: name: expected a text that has characters and no "
+            f"NUL, got {name!r}"
         )
     place = _PLATFORMS.get(platform.lower()) if isinstance(platform, str) else None
     if place is None:

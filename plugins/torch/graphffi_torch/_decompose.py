@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 
     from graphffi.plugin import Definition
 
+#: Of Inductor, for programs that update buffers. Torch (2.13 at least) takes buffers of equal
+#: elements, and of few, for constants: others, and later calls, would read their first values.
+OPTIONS_FOR_UPDATES: Final = {
+    "joint_graph_constant_folding": False,
+    "always_keep_tensor_constants": True,
+}
 _BRANCHING: Final = ("associative_scan", "cond", "map_impl", "scan", "while_loop")
 
 

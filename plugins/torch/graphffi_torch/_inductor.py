@@ -146,11 +146,11 @@ def _lower_op(definition: Definition, operator: Any, *args: Any, **kwargs: Any) 
 
 
 def _with_offsets(args: Any, kwargs: Any) -> tuple[Any, Any]:
-    """The arguments of the node that is being lowered, with views that begin where they should.
+    """The arguments of the node that is being lowered, with views of the sizes they should have.
 
-    Torch (2.10 to 2.15 at least) has no lowering of a view's symbolic offset, and takes 0 for it:
-    where a call updates a view of an intermediate (``w[1]``), the kernel would write to another
-    part of ``w``.
+    Torch (2.10 to 2.15 at least) has no lowering of a view's symbolic offset, and takes 0 for it
+    and for equal sizes: where a call updates a view of an intermediate (``w[1]``), the kernel
+    would write to another part of ``w``, or to none.
     """
     node = V.graph.current_node
     return _with_offset(_arguments(node), args), _with_offset(node.kwargs, kwargs)
@@ -161,13 +161,15 @@ def _with_offset(given: Any, lowered: Any) -> Any:
         return [_with_offset(node, value) for node, value in zip(given, lowered, strict=True)]
     if isinstance(given, dict):
         return {name: _with_offset(node, lowered[name]) for name, node in given.items()}
-    is_view = isinstance(given, torch.fx.Node) and given.target is _AS_STRIDED
-    offset = given.meta["val"].storage_offset() if is_view else 0
-    if not isinstance(offset, torch.SymInt):
+    if not (isinstance(given, torch.fx.Node) and given.target is _AS_STRIDED):
+        return lowered
+    fake = given.meta["val"]
+    *sizes, offset = map(_as_expression, (*fake.shape, *fake.stride(), fake.storage_offset()))
+    if all(isinstance(value, int) for value in (*sizes, offset)):
         return lowered
     # A view of the whole: torch's own is of a copy where Inductor lacks the type.
-    whole = V.graph.env[given.args[0]]
-    view = lowered.get_size(), lowered.get_stride(), offset.node.expr
+    whole = V.graph.env[given.all_input_nodes[0]]
+    view = sizes[: fake.ndim], sizes[fake.ndim :], offset
     return lowering.lowerings[_AS_STRIDED](whole, *view)
 
 

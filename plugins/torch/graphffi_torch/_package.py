@@ -15,6 +15,7 @@ import torch
 from graphffi.plugin import PackagedLibraries, open_archive, trusted_hashes
 from graphffi_torch import _C
 from graphffi_torch._decompose import (
+    OPTIONS_FOR_UPDATES,
     check_branches,
     check_exported,
     copy_graph_module,
@@ -85,7 +86,10 @@ def package(
     written: str = torch._inductor.aoti_compile_and_package(
         program,
         package_path=os.fspath(path),
-        inductor_configs=None if inductor_configs is None else dict(inductor_configs),
+        inductor_configs={
+            **(OPTIONS_FOR_UPDATES if _updates_buffers(program) else {}),
+            **(inductor_configs or {}),
+        },
     )
     with zipfile.ZipFile(written, "a") as archive:
         root = archive.namelist()[0].partition("/")[0]
@@ -100,6 +104,12 @@ def package(
             ", ".join(map(repr, sorted(functions))),
         )
     return written
+
+
+def _updates_buffers(program: torch.export.ExportedProgram) -> bool:
+    # Before decompositions, no buffer is listed as updated.
+    has_any = bool(program.graph_signature.buffers)
+    return has_any and bool(program.run_decompositions({}).graph_signature.buffers_to_mutate)
 
 
 def load_package(path: str | os.PathLike[str], *, trust: bool | Collection[str] = False) -> Package:

@@ -12,12 +12,14 @@ from __future__ import annotations
 import functools
 import importlib
 import logging
-import os
 from dataclasses import dataclass
 from typing import Any, Final
 
 import torch
 
+from graphffi.plugin import ask_flag
+
+USES_LOWERINGS: Final = ask_flag("GRAPHFFI_INDUCTOR", True)
 TESTED: Final = ((2, 10), (2, 15))
 #: The features, and what happens without them.
 WITHOUT: Final = {
@@ -162,7 +164,7 @@ def has(feature: str) -> bool:
     """Whether a feature can be used; a warning says once why not."""
     log = logging.getLogger("graphffi_torch")
     is_inductors = feature in ("lowerings", "complex updates", "branches")
-    if is_inductors and os.environ.get("GRAPHFFI_INDUCTOR") == "0":
+    if is_inductors and not USES_LOWERINGS:
         log.info("graphffi_torch: GRAPHFFI_INDUCTOR=0: %s", WITHOUT[feature])
         return False
     reason = why_without(feature)

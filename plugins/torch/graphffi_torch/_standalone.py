@@ -21,6 +21,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from graphffi.plugin import content_hash, split_reference
 from graphffi_torch._decompose import (
+    OPTIONS_FOR_UPDATES,
     all_nodes,
     check_branches,
     check_exported,
@@ -57,12 +58,6 @@ _OPTIONS_FOR_CUDA: Final = {
     "max_autotune_gemm": True,
     "max_autotune_gemm_backends": "TRITON",
     "max_autotune_conv_backends": "TRITON",
-}
-# Torch (2.13 at least) takes buffers of equal elements, and of few, for constants, also if another
-# method updates them.
-_OPTIONS_FOR_UPDATES: Final = {
-    "joint_graph_constant_folding": False,
-    "always_keep_tensor_constants": True,
 }
 
 
@@ -167,7 +162,7 @@ def to_library(
     updated = frozenset().union(*(each.updated_buffers for each in signatures.values()))
     chosen = {
         **(_OPTIONS_FOR_CUDA if "cuda" in devices.values() else {}),
-        **(_OPTIONS_FOR_UPDATES if updated else {}),
+        **(OPTIONS_FOR_UPDATES if updated else {}),
         **ISAS[isa].options,
         **(options or {}),
     }
