@@ -49,11 +49,6 @@ std::string_view BuiltinArgs::Text(int32_t index) const {
   ThrowMismatch(index, "str");
 }
 
-std::string_view BuiltinArgs::Bytes(int32_t index) const {
-  if (auto bytes = TryBytes(args_[index])) return *bytes;
-  ThrowMismatch(index, "bytes");
-}
-
 TVMFFIObject* BuiltinArgs::Object(int32_t index, int32_t type_index) const {
   const TVMFFIAny& value = args_[index];
   TVMFFIObject* object = nullptr;

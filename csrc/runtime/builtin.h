@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Global functions that the runtime itself provides, and how they read their arguments.
+// Global functions of the runtime's files that do without the kernel-author headers, and how they
+// read their arguments. The other files register theirs by GlobalDef.
 #pragma once
 
 #include <string>
@@ -25,7 +26,6 @@ class BuiltinArgs {
   bool Bool(int32_t index) const;
   /// Borrowed from the argument.
   std::string_view Text(int32_t index) const;
-  std::string_view Bytes(int32_t index) const;
   /// An object of that type or one derived from it; borrowed from the argument.
   TVMFFIObject* Object(int32_t index, int32_t type_index) const;
 
@@ -51,15 +51,12 @@ struct BuiltinTable {
   size_t size;
 };
 
-BuiltinTable ContainerBuiltins();
-BuiltinTable MapBuiltins();
 BuiltinTable FunctionBuiltins();
 BuiltinTable ModuleBuiltins();
 
 template <typename Visit>
 void ForEachBuiltin(Visit&& visit) {
-  for (BuiltinTable table :
-       {ContainerBuiltins(), MapBuiltins(), FunctionBuiltins(), ModuleBuiltins()}) {
+  for (BuiltinTable table : {FunctionBuiltins(), ModuleBuiltins()}) {
     for (size_t i = 0; i < table.size; ++i) visit(table.entries[i]);
   }
 }
@@ -69,8 +66,5 @@ std::string MetadataOfSignature(std::string_view signature);
 
 /// A function object that calls `builtin`, which lives as long as the process.
 ObjectPtr<> MakeBuiltin(const Builtin& builtin);
-
-/// Owns one argument.
-inline Any Own(const TVMFFIAny& view) { return Any::FromView(view); }
 
 }  // namespace graphffi::runtime
