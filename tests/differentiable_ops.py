@@ -226,3 +226,33 @@ def accumulate(total: Tensor, x: Tensor) -> None:
 def no_rules(x: Tensor, y: Tensor) -> Tensor:
     """x * y, which nothing can transform."""
     return graphffi.like(x)
+
+
+def with_wrong_batches(name):
+    """An op with a batching rule that is wrong in a way of its own for each size of a batch."""
+    return graphffi.define_op(
+        name,
+        schema="(Tensor x) -> Tensor y",
+        kernel=mul.definition.kernels[0].reference,
+        plan="x, x, y",
+        infer=graphffi.like,
+        vmap=lambda size, batched, x: {4: x[0], 2: x > 0, 1: x[:, 0]}.get(size, 3),
+    )
+
+
+def with_gradients(name, returned):
+    """x * y, whose gradient rule returns the last item of the list, or raises it."""
+    op = graphffi.define_op(
+        name,
+        schema="(Tensor x, Tensor y) -> Tensor",
+        kernel=mul.definition.kernels[0].reference,
+        infer=lambda x, y: graphffi.like(x),
+    )
+
+    def backward(saved, grad):
+        if isinstance(returned[-1], Exception):
+            raise returned[-1]
+        return returned[-1]
+
+    op.register_vjp(backward)
+    return op

@@ -252,7 +252,7 @@ class PlanParser {
     return code;
   }
 
-  static void AppendUtf8(uint32_t code, std::vector<char>* out) {
+  static void AppendUtf8(uint32_t code, std::string* out) {
     if (code < 0x80) {
       out->push_back(static_cast<char>(code));
       return;
@@ -276,7 +276,7 @@ class PlanParser {
     return 0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00);
   }
 
-  void AppendEscape(std::vector<char>* out) {
+  void AppendEscape(std::string* out) {
     if (AtEnd()) Fail("the end of the text; '\"' is missing");
     const char c = text_[pos_++];
     static constexpr std::string_view kFrom = "\"\\/bfnrt", kTo = "\"\\/\b\f\n\r\t";
@@ -293,7 +293,7 @@ class PlanParser {
 
   void ParseString() {
     ++pos_;
-    std::vector<char> content;
+    std::string content;
     while (true) {
       if (AtEnd()) Fail("the end of the text; '\"' is missing");
       const char c = text_[pos_++];
@@ -305,9 +305,8 @@ class PlanParser {
         content.push_back(c);
       }
     }
-    content.push_back('\0');
-    plan_->strings_.push_back(std::make_shared<const std::vector<char>>(std::move(content)));
-    EmitConstant(ToAny(plan_->strings_.back()->data()));
+    plan_->strings_.push_back(std::make_shared<const std::string>(std::move(content)));
+    EmitConstant(ToAny(plan_->strings_.back()->c_str()));
   }
 
   std::string_view text_;

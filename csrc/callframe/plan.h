@@ -30,6 +30,12 @@ struct Bank {
   int32_t size = 0;  ///< number of slots
 
   Slot slot(int32_t k) const { return opt_slots == nullptr ? Slot{k} : opt_slots[k]; }
+  /// The number of values: those of all slots, which lie one after the other.
+  int32_t num_values() const {
+    if (size == 0) return 0;
+    const Slot last = slot(size - 1);
+    return last.begin + last.num_values();
+  }
 };
 
 /// The values that a plan picks from. Tensors are of kind DLTensorPtr, Tensor or None.
@@ -110,7 +116,7 @@ class Plan {
   std::vector<Item> items_;
   std::vector<TVMFFIAny> constants_;
   // The characters of RawStr constants, which folded plans share.
-  std::vector<std::shared_ptr<const std::vector<char>>> strings_;
+  std::vector<std::shared_ptr<const std::string>> strings_;
   std::vector<std::shared_ptr<void>> objects_;  // what other constants refer to
 };
 

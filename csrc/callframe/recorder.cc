@@ -86,15 +86,9 @@ bool IsOwn(std::string_view reference) {
          reference.find('.', end + 1) == std::string_view::npos;
 }
 
-/// The tensors of a bank, whose slots may be lists.
 std::vector<const DLTensor*> TensorsOf(const Bank& bank) {
   std::vector<const DLTensor*> tensors;
-  for (int32_t k = 0; k < bank.size; ++k) {
-    const Slot slot = bank.slot(k);
-    for (int32_t i = 0; i < slot.num_values(); ++i) {
-      tensors.push_back(TensorOf(bank.values[slot.begin + i]));
-    }
-  }
+  for (int32_t i = 0; i < bank.num_values(); ++i) tensors.push_back(TensorOf(bank.values[i]));
   return tensors;
 }
 

@@ -56,24 +56,19 @@ void Store(const Results& results, const TVMFFIAny* returned, int32_t count) {
 }
 
 /// Whether an output, or an element of a list of outputs, has the memory of `tensor`.
-bool IsAmong(const Bank& outputs, int32_t k, const DLTensor& tensor) {
-  const Slot slot = outputs.slot(k);
-  for (int32_t i = slot.begin; i < slot.begin + slot.num_values(); ++i) {
-    const DLTensor* output = TensorOf(outputs.values[i]);
-    if (output != nullptr && DataOf(*output) == DataOf(tensor)) return true;
-  }
-  return false;
+bool IsAmong(const Bank& outputs, const DLTensor& tensor) {
+  const TVMFFIAny* end = outputs.values + outputs.num_values();
+  return std::any_of(outputs.values, end, [&](const TVMFFIAny& value) {
+    const DLTensor* output = TensorOf(value);
+    return output != nullptr && DataOf(*output) == DataOf(tensor);
+  });
 }
 
 /// A kernel may give back the very results that it was given, as Python functions like to do.
 void CheckGivenBack(const Results& results, const TVMFFIAny* returned, int32_t count) {
   for (int32_t i = 0; i < count; ++i) {
     const DLTensor* tensor = TensorOf(returned[i]);
-    bool known = tensor == nullptr;
-    for (int32_t k = 0; !known && k < results.tensors.outputs.size; ++k) {
-      known = IsAmong(results.tensors.outputs, k, *tensor);
-    }
-    if (known) continue;
+    if (tensor == nullptr || IsAmong(results.tensors.outputs, *tensor)) continue;
     throw Error("TypeError",
                 "result: expected None, got returned tensors; the plan passes the results, which "
                 "the kernel has to fill: leave them out of the plan to have what it returns");

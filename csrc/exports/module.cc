@@ -2,6 +2,7 @@
 // Functions of TVM FFI's C++ ABI about modules, but for the virtual ones.
 #include "exports/signatures.h"
 #include "runtime/function.h"
+#include "runtime/function_registry.h"
 #include "runtime/library.h"
 #include "runtime/string_value.h"
 
@@ -10,31 +11,34 @@ namespace tvm::ffi {
 namespace rt = graphffi::runtime;
 
 Function ModuleObj::GetFunction(const String& name, bool query_imports) {
-  return rt::RunForCpp([&] { return Function{rt::FindFunction(this, name, query_imports)}; });
+  return rt::RunForCpp(
+      [&] { return Function{rt::FindFunction(&header_, name.value.view(), query_imports)}; });
 }
 
 bool ModuleObj::ImplementsFunction(const String& name, bool query_imports) {
-  return rt::RunForCpp(
-      [&] { return static_cast<bool>(rt::FindImplementer(this, name, query_imports)); });
+  return rt::RunForCpp([&] {
+    return static_cast<bool>(rt::FindImplementer(&header_, name.value.view(), query_imports));
+  });
 }
 
 String ModuleObj::GetFunctionDoc(const String& name, bool query_imports) {
   return rt::RunForCpp([&] {
-    rt::ModulePtr module = rt::FindImplementer(this, name, query_imports);
+    const rt::ModulePtr module(rt::FindImplementer(&header_, name.value.view(), query_imports));
     return module ? module->GetFunctionDoc(name) : String{};
   });
 }
 
 String ModuleObj::GetFunctionMetadata(const String& name, bool query_imports) {
   return rt::RunForCpp([&] {
-    rt::ModulePtr module = rt::FindImplementer(this, name, query_imports);
+    const rt::ModulePtr module(rt::FindImplementer(&header_, name.value.view(), query_imports));
     return module ? module->GetFunctionMetadata(name) : String{};
   });
 }
 
 Module Module::LoadFromFile(const String& file_name) {
   return rt::RunForCpp([&] {
-    rt::Any module = rt::LoadModule(*rt::TryText(file_name.value.view()));
+    const rt::ObjectPtr<> load = rt::FindGlobalFunction("ffi.ModuleLoadFromFile");
+    rt::Any module = rt::CallFunction(load.get(), {file_name.value.view()});
     return Module{rt::ObjectPtr<>::Steal(module.Release().v_obj)};
   });
 }

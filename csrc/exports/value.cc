@@ -3,6 +3,7 @@
 #include <initializer_list>
 
 #include "exports/signatures.h"
+#include "runtime/function.h"
 #include "runtime/function_registry.h"
 #include "runtime/string_value.h"
 

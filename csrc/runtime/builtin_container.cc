@@ -1,218 +1,161 @@
 // SPDX-License-Identifier: Apache-2.0
-// Built-in functions that make and read strings, shapes, arrays and lists.
+// Global functions that make and read strings, shapes, arrays and lists. They are pointers rather
+// than lambdas, so that those with one signature share its code.
 #include <tvm/ffi/container/array.h>
 #include <tvm/ffi/container/list.h>
-#include <tvm/ffi/container/map_base.h>
 #include <tvm/ffi/container/shape.h>
+#include <tvm/ffi/container/tensor.h>
+#include <tvm/ffi/device.h>
+#include <tvm/ffi/reflection/registry.h>
 
 #include <algorithm>
+#include <vector>
 
-#include "from_headers.h"
-#include "string_value.h"
+#include "contents.h"
+#include "in_place.h"
 
 namespace graphffi::runtime {
 namespace {
 
-using List = ffi::List<ffi::Any>;
+using ffi::ArrayObj;
+using ffi::ListObj;
+using ffi::PackedArgs;
 
-/// The argument as a list that is the same object.
-List ListOf(const BuiltinArgs& args, int32_t index = 0) {
-  return List(ffi::ObjectPtr<ffi::Object>(ArgumentAs<ffi::ListObj>(args, index)));
-}
+using List = InPlace<ffi::List<Any>>;
 
-/// An index of an existing item, or, where `size` is one more than there are, of the end.
-int64_t Index(const BuiltinArgs& args, int32_t argument, size_t size) {
-  const int64_t index = args.Int(argument);
-  if (index >= 0 && index < static_cast<int64_t>(size)) return index;
-  Throw("IndexError", args.function(), ": argument ", argument, ": expected an index below ", size,
-        ", got ", index);
-}
-
-void ExpectRange(const BuiltinArgs& args, size_t size) {
-  const int64_t begin = args.Int(1), end = args.Int(2);
-  if (0 <= begin && begin <= end && end <= static_cast<int64_t>(size)) return;
-  Throw("IndexError", args.function(), ": expected a range within ", size, " items, got ", begin,
-        " to ", end);
-}
-
-Any MakeShape(const BuiltinArgs& args) {
-  int64_t* extents = nullptr;
-  auto shape = ffi::detail::MakeEmptyShape(static_cast<size_t>(args.size()), &extents);
-  for (int32_t i = 0; i < args.size(); ++i) {
-    if (args[i].type_index != kTVMFFIInt) {
-      Throw("ValueError", args.function(), ": argument ", i, ": expected int");
+void MakeShape(PackedArgs args, Any* result) {
+  int64_t* dims = nullptr;
+  auto shape = ffi::detail::MakeEmptyShape(static_cast<size_t>(args.size()), &dims);
+  for (int i = 0; i < args.size(); ++i) {
+    if (args[i].type_index() != kTVMFFIInt) {
+      TVM_FFI_THROW(ValueError) << "ffi.Shape: argument " << i << ": expected int, got "
+                                << args[i].GetTypeKey();
     }
-    extents[i] = args.Int(i);
+    dims[i] = args[i].cast<int64_t>();
   }
-  return Any::Object(FromHeaders(std::move(shape)));
+  *result = std::move(shape);
 }
 
-/// Of a class for sequences.
 template <typename T>
-struct SequenceFunctions {
-  static Any Make(const BuiltinArgs& args) {
-    auto sequence = T::Empty(static_cast<size_t>(args.size()));
-    for (int32_t i = 0; i < args.size(); ++i) sequence->Append(ArgumentAt(args, i));
-    return Any::Object(FromHeaders(std::move(sequence)));
+void MakeSequence(PackedArgs args, Any* result) {
+  auto sequence = T::Empty(static_cast<size_t>(args.size()));
+  for (int i = 0; i < args.size(); ++i) sequence->Append(args[i]);
+  *result = std::move(sequence);
+}
+
+template <typename T>
+int64_t SequenceSize(const T* sequence) {
+  return static_cast<int64_t>(sequence->size());
+}
+
+template <typename T>
+Any SequenceGetItem(const T* sequence, int64_t index) {
+  return sequence->at(index);
+}
+
+template <typename T>
+bool SequenceContains(const T* sequence, const Any& wanted) {
+  // An item's own equality may change a list.
+  for (int64_t i = 0; i < SequenceSize(sequence); ++i) {
+    const Any item = sequence->at(i);
+    if (ffi::AnyEqual()(item, wanted)) return true;
   }
-  static Any Size(const BuiltinArgs& args) {
-    return Any::Int(static_cast<int64_t>(ArgumentAs<T>(args)->size()));
-  }
-  static Any GetItem(const BuiltinArgs& args) {
-    const auto sequence = ArgumentAs<T>(args);
-    return FromHeaders(sequence->at(Index(args, 1, sequence->size())));
-  }
-  static Any Contains(const BuiltinArgs& args) {
-    const auto sequence = ArgumentAs<T>(args);
-    const ffi::Any wanted = ArgumentAt(args, 1);
-    return WithHeaders([&] {
-      // An item's own equality may change a list.
-      for (size_t i = 0; i < sequence->size(); ++i) {
-        const ffi::Any item = (*sequence)[static_cast<int64_t>(i)];
-        if (ffi::AnyEqual()(item, wanted)) return Any::Bool(true);
-      }
-      return Any::Bool(false);
-    });
-  }
-};
-
-using ArrayF = SequenceFunctions<ffi::ArrayObj>;
-using ListF = SequenceFunctions<ffi::ListObj>;
-
-Any ListSetItem(const BuiltinArgs& args) {
-  List list = ListOf(args);
-  list.Set(Index(args, 1, list.size()), ArgumentAt(args, 2));
-  return {};
+  return false;
 }
 
-Any ListAppend(const BuiltinArgs& args) {
-  ListOf(args).push_back(ArgumentAt(args, 1));
-  return {};
+void ListSetItem(List list, int64_t index, Any value) {
+  list.GetListObj()->SetItem(index, std::move(value));
+}
+void ListAppend(List list, Any value) { list.push_back(std::move(value)); }
+void ListErase(List list, int64_t index) { list.GetListObj()->erase(index); }
+void ListReserve(List list, int64_t capacity) { list.reserve(capacity); }
+void ListReverse(List list) {
+  std::reverse(list.GetListObj()->MutableBegin(), list.GetListObj()->MutableEnd());
+}
+void ListClear(List list) { list.clear(); }
+
+void ListEraseRange(List list, int64_t begin, int64_t end) { list.GetListObj()->erase(begin, end); }
+
+void ListInsert(List list, int64_t index, Any value) {
+  list.reserve(SequenceSize(list.GetListObj()) + 1);
+  list.GetListObj()->insert(index, std::move(value));
 }
 
-Any ListInsert(const BuiltinArgs& args) {
-  List list = ListOf(args);
-  list.insert(list.begin() + Index(args, 1, list.size() + 1), ArgumentAt(args, 2));
-  return {};
+Any ListPop(List list, int64_t index) {
+  Any item = list[index];
+  list.GetListObj()->erase(index);
+  return item;
 }
 
-Any ListErase(const BuiltinArgs& args) {
-  List list = ListOf(args);
-  list.erase(list.begin() + Index(args, 1, list.size()));
-  return {};
-}
-
-Any ListEraseRange(const BuiltinArgs& args) {
-  List list = ListOf(args);
-  ExpectRange(args, list.size());
-  list.erase(list.begin() + args.Int(1), list.begin() + args.Int(2));
-  return {};
-}
-
-Any ListPop(const BuiltinArgs& args) {
-  List list = ListOf(args);
-  const int64_t index = Index(args, 1, list.size());
-  ffi::Any item = list[index];
-  list.erase(list.begin() + index);
-  return FromHeaders(std::move(item));
-}
-
-Any ListReplaceSlice(const BuiltinArgs& args) {
-  List list = ListOf(args);
-  const List source = ListOf(args, 3);
-  ExpectRange(args, list.size());
-  const auto num_added = static_cast<int64_t>(source.size());
-  list.insert(list.begin() + args.Int(1), source.begin(), source.end());
-  list.erase(list.begin() + args.Int(1) + num_added, list.begin() + args.Int(2) + num_added);
-  return {};
-}
-
-Any ListReserve(const BuiltinArgs& args) {
-  ListOf(args).reserve(args.Int(1));
-  return {};
-}
-
-Any ListReverse(const BuiltinArgs& args) {
-  const auto list = ArgumentAs<ffi::ListObj>(args);
-  std::reverse(list->MutableBegin(), list->MutableEnd());
-  return {};
-}
-
-Any ListClear(const BuiltinArgs& args) {
-  ListOf(args).clear();
-  return {};
+void ListReplaceSlice(List list, int64_t begin, int64_t end, List source) {
+  const std::vector<Any> added(source.begin(), source.end());  // it may be the same list
+  list.GetListObj()->erase(begin, end);
+  list.insert(list.begin() + begin, added.begin(), added.end());
 }
 
 /// The first tensor in `value` that is not in host memory. Containers that hold themselves have no
 /// end, so that there is a limit to how deep it looks.
-bool FindDevice(const TVMFFIAny& value, int depth, DLDevice* device) {
+bool FindDevice(const Any& value, int depth, DLDevice* device) {
   constexpr int kMaxDepth = 1000;
   if (depth > kMaxDepth) {
-    Throw("RecursionError", "ffi.ContainerFindFirstNonCPUDevice: expected at most ", kMaxDepth,
-          " levels of nesting");
+    TVM_FFI_THROW(RecursionError) << "ffi.ContainerFindFirstNonCPUDevice: expected at most "
+                                  << kMaxDepth << " levels of nesting";
   }
-  const auto find = [&](const ffi::Any& item) {
-    return FindDevice(ViewOf(item), depth + 1, device);
-  };
-  switch (value.type_index) {
+  switch (value.type_index()) {
     case kTVMFFIDLTensorPtr:
-      *device = static_cast<const DLTensor*>(value.v_ptr)->device;
-      return device->device_type != kDLCPU;
     case kTVMFFITensor:
-      *device = TVMFFITensorGetDLTensorPtr(value.v_obj)->device;
+      *device = value.cast<DLTensor*>()->device;
       return device->device_type != kDLCPU;
     case kTVMFFIArray:
-    case kTVMFFIList: {
-      const auto& items = *As<ffi::SeqBaseObj>(value.v_obj);
-      return std::any_of(items.begin(), items.end(), find);
-    }
-    case kTVMFFIMap:
-    case kTVMFFIDict: {
-      for (const auto& [key, item] : *As<ffi::MapBaseObj>(value.v_obj)) {
-        if (find(key) || find(item)) return true;
+    case kTVMFFIList:
+      for (const Any& item : Items(value)) {
+        if (FindDevice(item, depth + 1, device)) return true;
       }
       return false;
-    }
+    case kTVMFFIMap:
+    case kTVMFFIDict:
+      for (const auto& [key, item] : Entries(value)) {
+        if (FindDevice(key, depth + 1, device) || FindDevice(item, depth + 1, device)) return true;
+      }
+      return false;
     default:
       return false;
   }
 }
 
-Any FindFirstDevice(const BuiltinArgs& args) {
-  TVMFFIAny result = {kTVMFFIDevice, {0}, {0}};
-  if (!FindDevice(args[0], 0, &result.v_device)) result.v_device = {kDLCPU, 0};
-  return Any::Steal(result);
+DLDevice FindFirstDevice(const Any& value) {
+  DLDevice device;
+  return FindDevice(value, 0, &device) ? device : DLDevice{kDLCPU, 0};
 }
 
-constexpr Builtin kContainerBuiltins[] = {
-    {"ffi.ContainerFindFirstNonCPUDevice", 1, "Device(Any)", FindFirstDevice},
-    {"ffi.String", 1, "ffi.String(ffi.String)",
-     [](const BuiltinArgs& args) { return MakeString(args.Text(0)); }},
-    {"ffi.Bytes", 1, "ffi.Bytes(ffi.Bytes)",
-     [](const BuiltinArgs& args) { return MakeBytes(args.Bytes(0)); }},
-    {"ffi.Shape", -1, "ffi.Function", MakeShape},
-    {"ffi.Array", -1, "ffi.Function", ArrayF::Make},
-    {"ffi.ArraySize", 1, "int(ffi.Array)", ArrayF::Size},
-    {"ffi.ArrayGetItem", 2, "Any(ffi.Array,int)", ArrayF::GetItem},
-    {"ffi.ArrayContains", 2, "bool(ffi.Array,Any)", ArrayF::Contains},
-    {"ffi.List", -1, "ffi.Function", ListF::Make},
-    {"ffi.ListSize", 1, "int(ffi.List)", ListF::Size},
-    {"ffi.ListGetItem", 2, "Any(ffi.List,int)", ListF::GetItem},
-    {"ffi.ListContains", 2, "bool(ffi.List,Any)", ListF::Contains},
-    {"ffi.ListSetItem", 3, "None(ffi.List[Any],int,Any)", ListSetItem},
-    {"ffi.ListAppend", 2, "None(ffi.List[Any],Any)", ListAppend},
-    {"ffi.ListInsert", 3, "None(ffi.List[Any],int,Any)", ListInsert},
-    {"ffi.ListErase", 2, "None(ffi.List[Any],int)", ListErase},
-    {"ffi.ListEraseRange", 3, "None(ffi.List[Any],int,int)", ListEraseRange},
-    {"ffi.ListPop", 2, "Any(ffi.List[Any],int)", ListPop},
-    {"ffi.ListReplaceSlice", 4, "None(ffi.List[Any],int,int,ffi.List[Any])", ListReplaceSlice},
-    {"ffi.ListReserve", 2, "None(ffi.List[Any],int)", ListReserve},
-    {"ffi.ListReverse", 1, "None(ffi.List[Any])", ListReverse},
-    {"ffi.ListClear", 1, "None(ffi.List[Any])", ListClear},
-};
+ffi::String GivenString(ffi::String text) { return text; }
+ffi::Bytes GivenBytes(ffi::Bytes bytes) { return bytes; }
+
+TVM_FFI_STATIC_INIT_BLOCK() {
+  refl::GlobalDef()
+      .def("ffi.ContainerFindFirstNonCPUDevice", &FindFirstDevice)
+      .def("ffi.String", &GivenString)
+      .def("ffi.Bytes", &GivenBytes)
+      .def_packed("ffi.Shape", &MakeShape)
+      .def_packed("ffi.Array", &MakeSequence<ArrayObj>)
+      .def("ffi.ArraySize", &SequenceSize<ArrayObj>)
+      .def("ffi.ArrayGetItem", &SequenceGetItem<ArrayObj>)
+      .def("ffi.ArrayContains", &SequenceContains<ArrayObj>)
+      .def_packed("ffi.List", &MakeSequence<ListObj>)
+      .def("ffi.ListSize", &SequenceSize<ListObj>)
+      .def("ffi.ListGetItem", &SequenceGetItem<ListObj>)
+      .def("ffi.ListContains", &SequenceContains<ListObj>)
+      .def("ffi.ListSetItem", &ListSetItem)
+      .def("ffi.ListAppend", &ListAppend)
+      .def("ffi.ListInsert", &ListInsert)
+      .def("ffi.ListErase", &ListErase)
+      .def("ffi.ListEraseRange", &ListEraseRange)
+      .def("ffi.ListPop", &ListPop)
+      .def("ffi.ListReplaceSlice", &ListReplaceSlice)
+      .def("ffi.ListReserve", &ListReserve)
+      .def("ffi.ListReverse", &ListReverse)
+      .def("ffi.ListClear", &ListClear);
+}
 
 }  // namespace
-
-BuiltinTable ContainerBuiltins() { return {kContainerBuiltins, std::size(kContainerBuiltins)}; }
-
 }  // namespace graphffi::runtime

@@ -1,82 +1,68 @@
 // SPDX-License-Identifier: Apache-2.0
-// Built-in functions about global functions and types.
-#include <iterator>
-#include <string>
-#include <vector>
+// Global functions about global functions and types.
+#include <tvm/ffi/container/array.h>
+#include <tvm/ffi/function.h>
+#include <tvm/ffi/reflection/registry.h>
 
-#include "builtin.h"
-#include "containers.h"
-#include "error.h"
-#include "function.h"
+#include <string>
+
+#include "find_type.h"
 #include "function_registry.h"
-#include "string_value.h"
-#include "type_registry.h"
+#include "on_headers.h"
 
 namespace graphffi::runtime {
 namespace {
 
-using Names = std::vector<std::string>;
+using ffi::Function;
+using ffi::String;
 
 /// A snapshot of names: -1 gives their number, i the name at i.
-int CallNames(void* self, const TVMFFIAny* args, int32_t num_args, TVMFFIAny* result) {
-  return Guard([&] {
-    const auto& names = *static_cast<const Names*>(self);
-    BuiltinArgs view("ffi.FunctionListGlobalNamesFunctor", args, num_args);
-    view.ExpectSize(1, 1);
-    auto size = static_cast<int64_t>(names.size());
-    int64_t index = view.Int(0);
+Function ListGlobalNames() {
+  auto get = [names = ListGlobalFunctions()](int64_t index) -> Any {
+    const auto size = static_cast<int64_t>(names.size());
     if (index < -1 || index >= size) {
-      Throw("IndexError", view.function(), ": expected an index below ", size, ", got ", index);
+      TVM_FFI_THROW(IndexError) << "ffi.FunctionListGlobalNamesFunctor: expected an index below "
+                                << size << ", got " << index;
     }
-    *result = (index == -1 ? Any::Int(size) : MakeString(names[index])).Release();
-  });
+    if (index == -1) return size;
+    return String(names[static_cast<size_t>(index)]);
+  };
+  return Function::FromTyped(get, "ffi.FunctionListGlobalNamesFunctor");
 }
 
-Any ListGlobalNames(const BuiltinArgs&) {
-  auto* names = new Names(ListGlobalFunctions());
-  return Any::Object(
-      MakeFunction(names, CallNames, [](void* self) { delete static_cast<Names*>(self); }));
+String GetMetadata(const String& name) {
+  if (auto metadata = FindGlobalFunctionMetadata(name)) return *metadata;
+  TVM_FFI_THROW(RuntimeError) << "ffi.GetGlobalFuncMetadata: no global function '" << name << "'";
+  TVM_FFI_UNREACHABLE();
 }
 
-Any GetMetadata(const BuiltinArgs& args) {
-  if (auto metadata = FindGlobalFunctionMetadata(args.Text(0))) return MakeString(*metadata);
-  Throw("RuntimeError", args.function(), ": no global function '", args.Text(0), "'");
+ffi::Array<String> GetTypeKeys() {
+  ffi::Array<String> keys;
+  for (std::string_view key : ListTypeKeys()) keys.push_back(String(key));
+  return keys;
 }
 
-Any GetTypeKeys(const BuiltinArgs&) {
-  std::vector<Any> keys;
-  for (std::string_view key : ListTypeKeys()) keys.push_back(MakeString(key));
-  return Any::Object(MakeArray(std::move(keys)));
-}
-
-void* Pointer(const BuiltinArgs& args, int32_t index) {
-  if (args[index].type_index == kTVMFFINone) return nullptr;
-  if (args[index].type_index == kTVMFFIOpaquePtr) return args[index].v_ptr;
-  Throw("TypeError", args.function(), ": argument ", index, ": expected a pointer");
-}
-
-/// self, safe_call, deleter
-Any FunctionFromExternC(const BuiltinArgs& args) {
-  return Any::Object(MakeFunction(Pointer(args, 0),
-                                  reinterpret_cast<TVMFFISafeCallType>(Pointer(args, 1)),
-                                  reinterpret_cast<void (*)(void*)>(Pointer(args, 2))));
+Function FunctionFromExternC(void* self, void* safe_call, void* deleter) {
+  TVMFFIObjectHandle function = nullptr;
+  TVM_FFI_CHECK_SAFE_CALL(
+      TVMFFIFunctionCreate(self, reinterpret_cast<TVMFFISafeCallType>(safe_call),
+                           reinterpret_cast<void (*)(void*)>(deleter), &function));
+  return Function(ffi::detail::ObjectUnsafe::ObjectPtrFromOwned<ffi::FunctionObj>(function));
 }
 
 /// The address of a std::atomic<uint64_t>, for callers that keep what they found.
-Any GetRegistryEpoch(const BuiltinArgs&) { return Any::Pointer(&RegistryEpoch()); }
+void* GetRegistryEpoch() { return &RegistryEpoch(); }
 
-constexpr Builtin kFunctionBuiltins[] = {
-    {"ffi.FunctionListGlobalNamesFunctor", 0, "ffi.Function()", ListGlobalNames},
-    {"ffi.FunctionRemoveGlobal", 1, "bool(ffi.String)",
-     [](const BuiltinArgs& args) { return Any::Bool(RemoveGlobalFunction(args.Text(0))); }},
-    {"ffi.FunctionFromExternC", 3, "ffi.Function(void*,void*,void*)", FunctionFromExternC},
-    {"ffi.GetGlobalFuncMetadata", 1, "ffi.String(ffi.String)", GetMetadata},
-    {"ffi.GetRegisteredTypeKeys", 0, "ffi.Array[ffi.String]()", GetTypeKeys},
-    {"graphffi.registry_epoch", 0, "void*()", GetRegistryEpoch},
-};
+TVM_FFI_STATIC_INIT_BLOCK() {
+  refl::GlobalDef()
+      .def("ffi.FunctionListGlobalNamesFunctor", &ListGlobalNames)
+      .def("ffi.FunctionRemoveGlobal",
+           [](const String& name) { return RemoveGlobalFunction(name); })
+      .def("ffi.FunctionFromExternC", &FunctionFromExternC)
+      .def("ffi.GetGlobalFuncMetadata", &GetMetadata)
+      .def("ffi.GetRegisteredTypeKeys", &GetTypeKeys)
+      .def("graphffi.registry_epoch", &GetRegistryEpoch);
+}
 
 }  // namespace
-
-BuiltinTable FunctionBuiltins() { return {kFunctionBuiltins, std::size(kFunctionBuiltins)}; }
-
 }  // namespace graphffi::runtime

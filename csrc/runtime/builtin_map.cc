@@ -1,33 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-// Built-in functions that make and read maps and dicts. Each exists once per kind of map.
+// Global functions that make and read maps and dicts. Each exists once per kind of map.
 #include <tvm/ffi/container/dict.h>
 #include <tvm/ffi/container/map.h>
+#include <tvm/ffi/reflection/registry.h>
 
 #include <iterator>
 
-#include "from_headers.h"
-#include "function.h"
+#include "in_place.h"
 
 namespace graphffi::runtime {
 namespace {
 
+using ffi::DictObj;
 using ffi::MapBaseObj;
-
-/// An object without content, which is known by its identity.
-struct Marker {
-  TVMFFIObject header;
-};
+using ffi::MapObj;
+using Marker = ffi::ObjectRef;
 
 /// Given by ffi.MapGetItemOrMissing for a missing key: always the same object.
-Any MissingItem() {
-  static const Any missing = Any::Object(MakeObject<Marker>(kTVMFFIObject, 0));
-  return missing;
+Marker MissingItem() {
+  static const auto* missing = new Marker(ffi::make_object<Object>());
+  return *missing;
 }
 
 /// Stands between positional and keyword arguments of a call from Python: always the same object.
-Any KeywordMarker() {
-  static const Any marker = Any::Object(MakeObject<Marker>(kTVMFFIObject, 0));
-  return marker;
+Marker KeywordMarker() {
+  static const auto* marker = new Marker(ffi::make_object<Object>());
+  return *marker;
 }
 
 /// Walks a map: 0 gives the key, 1 the value, 2 steps on and tells whether there is an item. The
@@ -36,121 +34,85 @@ struct MapIterator {
   ffi::ObjectPtr<MapBaseObj> map;
   uint64_t position = map->empty() ? MapBaseObj::kNone : map->begin().index();
 
-  static Any Run(MapIterator* self, const BuiltinArgs& args) {
-    const MapBaseObj& map = *self->map;
-    const MapBaseObj::iterator at(&map, self->position);
-    const bool has_item = map.HasPairAt(self->position);
-    if (args.Int(0) == 0 || args.Int(0) == 1) {
+  Any operator()(int64_t command) {
+    const MapBaseObj::iterator at(map.get(), position);
+    const bool has_item = map->HasPairAt(position);
+    if (command == 0 || command == 1) {
       if (!has_item) {
-        Throw("IndexError", args.function(), ": the iterator is at the end, or its item is gone");
+        TVM_FFI_THROW(IndexError) << "map iterator: it is at the end, or its item is gone";
       }
-      return FromHeaders(args.Int(0) == 0 ? at->first : at->second);
+      return command == 0 ? at->first : at->second;
     }
     const uint64_t next = has_item ? std::next(at).index() : MapBaseObj::kNone;
-    self->position = map.HasPairAt(next) ? next : MapBaseObj::kNone;
-    return Any::Bool(self->position != MapBaseObj::kNone);
-  }
-
-  static int Call(void* self, const TVMFFIAny* args, int32_t num_args, TVMFFIAny* result) {
-    return Guard([&] {
-      BuiltinArgs view("map iterator", args, num_args);
-      view.ExpectSize(1, 1);
-      *result = Run(static_cast<MapIterator*>(self), view).Release();
-    });
+    position = map->HasPairAt(next) ? next : MapBaseObj::kNone;
+    return position != MapBaseObj::kNone;
   }
 };
 
-/// Of a class for maps. Keys may have a hash and an equality of their own, which may throw.
 template <typename T>
-struct MapFunctions {
-  static Any Make(const BuiltinArgs& args) {
-    if (args.size() % 2 != 0) {
-      Throw("TypeError", args.function(), ": arguments: expected pairs, got ", args.size());
-    }
-    return WithHeaders([&] {
-      auto map = MapBaseObj::Empty<T>();
-      for (int32_t i = 0; i < args.size(); i += 2) {
-        map->InsertOrAssign(ArgumentAt(args, i), ArgumentAt(args, i + 1));
-      }
-      return Any::Object(FromHeaders(std::move(map)));
-    });
+void MakeMap(ffi::PackedArgs args, Any* result) {
+  if (args.size() % 2 != 0) {
+    TVM_FFI_THROW(TypeError) << T::_type_key << ": arguments: expected pairs, got " << args.size();
   }
-
-  static Any Size(const BuiltinArgs& args) {
-    return Any::Int(static_cast<int64_t>(ArgumentAs<T>(args)->size()));
-  }
-
-  /// The value of the key that is argument 1, or `otherwise()`.
-  template <typename Otherwise>
-  static Any Find(const BuiltinArgs& args, Otherwise&& otherwise) {
-    const auto map = ArgumentAs<T>(args);
-    return WithHeaders([&] {
-      const auto found = map->find(ArgumentAt(args, 1));
-      return found == map->end() ? otherwise() : FromHeaders(found->second);
-    });
-  }
-
-  static Any Count(const BuiltinArgs& args) {
-    const auto map = ArgumentAs<T>(args);
-    return WithHeaders(
-        [&] { return Any::Int(static_cast<int64_t>(map->count(ArgumentAt(args, 1)))); });
-  }
-
-  static Any GetItem(const BuiltinArgs& args) {
-    return Find(args, [&]() -> Any { Throw("KeyError", args.function(), ": no such key"); });
-  }
-
-  static Any GetItemOrMissing(const BuiltinArgs& args) { return Find(args, MissingItem); }
-
-  static Any ForwardIterator(const BuiltinArgs& args) {
-    auto* iterator = new MapIterator{ArgumentAs<T>(args)};
-    return Any::Object(MakeFunction(iterator, MapIterator::Call,
-                                    [](void* self) { delete static_cast<MapIterator*>(self); }));
-  }
-};
-
-using MapF = MapFunctions<ffi::MapObj>;
-using DictF = MapFunctions<ffi::DictObj>;
-
-Any DictSetItem(const BuiltinArgs& args) {
-  const auto dict = ArgumentAs<ffi::DictObj>(args);
-  WithHeaders([&] { dict->InsertOrAssign(ArgumentAt(args, 1), ArgumentAt(args, 2)); });
-  return {};
+  auto map = MapBaseObj::Empty<T>();
+  for (int i = 0; i < args.size(); i += 2) map->InsertOrAssign(args[i], args[i + 1]);
+  *result = std::move(map);
 }
 
-Any DictErase(const BuiltinArgs& args) {
-  const auto dict = ArgumentAs<ffi::DictObj>(args);
-  WithHeaders([&] { dict->Erase(ArgumentAt(args, 1)); });
-  return {};
+template <typename T>
+int64_t MapSize(const T* map) {
+  return static_cast<int64_t>(map->size());
 }
 
-Any DictClear(const BuiltinArgs& args) {
-  ArgumentAs<ffi::DictObj>(args)->Clear();
-  return {};
+template <typename T>
+int64_t MapCount(const T* map, const Any& key) {
+  return static_cast<int64_t>(map->count(key));
 }
 
-constexpr Builtin kMapBuiltins[] = {
-    {"ffi.Map", -1, "ffi.Function", MapF::Make},
-    {"ffi.MapSize", 1, "int(ffi.Map)", MapF::Size},
-    {"ffi.MapCount", 2, "int(ffi.Map,Any)", MapF::Count},
-    {"ffi.MapGetItem", 2, "Any(ffi.Map,Any)", MapF::GetItem},
-    {"ffi.MapGetItemOrMissing", 2, "Any(ffi.Map,Any)", MapF::GetItemOrMissing},
-    {"ffi.MapForwardIterFunctor", 1, "ffi.Function(ffi.Map)", MapF::ForwardIterator},
-    {"ffi.Dict", -1, "ffi.Function", DictF::Make},
-    {"ffi.DictSize", 1, "int(ffi.Dict)", DictF::Size},
-    {"ffi.DictCount", 2, "int(ffi.Dict,Any)", DictF::Count},
-    {"ffi.DictGetItem", 2, "Any(ffi.Dict,Any)", DictF::GetItem},
-    {"ffi.DictGetItemOrMissing", 2, "Any(ffi.Dict,Any)", DictF::GetItemOrMissing},
-    {"ffi.DictForwardIterFunctor", 1, "ffi.Function(ffi.Dict)", DictF::ForwardIterator},
-    {"ffi.DictSetItem", 3, "None(ffi.Dict[Any,Any],Any,Any)", DictSetItem},
-    {"ffi.DictErase", 2, "None(ffi.Dict[Any,Any],Any)", DictErase},
-    {"ffi.DictClear", 1, "None(ffi.Dict[Any,Any])", DictClear},
-    {"ffi.GetInvalidObject", 0, "ffi.Object()", [](const BuiltinArgs&) { return MissingItem(); }},
-    {"ffi.GetKwargsObject", 0, "ffi.Object()", [](const BuiltinArgs&) { return KeywordMarker(); }},
-};
+template <typename T>
+Any MapGetItem(const T* map, const Any& key) {
+  return map->at(key);
+}
+
+template <typename T>
+Any MapGetItemOrMissing(const T* map, const Any& key) {
+  const auto found = map->find(key);
+  return found == map->end() ? Any(MissingItem()) : found->second;
+}
+
+template <typename T>
+ffi::Function ForwardIterator(const T* map) {
+  return ffi::Function::FromTyped(
+      MapIterator{ffi::detail::ObjectUnsafe::ObjectPtrFromUnowned<MapBaseObj>(const_cast<T*>(map))},
+      "map iterator");
+}
+
+using Dict = InPlace<ffi::Dict<Any, Any>>;
+
+void DictSetItem(Dict dict, const Any& key, const Any& value) { dict.Set(key, value); }
+void DictErase(Dict dict, const Any& key) { dict.erase(key); }
+void DictClear(Dict dict) { dict.clear(); }
+
+TVM_FFI_STATIC_INIT_BLOCK() {
+  refl::GlobalDef()
+      .def_packed("ffi.Map", &MakeMap<MapObj>)
+      .def("ffi.MapSize", &MapSize<MapObj>)
+      .def("ffi.MapCount", &MapCount<MapObj>)
+      .def("ffi.MapGetItem", &MapGetItem<MapObj>)
+      .def("ffi.MapGetItemOrMissing", &MapGetItemOrMissing<MapObj>)
+      .def("ffi.MapForwardIterFunctor", &ForwardIterator<MapObj>)
+      .def_packed("ffi.Dict", &MakeMap<DictObj>)
+      .def("ffi.DictSize", &MapSize<DictObj>)
+      .def("ffi.DictCount", &MapCount<DictObj>)
+      .def("ffi.DictGetItem", &MapGetItem<DictObj>)
+      .def("ffi.DictGetItemOrMissing", &MapGetItemOrMissing<DictObj>)
+      .def("ffi.DictForwardIterFunctor", &ForwardIterator<DictObj>)
+      .def("ffi.DictSetItem", &DictSetItem)
+      .def("ffi.DictErase", &DictErase)
+      .def("ffi.DictClear", &DictClear)
+      .def("ffi.GetInvalidObject", &MissingItem)
+      .def("ffi.GetKwargsObject", &KeywordMarker);
+}
 
 }  // namespace
-
-BuiltinTable MapBuiltins() { return {kMapBuiltins, std::size(kMapBuiltins)}; }
-
 }  // namespace graphffi::runtime

@@ -1,71 +1,129 @@
 // SPDX-License-Identifier: Apache-2.0
-// Built-in functions about modules.
-#include <iterator>
+// Global functions about modules.
+#include <tvm/ffi/extra/module.h>
+#include <tvm/ffi/reflection/registry.h>
+
 #include <map>
 #include <mutex>
+#include <string>
+#include <string_view>
 
-#include "builtin.h"
 #include "error.h"
-#include "module.h"
-#include "string_value.h"
+#include "find_module.h"
+#include "on_headers.h"
 
 namespace graphffi::runtime {
 namespace {
 
-ModuleObj* Module(const BuiltinArgs& args, int32_t index = 0) {
-  return ModuleFromHandle(args.Object(index, kTVMFFIModule));
+using ffi::Module;
+using ffi::ModuleObj;
+using ffi::Optional;
+using ffi::String;
+
+/// Runs what may throw errors of the runtime, or those of TVM FFI's C++ ABI, as modules of other
+/// libraries do: they become errors of the headers.
+template <typename Body>
+auto Run(Body&& body) {
+  try {
+    return body();
+  } catch (const ffi::Error&) {
+    throw;
+  } catch (...) {
+    ffi::detail::ThrowSafeCallRaised(RaiseCurrentException());
+  }
 }
 
-tvm::ffi::String Text(const BuiltinArgs& args, int32_t index) {
-  return {MakeString(args.Text(index))};
+template <typename T>
+ffi::ObjectPtr<T> ToHeaders(ObjectPtr<> object) {
+  return ffi::detail::ObjectUnsafe::ObjectPtrFromOwned<T>(object.Release());
 }
 
-Any GetFunction(const BuiltinArgs& args) {
-  return Any::Object(FindFunction(Module(args), Text(args, 1), args.Bool(2)));
+using Finder = ObjectPtr<>(TVMFFIObject* module, const TVMFFIAny& name, bool query_imports);
+
+/// NULL where `find` finds nothing.
+template <typename T>
+ffi::ObjectPtr<T> Find(Finder* find, const Module& module, const String& name, bool query_imports) {
+  return Run([&] {
+    return ToHeaders<T>(find(ffi::detail::ObjectUnsafe::GetHeader(module.get()),
+                             AnyView(name).CopyToTVMFFIAny(), query_imports));
+  });
 }
 
-Any ImplementsFunction(const BuiltinArgs& args) {
-  return Any::Bool(static_cast<bool>(FindImplementer(Module(args), Text(args, 1), args.Bool(2))));
+Optional<ffi::Function> GetFunction(const Module& module, const String& name, bool query_imports) {
+  auto found = Find<ffi::FunctionObj>(&FindFunction, module, name, query_imports);
+  if (found == nullptr) return std::nullopt;
+  return ffi::Function(std::move(found));
 }
 
-Any GetFunctionMetadata(const BuiltinArgs& args) {
-  ModulePtr module = FindImplementer(Module(args), Text(args, 1), args.Bool(2));
-  return module ? module->GetFunctionMetadata(Text(args, 1)).value : Any();
+bool ImplementsFunction(const Module& module, const String& name, bool query_imports) {
+  return Find<ModuleObj>(&FindImplementer, module, name, query_imports) != nullptr;
 }
 
-Any GetFunctionDoc(const BuiltinArgs& args) {
-  ModulePtr module = FindImplementer(Module(args), Text(args, 1), args.Bool(2));
-  return module ? module->GetFunctionDoc(Text(args, 1)).value : Any();
+Optional<String> GetFunctionMetadata(const Module& module, const String& name, bool query_imports) {
+  const auto found = Find<ModuleObj>(&FindImplementer, module, name, query_imports);
+  if (found == nullptr) return std::nullopt;
+  return Run([&] { return found->GetFunctionMetadata(name); });
 }
 
-Any ImportModule(const BuiltinArgs& args) {
-  ModuleObj* imported = Module(args, 1);
-  Module(args)->ImportModule(tvm::ffi::Module{ObjectPtr<>::Share(HandleOfModule(imported))});
-  return {};
+Optional<String> GetFunctionDoc(const Module& module, const String& name, bool query_imports) {
+  const auto found = Find<ModuleObj>(&FindImplementer, module, name, query_imports);
+  if (found == nullptr) return std::nullopt;
+  return Run([&] { return found->GetFunctionDoc(name); });
 }
 
-Any WriteToFile(const BuiltinArgs& args) {
-  Module(args)->WriteToFile(Text(args, 1), Text(args, 2));
-  return {};
+String GetKind(const Module& module) { return module->kind(); }
+int64_t GetPropertyMask(const Module& module) { return module->GetPropertyMask(); }
+void ImportModule(const Module& module, const Module& imported) {
+  Run([&] { module.get()->ImportModule(imported); });
+}
+void ClearImports(const Module& module) {
+  Run([&] { module.get()->ClearImports(); });
+}
+String InspectSource(const Module& module, const String& format) {
+  return Run([&] { return module->InspectSource(format); });
+}
+ffi::Array<String> GetWriteFormats(const Module& module) {
+  return Run([&] { return module->GetWriteFormats(); });
+}
+void WriteToFile(const Module& module, const String& file_name, const String& format) {
+  Run([&] { module->WriteToFile(file_name, format); });
 }
 
-/// path, format; the format is "so"
-Any LoadLibrary(const BuiltinArgs& args) {
-  args.ExpectSize(1, 2);
-  return Any::Object(LoadLibraryModule(std::string(args.Text(0))).handle());
+Module LoadFromFile(const String& path) {
+  const std::string_view name = path;
+  const size_t dot = name.rfind('.'), slash = name.rfind('/');
+  if (dot == std::string_view::npos || (slash != std::string_view::npos && dot < slash)) {
+    TVM_FFI_THROW(RuntimeError) << "graphffi: cannot load '" << name
+                                << "': expected a file name with an extension";
+  }
+  std::string format(name.substr(dot + 1));
+  if (format == "dll" || format == "dylib" || format == "dso") format = "so";
+  const std::string loader_name = "ffi.Module.load_from_file." + format;
+  const auto loader = ffi::Function::GetGlobal(loader_name);
+  if (!loader.has_value()) {
+    TVM_FFI_THROW(RuntimeError) << "graphffi: cannot load '" << name << "': no global function "
+                                << loader_name << " loads such files";
+  }
+  return (*loader)(path, format).cast<Module>();
+}
+
+Module LoadLibrary(const String& path, const String& /*format*/) {
+  return Run([&] { return Module(ToHeaders<ModuleObj>(LoadLibraryModule(path))); });
 }
 
 /// an optional prefix
-Any GetSystemLibrary(const BuiltinArgs& args) {
-  args.ExpectSize(0, 1);
-  std::string prefix = args.size() == 0 ? std::string() : std::string(args.Text(0));
-  return Any::Object(SystemLibraryModule(prefix).handle());
+void GetSystemLibrary(ffi::PackedArgs args, Any* result) {
+  if (args.size() > 1) {
+    TVM_FFI_THROW(TypeError) << "ffi.SystemLib: arguments: expected 0 or 1, got " << args.size();
+  }
+  const std::string prefix = args.size() == 0 ? "" : args[0].cast<std::string>();
+  *result = Run([&] { return Module(ToHeaders<ModuleObj>(SystemLibraryModule(prefix))); });
 }
 
 /// Modules that are kept for whoever may still use what they made.
 struct KeptModules {
   std::mutex mutex;
-  std::map<ModuleObj*, ModulePtr> modules;
+  std::map<const ModuleObj*, Module> modules;
 
   static KeptModules& Global() {
     static KeptModules* kept = new KeptModules();
@@ -73,54 +131,37 @@ struct KeptModules {
   }
 };
 
-Any KeepModule(const BuiltinArgs& args) {
-  ModulePtr module = ModulePtr::Share(Module(args));
+void KeepModule(const Module& module) {
   KeptModules& kept = KeptModules::Global();
   std::lock_guard lock(kept.mutex);
   kept.modules.emplace(module.get(), module);
-  return {};
 }
 
-Any ForgetModule(const BuiltinArgs& args) {
-  ModulePtr module = ModulePtr::Share(Module(args));
+void ForgetModule(const Module& module) {
   KeptModules& kept = KeptModules::Global();
   std::lock_guard lock(kept.mutex);
   kept.modules.erase(module.get());
-  return {};
 }
 
-constexpr Builtin kModuleBuiltins[] = {
-    {"ffi.ModuleGlobalsAdd", 1, "None(ffi.Module)", KeepModule},
-    {"ffi.ModuleGlobalsRemove", 1, "None(ffi.Module)", ForgetModule},
-    {"ffi.ModuleLoadFromFile", 1, "ffi.Module(ffi.String)",
-     [](const BuiltinArgs& args) { return LoadModule(args.Text(0)); }},
-    {"ffi.Module.load_from_file.so", -1, "ffi.Module(ffi.String,ffi.String)", LoadLibrary},
-    {"ffi.SystemLib", -1, "ffi.Function", GetSystemLibrary},
-    {"ffi.ModuleGetKind", 1, "ffi.String(ffi.Module)",
-     [](const BuiltinArgs& args) { return MakeString(Module(args)->kind()); }},
-    {"ffi.ModuleGetPropertyMask", 1, "int(ffi.Module)",
-     [](const BuiltinArgs& args) { return Any::Int(Module(args)->GetPropertyMask()); }},
-    {"ffi.ModuleGetFunction", 3, "Optional[ffi.Function](ffi.Module,ffi.String,bool)", GetFunction},
-    {"ffi.ModuleImplementsFunction", 3, "bool(ffi.Module,ffi.String,bool)", ImplementsFunction},
-    {"ffi.ModuleGetFunctionMetadata", 3, "Optional[ffi.String](ffi.Module,ffi.String,bool)",
-     GetFunctionMetadata},
-    {"ffi.ModuleGetFunctionDoc", 3, "Optional[ffi.String](ffi.Module,ffi.String,bool)",
-     GetFunctionDoc},
-    {"ffi.ModuleImportModule", 2, "None(ffi.Module,ffi.Module)", ImportModule},
-    {"ffi.ModuleClearImports", 1, "None(ffi.Module)",
-     [](const BuiltinArgs& args) {
-       Module(args)->ClearImports();
-       return Any();
-     }},
-    {"ffi.ModuleInspectSource", 2, "ffi.String(ffi.Module,ffi.String)",
-     [](const BuiltinArgs& args) { return Module(args)->InspectSource(Text(args, 1)).value; }},
-    {"ffi.ModuleGetWriteFormats", 1, "ffi.Array[ffi.String](ffi.Module)",
-     [](const BuiltinArgs& args) { return Any::Object(Module(args)->GetWriteFormats().object); }},
-    {"ffi.ModuleWriteToFile", 3, "None(ffi.Module,ffi.String,ffi.String)", WriteToFile},
-};
+TVM_FFI_STATIC_INIT_BLOCK() {
+  refl::GlobalDef()
+      .def("ffi.ModuleGlobalsAdd", &KeepModule)
+      .def("ffi.ModuleGlobalsRemove", &ForgetModule)
+      .def("ffi.ModuleLoadFromFile", &LoadFromFile)
+      .def("ffi.Module.load_from_file.so", &LoadLibrary)
+      .def_packed("ffi.SystemLib", &GetSystemLibrary)
+      .def("ffi.ModuleGetFunction", &GetFunction)
+      .def("ffi.ModuleImplementsFunction", &ImplementsFunction)
+      .def("ffi.ModuleGetFunctionMetadata", &GetFunctionMetadata)
+      .def("ffi.ModuleGetFunctionDoc", &GetFunctionDoc)
+      .def("ffi.ModuleGetKind", &GetKind)
+      .def("ffi.ModuleGetPropertyMask", &GetPropertyMask)
+      .def("ffi.ModuleImportModule", &ImportModule)
+      .def("ffi.ModuleClearImports", &ClearImports)
+      .def("ffi.ModuleInspectSource", &InspectSource)
+      .def("ffi.ModuleGetWriteFormats", &GetWriteFormats)
+      .def("ffi.ModuleWriteToFile", &WriteToFile);
+}
 
 }  // namespace
-
-BuiltinTable ModuleBuiltins() { return {kModuleBuiltins, std::size(kModuleBuiltins)}; }
-
 }  // namespace graphffi::runtime

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "error.h"
+#include "function.h"
 #include "function_registry.h"
 #include "string_value.h"
 

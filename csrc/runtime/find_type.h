@@ -5,6 +5,8 @@
 #include <tvm/ffi/c_api.h>
 
 #include <cstdint>
+#include <string_view>
+#include <vector>
 
 namespace graphffi::runtime {
 
@@ -12,5 +14,7 @@ namespace graphffi::runtime {
 TVMFFITypeInfo* FindType(int32_t type_index);
 /// True if a value of `type_index` is an `expected` or derived from it.
 bool IsInstance(int32_t type_index, int32_t expected);
+/// Indexed by type index.
+std::vector<std::string_view> ListTypeKeys();
 
 }  // namespace graphffi::runtime

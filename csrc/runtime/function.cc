@@ -31,8 +31,6 @@ int CallClosure(void* handle, const TVMFFIAny* args, int32_t num_args, TVMFFIAny
   return closure->callback(closure->self, args, num_args, result);
 }
 
-}  // namespace
-
 ObjectPtr<> MakeFunction(void* self, TVMFFISafeCallType safe_call, void (*deleter)(void* self)) {
   if (safe_call == nullptr) {
     Throw("ValueError", "graphffi: function: expected the address of a callback, got NULL");
@@ -45,6 +43,8 @@ ObjectPtr<> MakeFunction(void* self, TVMFFISafeCallType safe_call, void (*delete
   return ObjectPtr<>::Steal(
       MakeObject<ClosureObject>(kTVMFFIFunction, 0, cell, self, safe_call, deleter).Release());
 }
+
+}  // namespace
 
 Any CallFunction(TVMFFIObject* function, std::initializer_list<TVMFFIAny> args) {
   Any result;

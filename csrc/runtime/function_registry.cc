@@ -7,9 +7,9 @@
 #include <mutex>
 #include <shared_mutex>
 
-#include "builtin.h"
 #include "error.h"
 #include "fork.h"
+#include "function.h"
 
 namespace graphffi::runtime {
 namespace {
@@ -18,20 +18,11 @@ struct GlobalFunction {
   ObjectPtr<> function;
   std::string doc;
   std::string metadata;
-  /// For the runtime's own functions, instead of metadata.
-  const char* opt_signature = nullptr;
 };
 
 struct FunctionTable {
   std::shared_mutex mutex;
   std::map<std::string, GlobalFunction, std::less<>> functions;
-
-  FunctionTable() {
-    ForEachBuiltin([this](const Builtin& builtin) {
-      functions.emplace(builtin.name,
-                        GlobalFunction{MakeBuiltin(builtin), {}, {}, builtin.signature});
-    });
-  }
 };
 
 // Leaked on purpose: libraries use it from their destructors, after ours would have run.
@@ -108,8 +99,7 @@ std::optional<std::string> FindGlobalFunctionMetadata(std::string_view name) {
   std::shared_lock lock(table.mutex);
   auto it = table.functions.find(name);
   if (it == table.functions.end()) return std::nullopt;
-  const GlobalFunction& entry = it->second;
-  return entry.opt_signature == nullptr ? entry.metadata : MetadataOfSignature(entry.opt_signature);
+  return it->second.metadata;
 }
 
 }  // namespace graphffi::runtime

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "function.h"
+#include "object.h"
 
 namespace graphffi::runtime {
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "error.h"
+#include "function.h"
 #include "function_registry.h"
 #include "library.h"
 #include "string_value.h"

@@ -77,7 +77,7 @@ ModulePtr Keep(void* handle, ModulePtr module) {
 
 }  // namespace
 
-ModulePtr LoadLibraryModule(const std::string& path) {
+ObjectPtr<> LoadLibraryModule(const std::string& path) {
   void* handle = OpenFile(path);
   auto [library, module] = FindOpened(path, handle);
   if (module) {
@@ -86,7 +86,7 @@ ModulePtr LoadLibraryModule(const std::string& path) {
     module = Keep(handle, OpenLibrary(library));
   }
   TellModule(*library, module);
-  return module;
+  return module.handle();
 }
 
 }  // namespace graphffi::runtime

@@ -62,12 +62,12 @@ SystemModules& Modules() {
 
 }  // namespace
 
-ModulePtr SystemLibraryModule(const std::string& prefix) {
+ObjectPtr<> SystemLibraryModule(const std::string& prefix) {
   SystemModules& table = Modules();
   {
     std::lock_guard lock(table.mutex);
     auto it = table.modules.find(prefix);
-    if (it != table.modules.end()) return it->second;
+    if (it != table.modules.end()) return it->second.handle();
   }
   auto library = std::make_unique<const SystemLibrary>(prefix);
   ModulePtr module = OpenLibrary(library.get());
@@ -75,9 +75,9 @@ ModulePtr SystemLibraryModule(const std::string& prefix) {
   auto [it, is_new] = table.modules.emplace(prefix, module);
   module = it->second;
   lock.unlock();
-  if (!is_new) return module;
+  if (!is_new) return module.handle();
   TellModule(*library.release(), module);  // It lives for the rest of the process, as the module.
-  return module;
+  return module.handle();
 }
 
 }  // namespace graphffi::runtime

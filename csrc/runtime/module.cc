@@ -11,6 +11,7 @@
 
 #include "containers.h"
 #include "error.h"
+#include "function.h"
 #include "function_registry.h"
 #include "string_value.h"
 
@@ -78,11 +79,11 @@ ObjectPtr<> Cache(ModuleObj* module, const Any& name, const ObjectPtr<>& functio
 }
 
 ObjectPtr<> LookupFromImports(ModuleObj* module, std::string_view name) {
-  tvm::ffi::String key{MakeString(name)};
-  if (ObjectPtr<> cached = FindCached(module, key.value.view())) return cached;
+  const Any key = MakeString(name);
+  if (ObjectPtr<> cached = FindCached(module, key.view())) return cached;
   ObjectPtr<> function;
   for (const ModulePtr& import : ImportsOf(module)) {
-    function = FindFunction(import.get(), key, true);
+    function = FindFunction(import.handle().get(), key.view(), true);
     if (function) break;
   }
   if (!function) function = FindGlobalFunction(name);
@@ -90,7 +91,7 @@ ObjectPtr<> LookupFromImports(ModuleObj* module, std::string_view name) {
     Throw("RuntimeError", "graphffi: function '", name,
           "': neither imported by the module nor registered globally");
   }
-  return Cache(module, key.value, function);
+  return Cache(module, key, function);
 }
 
 }  // namespace
@@ -116,38 +117,21 @@ void RemoveImports(ModuleObj* module) {
   std::swap(module->import_lookup_cache_.object, cache);
 }
 
-ObjectPtr<> FindFunction(ModuleObj* module, const tvm::ffi::String& name, bool query_imports) {
+ObjectPtr<> FindFunction(TVMFFIObject* module, const TVMFFIAny& name, bool query_imports) {
+  const tvm::ffi::String text{Any::FromView(name)};
   ObjectPtr<> function;
-  FindModule(module, query_imports, [&](ModuleObj* asked) {
-    function = asked->GetFunction(name).object;
+  FindModule(ModuleFromHandle(module), query_imports, [&](ModuleObj* asked) {
+    function = asked->GetFunction(text).object;
     return static_cast<bool>(function);
   });
   return function;
 }
 
-ModulePtr FindImplementer(ModuleObj* module, const tvm::ffi::String& name, bool query_imports) {
-  return FindModule(module, query_imports,
-                    [&](ModuleObj* asked) { return asked->ImplementsFunction(name); });
-}
-
-Any LoadModule(std::string_view path) {
-  size_t dot = path.rfind('.');
-  size_t slash = path.rfind('/');
-  if (dot == std::string_view::npos || (slash != std::string_view::npos && dot < slash)) {
-    Throw("RuntimeError", "graphffi: cannot load '", path,
-          "': expected a file name with an extension");
-  }
-  std::string_view format = path.substr(dot + 1);
-  if (format == "dll" || format == "dylib" || format == "dso") format = "so";
-  std::string loader_name = Concat("ffi.Module.load_from_file.", format);
-  ObjectPtr<> loader = FindGlobalFunction(loader_name);
-  if (!loader) {
-    Throw("RuntimeError", "graphffi: cannot load '", path, "': no global function ", loader_name,
-          " loads such files");
-  }
-  Any path_value = MakeString(path);
-  Any format_value = MakeString(format);
-  return CallFunction(loader.get(), {path_value.view(), format_value.view()});
+ObjectPtr<> FindImplementer(TVMFFIObject* module, const TVMFFIAny& name, bool query_imports) {
+  const tvm::ffi::String text{Any::FromView(name)};
+  return FindModule(ModuleFromHandle(module), query_imports,
+                    [&](ModuleObj* asked) { return asked->ImplementsFunction(text); })
+      .handle();
 }
 
 }  // namespace graphffi::runtime

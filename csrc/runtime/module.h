@@ -2,9 +2,7 @@
 // Modules of any library: their functions, their imports, loading them.
 #pragma once
 
-#include <string>
-#include <string_view>
-
+#include "find_module.h"
 #include "module_object.h"
 
 namespace graphffi::runtime {
@@ -30,17 +28,5 @@ class ModulePtr {
 /// \throws Error(RuntimeError) on a cycle.
 void AddImport(ModuleObj* module, ModuleObj* other);
 void RemoveImports(ModuleObj* module);
-
-/// The function of the module or, if asked, of its imports, depth first; empty if there is none.
-ObjectPtr<> FindFunction(ModuleObj* module, const tvm::ffi::String& name, bool query_imports);
-/// The module that has the function; empty if there is none.
-ModulePtr FindImplementer(ModuleObj* module, const tvm::ffi::String& name, bool query_imports);
-
-/// Loads by the file's extension. \throws Error(RuntimeError)
-Any LoadModule(std::string_view path);
-/// Opens a shared library; the same library gives the same module.
-ModulePtr LoadLibraryModule(const std::string& path);
-/// The module of the functions that are linked into the process with that prefix.
-ModulePtr SystemLibraryModule(const std::string& prefix);
 
 }  // namespace graphffi::runtime

@@ -58,18 +58,6 @@ std::optional<std::string_view> TryText(const TVMFFIAny& value) {
   }
 }
 
-std::optional<std::string_view> TryBytes(const TVMFFIAny& value) {
-  switch (value.type_index) {
-    case kTVMFFIByteArrayPtr:
-      return View(*static_cast<const TVMFFIByteArray*>(value.v_ptr));
-    case kTVMFFISmallBytes:
-    case kTVMFFIBytes:
-      return Content(value);
-    default:
-      return std::nullopt;
-  }
-}
-
 }  // namespace graphffi::runtime
 
 using namespace graphffi::runtime;

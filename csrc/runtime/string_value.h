@@ -15,7 +15,5 @@ Any MakeBytes(std::string_view bytes);
 
 /// The text of a String, small string or C string; borrowed from the value.
 std::optional<std::string_view> TryText(const TVMFFIAny& value);
-/// The content of Bytes, small bytes or a byte array; borrowed from the value.
-std::optional<std::string_view> TryBytes(const TVMFFIAny& value);
 
 }  // namespace graphffi::runtime

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <string_view>
-#include <vector>
 
 #include "any.h"
 #include "find_type.h"
@@ -14,8 +13,6 @@ namespace graphffi::runtime {
 TVMFFITypeInfo* GetType(int32_t type_index);
 /// "unknown" for an index that was never handed out.
 std::string_view TypeKey(int32_t type_index);
-/// Indexed by type index.
-std::vector<std::string_view> ListTypeKeys();
 
 /// As TVMFFITypeRegisterAttr. \throws Error(RuntimeError)
 void RegisterTypeAttr(int32_t type_index, std::string_view name, const TVMFFIAny& value);

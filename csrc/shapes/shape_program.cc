@@ -18,12 +18,6 @@ namespace {
 /// Values that a program computes without an allocation.
 constexpr size_t kInlineValues = 128;
 
-int32_t NumValues(const Bank& bank) {
-  if (bank.opt_slots == nullptr || bank.size == 0) return bank.size;
-  const Slot& last = bank.opt_slots[bank.size - 1];
-  return last.begin + last.num_values();
-}
-
 std::vector<int32_t> SlotLengths(const Bank& bank) {
   std::vector<int32_t> lengths;
   for (int32_t k = 0; k < bank.size; ++k) lengths.push_back(bank.slot(k).count);
@@ -232,14 +226,14 @@ void ShapeProgram::NoteStructure(const CallValues& traced) {
   structure_ = {SlotLengths(traced.inputs), SlotLengths(traced.outputs),
                 SlotLengths(traced.attributes)};
   for (const Bank* bank : {&traced.inputs, &traced.outputs}) {
-    for (int32_t i = 0; i < NumValues(*bank); ++i) {
+    for (int32_t i = 0; i < bank->num_values(); ++i) {
       const DLTensor* tensor = TensorOf(bank->values[i]);
       operands_.push_back(tensor == nullptr ? Operand{-1, {}, {}}
                                             : Operand{tensor->ndim, tensor->dtype, tensor->device});
       if (tensor != nullptr) num_loaded_ += tensor->ndim;
     }
   }
-  for (int32_t i = 0; i < NumValues(traced.attributes); ++i) {
+  for (int32_t i = 0; i < traced.attributes.num_values(); ++i) {
     const TVMFFIAny& value = traced.attributes.values[i];
     Attribute attribute{value.type_index, false, value.v_int64, {}};
     if (const auto text = TextOf(value)) attribute.text = *text;
@@ -250,7 +244,7 @@ void ShapeProgram::NoteStructure(const CallValues& traced) {
 
 bool ShapeProgram::LoadTensors(const Bank& bank, int32_t first, size_t* operand,
                                int64_t** next) const {
-  const int32_t count = NumValues(bank);
+  const int32_t count = bank.num_values();
   for (int32_t i = first; i < count; ++i) {
     const Operand& expected = operands_[(*operand)++];
     const DLTensor* tensor = TensorOf(bank.values[i]);

@@ -148,14 +148,7 @@ def test_an_empty_batch() -> None:
 
 
 def test_a_wrong_rule_is_reported() -> None:
-    op = graphffi.define_op(
-        "gradtest::bad_vmap_in_jax",
-        schema="(Tensor x) -> Tensor y",
-        kernel=ops.mul.definition.kernels[0].reference,
-        plan="x, x, y",
-        infer=graphffi.like,
-        vmap=lambda size, batched, x: {4: x[0], 2: x > 0, 1: x[:, 0]}.get(size, 3),
-    )
+    op = ops.with_wrong_batches("gradtest::bad_vmap_in_jax")
     for size, got in ((4, "[3]"), (1, "[1]")):
         text = f"result 'y': expected [{size}, 3] with the batch in front, got {got}"
         with pytest.raises(ValueError, match=re.escape(text)):

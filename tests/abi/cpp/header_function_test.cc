@@ -110,6 +110,7 @@ int Thrower(int how) {
   if (how == 0) TVM_FFI_THROW(ValueError) << "bad " << how;
   if (how == 1) throw std::out_of_range("std");
   if (how == 2) throw 2;
+  if (how == 6) throw std::bad_alloc();
   TVM_FFI_CHECK(how != 3, KeyError) << "three";
   TVM_FFI_ICHECK_EQ(how, 5) << "five";
   if (how == 5) throw EnvErrorAlreadySet();
@@ -121,6 +122,7 @@ TEST(every_exception_arrives_as_an_error) {
   CHECK_EQ(Message([&] { f(0); }), "ValueError: bad 0");
   CHECK_EQ(Message([&] { f(1); }), "InternalError: std");
   CHECK_EQ(Message([&] { f(2); }), "InternalError: an exception that is no std::exception");
+  CHECK_EQ(Message([&] { f(6); }), "MemoryError: std::bad_alloc");
   CHECK_EQ(Message([&] { f(3); }), "KeyError: Check failed: (how != 3) is false: three");
   CHECK_EQ(Message([&] { f(4); }), "InternalError: Check failed: how == 5 (4 vs. 5) : five");
   bool caught = false;

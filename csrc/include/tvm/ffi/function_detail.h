@@ -8,6 +8,7 @@
 
 #include <cstdio>
 #include <exception>
+#include <new>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -234,6 +235,8 @@ TVM_FFI_COLD_CODE TVM_FFI_NO_INLINE inline int RaiseCurrentException() {
     throw;
   } catch (const Error& error) {
     SetSafeCallRaised(error);
+  } catch (const std::bad_alloc& error) {
+    SetSafeCallRaised(Error("MemoryError", error.what(), ""));
   } catch (const std::exception& error) {
     SetSafeCallRaised(Error("InternalError", error.what(), ""));
 #ifdef __GLIBCXX__
