@@ -4,7 +4,6 @@
 #include <structmember.h>
 
 #include <cstddef>
-#include <cstdlib>
 #include <optional>
 #include <string>
 #include <utility>
@@ -14,6 +13,7 @@
 #include "bindings/raised.h"
 #include "bindings/value.h"
 #include "callframe/value.h"
+#include "callframe/watch.h"
 #include "callframe/watched_call.h"
 #include "env/env_scope.h"
 #include "gil/gil.h"
@@ -121,13 +121,11 @@ PyType_Spec function_spec = {"graphffi.Function", sizeof(PyFunction), 0,
                              Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL, function_slots};
 
 bool AskFlag(const std::string& name, bool otherwise) {
-  const char* asked = std::getenv(name.c_str());
-  const std::string text = asked == nullptr ? "" : asked;
-  if (text.empty()) return otherwise;
-  if (text != "0" && text != "1") {
-    throw py::import_error("graphffi: " + name + ": expected 0 or 1, got '" + text + "'");
+  try {
+    return graphffi::FlagOfEnvironment(name.c_str(), otherwise);
+  } catch (const Error& error) {
+    throw py::import_error(error.message());
   }
-  return text == "1";
 }
 
 /// An event of the profiler of the arguments' framework, if one runs. Under the GIL.

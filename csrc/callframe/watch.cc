@@ -35,14 +35,6 @@ int64_t NumberOfEnvironment(const char* name, int64_t otherwise) {
               std::string("graphffi: ") + name + ": expected a number above 0, got '" + text + "'");
 }
 
-/// \throws Error(ValueError)
-bool FlagOfEnvironment(const char* name) {
-  const std::string text(TextOfEnvironment(name));
-  if (text.empty() || text == "0" || text == "1") return text == "1";
-  throw Error("ValueError",
-              std::string("graphffi: ") + name + ": expected 0 or 1, got '" + text + "'");
-}
-
 void StartRecording(Watch* made) {
   const std::string folder(TextOfEnvironment("GRAPHFFI_RECORD"));
   if (folder.empty()) return;
@@ -79,7 +71,7 @@ void FindRanges(Watch* made) {
 /// Starts what the environment asks for. A program in C++ is told of mistakes on its error stream.
 void ReadEnvironment(Watch* made) {
   try {
-    if (FlagOfEnvironment("GRAPHFFI_DEBUG")) made->kinds |= Watch::kDebug;
+    if (FlagOfEnvironment("GRAPHFFI_DEBUG", false)) made->kinds |= Watch::kDebug;
     StartRecording(made);
     FindRanges(made);
   } catch (const Error& error) {
@@ -91,6 +83,14 @@ void ReadEnvironment(Watch* made) {
 }  // namespace
 
 Watch* const watch = Watch::Get();
+
+bool FlagOfEnvironment(const char* name, bool otherwise) {
+  const std::string text(TextOfEnvironment(name));
+  if (text.empty()) return otherwise;
+  if (text == "0" || text == "1") return text == "1";
+  throw Error("ValueError",
+              std::string("graphffi: ") + name + ": expected 0 or 1, got '" + text + "'");
+}
 
 Watch* Watch::Get() {
   if (void* shared = FindShared(kSharedWatch)) return static_cast<Watch*>(shared);

@@ -48,6 +48,10 @@ struct Watch {
   static Watch* Get();
 };
 
+/// Whether a variable of the environment is 1; `otherwise` if it is empty or not set.
+/// \throws Error(ValueError) unless it is 0 or 1
+bool FlagOfEnvironment(const char* name, bool otherwise);
+
 /// The process's, from when this library is loaded.
 extern Watch* const watch;
 
