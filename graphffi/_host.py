@@ -351,7 +351,9 @@ def _allocate(subject: str, spec: TensorSpec, use_numpy: bool) -> Any:
         raise TypeError(f"{subject}: expected sizes (ints), got {tuple(spec.shape)}") from None
     if use_numpy and (spec.device is None or Device(spec.device).type == "cpu"):
         numpy: Any = sys.modules["numpy"]
-        return numpy.empty(shape, dtype=numpy_dtype(spec.dtype))
+        made = numpy.empty(shape, dtype=numpy_dtype(spec.dtype, subject))
+        _check_elements(subject, made.dtype, dtype(spec.dtype))
+        return made
     return _core.empty(
         shape, dtype(spec.dtype), Device("cpu" if spec.device is None else spec.device)
     )
