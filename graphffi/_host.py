@@ -284,7 +284,7 @@ def _is_scalar(kind: type) -> bool:
 
 
 def _checked_returned(subject: str, returned: Any, results: Sequence[TensorSpec]) -> list[Any]:
-    """Checks the results that a kernel returned, because it was not given them to fill."""
+    """The results that a kernel returned, as it was not given them to fill; arrays are copies."""
     values = list(returned) if isinstance(returned, (list, tuple)) else [returned]
     if len(values) != len(results):
         raise TypeError(
@@ -302,7 +302,12 @@ def _checked_returned(subject: str, returned: Any, results: Sequence[TensorSpec]
             raise TypeError(f"{expected} {got}")
         if tuple(value.shape) != tuple(spec.shape):
             raise ValueError(f"{expected} {got}")
-    return values
+        if not _is_row_major(_core.from_dlpack(value)):
+            raise ValueError(
+                f"{subject}: result {i}: expected a row-major contiguous tensor, got other strides"
+            )
+    # An array may share memory with an operand, or with what the kernel keeps.
+    return [value.copy() if _has_array([value]) else value for value in values]
 
 
 def _describe_spec(spec: TensorSpec) -> str:
@@ -351,7 +356,9 @@ def _allocate(subject: str, spec: TensorSpec, use_numpy: bool) -> Any:
         raise TypeError(f"{subject}: expected sizes (ints), got {tuple(spec.shape)}") from None
     if use_numpy and (spec.device is None or Device(spec.device).type == "cpu"):
         numpy: Any = sys.modules["numpy"]
-        return numpy.empty(shape, dtype=numpy_dtype(spec.dtype))
+        made = numpy.empty(shape, dtype=numpy_dtype(spec.dtype, subject))
+        _check_elements(subject, made.dtype, dtype(spec.dtype))
+        return made
     return _core.empty(
         shape, dtype(spec.dtype), Device("cpu" if spec.device is None else spec.device)
     )

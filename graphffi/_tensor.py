@@ -57,8 +57,12 @@ def importer_of(kind: type) -> Callable[[_core.Tensor], Any] | None:
 
 
 @functools.lru_cache(maxsize=64)
-def numpy_dtype(kind: Any) -> Any:
+def numpy_dtype(kind: Any, subject: str = "graphffi") -> Any:
     """The data type of NumPy, or of ml_dtypes where NumPy has none.
+
+    Args:
+        kind: A `dtype`, or its name.
+        subject: What errors begin with.
 
     Raises:
         TypeError: If neither has it, or ml_dtypes is not installed.
@@ -72,7 +76,8 @@ def numpy_dtype(kind: Any) -> Any:
         return import_module("numpy").dtype(getattr(import_module("ml_dtypes"), name))
     except (ModuleNotFoundError, AttributeError):
         raise TypeError(
-            f"graphffi: expected a data type of NumPy or ml_dtypes (which pip installs), got {name}"
+            f"{subject}: expected a data type of NumPy or ml_dtypes (which pip installs), "
+            f"got {name}"
         ) from None
 
 

@@ -78,3 +78,29 @@ def test_results_are_arrays_if_an_operand_is_one_of_any_type() -> None:
     ml_dtypes: Any = pytest.importorskip("ml_dtypes")
     with pytest.raises(TypeError, match=r"'x': expected a data type .*, got int4, whose elements"):
         op(x.astype(ml_dtypes.int4))
+
+
+@pytest.mark.parametrize(
+    ("kind", "problem"),
+    [
+        (
+            "float7",
+            r"expected a data type of NumPy or ml_dtypes \(which pip installs\), got float7$",
+        ),
+        ("int4", "expected a data type that kernels can take, got int4, whose elements NumPy pads"),
+    ],
+)
+def test_results_of_data_types_that_numpy_lacks_are_refused_by_name(
+    kind: str, problem: str
+) -> None:
+    pytest.importorskip("ml_dtypes")
+    op = graphffi.define_op(
+        f"test_op::result_{kind}",
+        schema="(Tensor x) -> Tensor",
+        kernel="odd.never_called",
+        plan="x, out",
+        infer=lambda x: graphffi.like(x, dtype=kind),
+    )
+    graphffi.register_global_func("odd.never_called", lambda *tensors: None, override=True)
+    with pytest.raises(TypeError, match=f"^test_op::result_{kind}: result 0: {problem}"):
+        op(np.zeros(2))

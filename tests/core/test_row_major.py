@@ -81,3 +81,13 @@ def test_arrays_whose_elements_are_not_aligned_are_copied() -> None:
     define("(Tensor(a!) x) -> Tensor out", kernel)(x)
     assert addresses[0] % 4 == 0
     assert (x == 1).all()
+
+
+def test_returned_arrays_are_copied_and_must_be_row_major() -> None:
+    x = np.zeros(4, np.float32)
+    y = define("(Tensor x) -> Tensor", lambda x: x, plan="x")(x)
+    y += 1
+    assert x.sum() == 0
+    op = define("(Tensor x) -> Tensor", lambda x: np.from_dlpack(x)[::-1], plan="x")
+    with pytest.raises(ValueError, match="result 0: expected a row-major contiguous tensor, got"):
+        op(x)

@@ -235,6 +235,27 @@ def test_compiled_code_refuses_them_alike(copy: Any, is_op: bool, dtype: torch.d
     assert str(compiled.value) == str(eager.value)
 
 
+def test_results_of_data_types_that_torch_lacks_are_refused_by_name() -> None:
+    op = graphffi.define_op(
+        "mytest::odd_result",
+        schema="(Tensor x, dtype kind) -> Tensor y",
+        kernel="mytest.never_called",
+        plan="x, y",
+        infer=lambda x, kind: graphffi.like(x, dtype=kind),
+    )
+    raw = lambda x, kind: graphffi.call_tvm_ffi(  # noqa: E731
+        "mytest.never_called", x, out=graphffi.like(x, dtype=kind)
+    )
+    for kind in ("float7", "float32x4", "handle"):
+        told = f"expected a dtype that torch passes to kernels, got {kind}(\n|$)"
+        for f, name in ((op, "mytest::odd_result: result 'y'"), (raw, "mytest.never_called: .*0")):
+            with pytest.raises(TypeError, match=f"^{name}: {told}"):
+                f(X, kind)
+            compiled = torch.compile(f, fullgraph=True, backend="eager")
+            with pytest.raises(TypeError, match=f"^{name}: {told}"):
+                compiled(X, kind)
+
+
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 @pytest.mark.parametrize("layout", [torch.strided, torch.jagged])
 def test_nested_tensors_are_refused(ops: Any, layout: torch.layout) -> None:

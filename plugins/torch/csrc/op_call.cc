@@ -22,9 +22,9 @@ namespace {
 /// For compilers' caches only; the last of the schema.
 constexpr std::string_view kDigestArgument = "graphffi_digest";
 
-at::Tensor Empty(const DLTensor& result, bool is_profiled) {
+at::Tensor Empty(const DLTensor& result, at::ScalarType type, bool is_profiled) {
   at::IntArrayRef shape(result.shape, static_cast<size_t>(result.ndim));
-  at::TensorOptions options = at::TensorOptions().dtype(at::toScalarType(result.dtype));
+  at::TensorOptions options = at::TensorOptions().dtype(type);
   // The dispatcher would add nothing but a profiler's event.
   if (result.device.device_type == kDLCPU && !is_profiled) return at::cpu::empty(shape, options);
   auto index = static_cast<c10::DeviceIndex>(result.device.device_id);
@@ -172,11 +172,26 @@ TVMFFIAny OpFrame::Infer(graphffi::ResultShapes* shapes) {
   return graphffi::ToAny(shapes->workspace_bytes);
 }
 
+at::ScalarType OpFrame::TypeOf(const DLTensor& result, size_t index) {
+  try {
+    return at::toScalarType(result.dtype);
+  } catch (const c10::Error&) {
+    throw graphffi::Error("TypeError",
+                          op_.subject() + ": result '" +
+                              op_.targets_.front()->output_names.NameOf(index) +
+                              "': expected a dtype that torch passes to kernels, got " +
+                              std::string(tvm::ffi::DLDataTypeToString(result.dtype)));
+  }
+}
+
 void OpFrame::RunAllocated() {
   graphffi::ResultShapes shapes;
   const TVMFFIAny workspace = Infer(&shapes);
   const bool is_profiled = at::getStepCallbacksUnlessEmpty(at::RecordScope::FUNCTION).has_value();
-  for (int32_t i = 0; i < shapes.size(); ++i) results().push_back(Empty(shapes[i], is_profiled));
+  for (int32_t i = 0; i < shapes.size(); ++i) {
+    const at::ScalarType type = TypeOf(shapes[i], static_cast<size_t>(i));
+    results().push_back(Empty(shapes[i], type, is_profiled));
+  }
   for (size_t i = 0; i < results().size(); ++i) call_.outputs().Fill(i, results()[i]);
   call_.Run(results().size(), workspace);
 }

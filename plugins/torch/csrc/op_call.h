@@ -123,6 +123,8 @@ class GRAPHFFI_TORCH_API OpFrame {
 
  private:
   void RunAllocated();
+  /// \throws graphffi::Error(TypeError) if torch has no such data type, or gives it to no kernel.
+  at::ScalarType TypeOf(const DLTensor& result, size_t index);
   /// Has the call run the kernel that the rule chooses, and gives the workspace that it demands.
   TVMFFIAny Infer(graphffi::ResultShapes* shapes);
   void CheckOutputs(const graphffi::ResultShapes& shapes);

@@ -243,7 +243,7 @@ def run_decomposed(
     results: list[torch.Tensor] = []
     if call.outputs is None:
         specs = definition.infer(*call.rule_arguments())
-        results = [empty(spec, torch.device("cpu")) for spec in specs]
+        results = empty(definition.name, definition.results, specs, torch.device("cpu"))
     outputs = results if call.outputs is None else call.outputs
     kernel, workspace = call.kernel(is_guarded=False)
     if kernel.is_reference:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
@@ -177,7 +178,7 @@ class TorchFramework(Framework):
             )
         first = tensors[0] if tensors else None
         device = None if first is None else first.device
-        outputs = [empty(spec, device) for spec in results]
+        outputs = empty(call.subject, itertools.count(), results, device)
         digest = graph_digest(call.digest)
         if call.traits is not None and call.traits.has_side_effect:
             digest = distinct(digest) if torch.compiler.is_compiling() else digest

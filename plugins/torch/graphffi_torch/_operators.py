@@ -21,7 +21,7 @@ from graphffi_torch._operator_schema import (
     operator_schemas,
     why_no_operator,
 )
-from graphffi_torch._specs import allocation, concrete, rule_arguments
+from graphffi_torch._specs import allocations, concrete, rule_arguments
 from graphffi_torch._vmap import register_vmap
 
 if TYPE_CHECKING:
@@ -280,7 +280,7 @@ def _make_infer(definition: Definition) -> Callable[..., list[Any]]:
             kernel = chosen_kernel(definition, operands, attributes, device)
             if definition.takes_ruled_workspace(kernel):  # says what is wrong while tracing
                 definition.workspace_bytes(kernel, operands, attributes)
-        return [allocation(spec, _CPU) for spec in specs]
+        return allocations(definition.name, definition.results, specs, _CPU)
 
     return infer
 
@@ -297,8 +297,8 @@ def _make_fake(op: Op) -> Callable[..., Any]:
         _check_tensors(definition, values)
         _repair(definition, values)
         try:
-            allocations = infer(*values)
-            if any(_is_negative(size) for shape, _, _ in allocations for size in shape):
+            rows = infer(*values)
+            if any(_is_negative(size) for shape, _, _ in rows for size in shape):
                 raise ValueError(f"{definition.name}: expected sizes of 0 or more")
         except FactoryError as error:
             end_trace(error)
@@ -309,9 +309,7 @@ def _make_fake(op: Op) -> Callable[..., Any]:
         except RuntimeError as error:
             _explain_unknown(definition, error)
             raise
-        results = [
-            torch.empty(shape, dtype=dtype, device=device) for shape, dtype, device in allocations
-        ]
+        results = [torch.empty(shape, dtype=dtype, device=device) for shape, dtype, device in rows]
         if len(results) == 1:
             return results[0]
         return tuple(results) if results else None

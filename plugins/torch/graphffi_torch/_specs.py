@@ -12,7 +12,7 @@ from graphffi import Device, TensorSpec, dtype
 from graphffi.plugin import flat, numpy_dtype, per_tensor
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     import numpy
 
@@ -102,18 +102,42 @@ def concrete(argument: Any) -> Any:
 Allocation = tuple[tuple[Any, ...], torch.dtype, torch.device | None]
 
 
-def allocation(spec: TensorSpec, default_device: torch.device | None) -> Allocation:
-    """Shape, dtype and device that a result of that spec has in torch."""
-    device = torch_device(spec.device, default_device)
-    shape: Any = spec.shape
-    is_traced = isinstance(shape, torch.fx.Proxy)
-    return shape if is_traced else tuple(shape), torch_dtype(spec.dtype), device
+def allocations(
+    subject: str,
+    names: Iterable[str | int],
+    specs: Sequence[TensorSpec],
+    default_device: torch.device | None,
+) -> list[Allocation]:
+    """Shapes, dtypes and devices that results of these specs have in torch.
+
+    Raises:
+        TypeError: If torch lacks a data type. The text begins with `subject` and the result's name.
+    """
+    made: list[Allocation] = []
+    for name, spec in zip(names, specs, strict=False):
+        device = torch_device(spec.device, default_device)
+        shape: Any = spec.shape
+        is_traced = isinstance(shape, torch.fx.Proxy)
+        try:
+            kind = torch_dtype(spec.dtype)
+        except TypeError:
+            raise TypeError(
+                f"{subject}: result {name!r}: expected a dtype that torch passes to kernels, got "
+                f"{spec.dtype}"
+            ) from None
+        made.append((shape if is_traced else tuple(shape), kind, device))
+    return made
 
 
-def empty(spec: TensorSpec, default_device: torch.device | None) -> torch.Tensor:
-    """A tensor of that spec; without any device, where torch puts new ones."""
-    shape, dtype, device = allocation(spec, default_device)
-    return torch.empty(shape, dtype=dtype, device=device)
+def empty(
+    subject: str,
+    names: Iterable[str | int],
+    specs: Sequence[TensorSpec],
+    default_device: torch.device | None,
+) -> list[torch.Tensor]:
+    """Tensors of these specs; without any device, where torch puts new ones."""
+    rows = allocations(subject, names, specs, default_device)
+    return [torch.empty(shape, dtype=dtype, device=device) for shape, dtype, device in rows]
 
 
 def attribute_value(attribute: Attribute, value: Any) -> Any:
