@@ -149,8 +149,8 @@ def _with_offsets(args: Any, kwargs: Any) -> tuple[Any, Any]:
     """The arguments of the node that is being lowered, with views of the sizes they should have.
 
     Torch (2.10 to 2.15 at least) has no lowering of a view's symbolic offset, and takes 0 for it
-    and for equal sizes: where a call updates a view of an intermediate (``w[1]``), the kernel
-    would write to another part of ``w``, or to none.
+    and for sizes that are the same symbol: where a call updates a view of an intermediate
+    (``w[1]``), the kernel would write to another part of ``w``, or to none.
     """
     node = V.graph.current_node
     return _with_offset(_arguments(node), args), _with_offset(node.kwargs, kwargs)
@@ -165,7 +165,7 @@ def _with_offset(given: Any, lowered: Any) -> Any:
         return lowered
     fake = given.meta["val"]
     *sizes, offset = map(_as_expression, (*fake.shape, *fake.stride(), fake.storage_offset()))
-    if all(isinstance(value, int) for value in (*sizes, offset)):
+    if isinstance(offset, int):
         return lowered
     # A view of the whole: torch's own is of a copy where Inductor lacks the type.
     whole = V.graph.env[given.all_input_nodes[0]]
