@@ -50,7 +50,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const int code = Guard([&] {
     const ModulePtr module =
         ReadEmbeddedModules(&library, MakeLibraryModule(&library), content.get());
-    Require(!FindFunction(module.get(), {MakeString("nothing")}, true));
+    Require(!FindFunction(module.handle().get(), MakeString("nothing").view(), true));
     module->ClearImports();
   });
   if (code != 0) CheckRaised({"RuntimeError"});
