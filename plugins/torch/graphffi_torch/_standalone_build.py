@@ -45,7 +45,7 @@ _INSTRUCTIONS: Final = {
 # Torch's flags for debugging and warnings, which the library has no use for.
 _DROPPED: Final = {"g1", "Wall", "pedantic", "fno-omit-frame-pointer"}
 _PREFIX: Final = "torch/csrc/inductor/cpp_prefix.h"
-# Of ours, those that include most; torch's headers for a device and for kernels lie between them.
+# Ours, in the order in which generated code includes them: before torch's.
 _HEADERS: Final = ("graphffi_standalone/laid_out.h", "graphffi_standalone/load_once.h")
 _INCLUDES: Final = (
     *(f"-I{folder}" for folder in (FOLDER, FOLDER / "include", include_path())),
