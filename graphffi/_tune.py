@@ -81,7 +81,8 @@ def tune(
 
     Raises:
         TypeError: If `op` is none.
-        ValueError: If no kernel fits a case, or none is right; if `path` or `seconds` is none.
+        ValueError: If there is no case; if no kernel fits a case, or none is right; if `path` or
+            `seconds` is none.
 
     Example:
         >>> cases = [(torch.randn(n, 4096), weight) for n in (1, 64)]  # doctest: +SKIP
@@ -95,6 +96,8 @@ def tune(
     if not target.name or target.is_dir():
         raise ValueError(f"{op.name}: tune: path: expected that of a file, got '{path}'")
     listed = list(cases)
+    if not listed:
+        raise ValueError(f"{op.name}: tune: cases: expected at least one")
     found = []
     start = clock()
     for i, case in enumerate(listed):

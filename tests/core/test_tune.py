@@ -374,6 +374,8 @@ def test_wrong_files_and_cases_are_refused(path: Path, clock: FakeClock) -> None
             ValueError, match=f"tune: path: expected that of a file, got '{folder}'"
         ):
             graphffi.tune(op, [(array(3),)], folder)
+    with pytest.raises(ValueError, match="tune: cases: expected at least one"):
+        graphffi.tune(op, [], path)
 
 
 def test_a_kernel_is_no_op(tmp_path: Path) -> None:

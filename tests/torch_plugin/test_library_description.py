@@ -271,3 +271,25 @@ def test_wrong_arguments_are_refused_before_anything_is_compiled(
         given["exported"] = dict.fromkeys(given["exported"], program)
     with pytest.raises(error, match=f"graphffi_torch: to_library: .*{text}"):
         graphffi_torch.to_library(**given)
+
+
+class TwoResults(torch.nn.Module):
+    def forward(self, x: torch.Tensor, n: int | None) -> tuple[torch.Tensor, int | None]:
+        return x * 2, n
+
+
+@pytest.mark.parametrize(
+    ("value", "sizes", "got"),
+    [
+        (3, None, "int 3"),
+        (None, None, "None"),
+        (3, {"x": None, "n": torch.export.Dim.DYNAMIC}, "a number that calls choose"),
+    ],
+)
+def test_what_is_no_tensor_is_refused(tmp_path: Path, value: Any, sizes: Any, got: str) -> None:
+    program = torch.export.export(TwoResults(), (torch.rand(4), value), dynamic_shapes=sizes)
+    text = (
+        f"graphffi_torch: to_library: main: input 'n': expected a tensor, got {got}; pass tensors"
+    )
+    with pytest.raises(NotImplementedError, match=text):
+        graphffi_torch.to_library(program, tmp_path / "model.so")

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import sympy  # type: ignore[import-untyped]
 import torch
-from torch.export.graph_signature import InputKind, TensorArgument
+from torch.export.graph_signature import ConstantArgument, InputKind, TensorArgument
 
+from graphffi.plugin import describe
 from graphffi_torch._size_guards import SizeGuard, size_guards
 from graphffi_torch._specs import DTYPE_NAMES
 
@@ -143,15 +144,13 @@ class Signature:
             node = nodes.get(spec.arg.name)
             value: Any = None if node is None else node.meta.get("val")
             if not isinstance(spec.arg, TensorArgument) or not isinstance(value, torch.Tensor):
-                reader.refuse(
-                    f"input '{spec.arg.name}'", "a tensor", f"a {type(spec.arg).__name__}"
-                )
+                reader.refuse(f"input '{spec.arg.name}'", "a tensor", _describe(spec.arg))
             operands.append(reader.operand(spec.arg.name, value, spec.arg.name in updated))
         results = []
         outputs = [s for s in signature.output_specs if s.kind.name == "USER_OUTPUT"]
         for i, spec in enumerate(outputs):
             if not isinstance(spec.arg, TensorArgument):
-                reader.refuse(f"result {i}", "a tensor", f"a {type(spec.arg).__name__}")
+                reader.refuse(f"result {i}", "a tensor", _describe(spec.arg))
             results.append(reader.result(nodes[spec.arg.name].meta.get("val"), operands))
         return Signature(
             name,
@@ -161,6 +160,12 @@ class Signature:
             frozenset(signature.buffers_to_mutate.values()),
             *_nested(program),
         )
+
+
+def _describe(argument: Any) -> str:
+    if isinstance(argument, ConstantArgument):
+        return describe(argument.value)
+    return "a number that calls choose"
 
 
 def check_not_tied(subject: str, program: torch.export.ExportedProgram) -> None:
