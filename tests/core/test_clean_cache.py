@@ -85,6 +85,7 @@ def test_the_cache_shrinks_to_a_size(cache: Path) -> None:
     assert left(cache) == set()
 
 
+@pytest.mark.slow
 def test_what_was_just_used_stays(cache: Path) -> None:
     code = "int f() { return 1; }"
     path = graphffi.cpp.build("fresh", cpp_sources=code, functions="f")
@@ -103,6 +104,7 @@ def test_a_use_makes_a_library_young(cache: Path) -> None:
     assert os.path.isfile(path)
 
 
+@pytest.mark.slow
 def test_a_removed_library_is_built_again(cache: Path) -> None:
     code = "int f() { return 7; }"
     path = graphffi.cpp.build("gone", cpp_sources=code, functions="f")

@@ -33,6 +33,7 @@ def test_text_becomes_a_module() -> None:
     assert mod.twice(4) == 8
 
 
+@pytest.mark.slow
 def test_several_texts_and_documented_functions() -> None:
     mod = graphffi.cpp.load_inline(
         "demo",
@@ -280,6 +281,7 @@ def test_a_type_that_no_kernel_can_take_is_one_error() -> None:
     assert str(caught.value).count(" error: ") == 1
 
 
+@pytest.mark.slow
 def test_c_is_compiled_as_c(tmp_path: Path) -> None:
     (tmp_path / "answer.c").write_text(
         "#include <tvm/ffi/c_api.h>\n"
@@ -308,6 +310,7 @@ def test_a_library_without_functions_says_so(tmp_path: Path) -> None:
         _ = module.answer
 
 
+@pytest.mark.slow
 def test_library_goes_where_it_is_asked_for(tmp_path: Path) -> None:
     folder = tmp_path / "out"
     path = graphffi.cpp.build("demo", cpp_sources=TWICE, functions="twice", build_directory=folder)
@@ -369,6 +372,7 @@ def test_missing_compiler_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         graphffi.cpp.build("demo", cuda_sources=TWICE)
 
 
+@pytest.mark.slow
 def test_compiler_may_have_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CXX", "g++ -DTWO=2")
     code = "int f() { return TWO; }"
@@ -382,6 +386,7 @@ print(graphffi.cpp.build("demo", cpp_sources=sys.argv[1], functions=["twice"]))
 """
 
 
+@pytest.mark.slow
 def test_processes_share_one_build(cache: Path) -> None:
     command = [sys.executable, "-c", BUILD_TWICE, TWICE]
     processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]

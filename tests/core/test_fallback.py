@@ -119,6 +119,7 @@ def test_graphffi_tensors_take_the_way_of_numpy() -> None:
     assert np.from_dlpack(scaled)[0, 0] == 2
 
 
+@pytest.mark.slow
 @pytest.mark.needs("torch")
 def test_inductor_fuses_the_reference() -> None:
     import torch

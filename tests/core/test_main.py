@@ -25,6 +25,7 @@ def run(*arguments: str) -> tuple[int, str, str]:
     return result.returncode, result.stdout, result.stderr
 
 
+@pytest.mark.slow
 def test_doctor_says_what_is_in_use() -> None:
     status, output, _ = run("doctor")
     assert status == 0
@@ -50,6 +51,7 @@ def test_doctor_says_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert {"name": "torch", "text": "not installed", "problem": ""} in facts["facts"]
 
 
+@pytest.mark.slow
 def test_doctor_shows_a_cache_that_cannot_be_looked_at(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

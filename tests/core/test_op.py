@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import shutil
 import subprocess
 from pathlib import Path
@@ -492,10 +491,11 @@ if os.environ["GRAPHFFI_RUNTIME"] == "bundled":  # apache-tvm-ffi's refuses frac
 """
 
 
-@pytest.mark.parametrize("runtime", ["bundled", "apache"])
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "runtime", ["bundled", pytest.param("apache", marks=pytest.mark.needs("tvm_ffi"))]
+)
 def test_numbers_are_the_same_in_any_locale(tmp_path: Path, run_python: Any, runtime: str) -> None:
-    if runtime == "apache" and importlib.util.find_spec("tvm_ffi") is None:
-        pytest.skip("needs apache-tvm-ffi")
     localedef = shutil.which("localedef")
     made = localedef and subprocess.run(
         [localedef, "-i", "de_DE", "-f", "UTF-8", tmp_path / "de_DE.UTF-8"], capture_output=True

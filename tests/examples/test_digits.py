@@ -206,6 +206,7 @@ def test_attention_over_heads_without_elements_has_sums():
     np.testing.assert_allclose(logsumexp, np.full((2, 4, 5), np.log(5)), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_hessian_of_the_loss_in_jax():
     jax = pytest.importorskip("jax")
     pytest.importorskip("array_api_compat")

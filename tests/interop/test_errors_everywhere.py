@@ -483,6 +483,7 @@ def _told(model: Callable[..., Any], x: torch.Tensor) -> Any:
         return type(error), error.args[0]
 
 
+@pytest.mark.slow
 def test_a_missing_plugin_says_what_to_install() -> None:
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", WITHOUT_PLUGINS],

@@ -259,6 +259,7 @@ def test_compiled_code_names_the_kernels(choices: list[Choice]) -> None:
     check_text(choices, [0], "".join(code))
 
 
+@pytest.mark.slow
 def test_other_sizes_compile_a_dynamic_graph_anew(choices: list[Choice]) -> None:
     """Guards of conditions: each set of sizes gets the kernels that eager code runs."""
     torch.compiler.reset()

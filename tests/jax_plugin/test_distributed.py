@@ -9,7 +9,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 
+
+@pytest.mark.slow
 def test_two_processes_run_a_call_on_their_own_parts(library: str) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

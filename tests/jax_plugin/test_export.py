@@ -236,6 +236,7 @@ print(hits, np.asarray(y)[:4].tolist(), y.shape[0])
 """
 
 
+@pytest.mark.slow
 def test_the_compilation_cache_hits_and_is_never_stale(
     library: str, run_script: Callable[..., Any], tmp_path: Path
 ) -> None:

@@ -60,6 +60,7 @@ TRANSFORMS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TRANSFORMS)
 def test_both_modes_are_those_of_plain_jax(name: str) -> None:
     transform = TRANSFORMS[name]

@@ -46,6 +46,7 @@ except NotImplementedError as error:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("private", PARTITIONER_NAMES, ids=lambda p: p.name.rpartition(".")[2])
 def test_programs_of_one_device_need_no_private_name(
     run_script: Callable[..., Any], library: str, private: Any

@@ -12,6 +12,8 @@ from typing import Any
 import jax
 import pytest
 
+pytestmark = pytest.mark.slow
+
 SPLIT = [
     "outer", "inner", "behind", "last", "leading", "no split", "two operands", "one of two", "list",
     "updated", "workspace", "side effect", "vmap", "vmap inside", "moved", "weight", "grid",

@@ -182,6 +182,7 @@ def test_nothing_is_found_in_a_right_rule(name: str, framework: str) -> None:
     assert not report.findings, str(report)
 
 
+@pytest.mark.slow
 def test_results_other_than_the_reference_gives_are_found() -> None:
     pytest.importorskip("array_api_compat")
     report = find(_python_op("wrong_reference"), frameworks=())
@@ -192,6 +193,7 @@ def test_results_other_than_the_reference_gives_are_found() -> None:
     assert not report.findings, str(report)
 
 
+@pytest.mark.slow
 def test_a_reference_of_a_narrow_type_computes_in_float32() -> None:
     pytest.importorskip("array_api_compat")
     pytest.importorskip("ml_dtypes")
@@ -224,6 +226,7 @@ def test_nothing_is_found_in_a_correct_op_without_operands() -> None:
     assert (report.findings, report.num_cases > 1) == ([], True), str(report)
 
 
+@pytest.mark.slow
 def test_data_types_and_devices_are_given_as_such() -> None:
     report = find(_python_op("of_kinds"), frameworks=())
     assert not report.findings, str(report)
@@ -232,6 +235,7 @@ def test_data_types_and_devices_are_given_as_such() -> None:
     assert (report.num_cases, report.findings) == (1, [])
 
 
+@pytest.mark.slow
 def test_lists_of_other_lengths_are_tried() -> None:
     report = find(_python_op("weighted_by_some"), frameworks=())
     assert [finding.kind for finding in report.findings] == ["crash"], str(report)
@@ -274,6 +278,7 @@ def test_check_raises_with_the_report(library: str) -> None:
         check({"op": "faults::writes_after", "library": library}, frameworks=())
 
 
+@pytest.mark.slow
 def test_compilers_are_left_out_where_something_was_found() -> None:
     pytest.importorskip("torch")
     report = find(_python_op("wrong_reference"), frameworks=["torch"])

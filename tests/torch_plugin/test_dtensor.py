@@ -7,9 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 WORKER = Path(__file__).with_name("dtensor_worker.py")
 
 
+@pytest.mark.slow
 def test_calls_keep_splits_along_free_dimensions_and_no_others(tmp_path: Path) -> None:
     command = [sys.executable, "-W", "ignore", str(WORKER)]
     workers = [

@@ -133,6 +133,7 @@ def test_what_is_no_program_is_refused(exported: torch.export.ExportedProgram) -
         graphffi_torch.package(exported, "m.so")
 
 
+@pytest.mark.slow
 def test_a_saved_program_runs_in_a_process_that_knows_no_op(
     exported: torch.export.ExportedProgram, tmp_path: Path
 ) -> None:
@@ -142,6 +143,7 @@ def test_a_saved_program_runs_in_a_process_that_knows_no_op(
     assert run_elsewhere(load) == expected_elsewhere()
 
 
+@pytest.mark.slow
 def test_libraries_are_searched_for_references_without_a_folder(
     exported: torch.export.ExportedProgram, kernels: Any, tmp_path: Path
 ) -> None:
@@ -519,6 +521,7 @@ class UpdatesAView(torch.nn.Module):
         return rows + 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("worked_around", [True, False])
 def test_a_view_of_an_intermediate_is_updated_in_its_place(
     ops: Any, tmp_path: Path, worked_around: bool, monkeypatch: pytest.MonkeyPatch

@@ -57,6 +57,7 @@ for op in ops:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("paused", "imported"),
     [

@@ -255,6 +255,7 @@ def test_calls_keep_the_gil_where_their_kernel_says_so() -> None:
     assert code.count("= graphffi_torch_C.call_site_v3(") == 4
 
 
+@pytest.mark.slow
 def test_the_cpp_wrapper_calls_the_packed_entry(ops: Any) -> None:
     result, code = compiled_code(
         lambda x: chain(ops, x), X, dynamic=True, options={"cpp_wrapper": True}
@@ -335,6 +336,7 @@ def test_calls_through_the_dispatcher_can_be_asked_for(tmp_path: Path) -> None:
     assert run_program(tmp_path, program, "1", GRAPHFFI_INDUCTOR="0").endswith("True")
 
 
+@pytest.mark.slow
 def test_another_word_for_the_path_of_calls_is_refused() -> None:
     env = os.environ | {"GRAPHFFI_INDUCTOR": "off"}
     command = [sys.executable, "-c", "import graphffi_torch"]

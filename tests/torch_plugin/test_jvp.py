@@ -85,11 +85,13 @@ def test_both_modes_are_those_of_plain_torch(name: str) -> None:
     torch.testing.assert_close(got, expected, rtol=2e-4, atol=2e-4)
 
 
-slow = (pytest.mark.slow, pytest.mark.skipif(IS_TORCH_2_10, reason="needs a newer torch"))
+newer = pytest.mark.skipif(IS_TORCH_2_10, reason="needs a newer torch")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", ["jvp", "grad", pytest.param("jacfwd", marks=slow), pytest.param("hessian", marks=slow)]
+    "name",
+    ["jvp", "grad", pytest.param("jacfwd", marks=newer), pytest.param("hessian", marks=newer)],
 )
 def test_both_modes_in_compiled_code(name: str) -> None:
     transform = TRANSFORMS[name]

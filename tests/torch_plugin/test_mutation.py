@@ -403,6 +403,7 @@ class Counts(torch.nn.Module):
         return x + self.count
 
 
+@pytest.mark.slow
 def test_a_package_counts_its_calls_in_a_buffer(tmp_path: Path) -> None:
     exported = torch.export.export(Counts(), (torch.zeros(2),))
     path = graphffi_torch.package(exported, tmp_path / "model.pt2")
@@ -417,6 +418,7 @@ class UpdatesARow(torch.nn.Module):
         return graphffi.call_tvm_ffi("mytest.add_row", x[0], x[1], mutates=(1,)) * 2
 
 
+@pytest.mark.slow
 def test_a_row_of_an_input_is_updated_in_a_package(tmp_path: Path) -> None:
     def add_row(row: Any, total: Any) -> None:
         np.from_dlpack(total)[:] += np.from_dlpack(row)

@@ -124,6 +124,7 @@ def test_calls_without_a_definition(ops: Any, mode: Any, plan: str, stride: int)
     assert mode(call)(LAYOUTS["transposed"]()).item() == stride
 
 
+@pytest.mark.slow
 def test_code_of_the_cpp_wrapper_copies_too(ops: Any) -> None:
     @functools.partial(torch.compile, fullgraph=True, options={"cpp_wrapper": True})
     def run(x: torch.Tensor) -> torch.Tensor:

@@ -108,6 +108,7 @@ def compiled_autograd() -> Any:
     torch._dynamo.compiled_autograd.reset()
 
 
+@pytest.mark.slow
 def test_compiled_autograd_takes_eager_calls(compiled_autograd: Any) -> None:
     enabled, graphs = compiled_autograd
     for rows, count in ((4, 1), (5, 2), (4, 2)):  # rules may depend on sizes

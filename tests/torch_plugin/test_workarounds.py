@@ -109,6 +109,7 @@ assert run(torch.ones(2, dtype=torch.complex64)).eq(1).all()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("inductor", ["first", "later"])
 def test_a_graph_that_needs_repairs_gets_them(inductor: str, tmp_path: Path) -> None:
     program = [sys.executable, "-W", "ignore", "-c", REPAIRED_LATE, inductor]
