@@ -549,7 +549,7 @@ else:
 
 
 def test_a_process_forks_between_changes_of_ops(run_python: Any) -> None:
-    status, text = run_python(FORKS_MEANWHILE)
+    status, text = run_python(FORKS_MEANWHILE, PYTHONWARNINGS="ignore")  # of Python 3.12
     assert (status, text) == (0, "status 0\n")
 
 
