@@ -58,7 +58,7 @@ def add_factory(
         workspace: As for `add_kernel`.
         pass_owning_tensor: As for `add_kernel`.
         allow_cuda_graph: As for `add_kernel`.
-        depends: What the kernels are made of beside the key and the code: files, as paths, of
+        depends: What the kernels are made of beside the key and the code: files, as `Path`, of
             which the content counts, and texts, such as the version of a compiler. What is kept is
             made anew when one of them changes, and so are compiled graphs. Files that
             `graphffi.cpp` compiles have to be among them.

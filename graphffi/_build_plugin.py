@@ -38,6 +38,7 @@ def build_plugin() -> Path:
         RuntimeError: Something that it needs is missing, or the compiler failed; its output has
             been shown.
     """
+    _find_torch()  # whose error says what to do, unlike that of the metadata
     target = torch_build(plugin_cache(), metadata.version("torch"))
     with _built("all") as made:
         shutil.rmtree(target, ignore_errors=True)

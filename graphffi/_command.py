@@ -15,6 +15,8 @@ from ._config import add_options, find_flags, print_out
 from ._progress import Progress
 from ._version import __version__
 
+_FRAMEWORKS = "beside NumPy, separated by commas; by default, those that are installed"
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -85,11 +87,11 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument("--seed", type=int, default=0, help="of the operands' contents")
     check.add_argument("--budget", type=float, default=60, help="seconds for each op")
     check.add_argument("--patience", type=float, default=20, help="seconds until a call hangs")
-    check.add_argument("--frameworks", default="torch,jax", help="beside NumPy")
+    check.add_argument("--frameworks", help=_FRAMEWORKS)
     bench = add("bench", _bench, "measure calls of ops, beside torch.library.custom_op")
     bench.add_argument("target", help="module, module:op, library.so or library.so:op")
     bench.add_argument("--namespace", help="of a library's ops")
-    bench.add_argument("--frameworks", default="torch,jax", help="beside NumPy")
+    bench.add_argument("--frameworks", help=_FRAMEWORKS)
     replay = add("replay", _replay, "run a recorded call again, alone: see GRAPHFFI_RECORD")
     replay.add_argument("record", help="the folder, or one of its .jsonl files")
     replay.add_argument(

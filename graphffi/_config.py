@@ -42,7 +42,7 @@ def find_flags(chosen: argparse.Namespace) -> dict[str, list[str]]:
     """The flags that were asked for."""
     flags = {
         "cflags": ["-std=c++17", "-fPIC", "-fvisibility=hidden", f"-I{include_path()}"],
-        "ldflags": ["-shared", f"-L{_PACKAGE / '_lib'}", "-ltvm_ffi"],
+        "ldflags": [f"-L{_PACKAGE / '_lib'}", "-ltvm_ffi"],
         "cmakedir": [str(_PACKAGE / "share" / "cmake")],
         "pkgconfigdir": [str(_PACKAGE / "share" / "pkgconfig")],
     }

@@ -100,7 +100,10 @@ class Definition:
                     f"Python nor graphffi reserves, got {name!r}"
                 )
             if name in seen:
-                raise ValueError(f"{self.name}: expected distinct names, got {name!r} twice")
+                raise ValueError(
+                    f"{self.name}: expected distinct names of parameters and results, got {name!r} "
+                    f"twice; a single result is 'out', several are 'out0', 'out1', …, unless named"
+                )
             seen.add(name)
         if unknown := set(self.strided) - {o.name for o in self.operands}:
             raise ValueError(

@@ -295,7 +295,8 @@ class Factory:
         if unknown := sorted(noted.sources - set(self.files)):
             raise FactoryError(
                 f"{title}: expected depends= to name the files that it compiles, got none for "
-                f"{', '.join(map(repr, unknown))}; pass them as paths: caches depend on them"
+                f"{', '.join(map(repr, unknown))}; pass each as a pathlib.Path: a str is not the "
+                f"name of a file here"
             )
         if self.identity is not None:
             HeaderList.of(self.op, self.name, self.identity).add(noted.headers)

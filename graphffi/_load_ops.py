@@ -95,5 +95,10 @@ def _find(path: str, caller: str | None) -> str:
     if os.path.isabs(path):
         return path
     beside = os.path.join(os.path.dirname(os.path.abspath(caller)), path) if caller else path
-    places = (beside, find_library(path), path)
-    return next((place for place in places if place and os.path.isfile(place)), beside)
+    for place in (beside, find_library(path), path):
+        if place and os.path.isfile(place):
+            return place
+    raise RuntimeError(
+        f"graphffi: cannot load {path!r}: expected it {f'beside {caller!r}, ' if caller else ''}in "
+        f"a folder of GRAPHFFI_LIBRARY_PATH or in {os.getcwd()!r}, found none"
+    )

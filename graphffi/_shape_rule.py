@@ -19,9 +19,12 @@ if TYPE_CHECKING:
 # Exceptions of Python for a rule that is itself wrong: their text names neither op nor rule.
 _MISTAKES: Final = {
     TypeError,
+    AssertionError,
     AttributeError,
     IndexError,
     KeyError,
+    NameError,
+    UnboundLocalError,
     ZeroDivisionError,
     OverflowError,
 }

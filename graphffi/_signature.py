@@ -157,21 +157,28 @@ def _parameter(
     inner, optional = _split_optional(annotation)
     element, is_list = _split_list(inner)
     if _is_tensor_type(element):
-        if default is not MISSING and not (default is None and optional):
-            raise TypeError(
-                f"{op}: operand {name!r}: expected no default but None, got {default!r}"
-            )
-        if is_list and optional:
-            raise TypeError(
-                f"{op}: operand {name!r}: expected list[Tensor], got an optional list; pass an "
-                f"empty one"
-            )
-        kind: OperandKind = "list" if is_list else "optional" if optional else "tensor"
-        return Operand(name, kind, mutated, required=default is MISSING)
+        return _operand(op, name, default, mutated, is_list=is_list, optional=optional)
     scalar = SCALARS.get(element)
     if scalar is None:
         raise TypeError(f"{op}: parameter {name!r}: expected {_ACCEPTED}, got {annotation!r}")
     return _with_default(op, Attribute(name, scalar, is_list, optional, default))
+
+
+def _operand(
+    op: str, name: str, default: Any, mutated: bool, *, is_list: bool, optional: bool
+) -> Operand:
+    if is_list and optional:
+        raise TypeError(
+            f"{op}: operand {name!r}: expected a list of tensors, got an optional one; pass an "
+            f"empty list"
+        )
+    if default is not MISSING and not (default is None and optional):
+        raise TypeError(
+            f"{op}: operand {name!r}: expected no default, or None for a tensor that is optional "
+            f"(Tensor | None, in a schema Tensor?), got {default!r}"
+        )
+    kind: OperandKind = "list" if is_list else "optional" if optional else "tensor"
+    return Operand(name, kind, mutated, required=default is MISSING)
 
 
 def _with_default(op: str, attribute: Attribute) -> Attribute:
@@ -266,10 +273,8 @@ def _schema_parameter(op: str, text: str) -> Operand | Attribute:
         MISSING if match["default"] is None else _literal(op, match["default"]),
     )
     if match["type"] == "Tensor":
-        if default is not MISSING and default is not None:
-            raise ValueError(f"{op}: schema: expected no default but None, got {text!r}")
-        kind: OperandKind = "list" if is_list else "optional" if optional else "tensor"
-        return Operand(name, kind, bool(match["alias"]), required=default is MISSING)
+        mutated = bool(match["alias"])
+        return _operand(op, name, default, mutated, is_list=is_list, optional=optional)
     scalar = _SCHEMA_SCALARS.get(match["type"])
     if scalar is None or match["alias"]:
         known = ", ".join(("Tensor", *_SCHEMA_SCALARS))

@@ -2,7 +2,8 @@
 """Compiles the decoder's prefill and decode steps into one library, and builds the C program.
 
 Run it with `python -m examples.standalone.export llama.so decode`, from the root of the
-repository, and then `./decode 4 2 128 32 16 1 2 3` or `python -m examples.standalone.hosts`.
+repository, and then `./decode 4 2 128 32 16 1 2 3 4 5` or
+`python -m examples.standalone.hosts llama.so`, which decode the same tokens.
 """
 
 from __future__ import annotations

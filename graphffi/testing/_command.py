@@ -15,6 +15,7 @@ from .._framework import PLUGINS
 from .._load_ops import op_arguments
 from .._op import Op
 from .._progress import Progress
+from ._examine import absent_modules
 from ._parent import find, target_of
 from ._report import Report
 
@@ -57,17 +58,25 @@ def _show(progress: Progress, begin: float, text: str) -> None:
     progress(time.monotonic() - begin, text)
 
 
-def checked_frameworks(command: str, text: str) -> list[str]:
-    """The names in an option's value.
+def checked_frameworks(command: str, opt_text: str | None) -> list[str]:
+    """The names in an option's value; all frameworks without the option.
 
     Raises:
+        ImportError: If a framework that is named, or its plugin, is not installed.
         ValueError: If one is unknown.
     """
-    names = [name for name in text.split(",") if name]
+    if opt_text is None:
+        return list(PLUGINS)
+    names = [name for name in opt_text.split(",") if name]
     for name in names:
         if name not in PLUGINS:
             known = ", ".join(PLUGINS)
             raise ValueError(f"graphffi {command}: --frameworks: expected {known}, got {name!r}")
+        if absent := absent_modules(name):
+            raise ImportError(
+                f"graphffi {command}: --frameworks: expected {name} with its plugin, got no "
+                f"{absent[0]}; install it, or leave {name} out"
+            )
     return names
 
 

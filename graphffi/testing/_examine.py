@@ -64,8 +64,13 @@ def load_plugins(frameworks: Sequence[str]) -> list[Any]:
     return [
         importlib.import_module(f"{PLUGINS[framework]}._testing")
         for framework in frameworks
-        if all(importlib.util.find_spec(name) for name in (framework, PLUGINS[framework]))
+        if not absent_modules(framework)
     ]
+
+
+def absent_modules(framework: str) -> list[str]:
+    """A framework or its plugin, if it is not installed."""
+    return [name for name in (framework, PLUGINS[framework]) if not importlib.util.find_spec(name)]
 
 
 class Examination:

@@ -453,10 +453,11 @@ def test_zeros_of_both_signs_are_two_keys(arrays: Any) -> None:
 
 def test_files_that_caches_do_not_know_of_are_refused() -> None:
     op = define()
-    by_width(op, build_filling)
-    with pytest.raises(
-        FactoryError, match=r"expected depends= to name the files .* got none for '/.*c'"
-    ):
+    by_width(op, build_filling, depends=[str(SOURCE)])  # a text, not a path
+    text = (
+        r"expected depends= to name the files .* got none for '/.*c'; pass each as a pathlib.Path"
+    )
+    with pytest.raises(FactoryError, match=text):
         op(np.ones(3, np.float32))
 
 

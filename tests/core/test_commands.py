@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import shlex
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ import pytest
 import graphffi
 from graphffi import _build_plugin, _core
 from graphffi._command import main
+from graphffi._framework import PLUGINS
 from graphffi._progress import Progress
 
 pytest.importorskip("numpy")
@@ -167,6 +170,26 @@ def test_a_refused_variable_is_an_error_and_no_traceback() -> None:
         env = os.environ | {"GRAPHFFI_RUNTIME": "no"}
         done = subprocess.run(command, env=env, capture_output=True, text=True)
         assert (done.returncode, done.stdout, done.stderr) == (1, "", f"{output}\n")
+
+
+@pytest.mark.parametrize("command", ["check", "bench"])
+def test_a_framework_that_is_named_must_be_installed(
+    folder: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.setitem(PLUGINS, "json", "graphffi_json")
+    assert main([command, "commands_ops", "--frameworks", "json"]) == 1
+    text = f"graphffi {command}: --frameworks: expected json with its plugin, got no graphffi_json"
+    assert text in capsys.readouterr().err
+
+
+def test_a_plugin_is_built_for_a_torch_only(capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def version(name: str) -> str:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(metadata, "version", version)
+    assert main(["build-plugin"]) == 1
+    assert "build-plugin: expected torch in" in capsys.readouterr().err
 
 
 def test_what_a_build_says_is_no_part_of_the_output(capfd: Any) -> None:

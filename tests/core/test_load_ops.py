@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import re
 import shutil
@@ -107,8 +108,14 @@ def test_a_library_is_found_beside_the_file_that_loads_it(
 
 
 def test_a_library_that_is_nowhere_is_refused() -> None:
-    with pytest.raises(RuntimeError, match=r"cannot load '.*libnowhere\.so': expected a file"):
+    text = (
+        f"cannot load 'libnowhere.so': expected it beside {__file__!r}, in a folder of "
+        f"GRAPHFFI_LIBRARY_PATH or in {os.getcwd()!r}, found none"
+    )
+    with pytest.raises(RuntimeError, match=re.escape(text)):
         graphffi.load_ops("libnowhere.so")
+    with pytest.raises(RuntimeError, match=r"cannot load '/libnowhere\.so': expected a file"):
+        graphffi.load_ops("/libnowhere.so")
 
 
 def test_a_library_without_ops_or_namespace_is_refused(library: str, kernels_path: str) -> None:

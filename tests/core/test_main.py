@@ -69,7 +69,8 @@ def test_config_prints_flags() -> None:
     assert "-ltvm_ffi" not in output
     _, output, _ = run("config", "--json")
     bundled = Path(graphffi.__file__).parent / "_lib"
-    assert json.loads(output)["ldflags"] == ["-shared", f"-L{bundled}", "-ltvm_ffi"]
+    # For programs as well as libraries: no -shared.
+    assert json.loads(output)["ldflags"] == [f"-L{bundled}", "-ltvm_ffi"]
 
 
 def test_config_loads_no_runtime() -> None:

@@ -109,6 +109,7 @@ def variadic(*xs: Tensor) -> Tensor: ...
 def wrong_default(x: Tensor, eps: float = "small") -> Tensor: ...  # type: ignore[assignment]
 def wrong_result(x: Tensor) -> int: ...
 def optional_list(xs: list[Tensor] | None) -> Tensor: ...
+def no_tensor(x: Tensor = None) -> Tensor: ...  # type: ignore[assignment]
 
 
 @pytest.mark.parametrize(
@@ -120,7 +121,8 @@ def optional_list(xs: list[Tensor] | None) -> Tensor: ...
         (variadic, r"lib::f: parameter 'xs': expected a named parameter, got \*xs"),
         (wrong_default, "lib::f: attribute 'eps': default: expected a float, got str 'small'"),
         (wrong_result, "lib::f: return: expected Tensor, .* got <class 'int'>"),
-        (optional_list, r"lib::f: operand 'xs': expected list\[Tensor\], got an optional list"),
+        (optional_list, "lib::f: operand 'xs': expected a list of tensors, got an optional one"),
+        (no_tensor, r"lib::f: operand 'x': expected no default, or None for .*, got None"),
         (1, "lib::f: expected a function as shape rule, got int 1"),
     ],
 )
@@ -141,12 +143,25 @@ def test_mutates_names_operands() -> None:
 @pytest.mark.parametrize(
     "schema",
     ["Tensor x -> Tensor", "(Tensor) -> Tensor", "(Tensor x)", "(Foo x) -> Tensor",
-     "(Tensor x) -> int", "(Tensor x, float eps=small) -> Tensor", "(int(a!) n) -> Tensor",
-     "(Tensor x=3) -> Tensor"],
+     "(Tensor x) -> int", "(Tensor x, float eps=small) -> Tensor", "(int(a!) n) -> Tensor"],
 )  # fmt: skip
 def test_a_wrong_schema_is_refused(schema: str) -> None:
     with pytest.raises(ValueError, match="lib::f: schema: expected"):
         from_schema("lib::f", schema)
+
+
+@pytest.mark.parametrize(
+    ("operand", "text"),
+    [
+        ("Tensor x=None", "operand 'x': expected no default, or None for .*, got None"),
+        ("Tensor x=3", "operand 'x': expected no default, or None for .*, got 3"),
+        ("Tensor[] x=None", "operand 'x': expected no default, or None for .*, got None"),
+        ("Tensor[]? x", "operand 'x': expected a list of tensors, got an optional one"),
+    ],
+)
+def test_only_an_optional_tensor_of_a_schema_may_be_none(operand: str, text: str) -> None:
+    with pytest.raises(TypeError, match=f"lib::f: {text}"):
+        from_schema("lib::f", f"({operand}) -> Tensor")
 
 
 def test_a_default_that_kernels_cannot_be_given_is_refused() -> None:

@@ -29,6 +29,11 @@ if TYPE_CHECKING:
 HERE = Path(__file__).resolve().parent
 
 
+def mistaken(x: Tensor, dim: int) -> Tensor:
+    assert dim >= 0, "dim is below 0"
+    return graphffi.like(y)  # type: ignore[name-defined]  # noqa: F821
+
+
 @pytest.fixture(scope="module")
 def ops(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     library = graphffi.cpp.build("faulty", sources=[HERE / "faulty.cc"])
@@ -93,6 +98,9 @@ def ops(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
         removed=removed_clamp,
         rebuilt=f"{rebuilt}::stop",
         divided=divided,
+        mistaken=graphffi.op("faulty::mistaken", kernel=f"{library}::clamp", plan="x, out")(
+            mistaken
+        ),
         squared=squared,
         shrunk=shrunk,
         typed=typed,
@@ -341,6 +349,18 @@ MISTAKES: dict[str, tuple[Callable[[Any], Any], np.ndarray, type[Exception], str
         GOOD,
         IndexError,
         "faulty::divided: shape rule: tuple index out of range",
+    ),
+    "rule with an assertion": (
+        lambda ops: lambda x: ops.mistaken(x, -1),
+        GOOD,
+        AssertionError,
+        "faulty::mistaken: shape rule: dim is below 0",
+    ),
+    "rule with an unknown name": (
+        lambda ops: lambda x: ops.mistaken(x, 0),
+        GOOD,
+        NameError,
+        "faulty::mistaken: shape rule: name 'y' is not defined",
     ),
     "too many elements": (
         lambda ops: lambda x: ops.shaped(x, 2**40),

@@ -442,6 +442,16 @@ def test_no_record_is_an_error(tmp_path: Path) -> None:
     assert "expected a folder with .jsonl files" in found["error"]
 
 
+def test_replay_takes_the_path_of_another_library(library: str, tmp_path: Path) -> None:
+    """One that is relative to the current folder."""
+    with graphffi.record(tmp_path, level=3):
+        graphffi.load_module(library).crash(np.ones(3, np.float32), 2.0, np.ones(3, np.float32))
+    for path, outcome in ((os.path.relpath(library), "same"), ("none.so", "not replayed")):
+        _, found = replay(tmp_path, "--library", path)
+        assert found["outcome"] == outcome, found
+    assert f"cannot load '{Path.cwd()}/none.so': expected a file, got none" in found["text"]
+
+
 def test_replay_says_whether_the_library_is_newer_than_the_call(
     library: str, tmp_path: Path
 ) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import shutil
 import subprocess
@@ -185,6 +186,45 @@ def test_inspect_shows_methods_and_instructions(built: SimpleNamespace) -> None:
     assert "shape: empty([x.shape[0], 6], float32)," in text
     assert "processor: sse4.2, popcnt, avx, avx2" in text
     assert "avx512" not in text
+
+
+ADD_ONE = """
+void add_one(tvm::ffi::TensorView x, tvm::ffi::TensorView out) {
+  *static_cast<float*>(out.data_ptr()) = *static_cast<const float*>(x.data_ptr()) + 1;
+}
+"""
+
+
+def test_a_kernel_that_is_named_without_a_folder_may_move(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is found in GRAPHFFI_LIBRARY_PATH, then beside the library."""
+    kernels, moved = tmp_path / "kernels", tmp_path / "moved"
+    file = graphffi.cpp.build(
+        "moving", cpp_sources=ADD_ONE, functions="add_one", build_directory=kernels
+    )
+    add_one = graphffi.define_op(
+        "described::add_one",
+        schema="(Tensor x) -> Tensor",
+        kernel="moving.so::add_one",
+        infer=graphffi.like,
+    )
+
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> Any:
+            return add_one(x)
+
+    exported = torch.export.export(Model(), (torch.zeros(1),))
+    monkeypatch.setenv("GRAPHFFI_LIBRARY_PATH", str(kernels))
+    path = graphffi_torch.to_library(exported, tmp_path / "model.so")
+    command = [sys.executable, "-m", "graphffi", "inspect", path]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    digest = hashlib.sha256(Path(file).read_bytes()).hexdigest()
+    assert f"kernels: moving.so::add_one (sha256 {digest})" in text
+    monkeypatch.delenv("GRAPHFFI_LIBRARY_PATH")
+    kernels.rename(moved)
+    path = shutil.move(path, moved)
+    assert graphffi.load_module(path).main(torch.zeros(1)).tolist() == [1]
 
 
 HOST = r"""

@@ -38,7 +38,7 @@ _operators: Final[dict[str, list[Any]]] = {}  # of those that somebody asked for
 _recordable: Final[set[str]] = set()
 _WRONG_CALLS: Final = (
     *(TypeError, ValueError, AttributeError, LookupError, ArithmeticError),
-    NotImplementedError,
+    *(AssertionError, NameError, NotImplementedError),
 )
 _numbers: Final = itertools.count()
 _watchers: Final[list[Callable[[Definition, list[Any]], None]]] = []
