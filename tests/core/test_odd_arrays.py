@@ -78,6 +78,8 @@ def test_results_are_arrays_if_an_operand_is_one_of_any_type() -> None:
     ml_dtypes: Any = pytest.importorskip("ml_dtypes")
     with pytest.raises(TypeError, match=r"'x': expected a data type .*, got int4, whose elements"):
         op(x.astype(ml_dtypes.int4))
+    with pytest.raises(TypeError, match=r"'x': expected a data type .*, got float128, whose elem"):
+        op(x.astype(np.longdouble))
 
 
 @pytest.mark.parametrize(
@@ -88,6 +90,7 @@ def test_results_are_arrays_if_an_operand_is_one_of_any_type() -> None:
             r"expected a data type of NumPy or ml_dtypes \(which pip installs\), got float7$",
         ),
         ("int4", "expected a data type that kernels can take, got int4, whose elements NumPy pads"),
+        ("float128", "expected a data type that kernels can take, got float128, whose elements"),
     ],
 )
 def test_results_of_data_types_that_numpy_lacks_are_refused_by_name(
