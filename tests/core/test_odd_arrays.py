@@ -47,6 +47,23 @@ def test_operands_that_share_memory_are_not_updated() -> None:
     op(a, a[:0], [])
 
 
+@pytest.mark.parametrize("make", [np.asarray, graphffi.from_dlpack], ids=["array", "Tensor"])
+def test_what_a_kernel_returns_is_copied(make: Any) -> None:
+    kept = graphffi.from_dlpack(np.arange(3, dtype="uint8"))
+    op = graphffi.define_op(
+        "test_op::returns",
+        schema="(Tensor x) -> (Tensor, Tensor)",
+        kernel=lambda x: [x, kept],
+        plan="x",
+        infer=lambda x: (graphffi.like(x), graphffi.like(kept)),
+        override=True,
+    )
+    x = make(np.zeros((2, 3)))
+    first, second = map(np.asarray, op(x))
+    np.asarray(x)[...] = np.asarray(kept)[...] = 7
+    assert (first.tolist(), second.tolist()) == ([[0, 0, 0]] * 2, [0, 1, 2])
+
+
 class Subclass(np.ndarray[Any, Any]):
     """An array of another type."""
 
