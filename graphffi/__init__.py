@@ -12,6 +12,7 @@ from ._runtime import runtime_info as runtime_info
 # isort: split
 # From here on, the runtime is loaded.
 from . import _host as _host
+from . import _map as _map
 from ._core import Function as Function
 from ._core import Object as Object
 from ._define import define_op as define_op

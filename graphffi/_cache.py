@@ -47,6 +47,14 @@ def copy_file(source: str | os.PathLike[str], target: Path) -> None:
         shutil.copyfile(source, temporary)
 
 
+def is_kept(path: Path) -> bool:
+    """Whether a file is there that others can use: a power failure may leave an empty one."""
+    try:
+        return path.stat().st_size > 0
+    except OSError:
+        return False
+
+
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Give a name beside a file; the file that this thread writes there takes the file's place.

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from ._cache import OBJECTS, copy_file, locked, make_folder, mark_used
+from ._cache import OBJECTS, copy_file, is_kept, locked, make_folder, mark_used
 from ._cached import cached_property
 from ._factory_sources import note_files
 from ._location import cache_folder
@@ -174,7 +174,7 @@ class _Build:
         linked = [self.contents[file] for file in linked_files(self.recipe.ldflags)]
         content = hash_of(FORMAT, repr(named), repr(self.toolchain.versions), *linked)
         library = cache_folder() / f"{self.recipe.name}-{content}" / f"{self.recipe.name}.so"
-        if library.is_file():
+        if is_kept(library):
             mark_used(library.parent)
             return library
         made = self.folder / "linked.so"

@@ -45,8 +45,8 @@ def name_rule(error: Exception, op: str, kind: str) -> None:
     """
     text = str(error.args[0]) if error.args else ""
     is_python_s = type(error).__module__ == "builtins" and len(error.args) <= 1
-    if is_python_s and not text.startswith((op, "graphffi")):
-        error.args = (f"{op}: {kind}: {text}",)
+    if is_python_s and not text.startswith(op):
+        error.args = (f"{op}: {kind}: {text.removeprefix('graphffi: ')}",)
 
 
 _registered: dict[str, type[BaseException]] = {

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import importlib
+import math
 import operator
 import sys
 from typing import TYPE_CHECKING, Any, Final
@@ -189,7 +191,7 @@ def _run_reference(
     mutated = definition.updated(bound.operands)
     for tensor, new in zip(mutated, found[len(specs) :], strict=True):
         host.to_numpy(tensor)[...] = new
-    fresh = [numpy.asarray(result) for result in found[: len(specs)]]
+    fresh = [numpy.array(result, order="C") for result in found[: len(specs)]]
     if not _has_array(bound.tensors()):
         fresh = [_core.from_dlpack(result) for result in fresh]
     return [*fresh, *mutated]
@@ -284,7 +286,7 @@ def _is_scalar(kind: type) -> bool:
 
 
 def _checked_returned(subject: str, returned: Any, results: Sequence[TensorSpec]) -> list[Any]:
-    """The results that a kernel returned, as it was not given them to fill; arrays are copies."""
+    """The results that a kernel returned, as it was not given them to fill; copies of them."""
     values = list(returned) if isinstance(returned, (list, tuple)) else [returned]
     if len(values) != len(results):
         raise TypeError(
@@ -306,8 +308,19 @@ def _checked_returned(subject: str, returned: Any, results: Sequence[TensorSpec]
             raise ValueError(
                 f"{subject}: result {i}: expected a row-major contiguous tensor, got other strides"
             )
-    # An array may share memory with an operand, or with what the kernel keeps.
-    return [value.copy() if _has_array([value]) else value for value in values]
+    return [_copied(value) for value in values]
+
+
+def _copied(returned: Any) -> Any:
+    """A tensor of its own: a kernel may return an operand's memory, or memory that it keeps."""
+    if _has_array([returned]):
+        return returned.copy()
+    if returned.device.type != "cpu":
+        return returned  # the core has no copies there
+    own = _core.empty(returned.shape, returned.dtype)
+    num_bits = math.prod(returned.shape) * returned.dtype.bits * returned.dtype.lanes
+    ctypes.memmove(own.data_ptr, returned.data_ptr, (num_bits + 7) // 8)
+    return own
 
 
 def _describe_spec(spec: TensorSpec) -> str:
@@ -342,10 +355,11 @@ def _spec_of(tensor: Any, subject: str) -> TensorSpec:
 
 def _check_elements(subject: str, numpys: Any, kind: dtype) -> None:
     """Refuses data types of NumPy whose elements are not in memory as kernels expect them."""
-    if numpys.itemsize * 8 != kind.bits * kind.lanes:
+    is_long = numpys.kind == "f" and numpys.itemsize > 8  # no number of IEEE 754 on all machines
+    if is_long or numpys.itemsize * 8 != kind.bits * kind.lanes:
         raise TypeError(
             f"{subject}: expected a data type that kernels can take, got {kind}, whose elements "
-            "NumPy pads to bytes; pass them as another data type"
+            "NumPy pads; pass them as another data type"
         )
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from ._cache import OBJECTS, make_folder, mark_used, write_text
+from ._cache import OBJECTS, is_kept, make_folder, mark_used, write_text
 from ._location import cache_folder
 from ._toolchain import output_of, version_of
 
@@ -91,7 +91,7 @@ class Unit:
         found = self.place(headers)
         mark_used(self.manifest)
         mark_used(found)
-        return found if found.is_file() else None
+        return found if is_kept(found) else None
 
     def compile(self, folder: Path, run: _Run) -> Path:
         """Compile it, and keep the object in a folder of the cache."""
@@ -138,7 +138,7 @@ def precompiled_header(
         RuntimeError: if the cache can't be written.
     """
     header = cache_folder() / OBJECTS / f"{name}-{hash_of(text)}.h"
-    if not header.is_file():
+    if not is_kept(header):
         make_folder(header.parent)
         write_text(header, text)
     mark_used(header)

@@ -38,9 +38,12 @@ def record(
     path = os.fspath(folder)
     if not path or "\0" in os.fsdecode(path):
         raise ValueError(f"graphffi: record: folder: expected a path, got {path!r}")
-    for name, value in (("level", level), ("limit", limit)):
+    kinds = (("level", level, "1, 2 or 3", 3), ("limit", limit, "1 to 2**63 - 1 bytes", 2**63 - 1))
+    for name, value, expected, most in kinds:
         if not isinstance(value, int):
             raise TypeError(f"graphffi: record: {name}: expected an int, got {describe(value)}")
+        if not 1 <= value <= most:
+            raise ValueError(f"graphffi: record: {name}: expected {expected}, got {value}")
     _core.start_recording(os.path.abspath(path), level, limit)
     try:
         yield

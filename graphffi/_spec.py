@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from ._binding import per_tensor
-from ._describe import describe, is_numpy_scalar
+from ._describe import describe, is_numpy_scalar, is_tensor
 from ._device import Device
 from ._dtype import dtype as make_dtype
 from ._symbolic import allow_text
@@ -83,6 +83,8 @@ def like(x: _T, *, shape: Sequence[Any] | None = None, dtype: Any = None, device
         TensorSpec(shape=(2, 3), dtype='bool', device=None)
     """
     model: Any = x
+    if not is_tensor(model) and not is_proxy(model):
+        raise TypeError(f"graphffi: like: expected a tensor or a TensorSpec, got {describe(model)}")
     spec = TensorSpec(
         _sizes(model.shape if shape is None else shape),
         model.dtype if dtype is None else dtype,

@@ -81,6 +81,20 @@ def numpy_dtype(kind: Any, subject: str = "graphffi") -> Any:
         ) from None
 
 
+def array_of(tensor: _core.Tensor, dtype: Any, copy: bool | None) -> Any:
+    """The tensor as an array, as NumPy's protocol ``__array__`` asks for one.
+
+    Raises:
+        TypeError: If its memory is not on the CPU.
+        ValueError: If `copy` is False, and the array of another data type would be one.
+    """
+    if tensor.device.type != "cpu":
+        raise TypeError(f"graphffi.Tensor: __array__: expected a tensor on the CPU, got {tensor!r}")
+    numpy = import_module("numpy")
+    array = numpy_from_dlpack(tensor)
+    return array if dtype is None and not copy else numpy.array(array, dtype=dtype, copy=copy)
+
+
 # DLPack's type codes that NumPy knows: the others are of packages such as ml_dtypes.
 _NUMPY_CODES = frozenset((0, 1, 2, 5, 6))
 

@@ -36,12 +36,6 @@ TVMFFIAny FromText(const char* text, Py_ssize_t size) {
   return ReleaseAny(MakeString({text, static_cast<size_t>(size)}));
 }
 
-TVMFFIAny FromStr(PyObject* str) {
-  Py_ssize_t size = 0;
-  const char* text = Check(PyUnicode_AsUTF8AndSize(str, &size));
-  return FromText(text, size);
-}
-
 TVMFFIAny FromBytes(const char* text, Py_ssize_t size) {
   const TVMFFIByteArray content = {text, static_cast<size_t>(size)};
   TVMFFIAny value{};
@@ -88,6 +82,11 @@ bool IsDTypeClass(PyObject* type) {
 
 std::string SubjectText(PyObject* opt_subject) {
   return opt_subject == nullptr ? "graphffi" : py::str(opt_subject).cast<std::string>();
+}
+
+std::string Describe(PyObject* value) {
+  static const py::handle describe = ImportImmortal("graphffi._describe", "describe");
+  return describe(py::handle(value)).cast<std::string>();
 }
 
 /// Self-containing lists must not overflow the stack.
@@ -191,6 +190,17 @@ TVMFFIAny Arguments::OwnTensor(PyObject* value, TypeEntry& type) {
   return ObjectView(tensor.release());
 }
 
+TVMFFIAny Arguments::FromStr(PyObject* value) {
+  Py_ssize_t size = 0;
+  const char* text = PyUnicode_AsUTF8AndSize(value, &size);
+  if (text == nullptr) {
+    if (PyErr_ExceptionMatches(PyExc_UnicodeEncodeError) == 0) throw PythonError();
+    PyErr_Clear();
+    FailValue(PyExc_ValueError, "Unicode text", Describe(value));
+  }
+  return FromText(text, size);
+}
+
 TVMFFIAny Arguments::FromInt(PyObject* value) {
   int overflow = 0;
   const int64_t payload = PyLong_AsLongLongAndOverflow(value, &overflow);
@@ -201,7 +211,7 @@ TVMFFIAny Arguments::FromInt(PyObject* value) {
 
 TVMFFIAny Arguments::FromBigInt(PyObject* value) {
   if (!takes_big_ints_ || TVMFFIBigIntFromByteArray == nullptr) {
-    FailValue(PyExc_OverflowError, "an int of 64 bits", py::repr(py::handle(value)));
+    FailValue(PyExc_OverflowError, "an int of 64 bits", Describe(value));
   }
   const py::handle number(value);
   const auto num_words = number.attr("bit_length")().cast<size_t>() / 64 + 1;

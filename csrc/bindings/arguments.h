@@ -45,7 +45,7 @@ class Arguments {
   }
 
   /// `value` (borrowed until the call has returned) as an argument. Tensors of a framework with an
-  /// exchange table are lent. \throws PythonError (TypeError, OverflowError)
+  /// exchange table are lent. \throws PythonError (TypeError, ValueError, OverflowError)
   TVMFFIAny View(PyObject* value);
 
   /// `value` as a value that the caller owns: for results and elements of containers.
@@ -70,6 +70,7 @@ class Arguments {
   TVMFFIAny OwnTensor(PyObject* value, TypeEntry& type);
   TVMFFIAny OwnSequence(PyObject* value);
   TVMFFIAny OwnMapping(PyObject* value);
+  TVMFFIAny FromStr(PyObject* value);
   TVMFFIAny FromInt(PyObject* value);
   TVMFFIAny FromBigInt(PyObject* value);
   std::string Position() const;

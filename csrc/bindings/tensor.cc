@@ -170,6 +170,11 @@ py::object ToCapsule(py::handle self, py::object, py::object max_version, py::ob
   return MakeCapsule(HandleOf(self, tensor_type), versioned);
 }
 
+/// For NumPy, which asks by this name where it is not told to use DLPack.
+py::object ToNumPy(py::handle self, py::handle dtype, py::handle copy) {
+  return py::module_::import("graphffi._tensor").attr("array_of")(self, dtype, copy);
+}
+
 void SetTensorViewer(py::capsule exchange, py::capsule capsule) {
   const DLPackExchangeAPI* table = ExchangeTable(exchange.ptr());
   if (table == nullptr) {
@@ -224,6 +229,8 @@ void DefineMethods() {
                py::arg("copy") = py::none(),
                "Return a DLPack capsule. Streams are not synchronized.");
   DefineMethod(tensor_type, "__dlpack_device__", &DevicePair, "Return (device_type, device_id).");
+  DefineMethod(tensor_type, "__array__", &ToNumPy, py::arg("dtype") = py::none(),
+               py::arg("copy") = py::none(), "Return an array of NumPy with the same memory.");
   DefineMethod(tensor_type, "__repr__", &ReprTensor);
 }
 

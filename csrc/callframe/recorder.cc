@@ -212,10 +212,6 @@ void Recorder::Start(Watch* watch, const std::string& folder, int64_t level, int
     throw Error("ValueError",
                 "graphffi: record: level: expected 1, 2 or 3, got " + std::to_string(level));
   }
-  if (limit <= 0) {
-    throw Error("ValueError", "graphffi: record: limit: expected a number of bytes above 0, got " +
-                                  std::to_string(limit));
-  }
   if (watch->has(Watch::kRecord)) {
     throw Error("RuntimeError", "graphffi: record: expected no recording, got one in '" + folder_ +
                                     "'; end it first");

@@ -174,8 +174,19 @@ def test_list_that_contains_itself_is_refused(kernels: graphffi.Module) -> None:
 
 
 def test_lone_surrogate_is_refused(kernels: graphffi.Module) -> None:
-    with pytest.raises(UnicodeEncodeError):
-        kernels.echo("\ud800")
+    text = r"echo: argument #1: expected Unicode text, got str '\\ud800'$"
+    for value in ("\ud800", ["\ud800"], {"\ud800": 1}):
+        with pytest.raises(ValueError, match=text):
+            kernels.echo(1, value)
+    with pytest.raises(
+        ValueError, match=r"speak: result: expected Unicode text, got str 'a{56}\.{3}"
+    ):
+        graphffi.Function(speak)()
+
+
+def speak() -> str:
+    """A kernel that returns no Unicode text."""
+    return "a" * 1000 + "\ud800"
 
 
 def test_keywords_are_refused(kernels: graphffi.Module) -> None:

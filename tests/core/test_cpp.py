@@ -33,6 +33,15 @@ def test_text_becomes_a_module() -> None:
     assert mod.twice(4) == 8
 
 
+def test_files_of_the_cache_that_a_power_failure_left_empty_are_made_anew(cache: Path) -> None:
+    first = graphffi.cpp.build("demo", cpp_sources=TWICE, functions=["twice"])
+    for file in cache.rglob("*"):
+        if file.is_file():
+            file.write_bytes(b"")
+    assert graphffi.cpp.build("demo", cpp_sources=TWICE, functions=["twice"]) == first
+    assert graphffi.load_module(first).twice(4) == 8
+
+
 @pytest.mark.slow
 def test_several_texts_and_documented_functions() -> None:
     mod = graphffi.cpp.load_inline(

@@ -112,6 +112,23 @@ def test_operands_are_updated_by_the_reference(arrays: Any) -> None:
             assert np.asarray(cache).tolist() == [2, 3]
 
 
+@pytest.mark.parametrize("make", [np.asarray, graphffi.from_dlpack], ids=["array", "Tensor"])
+def test_what_the_reference_returns_is_copied(make: Any) -> None:
+    op = graphffi.define_op(
+        f"fallback::op{next(numbers)}",
+        schema="(Tensor x) -> (Tensor, Tensor)",
+        infer=lambda x: (graphffi.like(x), graphffi.like(x, shape=(3, 2))),
+        fallback="reference",
+    )
+    op.set_reference(lambda xp, x: (x, x.T))
+    x = make(np.zeros((2, 3)))
+    same, turned = map(np.asarray, op(x))
+    assert turned.flags.c_contiguous
+    np.asarray(x)[...] = 1
+    same[...] += 2
+    assert (same.max(), turned.max()) == (2, 0)
+
+
 def test_graphffi_tensors_take_the_way_of_numpy() -> None:
     op = define()
     scaled, _ = op(graphffi.from_dlpack(np.ones((2, 3), np.float32)), None)

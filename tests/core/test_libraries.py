@@ -157,6 +157,25 @@ for thread in threads:
     assert run_python(code, GRAPHFFI_RUNTIME=graphffi.runtime_info().path) == (0, "")
 
 
+def test_calls_import_no_module_of_graphffi(run_python: Any) -> None:
+    """A child of fork would wait for a thread of its parent that is importing it."""
+    pytest.importorskip("numpy")
+    code = """
+import sys
+import graphffi
+import numpy
+
+known = set(sys.modules)
+op = graphffi.define_op(
+    "mytest::first", schema="(Tensor x) -> Tensor", kernel=lambda *_: None, infer=graphffi.like
+)
+op(numpy.ones(1))
+graphffi.Function(lambda *values: None)(1, "text", [1], {"a": 1}, len, numpy.ones(1))
+print(sorted(set(sys.modules) - known))
+"""
+    assert run_python(code, GRAPHFFI_RUNTIME=graphffi.runtime_info().path) == (0, "[]\n")
+
+
 def test_a_hidden_function_is_named(tmp_path: Path) -> None:
     source = "int __tvm_ffi_f(void) { return 0; }\n"
     module = graphffi.load_module(compile_c(tmp_path / "lib.so", source, "-fvisibility=hidden"))

@@ -47,6 +47,23 @@ def test_operands_that_share_memory_are_not_updated() -> None:
     op(a, a[:0], [])
 
 
+@pytest.mark.parametrize("make", [np.asarray, graphffi.from_dlpack], ids=["array", "Tensor"])
+def test_what_a_kernel_returns_is_copied(make: Any) -> None:
+    kept = graphffi.from_dlpack(np.arange(3, dtype="uint8"))
+    op = graphffi.define_op(
+        "test_op::returns",
+        schema="(Tensor x) -> (Tensor, Tensor)",
+        kernel=lambda x: [x, kept],
+        plan="x",
+        infer=lambda x: (graphffi.like(x), graphffi.like(kept)),
+        override=True,
+    )
+    x = make(np.zeros((2, 3)))
+    first, second = map(np.asarray, op(x))
+    np.asarray(x)[...] = np.asarray(kept)[...] = 7
+    assert (first.tolist(), second.tolist()) == ([[0, 0, 0]] * 2, [0, 1, 2])
+
+
 class Subclass(np.ndarray[Any, Any]):
     """An array of another type."""
 
@@ -78,6 +95,8 @@ def test_results_are_arrays_if_an_operand_is_one_of_any_type() -> None:
     ml_dtypes: Any = pytest.importorskip("ml_dtypes")
     with pytest.raises(TypeError, match=r"'x': expected a data type .*, got int4, whose elements"):
         op(x.astype(ml_dtypes.int4))
+    with pytest.raises(TypeError, match=r"'x': expected a data type .*, got float128, whose elem"):
+        op(x.astype(np.longdouble))
 
 
 @pytest.mark.parametrize(
@@ -88,6 +107,7 @@ def test_results_are_arrays_if_an_operand_is_one_of_any_type() -> None:
             r"expected a data type of NumPy or ml_dtypes \(which pip installs\), got float7$",
         ),
         ("int4", "expected a data type that kernels can take, got int4, whose elements NumPy pads"),
+        ("float128", "expected a data type that kernels can take, got float128, whose elements"),
     ],
 )
 def test_results_of_data_types_that_numpy_lacks_are_refused_by_name(

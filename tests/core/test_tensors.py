@@ -264,6 +264,14 @@ def test_producer_without_version_passes(kernels: Any) -> None:
     assert kernels.sum(Old()) == 4
 
 
+def content_of(capsule: Any) -> int:
+    """The address of a DLTensor."""
+    find = ctypes.pythonapi.PyCapsule_GetPointer
+    find.restype, find.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    address: int = find(capsule, b"dltensor")
+    return address
+
+
 @pytest.mark.parametrize(
     ("offset", "kind", "value", "got"),
     [
@@ -277,13 +285,11 @@ def test_dlpack_tensors_that_nobody_can_read_are_refused(
     offset: int, kind: Any, value: Any, got: str
 ) -> None:
     np = pytest.importorskip("numpy")
-    find = ctypes.pythonapi.PyCapsule_GetPointer
-    find.restype, find.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
 
     class Liar:
         def __dlpack__(self, **options: Any) -> Any:
             capsule = np.ones(4, "float32").__dlpack__()
-            address = find(capsule, b"dltensor")
+            address = content_of(capsule)
             shape = ctypes.c_void_p.from_address(address + 24).value
             kind.from_address(shape if offset < 0 else address + offset).value = value
             return capsule
@@ -348,6 +354,35 @@ def test_tensor_describes_itself() -> None:
     assert graphffi.from_dlpack(t) is t
     assert t.__dlpack_device__() == (1, 0)
     assert t.type_key == "ffi.Tensor"
+
+
+def test_tensor_is_an_array_for_numpy() -> None:
+    np = pytest.importorskip("numpy")
+    x = np.arange(3, dtype="int16")
+    t = graphffi.from_dlpack(x)
+    for same in (np.asarray(t), np.asarray(t, "int16"), np.asarray(t, copy=None)):
+        assert np.shares_memory(same, x), same
+    assert np.asarray(t, copy=False).base is not None
+    for copy in (np.array(t), np.asarray(t, "float32"), np.asarray(t, copy=True)):
+        assert copy.tolist() == [0, 1, 2]
+        assert not np.shares_memory(copy, x), copy
+    with pytest.raises(ValueError, match="copy"):
+        np.asarray(t, "float32", copy=False)
+    assert (t + x).tolist() == [0, 2, 4]
+
+
+def test_tensor_on_another_device_is_no_array() -> None:
+    np = pytest.importorskip("numpy")
+
+    class OnCuda:
+        def __dlpack__(self, **options: Any) -> Any:
+            capsule = np.ones(4, "float32").__dlpack__()
+            ctypes.c_int32.from_address(content_of(capsule) + 8).value = 2
+            return capsule
+
+    text = r"Tensor: __array__: expected a tensor on the CPU, got <.* float32\[4\] on cuda:0>"
+    with pytest.raises(TypeError, match=text):
+        np.asarray(graphffi.from_dlpack(OnCuda()))
 
 
 def test_tensor_goes_to_every_framework(arrays: Any) -> None:

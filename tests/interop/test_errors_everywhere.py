@@ -60,6 +60,10 @@ def ops(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     def divided(x: Tensor, parts: int, dim: int = 0) -> Tensor:
         return graphffi.like(x, shape=(x.shape[dim] // parts,))
 
+    @graphffi.op("faulty::modelled", kernel=f"{library}::clamp", plan="x, out")
+    def modelled(x: Tensor) -> Tensor:
+        return graphffi.like(3)  # type: ignore[arg-type]
+
     @graphffi.op("faulty::squared", kernel=f"{library}::clamp", plan="x, out")
     def squared(x: Tensor, size: int) -> Tensor:
         return graphffi.empty((size * size,), "float32")
@@ -101,6 +105,7 @@ def ops(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
         mistaken=graphffi.op("faulty::mistaken", kernel=f"{library}::clamp", plan="x, out")(
             mistaken
         ),
+        modelled=modelled,
         squared=squared,
         shrunk=shrunk,
         typed=typed,
@@ -272,6 +277,13 @@ MISTAKES: dict[str, tuple[Callable[[Any], Any], np.ndarray, type[Exception], str
         "faulty::named: attribute 'kind': expected a dtype, got str 'quaternion'; "
         "known attributes: kind, place",
     ),
+    "dtype that only the runtime knows": (
+        lambda ops: lambda x: ops.named(x, "bool8"),
+        GOOD,
+        TypeError,
+        "faulty::named: attribute 'kind': expected a dtype, got str 'bool8'; "
+        "known attributes: kind, place",
+    ),
     "unknown device": (
         lambda ops: lambda x: ops.named(x, "float32", "nowhere"),
         GOOD,
@@ -343,6 +355,12 @@ MISTAKES: dict[str, tuple[Callable[[Any], Any], np.ndarray, type[Exception], str
         GOOD,
         ZeroDivisionError,
         "faulty::divided: shape rule: integer division or modulo by zero",
+    ),
+    "rule without a tensor as model": (
+        lambda ops: ops.modelled,
+        GOOD,
+        TypeError,
+        "faulty::modelled: shape rule: like: expected a tensor or a TensorSpec, got int 3",
     ),
     "rule that asks for too many dimensions": (
         lambda ops: lambda x: ops.divided(x, 2, dim=5),

@@ -346,8 +346,12 @@ def test_recording_twice_is_refused(tmp_path: Path) -> None:
         pass
     with pytest.raises(ValueError, match="record: level: expected 1, 2 or 3, got 0"):
         graphffi.record(tmp_path, level=0).__enter__()
-    with pytest.raises(ValueError, match="record: limit: expected a number of bytes above 0"):
-        graphffi.record(tmp_path, limit=0).__enter__()
+    with pytest.raises(ValueError, match=f"record: level: expected 1, 2 or 3, got {2**40}"):
+        graphffi.record(tmp_path, level=2**40).__enter__()
+    for limit in (0, 2**63):
+        text = rf"record: limit: expected 1 to 2\*\*63 - 1 bytes, got {limit}"
+        with pytest.raises(ValueError, match=text):
+            graphffi.record(tmp_path, limit=limit).__enter__()
     with pytest.raises(TypeError, match="record: level: expected an int, got float nan"):
         graphffi.record(tmp_path, level=float("nan")).__enter__()  # type: ignore[arg-type]
     for path in ("", "a\0b"):

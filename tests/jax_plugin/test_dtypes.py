@@ -109,17 +109,18 @@ def test_a_64_bit_operand_needs_x64(ops: SimpleNamespace) -> None:
             ops.axpy(jnp.zeros(2), operand)
 
 
-def test_a_result_dtype_that_jax_lacks_is_refused() -> None:
+@pytest.mark.parametrize("name", ["float32x4", "uint1", "float6_e2m3fn", "float6_e3m2fn"])
+def test_a_result_dtype_that_jax_lacks_is_refused(name: str) -> None:
     op = graphffi.define_op(
-        "jaxtest::vectors",
+        f"jaxtest::lacks_{name}",
         schema="(Tensor x) -> Tensor",
         kernel="nowhere",
-        infer=lambda x: graphffi.empty((2,), "float32x4"),
+        infer=lambda x: graphffi.empty((2,), name),
     )
-    with pytest.raises(
-        TypeError, match=r"result 'out': expected a dtype that JAX has, got float32x4"
-    ):
-        op(jnp.zeros(2))
+    text = f"jaxtest::lacks_{name}: result 'out': expected a dtype that JAX has, got {name}\\b"
+    for call in (op, jax.jit(op)):
+        with pytest.raises(TypeError, match=text):
+            call(jnp.zeros(2))
 
 
 TABLE = Path(__file__).parents[2] / "docs" / "jax.md"

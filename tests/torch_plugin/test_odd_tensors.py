@@ -246,7 +246,7 @@ def test_results_of_data_types_that_torch_lacks_are_refused_by_name() -> None:
     raw = lambda x, kind: graphffi.call_tvm_ffi(  # noqa: E731
         "mytest.never_called", x, out=graphffi.like(x, dtype=kind)
     )
-    for kind in ("float7", "float32x4", "handle"):
+    for kind in ("float7", "float32x4", "handle", "int4", "uint1"):
         told = f"expected a dtype that torch passes to kernels, got {kind}(\n|$)"
         for f, name in ((op, "mytest::odd_result: result 'y'"), (raw, "mytest.never_called: .*0")):
             with pytest.raises(TypeError, match=f"^{name}: {told}"):

@@ -221,9 +221,13 @@ def _result_shapes(subject: str, names: Sequence[str], specs: Sequence[Any]) -> 
     return tuple(shapes)
 
 
+# JAX has names for them, but XLA has no arrays of them: some of its checks end the process.
+_NO_ARRAYS: Final = frozenset(("uint1", "float6_e2m3fn", "float6_e3m2fn"))
+
+
 def _to_numpy_dtype(subject: str, dtype: Any) -> Any:
     scalar = getattr(jnp, "bool_" if dtype == "bool" else str(dtype), None)
-    if scalar is None:
+    if scalar is None or dtype in _NO_ARRAYS:
         raise TypeError(f"{subject}: expected a dtype that JAX has, got {dtype}")
     return np.dtype(scalar)
 

@@ -31,8 +31,13 @@ def _dtype_names() -> dict[torch.dtype, str]:
 # Tables, because Dynamo can look up an object but not make a graphffi.dtype.
 #: The names of torch's data types that kernels can be given: not the quantized ones.
 DTYPE_NAMES: Final = _dtype_names()
-_TORCH_DTYPES: Final = {name: torch_dtype for torch_dtype, name in DTYPE_NAMES.items()}
 _DTYPES: Final = {torch_dtype: dtype(name) for torch_dtype, name in DTYPE_NAMES.items()}
+# Torch passes no data type to kernels whose elements have more bits than the name says.
+_TORCH_DTYPES: Final = {
+    str(kind): torch_dtype
+    for torch_dtype, kind in _DTYPES.items()
+    if kind.bits * kind.lanes == 8 * torch_dtype.itemsize
+}
 _devices: Final[dict[torch.device, Device]] = {}
 # Devices that torch calls otherwise than DLPack.
 _TORCH_DEVICES: Final = {
@@ -47,7 +52,7 @@ def torch_dtype(value: Any) -> torch.dtype:
     """The data type of that name; one of torch's own, or a traced one, is given back.
 
     Raises:
-        TypeError: If torch has none.
+        TypeError: If torch has none that it passes to kernels.
     """
     if isinstance(value, (torch.dtype, torch.fx.Proxy)):
         return value  # type: ignore[return-value]

@@ -60,7 +60,8 @@ bool ToDType(PyObject* value, TVMFFIAny* out) {
   if (!PyUnicode_Check(value) || !ToStr(value, &text)) return false;
   try {
     out->v_dtype = graphffi::DTypeFromName(text.v_c_str);
-    return true;
+    // The runtime reads more texts than graphffi.dtype does.
+    return graphffi::DTypeName(out->v_dtype) == text.v_c_str;
   } catch (const graphffi::Error&) {
     return false;
   }
