@@ -34,6 +34,10 @@ def mistaken(x: Tensor, dim: int) -> Tensor:
     return graphffi.like(y)  # type: ignore[name-defined]  # noqa: F821
 
 
+def modelled(x: Tensor) -> Tensor:
+    return graphffi.like(3)  # type: ignore[arg-type]
+
+
 @pytest.fixture(scope="module")
 def ops(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     library = graphffi.cpp.build("faulty", sources=[HERE / "faulty.cc"])
@@ -59,10 +63,6 @@ def ops(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     @graphffi.op("faulty::divided", kernel=f"{library}::clamp", plan="x, out")
     def divided(x: Tensor, parts: int, dim: int = 0) -> Tensor:
         return graphffi.like(x, shape=(x.shape[dim] // parts,))
-
-    @graphffi.op("faulty::modelled", kernel=f"{library}::clamp", plan="x, out")
-    def modelled(x: Tensor) -> Tensor:
-        return graphffi.like(3)  # type: ignore[arg-type]
 
     @graphffi.op("faulty::squared", kernel=f"{library}::clamp", plan="x, out")
     def squared(x: Tensor, size: int) -> Tensor:
@@ -93,6 +93,7 @@ def ops(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
         infer=lambda x, kind, place: graphffi.like(x),
     )
 
+    plain: Any = {"kernel": f"{library}::clamp", "plan": "x, out"}
     removed_clamp = define("removed", f"{removed}::clamp")
     removed.unlink()
     graphffi.load_module(rebuilt)
@@ -102,10 +103,8 @@ def ops(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
         removed=removed_clamp,
         rebuilt=f"{rebuilt}::stop",
         divided=divided,
-        mistaken=graphffi.op("faulty::mistaken", kernel=f"{library}::clamp", plan="x, out")(
-            mistaken
-        ),
-        modelled=modelled,
+        mistaken=graphffi.op("faulty::mistaken", **plain)(mistaken),
+        modelled=graphffi.op("faulty::modelled", **plain)(modelled),
         squared=squared,
         shrunk=shrunk,
         typed=typed,
