@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -66,8 +67,9 @@ def test_wrong_arguments_are_reported(ops: Any, call: Any, kind: Any, text: str)
         compiled(lambda: call(ops))()
     assert type(traced.value) is type(eager.value)
     assert str(traced.value) == str(eager.value)
-    assert "in code that torch.compile traced" in traced.value.__notes__[0]
-    assert "test_errors.py" in traced.value.__notes__[0]
+    if sys.version_info >= (3, 11):  # which shows notes
+        assert "in code that torch.compile traced" in traced.value.__notes__[0]
+        assert "test_errors.py" in traced.value.__notes__[0]
 
 
 @pytest.mark.parametrize(
