@@ -195,6 +195,31 @@ void add_one(tvm::ffi::TensorView x, tvm::ffi::TensorView out) {
 """
 
 
+def test_a_kernel_library_that_was_built_anew_is_refused(tmp_path: Path) -> None:
+    used, newer = (
+        graphffi.cpp.build(
+            "anew", cpp_sources=ADD_ONE, functions="add_one", build_directory=tmp_path / name
+        )
+        for name in ("used", "newer")
+    )
+    add_one = graphffi.define_op(
+        "described::anew",
+        schema="(Tensor x) -> Tensor",
+        kernel=f"{used}::add_one",
+        infer=graphffi.like,
+    )
+
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> Any:
+            return add_one(x)
+
+    exported = torch.export.export(Model(), (torch.zeros(1),))
+    Path(newer).rename(used)
+    text = "graphffi_torch: to_library: kernel library '.*': expected the file in use, got a newer"
+    with pytest.raises(RuntimeError, match=text):
+        graphffi_torch.to_library(exported, tmp_path / "model.so")
+
+
 def test_a_kernel_that_is_named_without_a_folder_may_move(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

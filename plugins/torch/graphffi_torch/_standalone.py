@@ -19,7 +19,7 @@ from typing import Any, Final
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from graphffi.plugin import content_hash, find_library, split_reference
+from graphffi.plugin import check_current, content_hash, find_library, split_reference
 from graphffi_torch._decompose import (
     OPTIONS_FOR_UPDATES,
     all_nodes,
@@ -129,7 +129,8 @@ def to_library(
             lines of the model that call them; for what calls can't be given; for calls with side
             effects in branches and loops; and for calls of kernels where graphffi does not lower
             them (``GRAPHFFI_INDUCTOR=0``, an untested torch).
-        RuntimeError: If the compiler fails, or there is none for the processor.
+        RuntimeError: If the compiler fails, or there is none for the processor; if a kernel's
+            library was built anew since it was loaded.
         FileNotFoundError: If there is no folder for the library.
         TypeError: If `exported` is no exported program, `externs` or `options` no mapping.
         ValueError: For a wrong name or path, an unknown way to keep weights, unknown instructions,
@@ -205,7 +206,10 @@ def _with_hash(reference: str) -> str:
     """``library.so::symbol (sha256 …)``, where the library is there."""
     library, _ = split_reference(reference)
     file = find_library(library) if library else None
-    return f"{reference} (sha256 {content_hash(file)})" if file else reference
+    if file is None:
+        return reference
+    check_current(f"graphffi_torch: to_library: kernel library {file!r}", file)
+    return f"{reference} (sha256 {content_hash(file)})"
 
 
 def _check_arguments(
