@@ -195,6 +195,19 @@ void add_one(tvm::ffi::TensorView x, tvm::ffi::TensorView out) {
 """
 
 
+def export_add_one(name: str, library: str) -> torch.export.ExportedProgram:
+    """A program that calls an op of the name, whose kernel is in the library."""
+    add_one = graphffi.define_op(
+        name, schema="(Tensor x) -> Tensor", kernel=f"{library}::add_one", infer=graphffi.like
+    )
+
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> Any:
+            return add_one(x)
+
+    return torch.export.export(Model(), (torch.zeros(1),))
+
+
 def test_a_kernel_library_that_was_built_anew_is_refused(tmp_path: Path) -> None:
     used, newer = (
         graphffi.cpp.build(
@@ -202,18 +215,7 @@ def test_a_kernel_library_that_was_built_anew_is_refused(tmp_path: Path) -> None
         )
         for name in ("used", "newer")
     )
-    add_one = graphffi.define_op(
-        "described::anew",
-        schema="(Tensor x) -> Tensor",
-        kernel=f"{used}::add_one",
-        infer=graphffi.like,
-    )
-
-    class Model(torch.nn.Module):
-        def forward(self, x: torch.Tensor) -> Any:
-            return add_one(x)
-
-    exported = torch.export.export(Model(), (torch.zeros(1),))
+    exported = export_add_one("described::anew", used)
     Path(newer).rename(used)
     text = "graphffi_torch: to_library: kernel library '.*': expected the file in use, got a newer"
     with pytest.raises(RuntimeError, match=text):
@@ -228,18 +230,7 @@ def test_a_kernel_that_is_named_without_a_folder_may_move(
     file = graphffi.cpp.build(
         "moving", cpp_sources=ADD_ONE, functions="add_one", build_directory=kernels
     )
-    add_one = graphffi.define_op(
-        "described::add_one",
-        schema="(Tensor x) -> Tensor",
-        kernel="moving.so::add_one",
-        infer=graphffi.like,
-    )
-
-    class Model(torch.nn.Module):
-        def forward(self, x: torch.Tensor) -> Any:
-            return add_one(x)
-
-    exported = torch.export.export(Model(), (torch.zeros(1),))
+    exported = export_add_one("described::add_one", "moving.so")
     monkeypatch.setenv("GRAPHFFI_LIBRARY_PATH", str(kernels))
     path = graphffi_torch.to_library(exported, tmp_path / "model.so")
     command = [sys.executable, "-m", "graphffi", "inspect", path]
