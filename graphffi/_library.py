@@ -34,6 +34,22 @@ def find_library(library: str) -> str | None:
     return None
 
 
+def find_library_in_use(subject: str, library: str) -> str | None:
+    """The same; `subject` begins the error message.
+
+    Raises:
+        RuntimeError: If the library was built anew since its kernels were loaded or ops defined
+            with them, so that what is there is not what runs.
+    """
+    file = find_library(library)
+    if file is not None and not _core.is_library_current(file):
+        raise RuntimeError(
+            f"{subject}: cannot load {file!r}: expected the file in use, got a newer one; load it "
+            "with graphffi.load_module, or define its ops again with override=True"
+        )
+    return file
+
+
 def content_hash(file: str) -> str:
     """The SHA-256 of a file, in hexadecimal digits; read once for each state of the file."""
     status = os.stat(file)
@@ -88,16 +104,3 @@ def renew_library_of(reference: str) -> None:
 def when_renewed(listener: Callable[[str], None]) -> None:
     """Has `listener` called with the path of every library that was built anew and is renewed."""
     _listeners.append(listener)
-
-
-def check_current(subject: str, file: str) -> None:
-    """Refuses a library that was built anew since its kernels were loaded or ops defined with them.
-
-    Raises:
-        RuntimeError: If what is at the path is not what runs.
-    """
-    if not _core.is_library_current(file):
-        raise RuntimeError(
-            f"{subject}: expected the file in use, got a newer one; load it "
-            "with graphffi.load_module, or define its ops again with override=True"
-        )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from ._cache import replacing
 from ._factory import is_made_function
-from ._library import check_current, content_hash, find_library, split_reference
+from ._library import content_hash, find_library_in_use, split_reference
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -55,13 +55,12 @@ class PackagedLibraries:
             )
         if not library:
             return reference
-        file = find_library(library)
+        file = find_library_in_use(self._subject, library)
         if file is None:
             raise FileNotFoundError(
                 f"{self._subject}: expected the kernel library '{library}', found none; give an "
                 "absolute path or set GRAPHFFI_LIBRARY_PATH"
             )
-        check_current(f"{self._subject}: kernel library {file!r}", file)
         name = _name(file)
         self._files[name] = file
         return f"{name}::{symbol}"
@@ -88,11 +87,8 @@ def packaged_name(reference: str) -> str:
         RuntimeError: If it was built anew since it was loaded.
     """
     library, _ = split_reference(reference)
-    file = find_library(library) if library else None
-    if file is None:
-        return ""
-    check_current(f"graphffi: cannot load '{file}'", file)
-    return _name(file)
+    file = find_library_in_use("graphffi", library) if library else None
+    return _name(file) if file else ""
 
 
 def _name(file: str) -> str:

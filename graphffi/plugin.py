@@ -20,9 +20,8 @@ from ._error import FactoryError as FactoryError
 from ._framework import Framework as Framework
 from ._framework import register_framework as register_framework
 from ._import_hook import when_imported as when_imported
-from ._library import check_current as check_current
 from ._library import content_hash as content_hash
-from ._library import find_library as find_library
+from ._library import find_library_in_use as find_library_in_use
 from ._library import split_reference as split_reference
 from ._location import plugin_cache as plugin_cache
 from ._location import torch_build as torch_build

@@ -344,7 +344,7 @@ def test_a_package_holds_the_library_that_runs(builds: list[str], library: Path)
     _core.resolve_kernel(reference)
     packaged = PackagedLibraries("test").add(reference)
     build(builds[2], library)
-    text = "test: kernel library '.*': expected the file in use, got a newer one"
+    text = "test: cannot load '.*': expected the file in use, got a newer one"
     with pytest.raises(RuntimeError, match=text):
         PackagedLibraries("test").add(reference)
     graphffi.load_module(library)

@@ -217,7 +217,7 @@ def test_a_kernel_library_that_was_built_anew_is_refused(tmp_path: Path) -> None
     )
     exported = export_add_one("described::anew", used)
     Path(newer).rename(used)
-    text = "graphffi_torch: to_library: kernel library '.*': expected the file in use, got a newer"
+    text = "graphffi_torch: to_library: cannot load '.*': expected the file in use, got a newer"
     with pytest.raises(RuntimeError, match=text):
         graphffi_torch.to_library(exported, tmp_path / "model.so")
 

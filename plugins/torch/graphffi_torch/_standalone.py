@@ -19,7 +19,7 @@ from typing import Any, Final
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from graphffi.plugin import check_current, content_hash, find_library, split_reference
+from graphffi.plugin import content_hash, find_library_in_use, split_reference
 from graphffi_torch._decompose import (
     OPTIONS_FOR_UPDATES,
     all_nodes,
@@ -205,11 +205,8 @@ def _kernels(programs: Iterable[torch.export.ExportedProgram]) -> Iterator[str]:
 def _with_hash(reference: str) -> str:
     """``library.so::symbol (sha256 …)``, where the library is there."""
     library, _ = split_reference(reference)
-    file = find_library(library) if library else None
-    if file is None:
-        return reference
-    check_current(f"graphffi_torch: to_library: kernel library {file!r}", file)
-    return f"{reference} (sha256 {content_hash(file)})"
+    file = find_library_in_use("graphffi_torch: to_library", library) if library else None
+    return f"{reference} (sha256 {content_hash(file)})" if file else reference
 
 
 def _check_arguments(
