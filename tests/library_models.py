@@ -18,9 +18,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from sections import write_section
+
 ROOT = Path(__file__).resolve().parents[1]
-HEAD = """
-## Other packages' models
+HEAD = """## Other packages' models
 
 `python tests/library_models.py` writes this table. Models are built from small configurations with
 random weights, exported on a batch of one, and called with NumPy arrays; the difference is the
@@ -70,7 +71,7 @@ TEXTS: dict[str, tuple[str, str, dict[str, Any]]] = {
 CHILD = """
 import sys
 sys.path[:0] = {paths!r}
-from tests.library_models import run
+from library_models import run
 run({name!r}, {folder!r})
 """
 
@@ -138,7 +139,7 @@ def run(name: str, folder: str) -> None:
 
 def row_of(name: str, folder: Path) -> dict[str, str]:
     """Runs a model in a process of its own."""
-    paths = [str(ROOT), str(folder / "packages")]
+    paths = [str(ROOT / "tests"), str(folder / "packages")]
     script = CHILD.format(paths=paths, name=name, folder=str(folder))
     environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor")}
     command = [sys.executable, "-c", script]
@@ -166,8 +167,7 @@ def main() -> None:
         rows.append("| {model} | {from} | {library} | {difference} |".format(**row))
         print(rows[-1], flush=True)
     if arguments.write is not None:
-        before = arguments.write.read_text().split(HEAD, 1)[0].rstrip("\n")
-        arguments.write.write_text("\n".join([before, HEAD.rstrip("\n"), *rows, ""]))
+        write_section(arguments.write, HEAD + "\n".join(rows))
 
 
 if __name__ == "__main__":

@@ -24,11 +24,13 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib import metadata
 from pathlib import Path
 
+from sections import read_section, write_section
+
 ROOT = Path(__file__).resolve().parents[1]
 RUNTIME = ROOT / "graphffi/_lib"
 RELEASE = "0.1.15.post2"
-HEAD = f"""
-## Other projects' tests
+TITLE = "Other projects' tests"
+HEAD = f"""## {TITLE}
 
 `make peers` runs the tests of other projects on the bundled runtime, and writes this table:
 
@@ -213,15 +215,9 @@ SUITES = {
 
 def read_rows(path: Path) -> dict[str, str]:
     """The rows of a former run, by what was tested."""
-    _, _, section = path.read_text().partition(HEAD.splitlines()[1])
-    rows = [line for line in section.splitlines() if re.match(r"\| \w.*\| \d{4}-", line)]
+    lines = read_section(path, TITLE).splitlines()
+    rows = [line for line in lines if re.match(r"\| \w.*\| \d{4}-", line)]
     return {row.split("|")[1].strip(): row for row in rows}
-
-
-def write_table(path: Path, rows: dict[str, str]) -> None:
-    """Writes the section of this table, behind what stands before it."""
-    before = path.read_text().partition(HEAD.splitlines()[1])[0].rstrip("\n")
-    path.write_text(before + "\n" + HEAD + "\n".join(rows.values()) + "\n")
 
 
 def run_suite(suite: str, folder: Path) -> tuple[str, str]:
@@ -248,7 +244,7 @@ def main() -> int:
         rows[title] = row
         print(row, flush=True)
         if options.write:
-            write_table(options.write, rows)
+            write_section(options.write, HEAD + "\n".join(rows.values()))
     return 0
 
 

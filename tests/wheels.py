@@ -31,6 +31,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import aarch64
+from sections import write_section
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "build" / "wheels"
@@ -138,7 +139,7 @@ def build(python: Path, sources: Path, torches: list[Path], dist: Path, **enviro
     return Path(shutil.copy(checked, dist))
 
 
-HEAD = """Wheels in fresh environments
+HEAD = """## Wheels in fresh environments
 
 `make wheels WHEELS_ARGS="--frameworks --write docs/versions.md"` writes this table. For each row,
 the wheel is installed into a venv that has the frameworks, and the README's example runs in NumPy
@@ -223,13 +224,6 @@ class Trial:
         return f"| {' | '.join(cells)} | {took:.0f} s | {alone:.0f} s |"
 
 
-def write_table(path: Path, rows: list[str]) -> None:
-    """Puts the rows in place of the section that an earlier run wrote, or at the end."""
-    sections = path.read_text().split("\n## ")
-    sections = [text for text in sections if not text.startswith(HEAD.splitlines()[0])]
-    path.write_text("\n## ".join([*sections, HEAD + "\n".join(rows) + "\n"]))
-
-
 TRIALS = (
     Trial("3.10", "2.10.0", "0.6.0"),
     Trial("3.11", "2.13.0", "0.10.2"),
@@ -298,7 +292,7 @@ def main() -> None:
                 rows.append(trial.row(python, wheel))
                 print(f"wheels: {rows[-1]}", flush=True)
     if options.write:
-        write_table(options.write, rows)
+        write_section(options.write, HEAD + "\n".join(rows))
 
 
 if __name__ == "__main__":

@@ -174,3 +174,27 @@ TEST(visits_give_nothing_or_an_interrupt) {
   CheckCallRaises("ffi.StructuralVisit", {root.value, links.value}, "TypeError",
                   "expected `Optional<ffi.VisitInterrupt>`, got `int`");
 }
+
+TEST(errors_of_callbacks_know_where_they_were_raised) {
+  Callback callback;
+  Value fails = callback.Make([](void*, const TVMFFIAny*, int32_t, TVMFFIAny*) {
+    TVMFFIErrorSetRaisedFromCStr("ValueError", "no");
+    return -1;
+  });
+  Value root = Call("ffi.Array", {Int(1)});
+  Value link = Call("ffi.Array", {Int(kTVMFFIArray), fails.value});
+  Value links = Call("ffi.Array", {link.value}), none = Call("ffi.Array", {});
+  for (int order : {0, 1}) {
+    Value result;
+    CHECK_EQ(TryCall(Global("ffi.StructuralMap").object(),
+                     {root.value, links.value, none.value, Int(order)}, &result),
+             -1);
+    void* raised = nullptr;
+    TVMFFIErrorMoveFromRaised(&raised);
+    Value error = Value::Steal(raised);
+    auto* context = static_cast<TVMFFIObject*>(TVMFFIErrorGetCellPtr(raised)->extra_context);
+    CHECK(context != nullptr);
+    const TVMFFITypeInfo* type = TVMFFIGetTypeInfo(context->type_index);
+    CHECK_EQ(Text(type->type_key), std::string("ffi.VisitErrorContext"));
+  }
+}

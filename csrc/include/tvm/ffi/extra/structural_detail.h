@@ -81,12 +81,14 @@ Expected<R> CallStructuralHook(const char* name, AnyView hook, Self* self, AnyVi
   return Error("TypeError", std::string(name) + ": expected a function or a pointer to one", "");
 }
 
-/// The raw result; an error remembers that it passed through node.
+/// The raw result; an error remembers that it passed through node. One that another library made
+/// may have no room for that, and a copy takes its place.
 template <typename T>
 TVMFFIAny ReleaseWithNode(Expected<T> result, AnyView node) noexcept {
   if (TVM_FFI_PREDICT_FALSE(result.is_err())) {
-    Error error = result.error();
+    Error error = std::move(result).error();
     UpdateVisitErrorContext(error, node);
+    result = std::move(error);
   }
   return ExpectedUnsafe::MoveToTVMFFIAny(std::move(result));
 }
