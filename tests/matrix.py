@@ -22,6 +22,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pythons import find_python
+
 ROOT = Path(__file__).resolve().parents[1]
 TOOLS = ("cmake", "ninja", "pybind11>=3", "setuptools>=77", "wheel", "pytest>=8")
 OPTIONAL = ("ml_dtypes", "array-api-compat")
@@ -144,17 +146,6 @@ def copy_sources(target: Path) -> None:
             shutil.copy(source, copy)
 
 
-def find_python(version: str) -> str | None:
-    """The interpreter of that version, if there is one."""
-    if version == f"{sys.version_info.major}.{sys.version_info.minor}":
-        return sys.executable
-    found = shutil.which(f"python{version}")
-    # Version managers have a program of that name also where they have no such Python.
-    if found and subprocess.run([found, "-c", ""], capture_output=True).returncode == 0:
-        return found
-    return None
-
-
 def find_pythons(releases: list[Release]) -> dict[str, str]:
     """The interpreters that the releases need, by their versions.
 
@@ -166,8 +157,8 @@ def find_pythons(releases: list[Release]) -> dict[str, str]:
         if (found := find_python(release.python)) is None:
             others = [other.name for other in RELEASES if other.python != release.python]
             raise SystemExit(
-                f"matrix: expected python{release.python} on the PATH, got none; install it, or "
-                f"name releases for other versions of Python: {', '.join(others)}"
+                f"matrix: expected python{release.python} on the PATH or among pyenv's, got none; "
+                f"install it, or name releases for other versions of Python: {', '.join(others)}"
             )
         pythons[release.python] = found
     return pythons

@@ -31,6 +31,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import aarch64
+from pythons import find_python
 from sections import write_section
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -64,15 +65,6 @@ def run(*command: str | Path, cwd: Path = ROOT, **environment: str) -> str:
         shown = (result.stdout + result.stderr)[-8000:]
         raise SystemExit(f"{shown}\nwheels: status {result.returncode} from {line}")
     return result.stdout
-
-
-def find_python(version: str) -> str | None:
-    """The interpreter of a version, if there is one."""
-    pyenv = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python{version}"))
-    for found in (*map(str, reversed(pyenv)), shutil.which(f"python{version}")):
-        if found and subprocess.run([found, "-c", ""], capture_output=True).returncode == 0:
-            return found
-    return None
 
 
 def make_venv(python: str, folder: Path, *packages: str) -> Path:

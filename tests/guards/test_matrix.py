@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -17,13 +17,8 @@ DOCUMENT = ROOT / "docs" / "versions.md"
 
 @pytest.fixture
 def matrix(monkeypatch: pytest.MonkeyPatch) -> Any:
-    spec = importlib.util.spec_from_file_location("matrix", ROOT / "tests" / "matrix.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "matrix", module)  # where dataclasses look for names
-    spec.loader.exec_module(module)
-    return module
+    monkeypatch.syspath_prepend(ROOT / "tests")
+    return importlib.import_module("matrix")
 
 
 def test_the_document_has_rows_of_known_releases_only(matrix: Any, tmp_path: Path) -> None:
@@ -46,7 +41,7 @@ def test_a_missing_python_is_named_before_anything_is_tested(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     release = matrix.torch_release("1.0", python="3.99")
-    message = "expected python3.99 on the PATH, got none; install it, or name releases for other"
+    message = "expected python3.99 on the PATH or among pyenv's, got none; install it, or name"
     with pytest.raises(SystemExit, match=message):
         matrix.find_pythons([release])
 
