@@ -121,6 +121,30 @@ def test_floats_of_sizes_are_constants_of_the_graph(ops: Any) -> None:
     torch.testing.assert_close(run(X[:2]), X[:2] + 1)
 
 
+@pytest.mark.parametrize("value", [graphffi.dtype("float16"), graphffi.Device("cuda:1")])
+@pytest.mark.parametrize("wrap", [lambda value: value, lambda value: [value]], ids=["one", "list"])
+def test_calls_without_an_op_take_dtypes_and_devices(value: Any, wrap: Any) -> None:
+    taken: list[Any] = []
+    graphffi.register_global_func("mytest.take", lambda x, a, out: taken.append(a), override=True)
+
+    def call(x: torch.Tensor, value: Any) -> Any:
+        return graphffi.call_tvm_ffi("mytest.take", x, wrap(value), out=graphffi.like(x))
+
+    for run in (call, compiled(call, fullgraph=True)):
+        run(X, value)
+        assert taken.pop() == wrap(value)
+
+
+def test_arrays_of_numpy_beside_tensors_are_one_error() -> None:
+    def call(x: torch.Tensor, y: Any) -> Any:
+        return graphffi.call_tvm_ffi("mytest.never_called", x, y, out=graphffi.like(x))
+
+    text = "argument: expected a torch.Tensor, as others are, got numpy.ndarray; convert it with"
+    for run in (call, compiled(call, fullgraph=True)):
+        with pytest.raises(TypeError, match=text):
+            run(X, np.ones((2, 3), np.float32))
+
+
 class Three:
     """An int that Dynamo does not know as one."""
 
