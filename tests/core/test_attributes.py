@@ -82,3 +82,34 @@ def test_lists_within_lists_have_a_limit() -> None:
         text = "argument #1: expected at most 16 lists within one another, got more"
         with pytest.raises(ValueError, match=text):
             call_raw(value)
+
+
+def test_rules_that_change_a_list_change_no_attribute() -> None:
+    taken = []
+
+    def rule(x: Any, ns: list[int]) -> Any:
+        ns.append(9)
+        return graphffi.like(x)
+
+    op = graphffi.define_op(
+        "test_attributes::rule",
+        schema="(Tensor x, int[] ns) -> Tensor",
+        kernel=lambda x, ns, out: taken.append(ns),
+        infer=rule,
+    )
+    for _ in range(2):  # the second call knows the result
+        op(X, [1])
+    assert taken == [[1], [1]]
+
+
+def test_lists_of_operands_that_change_during_a_call_are_those_of_its_start() -> None:
+    operands = [np.ones(2, np.float32), np.ones(3, np.float32)]
+    op = graphffi.define_op(
+        "test_attributes::changed",
+        schema="(Tensor(a!)[] xs) -> ()",
+        kernel=lambda xs: operands.clear(),
+    )
+    first, second = operands
+    updated = op(operands)
+    assert operands == []
+    assert [id(x) for x in updated] == [id(first), id(second)]
