@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -143,6 +143,33 @@ def test_arrays_of_numpy_beside_tensors_are_one_error() -> None:
     for run in (call, compiled(call, fullgraph=True)):
         with pytest.raises(TypeError, match=text):
             run(X, np.ones((2, 3), np.float32))
+
+
+class Numbers(list[Any]):
+    """A list that Dynamo passes to no operator."""
+
+
+class Pair(NamedTuple):
+    """A tuple likewise."""
+
+    first: Any
+    second: Any
+
+
+@pytest.mark.parametrize("wrap", [graphffi.Shape, Numbers, Pair._make])
+def test_lists_may_be_of_subclasses(wrap: Any) -> None:
+    taken: list[Any] = []
+    op = graphffi.define_op(
+        "mytest::lists",
+        schema="(Tensor[] xs, int[] ns) -> Tensor",
+        kernel=lambda xs, ns, out: taken.append((len(xs), ns)),
+        infer=lambda xs, ns: graphffi.like(xs[0]),
+        override=True,
+    )
+    xs = [X, X] if wrap is graphffi.Shape else wrap([X, X])
+    for run in (op, compiled(op, fullgraph=True)):
+        run(xs, wrap([3, 4]))
+        assert taken.pop() == (2, [3, 4])
 
 
 class Three:

@@ -339,16 +339,16 @@ def _source(name: str, definition: Definition) -> str:
 
 def _conversions(definition: Definition) -> list[str]:
     lines = []
-    for attribute in definition.attributes:
-        if (convert := _CONVERSIONS.get(attribute.kind)) is not None:
-            value = f"v_{attribute.name}"
-            converted = f"{convert}({value})"
-            if attribute.is_list:
-                items = f"[{convert}(item) for item in {value}]"
-                converted = f"{items} if isinstance({value}, (list, tuple)) else {value}"
-            elif attribute.kind == "float":
-                lines.append(f"if varies({value}): warn({attribute.name!r})")
-            lines.append(f"{value} = {converted}")
+    for parameter in definition.parameters:
+        value, convert = f"v_{parameter.name}", _CONVERSIONS.get(parameter.kind)
+        is_list = parameter.kind == "list" if isinstance(parameter, Operand) else parameter.is_list
+        if is_list:  # Dynamo passes operators no lists and tuples of subclasses
+            items = f"[{convert}(item) for item in {value}]" if convert else f"list({value})"
+            lines.append(f"{value} = {items} if isinstance({value}, (list, tuple)) else {value}")
+        elif convert is not None:
+            if convert == "to_float":
+                lines.append(f"if varies({value}): warn({parameter.name!r})")
+            lines.append(f"{value} = {convert}({value})")
     return lines
 
 
