@@ -26,6 +26,11 @@ def flat(values: Any) -> list[Any]:
     return found
 
 
+def for_rule(value: Any) -> Any:
+    """A value of a call as a rule gets it, which may change lists; not those that are traced."""
+    return list(value) if type(value) is list else value
+
+
 def per_tensor(function: Callable[..., Any]) -> Callable[..., Any]:
     """Makes a function of a tensor one of an operand: a list gives a list, None gives None."""
 
@@ -107,6 +112,8 @@ def _is_missing(value: Any) -> bool:
 def _checked_operand(operand: Operand, value: Any, problems: list[str]) -> Any:
     if _is_missing(value) and not operand.required:
         return None
+    if operand.kind == "list" and isinstance(value, (list, tuple)):
+        value = list(value)  # the caller's may change while the call runs
     problem = operand.problem(value)
     if problem is not None:
         problems.append(f"operand {operand.name!r}: {problem}")

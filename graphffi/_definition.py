@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from . import _core
 from ._binding import BoundCall as BoundCall
-from ._binding import bind, flat
+from ._binding import bind, flat, for_rule
 from ._cached import cached_property
 from ._describe import describe
 from ._digest import base_digest, full_digest, traced_digest
@@ -310,9 +310,10 @@ class Definition:
             raise
 
     def in_order(self, operands: Sequence[Any], attributes: Sequence[Any]) -> list[Any]:
-        """One value per parameter, in signature order."""
+        """One value per parameter, in signature order, for a rule."""
         tensors, values = iter(operands), iter(attributes)
-        return [next(tensors if isinstance(p, Operand) else values) for p in self.parameters]
+        ordered = (next(tensors if isinstance(p, Operand) else values) for p in self.parameters)
+        return [for_rule(value) for value in ordered]
 
     def split(self, values: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         """One value per operand and one per attribute, of one per parameter."""

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from ._binding import for_rule
 from ._describe import describe, is_tensor
 from ._dtype import dtype
 from ._error import name_rule
@@ -29,7 +30,7 @@ class Saved:
     """
 
     def __init__(self, subject: str, values: Mapping[str, Any], function: str) -> None:
-        self.__dict__.update(values)
+        self.__dict__.update({name: for_rule(value) for name, value in values.items()})
         self.__dict__["__subject__"] = subject
         self.__dict__["__function__"] = function
 

@@ -34,7 +34,15 @@ def is_numpy_scalar(value: Any) -> bool:
     """Whether `value` is a number of NumPy, which is also an array without dimensions."""
     # torch.compile traces this, and knows no base classes of types.
     is_numpys = type(value).__module__ in ("numpy", "ml_dtypes")
-    return is_numpys and hasattr(value, "dtype") and not hasattr(value, "__array_finalize__")
+    # There, arrays and numbers differ by their dimensions only.
+    is_number = is_numpys and not hasattr(value, "__array_finalize__")
+    return is_number and hasattr(value, "dtype") and getattr(value, "ndim", None) == 0
+
+
+def plain_text(value: Any) -> str:
+    """What a string says, or the text of another value."""
+    # A subclass of str may have another text, and Dynamo makes a plain string in no other way.
+    return "".join((value,)) if isinstance(value, str) else str(value)
 
 
 def is_symbolic_size(value: Any) -> bool:

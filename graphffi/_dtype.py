@@ -46,7 +46,7 @@ class dtype(str):
 
     Raises:
         TypeError: if ``value`` is no data type at all.
-        ValueError: if its name is unknown.
+        ValueError: if its name is unknown, or its byte order is not this machine's.
 
     Example:
         >>> dtype("bfloat16").itemsize, dtype("float32") == "float32"
@@ -64,6 +64,11 @@ class dtype(str):
             return value
         name = value if isinstance(value, str) else _foreign_name(value)
         code, bits, lanes = _parse(name)
+        if not getattr(value, "isnative", True):  # of NumPy
+            raise ValueError(
+                f"graphffi: dtype: expected a data type in the byte order of this machine, got "
+                f"{value!r}"
+            )
         return cls.from_dlpack_type(code, bits, lanes)
 
     @classmethod

@@ -15,6 +15,7 @@ from ._describe import (
     is_numpy_scalar,
     is_symbolic_size,
     is_tensor,
+    plain_text,
 )
 from ._device import Device
 from ._dtype import dtype
@@ -170,6 +171,8 @@ def _to_float(value: Any) -> Any:
         return checked_known("float", value)
     if isinstance(value, (bool, str)) or not _is_scalar(value) or not hasattr(value, "__float__"):
         return None
+    if is_numpy_scalar(value) and value.dtype.kind == "c":  # it would lose a part
+        return None
     # Compared first: torch.compile does not catch what float() raises.
     if type(value) is int and not -_MOST <= value <= _MOST:
         raise ValueError(f"expected a float, got {describe(value)}, which is too large")
@@ -197,10 +200,11 @@ def checked_text(value: str) -> str:
         ValueError: If it has lone surrogates.
     """
     try:
-        value.encode()
+        text = plain_text(value)
+        text.encode()
     except UnicodeEncodeError:
         raise ValueError(f"expected Unicode text, got {describe(value)}") from None
-    return value
+    return text
 
 
 def to_dtype(value: Any) -> Any:

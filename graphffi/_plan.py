@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from ._describe import describe
+from ._describe import describe, plain_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -242,7 +242,7 @@ def append_attribute(
         floats.append(value)
         name = f"f{len(floats) - 1}"
     else:
-        strs.append(str(value))
+        strs.append(plain_text(value))
         name = f"s{len(strs) - 1}"
     return _CONVERSION.get(kind, "{}").format(name)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ._core import max_array_depth as _MOST_LISTS
 from ._describe import describe, is_numpy_scalar, is_tensor
 from ._device import Device
 from ._dtype import dtype
@@ -144,8 +145,8 @@ class _ArgumentPacker:
         self.num_results = num_results
         self.call = CanonicalCall(reference, "", [], [], [], [], [], subject=reference)
 
-    def item(self, subject: str, value: Any, *, mutated: bool = False) -> str:
-        """Takes one argument; gives what the plan says of it."""
+    def item(self, subject: str, value: Any, *, mutated: bool = False, depth: int = 0) -> str:
+        """Takes one argument, in as many lists; gives what the plan says of it."""
         call = self.call
         if type(value).__module__ in ("numpy", "ml_dtypes") and is_numpy_scalar(value):
             value = value.item()  # a number for kernels, as in calls of functions
@@ -169,7 +170,12 @@ class _ArgumentPacker:
             call.inputs.append(value)
             return f"i{len(call.inputs) - 1}"
         if isinstance(value, (list, tuple)):
-            return "(" + ", ".join(self.item(subject, item) for item in value) + ")"
+            if depth == _MOST_LISTS:  # a list may contain itself
+                raise ValueError(
+                    f"{subject}: expected at most {_MOST_LISTS} lists within one another, got more"
+                )
+            items = [self.item(subject, item, depth=depth + 1) for item in value]
+            return "(" + ", ".join(items) + ")"
         raise TypeError(
             f"{subject}: expected a tensor, None, int, float, bool, str, dtype, Device or a "
             f"list, got {describe(value)}{way_out(value)}"

@@ -190,11 +190,12 @@ def checked_dtype(subject: str, kind: Any) -> make_dtype:
             f"{subject}: expected numbers, got float0, JAX's tangents of integers; pass zeros of a "
             "floating-point type"
         )
+    is_native = getattr(kind, "isnative", True)
     try:
-        made = make_dtype(kind)
+        made = make_dtype(kind if is_native else kind.name)
     except (TypeError, ValueError) as error:
         raise TypeError(f"{subject}: {str(error).removeprefix('graphffi: ')}") from None
-    if not getattr(kind, "isnative", True):
+    if not is_native:
         raise TypeError(
             f"{subject}: expected a data type that kernels can take, got {made} in another byte "
             f"order; pass .astype({str(made)!r})"

@@ -16,6 +16,7 @@ from ._derivatives import DerivativeRule as DerivativeRule
 from ._describe import NUMBERS as NUMBERS
 from ._describe import describe as describe
 from ._describe import is_tensor as is_tensor
+from ._describe import plain_text as plain_text
 from ._error import FactoryError as FactoryError
 from ._framework import Framework as Framework
 from ._framework import register_framework as register_framework

@@ -128,6 +128,7 @@ py::object ResolveReference(const std::string& reference) {
 }  // namespace
 
 void DefinePlanCall(py::module_& module) {
+  module.attr("max_array_depth") = kMaxArrayDepth;
   module.def(
       "call_plan", &CallPlan, py::arg("function"), py::arg("plan"), py::arg("inputs"),
       py::arg("outputs"), py::arg("ints"), py::arg("floats"), py::arg("strs"), py::arg("subject"),

@@ -15,8 +15,6 @@ namespace graphffi {
 
 namespace {
 
-constexpr int kMaxArrayDepth = 16;
-
 void AppendNames(char prefix, int32_t count, std::vector<std::string>* names) {
   for (int32_t i = 0; i < count; ++i) names->push_back(prefix + std::to_string(i));
 }
@@ -116,7 +114,8 @@ class PlanParser {
   }
 
   void ParseArray(int depth) {
-    if (depth >= kMaxArrayDepth) Fail("more than 16 nested lists");
+    if (depth >= kMaxArrayDepth)
+      Fail("more than " + std::to_string(kMaxArrayDepth) + " nested lists");
     ++pos_;
     Emit(Plan::Op::kBeginArray);
     if (!Take(')')) {

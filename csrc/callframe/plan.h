@@ -13,6 +13,8 @@
 
 namespace graphffi {
 
+constexpr int kMaxArrayDepth = 16;  ///< arrays within arrays
+
 /// One argument of a call as its framework gave it: a value, or a list that becomes an ffi.Array.
 struct Slot {
   static constexpr int32_t kSingle = -1;

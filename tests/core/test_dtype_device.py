@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import graphffi
 from graphffi import Device, Function, dtype
 
 
@@ -58,6 +59,15 @@ def test_dtypes_of_other_libraries() -> None:
 def test_unknown_dtype_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match=rf"graphffi: dtype: expected a name .*, got {name!r}"):
         dtype(name)
+
+
+@pytest.mark.parametrize("kind", [">f4", ">i8", ">c8"])
+def test_dtype_in_another_byte_order_is_refused(kernels: graphffi.Module, kind: str) -> None:
+    value = pytest.importorskip("numpy").dtype(kind)
+    assert dtype(value.newbyteorder("=")) == value.name
+    for call in (dtype, kernels.echo):
+        with pytest.raises(ValueError, match=r"byte order of this machine, got dtype\('>"):
+            call(value)
 
 
 @pytest.mark.parametrize("value", [None, 3, float, [], object])

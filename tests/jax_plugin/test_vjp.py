@@ -214,3 +214,23 @@ def test_integer_operands_are_constants() -> None:
 def test_shapes(shape: tuple[int, ...]) -> None:
     x = jnp.ones(shape)
     assert_close(jax.grad(lambda x: ops.mul(x, x).sum())(x), 2 * x)
+
+
+def test_rules_that_change_a_list_change_no_later_call() -> None:
+    taken = []
+
+    def backward(saved: Any, grad: Any) -> Any:
+        taken.append(list(saved.ns))
+        saved.ns.append(9)
+        return grad
+
+    op = graphffi.define_op(
+        "mytest::changed_list",
+        schema="(Tensor x, int[] ns) -> Tensor",
+        kernel=lambda x, ns, out: None,
+        infer=lambda x, ns: graphffi.like(x),
+    )
+    op.register_vjp(backward)
+    for _ in range(2):
+        jax.grad(lambda x: op(x, [1]).sum())(X)
+    assert taken == [[1], [1]]

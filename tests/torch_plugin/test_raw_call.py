@@ -83,6 +83,10 @@ def test_a_plain_call_takes_the_direct_way(describe: Any) -> None:
         assert call() is NotImplemented
 
 
+ITSELF: list[Any] = []
+ITSELF.append(ITSELF)
+
+
 @every_way
 @pytest.mark.parametrize(
     ("make", "kind", "text"),
@@ -91,6 +95,8 @@ def test_a_plain_call_takes_the_direct_way(describe: Any) -> None:
         (lambda x: ((x,), {"mutates": [1]}), ValueError, "mutates: expected positions"),
         (lambda x: ((x, 2**63), {"mutates": [0]}), ValueError, "expected an int of 64 bits"),
         (lambda x: ((x, object()), {"mutates": [0]}), TypeError, "argument #1: expected a tensor"),
+        (lambda x: ((x, ITSELF), {"mutates": [0]}), ValueError, "#1: expected at most 16 lists"),
+        (lambda x: ((x, x.numpy()), {"mutates": [0]}), TypeError, "torch.Tensor, .* numpy.ndarray"),
         (lambda x: ((x.requires_grad_(),), {"mutates": [0]}), NotImplementedError, "no gradient"),
         (lambda x: ((x, x), {"mutates": [0]}), ValueError, "'o0': expected memory of its own"),
         (

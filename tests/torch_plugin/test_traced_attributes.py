@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -119,6 +119,57 @@ def test_floats_of_sizes_are_constants_of_the_graph(ops: Any) -> None:
     run = compiled(lambda x: ops.add(x, x.shape[0] / 2), fullgraph=True, dynamic=True)
     torch.testing.assert_close(run(X), X + 1.5)
     torch.testing.assert_close(run(X[:2]), X[:2] + 1)
+
+
+@pytest.mark.parametrize("value", [graphffi.dtype("float16"), graphffi.Device("cuda:1")])
+@pytest.mark.parametrize("wrap", [lambda value: value, lambda value: [value]], ids=["one", "list"])
+def test_calls_without_an_op_take_dtypes_and_devices(value: Any, wrap: Any) -> None:
+    taken: list[Any] = []
+    graphffi.register_global_func("mytest.take", lambda x, a, out: taken.append(a), override=True)
+
+    def call(x: torch.Tensor, value: Any) -> Any:
+        return graphffi.call_tvm_ffi("mytest.take", x, wrap(value), out=graphffi.like(x))
+
+    for run in (call, compiled(call, fullgraph=True)):
+        run(X, value)
+        assert taken.pop() == wrap(value)
+
+
+def test_arrays_of_numpy_beside_tensors_are_one_error() -> None:
+    def call(x: torch.Tensor, y: Any) -> Any:
+        return graphffi.call_tvm_ffi("mytest.never_called", x, y, out=graphffi.like(x))
+
+    text = "argument: expected a torch.Tensor, as others are, got numpy.ndarray; convert it with"
+    for run in (call, compiled(call, fullgraph=True)):
+        with pytest.raises(TypeError, match=text):
+            run(X, np.ones((2, 3), np.float32))
+
+
+class Numbers(list[Any]):
+    """A list that Dynamo passes to no operator."""
+
+
+class Pair(NamedTuple):
+    """A tuple likewise."""
+
+    first: Any
+    second: Any
+
+
+@pytest.mark.parametrize("wrap", [graphffi.Shape, Numbers, Pair._make])
+def test_lists_may_be_of_subclasses(wrap: Any) -> None:
+    taken: list[Any] = []
+    op = graphffi.define_op(
+        "mytest::lists",
+        schema="(Tensor[] xs, int[] ns) -> Tensor",
+        kernel=lambda xs, ns, out: taken.append((len(xs), ns)),
+        infer=lambda xs, ns: graphffi.like(xs[0]),
+        override=True,
+    )
+    xs = [X, X] if wrap is graphffi.Shape else wrap([X, X])
+    for run in (op, compiled(op, fullgraph=True)):
+        run(xs, wrap([3, 4]))
+        assert taken.pop() == (2, [3, 4])
 
 
 class Three:

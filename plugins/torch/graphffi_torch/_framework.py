@@ -169,8 +169,10 @@ class TorchFramework(Framework):
         """Allocates the results and calls the primitive."""
         if torch.compiler.is_compiling():
             repair()
-        kinds = (torch.Tensor, torch.fx.Proxy)
-        tensors: list[Any] = [t for t in (*call.inputs, *call.mutated) if isinstance(t, kinds)]
+        tensors: list[Any] = [*call.inputs, *call.mutated]
+        for tensor in tensors:
+            if not isinstance(tensor, (torch.Tensor, torch.fx.Proxy)):
+                raise TypeError(why_no_operand(f"{call.subject}: argument", type(tensor)))
         if any(type(t).__name__ == "DTensor" for t in tensors):
             raise TypeError(
                 f"{call.subject}: expected tensors with memory of their own, got DTensor; define "
@@ -221,9 +223,8 @@ def _refuse_others(definition: Definition, operands: Sequence[Any]) -> None:
     for operand, value in zip(definition.operands, operands, strict=True):
         for tensor in flat(value):
             if not isinstance(tensor, (torch.Tensor, torch.fx.Proxy)):
-                kind = type(tensor)
-                name = f"{kind.__module__}.{kind.__qualname__}"
-                raise TypeError(why_no_operand(definition, operand.name, name)) from None
+                subject = f"{definition.name}: operand {operand.name!r}"
+                raise TypeError(why_no_operand(subject, type(tensor))) from None
             if isinstance(tensor, torch.Tensor) and tensor.is_nested:
                 raise ValueError(
                     f"{definition.name}: {operand.name!r}: expected a strided tensor, got a nested "

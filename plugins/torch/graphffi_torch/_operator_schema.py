@@ -7,7 +7,7 @@ import json
 import math
 from typing import TYPE_CHECKING, Any, Final
 
-from graphffi.plugin import MISSING, Operand
+from graphffi.plugin import MISSING, Operand, plain_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -128,12 +128,13 @@ def operator_arguments(definition: Definition, bound: BoundCall) -> list[Any]:
     ]
 
 
-def why_no_operand(definition: Definition, operand: str, kind: str) -> str:
+def why_no_operand(subject: str, kind: type) -> str:
     """Why an array of another framework, of the class `kind`, is refused beside torch's tensors."""
-    convert = "as_tensor" if kind.startswith("numpy.") else "from_dlpack"
+    is_numpys = kind.__module__.partition(".")[0] == "numpy"
+    convert = "as_tensor" if is_numpys else "from_dlpack"
     return (
-        f"{definition.name}: operand {operand!r}: expected a torch.Tensor, as others are, got "
-        f"{kind}; convert it with torch.{convert}"
+        f"{subject}: expected a torch.Tensor, as others are, got {kind.__module__}."
+        f"{kind.__qualname__}; convert it with torch.{convert}"
     )
 
 
@@ -141,13 +142,7 @@ def operator_value(attribute: Attribute, value: Any) -> Any:
     """A converted attribute as its operator takes it: dtypes and devices by name."""
     if attribute.kind not in ("dtype", "device") or value is None:
         return value
-    return [plain_name(item) for item in value] if attribute.is_list else plain_name(value)
-
-
-def plain_name(value: Any) -> str:
-    """The name of a dtype or a device."""
-    # A graphffi.dtype is a string, of which Dynamo makes a plain one in no other way.
-    return "".join((value,)) if isinstance(value, str) else str(value)
+    return [plain_text(item) for item in value] if attribute.is_list else plain_text(value)
 
 
 def _arguments(definition: Definition, *, alias: bool) -> list[str]:

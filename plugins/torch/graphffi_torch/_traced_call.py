@@ -30,6 +30,7 @@ from graphffi.plugin import (
     is_int64,
     is_known,
     is_tensor,
+    plain_text,
     report_to_tracer,
     symbol_kind,
     to_dtype,
@@ -40,7 +41,6 @@ from graphffi_torch._operator_schema import (
     graph_digest,
     operator_arguments,
     operator_value,
-    plain_name,
     why_no_operand,
 )
 from graphffi_torch._repairs import repair
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 def install() -> None:
     """Tells Dynamo what takes the place of functions that it meets."""
-    constants = (_to_name, _is, _are, _find_places, repair, distinct, _dtype_text)
+    constants = (_to_name, _is, _are, _find_places, repair, distinct, _dtype_text, why_no_operand)
     substitutes = {
         is_int64: _traced_is_int64,
         is_known: _traced_is_known,
@@ -143,7 +143,7 @@ def _make_bind(definition: Definition) -> Callable[..., list[Any]]:
         if any(isinstance(tensor, torch.Tensor) for _, tensor in tensors):
             for name, tensor in tensors:
                 if isinstance(tensor, ndarray):
-                    reason = why_no_operand(definition, name, "numpy.ndarray")
+                    reason = why_no_operand(f"{definition.name}: operand {name!r}", ndarray)
                     report_to_tracer("TypeError", reason)
 
     return bind
@@ -232,7 +232,7 @@ def _is(kind: Any, value: Any) -> bool:
 def _is_name(kind: Any, text: str) -> bool:
     """Whether this is what a dtype or a device is called here; it may have other names."""
     try:
-        return plain_name(kind(text)) == text
+        return plain_text(kind(text)) == text
     except ValueError:
         return False
 
@@ -284,7 +284,7 @@ def _traced_to_dtype(value: Any) -> Any:
 
 def _dtype_text(value: Any) -> Any:
     try:
-        return plain_name(dtype(value))
+        return plain_text(dtype(value))
     except (TypeError, ValueError):
         return None
 
@@ -293,7 +293,7 @@ def _to_name(value: Any) -> Any:
     if isinstance(value, torch.dtype):
         return DTYPE_NAMES.get(value)
     if isinstance(value, (str, torch.device, Device)):
-        return plain_name(value)
+        return plain_text(value)
     if type(value) in NUMBERS:  # of which Dynamo gives no module, if they are symbolic
         return value
     is_numpys = (value if isinstance(value, type) else type(value)).__module__.startswith("numpy")
@@ -339,16 +339,16 @@ def _source(name: str, definition: Definition) -> str:
 
 def _conversions(definition: Definition) -> list[str]:
     lines = []
-    for attribute in definition.attributes:
-        if (convert := _CONVERSIONS.get(attribute.kind)) is not None:
-            value = f"v_{attribute.name}"
-            converted = f"{convert}({value})"
-            if attribute.is_list:
-                items = f"[{convert}(item) for item in {value}]"
-                converted = f"{items} if isinstance({value}, (list, tuple)) else {value}"
-            elif attribute.kind == "float":
-                lines.append(f"if varies({value}): warn({attribute.name!r})")
-            lines.append(f"{value} = {converted}")
+    for parameter in definition.parameters:
+        value, convert = f"v_{parameter.name}", _CONVERSIONS.get(parameter.kind)
+        is_list = parameter.kind == "list" if isinstance(parameter, Operand) else parameter.is_list
+        if is_list:  # Dynamo passes operators no lists and tuples of subclasses
+            items = f"[{convert}(item) for item in {value}]" if convert else f"list({value})"
+            lines.append(f"{value} = {items} if isinstance({value}, (list, tuple)) else {value}")
+        elif convert is not None:
+            if convert == "to_float":
+                lines.append(f"if varies({value}): warn({parameter.name!r})")
+            lines.append(f"{value} = {convert}({value})")
     return lines
 
 

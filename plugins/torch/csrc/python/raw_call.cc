@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "callframe/plan.h"
 #include "gil/gil.h"
 #include "python/attribute_value.h"
 #include "python/define.h"
@@ -142,6 +143,8 @@ class RawCall {
 
   bool AddList(PyObject* value) {
     if (!PyTuple_CheckExact(value) && !PyList_CheckExact(value)) return false;
+    if (depth_ == graphffi::kMaxArrayDepth) return false;  // a list may contain itself
+    ++depth_;
     PyObject* tuple = PySequence_Tuple(value);  // a list may change while the GIL is released
     if (tuple == nullptr) throw py::error_already_set();
     frozen_.push_back(py::reinterpret_steal<py::object>(tuple));
@@ -150,6 +153,7 @@ class RawCall {
       if (!Add(PyTuple_GET_ITEM(tuple, i), false)) return false;
     }
     plan_ += ')';
+    --depth_;
     return true;
   }
 
@@ -171,6 +175,7 @@ class RawCall {
   }
 
   const Py_ssize_t num_results_;
+  int depth_ = 0;  // lists around the value
   std::string plan_;
   c10::SmallVector<const at::Tensor*, 8> inputs_, mutated_;  // kept alive by the arguments
   c10::SmallVector<int64_t, 8> ints_;
