@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from graphffi_torch._standalone_weights import Constant
 
 # The check of a kernel's result, which runs on request: what follows reads it with these strides.
+# Torch 2.15 gives it the data type, too.
 _LAYOUT: Final = re.compile(
     r"if \(_check_aoti_runtime_check_inputs_env\(\)\) \{ "
-    r"assert_size_stride\((\w+), (\{[^}]*\}), (\{[^}]*\}), (\"torch\.ops\.[^\"]*\")\); \}"
+    r"assert_size_stride\((\w+), (\{[^}]*\}), (\{[^}]*\}), (\"torch\.ops\.[^\"]*\")[^;]*\); \}"
 )
 _LAY_OUT: Final = r"AOTI_TORCH_ERROR_CODE_CHECK(graphffi_standalone::LayOut(&\1, \2, \3, \4));"
 # Where a kernel notes that it divided integers by zero. Torch (2.13 to 2.15) has one place for all

@@ -54,7 +54,10 @@ if TYPE_CHECKING:
 
 def install() -> None:
     """Tells Dynamo what takes the place of functions that it meets."""
-    constants = (_to_name, _is, _are, _find_places, repair, distinct, _dtype_text, why_no_operand)
+    constants = (
+        *(_to_name, _is, _are, _is_static_by_default, _find_places, _dtype_text),
+        *(repair, distinct, why_no_operand),
+    )
     substitutes = {
         is_int64: _traced_is_int64,
         is_known: _traced_is_known,
@@ -258,7 +261,11 @@ def _traced_varies(value: Any) -> bool:
     # Dynamo makes a symbol of a number that has changed, or, with `dynamic=True`, of any.
     if type(value) is not float and type(value) is not int:
         return False
-    return is_known(value) and torch.compiler.config.assume_static_by_default
+    return is_known(value) and _is_static_by_default()
+
+
+def _is_static_by_default() -> bool:
+    return bool(torch.compiler.config.assume_static_by_default)
 
 
 def _traced_to_float(value: Any) -> Any:
