@@ -146,7 +146,7 @@ class _ArgumentPacker:
         self.call = CanonicalCall(reference, "", [], [], [], [], [], subject=reference)
 
     def item(self, subject: str, value: Any, *, mutated: bool = False, depth: int = 0) -> str:
-        """Takes one argument, in as many lists; gives what the plan says of it."""
+        """Takes one argument, within `depth` lists; gives what the plan says of it."""
         call = self.call
         if type(value).__module__ in ("numpy", "ml_dtypes") and is_numpy_scalar(value):
             value = value.item()  # a number for kernels, as in calls of functions

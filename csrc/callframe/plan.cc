@@ -114,8 +114,9 @@ class PlanParser {
   }
 
   void ParseArray(int depth) {
-    if (depth >= kMaxArrayDepth)
+    if (depth >= kMaxArrayDepth) {
       Fail("more than " + std::to_string(kMaxArrayDepth) + " nested lists");
+    }
     ++pos_;
     Emit(Plan::Op::kBeginArray);
     if (!Take(')')) {

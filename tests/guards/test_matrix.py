@@ -41,7 +41,10 @@ def test_a_missing_python_is_named_before_anything_is_tested(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     release = matrix.torch_release("1.0", python="3.99")
-    message = "expected python3.99 on the PATH or among pyenv's, got none; install it, or name"
+    message = (
+        "expected python3.99 on the PATH or among pyenv's, got none; install it, or name releases "
+        "for other"
+    )
     with pytest.raises(SystemExit, match=message):
         matrix.find_pythons([release])
 

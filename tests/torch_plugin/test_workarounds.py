@@ -265,6 +265,17 @@ def test_dynamo_does_not_end_at_the_index_of_an_enum() -> None:
         run(torch.ones(1))
 
 
+@pytest.mark.skipif(VERSION < (2, 15), reason="needs a newer torch")
+def test_dynamo_cannot_read_the_compilers_configuration() -> None:
+    """`_traced_call._is_static_by_default`."""
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        return x + 1 if torch.compiler.config.assume_static_by_default else x
+
+    with pytest.raises(torch._dynamo.exc.Unsupported, match="import_module"):
+        torch.compile(program, backend="eager", fullgraph=True)(torch.ones(1))
+
+
 def test_the_oldest_torch_needs_code_of_its_own() -> None:
     """What is for 2.10 only: `env_stream.cc`, `load_package`.
 

@@ -55,8 +55,15 @@ if TYPE_CHECKING:
 def install() -> None:
     """Tells Dynamo what takes the place of functions that it meets."""
     constants = (
-        *(_to_name, _is, _are, _is_static_by_default, _find_places, _dtype_text),
-        *(repair, distinct, why_no_operand),
+        _to_name,
+        _is,
+        _are,
+        _is_static_by_default,
+        _find_places,
+        _dtype_text,
+        repair,
+        distinct,
+        why_no_operand,
     )
     substitutes = {
         is_int64: _traced_is_int64,
@@ -265,6 +272,7 @@ def _traced_varies(value: Any) -> bool:
 
 
 def _is_static_by_default() -> bool:
+    # Called while Dynamo traces, which cannot read this in torch 2.15.
     return bool(torch.compiler.config.assume_static_by_default)
 
 
