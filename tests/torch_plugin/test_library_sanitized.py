@@ -59,23 +59,30 @@ def sanitized(folder: Path) -> Iterator[None]:
     """Libraries are made with the sanitizers of this run."""
     shim = compile_shim(Toolchain(folder))
     compiler = _standalone_build._Compiler
-    run = compiler._run
+    make, run = compiler.__init__, compiler._run
+    sanitizer = f"-fsanitize={SANITIZE}"
+    replaced = {
+        "-s": ["-g1"],
+        "-Wl,--no-undefined": [],
+        f"{FOLDER}/libgraphffi_standalone.a": [str(shim), str(FRAME)],
+    }
+
+    def make_with_sanitizer(self: Any, *arguments: Any) -> None:
+        make(self, *arguments)
+        # Not of undefined behaviour: kernels would take three times as long to compile.
+        self._flags += ["-O0", "-g1", sanitizer]
 
     def run_with_sanitizer(self: Any, command: Sequence[str]) -> str:
-        is_generated = f"-I{self._folder}" in command
-        if not (is_generated or "-shared" in command):
+        if "-shared" not in command:
+            assert "-c" not in command or sanitizer in command
             return run(self, command)
-        replaced = {
-            "-O3": ["-O0"],
-            "-s": ["-g1"],
-            "-Wl,--no-undefined": [],
-            f"{FOLDER}/libgraphffi_standalone.a": [str(shim), str(FRAME)],
-        }
         given = [each for part in command for each in replaced.get(part, [part])]
-        # Not of undefined behaviour: kernels would take three times as long to compile.
-        return run(self, [*given, f"-fsanitize={SANITIZE}"])
+        return run(self, [*given, sanitizer])
 
-    with mock.patch.object(compiler, "_run", run_with_sanitizer):
+    with (
+        mock.patch.object(compiler, "__init__", make_with_sanitizer),
+        mock.patch.object(compiler, "_run", run_with_sanitizer),
+    ):
         yield
 
 
