@@ -35,6 +35,7 @@ int CallImport(tvm::ffi::String name, int x) {
 
 # A kind of module written in C++ with graphffi's headers: `plus` adds what it was made with.
 PLUS_KIND = """
+#include <fstream>
 #include <tvm/ffi/extra/module.h>
 #include <tvm/ffi/reflection/registry.h>
 namespace ffi = tvm::ffi;
@@ -67,6 +68,23 @@ class FixedModule : public ffi::ModuleObj {
     return ffi::Function(nullptr);
   }
 };
+// What compilers return: an object file, which is linked.
+class CompiledModule : public ffi::ModuleObj {
+ public:
+  explicit CompiledModule(ffi::Bytes object) : object_(std::move(object)) {}
+  const char* kind() const final { return "core_tests_compiled"; }
+  int GetPropertyMask() const final { return 4; }
+  ffi::Optional<ffi::Function> GetFunction(const ffi::String&) final {
+    return ffi::Function(nullptr);
+  }
+  ffi::Array<ffi::String> GetWriteFormats() const final { return {"o"}; }
+  void WriteToFile(const ffi::String& name, const ffi::String&) const final {
+    std::ofstream(name.c_str(), std::ios::binary).write(object_.data(), object_.size());
+  }
+
+ private:
+  ffi::Bytes object_;
+};
 ffi::Module MakePlus(ffi::Bytes text) {
   return ffi::Module(ffi::make_object<PlusModule>(std::move(text)));
 }
@@ -93,9 +111,11 @@ def paths(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     root += "int call_import(tvm::ffi::String f, int x) { return CallImport(f, x); }\n"
     kinds = PLUS_KIND + "ffi::Module make_plus(ffi::Bytes text) { return MakePlus(text); }\n"
     kinds += "ffi::Module make_fixed() { return MakeFixed(); }\n"
+    kinds += "ffi::Module make_compiled(ffi::Bytes object) {\n"
+    kinds += "  return ffi::Module(ffi::make_object<CompiledModule>(std::move(object)));\n}\n"
     return {
         "root": build("root", root, functions),
-        "kinds": build("kinds", kinds, ["make_plus", "make_fixed"]),
+        "kinds": build("kinds", kinds, ["make_plus", "make_fixed", "make_compiled"]),
         "other": build("other", OTHER_LIBRARY, ["times_two"]),
     }
 
@@ -203,6 +223,48 @@ def test_unknown_kind_is_refused_by_name(kinds: Any, tmp_path: Path, run_python:
     assert status == 1
     assert f"cannot load '{tmp_path}/plus.so': " in output
     assert "core_tests_plus" in output
+
+
+def compiled(kinds: Any, folder: Path, name: str, number: int) -> Any:
+    """A module of an object file with a function that returns a number."""
+    source = f"""
+#include <tvm/ffi/c_api.h>
+int __tvm_ffi_{name}(void* self, const TVMFFIAny* args, int32_t num_args, TVMFFIAny* result) {{
+  result->type_index = kTVMFFIInt;
+  result->v_int64 = {number};
+  return 0;
+}}
+"""
+    target = folder / f"{name}.o"
+    command = ["cc", "-fPIC", f"-I{graphffi.cpp.include_path()}", "-x", "c", "-", "-c", "-o"]
+    subprocess.run([*command, str(target)], input=source, text=True, check=True)
+    return kinds.make_compiled(target.read_bytes())
+
+
+def test_compiled_modules_are_linked(kinds: Any, tmp_path: Path) -> None:
+    top, below, plus = kinds.make_plus(b"1"), kinds.make_plus(b"2"), kinds.make_plus(b"3")
+    one, two = compiled(kinds, tmp_path, "one", 1), compiled(kinds, tmp_path, "two", 2)
+    top.import_module(one)
+    one.import_module(two)
+    one.import_module(below)
+    two.import_module(plus)
+    graphffi.cpp.export_library(top, tmp_path / "linked.so")
+    (library,) = graphffi.load_module(tmp_path / "linked.so").imports
+    assert (library.kind, library.one(), library.two()) == ("library", 1, 2)
+    assert [imported.plus(0) for imported in library.imports] == [2, 3]
+
+
+def test_a_compiled_module_below_one_that_is_not(kinds: Any, tmp_path: Path) -> None:
+    one, plus = compiled(kinds, tmp_path, "one", 1), kinds.make_plus(b"1")
+    one.import_module(plus)
+    plus.import_module(compiled(kinds, tmp_path, "two", 2))
+    text = (
+        "^graphffi.cpp.export_library: expected compiled modules below no module that is not "
+        "compiled, got one; one library has all compiled modules in one place of its tree$"
+    )
+    with pytest.raises(ValueError, match=text):
+        graphffi.cpp.export_library(one, tmp_path / "x.so")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["one.o", "two.o"]
 
 
 def test_kind_that_cannot_be_saved_is_refused(kinds: Any, tmp_path: Path) -> None:

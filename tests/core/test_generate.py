@@ -136,6 +136,29 @@ def test_definitions_of_flashinfer_bench_become_ops(tmp_path: Path, capsys: Any)
         ops.fused_add_norm(np.ones((3, 5), "float32"), x[0], 0.5)
 
 
+def test_kinds_of_attributes_and_sizes_of_results_alone(tmp_path: Path, capsys: Any) -> None:
+    source, output = tmp_path / "split.json", tmp_path / "ops.py"
+    axes = {"n": {"type": "var"}, "k": {"type": "var"}, "half": {"type": "const", "value": 2}}
+    inputs = {"x": {"shape": ["n"], "dtype": "float32"}}
+    for name, dtype in (("causal", "bool"), ("window", "int64"), ("eps", "float32")):
+        inputs[name] = {"shape": None, "dtype": dtype}
+    outputs = {
+        "of_two": {"shape": ["n", "half"], "dtype": "float32"},
+        "of_any": {"shape": ["n", "k"], "dtype": "float32"},
+    }
+    made = {"name": "split", "axes": axes, "inputs": inputs, "outputs": outputs}
+    source.write_text(json.dumps(made))
+    generate(source, "-o", output, "--namespace", "trace", capsys=capsys)
+    text = output.read_text()
+    assert "(Tensor x, bool causal, int window, float eps) -> (Tensor of_two, Tensor" in text
+    assert "infer=None,  # TODO: the shape rule" in text
+    del outputs["of_any"]  # no operand has its size
+    source.write_text(json.dumps(made))
+    generate(source, "-o", output, "--namespace", "trace", capsys=capsys)
+    rule = "lambda x, causal, window, eps: graphffi.empty([x.shape[-1], 2], 'float32')"
+    assert f"infer={rule}," in output.read_text()
+
+
 def test_a_missing_folder_is_named(tmp_path: Path, capsys: Any) -> None:
     source, output = tmp_path / "norm.json", tmp_path / "none" / "ops.py"
     source.write_text(json.dumps(DEFINITION))

@@ -168,7 +168,7 @@ def test_a_symbol_that_is_no_text_is_refused() -> None:
          "expected a call of like, empty, min, max, len, got"),
         ("schema: (Tensor x) -> Tensor\nshape: x.data", "expected an attribute of shape, ndim, "),
         ("schema: (Tensor x) -> Tensor\nshape: like(x, shape=[i for i in x.shape])",
-         "expected calls, sizes and arithmetic, got"),
+         r"expected calls, sizes and arithmetic, got '\[i for i in x\.shape\]'"),
         ("schema: (Tensor x) -> Tensor\nshape: like(x, shape=[x.ndim ** 2])",
          "expected calls, sizes and arithmetic, got 'Pow'"),
         ("schema: (Tensor x) -> Tensor\nshape: like(y)",
@@ -188,3 +188,11 @@ def test_a_symbol_that_is_no_text_is_refused() -> None:
 def test_texts_that_do_not_parse(text: str, problem: str) -> None:
     with pytest.raises(ValueError, match=f"^ns::op: .*{problem}"):
         define_arguments("ns::op", parse_op_text("ns::op", text), "somewhere")
+
+
+@pytest.mark.parametrize(
+    ("text", "strided"), [("true", True), ("false", False), ("x", ["x"]), ("x, y", ["x", "y"])]
+)
+def test_texts_name_operands_of_any_strides(text: str, strided: bool | list[str]) -> None:
+    fields = parse_op_text("ns::op", f"schema: (Tensor x, Tensor y) -> ()\nstrided: {text}")
+    assert define_arguments("ns::op", fields, "somewhere")["strided"] == strided

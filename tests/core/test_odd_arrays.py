@@ -45,6 +45,7 @@ def test_operands_that_share_memory_are_not_updated() -> None:
         graphffi.call_tvm_ffi(raw, a[:0], a, a, mutates=(0, 1))
     op(a[::2], a[1::2], [b[:2], b[2:], b[:0]])
     op(a, a[:0], [])
+    op(np.lib.stride_tricks.as_strided(a, (4, 1), (4, 0)), b, [])
 
 
 @pytest.mark.parametrize("make", [np.asarray, graphffi.from_dlpack], ids=["array", "Tensor"])

@@ -225,7 +225,7 @@ def _fakes(definition: Definition) -> Sequence[torch.Tensor]:
     fakes = V.graph.current_node.meta["val"]
     if _has_token(V.graph.current_node):
         _, *fakes = fakes
-        if len(fakes) == 1 and isinstance(fakes[0], (list, tuple)):
+        if len(fakes) == 1:
             (fakes,) = fakes
     fakes = (fakes,) if isinstance(fakes, torch.Tensor) else tuple(fakes)
     return fakes[: len(definition.results)]
