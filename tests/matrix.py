@@ -29,6 +29,8 @@ TOOLS = ("cmake", "ninja", "pybind11>=3", "setuptools>=77", "wheel", "pytest>=8"
 OPTIONAL = ("ml_dtypes", "array-api-compat")
 PEERS = ("apache-tvm-ffi==0.1.15.post2",)
 COUNTS = re.compile(r"(\d+) (passed|failed|skipped|errors?)\b")
+# Libraries may write more when the process ends.
+SUMMARY = re.compile(r"^(?:\d+ \w+(?:, )?)+ in \d.*$", re.M)
 SKIPPED = re.compile(r"^SKIPPED \[\d+\] \S+: (.*)$", re.M)
 PLUGIN = Path("plugins/jax/graphffi_jax/lib")
 HEAD = """# Versions
@@ -224,11 +226,16 @@ class Matrix:
             }
             pytest = (str(python), "-m", "pytest", "-q", "-rs", *release.tests)
             status, output = run(*pytest, cwd=sources, env=environment)
-            counts = COUNTS.findall(output.strip().rpartition("\n")[2])
             self.has_failed |= status != 0
-            cells.append(", ".join(map(" ".join, counts)) or f"exit status {status}")
+            cells.append(counts_of(output) or f"exit status {status}")
             reasons |= dict.fromkeys(SKIPPED.findall(output))
         return f"| {' | '.join(cells)} | {'; '.join(reasons)} |"
+
+
+def counts_of(output: str) -> str:
+    """How many tests passed, failed and so on, as pytest sums them up; empty where it does not."""
+    summaries = SUMMARY.findall(output)
+    return ", ".join(map(" ".join, COUNTS.findall(summaries[-1]))) if summaries else ""
 
 
 def write_table(path: Path, rows: dict[str, str]) -> None:

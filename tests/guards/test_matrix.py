@@ -28,6 +28,24 @@ def test_the_document_has_rows_of_known_releases_only(matrix: Any, tmp_path: Pat
     assert path.read_text() == DOCUMENT.read_text()
 
 
+@pytest.mark.parametrize(
+    ("output", "counts"),
+    [
+        ("..s [100%]\n2 passed, 1 skipped in 3.45s\n", "2 passed, 1 skipped"),
+        ("1 failed, 2 passed, 3 warnings in 71.20s (0:01:11)\n", "1 failed, 2 passed"),
+        (
+            "5 passed in 0.10s\nnanobind: leaked 4 instances!\n - ... skipped remainder\n",
+            "5 passed",
+        ),
+        ("1 error in 0.02s", "1 error"),
+        ("ImportError: 3 passed in vain\n", ""),
+        ("", ""),
+    ],
+)
+def test_pytests_summary_is_found(matrix: Any, output: str, counts: str) -> None:
+    assert matrix.counts_of(output) == counts
+
+
 def test_new_rows_leave_those_of_other_releases(matrix: Any, tmp_path: Path) -> None:
     path = tmp_path / "versions.md"
     first, second = (release.title for release in matrix.RELEASES[:2])
