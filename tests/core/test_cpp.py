@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -379,6 +380,28 @@ def test_missing_compiler_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("NVCC", "/no/nvcc")
     with pytest.raises(RuntimeError, match=r"expected the CUDA compiler, got NVCC=/no/nvcc"):
         graphffi.cpp.build("demo", cuda_sources=TWICE)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
+@pytest.mark.parametrize(
+    "text",
+    ["", "int answer();\nvoid fill_with(tvm::ffi::TensorView x, float value);"],
+    ids=["alone", "with C++"],
+)
+def test_cuda_text_is_compiled(text: str) -> None:
+    code = """
+__global__ void fill(float* x, float value) { x[threadIdx.x] = value; }
+void fill_with(tvm::ffi::TensorView x, float value) {
+  fill<<<1, 32>>>(static_cast<float*>(x.data_ptr()), value);
+}
+int answer() { return 42; }
+"""
+    functions = ["fill_with", "answer"]
+    module = graphffi.cpp.load_inline(
+        "demo", cpp_sources=text, cuda_sources=code, functions=functions
+    )
+    assert (module.answer(), module.function_names()) == (42, sorted(functions))
 
 
 @pytest.mark.slow

@@ -108,6 +108,7 @@ def unresolved(x: Nowhere) -> Tensor: ...  # type: ignore[name-defined]  # noqa:
 def variadic(*xs: Tensor) -> Tensor: ...
 def wrong_default(x: Tensor, eps: float = "small") -> Tensor: ...  # type: ignore[assignment]
 def wrong_result(x: Tensor) -> int: ...
+def list_of_results(x: Tensor) -> list[Tensor]: ...
 def optional_list(xs: list[Tensor] | None) -> Tensor: ...
 def no_tensor(x: Tensor = None) -> Tensor: ...  # type: ignore[assignment]
 
@@ -121,6 +122,11 @@ def no_tensor(x: Tensor = None) -> Tensor: ...  # type: ignore[assignment]
         (variadic, r"lib::f: parameter 'xs': expected a named parameter, got \*xs"),
         (wrong_default, "lib::f: attribute 'eps': default: expected a float, got str 'small'"),
         (wrong_result, "lib::f: return: expected Tensor, .* got <class 'int'>"),
+        (
+            list_of_results,
+            "lib::f: return: expected Tensor, a tuple of Tensors, a NamedTuple or None, got "
+            r"list\[.*Tensor\]$",
+        ),
         (optional_list, "lib::f: operand 'xs': expected a list of tensors, got an optional one"),
         (no_tensor, r"lib::f: operand 'x': expected no default, or None for .*, got None"),
         (1, "lib::f: expected a function as shape rule, got int 1"),

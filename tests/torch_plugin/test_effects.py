@@ -254,6 +254,7 @@ class InLoop(InBranch):
         return torch.while_loop(lambda i, _: i < 3, step, (i, x))[1]
 
 
+@pytest.mark.filterwarnings("ignore:You are calling torch.compile inside:UserWarning")  # 2.10
 @pytest.mark.parametrize("model", [InBranch, InLoop])
 @pytest.mark.parametrize(("write", "name"), [("package", "m.pt2"), ("to_library", "m.so")])
 def test_calls_in_branches_and_loops_are_not_lost(

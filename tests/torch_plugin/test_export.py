@@ -230,7 +230,9 @@ def _damage(source: Path, target: Path, damage: str) -> str:
     }[damage]
 
 
-def test_a_package_for_other_calls_names_their_version(packaged: Path, tmp_path: Path) -> None:
+def test_a_package_for_other_calls_names_their_version(
+    packaged: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "model.pt2"
     with zipfile.ZipFile(packaged) as old, zipfile.ZipFile(path, "w") as new:
         for name in old.namelist():
@@ -238,8 +240,9 @@ def test_a_package_for_other_calls_names_their_version(packaged: Path, tmp_path:
             new.writestr(name, content.replace(b"graphffi_call_v2", b"graphffi_call_v0"))
     model = graphffi_torch.load_package(path, trust=True)
     text = "expected libgraphffi_torch.so with calls of version 2 in the process, got none; import"
-    with pytest.raises(RuntimeError, match=text):
+    with pytest.raises(RuntimeError) as raised:
         model(X, torch.zeros(1))
+    assert text in (str(raised.value) if has_texts() else capfd.readouterr().err)
 
 
 def test_a_missing_package_is_a_missing_file(tmp_path: Path) -> None:
@@ -563,6 +566,8 @@ class Transformed(torch.nn.Module):
 @pytest.mark.filterwarnings("ignore:`torch.jit.script:DeprecationWarning")  # by torch's own jvp
 @pytest.mark.parametrize("transformation", ["vmap", "jvp"])
 def test_ops_in_transformations_are_refused_by_name(transformation: str) -> None:
+    if IS_TORCH_2_10 and transformation == "jvp":
+        pytest.skip("torch 2.10 cannot export it")
     op = graphffi.define_op(
         f"exporttest::{transformation}",
         schema="(Tensor x) -> Tensor",
