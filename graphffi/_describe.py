@@ -41,7 +41,10 @@ def is_numpy_scalar(value: Any) -> bool:
 
 def plain_text(value: Any) -> str:
     """What a string says, or the text of another value."""
-    # A subclass of str may have another text, and Dynamo makes a plain string in no other way.
+    if type(value) is str:
+        return value
+    # A subclass of str may have another text, and Dynamo makes a plain string in no other way; that
+    # of torch 2.10 in none.
     return "".join((value,)) if isinstance(value, str) else str(value)
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections import defaultdict
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -295,9 +296,10 @@ def test_what_inductor_takes_for_equal_is_expected_of_inputs(kind: str, tmp_path
     model = compiled(program, kind, tmp_path)
     torch.testing.assert_close(model(example), Pooled()(example))
     odd = torch.randn(1, 1, 9, 7)
-    with pytest.raises(
-        ValueError, match=r"image.shape\[3\] // 2 == \(1 \+ image.shape\[3\]\) // 2"
-    ):
+    text = "image.shape[3] // 2 == (1 + image.shape[3]) // 2"
+    if IS_TORCH_2_10:
+        text = "expected (-1 + image.shape[3]) % 2 != 0"
+    with pytest.raises(ValueError, match=re.escape(text)):
         model(odd)
     if kind == "package":  # the reason: once torch gives (1, 1, 5, 4), this need not be refused
         assert model.model(odd).shape == (1, 1, 5, 3)

@@ -121,9 +121,11 @@ def test_floats_of_sizes_are_constants_of_the_graph(ops: Any) -> None:
     torch.testing.assert_close(run(X[:2]), X[:2] + 1)
 
 
-@pytest.mark.parametrize("value", [graphffi.dtype("float16"), graphffi.Device("cuda:1")])
+@pytest.mark.parametrize("value", ["text", graphffi.dtype("float16"), graphffi.Device("cuda:1")])
 @pytest.mark.parametrize("wrap", [lambda value: value, lambda value: [value]], ids=["one", "list"])
-def test_calls_without_an_op_take_dtypes_and_devices(value: Any, wrap: Any) -> None:
+def test_calls_without_an_op_take_texts_dtypes_and_devices(value: Any, wrap: Any) -> None:
+    if IS_TORCH_2_10 and isinstance(value, graphffi.dtype):
+        pytest.skip("torch 2.10 traces no str of a subclass")
     taken: list[Any] = []
     graphffi.register_global_func("mytest.take", lambda x, a, out: taken.append(a), override=True)
 
