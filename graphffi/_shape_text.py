@@ -180,12 +180,12 @@ class RuleTexts:
     def _kind_of_result(self, index: int) -> str:
         if self._dtypes is not None:
             group = self._dtypes.results[index]
-            if found := dict(self._kinds()).get(group.variable):
+            if found := dict(reversed([*self._kinds()])).get(group.variable):
                 return found
             if len(group.allowed) == 1:
                 return str(group.allowed[0])
         elif self._operands:
-            return f"{_item(self._operands[0])}.dtype"
+            return f"{_item(min(self._operands, key=_may_be_absent))}.dtype"
         raise ValueError(
             f"{self._subject}: shape: expected an expression for each result, got none, and dtypes "
             "does not say their data types"
@@ -206,7 +206,7 @@ class RuleTexts:
     def _with_operands(self, groups: Sequence[_G]) -> list[tuple[Operand, _G]]:
         """Groups with their operands: first those that every call has."""
         pairs = zip(self._operands, groups, strict=False)
-        return sorted(pairs, key=lambda pair: pair[0].kind != "tensor")
+        return sorted(pairs, key=lambda pair: _may_be_absent(pair[0]))
 
     def _problem(self, what: str, text: str, expected: str) -> ValueError:
         return ValueError(f"{self._subject}: {what} {text!r}: expected {expected}")
@@ -230,3 +230,7 @@ class _Renamed(ast.NodeTransformer):
 
 def _item(operand: Operand) -> str:
     return f"{operand.name}[0]" if operand.kind == "list" else operand.name
+
+
+def _may_be_absent(operand: Operand) -> bool:
+    return operand.kind != "tensor"  # None, or a list without tensors

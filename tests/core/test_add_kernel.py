@@ -196,6 +196,7 @@ def test_options_of_a_kernel_need_one() -> None:
 
 def test_explain_says_which_kernel_runs_and_why_no_other(arrays: Any) -> None:
     op = define()
+    assert op.explain(ones(arrays, 2)) == f"{op.name} has no kernels"
     add(op, 1, device="cuda")
     add(op, 2)
     add(op, 3)

@@ -196,3 +196,13 @@ def test_texts_that_do_not_parse(text: str, problem: str) -> None:
 def test_texts_name_operands_of_any_strides(text: str, strided: bool | list[str]) -> None:
     fields = parse_op_text("ns::op", f"schema: (Tensor x, Tensor y) -> ()\nstrided: {text}")
     assert define_arguments("ns::op", fields, "somewhere")["strided"] == strided
+
+
+@pytest.mark.parametrize("dtypes", ["", "T, T -> T", "float64, T -> T"])
+@pytest.mark.parametrize(("kind", "absent"), [("Tensor?", None), ("Tensor[]", [])])
+def test_results_are_like_operands_that_every_call_has(dtypes: str, kind: str, absent: Any) -> None:
+    text = f"schema: ({kind} y, Tensor x) -> Tensor\ndims: n, n -> n"
+    fields = parse_op_text("ns::op", f"{text}\ndtypes: {dtypes}" if dtypes else text)
+    arguments = define_arguments("ns::op", fields, "somewhere")
+    x = np.ones(3, "float32")
+    assert arguments["infer"](absent, x) == graphffi.empty([3], "float32")

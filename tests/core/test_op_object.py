@@ -109,6 +109,8 @@ def test_an_op_is_of_the_module_that_defines_it() -> None:
         infer=graphffi.like,
     )
     assert op.__module__ == __name__
+    exec("op.add_kernel('test_op_object.other')", {"op": op, "__name__": "elsewhere"})
+    assert op.__module__ == __name__
 
 
 def test_the_class_has_a_signature_of_its_own() -> None:

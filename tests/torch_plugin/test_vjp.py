@@ -309,8 +309,12 @@ def test_errors_of_rules_reach_the_caller() -> None:
     for value, kind, message in (
         (ZeroDivisionError("on purpose"), ZeroDivisionError, "on purpose"),
         ((None,), TypeError, "gradtest::bad_rule: backward: expected 2 gradients, for x, y, got 1"),
-        ((torch.ones(3) * 1j, None), TypeError, r"expected float32\[3\], got complex64\[3\]"),
-        ((torch.ones(3).int(), None), TypeError, r"expected float32\[3\], got int32\[3\]"),
+        (
+            (torch.ones(3) * 1j, None),
+            TypeError,
+            r"float32\[3\], got complex64\[3\]; take the part that is right, such as .real$",
+        ),
+        ((torch.ones(3).int(), None), TypeError, r"expected float32\[3\], got int32\[3\]$"),
         ((torch.ones(1), None), ValueError, r"'x': expected float32\[3\], got float32\[1\]"),
         (
             (torch.ones(3).numpy(), None),
