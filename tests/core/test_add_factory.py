@@ -163,6 +163,10 @@ FAILURES = {
         lambda size: 7,
         "expected a function, a kernel reference or the path of a library, got int",
     ),
+    "returns a class": (
+        lambda size: dict,
+        "expected a function, a kernel reference or the path of a library, got type <class 'dict'>",
+    ),
     "another arity": (
         lambda size: narrow,
         r"expected a function that takes 2 values, got narrow\(x: 'Any'\)",

@@ -193,5 +193,5 @@ def _scalar(value: Any) -> str | None:
         return str(value)
     if isinstance(value, float):
         return repr(value) if math.isfinite(value) else None
-    text = json.dumps(str(value))
-    return text if text.isascii() and "\\" not in text else None
+    text = json.dumps(str(value))  # with escapes for all but ASCII, which torch does not read
+    return text if "\\" not in text else None
