@@ -43,8 +43,8 @@ def plain_text(value: Any) -> str:
     """What a string says, or the text of another value."""
     if type(value) is str:
         return value
-    # A subclass of str may have another text, and Dynamo makes a plain string in no other way; that
-    # of torch 2.10 in none.
+    # A subclass of str may have another text. Dynamo makes a plain string of it in no other way, in
+    # torch 2.10 not even so.
     return "".join((value,)) if isinstance(value, str) else str(value)
 
 

@@ -180,8 +180,9 @@ class RuleTexts:
     def _kind_of_result(self, index: int) -> str:
         if self._dtypes is not None:
             group = self._dtypes.results[index]
-            if found := dict(reversed([*self._kinds()])).get(group.variable):
-                return found
+            for variable, kind in self._kinds():
+                if variable == group.variable:
+                    return kind
             if len(group.allowed) == 1:
                 return str(group.allowed[0])
         elif self._operands:

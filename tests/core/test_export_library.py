@@ -89,6 +89,9 @@ ffi::Module MakePlus(ffi::Bytes text) {
   return ffi::Module(ffi::make_object<PlusModule>(std::move(text)));
 }
 ffi::Module MakeFixed() { return ffi::Module(ffi::make_object<FixedModule>()); }
+ffi::Module MakeCompiled(ffi::Bytes object) {
+  return ffi::Module(ffi::make_object<CompiledModule>(std::move(object)));
+}
 static const int kRegistered = [] {
   ffi::reflection::GlobalDef().def("ffi.Module.load_from_bytes.core_tests_plus", MakePlus);
   return 0;
@@ -111,8 +114,7 @@ def paths(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     root += "int call_import(tvm::ffi::String f, int x) { return CallImport(f, x); }\n"
     kinds = PLUS_KIND + "ffi::Module make_plus(ffi::Bytes text) { return MakePlus(text); }\n"
     kinds += "ffi::Module make_fixed() { return MakeFixed(); }\n"
-    kinds += "ffi::Module make_compiled(ffi::Bytes object) {\n"
-    kinds += "  return ffi::Module(ffi::make_object<CompiledModule>(std::move(object)));\n}\n"
+    kinds += "ffi::Module make_compiled(ffi::Bytes object) { return MakeCompiled(object); }\n"
     return {
         "root": build("root", root, functions),
         "kinds": build("kinds", kinds, ["make_plus", "make_fixed", "make_compiled"]),

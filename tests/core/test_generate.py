@@ -150,7 +150,8 @@ def test_kinds_of_attributes_and_sizes_of_results_alone(tmp_path: Path, capsys: 
     source.write_text(json.dumps(made))
     generate(source, "-o", output, "--namespace", "trace", capsys=capsys)
     text = output.read_text()
-    assert "(Tensor x, bool causal, int window, float eps) -> (Tensor of_two, Tensor" in text
+    parameters, results = "Tensor x, bool causal, int window, float eps", "of_two, Tensor of_any"
+    assert f'schema="({parameters}) -> (Tensor {results})",' in text
     assert "infer=None,  # TODO: the shape rule" in text
     del outputs["of_any"]  # no operand has its size
     source.write_text(json.dumps(made))

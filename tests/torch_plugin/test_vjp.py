@@ -312,7 +312,8 @@ def test_errors_of_rules_reach_the_caller() -> None:
         (
             (torch.ones(3) * 1j, None),
             TypeError,
-            r"float32\[3\], got complex64\[3\]; take the part that is right, such as .real$",
+            r"expected float32\[3\], got complex64\[3\]; take the part that is right, such as "
+            r"\.real$",
         ),
         ((torch.ones(3).int(), None), TypeError, r"expected float32\[3\], got int32\[3\]$"),
         ((torch.ones(1), None), ValueError, r"'x': expected float32\[3\], got float32\[1\]"),
