@@ -15,6 +15,7 @@ import native
 import torch
 from timing import Case, Contender, once
 from torch import nn
+from torch_cases import Chain
 
 import graphffi
 import graphffi_torch
@@ -29,20 +30,6 @@ LONG = 50
 # The positions of the numbers that the programs print.
 LOAD, FIRST, CALL, RESIDENT, ANONYMOUS = range(5)
 NAMES = ("graphffi, to_library", "AOTInductor, package")
-
-
-class Chain(nn.Module):
-    """Calls of an op, one after the other."""
-
-    def __init__(self, op: Any, length: int) -> None:
-        super().__init__()
-        self.op, self.length = op, length
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Takes float32[16]."""
-        for _ in range(self.length):
-            x = self.op(x)
-        return x
 
 
 class Block(nn.Module):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sysconfig
 from pathlib import Path
@@ -53,6 +54,16 @@ def extension_flags() -> list[str]:
 def torch_op(source: str) -> Path:
     """An op written by hand, for `torch.ops.load_library`."""
     return compile_library(source, *torch_flags())
+
+
+def typed_cuda_op(kernels: Path) -> Path:
+    """An op written by hand that launches a kernel of this library."""
+    nvcc = shutil.which("nvcc")
+    if nvcc is None:
+        raise SystemExit("benchmarks: cuda: expected nvcc on the PATH, got none")
+    include = Path(nvcc).resolve().parents[1] / "include"
+    link = [str(kernels), f"-Wl,-rpath,{kernels.parent}", "-lc10_cuda"]
+    return compile_library("typed_cuda_op.cc", f"-isystem{include}", *torch_flags(), *link)
 
 
 def pybind11_function() -> Path:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures calls with graphffi and with other tools, in one run on the CPU.
+"""Measures calls with graphffi and with other tools, in one run on the CPU, or with `--only cuda`.
 
     python benchmarks/run.py [--only GROUP ...] [--json results.json]
     python benchmarks/run.py --write docs/benchmarks.md
@@ -22,6 +22,7 @@ from typing import Any
 import report
 
 GROUPS = ("torch", "peer", "jax", "kernels", "cpp", "build", "start", "graph", "import")
+OTHERS = ("cuda",)  # need more than a processor: not a part of a full run
 DISTRIBUTIONS = ("torch", "jaxlib", "apache-tvm-ffi", "jax-tvm-ffi")
 
 
@@ -38,7 +39,7 @@ def machine() -> dict[str, str]:
 def main() -> None:
     """Runs the requested groups."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--only", nargs="+", choices=GROUPS, default=GROUPS)
+    parser.add_argument("--only", nargs="+", choices=(*GROUPS, *OTHERS), default=GROUPS)
     parser.add_argument("--json", help="a file to write the results into")
     parser.add_argument("--write", type=Path, help="a document whose result to replace")
     options = parser.parse_args()

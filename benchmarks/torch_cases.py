@@ -34,7 +34,7 @@ def custom_op(kernel: Any, name: str = "touch") -> Any:
     return touch
 
 
-def compiled_program(op: Callable[[Any], Any], length: int) -> Callable[[Any], Any]:
+def compiled_program(op: Callable[[Any], Any], length: int, **options: Any) -> Callable[[Any], Any]:
     """A compiled program that calls `op` as often as given, each call on the result of the last.
 
     From text, so that every program has code of its own: compiled variants of shared code would be
@@ -43,7 +43,7 @@ def compiled_program(op: Callable[[Any], Any], length: int) -> Callable[[Any], A
     names: dict[str, Any] = {"op": op}
     body = "".join("    value = op(value)\n" for _ in range(length))
     exec(f"def program(value):\n{body}    return value", names)
-    return torch.compile(names["program"], fullgraph=True)
+    return torch.compile(names["program"], fullgraph=True, **options)
 
 
 def compiled_chain(op: Callable[[Any], Any], x: torch.Tensor) -> Callable[[int], Callable[[], Any]]:
@@ -56,23 +56,27 @@ def compiled_chain(op: Callable[[Any], Any], x: torch.Tensor) -> Callable[[int],
     return build
 
 
+class Chain(torch.nn.Module):
+    """Calls of an op, one after the other."""
+
+    def __init__(self, op: Callable[[Any], Any], length: int) -> None:
+        super().__init__()
+        self.op, self.length = op, length
+
+    def forward(self, value: torch.Tensor) -> torch.Tensor:
+        """Takes float32[16]."""
+        for _ in range(self.length):
+            value = self.op(value)
+        return value
+
+
 def packaged_chain(op: Callable[[Any], Any], x: torch.Tensor) -> Callable[[int], Callable[[], Any]]:
     """Builds AOTInductor packages that call `op` one call after the other."""
-
-    class Program(torch.nn.Module):
-        def __init__(self, length: int) -> None:
-            super().__init__()
-            self.length = length
-
-        def forward(self, value: torch.Tensor) -> torch.Tensor:
-            for _ in range(self.length):
-                value = op(value)
-            return value
 
     def build(length: int) -> Callable[[], Any]:
         import torch._inductor
 
-        exported = torch.export.export(Program(length), (x,))
+        exported = torch.export.export(Chain(op, length), (x,))
         package = torch._inductor.aoti_load_package(
             torch._inductor.aoti_compile_and_package(exported)
         )

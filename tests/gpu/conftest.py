@@ -3,8 +3,12 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
+import platform
 import shutil
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,6 +20,36 @@ from graphffi import Tensor
 HERE = Path(__file__).resolve().parent
 # JAX would take most of the GPU's memory when it starts, and torch is tested in the same process.
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+
+
+def query_gpu() -> str:
+    """The first GPU and its driver; "none" where there is no driver."""
+    command = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
+    try:
+        listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return "none"
+    name, driver = listed.splitlines()[0].split(", ")
+    return f"{name}, driver {driver}"
+
+
+def list_packages() -> str:
+    """The versions that the tests run with."""
+    found = [f"Python {platform.python_version()}"]
+    for name in ("torch", "triton", "jax", "cupy-cuda13x"):
+        try:
+            found.append(f"{name} {importlib.metadata.version(name)}")
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return ", ".join(found)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _machine(record_testsuite_property: Callable[[str, object], None]) -> None:
+    """Says in the result file where the tests ran: tests/gpu_table.py reads it."""
+    record_testsuite_property("gpu", query_gpu())
+    record_testsuite_property("packages", list_packages())
+    record_testsuite_property("runtime", graphffi.runtime_info().kind)
 
 
 @pytest.fixture(scope="session")

@@ -55,6 +55,15 @@ void Scale(ffi::TensorView x, ffi::TensorView out, double factor) {
   }
 }
 
+/// As Scale, into memory of the framework that it returns.
+ffi::Tensor Scaled(ffi::TensorView x, double factor) {
+  CheckOnGpu(x);
+  ffi::Tensor out =
+      ffi::Tensor::FromEnvAlloc(TVMFFIEnvTensorAlloc, x.shape(), x.dtype(), x.device());
+  Scale(x, out, factor);
+  return out;
+}
+
 /// As Scale, through memory of the framework.
 void ScaleTwice(ffi::TensorView x, ffi::TensorView out, double factor) {
   CheckOnGpu(x);
@@ -89,13 +98,17 @@ void LateFill(ffi::TensorView x, ffi::TensorView out, double value, int64_t cycl
   TVM_FFI_CHECK_CUDA_ERROR(cudaGetLastError());
 }
 
+void Refuse(ffi::TensorView, ffi::TensorView) { TVM_FFI_THROW(IndexError) << "gpu: refused"; }
+
 /// The env stream that a call with this tensor sees.
 int64_t Stream(ffi::TensorView x) { return reinterpret_cast<int64_t>(StreamOf(x.device())); }
 
 }  // namespace
 
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(scale, Scale);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(scaled, Scaled);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(scale_twice, ScaleTwice);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(scale_through, ScaleThrough);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(late_fill, LateFill);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(refuse, Refuse);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(stream, Stream);

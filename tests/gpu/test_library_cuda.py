@@ -20,10 +20,7 @@ graphffi_torch = pytest.importorskip("graphffi_torch")
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "torch_plugin"))
 from cuda_programs import PROGRAMS  # noqa: E402 - torch may be missing
 
-pytestmark = [
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU for torch"),
-    pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec:FutureWarning"),
-]
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU for torch")
 NAMES = ["layers", "attention", "branches", "image"]  # "calls" reads the GPU's memory on the host
 
 
@@ -106,6 +103,20 @@ def test_memory_is_torchs_and_is_given_back(libraries: dict[str, str]) -> None:
     for _ in range(100):
         library.main_into(x, *into)
     assert torch.cuda.memory_allocated() == before
+
+
+@torch.no_grad()
+def test_a_call_is_captured_into_a_cuda_graph(libraries: dict[str, str]) -> None:
+    library, model = graphffi.load_module(libraries["layers"]), methods_of("layers")["main"]
+    x, into = torch.randn(64, 32, device="cuda"), on_gpu([torch.empty(64, 16), torch.empty(16)])
+    library.main_into(x, *into)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        library.main_into(x, *into)
+    for _ in range(3):
+        x.copy_(torch.randn_like(x))
+        graph.replay()
+        check(into, model(x))
 
 
 @torch.no_grad()

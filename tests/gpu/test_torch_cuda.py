@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ import pytest
 import graphffi
 
 torch = pytest.importorskip("torch")
+graphffi_torch = pytest.importorskip("graphffi_torch")
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -169,6 +171,30 @@ def test_calls_that_must_not_be_recorded_are_made_in_every_run(allowed: bool) ->
         x = torch.full((64,), float(value), device="cuda")
         torch.testing.assert_close(step(x), x * 2 + 1)
     assert (len(calls) == 8) != allowed
+
+
+def test_a_kernels_error_in_a_package_has_its_text(library: str, tmp_path: Path) -> None:
+    op = graphffi.define_op(
+        "gpu::refuse",
+        schema="(Tensor x) -> Tensor",
+        kernel=f"{library}::refuse",
+        infer=graphffi.like,
+    )
+
+    class Model(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return op(x + 1)
+
+    x = torch.ones(3, device="cuda")
+    path = graphffi_torch.package(torch.export.export(Model(), (x,)), tmp_path / "model.pt2")
+    with pytest.raises(IndexError, match="gpu: refused"):
+        graphffi_torch.load_package(path, trust=True)(x)
+    model = torch._inductor.aoti_load_package(path)
+    with pytest.raises(IndexError, match="gpu: refused"), graphffi_torch.errors():
+        model(x)
+    with pytest.raises(RuntimeError) as raised:
+        model(x)
+    print("LOADER", torch.__version__, str(raised.value)[:300])
 
 
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls of a CUDA kernel from PyTorch and JAX: not a part of a full run, since it needs a GPU.
+
+The kernel has one thread, so that a call costs little more than its launch. "Until done" is timed
+by the clock and ends when the GPU has no more work; "host" is processor time of this process.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import native
+import torch
+import torch_cases
+import tvm_ffi
+from timing import Case, Contender, call
+
+import graphffi
+import graphffi_torch
+
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+SHORT, LONG, ROUNDS = 10, 50, 9
+LAUNCHES = 500
+UNTIL_DONE = "until done"
+
+
+def until_done(run: Callable[[], Any], calls: int, wait: Callable[[], None]) -> Callable[[], float]:
+    """Nanoseconds for a call, by the clock, until the device has done all of them."""
+    run()
+    wait()
+
+    def measure() -> float:
+        begin = time.perf_counter()
+        for _ in range(calls):
+            run()
+        wait()
+        return (time.perf_counter() - begin) / calls * 1e9
+
+    return measure
+
+
+def chain(build: Callable[[int], Callable[[], Any]], wait: Callable[[], None]) -> Any:
+    """The cost of one more call in a graph, until the device is done."""
+    few, many = (until_done(build(length), 100, wait) for length in (SHORT, LONG))
+
+    def measure() -> float:
+        # The fastest of three turns each: a disturbance must not look like a negative cost.
+        short, long = (min(program() for _ in range(3)) for program in (few, many))
+        return (long - short) / (LONG - SHORT)
+
+    return measure
+
+
+def eager_cases(ours: Any, theirs: Any, ops: dict[str, Any], x: torch.Tensor) -> list[Case]:
+    """Calls without a graph, beside the launch alone."""
+    out = torch.empty_like(x)
+    write = graphffi.define_op(
+        "benchmark_cuda::write", schema="(Tensor x, Tensor(a!) out) -> ()", kernel=ours.touch
+    )
+    functions = {"graphffi Function": ours.touch, "apache tvm_ffi.Function": theirs.touch}
+    written = {"graphffi op": write, "apache tvm_ffi.Function": theirs.touch}
+    wait = torch.cuda.synchronize
+
+    def launches() -> float:
+        begin = time.perf_counter()
+        ours.touch_times(x, out, LAUNCHES)
+        wait()
+        return (time.perf_counter() - begin) / LAUNCHES * 1e9
+
+    def host(f: Any, *args: Any) -> Callable[[], float]:
+        names = {"f": f, **{f"a{i}": arg for i, arg in enumerate(args)}}
+        measured = call(f"f({', '.join(f'a{i}' for i in range(len(args)))})", names, LAUNCHES)
+
+        def measure() -> float:
+            wait()  # a full queue of launches would be waited for
+            return measured()
+
+        return measure
+
+    def done(f: Any, *args: Any) -> Callable[[], float]:
+        return until_done(lambda: f(*args), LAUNCHES, wait)
+
+    found = []
+    for title, contenders, args in (
+        ("function of 2 tensors", functions, (x, out)),
+        ("op that writes its operand", written, (x, out)),
+        ("op that allocates its result", ops, (x,)),
+    ):
+        for unit, measure in (("host", host), (UNTIL_DONE, done)):
+            measured = [Contender(n, measure(f, *args)) for n, f in contenders.items()]
+            if unit == UNTIL_DONE:
+                measured.append(Contender("the launch alone", launches))
+            found.append(Case(f"CUDA, torch eager: {title}, {unit}", measured, rounds=ROUNDS))
+    return found
+
+
+def graph_cases(ops: dict[str, Any], x: torch.Tensor) -> list[Case]:
+    """Calls in torch's graphs, packages and libraries."""
+    wait = torch.cuda.synchronize
+
+    def compiled(op: Any, **options: Any) -> Callable[[int], Callable[[], Any]]:
+        def build(length: int) -> Callable[[], Any]:
+            program = torch_cases.compiled_program(op, length, **options)
+            for _ in range(4):  # compiles, warms up, records
+                program(x)
+            return lambda: program(x)
+
+        return build
+
+    def library(op: Any) -> Callable[[int], Callable[[], Any]]:
+        def build(length: int) -> Callable[[], Any]:
+            exported = torch.export.export(torch_cases.Chain(op, length), (x,))
+            path = native.OUTPUT / f"cuda_chain{length}.so"
+            main = graphffi.load_module(graphffi_torch.to_library(exported, path)).main
+            return lambda: main(x)
+
+        return build
+
+    def contenders(make: Any, names: Any) -> list[Contender]:
+        return [Contender(name, chain(make(ops[name]), wait)) for name in names]
+
+    ours, typed, *_ = ops
+    packages = contenders(lambda op: torch_cases.packaged_chain(op, x), (ours, typed))
+    packages.append(Contender("graphffi op, to_library", chain(library(ops[ours]), wait)))
+    return [
+        Case("CUDA, torch.compile: op in a graph", contenders(compiled, ops), rounds=ROUNDS),
+        Case(
+            "CUDA, torch.compile, reduce-overhead: op in a graph",
+            contenders(lambda op: compiled(op, mode="reduce-overhead"), (ours, typed)),
+            rounds=ROUNDS,
+        ),
+        Case("CUDA, AOTInductor: op in a package", packages, rounds=ROUNDS),
+    ]
+
+
+def jax_cases(ours: Any, theirs: Any) -> list[Case]:
+    """Chains in JAX, with and without XLA's command buffers."""
+    import jax
+    import jax_tvm_ffi
+    from jax_cases import ffi_call
+
+    x = jax.numpy.ones(16)
+
+    def wait() -> None:
+        (x + 1).block_until_ready()  # the device's work is done in order
+
+    def contender(name: str, op: Any, options: dict[str, Any]) -> Contender:
+        def build(length: int) -> Callable[[], Any]:
+            def program(value: Any) -> Any:
+                for _ in range(length):
+                    value = op(value)
+                return value
+
+            compiled = jax.jit(program).lower(x).compile(options)
+            compiled(x)
+            return lambda: compiled(x)
+
+        return Contender(name, chain(build, wait))
+
+    found = []
+    for is_recorded in (True, False):
+        title = "recorded" if is_recorded else "not recorded"
+        target = f"peer.cuda_{title.replace(' ', '_')}"
+        jax_tvm_ffi.register_ffi_target(
+            target, theirs.touch, ["args", "rets"], platform="CUDA", allow_cuda_graph=is_recorded
+        )
+        op = graphffi.define_op(
+            f"benchmark_cuda::{'recorded' if is_recorded else 'touch_jax'}",
+            schema="(Tensor x) -> Tensor",
+            kernel=ours.touch,
+            infer=graphffi.like,
+            allow_cuda_graph=is_recorded,
+        )
+        options = {"xla_gpu_graph_min_graph_size": 1} if is_recorded else {}
+        contenders = {"graphffi op": op, "jax-tvm-ffi": ffi_call(target)}
+        if not is_recorded:
+            contenders["a kernel of XLA"] = lambda x: jax.lax.optimization_barrier(x + 1)
+        measured = [contender(n, f, options) for n, f in contenders.items()]
+        found.append(Case(f"CUDA, jax.jit: op, {title}", measured, rounds=ROUNDS))
+    return found
+
+
+def cases() -> list[Case]:
+    """All cases for which there are a GPU and packages."""
+    if not torch.cuda.is_available():
+        raise SystemExit("benchmarks: cuda: expected a GPU for torch, got none")
+    torch.set_grad_enabled(False)
+    warnings.filterwarnings("ignore", category=FutureWarning)
+    library = graphffi.cpp.build("benchmark_cuda", [native.source("cuda_kernels.cu")])
+    ours, theirs = graphffi.load_module(library), tvm_ffi.load_module(library)
+    torch.ops.load_library(str(native.typed_cuda_op(Path(library))))
+    op = graphffi.define_op(
+        "benchmark_cuda::touch_ours",
+        schema="(Tensor x) -> Tensor",
+        kernel=ours.touch,
+        infer=graphffi.like,
+        allow_cuda_graph=True,
+    )
+    ops = {
+        "graphffi op": op,
+        "typed C++ op": torch.ops.benchmark_cuda.touch.default,
+        "torch.library.custom_op": torch_cases.custom_op(theirs.touch, "touch_cuda"),
+    }
+    x = torch.ones(16, device="cuda")
+    found = [*eager_cases(ours, theirs, ops, x), *graph_cases(ops, x)]
+    if importlib.util.find_spec("jax_tvm_ffi"):
+        found += jax_cases(ours, theirs)
+    return found
