@@ -11,7 +11,7 @@ import importlib.util
 import os
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +100,7 @@ def eager_cases(ours: Any, theirs: Any, ops: dict[str, Any], x: torch.Tensor) ->
     return found
 
 
-def graph_cases(ops: dict[str, Any], x: torch.Tensor) -> list[Case]:
+def graph_cases(ops: dict[str, Any], x: torch.Tensor) -> Iterator[Case]:
     """Calls in torch's graphs, packages and libraries."""
     wait = torch.cuda.synchronize
 
@@ -126,20 +126,18 @@ def graph_cases(ops: dict[str, Any], x: torch.Tensor) -> list[Case]:
         return [Contender(name, chain(make(ops[name]), wait)) for name in names]
 
     ours, typed, *_ = ops
+    yield Case("CUDA, torch.compile: op in a graph", contenders(compiled, ops), rounds=ROUNDS)
+    yield Case(
+        "CUDA, torch.compile, reduce-overhead: op in a graph",
+        contenders(lambda op: compiled(op, mode="reduce-overhead"), (ours, typed)),
+        rounds=ROUNDS,
+    )
     packages = contenders(lambda op: torch_cases.packaged_chain(op, x), (ours, typed))
     packages.append(Contender("graphffi op, to_library", chain(library(ops[ours]), wait)))
-    return [
-        Case("CUDA, torch.compile: op in a graph", contenders(compiled, ops), rounds=ROUNDS),
-        Case(
-            "CUDA, torch.compile, reduce-overhead: op in a graph",
-            contenders(lambda op: compiled(op, mode="reduce-overhead"), (ours, typed)),
-            rounds=ROUNDS,
-        ),
-        Case("CUDA, AOTInductor: op in a package", packages, rounds=ROUNDS),
-    ]
+    yield Case("CUDA, AOTInductor: op in a package", packages, rounds=ROUNDS)
 
 
-def jax_cases(ours: Any, theirs: Any) -> list[Case]:
+def jax_cases(ours: Any, theirs: Any) -> Iterator[Case]:
     """Chains in JAX, with and without XLA's command buffers."""
     import jax
     import jax_tvm_ffi
@@ -163,7 +161,6 @@ def jax_cases(ours: Any, theirs: Any) -> list[Case]:
 
         return Contender(name, chain(build, wait))
 
-    found = []
     for is_recorded in (True, False):
         title = "recorded" if is_recorded else "not recorded"
         target = f"peer.cuda_{title.replace(' ', '_')}"
@@ -182,15 +179,15 @@ def jax_cases(ours: Any, theirs: Any) -> list[Case]:
         if not is_recorded:
             contenders["a kernel of XLA"] = lambda x: jax.lax.optimization_barrier(x + 1)
         measured = [contender(n, f, options) for n, f in contenders.items()]
-        found.append(Case(f"CUDA, jax.jit: op, {title}", measured, rounds=ROUNDS))
-    return found
+        yield Case(f"CUDA, jax.jit: op, {title}", measured, rounds=ROUNDS)
 
 
-def cases() -> list[Case]:
+def cases() -> Iterator[Case]:
     """All cases for which there are a GPU and packages."""
     if not torch.cuda.is_available():
         raise SystemExit("benchmarks: cuda: expected a GPU for torch, got none")
     torch.set_grad_enabled(False)
+    torch._dynamo.config.recompile_limit = 64  # torch takes the programs for variants of one
     warnings.filterwarnings("ignore", category=FutureWarning)
     library = graphffi.cpp.build("benchmark_cuda", [native.source("cuda_kernels.cu")])
     ours, theirs = graphffi.load_module(library), tvm_ffi.load_module(library)
@@ -204,11 +201,11 @@ def cases() -> list[Case]:
     )
     ops = {
         "graphffi op": op,
-        "typed C++ op": torch.ops.benchmark_cuda.touch.default,
+        "typed C++ op": torch.ops.benchmark_typed_cuda.touch.default,
         "torch.library.custom_op": torch_cases.custom_op(theirs.touch, "touch_cuda"),
     }
     x = torch.ones(16, device="cuda")
-    found = [*eager_cases(ours, theirs, ops, x), *graph_cases(ops, x)]
+    yield from eager_cases(ours, theirs, ops, x)
+    yield from graph_cases(ops, x)
     if importlib.util.find_spec("jax_tvm_ffi"):
-        found += jax_cases(ours, theirs)
-    return found
+        yield from jax_cases(ours, theirs)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sysconfig
 from pathlib import Path
@@ -58,12 +57,11 @@ def torch_op(source: str) -> Path:
 
 def typed_cuda_op(kernels: Path) -> Path:
     """An op written by hand that launches a kernel of this library."""
-    nvcc = shutil.which("nvcc")
-    if nvcc is None:
-        raise SystemExit("benchmarks: cuda: expected nvcc on the PATH, got none")
-    include = Path(nvcc).resolve().parents[1] / "include"
+    from torch.utils.cpp_extension import include_paths
+
+    cuda = [f"-isystem{folder}" for folder in include_paths("cuda")]
     link = [str(kernels), f"-Wl,-rpath,{kernels.parent}", "-lc10_cuda"]
-    return compile_library("typed_cuda_op.cc", f"-isystem{include}", *torch_flags(), *link)
+    return compile_library("typed_cuda_op.cc", *cuda, *torch_flags(), *link)
 
 
 def pybind11_function() -> Path:

@@ -15,6 +15,7 @@ import importlib
 import json
 import os
 import platform
+from collections.abc import Iterable
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -65,13 +66,14 @@ def main() -> None:
         report.write_result(options.write, machine(), results)
 
 
-def load(group: str) -> list[Any]:
+def load(group: str) -> Iterable[Any]:
     """The cases of a group; their frameworks are imported only here."""
     import native
 
     module = importlib.import_module(f"{group}_cases")
     with_kernels = group in ("torch", "peer", "jax", "kernels", "start", "graph")
-    return list(module.cases(native.kernels()) if with_kernels else module.cases())
+    cases: Iterable[Any] = module.cases(native.kernels()) if with_kernels else module.cases()
+    return cases
 
 
 if __name__ == "__main__":

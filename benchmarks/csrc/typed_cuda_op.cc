@@ -19,6 +19,6 @@ at::Tensor TouchMeta(const at::Tensor& x) { return at::empty_like(x); }
 
 }  // namespace
 
-TORCH_LIBRARY(benchmark_cuda, library) { library.def("touch(Tensor x) -> Tensor"); }
-TORCH_LIBRARY_IMPL(benchmark_cuda, CUDA, library) { library.impl("touch", Touch); }
-TORCH_LIBRARY_IMPL(benchmark_cuda, Meta, library) { library.impl("touch", TouchMeta); }
+TORCH_LIBRARY(benchmark_typed_cuda, library) { library.def("touch(Tensor x) -> Tensor"); }
+TORCH_LIBRARY_IMPL(benchmark_typed_cuda, CUDA, library) { library.impl("touch", Touch); }
+TORCH_LIBRARY_IMPL(benchmark_typed_cuda, Meta, library) { library.impl("touch", TouchMeta); }

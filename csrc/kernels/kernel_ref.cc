@@ -94,7 +94,8 @@ const Library& LibraryOf(const std::string& name, std::string_view opt_origin) {
 LibraryFunction LoadFromLibrary(const std::string& reference, size_t separator,
                                 std::string_view opt_origin) {
   const std::string symbol = reference.substr(separator + 2);
-  const Library& library = LibraryOf(reference.substr(0, separator), opt_origin);
+  const std::string name = reference.substr(0, separator);
+  const Library& library = LibraryOf(name, opt_origin);
   const TVMFFIAny module = ToAny(kTVMFFIModule, library.module);
   const TVMFFIAny get_args[] = {module, ToAny(symbol.c_str()), ToAny(true)};
   tvm::ffi::Any function = CallGlobal("ffi.ModuleGetFunction", get_args, 3);
