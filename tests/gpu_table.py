@@ -39,7 +39,10 @@ def read_row(path: Path) -> str:
     said = {p.get("name"): p.get("value") or "" for p in suite.iter("property")}
     missing = {"gpu", "packages", "runtime"} - said.keys()
     if missing:
-        raise ValueError(f"gpu_table: {path}: expected properties, got no {sorted(missing)}")
+        raise ValueError(
+            f"gpu_table: {path}: expected properties, got no {sorted(missing)}; run the tests in "
+            "one process, since workers of pytest-xdist write none"
+        )
     day = datetime.datetime.fromisoformat(suite.attrib["timestamp"]).date().isoformat()
     skipped, failed, errors = (int(suite.attrib[k]) for k in ("skipped", "failures", "errors"))
     passed = int(suite.attrib["tests"]) - skipped - failed - errors

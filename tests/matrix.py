@@ -36,8 +36,9 @@ PLUGIN = Path("plugins/jax/graphffi_jax/lib")
 HEAD = """# Versions
 
 `make matrix` runs the tests of each plugin with the releases below, and writes this table. The
-machine has no GPU. The PyTorch plugin is built for each release; one build of the JAX plugin
-serves all. The rows of "jax cuda13" compile programs for a GPU, but do not run them.
+machine has no GPU: [tests on one](#on-a-gpu) are run apart. The PyTorch plugin is built for each
+release; one build of the JAX plugin serves all. The rows of "jax cuda13" compile programs for a
+GPU, but do not run them.
 
 | release | Python | day | bundled runtime | apache-tvm-ffi's | skipped, because |
 |---|---|---|---|---|---|

@@ -15,27 +15,32 @@ inline namespace graphffi_v1 {
 namespace reflection {
 
 namespace detail {
-inline bool SameText(const TVMFFIByteArray& a, std::string_view b) {
-  return std::string_view(a.data, a.size) == b;
+/// The field or method of that name; null if there is none.
+template <typename Info>
+const Info* FindByName(const Info* infos, int32_t count, std::string_view name) {
+  for (const Info* info = infos; info != infos + count; ++info) {
+    if (std::string_view(info->name.data, info->name.size) == name) return info;
+  }
+  return nullptr;
 }
 }  // namespace detail
 
 /// The type's own field of that name. \throws Error(RuntimeError) if there is none
 inline const TVMFFIFieldInfo* GetFieldInfo(std::string_view type_key, std::string_view name) {
   const TypeInfo* type = TVMFFIGetTypeInfo(TypeKeyToIndex(type_key));
-  for (int32_t i = 0; i < type->num_fields; ++i) {
-    if (detail::SameText(type->fields[i].name, name)) return &type->fields[i];
-  }
-  TVM_FFI_THROW(RuntimeError) << "Cannot find field `" << name << "` in type `" << type_key << "`";
+  const TVMFFIFieldInfo* found = detail::FindByName(type->fields, type->num_fields, name);
+  TVM_FFI_CHECK(found != nullptr, RuntimeError)
+      << "Cannot find field `" << name << "` in type `" << type_key << "`";
+  return found;
 }
 
 /// The type's own method of that name. \throws Error(RuntimeError) if there is none
 inline const TVMFFIMethodInfo* GetMethodInfo(std::string_view type_key, std::string_view name) {
   const TypeInfo* type = TVMFFIGetTypeInfo(TypeKeyToIndex(type_key));
-  for (int32_t i = 0; i < type->num_methods; ++i) {
-    if (detail::SameText(type->methods[i].name, name)) return &type->methods[i];
-  }
-  TVM_FFI_THROW(RuntimeError) << "Cannot find method `" << name << "` in type `" << type_key << "`";
+  const TVMFFIMethodInfo* found = detail::FindByName(type->methods, type->num_methods, name);
+  TVM_FFI_CHECK(found != nullptr, RuntimeError)
+      << "Cannot find method `" << name << "` in type `" << type_key << "`";
+  return found;
 }
 
 inline Function GetMethod(std::string_view type_key, std::string_view name) {
