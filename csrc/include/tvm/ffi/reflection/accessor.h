@@ -29,8 +29,10 @@ const Info* FindByName(const Info* infos, int32_t count, std::string_view name) 
 inline const TVMFFIFieldInfo* GetFieldInfo(std::string_view type_key, std::string_view name) {
   const TypeInfo* type = TVMFFIGetTypeInfo(TypeKeyToIndex(type_key));
   const TVMFFIFieldInfo* found = detail::FindByName(type->fields, type->num_fields, name);
-  TVM_FFI_CHECK(found != nullptr, RuntimeError)
-      << "Cannot find field `" << name << "` in type `" << type_key << "`";
+  if (found == nullptr) {
+    TVM_FFI_THROW(RuntimeError) << "Cannot find field `" << name << "` in type `" << type_key
+                                << "`";
+  }
   return found;
 }
 
@@ -38,8 +40,10 @@ inline const TVMFFIFieldInfo* GetFieldInfo(std::string_view type_key, std::strin
 inline const TVMFFIMethodInfo* GetMethodInfo(std::string_view type_key, std::string_view name) {
   const TypeInfo* type = TVMFFIGetTypeInfo(TypeKeyToIndex(type_key));
   const TVMFFIMethodInfo* found = detail::FindByName(type->methods, type->num_methods, name);
-  TVM_FFI_CHECK(found != nullptr, RuntimeError)
-      << "Cannot find method `" << name << "` in type `" << type_key << "`";
+  if (found == nullptr) {
+    TVM_FFI_THROW(RuntimeError) << "Cannot find method `" << name << "` in type `" << type_key
+                                << "`";
+  }
   return found;
 }
 
