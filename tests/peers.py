@@ -30,6 +30,16 @@ ROOT = Path(__file__).resolve().parents[1]
 RUNTIME = ROOT / "graphffi/_lib"
 RELEASE = "0.1.15.post2"
 TITLE = "Other projects' tests"
+JAX_TVM_FFI = """from graphffi_jax import inspect, register_ffi_target
+
+
+def registered_count():
+    return inspect().registered
+
+
+def get_last_workspace_peak():
+    return inspect().last_workspace_peak
+"""
 HEAD = f"""## {TITLE}
 
 `make peers` runs the tests of other projects on the bundled runtime, and writes this table:
@@ -181,8 +191,7 @@ def run_jax(folder: Path) -> tuple[int, list[str]]:
     tests = fetch(folder, "jax-tvm-ffi", "0.1.3") / "tests"
     names = folder / "jax_names"
     names.mkdir(exist_ok=True)
-    imported = "register_ffi_target, registered_count, get_last_workspace_peak"
-    (names / "jax_tvm_ffi.py").write_text(f"from graphffi_jax import {imported}\n")
+    (names / "jax_tvm_ffi.py").write_text(JAX_TVM_FFI)
     plugins = [names, package_on_bundled(folder), ROOT, ROOT / "plugins/jax"]
     return run_pytest(tests, plugins, "-p", "graphffi", ".")
 

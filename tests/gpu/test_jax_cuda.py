@@ -85,7 +85,7 @@ def test_a_recorded_kernel_allocates_from_its_workspace(ops: SimpleNamespace) ->
 
     for value in (1.0, 3.0, 5.0):
         assert chain(jnp.full((64,), value))[-1] == value * 4**8
-    use = graphffi_jax.workspace_peaks()["gpu::allocates_what_it_declares"]
+    use = graphffi_jax.inspect().workspaces["gpu::allocates_what_it_declares"]
     assert use == (64 * 4, 64 * 4)
 
 

@@ -179,7 +179,7 @@ def run_automatic() -> None:
     refuse("unequal", jax.jit(lambda x: add(x[1:])), first)  # eagerly, x[1:] is gathered
     refuse("devices", axpy, *(jax.device_put(X, device) for device in jax.devices()[:2]))
     shape = jax.ShapeDtypeStruct(X.shape, X.dtype)
-    by_hand = jax.ffi.ffi_call(graphffi_jax.TARGET, shape)
+    by_hand = jax.ffi.ffi_call(graphffi_jax.inspect().targets[0], shape)
     for name, dims in {"lost": "x(a b c) -> out(d e f)", "short": "x(a b) -> out(a b)"}.items():
         refuse(name, lambda x, d=dims: by_hand(x, func=f"{LIBRARY}::add_one", dims=d), first)
     refuse("raw", lambda x: graphffi_jax.call(f"{LIBRARY}::add_one", x, out=x), first)

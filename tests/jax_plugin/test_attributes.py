@@ -13,17 +13,16 @@ import pytest
 import graphffi_jax
 
 X = np.arange(4, dtype=np.float32)
+TARGETS = graphffi_jax.inspect().targets
 
 
-def call(
-    *args: Any, results: Any = None, target: str = graphffi_jax.TARGET, **attributes: Any
-) -> Any:
+def call(*args: Any, results: Any = None, target: str = TARGETS[0], **attributes: Any) -> Any:
     shape = jax.ShapeDtypeStruct(X.shape, X.dtype) if results is None else results
     args = args or (jnp.asarray(X),)
     return jax.jit(lambda *a: jax.ffi.ffi_call(target, shape)(*a, **attributes))(*args)
 
 
-@pytest.mark.parametrize("target", [graphffi_jax.TARGET, graphffi_jax.TARGET_GRAPH])
+@pytest.mark.parametrize("target", TARGETS)
 def test_func_alone_is_enough(library: str, target: str) -> None:
     np.testing.assert_array_equal(call(func=f"{library}::add_one", target=target), X + 1)
 
@@ -154,9 +153,7 @@ def test_identical_and_other_call_sites(library: str) -> None:
         shape = jax.ShapeDtypeStruct(X.shape, X.dtype)
         for i in range(50):
             subject = f"mylib::f{i % 3}"
-            x = jax.ffi.ffi_call(graphffi_jax.TARGET, shape)(
-                x, func=f"{library}::add_one", subject=subject
-            )
+            x = jax.ffi.ffi_call(TARGETS[0], shape)(x, func=f"{library}::add_one", subject=subject)
         return x
 
     np.testing.assert_array_equal(jax.jit(chain)(jnp.asarray(X)), X + 50)
@@ -167,6 +164,6 @@ def test_updates_need_the_memory_of_their_operand(library: str) -> None:
     with pytest.raises(jax.errors.JaxRuntimeError, match=text):
         call(func=f"{library}::increment", mutated=np.int64(1))
     shape = jax.ShapeDtypeStruct(X.shape, X.dtype)
-    aliased = jax.ffi.ffi_call(graphffi_jax.TARGET, shape, input_output_aliases={0: 0})
+    aliased = jax.ffi.ffi_call(TARGETS[0], shape, input_output_aliases={0: 0})
     y = jax.jit(lambda x: aliased(x, func=f"{library}::increment", mutated=np.int64(1)))(X)
     np.testing.assert_array_equal(y, X + 1)

@@ -16,7 +16,7 @@ import graphffi_jax
 def test_public_names() -> None:
     for name in graphffi_jax.__all__:
         assert hasattr(graphffi_jax, name)
-    assert graphffi_jax.TARGET == "tvm_ffi.call"
+    assert graphffi_jax.inspect().targets == ("tvm_ffi.call", "tvm_ffi.call_graph")
 
 
 def test_the_core_imports_the_plugin_for_the_first_array(run_python: Callable[[str], Any]) -> None:

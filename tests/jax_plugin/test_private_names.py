@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import graphffi_jax
-from graphffi_jax._private_names import PARTITIONER_NAMES, PRIVATE_NAMES, find_private
+from graphffi_jax._private_names import PRIVATE_NAMES, find_private
 
 SOURCES = Path(graphffi_jax.__file__).parent
 WITHOUT = """
@@ -47,7 +47,7 @@ except NotImplementedError as error:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("private", PARTITIONER_NAMES, ids=lambda p: p.name.rpartition(".")[2])
+@pytest.mark.parametrize("private", PRIVATE_NAMES, ids=lambda p: p.name.rpartition(".")[2])
 def test_programs_of_one_device_need_no_private_name(
     run_script: Callable[..., Any], library: str, private: Any
 ) -> None:
@@ -60,29 +60,6 @@ def test_programs_of_one_device_need_no_private_name(
         warned,
     )
     assert refused.startswith(f"private::add_one: expected a jax that has {private.name} for a ")
-
-
-NESTED = """
-import sys
-import jax, jaxlib.xla_client as xla_client
-import graphffi_jax
-x = jax.numpy.zeros(4)
-del xla_client.make_cpu_client
-def kernel(x, out):
-    with graphffi_jax.nested_programs():
-        raise AssertionError("entered")
-try:
-    with graphffi_jax.errors():
-        jax.block_until_ready(graphffi_jax.call(kernel, x, out=x))
-except NotImplementedError as error:
-    print(error)
-"""
-
-
-def test_nested_programs_are_refused_without_a_client(run_script: Callable[..., Any]) -> None:
-    result = run_script(NESTED)
-    assert result.returncode == 0, result.stderr
-    assert "nested_programs: expected a jax that has jaxlib.xla_client.make_cpu" in result.stdout
 
 
 @pytest.mark.parametrize("private", PRIVATE_NAMES, ids=lambda p: p.name.rpartition(".")[2])

@@ -15,37 +15,40 @@ import pytest
 from jax.experimental import jet, sparse
 
 import graphffi
+import graphffi_jax
 
 X = jnp.arange(4, dtype=jnp.float32)
 
 
-@pytest.mark.parametrize(
-    ("transform", "text"),
-    [
-        (
-            lambda f: jax.linear_transpose(f, X)(X),
-            "linear_transpose: expected a function that JAX knows to be linear, got a call of a "
-            "kernel; use jax.vjp for an op with a gradient rule; a rule of jax.custom_jvp may "
-            "compute tangents with operations of JAX only",
-        ),
-        (
-            lambda f: jet.jet(f, (X,), ((X,),)),
-            "jet: expected operations with a series, got a call of a kernel; use jax.vjp for an op "
-            "with a gradient rule",
-        ),
-        (
-            lambda f: sparse.sparsify(f)(sparse.BCOO.fromdense(jnp.eye(4))),
-            "sparsify: expected operations on sparse arrays, got a call of a kernel; use "
-            "x.todense()",
-        ),
-    ],
-)
 @pytest.mark.parametrize("mode", [lambda f: f, jax.jit])
-def test_transformations_without_rule_name_the_op(
-    ops: SimpleNamespace, transform: Callable[..., Any], text: str, mode: Callable[..., Any]
-) -> None:
-    with pytest.raises(NotImplementedError, match=re.escape(f"jaxtest::add_one: {text}")):
-        transform(mode(ops.add_one))
+def test_a_transposed_call_names_the_op(ops: SimpleNamespace, mode: Callable[..., Any]) -> None:
+    text = (
+        "jaxtest::add_one: linear_transpose: expected a function that JAX knows to be linear, got "
+        "a call of a kernel; use jax.vjp for an op with a gradient rule; a rule of jax.custom_jvp "
+        "may compute tangents with operations of JAX only"
+    )
+    with pytest.raises(NotImplementedError, match=re.escape(text)):
+        jax.linear_transpose(mode(ops.add_one), X)(X)
+
+
+def test_jax_refuses_calls_in_its_other_transformations(ops: SimpleNamespace) -> None:
+    with pytest.raises(KeyError, match="tvm_ffi_call"):
+        jet.jet(ops.add_one, (X,), ((X,),))
+    with pytest.raises(NotImplementedError, match="sparse rule for tvm_ffi_call is not impl"):
+        sparse.sparsify(ops.add_one)(sparse.BCOO.fromdense(jnp.eye(4)))
+
+
+def test_calls_within_kernels_of_programs_on_the_cpu_are_refused(ops: SimpleNamespace) -> None:
+    def kernel(x: Any, out: Any) -> None:
+        np.from_dlpack(out)[...] = ops.add_one(jnp.array(np.from_dlpack(x)))
+
+    text = (
+        "jaxtest::add_one: expected a call outside of kernels that JAX programs on the CPU run, "
+        "got one with arrays of JAX within such a kernel, which may wait forever; pass NumPy arrays"
+    )
+    with pytest.raises(RuntimeError, match=text), graphffi_jax.errors():
+        jax.block_until_ready(jax.jit(lambda x: graphffi_jax.call(kernel, x, out=x))(X))
+    np.testing.assert_array_equal(ops.add_one(X), X + 1)
 
 
 class Param:

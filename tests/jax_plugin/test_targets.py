@@ -209,7 +209,7 @@ def test_the_last_output_as_workspace(library: str) -> None:
     for shape in ((1024,), (16, 64)):
         y, _ = call("jaxtarget.scratch", results=(SHAPE, jax.ShapeDtypeStruct(shape, jnp.uint8)))
         np.testing.assert_array_equal(y, X)
-        assert graphffi_jax.get_last_workspace_peak() == X.nbytes
+        assert graphffi_jax.inspect().last_workspace_peak == X.nbytes
     with pytest.raises(jax.errors.JaxRuntimeError, match="workspace: expected at least 16 bytes"):
         call("jaxtarget.scratch", results=(SHAPE, jax.ShapeDtypeStruct((8,), jnp.uint8)))
     with pytest.raises(jax.errors.JaxRuntimeError, match="workspace: expected uint8 as the last"):
@@ -254,7 +254,7 @@ for _ in range(2):
         print(error)
 register(1023)  # which is there
 x = jnp.ones(1)
-print(graphffi_jax.registered_count(), *(
+print(graphffi_jax.inspect().registered, *(
     float(jax.ffi.ffi_call(f"full.f{i}", x)(x)[0]) for i in (0, 1023)))
 """
 

@@ -144,7 +144,7 @@ def test_symbolic_shapes(ops: SimpleNamespace) -> None:
     rows, columns = export.symbolic_shape("n, 3")
     exported = export.export(
         jax.jit(lambda x: (ops.add_one(x), op(x))),
-        disabled_checks=[export.DisabledSafetyCheck.custom_call(graphffi_jax.TARGET)],
+        disabled_checks=[export.DisabledSafetyCheck.custom_call(graphffi_jax.inspect().targets[0])],
     )(jax.ShapeDtypeStruct((rows, columns), jnp.float32))
     assert str(exported.out_avals[1].shape[0]) == "3*n"
     for n in (1, 2, 5):

@@ -46,7 +46,7 @@ def test_a_kernel_allocates_from_its_workspace(library: str, workspace: Any) -> 
     text = jax.jit(op).lower(X).as_text()
     size = 24 if workspace is bytes_of else workspace
     assert f"tensor<{size}xui8>" in text
-    assert graphffi_jax.workspace_peaks()[op.name] == (24, size)
+    assert graphffi_jax.inspect().workspaces[op.name] == (24, size)
     np.testing.assert_array_equal(op(np.asarray(X)), X)
 
 
@@ -83,7 +83,7 @@ def test_a_small_workspace_says_what_it_takes(library: str) -> None:
     for call in (op, jax.jit(op)):
         with pytest.raises(jax.errors.JaxRuntimeError, match=text):
             jax.block_until_ready(call(X))
-    assert graphffi_jax.workspace_peaks()[op.name] == (24, 16)
+    assert graphffi_jax.inspect().workspaces[op.name] == (24, 16)
     with pytest.raises(MemoryError, match="at least 24 bytes"), graphffi_jax.errors():
         jax.block_until_ready(op(X))
 
@@ -166,12 +166,12 @@ def test_a_call_with_a_workspace(library: str) -> None:
     out = jax.ShapeDtypeStruct(X.shape, X.dtype)
     y = graphffi_jax.call(f"{library}::scratch", X, out=out, workspace=64)
     np.testing.assert_array_equal(y, X)
-    assert graphffi_jax.workspace_peaks()[f"{library}::scratch"].size == 64
+    assert graphffi_jax.inspect().workspaces[f"{library}::scratch"][1] == 64
 
 
 def test_several_tensors_are_aligned_and_apart(ops: SimpleNamespace, library: str) -> None:
     op = define(library, "two_scratch", 4096)
     np.testing.assert_array_equal(op(X), X)
-    peak = graphffi_jax.workspace_peaks()[op.name].peak
+    peak, _ = graphffi_jax.inspect().workspaces[op.name]
     assert 24 + 24 < peak <= 64 + 24
     assert re.match("jaxworkspace::", op.name)

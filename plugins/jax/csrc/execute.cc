@@ -298,7 +298,7 @@ const xla::Call* SkipTokens(const xla::Call& call, xla::Call* rest) {
 
 /// Calls on GPUs, and of sites where there is something to do around a call.
 xla::Status* ExecuteGuarded(const xla::Call& call, const Site& site, Target target) {
-  GatedCall gate(site.gated(), call, target.device_type);
+  GatedCall gate(site.gated(), target.device_type);
   if (!gate.admitted()) return RefuseAtExit(call.api, site);
   xla::Call rest;
   const xla::Call& arrays = site.is_ordered() ? *SkipTokens(call, &rest) : call;

@@ -13,7 +13,7 @@ namespace {
 
 std::atomic<int64_t> in_flight{0};
 std::atomic<bool> closed{false};
-thread_local const xla::Call* opt_current_cpu_call = nullptr;
+thread_local bool is_on_cpu = false;
 
 /// A child of fork has no calls of other threads. If the one that forks is in a call, the count is
 /// -1 at its end.
@@ -24,19 +24,19 @@ thread_local const xla::Call* opt_current_cpu_call = nullptr;
 
 // Sequentially consistent: either the call sees the gate closed, or the one who closes sees the
 // call.
-bool GatedCall::Enter(const xla::Call& call, DLDeviceType device_type) {
+bool GatedCall::Enter(DLDeviceType device_type) {
   in_flight.fetch_add(1);
-  opt_outer_ = opt_current_cpu_call;
-  opt_current_cpu_call = device_type == kDLCPU ? &call : nullptr;
+  is_outer_on_cpu_ = is_on_cpu;
+  is_on_cpu = device_type == kDLCPU;
   return !closed.load();
 }
 
 void GatedCall::Leave() {
-  opt_current_cpu_call = opt_outer_;
+  is_on_cpu = is_outer_on_cpu_;
   in_flight.fetch_sub(1);
 }
 
-const xla::Call* GatedCall::opt_current_on_cpu() { return opt_current_cpu_call; }
+bool GatedCall::is_current_on_cpu() { return is_on_cpu; }
 
 bool CloseExitGate(int timeout_ms) {
   closed.store(true);

@@ -5,16 +5,14 @@
 
 #include <dlpack/dlpack.h>
 
-#include "xla_ffi.h"
-
 namespace graphffi_jax {
 
 /// A call that may enter Python, for a scope.
 class GatedCall {
  public:
-  /// Does nothing unless `gated`. `call` is borrowed.
-  GatedCall(bool gated, const xla::Call& call, DLDeviceType device_type)
-      : gated_(gated), admitted_(!gated || Enter(call, device_type)) {}
+  /// Does nothing unless `gated`.
+  GatedCall(bool gated, DLDeviceType device_type)
+      : gated_(gated), admitted_(!gated || Enter(device_type)) {}
   ~GatedCall() {
     if (gated_) Leave();
   }
@@ -24,15 +22,15 @@ class GatedCall {
   /// False once the gate is closed: the call must not be made.
   bool admitted() const { return admitted_; }
 
-  /// The innermost one of this thread, if it is on the CPU; else NULL.
-  static const xla::Call* opt_current_on_cpu();
+  /// True if the innermost one of this thread is of a program on the CPU.
+  static bool is_current_on_cpu();
 
  private:
-  bool Enter(const xla::Call& call, DLDeviceType device_type);
+  bool Enter(DLDeviceType device_type);
   void Leave();
 
   bool gated_, admitted_;
-  const xla::Call* opt_outer_ = nullptr;
+  bool is_outer_on_cpu_ = false;
 };
 
 /// From now on no call is admitted. Waits until those in flight are over, `timeout_ms` at most;

@@ -81,14 +81,6 @@ void LoadLibraries(const std::string& subject, const std::string& manifest,
 
 int64_t LastWorkspacePeak() { return last_workspace_peak.load(std::memory_order_relaxed); }
 
-/// The CPU device whose program called the kernel on this thread; none outside of kernels that are
-/// no library's, or on another kind of device.
-std::optional<int64_t> CpuOrdinal() {
-  const xla::Call* opt_call = GatedCall::opt_current_on_cpu();
-  if (opt_call == nullptr) return std::nullopt;
-  return xla::GetDeviceOrdinal(*opt_call);
-}
-
 template <typename R, typename... Args>
 void Register(const char* name, R (*body)(Args...)) {
   auto function = [body](Args... args) -> R {
@@ -118,6 +110,6 @@ extern "C" TVM_FFI_DLL_EXPORT int graphffi_jax_register_functions() {
   Register("graphffi_jax.use_library", &graphffi::RenewKernels);
   Register("graphffi_jax.last_workspace_peak", &LastWorkspacePeak);
   Register("graphffi_jax.workspace_peaks", &WorkspacePeaks);
-  Register("graphffi_jax.cpu_ordinal", &CpuOrdinal);
+  Register("graphffi_jax.is_in_cpu_program", &GatedCall::is_current_on_cpu);
   TVM_FFI_SAFE_CALL_END();
 }

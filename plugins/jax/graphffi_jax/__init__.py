@@ -18,31 +18,21 @@ from ._call import call as call
 from ._errors import errors as errors
 from ._export import export_checks as export_checks
 from ._framework import register as _register
-from ._library import TARGET as TARGET
-from ._library import TARGET_GRAPH as TARGET_GRAPH
-from ._nested import nested_programs as nested_programs
+from ._inspect import Inspection as Inspection
+from ._inspect import inspect as inspect
 from ._package import load_package as load_package
 from ._package import package as package
 from ._targets import register_ffi_target as register_ffi_target
-from ._targets import registered_count as registered_count
-from ._workspace import WorkspaceUse as WorkspaceUse
-from ._workspace import get_last_workspace_peak as get_last_workspace_peak
-from ._workspace import workspace_peaks as workspace_peaks
 
 __all__ = [
-    "TARGET",
-    "TARGET_GRAPH",
-    "WorkspaceUse",
+    "Inspection",
     "call",
     "errors",
     "export_checks",
-    "get_last_workspace_peak",
+    "inspect",
     "load_package",
-    "nested_programs",
     "package",
     "register_ffi_target",
-    "registered_count",
-    "workspace_peaks",
 ]
 
 _register()

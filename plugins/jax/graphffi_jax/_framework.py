@@ -28,7 +28,6 @@ from ._closures import note_kernel
 from ._decisions import run_rule
 from ._gradients import push_forward, transpose
 from ._library import register_targets
-from ._nested import watch_kernels
 from ._partition import register_partitioners
 from ._primitive import KernelCall, ResultTypes, bind
 from ._trace_state import is_tracing
@@ -249,5 +248,4 @@ def register() -> None:
     """Registers the targets with XLA and the arrays with graphffi."""
     register_targets()
     register_partitioners()
-    watch_kernels()
     register_framework(FRAMEWORK, type_prefixes=("jax", "jaxlib"))

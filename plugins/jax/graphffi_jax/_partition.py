@@ -16,7 +16,7 @@ from ._call_dims import CallDims, check_parts
 from ._call_text import module_text
 from ._errors import kept
 from ._library import TARGET, TARGET_GRAPH
-from ._private_names import PARTITIONER_NAMES, find_private, missing
+from ._private_names import PRIVATE_NAMES, find_private, missing
 from ._tiling import HloSharding, choose_splits, make_sharding, read_splits, splits_of
 
 
@@ -26,7 +26,7 @@ def register_partitioners() -> None:
     All that it has to know is in the calls' attributes: it works for programs that another process
     made, too. Warns where JAX lacks a private name for it: such programs are refused then.
     """
-    lost = missing(PARTITIONER_NAMES)
+    lost = missing(PRIVATE_NAMES)
     if lost:
         warnings.warn(
             f"graphffi: jax {jax.__version__} has no {', '.join(lost)}: calls in programs of "

@@ -23,7 +23,7 @@ from ._export import check_exportable
 from ._gradients import has_rules, is_zero, refused_tangents, run_batched, tangents_of
 from ._library import LOCAL_TARGETS, TARGET, TARGET_GRAPH
 from ._loops import Loops, depths, run, sizes
-from ._refusals import refuse_deleted, refuse_transformations, refuse_transpose
+from ._refusals import refuse_deleted, refuse_in_kernels, refuse_transpose
 from ._sharding import (
     check_one_device,
     is_local,
@@ -203,7 +203,7 @@ def bind(call: KernelCall, operands: Sequence[Any], results: ResultTypes) -> lis
     Returns:
         The results, then the updated arrays.
     """
-    refuse_transformations(call_p)
+    refuse_in_kernels(call.subject)
     return list(call_p.bind(*operands, call=call, results=results))
 
 

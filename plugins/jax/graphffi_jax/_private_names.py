@@ -29,7 +29,7 @@ class PrivateName:
 
 _NO_PARTITIONER: Final = "a warning at import; programs of several devices need jax.shard_map"
 
-PARTITIONER_NAMES: Final = (
+PRIVATE_NAMES: Final = (
     PrivateName(
         "jax._src.xla_bridge.register_plugin_callbacks",
         "_partition.py",
@@ -53,16 +53,6 @@ PARTITIONER_NAMES: Final = (
         "_tiling.py",
         "holds the kind of the part of a sharding that is replicated",
         _NO_PARTITIONER,
-    ),
-)
-
-PRIVATE_NAMES: Final = (
-    *PARTITIONER_NAMES,
-    PrivateName(
-        "jaxlib.xla_client.make_cpu_client",
-        "_nested.py",
-        "JAX has one client of the CPU, whose threads wait for kernels",
-        "graphffi_jax.nested_programs raises NotImplementedError in kernels",
     ),
 )
 

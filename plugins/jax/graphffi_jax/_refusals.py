@@ -3,56 +3,51 @@
 
 from __future__ import annotations
 
-import sys
+import functools
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 import jax
 from jax.interpreters import ad
 
+import graphffi
 from graphffi.plugin import describe, flat
-
-
-def _refusal(name: str, expected: str, instead: str) -> Any:
-    def refuse(*_: Any, call: Any, **__: Any) -> Any:
-        raise NotImplementedError(
-            f"{call.subject}: {name}: expected {expected}, got a call of a kernel; use {instead}"
-        )
-
-    return refuse
-
-
-_REVERSE: Final = "jax.vjp for an op with a gradient rule"
-# Tables of rules in modules that only their users import, and what to use instead.
-_TABLES: Final = {
-    "jax.experimental.jet": ("jet_rules", _refusal("jet", "operations with a series", _REVERSE)),
-    "jax.experimental.sparse.transform": (
-        "sparse_rules_bcoo",
-        _refusal("sparsify", "operations on sparse arrays", "x.todense()"),
-    ),
-}
-_filled: Final[set[str]] = set()
-
-
-def refuse_transformations(primitive: Any) -> None:
-    """Enters the refusals of those that this process has imported by now."""
-    if len(_filled) == len(_TABLES):
-        return
-    for module, (table, refusal) in _TABLES.items():
-        if module in sys.modules and module not in _filled:
-            rules = getattr(sys.modules[module], table, None)
-            if rules is not None:
-                rules[primitive] = refusal
-            _filled.add(module)
 
 
 def refuse_transpose(primitive: Any) -> None:
     """Enters the refusal of `jax.linear_transpose`."""
-    ad.primitive_transposes[primitive] = _refusal(
-        "linear_transpose",
-        "a function that JAX knows to be linear",
-        f"{_REVERSE}; a rule of jax.custom_jvp may compute tangents with operations of JAX only",
-    )
+
+    def refuse(*_: Any, call: Any, **__: Any) -> Any:
+        raise NotImplementedError(
+            f"{call.subject}: linear_transpose: expected a function that JAX knows to be linear, "
+            "got a call of a kernel; use jax.vjp for an op with a gradient rule; a rule of "
+            "jax.custom_jvp may compute tangents with operations of JAX only"
+        )
+
+    ad.primitive_transposes[primitive] = refuse
+
+
+@functools.cache
+def _asks_for_cpu_programs() -> Any:
+    return graphffi.get_global_func("graphffi_jax.is_in_cpu_program")
+
+
+@functools.cache
+def _computes_on_cpu() -> bool:
+    return jax.default_backend() == "cpu"
+
+
+def refuse_in_kernels(subject: str) -> None:
+    """Refuses a call that a kernel of a program on the CPU makes with arrays of JAX.
+
+    XLA's CPU client has as many threads for programs as there are cores, and a program takes one
+    until its kernels return: a kernel that waits for another program may wait forever.
+    """
+    if _asks_for_cpu_programs()() and _computes_on_cpu():
+        raise RuntimeError(
+            f"{subject}: expected a call outside of kernels that JAX programs on the CPU run, got "
+            "one with arrays of JAX within such a kernel, which may wait forever; pass NumPy arrays"
+        )
 
 
 def refuse_deleted(call: Any, arrays: Sequence[Any]) -> None:

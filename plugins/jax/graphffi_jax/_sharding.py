@@ -12,7 +12,7 @@ from jax.extend.mlir import ir
 from jax.interpreters import mlir
 
 from ._call_dims import CallDims, check_parts
-from ._private_names import PARTITIONER_NAMES, missing
+from ._private_names import PRIVATE_NAMES, missing
 from ._varying import mesh_axes, unreduced_axes, unsplit
 
 _LARGE: Final = 1 << 30  # Shardy reads sizes of 31 bits
@@ -153,7 +153,7 @@ def sharding_attributes(
 
 def _check_partitioner(subject: str) -> None:
     """Refuses what XLA would gather in a JAX that takes no partitioners."""
-    lost = missing(PARTITIONER_NAMES)
+    lost = missing(PRIVATE_NAMES)
     if lost:
         raise NotImplementedError(
             f"{subject}: expected a jax that has {', '.join(lost)} for a program of several "

@@ -106,7 +106,7 @@ def register_ffi_target(
 
 
 def registered_count() -> int:
-    """How many targets `register_ffi_target` has registered."""
+    """The number of targets that `register_ffi_target` has registered."""
     return len(_targets)
 
 
