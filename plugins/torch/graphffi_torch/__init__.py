@@ -17,7 +17,6 @@ from graphffi_torch._library import library_path as library_path
 # From here on, the operators' library is loaded.
 from graphffi_torch._decompose import decompose as decompose
 from graphffi_torch._errors import errors as errors
-from graphffi_torch._framework import TorchFramework as TorchFramework
 from graphffi_torch._framework import install as _install
 from graphffi_torch._package import Package as Package
 from graphffi_torch._package import load_package as load_package
