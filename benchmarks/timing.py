@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How calls are measured: contenders take turns, so that a disturbance affects all of them.
+"""Measures calls: contenders take turns, so that a disturbance affects all of them.
 
 Times are processor time of this process, on which other processes have little effect.
 """

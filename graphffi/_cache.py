@@ -48,7 +48,7 @@ def copy_file(source: str | os.PathLike[str], target: Path) -> None:
 
 
 def is_kept(path: Path) -> bool:
-    """Whether a file is there that others can use: a power failure may leave an empty one."""
+    """True if a file is there that others can use: a power failure may leave an empty one."""
     try:
         return path.stat().st_size > 0
     except OSError:
@@ -95,7 +95,7 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def _is_at(path: Path, file: IO[str]) -> bool:
-    """Whether a file is still there: `clean_cache` may remove it before it is locked."""
+    """True if a file is still there: `clean_cache` may remove it before it is locked."""
     try:
         return os.path.samestat(path.stat(), os.fstat(file.fileno()))
     except FileNotFoundError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a recipe becomes a library: objects and libraries are kept in the cache, by content."""
+"""Makes libraries of recipes: objects and libraries are kept in the cache, by content."""
 
 from __future__ import annotations
 
@@ -73,12 +73,12 @@ class Recipe:
 
     @property
     def uses_cuda(self) -> bool:
-        """Whether anything is for nvcc."""
+        """True if anything is for nvcc."""
         return bool(self.cuda_text) or any(source.suffix == ".cu" for source in self.sources)
 
     @property
     def uses_c(self) -> bool:
-        """Whether anything is for the C compiler: C++ would give its functions other symbols."""
+        """True if anything is for the C compiler: C++ would give its functions other symbols."""
         return any(source.suffix == ".c" for source in self.sources)
 
     def texts(self) -> dict[str, str]:

@@ -239,12 +239,12 @@ class _Check:
 
 @functools.cache
 def converts(given: Any, wanted: Any) -> bool:
-    """Whether a gradient of one data type may stand for one of another: no part of it is lost."""
+    """True if a gradient of one data type may stand for one of another: no part of it is lost."""
     is_real = not dtype(given).startswith("complex")
     return is_floating(given) and (is_real or dtype(wanted).startswith("complex"))
 
 
 @functools.cache
 def is_floating(value: Any) -> bool:
-    """Whether tensors of a data type can have gradients."""
+    """True if tensors of a data type can have gradients."""
     return dtype(value).startswith(("float", "bfloat", "complex"))

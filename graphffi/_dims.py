@@ -42,7 +42,7 @@ class Group:
         return " ".join(("...", *self.names) if self.has_ellipsis else self.names)
 
     def positions(self, ndim: int) -> dict[str, int]:
-        """Where the named dimensions of a tensor with that many are; ellipsis ones are ``...0``."""
+        """The places of a tensor's named dimensions, of that many; ellipsis ones are ``...0``."""
         leading = ndim - len(self.names)
         found = {f"...{i}": i for i in range(leading)}
         found.update({n: leading + i for i, n in enumerate(self.names) if re.fullmatch(_NAME, n)})

@@ -61,7 +61,7 @@ class Store:
         return f"{library}::{symbol}" if symbol else library
 
     def forget(self) -> None:
-        """Has the next call make the kernel anew."""
+        """Makes the next call make the kernel anew."""
         with contextlib.suppress(OSError):  # none, or a cache that can't be written
             self.entry.unlink()
 
@@ -179,7 +179,7 @@ def read_environment() -> None:
 
 
 def read_index(folder: str | os.PathLike[str]) -> set[str]:
-    """Has factories use a grid of kernels.
+    """Makes factories use a grid of kernels.
 
     Returns:
         The names of its ops.

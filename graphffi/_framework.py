@@ -173,7 +173,7 @@ def announce_op(op: Op) -> None:
 
 
 def frameworks() -> Sequence[Framework]:
-    """Those that are registered, each once."""
+    """The registered frameworks, each once."""
     return tuple(dict.fromkeys(_frameworks.values()))
 
 

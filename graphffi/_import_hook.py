@@ -80,7 +80,7 @@ class _Finder:
             sys.meta_path.insert(0, self)
 
     def remove(self, name: str, change: Callable[[ModuleSpec], None]) -> bool:
-        """Whether it was there: of two threads, one runs an action."""
+        """True if it was there: of two threads, one runs an action."""
         try:
             self._changes.get(name, []).remove(change)
         except ValueError:

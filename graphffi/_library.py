@@ -82,7 +82,7 @@ def _hash(file: str, *_identity: int) -> str:
 
 
 def renew_library(library: str) -> None:
-    """Has the absolute path of a library mean the file that is there now.
+    """Makes the absolute path of a library mean the file that is there now.
 
     Raises:
         RuntimeError: If it was changed in place while it is in use.
@@ -102,5 +102,5 @@ def renew_library_of(reference: str) -> None:
 
 
 def when_renewed(listener: Callable[[str], None]) -> None:
-    """Has `listener` called with the path of every library that was built anew and is renewed."""
+    """Calls `listener` with the path of every library that was built anew and is renewed."""
     _listeners.append(listener)

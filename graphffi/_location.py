@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the files are that graphffi makes."""
+"""The places of the files that graphffi makes."""
 
 from __future__ import annotations
 

@@ -205,7 +205,7 @@ def plan_tokens(plan: str) -> list[str]:
 
 @functools.lru_cache(maxsize=1024)
 def passes_results(plan: str, count: int) -> bool:
-    """Whether a kernel fills its results; otherwise it has to return them.
+    """True if a kernel fills its results; otherwise it has to return them.
 
     It fills them if the plan passes one of them, or there are none.
 

@@ -94,7 +94,7 @@ def make_grid(
 
 
 def use_prebuilt(folder: str | os.PathLike[str]) -> None:
-    """Has factories use the kernels that `prebuild` made, in the place of making them.
+    """Makes factories use the kernels that `prebuild` made, in the place of making them.
 
     ``GRAPHFFI_PREBUILT``, folders with ":" between them, does it for a process.
 

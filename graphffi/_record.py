@@ -181,7 +181,7 @@ def _read_file(file: Path, found: Record) -> None:
 
 
 def _is_call(call: RecordedCall) -> bool:
-    """Whether it has all that is shown of a call."""
+    """True if it has all that is shown of a call."""
     try:
         call.describe()
     except (AttributeError, KeyError, TypeError, ValueError):

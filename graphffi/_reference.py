@@ -125,7 +125,7 @@ class Reference:
 
 
 def is_narrow(kind: Any) -> bool:
-    """Whether references compute in float32 in place of a data type, where results are compared."""
+    """True if references compute in float32 in place of a data type, where results are compared."""
     found = dtype(kind)
     return found.startswith(("float", "bfloat")) and found.bits < 32
 
@@ -197,5 +197,5 @@ def _checked(subject: str, value: Any, spec: Any) -> list[Any]:
 
 
 def _differ(a: Any, b: Any) -> bool:
-    """Whether two sizes differ, of which symbolic ones are left to the tracer."""
+    """True if two sizes differ, of which symbolic ones are left to the tracer."""
     return type(a) is int and type(b) is int and a != b

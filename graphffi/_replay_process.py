@@ -87,7 +87,7 @@ class _Call:
         return {"outcome": "same", "text": f"values compared: {len(found)}, equal in every bit"}
 
     def _written(self) -> Iterator[str]:
-        """How each tensor differs that the kernel may have written; empty for not at all."""
+        """The difference of each tensor that the kernel may have written; empty for none."""
         for place, facts in self._end["written"].items():
             if "contents" in facts:
                 got = self._memory.contents(self._tensors[place])
@@ -141,7 +141,7 @@ class _Call:
 
 
 def _difference(place: str, expected: bytes, got: bytes) -> str:
-    """How contents differ, in words; empty for not at all."""
+    """The difference of contents, in words; empty for none."""
     if expected == got:
         return ""
     if len(expected) != len(got):
@@ -157,12 +157,12 @@ def _kind(facts: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_object(facts: Any) -> bool:
-    """Whether the record has a value's type only."""
+    """True if the record has a value's type only."""
     return isinstance(facts, dict) and not facts.keys().isdisjoint(("object", "pointer"))
 
 
 def _reference(begin: dict[str, Any], opt_library: str | None) -> str:
-    """How this process finds the kernel."""
+    """The reference by which this process finds the kernel."""
     reference, file = text_of(begin["kernel"]), text_of(begin.get("library", ""))
     library, symbol = split_reference(reference)
     if not reference:

@@ -42,7 +42,7 @@ class _Managed(ctypes.Structure):
 
 
 class Layout:
-    """Where the elements of a recorded tensor are."""
+    """The place of a recorded tensor's elements."""
 
     def __init__(self, facts: dict[str, Any]) -> None:
         self.facts = facts

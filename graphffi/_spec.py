@@ -219,7 +219,7 @@ def checked_bytes(subject: str, size: Any) -> Any:
 
 
 def is_size(size: Any) -> bool:
-    """Whether it is an int of 0 or more, or may be one: a symbolic size."""
+    """True if it is an int of 0 or more, or may be one: a symbolic size."""
     if issubclass(type(size), int):  # symbolic ones say that they are instances
         return bool(size >= 0)
     if hasattr(size, "dtype"):  # NumPy's ints; no arrays, not even traced ones

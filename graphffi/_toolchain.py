@@ -43,7 +43,7 @@ class Toolchain:
 
     @staticmethod
     def for_recipe(recipe: Recipe) -> Toolchain:
-        """Those that a library needs.
+        """The programs that a library needs.
 
         Raises:
             RuntimeError: if one is missing.

@@ -47,7 +47,7 @@ def register_tracer(tracer: Tracer) -> None:
 
 
 def traced_as_constant(function: _F) -> _F:
-    """Has tracers call a function, with constants, where they would follow its code."""
+    """Makes tracers call a function, with constants, where they would follow its code."""
     _constants.append(function)
     return function
 
@@ -77,12 +77,12 @@ def _kind_of(kind: Any) -> SymbolKind | None:
 
 
 def is_proxy(value: Any) -> bool:
-    """Whether `value` is anything at all in a trace by `torch.fx.symbolic_trace`."""
+    """True if `value` is anything at all in a trace by `torch.fx.symbolic_trace`."""
     return symbol_kind(value) == "proxy"
 
 
 def is_int64(value: Any) -> bool:
-    """Whether an int has 64 bits at most; symbolic ones have. Tracers have an answer of their own.
+    """True if an int has 64 bits at most; symbolic ones have. Tracers have an answer of their own.
 
     Python's comparison would make the code that they trace depend on the value.
     """
@@ -90,7 +90,7 @@ def is_int64(value: Any) -> bool:
 
 
 def is_known(value: Any) -> bool:
-    """Whether a float or bool has a value when a graph is traced.
+    """True if a float or bool has a value when a graph is traced.
 
     Tracers of Python code have an answer of their own.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether operands on the host can be updated: writable, and with memory of their own."""
+"""Checks that operands on the host can be updated: writable, and with memory of their own."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def checked_frameworks(command: str, opt_text: str | None) -> list[str]:
 
 
 def targets_of(command: str, target: str, namespace: str | None) -> list[dict[str, Any]]:
-    """Where another process finds the ops that a target names.
+    """The place where another process finds the ops that a target names.
 
     Raises:
         ImportError: If the module can't be imported.

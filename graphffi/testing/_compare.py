@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether two results are equal but for rounding."""
+"""Compares two results, but for rounding."""
 
 from __future__ import annotations
 

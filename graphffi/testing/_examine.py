@@ -40,7 +40,7 @@ _OF_ALL_CASES: Final = ("order", "fresh", "attributes", "errors")
 
 @dataclass(frozen=True)
 class Options:
-    """How to check.
+    """The options of a check.
 
     Args:
         cases: Of the user, or None for generated ones.
@@ -131,7 +131,7 @@ class Examination:
             step()
 
     def cases(self) -> list[Case]:
-        """Those that the op takes, the smallest first."""
+        """The cases that the op takes, the smallest first."""
         definition, options = self._op.definition, self._options
         if options.cases is None:
             generator = Generator(definition, self.takes, options.seed)
@@ -142,7 +142,7 @@ class Examination:
         return sorted((c for c in given if self.takes(c)), key=lambda case: case.size)
 
     def takes(self, case: Case) -> bool:
-        """Whether the op takes a case: the first step, whose outcomes the others compare with."""
+        """True if the op takes a case: the first step, whose outcomes the others compare with."""
         step = "debug" if _core.is_debugging else "numpy"
         if time.monotonic() > self._end or not self._begin(step, case):
             return False

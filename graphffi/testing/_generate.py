@@ -362,7 +362,7 @@ def _order(kind: str) -> int:
 
 
 def _points_nowhere(view: View) -> bool:
-    """Whether its integers may be indices into a dimension without elements."""
+    """True if its integers may be indices into a dimension without elements."""
     return view.dtype.startswith(("int", "uint")) and view.high < 1 and 0 not in view.shape
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a process that says nothing hangs, on a machine that has other work, too."""
+"""Tells if a process that says nothing hangs, on a machine that has other work, too."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LEAST_SHARE: Final = 0.01  # of a core; a process that gets less waits for some
 
 
 class Limit:
-    """How much processor time a step may take, in a process and in those that it started."""
+    """The processor time that a step may take, in a process and in those that it started."""
 
     def __init__(self, pid: int, seconds: float) -> None:
         self.seconds = seconds
@@ -20,7 +20,7 @@ class Limit:
         self._begin = self._before = processor_time(pid)
 
     def is_over(self) -> bool:
-        """Whether it is used up, or the last `seconds` passed without any; asked that often."""
+        """True if it is used up, or the last `seconds` passed without any; asked that often."""
         now = processor_time(self._pid)
         waited = now - self._before < _LEAST_SHARE * self.seconds
         self._before = now

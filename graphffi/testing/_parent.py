@@ -106,7 +106,7 @@ def find(
 
 
 def target_of(op: Op) -> dict[str, Any]:
-    """Where another process finds an op: in the module that defines it.
+    """The place where another process finds an op: the module that defines it.
 
     Raises:
         TypeError: If it is no op.

@@ -23,7 +23,7 @@ _batches: Final = contextvars.ContextVar("graphffi_jax_batches", default=0)
 
 
 def take_batches() -> int:
-    """How many leading dimensions of all arrays the call that is being made got from `vmap`.
+    """The number of leading dimensions of all arrays that the call being made got from `vmap`.
 
     Told once: the call may run at once, and its kernel make others.
     """

@@ -30,7 +30,7 @@ class ArrayDims:
     dims: tuple[str, ...]
 
     def free(self) -> dict[str, int]:
-        """Where the dimensions are along which the array may be split."""
+        """The places of the dimensions along which the array may be split."""
         return {dim: i for i, dim in enumerate(self.dims) if dim[0] not in "[_"}
 
 

@@ -86,7 +86,7 @@ def _loops_of(dims: Sequence[str]) -> list[int]:
 
 
 def _loop_sizes(dims: CallDims, operands: Sequence[Any]) -> list[int]:
-    """How often each loop runs."""
+    """The number of times that each loop runs."""
     found: dict[int, int] = {}
     for array, shape in zip(dims.operands, operands, strict=True):
         found.update(zip(_loops_of(array.dims), shape.dimensions(), strict=False))
@@ -184,7 +184,7 @@ def _part(array: Any, num_loops: int, num_ones: int) -> Any:
 
 
 def _starts(array: Any, loops: Sequence[int]) -> tuple[str, str]:
-    """Where the slice begins: values, and their types."""
+    """The slice's begin: values, and their types."""
     starts = [f"%at{k}" for k in loops] + ["%0"] * (array.rank - len(loops))
     return ", ".join(starts), ", ".join(["tensor<i64>"] * array.rank)
 

@@ -100,7 +100,7 @@ class JaxFramework(Framework):
             return ""
 
     def replace_op(self, op: Any) -> None:
-        """Has functions that were traced with the op's former definition traced anew.
+        """Makes JAX trace functions anew that it traced with the op's former definition.
 
         JAX tells none of them from others: all that it has traced and compiled goes, unless no
         trace has the op. Eager calls are programs of graphffi, by definition.
@@ -111,7 +111,7 @@ class JaxFramework(Framework):
         jax.clear_caches()  # type: ignore[no-untyped-call]
 
     def use_library(self, path: str, is_new: bool) -> None:
-        """Has the path of a library mean the file that is there now, also in calls without op."""
+        """Makes the path of a library mean the file that is there now, also in calls without op."""
         graphffi.get_global_func("graphffi_jax.use_library")(path)
         if is_new:
             jax.clear_caches()  # type: ignore[no-untyped-call]

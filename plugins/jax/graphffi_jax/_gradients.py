@@ -156,17 +156,17 @@ class _NoRules:
 
 
 def has_tangent(dtype: Any) -> bool:
-    """Whether arrays of a data type have tangents."""
+    """True if arrays of a data type have tangents."""
     return bool(jnp.issubdtype(dtype, jnp.inexact))
 
 
 def is_zero(tangent: Any) -> bool:
-    """Whether a tangent is JAX's symbol of zeros, or that of what has none."""
+    """True if a tangent is JAX's symbol of zeros, or that of what has none."""
     return type(tangent) is ad.Zero or jax.typeof(tangent).dtype == jax.dtypes.float0
 
 
 def has_rules(made_of: OpCall) -> bool:
-    """Whether a call can be differentiated, in one mode at least."""
+    """True if a call can be differentiated, in one mode at least."""
     definition = made_of.op.definition
     return definition.backward_rule is not None or definition.forward_rule is not None
 

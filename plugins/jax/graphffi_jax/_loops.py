@@ -19,12 +19,12 @@ Loops = tuple[tuple[bool, ...], ...]
 
 
 def depths(loops: Loops, num_operands: int) -> list[int]:
-    """How many leading dimensions of each operand are looped over."""
+    """The number of leading dimensions of each operand that are looped over."""
     return [sum(level[i] for level in loops) for i in range(num_operands)]
 
 
 def sizes(loops: Loops, shapes: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
-    """How often each loop runs, by the shapes of the operands."""
+    """The number of times that each loop runs, by the shapes of the operands."""
     found = []
     for k, level in enumerate(loops):
         i = level.index(True)

@@ -21,7 +21,7 @@ from ._tiling import HloSharding, choose_splits, make_sharding, read_splits, spl
 
 
 def register_partitioners() -> None:
-    """Has XLA ask how to split the calls of programs for several devices.
+    """Makes XLA ask for the split of calls in programs for several devices.
 
     All that it has to know is in the calls' attributes: it works for programs that another process
     made, too. Warns where JAX lacks a private name for it: such programs are refused then.

@@ -148,7 +148,7 @@ class KernelCall:
 
     @property
     def is_ordered(self) -> bool:
-        """Whether calls keep the order of the program."""
+        """True if calls keep the order of the program."""
         return self.traits.has_side_effect == "ordered"
 
     @property
@@ -269,7 +269,7 @@ def _debug_effect() -> Any:
 
 
 def _effect_of(callback: Callable[[], Any]) -> Any:
-    """That of a callback of JAX's, which has no public name."""
+    """The effect of a callback of JAX's, which has no public name."""
     (effect,) = jax.make_jaxpr(callback)().effects
     return effect
 
@@ -352,7 +352,7 @@ def _lower_call(context: Any, operands: Sequence[Any], call: KernelCall, results
 
 
 def _location(context: Any, name: str) -> Any:
-    """Has XLA's instructions, and so its profiles, bear the op's name, not the primitive's."""
+    """Gives XLA's instructions, and so its profiles, the op's name, not the primitive's."""
     stack, place = str(context.name_stack), ir.Location.current
     while _is_named(place):
         place = place.child_loc

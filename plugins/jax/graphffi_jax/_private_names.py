@@ -68,5 +68,5 @@ def find_private(name: str) -> Any:
 
 
 def missing(names: Sequence[PrivateName]) -> list[str]:
-    """Those of the names that this JAX does not have."""
+    """The names that this JAX does not have."""
     return [n.name for n in names if find_private(n.name) is None]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How calls are split between devices: the types of their results, and what XLA is told."""
+"""Splits calls between devices: the types of their results, and what XLA is told."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LARGE: Final = 1 << 30  # Shardy reads sizes of 31 bits
 def result_shardings(
     call: Any, operands: Sequence[Any], shapes: Sequence[Any]
 ) -> list[jax.sharding.NamedSharding | None]:
-    """How results are split, by the types of the operands: for meshes with explicit axes.
+    """The split of results, by the types of the operands: for meshes with explicit axes.
 
     Returns:
         One sharding for each result; all None if no operand has a mesh.
@@ -188,12 +188,12 @@ def _device_count(axis_context: Any) -> int:
 
 
 def is_partitioned(context: Any) -> bool:
-    """Whether XLA splits what is lowered here: not where each device runs its own part anyway."""
+    """True if XLA splits what is lowered here: not where each device runs its own part anyway."""
     return _device_count(context.module_context.axis_context) > 1 and not is_local(context)
 
 
 def is_local(context: Any) -> bool:
-    """Whether each device runs its own part of what is lowered here: inside of `jax.shard_map`."""
+    """True if each device runs its own part of what is lowered here: inside of `jax.shard_map`."""
     axis_context = context.module_context.axis_context
     return isinstance(axis_context, mlir.SPMDAxisContext) and set(axis_context.manual_axes) == set(
         axis_context.mesh.axis_names

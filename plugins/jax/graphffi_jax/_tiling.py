@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How XLA's shardings split arrays, and which of these splits a call takes over."""
+"""The splits of arrays by XLA's shardings, and those of them that a call takes over."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _OpSharding: Final[Any] = find_private("jaxlib.xla_client.OpSharding")
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """How one dimension is split.
+    """The split of one dimension.
 
     Args:
         num_parts: More than one.
@@ -30,7 +30,7 @@ class Split:
     part: Any
 
     def is_equal(self, other: Split | None) -> bool:
-        """Whether it is the same."""
+        """True if it is the same."""
         return other is not None and bool(np.array_equal(self.part, other.part))
 
 
@@ -104,6 +104,6 @@ def _joint(splits: Sequence[Split]) -> Any:
 
 
 def _is_grid(splits: Sequence[Split]) -> bool:
-    """Whether every combination of parts is on equally many devices."""
+    """True if every combination of parts is on equally many devices."""
     counts = np.bincount(_joint(splits), minlength=math.prod(s.num_parts for s in splits))
     return bool((counts == counts[0]).all())

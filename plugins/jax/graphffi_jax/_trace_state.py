@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether JAX traces the operations of this thread."""
+"""Tells if JAX traces the operations of this thread."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _states: Final[list[Any]] = []
 
 
 def is_tracing() -> bool:
-    """Whether a trace or a transformation of JAX is under way in this thread."""
+    """True if a trace or a transformation of JAX is under way in this thread."""
     return bool(_current(None) != _states[0])
 
 

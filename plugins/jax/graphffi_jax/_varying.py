@@ -76,7 +76,7 @@ def unsplit(operands: Sequence[Any], ndim: int) -> jax.sharding.NamedSharding | 
 
 
 def vary_alike(arrays: list[Any]) -> list[Any]:
-    """Has all arrays vary over the axes over which any of them does, as JAX's own operations do.
+    """Makes all arrays vary over the axes over which any of them does, as JAX's own operations do.
 
     So the gradient of an array that is the same everywhere is the sum over the parts of the others.
 

@@ -34,7 +34,7 @@ def end_trace(error: Exception) -> None:
 
 
 def is_wrong_call(error: BaseException) -> bool:
-    """Whether this is what `end_trace` raises."""
+    """True if this is what `end_trace` raises."""
     return _is_dynamo_there() and isinstance(error, _wrong_call_type())
 
 

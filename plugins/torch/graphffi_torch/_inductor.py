@@ -50,7 +50,7 @@ def add_op(definition: Definition, operators: Sequence[Any]) -> None:
 
 
 def _set_decomposition(definition: Definition, operator: Any) -> None:
-    """Has Inductor see what calls compute that run the op's reference, to fuse it."""
+    """Lets Inductor see what calls compute that run the op's reference, to fuse it."""
     former = decomposition.decompositions.pop(operator, None)
     if definition.runs_reference and not any(o.mutated for o in definition.operands):
         chosen = functools.partial(_decompose, definition, operator)
@@ -78,7 +78,7 @@ def _lower_call(primitive: Any, *args: Any, **kwargs: Any) -> None:
 
 
 def _count_fresh(call: torch.fx.Node) -> int:
-    """How many outputs, the first, are tensors that nothing has seen before the call.
+    """The number of outputs, the first, that are tensors that nothing has seen before the call.
 
     So are the results in exported programs.
     """
@@ -200,7 +200,7 @@ def _kernel(definition: Definition, operator: Any) -> tuple[OpKernel, int | symp
 
 
 def _is_indexed() -> bool:
-    """Whether the node's only result is taken out of a tuple.
+    """True if the node's only result is taken out of a tuple.
 
     Torch up to 2.13 leaves graphs so where an op that can update operands was given none of them.
     """
@@ -209,7 +209,7 @@ def _is_indexed() -> bool:
 
 
 def _has_token(node: torch.fx.Node) -> bool:
-    """Whether the node calls an op with side effects: it returns a token before the results."""
+    """True if the node calls an op with side effects: it returns a token before the results."""
     return node.target is torch.ops.higher_order.with_effects
 
 

@@ -86,7 +86,7 @@ def _tensors(call: Primitive) -> list[Any]:
 
 
 def _is_bound(value: Any) -> bool:
-    """Whether a site knows the int, otherwise each call does."""
+    """True if a site knows the int, otherwise each call does."""
     return isinstance(value, int)
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def install_reference(op: Op) -> None:
-    """Has the name by which calls of an op run its reference mean that."""
+    """Makes the name by which calls of an op run its reference mean that."""
     for kernel in op.definition.candidates:
         if kernel.is_reference:
             graphffi.register_global_func(kernel.reference, _make_kernel(op), override=True)

@@ -25,7 +25,7 @@ _is_repaired: Final[list[bool]] = []
 
 
 def repair() -> None:
-    """Has torch compile calls that update complex tensors, or lists of tensors in branches."""
+    """Lets torch compile calls that update complex tensors, or lists of tensors in branches."""
     if _is_repaired:
         return
     _is_repaired.append(True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How DTensor may split a call between devices: along the dimensions that `dims` leaves free."""
+"""The splits of a call by DTensor between devices: along the dimensions that `dims` leaves free."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ class _Call:
         return inputs
 
     def _written(self, name: str | None) -> Any:
-        """Where the operands that are updated would be; all have every free dimension."""
+        """The placements of the updated operands; all have every free dimension."""
         return next(
             _place(a.group, t.ndim, name) for a in self.arguments if a.is_mutated for t in a.tensors
         )
@@ -195,7 +195,7 @@ class _Call:
 
 
 def _place(group: Any, ndim: int, name: str | None) -> Any:
-    """Where a tensor is if the call is split along a dimension of that name."""
+    """The placement of a tensor if the call is split along a dimension of that name."""
     from torch.distributed.tensor import Replicate, Shard
 
     position = None if group is None else group.positions(ndim).get(name)

@@ -106,7 +106,7 @@ def own_functions() -> frozenset[str]:
 
 
 def product_functions() -> set[str]:
-    """Those of them that are compiled with the code."""
+    """The operators that are compiled with the code."""
     return set(_CALL.findall((FOLDER / "compiled/product.cc").read_text()))
 
 
