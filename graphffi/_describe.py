@@ -79,8 +79,9 @@ def describe(value: Any) -> str:
         return f"symbolic size {value}"
     try:
         text = repr(as_constant(value))
-    except Exception:  # such as that of ints with more than 4300 digits
-        return type(value).__name__
+    # Anything may be wrong with it: that of an int ends at 4300 digits.
+    except Exception as error:
+        return f"{type(value).__name__} (its repr raises {type(error).__name__})"
     return f"{type(value).__name__} {text if len(text) <= 60 else text[:57] + '...'}"
 
 

@@ -107,14 +107,11 @@ def exception_for(kind: str, message: str, backtrace: str) -> BaseException:
     Returns:
         The exception; an ``Error`` that names the kind if there is no such class.
     """
-    exception = _make(_class_of(kind), message)
-    if exception is None:
-        exception = Error(f"{kind}: {message}")
-        exception.kind = kind
+    exception = _make(kind, message)
     backtrace = _of_kernel(backtrace)
     if backtrace:
         note = "C++ traceback (most recent call first):\n" + backtrace
-        exception.__dict__.setdefault("__notes__", []).append(note)
+        _add_note(exception, note)
     return exception
 
 
@@ -134,10 +131,18 @@ def _class_of(kind: str) -> type[BaseException] | None:
     return found if _is_exception(found) else None
 
 
-def _make(cls: type[BaseException] | None, message: str) -> BaseException | None:
-    if cls is None:
-        return None
+def _make(kind: str, message: str) -> BaseException:
+    named = Error(f"{kind}: {message}")
+    named.kind = kind
+    cls = _class_of(kind)
     try:
-        return cls(message)
-    except Exception:
-        return None
+        return named if cls is None else cls(message)
+    # The class takes other arguments, or whatever goes wrong in a class of the caller's.
+    except Exception as error:
+        _add_note(named, f"{kind}(message) raises {type(error).__name__}: {error}")
+        return named
+
+
+def _add_note(exception: BaseException, note: str) -> None:
+    """As `add_note` does, which Python 3.10 lacks."""
+    exception.__dict__.setdefault("__notes__", []).append(note)

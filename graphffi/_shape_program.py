@@ -7,6 +7,7 @@ csrc/shapes/shape_program.h has the text of programs.
 from __future__ import annotations
 
 import functools
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from ._definition import Definition
 
+log: Final = logging.getLogger("graphffi.kernels")
 # A rule that can't be traced this often is only asked from then on.
 _MAX_FAILURES: Final = 3
 
@@ -38,12 +40,13 @@ def trace_shape_rule(definition: Definition) -> Callable[..., str]:
     be traced, the program. Its attribute `made` gives the factory and the reference of a kernel
     whose number is none of the candidates'.
     """
-    failures = 0
+    name, failures = definition.name, 0
 
     def answer(
         inputs: Sequence[Any], mutated: Sequence[Any], attributes: Sequence[Any], trace: bool
     ) -> str:
         nonlocal failures
+        untraced: Exception | None = None
         operands = [_specs(operand) for operand in _in_order(definition, inputs, mutated)]
         values = [
             _attribute(a.kind, v) for a, v in zip(definition.attributes, attributes, strict=True)
@@ -53,16 +56,20 @@ def trace_shape_rule(definition: Definition) -> Callable[..., str]:
                 return _traced(definition, operands, values)
             except FactoryError:
                 raise
-            except Exception:
-                pass  # the rules raise it again, or can't be traced
+            # Whatever the rules raise: again in a moment, unless it is of the trace alone.
+            except Exception as error:
+                untraced = error
         found = _ask(definition, operands, values)  # which raises if the call is wrong
         if any(_is_symbolic(size) for spec in found.specs for size in spec.shape):
             raise RuntimeError(
                 f"{definition.name}: shape rule: expected sizes of this call, got one that was "
                 "kept from an earlier call"
             )
-        failures += trace
-        return _result_lines(definition, found)
+        lines = _result_lines(definition, found)
+        if untraced is not None:
+            failures += 1
+            log.info("%s: rules: run in each call, as they can't be traced: %r", name, untraced)
+        return lines
 
     setattr(answer, "made", definition.made_kernel)  # noqa: B010
     return answer

@@ -39,6 +39,33 @@ class NeedsSizesError(BaseException):
         self.loads = loads
 
 
+class Texts:
+    """Texts that a rule makes of sizes. Those in a `check`'s message are for a reader alone.
+
+    Attributes:
+        made: The others: each with what it was made of.
+    """
+
+    def __init__(self) -> None:
+        self.made: set[tuple[str, Any]] = set()
+
+    def note(self, text: str, of: Any) -> None:
+        """Text that was made."""
+        self.made.add((text, of))
+
+    def forgive(self, message: str) -> None:
+        """Forgets text that is part of a message."""
+        self.made = {(text, of) for text, of in self.made if text not in message}
+
+    def run(self, rule: Callable[[], Any]) -> Any:
+        """Runs a rule, of whose sizes texts are noted here."""
+        _running.texts, outer = self, getattr(_running, "texts", None)
+        try:
+            return rule()
+        finally:
+            _running.texts = outer
+
+
 class Trace:
     """A record of a rule: instructions over numbered values, the first of which are the call's.
 
@@ -50,7 +77,7 @@ class Trace:
         lines: The instructions and conditions.
         hints: What the values are in the traced call.
         loads: The loads on which each value depends.
-        texts: Values of which text was made.
+        texts: Of its values.
     """
 
     def __init__(self, fixed: frozenset[int] = frozenset()) -> None:
@@ -59,7 +86,7 @@ class Trace:
         self.loads: list[frozenset[int]] = []
         self._known: dict[tuple[str, int, int], int] = {}
         self._fixed = fixed
-        self.texts: set[int] = set()
+        self.texts = Texts()
 
     def load(self, hint: int) -> Any:
         """The next value that comes from the call: a `SymbolicInt`, or an int if it is fixed."""
@@ -76,22 +103,14 @@ class Trace:
         """
         for index in sorted(self._fixed):
             self.assume(self.apply("eq", index, self.const(self.hints[index])))
-        _running.trace, outer = self, getattr(_running, "trace", None)
-        try:
-            result = rule()
-        finally:
-            _running.trace = outer
-        if self.texts:
-            raise NeedsSizesError(frozenset().union(*(self.loads[i] for i in self.texts)))
+        result = self.texts.run(rule)
+        if self.texts.made:
+            raise NeedsSizesError(frozenset().union(*(self.loads[i] for _, i in self.texts.made)))
         return result
 
     def owns(self, value: SymbolicInt) -> bool:
         """Whether a value is this trace's."""
         return value._trace is self
-
-    def forgive(self, message: str) -> None:
-        """Forgets text that is part of a message."""
-        self.texts = {i for i in self.texts if str(self.hints[i]) not in message}
 
     def const(self, value: int) -> int:
         """The number of a constant.
@@ -105,7 +124,7 @@ class Trace:
 
     def apply(self, name: str, a: int, b: int) -> int:
         """The number of the result of an instruction."""
-        return self._emit(name, a, b, _OPERATORS[name](self.hints[a], self.hints[b]))
+        return self._emit(name, a, b, OPERATORS[name](self.hints[a], self.hints[b]))
 
     def assume(self, index: int) -> None:
         """Makes the program one for calls in which a value is as true as it is now."""
@@ -130,58 +149,34 @@ _running = threading.local()
 
 def allow_text(message: str) -> None:
     """Says that sizes in this text are there for a reader; `check` calls it."""
-    trace: Trace | None = getattr(_running, "trace", None)
-    if trace is not None:
-        trace.forgive(message)
+    texts: Texts | None = getattr(_running, "texts", None)
+    if texts is not None:
+        texts.forgive(message)
 
 
-class SymbolicInt:
-    """An int of the traced call. `isinstance(x, int)` holds, as it does for real sizes."""
+class Size:
+    """An int that may have other values in other calls. `isinstance(x, int)` holds.
 
-    __slots__ = ("_trace", "index")
+    Classes of sizes say what operations on them give, and what happens where only a value helps.
+    """
 
-    def __init__(self, trace: Trace, index: int) -> None:
-        self._trace = trace
-        self.index = index
+    __slots__ = ()
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
         return int
 
-    @property
-    def hint(self) -> int:
-        """Its value in the traced call."""
-        return self._trace.hints[self.index]
-
     def _fix(self) -> int:
-        """The value, of which the program becomes one for exactly this value."""
-        hint = self.hint
-        self._trace.assume(self._trace.apply("eq", self.index, self._trace.const(hint)))
-        return hint
+        """The value, which all that follows is for."""
+        raise NotImplementedError
 
     def _binary(self, name: str, other: Any, reverse: bool = False) -> Any:
-        symbolic = issubclass(type(other), SymbolicInt)
-        if symbolic and other._trace is not self._trace:
-            raise RuntimeError("expected sizes of one call, got one that was kept from another")
-        if not symbolic and type(other) not in (int, bool):
-            python = _OPERATORS[name]
-            return python(other, self._fix()) if reverse else python(self._fix(), other)
-        index = other.index if symbolic else self._trace.const(int(other))
-        a, b = (index, self.index) if reverse else (self.index, index)
-        kind = SymbolicBool if self._gives_bool(name, other) else SymbolicInt
-        return kind(self._trace, self._trace.apply(name, a, b))
+        """The result of one of `OPERATORS`."""
+        raise NotImplementedError
 
-    def _gives_bool(self, name: str, other: Any) -> bool:
-        if name in _COMPARISONS:
-            return True
-        bools = issubclass(type(self), SymbolicBool) and issubclass(
-            type(other), (SymbolicBool, bool)
-        )
-        return bools and name in ("and", "or", "xor")
-
-    def __bool__(self) -> bool:
-        self._trace.assume(self.index)
-        return bool(self.hint)
+    def _as_text(self) -> Any:
+        """The value or symbol of which text is made."""
+        raise NotImplementedError
 
     def __neg__(self) -> Any:
         return self._binary("sub", 0, reverse=True)
@@ -190,7 +185,7 @@ class SymbolicInt:
         return self
 
     def __invert__(self) -> Any:
-        return self._binary("xor", -1)
+        return self._binary("sub", -1, reverse=True)
 
     def __abs__(self) -> Any:
         return -self if self._binary("lt", 0) else self
@@ -217,18 +212,10 @@ class SymbolicInt:
             result = self * result
         return result
 
-    def _as_text(self) -> int:
-        self._trace.texts.add(self.index)
-        return self.hint
-
-    def __hash__(self) -> int:
-        raise NeedsSizesError(self._trace.loads[self.index])
-
     def __str__(self) -> str:
         return str(self._as_text())
 
-    def __repr__(self) -> str:
-        return repr(self._as_text())
+    __repr__ = __str__
 
     def __format__(self, spec: str) -> str:
         return format(self._as_text(), spec)
@@ -237,6 +224,58 @@ class SymbolicInt:
         if not hasattr(int, name):
             raise AttributeError(name)
         return getattr(self._fix(), name)
+
+
+class SymbolicInt(Size):
+    """An int of the traced call."""
+
+    __slots__ = ("_trace", "index")
+
+    def __init__(self, trace: Trace, index: int) -> None:
+        self._trace = trace
+        self.index = index
+
+    @property
+    def hint(self) -> int:
+        """Its value in the traced call."""
+        return self._trace.hints[self.index]
+
+    def _fix(self) -> int:
+        """The value, of which the program becomes one for exactly this value."""
+        hint = self.hint
+        self._trace.assume(self._trace.apply("eq", self.index, self._trace.const(hint)))
+        return hint
+
+    def _binary(self, name: str, other: Any, reverse: bool = False) -> Any:
+        symbolic = issubclass(type(other), SymbolicInt)
+        if symbolic and other._trace is not self._trace:
+            raise RuntimeError("expected sizes of one call, got one that was kept from another")
+        if not symbolic and type(other) not in (int, bool):
+            python = OPERATORS[name]
+            return python(other, self._fix()) if reverse else python(self._fix(), other)
+        index = other.index if symbolic else self._trace.const(int(other))
+        a, b = (index, self.index) if reverse else (self.index, index)
+        kind = SymbolicBool if self._gives_bool(name, other) else SymbolicInt
+        return kind(self._trace, self._trace.apply(name, a, b))
+
+    def _gives_bool(self, name: str, other: Any) -> bool:
+        if name in COMPARISONS:
+            return True
+        bools = issubclass(type(self), SymbolicBool) and issubclass(
+            type(other), (SymbolicBool, bool)
+        )
+        return bools and name in ("and", "or", "xor")
+
+    def __bool__(self) -> bool:
+        self._trace.assume(self.index)
+        return bool(self.hint)
+
+    def _as_text(self) -> Any:
+        self._trace.texts.note(str(self.hint), self.index)
+        return self.hint
+
+    def __hash__(self) -> int:
+        raise NeedsSizesError(self._trace.loads[self.index])
 
 
 class SymbolicBool(SymbolicInt):
@@ -248,20 +287,12 @@ class SymbolicBool(SymbolicInt):
     def __class__(self) -> type:
         return bool
 
-    def __invert__(self) -> Any:
-        return self._binary("sub", -1, reverse=True)
-
-    def __str__(self) -> str:
-        return str(bool(self._as_text()))
-
-    __repr__ = __str__
-
-    def __format__(self, spec: str) -> str:
-        return format(bool(self._as_text()), spec)
+    def _as_text(self) -> Any:
+        return bool(super()._as_text())
 
 
-_COMPARISONS: Final = ("eq", "ne", "lt", "le", "gt", "ge")
-_OPERATORS: Final[dict[str, Callable[[Any, Any], Any]]] = {
+COMPARISONS: Final = ("eq", "ne", "lt", "le", "gt", "ge")
+OPERATORS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "add": operator.add,
     "sub": operator.sub,
     "mul": operator.mul,
@@ -270,11 +301,11 @@ _OPERATORS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "and": operator.and_,
     "or": operator.or_,
     "xor": operator.xor,
-    **{name: getattr(operator, name) for name in _COMPARISONS},
+    **{name: getattr(operator, name) for name in COMPARISONS},
 }
 
 
-def _forward(name: str, reverse: bool) -> Callable[[SymbolicInt, Any], Any]:
+def _forward(name: str, reverse: bool) -> Callable[[Size, Any], Any]:
     return lambda self, other: self._binary(name, other, reverse)
 
 
@@ -282,15 +313,15 @@ def _fixed(name: str) -> Callable[..., Any]:
     return lambda self, *args: getattr(self._fix(), name)(*args)
 
 
-for _name in _OPERATORS:
-    setattr(SymbolicInt, f"__{_name}__", _forward(_name, False))
-    if _name not in _COMPARISONS:
-        setattr(SymbolicInt, f"__r{_name}__", _forward(_name, True))
-# An operation that no instruction can express makes the value a constant of the program.
+for _name in OPERATORS:
+    setattr(Size, f"__{_name}__", _forward(_name, False))
+    if _name not in COMPARISONS:
+        setattr(Size, f"__r{_name}__", _forward(_name, True))
+# An operation that no class expresses asks for the value.
 for _name in (
     "index int float round trunc ceil floor truediv rtruediv rpow rlshift rrshift"
 ).split():
-    setattr(SymbolicInt, f"__{_name}__", _fixed(f"__{_name}__"))
+    setattr(Size, f"__{_name}__", _fixed(f"__{_name}__"))
 
 
 class Opaque:

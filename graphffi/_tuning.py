@@ -268,5 +268,7 @@ def _first_that_fits(definition: Definition, call: TunedCall) -> str:
     try:
         operands = list(map(spec, call.operands))
         return choose_in_order(definition, operands, attributes, call.device).name
-    except Exception:  # it is another op by now
+    # The op is another one by now, whose rules may raise anything for such a call.
+    except Exception as error:
+        log.info("%s: a call that was measured fits the op no longer: %r", definition.name, error)
         return ""

@@ -9,6 +9,7 @@ from ._binding import per_tensor as per_tensor
 from ._build_plugin import build_archive as build_archive
 from ._conditions import UndecidedError as UndecidedError
 from ._conditions import decidable as decidable
+from ._conditions import undecided as undecided
 from ._core import ask_flag as ask_flag
 from ._definition import Definition as Definition
 from ._definition import structure_of as structure_of
@@ -49,6 +50,7 @@ from ._spec import checked_bytes as checked_bytes
 from ._spec import checked_dtype as checked_dtype
 from ._spec import checked_result as checked_result
 from ._spec import described as described
+from ._symbolic import Texts as Texts
 from ._tensor import numpy_dtype as numpy_dtype
 from ._tensor import register_tensor_viewer as register_tensor_viewer
 from ._toolchain import c_string as c_string

@@ -88,18 +88,23 @@ def bench_command(target: str, namespace: str | None, *, frameworks: Sequence[st
 
 def _case(op: Op) -> Case:
     """The smallest row-major one that has elements."""
+    refusal: Exception | None = None
 
     def takes(case: Case) -> bool:
+        nonlocal refusal
         try:
             guarded_call(op, case)
-        except Exception:
+        # Kernels and rules refuse inputs that are not theirs with any error.
+        except Exception as error:
+            refusal = error
             return False
         return True
 
     for case in Generator(op.definition, takes).cases():
         if case.size and all(v.strides is None and not v.offset for v in case.views()):
             return case
-    raise ValueError(f"{op.name}: bench: expected an input that the op takes, got none")
+    last = f"; the last one was refused: {refusal}" if refusal else ""
+    raise ValueError(f"{op.name}: bench: expected an input that the op takes, got none{last}")
 
 
 def _contests(op: Op, case: Case, frameworks: Sequence[str]) -> list[Contest]:

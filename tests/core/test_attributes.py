@@ -56,6 +56,26 @@ def test_strings_of_subclasses_are_what_they_contain(value: str) -> None:
     assert call_raw(value) == "fast"
 
 
+class WithoutText:
+    """Can't be shown."""
+
+    def __repr__(self) -> str:
+        raise KeyError("text")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (WithoutText(), r"got WithoutText \(its repr raises KeyError\)"),
+        ([10**5000], r"got list \(its repr raises ValueError\)"),
+    ],
+    ids=["class", "large"],
+)
+def test_errors_say_that_a_value_has_no_text(value: Any, text: str) -> None:
+    with pytest.raises(TypeError, match=rf"attribute 'a': expected a str, {text}"):
+        call_op("str", value)
+
+
 def test_complex_numbers_of_numpy_are_no_floats() -> None:
     text = r"attribute 'a': expected a float, got complex64\[\]"
     with pytest.raises(TypeError, match=text):

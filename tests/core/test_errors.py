@@ -45,6 +45,9 @@ def test_unknown_kind_is_named(kernels: Any, kind: str) -> None:
         kernels["raise"](kind, "the text")
     assert caught.value.kind == kind
     assert isinstance(caught.value, RuntimeError)
+    notes = "".join(getattr(caught.value, "__notes__", []))
+    is_class = kind == "UnicodeDecodeError"
+    assert ("UnicodeDecodeError(message) raises TypeError: function takes" in notes) == is_class
 
 
 def test_registered_kind(kernels: Any) -> None:

@@ -239,6 +239,23 @@ def test_an_op_that_is_defined_later_is_tuned(clock: FakeClock, path: Path) -> N
     assert graphffi.define_op(other, schema=SCHEMA, infer=later.definition.rule) is later
 
 
+def test_calls_that_an_op_does_not_take_any_more_are_logged(
+    clock: FakeClock, path: Path, caplog: Any
+) -> None:
+    op = with_kernels(define(), one=clock.kernel(1e-3))
+    graphffi.tune(op, [(array(3),)], path)
+
+    def when(*_: Any) -> bool:
+        raise RuntimeError("another op")
+
+    define(op.name, override=True)
+    op.add_kernel(clock.kernel(1e-3), name="one", plan="x, out", when=when, override=True)
+    with caplog.at_level("INFO", "graphffi.kernels"):
+        graphffi.use_tuning(path)
+    assert f"{op.name}: a call that was measured fits the op no longer" in caplog.text
+    assert "another op" in caplog.text
+
+
 def test_only_ops_that_run_other_kernels_are_replaced(clock: FakeClock, path: Path) -> None:
     torch = pytest.importorskip("torch")
     compiled = []

@@ -7,6 +7,7 @@ import functools
 import pickle
 import shutil
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -80,10 +81,18 @@ def _one_row(x: Any) -> Any:
     [
         (_one_row, "'n' > '4' is inconclusive"),
         # JAX takes such sizes for unequal.
-        (lambda x: _like_unless(x, x.shape[0] == 4), "got 'n' == '4', which holds for some; comp"),
-        (lambda x: _like_unless(x, x.shape[0] != 4), "got 'n' == '4', which holds for some; comp"),
+        (lambda x: _like_unless(x, x.shape[0] == 4), "got 'n' == '4', which holds for some; give"),
+        (lambda x: _like_unless(x, x.shape[0] != 4), "got 'n' == '4', which holds for some; give"),
         (lambda x: _like_unless(x, -x.shape[0] % 8), r"got 'mod\(.*\)' == '0', which holds for"),
         (lambda x: _like_unless(x, x.shape[0] in (0, 2)), "got 'n' == '2', which holds for some"),
+        (lambda x: _like_unless(x, isinstance(x.shape[0], int) and x.shape[0] == 2), "'n' == '2'"),
+        (lambda x: _like_unless(x, _or_false(lambda: x.shape[0] == 2)), "got 'n' == '2', which"),
+        (lambda x: _like_unless(x, x.shape[0] in {2, 4}), "got a use of the value of 'n'; give"),
+        (lambda x: _like_unless(x, str(x.shape[0]) == "2"), "got text of 'n'; give the sizes"),
+        (lambda x: _like_unless(x, x.shape[0] == Decimal(2)), "got a use of the value of 'n'"),
+        (lambda x: _like_unless(x, x.shape[0] > 1.5), "'n' > '1' is inconclusive"),
+        (lambda x: graphffi.like(x, shape=(_rounded(x.shape[0]),)), "got a use of the value"),
+        (lambda x: graphffi.like(x, shape=(int(x.shape[0] * 0.5),)), "got a use of the value"),
     ],
 )
 @pytest.mark.parametrize("kind", ["shape rule", "workspace"])
@@ -109,17 +118,66 @@ def _like_unless(x: Any, condition: Any) -> Any:
     return graphffi.empty((4,), x.dtype) if condition else graphffi.like(x)
 
 
+def _or_false(condition: Callable[[], Any]) -> Any:
+    try:
+        return condition()
+    except Exception:
+        return False
+
+
 @functools.cache
 def _rounded(size: Any) -> Any:
     return -(-size // 8) * 8
+
+
+@pytest.mark.parametrize(
+    ("operation", "size"),
+    [
+        (lambda n: n**2, "n^2"),
+        (lambda n: abs(n), "n"),  # noqa: PLW0108
+        (lambda n: divmod(n * 4 + 1, 4)[0], "n"),
+        (lambda n: +n << 1, "2*n"),
+        (lambda n: (n * 8) >> 1, "4*n"),
+        (lambda n: n * np.int64(2), "2*n"),
+        (lambda n: n if n > 0.5 and n != 0.5 and n < float("inf") and n is not None else 0, "n"),
+        (lambda n: f"{n}" and n, None),
+        (lambda n: hash(n) and n, None),
+        (lambda n: int(n / 2), None),
+        (lambda n: n & 1, None),
+    ],
+)
+def test_decisions_are_proved_whatever_came_before_them(
+    library: str, operation: Any, size: str | None
+) -> None:
+    def define(rule: Any) -> Any:
+        return graphffi.define_op(
+            "jaxexport::decides_late",
+            schema="(Tensor x, Tensor y) -> Tensor",
+            kernel=f"{library}::add_one",
+            infer=rule,
+            override=True,
+        )
+
+    def late(x: Any, y: Any) -> Any:
+        operation(x.shape[0])
+        return graphffi.like(x, shape=(1 if x.shape[0] == y.shape[0] else 2,))
+
+    shapes = [jax.ShapeDtypeStruct((n,), X.dtype) for n in export.symbolic_shape("n, m")]
+    with pytest.raises(Exception, match=r"'n' == 'm', which holds for some|of 'n'; give the sizes"):
+        exported(define(late), *shapes)
+    op = define(lambda x, y: graphffi.like(x, shape=(operation(x.shape[0]),)))
+    if size is not None:
+        (result,) = exported(op, *shapes).out_avals
+        assert [str(n) for n in result.shape] == [size]
 
 
 def test_rules_decide_what_holds_for_all_symbolic_sizes(library: str) -> None:
     def rule(x: Any) -> Any:
         rows, columns = x.shape
         graphffi.check(rows * 2 == rows + rows, "operand 'x': expected rows")
+        graphffi.check(rows > 0, f"operand 'x': expected rows, got {rows} ({rows:,})")
         size = rows if rows and rows != 0 and columns == 8 else columns
-        return graphffi.like(x, shape=(max(size, 1), _rounded(rows)))
+        return graphffi.like(x, shape=(max(size, 1), -(-rows // 8) * 8))
 
     op = graphffi.define_op(
         "jaxexport::decided",

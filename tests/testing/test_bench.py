@@ -55,6 +55,22 @@ def test_an_op_that_updates_its_operand_is_measured(library: str) -> None:
     assert "ratio" in compiled
 
 
+def test_an_op_that_takes_no_input_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    (tmp_path / "takes_none.py").write_text(
+        "import graphffi\n"
+        "def kernel(x, out):\n"
+        "    raise ValueError('expected another one')\n"
+        "op = graphffi.define_op('bench::takes_none', schema='(Tensor x) -> Tensor',\n"
+        "    infer=graphffi.like, kernel=kernel)\n"
+    )
+    status, output = bench("takes_none")
+    assert status == 1
+    assert "the last one was refused: expected another one" in output
+
+
 def test_an_unknown_op_is_refused(library: str) -> None:
     status, output = bench(f"{library}:none", "--json")
     assert status == 1

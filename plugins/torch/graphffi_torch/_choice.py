@@ -44,19 +44,24 @@ def chosen_kernel(
     return definition.choose(seen[0], seen[1], device)
 
 
-def _specialize(size: Any) -> int:
-    is_unknown = isinstance(size, torch.SymInt) and not size.node.has_hint()
-    return _known(size) if is_unknown else int(size)
+def _specialize(size: Any) -> Any:
+    is_unknown = isinstance(size, (torch.SymInt, torch.SymFloat)) and not size.node.has_hint()
+    return _known(size) if is_unknown else _number(size)
 
 
-def _known(size: Any) -> int:
+def _known(size: Any) -> Any:
     """The value that a size has in all calls."""
-    if isinstance(size, torch.SymInt):
-        found = size.node.maybe_as_int()
-        if found is None:
-            raise UndecidedError
-        return int(found)
-    return int(size)
+    if not isinstance(size, (torch.SymInt, torch.SymFloat)):
+        return size
+    node = size.node
+    found = node.maybe_as_int() if isinstance(size, torch.SymInt) else node.maybe_as_float()
+    if found is None:
+        raise UndecidedError
+    return found
+
+
+def _number(size: Any) -> Any:
+    return float(size) if isinstance(size, torch.SymFloat) else int(size)
 
 
 def _guard(comparison: Callable[[Any, Any], Any], a: Any, b: Any) -> bool:

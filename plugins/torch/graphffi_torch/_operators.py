@@ -399,14 +399,17 @@ def _make_effect_fake(op: Op) -> Callable[..., Any]:
 
 
 def _with_sizes(error: Exception, infer: Callable[..., Any], arguments: Sequence[Any]) -> Exception:
-    """The rule's error with the sizes at hand where it has a tracer's symbols."""
+    """The rule's error with the sizes at hand where it has a tracer's symbols.
+
+    That is what eager code raises.
+    """
     try:
         infer(*[concrete(argument) for argument in arguments])
-    except type(error) as concrete_error:
+    except _WRONG_CALLS as concrete_error:
         return concrete_error
-    except Exception:
-        pass  # the rule fails for symbols alone, or there are no sizes yet
-    return error
+    except RuntimeError:  # torch's: there are no sizes yet
+        return error
+    return error  # the rule fails for symbols alone
 
 
 def _default(parameter: Operand | Attribute) -> Any:
