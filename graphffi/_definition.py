@@ -11,7 +11,7 @@ from ._binding import BoundCall as BoundCall
 from ._binding import bind, flat, for_rule
 from ._cached import cached_property
 from ._describe import describe
-from ._digest import base_digest, full_digest, traced_digest
+from ._digest import digest_of, parts_of, traced_digest
 from ._dims import Dims, parse_dims
 from ._dtypes import DTypes, parse_dtypes
 from ._kernel_signature import check_kernel_signature
@@ -21,6 +21,7 @@ from ._parameter import Attribute as Attribute
 from ._parameter import Operand as Operand
 from ._parameter import is_name
 from ._plan import CanonicalCall, PlanTemplate, SideEffect, plan_tokens
+from ._rule_text import RuleText, read_rule
 from ._shape_rule import infer, workspace_bytes
 from ._tracing import report_to_tracer
 
@@ -271,15 +272,20 @@ class Definition:
             return False
         return "workspace" in plan_tokens(kernel.plan)
 
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        """All that tells it from another one."""
+        return parts_of(self)
+
     @cached_property
-    def base_digest(self) -> str:
-        """Changes when signature, shape rule or anything of the kernels does."""
-        return base_digest(self)
+    def identity(self) -> RuleText:
+        """Equal for definitions that do the same, by values as they were at the first use."""
+        return read_rule(self.parts, self.name)
 
     @cached_property
     def digest(self) -> str:
         """Changes when anything of the definition does, its rules included."""
-        return full_digest(self)
+        return digest_of((self.identity.text,))
 
     def traced_digest(self) -> str:
         """The digest for a call in a graph that is traced now: see `graphffi._digest`."""

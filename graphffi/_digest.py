@@ -7,59 +7,41 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from ._op_kernel import kernel_parts
-from ._rule_text import digesting, known_rule_text, rule_text
+from ._rule_text import read_rule
 
 if TYPE_CHECKING:
     from ._definition import Definition
 
 
-def digest_of(texts: tuple[str, ...], rules: tuple[Any, ...]) -> str:
-    """16 hex digits over texts and rules.
-
-    Args:
-        texts: Name, signature, plan, kernel, ….
-        rules: Functions or None. What they refer to by name counts too.
-    """
+def digest_of(texts: tuple[str, ...]) -> str:
+    """16 hex digits over texts."""
     import hashlib
 
-    hasher = hashlib.sha256("\n".join(texts).encode())
-    for rule in rules:
-        hasher.update(rule_text(rule).encode())
-    return hasher.hexdigest()[:16]
+    return hashlib.sha256(repr(texts).encode()).hexdigest()[:16]
 
 
-def base_digest(definition: Definition) -> str:
-    """Changes when signature, shape rule or anything of the kernels does."""
-    texts = [
+def parts_of(definition: Definition) -> tuple[Any, ...]:
+    """All that tells a definition from another one: texts, and functions or None."""
+    method = definition.vmap
+    saved = [rule.save if rule else () for rule in (definition.vjp, definition.jvp)]
+    kernels = [(*kernel.texts.values(), *kernel.rules.values()) for kernel in definition.kernels]
+    return (
         definition.name,
         definition.signature,
         repr(definition.has_side_effect),
         definition.dims_text,
         definition.dtypes_text,
-        repr(definition.strided),
+        definition.strided,
         definition.forced,
         definition.fallback,
         definition.gradient,
         repr(definition.tuning),
-    ]
-    rules = [definition.rule]
-    for kernel in definition.kernels:
-        texts += kernel.texts.values()
-        rules += kernel.rules.values()
-    with digesting(definition.name):
-        return digest_of(tuple(texts), tuple(rules))
-
-
-def full_digest(definition: Definition) -> str:
-    """Changes when anything of the definition does, its rules included."""
-    method = definition.vmap
-    added = (definition.vjp, definition.jvp, definition.reference)
-    if method is None and not any(added):
-        return definition.base_digest
-    texts = [method if isinstance(method, str) else ""]
-    for rule in (definition.vjp, definition.jvp):
-        texts += rule.save if rule else ()
-    return digest_of((definition.base_digest, *texts), (method, *definition.added_rules))
+        definition.rule,
+        *kernels,
+        method,
+        *saved,
+        *definition.added_rules,
+    )
 
 
 def traced_digest(definition: Definition) -> str:
@@ -72,15 +54,15 @@ def traced_digest(definition: Definition) -> str:
     rules: list[Any] = [definition.rule, definition.vmap, *definition.added_rules]
     for kernel in definition.kernels:
         rules += (kernel.workspace, kernel.when, kernel.factory and kernel.factory.key)
-    texts = [known_rule_text(rule) for rule in rules if callable(rule)]
-    texts += [
+    read = read_rule(tuple(rules), definition.name)
+    texts = [
         kernel.factory.traced_text(is_prebuilt=bool(kernel.prebuilt))
         for kernel in definition.kernels
         if kernel.factory is not None
     ]
-    if None in texts:
+    if read.unknown or None in texts:
         return os.urandom(8).hex()
-    return digest_of((definition.digest, *(text or "" for text in texts)), ())
+    return digest_of((definition.digest, read.text, *(text or "" for text in texts)))
 
 
 def differences(mine: Definition, its: Definition) -> list[str]:
@@ -88,12 +70,12 @@ def differences(mine: Definition, its: Definition) -> list[str]:
     parts: dict[str, tuple[Any, Any]] = {
         "signature": (mine.signature, its.signature),
         **kernel_parts(mine.kernels, its.kernels),
-        "shape rule": (rule_text(mine.rule), rule_text(its.rule)),
+        "shape rule": (read_rule(mine.rule), read_rule(its.rule)),
         "dims": (mine.dims_text, its.dims_text),
         "dtypes": (mine.dtypes_text, its.dtypes_text),
         "strided": (mine.strided, its.strided),
         "fallback": (mine.fallback, its.fallback),
         "gradient": (mine.gradient, its.gradient),
-        "vmap": (rule_text(mine.vmap), rule_text(its.vmap)),
+        "vmap": (read_rule(mine.vmap), read_rule(its.vmap)),
     }
     return [name for name, (one, other) in parts.items() if one != other] or ["kernel"]

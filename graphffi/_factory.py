@@ -25,7 +25,7 @@ from ._factory_sources import noted_files
 from ._factory_store import HeaderList, Store, prebuilt, prebuilt_libraries
 from ._kernel import complete_kernel
 from ._library import hash_if_there, renew_library_of
-from ._rule_text import known_rule_text, rule_text
+from ._rule_text import read_rule
 from ._shape_rule import call_rule
 
 if TYPE_CHECKING:
@@ -143,11 +143,10 @@ class Factory:
     @cached_property
     def identity(self) -> str | None:
         """Identifies the code in every process; None if the code has no text."""
-        texts = [known_rule_text(rule) for rule in (self.make, self.key)]
-        if None in texts and not self.depends:
+        rules = read_rule((self.make, self.key))
+        if rules.unknown and not self.depends:
             return None
-        rules = (rule_text(self.make), rule_text(self.key))
-        return "\n".join((self.op, self.name, *self.depends, *rules))
+        return "\n".join((self.op, self.name, *self.depends, rules.text))
 
     def traced_text(self, *, is_prebuilt: bool) -> str | None:
         """The state of what its libraries depend on: where they are, which graphs say, and headers.

@@ -15,7 +15,7 @@ from ._device import Device
 from ._dtype import dtype
 from ._plan import NO_TRAITS, CallTraits
 from ._reference import REFERENCE
-from ._rule_text import rule_text
+from ._rule_text import RuleText, read_rule
 from ._shape_rule import call_rule
 from ._spec import checked_dtype
 
@@ -128,11 +128,11 @@ class OpKernel:
             "key": self.factory and self.factory.key,
         }
 
-    def parts(self) -> dict[str, tuple[str, str]]:
+    def parts(self) -> dict[str, tuple[str, RuleText | None]]:
         """Text and code of each part that tells it from another kernel."""
-        codes = {name: rule_text(rule) for name, rule in self.rules.items()}
+        codes = {name: read_rule(rule) for name, rule in self.rules.items()}
         names = {**self.texts, **codes}
-        return {name: (self.texts.get(name, ""), codes.get(name, "")) for name in names}
+        return {name: (self.texts.get(name, ""), codes.get(name)) for name in names}
 
 
 OWN_NAMES: Final = "graphffi.kernel."

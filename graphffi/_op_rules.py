@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from ._derivatives import DerivativeRule, Jvp, Vjp
 from ._reference import Reference
-from ._rule_text import rule_text
+from ._rule_text import read_rule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -78,7 +78,7 @@ class RulesOfOp:
             known = definition.reference
             if known is None or override:
                 return dataclasses.replace(definition, reference=reference)
-            if rule_text(known.function) != rule_text(function):
+            if read_rule(known.function) != read_rule(function):
                 raise ValueError(
                     f"{definition.name}: set_reference: expected the reference that is set, got "
                     "another one; pass override=True to replace it"
@@ -148,7 +148,7 @@ class RulesOfOp:
             changed = dataclasses.replace(definition, **rule)
             if getattr(definition, kind) is None or override:
                 return changed
-            if definition.digest != changed.digest:
+            if definition.identity != changed.identity:
                 raise ValueError(
                     f"{definition.name}: register_{kind}: expected the registered rule, got "
                     "another one; pass override=True to replace it"

@@ -85,9 +85,9 @@ def _identity(kernel: Any) -> Any:
 def _text(prefix: str, kernel: Any) -> str:
     import hashlib
 
-    from ._rule_text import rule_text
+    from ._rule_text import read_rule
 
     home = getattr(kernel, "__module__", None) or type(kernel).__module__
     name = getattr(kernel, "__qualname__", type(kernel).__qualname__)
-    digest = hashlib.sha256(rule_text(kernel).encode()).hexdigest()[:16]
+    digest = hashlib.sha256(read_rule(kernel).text.encode()).hexdigest()[:16]
     return f"{prefix}.{home}.{name}.{digest}"

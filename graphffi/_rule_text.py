@@ -1,278 +1,287 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Text that changes when what a rule computes does, and is the same in every process.
+"""Text of a rule: equal in every process for the same code and values, another one otherwise.
 
-Values are read as they are now. What can't be read (the state of an object that is written in C,
-attributes that come through `__getattr__`, the time, the environment) makes a text unknown.
+The text is of code objects and of all values that they reach, as these are now. A value is read
+completely, or it is unknown: the text then says no more than its type. An object that was met
+before is a number, so that the text also tells which objects are the same.
+
+Code reaches its constants, defaults, closures and globals, and what it imports. Of modules and
+classes, those attributes are read whose names some of the reached code mentions.
 """
 
 from __future__ import annotations
 
-import contextlib
-import enum
-import functools
-import sys
-import threading
+from dataclasses import dataclass
 from types import (
     BuiltinFunctionType,
     CodeType,
+    EllipsisType,
     FunctionType,
     MethodType,
     MethodWrapperType,
     ModuleType,
-    SimpleNamespace,
+    NotImplementedType,
 )
 from typing import TYPE_CHECKING, Any, Final
+
+from ._rule_values import (
+    ANYTHING,
+    cell_value,
+    class_attributes,
+    codes_of,
+    has_hooks,
+    home_of,
+    imported_modules,
+    is_open,
+    is_packaged,
+    is_public,
+    is_pure,
+    mentioned_names,
+    reader_of,
+    state_of,
+    version_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-# Their code changes with their versions, which caches know.
-_OTHERS: Final = sys.stdlib_module_names - {"__main__"} | {
-    *("graphffi", "graphffi_torch", "graphffi_jax"),
-    *("torch", "jax", "jaxlib", "numpy", "sympy", "ml_dtypes"),
-}
-# Modules whose functions give what no text tells.
-_OF_THE_MACHINE: Final = frozenset(
-    {"os", "time", "random", "secrets", "io", "pathlib", "subprocess"}
+_PLAIN: Final = (
+    *(type(None), bool, float, complex, str, bytes),
+    *(EllipsisType, NotImplementedType),
 )
-_MOST_VALUES: Final = 2000
-_DEEPEST: Final = 40
-_HEAP_TYPE: Final = 1 << 9  # Py_TPFLAGS_HEAPTYPE: not of C, as a rule
+# With these, code reads attributes by names that it computes.
+_ANY_ATTRIBUTE: Final = frozenset({"getattr", "hasattr", "vars", "dir", "__dict__", "getmembers"})
+_ATTRIBUTE_READERS: Final = ("operator.attrgetter", "operator.methodcaller")
+_FUNCTION_NAMES: Final = ("__name__", "__qualname__", "__module__", "__doc__", "__annotations__")
+_MOST_VALUES: Final = 5000
+_DEEPEST: Final = 60
 
 
-def rule_text(rule: Any) -> str:
-    """The code of a rule, and the values, functions and ops that it refers to by name."""
-    return _RuleText().of(rule, frozenset())
+@dataclass(frozen=True, eq=False)
+class RuleText:
+    """The text of a rule, and the values that it does not tell.
 
-
-def known_rule_text(rule: Any) -> str | None:
-    """The text of a rule, or None where the rule refers to something that no text tells."""
-    walk = _RuleText()
-    text = walk.of(rule, frozenset())
-    return text if walk.is_known else None
-
-
-@contextlib.contextmanager
-def digesting(name: str) -> Iterator[None]:
-    """Has rules that refer to an op name it, while its own digest is computed."""
-    names = _digested()
-    names.append(name)
-    try:
-        yield
-    finally:
-        names.remove(name)
-
-
-_local: Final = threading.local()
-
-
-def _digested() -> list[str]:
-    names: list[str] = _local.__dict__.setdefault("names", [])
-    return names
-
-
-class _RuleText:
-    """One walk over what a rule refers to.
-
-    Attributes:
-        is_known: Whether the text tells all values so far.
+    Two are equal if their texts are, and the same objects are unknown.
     """
 
-    def __init__(self) -> None:
-        self.is_known = True
-        self._depth = 0
-        # Keyed by id, and by what is read of objects. Values are kept, so that no id is used twice.
-        self._seen: dict[tuple[int, frozenset[str]], Any] = {}
+    text: str
+    unknown: tuple[Any, ...]
 
-    def of(self, value: Any, names: frozenset[str]) -> str:
-        """The text of a value.
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, RuleText)
+            and self.text == other.text
+            and len(self.unknown) == len(other.unknown)
+            and all(mine is its for mine, its in zip(self.unknown, other.unknown, strict=True))
+        )
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+
+def read_rule(rule: Any, op: str = "") -> RuleText:
+    """The text of a rule, or of a tuple of rules and texts.
+
+    Args:
+        rule: A callable, or what there is in place of one.
+        op: The name of the op that has the rule, to which the rule may refer.
+    """
+    mentioned: frozenset[str] = frozenset()
+    while True:
+        walk = _Walk(mentioned, op)
+        text = walk.text(rule)
+        if walk.mentioned <= mentioned:
+            return RuleText(text, tuple(walk.unknown))
+        mentioned |= walk.mentioned
+
+
+class _Walk:
+    """One walk over what a rule reaches.
+
+    Attributes:
+        mentioned: Names in the code that was reached.
+        unknown: Values that the text does not tell.
+    """
+
+    def __init__(self, names: frozenset[str], op: str) -> None:
+        """Begins a walk.
 
         Args:
-            value: What the rule refers to.
-            names: Of attributes that the code before mentions.
+            names: Of the attributes that are read of modules and classes.
+            op: See `read_rule`.
         """
-        if value is None or isinstance(value, (bool, int, float, complex, str, bytes, enum.Enum)):
+        self.mentioned: set[str] = set()
+        self.unknown: list[Any] = []
+        self._names = names
+        self._reads_any = not names.isdisjoint(_ANY_ATTRIBUTE)
+        self._ops = {op}
+        self._left = _MOST_VALUES
+        self._depth = 0
+        self._numbers: dict[int, int] = {}
+        self._kept: list[Any] = []  # so that no id is used twice
+
+    def text(self, value: Any) -> str:
+        """The text of a value."""
+        kind = type(value)
+        if kind is int:
+            return hex(value)  # of any length
+        if kind in _PLAIN:
             return repr(value)
-        key = (id(value), frozenset() if isinstance(value, FunctionType) else names)
-        if key in self._seen:
-            return ""
-        if len(self._seen) >= _MOST_VALUES or self._depth >= _DEEPEST:
-            self.is_known = False
-            return ""
-        self._seen[key] = value
+        if self._left <= 0 or self._depth >= _DEEPEST:
+            return self._unknown(value)
+        self._left -= 1
         self._depth += 1
-        text = self._of_new(value, names)
+        text = self._composed(value)
         self._depth -= 1
-        return f"({text})"
+        return text
 
-    def _of_new(self, value: Any, names: frozenset[str]) -> str:
-        if type(value).__module__ == "graphffi._op":
-            definition = value.definition
-            if definition.name in _digested():
-                return str(definition.name)  # by a rule of its own
-            return f"{definition.base_digest} {self._join(definition.added_rules, names)}"
-        if isinstance(value, (set, frozenset)):
-            walks = [(_RuleText(), item) for item in value]
-            texts = sorted(walk.of(item, names) for walk, item in walks)
-            self.is_known = self.is_known and all(walk.is_known for walk, _ in walks)
-            return " ".join(texts)
-        if type(value).__module__ == "numpy" and type(value).__name__ == "ndarray":
-            return f"{value.dtype} {value.shape} {_hash(value.tobytes())}"
-        if isinstance(value, MethodType):
-            return self._join((value.__func__, value.__self__), names | _names(value))
-        if isinstance(value, FunctionType):
-            return self._of_function(value)
-        if isinstance(value, (BuiltinFunctionType, MethodWrapperType)) and _is_bound(value):
-            return f"{value.__qualname__} {self.of(value.__self__, names)}"  # such as `table.get`
-        opt_parts = _parts(value)
-        return self._of_object(value, names) if opt_parts is None else self._join(opt_parts, names)
+    def _unknown(self, value: Any) -> str:
+        self.unknown.append(value)
+        return f"?{type(value).__qualname__}"
 
-    def _join(self, values: Iterable[Any], names: frozenset[str]) -> str:
-        return " ".join(self.of(value, names) for value in values)
+    def _join(self, kind: str, values: Iterable[Any]) -> str:
+        return f"{kind}({', '.join(map(self.text, values))})"
 
-    def _of_function(self, function: FunctionType) -> str:
-        names = _names(function)
-        found = [cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell)]
+    def _composed(self, value: Any) -> str:
+        kind = type(value)
+        # Python may or may not make one object of two of these that are equal.
+        if kind is tuple:
+            return self._join("", value)
+        if kind is CodeType:
+            return self._code(value)
+        if kind is frozenset:
+            return self._set("frozenset", value)
+        if kind is MethodType:
+            return self._join("method", (value.__func__, value.__self__))
+        if isinstance(value, (BuiltinFunctionType, MethodWrapperType)):
+            return self._builtin(value)
+        number = self._numbers.get(id(value))
+        if number is not None:
+            return f"#{number}"
+        self._numbers[id(value)] = len(self._numbers)
+        self._kept.append(value)
+        return self._numbered(value)
+
+    def _numbered(self, value: Any) -> str:
+        kind = type(value)
+        if kind is list:
+            return self._join("list", value)
+        if kind is dict:
+            return self._join("dict", value.items())
+        if kind is set:
+            return self._set("set", value)
+        if kind is FunctionType:
+            return self._function(value)
+        if isinstance(value, ModuleType) and (kind is ModuleType or is_packaged(value.__name__)):
+            return self._module(value)
+        if kind.__module__ == "graphffi._op":
+            return self._op(value.definition)
+        return self._class(value) if isinstance(value, type) else self._object(value)
+
+    def _set(self, kind: str, values: Iterable[Any]) -> str:
+        """Sets have no order: each item has numbers of its own."""
+        numbers = self._numbers
+        texts = []
+        for value in values:
+            self._numbers = {}
+            texts.append(self.text(value))
+        self._numbers = numbers
+        return f"{kind}({', '.join(sorted(texts))})"
+
+    def _op(self, definition: Any) -> str:
+        if definition.name in self._ops:
+            return f"op {definition.name}"
+        self._ops.add(definition.name)
+        text = self._join("op", definition.parts)
+        self._ops.remove(definition.name)
+        return text
+
+    def _code(self, code: CodeType) -> str:
+        self.mentioned.update(mentioned_names(code))
+        numbers = (
+            *(code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags),
+            getattr(code, "co_exceptiontable", b""),  # of Python 3.11
+        )
+        names = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
+        return self._join("code", (code.co_code, *numbers, *names, code.co_consts))
+
+    def _function(self, function: FunctionType) -> str:
+        parts: list[Any] = [function.__defaults__, function.__kwdefaults__, vars(function)]
+        parts += [cell_value(cell) for cell in function.__closure__ or ()]
+        parts += [getattr(function, name) for name in _FUNCTION_NAMES if name in self._names]
         # `functools.wraps` gives the user's function another one's `__module__`, and the reverse.
-        if _is_other(function.__globals__.get("__name__")):
-            name = f"{function.__module__}.{function.__qualname__}"
-            return f"{name} {self._join(found, names)}" if found else name
-        found += [function.__globals__[n] for n in sorted(names) if n in function.__globals__]
-        found += [function.__defaults__, function.__kwdefaults__]
-        return f"{_code_text(function.__code__)} {self._join(found, names)}"
+        home = str(function.__globals__.get("__name__"))
+        if is_packaged(home):
+            return self._join(self._packaged(function, home, function.__qualname__), parts)
+        for code in codes_of(function.__code__):
+            parts += self._globals(function, code)
+        return self._join("function", (function.__code__, *parts))
 
-    def _of_object(self, value: Any, names: frozenset[str]) -> str:
-        """A module, class or object: those of its attributes that the code mentions."""
-        if isinstance(value, ModuleType):
-            owners: list[Any] = [value]
-            home = value.__name__
-        else:
-            kind = value if isinstance(value, type) else type(value)
-            owners = [value, *kind.__mro__]
-            home = kind.__module__
-        self.is_known = self.is_known and _is_readable(value)
-        if _is_other(home) and not _has_state(value):
-            return _name_of(value)
-        if not isinstance(value, (ModuleType, type)):
-            names = names | {"__call__"}
-        attributes = {n: v for owner in owners[::-1] for n, v in _attributes(owner)}
-        mentioned: frozenset[str] = frozenset()
-        while mentioned != names:  # methods mention attributes in turn
-            mentioned = names
-            names = names.union(*(_names(attributes[n]) for n in names & attributes.keys()))
-        read = names.union(vars(value)) if _has_state(value) else names
-        found = [item for n in sorted(read & attributes.keys()) for item in (n, attributes[n])]
-        return f"{home} {self._join(found, names)}"
+    def _globals(self, function: FunctionType, code: CodeType) -> Iterator[Any]:
+        """What code mentions of the globals of its function, and what it imports."""
+        scope = function.__globals__
+        for name in sorted(code.co_names):
+            if name in scope:
+                yield name, scope[name]
+            elif name in ANYTHING:
+                self._unknown(function)
+        for imported in imported_modules(code, str(scope.get("__package__") or "")):
+            if imported is None or (isinstance(imported, str) and not is_pure(imported)):
+                self._unknown(function)
+            yield imported
 
+    def _packaged(self, value: Any, module: str, name: str) -> str:
+        """What a package has, of which the version tells the code."""
+        if not is_pure(f"{module}.{name}"):
+            return self._unknown(value)
+        return f"{module}.{name} {version_of(module)}"
 
-def _hash(content: bytes) -> str:
-    import hashlib  # which few programs need
+    def _builtin(self, function: Any) -> str:
+        """A function of C, or a method of a value, such as `table.get`."""
+        owner = function.__self__
+        if not isinstance(owner, (type(None), ModuleType, type)):
+            return self._join(f"method {function.__name__}", (owner,))
+        home = owner.__name__ if isinstance(owner, ModuleType) else home_of(function)
+        if home == "builtins" and isinstance(owner, type):
+            home = owner.__module__
+        if is_packaged(home):
+            return self._packaged(function, home, function.__qualname__)
+        return self._unknown(function)
 
-    return hashlib.sha256(content).hexdigest()
+    def _module(self, module: ModuleType) -> str:
+        name, found = module.__name__, vars(module)
+        mentioned = sorted(self._names & found.keys())
+        if is_packaged(name):
+            # Of what it has, only modules may lead to what its version does not tell.
+            parts = [found[n] for n in mentioned if isinstance(found[n], ModuleType)]
+            if not all(is_pure(f"{name}.{n}") for n in mentioned):
+                self._unknown(module)
+            return self._join(self._packaged(module, name, "*"), parts)
+        if "__getattr__" in found:
+            self._unknown(module)
+        if self._reads_any:
+            mentioned = sorted(n for n in found if n in self._names or not n.startswith("__"))
+        return self._join(f"module {name}", ((n, found[n]) for n in mentioned))
 
+    def _class(self, kind: type) -> str:
+        if is_packaged(kind.__module__):
+            return self._packaged(kind, kind.__module__, kind.__qualname__)
+        read = class_attributes(kind, self._names, reads_any=self._reads_any)
+        name = f"class {kind.__module__}.{kind.__qualname__}"
+        return self._join(name, (type(kind), kind.__bases__, *read.items()))
 
-def _name_of(value: Any) -> str:
-    """The text of what is another package's, whose version caches know."""
-    if isinstance(value, ModuleType):
-        return value.__name__
-    if isinstance(value, (type, BuiltinFunctionType)):
-        return f"{value.__module__}.{value.__qualname__}"
-    text = repr(value)  # of `torch.float32` or `operator.itemgetter(1)`, for example
-    return f"a {type(value).__qualname__}" if " at 0x" in text else text
-
-
-def _is_bound(function: BuiltinFunctionType | MethodWrapperType) -> bool:
-    """Whether it is a method of a value; those of C's modules are functions."""
-    return not isinstance(function.__self__, (ModuleType, type, type(None)))
-
-
-def _has_state(value: Any) -> bool:
-    """Whether it is an object that keeps values in attributes, which code may read by any means."""
-    is_named = isinstance(value, (ModuleType, type, FunctionType, BuiltinFunctionType))
-    return not is_named and hasattr(value, "__dict__")
-
-
-def _is_readable(value: Any) -> bool:
-    """Whether attributes tell what code can learn of an object."""
-    if isinstance(value, ModuleType):
-        return value.__name__.partition(".")[0] not in _OF_THE_MACHINE
-    if isinstance(value, (type, BuiltinFunctionType)):
-        return str(value.__module__).partition(".")[0] not in _OF_THE_MACHINE
-    if isinstance(value, SimpleNamespace):
-        return True
-    if not _has_state(value) and " at 0x" not in repr(value):
-        return True  # such as torch.float32
-    kinds = [kind for kind in type(value).__mro__ if kind is not object]
-    if any(not kind.__flags__ & _HEAP_TYPE for kind in kinds):
-        return False
-    hooks = ("__getattr__", "__getattribute__")
-    return not any(hook in kind.__dict__ for kind in kinds for hook in hooks)
-
-
-def _parts(value: Any) -> Iterable[Any] | None:
-    """The parts of a container or of a wrapper of a function; None for other values."""
-    if isinstance(value, (tuple, list)):
-        return value
-    if isinstance(value, dict):
-        return [item for pair in value.items() for item in pair]
-    if isinstance(value, functools.partial):
-        return value.func, value.args, value.keywords
-    if isinstance(value, property):
-        return (value.fget,)
-    if isinstance(value, (staticmethod, classmethod)):
-        return (value.__func__,)
-    if "__wrapped__" in getattr(value, "__dict__", ()):  # by functools.cache, for example
-        return (value.__wrapped__,)
-    return None
-
-
-def _attributes(owner: Any) -> Iterator[tuple[str, Any]]:
-    yield from getattr(owner, "__dict__", {}).items()
-    if not isinstance(owner, type):
-        for name in getattr(type(owner), "__slots__", ()):
-            try:
-                value = getattr(owner, name)
-            except (AttributeError, TypeError):  # unset, or no object has it (JAX's arrays)
-                continue
-            yield name, value
-
-
-def _names(function: Any) -> frozenset[str]:
-    """The names that a function mentions; none for other values."""
-    if isinstance(function, property):
-        function = function.fget
-    elif isinstance(function, (staticmethod, classmethod, MethodType)):
-        function = function.__func__
-    is_code = isinstance(function, FunctionType)
-    return frozenset(_code_names(function.__code__)) if is_code else frozenset()
-
-
-def _code_names(code: CodeType) -> Iterator[str]:
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _code_names(constant)
-
-
-def _is_other(module: str | None) -> bool:
-    return str(module).partition(".")[0] in _OTHERS
-
-
-def _is_filled(cell: Any) -> bool:
-    try:
-        cell.cell_contents  # noqa: B018
-    except ValueError:  # assigned later than this
-        return False
-    return True
-
-
-def _code_text(code: CodeType) -> str:
-    constants = [
-        _code_text(c)
-        if isinstance(c, CodeType)
-        else sorted(map(repr, c))
-        if isinstance(c, frozenset)
-        else repr(c)
-        for c in code.co_consts
-    ]
-    return f"{code.co_code.hex()} {code.co_names} {code.co_varnames} {constants}"
+    def _object(self, value: Any) -> str:
+        kind = type(value)
+        name = f"{kind.__module__}.{kind.__qualname__}"
+        read = reader_of(kind)
+        if read is not None:
+            if name in _ATTRIBUTE_READERS:
+                self.mentioned.add("getattr")
+            return self._join(name, read(value))
+        if is_packaged(home_of(value)) and is_public(value):
+            return self._packaged(value, home_of(value), value.__name__)
+        if not (is_open(kind) and is_pure(name)) or has_hooks(kind):
+            return self._unknown(value)
+        if is_packaged(kind.__module__):
+            return self._join(f"{name} {version_of(kind.__module__)}", state_of(value))
+        return self._join("object", (kind, *state_of(value)))

@@ -21,7 +21,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphffi._rule_text import known_rule_text
+from graphffi._rule_text import read_rule
+
+
+def known_rule_text(rule: Any) -> str | None:
+    read = read_rule(rule)
+    return None if read.unknown else read.text
 
 
 @dataclasses.dataclass
