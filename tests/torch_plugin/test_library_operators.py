@@ -77,6 +77,26 @@ class Convolved(torch.nn.Module):
         return [*results, self.images[0](x.relu().to(memory_format=torch.channels_last)) + 1]
 
 
+class Maths(torch.nn.Module):
+    """Functions that have vectors' forms in Sleef only."""
+
+    def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+        functional = torch.nn.functional
+        results = []
+        for each in (x, x.double()):
+            positive, small, other = each.abs() + 0.1, each / 8, each.flip(0)
+            results += [functional.softplus(each), functional.logsigmoid(each)]
+            results += [functional.mish(each), functional.gelu(each), functional.silu(each)]
+            results += [positive.log1p(), each.asinh(), (positive + 1).acosh(), small.atanh()]
+            results += [each.logaddexp(other), torch.special.log_ndtr(each), each.expm1()]
+            results += [each.atan2(other), each.hypot(other), positive.lgamma(), each.erfc()]
+            results += [each.exp2(), positive.log2(), positive.log10(), each.fmod(positive)]
+            results += [each.nextafter(other), each.copysign(other), each.sinh(), each.cosh()]
+            results += [each.tan(), small.asin(), small.acos(), each.atan(), positive.pow(other)]
+            results += [each.sin(), each.cos(), each.tanh(), each.erf(), positive.log()]
+        return results
+
+
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Any:
     batch = torch.export.Dim("batch", min=1, max=16)
@@ -84,6 +104,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Any:
     programs = {
         "ordered": torch.export.export(Ordered(), inputs()),
         "selected": torch.export.export(Selected(), inputs()),
+        "maths": torch.export.export(Maths(), (maths_input(),)),
         "convolved": torch.export.export(convolved(), image, dynamic_shapes=({0: batch},)),
     }
     path = tmp_path_factory.mktemp("operators") / "operators.so"
@@ -108,6 +129,14 @@ def check(results: Any, expected: list[torch.Tensor]) -> None:
         torch.testing.assert_close(
             torch.from_dlpack(result), reference.contiguous(), rtol=tolerance, atol=tolerance
         )
+
+
+def maths_input() -> torch.Tensor:
+    return torch.linspace(-4, 4, 83)  # whole vectors, and some elements more
+
+
+def test_functions_of_elements_are_those_of_torch(library: Any) -> None:
+    check(library.maths(maths_input()), Maths()(maths_input()))
 
 
 def test_elements_are_sorted_summed_and_scattered_as_torch_does(library: Any) -> None:

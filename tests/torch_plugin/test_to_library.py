@@ -235,54 +235,6 @@ def test_a_library_counts_its_calls_in_a_buffer_of_its_own(built: SimpleNamespac
     assert after == before + 1
 
 
-class Counted(torch.nn.Module):
-    """A buffer without dimensions and one of few elements, which torch would take for constants."""
-
-    count: torch.Tensor
-    counts: torch.Tensor
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.register_buffer("count", torch.zeros(()))
-        self.register_buffer("counts", torch.zeros(2))
-
-
-class Count(torch.nn.Module):
-    def __init__(self, counted: Counted) -> None:
-        super().__init__()
-        self.counted = counted
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        self.counted.count.add_(1)
-        self.counted.counts.add_(x)
-        return x + 0
-
-
-class Read(torch.nn.Module):
-    def __init__(self, counted: Counted) -> None:
-        super().__init__()
-        self.counted = counted
-
-    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        return x + self.counted.count, self.counted.counts + 0
-
-
-def test_small_buffers_that_another_method_updates_are_no_constants(tmp_path: Path) -> None:
-    counted, x = Counted(), torch.tensor([1.0, 2.0])
-    programs = {
-        "add": torch.export.export(Count(counted), (x,)),
-        "read": torch.export.export(Read(counted), (x,)),
-    }
-    library = graphffi.load_module(
-        graphffi_torch.to_library(programs, tmp_path / "counted.so"),
-    )
-    library.add(x)
-    library.add(x)
-    count, counts = library.read(x)
-    np.testing.assert_array_equal(count, [3.0, 4.0])
-    np.testing.assert_array_equal(counts, [2.0, 4.0])
-
-
 def test_an_extern_operator_is_a_kernel(built: SimpleNamespace) -> None:
     x = torch.rand(3, 16)
     values, places, turned, weight = built.library.best(x.numpy())

@@ -24,6 +24,7 @@ from graphffi_torch._decompose import (
 )
 from graphffi_torch._errors import original_of
 from graphffi_torch._primitive import PRIMITIVES
+from graphffi_torch._updates import check_updates
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -60,7 +61,8 @@ def package(
         NotImplementedError: For calls with side effects in branches and loops.
         TypeError: If `exported` is no exported program.
         ValueError: If the path does not end in ``.pt2``, or two inputs of the example were one
-            tensor.
+            tensor; if the program updates a parameter or a constant, such as a tensor of a closure,
+            or one of two buffers that share memory.
 
     Example:
         >>> exported = torch.export.export(model, (x,))  # doctest: +SKIP
@@ -74,6 +76,7 @@ def package(
 
     check_exported("package", exported)
     check_not_tied("package", exported)
+    check_updates("package", exported)
     if not os.fspath(path).endswith(".pt2"):
         raise ValueError(
             f"graphffi_torch: package: expected a path that ends in '.pt2', got {os.fspath(path)!r}"

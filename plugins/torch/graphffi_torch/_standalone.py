@@ -36,7 +36,8 @@ from graphffi_torch._standalone_code import method_code
 from graphffi_torch._standalone_externs import find_externs
 from graphffi_torch._standalone_isa import ISAS, cross_compiler
 from graphffi_torch._standalone_signature import Signature
-from graphffi_torch._standalone_weights import WeightFile
+from graphffi_torch._standalone_weights import WeightFile, updated_memory
+from graphffi_torch._updates import check_updates
 
 _METHOD: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
 # Endings and names of the functions that each library exports besides its methods.
@@ -106,7 +107,7 @@ def to_library(
 
     Args:
         exported: From `torch.export.export`, or several by the names of their functions. They share
-            weights, and buffers that they update.
+            weights, and those buffers that are one tensor.
         path: Of the library to write, ``model.so``.
         weights: ``"embed"`` puts them into the library, ``"file"`` into ``model.weights`` beside
             it, which is mapped at the first call.
@@ -134,7 +135,8 @@ def to_library(
         FileNotFoundError: If there is no folder for the library.
         TypeError: If `exported` is no exported program, `externs` or `options` no mapping.
         ValueError: For a wrong name or path, an unknown way to keep weights, unknown instructions,
-            and those of another machine with a program on CUDA.
+            and those of another machine with a program on CUDA; for updates of parameters,
+            constants and memory that has two names.
 
     Example:
         >>> exported = torch.export.export(model, (x,))  # doctest: +SKIP
@@ -159,8 +161,8 @@ def to_library(
             f"got calls of {', '.join(sorted(called))}"
         )
     signatures = {name: Signature.of(name, program) for name, program in programs.items()}
-    # Buffers that one method updates: others read them where it writes them.
-    updated = frozenset().union(*(each.updated_buffers for each in signatures.values()))
+    # What one method updates, others read where it writes it.
+    updated = updated_memory(programs, signatures)
     chosen = {
         **(_OPTIONS_FOR_CUDA if "cuda" in devices.values() else {}),
         **(OPTIONS_FOR_UPDATES if updated else {}),
@@ -172,10 +174,10 @@ def to_library(
         {name: (g.code, g.interpreted, programs[name]) for name, g in generated.items()},
         externs or {},
     )
-    kept = WeightFile()
+    kept = WeightFile(updated)
     sources = []
     for name, code in generated.items():
-        constants = kept.add(code.code, code.weights, updated)
+        constants = kept.add(name, code.code, code.weights, decomposed[name])
         device = devices[name]
         program = decomposed[name]
         compiled = with_graph_module(program, program.graph_module, {})
@@ -223,6 +225,7 @@ def _check_arguments(
                 f"not end in {' or '.join(_ENDINGS)} and are not {' or '.join(_RESERVED)}, got "
                 f"{name!r}"
             )
+        check_updates(f"to_library: {name}", program)
     if not programs:
         raise ValueError("graphffi_torch: to_library: expected a program, got none")
     if not os.fspath(path).endswith(".so"):

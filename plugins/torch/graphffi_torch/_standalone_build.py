@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import subprocess
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
@@ -44,6 +45,8 @@ _INSTRUCTIONS: Final = {
 }
 # Torch's flags for debugging and warnings, which the library has no use for.
 _DROPPED: Final = {"g1", "Wall", "pedantic", "fno-omit-frame-pointer"}
+# A linker's error, GNU's and LLVM's.
+_UNDEFINED: Final = re.compile(r"undefined (?:reference to|symbol:) [`']?([^'\n]+)")
 _PREFIX: Final = "torch/csrc/inductor/cpp_prefix.h"
 # Ours, in the order in which generated code includes them: before torch's.
 _HEADERS: Final = ("graphffi_standalone/laid_out.h", "graphffi_standalone/load_once.h")
@@ -200,7 +203,7 @@ class _Compiler:
         includes = "".join(f"#include <{name}>\n" for name in (*_HEADERS, device_header))
         text = includes + prefix_code((TORCH_INCLUDE / _PREFIX).read_text())
         command = [self.toolchain.compiler, *self._flags, *_INCLUDES]
-        header, compiled = precompiled_header("graph", text, command, self._run)
+        header, compiled = precompiled_header("graph", text, command, run)
         (self._folder / "graph.h").symlink_to(header)
         (self._folder / "graph.h.gch").symlink_to(compiled)
 
@@ -209,14 +212,14 @@ class _Compiler:
         source.write_text(code)
         target = self._folder / f"{name}.o"
         arguments = [*self._flags, *_INCLUDES, "-include", str(self._folder / "graph.h")]
-        self._run([self.toolchain.compiler, *arguments, "-c", str(source), "-o", str(target)])
+        run([self.toolchain.compiler, *arguments, "-c", str(source), "-o", str(target)])
         return target
 
     def compile_kernels(self, source: Path) -> Path:
         """The object of kernels of graphffi's, which are compiled once for each set of flags."""
         # Products and sums are one instruction there; generated code rounds between them, as torch.
         flags = (*self._flags, "-ffp-contract=fast", *_INCLUDES)
-        return object_of(source, [self.toolchain.compiler, *flags], self._run)
+        return object_of(source, [self.toolchain.compiler, *flags], run)
 
     def images(self, sources: Sequence[Source]) -> list[Path]:
         """The object files of sources."""
@@ -229,9 +232,7 @@ class _Compiler:
 
     def instructions(self) -> list[str]:
         """Names of the instructions that the code may use."""
-        defined = self._run(
-            [self.toolchain.compiler, *self._flags, "-dM", "-E", "-x", "c++", os.devnull]
-        )
+        defined = run([self.toolchain.compiler, *self._flags, "-dM", "-E", "-x", "c++", os.devnull])
         return [name for name, macro in _INSTRUCTIONS.items() if f" {macro} " in defined]
 
     def weights_code(self, content: bytes | bytearray, opt_file_name: str | None) -> str:
@@ -260,7 +261,7 @@ const graphffi_standalone::Weights graphffi_weights = {{{begin}, {name}, {digest
         exports.write_text(_EXPORTS)
         archive = self.toolchain.archive()
         called = {n for n in self.toolchain.undefined(*objects, archive) if n.startswith("TVMFFI")}
-        self._run(
+        run(
             [
                 *(self.toolchain.compiler, "-o", str(path)),
                 *("-shared", "-fopenmp", "-Wl,--gc-sections", "-Wl,--no-undefined", "-s"),
@@ -271,15 +272,28 @@ const graphffi_standalone::Weights graphffi_weights = {{{begin}, {name}, {digest
             ]
         )
 
-    def _run(self, command: Sequence[str]) -> str:
-        try:
-            return subprocess.run(command, check=True, capture_output=True, text=True).stdout
-        except FileNotFoundError:
-            raise RuntimeError(
-                f"graphffi_torch: to_library: expected the compiler '{command[0]}', got none; "
-                "install it, or name another one in CXX"
+
+def run(command: Sequence[str]) -> str:
+    """The output of a program.
+
+    Raises:
+        RuntimeError: If there is none, or it fails, with what it said.
+        NotImplementedError: If a linker finds no definition of functions, with their names.
+    """
+    try:
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    except FileNotFoundError:
+        raise RuntimeError(
+            f"graphffi_torch: to_library: expected the compiler '{command[0]}', got none; "
+            "install it, or name another one in CXX"
+        ) from None
+    except subprocess.CalledProcessError as error:
+        missing = sorted(set(_UNDEFINED.findall(error.stderr)))
+        if missing:
+            raise NotImplementedError(
+                "graphffi_torch: to_library: expected code that calls functions of its own, "
+                f"got calls of {', '.join(missing)}; write the model without what needs them"
             ) from None
-        except subprocess.CalledProcessError as error:
-            raise RuntimeError(
-                f"graphffi_torch: to_library: {Path(command[0]).name} failed:\n{error.stderr}"
-            ) from None
+        raise RuntimeError(
+            f"graphffi_torch: to_library: {Path(command[0]).name} failed:\n{error.stderr}"
+        ) from None

@@ -73,7 +73,8 @@ def method_code(
     symbols = [f'{{"{name}", {low}, {high}}}' for name, low, high in signature.symbols]
     guard_rows, named = _guards_code(signature, guards)
     places = [
-        f"{{{constant.offset}, {constant.size}, {str(constant.is_updated).lower()}}}"
+        f"{{{'kNowhere' if constant.opt_offset is None else constant.opt_offset}, {constant.size}, "
+        f"{str(constant.is_updated).lower()}}}"
         for constant in constants
     ]
     return (
@@ -153,7 +154,8 @@ using Model = torch::aot_inductor::AOTInductorModel{model};
 const Operand kOperands[] = {{{operands}}};
 const Symbol kSymbols[] = {{{symbols}}};
 {named}const SizeGuard kGuards[] = {{{guards}}};
-{nodes}struct Place {{
+{nodes}constexpr size_t kNowhere = SIZE_MAX;  // of a weight that no code reads
+struct Place {{
   size_t offset, bytes;
   bool is_updated;
 }};
@@ -167,6 +169,7 @@ Model* NewModel(DLDevice device) {{
   auto model = std::make_unique<Model>(nullptr, std::move(constants), name, std::nullopt);
   model->SetConstants([&](size_t i, int32_t device_type) {{
     const Place& place = kPlaces[i];
+    if (place.offset == kNowhere) return static_cast<char*>(nullptr);
     const DLDevice on = device_type == kDLCPU ? DLDevice{{kDLCPU, 0}} : device;
     return ConstantOn(on, graphffi_weights, place.offset, place.bytes, place.is_updated);
   }});

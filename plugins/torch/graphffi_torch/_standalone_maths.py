@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_SLEEF: Final = re.compile(r"Sleef_([a-z]+[0-9]*?)([df])(2|4|8|16)(?:_u\d+\w*)?\Z")
+_SLEEF: Final = re.compile(r"Sleef_([a-z0-9]+?)([df])(2|4|8|16)(?:_u\d+\w*)?\Z")
 # glibc's libmvec has them for vectors, from version 2.35 on.
 _VECTOR: Final = frozenset(
     "acos acosh asin asinh atan atanh atan2 cbrt cos cosh erf erfc exp exp10 exp2 expm1 hypot log "
@@ -25,15 +25,26 @@ _TYPES: Final = {
 
 
 def maths_code(undefined: set[str]) -> str:
-    """The text of a file that defines those of the names that are Sleef's; empty if none is."""
-    found = [(name, match) for name in sorted(undefined) if (match := _SLEEF.match(name))]
-    if not found:
+    """The text of a file that defines those of the names that are Sleef's; empty if none is.
+
+    Raises:
+        NotImplementedError: For one that glibc has no function for.
+    """
+    names = sorted(name for name in undefined if name.startswith("Sleef_"))
+    if not names:
         return ""
-    functions = [_function(name, match[1], match[2], int(match[3])) for name, match in found]
+    functions = [_function(name) for name in names]
     return "#include <immintrin.h>\n\n#include <cmath>\n" + "".join(functions)
 
 
-def _function(name: str, function: str, kind: str, width: int) -> str:
+def _function(name: str) -> str:
+    match = _SLEEF.match(name)
+    function, kind, width = (match[1], match[2], int(match[3])) if match else ("", "", 0)
+    if (kind, width) not in _TYPES or function not in _VECTOR | _ELEMENTS:
+        raise NotImplementedError(
+            f"graphffi_torch: to_library: expected functions of glibc, got '{name}'; write the "
+            "model without it"
+        )
     vector, isa = _TYPES[kind, width]
     names = ("x", "y") if function in _BINARY else ("x",)
     parameters = ", ".join(f"{vector} {n}" for n in names)
@@ -45,11 +56,6 @@ def _function(name: str, function: str, kind: str, width: int) -> str:
         declaration = f'extern "C" {vector} {known}({parameters});'
         return f"\n{declaration}\n{head} {{ return {known}({arguments}); }}\n"
     each = ", ".join(f"{n}[i]" for n in names)
-    if function not in _ELEMENTS:
-        raise NotImplementedError(
-            f"graphffi_torch: to_library: expected functions of glibc, got '{function}'; write the "
-            "model without it"
-        )
     return f"""
 {head} {{
   for (int i = 0; i < {width}; ++i) x[i] = std::{function}({each});
