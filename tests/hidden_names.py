@@ -108,7 +108,7 @@ NEED_NAMES = {
     ),
     "test_package_in_cpp.py": ("kernels_get_memory_and_their_errors_name_the_kind",),
     "test_private_names.py": (
-        "a_hidden_name_is_missed_by_its_feature_alone",
+        "a_hidden_name_is_missed_by_its_features_alone",
         "an_untested_torch_is_used_without_private_names",
     ),
     "test_replaced_functions.py": ("threads_call_while_others_change_the_registry[package]",),
@@ -123,7 +123,10 @@ NEED_NAMES = {
         "too_few_dimensions_are_the_inputs_own_error",
         "what_inductor_takes_for_equal_is_expected_of_inputs",
     ),
-    "test_traced_attributes.py": ("a_float_that_is_an_element_is_named",),
+    "test_traced_attributes.py": (
+        "a_float_that_is_an_element_is_named",
+        "zeros_keep_their_sign",
+    ),
     "test_traced_modules.py": (
         "a_function_is_looked_up_while_a_call_is_traced",
         "a_name_that_is_none_is_the_error_of_eager_code",

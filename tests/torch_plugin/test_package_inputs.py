@@ -15,6 +15,7 @@ import pytest
 import torch
 
 import graphffi_torch
+from graphffi_torch._package_inputs import Inputs
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec:FutureWarning"),
@@ -312,3 +313,11 @@ def test_strides_of_dynamic_sizes_are_those_of_the_export(tmp_path: Path) -> Non
         model(part)
     part = part.contiguous(memory_format=torch.channels_last)
     torch.testing.assert_close(model(part), part)
+
+
+@pytest.mark.parametrize("value", [0.0, -0.0])
+def test_a_zero_of_the_other_sign_is_another_constant(value: float) -> None:
+    inputs = Inputs([[{"name": "n", "value": value}], {"keys": {}}])
+    assert inputs.arrange((value,), {}) == ([value], {})
+    with pytest.raises(ValueError, match=f"input 'n': expected float {value} as in the exported"):
+        inputs.arrange((-value,), {})

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import graphffi
+import graphffi_torch
 from tests.torch_release import IS_TORCH_2_10
 
 if TYPE_CHECKING:
@@ -241,3 +242,83 @@ def test_attributes_may_be_numpys_data_types_and_other_floats(ops: Any) -> None:
         (3.5, np.dtype("float64")),
     ):
         torch.testing.assert_close(run(X, f, t), ops.attributes(X, f=f, t=t))
+
+
+ZEROS = (1.5, 2.5, -0.0, 0.0, -0.0)
+PLACES: dict[str, Callable[..., Any]] = {
+    "op": lambda op, x, g: op(x, g),
+    "expression": lambda op, x, g: op(x, g * 2),
+    "list": lambda op, x, g: op(x, 1.0, [2.0, g]),
+    "optional": lambda op, x, g: op(x, 1.0, [], g),
+    "function": lambda op, x, g: graphffi.call_tvm_ffi(
+        "exact.see", x, g, [], None, out=graphffi.like(x)
+    ),
+}
+
+
+class Seen:
+    """An op that notes its attributes."""
+
+    def __init__(self) -> None:
+        self.values: list[Any] = []
+        graphffi.register_global_func("exact.see", self.see, override=True)
+        self.op = graphffi.define_op(
+            "exact::see",
+            schema="(Tensor x, float g=0.0, float[] gs=[0.0, 1.0], float? o=0.0) -> Tensor",
+            kernel="exact.see",
+            infer=lambda x, g, gs, o: graphffi.like(x),
+        )
+
+    def see(self, x: Any, g: Any, gs: Any, o: Any, out: Any) -> None:
+        self.values.append(repr([g, list(gs), o]))
+
+    def of(self, run: Callable[..., Any], *args: Any) -> list[str]:
+        """The attributes of the calls that a function makes."""
+        self.values.clear()
+        run(*args)
+        return [*self.values]
+
+
+@pytest.fixture(scope="module")
+def seen() -> Seen:
+    return Seen()
+
+
+@pytest.mark.filterwarnings("ignore:.*compiles anew:RuntimeWarning")
+@pytest.mark.parametrize("dynamic", [None, True, False])
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("values", [ZEROS, (0.0, *map(Real, ZEROS))])
+def test_zeros_keep_their_sign(
+    seen: Seen, values: tuple[float, ...], place: str, dynamic: bool | None
+) -> None:
+    def call(x: torch.Tensor, g: float) -> Any:
+        return PLACES[place](seen.op, x, g)
+
+    run = compiled(call, fullgraph=True, dynamic=dynamic, backend="aot_eager")
+    for value in values:
+        assert seen.of(run, X, value) == seen.of(call, X, value)
+
+
+def test_calls_that_differ_in_the_sign_of_a_zero_are_two(seen: Seen) -> None:
+    calls = graphffi.define_op(
+        "exact::signed",
+        schema="(Tensor x, float g) -> Tensor",
+        kernel=lambda x, g, out: seen.values.append(g),
+        infer=lambda x, g: graphffi.like(x),
+    )
+    calls.register_vjp(lambda g, out: out, save=("g",))
+
+    def call(x: torch.Tensor) -> Any:
+        return calls(x, 0.0) + calls(x, -0.0)
+
+    run = compiled(call, fullgraph=True, backend="aot_eager")
+    seen.values.clear()
+    run(X.clone().requires_grad_())
+    assert sorted(map(repr, seen.values)) == ["-0.0", "0.0"]
+
+
+@pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning")
+def test_exported_programs_keep_the_sign_of_a_zero(seen: Seen) -> None:
+    program = torch.export.export(Caller(lambda x: seen.op(x, -0.0, [-0.0], -0.0)), (X,))
+    for found in (program, program.run_decompositions(), graphffi_torch.decompose(program)):
+        assert seen.of(found.module(), X) == ["[-0.0, [-0.0], -0.0]"]

@@ -303,3 +303,28 @@ def test_torch_keeps_the_gil_while_a_package_runs(tmp_path: Path) -> None:
     x, path = torch.zeros(1), tmp_path / "model.pt2"
     graphffi_torch.package(torch.export.export(Model(), (x,)), path)
     assert graphffi_torch.load_package(path, trust=True)(x).item() == 1
+
+
+def test_torch_takes_zeros_of_both_signs_for_one() -> None:
+    """`_dynamo_float`, `_operator_schema.with_signs`, and `_scalar` there."""
+    seen: list[str] = []
+
+    @torch.library.custom_op("workarounds::signed", mutates_args=())
+    def signed(x: torch.Tensor, by: float = 0.0) -> torch.Tensor:
+        seen.append(repr(by))
+        return x.clone()
+
+    signed.register_fake(lambda x, by=0.0: x.clone())
+    signed.register_autograd(lambda context, gradient: (gradient, None))
+    graph = torch.fx.experimental.proxy_tensor.make_fx(lambda x: signed(x, -0.0))(torch.ones(2))
+    graph(torch.ones(2))
+    run = torch.compile(signed, fullgraph=True, backend="eager")
+    run(torch.ones(2), 0.0)
+    run(torch.ones(2), -0.0)
+    assert seen[1:] == ["0.0"] * 3
+    seen.clear()
+    twice = torch.compile(
+        lambda x: signed(x, 0.0) + signed(x, -0.0), fullgraph=True, backend="aot_eager"
+    )
+    twice(torch.ones(2, requires_grad=True))
+    assert len(seen) == 1

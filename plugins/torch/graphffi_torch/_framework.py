@@ -25,6 +25,7 @@ from graphffi.plugin import (
 from graphffi_torch import _C
 from graphffi_torch._dynamo import end_trace
 from graphffi_torch._effects import distinct
+from graphffi_torch._exact_float import exact_float
 from graphffi_torch._gradients import push_forward, set_rules, transpose
 from graphffi_torch._operator_schema import (
     DIGEST,
@@ -153,7 +154,7 @@ class TorchFramework(Framework):
         try:
             returned = entry_of(op)(
                 *operator_arguments(op.definition, bound),
-                **{DIGEST: graph_digest(op.definition.digest)},
+                **{DIGEST: graph_digest(op.definition.digest, bound.attributes)},
             )
         except RuntimeError as error:
             _refuse_others(op.definition, bound.operands)
@@ -169,6 +170,7 @@ class TorchFramework(Framework):
         """Allocates the results and calls the primitive."""
         if torch.compiler.is_compiling():
             repair()
+            call.floats[:] = [exact_float(value) for value in call.floats]
         tensors: list[Any] = [*call.inputs, *call.mutated]
         for tensor in tensors:
             if not isinstance(tensor, (torch.Tensor, torch.fx.Proxy)):
@@ -260,6 +262,10 @@ def _install_traced_modules() -> None:
         from graphffi_torch import _dynamo_module
 
         _dynamo_module.install()
+    if has("exact floats"):
+        from graphffi_torch import _dynamo_float
+
+        _dynamo_float.install()
 
 
 def _install_lowerings() -> None:

@@ -7,7 +7,7 @@ import json
 import math
 from typing import TYPE_CHECKING, Any, Final
 
-from graphffi.plugin import MISSING, Operand, plain_text
+from graphffi.plugin import MISSING, Operand, flat, plain_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,9 +35,20 @@ _LOWERING: Final = "7"
 _MOST_PARAMETERS: Final = 63
 
 
-def graph_digest(digest: str) -> str:
-    """The digest as calls in graphs carry it."""
-    return f"{digest}.{_LOWERING}"
+def graph_digest(digest: str, attributes: Sequence[Any] = ()) -> str:
+    """The digest as a call in a graph carries it, which has these attributes."""
+    return with_signs(f"{digest}.{_LOWERING}", attributes)
+
+
+def with_signs(digest: str, attributes: Sequence[Any]) -> str:
+    """The digest of a traced call, which says what attributes are -0.0.
+
+    Torch (2.10 to 2.15 at least) merges equal calls in graphs with gradients, and -0.0 is equal to
+    0.0.
+    """
+    floats = [value for value in flat(attributes) if type(value) is float]
+    places = [str(i) for i, value in enumerate(floats) if repr(value) == "-0.0"]
+    return "-".join((digest, *places))
 
 
 def why_no_operator(definition: Definition) -> str | None:
@@ -192,6 +203,8 @@ def _scalar(value: Any) -> str | None:
     if isinstance(value, (bool, int)):
         return str(value)
     if isinstance(value, float):
-        return repr(value) if math.isfinite(value) else None
+        # Torch (2.10 to 2.15 at least) drops arguments that are equal to their default, and so
+        # -0.0 where that is 0.0: such a float has no default.
+        return repr(value) if math.isfinite(value) and value != 0 else None
     text = json.dumps(str(value))  # with escapes for all but ASCII, which torch does not read
     return text if "\\" not in text else None

@@ -7,6 +7,7 @@ it check their operands themselves.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NoReturn
@@ -261,6 +262,8 @@ class _Constant:
 
     def arrange(self, value: Any, call: _Call) -> Any:
         is_equal = type(value) in NUMBERS and value == self.value  # 2 and 2.0
+        if is_equal and value == 0:  # but not 0.0 and -0.0
+            is_equal = math.copysign(1, value) == math.copysign(1, self.value)
         if not is_equal and repr(value) != repr(self.value):  # NaN is NaN
             _refuse(
                 ValueError if type(value) is type(self.value) else TypeError,

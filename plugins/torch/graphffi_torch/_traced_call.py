@@ -36,12 +36,14 @@ from graphffi.plugin import (
     to_dtype,
 )
 from graphffi_torch._effects import distinct
+from graphffi_torch._exact_float import exact_float
 from graphffi_torch._operator_schema import (
     DIGEST,
     graph_digest,
     operator_arguments,
     operator_value,
     why_no_operand,
+    with_signs,
 )
 from graphffi_torch._repairs import repair
 from graphffi_torch._specs import DTYPE_NAMES
@@ -64,6 +66,7 @@ def install() -> None:
         repair,
         distinct,
         why_no_operand,
+        with_signs,
     )
     substitutes = {
         is_int64: _traced_is_int64,
@@ -100,12 +103,14 @@ def make_traced_call(definition: Definition, operator: Any) -> Callable[..., Any
         "result_type": definition.result_type,
         "bind": _make_bind(definition),
         "digest": _make_digest(definition),
+        "with_signs": with_signs,
         "find_places": _find_places,
         "are_tensors": _are_tensors,
         "is_": _is,
         "are": _are,
         "varies": _varies,
         "warn": _make_warning(definition),
+        "exact": exact_float,
         "to_float": _to_float,
         "to_bool": _to_bool,
         "to_name": _to_name,
@@ -129,13 +134,15 @@ def _make_digest(definition: Definition) -> Callable[[], str]:
 
 def _make_bind(definition: Definition) -> Callable[..., list[Any]]:
     """A function that checks and converts arguments as eager code does, for the operator."""
-    attributes = {p.name for p in definition.attributes}
+    kinds = {p.name: p.kind for p in definition.attributes}
     names = [p.name for p in definition.parameters]
     ndarray: Any = getattr(sys.modules.get("numpy"), "ndarray", ())
 
     def bind(args: Any, named: Any) -> list[Any]:
         def plain(name: str, value: Any) -> Any:
-            return _plain(value, ndarray) if name in attributes else value
+            if kinds.get(name) == "float":
+                value = _with_exact_floats(value)
+            return _plain(value, ndarray) if name in kinds else value
 
         positional = list(map(plain, [*names, *[""] * len(args)], args))
         by_name = {name: plain(name, value) for name, value in named.items()}
@@ -165,6 +172,13 @@ def _plain(value: Any, ndarray: Any) -> Any:
         return torch.as_tensor(value)
     # Conversions of these never end in torch 2.13.
     return value.value if isinstance(value, Enum) and isinstance(value, (int, str)) else value
+
+
+def _with_exact_floats(value: Any) -> Any:
+    """A float attribute, or a list of them, as constants, if they have a value."""
+    if isinstance(value, (list, tuple)):
+        return [_with_exact_floats(item) for item in value]
+    return as_constant(exact_float(value))
 
 
 def _make_warning(definition: Definition) -> Callable[[str], None]:
@@ -329,7 +343,9 @@ def _source(name: str, definition: Definition) -> str:
     values = "".join(f"v_{p.name}, " for p in parameters)
     defaults = "".join(f"{_default_source(p)}, " for p in parameters)
     tests = " and ".join(_test_source(p) for p in parameters) or "True"
-    call = f"operator({values}{DIGEST}=digest())"
+    floats = "".join(f"v_{a.name}, " for a in definition.attributes if a.kind == "float")
+    digest = f"with_signs(digest(), ({floats}))" if floats else "digest()"
+    call = f"operator({values}{DIGEST}={digest})"
     result = _result_source(definition, call)
     unpack = [f"({values}) = values"] if parameters else []
     lines = [
@@ -358,11 +374,13 @@ def _conversions(definition: Definition) -> list[str]:
         value, convert = f"v_{parameter.name}", _CONVERSIONS.get(parameter.kind)
         is_list = parameter.kind == "list" if isinstance(parameter, Operand) else parameter.is_list
         if is_list:  # Dynamo passes operators no lists and tuples of subclasses
-            items = f"[{convert}(item) for item in {value}]" if convert else f"list({value})"
+            item = "exact(item)" if convert == "to_float" else "item"
+            items = f"[{convert}({item}) for item in {value}]" if convert else f"list({value})"
             lines.append(f"{value} = {items} if isinstance({value}, (list, tuple)) else {value}")
         elif convert is not None:
             if convert == "to_float":
                 lines.append(f"if varies({value}): warn({parameter.name!r})")
+                lines.append(f"{value} = exact({value})")
             lines.append(f"{value} = {convert}({value})")
     return lines
 
