@@ -7,8 +7,6 @@ import subprocess
 import numpy as np
 import pytest
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*script_method:DeprecationWarning")
-
 EPOCHS = 10
 RNG = np.random.default_rng(0)
 OPERANDS = {
@@ -229,7 +227,6 @@ def test_hessian_of_the_loss_in_jax():
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec:FutureWarning")
 def test_a_program_in_c_trains_with_a_library(tmp_path):
     pytest.importorskip("torch")
     pytest.importorskip("sklearn")

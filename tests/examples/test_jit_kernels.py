@@ -86,7 +86,6 @@ class Norm(torch.nn.Module):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning")
 def test_packages_of_torch_carry_what_was_made(tmp_path: Path) -> None:
     given = tuple(torch.from_numpy(a) for a in arrays("float32", 4, 8))
     rows = torch.export.Dim("rows", min=2, max=64)

@@ -9,8 +9,6 @@ import pytest
 
 import graphffi
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*script_method:DeprecationWarning")
-
 BATCH, HEADS, KV_HEADS, HEAD_DIM, CAPACITY = 2, 6, 2, 8, 12
 
 

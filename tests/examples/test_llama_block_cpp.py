@@ -8,8 +8,6 @@ import pytest
 
 pytestmark = [
     pytest.mark.slow,  # two compilers of C++
-    pytest.mark.filterwarnings("ignore:.*script_method:DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec:FutureWarning"),
 ]
 
 PROMPT, COUNT = [1, 2, 3, 4, 5], 16

@@ -7,8 +7,6 @@ import importlib
 import numpy as np
 import pytest
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*script_method:DeprecationWarning")
-
 PROMPT, STEPS = 7, 16
 TOLERANCE = {"float32": 1e-4, "bfloat16": 0.2}
 

@@ -9,8 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*script_method:DeprecationWarning")
-
 FOLDER = Path(__file__).parents[2] / "examples" / "quickstart"
 FRAMEWORKS = {
     "run_numpy": "numpy",

@@ -8,8 +8,6 @@ import pytest
 
 pytest.importorskip("array_api_compat")
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.script. is deprecated")
-
 RNG = np.random.default_rng(0)
 
 

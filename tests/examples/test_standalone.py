@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*script_method:DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec:FutureWarning"),
     pytest.mark.slow,
 ]
 

@@ -488,7 +488,6 @@ def test_a_mistake_is_the_same_error_everywhere(ops: SimpleNamespace, mistake: s
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning")
 def test_a_package_raises_what_eager_code_does(ops: SimpleNamespace, tmp_path: Path) -> None:
     class Model(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> Any:

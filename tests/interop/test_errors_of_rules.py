@@ -36,7 +36,6 @@ RULES: dict[str, tuple[str, Callable[[Any, np.ndarray], Any]]] = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")  # of dual numbers
 @pytest.mark.parametrize("path", RULES)
 def test_what_a_users_rule_raises_names_op_and_rule(path: str) -> None:
     class OwnError(Exception):

@@ -20,7 +20,6 @@ from tests.families.reference import WideModule
 pytest.importorskip("array_api_compat")
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Torchinductor does not support.*complex"),
-    pytest.mark.filterwarnings("ignore:.*torch.jit.script. is deprecated"),
 ]
 
 MEMBERS = [member for member in members() if member.is_differentiable]

@@ -302,7 +302,6 @@ def test_exported_programs_name_the_kernels(choices: list[Choice], exported: Any
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning")
 def test_packages_name_the_kernels(choices: list[Choice], exported: Any, tmp_path: Path) -> None:
     given, program = exported
     path = str(tmp_path / "choices.pt2")

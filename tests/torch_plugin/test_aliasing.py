@@ -185,7 +185,6 @@ def test_functionalize_refuses_updates_as_it_does_those_of_any_operator(accumula
     assert x.tolist() == [0.0] * 3
 
 
-@pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")  # of torch.func.jvp
 def test_gradients_through_updates_are_refused(accumulate: Any) -> None:
     def through(x: torch.Tensor) -> torch.Tensor:
         w = x * 1

@@ -13,7 +13,6 @@ import graphffi
 import graphffi_torch
 from graphffi import Tensor
 
-pytestmark = pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec:FutureWarning")
 X = torch.arange(6.0).reshape(2, 3)
 
 

@@ -231,7 +231,6 @@ def test_errors_of_recorded_calls_are_those_of_others(ops: Any) -> None:
             ops.add(x.double())
 
 
-@pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:DeprecationWarning")
 def test_forward_mode_gradients_are_refused(ops: Any) -> None:
     import torch.autograd.forward_ad as forward
 

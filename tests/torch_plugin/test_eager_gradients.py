@@ -150,7 +150,6 @@ def test_hooks_see_the_gradients_of_recorded_calls() -> None:
     assert x.grad.tolist() == [2, 2, 2]
 
 
-@pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:DeprecationWarning")
 def test_tangents_that_a_view_has_of_its_base_are_refused() -> None:
     import torch.autograd.forward_ad as forward
 

@@ -153,7 +153,6 @@ def test_every_kind_of_call_is_kept(note: Any, count: Any, copy: Any, backend: s
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec:FutureWarning")
 def test_artifacts_keep_every_kind_of_call(
     note: Any, count: Any, copy: Any, tmp_path: Path
 ) -> None:
@@ -174,7 +173,6 @@ def test_artifacts_keep_every_kind_of_call(
         graphffi_torch.decompose(exported.run_decompositions())
 
 
-@pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")  # of torch.func.jvp
 def test_gradients_of_calls_with_side_effects_are_refused(count: Any) -> None:
     x = torch.ones(2, requires_grad=True)
     with pytest.raises(NotImplementedError, match=r"operand 'totals\[0\]': expected no gradient"):

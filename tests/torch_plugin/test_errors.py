@@ -141,7 +141,6 @@ def test_numbers_of_numpy_break_the_graph_which_would_make_tensors_of_them(ops: 
 
 @pytest.mark.parametrize("wrap", [lambda f: f, compiled], ids=["eager", "compiled"])
 @pytest.mark.parametrize("refused", ["vmap", "jvp"])
-@pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
 def test_refused_transformations_are_one_error(ops: Any, refused: str, wrap: Any) -> None:
     calls = {
         "vmap": torch.vmap(ops.add),

@@ -19,8 +19,6 @@ import graphffi
 import graphffi_torch
 from tests.torch_release import IS_TORCH_2_10
 
-pytestmark = pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec:FutureWarning")
-
 X = torch.arange(6.0).reshape(2, 3)
 ROWS = torch.export.Dim("rows", min=2, max=64)
 
@@ -563,7 +561,6 @@ class Transformed(torch.nn.Module):
         return torch.func.jvp(self.op, (x,), (x,))[1]
 
 
-@pytest.mark.filterwarnings("ignore:`torch.jit.script:DeprecationWarning")  # by torch's own jvp
 @pytest.mark.parametrize("transformation", ["vmap", "jvp"])
 def test_ops_in_transformations_are_refused_by_name(transformation: str) -> None:
     if IS_TORCH_2_10 and transformation == "jvp":

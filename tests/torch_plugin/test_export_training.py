@@ -18,8 +18,6 @@ from tests import differentiable_ops
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec:FutureWarning")
-
 RATE = 0.05
 ROWS = torch.export.Dim("rows", min=2)
 

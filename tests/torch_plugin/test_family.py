@@ -107,7 +107,6 @@ class TestMember:
         for variant in range(2 if dynamic else 1):
             check(member, member.make_call(variant), compiled)
 
-    @pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning")  # torch copies its own
     def test_exported(self, member: Member, ops: Any) -> None:
         call = member.make_call(0)
 
@@ -119,7 +118,6 @@ class TestMember:
         check(member, call, program.module())
         check(member, call, program.run_decompositions().module())
 
-    @pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning")
     def test_exported_with_symbolic_sizes(self, member: Member, ops: Any) -> None:
         calls = {member: member.make_call(0)}
         module = Several(calls, ops)
@@ -188,7 +186,6 @@ GROUPS = [members()[i : i + TOGETHER] for i in range(0, len(members()), TOGETHER
 @pytest.mark.slow
 @pytest.mark.parametrize("group", GROUPS, ids=lambda g: f"{g[0].number}-{g[-1].number}")
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
-@pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning")
 def test_packaged(group: list[Member], ops: Any, tmp_path: Path, dynamic: bool) -> None:
     module = Several({member: member.make_call(0) for member in group}, ops)
     shapes = module.sizes() if dynamic else None

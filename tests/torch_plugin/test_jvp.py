@@ -19,7 +19,6 @@ from tests.torch_release import IS_TORCH_2_10
 
 # Of what torch itself does in forward mode.
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*torch.jit.script. is deprecated"),
     pytest.mark.filterwarnings("ignore:.*torch._prims_common.check. is deprecated"),
     pytest.mark.filterwarnings("ignore:Attempted to insert a get_attr Node"),
 ]

@@ -20,7 +20,6 @@ COMPILER, EMULATOR = "aarch64-linux-gnu-g++", "qemu-aarch64"
 # Where Debian's cross compilers have the libraries of that machine.
 SYSTEM = "/usr/aarch64-linux-gnu"
 
-pytestmark = pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec:FutureWarning")
 needs_compiler = pytest.mark.skipif(
     platform.machine() == "aarch64" or not (shutil.which(COMPILER) and shutil.which(EMULATOR)),
     reason=f"needs another machine with {COMPILER} and {EMULATOR}",

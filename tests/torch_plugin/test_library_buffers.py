@@ -16,7 +16,6 @@ import graphffi
 import graphffi_torch
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec:FutureWarning"),
     pytest.mark.slow,
 ]
 Forward = Callable[[Any, torch.Tensor], Any]

@@ -21,7 +21,6 @@ import graphffi_torch
 from graphffi_torch import _standalone_build
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec:FutureWarning"),
     pytest.mark.filterwarnings("ignore:You are calling torch.compile inside:UserWarning"),  # 2.10
     pytest.mark.slow,
 ]

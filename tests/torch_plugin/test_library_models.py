@@ -20,7 +20,6 @@ import graphffi_torch
 from tests.torch_release import IS_TORCH_2_10
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec:FutureWarning"),
     pytest.mark.filterwarnings("ignore:The tensor attributes self.lstm:UserWarning"),
     pytest.mark.slow,
 ]

@@ -23,7 +23,6 @@ from graphffi_torch import _standalone_build
 from graphffi_torch._standalone_externs import FOLDER, TORCH_INCLUDE
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec:FutureWarning"),
     pytest.mark.skipif(not SANITIZE, reason="needs what `make sanitize` builds"),
 ]
 SHIM = ROOT / "plugins/torch/csrc/standalone"

@@ -15,8 +15,6 @@ import graphffi
 import graphffi_torch
 from graphffi import Tensor
 
-pytestmark = pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec:FutureWarning")
-
 MODES = {
     "eager": lambda f: f,
     "aot_eager": lambda f: torch.compile(f, fullgraph=True, backend="aot_eager"),
@@ -363,7 +361,6 @@ def test_inputs_may_share_memory(ops: Any) -> None:
 NAMES = [("mode", "_mutable_op"), ("self", "_all_bases"), ("_x_base_index", "updating_mode")]
 
 
-@pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning")
 @pytest.mark.parametrize("names", NAMES, ids=str)
 def test_parameters_have_any_names(names: tuple[str, str]) -> None:
     def scale(x: Any, factor: int, dtype: Any) -> None:

@@ -39,7 +39,6 @@ BACKENDS = pytest.mark.parametrize(
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Torchinductor does not support.*complex"),
-    pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning"),
 ]
 
 

@@ -20,10 +20,7 @@ import graphffi_torch
 from graphffi import Tensor
 from tests.torch_release import IS_TORCH_2_10
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*script_method:DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec:FutureWarning"),
-]
+pytestmark = []
 
 KERNELS = r"""
 #include <tvm/ffi/extra/c_env_api.h>

@@ -18,7 +18,6 @@ import graphffi_torch
 from graphffi_torch._package_inputs import Inputs
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec:FutureWarning"),
     pytest.mark.slow,
 ]
 

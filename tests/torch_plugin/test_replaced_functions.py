@@ -16,8 +16,6 @@ import torch
 import graphffi
 import graphffi_torch
 
-pytestmark = pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec:FutureWarning")
-
 X = torch.arange(3.0)
 
 KERNELS = """

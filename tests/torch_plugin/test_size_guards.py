@@ -19,8 +19,6 @@ from graphffi_torch import _size_guards
 from graphffi_torch._size_guards import size_guards
 from tests.torch_release import IS_TORCH_2_10
 
-pytestmark = pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec:FutureWarning")
-
 AUTO = torch.export.Dim.AUTO
 
 

@@ -27,7 +27,6 @@ from tests.hidden_names import HIDES_ALL
 from tests.torch_release import IS_TORCH_2_10
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec:FutureWarning"),
     pytest.mark.slow,
 ]
 KERNELS = r"""

@@ -317,7 +317,6 @@ def test_calls_that_differ_in_the_sign_of_a_zero_are_two(seen: Seen) -> None:
     assert sorted(map(repr, seen.values)) == ["-0.0", "0.0"]
 
 
-@pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning")
 def test_exported_programs_keep_the_sign_of_a_zero(seen: Seen) -> None:
     program = torch.export.export(Caller(lambda x: seen.op(x, -0.0, [-0.0], -0.0)), (X,))
     for found in (program, program.run_decompositions(), graphffi_torch.decompose(program)):

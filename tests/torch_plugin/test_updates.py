@@ -14,7 +14,6 @@ import torch
 import graphffi
 import graphffi_torch
 
-pytestmark = pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec:FutureWarning")
 CLOSURE = torch.zeros(2)
 
 

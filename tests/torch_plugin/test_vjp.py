@@ -252,11 +252,6 @@ def test_functional_transforms(mode: str) -> None:
     torch.testing.assert_close(jacobian, torch.diag(y[0]))
 
 
-# Torch scripts functions of its own when forward mode begins.
-scripts = pytest.mark.filterwarnings("ignore:.*torch.jit.script. is deprecated")
-
-
-@scripts
 @pytest.mark.parametrize(
     "transform",
     [
@@ -270,7 +265,6 @@ def test_forward_mode_is_refused_by_name(transform: Any) -> None:
         transform(lambda x: ops.mul(x, x), tensor(3).detach())
 
 
-@scripts
 def test_forward_mode_through_updates_is_refused_by_name() -> None:
     def f(x: Any) -> Any:
         return ops.accumulate(x * 1, x)
@@ -279,7 +273,6 @@ def test_forward_mode_through_updates_is_refused_by_name() -> None:
         torch.func.jvp(f, (torch.ones(3),), (torch.ones(3),))
 
 
-@scripts
 def test_dual_numbers_are_refused_by_name() -> None:
     with torch.autograd.forward_ad.dual_level():
         dual = torch.autograd.forward_ad.make_dual(torch.ones(3), torch.ones(3))
@@ -430,7 +423,6 @@ def test_a_training_step_can_be_a_graph() -> None:
     torch.testing.assert_close(graph(weight, x), step(weight, x))
 
 
-@pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")  # of dual numbers
 @pytest.mark.parametrize("mode", ["eager", "aot"])
 def test_rules_compute_in_the_types_of_the_op_under_autocast(mode: str) -> None:
     seen = []

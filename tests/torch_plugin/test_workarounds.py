@@ -208,7 +208,6 @@ def test_the_only_result_is_taken_from_a_tuple_where_nothing_is_updated(
     assert fails(lambda x: op(x, None), torch.ones(3)) != worked_around
 
 
-@pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning")
 def test_saved_programs_do_not_survive_empty_lists(tmp_path: Path) -> None:
     """The empty tensor of `ns::name.effect`: `ReturnList`, `_make_effect_fake`, `put_back`."""
 
@@ -285,7 +284,6 @@ def test_the_oldest_torch_needs_code_of_its_own() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec:FutureWarning")
 def test_torch_keeps_the_gil_while_a_package_runs(tmp_path: Path) -> None:
     """The lock of `graphffi_torch._package.Package`."""
     module = load_kernels()

@@ -12,8 +12,6 @@ import torch
 import graphffi
 import graphffi_torch
 
-pytestmark = pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec:FutureWarning")
-
 X = torch.ones(3)
 
 
