@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from ._cache import OBJECTS
-from ._command import Outcome
 from ._location import cache_folder, plugin_cache
+from ._outcome import Outcome
 
 # Another process may be about to load what it was just given.
 _IN_USE_SECONDS: Final = 600

@@ -7,30 +7,15 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ._config import add_options, find_flags, print_out
+from ._outcome import Outcome
 from ._progress import Progress
 from ._version import __version__
 
 _FRAMEWORKS = "beside NumPy, separated by commas; by default, those that are installed"
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """The result of a subcommand.
-
-    Args:
-        facts: For ``--json``.
-        lines: For people.
-        status: Of the process: 0, or 1 where something is wrong.
-    """
-
-    facts: Any
-    lines: Sequence[str]
-    status: int = 0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

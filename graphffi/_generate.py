@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 from collections.abc import Sequence
@@ -13,16 +12,14 @@ from pathlib import Path
 from typing import Final
 
 from ._cache import write_text
-from ._command import Outcome
+from ._define_text import TODO, define_text
 from ._generate_trace import trace_blocks
 from ._metadata import TENSORS, describe_function, describe_type, parameters_of
 from ._module import Module, load_module
 from ._op_text import op_texts, parse_op_text
+from ._outcome import Outcome
 from ._parameter import is_name
-from ._shape_text import RuleTexts
-from ._signature import from_schema
 
-TODO: Final = "TODO"
 _BLOCK: Final = re.compile(
     r"^# generated: (?P<name>\w+) (?P<digest>[0-9a-f]{12})\n(?P<text>.*?)^# end: (?P=name)\n",
     re.MULTILINE | re.DOTALL,
@@ -193,58 +190,6 @@ def library_blocks(module: Module, namespace: str) -> tuple[dict[str, str], dict
         fields.setdefault("doc", doc)
         blocks[name] = define_text(f"{namespace}::{name}", f"_kernels.{name}", fields)
     return blocks, left_out
-
-
-def define_text(op: str, kernel: str, fields: dict[str, str]) -> str:
-    """The call of `define_op`.
-
-    Args:
-        op: The op's name.
-        kernel: An expression; empty for none that is known.
-        fields: As in the text of an op, and ``comment``. `define_op` refuses what is ``TODO``.
-
-    Raises:
-        ValueError: If a field does not parse.
-    """
-    name = op.partition("::")[2]
-    lines = [f"{json.dumps(op)},", *_schema_lines(fields["schema"])]
-    lines.append(f"kernel={kernel}," if kernel else f"kernel=...,  # {TODO}: a kernel reference")
-    for key, text in fields.items():
-        if key in ("plan", "dims", "dtypes", "vmap", "doc") and text:
-            lines.append(f"{key}={json.dumps(text, ensure_ascii=False)},")
-        elif key in ("allow_cuda_graph", "has_side_effect", "pass_owning_tensor"):
-            value = {"true": "True", "false": "False"}.get(text, json.dumps(text))
-            lines.append(f"{key}={value},")
-        elif key == "strided":
-            names = [one.strip() for one in text.split(",")]
-            lines.append(f"strided={'True' if text == 'true' else json.dumps(names)},")
-    lines += _rule_lines(op, fields)
-    comment = "".join(f"# {line}\n" for line in fields.get("comment", "").splitlines())
-    body = "".join(f"    {line}\n" for line in lines)
-    return f"{comment}{name} = graphffi.define_op(\n{body})\n"
-
-
-def _schema_lines(schema: str) -> list[str]:
-    line = f"schema={json.dumps(schema, ensure_ascii=False)},"
-    if TODO not in schema:
-        return [line]
-    return [
-        f"# {TODO}: results, such as Tensor, and Tensor(a!) for an operand that is updated",
-        line,
-    ]
-
-
-def _rule_lines(op: str, fields: dict[str, str]) -> list[str]:
-    if fields.get("shape") == TODO:
-        return [f"infer=None,  # {TODO}: the shape rule, such as lambda x: graphffi.like(x)"]
-    signature = from_schema(op, fields["schema"])
-    texts = RuleTexts(op, signature, fields.get("dims", ""), fields.get("dtypes", ""))
-    lines = []
-    if signature.results:
-        lines.append(f"infer={texts.lambda_text('shape', fields.get('shape', ''))},")
-    if "workspace" in fields:
-        lines.append(f"workspace={texts.lambda_text('workspace', fields['workspace'])},")
-    return lines
 
 
 def _fields(module: Module, name: str) -> dict[str, str]:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ._define_text import define_text
 from ._parameter import is_name
 
 
@@ -21,8 +22,6 @@ def trace_blocks(paths: Sequence[str], namespace: str) -> dict[str, str]:
     Raises:
         ValueError: If a file is none of these definitions.
     """
-    from ._generate import define_text
-
     blocks = {}
     for path in paths:
         try:

@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ._command import Outcome
 from ._elf_texts import exported_texts
 from ._metadata import describe_function
 from ._module import Module, load_module
 from ._op_text import op_texts, parse_op_text
+from ._outcome import Outcome
 
 
 def inspect_library(path: str) -> Outcome:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The progress of a long command: by tqdm on a terminal where that is installed, else in one line."""
+"""The progress of a long command: by tqdm on a terminal that has it, else in one line."""
 
 from __future__ import annotations
 

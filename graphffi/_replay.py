@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-from ._command import Outcome
+from ._outcome import Outcome
 from ._record import RecordedCall, read_record, text_of
 from ._runtime import runtime_info
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from ._config import include_path
 
 if TYPE_CHECKING:
-    from ._compile import Recipe
+    from ._recipe import Recipe
 
 COMPILERS: Final = {
     "CXX": (("g++", "c++", "clang++"), "a C++ compiler"),
@@ -106,12 +106,6 @@ def num_jobs() -> int:
     if not (asked.isdecimal() and int(asked) > 0):
         raise ValueError(f"graphffi.cpp: GRAPHFFI_JOBS: expected a number above 0, got {asked!r}")
     return int(asked)
-
-
-def c_string(text: bytes) -> str:
-    """Return a string literal of C++."""
-    plain = set(range(32, 127)) - set(b'"\\?')
-    return '"' + "".join(chr(b) if b in plain else f"\\{b:03o}" for b in text) + '"'
 
 
 @functools.lru_cache(maxsize=64)

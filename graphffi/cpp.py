@@ -15,10 +15,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict
 
-from ._compile import Recipe, build_library
+from ._compile import build_library
 from ._config import include_path as include_path
 from ._cuda import cuda_module as cuda_module
 from ._module import Module, as_module, load_module
+from ._recipe import Recipe
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

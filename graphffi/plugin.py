@@ -45,6 +45,7 @@ from ._plan import CallTraits as CallTraits
 from ._plan import CanonicalCall as CanonicalCall
 from ._plan import SideEffect as SideEffect
 from ._raw_call import pack_call as pack_call
+from ._recipe import c_string as c_string
 from ._shape_program import trace_shape_rule as trace_shape_rule
 from ._spec import checked_bytes as checked_bytes
 from ._spec import checked_dtype as checked_dtype
@@ -53,7 +54,6 @@ from ._spec import described as described
 from ._symbolic import Texts as Texts
 from ._tensor import numpy_dtype as numpy_dtype
 from ._tensor import register_tensor_viewer as register_tensor_viewer
-from ._toolchain import c_string as c_string
 from ._tracing import Tracer as Tracer
 from ._tracing import as_constant as as_constant
 from ._tracing import is_int64 as is_int64

@@ -14,7 +14,7 @@ import pytest
 
 import graphffi
 from graphffi._command import main
-from graphffi._generate import define_text
+from graphffi._define_text import define_text
 
 from .conftest import HERE
 
