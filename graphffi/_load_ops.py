@@ -55,8 +55,7 @@ def load_ops(
             kernel = module.get_function(arguments.pop("kernel", symbol))
             op = define_op(f"{names}::{symbol}", kernel=kernel, override=override, **arguments)
         except (AttributeError, TypeError, ValueError) as error:
-            kind = TypeError if isinstance(error, TypeError) else ValueError
-            raise kind(f"{error}; in the library {module.path!r}") from None
+            raise _of_library(error, module.path) from None
         found[symbol] = op
     return SimpleNamespace(**found)
 
@@ -86,8 +85,13 @@ def op_arguments(path: str, namespace: str, module: str) -> dict[str, dict[str, 
         try:
             found[symbol] = define_arguments(name, parse_op_text(name, text), module)
         except (TypeError, ValueError) as error:
-            raise type(error)(f"{error}; in the library {path!r}") from None
+            raise _of_library(error, path) from None
     return found
+
+
+def _of_library(error: Exception, path: str) -> Exception:
+    kind = TypeError if isinstance(error, TypeError) else ValueError
+    return kind(f"{error}; in the library {path!r}")
 
 
 def _find(path: str, caller: str | None) -> str:

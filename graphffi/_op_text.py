@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from ._elf_texts import exported_texts
@@ -68,7 +69,8 @@ def define_arguments(name: str, fields: Mapping[str, str], module: str) -> dict[
     texts = RuleTexts(name, signature, found.get("dims", ""), found.get("dtypes", ""))
     if "workspace" in fields:
         size = fields["workspace"]
-        found["workspace"] = int(size) if size.isdigit() else texts.number_rule(size, module)
+        is_constant = re.fullmatch(r"[0-9]{1,19}", size) is not None
+        found["workspace"] = int(size) if is_constant else texts.number_rule(size, module)
     if signature.results:
         found["infer"] = texts.shape_rule(fields.get("shape", ""), module)
     return found

@@ -62,8 +62,10 @@ def _recorded(call: RecordedCall) -> str:
 
 
 def _run(call: RecordedCall, modules: list[str], library: str | None) -> dict[str, Any]:
-    asked = {"stem": call.stem, "begin": call.begin, "end": call.end, "modules": modules,
-             "library": library and os.path.abspath(library), "path": sys.path}  # fmt: skip
+    level = call.header.get("level", 0)
+    library = library and os.path.abspath(library)
+    asked = {"stem": call.stem, "level": level, "begin": call.begin, "end": call.end,
+             "modules": modules, "library": library, "path": sys.path}  # fmt: skip
     environment = {**os.environ, "GRAPHFFI_RUNTIME": runtime_info().path}
     environment = {k: v for k, v in environment.items() if not k.startswith("GRAPHFFI_RECORD")}
     command = [sys.executable, "-m", "graphffi._replay_process"]

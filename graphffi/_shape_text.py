@@ -8,9 +8,12 @@ and `dtypes` (data types), data types by their names, and what `_CALLS` has.
 from __future__ import annotations
 
 import ast
+import contextlib
+import inspect
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from ._device import Device
 from ._dims import parse_dims
 from ._dtype import dtype
 from ._dtypes import parse_dtypes
@@ -24,7 +27,14 @@ if TYPE_CHECKING:
     from ._signature import Signature
 
 _G = TypeVar("_G")
-_CALLS: Final = {"like": like, "empty": empty, "min": min, "max": max, "len": len}
+_CALLS: Final[dict[str, Callable[..., Any]]] = {
+    "like": like,
+    "empty": empty,
+    "min": min,
+    "max": max,
+    "len": len,
+}
+_MOST_SHOWN: Final = 120
 _ATTRIBUTES: Final = ("shape", "ndim", "numel", "dtype", "device")
 _NODES: Final = (
     *(ast.Expression, ast.Tuple, ast.List, ast.Call, ast.keyword, ast.Name, ast.Attribute),
@@ -71,14 +81,15 @@ class RuleTexts:
             ValueError: If it does not parse, or `dims` does not say what results are like.
         """
         text = text or self._shape_text()
-        tree = self._parse("shape", text)
-        count = len(tree.elts) if isinstance(tree, ast.Tuple) else 1
-        if count != len(self._results):
-            raise ValueError(
-                f"{self._subject}: shape {text!r}: expected {len(self._results)} expressions for "
-                f"{', '.join(self._results)}, got {count}"
-            )
-        return self._function(module, tree)
+        with self._reading("shape", text):
+            tree = self._parse("shape", text)
+            specs = tree.elts if isinstance(tree, (ast.Tuple, ast.List)) else [tree]
+            if len(specs) != len(self._results):
+                count = f"{len(self._results)} expressions for {', '.join(self._results)}"
+                raise self._problem("shape", text, f"{count}, got {len(specs)}")
+            for spec in specs:
+                self._check_spec("shape", text, spec)
+            return self._function(module, tree)
 
     def number_rule(self, text: str, module: str) -> Callable[..., Any]:
         """The rule of the workspace's size, a number.
@@ -86,7 +97,10 @@ class RuleTexts:
         Raises:
             ValueError: If it does not parse.
         """
-        return self._function(module, self._parse("workspace", text))
+        with self._reading("workspace", text):
+            tree = self._parse("workspace", text)
+            self._check_number("workspace", text, tree)
+            return self._function(module, tree)
 
     def lambda_text(self, what: str, text: str) -> str:
         """A rule as Python code, ``lambda x: graphffi.like(x)``.
@@ -94,7 +108,11 @@ class RuleTexts:
         Raises:
             ValueError: If it does not parse.
         """
-        tree = self._parse(what, text or self._shape_text())
+        text = text or self._shape_text()
+        with self._reading(what, text):
+            return self._lambda(self._parse(what, text))
+
+    def _lambda(self, tree: ast.expr) -> str:
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and ast.unparse(node.func) in ("like", "empty"):
                 node.func = ast.parse(f"graphffi.{ast.unparse(node.func)}", mode="eval").body
@@ -113,12 +131,9 @@ class RuleTexts:
 
     def _parse(self, what: str, text: str) -> ast.expr:
         """The expression, with names replaced by their meanings."""
-        try:
-            tree = ast.parse(text.strip(), mode="eval").body
-        except SyntaxError as error:
-            raise self._problem(what, text, f"an expression, got {error.msg}") from None
+        tree = ast.parse(text.strip(), mode="eval").body
         for node in ast.walk(tree):
-            if not isinstance(node, _NODES):
+            if not isinstance(node, _NODES) or _is_no_value(node):
                 got = ast.unparse(node) or type(node).__name__  # an operator alone has no text
                 raise self._problem(what, text, f"calls, sizes and arithmetic, got {got!r}")
             if isinstance(node, ast.Attribute) and node.attr not in _ATTRIBUTES:
@@ -127,6 +142,8 @@ class RuleTexts:
             if isinstance(node, ast.Call) and ast.unparse(node.func) not in _CALLS:
                 known = ", ".join(_CALLS)
                 raise self._problem(what, text, f"a call of {known}, got {ast.unparse(node)!r}")
+            if isinstance(node, ast.Call):
+                self._check_call(what, text, node)
         return _Renamed(self, what, text).visit(tree)  # type: ignore[no-any-return]
 
     def meaning(self, what: str, text: str, name: str) -> str:
@@ -209,8 +226,88 @@ class RuleTexts:
         pairs = zip(self._operands, groups, strict=False)
         return sorted(pairs, key=lambda pair: _may_be_absent(pair[0]))
 
+    @contextlib.contextmanager
+    def _reading(self, what: str, text: str) -> Iterator[None]:
+        """Names errors of Python's parser and compiler."""
+        try:
+            yield
+        except SyntaxError as error:
+            raise self._problem(what, text, f"an expression, got {error.msg}") from None
+        except UnicodeError as error:
+            raise self._problem(what, text, f"an expression, got {error}") from None
+        except (RecursionError, MemoryError):
+            expected = "an expression that Python's parser takes, got one with too many terms"
+            raise self._problem(what, text, expected) from None
+
+    def _check_call(self, what: str, text: str, node: ast.Call) -> None:
+        """Compares a call's arguments with what the function takes."""
+        name = ast.unparse(node.func)
+        if any(p.name == name for p in self._parameters):
+            raise self._problem(what, text, f"the function {name}, got the parameter {name!r}")
+        if any(isinstance(arg, ast.Starred) for arg in node.args) or name in ("min", "max"):
+            return
+        keywords = [keyword.arg for keyword in node.keywords]
+        try:
+            if None in keywords or len({*keywords}) != len(keywords):
+                raise TypeError("each keyword once, and no **")
+            by_name = {str(k.arg): k.value for k in node.keywords}
+            arguments = inspect.signature(_CALLS[name]).bind(*node.args, **by_name).arguments
+        except TypeError as error:
+            expected = f"the arguments of {name} ({error})"
+            raise self._problem(what, text, f"{expected}, got {ast.unparse(node)!r}") from None
+        for argument, kind in (("dtype", dtype), ("device", Device)):
+            self._check_constant(what, text, arguments.get(argument), kind)
+        if (
+            isinstance(arguments.get("shape"), ast.Constant)
+            and arguments["shape"].value is not None
+        ):
+            got = ast.unparse(arguments["shape"])
+            raise self._problem(what, text, f"a list of sizes as shape, got {got!r}")
+
+    def _check_constant(self, what: str, text: str, node: Any, kind: Callable[..., Any]) -> None:
+        if isinstance(node, ast.Constant) and node.value is not None:
+            try:
+                kind(node.value)
+            except (TypeError, ValueError) as error:
+                raise self._problem(what, text, str(error).partition("expected ")[2]) from None
+
+    def _check_spec(self, what: str, text: str, node: ast.expr) -> None:
+        """Refuses what is no tensor: it would fail in each call."""
+        if isinstance(node, ast.IfExp):
+            self._check_spec(what, text, node.body)
+            self._check_spec(what, text, node.orelse)
+            return
+        name = ast.unparse(node.value if isinstance(node, ast.Subscript) else node)
+        kinds = ("list",) if isinstance(node, ast.Subscript) else ("tensor", "optional")
+        is_operand = any(o.name == name and o.kind in kinds for o in self._operands)
+        is_made = isinstance(node, ast.Call) and ast.unparse(node.func) in ("like", "empty")
+        if not is_operand and not is_made:
+            expected = "like(...), empty(...) or an operand for each result"
+            raise self._problem(what, text, f"{expected}, got {ast.unparse(node)!r}")
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "like":
+            given = [*node.args, *(k.value for k in node.keywords if k.arg == "x")][0]
+            self._check_spec(what, text, given)
+
+    def _check_number(self, what: str, text: str, node: ast.expr) -> None:
+        """Refuses what is no int."""
+        if isinstance(node, ast.IfExp):
+            self._check_number(what, text, node.body)
+            self._check_number(what, text, node.orelse)
+            return
+        kinds = {p.name: p.kind for p in self._parameters}
+        is_int = (
+            (isinstance(node, ast.Constant) and type(node.value) is int)
+            or (isinstance(node, ast.Name) and kinds.get(node.id) in ("int", "bool"))
+            or (isinstance(node, ast.Attribute) and node.attr in ("numel", "ndim"))
+            or (isinstance(node, ast.Call) and ast.unparse(node.func) not in ("like", "empty"))
+            or isinstance(node, (ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Subscript))
+        )
+        if not is_int:
+            raise self._problem(what, text, f"a number of bytes, got {ast.unparse(node)!r}")
+
     def _problem(self, what: str, text: str, expected: str) -> ValueError:
-        return ValueError(f"{self._subject}: {what} {text!r}: expected {expected}")
+        shown = text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
+        return ValueError(f"{self._subject}: {what} {shown!r}: expected {expected}")
 
 
 class _Renamed(ast.NodeTransformer):
@@ -227,6 +324,11 @@ class _Renamed(ast.NodeTransformer):
     def visit_Name(self, node: ast.Name) -> ast.expr:
         meaning = self._texts.meaning(self._what, self._text, node.id)
         return ast.parse(meaning, mode="eval").body
+
+
+def _is_no_value(node: ast.AST) -> bool:
+    constant = isinstance(node, ast.Constant)
+    return constant and not isinstance(node.value, (int, float, str, type(None)))  # type: ignore[attr-defined]
 
 
 def _item(operand: Operand) -> str:

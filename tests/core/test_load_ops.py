@@ -183,11 +183,53 @@ def test_a_symbol_that_is_no_text_is_refused() -> None:
         ("schema: (Tensor x) -> ()\nallow_cuda_graph: yes",
          "allow_cuda_graph: expected true or false, got 'yes'"),
         ("schema: (Tensor x) -> ()\nworkspace: 2 **", "workspace '2 ..': expected an expression"),
+        ("schema: (Tensor x) -> Tensor\nshape: like(x, shape=[1], shape=[2])",
+         r"expected the arguments of like \(each keyword once"),
+        ("schema: (Tensor x) -> Tensor\nshape: like(x, size=[1])",
+         r"expected the arguments of like \(got an unexpected keyword argument 'size'\), got 'l"),
+        ("schema: (Tensor x) -> Tensor\nshape: empty([1])",
+         r"expected the arguments of empty \(missing a required argument: 'dtype'\)"),
+        ("schema: (Tensor x) -> Tensor\nshape: like(x, shape=[" + " + ".join(["1"] * 4000) + "])",
+         r"shape 'like\(x, shape=\[1 \+ .*\.\.\.': expected an expression that Python's parser"),
+        ("schema: (Tensor x) -> Tensor\nshape: like(x, shape=[" + "-" * 4000 + "1])",
+         "expected an expression that Python's parser takes"),
+        ("schema: (Tensor x) -> Tensor\nshape: " + "[" * 4000, "expected an expression, got"),
+        ("schema: (Tensor x) -> Tensor\nshape: like(x, dtype=\ud800)", "an expression, got 'utf"),
+        ("schema: (Tensor x) -> Tensor\ndims: b -> b\nshape: None",
+         r"shape 'None': expected like\(...\), empty\(...\) or an operand for each result, got 'No"),
+        ("schema: (Tensor x, int n) -> Tensor\nshape: like(x) if n else n", "each result, got 'n'"),
+        ("schema: (Tensor x) -> Tensor\nshape: like(x.shape)", r"each result, got 'x\.shape'"),
+        ("schema: (Tensor x) -> Tensor\nshape: like(x, shape=3)", "list of sizes as shape, got '3'"),
+        ("schema: (Tensor x) -> Tensor\nshape: like(x, dtype='f')", "expected a name such as float"),
+        ("schema: (Tensor x) -> Tensor\nshape: like(x, shape=[1j])", "and arithmetic, got '1j'"),
+        ("schema: (Tensor like) -> Tensor\nshape: like(like)", "the function like, got the param"),
+        ("schema: (Tensor x) -> ()\nworkspace: None", "workspace 'None': expected a number of byt"),
+        ("schema: (Tensor x) -> ()\nworkspace: 1.5", r"workspace '1\.5': expected a number of byt"),
+        ("schema: (Tensor x) -> ()\nworkspace: x", "workspace 'x': expected a number of bytes"),
+        ("schema: (Tensor x) -> ()\nworkspace: \u00b2", "expected an expression, got invalid char"),
     ],
 )  # fmt: skip
 def test_texts_that_do_not_parse(text: str, problem: str) -> None:
     with pytest.raises(ValueError, match=f"^ns::op: .*{problem}"):
         define_arguments("ns::op", parse_op_text("ns::op", text), "somewhere")
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected"),
+    [
+        ("[like(x)]", [3]),
+        ("x", [3]),
+        ("xs[0] if n else like(like(x), shape=[n])", [0]),
+        ("empty([*x.shape, max(n, 2)], x.dtype)", [3, 2]),
+        ("like(x, shape=[" + " + ".join(["n + 1"] * 60) + "])", [60]),
+    ],
+)
+def test_texts_of_many_forms_are_rules(shape: str, expected: list[int]) -> None:
+    text = f"schema: (Tensor x, Tensor[] xs, int n=0) -> Tensor\nshape: {shape}"
+    arguments = define_arguments("ns::op", parse_op_text("ns::op", text), "somewhere")
+    x = np.ones(3, "float32")
+    found = arguments["infer"](graphffi.like(x), [graphffi.like(x)], 0)
+    assert list((found[0] if isinstance(found, list) else found).shape) == expected
 
 
 @pytest.mark.parametrize(

@@ -135,6 +135,42 @@ def test_replay_puts_operands_where_they_were(library: str, tmp_path: Path) -> N
     assert (status, found["outcome"]) == (0, "same"), found
 
 
+@pytest.mark.parametrize("level", [1, 2, 3])
+@pytest.mark.parametrize("made", ["numpy", "graphffi"])
+def test_tensors_without_elements_are_compared(
+    library: str, tmp_path: Path, level: int, made: str
+) -> None:
+    kernel = graphffi.load_module(library).crash
+    x = np.zeros((0, 3), np.float32)
+    tensors = [x, x.copy()]
+    if made == "graphffi":  # without memory
+        torch = pytest.importorskip("torch")
+        tensors = [torch.empty(0, 3), torch.empty(0, 3)]
+    with graphffi.record(tmp_path, level=level):
+        kernel(tensors[0], 2.0, tensors[1])
+    status, found = replay(tmp_path)
+    assert (status, found["outcome"], found["notes"]) == (0, "same", []), found
+
+
+def test_a_call_without_tensors_is_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    (tmp_path / "no_tensors.py").write_text(
+        "import graphffi\n"
+        "graphffi.register_global_func('recorded.nothing', lambda x: None, override=True)\n"
+    )
+    code = (
+        "import graphffi, no_tensors\n"
+        "with graphffi.record('records', level=3):\n"
+        "    graphffi.get_global_func('recorded.nothing')(1)\n"
+    )
+    environment = os.environ | {"GRAPHFFI_RUNTIME": graphffi.runtime_info().path}
+    subprocess.run([sys.executable, "-c", code], env=environment, cwd=tmp_path, check=True)
+    status, found = replay(tmp_path / "records", "--import", "no_tensors")
+    assert (status, found["outcome"]) == (0, "same"), found
+
+
 def test_replay_takes_tensors_that_touch_for_two(library: str, tmp_path: Path) -> None:
     kernel = graphffi.load_module(library).crash
     both = np.arange(2 << 20, dtype=np.float32)
