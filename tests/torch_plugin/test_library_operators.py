@@ -96,6 +96,18 @@ class Maths(torch.nn.Module):
         return results
 
 
+class Empty(torch.nn.Module):
+    """Examples without elements, one of which is updated."""
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor, z: torch.Tensor) -> list[torch.Tensor]:
+        z.add_(1)
+        return [x + 1, x.sum(1), x.t(), y.permute(2, 0, 1) * 2, torch.cat([y, y]), x @ z, z.sum(0)]
+
+
+def without_elements() -> tuple[torch.Tensor, ...]:
+    return torch.empty(2, 0), torch.empty(3, 0, 2).transpose(0, 2), torch.empty(0, 4)
+
+
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Any:
     batch = torch.export.Dim("batch", min=1, max=16)
@@ -103,6 +115,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Any:
     programs = {
         "ordered": torch.export.export(Ordered(), inputs()),
         "selected": torch.export.export(Selected(), inputs()),
+        "empty": torch.export.export(Empty(), without_elements()),
         "maths": torch.export.export(Maths(), (maths_input(),)),
         "convolved": torch.export.export(convolved(), image, dynamic_shapes=({0: batch},)),
     }
@@ -136,6 +149,12 @@ def maths_input() -> torch.Tensor:
 
 def test_functions_of_elements_are_those_of_torch(library: Any) -> None:
     check(library.maths(maths_input()), Maths()(maths_input()))
+
+
+def test_operands_have_no_elements_where_the_examples_have_none(library: Any) -> None:
+    check(library.empty(*without_elements()), Empty()(*without_elements()))
+    with pytest.raises(ValueError, match=r"expected float32\[2, 0\] on cpu, got float32\[2, 1\] on"):
+        library.empty(torch.empty(2, 1), *without_elements()[1:])
 
 
 def test_elements_are_sorted_summed_and_scattered_as_torch_does(library: Any) -> None:
