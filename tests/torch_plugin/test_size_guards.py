@@ -265,7 +265,7 @@ GUARDS
 int64_t Holds(int64_t i, tvm::ffi::TensorView x) {
   try {
     return kGuards[i](Sizes(x.GetDLTensorPtr()));
-  } catch (const DivisionByZero&) {
+  } catch (const NoValue&) {
     return -1;
   }
 }

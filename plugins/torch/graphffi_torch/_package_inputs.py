@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import torch
 from torch.export.graph_signature import ConstantArgument, InputKind
+from torch.utils._pytree import tree_leaves
 
 from graphffi.plugin import NUMBERS, describe, is_tensor
 from graphffi_torch import _C
+from graphffi_torch._guard_text import GLOBALS, SizeGuard
 from graphffi_torch._primitive import PRIMITIVES
-from graphffi_torch._size_guards import SizeGuard, size_guards
+from graphffi_torch._size_guards import NO_LIMIT, linear_size, size_guards
 from graphffi_torch._specs import DTYPE_NAMES
 from graphffi_torch._standalone_signature import (
-    NO_LIMIT,
     describe_symbol,
     expression_text,
     is_row_major,
     keys_of,
-    linear_size,
     size_expression,
 )
 
@@ -47,8 +47,9 @@ def describe_inputs(
 
     Returns:
         The positional and the keyword arguments, and for each guard its text and the inputs in it.
-        Of arguments, a list for a list or tuple, a dict of ``keys`` for a dict, None for what is
-        not looked into, otherwise a dict that describes an input.
+        Of arguments, a list for a list or tuple, a dict of ``keys`` for a dict, a list of
+        ``leaves`` for another node of a pytree, None for what is not looked into, otherwise a dict
+        that describes an input.
     """
     placeholders = {node.name: node for node in program.graph.find_nodes(op="placeholder")}
     # Before decompositions, no input is listed as updated.
@@ -67,7 +68,7 @@ def describe_inputs(
         for spec, own in specs
         if spec.kind == InputKind.USER_INPUT
     )
-    guards = [[guard.text, guard.inputs] for guard in size_guards(exported, compiled)]
+    guards = [[guard.text, guard.inputs] for guard in size_guards("package", exported)]
     return [*_nest(program.call_spec.in_spec, inputs), *guards]
 
 
@@ -78,7 +79,19 @@ def _nest(spec: Any, inputs: Iterator[Any]) -> Any:
     if spec.type in (list, tuple):
         return items
     keys = keys_of(spec)
-    return None if keys is None else {"keys": dict(zip(keys, items, strict=True))}
+    if keys is None:
+        return {"leaves": list(_leaves(items))}
+    return {"keys": dict(zip(keys, items, strict=True))}
+
+
+def _leaves(items: Any) -> Iterator[Any]:
+    for item in items:
+        if isinstance(item, list):
+            yield from _leaves(item)
+        elif isinstance(item, dict) and ("keys" in item or "leaves" in item):
+            yield from _leaves(item["keys"].values() if "keys" in item else item["leaves"])
+        else:
+            yield item
 
 
 def _describe_input(
@@ -118,7 +131,7 @@ def _describe_size(size: int | torch.SymInt, ranges: Mapping[Any, Any]) -> Any:
     if linear is None:
         return None
     symbol, multiple, offset = linear
-    return [str(symbol), *describe_symbol(size, symbol, ranges), multiple, offset]
+    return [str(symbol), *describe_symbol(size, ranges), multiple, offset]
 
 
 class Inputs:
@@ -159,8 +172,12 @@ class Inputs:
         if described is None:
             return _Any()
         if "keys" in described:
-            items = described["keys"].items()
-            return _Dict({key: self._of(item, f"{path}[{key!r}]") for key, item in items}, path)
+            items = described["keys"]
+            read = {key: self._of(item, f"{path}[{key!r}]") for key, item in items.items()}
+            return _Dict(read, path)
+        if "leaves" in described:
+            items = described["leaves"]
+            return _Node([self._of(item, f"{path}[{i}]") for i, item in enumerate(items)], path)
         if "value" in described:
             return _Constant(**described)
         sizes = [_Size(*size) if isinstance(size, list) else size for size in described["sizes"]]
@@ -168,19 +185,21 @@ class Inputs:
         return self._tensors[-1]
 
     def _guards_of(self, described: Sequence[Any]) -> list[tuple[SizeGuard, CodeType]]:
-        """Those of known inputs, with their code."""
+        """With their code."""
         known = {tensor.name for tensor in self._tensors}
+        for text, inputs in described:
+            if not known.issuperset(inputs):
+                raise ValueError(f"the guard '{text}' of inputs that are not described")
         return [
             (SizeGuard(text, tuple(inputs)), compile(text, "<guard>", "eval"))
             for text, inputs in described
-            if known.issuperset(inputs)
         ]
 
     def _check_guards(self, tensors: Sequence[torch.Tensor]) -> None:
         named = {spec.name: tensor for spec, tensor in zip(self._tensors, tensors, strict=True)}
         for guard, code in self._guards:
             try:
-                holds = eval(code, {}, named)  # the package runs native code, too
+                holds = eval(code, GLOBALS, named)  # the package runs native code, too
             except ZeroDivisionError:
                 holds = False
             except IndexError:  # an op refuses a tensor of so few dimensions
@@ -255,6 +274,23 @@ class _Dict:
 
 
 @dataclass(frozen=True)
+class _Node:
+    """Another node of a pytree, such as a named tuple."""
+
+    leaves: Sequence[Any]
+    path: str
+
+    def arrange(self, value: Any, call: _Call) -> Any:
+        leaves = tree_leaves(value)
+        if len(leaves) != len(self.leaves):
+            got = f"{len(leaves)} in {describe(value)}"
+            _refuse(TypeError, self.path, f"{len(self.leaves)} inputs", got)
+        for leaf, given in zip(self.leaves, leaves, strict=True):
+            leaf.arrange(given, call)
+        return value
+
+
+@dataclass(frozen=True)
 class _Constant:
     name: str
     value: Any
@@ -324,8 +360,11 @@ class _Tensor:
         return value
 
     def _note_sizes(self, value: torch.Tensor, sizes: dict[str, int]) -> None:
+        """Compares with nothing but ranges, which the ops' calls do not know."""
         for expected, size in zip(self.sizes, value.shape, strict=False):
             if isinstance(expected, _Size):
+                if value.ndim == len(self.sizes) and not expected.accepts(size, {}):
+                    self._refuse_type(value, {})
                 expected.note(size, sizes)
 
     def _check_type(self, value: torch.Tensor, sizes: dict[str, int]) -> None:
@@ -338,9 +377,12 @@ class _Tensor:
                 elif expected not in (size, None):
                     fits = False
         if not fits:
-            kind = ValueError if has_dtype else TypeError
-            text = ", ".join(_size_text(size, sizes) for size in self.sizes)
-            self._refuse(kind, f"{self.dtype}[{text}] on {self.device}", describe(value))
+            self._refuse_type(value, sizes)
+
+    def _refuse_type(self, value: torch.Tensor, sizes: dict[str, int]) -> NoReturn:
+        kind = ValueError if _dtype_name(value.dtype) == self.dtype else TypeError
+        text = ", ".join(_size_text(size, sizes) for size in self.sizes)
+        self._refuse(kind, f"{self.dtype}[{text}] on {self.device}", describe(value))
 
     def _check_layout(self, value: torch.Tensor, sizes: dict[str, int]) -> None:
         """Refuses elements that are elsewhere in memory than in the example."""

@@ -26,11 +26,9 @@ from graphffi_torch._decompose import (
     check_branches,
     check_exported,
     decompose,
-    with_graph_module,
 )
 from graphffi_torch._primitive import PRIMITIVES
 from graphffi_torch._private_names import has, why_without
-from graphffi_torch._size_guards import size_guards
 from graphffi_torch._standalone_build import Source, build
 from graphffi_torch._standalone_code import method_code
 from graphffi_torch._standalone_externs import find_externs
@@ -177,10 +175,8 @@ def to_library(
     for name, code in generated.items():
         constants = kept.add(code.code, code.weights, updated)
         device = devices[name]
-        program = decomposed[name]
-        compiled = with_graph_module(program, program.graph_module, {})
-        guards = size_guards(programs[name], compiled)
-        text = method_code(signatures[name], guards, code.model, device, code.code, constants)
+        signature = Signature.of(name, programs[name])  # with what torch has found since
+        text = method_code(signature, code.model, device, code.code, constants)
         sources.append(
             Source(code.model, text, code.header, code.flags, device, code.images),
         )

@@ -18,7 +18,7 @@ std::string KindOf(const TVMFFIAny& value) {
 bool Holds(const SizeGuard& guard, const Sizes& sizes) {
   try {
     return guard.holds(sizes);
-  } catch (const DivisionByZero&) {
+  } catch (const NoValue&) {
     return false;
   }
 }
