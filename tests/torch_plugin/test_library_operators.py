@@ -11,6 +11,7 @@ import torch
 
 import graphffi
 import graphffi_torch
+from tests.sizes_of_one import sizes_of_one
 from tests.torch_release import IS_TORCH_2_10
 
 pytestmark = [
@@ -81,10 +82,12 @@ class Convolved(torch.nn.Module):
 def library(tmp_path_factory: pytest.TempPathFactory) -> Any:
     batch = torch.export.Dim("batch", min=1, max=16)
     image = (torch.rand(2, 6, 19, 22),)
+    with sizes_of_one():
+        images = torch.export.export(convolved(), image, dynamic_shapes=({0: batch},))
     programs = {
         "ordered": torch.export.export(Ordered(), inputs()),
         "selected": torch.export.export(Selected(), inputs()),
-        "convolved": torch.export.export(convolved(), image, dynamic_shapes=({0: batch},)),
+        "convolved": images,
     }
     path = tmp_path_factory.mktemp("operators") / "operators.so"
     return graphffi.load_module(graphffi_torch.to_library(programs, path))

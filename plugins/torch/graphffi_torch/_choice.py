@@ -91,8 +91,8 @@ def takes_sizes_for_granted(
 
 
 def smallest(size: torch.SymInt) -> int:
-    """What torch takes for the smallest value of a size."""
-    return int(size.node.shape_env.bound_sympy(size.node.expr).lower)
+    """What torch takes for the smallest value of a size; its symbols are positive."""
+    return max(1, int(size.node.shape_env.bound_sympy(size.node.expr).lower))
 
 
 class _ForeignIntError(Exception):

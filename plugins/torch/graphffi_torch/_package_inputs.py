@@ -19,7 +19,8 @@ from graphffi.plugin import NUMBERS, describe, is_tensor
 from graphffi_torch import _C
 from graphffi_torch._guard_text import GLOBALS, SizeGuard
 from graphffi_torch._primitive import PRIMITIVES
-from graphffi_torch._size_guards import NO_LIMIT, linear_size, size_guards
+from graphffi_torch._size_guards import NO_LIMIT, SMALLEST, linear_size, size_guards
+from graphffi_torch._sizes_of_one import as_exported, sizes_of_one
 from graphffi_torch._specs import DTYPE_NAMES
 from graphffi_torch._standalone_signature import (
     describe_symbol,
@@ -53,8 +54,10 @@ def describe_inputs(
     """
     placeholders = {node.name: node for node in program.graph.find_nodes(op="placeholder")}
     # Before decompositions, no input is listed as updated.
-    compiled = program.run_decompositions({})
+    with as_exported(exported):
+        compiled = program.run_decompositions({})
     updated = compiled.graph_signature.user_inputs_to_mutate.values()
+    ones = sizes_of_one(exported)
     specs = zip(
         program.graph_signature.input_specs, exported.graph_signature.input_specs, strict=True
     )
@@ -63,6 +66,7 @@ def describe_inputs(
             own.arg,
             placeholders.get(spec.arg.name),
             program.range_constraints,
+            ones,
             is_updated=spec.arg.name in updated,
         )
         for spec, own in specs
@@ -95,7 +99,12 @@ def _leaves(items: Any) -> Iterator[Any]:
 
 
 def _describe_input(
-    argument: Any, node: torch.fx.Node | None, ranges: Mapping[Any, Any], *, is_updated: bool
+    argument: Any,
+    node: torch.fx.Node | None,
+    ranges: Mapping[Any, Any],
+    ones: frozenset[Any],
+    *,
+    is_updated: bool,
 ) -> Any:
     if isinstance(argument, ConstantArgument):
         return {"name": argument.name, "value": argument.value}
@@ -108,7 +117,7 @@ def _describe_input(
         "name": argument.name,
         "dtype": _dtype_name(value.dtype),
         "device": value.device.type,
-        "sizes": [_describe_size(size, ranges) for size in value.shape],
+        "sizes": [_describe_size(size, ranges, ones) for size in value.shape],
         "strides": None if is_row_major(value) else strides,
         "is_checked_by_ops": not readers.isdisjoint(PRIMITIVES) and readers <= {*PRIMITIVES, _SIZE},
         "is_updated": is_updated,
@@ -123,7 +132,9 @@ def _describe_stride(stride: int | torch.SymInt) -> int | str | None:
     return expression_text(expression, {s: str(s) for s in expression.free_symbols})
 
 
-def _describe_size(size: int | torch.SymInt, ranges: Mapping[Any, Any]) -> Any:
+def _describe_size(
+    size: int | torch.SymInt, ranges: Mapping[Any, Any], ones: frozenset[Any]
+) -> Any:
     """A number; the arguments of `_Size`; or None for another expression."""
     if not isinstance(size, torch.SymInt):
         return size
@@ -131,7 +142,7 @@ def _describe_size(size: int | torch.SymInt, ranges: Mapping[Any, Any]) -> Any:
     if linear is None:
         return None
     symbol, multiple, offset = linear
-    return [str(symbol), *describe_symbol(size, ranges), multiple, offset]
+    return [str(symbol), *describe_symbol(size, ranges, ones), multiple, offset]
 
 
 class Inputs:
@@ -382,7 +393,12 @@ class _Tensor:
     def _refuse_type(self, value: torch.Tensor, sizes: dict[str, int]) -> NoReturn:
         kind = ValueError if _dtype_name(value.dtype) == self.dtype else TypeError
         text = ", ".join(_size_text(size, sizes) for size in self.sizes)
-        self._refuse(kind, f"{self.dtype}[{text}] on {self.device}", describe(value))
+        is_small = any(
+            isinstance(expected, _Size) and size < SMALLEST and not expected.accepts(size, {})
+            for expected, size in zip(self.sizes, value.shape, strict=False)
+        )
+        got = describe(value) + ("; export a program with this size" if is_small else "")
+        self._refuse(kind, f"{self.dtype}[{text}] on {self.device}", got)
 
     def _check_layout(self, value: torch.Tensor, sizes: dict[str, int]) -> None:
         """Refuses elements that are elsewhere in memory than in the example."""

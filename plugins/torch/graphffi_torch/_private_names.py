@@ -146,6 +146,11 @@ TABLE: Final = (
         ("torch.utils._sympy.printers.PythonPrinter", "writes a guard as Python"),
     ),
     *_rows(
+        "guards",
+        "_sizes_of_one.py",
+        ("torch.fx.experimental._config", "compiles for sizes of 1 as it has exported"),
+    ),
+    *_rows(
         "packages",
         "_package_inputs.py",
         ("torch.utils._pytree.tree_leaves", "finds tensors in named tuples and the like"),

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 #: Torch takes greater sizes for granted where calls choose them, and notes no guard.
 SMALLEST: Final = 2
 NO_LIMIT: Final = 2**63 - 1
+# Functions of Inductor's, of which guards are for what they generate on GPUs alone. On the CPU,
+# sorting is a call (torch 2.13), whether or not 16 bits can number the elements.
+_GUARDS_FOR_GPUS: Final = ("sort_stable",)
 
 
 def size_guards(subject: str, exported: torch.export.ExportedProgram) -> tuple[SizeGuard, ...]:
@@ -51,10 +54,15 @@ def size_guards(subject: str, exported: torch.export.ExportedProgram) -> tuple[S
     names = _sources(exported) if not environment.var_to_sources else {}
     names |= {name: name for name in exported.graph_signature.user_inputs}
     texts = list(exported._guards_code) if not environment.var_to_sources else []
-    texts += _environments_texts(environment)
+    texts += _environments_texts(environment, _is_on_gpu(exported))
     texts += _sizes_texts(sizes, symbols)
     read = (_read(subject, text, names, symbols) for text in texts)
     return tuple(dict.fromkeys(guard for guard in read if not _is_implied(guard, sizes)))
+
+
+def _is_on_gpu(exported: torch.export.ExportedProgram) -> bool:
+    values = [node.meta.get("val") for node in exported.graph.nodes]
+    return any(isinstance(v, torch.Tensor) and v.device.type != "cpu" for v in values)
 
 
 def _sizes(exported: torch.export.ExportedProgram) -> Iterator[tuple[str, torch.SymInt]]:
@@ -84,22 +92,25 @@ def linear_size(size: torch.SymInt) -> tuple[Any, int, int] | None:
     return symbol, int(slope), int(expression.subs(symbol, 0))
 
 
-def symbol_range(size: torch.SymInt, ranges: Mapping[Any, Any]) -> tuple[int, int]:
+def symbol_range(
+    size: torch.SymInt, ranges: Mapping[Any, Any], ones: frozenset[Any]
+) -> tuple[int, int]:
     """The smallest and largest value of the symbol of a linear size.
 
     Args:
         size: The size.
         ranges: The program's `range_constraints`.
+        ones: Symbols that may be 1.
     """
     linear = linear_size(size)
     assert linear is not None
     symbol, multiple, offset = linear
-    lower, upper = [SMALLEST, _divided(SMALLEST - offset, multiple)], [NO_LIMIT]
-    for limits in (ranges.get(symbol), size.node.shape_env.var_to_range.get(symbol)):
-        if limits is not None:
-            lower.append(_limit(limits.lower, SMALLEST))
-            upper.append(_limit(limits.upper, NO_LIMIT))
-    own = ranges.get(size.node.expr)
+    smallest = 1 if symbol in ones else SMALLEST
+    lower, upper = [smallest, _divided(smallest - offset, multiple)], [NO_LIMIT]
+    limits, own = ranges.get(symbol), ranges.get(size.node.expr)
+    if limits is not None:
+        lower.append(_limit(limits.lower, 0))
+        upper.append(_limit(limits.upper, NO_LIMIT))
     if own is not None:
         lower.append(_divided(_limit(own.lower, 0) - offset, multiple))
         most = _limit(own.upper, NO_LIMIT)
@@ -131,11 +142,12 @@ def _symbol_texts(sizes: Mapping[str, torch.SymInt]) -> dict[str, str]:
     return {symbol: text for symbol, (_, text) in found.items()}
 
 
-def _environments_texts(environment: Any) -> Iterator[str]:
+def _environments_texts(environment: Any, is_on_gpu: bool) -> Iterator[str]:
     """Guards over symbols that stand for themselves."""
     for guard in environment.guards:
         expression = environment.replace(guard.expr)
-        if expression is not sympy.true:
+        place = getattr(getattr(guard.sloc, "framework_loc", None), "name", "")
+        if expression is not sympy.true and (is_on_gpu or place not in _GUARDS_FOR_GPUS):
             yield _printed(expression)
 
 

@@ -11,7 +11,7 @@ import tempfile
 import uuid
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -29,6 +29,7 @@ from graphffi_torch._decompose import (
 )
 from graphffi_torch._primitive import PRIMITIVES
 from graphffi_torch._private_names import has, why_without
+from graphffi_torch._sizes_of_one import as_exported
 from graphffi_torch._standalone_build import Source, build
 from graphffi_torch._standalone_code import method_code
 from graphffi_torch._standalone_externs import find_externs
@@ -291,7 +292,10 @@ def _generate(
         **options,
         "aot_inductor.model_name_for_generated_files": model,
     }
-    with tempfile.TemporaryDirectory() as folder, sdpa_kernel([SDPBackend.MATH]), _without_onednn():
+    settings = sdpa_kernel([SDPBackend.MATH]), _without_onednn(), as_exported(program)
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        for setting in settings:
+            stack.enter_context(setting)
         written: Any = torch._inductor.aoti_compile_and_package(
             program, package_path=f"{folder}/{model}.pt2", inductor_configs=configs
         )

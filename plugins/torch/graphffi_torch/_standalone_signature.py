@@ -13,6 +13,7 @@ from torch.export.graph_signature import ConstantArgument, InputKind, TensorArgu
 
 from graphffi.plugin import describe
 from graphffi_torch._size_guards import linear_size, size_guards, symbol_range
+from graphffi_torch._sizes_of_one import as_exported, sizes_of_one
 from graphffi_torch._specs import DTYPE_NAMES
 
 if TYPE_CHECKING:
@@ -134,9 +135,10 @@ class Signature:
         """
         check_not_tied(f"to_library: {name}", exported)
         # Before decompositions, no input is listed as updated.
-        program = exported.run_decompositions({})
+        with as_exported(exported):
+            program = exported.run_decompositions({})
         guards = size_guards(f"to_library: {name}", exported)
-        reader = _SignatureReader(name, program)
+        reader = _SignatureReader(name, program, sizes_of_one(exported))
         signature = program.graph_signature
         updated = set(signature.user_inputs_to_mutate.values())
         nodes = {node.name: node for node in program.graph.nodes}
@@ -199,8 +201,11 @@ def _nested(program: torch.export.ExportedProgram) -> tuple[tuple[Node, ...], tu
 
 
 class _SignatureReader:
-    def __init__(self, name: str, program: torch.export.ExportedProgram) -> None:
+    def __init__(
+        self, name: str, program: torch.export.ExportedProgram, ones: frozenset[Any]
+    ) -> None:
         self._name = name
+        self._ones = ones
         self._ranges: Mapping[Any, Any] = program.range_constraints
         self._positions: dict[Any, int] = {}
         self.symbols: dict[Any, tuple[str, int, int]] = {}
@@ -230,7 +235,7 @@ class _SignatureReader:
             return _GUARDED
         symbol, multiple, offset = linear
         self._positions.setdefault(symbol, len(self._positions))
-        own, low, high = describe_symbol(size, self._ranges)
+        own, low, high = describe_symbol(size, self._ranges, self._ones)
         _, lower, upper = self.symbols.get(symbol, (own, low, high))
         self.symbols[symbol] = own, max(low, lower), min(high, upper)
         return self._positions[symbol], multiple, offset
@@ -281,11 +286,13 @@ def size_expression(size: int | torch.SymInt) -> Any:
     return size.node.expr if isinstance(size, torch.SymInt) else size
 
 
-def describe_symbol(size: torch.SymInt, ranges: Mapping[Any, Any]) -> tuple[str, int, int]:
-    """Name, and lower and upper limit, of the symbol of a linear size."""
+def describe_symbol(
+    size: torch.SymInt, ranges: Mapping[Any, Any], ones: frozenset[Any]
+) -> tuple[str, int, int]:
+    """Name, and lower and upper limit, of the symbol of a linear size: see `symbol_range`."""
     linear = linear_size(size)
     assert linear is not None
-    return _name_of(size, linear[0]), *symbol_range(size, ranges)
+    return _name_of(size, linear[0]), *symbol_range(size, ranges, ones)
 
 
 def _name_of(size: torch.SymInt, symbol: Any) -> str:
