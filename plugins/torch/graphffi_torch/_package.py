@@ -69,7 +69,7 @@ def package(
     """
     import torch._inductor
 
-    from graphffi_torch._package_inputs import describe_inputs
+    from graphffi_torch._package_description import describe_inputs
     from graphffi_torch._sizes_of_one import as_exported
     from graphffi_torch._standalone_signature import check_not_tied
 

@@ -65,7 +65,9 @@ def _oblivious_symbols(environment: Any) -> list[Any]:
 
 def _is_right(exported: torch.export.ExportedProgram, environment: Any, ones: set[Any]) -> bool:
     """Whether the graph gives the sizes that it says if symbols are 1, and others as they were."""
-    values = {**environment.backed_var_to_val, **dict.fromkeys(ones, 1)}
+    # Torch before 2.13 has the sizes of the example under another name.
+    given = getattr(environment, "backed_var_to_val", None) or environment.var_to_val
+    values = {**given, **dict.fromkeys(ones, 1)}
     nodes = exported.graph.find_nodes(op="placeholder")
     mode = next(v.fake_mode for n in nodes if hasattr(v := n.meta.get("val"), "fake_mode"))
     try:

@@ -34,7 +34,7 @@ from graphffi_torch._standalone_build import Source, build
 from graphffi_torch._standalone_code import method_code
 from graphffi_torch._standalone_externs import find_externs
 from graphffi_torch._standalone_isa import ISAS, cross_compiler
-from graphffi_torch._standalone_signature import Signature
+from graphffi_torch._standalone_signature import Signature, functional
 from graphffi_torch._standalone_weights import WeightFile
 
 _METHOD: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
@@ -157,7 +157,8 @@ def to_library(
             f"graphffi_torch: to_library: expected programs without calls of kernels ({reason}), "
             f"got calls of {', '.join(sorted(called))}"
         )
-    signatures = {name: Signature.of(name, program) for name, program in programs.items()}
+    functionals = {name: functional(program) for name, program in programs.items()}
+    signatures = {name: Signature.of(name, programs[name], functionals[name]) for name in programs}
     # Buffers that one method updates: others read them where it writes them.
     updated = frozenset().union(*(each.updated_buffers for each in signatures.values()))
     chosen = {
@@ -176,7 +177,7 @@ def to_library(
     for name, code in generated.items():
         constants = kept.add(code.code, code.weights, updated)
         device = devices[name]
-        signature = Signature.of(name, programs[name])  # with what torch has found since
+        signature = Signature.of(name, programs[name], functionals[name])  # torch has found more
         text = method_code(signature, code.model, device, code.code, constants)
         sources.append(
             Source(code.model, text, code.header, code.flags, device, code.images),

@@ -125,8 +125,17 @@ class Signature:
         return f"{operand.dtype}[{', '.join(sizes)}]"
 
     @staticmethod
-    def of(name: str, exported: torch.export.ExportedProgram) -> Signature:
-        """The signature of a program.
+    def of(
+        name: str,
+        exported: torch.export.ExportedProgram,
+        program: torch.export.ExportedProgram,
+    ) -> Signature:
+        """The signature of a program, as torch knows its sizes by now.
+
+        Args:
+            name: Of the method.
+            exported: The program.
+            program: Of `functional`.
 
         Raises:
             NotImplementedError: For inputs and outputs that are no tensors on the CPU or CUDA,
@@ -134,9 +143,6 @@ class Signature:
             ValueError: If two inputs were one tensor in the example.
         """
         check_not_tied(f"to_library: {name}", exported)
-        # Before decompositions, no input is listed as updated.
-        with as_exported(exported):
-            program = exported.run_decompositions({})
         guards = size_guards(f"to_library: {name}", exported)
         reader = _SignatureReader(name, program, sizes_of_one(exported))
         signature = program.graph_signature
@@ -166,6 +172,13 @@ class Signature:
             *_nested(program),
             guards,
         )
+
+
+def functional(exported: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+    """The same program, which lists the inputs and buffers that it updates."""
+    with as_exported(exported):
+        program: torch.export.ExportedProgram = exported.run_decompositions({})
+    return program
 
 
 def _describe(argument: Any) -> str:
