@@ -46,7 +46,9 @@ class ConditionSize(Size):
 
     __slots__ = ("_decide", "_fix_value", "_opt_texts", "value")
 
-    def __init__(self, value: Any, decide: Decide, fix: Fix, opt_texts: Texts | None) -> None:
+    def __init__(
+        self, value: Any, decide: Decide, fix: Fix, opt_texts: Texts | None = None
+    ) -> None:
         self.value = value
         self._decide = decide
         self._fix_value = fix
@@ -100,7 +102,11 @@ class ConditionSize(Size):
         return self._decide(comparison, self.value, bound)
 
     def __truediv__(self, other: Any) -> Any:
-        return self._binary("truediv", other)
+        divisor = _symbol_or_value(other)
+        if type(divisor) is not int or divisor == 0 or symbol_kind(self.value) == "float":
+            return self._binary("truediv", other)
+        size = -self if divisor < 0 else self
+        return Quotient(size, abs(divisor)) if is_size(size) else size / abs(divisor)
 
     def __rtruediv__(self, other: Any) -> Any:
         return self._binary("truediv", other, reverse=True)
@@ -122,9 +128,103 @@ class ConditionSize(Size):
         return str(self) if self._opt_texts is not None else format(self._fix(), spec)
 
 
+class Quotient:
+    """A symbolic size divided by a number, as Python divides: the nearest float.
+
+    Comparisons with numbers become comparisons of the size; all else is for the size in the graph.
+
+    Args:
+        size: The dividend.
+        divisor: 1 or more.
+    """
+
+    __slots__ = ("_divisor", "_size")
+
+    def __init__(self, size: ConditionSize, divisor: int) -> None:
+        self._size = size
+        self._divisor = divisor
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return float
+
+    def fixed(self) -> float:
+        """The value that it has in the graph."""
+        return float(self._size.fixed() / self._divisor)
+
+    def __bool__(self) -> bool:
+        return bool(self._size)
+
+    def __hash__(self) -> int:
+        return hash(self.fixed())
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.fixed(), name)
+
+    def compare(self, comparison: Callable[[Any, Any], Any], other: Any) -> bool:
+        """True if a comparison of `operator` holds."""
+        if is_size(other) or not isinstance(other, (Integral, float)):
+            return bool(comparison(self.fixed(), _fixed(other)))
+        if comparison in (operator.eq, operator.ne):
+            is_equal = self.compare(operator.ge, other) and self.compare(operator.le, other)
+            return is_equal is (comparison is operator.eq)
+        # True from some size on, or up to it: divisions by positive numbers keep the order.
+        is_rising = comparison in (operator.gt, operator.ge)
+        low, high = -_MOST, _MOST
+        while low < high:
+            middle = (low + high) // 2
+            if bool(comparison(middle / self._divisor, other)) is is_rising:
+                high = middle
+            else:
+                low = middle + 1
+        bounds = (operator.ge, -_MOST) if is_rising else (operator.lt, _MOST)
+        if low in (-_MOST, _MOST):  # the same for all sizes
+            return low == bounds[1]
+        return bool(bounds[0](self._size, low))
+
+
+_MOST: Final = 2**63
+
+
+def is_size(value: Any) -> bool:
+    """True for a symbolic size in a rule, which passes for an int."""
+    return issubclass(type(value), Size)
+
+
+def _fixed(value: Any) -> Any:
+    return value.fixed() if issubclass(type(value), (ConditionSize, Quotient)) else value
+
+
+def _comparison(name: str) -> Callable[[Any, Any], bool]:
+    operation = getattr(operator, name)
+    return lambda self, other: self.compare(operation, other)
+
+
+def _of_known(operation: Any, reverse: bool) -> Any:
+    if reverse:
+        return lambda self, other: operation(_fixed(other), self.fixed())
+    return lambda self, *others: operation(self.fixed(), *map(_fixed, others))
+
+
+for _name in COMPARISONS:
+    setattr(Quotient, f"__{_name}__", _comparison(_name))
+for _name in ("add", "sub", "mul", "floordiv", "mod", "truediv", "pow"):
+    for _reverse in (False, True):
+        _method = f"__{'r' if _reverse else ''}{_name}__"
+        setattr(Quotient, _method, _of_known(getattr(operator, _name), _reverse))
+_UNARY: Final = {
+    **{"int": int, "float": float, "round": round, "str": str, "repr": repr, "format": format},
+    **{"trunc": math.trunc, "ceil": math.ceil, "floor": math.floor},
+    **{"neg": operator.neg, "pos": operator.pos, "abs": abs},
+}
+for _name, _function in _UNARY.items():
+    setattr(Quotient, f"__{_name}__", _of_known(_function, False))
+
+
 def _symbol_or_value(other: Any) -> Any:
-    symbol = undecided(other)
-    return int(symbol) if isinstance(symbol, Integral) else symbol
+    if is_size(other):
+        return undecided(other)
+    return int(other) if isinstance(other, Integral) else other
 
 
 def decidable(
@@ -135,7 +235,12 @@ def decidable(
     def size(value: Any) -> Any:
         return value if type(value) is int else ConditionSize(value, decide, fix, opt_texts)
 
-    return [_map_sizes(size, value) for value in values]
+    def convert(value: Any) -> Any:
+        if isinstance(value, (list, tuple)):
+            return [convert(item) for item in value]
+        return size(value) if symbol_kind(value) == "int" else _map_sizes(size, value)
+
+    return [convert(value) for value in values]
 
 
 def undecided(value: Any) -> Any:

@@ -122,7 +122,7 @@ def test_a_call_is_captured_into_a_cuda_graph(libraries: dict[str, str]) -> None
 @torch.no_grad()
 def test_threads(libraries: dict[str, str]) -> None:
     library, model = graphffi.load_module(libraries["layers"]), methods_of("layers")["main"]
-    inputs = [torch.randn(1 + i, 32, device="cuda") for i in range(32)]
+    inputs = [torch.randn(2 + i, 32, device="cuda") for i in range(32)]
     with ThreadPoolExecutor(4) as pool:
         results = list(pool.map(library.main, inputs))
     for x, result in zip(inputs, results, strict=True):

@@ -11,6 +11,7 @@ import torch
 
 import graphffi
 import graphffi_torch
+from tests.sizes_of_one import sizes_of_one
 from tests.torch_release import IS_TORCH_2_10
 
 pytestmark = [
@@ -112,12 +113,14 @@ def without_elements() -> tuple[torch.Tensor, ...]:
 def library(tmp_path_factory: pytest.TempPathFactory) -> Any:
     batch = torch.export.Dim("batch", min=1, max=16)
     image = (torch.rand(2, 6, 19, 22),)
+    with sizes_of_one():
+        images = torch.export.export(convolved(), image, dynamic_shapes=({0: batch},))
     programs = {
         "ordered": torch.export.export(Ordered(), inputs()),
         "selected": torch.export.export(Selected(), inputs()),
         "empty": torch.export.export(Empty(), without_elements()),
         "maths": torch.export.export(Maths(), (maths_input(),)),
-        "convolved": torch.export.export(convolved(), image, dynamic_shapes=({0: batch},)),
+        "convolved": images,
     }
     path = tmp_path_factory.mktemp("operators") / "operators.so"
     return graphffi.load_module(graphffi_torch.to_library(programs, path))
@@ -153,7 +156,9 @@ def test_functions_of_elements_are_those_of_torch(library: Any) -> None:
 
 def test_operands_have_no_elements_where_the_examples_have_none(library: Any) -> None:
     check(library.empty(*without_elements()), Empty()(*without_elements()))
-    with pytest.raises(ValueError, match=r"expected float32\[2, 0\] on cpu, got float32\[2, 1\] on"):
+    with pytest.raises(
+        ValueError, match=r"expected float32\[2, 0\] on cpu, got float32\[2, 1\] on"
+    ):
         library.empty(torch.empty(2, 1), *without_elements()[1:])
 
 

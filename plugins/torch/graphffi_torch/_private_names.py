@@ -31,7 +31,7 @@ WITHOUT: Final = {
     "complex updates": "Inductor refuses calls that update complex tensors",
     "branches": "torch.cond refuses branches with calls that update lists, or of call_tvm_ffi",
     "packages": "package, load_package and to_library fail; torch documents the names",
-    "guards": "packages and libraries take sizes that do not fit together",
+    "guards": "package and to_library refuse programs of sizes that calls choose",
 }
 
 
@@ -156,7 +156,18 @@ TABLE: Final = (
     *_rows(
         "guards",
         "_size_guards.py",
-        ("torch.export.ExportedProgram._guards_code", "what a program expects of its sizes"),
+        ("torch.export.ExportedProgram._guards_code", "what a loaded program expects of sizes"),
+        ("torch.utils._sympy.printers.PythonPrinter", "writes a guard as Python"),
+    ),
+    *_rows(
+        "guards",
+        "_sizes_of_one.py",
+        ("torch.fx.experimental._config", "compiles for sizes of 1 as it has exported"),
+    ),
+    *_rows(
+        "packages",
+        "_package_inputs.py",
+        ("torch.utils._pytree.tree_leaves", "finds tensors in named tuples and the like"),
     ),
 )
 
