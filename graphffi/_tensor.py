@@ -53,7 +53,33 @@ def importer_of(kind: type) -> Callable[[_core.Tensor], Any] | None:
     if root == "numpy":
         return numpy_from_dlpack
     function = getattr(sys.modules.get(_IMPORTERS.get(root, root)), "from_dlpack", None)
-    return function if callable(function) else None
+    if not callable(function):
+        return None
+    return functools.partial(_from_dlpack_of_jax, function) if root in _IMPORTERS else function
+
+
+def _from_dlpack_of_jax(function: Callable[[_core.Tensor], Any], tensor: _core.Tensor) -> Any:
+    array = function(tensor)
+    check_kept("result", tensor.dtype, array.dtype)
+    return array
+
+
+def check_kept(subject: str, given: Any, kept: Any) -> None:
+    """Refuses a data type of which JAX silently makes a narrower one.
+
+    Args:
+        subject: What errors begin with.
+        given: What JAX gets: a `dtype`, or one of NumPy.
+        kept: What it makes of it.
+
+    Raises:
+        TypeError: If they differ.
+    """
+    if dtype(given) != dtype(kept):
+        raise TypeError(
+            f"{subject}: expected a dtype that JAX holds without jax_enable_x64, got {given}; "
+            f"use {kept}, or jax.config.update('jax_enable_x64', True)"
+        )
 
 
 @functools.lru_cache(maxsize=64)

@@ -53,6 +53,7 @@ from ._spec import checked_dtype as checked_dtype
 from ._spec import checked_result as checked_result
 from ._spec import described as described
 from ._symbolic import Texts as Texts
+from ._tensor import check_kept as check_kept
 from ._tensor import numpy_dtype as numpy_dtype
 from ._tensor import register_tensor_viewer as register_tensor_viewer
 from ._tracing import Tracer as Tracer

@@ -65,6 +65,11 @@ PyObject* NewFunction(PyTypeObject*, PyObject* args, PyObject* kwargs) {
   });
 }
 
+std::string NameOf(const PyFunction& function) {
+  if (function.opt_name == nullptr) return "graphffi.Function";
+  return py::handle(function.opt_name).cast<std::string>();
+}
+
 void DeallocateFunction(PyObject* self) {
   PyFunction* function = AsFunction(self);
   Py_CLEAR(function->opt_name);
@@ -160,6 +165,18 @@ DeclaredTensors WatchedTensors(const PyFunction& function, const DeclaredTensors
   return watched;
 }
 
+/// The result for Python, in arrays of `opt_framework`. Names the function in the TypeError of a
+/// framework that does not take a tensor as it is.
+PyObject* ToResult(const PyFunction& function, TVMFFIAny* owned, Framework opt_framework) {
+  try {
+    return ToPython(owned, opt_framework);
+  } catch (const py::error_already_set& error) {
+    if (!error.matches(PyExc_TypeError)) throw;
+    const py::str text(error.value());
+    Fail(PyExc_TypeError, NameOf(function) + ": " + text.cast<std::string>());
+  }
+}
+
 void ReplaceText(PyObject** field, py::handle opt_text) {
   PyObject* text = opt_text.is_none() ? nullptr : py::str(opt_text).release().ptr();
   Py_XSETREF(*field, text);
@@ -204,7 +221,7 @@ PyObject* CallWithFrame(const PyFunction& function, CallFrame& frame, const Argu
     ReleaseValue(&result);
     throw PythonError();
   }
-  return ToPython(&result, arguments.framework());
+  return ToResult(function, &result, arguments.framework());
 }
 
 void DefineFunction(py::module_& module) {

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import graphffi
+import graphffi_jax
 
 NARROW = (
     "bool int2 int4 int8 int16 int32 uint2 uint4 uint8 uint16 uint32 float16 bfloat16 float32"
@@ -100,6 +101,62 @@ def test_a_64_bit_result_needs_x64(name: str) -> None:
         op(jnp.zeros(2))
     with pytest.raises(TypeError, match=text):
         jax.jit(op)(jnp.zeros(2))
+
+
+def returned_by_function(name: str) -> Any:
+    """Calls functions that return what JAX would narrow, in every place of a result."""
+    wide = np.array([2**40, 2**33 + 5]).astype(name)
+    tensor = graphffi.from_dlpack(wide)
+    graphffi.register_global_func("jaxtest.one", lambda x: tensor, override=True)
+    graphffi.register_global_func("jaxtest.list", lambda x: [1, [tensor]], override=True)
+    graphffi.register_global_func("jaxtest.map", lambda x: {"a": tensor}, override=True)
+    found = []
+    for function in ("jaxtest.one", "jaxtest.list", "jaxtest.map"):
+        found.append((function, graphffi.get_global_func(function)))
+    return wide, found
+
+
+@pytest.mark.parametrize("name", WIDE)
+def test_a_64_bit_result_of_a_function_needs_x64(name: str) -> None:
+    _, functions = returned_by_function(name)
+    for label, function in functions:
+        text = rf"^{label}: result: expected a dtype that JAX holds without .*, got {name}; use "
+        with pytest.raises(TypeError, match=text):
+            function(jnp.zeros(2))
+    nameless = graphffi.Function(lambda x: functions[0][1](np.zeros(2)))
+    with pytest.raises(TypeError, match="result: expected a dtype that JAX holds without"):
+        nameless(jnp.zeros(2))
+    text = rf"^jaxtest.one: result '0': expected a dtype that JAX holds without .*, got {name}; use"
+    with pytest.raises(TypeError, match=text):
+        graphffi_jax.call("jaxtest.one", jnp.zeros(2), out=jax.ShapeDtypeStruct((2,), name))
+    out = graphffi.empty((2,), name)
+    with pytest.raises(TypeError, match=text):
+        graphffi.call_tvm_ffi("jaxtest.one", jnp.zeros(2), out=out)
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("name", WIDE)
+def test_a_64_bit_result_of_a_function_arrives(name: str) -> None:
+    wide, functions = returned_by_function(name)
+    one, many, mapped = (function(jnp.zeros(2)) for _, function in functions)
+    for found in (one, many[1][0], mapped["a"]):
+        assert (found.dtype, found.tolist()) == (wide.dtype, wide.tolist())
+
+
+def test_a_64_bit_result_of_a_library_needs_x64() -> None:
+    source = """
+    tvm::ffi::Tensor ids(tvm::ffi::TensorView x) {
+      static int64_t values[] = {int64_t{1} << 40};
+      static int64_t shape[] = {1};
+      static DLManagedTensor managed;
+      managed.dl_tensor = {values, {kDLCPU, 0}, 1, {kDLInt, 64, 1}, shape, nullptr, 0};
+      return tvm::ffi::Tensor::FromDLPack(&managed);
+    }
+    """
+    module = graphffi.cpp.load_inline("wide_ids", cpp_sources=source, functions=["ids"])
+    assert np.asarray(module.ids(np.zeros(2))).tolist() == [2**40]
+    with pytest.raises(TypeError, match=r"^ids: result: expected a dtype that JAX holds .* int64"):
+        module.ids(jnp.zeros(2))
 
 
 def test_a_64_bit_operand_needs_x64(ops: SimpleNamespace) -> None:

@@ -15,6 +15,7 @@ import graphffi
 from graphffi.plugin import (
     Framework,
     OpKernel,
+    check_kept,
     checked_bytes,
     checked_dtype,
     checked_result,
@@ -233,12 +234,7 @@ def _to_numpy_dtype(subject: str, dtype: Any) -> Any:
 
 def _check_width(subject: str, dtype: Any) -> None:
     """Refuses what JAX would narrow silently."""
-    narrowed = jax.dtypes.canonicalize_dtype(dtype)
-    if narrowed != dtype:
-        raise TypeError(
-            f"{subject}: expected a dtype that JAX holds without jax_enable_x64, got {dtype}; "
-            f"use {narrowed}, or jax.config.update('jax_enable_x64', True)"
-        )
+    check_kept(subject, dtype, jax.dtypes.canonicalize_dtype(dtype))
 
 
 FRAMEWORK: Final = JaxFramework()
