@@ -86,6 +86,32 @@ def test_a_refused_definition_changes_nothing(arrays: Any) -> None:
     assert values(compiled(arrays, op)(x)) == [1]
 
 
+def sized(factors: Any) -> Callable[[Any], Any]:
+    """A shape rule whose factors are functions, some of them the same."""
+    return lambda x: graphffi.like(x, shape=(x.shape[0] * sum(f() for f in factors),))
+
+
+def test_rules_differ_that_mention_one_object_twice_or_another_one(arrays: Any) -> None:
+    one, two = (lambda: 1), (lambda: 2)
+    name = f"twice_{arrays.name}"
+    op = define(name, filling(1), sized([one, two, one]))
+    assert values(op(arrays.make([0]))) == [1] * 4
+    assert define(name, filling(1), sized([one, two, one])) is op
+    with pytest.raises(ValueError, match="with another shape rule; give it another name"):
+        define(name, filling(1), sized([one, two, two]))
+    define(name, filling(1), sized([one, two, two]), override=True)
+    assert values(op(arrays.make([0]))) == [1] * 5
+    assert values(compiled(arrays, op)(arrays.make([0]))) == [1] * 5
+
+
+def test_rules_differ_whose_values_no_text_tells() -> None:
+    first, second = iter([1]), iter([1])
+    op = define("untold", filling(1), lambda x: graphffi.like(x) if first else None)
+    assert define("untold", filling(1), lambda x: graphffi.like(x) if first else None) is op
+    with pytest.raises(ValueError, match="with another shape rule; give it another name"):
+        define("untold", filling(1), lambda x: graphffi.like(x) if second else None)
+
+
 def test_the_same_definition_again_is_fine() -> None:
     function = graphffi.Function(filling(1))
     assert define("again", filling(1)) is define("again", filling(1))
@@ -383,3 +409,29 @@ print([table() is not None for table in tables])
 
 def test_a_replaced_kernel_keeps_nothing(run_python: Any) -> None:
     assert run_python(REPLACED) == (0, "[False, False, True]\n")
+
+
+def multiplying(factor: float) -> Callable[[Any, Any], None]:
+    def kernel(x: Any, out: Any) -> None:
+        np.from_dlpack(out)[...] = np.from_dlpack(x) * factor
+
+    return kernel
+
+
+def test_a_program_goes_on_with_the_kernel_that_it_was_made_with(arrays: Any) -> None:
+    name = f"mid_run_{arrays.name}"
+    op = define(name, multiplying(2))
+    todo = [lambda: define(name, multiplying(10), override=True)]
+
+    def replace(x: Any, out: Any) -> None:
+        np.from_dlpack(out)[...] = np.from_dlpack(x)
+        if todo:
+            todo.pop()()
+
+    replacing = define(f"replacing_mid_run_{arrays.name}", replace)
+    chain = compiled(arrays, lambda x: op(replacing(op(replacing(op(x))))))
+    x = arrays.make([1])
+    in_a_program = arrays.name in ("torch", "jax")
+    assert values(chain(x)) == [8 if in_a_program else 2 * 10 * 10]
+    assert values(chain(x)) == [1000]
+    assert values(op(x)) == [10]
