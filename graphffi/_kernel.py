@@ -12,6 +12,7 @@ from ._describe import describe
 from ._library import library_hash, split_reference
 from ._op_kernel import OWN_NAMES
 from ._own_names import own_name
+from ._registry import remove_global_func
 from ._rule_text import RuleText, read_rule
 from ._tracing import report_to_tracer, traced_as_constant
 
@@ -93,6 +94,12 @@ def _name_of_code(op: str, shared: str, kernel: Any) -> str:
         if _codes.setdefault(name, known) == known:
             break
     return name
+
+
+def forget_function(name: str) -> None:
+    """Releases a function of an op that nothing calls any more by its own name."""
+    if _codes.pop(name, None) is not None:
+        remove_global_func(name)
 
 
 def _form(definition: Definition, options: OpKernel) -> str:
