@@ -147,6 +147,11 @@ TABLE: Final = (
     ),
     *_rows(
         "guards",
+        "_decompose.py",
+        ("torch.ops.aten._assert_scalar", "has programs refuse sizes"),
+    ),
+    *_rows(
+        "guards",
         "_sizes_of_one.py",
         ("torch.fx.experimental._config", "compiles for sizes of 1 as it has exported"),
     ),
