@@ -117,7 +117,9 @@ class _Reader(ast.NodeTransformer):
         return read[0] if len(read) == 1 else ast.BoolOp(ast.And(), read)
 
     def generic_visit(self, node: ast.AST) -> ast.AST:
-        is_number = isinstance(node, ast.Constant) and type(node.value) in (int, float, bool)
+        is_number = isinstance(node, ast.Constant) and (
+            type(node.value) in (float, bool) or (type(node.value) is int and node.value < 2**63)
+        )
         is_known = isinstance(node, (ast.BinOp, ast.UnaryOp, ast.BoolOp))
         is_operator = type(node) in _CPP_OPERATORS or type(node) in _CPP_FUNCTIONS
         if not (is_number or is_known or is_operator):

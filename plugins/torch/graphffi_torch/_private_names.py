@@ -161,6 +161,11 @@ TABLE: Final = (
     ),
     *_rows(
         "guards",
+        "_decompose.py",
+        ("torch.ops.aten._assert_scalar", "has programs refuse sizes"),
+    ),
+    *_rows(
+        "guards",
         "_sizes_of_one.py",
         ("torch.fx.experimental._config", "compiles for sizes of 1 as it has exported"),
     ),
@@ -178,10 +183,14 @@ def why_without(feature: str) -> str | None:
     if not TESTED[0] <= version <= TESTED[1]:
         low, high = (".".join(map(str, v)) for v in TESTED)
         return f"expected torch {low} to {high}, got {torch.__version__}"
-    for row in TABLE:
-        if row.feature == feature and not is_there(row.name):
-            return f"expected {row.name}, got none"
-    return None
+    absent = missing(feature)
+    return None if absent is None else f"expected {absent}, got none"
+
+
+def missing(feature: str) -> str | None:
+    """A name of a feature that torch lacks."""
+    rows = (row.name for row in TABLE if row.feature == feature)
+    return next((name for name in rows if not is_there(name)), None)
 
 
 @functools.cache

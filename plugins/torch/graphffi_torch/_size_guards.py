@@ -9,13 +9,14 @@ of tensors. All of it is in the program's `ShapeEnv`, which all of these steps s
 from __future__ import annotations
 
 from collections import OrderedDict
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
 import sympy  # type: ignore[import-untyped]
 import torch
 
 from graphffi_torch._guard_text import SizeGuard, UnreadableGuardError
-from graphffi_torch._private_names import has, why_without
+from graphffi_torch._private_names import missing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -23,9 +24,11 @@ if TYPE_CHECKING:
 #: Torch takes greater sizes for granted where calls choose them, and notes no guard.
 SMALLEST: Final = 2
 NO_LIMIT: Final = 2**63 - 1
-# Functions of Inductor's, of which guards are for what they generate on GPUs alone. On the CPU,
-# sorting is a call (torch 2.13), whether or not 16 bits can number the elements.
-_GUARDS_FOR_GPUS: Final = ("sort_stable",)
+# Functions of torch's of which guards say nothing that code for the CPU relies on (torch 2.13):
+# sorting is a call, whether or not 16 bits can number the elements; and convolutions have results
+# of one layout, whether or not oneDNN computes them, but for those of three dimensions.
+_WITHOUT_EFFECT: Final = {("lowering.py", "sort_stable"), ("fake_impls.py", "conv")}
+_CONVOLVED_DIMS: Final = 5
 
 
 def size_guards(subject: str, exported: torch.export.ExportedProgram) -> tuple[SizeGuard, ...]:
@@ -44,25 +47,31 @@ def size_guards(subject: str, exported: torch.export.ExportedProgram) -> tuple[S
     environment = next((size.node.shape_env for size in sizes.values()), None)
     if environment is None:
         return ()
-    if not has("guards"):
+    absent = missing("guards")
+    if absent is not None:
         raise NotImplementedError(
             f"graphffi_torch: {subject}: expected fixed sizes, since guards of others cannot be "
-            f"read ({why_without('guards')}), got some that calls choose"
+            f"read without {absent}, got some that calls choose"
         )
     symbols = _symbol_texts(sizes)
     # Programs that were loaded have the guards of the export as texts only.
     names = _sources(exported) if not environment.var_to_sources else {}
     names |= {name: name for name in exported.graph_signature.user_inputs}
     texts = list(exported._guards_code) if not environment.var_to_sources else []
-    texts += _environments_texts(environment, _is_on_gpu(exported))
+    texts += _environments_texts(environment, _without_effect(exported))
     texts += _sizes_texts(sizes, symbols)
     read = (_read(subject, text, names, symbols) for text in texts)
     return tuple(dict.fromkeys(guard for guard in read if not _is_implied(guard, sizes)))
 
 
-def _is_on_gpu(exported: torch.export.ExportedProgram) -> bool:
-    values = [node.meta.get("val") for node in exported.graph.nodes]
-    return any(isinstance(v, torch.Tensor) and v.device.type != "cpu" for v in values)
+def _without_effect(exported: torch.export.ExportedProgram) -> set[tuple[str, str]]:
+    """The functions of which guards say nothing that the program's code relies on."""
+    found = [node.meta.get("val") for node in exported.graph.nodes]
+    tensors = [value for value in found if isinstance(value, torch.Tensor)]
+    if any(t.device.type != "cpu" for t in tensors):
+        return set()
+    is_flat = all(t.ndim < _CONVOLVED_DIMS for t in tensors)
+    return {place for place in _WITHOUT_EFFECT if is_flat or place[1] != "conv"}
 
 
 def _sizes(exported: torch.export.ExportedProgram) -> Iterator[tuple[str, torch.SymInt]]:
@@ -142,12 +151,13 @@ def _symbol_texts(sizes: Mapping[str, torch.SymInt]) -> dict[str, str]:
     return {symbol: text for symbol, (_, text) in found.items()}
 
 
-def _environments_texts(environment: Any, is_on_gpu: bool) -> Iterator[str]:
+def _environments_texts(environment: Any, without_effect: set[tuple[str, str]]) -> Iterator[str]:
     """Guards over symbols that stand for themselves."""
     for guard in environment.guards:
         expression = environment.replace(guard.expr)
-        place = getattr(getattr(guard.sloc, "framework_loc", None), "name", "")
-        if expression is not sympy.true and (is_on_gpu or place not in _GUARDS_FOR_GPUS):
+        frame = getattr(guard.sloc, "framework_loc", None)
+        place = PurePath(getattr(frame, "filename", "")).name, getattr(frame, "name", "")
+        if expression is not sympy.true and place not in without_effect:
             yield _printed(expression)
 
 
