@@ -270,6 +270,8 @@ def keys_of(spec: Any) -> tuple[str, ...] | None:
 def is_row_major(tensor: torch.Tensor) -> bool:
     """Whether the strides of a tensor, which may be symbolic, are those of a contiguous one."""
     expected: Any = 1
+    if any(size_expression(size) == 0 for size in tensor.shape):
+        return True
     for size, stride in zip(reversed(tensor.shape), reversed(tensor.stride()), strict=True):
         if size_expression(size) != 1 and size_expression(stride) != expected:
             return False
