@@ -42,6 +42,8 @@ def base_digest(definition: Definition) -> str:
         definition.gradient,
         repr(definition.tuning),
     ]
+    if not definition.recompute:
+        texts.append("recompute=False")
     rules = [definition.rule]
     for kernel in definition.kernels:
         texts += kernel.texts.values()
@@ -94,6 +96,7 @@ def differences(mine: Definition, its: Definition) -> list[str]:
         "strided": (mine.strided, its.strided),
         "fallback": (mine.fallback, its.fallback),
         "gradient": (mine.gradient, its.gradient),
+        "recompute": (mine.recompute, its.recompute),
         "vmap": (rule_text(mine.vmap), rule_text(its.vmap)),
     }
     return [name for name, (one, other) in parts.items() if one != other] or ["kernel"]
