@@ -38,6 +38,7 @@ class _OpOptions(TypedDict, total=False):
     pass_owning_tensor: bool
     allow_cuda_graph: bool
     has_side_effect: SideEffect
+    recompute: bool
     vmap: str | Callable[..., Any] | None
     dims: str
     dtypes: str
@@ -64,6 +65,7 @@ def op(
     pass_owning_tensor: bool = False,
     allow_cuda_graph: bool = False,
     has_side_effect: SideEffect = False,
+    recompute: bool = True,
     vmap: str | Callable[..., Any] | None = None,
     dims: str = "",
     dtypes: str = "",
@@ -94,6 +96,9 @@ def op(
         has_side_effect: Calls count for more than their results: none is dropped or merged, not
             even of an op that has no results. ``"ordered"``: they keep the order of the program in
             JAX, too.
+        recompute: Whether a call may be made again in place of keeping its results for gradients.
+            False for a kernel that gives equal operands other results, because it draws random
+            numbers or counts: see docs/gradients.md.
         vmap: What becomes of a call under ``vmap``: ``"broadcast"`` calls the op with the batch
             dimension in front of all operands, ``"sequential"`` calls it for each element,
             a callable is a rule of one's own. Default: ``vmap`` is refused.
@@ -136,6 +141,7 @@ def op(
         pass_owning_tensor=pass_owning_tensor,
         allow_cuda_graph=allow_cuda_graph,
         has_side_effect=has_side_effect,
+        recompute=recompute,
         vmap=vmap,
         dims=dims,
         dtypes=dtypes,
@@ -165,6 +171,7 @@ def define_op(
     pass_owning_tensor: bool = False,
     allow_cuda_graph: bool = False,
     has_side_effect: SideEffect = False,
+    recompute: bool = True,
     vmap: str | Callable[..., Any] | None = None,
     dims: str = "",
     dtypes: str = "",
@@ -194,6 +201,7 @@ def define_op(
         pass_owning_tensor=pass_owning_tensor,
         allow_cuda_graph=allow_cuda_graph,
         has_side_effect=has_side_effect,
+        recompute=recompute,
         vmap=vmap,
         dims=dims,
         dtypes=dtypes,
@@ -241,6 +249,7 @@ def _define(
         result_type=signature.result_type,
         doc=doc,
         has_side_effect=checked_effect(name, options["has_side_effect"]),
+        recompute=_checked_bool(name, "recompute", options["recompute"]),
         vmap=checked_vmap(name, options["vmap"]),
         dims_text=options["dims"],
         dtypes_text=options["dtypes"],
@@ -287,6 +296,12 @@ def _make_kernel(definition: Definition, options: _OpOptions) -> OpKernel | None
             "add_kernel"
         )
     return None
+
+
+def _checked_bool(name: str, option: str, value: bool) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"{name}: {option}: expected a bool, got {describe(value)}")
+    return value
 
 
 def _strided_operands(

@@ -29,7 +29,7 @@ def define_text(op: str, kernel: str, fields: dict[str, str]) -> str:
     for key, text in fields.items():
         if key in ("plan", "dims", "dtypes", "vmap", "doc") and text:
             lines.append(f"{key}={json.dumps(text, ensure_ascii=False)},")
-        elif key in ("allow_cuda_graph", "has_side_effect", "pass_owning_tensor"):
+        elif key in ("allow_cuda_graph", "has_side_effect", "pass_owning_tensor", "recompute"):
             value = {"true": "True", "false": "False"}.get(text, json.dumps(text))
             lines.append(f"{key}={value},")
         elif key == "strided":

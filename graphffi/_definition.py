@@ -54,6 +54,7 @@ class Definition:
         result_type: A NamedTuple class for several results, or None.
         doc: What the op computes.
         has_side_effect: Whether calls count for more than their results.
+        recompute: Whether a call may be made again for a gradient, in place of keeping its results.
         vmap: Batching rule, or None.
         vjp: Gradient rule, or None.
         dims_text: Names of dimensions, or nothing.
@@ -86,6 +87,7 @@ class Definition:
     jvp: Jvp | None = None
     gradient: str = ""
     tuning: tuple[TunedCall, ...] = ()
+    recompute: bool = True
     _templates: dict[Any, PlanTemplate] = field(default_factory=dict, repr=False)
     _made: list[OpKernel] = field(default_factory=list, init=False, repr=False)
 

@@ -36,6 +36,7 @@ def parts_of(definition: Definition) -> tuple[Any, ...]:
         definition.fallback,
         definition.gradient,
         repr(definition.tuning),
+        repr(definition.recompute),
         definition.rule,
         *kernels,
         method,
@@ -76,6 +77,7 @@ def differences(mine: Definition, its: Definition) -> list[str]:
         "strided": (mine.strided, its.strided),
         "fallback": (mine.fallback, its.fallback),
         "gradient": (mine.gradient, its.gradient),
+        "recompute": (mine.recompute, its.recompute),
         "vmap": (read_rule(mine.vmap), read_rule(its.vmap)),
     }
     return [name for name, (one, other) in parts.items() if one != other] or ["kernel"]

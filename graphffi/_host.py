@@ -220,9 +220,9 @@ def _row_major(call: CanonicalCall, num_results: int) -> list[Any]:
 
 def _is_row_major(tensor: _core.Tensor) -> bool:
     expected = 1
+    if 0 in tensor.shape:
+        return True
     for size, stride in zip(reversed(tensor.shape), reversed(tensor.strides), strict=True):
-        if size == 0:
-            return True
         if size != 1 and stride != expected:
             return False
         expected *= size

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 PREFIX: Final = "__graphffi_op_"
-_FLAGS: Final = ("allow_cuda_graph", "has_side_effect", "pass_owning_tensor")
+_FLAGS: Final = ("allow_cuda_graph", "has_side_effect", "pass_owning_tensor", "recompute")
 _FIELDS: Final = (
     *("schema", "shape", "dims", "dtypes", "plan", "kernel", "strided", "workspace", "vmap"),
     *(*_FLAGS, "doc"),

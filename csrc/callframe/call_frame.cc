@@ -194,12 +194,13 @@ int PlacedFrame::SettleFailed(int rc, TVMFFIAny* result) {
 bool IsCompact(const DLTensor& tensor) {
   if (tensor.strides == nullptr) return true;
   int64_t stride = 1;
+  bool is_compact = true;
   for (int32_t i = tensor.ndim - 1; i >= 0; --i) {
     if (tensor.shape[i] == 0) return true;
-    if (tensor.shape[i] != 1 && tensor.strides[i] != stride) return false;
+    is_compact = is_compact && (tensor.shape[i] == 1 || tensor.strides[i] == stride);
     stride *= tensor.shape[i];
   }
-  return true;
+  return is_compact;
 }
 
 int CallFrame::Call(const Kernel& kernel, TVMFFIAny* result) {

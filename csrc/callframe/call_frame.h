@@ -138,7 +138,7 @@ inline void FillCompactStrides(const int64_t* shape, int64_t ndim, int64_t* stri
   }
 }
 
-/// Whether the elements of `tensor` are row by row.
+/// Whether the elements of `tensor` are row by row; if there are none, they are.
 bool IsCompact(const DLTensor& tensor);
 
 }  // namespace graphffi

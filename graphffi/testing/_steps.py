@@ -94,7 +94,8 @@ def repeat(op: Op, case: Case, outcomes: Outcomes) -> Problems:
     first = outcomes[case]
     again = guarded_call(op, case)
     if text := difference(first.arrays, again.arrays, first.names):
-        yield "not deterministic", f"{text} in a second call"
+        remedy = "declare recompute=False if the kernel draws or counts"
+        yield "not deterministic", f"{text} in a second call; {remedy}"
         return
     other = guarded_call(op, case, fill=0x5A)
     if text := difference(first.arrays, other.arrays, first.names):

@@ -212,3 +212,61 @@ def test_autocast_leaves_operands_as_they_are(ops: Any, mode: str) -> None:
     with torch.autocast("cpu", dtype=torch.bfloat16):
         result, product = run(mode, call, torch.zeros(2, 2))
     assert (result.dtype, product) == (torch.float32, torch.bfloat16)
+
+
+def _reverse(y: Any, x: Any) -> None:
+    torch.from_dlpack(y).copy_(torch.from_dlpack(x).flip(0))
+
+
+def _update_copy(call: Any, x: torch.Tensor) -> Any:
+    y = x.clone()
+    call(y, x)
+    return y
+
+
+def _update_source(call: Any, x: torch.Tensor) -> Any:
+    x = x + 1
+    y = x.clone()
+    call(x, y)
+    return y + x
+
+
+def _update_input(call: Any, x: torch.Tensor) -> Any:
+    y = x.clone()
+    call(x, y)
+    return y
+
+
+def _update_part(call: Any, x: torch.Tensor) -> Any:
+    y = x.clone()
+    call(y[1:], x[1:])
+    return y
+
+
+def _update_both(call: Any, x: torch.Tensor) -> Any:
+    y = x.clone()
+    z = y.clone()
+    call(z, y)
+    call(y, z)
+    return y, z
+
+
+CLONES = [_update_copy, _update_source, _update_input, _update_part, _update_both]
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("is_op", [True, False], ids=["op", "function"])
+@pytest.mark.parametrize("program", CLONES)
+def test_clones_of_what_is_updated_are_kept(program: Any, is_op: bool, dynamic: bool) -> None:
+    graphffi.register_global_func("clones.reverse", _reverse, override=True)
+    op = graphffi.define_op(
+        "clones::reverse", schema="(Tensor(a!) y, Tensor x) -> ()", kernel="clones.reverse"
+    )
+
+    def call(y: torch.Tensor, x: torch.Tensor) -> None:
+        op(y, x) if is_op else graphffi.call_tvm_ffi("clones.reverse", y, x, mutates=[0])
+
+    found, expected = torch.arange(4.0), torch.arange(4.0)
+    run = torch.compile(lambda x: program(call, x), fullgraph=True, dynamic=dynamic)
+    torch.testing.assert_close(run(found), program(call, expected))
+    torch.testing.assert_close(found, expected)

@@ -315,3 +315,85 @@ def test_a_data_type_that_numpy_lacks_has_no_array() -> None:
 
 def test_conjugates_are_arrays_of_their_own() -> None:
     assert to_numpy(Z.conj()).tolist() == Z.conj().resolve_conj().tolist()
+
+
+NEGATED: dict[str, Any] = {
+    "operand": lambda copy, x: copy(x),
+    "view": lambda copy, x: copy(x[1:]),
+    "intermediate": lambda copy, x: copy(x + 1),
+    "function": lambda copy, x: copy_raw(x),
+}
+
+
+@pytest.mark.parametrize("case", NEGATED)
+def test_inductor_refuses_inputs_that_are_negated(copy: Any, case: str) -> None:
+    run = torch.compile(lambda x: NEGATED[case](copy, x), fullgraph=True)
+    text = "of the graph: expected elements as they are in memory, got their negatives; call"
+    for negated in (torch._neg_view(X), Z.conj().imag):
+        with pytest.raises(ValueError, match=text):
+            run(negated)
+    torch.testing.assert_close(run(X), NEGATED[case](copy, X))
+
+
+@BACKENDS
+def test_updates_of_inputs_that_are_negated_are_right_or_refused(
+    kernels: Any, backend: str
+) -> None:
+    def call(x: torch.Tensor) -> Any:
+        return graphffi.call_tvm_ffi(kernels.increment, x, 2.0, mutates=[0])
+
+    x = X.clone()
+    run = call if backend == "none" else torch.compile(call, fullgraph=True, backend=backend)
+    if backend == "inductor":
+        with pytest.raises(ValueError, match="got their negatives"):
+            run(torch._neg_view(x))
+        torch.testing.assert_close(x, X)
+    else:
+        run(torch._neg_view(x))
+        torch.testing.assert_close(x, X - 2)
+
+
+@BACKENDS
+def test_cotangents_may_be_negated(copy: Any, backend: str) -> None:
+    rule = graphffi.define_op(
+        "mytest::copy_of_copy",
+        schema="(Tensor x) -> Tensor",
+        kernel=copy.definition.kernels[0].reference,
+        infer=graphffi.like,
+    )
+    rule.register_vjp(lambda saved, grad: copy(grad))
+    run = rule if backend == "none" else torch.compile(rule, fullgraph=True, backend=backend)
+    x = X.clone().requires_grad_()
+    for cotangent in (torch._neg_view(X), X):
+        (found,) = torch.autograd.grad(run(x), x, cotangent)
+        torch.testing.assert_close(found, cotangent.resolve_neg())
+
+
+STRIDES = {"numpy": (0, 3), "inner": (3, 0, 2), "outer": (0, 2, 3)}
+
+
+@pytest.mark.parametrize("shape", STRIDES.values(), ids=STRIDES)
+@BACKENDS
+def test_strides_of_tensors_without_elements_do_not_matter(
+    backend: str, shape: tuple[int, ...]
+) -> None:
+    seen: list[Any] = []
+    update = graphffi.define_op(
+        "mytest::update_nothing",
+        schema="(Tensor(a!) x, Tensor y) -> ()",
+        kernel="mytest.update_nothing",
+    )
+    graphffi.register_global_func(
+        "mytest.update_nothing", lambda x, y: seen.append(x.strides), override=True
+    )
+
+    def call(x: torch.Tensor, y: torch.Tensor) -> None:
+        update(x, y)
+
+    run = call if backend == "none" else torch.compile(call, fullgraph=True, backend=backend)
+    x = torch.zeros(4).as_strided(shape, (0,) * len(shape))
+    run(x, X)
+    run(x, x)
+    update(graphffi.from_dlpack(x), graphffi.from_dlpack(X))
+    assert seen[:2] == [torch.zeros(shape).stride()] * 2
+    assert len(seen) == 3

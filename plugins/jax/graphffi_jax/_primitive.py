@@ -13,7 +13,7 @@ import numpy as np
 from jax.experimental import io_callback
 from jax.extend.core import Primitive
 from jax.extend.mlir import ir
-from jax.interpreters import ad, batching, mlir
+from jax.interpreters import ad, batching, mlir, partial_eval
 
 from graphffi.plugin import CallTraits, OpKernel, packaged_name
 
@@ -24,6 +24,7 @@ from ._gradients import has_rules, is_zero, refused_tangents, run_batched, tange
 from ._library import LOCAL_TARGETS, TARGET, TARGET_GRAPH
 from ._loops import Loops, depths, run, sizes
 from ._refusals import refuse_deleted, refuse_in_kernels, refuse_transpose
+from ._remat import keep_or_recompute
 from ._sharding import (
     check_one_device,
     is_local,
@@ -395,6 +396,11 @@ def _batch(
     is_traced = any(isinstance(a, jax.core.Tracer) for a in arrays)
     if made_of is None or call.loops or not is_traced or not has_rules(made_of):
         return rule(arrays)
+    if not made_of.definition.recompute:  # jax.checkpoint would not see the call in what follows
+        raise NotImplementedError(
+            f"{call.subject}: vmap: expected an op that may run again, got recompute=False and a "
+            "gradient rule; call it outside of vmap, on the whole batch"
+        )
     outputs = run_batched(made_of, lambda given: rule(given)[0], arrays, dims)
     return outputs, [0] * len(outputs)
 
@@ -404,4 +410,5 @@ call_p.def_effectful_abstract_eval(_abstract_eval)
 mlir.register_lowering(call_p, _lower)
 batching.primitive_batchers[call_p] = _batch
 ad.primitive_jvps[call_p] = _differentiate
+partial_eval.partial_eval_jaxpr_custom_rules[call_p] = keep_or_recompute
 refuse_transpose(call_p)

@@ -80,6 +80,8 @@ void TensorBank::FillOther(const at::Tensor& tensor, size_t i, graphffi::LentTen
   } catch (const c10::Error&) {  // which names neither op nor operand
     Refuse(tensor, i);
   }
+  // NumPy 2.4's are 0, and kernels compare them with those of a contiguous tensor.
+  if (tensor.numel() == 0) lent->view()->strides = nullptr;
   lent->CopyDims();
   has_strides_ |= !tensor.is_contiguous();
   const bool is_on_cpu = lent->view()->device.device_type == kDLCPU;

@@ -57,9 +57,12 @@ void CallKernel(const c10::OperatorHandle&, Stack* stack) {
 
 /// Whether tensors without data share elements, as far as that is known without their sizes.
 bool ShareElements(const at::Tensor& a, const at::Tensor& b) {
-  if (a.is_same(b)) return true;
   const c10::TensorImpl &first = *a.unsafeGetTensorImpl(), &second = *b.unsafeGetTensorImpl();
-  if (first.has_symbolic_sizes_strides() || second.has_symbolic_sizes_strides()) return false;
+  if (first.has_symbolic_sizes_strides() || second.has_symbolic_sizes_strides()) {
+    return a.is_same(b);
+  }
+  if (a.numel() == 0 || b.numel() == 0) return false;
+  if (a.is_same(b)) return true;
   if (!a.has_storage() || !b.has_storage() || !a.is_alias_of(b)) return false;
   if (!a.is_non_overlapping_and_dense() || !b.is_non_overlapping_and_dense()) return false;
   return a.storage_offset() < b.storage_offset() + b.numel() &&

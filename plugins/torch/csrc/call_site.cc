@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "call_site.h"
 
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/record_function.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include "callframe/convert.h"
 #include "callframe/error.h"
 #include "callframe/value.h"
+#include "lazy_bits.h"
 
 namespace graphffi_torch {
 namespace {
@@ -131,6 +133,29 @@ void BoundSite::Run(const at::Tensor* const* tensors, const int64_t* ints) const
 }
 
 void BoundSite::RunUnprofiled(const at::Tensor* const* tensors, const int64_t* ints) const {
+  const auto is_lazy = [](const at::Tensor* tensor) { return HasLazyBits(*tensor); };
+  const bool are_plain = std::none_of(tensors, tensors + num_tensors(), is_lazy);
+  are_plain ? RunPlain(tensors, ints) : RunResolved(tensors, ints);
+}
+
+/// A cotangent may be conjugated or negated lazily: nobody knows while code is generated.
+void BoundSite::RunResolved(const at::Tensor* const* tensors, const int64_t* ints) const {
+  at::AutoDispatchBelowADInplaceOrView guard;
+  std::vector<at::Tensor> resolved;
+  std::vector<const at::Tensor*> passed;
+  resolved.reserve(static_cast<size_t>(num_tensors()));
+  for (int32_t i = 0; i < num_tensors(); ++i) {
+    resolved.push_back(HasLazyBits(*tensors[i]) ? tensors[i]->resolve_conj().resolve_neg()
+                                                : *tensors[i]);
+    passed.push_back(&resolved.back());
+  }
+  RunPlain(passed.data(), ints);
+  for (int32_t i = site_.counts().inputs; i < num_tensors(); ++i) {
+    if (HasLazyBits(*tensors[i])) tensors[i]->copy_(*passed[static_cast<size_t>(i)]);
+  }
+}
+
+void BoundSite::RunPlain(const at::Tensor* const* tensors, const int64_t* ints) const {
   const int32_t num_inputs = site_.counts().inputs, count = num_tensors();
   KernelCall call(site_.target());
   for (int32_t i = 0; i < num_inputs; ++i) call.inputs().Add(*tensors[i]);

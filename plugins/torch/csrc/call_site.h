@@ -79,6 +79,8 @@ class BoundSite {
 
  private:
   void RunUnprofiled(const at::Tensor* const* tensors, const int64_t* ints) const;
+  void RunResolved(const at::Tensor* const* tensors, const int64_t* ints) const;
+  void RunPlain(const at::Tensor* const* tensors, const int64_t* ints) const;
 
   CallSite site_;
   std::vector<tvm::ffi::Any> strs_;

@@ -2,6 +2,7 @@
 #include "errors.h"
 
 #include <c10/util/Exception.h>
+#include <torch/csrc/autograd/graph_task.h>
 
 #include <atomic>
 #include <string>
@@ -34,6 +35,11 @@ void ThrowTracedError(const graphffi::Error& error) {
 void RethrowOwnError(const std::string& op) {
   if (const PythonErrors* python = opt_python_errors.load()) python->rethrow(op);
   throw;
+}
+
+void CheckIsNoRepetition(const std::string& op) {
+  if (torch::autograd::get_current_graph_task_id() == -1) return;
+  if (const PythonErrors* python = opt_python_errors.load()) python->check_is_no_repetition(op);
 }
 
 bool SetPendingError(const graphffi::Error& error) {

@@ -16,6 +16,8 @@ struct PythonErrors {
   /// As throw_error; a tracer of the caller's code, if there is one, lets the error through.
   void (*throw_traced)(const graphffi::Error& error);
   void (*set_pending)(const graphffi::Error& error);  ///< in this thread
+  /// Throws if a call of an operator, which runs while autograd goes back, repeats one before.
+  void (*check_is_no_repetition)(const std::string& op);
   /// Throws the error that is being handled, or the operator's own where that stands for it.
   void (*rethrow)(const std::string& op);
 };
@@ -32,6 +34,9 @@ GRAPHFFI_TORCH_API void SetPythonErrors(const PythonErrors* errors);
 
 /// Throws what is being handled again: the operator's own error if DTensor made another one of it.
 [[noreturn]] void RethrowOwnError(const std::string& op);
+
+/// Refuses the call of an operator that torch.utils.checkpoint makes again for a gradient.
+void CheckIsNoRepetition(const std::string& op);
 
 /// Makes the Python exception pending in this thread; false in a process without Python.
 bool SetPendingError(const graphffi::Error& error);

@@ -17,7 +17,7 @@
 namespace graphffi_torch {
 
 bool Overlap(const at::Tensor& a, const at::Tensor& b) {
-  if (!a.has_storage() || !b.has_storage()) return false;
+  if (!a.has_storage() || !b.has_storage() || a.numel() == 0) return false;
   at::MemOverlapStatus status = at::get_overlap_status(a, b);
   return status == at::MemOverlapStatus::Full || status == at::MemOverlapStatus::Partial;
 }

@@ -11,8 +11,6 @@
 namespace graphffi_torch {
 namespace {
 
-constexpr c10::DispatchKeySet kLazyBits({c10::DispatchKey::Conjugate, c10::DispatchKey::Negative});
-
 /// The values that an operator gets in place of its arguments.
 class Resolved {
  public:
@@ -40,7 +38,7 @@ class Resolved {
 
  private:
   at::Tensor Of(const at::Tensor& tensor, bool is_written) {
-    if (!tensor.defined() || !tensor.key_set().has_any(kLazyBits)) return tensor;
+    if (!tensor.defined() || !HasLazyBits(tensor)) return tensor;
     at::Tensor resolved = tensor.resolve_conj().resolve_neg();
     if (is_written) written_.emplace_back(tensor, resolved);
     return resolved;

@@ -2,9 +2,16 @@
 // Tensors whose memory holds the conjugate or the negative of their elements.
 #pragma once
 
+#include <ATen/core/Tensor.h>
 #include <torch/library.h>
 
 namespace graphffi_torch {
+
+/// Whether the elements are the conjugates or negatives of those in memory.
+inline bool HasLazyBits(const at::Tensor& tensor) {
+  return tensor.key_set().has_any(
+      c10::DispatchKeySet({c10::DispatchKey::Conjugate, c10::DispatchKey::Negative}));
+}
 
 /// Registers DispatchKey::Conjugate and DispatchKey::Negative of an operator: gives it tensors
 /// whose memory holds their elements, and updates those that it writes. Torch's own kernel for that

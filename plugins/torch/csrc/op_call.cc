@@ -47,7 +47,8 @@ std::vector<std::string>& NamesOf(OpCall::Role role, graphffi::PlanNames* names)
 OpCall::OpCall(const OpDescription& description)
     : schema_(torch::jit::parseSchema(description.schema)),
       opt_rule_(description.opt_rule),
-      num_results_(description.results.size()) {
+      num_results_(description.results.size()),
+      may_run_again_(description.may_run_again) {
   graphffi::PlanNames names;
   names.outputs = description.results;
   for (const c10::Argument& argument : schema_.arguments()) {

@@ -60,6 +60,7 @@ class GRAPHFFI_TORCH_API OpCall {
   explicit OpCall(const OpDescription& description);
 
   const std::string& subject() const { return schema_.name(); }
+  bool may_run_again() const { return may_run_again_; }
   size_t num_results() const { return num_results_; }
   /// The schema's parameters, in its order, without the digest.
   const std::vector<Parameter>& parameters() const { return parameters_; }
@@ -86,6 +87,7 @@ class GRAPHFFI_TORCH_API OpCall {
   mutable MadeTargets made_;
   std::shared_ptr<graphffi::ShapeRule> opt_rule_;
   size_t num_results_;
+  bool may_run_again_;
   std::vector<Parameter> parameters_;
 };
 

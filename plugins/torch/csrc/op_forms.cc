@@ -33,7 +33,9 @@ class Form : public c10::OperatorKernel {
 
   void operator()(const c10::OperatorHandle&, c10::DispatchKeySet, Stack* stack) {
     try {
-      kRun(*slot_->load(std::memory_order_acquire), stack);
+      const OpCall& call = *slot_->load(std::memory_order_acquire);
+      if (!call.may_run_again()) CheckIsNoRepetition(call.subject());
+      kRun(call, stack);
     } catch (const graphffi::Error& error) {
       ThrowTorchError(error);
     }

@@ -46,6 +46,7 @@ struct OpDescription {
   std::string digest;  ///< changes with anything that the rest does not show
   /// Says which kernel a call runs, too. NULL: no results, nothing to check, one kernel.
   std::shared_ptr<graphffi::ShapeRule> opt_rule;
+  bool may_run_again = true;      ///< otherwise calls that a checkpoint repeats are refused
   bool allow_cuda_graph = false;  ///< otherwise the operators say that they must not be recorded
   bool has_vmap_rule = false;     ///< the caller registers it; otherwise vmap is refused
 };

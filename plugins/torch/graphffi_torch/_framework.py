@@ -43,6 +43,7 @@ from graphffi_torch._operators import (
 )
 from graphffi_torch._primitive import Primitive, call_primitive
 from graphffi_torch._private_names import has
+from graphffi_torch._recompute import refuse_repetition
 from graphffi_torch._reference import install_reference
 from graphffi_torch._repairs import repair
 from graphffi_torch._sharding import (
@@ -237,7 +238,9 @@ def _refuse_others(definition: Definition, operands: Sequence[Any]) -> None:
 def install() -> None:
     """Makes graphffi's calls on torch tensors and torch's operators known to each other."""
     _C.register_reraise_last_error(_RERAISE_LAST_ERROR)
-    _C.set_raisers(graphffi.get_global_func(_RERAISE_LAST_ERROR), end_trace, raise_original)
+    _C.set_raisers(
+        graphffi.get_global_func(_RERAISE_LAST_ERROR), end_trace, raise_original, refuse_repetition
+    )
     register_tracer(Tracer(end_trace, _SYMBOLS, lambda symbol: symbol.node.has_hint()))
     types = (torch.Tensor, torch.nn.Parameter)
     exchange = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)

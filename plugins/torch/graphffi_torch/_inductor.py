@@ -21,7 +21,7 @@ from torch._inductor.utils import convert_shape_to_inductor
 from torch._inductor.virtualized import V
 from torch.fx.node import map_arg
 
-from graphffi_torch._inductor_code import check_plan, write_cpp_call, write_python_call
+from graphffi_torch._inductor_code import check_call, write_cpp_call, write_python_call
 from graphffi_torch._operator_schema import overload_of
 from graphffi_torch._primitive import CALL, CALL_EFFECT, CALL_GRAPH, Primitive, PrimitiveCall
 from graphffi_torch._reference import compute
@@ -46,6 +46,9 @@ def add_op(definition: Definition, operators: Sequence[Any]) -> None:
     """Installs the lowerings of `ns::name` and, if there is one, `ns::name.out`."""
     _set_decomposition(definition, operators[0])
     for operator in operators:
+        if not definition.recompute:  # operators know whether they are called again
+            lowering.lowerings.pop(operator, None)
+            continue
         lowering.lowerings[operator] = functools.partial(_lower_op, definition, operator)
 
 
@@ -299,7 +302,7 @@ class LoweredCall(ir.FallbackKernel):
         args, kwargs = self.unflatten_args(self.inputs, self.constant_args)
         call = Primitive(*args, **kwargs)
         call = dataclasses.replace(call, ints=[_as_expression(value) for value in call.ints])
-        check_plan(call)
+        check_call(call)
         if V.graph.cpp_wrapper:
             write_cpp_call(wrapper, call, self.num_fresh)
         else:

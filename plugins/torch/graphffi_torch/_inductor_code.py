@@ -11,6 +11,7 @@ import itertools
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import torch
 from torch._inductor.virtualized import V
 
 from graphffi.plugin import c_string
@@ -24,10 +25,22 @@ if TYPE_CHECKING:
 _ENTRY_HEADER: Final = Path(include_path(), "graphffi_torch", "aoti_entry.h")
 
 
-def check_plan(call: Primitive) -> None:
-    """Raises the error of eager code for a plan that is wrong."""
+def check_call(call: Primitive) -> None:
+    """Raises the error of eager code for a wrong plan, and for inputs that Inductor misreads.
+
+    It (torch 2.10 to 2.15) ignores the sign of lazily negated inputs.
+    """
     try:
         call_site_v3(SiteArguments(*_site_arguments(call)))
+        graph: Any = V.graph.module.graph
+        for node in graph.find_nodes(op="placeholder"):
+            fake = node.meta.get("val")
+            if isinstance(fake, torch.Tensor) and fake.is_neg():
+                subject = call.digest.partition("(")[0] if "(" in call.digest else call.func
+                raise ValueError(
+                    f"{subject}: input {node.name!r} of the graph: expected elements as they are "
+                    "in memory, got their negatives; call .resolve_neg() before the compiled code"
+                )
     except ValueError as error:
         end_compilation(error)
         raise

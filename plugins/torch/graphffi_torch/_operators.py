@@ -21,6 +21,7 @@ from graphffi_torch._operator_schema import (
     operator_schemas,
     why_no_operator,
 )
+from graphffi_torch._recompute import why_not_traced
 from graphffi_torch._specs import allocations, concrete, rule_arguments
 from graphffi_torch._vmap import register_vmap
 
@@ -147,7 +148,9 @@ def replace_operators(op: Op) -> None:
     with _lock:
         register_operator(op)
         op.drop_direct_calls()
-        op.add_direct_call(_define(op.definition, operator_schemas(op.definition), replace=True))
+        direct_call = _define(op.definition, operator_schemas(op.definition), replace=True)
+        if op.definition.recompute:
+            op.add_direct_call(direct_call)
         _notify(op)
 
 
@@ -159,7 +162,8 @@ def _register(op: Op) -> None:
     if _allows_cuda_graph(definition):
         _recordable.add(definition.name)
     _register_fake(definition.name, _make_fake(op))
-    op.add_direct_call(direct_call)
+    if definition.recompute:  # calls go through the operator, which knows repetitions
+        op.add_direct_call(direct_call)
     _, _, effect_schema = schemas
     if effect_schema:
         _register_fake(f"{definition.name}.effect", _make_effect_fake(op))
@@ -219,6 +223,7 @@ def _define(definition: Definition, schemas: tuple[str, str, str], *, replace: b
         release_gil=any(kernel.release_gil for kernel in definition.candidates),
         allow_cuda_graph=_allows_cuda_graph(definition),
         has_vmap_rule=definition.vmap is not None,
+        may_run_again=definition.recompute,
         replace=replace,
     )
 
@@ -370,12 +375,21 @@ def _check_tensors(definition: Definition, arguments: Sequence[Any]) -> None:
 
 
 def _repair(definition: Definition, arguments: Sequence[Any]) -> None:
-    """Repairs torch for calls that it can't compile."""
-    updated = [operand for operand in definition.operands if operand.mutated]
-    if not updated:
-        return
-    operands, _ = definition.split(arguments)
-    if any(o.kind == "list" for o in updated) or any(t.is_complex() for t in flat(operands)):
+    """Repairs torch for calls that it can't compile.
+
+    Raises:
+        NotImplementedError: If this torch would make a call again that may be made once.
+    """
+    if not definition.recompute:
+        from graphffi_torch import _repairs
+
+        _repairs.keep_results()
+        reason = why_not_traced(definition)
+        if reason is not None and torch.is_grad_enabled():
+            error = NotImplementedError(reason)
+            end_trace(error)
+            raise error
+    if any(operand.mutated for operand in definition.operands):
         from graphffi_torch import _repairs
 
         _repairs.repair()

@@ -28,7 +28,9 @@ WITHOUT: Final = {
     "modules": "torch.compile takes functions that were looked up before, not modules",
     "exact floats": "compiled code may pass 0.0 for -0.0, and the other way round",
     "effects": "calls with side effects are kept, but may be reordered",
+    "saved results": "graphs with gradients refuse ops with recompute=False",
     "complex updates": "Inductor refuses calls that update complex tensors",
+    "clones": "Inductor refuses calls that update a tensor and read a clone of it",
     "branches": "torch.cond refuses branches with calls that update lists, or of call_tvm_ffi",
     "packages": "package, load_package and to_library fail; torch documents the names",
     "guards": "package and to_library refuse programs of sizes that calls choose",
@@ -129,12 +131,29 @@ TABLE: Final = (
         ("torch.library._register_effectful_op", "threads a token through the graph"),
     ),
     *_rows(
+        "saved results",
+        "_repairs.py",
+        (
+            "torch._functorch.partitioners.force_save_bw_mutation_src",
+            "marks what is saved for the backward graph, last of all",
+        ),
+        (
+            "torch._functorch.partitioners.choose_saved_values_set",
+            "chooses what is saved within a budget",
+        ),
+    ),
+    *_rows(
         "complex updates",
         "_repairs.py",
         (
             "torch._inductor.pattern_matcher.fallback_node_due_to_unsupported_type",
             "prepares updates that touch complex tensors",
         ),
+    ),
+    *_rows(
+        "clones",
+        "_repairs.py",
+        ("torch._inductor.fx_passes.post_grad.remove_noop_ops", "removes clones"),
     ),
     *_rows(
         "branches",
@@ -197,7 +216,7 @@ def missing(feature: str) -> str | None:
 def has(feature: str) -> bool:
     """Whether a feature can be used; a warning says once why not."""
     log = logging.getLogger("graphffi_torch")
-    is_inductors = feature in ("lowerings", "complex updates", "branches")
+    is_inductors = feature in ("lowerings", "complex updates", "branches", "clones")
     if is_inductors and not USES_LOWERINGS:
         log.info("graphffi_torch: GRAPHFFI_INDUCTOR=0: %s", WITHOUT[feature])
         return False

@@ -11,26 +11,46 @@ import functools
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
+from torch.utils.checkpoint import CheckpointPolicy
 
 from graphffi.plugin import when_imported
 from graphffi_torch._operators import registered_operators
 from graphffi_torch._primitive import PRIMITIVES
 from graphffi_torch._private_names import has
+from graphffi_torch._recompute import kept_results
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
 _is_repaired: Final[list[bool]] = []
+_is_keeping: Final[list[bool]] = []
 
 
 def repair() -> None:
-    """Lets torch compile calls that update complex tensors, or lists of tensors in branches."""
+    """Lets torch compile calls that update tensors: complex ones, lists in branches, and clones."""
     if _is_repaired:
         return
     _is_repaired.append(True)
     when_imported("torch._inductor.pattern_matcher", _repair_updates_of_complex)
     when_imported("torch._higher_order_ops.utils", _repair_branches)
+    when_imported("torch._inductor.fx_passes.post_grad", _repair_clones)
+
+
+def keep_results() -> None:
+    """Has torch save the results of ops with ``recompute=False`` for gradients."""
+    if not _is_keeping:
+        _is_keeping.append(True)
+        when_imported("torch._functorch.partitioners", _repair_partitioners)
+
+
+def _repair_partitioners() -> None:
+    """Lets partitioners know what is not to be computed again; no tag tells them (up to 2.15)."""
+    if has("saved results"):
+        from torch._functorch import partitioners
+
+        _wrap(partitioners, "force_save_bw_mutation_src", _with_kept_results)
+        _wrap(partitioners, "choose_saved_values_set", _with_kept_values)
 
 
 def _repair_updates_of_complex() -> None:
@@ -56,6 +76,18 @@ def _repair_branches() -> None:
         _wrap(utils, "_get_example_value", _with_lists)
 
 
+def _repair_clones() -> None:
+    """Keeps clones whose source or copy a call updates.
+
+    Torch removes clones from functional graphs, where they seem to change nothing, and later has
+    the call update what was cloned (pytorch#198031).
+    """
+    if has("clones"):
+        from torch._inductor.fx_passes import post_grad
+
+        _wrap(post_grad, "remove_noop_ops", _with_clones)
+
+
 def _wrap(owner: Any, name: str, wrapper: Callable[[Any], Any]) -> None:
     setattr(owner, name, wrapper(getattr(owner, name)))
 
@@ -66,13 +98,73 @@ def _is_ours(target: Any) -> bool:
     )
 
 
+def _is_update(node: torch.fx.Node) -> bool:
+    """Whether a node of a functional graph stands for a call of ours that updates operands."""
+    is_functional = str(node.target) in ("auto_functionalized", "auto_functionalized_v2")
+    return is_functional and _is_ours(node.args[0])
+
+
 def _without_updates(original: Callable[..., bool]) -> Callable[..., bool]:
     @functools.wraps(original)
     def is_left_alone(node: Any, *args: Any, **kwargs: Any) -> bool:
-        updates = str(node.target) in ("auto_functionalized", "auto_functionalized_v2")
-        return not (updates and _is_ours(node.args[0])) and original(node, *args, **kwargs)
+        return not _is_update(node) and original(node, *args, **kwargs)
 
     return is_left_alone
+
+
+def _with_clones(original: Callable[..., None]) -> Callable[..., None]:
+    clone, other = torch.ops.aten.clone.default, torch.ops.aten._to_copy.default
+
+    @functools.wraps(original)
+    def remove(graph: torch.fx.Graph, *args: Any, **kwargs: Any) -> None:
+        updated = {_memory_of(base) for base in _updated_bases(graph)}
+        clones = graph.find_nodes(op="call_function", target=clone) if updated else []
+        kept = [c for c in clones if not updated.isdisjoint({_memory_of(c), _memory_of(c.args[0])})]
+        for node in kept:
+            node.target = other  # while the original looks for clones
+        try:
+            original(graph, *args, **kwargs)
+        finally:
+            for node in kept:
+                node.target = clone
+
+    return remove
+
+
+def _updated_bases(graph: torch.fx.Graph) -> list[torch.fx.Node]:
+    """What calls of the plugin's operators update, in a functional graph."""
+    calls = [n for n in graph.nodes if _is_update(n)]
+    return [base for n in calls for base in n.kwargs.get("_all_bases", n.all_input_nodes)]
+
+
+def _memory_of(node: Any) -> int:
+    value = node.meta.get("val")
+    return id(_memory(value)) if isinstance(value, torch.Tensor) else id(node)
+
+
+def _with_kept_results(original: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(original)
+    def mark(joint_module: Any, *args: Any, **kwargs: Any) -> None:
+        original(joint_module, *args, **kwargs)
+        for result in kept_results(joint_module.graph, _kept_operators()):
+            result.meta["recompute"] = CheckpointPolicy.MUST_SAVE
+
+    return mark
+
+
+def _with_kept_values(original: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
+    @functools.wraps(original)
+    def choose(joint_graph: torch.fx.Graph, *args: Any, **kwargs: Any) -> list[Any]:
+        # Without any memory to spend, torch (2.10 to 2.15) saves nothing, whatever is marked.
+        saved = list(original(joint_graph, *args, **kwargs))
+        kept = kept_results(joint_graph, _kept_operators())
+        return saved + [result for result in kept if result not in saved]
+
+    return choose
+
+
+def _kept_operators() -> list[Any]:
+    return [o for d, operators in registered_operators() if not d.recompute for o in operators]
 
 
 def _with_lists(original: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -11,6 +11,7 @@ Imported with Dynamo; uses public names of torch.
 
 from __future__ import annotations
 
+import itertools
 import sys
 import types
 import warnings
@@ -52,6 +53,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from graphffi.plugin import Definition
+
+
+_calls: Final = itertools.count()  # of ops with ``recompute=False``, while they are traced
 
 
 def install() -> None:
@@ -125,6 +129,8 @@ def _make_digest(definition: Definition) -> Callable[[], str]:
 
     def digest() -> str:
         digest = graph_digest(definition.traced_digest())
+        if not definition.recompute:  # which two calls do not share
+            return f"{digest}.{next(_calls)}"
         return distinct(digest) if definition.has_side_effect else digest
 
     mark: Any = torch.compiler.assume_constant_result

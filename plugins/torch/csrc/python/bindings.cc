@@ -76,7 +76,8 @@ py::capsule Define(std::string schema, std::string out_schema, std::string effec
                    const std::unordered_map<std::string, std::string>& conversions,
                    std::vector<std::pair<std::string, std::string>> kernels, std::string digest,
                    py::object answer, const py::list& parameter_list, py::object result_type,
-                   bool release_gil, bool allow_cuda_graph, bool has_vmap_rule, bool replace) {
+                   bool release_gil, bool allow_cuda_graph, bool has_vmap_rule, bool may_run_again,
+                   bool replace) {
   std::vector<DirectParameter> parameters = ToParameters(parameter_list);
   OpDescription description;
   for (const DirectParameter& parameter : parameters) {
@@ -98,6 +99,7 @@ py::capsule Define(std::string schema, std::string out_schema, std::string effec
   }
   description.digest = std::move(digest);
   description.allow_cuda_graph = allow_cuda_graph;
+  description.may_run_again = may_run_again;
   description.has_vmap_rule = has_vmap_rule;
   const OpCall* call = nullptr;
   {
@@ -125,7 +127,8 @@ PYBIND11_MODULE(_C, module) {
              py::arg("out_schema"), py::arg("effect_schema"), py::arg("results"),
              py::arg("conversions"), py::arg("kernels"), py::arg("digest"), py::arg("answer"),
              py::arg("parameters"), py::arg("result_type"), py::arg("release_gil"),
-             py::arg("allow_cuda_graph"), py::arg("has_vmap_rule"), py::arg("replace"));
+             py::arg("allow_cuda_graph"), py::arg("has_vmap_rule"), py::arg("may_run_again"),
+             py::arg("replace"));
   module.def(
       "set_gradient_rule",
       [](const std::string& op, const py::list& parameters, const py::list& results, py::object run,
@@ -164,7 +167,7 @@ PYBIND11_MODULE(_C, module) {
   module.def("make_tensor_viewer", &MakeTensorViewer, py::arg("exchange"));
   module.def("register_reraise_last_error", &RegisterReraiseLastError, py::arg("name"));
   module.def("set_raisers", &SetRaisers, py::arg("reraise_last"), py::arg("trace_ender"),
-             py::arg("own_raiser"));
+             py::arg("own_raiser"), py::arg("repetition_refuser"));
   AddSiteObject(module);
   AddRawCall(module);
   module.def(

@@ -10,7 +10,7 @@ namespace graphffi_torch {
 namespace {
 
 // Kept for the life of the process.
-PyObject *reraise = nullptr, *end_trace = nullptr, *raise_own = nullptr;
+PyObject *reraise = nullptr, *end_trace = nullptr, *raise_own = nullptr, *refuse_again = nullptr;
 
 /// The function behind `reraise`: fails with the error that is in this thread's slot.
 int ReraiseLastError(void*, const TVMFFIAny*, int32_t, TVMFFIAny*) { return -1; }
@@ -59,6 +59,14 @@ void RethrowOwn(const std::string& op) {
       [&op](PyObject* value) { return PyObject_CallFunction(raise_own, "sO", op.c_str(), value); });
 }
 
+void RefuseRepetition(const std::string& op) {
+  const graphffi::GilHold gil;
+  if (!gil.ok()) return;
+  PyObject* returned = PyObject_CallFunction(refuse_again, "s", op.c_str());
+  if (returned == nullptr) ThrowPending();
+  Py_DECREF(returned);
+}
+
 void SetPending(const graphffi::Error& error) {
   const graphffi::GilHold gil;
   if (gil.ok()) SetPythonError(error);
@@ -79,11 +87,14 @@ void SetPythonError(const graphffi::Error& error) {
   Py_XDECREF(graphffi::UntilShutdown([] { return PyObject_CallNoArgs(reraise); }));
 }
 
-void SetRaisers(py::object reraise_last, py::object trace_ender, py::object own_raiser) {
+void SetRaisers(py::object reraise_last, py::object trace_ender, py::object own_raiser,
+                py::object repetition_refuser) {
   reraise = reraise_last.release().ptr();
   end_trace = trace_ender.release().ptr();
   raise_own = own_raiser.release().ptr();
-  static const PythonErrors errors{&ThrowPython, &ThrowTraced, &SetPending, &RethrowOwn};
+  refuse_again = repetition_refuser.release().ptr();
+  static const PythonErrors errors{&ThrowPython, &ThrowTraced, &SetPending, &RefuseRepetition,
+                                   &RethrowOwn};
   SetPythonErrors(&errors);
 }
 
