@@ -23,6 +23,7 @@ from ._hang import Limit
 from ._report import Finding, Report, script_of
 
 _MOST_CRASHES: Final = 8
+_LEAST_SECONDS: Final = 3.0  # that each process has
 _START_PATIENCE: Final = 120.0  # seconds for what comes before the first step
 _SILENCE: Final = 1.0  # seconds after which a step's limit begins
 
@@ -132,6 +133,7 @@ class _Check:
         self._progress = progress
         self._found: dict[tuple[str, str], tuple[int, Finding]] = {}
         self._report = Report(target["op"])
+        self._num_ended = 0
 
     def run(self) -> Report:
         """Runs processes until one comes to the end; then with the checks of debug mode."""
@@ -144,6 +146,7 @@ class _Check:
                 if under_way is None:
                     break
                 skip.append(under_way)
+        self._report.num_cases += self._num_ended
         self._report.findings = [finding for _, finding in self._found.values()]
         self._report.notes = list(dict.fromkeys(self._report.notes))
         self._report.seconds = time.monotonic() - begin
@@ -151,8 +154,8 @@ class _Check:
 
     def _run_process(self, skip: Sequence[str], *, is_debugging: bool) -> str | None:
         """Follows one process; the key of the step in which it ended too early, or None."""
-        budget = max(self._end - time.monotonic(), 1.0)
-        options = {**self._options, "budget": budget, "skip": [*skip]}
+        end = max(self._end, time.monotonic() + _LEAST_SECONDS)
+        options = {**self._options, "end": end, "skip": [*skip]}
         asked = {"target": self._target, "options": options, "path": sys.path}
         environment = {**os.environ, "GRAPHFFI_RUNTIME": runtime_info().path}
         environment["GRAPHFFI_DEBUG"] = str(int(is_debugging))
@@ -226,6 +229,7 @@ class _Check:
 
     def _crashed(self, last: dict[str, Any], status: int, text: str) -> str:
         step, case = json.loads(last["key"])
+        self._num_ended += step == "numpy"  # whose case no process counts
         hangs = "hangs" in last
         name = signal.Signals(-status).name if status < 0 else f"exit status {status}"
         problem = "expected the call to return, got "

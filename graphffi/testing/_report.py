@@ -51,7 +51,8 @@ class Report:
 
     def __str__(self) -> str:
         count = len(self.findings)
-        head = f"{self.op}: {count} finding{'' if count == 1 else 's'} in {self.num_cases} cases"
+        head = f"{self.op}: {_counted(count, 'finding')}"
+        head += f" in {_counted(self.num_cases, 'case')}" if self.num_cases else ", no case"
         lines = [f"{head}, {self.seconds:.1f} s"]
         for finding in self.findings:
             lines.append(f"  {finding}")
@@ -61,6 +62,10 @@ class Report:
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
         return asdict(self)
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def script_of(target: dict[str, Any], step: str, case: dict[str, Any]) -> str:

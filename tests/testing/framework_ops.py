@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import os
 import signal
@@ -229,3 +230,29 @@ def of_kinds(x: Tensor, kinds: list[graphffi.dtype], device: graphffi.Device) ->
     graphffi.check(all(kind.itemsize < 8 for kind in kinds), "expected narrow data types")
     graphffi.check(device.type == "cpu", "expected the host")
     return graphffi.like(x)
+
+
+def _sums_segments(x: Any, offsets: Any, out: Any) -> None:
+    steps = np.from_dlpack(offsets)
+    if (np.diff(steps) < 0).any():
+        raise ValueError(f"operand 'offsets': expected ascending ones, got {steps.tolist()}")
+    np.from_dlpack(out)[...] = np.from_dlpack(x) * steps.sum()
+
+
+segment_sums = graphffi.define_op(
+    "faults_py::segment_sums", schema="(Tensor x, Tensor offsets) -> Tensor",
+    kernel=_sums_segments, infer=lambda x, offsets: graphffi.like(x),
+    dtypes="float32, int32 -> float32", dims="n, [k] -> n",
+)  # fmt: skip
+
+
+def _reads_after(x: Any, out: Any) -> None:
+    source = np.from_dlpack(x)
+    after = ctypes.c_float.from_address(source.ctypes.data + source.nbytes).value
+    np.from_dlpack(out)[...] = source + after
+
+
+reads_after = graphffi.define_op(
+    "faults_py::reads_after", schema="(Tensor x) -> Tensor", kernel=_reads_after,
+    infer=graphffi.like, dtypes="float32 -> float32",
+)  # fmt: skip

@@ -18,7 +18,10 @@ pytest.importorskip("numpy")
 import numpy as np
 
 from graphffi.testing import check, find
+from graphffi.testing._case import numpy_view
 from graphffi.testing._compare import difference
+from graphffi.testing._generate import given_cases
+from graphffi.testing._report import Finding, Report
 
 HERE = Path(__file__).resolve().parent
 
@@ -34,7 +37,7 @@ FAULTS = {
     "wrong_dtype": {"out of bounds"},
     "wrong_small_dtype": {"unwritten"},
     # It reads what lies behind its operand.
-    "wrong_large_shape": {"unwritten", "dims", "crash", "not deterministic"},
+    "wrong_large_shape": {"unwritten", "dims", "crash", "not deterministic", "out of bounds"},
     "wrong_small_shape": {"out of bounds"},
     "wrong_empty_shape": {"unwritten"},
     "wrong_transposed": {"dims"},
@@ -224,6 +227,46 @@ def test_bytes_that_are_no_bool_differ() -> None:
 def test_nothing_is_found_in_a_correct_op_without_operands() -> None:
     report = find(_python_op("numbered"), frameworks=())
     assert (report.findings, report.num_cases > 1) == ([], True), str(report)
+
+
+@pytest.mark.parametrize("frameworks", [(), pytest.param(("torch",), marks=pytest.mark.slow)])
+def test_elements_that_an_op_refuses_are_no_finding(
+    frameworks: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(HERE)
+    case = {"x": ((2,), "float32"), "offsets": ((3,), "int32", 20)}
+    seeds = (n for n in range(100) if _ascends(case, n) and not _ascends(case, n + 1))
+    options = {"frameworks": frameworks, "cases": [case], "seed": next(seeds)}
+    report = find(_python_op("segment_sums"), **options)
+    assert (report.num_cases, report.findings) == (1, []), str(report)
+
+
+def _ascends(case: dict[str, Any], seed: int) -> bool:
+    from framework_ops import segment_sums
+
+    (made,) = given_cases(segment_sums.definition, [case], seed)
+    return bool((np.diff(made.build(numpy_view)[1]) >= 0).all())
+
+
+def test_reads_beside_an_operand_are_out_of_bounds() -> None:
+    report = find(_python_op("reads_after"), frameworks=())
+    assert [finding.kind for finding in report.findings] == ["out of bounds"], str(report)
+    assert "it reads outside of them" in report.findings[0].text
+
+
+def test_a_case_that_ends_the_process_is_counted() -> None:
+    report = Report("op", [Finding("crash", "numpy", "it ended")], num_cases=1)
+    assert str(report).startswith("op: 1 finding in 1 case, 0.0 s")
+    assert str(Report("op", num_cases=2)) == "op: 0 findings in 2 cases, 0.0 s"
+    assert str(Report("op")) == "op: 0 findings, no case, 0.0 s"
+    report = find(_python_op("python_is_killed"), frameworks=())
+    assert (bool(report.findings), report.num_cases > 0) == (True, True), str(report)
+
+
+def test_no_framework_is_imported_when_the_budget_is_spent() -> None:
+    pytest.importorskip("torch")
+    report = find(_python_op("right_reference"), frameworks=["torch"], budget=3)
+    assert any("torch: the budget was spent" in n or "what follows" in n for n in report.notes)
 
 
 @pytest.mark.slow
