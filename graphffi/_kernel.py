@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+import itertools
+from typing import TYPE_CHECKING, Any, Final
 
 from . import _core
 from ._describe import describe
 from ._library import library_hash, split_reference
 from ._op_kernel import OWN_NAMES
 from ._own_names import own_name
+from ._registry import remove_global_func
+from ._rule_text import RuleText, read_rule
 from ._tracing import report_to_tracer, traced_as_constant
 
 if TYPE_CHECKING:
@@ -55,7 +58,7 @@ def complete_kernel(definition: Definition, options: OpKernel, given: Any, name:
         function = None  # it has a name
     else:
         own = f"{name}{name and '.'}{_form(definition, options)}"
-        reference = _shared_name(definition.name, own)
+        reference = _name_of_code(definition.name, _shared_name(definition.name, own), given)
         code = None if hasattr(given, "__chandle__") else given
     return dataclasses.replace(
         options,
@@ -65,6 +68,38 @@ def complete_kernel(definition: Definition, options: OpKernel, given: Any, name:
         code=code,
         library_hash=library_hash(reference),
     )
+
+
+# By name; of each the hash of its text, and what that does not tell.
+_codes: Final[dict[str, RuleText]] = {}
+
+
+def _name_of_code(op: str, shared: str, kernel: Any) -> str:
+    """The name of a function that another one never gets, in this process.
+
+    A program that runs while the op is replaced calls the function that it was made with.
+
+    Args:
+        op: The op's name.
+        shared: The beginning, which all functions of the op share that are called alike.
+        kernel: The function.
+    """
+    from hashlib import sha256
+
+    read = read_rule(kernel, op)
+    digest = sha256(read.text.encode()).hexdigest()[:16]
+    known = RuleText(digest, read.unknown)
+    for number in itertools.count():
+        name = f"{shared}.{digest}.{number}" if number else f"{shared}.{digest}"
+        if _codes.setdefault(name, known) == known:
+            break
+    return name
+
+
+def forget_function(name: str) -> None:
+    """Releases a function of an op that nothing calls any more by its own name."""
+    if _codes.pop(name, None) is not None:
+        remove_global_func(name)
 
 
 def _form(definition: Definition, options: OpKernel) -> str:

@@ -17,7 +17,7 @@ from ._describe import describe
 from ._digest import differences
 from ._factory_store import prebuilt_digest
 from ._framework import announce_op, framework_of, frameworks, refuse_trace_without_plugin
-from ._kernel import complete_kernel, named_kernel
+from ._kernel import complete_kernel, forget_function, named_kernel
 from ._library import library_hash, renew_library_of, split_reference, when_renewed
 from ._op_kernel import (
     OpKernel,
@@ -356,9 +356,16 @@ def _install(definition: Definition) -> None:
 
 
 def _replace(op: Op, definition: Definition) -> None:
+    former = op.definition.kernels
     op._redefine(definition)
     for framework in frameworks():
         framework.replace_op(op)
+    # Programs of other frameworks may call the former kernels.
+    if all(framework.__module__ == "graphffi._host" for framework in frameworks()):
+        names = {kernel.reference for kernel in definition.kernels}
+        for kernel in former:
+            if kernel.function is not None and kernel.reference not in names:
+                forget_function(kernel.reference)
 
 
 def _check_replacement(op: Op, definition: Definition) -> None:

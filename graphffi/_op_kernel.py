@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -85,9 +86,15 @@ class OpKernel:
         return self.function.__chandle__()
 
     def install(self) -> None:
-        """Has the reference mean the function."""
+        """Has the reference mean the function.
+
+        So does the name without the digits of its code: programs of other processes, where the op
+        may have other code, call what that means where there is no such function.
+        """
         if self.function is not None:
-            _core.register_global_func(self.reference, self.function, override=True)
+            shared = re.sub(r"\.[0-9a-f]{16}(\.\d+)?$", "", self.reference)
+            for name in (self.reference, shared):
+                _core.register_global_func(name, self.function, override=True)
 
     def made(self, definition: Definition) -> OpKernel:
         """The kernel that a call runs: made now, if a factory still has to.

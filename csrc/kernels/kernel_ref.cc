@@ -111,6 +111,19 @@ LibraryFunction LoadFromLibrary(const std::string& reference, size_t separator,
   return {ReleaseAny(std::move(function)).v_obj, {kernel, {true, takes_tensors}}};
 }
 
+/// A global function. Names of Python's kernels of ops end with digits of the code, and maybe a
+/// number; where an op has other code, the name without them means its kernel. (_kernel.py)
+ObjectRef FindFunction(std::string_view name) {
+  ObjectRef function = FindGlobal(name);
+  constexpr std::string_view kOwnNames = "graphffi.kernel.";
+  if (name.substr(0, kOwnNames.size()) != kOwnNames) return function;
+  for (int i = 0; i < 2 && !function; ++i) {
+    name = name.substr(0, name.rfind('.'));
+    function = FindGlobal(name);
+  }
+  return function;
+}
+
 ObjectRef NewReference(const LibraryFunction& found, ResolvedKernel* opt_resolved) {
   if (opt_resolved != nullptr) *opt_resolved = found.resolved;
   return ObjectRef::Retain(found.function);
@@ -150,7 +163,7 @@ ObjectRef ResolveKernel(std::string_view reference, std::string_view opt_origin,
                         ResolvedKernel* opt_resolved) {
   const size_t separator = reference.rfind("::");
   if (!IsLibraryReference(reference)) {
-    if (ObjectRef function = FindGlobal(reference)) {
+    if (ObjectRef function = FindFunction(reference)) {
       if (opt_resolved != nullptr) *opt_resolved = {Kernel::FromFunction(function.get()), {}};
       return function;
     }

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from typing import Any
 
@@ -199,3 +200,28 @@ def test_only_what_changes_is_compiled_anew(tmp_path: Any) -> None:
         assert functions[0][0](x).tolist() == [3, 3]
     assert functions[0][0](x).tolist() == [2, 2]
     assert len(functions[0][1]) == 3
+
+
+def test_an_executable_keeps_the_kernel_that_it_was_made_with() -> None:
+    op = define("executable", scaling(2))
+    x = jnp.ones(2, jnp.float32)
+    lowered = jax.jit(calling(op)).lower(x)
+    executable = lowered.compile()
+    define("executable", scaling(3), override=True)
+    assert executable(x).tolist() == lowered.compile()(x).tolist() == [2, 2]
+    assert jax.jit(calling(op))(x).tolist() == op(x).tolist() == [3, 3]
+
+
+def test_kernels_of_one_code_are_told_apart_by_what_no_text_tells() -> None:
+    def scaling_by(factors: Any) -> Any:
+        def kernel(x: Any, out: Any) -> None:
+            np.from_dlpack(out)[...] = np.from_dlpack(x) * next(factors)
+
+        return kernel
+
+    op = define("untold", scaling_by(itertools.repeat(2)))
+    x = jnp.ones(2, jnp.float32)
+    executable = jax.jit(calling(op)).lower(x).compile()
+    define("untold", scaling_by(itertools.repeat(3)), override=True)
+    assert executable(x).tolist() == [2, 2]
+    assert jax.jit(calling(op))(x).tolist() == op(x).tolist() == [3, 3]
