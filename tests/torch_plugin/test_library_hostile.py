@@ -200,6 +200,10 @@ def test_runs_have_their_memory_in_a_workspace(copied: Path) -> None:
     too_small = "graphffi: workspace: expected room for .* bytes more, got .*; pass None for it to"
     for wrong, expected in (
         (torch.empty(needed // 2, dtype=torch.uint8), f"MemoryError: {too_small}"),
+        (torch.empty(1, dtype=torch.uint8), f"MemoryError: {too_small}"),
+        (torch.empty(0, dtype=torch.uint8), f"MemoryError: {too_small}"),
+        (np.empty(0, "uint8"), f"MemoryError: {too_small}"),
+        (torch.empty(3, 0, 2), f"MemoryError: {too_small}"),
         (torch.empty(needed, 2)[:, 0], "ValueError: .* expected a contiguous tensor on cpu, got"),
         (y, "ValueError: main_within: workspace: expected memory of its own, got that of argument"),
         (3, "TypeError: main_within: workspace: expected a tensor or None, got another value"),

@@ -200,8 +200,7 @@ int RunMethodWithin(const Method& method, const TVMFFIAny* args, int32_t num_arg
     size_t bytes = 0;
     bool is_in_use = false;
     {
-      Workspace workspace(opt_memory == nullptr ? nullptr : DataOf(*opt_memory),
-                          opt_memory == nullptr ? 0 : Layout::Of(*opt_memory).SpanBytes());
+      Workspace workspace(opt_memory);
       RunInto(method, "_within", args + 1, num_args - 1, opt_memory);
       bytes = workspace.bytes();
       is_in_use = workspace.is_in_use();

@@ -6,6 +6,7 @@
 
 #include "callframe/error.h"
 #include "graph.h"
+#include "tensor.h"
 
 namespace graphffi_standalone {
 
@@ -17,11 +18,12 @@ std::atomic<uint64_t> next_id{1};
 
 thread_local Workspace* Workspace::current_ = nullptr;
 
-Workspace::Workspace(void* opt_memory, size_t bytes)
+Workspace::Workspace(const DLTensor* opt_memory)
     : id_(next_id.fetch_add(1, std::memory_order_relaxed)),
-      opt_begin_(static_cast<char*>(opt_memory)),
-      capacity_(bytes) {
-  const size_t skipped = -reinterpret_cast<uintptr_t>(opt_memory) % kAlignment;
+      is_counting_(opt_memory == nullptr),
+      opt_begin_(is_counting_ ? nullptr : DataOf(*opt_memory)),
+      capacity_(is_counting_ ? 0 : Layout::Of(*opt_memory).SpanBytes()) {
+  const size_t skipped = -reinterpret_cast<uintptr_t>(opt_begin_) % kAlignment;
   opt_begin_ += skipped;
   capacity_ -= skipped < capacity_ ? skipped : capacity_;
   current_ = this;

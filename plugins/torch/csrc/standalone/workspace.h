@@ -2,6 +2,8 @@
 // A run's memory in a block that the caller gives.
 #pragma once
 
+#include <tvm/ffi/c_api.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -14,8 +16,8 @@ namespace graphffi_standalone {
 /// counted. KeptMemory (graph.h) is where they are not.
 class Workspace {
  public:
-  /// Borrows the memory.
-  Workspace(void* opt_memory, size_t bytes);
+  /// Borrows the memory; NULL: only counts. A block of no bytes may be at NULL, too.
+  explicit Workspace(const DLTensor* opt_memory);
   ~Workspace() { current_ = nullptr; }
   Workspace(const Workspace&) = delete;
   Workspace& operator=(const Workspace&) = delete;
@@ -32,7 +34,7 @@ class Workspace {
   void* Take(size_t bytes);
   void Give(void* memory, size_t bytes);
 
-  bool is_counting() const { return opt_begin_ == nullptr; }
+  bool is_counting() const { return is_counting_; }
   /// Enough bytes for all that was taken.
   size_t bytes() const { return used_ + kAlignment - 1; }
   /// Whether a tensor is still in it.
@@ -43,6 +45,7 @@ class Workspace {
   static thread_local Workspace* current_;
 
   const uint64_t id_;
+  const bool is_counting_;
   char* opt_begin_;
   size_t capacity_;
   size_t used_ = 0;
