@@ -11,7 +11,14 @@ from ._device import Device
 from ._dtype import dtype
 from ._framework import call_plain, framework_of, refuse_trace_without_plugin
 from ._kernel import kernel_reference
-from ._parameter import checked_int, checked_known, checked_text, way_out
+from ._parameter import (
+    checked_int,
+    checked_known,
+    checked_text,
+    to_device,
+    to_dtype,
+    way_out,
+)
 from ._plan import CallTraits, CanonicalCall, SideEffect, append_attribute, checked_traits
 from ._spec import TensorSpec
 from ._tracing import is_proxy, report_to_tracer, symbol_kind
@@ -34,7 +41,7 @@ def call_tvm_ffi(
     Args:
         func: A kernel reference or a function.
         *args: What the function receives before the results: tensors, None, ints, floats, bools,
-            strings, `dtype`, `Device`, and lists of these.
+            strings, `dtype`, `Device`, those of frameworks, and lists of these.
         out: A `TensorSpec` (`graphffi.like`, `graphffi.empty`), or a list of them: results to
             allocate.
         mutates: Positions in `args` of tensors that the function updates in place.
@@ -176,10 +183,8 @@ class _ArgumentPacker:
                 )
             items = [self.item(subject, item, depth=depth + 1) for item in value]
             return "(" + ", ".join(items) + ")"
-        raise TypeError(
-            f"{subject}: expected a tensor, None, int, float, bool, str, dtype, Device or a "
-            f"list, got {describe(value)}{way_out(value)}"
-        )
+        kind, value = _of_framework(subject, value)
+        return append_attribute(kind, value, call.ints, call.floats, call.strs)
 
     def finish(self, plan: str, traits: CallTraits | None) -> CanonicalCall:
         """The call with its plan."""
@@ -203,6 +208,22 @@ def _checked(kind: str, value: Any) -> Any:
     if kind == "str":
         return checked_text(value)
     return checked_known(kind, value) if kind in ("float", "bool") else value
+
+
+def _of_framework(subject: str, value: Any) -> tuple[str, Any]:
+    """Kind and name of a framework's data type or device.
+
+    Raises:
+        TypeError: If it is neither.
+    """
+    for kind, convert in (("dtype", to_dtype), ("device", to_device)):
+        name = convert(value)
+        if name is not None:
+            return kind, name
+    raise TypeError(
+        f"{subject}: expected a tensor, None, int, float, bool, str, dtype, Device or a "
+        f"list, got {describe(value)}{way_out(value)}"
+    )
 
 
 def _attribute_kind(value: Any) -> str | None:

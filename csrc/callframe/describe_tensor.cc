@@ -67,10 +67,11 @@ DLDataType DTypeFromName(std::string_view name) {
     const Error error = Error::TakeRaised(rc);
     if (!is_complex) throw error;
   }
-  if (!is_complex) return dtype;
-  if (dtype.code != kDLFloat) {
+  // The runtime reads "" as the type of no value.
+  if (dtype.bits == 0 || (is_complex && dtype.code != kDLFloat)) {
     throw Error("ValueError", "graphffi: data type '" + std::string(name) + "': no such type");
   }
+  if (!is_complex) return dtype;
   dtype.code = kDLComplex;
   return dtype;
 }
@@ -80,9 +81,11 @@ DLDevice DeviceFromName(std::string_view name) {
   const std::string_view type = name.substr(0, colon);
   int32_t index = 0;
   if (colon != std::string_view::npos) {
+    const char* first = name.data() + colon + 1;
     const char* last = name.data() + name.size();
-    const auto parsed = std::from_chars(name.data() + colon + 1, last, index);
-    if (parsed.ec != std::errc() || parsed.ptr != last || index < 0) FailOnDevice(name);
+    const auto parsed = std::from_chars(first, last, index);
+    const bool is_number = parsed.ec == std::errc() && parsed.ptr == last && *first != '-';
+    if (!is_number) FailOnDevice(name);
   }
   for (const DeviceType& entry : kDevices) {
     if (entry.name == type) return {entry.type, index};

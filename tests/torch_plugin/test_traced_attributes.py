@@ -121,7 +121,13 @@ def test_floats_of_sizes_are_constants_of_the_graph(ops: Any) -> None:
     torch.testing.assert_close(run(X[:2]), X[:2] + 1)
 
 
-@pytest.mark.parametrize("value", ["text", graphffi.dtype("float16"), graphffi.Device("cuda:1")])
+@pytest.mark.parametrize(
+    "value",
+    [
+        *("text", graphffi.dtype("float16"), graphffi.Device("cuda:1")),
+        *(torch.bfloat16, torch.device("cuda:1")),
+    ],
+)
 @pytest.mark.parametrize("wrap", [lambda value: value, lambda value: [value]], ids=["one", "list"])
 def test_calls_without_an_op_take_texts_dtypes_and_devices(value: Any, wrap: Any) -> None:
     if IS_TORCH_2_10 and isinstance(value, graphffi.dtype):
@@ -132,9 +138,13 @@ def test_calls_without_an_op_take_texts_dtypes_and_devices(value: Any, wrap: Any
     def call(x: torch.Tensor, value: Any) -> Any:
         return graphffi.call_tvm_ffi("mytest.take", x, wrap(value), out=graphffi.like(x))
 
+    names = {torch.bfloat16: graphffi.dtype("bfloat16"), torch.device("cuda:1"): "cuda:1"}
+    expected = (
+        graphffi.Device("cuda:1") if names.get(value) == "cuda:1" else names.get(value, value)
+    )
     for run in (call, compiled(call, fullgraph=True)):
         run(X, value)
-        assert taken.pop() == wrap(value)
+        assert taken.pop() == wrap(expected)
 
 
 def test_arrays_of_numpy_beside_tensors_are_one_error() -> None:
