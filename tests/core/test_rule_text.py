@@ -5,23 +5,30 @@ from __future__ import annotations
 
 import argparse
 import cmath
+import collections
 import configparser
 import contextlib
+import contextvars
 import dataclasses
+import enum
 import functools
+import itertools
 import math
 import operator
 import os
 import re
+import sys
+import threading
 import time
 import types
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
-from graphffi._rule_text import read_rule
+from graphffi._rule_text import RuleText, read_rule
 
 
 def known_rule_text(rule: Any) -> str | None:
@@ -56,6 +63,10 @@ ARRAY = np.zeros(5000)
 PARSER = configparser.ConfigParser()
 COMPUTED = Computed()
 LINES = iter([1, 2])
+COUNT = itertools.count()
+LOCK = threading.Lock()
+VARIABLE = contextvars.ContextVar("VARIABLE", default=1)
+VIEW = memoryview(b"1")
 NESTED = Config(n=types.SimpleNamespace(inner=[1]))  # type: ignore[arg-type]
 
 
@@ -117,6 +128,12 @@ def test_plain_rules_are_known() -> None:
         lambda x: os.environ["N"],
         lambda x: time.time(),
         lambda x: next(LINES),
+        lambda x: COUNT,
+        lambda x: LOCK,
+        lambda x: globals()["NUMBER"],
+        lambda x: eval("NUMBER"),
+        lambda x: VARIABLE.get(),
+        lambda x: VIEW[0],
     ],
 )
 def test_what_no_text_tells_is_unknown(rule: Callable[[Any], Any]) -> None:
@@ -151,6 +168,69 @@ def managed(value: int) -> Callable[..., Any]:
     return contextlib.contextmanager(lambda: iter([value]))
 
 
+def returning(value: Any) -> Callable[[], Any]:
+    return lambda: value
+
+
+def with_attribute(value: int) -> Callable[..., Any]:
+    def rule(x: Any) -> Any:
+        return rule.n  # type: ignore[attr-defined]
+
+    rule.n = value  # type: ignore[attr-defined]
+    return rule
+
+
+def with_method(value: int) -> Callable[..., Any]:
+    """A rule that passes an object to code that calls a method of it."""
+
+    class Holder:
+        def get(self) -> int:
+            return value
+
+    def call(holder: Any) -> Any:
+        return holder.get()
+
+    holder = Holder()
+    return lambda x: call(holder)
+
+
+def wraps_object(value: int) -> Any:
+    """An object that says that it wraps a function, and does something else."""
+
+    class Wrapping:
+        def __init__(self) -> None:
+            functools.update_wrapper(self, len)
+            self.n = value
+
+        def __call__(self, x: Any) -> int:
+            return self.n
+
+    return Wrapping()
+
+
+class Kind(enum.Enum):
+    A = 1
+    B = 2
+
+
+class Point(NamedTuple):
+    n: int
+
+
+class Listed(list[int]):
+    """A list with attributes."""
+
+
+class Narrow(Slotted):
+    __slots__ = ("m",)
+
+    def __init__(self, n: int, m: int) -> None:
+        self.n, self.m = n, m
+
+
+ONE, TWO = returning(1), returning(2)
+
+
 @pytest.mark.parametrize(
     ("one", "other"),
     [
@@ -163,9 +243,130 @@ def managed(value: int) -> Callable[..., Any]:
         (math.sqrt, cmath.sqrt),
         (wrapped(1), wrapped(2)),
         (managed(1), managed(2)),
+        ([ONE, TWO, ONE], [ONE, TWO, TWO]),
+        ((ONE, TWO, ONE), (ONE, TWO, TWO)),
+        ({1: ONE, 2: TWO, 3: ONE}, {1: ONE, 2: TWO, 3: TWO}),
+        ([(1, 2), (3, 4), (1, 2)], [(1, 2), (3, 4), (3, 4)]),
+        ([1, 2], (1, 2)),
+        (1, True),
+        (0.0, -0.0),
+        ([10**5000], [10**5000 + 1]),
+        ({1, 2}, {1, 3}),
+        ({1}, frozenset({1})),
+        ({ONE}, {TWO}),
+        (Kind.A, Kind.B),
+        (Point(1), Point(2)),
+        (Point(1), (1,)),
+        (Listed([1]), Listed([2])),
+        (Listed([1]), [1]),
+        (Narrow(1, 2), Narrow(1, 3)),
+        (Narrow(1, 2), Narrow(2, 2)),
+        (re.compile("a" * 300 + "b"), re.compile("a" * 300 + "c")),
+        (collections.deque([1]), collections.deque([1], 2)),
+        (collections.defaultdict(int), collections.defaultdict(float)),
+        (types.MappingProxyType({1: 2}), types.MappingProxyType({1: 3})),
+        (np.arange(3), np.arange(3.0)),
+        (np.zeros((2, 3)), np.zeros((3, 2))),
+        (np.array([ONE, TWO], object), np.array([TWO, ONE], object)),
+        (np.float32(1), np.float32(2)),
+        (functools.lru_cache(returning(1)), functools.lru_cache(returning(2))),
+        (with_attribute(1), with_attribute(2)),
+        (with_method(1), with_method(2)),
+        (functools.partial(wraps_object(1)), functools.partial(wraps_object(2))),
+        (operator.attrgetter("a"), operator.attrgetter("b")),
     ],
 )
 def test_what_rules_may_refer_to_has_a_text_of_its_own(one: Any, other: Any) -> None:
     texts = [known_rule_text(value) for value in (one, other)]
     assert None not in texts
     assert texts[0] != texts[1]
+
+
+MODULE = """
+import dataclasses, enum, functools
+N = @
+class Kind(enum.Enum):
+    A = @
+class Base:
+    n = @
+    def get(self): return @
+    def __add__(self, other): return @
+    @functools.cached_property
+    def cached(self): return @
+class Derived(Base):
+    def up(self): return super().get()
+@dataclasses.dataclass
+class Config:
+    n: int = @
+    m: int = dataclasses.field(default_factory=lambda: @)
+OBJECT = Base()
+"""
+RULES = """
+def imported(x): from users_values import N; return N
+def of_module(x): import users_values; return users_values.N
+def by_text(x): return getattr(users_values, "N")
+def by_computed_text(x): return getattr(users_values, chr(78))
+def of_all(x): return vars(users_values)["N"]
+def call(o): return o.get()
+def of_method(x): return call(users_values.OBJECT)
+def of_operator(x): return users_values.OBJECT + 1
+def of_property(x): return users_values.OBJECT.cached
+def of_class(x): return type(users_values.OBJECT).n
+def of_base(x): return users_values.Derived().up()
+def of_enum(x): return [k.value for k in users_values.Kind][0]
+def of_default(x): return users_values.Config().n
+def of_factory(x): return users_values.Config().m
+def nested(x): return (lambda: (lambda: users_values.N)())()
+"""
+
+
+def test_the_text_covers_what_rules_read_of_modules_and_classes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def texts(number: int) -> dict[str, RuleText]:
+        module = types.ModuleType("users_values")
+        monkeypatch.setitem(sys.modules, "users_values", module)
+        exec(MODULE.replace("@dataclasses", "D").replace("@functools", "F")
+             .replace("@", str(number)).replace("D.d", "@dataclasses.d")
+             .replace("F.c", "@functools.c"), vars(module))  # fmt: skip
+        rules: dict[str, Any] = {"users_values": module, "__name__": "users_rules"}
+        exec(RULES, rules)
+        found = {name: rule for name, rule in rules.items() if isinstance(rule, types.FunctionType)}
+        assert {name: rule(module.OBJECT) for name, rule in found.items()} == dict.fromkeys(
+            found, number
+        )
+        return {name: read_rule(rule) for name, rule in found.items() if name != "call"}
+
+    first, again, other = texts(2), texts(2), texts(3)
+    assert first == again
+    assert {name for name, read in first.items() if read.unknown} == set()
+    assert {name for name in first if first[name].text == other[name].text} == set()
+
+
+STABLE = """
+import enum
+from graphffi._rule_text import RuleText, read_rule
+class Kind(enum.Enum):
+    A = 1
+NAMES = {"a", "b", "c", ("d", 1)}
+def helper(x): return x
+def rule(x, *, kinds=frozenset({"x", "y", "z"})):
+    if x in {"p", "q", "r"}: return helper(NAMES)
+    return [Kind.A, kinds, (1, 2), (1, 2), helper, rule]
+print(read_rule(rule).text)
+"""
+
+
+def test_the_text_is_the_same_in_every_process(
+    run_python: Callable[..., tuple[int, str]], tmp_path: Path
+) -> None:
+    (tmp_path / "stable.py").write_text(STABLE)  # also from a file of bytecode
+    path = {"PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"}
+    programs = ("import stable", "import stable", "import sys; sys.flags; import stable")
+    found = {
+        run_python(program, PYTHONHASHSEED=str(seed), **path)
+        for seed, program in enumerate(programs)
+    }
+    assert len(found) == 1
+    ((status, text),) = found
+    assert status == 0, text

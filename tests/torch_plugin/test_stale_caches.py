@@ -45,6 +45,24 @@ for op in ops:
     torch.compile(lambda x: op(x), fullgraph=True)(x).sum().backward()
     print(x.grad[0].item())
 """
+TWICE = """
+import sys
+import graphffi, torch, graphffi_torch
+
+def sized(factors):
+    return lambda x: graphffi.like(x, shape=(x.shape[0] * sum(f() for f in factors),))
+
+def fill(x, out):
+    torch.from_dlpack(out).fill_(1)
+
+one, two = (lambda: 1), (lambda: 2)
+factors = [one, two, one] if sys.argv[1] == "4" else [one, two, two]
+op = graphffi.define_op(
+    "stale::sized", schema="(Tensor x) -> Tensor", kernel=fill, infer=sized(factors)
+)
+x = torch.ones(2)
+print(len(op(x)), len(torch.compile(lambda x: op(x) * 1, fullgraph=True)(x)))
+"""
 
 
 @pytest.mark.slow
@@ -92,6 +110,22 @@ void Fill(tvm::ffi::TensorView x, tvm::ffi::TensorView out) {
 }
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(fill, Fill);
 """
+
+
+@pytest.mark.slow
+def test_a_rule_that_mentions_another_object_twice_has_its_own_code(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(TWICE)
+    environment: dict[str, Any] = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache")}
+    for factor in (4, 5):
+        done = subprocess.run(
+            [sys.executable, str(program), str(factor)],
+            check=False,
+            capture_output=True,
+            text=True,
+            env=environment,
+        )
+        assert done.stdout == f"{2 * factor} {2 * factor}\n", done.stderr
 
 
 @pytest.mark.slow
