@@ -282,3 +282,51 @@ def test_a_condition_that_elements_decide_names_the_op(ops: Any) -> None:
         assert compiled(stated)(x).tolist() == [3, 4, 5]
         with pytest.raises(Exception, match="mytest::long: shape rule: expected a condition that"):
             compiled(lambda x: long(x[x > 1]))(x)
+
+
+HELPERS = (
+    *("list", "len", "type", "isinstance", "tuple", "zip", "float", "Tensor", "Device", "dtype"),
+    *(
+        "digest",
+        "bind",
+        "operator",
+        "values",
+        "args",
+        "named",
+        "warn",
+        "varies",
+        "is_",
+        "find_places",
+    ),
+    *("MISSING", "torch", "result_type", "to_float", "graphffi_traced_call"),
+)
+
+
+def add_to(x: Any, by: float, out: Any) -> None:
+    torch.from_dlpack(out).copy_(torch.from_dlpack(x) + by)
+
+
+@pytest.mark.parametrize("name", HELPERS)
+def test_an_op_may_be_called_like_what_traced_code_refers_to(name: str) -> None:
+    op = graphffi.define_op(
+        f"helpers::{name}",
+        schema="(Tensor x, float by=1.0) -> Tensor",
+        kernel=add_to,
+        infer=lambda x, by: graphffi.like(x),
+    )
+    torch.testing.assert_close(torch.compile(op, fullgraph=True, backend="aot_eager")(X), X + 1)
+    program = torch.compile(lambda x: op(by=2, x=x), fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(program(X), X + 2)
+
+
+@pytest.mark.parametrize("name", ["self", "op", "args", "named", "torch", "values", "v_x", "len"])
+def test_parameters_may_be_called_like_what_traced_code_refers_to(name: str) -> None:
+    op = graphffi.define_op(
+        f"helpers::of_{name}",
+        schema=f"(Tensor x, float {name}=1.0) -> Tensor",
+        kernel=add_to,
+        infer=lambda x, by: graphffi.like(x),
+    )
+    program = torch.compile(lambda x: op(x, **{name: 2}), fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(program(X), X + 2)
+    torch.testing.assert_close(op(X, **{name: 2}), X + 2)

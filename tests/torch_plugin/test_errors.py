@@ -312,6 +312,7 @@ def test_names_of_other_libraries_are_refused() -> None:
         "aten::add",
         "mytest::name",  # an attribute of torch.ops.mytest
         "mytest::__self__",
+        "mytest::self",  # the module in graphs
         "load_library::add",  # torch.ops.load_library is a function
         "higher_order::add",
         "prim::add_one",

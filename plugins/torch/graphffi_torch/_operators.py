@@ -172,8 +172,10 @@ def _check_free(full_name: str) -> None:
     namespace, _, name = full_name.partition("::")
     operators = getattr(torch.ops, namespace)
     # `torch.ops` has functions of its own; torch looks up no operators of names such as __self__.
+    # Graphs call a result as its operator, and modules are `self` in them (torch 2.10 to 2.15).
     is_namespace = type(operators) is type(torch.ops.tvm_ffi)
-    if not is_namespace or hasattr(operators, name) or name.startswith("__"):
+    is_taken = name == "self" or name.startswith("__") or hasattr(operators, name)
+    if not is_namespace or is_taken:
         raise ValueError(
             f"{full_name}: expected a name that is free, got one that torch.ops has; choose another"
         )
@@ -234,7 +236,7 @@ def _has_rule(definition: Definition) -> bool:
 
 def _direct_parameter(parameter: Operand | Attribute) -> tuple[str, str, str, Any]:
     """Name, kind, flags and default of a parameter, as `_C` takes it."""
-    flags = []
+    flags = ["by_name"] * parameter.by_name
     if isinstance(parameter, Operand):
         flags += ["mutated"] * parameter.mutated + ["required"] * parameter.required
         return parameter.name, parameter.kind, " ".join(flags), None

@@ -90,7 +90,6 @@ def make_traced_call(definition: Definition, operator: Any) -> Callable[..., Any
 
     Wrong arguments, and those that need other conversions, take the way of `Definition.bind`.
     """
-    name = definition.name.partition("::")[2]
     namespace = {
         "operator": operator,
         "Tensor": torch.Tensor,
@@ -110,8 +109,9 @@ def make_traced_call(definition: Definition, operator: Any) -> Callable[..., Any
         "to_bool": _to_bool,
         "to_name": _to_name,
     }
-    exec(compile(_source(name, definition), f"<graphffi op {definition.name}>", "exec"), namespace)
-    function: Callable[..., Any] = namespace[name]
+    exec(compile(_source(definition), f"<graphffi op {definition.name}>", "exec"), namespace)
+    # Named alike for all ops: an op may have the name of what the code refers to, such as `list`.
+    function: Callable[..., Any] = namespace["graphffi_traced_call"]
     return function
 
 
@@ -324,8 +324,9 @@ _CONVERSIONS: Final = {
 _TYPES: Final = {"dtype": "dtype", "device": "Device"}  # others have their kind's name
 
 
-def _source(name: str, definition: Definition) -> str:
+def _source(definition: Definition) -> str:
     parameters = definition.parameters
+    by_position = sum(not p.by_name for p in parameters)
     values = "".join(f"v_{p.name}, " for p in parameters)
     defaults = "".join(f"{_default_source(p)}, " for p in parameters)
     tests = " and ".join(_test_source(p) for p in parameters) or "True"
@@ -334,7 +335,7 @@ def _source(name: str, definition: Definition) -> str:
     unpack = [f"({values}) = values"] if parameters else []
     lines = [
         f"values = args + ({defaults})[len(args):]",
-        f"is_complete = len(values) == {len(parameters)}",
+        f"is_complete = len(values) == {len(parameters)} and len(args) <= {by_position}",
         "if named:",
         f"    places = find_places({(*(p.name for p in parameters),)!r}, len(args), tuple(named))",
         "    is_complete = is_complete and len(places) == len(named)",
@@ -349,7 +350,7 @@ def _source(name: str, definition: Definition) -> str:
         *unpack,
         *result,
     ]
-    return "\n    ".join((f"def {name}(*args, **named):", *lines))
+    return "\n    ".join(("def graphffi_traced_call(*args, **named):", *lines))
 
 
 def _conversions(definition: Definition) -> list[str]:
