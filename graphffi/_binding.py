@@ -12,6 +12,8 @@ from ._parameter import MISSING, Attribute, Operand
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from ._op import Op
+
 
 def flat(values: Any) -> list[Any]:
     """The tensors among operands, or among what an op returns: without None, lists flattened."""
@@ -96,13 +98,24 @@ def _by_name(
         problems.append(f"expected at most {len(parameters)} arguments, got {len(args)}")
     values: dict[str, Any] = {}
     for parameter, value in zip(parameters, args, strict=False):
-        values[parameter.name] = value
+        name = parameter.name
+        values[name] = value
+        if parameter.by_name:
+            problems.append(f"argument {name!r}: expected by name, got by position; pass {name}=")
     for name, value in kwargs.items():
         if name in values:
             problems.append(f"argument {name!r}: expected one value, got two")
         else:
             values[name] = value
     return values
+
+
+def call_in_order(op: Op, values: Sequence[Any]) -> Any:
+    """Calls an op with one value per parameter, in signature order."""
+    parameters = op.definition.parameters
+    count = sum(not parameter.by_name for parameter in parameters)
+    by_name = {p.name: value for p, value in zip(parameters[count:], values[count:], strict=True)}
+    return op(*values[:count], **by_name)
 
 
 def _is_missing(value: Any) -> bool:

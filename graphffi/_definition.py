@@ -161,6 +161,8 @@ class Definition:
         """``(x, weight, eps=1e-06) -> out`` for messages and digests."""
         parts = []
         for p in self.parameters:
+            if p.by_name and "*" not in parts:
+                parts.append("*")
             if isinstance(p, Operand):
                 default = "" if p.required else " = None"
                 parts.append(f"{p.name}: {p.kind}{'!' if p.mutated else ''}{default}")

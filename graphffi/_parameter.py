@@ -47,13 +47,15 @@ def is_name(text: str) -> bool:
 class Operand:
     """A tensor parameter: one tensor, one or None (`optional`), or a list of them.
 
-    An operand that is not `required` has the default None.
+    An operand that is not `required` has the default None. Calls give one that is `by_name` only
+    by its name.
     """
 
     name: str
     kind: OperandKind = "tensor"
     mutated: bool = False
     required: bool = True
+    by_name: bool = False
 
     def problem(self, value: Any) -> str | None:
         """The problem with `value`, or None."""
@@ -87,13 +89,17 @@ def _constant_hint(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Attribute:
-    """A parameter that is no tensor: a Python value, fixed when a graph is traced."""
+    """A parameter that is no tensor: a Python value, fixed when a graph is traced.
+
+    Calls give one that is `by_name` only by its name.
+    """
 
     name: str
     kind: AttributeKind
     is_list: bool = False
     optional: bool = False
     default: Any = MISSING
+    by_name: bool = False
 
     @property
     def expected(self) -> str:
@@ -215,7 +221,8 @@ def to_dtype(value: Any) -> Any:
         return None
 
 
-def _to_device(value: Any) -> Any:
+def to_device(value: Any) -> Any:
+    """The device that an attribute says, or None where it says none."""
     try:
         return None if type(value) in NUMBERS else Device(value)
     except (TypeError, ValueError):
@@ -228,5 +235,5 @@ _CONVERT: Final[dict[str, Callable[[Any], Any]]] = {
     "bool": _to_bool,
     "str": _to_str,
     "dtype": to_dtype,
-    "device": _to_device,
+    "device": to_device,
 }

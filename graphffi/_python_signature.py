@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ._core import Tensor
 from ._parameter import MISSING, Attribute, Operand
-from ._shape_rule import keyword_only
 from ._signature import SCALARS
 
 if TYPE_CHECKING:
@@ -21,16 +20,15 @@ def python_signature(definition: Definition) -> inspect.Signature:
     """The parameters of an op with types and defaults, and the type of what a call returns.
 
     Args:
-        definition: Of the op. Parameters that its rule takes by name only are shown so, and those
-            without default behind one with a default, which a schema may have.
+        definition: Of the op. Parameters without default behind one with a default, which a schema
+            may have, are shown as those that calls give by name only.
     """
-    named = keyword_only(definition.rule)
     parameters: list[inspect.Parameter] = []
     kind: Any = inspect.Parameter.POSITIONAL_OR_KEYWORD
     for parameter in definition.parameters:
         default = _default(parameter)
         follows_default = bool(parameters) and parameters[-1].default is not inspect.Parameter.empty
-        if parameter.name in named or (follows_default and default is inspect.Parameter.empty):
+        if parameter.by_name or (follows_default and default is inspect.Parameter.empty):
             kind = inspect.Parameter.KEYWORD_ONLY
         parameters.append(
             inspect.Parameter(parameter.name, kind, default=default, annotation=_type(parameter))

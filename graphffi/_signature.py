@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import inspect
 import re
 import types
@@ -82,9 +83,9 @@ def from_function(name: str, function: Callable[..., Any], mutates: Collection[s
             )
         annotation = names.resolve(name, parameter.name, parameter.annotation)
         default = MISSING if parameter.default is parameter.empty else parameter.default
-        parameters.append(
-            _parameter(name, parameter.name, annotation, default, parameter.name in mutates)
-        )
+        made = _parameter(name, parameter.name, annotation, default, parameter.name in mutates)
+        by_name = parameter.kind is parameter.KEYWORD_ONLY
+        parameters.append(dataclasses.replace(made, by_name=by_name))
     unknown = set(mutates) - {p.name for p in parameters if isinstance(p, Operand)}
     if unknown:
         raise ValueError(
@@ -189,7 +190,7 @@ def _with_default(op: str, attribute: Attribute) -> Attribute:
     except (TypeError, ValueError) as error:
         raise type(error)(f"{op}: attribute {attribute.name!r}: default: {error}") from None
     frozen = tuple(default) if isinstance(default, list) else default
-    return Attribute(attribute.name, attribute.kind, attribute.is_list, attribute.optional, frozen)
+    return dataclasses.replace(attribute, default=frozen)
 
 
 def _results(op: str, annotation: Any) -> tuple[tuple[str, ...], Any]:
@@ -228,7 +229,9 @@ _PARAMETER: Final = (
 
 
 def from_schema(name: str, schema: str) -> Signature:
-    """Reads a schema string; `Tensor(a!)` marks an operand that is updated in place.
+    """Reads a schema string.
+
+    `Tensor(a!)` marks an operand that is updated in place; calls give what is behind `*` by name.
 
     Raises:
         ValueError: If it does not parse.
@@ -236,10 +239,16 @@ def from_schema(name: str, schema: str) -> Signature:
     match = isinstance(schema, str) and re.fullmatch(_SCHEMA, schema, re.DOTALL)
     if not match:
         raise ValueError(f"{name}: schema: expected '(Tensor x, …) -> Tensor', got {schema!r}")
-    parameters = [
-        _schema_parameter(name, text) for text in _split_commas(match["parameters"]) if text != "*"
-    ]
-    return Signature(tuple(parameters), _schema_results(name, match["results"]))
+    texts = _split_commas(match["parameters"])
+    count = texts.index("*") if "*" in texts else len(texts)
+    if "*" in texts[count + 1 :] or texts[-1:] == ["*"]:
+        raise ValueError(
+            f"{name}: schema: expected one '*', with parameters behind it, got {schema!r}"
+        )
+    by_position = [_schema_parameter(name, text) for text in texts[:count]]
+    by_name = [_schema_parameter(name, text) for text in texts[count + 1 :]]
+    parameters = (*by_position, *(dataclasses.replace(p, by_name=True) for p in by_name))
+    return Signature(parameters, _schema_results(name, match["results"]))
 
 
 def _split_commas(text: str) -> list[str]:

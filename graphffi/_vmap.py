@@ -6,6 +6,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from ._binding import call_in_order
 from ._describe import describe, is_tensor
 from ._dtype import dtype
 from ._error import name_rule
@@ -105,7 +106,7 @@ def _broadcast(
         _repeat(tensor, flag, repeat) if take else tensor
         for tensor, flag, take in zip(tensors, batched, takes, strict=True)
     ]
-    return op(*definition.in_order(repeated, attributes))
+    return call_in_order(op, definition.in_order(repeated, attributes))
 
 
 def _is_any(flag: Any) -> bool:

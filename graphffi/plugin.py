@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from ._binding import BoundCall as BoundCall
+from ._binding import call_in_order as call_in_order
 from ._binding import flat as flat
 from ._binding import per_tensor as per_tensor
 from ._build_plugin import build_archive as build_archive

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from .._binding import call_in_order
 from .._progress import Progress
 from ._case import Case, numpy_view
 from ._command import targets_of
@@ -104,7 +105,7 @@ def _case(op: Op) -> Case:
 
 def _contests(op: Op, case: Case, frameworks: Sequence[str]) -> list[Contest]:
     arguments = case.arguments(op.definition, numpy_view)
-    found = [Contest("numpy", lambda: op(*arguments))]
+    found = [Contest("numpy", lambda: call_in_order(op, arguments))]
     for plugin in load_plugins(frameworks):
         found += plugin.contests(op, case)
     return found

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from .._binding import flat
+from .._binding import call_in_order, flat
 from ._case import Case, numpy_copy
 
 if TYPE_CHECKING:
@@ -74,7 +74,8 @@ class _Point:
         self._arrays = [a for a in flat(self.arguments) if isinstance(a, numpy.ndarray)]
         self.by = [i for i, a in enumerate(self._arrays) if a.dtype.name in _FLOATS]
         self.cotangents = [
-            self._normal(r) if r.dtype.name in _FLOATS else None for r in flat(op(*self.arguments))
+            self._normal(r) if r.dtype.name in _FLOATS else None
+            for r in flat(call_in_order(op, self.arguments))
         ]
 
     def _normal(self, like: numpy.ndarray) -> numpy.ndarray:
@@ -123,7 +124,9 @@ class _Point:
 
         return sum(
             float(numpy.vdot(r.astype("float64"), c.astype("float64")))
-            for r, c in zip(flat(self._op(*self.arguments)), self.cotangents, strict=True)
+            for r, c in zip(
+                flat(call_in_order(self._op, self.arguments)), self.cotangents, strict=True
+            )
             if c is not None
         )
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from .. import _core
-from .._binding import flat
+from .._binding import call_in_order, flat
 from .._op_kernel import call_device
 from .._plan import passes_results
 from .._spec import TensorSpec
@@ -122,7 +122,7 @@ def _call_kernel(
 def _call_op(
     op: Op, case: Case, operands: list[Any], _: int
 ) -> tuple[list[numpy.ndarray], list[_Guarded]]:
-    return arrays_of(op(*case.in_order(op.definition, operands))), []
+    return arrays_of(call_in_order(op, case.in_order(op.definition, operands))), []
 
 
 def arrays_of(returned: Any) -> list[numpy.ndarray]:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from .._binding import flat
+from .._binding import call_in_order, flat
 from ._case import Case, numpy_view
 from ._compare import difference
 from ._guarded import guarded_call
@@ -36,7 +36,7 @@ class _MallInfo(ctypes.Structure):
 def leaks(op: Op, case: Case, outcomes: Outcomes) -> Problems:
     """Repeats a call: it leaves no memory behind."""
     arguments = case.arguments(op.definition, numpy_view)
-    used = [_after_calls(lambda: op(*arguments)) for _ in range(_NUM_ROUNDS)][1:]
+    used = [_after_calls(lambda: call_in_order(op, arguments)) for _ in range(_NUM_ROUNDS)][1:]
     for i, (unit, least) in enumerate((("bytes", _LEAST_BYTES), ("Python objects", 1))):
         growth = min(later[i] - earlier[i] for earlier, later in itertools.pairwise(used))
         if growth >= least * _NUM_CALLS:
@@ -85,7 +85,7 @@ def errors(op: Op, case: Case, outcomes: Outcomes, good: Case) -> Problems:
 
 def _error_of(op: Op, case: Case, operands: list[Any]) -> str:
     try:
-        op(*case.in_order(op.definition, operands))
+        call_in_order(op, case.in_order(op.definition, operands))
     except Exception as error:
         return f"{type(error).__name__}: {error}"
     return "a result"

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import shutil
@@ -84,6 +85,32 @@ def test_a_refused_definition_changes_nothing(arrays: Any) -> None:
         define(name, filling(2), plan="nothing", override=True)
     assert values(op(x)) == [1]
     assert values(compiled(arrays, op)(x)) == [1]
+
+
+def sized(factors: Any) -> Callable[[Any], Any]:
+    """A shape rule whose factors are functions, some of them the same."""
+    return lambda x: graphffi.like(x, shape=(x.shape[0] * sum(f() for f in factors),))
+
+
+def test_rules_differ_that_mention_one_object_twice_or_another_one(arrays: Any) -> None:
+    one, two = (lambda: 1), (lambda: 2)
+    name = f"twice_{arrays.name}"
+    op = define(name, filling(1), sized([one, two, one]))
+    assert values(op(arrays.make([0]))) == [1] * 4
+    assert define(name, filling(1), sized([one, two, one])) is op
+    with pytest.raises(ValueError, match="with another shape rule; give it another name"):
+        define(name, filling(1), sized([one, two, two]))
+    define(name, filling(1), sized([one, two, two]), override=True)
+    assert values(op(arrays.make([0]))) == [1] * 5
+    assert values(compiled(arrays, op)(arrays.make([0]))) == [1] * 5
+
+
+def test_rules_differ_whose_values_no_text_tells() -> None:
+    first, second = iter([1]), iter([1])
+    op = define("untold", filling(1), lambda x: graphffi.like(x) if first else None)
+    assert define("untold", filling(1), lambda x: graphffi.like(x) if first else None) is op
+    with pytest.raises(ValueError, match="with another shape rule; give it another name"):
+        define("untold", filling(1), lambda x: graphffi.like(x) if second else None)
 
 
 def test_the_same_definition_again_is_fine() -> None:
@@ -383,3 +410,93 @@ print([table() is not None for table in tables])
 
 def test_a_replaced_kernel_keeps_nothing(run_python: Any) -> None:
     assert run_python(REPLACED) == (0, "[False, False, True]\n")
+
+
+def multiplying(factor: float) -> Callable[[Any, Any], None]:
+    def kernel(x: Any, out: Any) -> None:
+        np.from_dlpack(out)[...] = np.from_dlpack(x) * factor
+
+    return kernel
+
+
+def test_a_program_goes_on_with_the_kernel_that_it_was_made_with(arrays: Any) -> None:
+    name = f"mid_run_{arrays.name}"
+    op = define(name, multiplying(2))
+    todo = [lambda: define(name, multiplying(10), override=True)]
+
+    def replace(x: Any, out: Any) -> None:
+        np.from_dlpack(out)[...] = np.from_dlpack(x)
+        if todo:
+            todo.pop()()
+
+    replacing = define(f"replacing_mid_run_{arrays.name}", replace)
+    chain = compiled(arrays, lambda x: op(replacing(op(replacing(op(x))))))
+    x = arrays.make([1])
+    in_a_program = arrays.name in ("torch", "jax")
+    assert values(chain(x)) == [8 if in_a_program else 2 * 10 * 10]
+    assert values(chain(x)) == [1000]
+    assert values(op(x)) == [10]
+
+
+def test_parameters_behind_a_star_are_taken_by_name(arrays: Any) -> None:
+    def kernel(x: Any, by: float, n: int, out: Any) -> None:
+        np.from_dlpack(out)[...] = np.from_dlpack(x) * by + n
+
+    options: dict[str, Any] = {"kernel": kernel, "vmap": "sequential"}
+    of_schema = graphffi.define_op(
+        f"override::star_{arrays.name}",
+        schema="(Tensor x, *, float by=2.0, int n=0) -> Tensor",
+        infer=lambda x, by, n: graphffi.like(x),
+        **options,
+    )
+
+    @graphffi.op(f"override::star_of_function_{arrays.name}", **options)
+    def of_function(x: graphffi.Tensor, *, by: float = 2.0, n: int = 0) -> graphffi.Tensor:
+        return graphffi.like(x)
+
+    x = arrays.make([1])
+    for op in (of_schema, of_function):
+        name = re.escape(op.name)
+        by_name = compiled(arrays, lambda x, op=op: op(x, n=1, by=3))
+        assert values(op(x, by=3)) == [3]
+        assert values(by_name(x)) == [4]
+        problem = f"{name}: argument 'by': expected by name, got by position; pass by="
+        with pytest.raises(TypeError, match=problem):
+            op(x, 3.0)
+        with pytest.raises(Exception, match=problem):  # of the tracer
+            compiled(arrays, lambda x, op=op: op(x, 3.0))(x)
+        assert str(inspect.signature(op)).startswith("(x: graphffi.Tensor, *, by: float = 2.0, n")
+
+
+@pytest.mark.parametrize("parameters", ["Tensor x, *", "*", "Tensor x, *, int n, *, int m"])
+def test_a_star_without_parameters_behind_it_is_refused(parameters: str) -> None:
+    with pytest.raises(ValueError, match=r"expected one '\*', with parameters behind it, got '\("):
+        graphffi.define_op(
+            "override::stars", schema=f"({parameters}) -> Tensor", kernel="no.kernel", infer=len
+        )
+
+
+@pytest.mark.parametrize("value", ["", "int0", "cpu"])
+def test_a_text_that_is_no_data_type_is_one_error(arrays: Any, value: str) -> None:
+    op = graphffi.define_op(
+        "override::kind",
+        schema="(Tensor x, dtype kind) -> Tensor",
+        kernel="no.kernel",
+        infer=lambda x, kind: graphffi.like(x),
+    )
+    text = f"override::kind: attribute 'kind': expected a dtype, got str '{value}'; known"
+    with pytest.raises(TypeError, match=text):
+        op(arrays.make([1]), value)
+
+
+@pytest.mark.parametrize("value", ["", "cpu:-0", "cpu:", "cpu:+1"])
+def test_a_text_that_is_no_device_is_one_error(arrays: Any, value: str) -> None:
+    op = graphffi.define_op(
+        "override::place",
+        schema="(Tensor x, Device place) -> Tensor",
+        kernel="no.kernel",
+        infer=lambda x, place: graphffi.like(x),
+    )
+    text = f"override::place: attribute 'place': expected a device, got str '{re.escape(value)}'"
+    with pytest.raises(TypeError, match=text):
+        op(arrays.make([1]), value)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import jax
 import numpy as np
 
+from graphffi.plugin import call_in_order
 from graphffi.testing import (
     Case,
     CheckedPath,
@@ -116,7 +117,7 @@ def _of_arrays(
             changed[i] = jax.numpy.asarray(leaves[i])
         for i, value in zip(wanted, values, strict=True):
             changed[i] = value
-        return flat(op(*jax.tree.unflatten(structure, changed)))
+        return flat(call_in_order(op, jax.tree.unflatten(structure, changed)))
 
     return call, [jax.numpy.asarray(leaves[i]) for i in wanted]
 
@@ -138,7 +139,7 @@ def _arrays(returned: Any) -> list[Any]:
 
 def _eager(op: Op, cases: Sequence[Case]) -> list[list[Any]]:
     with x64():
-        return [_arrays(op(*case.arguments(op.definition, _array))) for case in cases]
+        return [_arrays(call_in_order(op, case.arguments(op.definition, _array))) for case in cases]
 
 
 def _jitted(op: Op, cases: Sequence[Case]) -> list[list[Any]]:
@@ -178,7 +179,7 @@ def _is_split(op: Op, case: Case) -> bool:
 
 
 def _of_operands(op: Op, case: Case) -> Callable[[list[Any]], Any]:
-    return lambda operands: flat(op(*case.in_order(op.definition, operands)))
+    return lambda operands: flat(call_in_order(op, case.in_order(op.definition, operands)))
 
 
 def _mapped(op: Op, cases: Sequence[Case]) -> list[list[Any]]:

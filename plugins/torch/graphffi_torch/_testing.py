@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 from torch.utils.dlpack import from_dlpack
 
+from graphffi.plugin import call_in_order
 from graphffi.testing import Case, CheckedPath, Contest, View, flat
 from graphffi_torch._operator_schema import DIGEST, operator_schemas
 from graphffi_torch._package import load_package, package
@@ -67,8 +68,13 @@ def contests(op: Op, case: Case) -> list[Contest]:
 
     name = "torch.library.custom_op"
     return [
-        Contest("torch", lambda: op(*args), lambda: custom(*args), name),
-        Contest("torch.compile", compiled(op), compiled(custom), name),
+        Contest("torch", lambda: call_in_order(op, args), lambda: custom(*args), name),
+        Contest(
+            "torch.compile",
+            compiled(lambda *values: call_in_order(op, values)),
+            compiled(custom),
+            name,
+        ),
     ]
 
 
@@ -79,8 +85,8 @@ def _custom_op(op: Op) -> Any:
     signature = "(" + signature.replace(", )", ")")
     count = len(definition.results)
 
-    def call(*args: Any, **named: Any) -> Any:
-        fresh = flat(op(*args, **named))[:count]
+    def call(*args: Any) -> Any:
+        fresh = flat(call_in_order(op, args))[:count]
         return fresh[0] if count == 1 else tuple(fresh) if count else None
 
     made: Any = torch.library.custom_op(
@@ -100,7 +106,7 @@ def gradients(
     tensors, converted = _converted(arguments)
     for i in by:
         tensors[i].requires_grad_()
-    results = flat(op(*converted))
+    results = flat(call_in_order(op, converted))
     chosen = [
         (r, torch.from_numpy(c))
         for r, c in zip(results, cotangents, strict=False)
@@ -132,7 +138,7 @@ def tangents(
             is_list = isinstance(value, list)
             return [put(item) for item in value] if is_list else replaced.get(id(value), value)
 
-        return tuple(flat(op(*[put(value) for value in converted])))
+        return tuple(flat(call_in_order(op, [put(value) for value in converted])))
 
     found: Any = torch.func.jvp(call, primals, changes)[1]
     return [t.detach().numpy() for t in found]
@@ -166,7 +172,7 @@ def _arrays(returned: Any) -> list[Any]:
 
 
 def _eager(op: Op, cases: Sequence[Case]) -> list[list[Any]]:
-    return _each(op, op, cases)
+    return _each(op, lambda *args: call_in_order(op, args), cases)
 
 
 def _compiled(*, dynamic: bool) -> Callable[[Op, Sequence[Case]], list[list[Any]]]:
@@ -174,7 +180,7 @@ def _compiled(*, dynamic: bool) -> Callable[[Op, Sequence[Case]], list[list[Any]
         torch.compiler.reset()
 
         def call(*args: Any) -> Any:
-            return op(*args)
+            return call_in_order(op, args)
 
         return _each(op, torch.compile(call, fullgraph=True, dynamic=dynamic), cases)
 
@@ -189,7 +195,7 @@ class _Model(torch.nn.Module):
         self._op, self._case = op, case
 
     def forward(self, operands: list[Any]) -> Any:
-        return self._op(*self._case.in_order(self._op.definition, operands))
+        return call_in_order(self._op, self._case.in_order(self._op.definition, operands))
 
 
 def _export(op: Op, case: Case) -> torch.export.ExportedProgram:
@@ -232,7 +238,7 @@ def _mapped(op: Op, cases: Sequence[Case]) -> list[list[Any]]:
             return None if value is None else next(rest)
 
         operands = [take(value) for value in calls[0]]
-        return tuple(flat(op(*cases[0].in_order(op.definition, operands))))
+        return tuple(flat(call_in_order(op, cases[0].in_order(op.definition, operands))))
 
     returned = torch.vmap(call)(*stacked)
     return [[to_numpy(result[i]) for result in returned] for i in range(len(cases))]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from graphffi.plugin import Operand, call_in_batch
+from graphffi.plugin import Operand, call_in_batch, call_in_order
 from graphffi_torch._specs import attribute_value, spec_of
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def _loop(
     calls = []
     for i in range(size):
         items = [_select(*pair, i) for pair in zip(operands, batched, strict=True)]
-        calls.append(_fresh(op, op(*op.definition.in_order(items, attributes))))
+        calls.append(_fresh(op, call_in_order(op, op.definition.in_order(items, attributes))))
     return [torch.stack(results) for results in zip(*calls, strict=True)]
 
 

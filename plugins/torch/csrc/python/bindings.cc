@@ -44,7 +44,7 @@ std::vector<DirectParameter> ToParameters(const py::list& list) {
       return flags.find(flag) != std::string::npos;
     };
     parameters.push_back({std::move(name), std::move(kind), has("list"), has("optional"),
-                          has("mutated"), has("required"), std::move(value)});
+                          has("mutated"), has("required"), has("by_name"), std::move(value)});
   }
   return parameters;
 }

@@ -7,7 +7,6 @@ namespace graphffi_torch {
 
 bool DirectArguments::BindNames(PyObject* const* args, Py_ssize_t num_args, PyObject* opt_names) {
   const size_t count = op_.parameters.size();
-  if (static_cast<size_t>(num_args) > count) return false;
   c10::SmallVectorImpl<PyObject*>& values = owned().values;
   values.resize(count, nullptr);
   for (Py_ssize_t i = 0; i < num_args; ++i) values[static_cast<size_t>(i)] = args[i];

@@ -22,6 +22,7 @@ class DirectArguments {
 
   /// The arguments of a vectorcall. False where one is missing or unknown.
   bool Bind(PyObject* const* args, Py_ssize_t num_args, PyObject* opt_names) {
+    if (num_args > op_.num_by_position) return false;
     const bool is_complete = num_args == op_.num_parameters && opt_names == nullptr;
     values_ = args;
     return is_complete || BindNames(args, num_args, opt_names);

@@ -265,7 +265,7 @@ py::capsule MakeDirectCall(const OpCall& call, const std::vector<DirectParameter
     if (name == nullptr) throw py::error_already_set();
     of_schema.push_back(
         {name, KindOf(parameter.kind), parameter.is_list, parameter.is_optional,
-         parameter.is_mutated,
+         parameter.is_mutated, parameter.is_by_name,
          parameter.is_required ? nullptr : parameter.default_value.inc_ref().ptr()});
   }
   PyObject* opt_type = opt_result_type.is_none() ? nullptr : opt_result_type.release().ptr();

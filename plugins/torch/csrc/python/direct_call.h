@@ -14,7 +14,7 @@ namespace graphffi_torch {
 struct DirectParameter {
   std::string name;
   std::string kind;  ///< of graphffi.Operand or graphffi.Attribute
-  bool is_list, is_optional, is_mutated, is_required;
+  bool is_list, is_optional, is_mutated, is_required, is_by_name;
   pybind11::object default_value;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "python/direct_op.h"
 
+#include <algorithm>
 #include <unordered_map>
 #include <utility>
 
@@ -19,6 +20,8 @@ DirectOp::DirectOp(const OpCall& op_call, std::vector<Parameter> of_schema, PyOb
     : call(&op_call),
       parameters(std::move(of_schema)),
       num_parameters(static_cast<Py_ssize_t>(parameters.size())),
+      num_by_position(std::count_if(parameters.begin(), parameters.end(),
+                                    [](const Parameter& p) { return !p.is_by_name; })),
       opt_result_type(opt_type),
       release_gil(releases_gil),
       opt_only_updated(FindOnlyUpdated()),

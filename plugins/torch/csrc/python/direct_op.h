@@ -22,7 +22,7 @@ struct DirectOp {
   struct Parameter {
     PyObject* name;  // interned, kept for good
     Kind kind;
-    bool is_list, is_optional, is_mutated;
+    bool is_list, is_optional, is_mutated, is_by_name;
     PyObject* opt_default;  // kept for good; NULL: required
   };
 
@@ -31,7 +31,7 @@ struct DirectOp {
 
   const OpCall* call;
   std::vector<Parameter> parameters;
-  Py_ssize_t num_parameters;
+  Py_ssize_t num_parameters, num_by_position;
   PyObject* opt_result_type;  // kept for good
   bool release_gil;
   /// The parameter that is all that calls return: the operand that they update; -1 if there is none
