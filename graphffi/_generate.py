@@ -48,6 +48,8 @@ from pathlib import Path
 
 import graphffi
 {kernels}'''
+# Names in that file, and in the rules of its ops: an op of that name would take their place.
+_USED: Final = ("Path", "graphffi", "min", "max", "len")
 
 
 @dataclass
@@ -177,6 +179,9 @@ def library_blocks(module: Module, namespace: str) -> tuple[dict[str, str], dict
             continue
         if not is_name(name):
             left_out[name] = "its name is no identifier of Python"
+            continue
+        if name in _USED:
+            left_out[name] = "its name is one that the file itself uses"
             continue
         doc = module.get_function_doc(name) or ""
         try:

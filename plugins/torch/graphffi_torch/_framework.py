@@ -152,10 +152,13 @@ class TorchFramework(Framework):
 
     def call_op(self, op: Op, definition: Definition, bound: BoundCall) -> Any:
         """Calls the op's operator, which runs the definition that the op has by now."""
+        # Of values as they are now, in programs that are exported without Dynamo.
+        is_traced = torch.compiler.is_compiling()
+        digest = op.definition.traced_digest() if is_traced else op.definition.digest
         try:
             returned = entry_of(op)(
                 *operator_arguments(op.definition, bound),
-                **{DIGEST: graph_digest(op.definition.digest, bound.attributes)},
+                **{DIGEST: graph_digest(digest, bound.attributes)},
             )
         except RuntimeError as error:
             _refuse_others(op.definition, bound.operands)
