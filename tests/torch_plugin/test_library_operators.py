@@ -3,9 +3,14 @@
 
 from __future__ import annotations
 
+import importlib.util
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -109,8 +114,60 @@ def without_elements() -> tuple[torch.Tensor, ...]:
     return torch.empty(2, 0), torch.empty(3, 0, 2).transpose(0, 2), torch.empty(0, 4)
 
 
+class Indexed(torch.nn.Module):
+    """Elements by their places, of which the rows' must exist; the cache is updated."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = torch.nn.Embedding(10, 64)
+
+    def forward(self, x: torch.Tensor, rows: torch.Tensor, cache: torch.Tensor) -> Any:
+        padded = torch.nn.functional.pad(x[:, :3][rows], (1, 1))
+        results = [x[rows], self.embedding(rows), padded, x.view(-1)[rows + 1] * 2]
+        cache.index_copy_(0, rows, x[: rows.shape[0]])
+        return results
+
+
+class Taken(torch.nn.Module):
+    def forward(self, x: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+        return x.view(-1)[places].exp()
+
+
+class Asserted(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        torch._assert_async(x.sum() > 0, "expected a sum {")
+        return x + 1
+
+
+class Returned(torch.nn.Module):
+    """Operands as results, a view of one, and one that is updated."""
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor, z: torch.Tensor) -> list[torch.Tensor]:
+        y.add_(1)
+        return [x, x.view(-1)[1:], x[:, :2], y, z]
+
+
+JAX = """
+import sys
+import numpy as np
+import graphffi, graphffi_jax, jax
+
+x, y, z = np.ones((2, 3), np.float32), np.zeros(4, np.float32), np.zeros(0, np.float32)
+returned = graphffi.load_ops(sys.argv[1], namespace="operators").returned
+for call in (returned, jax.jit(returned)):
+    results = jax.tree.leaves(call(*map(jax.numpy.asarray, (x, y, z))))
+    shapes = [each.shape for each in results if (each == 1).all()]
+    assert sorted(shapes) == sorted([(2, 3), (5,), (2, 2), (4,), (0,), (4,)]), shapes
+"""
+
+
 @pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def library(path: str) -> Any:
+    return graphffi.load_module(path)
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> str:
     batch = torch.export.Dim("batch", min=1, max=16)
     image = (torch.rand(2, 6, 19, 22),)
     with sizes_of_one():
@@ -118,12 +175,32 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Any:
     programs = {
         "ordered": torch.export.export(Ordered(), inputs()),
         "selected": torch.export.export(Selected(), inputs()),
+        "returned": torch.export.export(Returned(), returned_inputs()),
+        "indexed": torch.export.export(indexed(), index_inputs(), dynamic_shapes=INDEX_SHAPES),
+        "taken": torch.export.export(Taken(), (torch.rand(9, 64), torch.arange(40))),
+        "asserted": torch.export.export(Asserted(), (torch.ones(3),)),
         "empty": torch.export.export(Empty(), without_elements()),
         "maths": torch.export.export(Maths(), (maths_input(),)),
         "convolved": images,
     }
-    path = tmp_path_factory.mktemp("operators") / "operators.so"
-    return graphffi.load_module(graphffi_torch.to_library(programs, path))
+    return graphffi_torch.to_library(programs, tmp_path_factory.mktemp("operators") / "made.so")
+
+
+INDEX_SHAPES = (None, {0: torch.export.Dim("rows", min=2, max=9)}, None)
+
+
+def indexed() -> Indexed:
+    torch.manual_seed(2)
+    return Indexed().requires_grad_(False)
+
+
+def index_inputs(*rows: int) -> tuple[torch.Tensor, ...]:
+    torch.manual_seed(3)
+    return torch.rand(9, 64), torch.tensor(rows or (1, 8, 3)), torch.zeros(9, 64)
+
+
+def returned_inputs() -> tuple[torch.Tensor, ...]:
+    return torch.ones(2, 3), torch.zeros(4), torch.zeros(0)
 
 
 def convolved() -> Convolved:
@@ -160,6 +237,68 @@ def test_operands_have_no_elements_where_the_examples_have_none(library: Any) ->
         ValueError, match=r"expected float32\[2, 0\] on cpu, got float32\[2, 1\] on"
     ):
         library.empty(torch.empty(2, 1), *without_elements()[1:])
+
+
+def test_operands_that_a_program_returns_are_copied(library: Any) -> None:
+    for given in (returned_inputs(), [each.numpy() for each in returned_inputs()]):
+        results = [np.from_dlpack(each) for each in library.returned(*given)]
+        places = [np.empty(each.shape, np.float32) for each in results]
+        library.returned_into(*returned_inputs(), *places)
+        for result, place in zip(results, places, strict=True):
+            np.testing.assert_array_equal(result, np.ones_like(place))
+            np.testing.assert_array_equal(result, place)
+            assert not any(np.shares_memory(result, np.asarray(each)) for each in given)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="needs jax")
+def test_jax_gets_copies_of_operands_that_a_program_returns(path: str) -> None:
+    subprocess.run([sys.executable, "-c", JAX, path], check=True)
+
+
+THREADS = """
+import sys
+import graphffi, numpy as np
+
+library = graphffi.load_module(sys.argv[1])
+x, cache, rows = np.ones((9, 64), np.float32), np.zeros((9, 64), np.float32), np.arange(2, 8)
+for row in (9, 10**12, -10):
+    rows[:] = row
+    try:
+        library.indexed(x, rows, cache)
+    except IndexError as error:
+        assert f"got {row}" in str(error), error
+    else:
+        raise AssertionError("no error")
+    assert not cache.any()
+"""
+
+
+@pytest.mark.parametrize("threads", ["1", "5"])
+def test_a_place_that_does_not_exist_is_an_error_and_nothing_is_written(
+    path: str, threads: str
+) -> None:
+    environment = {**os.environ, "OMP_NUM_THREADS": threads}
+    subprocess.run([sys.executable, "-c", THREADS, path], check=True, env=environment)
+
+
+def test_an_error_of_a_place_says_which_and_how_many_there_are(library: Any) -> None:
+    cache = index_inputs()[2]
+    check(library.indexed(*index_inputs()[:2], cache), indexed()(*index_inputs()))
+    torch.testing.assert_close(cache[[1, 8, 3]], index_inputs()[0][:3])
+    for row in (9, 10**12, -10):
+        with pytest.raises(IndexError, match=rf"expected one into (9|10) elements, got {row}\Z"):
+            library.indexed(*index_inputs(1, row))
+    x, places = torch.rand(9, 64), torch.arange(40)
+    for place, got in ((576, "576"), (-577, "-1, counted from the first element")):
+        places[33] = place
+        with pytest.raises(IndexError, match=f"expected one into 576 elements, got {got}"):
+            library.taken(x, places)
+
+
+def test_what_a_program_asserts_is_an_error(library: Any) -> None:
+    with pytest.raises(RuntimeError, match=r"expected a sum \{"):
+        library.asserted(-torch.ones(3))
+    assert library.asserted(torch.ones(3)).tolist() == [2.0] * 3
 
 
 def test_elements_are_sorted_summed_and_scattered_as_torch_does(library: Any) -> None:

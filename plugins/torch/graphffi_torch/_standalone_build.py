@@ -26,6 +26,7 @@ from graphffi_torch._standalone_externs import (
     product_functions,
 )
 from graphffi_torch._standalone_isa import ISAS, Isa, Toolchain
+from graphffi_torch._standalone_kernels import PREFIX
 from graphffi_torch._standalone_maths import maths_code
 
 if TYPE_CHECKING:
@@ -47,9 +48,12 @@ _INSTRUCTIONS: Final = {
 _DROPPED: Final = {"g1", "Wall", "pedantic", "fno-omit-frame-pointer"}
 # A linker's error, GNU's and LLVM's.
 _UNDEFINED: Final = re.compile(r"undefined (?:reference to|symbol:) [`']?([^'\n]+)")
-_PREFIX: Final = "torch/csrc/inductor/cpp_prefix.h"
 # Ours, in the order in which generated code includes them: before torch's.
-_HEADERS: Final = ("graphffi_standalone/laid_out.h", "graphffi_standalone/load_once.h")
+_HEADERS: Final = (
+    "graphffi_standalone/laid_out.h",
+    "graphffi_standalone/load_once.h",
+    "graphffi_standalone/loop_error.h",
+)
 _INCLUDES: Final = (
     *(f"-I{folder}" for folder in (FOLDER, FOLDER / "include", include_path())),
     *("-isystem", str(TORCH_INCLUDE)),
@@ -108,8 +112,7 @@ def build(
         for source in sources:
             (Path(folder) / f"{source.name}.h").write_text(source.header)
         compiler.precompile("cuda" if on_cuda else "cpu")
-        # What it includes is precompiled.
-        texts = {s.name: s.code.replace(f"#include <{_PREFIX}>", "") for s in sources}
+        texts = {source.name: source.code for source in sources}
         own = set(externs.own.values())
         if any(name in source.code for name in product_functions() for source in sources):
             own.add(FOLDER / "compiled/product.cc")
@@ -201,7 +204,7 @@ class _Compiler:
         """Makes `graph.h`, all that generated code includes: most of the time to compile it."""
         device_header = f"torch/csrc/inductor/aoti_include/{device}.h"
         includes = "".join(f"#include <{name}>\n" for name in (*_HEADERS, device_header))
-        text = includes + prefix_code((TORCH_INCLUDE / _PREFIX).read_text())
+        text = includes + prefix_code((TORCH_INCLUDE / PREFIX).read_text())
         command = [self.toolchain.compiler, *self._flags, *_INCLUDES]
         header, compiled = precompiled_header("graph", text, command, run)
         (self._folder / "graph.h").symlink_to(header)

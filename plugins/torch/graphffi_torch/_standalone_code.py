@@ -8,6 +8,8 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from graphffi import dtype
+from graphffi_torch._standalone_edits import edit
+from graphffi_torch._standalone_kernels import edit_kernels
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,19 +19,17 @@ if TYPE_CHECKING:
 
 # The check of a kernel's result, which runs on request: what follows reads it with these strides.
 # Torch 2.15 gives it the data type, too.
-_LAYOUT: Final = re.compile(
+_LAYOUT: Final = (
     r"if \(_check_aoti_runtime_check_inputs_env\(\)\) \{ "
     r"assert_size_stride\((\w+), (\{[^}]*\}), (\{[^}]*\}), (\"torch\.ops\.[^\"]*\")[^;]*\); \}"
 )
 _LAY_OUT: Final = r"AOTI_TORCH_ERROR_CODE_CHECK(graphffi_standalone::LayOut(&\1, \2, \3, \4));"
-# Where a kernel notes that it divided integers by zero. Torch (2.13 to 2.15) has one place for all
-# threads, which may be another call's.
-_NOTE: Final = "inductor_cpu_integer_div_error_flag"
-_NOTE_DEFINITION: Final = f"inline std::atomic<int>* {_NOTE} "
-_PARALLEL: Final = "int tid = omp_get_thread_num();"
-_KERNEL: Final = re.compile(r'extern "C"\s+void\s+(\w+)\s*\(')
 # Where a kernel for CUDA is loaded.
-_LOAD: Final = re.compile(r"if \((kernels_\.\w+) == nullptr\) \{\s*\1 = (loadKernel\(.*\)); *\s*\}")
+_LOAD: Final = r"if \((kernels_\.\w+) == nullptr\) \{\s*\1 = (loadKernel\(.*\)); *\s*\}"
+_LOADED: Final = r"graphffi_standalone::LoadOnce(&\1, [&] { return \2; });"
+# In torch's header: a note of a division by zero (2.13 to 2.15), and its error (all).
+_NOTE: Final = "inline std::atomic<int>* inductor_cpu_integer_div_error_flag "
+_ZERO: Final = 'TORCH_CHECK(false, "Zero'
 _DEVICES: Final = {"cpu": 1, "cuda": 2}  # DLPack's
 
 
@@ -49,14 +49,10 @@ def method_code(
         code: What AOTInductor wrote.
         constants: Where the model's weights are.
     """
-    for kernel in sorted(set(_KERNEL.findall(code)), key=len, reverse=True):
-        code = re.sub(rf"\b{kernel}\b", f"{model}_{kernel}", code)  # another model has such, too
-    code = _LAYOUT.sub(_LAY_OUT, code)
-    # Flex attention has a buffer for each thread of the machine that compiles (torch 2.13).
-    code = re.sub(r"int64_t num_thread = \d+;", "int64_t num_thread = at::get_num_threads();", code)
-    if _NOTE in code:
-        code = code.replace(_PARALLEL, f"{_PARALLEL} {_NOTE} = &inductor_cpu_integer_div_error;")
-    code = _LOAD.sub(r"graphffi_standalone::LoadOnce(&\1, [&] { return \2; });", code)
+    code = edit_kernels(code, model)
+    results = re.findall(r'assert_size_stride\([^;]*"torch\.ops\.', code)
+    code = edit(code, "layouts of results", _LAYOUT, _LAY_OUT, places=len(results))
+    code = edit(code, "loads of kernels", _LOAD, _LOADED, places=code.count("loadKernel("))
     operands: list[str] = []
     dims: list[str] = []
     for operand in signature.operands:
@@ -76,6 +72,7 @@ def method_code(
     ]
     return (
         "#include <graphffi_standalone/laid_out.h>\n#include <graphffi_standalone/load_once.h>\n"
+        "#include <graphffi_standalone/loop_error.h>\n"
         + code
         + _ENTRY.format(
             dims="\n".join(dims),
@@ -105,8 +102,21 @@ def prefix_code(text: str) -> str:
 
     The error has torch's text, without the place in the header that raises it.
     """
-    text = text.replace(_NOTE_DEFINITION, _NOTE_DEFINITION.replace("inline", "inline thread_local"))
-    return text.replace('TORCH_CHECK(false, "Zero', 'throw std::runtime_error("Zero')
+    places = re.findall(r"\w+ std::atomic<int>\* inductor_cpu_integer_div_error_flag\b", text)
+    text = edit(
+        text,
+        "notes of divisions by zero",
+        re.escape(_NOTE),
+        _NOTE.replace("inline", "inline thread_local"),
+        places=len(places),
+    )
+    return edit(
+        text,
+        "errors of divisions by zero",
+        re.escape(_ZERO),
+        'throw std::runtime_error("Zero',
+        places=text.count('"ZeroDivision'),
+    )
 
 
 def _description(signature: Signature) -> str:

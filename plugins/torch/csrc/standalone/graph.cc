@@ -145,9 +145,11 @@ void RunInto(const Method& method, const char* suffix, const TVMFFIAny* args, in
   Destinations destinations(method, suffix, arguments.data() + method.num_operands, operands);
   if (opt_workspace != nullptr) CheckWorkspace(method, *opt_workspace, arguments);
   const Run run(method, &destinations);
-  BoundedList<ObjectRef> results(method.num_results);
-  RunModel(method, &operands, &results);
-  destinations.Fill(results);
+  {
+    BoundedList<ObjectRef> results(method.num_results);  // operands may be among them
+    RunModel(method, &operands, &results);
+    destinations.Fill(results);
+  }
   operands.TakeBack();
 }
 
@@ -178,7 +180,7 @@ int RunMethod(const Method& method, const TVMFFIAny* args, int32_t num_args, TVM
     BoundedList<ObjectRef> results(method.num_results);
     RunModel(method, &operands, &results);
     for (int32_t i = 0; i < results.size(); ++i) {
-      results[i] = host.Finish(i, std::move(results[i]));
+      results[i] = host.Finish(i, std::move(results[i]), operands);
     }
     operands.TakeBack();
     if (!results.empty()) *result = graphffi::ReleaseAny(NestResults(method, &results));

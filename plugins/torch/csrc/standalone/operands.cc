@@ -27,6 +27,7 @@ bool Holds(const SizeGuard& guard, const Sizes& sizes) {
 
 Operands::Operands(const Method& method, const TVMFFIAny* args, int32_t num_args)
     : method_(method),
+      args_(args),
       device_{static_cast<DLDeviceType>(method.device_type), method.device_type == kDLCPU ? 0 : -1},
       sizes_(method.num_symbols, -1),
       views_(method.num_operands),
@@ -178,6 +179,18 @@ void Operands::Take(const Operand& operand, const TVMFFIAny& arg) {
     }
   }
   views_.Add(*TVMFFITensorGetDLTensorPtr(taken_[taken_.size() - 1].get()));
+}
+
+bool Operands::Have(TVMFFIObjectHandle tensor) const {
+  Tensor* opt_own = Tensor::OptOf(tensor);
+  const TVMFFIObjectHandle root = opt_own == nullptr ? tensor : opt_own->root();
+  const DLTensor& view = *TVMFFITensorGetDLTensorPtr(tensor);
+  for (int32_t i = 0; i < views_.size(); ++i) {
+    const bool is_object = args_[i].type_index == kTVMFFITensor;
+    if (is_object && args_[i].v_obj == root) return true;  // also one without elements
+    if (Overlap(view, *graphffi::TensorOf(args_[i]))) return true;
+  }
+  return false;
 }
 
 void Operands::Release(BoundedList<TVMFFIObjectHandle>* handles) {

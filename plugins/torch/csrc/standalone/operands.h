@@ -25,6 +25,8 @@ class Operands {
   const BoundedList<DLTensor>& views() const { return views_; }
   /// Where the method runs: the GPU that has its operands, current while this lives, or the CPU.
   DLDevice device() const { return device_; }
+  /// Whether a tensor is an operand, or has memory of one.
+  bool Have(TVMFFIObjectHandle tensor) const;
   /// Adds the references to a list, for Method::run, which takes them over.
   void Release(BoundedList<TVMFFIObjectHandle>* handles);
   /// After the run. \throws Error(RuntimeError) where a kernel kept a tensor that is only lent.
@@ -42,6 +44,7 @@ class Operands {
   bool TakeEach();
 
   const Method& method_;
+  const TVMFFIAny* args_;
   std::string problems_;
   bool is_type_error_ = false;
   DLDevice device_;  // the first operand on a GPU decides its number; -1: not known yet

@@ -38,11 +38,11 @@ Tensor* HostResults::OptTake(int32_t, const Layout& layout) {
   return Tensor::View(DataOf(*TVMFFITensorGetDLTensorPtr(taken.get())), layout, taken.get());
 }
 
-ObjectRef HostResults::Finish(int32_t i, ObjectRef result) {
+ObjectRef HostResults::Finish(int32_t i, ObjectRef result, const Operands& operands) {
   Tensor* opt_own = Tensor::OptOf(result.get());
   const DLTensor& view = *TVMFFITensorGetDLTensorPtr(result.get());
-  if (!graphffi::IsCompact(view)) return Copy(view);
-  if (opt_own == nullptr) return result;  // an operand or a kernel's tensor, as it is
+  if (!graphffi::IsCompact(view) || operands.Have(result.get())) return Copy(view);
+  if (opt_own == nullptr) return result;  // a kernel's tensor, as it is
   if (opt_own->is_lent()) return Copy(view);
   const Tensor* opt_root = Tensor::OptOf(opt_own->root());
   if (!has_allocator_ || opt_root == nullptr || opt_root->is_of_env()) return result;

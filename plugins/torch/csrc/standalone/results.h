@@ -21,8 +21,8 @@ class HostResults : public ResultMemory {
 
   Tensor* OptTake(int32_t i, const Layout& layout) override;
   /// Result `i` as the caller gets it: compact, in memory that outlives the call and belongs to
-  /// nobody else. Learns which allocation it was. \throws Error
-  ObjectRef Finish(int32_t i, ObjectRef result);
+  /// nobody else, such as an operand's owner. Learns which allocation it was. \throws Error
+  ObjectRef Finish(int32_t i, ObjectRef result, const Operands& operands);
 
  private:
   ObjectRef Copy(const DLTensor& from) const;

@@ -6,8 +6,10 @@
 
 #include <memory>
 #include <new>
+#include <string>
 #include <utility>
 
+#include "loop_error.h"
 #include "workspace.h"
 
 extern "C" int omp_get_max_threads();
@@ -82,6 +84,13 @@ graphffi::Error Run::TakeError(const char* what) {
 }
 
 void Fail(const char* kind, const char* message) { throw graphffi::Error(kind, message); }
+
+void FailIndex(int64_t index, int64_t size, const char* note) {
+  const std::string expected =
+      size < 0 ? "of 0 or more" : "into " + std::to_string(size) + " elements";
+  throw graphffi::Error("IndexError", "graphffi: a model's index: expected one " + expected +
+                                          ", got " + std::to_string(index) + note);
+}
 
 int32_t KeepCaught() {
   try {

@@ -268,7 +268,5 @@ void aoti_torch_warn(const char*, const char*, uint32_t, const char* text) {
 }
 
 void aoti_torch_check(bool holds, const char*, const char*, uint32_t, const char* text) {
-  if (holds) return;
-  Run::Fail({"RuntimeError", text});
-  throw std::runtime_error(text);
+  if (!holds) throw graphffi::Error("RuntimeError", text);  // on any thread of a loop
 }
