@@ -182,7 +182,9 @@ def test_inputs_are_found_where_they_are_nested(strict: bool, is_saved: bool) ->
         program = torch.export.load(file)
     names = [str(name) for name in program.graph_signature.user_inputs]
     found = {
-        guard.inputs: guard.text for guard in size_guards("test", program) if "==" in guard.text
+        guard.inputs: guard.text
+        for guard in size_guards("test", program, lays_out=True)
+        if "==" in guard.text
     }
     first, second, third, fourth, fifth = names
     assert found == {
@@ -209,7 +211,7 @@ def test_inputs_in_other_containers_are_no_obstacle() -> None:
     rows = {0: AUTO}
     dims: Any = (defaultdict(int, dict.fromkeys(d)), Pair(*[None, None]), rows, rows)
     program = torch.export.export(Other(), args, dynamic_shapes=dims)
-    found = [guard.text for guard in size_guards("test", program)]
+    found = [guard.text for guard in size_guards("test", program, lays_out=True)]
     assert "(1 + x.shape[0]) // 2 == y.shape[0]" in found
 
 
@@ -238,7 +240,7 @@ def test_a_guard_of_another_form_is_refused_by_name(
     monkeypatch.setattr(_size_guards, "_environments_texts", lambda *_: [text])
     message = f"graphffi_torch: package: expected guards that relate sizes of tensors, got {text!r}"
     with pytest.raises(NotImplementedError, match=re.escape(message)):
-        size_guards("package", exported)
+        size_guards("package", exported, lays_out=False)
 
 
 TEXTS = [
@@ -312,7 +314,7 @@ def test_without_the_private_names_sizes_are_fixed(
     exported: Any, monkeypatch: pytest.MonkeyPatch, kind: str, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(_size_guards, "missing", lambda feature: f"the names of {feature}")
-    assert size_guards("test", torch.export.export(Related(), tuple(inputs()))) == ()
+    assert size_guards("test", torch.export.export(Related(), tuple(inputs())), lays_out=True) == ()
     with pytest.raises(NotImplementedError, match=": expected fixed sizes, since guards of others"):
         compiled(exported, kind, tmp_path)
 
@@ -472,3 +474,13 @@ def test_inputs_in_other_nodes_are_looked_at(tmp_path: Path) -> None:
         model({0: torch.zeros(5, 3), 1: torch.zeros(1, 3)})
     with pytest.raises(TypeError, match=r"args\[0\]: expected 2 inputs, got 1 in "):
         model({0: torch.zeros(5, 3)})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["package", "library"])
+def test_images_of_any_number_are_convolved(kind: str, tmp_path: Path) -> None:
+    model = torch.nn.Conv2d(3, 4, 3).requires_grad_(False)
+    images = torch.export.export(model, (torch.rand(2, 3, 9, 9),), dynamic_shapes=[{0: B}])
+    convolve = compiled(images, kind, tmp_path)
+    for count in (2, 15, 16, 40):
+        assert is_right(convolve, model, [(count, 3, 9, 9)])

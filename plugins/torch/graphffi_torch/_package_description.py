@@ -9,16 +9,14 @@ import torch
 from torch.export.graph_signature import ConstantArgument, InputKind
 
 from graphffi_torch._primitive import PRIMITIVES
-from graphffi_torch._size_guards import linear_size, size_guards
+from graphffi_torch._size_guards import is_row_major, linear_size, size_expression, size_guards
 from graphffi_torch._sizes_of_one import sizes_of_one
 from graphffi_torch._specs import DTYPE_NAMES
 from graphffi_torch._standalone_signature import (
     describe_symbol,
     expression_text,
     functional,
-    is_row_major,
     keys_of,
-    size_expression,
 )
 
 if TYPE_CHECKING:
@@ -59,7 +57,9 @@ def describe_inputs(
         for spec, own in specs
         if spec.kind == InputKind.USER_INPUT
     )
-    guards = [[guard.text, guard.inputs] for guard in size_guards("package", exported)]
+    guards = [
+        [guard.text, guard.inputs] for guard in size_guards("package", exported, lays_out=False)
+    ]
     return [*_nest(program.call_spec.in_spec, inputs), *guards]
 
 

@@ -25,13 +25,16 @@ if TYPE_CHECKING:
 SMALLEST: Final = 2
 NO_LIMIT: Final = 2**63 - 1
 # Functions of torch's of which guards say nothing that code for the CPU relies on (torch 2.13):
-# sorting is a call, whether or not 16 bits can number the elements; and convolutions have results
-# of one layout, whether or not oneDNN computes them, but for those of three dimensions.
-_WITHOUT_EFFECT: Final = {("lowering.py", "sort_stable"), ("fake_impls.py", "conv")}
-_CONVOLVED_DIMS: Final = 5
+# sorting is a call, whether or not 16 bits can number the elements; and which of torch's libraries
+# computes a convolution decides on the layout of its result, if that is not row-major for all.
+_SORTING: Final = ("lowering.py", "sort_stable")
+_CONVOLVING: Final = ("fake_impls.py", "conv")
+_IMAGES: Final = 4  # dimensions; of more, libraries differ
 
 
-def size_guards(subject: str, exported: torch.export.ExportedProgram) -> tuple[SizeGuard, ...]:
+def size_guards(
+    subject: str, exported: torch.export.ExportedProgram, *, lays_out: bool
+) -> tuple[SizeGuard, ...]:
     """The guards of a program, with those of all that has been made of it so far.
 
     Sizes that are linear expressions of one symbol are described by it, and have none.
@@ -39,6 +42,7 @@ def size_guards(subject: str, exported: torch.export.ExportedProgram) -> tuple[S
     Args:
         subject: Begins the error message.
         exported: As it was exported.
+        lays_out: Whether results of torch's operators are laid out as the code reads them.
 
     Raises:
         NotImplementedError: For a guard that cannot be checked when inputs are given.
@@ -58,20 +62,20 @@ def size_guards(subject: str, exported: torch.export.ExportedProgram) -> tuple[S
     names = _sources(exported) if not environment.var_to_sources else {}
     names |= {name: name for name in exported.graph_signature.user_inputs}
     texts = list(exported._guards_code) if not environment.var_to_sources else []
-    texts += _environments_texts(environment, _without_effect(exported))
+    texts += _environments_texts(environment, _without_effect(exported, lays_out))
     texts += _sizes_texts(sizes, symbols)
     read = (_read(subject, text, names, symbols) for text in texts)
     return tuple(dict.fromkeys(guard for guard in read if not _is_implied(guard, sizes)))
 
 
-def _without_effect(exported: torch.export.ExportedProgram) -> set[tuple[str, str]]:
+def _without_effect(exported: torch.export.ExportedProgram, lays_out: bool) -> set[tuple[str, str]]:
     """The functions of which guards say nothing that the program's code relies on."""
     found = [node.meta.get("val") for node in exported.graph.nodes]
     tensors = [value for value in found if isinstance(value, torch.Tensor)]
     if any(t.device.type != "cpu" for t in tensors):
         return set()
-    is_flat = all(t.ndim < _CONVOLVED_DIMS for t in tensors)
-    return {place for place in _WITHOUT_EFFECT if is_flat or place[1] != "conv"}
+    is_plain = all(t.ndim <= _IMAGES and (t.ndim < _IMAGES or is_row_major(t)) for t in tensors)
+    return {_SORTING, _CONVOLVING} if lays_out or is_plain else {_SORTING}
 
 
 def _sizes(exported: torch.export.ExportedProgram) -> Iterator[tuple[str, torch.SymInt]]:
@@ -84,6 +88,23 @@ def _sizes(exported: torch.export.ExportedProgram) -> Iterator[tuple[str, torch.
             for i, size in enumerate(shape):
                 if isinstance(size, torch.SymInt):
                     yield f"{name}.shape[{i}]", size
+
+
+def is_row_major(tensor: torch.Tensor) -> bool:
+    """True if the strides of a tensor, which may be symbolic, are those of a contiguous one."""
+    expected: Any = 1
+    if any(size_expression(size) == 0 for size in tensor.shape):
+        return True
+    for size, stride in zip(reversed(tensor.shape), reversed(tensor.stride()), strict=True):
+        if size_expression(size) != 1 and size_expression(stride) != expected:
+            return False
+        expected = expected * size_expression(size)
+    return True
+
+
+def size_expression(size: int | torch.SymInt) -> Any:
+    """A size as a number or an expression of sympy."""
+    return size.node.expr if isinstance(size, torch.SymInt) else size
 
 
 def linear_size(size: torch.SymInt) -> tuple[Any, int, int] | None:

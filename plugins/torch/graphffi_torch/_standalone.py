@@ -159,7 +159,8 @@ def to_library(
             f"graphffi_torch: to_library: expected programs without calls of kernels ({reason}), "
             f"got calls of {', '.join(sorted(called))}"
         )
-    functionals = {name: functional(program) for name, program in programs.items()}
+    with _without_onednn():  # as it is compiled: or convolutions have guards of oneDNN's
+        functionals = {name: functional(program) for name, program in programs.items()}
     signatures = {name: Signature.of(name, programs[name], functionals[name]) for name in programs}
     # What one method updates, others read where it writes it.
     updated = updated_memory(programs, signatures)

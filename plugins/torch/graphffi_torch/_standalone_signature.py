@@ -12,7 +12,13 @@ import torch
 from torch.export.graph_signature import ConstantArgument, InputKind, TensorArgument
 
 from graphffi.plugin import describe
-from graphffi_torch._size_guards import linear_size, size_guards, symbol_range
+from graphffi_torch._size_guards import (
+    is_row_major,
+    linear_size,
+    size_expression,
+    size_guards,
+    symbol_range,
+)
 from graphffi_torch._sizes_of_one import as_exported, sizes_of_one
 from graphffi_torch._specs import DTYPE_NAMES
 
@@ -143,7 +149,7 @@ class Signature:
             ValueError: If two inputs were one tensor in the example.
         """
         check_not_tied(f"to_library: {name}", exported)
-        guards = size_guards(f"to_library: {name}", exported)
+        guards = size_guards(f"to_library: {name}", exported, lays_out=True)
         reader = _SignatureReader(name, program, sizes_of_one(exported))
         signature = program.graph_signature
         updated = set(signature.user_inputs_to_mutate.values())
@@ -282,23 +288,6 @@ def keys_of(spec: Any) -> tuple[str, ...] | None:
     """The keys of a dict in a pytree; None for other nodes, and if not all keys are str."""
     is_dict = spec.type in (dict, OrderedDict) and all(type(key) is str for key in spec.context)
     return tuple(spec.context) if is_dict else None
-
-
-def is_row_major(tensor: torch.Tensor) -> bool:
-    """Whether the strides of a tensor, which may be symbolic, are those of a contiguous one."""
-    expected: Any = 1
-    if any(size_expression(size) == 0 for size in tensor.shape):
-        return True
-    for size, stride in zip(reversed(tensor.shape), reversed(tensor.stride()), strict=True):
-        if size_expression(size) != 1 and size_expression(stride) != expected:
-            return False
-        expected = expected * size_expression(size)
-    return True
-
-
-def size_expression(size: int | torch.SymInt) -> Any:
-    """A size as a number or an expression of sympy."""
-    return size.node.expr if isinstance(size, torch.SymInt) else size
 
 
 def describe_symbol(
