@@ -166,6 +166,15 @@ def choices(library: str, request: pytest.FixtureRequest) -> list[Choice]:
             [((3, 20), f32, 0, 1), ((4, 17), f32, 0, 2), ((4, 16), f32, 0, 3)],
         ),
         define(
+            "quotient",
+            [
+                {"when": lambda x, n: x.shape[0] / 2 > 1.5},
+                {"when": lambda x, n: abs(x.shape[0] - 5) / 3 + n == 1 and x.shape[1] ** 2 < 5.5},
+                {},
+            ],
+            [((4, 2), f32, 0, 1), ((2, 2), f32, 0, 2), ((3, 2), f32, 0, 3)],
+        ),
+        define(
             "plans",
             [
                 {"plan": "out", "when": lambda x, n: x.shape[0] == 2},
