@@ -169,7 +169,7 @@ PROGRAMS: Final = {
     "layers": Program(
         lambda: {"main": Layers()},
         lambda: {"main": (torch.randn(20, 32),)},
-        {"main": ({0: torch.export.Dim("rows", min=1, max=64)},)},
+        {"main": ({0: torch.export.Dim("rows", min=2, max=64)},)},
     ),
     "attention": Program(
         attention,

@@ -90,7 +90,7 @@ void ExpectError(const Library& library, Matrix x, const char* text) {
 
 /// [rows, 4] -> [rows, 3] and, of ones, [rows, 4] fours
 void CallOnce(const Library& library, int i) {
-  const int64_t rows = 1 + i % 5;
+  const int64_t rows = 2 + i % 5;
   if (i % 7 == 3) {
     return ExpectError(library, {rows, 4, -1}, "IndexError: an element is negative");
   }

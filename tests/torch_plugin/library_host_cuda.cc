@@ -82,7 +82,7 @@ int Call(const Library& library, Operand* x) {
 
 void CallOften(const Library& library) {
   for (int i = 0; i < 50; ++i) {
-    const int64_t rows = 1 + i % 9;
+    const int64_t rows = 2 + i % 9;
     Operand x({rows, 32}), spread({rows, 32}, {64, 2}), repeated({rows, 32}, {0, 1});
     CHECK(Call(library, &x) == 0 && Call(library, &spread) == 0 && Call(library, &repeated) == 0);
     Operand y({rows, 16}), sums({16});

@@ -94,7 +94,7 @@ def run(libraries: list[str]) -> Callable[..., list[str]]:
 def test_results_are_those_of_torch(run: Callable[..., list[str]], runtime: str) -> None:
     code = """
 model, library = PROGRAMS["layers"].methods()["main"], load("layers")
-for rows in (1, 20, 64):
+for rows in (2, 20, 64):
     x = torch.randn(rows, 32)
     same(library.main(put(x)), model(x))
     into = put(torch.empty(rows, 16)), put(torch.empty(16))
@@ -211,11 +211,11 @@ failure(attention.prefill, put(torch.zeros(8, 16)), cache)
 print(blocks(), gpu.driver.fake_num_contexts())
 """
     assert run(code) == [
-        "ValueError: main: operand 'x': expected float32[rows (1 to 64), 32] on cuda, got "
+        "ValueError: main: operand 'x': expected float32[rows (2 to 64), 32] on cuda, got "
         "float32[20, 32] on cpu",
         "ValueError: main: operand 'x': expected float32[rows=20, 32] on cuda:0, got "
         "float32[20, 31] on cuda:0",
-        "TypeError: main: operand 'x': expected float32[rows (1 to 64), 32] on cuda, got "
+        "TypeError: main: operand 'x': expected float32[rows (2 to 64), 32] on cuda, got "
         "float64[20, 32] on cuda:0",
         "ValueError: main_into: result 1: expected a contiguous tensor on cuda:0, got float32[32] "
         "on cpu",
@@ -266,7 +266,7 @@ def test_threads_load_each_kernel_once(run: Callable[..., list[str]]) -> None:
 from concurrent.futures import ThreadPoolExecutor
 library, model = load("layers"), PROGRAMS["layers"].methods()["main"]
 gpu.tensors.use_allocator(False)
-inputs = [torch.randn(1 + i, 32) for i in range(16)]
+inputs = [torch.randn(2 + i, 32) for i in range(16)]
 with ThreadPoolExecutor(4) as pool:
     results = list(pool.map(library.main, map(put, inputs)))
 for x, result in zip(inputs, results, strict=True):

@@ -303,7 +303,7 @@ def test_strides_of_dynamic_sizes_are_those_of_the_export(tmp_path: Path) -> Non
     exported = torch.export.export(torch.nn.ReLU(), (image,), dynamic_shapes=[sizes])
     path = graphffi_torch.package(exported, tmp_path / "model.pt2")
     model = graphffi_torch.load_package(path, trust=True)
-    for shape in ((2, 3, 6, 6), (4, 3, 2, 5), (1, 3, 1, 4)):
+    for shape in ((2, 3, 6, 6), (4, 3, 2, 5), (2, 3, 2, 4)):
         other = torch.rand(shape).to(memory_format=torch.channels_last)
         torch.testing.assert_close(model(other), other)
     part = image[:, :, 1:5, 2:]

@@ -24,6 +24,7 @@ from graphffi import Tensor
 from graphffi._record import read_record
 from graphffi_torch import _standalone
 from tests.hidden_names import HIDES_ALL
+from tests.sizes_of_one import sizes_of_one
 from tests.torch_release import IS_TORCH_2_10
 
 pytestmark = [
@@ -183,9 +184,10 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     model = Model(scale).eval()
     batch = torch.export.Dim("batch", min=1, max=64)
     with torch.no_grad():
-        step = torch.export.export(
-            model, (torch.rand(4, 16), torch.zeros(8)), dynamic_shapes=({0: batch}, None)
-        )
+        with sizes_of_one():
+            step = torch.export.export(
+                model, (torch.rand(4, 16), torch.zeros(8)), dynamic_shapes=({0: batch}, None)
+            )
         best = torch.export.export(Best(model), (torch.rand(3, 16),))
         double = torch.export.export(Double(), (torch.rand(2, 16),))
         m, k, n = (torch.export.Dim(name, min=3, max=512) for name in "mkn")

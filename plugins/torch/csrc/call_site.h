@@ -89,8 +89,9 @@ class BoundSite {
 /// The names in a digest of the form `ns::op(x, w, xs[0] -> out) 0123456789abcdef`. In an exported
 /// program, names are followed by descriptions: `x:float32[b h=6]`, data type and dimensions with
 /// their sizes, as far as the program depends on them. Dimensions of one name have one size; those
-/// called `_` have any, and those with `.` in front have no name in the op's `dims`. `!` before the
-/// data type: an operand that the call updates.
+/// called `_` have any, and those with `.` in front have no name in the op's `dims`. `n>=2`: the
+/// smallest size for which the op's rules were asked. `!` before the data type: an operand that the
+/// call updates.
 struct CallNames {
   std::string subject;
   std::vector<std::string> inputs, outputs;

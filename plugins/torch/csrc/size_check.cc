@@ -53,19 +53,22 @@ SizeCheck::SizeCheck(const std::vector<std::string>& inputs,
   CompareSizes();
 }
 
-/// `float32[b h=6]`; `!` before it if the call updates the tensor.
+/// `float32[b h=6 n>=2]`; `!` before it if the call updates the tensor.
 void SizeCheck::Add(const std::string& description, bool is_output, int32_t position) {
   const size_t open = description.find('['), close = description.rfind(']');
   if (open == std::string::npos || close == std::string::npos || open > close) return;
   const size_t begin = description[0] == '!' ? 1 : 0;
   Tensor tensor{is_output, begin == 1, position, DTypeOf(description.substr(begin, open - begin)),
-                {},        {}};
+                {},        {},         {}};
   std::istringstream dims(description.substr(open + 1, close - open - 1));
   for (std::string dim; dims >> dim;) {
     const size_t equals = dim.find('=');
-    tensor.names.push_back(dim.substr(0, equals));
-    tensor.sizes.push_back(
-        equals == std::string::npos ? -1 : SizeOf(std::string_view(dim).substr(equals + 1)));
+    const bool is_limit = equals != std::string::npos && equals > 0 && dim[equals - 1] == '>';
+    tensor.names.push_back(dim.substr(0, is_limit ? equals - 1 : equals));
+    const int64_t size =
+        equals == std::string::npos ? -1 : SizeOf(std::string_view(dim).substr(equals + 1));
+    tensor.sizes.push_back(is_limit ? -1 : size);
+    tensor.limits.push_back(is_limit ? size : 0);
   }
   tensors_.push_back(std::move(tensor));
 }
@@ -95,6 +98,8 @@ void SizeCheck::CompareSizes() {
     for (int32_t dim = 0; dim < static_cast<int32_t>(sizes.size()); ++dim) {
       const int64_t size = sizes[static_cast<size_t>(dim)];
       if (size >= 0) comparisons_.push_back({i, dim, -1, -1, size});
+      const int64_t limit = tensors_[static_cast<size_t>(i)].limits[static_cast<size_t>(dim)];
+      if (limit > 0) comparisons_.push_back({i, dim, -1, -1, limit, true});
     }
   }
 }
@@ -115,7 +120,8 @@ void SizeCheck::Run(const Names& names, const graphffi::Bank& inputs,
             ? comparison.size
             : tensors[static_cast<size_t>(comparison.first)]->shape[comparison.first_dim];
     const int64_t got = tensors[static_cast<size_t>(comparison.tensor)]->shape[comparison.dim];
-    if (got != expected) Fail(names, comparison, tensors.data());
+    const bool fits = comparison.is_limit ? got >= expected : got == expected;
+    if (!fits) Fail(names, comparison, tensors.data());
   }
 }
 
@@ -163,7 +169,7 @@ void SizeCheck::Fail(const Names& names, const Comparison& comparison,
   throw graphffi::Error(
       "ValueError",
       names.subject + ": " + Describe(names, comparison.tensor) + ": expected size " +
-          std::to_string(expected) + " of " +
+          std::to_string(expected) + (comparison.is_limit ? " or more of " : " of ") +
           (is_numbered ? "dimension " + std::to_string(comparison.dim) : "'" + name + "'") +
           " as in " + where + ", got " + std::to_string(tensors[tensor]->shape[comparison.dim]));
 }

@@ -38,11 +38,13 @@ class SizeCheck {
     DLDataType dtype;                // bits 0: any
     std::vector<std::string> names;  // of its dimensions
     std::vector<int64_t> sizes;      // -1: any
+    std::vector<int64_t> limits;     // smallest ones
   };
   struct Comparison {
     int32_t tensor, dim;
     int32_t first, first_dim;  // where the size is to be found; first -1: it is `size`
     int64_t size;
+    bool is_limit = false;  // or more
   };
 
   void Add(const std::string& description, bool is_output, int32_t position);

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from graphffi.plugin import UndecidedError, decidable
+from graphffi.plugin import UndecidedError, call_device, decidable, flat
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -39,9 +39,98 @@ def chosen_kernel(
     if not definition.has_choice:
         return definition.candidates[0]
     can_guard = is_guarded and not torch.compiler.is_exporting()
-    decide, fix = (_guard, _specialize) if can_guard else (_prove, _known)
+    decide, fix = (guard, _specialize) if can_guard else (prove, _known)
     seen = [decidable(values, decide, fix) for values in (operands, attributes)]
     return definition.choose(seen[0], seen[1], device)
+
+
+def takes_sizes_for_granted(
+    definition: Definition, operands: Sequence[Any], attributes: Sequence[Any]
+) -> bool:
+    """Whether rules decide what need not hold for sizes 0 and 1: torch proves it for 2 and more.
+
+    Args:
+        definition: Of an op, whose rules have been run with these.
+        operands: As for `chosen_kernel`.
+        attributes: The same.
+
+    Raises:
+        NotImplementedError: If they decide so on an int that is of no operand's size.
+    """
+    sizes = [size for spec in flat(operands) for size in spec.shape]
+    of_operands = frozenset().union(*map(_symbols, sizes))
+    found: list[str] = []
+
+    def noting(decide: Callable[..., bool]) -> Callable[..., bool]:
+        def note(comparison: Callable[[Any, Any], Any], a: Any, b: Any) -> bool:
+            holds = decide(comparison, a, b)
+            if not _holds_from_zero(comparison, a, b):
+                found.append(f"{a} {_SIGNS[comparison.__name__]} {b}")
+                if not (_symbols(a) | _symbols(b)) <= of_operands:
+                    raise _ForeignIntError
+            return holds
+
+        return note
+
+    try:
+        seen = [decidable(values, noting(guard), _known) for values in (operands, attributes)]
+        device = call_device(operands, definition.infer(seen[0], seen[1]))
+        proven = [decidable(values, noting(prove), _known) for values in (operands, attributes)]
+        kernel = definition.select(proven[0], proven[1], device)
+        if definition.takes_ruled_workspace(kernel):
+            definition.workspace_bytes(kernel, seen[0], seen[1])
+    except _ForeignIntError:
+        raise NotImplementedError(
+            f"{definition.name}: decompose: expected decisions on attributes that hold for 0 and "
+            f"1, too, got {found[-1]}; fix the size that the attribute is computed of"
+        ) from None
+    # The rules do something to a size that only torch's symbols can do.
+    except Exception:
+        return True
+    return bool(found)
+
+
+def smallest(size: torch.SymInt) -> int:
+    """What torch takes for the smallest value of a size; its symbols are positive."""
+    return max(1, int(size.node.shape_env.bound_sympy(size.node.expr).lower))
+
+
+class _ForeignIntError(Exception):
+    """A decision on an attribute."""
+
+
+_SIGNS: Final = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+
+
+def _expression(value: Any) -> Any:
+    return value.node.expr if isinstance(value, torch.SymInt) else value
+
+
+def _symbols(value: Any) -> frozenset[Any]:
+    """Those that torch takes to be 2 or more: of sizes that calls choose."""
+    if not isinstance(value, torch.SymInt):
+        return frozenset()
+    return frozenset(s for s in value.node.expr.free_symbols if s.is_positive)
+
+
+def _holds_from_zero(comparison: Callable[[Any, Any], Any], a: Any, b: Any) -> bool:
+    """Whether the answer to a comparison, as torch gives it, is the same for sizes of 0 and 1."""
+    import sympy  # type: ignore[import-untyped]  # imported with symbols
+
+    assumed = _symbols(a) | _symbols(b)
+    if not assumed:
+        return True
+    plain = {s: sympy.Symbol(s.name, integer=True, nonnegative=True) for s in assumed}
+    difference = sympy.expand(sympy.sympify(_expression(a) - _expression(b)).xreplace(plain))
+    facts = {
+        "eq": (difference.is_zero,),
+        "ne": (difference.is_zero,),
+        "lt": (difference.is_negative, difference.is_nonnegative),
+        "ge": (difference.is_negative, difference.is_nonnegative),
+        "gt": (difference.is_positive, difference.is_nonpositive),
+        "le": (difference.is_positive, difference.is_nonpositive),
+    }[comparison.__name__]
+    return any(fact is not None for fact in facts)
 
 
 def _specialize(size: Any) -> int:
@@ -59,13 +148,19 @@ def _known(size: Any) -> int:
     return int(size)
 
 
-def _guard(comparison: Callable[[Any, Any], Any], a: Any, b: Any) -> bool:
+def guard(comparison: Callable[[Any, Any], Any], a: Any, b: Any) -> bool:
+    """Whether a comparison holds for the sizes at hand: a graph of others is another one."""
     condition = comparison(a, b)
     is_unknown = isinstance(condition, torch.SymBool) and not condition.node.has_hint()
-    return _prove(comparison, a, b) if is_unknown else bool(condition)
+    return prove(comparison, a, b) if is_unknown else bool(condition)
 
 
-def _prove(comparison: Callable[[Any, Any], Any], a: Any, b: Any) -> bool:
+def prove(comparison: Callable[[Any, Any], Any], a: Any, b: Any) -> bool:
+    """Whether a comparison holds for all sizes of the program.
+
+    Raises:
+        UndecidedError: If it holds for some.
+    """
     from torch.fx.experimental.symbolic_shapes import statically_known_true
 
     condition = comparison(a, b)

@@ -4,17 +4,20 @@
 from __future__ import annotations
 
 import copy
+import operator
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.node import map_arg
 
+from graphffi_torch._choice import smallest
 from graphffi_torch._operator_schema import overload_of
 from graphffi_torch._operators import registered_operators
-from graphffi_torch._primitive import CALL_EFFECT, PrimitiveCall, call_primitive
+from graphffi_torch._primitive import CALL_EFFECT, PRIMITIVES, PrimitiveCall, call_primitive
 from graphffi_torch._reference import compute, compute_into
 from graphffi_torch._repairs import repair
+from graphffi_torch._sizes_of_one import as_exported
 from graphffi_torch._specs import empty
 
 if TYPE_CHECKING:
@@ -68,7 +71,8 @@ def decompose(exported: torch.export.ExportedProgram) -> torch.export.ExportedPr
             elif node.op == "call_function":
                 _check_not_functionalized(node, operators)
 
-    module = copy_graph_module(exported.graph_module, change)
+    with as_exported(exported):
+        module = copy_graph_module(exported.graph_module, change)
     return with_graph_module(exported, module, names[module.graph])
 
 
@@ -190,6 +194,8 @@ def _replace(node: torch.fx.Node, definition: Definition) -> dict[str, str]:
         The new names of nodes that stand for results, by the old ones.
     """
     body = _trace(node, definition)
+    if not any(inner.target in PRIMITIVES for inner in body.graph.nodes):
+        _check_sizes(node, definition)
     inputs = iter(node.all_input_nodes)
     copies: dict[torch.fx.Node, Any] = {}
     returned: list[Any] = []
@@ -214,6 +220,24 @@ def _replace(node: torch.fx.Node, definition: Definition) -> dict[str, str]:
             node.graph.erase_node(old)
     node.graph.erase_node(node)
     return {old.name: new.name for old, new in stand_ins.items()}
+
+
+def _check_sizes(node: torch.fx.Node, definition: Definition) -> None:
+    """Has the program refuse sizes that torch excluded while it traced the op's reference."""
+    graph = node.graph
+    with graph.inserting_before(node):
+        for source in node.all_input_nodes:
+            shape: Any = getattr(source.meta.get("val"), "shape", ())
+            for i, size in enumerate(shape):
+                if not isinstance(size, torch.SymInt):
+                    continue
+                least = smallest(size)
+                found = graph.call_function(torch.ops.aten.sym_size.int, (source, i))
+                is_right = graph.call_function(operator.ge, (found, least))
+                found.meta["val"], is_right.meta["val"] = size, size >= least
+                text = f"{definition.name}: '{source.name}': expected size {least} or more of "
+                text += f"dimension {i} as in the exported program"
+                graph.call_function(torch.ops.aten._assert_scalar.default, (is_right, text))
 
 
 def _trace(node: torch.fx.Node, definition: Definition) -> torch.fx.GraphModule:

@@ -69,7 +69,8 @@ def package(
     """
     import torch._inductor
 
-    from graphffi_torch._package_inputs import describe_inputs
+    from graphffi_torch._package_description import describe_inputs
+    from graphffi_torch._sizes_of_one import as_exported
     from graphffi_torch._standalone_signature import check_not_tied
 
     check_exported("package", exported)
@@ -80,17 +81,18 @@ def package(
         )
     libraries = PackagedLibraries("graphffi_torch: package")
     functions: set[str] = set()
-    decomposed = decompose(exported)
-    check_branches("package", decomposed)
-    program = _with_own_libraries(decomposed, libraries, functions)
-    written: str = torch._inductor.aoti_compile_and_package(
-        program,
-        package_path=os.fspath(path),
-        inductor_configs={
-            **(OPTIONS_FOR_UPDATES if _updates_buffers(program) else {}),
-            **(inductor_configs or {}),
-        },
-    )
+    with as_exported(exported):
+        decomposed = decompose(exported)
+        check_branches("package", decomposed)
+        program = _with_own_libraries(decomposed, libraries, functions)
+        written: str = torch._inductor.aoti_compile_and_package(
+            program,
+            package_path=os.fspath(path),
+            inductor_configs={
+                **(OPTIONS_FOR_UPDATES if _updates_buffers(program) else {}),
+                **(inductor_configs or {}),
+            },
+        )
     with zipfile.ZipFile(written, "a") as archive:
         root = archive.namelist()[0].partition("/")[0]
         libraries.write(archive, f"{root}/")

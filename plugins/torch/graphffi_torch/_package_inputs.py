@@ -9,116 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
-from torch.export.graph_signature import ConstantArgument, InputKind
+from torch.utils._pytree import tree_leaves
 
 from graphffi.plugin import NUMBERS, describe, is_tensor
 from graphffi_torch import _C
-from graphffi_torch._primitive import PRIMITIVES
-from graphffi_torch._size_guards import SizeGuard, size_guards
-from graphffi_torch._specs import DTYPE_NAMES
-from graphffi_torch._standalone_signature import (
-    NO_LIMIT,
-    describe_symbol,
-    expression_text,
-    is_row_major,
-    keys_of,
-    linear_size,
-    size_expression,
-)
+from graphffi_torch._guard_text import GLOBALS, SizeGuard
+from graphffi_torch._package_description import dtype_name
+from graphffi_torch._size_guards import NO_LIMIT, SMALLEST
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from types import CodeType
-
-_SIZE: Final = torch.ops.aten.sym_size.int
-
-
-def describe_inputs(
-    exported: torch.export.ExportedProgram, program: torch.export.ExportedProgram
-) -> Any:
-    """The inputs of a program as JSON values, for `Inputs`.
-
-    Args:
-        exported: As it was exported.
-        program: What AOTInductor has compiled.
-
-    Returns:
-        The positional and the keyword arguments, and for each guard its text and the inputs in it.
-        Of arguments, a list for a list or tuple, a dict of ``keys`` for a dict, None for what is
-        not looked into, otherwise a dict that describes an input.
-    """
-    placeholders = {node.name: node for node in program.graph.find_nodes(op="placeholder")}
-    # Before decompositions, no input is listed as updated.
-    compiled = program.run_decompositions({})
-    updated = compiled.graph_signature.user_inputs_to_mutate.values()
-    specs = zip(
-        program.graph_signature.input_specs, exported.graph_signature.input_specs, strict=True
-    )
-    inputs = (
-        _describe_input(
-            own.arg,
-            placeholders.get(spec.arg.name),
-            program.range_constraints,
-            is_updated=spec.arg.name in updated,
-        )
-        for spec, own in specs
-        if spec.kind == InputKind.USER_INPUT
-    )
-    guards = [[guard.text, guard.inputs] for guard in size_guards(exported, compiled)]
-    return [*_nest(program.call_spec.in_spec, inputs), *guards]
-
-
-def _nest(spec: Any, inputs: Iterator[Any]) -> Any:
-    if spec.is_leaf():
-        return next(inputs)
-    items = [_nest(child, inputs) for child in spec.children()]
-    if spec.type in (list, tuple):
-        return items
-    keys = keys_of(spec)
-    return None if keys is None else {"keys": dict(zip(keys, items, strict=True))}
-
-
-def _describe_input(
-    argument: Any, node: torch.fx.Node | None, ranges: Mapping[Any, Any], *, is_updated: bool
-) -> Any:
-    if isinstance(argument, ConstantArgument):
-        return {"name": argument.name, "value": argument.value}
-    value: Any = None if node is None else node.meta.get("val")
-    if node is None or not isinstance(value, torch.Tensor) or value.layout != torch.strided:
-        return None
-    strides = [_describe_stride(stride) for stride in value.stride()]
-    readers = {user.target for user in node.users if user.op != "output"}
-    return {
-        "name": argument.name,
-        "dtype": _dtype_name(value.dtype),
-        "device": value.device.type,
-        "sizes": [_describe_size(size, ranges) for size in value.shape],
-        "strides": None if is_row_major(value) else strides,
-        "is_checked_by_ops": not readers.isdisjoint(PRIMITIVES) and readers <= {*PRIMITIVES, _SIZE},
-        "is_updated": is_updated,
-    }
-
-
-def _describe_stride(stride: int | torch.SymInt) -> int | str | None:
-    """A number; an expression of Python, of symbols; or None where there is none."""
-    if not isinstance(stride, torch.SymInt):
-        return stride
-    expression = size_expression(stride)
-    return expression_text(expression, {s: str(s) for s in expression.free_symbols})
-
-
-def _describe_size(size: int | torch.SymInt, ranges: Mapping[Any, Any]) -> Any:
-    """A number; the arguments of `_Size`; or None for another expression."""
-    if not isinstance(size, torch.SymInt):
-        return size
-    linear = linear_size(size)
-    if linear is None:
-        return None
-    symbol, multiple, offset = linear
-    return [str(symbol), *describe_symbol(size, symbol, ranges), multiple, offset]
 
 
 class Inputs:
@@ -159,8 +63,12 @@ class Inputs:
         if described is None:
             return _Any()
         if "keys" in described:
-            items = described["keys"].items()
-            return _Dict({key: self._of(item, f"{path}[{key!r}]") for key, item in items}, path)
+            items = described["keys"]
+            read = {key: self._of(item, f"{path}[{key!r}]") for key, item in items.items()}
+            return _Dict(read, path)
+        if "leaves" in described:
+            items = described["leaves"]
+            return _Node([self._of(item, f"{path}[{i}]") for i, item in enumerate(items)], path)
         if "value" in described:
             return _Constant(**described)
         sizes = [_Size(*size) if isinstance(size, list) else size for size in described["sizes"]]
@@ -168,19 +76,21 @@ class Inputs:
         return self._tensors[-1]
 
     def _guards_of(self, described: Sequence[Any]) -> list[tuple[SizeGuard, CodeType]]:
-        """Those of known inputs, with their code."""
+        """With their code."""
         known = {tensor.name for tensor in self._tensors}
+        for text, inputs in described:
+            if not known.issuperset(inputs):
+                raise ValueError(f"the guard '{text}' of inputs that are not described")
         return [
             (SizeGuard(text, tuple(inputs)), compile(text, "<guard>", "eval"))
             for text, inputs in described
-            if known.issuperset(inputs)
         ]
 
     def _check_guards(self, tensors: Sequence[torch.Tensor]) -> None:
         named = {spec.name: tensor for spec, tensor in zip(self._tensors, tensors, strict=True)}
         for guard, code in self._guards:
             try:
-                holds = eval(code, {}, named)  # the package runs native code, too
+                holds = eval(code, GLOBALS, named)  # the package runs native code, too
             except ZeroDivisionError:
                 holds = False
             except IndexError:  # an op refuses a tensor of so few dimensions
@@ -255,6 +165,23 @@ class _Dict:
 
 
 @dataclass(frozen=True)
+class _Node:
+    """Another node of a pytree, such as a named tuple."""
+
+    leaves: Sequence[Any]
+    path: str
+
+    def arrange(self, value: Any, call: _Call) -> Any:
+        leaves = tree_leaves(value)
+        if len(leaves) != len(self.leaves):
+            got = f"{len(leaves)} in {describe(value)}"
+            _refuse(TypeError, self.path, f"{len(self.leaves)} inputs", got)
+        for leaf, given in zip(self.leaves, leaves, strict=True):
+            leaf.arrange(given, call)
+        return value
+
+
+@dataclass(frozen=True)
 class _Constant:
     name: str
     value: Any
@@ -324,12 +251,15 @@ class _Tensor:
         return value
 
     def _note_sizes(self, value: torch.Tensor, sizes: dict[str, int]) -> None:
+        """Compares with nothing but ranges, which the ops' calls do not know."""
         for expected, size in zip(self.sizes, value.shape, strict=False):
             if isinstance(expected, _Size):
+                if value.ndim == len(self.sizes) and not expected.accepts(size, {}):
+                    self._refuse_type(value, {})
                 expected.note(size, sizes)
 
     def _check_type(self, value: torch.Tensor, sizes: dict[str, int]) -> None:
-        has_dtype = _dtype_name(value.dtype) == self.dtype
+        has_dtype = dtype_name(value.dtype) == self.dtype
         fits = has_dtype and value.ndim == len(self.sizes) and value.device.type == self.device
         if fits:
             for expected, size in zip(self.sizes, value.shape, strict=True):
@@ -338,9 +268,17 @@ class _Tensor:
                 elif expected not in (size, None):
                     fits = False
         if not fits:
-            kind = ValueError if has_dtype else TypeError
-            text = ", ".join(_size_text(size, sizes) for size in self.sizes)
-            self._refuse(kind, f"{self.dtype}[{text}] on {self.device}", describe(value))
+            self._refuse_type(value, sizes)
+
+    def _refuse_type(self, value: torch.Tensor, sizes: dict[str, int]) -> NoReturn:
+        kind = ValueError if dtype_name(value.dtype) == self.dtype else TypeError
+        text = ", ".join(_size_text(size, sizes) for size in self.sizes)
+        is_small = any(
+            isinstance(expected, _Size) and size < SMALLEST and not expected.accepts(size, {})
+            for expected, size in zip(self.sizes, value.shape, strict=False)
+        )
+        got = describe(value) + ("; export a program with this size" if is_small else "")
+        self._refuse(kind, f"{self.dtype}[{text}] on {self.device}", got)
 
     def _check_layout(self, value: torch.Tensor, sizes: dict[str, int]) -> None:
         """Refuses elements that are elsewhere in memory than in the example."""
@@ -381,10 +319,6 @@ def _size_text(expected: Any, sizes: Mapping[str, int]) -> str:
     if isinstance(expected, _Size):
         return expected.text(sizes)
     return "?" if expected is None else str(expected)
-
-
-def _dtype_name(dtype: torch.dtype) -> str:
-    return DTYPE_NAMES.get(dtype, str(dtype))
 
 
 def _container(value: Any) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from graphffi.plugin import MISSING, call_device, flat
-from graphffi_torch._choice import chosen_kernel
+from graphffi_torch._choice import chosen_kernel, smallest, takes_sizes_for_granted
 from graphffi_torch._effects import put_back, register_side_effect
 from graphffi_torch._operator_schema import arguments_by_name, operator_value, overload_of
 from graphffi_torch._specs import DTYPE_NAMES, rule_arguments
@@ -173,6 +173,7 @@ class PrimitiveCall:
         """
         definition = self.definition
         groups: Any = None if definition.dims is None else iter(definition.dims.operands)
+        is_limited = described and takes_sizes_for_granted(definition, *self.rule_arguments())
         inputs: list[str] = []
         updated: list[str] = []
         for operand, value in zip(definition.operands, self.operands, strict=True):
@@ -181,30 +182,33 @@ class PrimitiveCall:
             for i, tensor in enumerate(flat(value)):
                 name = f"{operand.name}[{i}]" if is_list else operand.name
                 mark = "!" if operand.mutated else ""
-                text = f":{mark}{_description(tensor, group)}" if described else ""
+                text = f":{mark}{_description(tensor, group, is_limited)}" if described else ""
                 (updated if operand.mutated else inputs).append(name + text)
         outputs = list(definition.results)
         if described:
             given = [None] * len(results) if definition.dims is None else definition.dims.results
             outputs = [
-                f"{name}:{_description(tensor, group)}"
+                f"{name}:{_description(tensor, group, False)}"
                 for name, tensor, group in zip(outputs, results, given, strict=True)
             ]
         outputs += updated
         return f"{definition.name}({', '.join(inputs)} -> {', '.join(outputs)}) {definition.digest}"
 
 
-def _description(tensor: torch.Tensor, group: Any) -> str:
+def _description(tensor: torch.Tensor, group: Any, is_limited: bool) -> str:
     """Data type and dimensions of a tensor, as far as the traced program depends on them."""
     names = ["_"] * tensor.ndim
     if group is not None:
         names = [f"...{i}" for i in range(tensor.ndim - len(group.names))] + list(group.names)
-    dims = (_dimension(name, size) for name, size in zip(names, tensor.shape, strict=True))
-    return f"{DTYPE_NAMES.get(tensor.dtype, '_')}[{' '.join(dims)}]"
+    dims = zip(names, tensor.shape, strict=True)
+    shown = " ".join(_dimension(name, size, is_limited) for name, size in dims)
+    return f"{DTYPE_NAMES.get(tensor.dtype, '_')}[{shown}]"
 
 
-def _dimension(name: str, size: Any) -> str:
+def _dimension(name: str, size: Any, is_limited: bool) -> str:
     if isinstance(size, int):
         return name if name.isdigit() else f"{name}={size}"
-    is_symbol = size.node.expr.is_Symbol
-    return f".{size.node.expr}" if name == "_" and is_symbol else name
+    expression = size.node.expr
+    name = f".{expression}" if name == "_" and expression.is_Symbol else name
+    least = smallest(size) if is_limited else 0
+    return f"{name}>={least}" if least > 0 and not name.isdigit() else name

@@ -30,7 +30,7 @@ WITHOUT: Final = {
     "complex updates": "Inductor refuses calls that update complex tensors",
     "branches": "torch.cond refuses branches with calls that update lists, or of call_tvm_ffi",
     "packages": "package, load_package and to_library fail; torch documents the names",
-    "guards": "packages and libraries take sizes that do not fit together",
+    "guards": "package and to_library refuse programs of sizes that calls choose",
 }
 
 
@@ -142,7 +142,23 @@ TABLE: Final = (
     *_rows(
         "guards",
         "_size_guards.py",
-        ("torch.export.ExportedProgram._guards_code", "what a program expects of its sizes"),
+        ("torch.export.ExportedProgram._guards_code", "what a loaded program expects of sizes"),
+        ("torch.utils._sympy.printers.PythonPrinter", "writes a guard as Python"),
+    ),
+    *_rows(
+        "guards",
+        "_decompose.py",
+        ("torch.ops.aten._assert_scalar", "has programs refuse sizes"),
+    ),
+    *_rows(
+        "guards",
+        "_sizes_of_one.py",
+        ("torch.fx.experimental._config", "compiles for sizes of 1 as it has exported"),
+    ),
+    *_rows(
+        "packages",
+        "_package_inputs.py",
+        ("torch.utils._pytree.tree_leaves", "finds tensors in named tuples and the like"),
     ),
 )
 
@@ -153,10 +169,14 @@ def why_without(feature: str) -> str | None:
     if not TESTED[0] <= version <= TESTED[1]:
         low, high = (".".join(map(str, v)) for v in TESTED)
         return f"expected torch {low} to {high}, got {torch.__version__}"
-    for row in TABLE:
-        if row.feature == feature and not is_there(row.name):
-            return f"expected {row.name}, got none"
-    return None
+    absent = missing(feature)
+    return None if absent is None else f"expected {absent}, got none"
+
+
+def missing(feature: str) -> str | None:
+    """A name of a feature that torch lacks."""
+    rows = (row.name for row in TABLE if row.feature == feature)
+    return next((name for name in rows if not is_there(name)), None)
 
 
 @functools.cache

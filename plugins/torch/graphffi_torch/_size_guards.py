@@ -1,82 +1,227 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The guards of exported programs: relations between the sizes of inputs that the code relies on.
+"""What an exported program's code relies on: ranges of sizes, and relations between them.
 
-Torch writes them as texts, ``((1 + L['x'].size()[0]) // 2) == L['y'].size()[0]``. The code that
-AOTInductor generates (torch 2.10 to 2.15) compares no inputs with them, nor with what Inductor took
-for equal while it compiled: wrong sizes give wrong results, and reads behind the end of tensors.
+The code that AOTInductor generates (torch 2.10 to 2.15) compares no inputs with what torch found
+while it exported, decomposed and compiled: wrong sizes give wrong results, and reads behind the end
+of tensors. All of it is in the program's `ShapeEnv`, which all of these steps share.
 """
 
 from __future__ import annotations
 
-import ast
-import re
 from collections import OrderedDict
-from dataclasses import dataclass
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
-from graphffi_torch._private_names import has
+import sympy  # type: ignore[import-untyped]
+import torch
+
+from graphffi_torch._guard_text import SizeGuard, UnreadableGuardError
+from graphffi_torch._private_names import missing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    import torch
-
-_EQUAL: Final = re.compile(r"\w+\.shape\[\d+\] == \w+\.shape\[\d+\]")
-_CALLS: Final = {"min": "min", "max": "max", "math.trunc": "int", "torch.sym_float": "float"}
-_CPP_CALLS: Final = {"min": "Min", "max": "Max", "int": "Truncated", "float": "double"}
-_CPP_OPERATORS: Final[Mapping[type[ast.AST], str]] = {
-    **{ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.USub: "-", ast.Not: "!"},
-    **{ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="},
-    **{ast.And: "&&", ast.Or: "||"},
-}
-_CPP_FUNCTIONS: Final[Mapping[type[ast.AST], str]] = {ast.FloorDiv: "FloorDiv", ast.Mod: "Mod"}
-
-
-@dataclass(frozen=True)
-class SizeGuard:
-    """One guard.
-
-    Args:
-        text: An expression of Python, such as ``(1 + x.shape[0]) // 2 == y.shape[0]``.
-        inputs: The names in it, each once.
-    """
-
-    text: str
-    inputs: tuple[str, ...]
-
-    def cpp(self, positions: Mapping[str, int]) -> str:
-        """An expression of C++, with ``size(0, 1)`` for the second size of the first operand.
-
-        Args:
-            positions: Of the operands, by name.
-        """
-        return _cpp(ast.parse(self.text, mode="eval").body, positions)
+#: Torch takes greater sizes for granted where calls choose them, and notes no guard.
+SMALLEST: Final = 2
+NO_LIMIT: Final = 2**63 - 1
+# Functions of torch's of which guards say nothing that code for the CPU relies on (torch 2.13):
+# sorting is a call, whether or not 16 bits can number the elements; and which of torch's libraries
+# computes a convolution decides on the layout of its result, if that is not row-major for all.
+_SORTING: Final = ("lowering.py", "sort_stable")
+_CONVOLVING: Final = ("fake_impls.py", "conv")
+_IMAGES: Final = 4  # dimensions; of more, libraries differ
 
 
 def size_guards(
-    exported: torch.export.ExportedProgram, compiled: torch.export.ExportedProgram | None = None
+    subject: str, exported: torch.export.ExportedProgram, *, lays_out: bool
 ) -> tuple[SizeGuard, ...]:
-    """The guards of a program, without those of other things than sizes of tensors.
+    """The guards of a program, with those of all that has been made of it so far.
 
-    Sizes that are equal are none: they have the same symbol.
+    Sizes that are linear expressions of one symbol are described by it, and have none.
 
     Args:
-        exported: The program.
-        compiled: One that was made of it after AOTInductor had compiled it: what Inductor took for
-            equal counts, too.
+        subject: Begins the error message.
+        exported: As it was exported.
+        lays_out: Whether results of torch's operators are laid out as the code reads them.
+
+    Raises:
+        NotImplementedError: For a guard that cannot be checked when inputs are given.
     """
-    if not has("guards"):
+    sizes = dict(_sizes(exported))
+    environment = next((size.node.shape_env for size in sizes.values()), None)
+    if environment is None:
         return ()
-    texts = [*exported._guards_code]
-    if compiled is not None:
-        texts.extend(text for text in compiled._guards_code if "==" in text)
-    names = _sources(exported)
-    read = (_read(text, names) for text in texts)
-    found = (guard for guard in read if guard and not _EQUAL.fullmatch(guard.text))
-    return tuple(dict.fromkeys(found))
+    absent = missing("guards")
+    if absent is not None:
+        raise NotImplementedError(
+            f"graphffi_torch: {subject}: expected fixed sizes, since guards of others cannot be "
+            f"read without {absent}, got some that calls choose"
+        )
+    symbols = _symbol_texts(sizes)
+    # Programs that were loaded have the guards of the export as texts only.
+    names = _sources(exported) if not environment.var_to_sources else {}
+    names |= {name: name for name in exported.graph_signature.user_inputs}
+    texts = list(exported._guards_code) if not environment.var_to_sources else []
+    texts += _environments_texts(environment, _without_effect(exported, lays_out))
+    texts += _sizes_texts(sizes, symbols)
+    read = (_read(subject, text, names, symbols) for text in texts)
+    return tuple(dict.fromkeys(guard for guard in read if not _is_implied(guard, sizes)))
 
 
-def _sources(exported: torch.export.ExportedProgram) -> dict[str, Any]:
+def _without_effect(exported: torch.export.ExportedProgram, lays_out: bool) -> set[tuple[str, str]]:
+    """The functions of which guards say nothing that the program's code relies on."""
+    found = [node.meta.get("val") for node in exported.graph.nodes]
+    tensors = [value for value in found if isinstance(value, torch.Tensor)]
+    if any(t.device.type != "cpu" for t in tensors):
+        return set()
+    is_plain = all(t.ndim <= _IMAGES and (t.ndim < _IMAGES or is_row_major(t)) for t in tensors)
+    return {_SORTING, _CONVOLVING} if lays_out or is_plain else {_SORTING}
+
+
+def _sizes(exported: torch.export.ExportedProgram) -> Iterator[tuple[str, torch.SymInt]]:
+    """The symbolic sizes of inputs, by texts such as ``x.shape[0]``."""
+    nodes = {node.name: node for node in exported.graph.find_nodes(op="placeholder")}
+    for name in exported.graph_signature.user_inputs:
+        value: Any = nodes[name].meta.get("val") if name in nodes else None
+        if isinstance(value, torch.Tensor):
+            shape: Any = value.shape
+            for i, size in enumerate(shape):
+                if isinstance(size, torch.SymInt):
+                    yield f"{name}.shape[{i}]", size
+
+
+def is_row_major(tensor: torch.Tensor) -> bool:
+    """Whether the strides of a tensor, which may be symbolic, are those of a contiguous one."""
+    expected: Any = 1
+    for size, stride in zip(reversed(tensor.shape), reversed(tensor.stride()), strict=True):
+        if size_expression(size) != 1 and size_expression(stride) != expected:
+            return False
+        expected = expected * size_expression(size)
+    return True
+
+
+def size_expression(size: int | torch.SymInt) -> Any:
+    """A size as a number or an expression of sympy."""
+    return size.node.expr if isinstance(size, torch.SymInt) else size
+
+
+def linear_size(size: torch.SymInt) -> tuple[Any, int, int] | None:
+    """The symbol of a size, what it is multiplied by, and what is added.
+
+    None for a size that no such expression gives.
+    """
+    expression = size.node.expr
+    if len(expression.free_symbols) != 1:
+        return None
+    (symbol,) = expression.free_symbols
+    slope = sympy.diff(expression, symbol)
+    if not isinstance(slope, sympy.Integer) or slope <= 0:
+        return None
+    return symbol, int(slope), int(expression.subs(symbol, 0))
+
+
+def symbol_range(
+    size: torch.SymInt, ranges: Mapping[Any, Any], ones: frozenset[Any]
+) -> tuple[int, int]:
+    """The smallest and largest value of the symbol of a linear size.
+
+    Args:
+        size: The size.
+        ranges: The program's `range_constraints`.
+        ones: Symbols that may be 1.
+    """
+    linear = linear_size(size)
+    assert linear is not None
+    symbol, multiple, offset = linear
+    smallest = 1 if symbol in ones else SMALLEST
+    lower, upper = [smallest, _divided(smallest - offset, multiple)], [NO_LIMIT]
+    limits, own = ranges.get(symbol), ranges.get(size.node.expr)
+    if limits is not None:
+        lower.append(_limit(limits.lower, 0))
+        upper.append(_limit(limits.upper, NO_LIMIT))
+    if own is not None:
+        lower.append(_divided(_limit(own.lower, 0) - offset, multiple))
+        most = _limit(own.upper, NO_LIMIT)
+        upper.append(most if most == NO_LIMIT else (most - offset) // multiple)
+    return max(lower), min(upper)
+
+
+def _divided(a: int, b: int) -> int:
+    return -(-a // b)  # rounds up
+
+
+def _limit(value: Any, otherwise: int) -> int:
+    return int(value) if isinstance(value, sympy.Integer) or type(value) is int else otherwise
+
+
+def _symbol_texts(sizes: Mapping[str, torch.SymInt]) -> dict[str, str]:
+    """What symbols are: sizes themselves if possible, ``x.shape[0]``, or ``x.shape[0] // 2``."""
+    found: dict[str, tuple[tuple[int, int], str]] = {}
+    for text, size in sizes.items():
+        linear = linear_size(size)
+        if linear is None:
+            continue
+        symbol, multiple, offset = linear
+        shifted = f"({text} - {offset})" if offset else text
+        scaled = f"({shifted} // {multiple})" if multiple != 1 else shifted
+        rank = (multiple, abs(offset))
+        if str(symbol) not in found or rank < found[str(symbol)][0]:
+            found[str(symbol)] = rank, scaled
+    return {symbol: text for symbol, (_, text) in found.items()}
+
+
+def _environments_texts(environment: Any, without_effect: set[tuple[str, str]]) -> Iterator[str]:
+    """Guards over symbols that stand for themselves."""
+    for guard in environment.guards:
+        expression = environment.replace(guard.expr)
+        frame = getattr(guard.sloc, "framework_loc", None)
+        place = PurePath(getattr(frame, "filename", "")).name, getattr(frame, "name", "")
+        if expression is not sympy.true and place not in without_effect:
+            yield _printed(expression)
+
+
+def _sizes_texts(sizes: Mapping[str, torch.SymInt], symbols: Mapping[str, str]) -> Iterator[str]:
+    """Sizes that no symbol describes are what their expressions give, and not too small."""
+    for text, size in sizes.items():
+        if linear_size(size) is None and size.node.expr.free_symbols:
+            name, _, dimension = text.partition(".shape")
+            own = f"{name}.size(){dimension}"
+            yield f"{_printed(size.node.expr)} == {own}"
+            yield f"{own} >= {SMALLEST}"
+
+
+def _printed(expression: Any) -> str:
+    from torch.utils._sympy.printers import PythonPrinter
+
+    text: str = PythonPrinter().doprint(expression)
+    return text
+
+
+def _read(
+    subject: str, text: str, names: Mapping[str, str], symbols: Mapping[str, str]
+) -> SizeGuard:
+    try:
+        return SizeGuard.read(text, names, symbols)
+    except UnreadableGuardError:
+        raise NotImplementedError(
+            f"graphffi_torch: {subject}: expected guards that relate sizes of tensors, got "
+            f"{text!r}; fix the sizes that it is about, or pass the number as a tensor"
+        ) from None
+
+
+def _is_implied(guard: SizeGuard, sizes: Mapping[str, torch.SymInt]) -> bool:
+    """Whether the description of inputs says the same: numbers, or sizes of one symbol."""
+    if not guard.inputs:
+        return bool(eval(guard.text, {}))
+    left, equal, right = guard.text.partition(" == ")
+    if not equal or left not in sizes or right not in sizes:
+        return False
+    return bool(sizes[left].node.expr == sizes[right].node.expr) and (
+        linear_size(sizes[left]) is not None
+    )
+
+
+def _sources(exported: torch.export.ExportedProgram) -> dict[str, str]:
     """The name of each input, by the texts that guards have for it."""
     inputs = exported.graph_signature.user_inputs
     signature = exported.module_call_graph[0].signature
@@ -113,76 +258,3 @@ def _paths(spec: Any) -> Iterator[str]:
     for i, child in enumerate(spec.children()):
         step = f"[{keys[i]!r}]" if is_known else "?"
         yield from (f"{step}{path}" for path in _paths(child))
-
-
-def _read(text: str, names: Mapping[str, str]) -> SizeGuard | None:
-    reader = _Reader(names)
-    try:
-        tree = reader.visit(ast.parse(text, mode="eval").body)
-    except _UnknownError:
-        return None
-    inputs = tuple(name for name in dict.fromkeys(names.values()) if name in reader.found)
-    return SizeGuard(ast.unparse(tree), inputs) if inputs else None
-
-
-class _UnknownError(Exception):
-    """A guard of other things than sizes."""
-
-
-class _Reader(ast.NodeTransformer):
-    """Writes ``L['x'].size()[0]`` as ``x.shape[0]``."""
-
-    def __init__(self, names: Mapping[str, str]) -> None:
-        self._names = names
-        self.found: set[str] = set()
-
-    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
-        match node:
-            case ast.Subscript(
-                value=ast.Call(func=ast.Attribute(value=source, attr="size"), args=[]),
-                slice=ast.Constant(value=int()),
-            ) if type(name := self._names.get(ast.unparse(source))) is str:
-                self.found.add(name)
-                shape = ast.Attribute(ast.Name(name), "shape")
-                return ast.Subscript(shape, node.slice)
-        raise _UnknownError
-
-    def visit_Call(self, node: ast.Call) -> ast.AST:
-        called = _CALLS.get(ast.unparse(node.func))
-        if called is None:
-            raise _UnknownError
-        return ast.Call(ast.Name(called), [self.visit(argument) for argument in node.args], [])
-
-    def generic_visit(self, node: ast.AST) -> ast.AST:
-        is_number = isinstance(node, ast.Constant) and type(node.value) in (int, float)
-        is_known = isinstance(node, (ast.BinOp, ast.UnaryOp, ast.BoolOp)) or (
-            isinstance(node, ast.Compare) and len(node.ops) == 1
-        )
-        is_operator = type(node) in _CPP_OPERATORS or type(node) in _CPP_FUNCTIONS
-        if not (is_number or is_known or is_operator):
-            raise _UnknownError
-        return super().generic_visit(node)
-
-
-def _cpp(node: ast.AST, positions: Mapping[str, int]) -> str:
-    def of(part: ast.AST) -> str:
-        return _cpp(part, positions)
-
-    match node:
-        case ast.Constant(value=value):
-            return f"int64_t{{{value}}}" if isinstance(value, int) else f"{value!r}"
-        case ast.Subscript(value=ast.Attribute(value=ast.Name(id=name)), slice=dimension):
-            return f"size({positions[name]}, {ast.unparse(dimension)})"
-        case ast.Call(func=ast.Name(id=name), args=arguments):
-            return f"{_CPP_CALLS[name]}({', '.join(map(of, arguments))})"
-        case ast.UnaryOp(op=op, operand=operand):
-            return f"{_CPP_OPERATORS[type(op)]}({of(operand)})"
-        case ast.BoolOp(op=op, values=values):
-            return f" {_CPP_OPERATORS[type(op)]} ".join(f"({of(value)})" for value in values)
-        case ast.BinOp(left=left, op=op, right=right) if type(op) in _CPP_FUNCTIONS:
-            return f"{_CPP_FUNCTIONS[type(op)]}({of(left)}, {of(right)})"
-        case ast.BinOp(left=left, op=op, right=right):
-            return f"({of(left)} {_CPP_OPERATORS[type(op)]} {of(right)})"
-        case ast.Compare(left=left, ops=[op], comparators=[right]):
-            return f"({of(left)} {_CPP_OPERATORS[type(op)]} {of(right)})"
-    raise AssertionError(ast.dump(node))

@@ -11,7 +11,7 @@ import tempfile
 import uuid
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -26,16 +26,15 @@ from graphffi_torch._decompose import (
     check_branches,
     check_exported,
     decompose,
-    with_graph_module,
 )
 from graphffi_torch._primitive import PRIMITIVES
 from graphffi_torch._private_names import has, why_without
-from graphffi_torch._size_guards import size_guards
+from graphffi_torch._sizes_of_one import as_exported
 from graphffi_torch._standalone_build import Source, build
 from graphffi_torch._standalone_code import method_code
 from graphffi_torch._standalone_externs import find_externs
 from graphffi_torch._standalone_isa import ISAS, cross_compiler
-from graphffi_torch._standalone_signature import Signature
+from graphffi_torch._standalone_signature import Signature, functional
 from graphffi_torch._standalone_weights import WeightFile
 
 _METHOD: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
@@ -158,7 +157,9 @@ def to_library(
             f"graphffi_torch: to_library: expected programs without calls of kernels ({reason}), "
             f"got calls of {', '.join(sorted(called))}"
         )
-    signatures = {name: Signature.of(name, program) for name, program in programs.items()}
+    with _without_onednn():  # as it is compiled: or convolutions have guards of oneDNN's
+        functionals = {name: functional(program) for name, program in programs.items()}
+    signatures = {name: Signature.of(name, programs[name], functionals[name]) for name in programs}
     # Buffers that one method updates: others read them where it writes them.
     updated = frozenset().union(*(each.updated_buffers for each in signatures.values()))
     chosen = {
@@ -177,10 +178,8 @@ def to_library(
     for name, code in generated.items():
         constants = kept.add(code.code, code.weights, updated)
         device = devices[name]
-        program = decomposed[name]
-        compiled = with_graph_module(program, program.graph_module, {})
-        guards = size_guards(programs[name], compiled)
-        text = method_code(signatures[name], guards, code.model, device, code.code, constants)
+        signature = Signature.of(name, programs[name], functionals[name])  # torch has found more
+        text = method_code(signature, code.model, device, code.code, constants)
         sources.append(
             Source(code.model, text, code.header, code.flags, device, code.images),
         )
@@ -295,7 +294,10 @@ def _generate(
         **options,
         "aot_inductor.model_name_for_generated_files": model,
     }
-    with tempfile.TemporaryDirectory() as folder, sdpa_kernel([SDPBackend.MATH]), _without_onednn():
+    settings = sdpa_kernel([SDPBackend.MATH]), _without_onednn(), as_exported(program)
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        for setting in settings:
+            stack.enter_context(setting)
         written: Any = torch._inductor.aoti_compile_and_package(
             program, package_path=f"{folder}/{model}.pt2", inductor_configs=configs
         )

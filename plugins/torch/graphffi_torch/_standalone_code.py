@@ -12,7 +12,6 @@ from graphffi import dtype
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphffi_torch._size_guards import SizeGuard
     from graphffi_torch._standalone_signature import Node, Signature
     from graphffi_torch._standalone_weights import Constant
 
@@ -36,7 +35,6 @@ _DEVICES: Final = {"cpu": 1, "cuda": 2}  # DLPack's
 
 def method_code(
     signature: Signature,
-    guards: Sequence[SizeGuard],
     model: str,
     device: str,
     code: str,
@@ -46,7 +44,6 @@ def method_code(
 
     Args:
         signature: Of the method.
-        guards: Relations between the sizes of its operands.
         model: The end of the class's name.
         device: Where it runs: ``"cpu"`` or ``"cuda"``.
         code: What AOTInductor wrote.
@@ -71,7 +68,7 @@ def method_code(
             f"kDims{len(dims) - 1}, {str(operand.is_updated).lower()}, {_DEVICES[operand.device]}}}"
         )
     symbols = [f'{{"{name}", {low}, {high}}}' for name, low, high in signature.symbols]
-    guard_rows, named = _guards_code(signature, guards)
+    guard_rows, named = _guards_code(signature)
     places = [
         f"{{{constant.offset}, {constant.size}, {str(constant.is_updated).lower()}}}"
         for constant in constants
@@ -116,11 +113,11 @@ def _description(signature: Signature) -> str:
     return "" if text is None else text_code(f"op_{signature.name}", text)
 
 
-def _guards_code(signature: Signature, guards: Sequence[SizeGuard]) -> tuple[list[str], list[str]]:
+def _guards_code(signature: Signature) -> tuple[list[str], list[str]]:
     """Each guard, and the list of operands that it names."""
     positions = {operand.name: i for i, operand in enumerate(signature.operands)}
     rows, named = [], []
-    for i, guard in enumerate(guards):
+    for i, guard in enumerate(signature.guards):
         places = [str(positions[name]) for name in guard.inputs]
         named.append(f"const int32_t kNamed{i}[] = {{{', '.join(places)}}};\n")
         holds = f"[](const Sizes& size) {{ return {guard.cpp(positions)}; }}"

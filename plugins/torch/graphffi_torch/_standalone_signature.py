@@ -12,13 +12,21 @@ import torch
 from torch.export.graph_signature import ConstantArgument, InputKind, TensorArgument
 
 from graphffi.plugin import describe
-from graphffi_torch._size_guards import SizeGuard, size_guards
+from graphffi_torch._size_guards import (
+    is_row_major,
+    linear_size,
+    size_expression,
+    size_guards,
+    symbol_range,
+)
+from graphffi_torch._sizes_of_one import as_exported, sizes_of_one
 from graphffi_torch._specs import DTYPE_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-NO_LIMIT: Final = 2**63 - 1
+    from graphffi_torch._guard_text import SizeGuard
+
 _GUARDED: Final = (-1, 1, -1)  # a size that only guards say
 
 
@@ -77,6 +85,7 @@ class Signature:
         updated_buffers: Names of the model's buffers that it changes.
         input_nodes: How arguments are nested: each part, and then what is in it.
         result_nodes: How results are.
+        guards: Relations between the sizes of operands.
     """
 
     name: str
@@ -86,6 +95,7 @@ class Signature:
     updated_buffers: frozenset[str]
     input_nodes: tuple[Node, ...]
     result_nodes: tuple[Node, ...]
+    guards: tuple[SizeGuard, ...]
 
     def op_text(self) -> str | None:
         """The text of the op for `graphffi.load_ops`; None where a result's shape is unknown."""
@@ -121,19 +131,26 @@ class Signature:
         return f"{operand.dtype}[{', '.join(sizes)}]"
 
     @staticmethod
-    def of(name: str, exported: torch.export.ExportedProgram) -> Signature:
-        """The signature of a program.
+    def of(
+        name: str,
+        exported: torch.export.ExportedProgram,
+        program: torch.export.ExportedProgram,
+    ) -> Signature:
+        """The signature of a program, as torch knows its sizes by now.
+
+        Args:
+            name: Of the method.
+            exported: The program.
+            program: Of `functional`.
 
         Raises:
             NotImplementedError: For inputs and outputs that are no tensors on the CPU or CUDA,
-                inputs that are not contiguous, and sizes that are no linear expression of one
-                symbol and that no guard says.
+                inputs that are not contiguous, and guards that cannot be checked.
             ValueError: If two inputs were one tensor in the example.
         """
         check_not_tied(f"to_library: {name}", exported)
-        # Before decompositions, no input is listed as updated.
-        program = exported.run_decompositions({})
-        reader = _SignatureReader(name, program, size_guards(exported))
+        guards = size_guards(f"to_library: {name}", exported, lays_out=True)
+        reader = _SignatureReader(name, program, sizes_of_one(exported))
         signature = program.graph_signature
         updated = set(signature.user_inputs_to_mutate.values())
         nodes = {node.name: node for node in program.graph.nodes}
@@ -159,7 +176,15 @@ class Signature:
             tuple(results),
             frozenset(signature.buffers_to_mutate.values()),
             *_nested(program),
+            guards,
         )
+
+
+def functional(exported: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+    """The same program, which lists the inputs and buffers that it updates."""
+    with as_exported(exported):
+        program: torch.export.ExportedProgram = exported.run_decompositions({})
+    return program
 
 
 def _describe(argument: Any) -> str:
@@ -196,10 +221,10 @@ def _nested(program: torch.export.ExportedProgram) -> tuple[tuple[Node, ...], tu
 
 class _SignatureReader:
     def __init__(
-        self, name: str, program: torch.export.ExportedProgram, guards: Sequence[SizeGuard]
+        self, name: str, program: torch.export.ExportedProgram, ones: frozenset[Any]
     ) -> None:
         self._name = name
-        self._equations = [guard.text for guard in guards if "==" in guard.text]
+        self._ones = ones
         self._ranges: Mapping[Any, Any] = program.range_constraints
         self._positions: dict[Any, int] = {}
         self.symbols: dict[Any, tuple[str, int, int]] = {}
@@ -215,10 +240,10 @@ class _SignatureReader:
                 f"tensor in the example, got the strides {list(value.stride())}; export with "
                 f"{name}.contiguous()"
             )
-        dims = tuple(self._dim(name, i, size) for i, size in enumerate(value.shape))
+        dims = tuple(map(self._dim, value.shape))
         return Operand(name, DTYPE_NAMES[value.dtype], dims, is_updated, device)
 
-    def _dim(self, name: str, dimension: int, size: Any) -> tuple[int, int, int]:
+    def _dim(self, size: Any) -> tuple[int, int, int]:
         if not isinstance(size, torch.SymInt):
             return -1, 1, int(size)
         expression = size.node.expr
@@ -226,14 +251,12 @@ class _SignatureReader:
             return -1, 1, int(expression)
         linear = linear_size(size)
         if linear is None:
-            own = f"{name}.shape[{dimension}]"
-            if not any(own in text for text in self._equations):
-                self.refuse(f"input '{name}'", "sizes such as 2*n + 1", str(expression))
             return _GUARDED
         symbol, multiple, offset = linear
-        if symbol not in self._positions:
-            self._positions[symbol] = len(self._positions)
-            self.symbols[symbol] = describe_symbol(size, symbol, self._ranges)
+        self._positions.setdefault(symbol, len(self._positions))
+        own, low, high = describe_symbol(size, self._ranges, self._ones)
+        _, lower, upper = self.symbols.get(symbol, (own, low, high))
+        self.symbols[symbol] = own, max(low, lower), min(high, upper)
         return self._positions[symbol], multiple, offset
 
     def result(self, value: Any, operands: Sequence[Operand]) -> str | None:
@@ -267,44 +290,13 @@ def keys_of(spec: Any) -> tuple[str, ...] | None:
     return tuple(spec.context) if is_dict else None
 
 
-def is_row_major(tensor: torch.Tensor) -> bool:
-    """Whether the strides of a tensor, which may be symbolic, are those of a contiguous one."""
-    expected: Any = 1
-    for size, stride in zip(reversed(tensor.shape), reversed(tensor.stride()), strict=True):
-        if size_expression(size) != 1 and size_expression(stride) != expected:
-            return False
-        expected = expected * size_expression(size)
-    return True
-
-
-def size_expression(size: int | torch.SymInt) -> Any:
-    """A size as a number or an expression of sympy."""
-    return size.node.expr if isinstance(size, torch.SymInt) else size
-
-
-def linear_size(size: torch.SymInt) -> tuple[Any, int, int] | None:
-    """The symbol of a size, what it is multiplied by, and what is added.
-
-    None for a size that no such expression gives.
-    """
-    expression = size.node.expr
-    if len(expression.free_symbols) != 1:
-        return None
-    (symbol,) = expression.free_symbols
-    slope = sympy.diff(expression, symbol)
-    if not isinstance(slope, sympy.Integer) or slope <= 0:
-        return None
-    return symbol, int(slope), int(expression.subs(symbol, 0))
-
-
 def describe_symbol(
-    size: torch.SymInt, symbol: Any, ranges: Mapping[Any, Any]
+    size: torch.SymInt, ranges: Mapping[Any, Any], ones: frozenset[Any]
 ) -> tuple[str, int, int]:
-    """Name, and lower and upper limit, of a symbol that occurs in a size."""
-    limits = ranges.get(symbol)
-    lower = 0 if limits is None else _limit(limits.lower, 0)
-    upper = NO_LIMIT if limits is None else _limit(limits.upper, NO_LIMIT)
-    return _name_of(size, symbol), lower, upper
+    """Name, and lower and upper limit, of the symbol of a linear size: see `symbol_range`."""
+    linear = linear_size(size)
+    assert linear is not None
+    return _name_of(size, linear[0]), *symbol_range(size, ranges, ones)
 
 
 def _name_of(size: torch.SymInt, symbol: Any) -> str:
@@ -335,7 +327,3 @@ def expression_text(value: Any, sizes: Mapping[Any, str]) -> str | None:
     if not parts or None in parts or (kind not in ("Add", "Mul") and kind not in _OPERATIONS):
         return None
     return f"({joined.join(map(str, parts))})"
-
-
-def _limit(value: Any, otherwise: int) -> int:
-    return int(value) if isinstance(value, sympy.Integer) or type(value) is int else otherwise

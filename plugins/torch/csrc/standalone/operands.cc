@@ -18,7 +18,7 @@ std::string KindOf(const TVMFFIAny& value) {
 bool Holds(const SizeGuard& guard, const Sizes& sizes) {
   try {
     return guard.holds(sizes);
-  } catch (const DivisionByZero&) {
+  } catch (const NoValue&) {
     return false;
   }
 }
@@ -103,9 +103,13 @@ bool Operands::HasDevice(const Operand& operand, const DLTensor& view) {
   return view.device.device_id == device_.device_id;
 }
 
+/// Torch exports programs for sizes of 2 or more.
+constexpr const char* kSmallSize = "; export a program with this size";
+
 /// The first operand that has a symbol's size decides it.
 void Operands::CheckSizes(const Operand& operand, const DLTensor& view) {
   bool fits = true;
+  const char* advice = "";
   for (int32_t i = 0; i < operand.ndim && fits; ++i) {
     const Dim& dim = operand.dims[i];
     const int64_t size = view.shape[i];
@@ -119,8 +123,9 @@ void Operands::CheckSizes(const Operand& operand, const DLTensor& view) {
     fits = value * dim.multiple + dim.offset == size && value >= symbol.min &&
            value <= symbol.max && (known == -1 || known == value);
     if (fits) known = value;
+    if (size < 2 && value < symbol.min) advice = kSmallSize;
   }
-  if (!fits) Expect(operand, graphffi::DescribeTensor(view), /*is_value=*/true);
+  if (!fits) Expect(operand, graphffi::DescribeTensor(view) + advice, /*is_value=*/true);
 }
 
 /// "float32[batch=4, 64] on cpu", as far as the call's sizes are known.
