@@ -66,7 +66,7 @@ def test_code_without_checks_is_as_it_was() -> None:
         (kernel("#pragma omp for\nwhile (x0) { " + CHECK + " }"), "parallel loops"),
         (kernel("#pragma omp parallel\n{\n" + LOOP + "}"), "parallel loops"),
         (kernel("int64_t num_thread = omp_get_max_threads();"), "numbers of threads"),
-        (kernel("").replace("void", "int"), "kernels"),
+        (kernel("").replace("void", "void INLINE"), "kernels"),
         (
             kernel("inductor_cpu_integer_div_error_flag = &error;").replace("int tid", "auto tid"),
             "beginnings of threads",

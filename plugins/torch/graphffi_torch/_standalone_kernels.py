@@ -31,8 +31,7 @@ def edit_kernels(code: str, model: str) -> str:
         model: A name of its own.
     """
     names = _KERNEL.findall(code)
-    others = len(re.findall(r'extern "C"\s*\{', code))  # of symbols of embedded kernels
-    if code.count('extern "C"') != len(names) + others:
+    if len(re.findall(r'extern "C"\s+void\b', code)) != len(names):
         refuse_code("kernels", "declarations and definitions that graphffi knows", "others")
     for name in sorted(set(names), key=len, reverse=True):
         code = re.sub(rf"\b{name}\b", f"{model}_{name}", code)  # another model has such, too
