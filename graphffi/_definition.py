@@ -203,7 +203,7 @@ class Definition:
 
     @cached_property
     def backward_rule(self) -> Vjp | None:
-        """How to go back through a call: the rule that is given, or that of the reference."""
+        """The way back through a call: the rule that is given, or that of the reference."""
         if self.vjp is not None or not self.gradient or self.reference is None:
             return self.vjp
         from ._reference_rules import reference_vjp  # which few ops need
@@ -212,7 +212,7 @@ class Definition:
 
     @cached_property
     def forward_rule(self) -> Jvp | None:
-        """How to go forward: the rule that is given, or that of the reference."""
+        """The rule of forward mode: the one that is given, or that of the reference."""
         if self.jvp is not None or not self.gradient or self.reference is None:
             return self.jvp
         from ._reference_rules import reference_jvp
@@ -221,17 +221,17 @@ class Definition:
 
     @property
     def runs_reference(self) -> bool:
-        """Whether calls may run the reference, so that what is compiled depends on it."""
+        """True if calls may run the reference, so that what is compiled depends on it."""
         return any(kernel.is_reference for kernel in self.candidates)
 
     @cached_property
     def has_choice(self) -> bool:
-        """Whether calls may run several kernels, or none."""
+        """True if calls may run several kernels, or none."""
         return bool(self.tuning) or not (self.candidates and self.candidates[0].is_for_all)
 
     @cached_property
     def is_looked_at(self) -> bool:
-        """Whether a call has to be looked at to know its kernel, or the size of its workspace."""
+        """True if a call has to be looked at to know its kernel, or the size of its workspace."""
         return self.has_choice or self.takes_ruled_workspace(self.candidates[0])
 
     def choose(self, operands: Sequence[Any], attributes: Sequence[Any], device: str) -> OpKernel:
@@ -270,7 +270,7 @@ class Definition:
         return factories.index(made.factory), made.reference
 
     def takes_ruled_workspace(self, kernel: OpKernel) -> bool:
-        """Whether a kernel's plan passes a workspace whose size follows a rule."""
+        """True if a kernel's plan passes a workspace whose size follows a rule."""
         names = {*(p.name for p in self.parameters), *self.results}
         if not callable(kernel.workspace) or "workspace" in names:
             return False

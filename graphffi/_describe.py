@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How values and names appear in error messages."""
+"""The texts of values and names in error messages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NUMBERS: Final = (bool, int, float)
 
 
 def is_tensor(value: Any) -> bool:
-    """Whether `value` is an array of some framework, traced or not, or a spec of one."""
+    """True if `value` is an array of some framework, traced or not, or a spec of one."""
     if type(value) in NUMBERS:  # torch.compile cannot ask symbols for their attributes
         return False
     try:
@@ -26,12 +26,12 @@ def is_tensor(value: Any) -> bool:
 
 
 def is_masked(value: Any) -> bool:
-    """Whether some elements of an array may count as missing, which no kernel is told."""
+    """True if some elements of an array may count as missing, which no kernel is told."""
     return type(value).__module__ in ("numpy.ma", "numpy.ma.core")
 
 
 def is_numpy_scalar(value: Any) -> bool:
-    """Whether `value` is a number of NumPy, which is also an array without dimensions."""
+    """True if `value` is a number of NumPy, which is also an array without dimensions."""
     # torch.compile traces this, and knows no base classes of types.
     is_numpys = type(value).__module__ in ("numpy", "ml_dtypes")
     # There, arrays and numbers differ by their dimensions only.
@@ -40,7 +40,7 @@ def is_numpy_scalar(value: Any) -> bool:
 
 
 def plain_text(value: Any) -> str:
-    """What a string says, or the text of another value."""
+    """The content of a string, or the text of another value."""
     if type(value) is str:
         return value
     # A subclass of str may have another text. Dynamo makes a plain string of it in no other way, in
@@ -49,7 +49,7 @@ def plain_text(value: Any) -> str:
 
 
 def is_symbolic_size(value: Any) -> bool:
-    """Whether `value` is a size that an exported JAX program learns when it is called."""
+    """True if `value` is a size that an exported JAX program learns when it is called."""
     return hasattr(type(value), "dimension_as_value") and not is_tensor(value)
 
 

@@ -223,7 +223,7 @@ class Factory:
             # One that was interrupted says nothing of the factory: this thread tries.
 
     def forget_made(self) -> None:
-        """Has kernels made, or found, anew: others may be there now."""
+        """Makes kernels be made, or found, anew: others may be there now."""
         with self._lock:
             self._keyed.clear()
             self._made.clear()
@@ -322,7 +322,7 @@ _functions: Final[set[str]] = set()  # by name, that factories made and no libra
 
 
 def is_made_function(reference: str) -> bool:
-    """Whether a reference is that of a function that a factory made, and no library holds."""
+    """True if a reference is that of a function that a factory made, and no library holds."""
     return reference in _functions
 
 

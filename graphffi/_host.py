@@ -252,7 +252,7 @@ def _plain_updated(args: tuple[Any, ...], mutates: Any) -> list[Any] | None:
 
 
 def _is_simple(value: Any) -> bool:
-    """Whether no conversion of a plain value can fail."""
+    """True if no conversion of a plain value can fail."""
     if type(value) is int:
         return bool(value.bit_length() < 64)
     return type(value) is not str or value.isascii()

@@ -226,7 +226,7 @@ class Op(_core.OpBase, RulesOfOp, Generic[P, R_co]):
 
     @contextlib.contextmanager
     def use_kernel(self, name: str) -> Iterator[None]:
-        """Has all calls of the op run one kernel, in all threads, until the block ends.
+        """Makes all calls of the op run one kernel, in all threads, until the block ends.
 
         ``GRAPHFFI_KERNELS="mylib::norm=vec8,mylib::other=plain"`` does it for a process. Where the
         kernel does not fit, calls are a `NotImplementedError`. What was compiled is compiled anew.
@@ -255,7 +255,7 @@ class Op(_core.OpBase, RulesOfOp, Generic[P, R_co]):
                 self._force()
 
     def _force(self) -> None:
-        """Has calls run the kernel of the block that began last, of those that have not ended."""
+        """Makes calls run the kernel of the block that began last, of those that have not ended."""
         name = next(reversed(self._blocks.values()), self.defined.forced)
         if name != self.definition.forced:
             _replace(self, dataclasses.replace(self.definition, forced=name))
@@ -329,7 +329,7 @@ def _calling_module() -> str:
 
 
 def _is_same(op: Op, definition: Definition) -> bool:
-    """Whether a definition repeats that of an op, with the same function where no text tells it."""
+    """True if a definition repeats that of an op, with the same function where no text tells it."""
     if op.defined.identity != definition.identity:
         return False
     kernels = zip(definition.kernels, op.definition.kernels, strict=False)
@@ -400,7 +400,7 @@ def _add_kernel(op: Op, kernel: OpKernel, override: bool) -> None:
 
 
 def _replace_kernels(library: str) -> None:
-    """Has ops with kernels of a library that was built anew use what is in it now."""
+    """Renews the kernels of ops whose library was built anew."""
     with _lock:
         for op in _ops.values():
             if any(split_reference(k.reference)[0] == library for k in op.definition.kernels):
@@ -426,7 +426,7 @@ os.register_at_fork(
 
 
 def renew_tuning(names: Iterable[str]) -> None:
-    """Has ops run the kernels that are known to be the fastest, where these are others."""
+    """Makes ops run the kernels that are known to be the fastest, where these are others."""
     with _lock:
         for op in (_ops[name] for name in names if name in _ops):
             calls = changing(op.definition)
@@ -435,7 +435,7 @@ def renew_tuning(names: Iterable[str]) -> None:
 
 
 def renew_factories(names: Iterable[str]) -> None:
-    """Has ops use the kernels that there are for their factories now."""
+    """Makes ops use the kernels that there are for their factories now."""
     with _lock:
         for op in (_ops[name] for name in names if name in _ops):
             kernels = [

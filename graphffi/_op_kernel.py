@@ -70,12 +70,12 @@ class OpKernel:
 
     @property
     def is_reference(self) -> bool:
-        """Whether it is the op's reference, which graphs hold as what it computes."""
+        """True if it is the op's reference, which graphs hold as what it computes."""
         return self.reference.startswith(_REFERENCES)
 
     @property
     def is_for_all(self) -> bool:
-        """Whether it is for any call, so that nothing is to be chosen."""
+        """True if it is for any call, so that nothing is to be chosen."""
         return not (self.device or self.dtypes or self.when or self.factory)
 
     @property
@@ -86,7 +86,7 @@ class OpKernel:
         return self.function.__chandle__()
 
     def install(self) -> None:
-        """Has the reference mean the function.
+        """Makes the reference mean the function.
 
         So does the name without the digits of its code: programs of other processes, where the op
         may have other code, call what that means where there is no such function.
@@ -371,7 +371,7 @@ def why_not(
 
 
 def condition_name(when: Any) -> str:
-    """How errors name a condition."""
+    """The name of a condition in errors."""
     code = getattr(when, "__code__", None)
     name = getattr(when, "__name__", type(when).__name__)
     if code is None:

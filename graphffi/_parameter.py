@@ -39,7 +39,7 @@ _MOST: Final = 2**1024 - 2**970 - 1  # the largest int that is a float
 
 
 def is_name(text: str) -> bool:
-    """Whether a text can name an op or a parameter everywhere."""
+    """True if a text can name an op or a parameter everywhere."""
     return text.isascii() and text.isidentifier() and not keyword.iskeyword(text)
 
 
@@ -216,7 +216,8 @@ def checked_text(value: str) -> str:
 def to_dtype(value: Any) -> Any:
     """The data type that an attribute says, or None where it says none."""
     try:
-        return None if type(value) in NUMBERS or is_tensor(value) else dtype(value)
+        is_other = type(value) in NUMBERS or is_tensor(value) or is_masked(value)
+        return None if is_other else dtype(value)
     except (TypeError, ValueError):
         return None
 

@@ -170,7 +170,7 @@ def _kind(facts: dict[str, Any]) -> dict[str, Any]:
 
 
 def _has_contents(facts: dict[str, Any]) -> bool:
-    """Whether all elements are known: also where there are none."""
+    """True if all elements are known: also where there are none."""
     return "contents" in facts or Layout(facts).num_bytes == 0
 
 

@@ -218,7 +218,7 @@ class _Walk:
         return self._join("function", (function.__code__, *parts))
 
     def _globals(self, function: FunctionType, code: CodeType) -> Iterator[Any]:
-        """What code mentions of the globals of its function, and what it imports."""
+        """The globals that a function's code mentions, and its imports."""
         scope = function.__globals__
         for name in sorted(code.co_names):
             if name in scope:
@@ -231,7 +231,7 @@ class _Walk:
             yield imported
 
     def _packaged(self, value: Any, module: str, name: str) -> str:
-        """What a package has, of which the version tells the code."""
+        """A part of a package, whose version tells the code."""
         if not is_pure(f"{module}.{name}"):
             return self._unknown(value)
         return f"{module}.{name} {version_of(module)}"

@@ -51,12 +51,12 @@ _IMPORT_NAME: Final = opmap["IMPORT_NAME"]
 
 
 def is_packaged(module: str) -> bool:
-    """Whether the version of a module's package tells its code."""
+    """True if the version of a module's package tells its code."""
     return module.partition(".")[0] in _PACKAGES
 
 
 def is_pure(name: str) -> bool:
-    """Whether what a package has under a name with dots depends on nothing but arguments."""
+    """True if what a package has under a name with dots depends on nothing but arguments."""
     top, _, last = name.partition(".")
     if top in _STDLIB:
         return top in _PURE and not (top == "builtins" and last in ANYTHING)
@@ -89,7 +89,7 @@ def mentioned_names(code: CodeType) -> Iterator[str]:
 
 
 def imported_modules(code: CodeType, package: str) -> Iterator[ModuleType | str | None]:
-    """What code imports: modules, names of those of packages, None for what is not yet there."""
+    """The imports of code: modules, names of those of packages, None for one not yet there."""
     argument = 0
     for instruction, low in zip(code.co_code[::2], code.co_code[1::2], strict=True):
         argument = argument << 8 | low
@@ -120,7 +120,7 @@ def cell_value(cell: Any) -> Any:
 
 
 def is_public(value: Any) -> bool:
-    """Whether its package has it under the name that it says."""
+    """True if its package has it under the name that it says."""
     name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
     if not isinstance(name, str):
         return False
@@ -157,7 +157,7 @@ def class_attributes(kind: type, names: frozenset[str], *, reads_any: bool) -> d
 
 
 def has_hooks(kind: type) -> bool:
-    """Whether attributes of instances come from a user's function."""
+    """True if attributes of instances come from a user's function."""
     return any(
         hook in vars(c)
         for c in kind.__mro__
@@ -167,7 +167,7 @@ def has_hooks(kind: type) -> bool:
 
 
 def is_open(kind: type) -> bool:
-    """Whether attributes and items tell all that an instance holds: C code adds no fields to it."""
+    """True if attributes and items tell all that an instance holds: C code adds no fields to it."""
     base = _base(kind)
     pointers = sum(1 for _ in _slots(kind))
     pointers += (kind.__dictoffset__ != 0) + (kind.__weakrefoffset__ != 0)

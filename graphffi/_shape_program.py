@@ -184,7 +184,7 @@ def _flat(attributes: Sequence[Any]) -> list[Any]:
 
 
 def _bools(attributes: Sequence[Any]) -> set[int]:
-    """Those that rules may compare by identity, so that nothing can stand for them."""
+    """The values that rules may compare by identity, so that nothing can stand for them."""
     return {i for i, value in enumerate(_flat(attributes)) if isinstance(value, bool)}
 
 

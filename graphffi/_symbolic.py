@@ -109,7 +109,7 @@ class Trace:
         return result
 
     def owns(self, value: SymbolicInt) -> bool:
-        """Whether a value is this trace's."""
+        """True if a value is this trace's."""
         return value._trace is self
 
     def const(self, value: int) -> int:

@@ -42,7 +42,7 @@ class TunedCall:
     kernel: str
 
     def fits(self, operands: Sequence[Any], attributes: Sequence[Any], device: str) -> bool:
-        """Whether a call is one of these. Symbolic sizes are compared: a guard, or a condition.
+        """True if a call is one of these. Symbolic sizes are compared: a guard, or a condition.
 
         Raises:
             UndecidedError: If that depends on a size that is not known.
@@ -158,7 +158,7 @@ def _is_entry(found: Any) -> bool:
 
 
 def _is_operand(found: Any) -> bool:
-    """Whether it is None, a data type with sizes, or a list of these."""
+    """True if it is None, a data type with sizes, or a list of these."""
     if not isinstance(found, list):
         return found is None
     if found and isinstance(found[0], str):
@@ -183,7 +183,7 @@ _read: Final[set[str]] = set()
 
 
 def use_tuning(path: str | os.PathLike[str]) -> None:
-    """Has calls run the kernels that `tune` found to be the fastest.
+    """Makes calls run the kernels that `tune` found to be the fastest.
 
     Calls that were not measured run the first kernel that fits, as before; so do calls for which
     the kernel does not fit any more, and exported programs whose sizes are symbolic. Ops for which

@@ -138,7 +138,7 @@ def _measured(contest: Contest) -> dict[str, Any]:
 
 
 def _count(timer: timeit.Timer) -> int:
-    """How many calls take long enough to be measured."""
+    """The number of calls that take long enough to be measured."""
     timer.timeit(3)
     count = 1
     while timer.timeit(count) < _SECONDS:

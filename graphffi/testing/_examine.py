@@ -252,7 +252,7 @@ class Examination:
             self._longest = max(self._longest, time.monotonic() - begin)
 
     def _has_time(self, seconds: float, what: str) -> bool:
-        """Whether so much of the budget is left; notes what is not run otherwise."""
+        """True if so much of the budget is left; notes what is not run otherwise."""
         if time.monotonic() + seconds <= self._end:
             return True
         self._say("note", text=f"{what}: the budget was spent")

@@ -91,7 +91,7 @@ class _Point:
         direction: numpy.ndarray,
         pairs: Sequence[tuple[numpy.ndarray, numpy.ndarray]],
     ) -> str:
-        """How finite differences disagree, as text; empty if they agree.
+        """The disagreement of finite differences, as text; empty if they agree.
 
         Args:
             index: Of the array that changes.

@@ -57,7 +57,7 @@ class _Guarded:
     zone: int
 
     def stray(self) -> str:
-        """How many bytes of the zones were written, in words; empty for none."""
+        """The number of bytes of the zones that were written, in words; empty for none."""
         zones = (("before its beginning", self.buffer[:_ZONE]), ("after its end", self._end()))
         counts = [(int((zone != self.zone).sum()), where) for where, zone in zones]
         return " and ".join(f"{n} bytes {where}" for n, where in counts if n)
@@ -154,7 +154,7 @@ def _call_op(
 
 
 def arrays_of(returned: Any) -> list[numpy.ndarray]:
-    """What an op returned: an op that is called without an array gives tensors of graphffi."""
+    """The results of an op: one that is called without an array gives tensors of graphffi."""
     import numpy
 
     return [a if isinstance(a, numpy.ndarray) else numpy_from_dlpack(a) for a in flat(returned)]

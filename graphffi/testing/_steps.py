@@ -204,7 +204,7 @@ def _split_along(op: Op, case: Case, whole: Outcome, name: str) -> Problems:
 
 
 def axis_of(group: Group, name: str, ndim: int) -> int | None:
-    """Where a name of `dims` is in a tensor; for the ellipsis, the first dimension."""
+    """The place of a name of `dims` in a tensor; for the ellipsis, the first dimension."""
     positions = group.positions(ndim)
     return positions.get("...0" if name == "..." else name)
 

@@ -123,7 +123,7 @@ def _of_arrays(
 
 
 def _is_plain(value: list[Any]) -> bool:
-    """Whether a list is an attribute."""
+    """True if a list is an attribute."""
     return not any(hasattr(item, "shape") for item in value)
 
 

@@ -47,7 +47,7 @@ def chosen_kernel(
 def takes_sizes_for_granted(
     definition: Definition, operands: Sequence[Any], attributes: Sequence[Any]
 ) -> bool:
-    """Whether rules decide what need not hold for sizes 0 and 1: torch proves it for 2 and more.
+    """True if rules decide what need not hold for sizes 0 and 1: torch proves it for 2 and more.
 
     Args:
         definition: Of an op, whose rules have been run with these.
@@ -91,7 +91,7 @@ def takes_sizes_for_granted(
 
 
 def smallest(size: torch.SymInt) -> int:
-    """What torch takes for the smallest value of a size; its symbols are positive."""
+    """The smallest value of a size as torch takes it; its symbols are positive."""
     return max(1, int(size.node.shape_env.bound_sympy(size.node.expr).lower))
 
 
@@ -107,14 +107,14 @@ def _expression(value: Any) -> Any:
 
 
 def _symbols(value: Any) -> frozenset[Any]:
-    """Those that torch takes to be 2 or more: of sizes that calls choose."""
+    """The symbols that torch takes to be 2 or more: of sizes that calls choose."""
     if not isinstance(value, torch.SymInt):
         return frozenset()
     return frozenset(s for s in value.node.expr.free_symbols if s.is_positive)
 
 
 def _holds_from_zero(comparison: Callable[[Any, Any], Any], a: Any, b: Any) -> bool:
-    """Whether the answer to a comparison, as torch gives it, is the same for sizes of 0 and 1."""
+    """True if the answer to a comparison, as torch gives it, is the same for sizes of 0 and 1."""
     import sympy  # type: ignore[import-untyped]  # imported with symbols
 
     assumed = _symbols(a) | _symbols(b)
@@ -154,14 +154,14 @@ def _number(size: Any) -> Any:
 
 
 def guard(comparison: Callable[[Any, Any], Any], a: Any, b: Any) -> bool:
-    """Whether a comparison holds for the sizes at hand: a graph of others is another one."""
+    """True if a comparison holds for the sizes at hand: a graph of others is another one."""
     condition = comparison(a, b)
     is_unknown = isinstance(condition, torch.SymBool) and not condition.node.has_hint()
     return prove(comparison, a, b) if is_unknown else bool(condition)
 
 
 def prove(comparison: Callable[[Any, Any], Any], a: Any, b: Any) -> bool:
-    """Whether a comparison holds for all sizes of the program.
+    """True if a comparison holds for all sizes of the program.
 
     Raises:
         UndecidedError: If it holds for some.

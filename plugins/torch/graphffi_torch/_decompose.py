@@ -223,7 +223,7 @@ def _replace(node: torch.fx.Node, definition: Definition) -> dict[str, str]:
 
 
 def _check_sizes(node: torch.fx.Node, definition: Definition) -> None:
-    """Has the program refuse sizes that torch excluded while it traced the op's reference."""
+    """Makes the program refuse sizes that torch excluded while it traced the op's reference."""
     graph = node.graph
     with graph.inserting_before(node):
         for source in node.all_input_nodes:

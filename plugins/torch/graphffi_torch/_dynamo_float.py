@@ -25,7 +25,7 @@ _BY_EQUALITY: Final = ("CONSTANT_MATCH", "CONSTANT_SUBCLASS_MATCH", "EQUALS_MATC
 
 
 def install() -> None:
-    """Has Dynamo keep the sign of a zero that goes through `exact_float`."""
+    """Makes Dynamo keep the sign of a zero that goes through `exact_float`."""
     VariableBuilder._type_dispatch()[ExactFloat] = _wrap
 
 

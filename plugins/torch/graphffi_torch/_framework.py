@@ -86,7 +86,7 @@ class TorchFramework(Framework):
         self._opt_traced_call: ModuleType | None = None  # once Dynamo is there
 
     def install_traced_calls(self) -> None:
-        """Has Dynamo, which is there now, trace calls of ops."""
+        """Makes Dynamo, which is there now, trace calls of ops."""
         from graphffi_torch import _traced_call
 
         for function in traced_constants():
@@ -125,7 +125,7 @@ class TorchFramework(Framework):
             check_operators(op.definition, definition)
 
     def replace_op(self, op: Op) -> None:
-        """Has the op's operators, and what is compiled from now on, use its new definition."""
+        """Makes the op's operators, and what is compiled from now on, use its new definition."""
         if why_no_operator(op.definition) is not None:
             return
         install_reference(op)
@@ -147,7 +147,7 @@ class TorchFramework(Framework):
         op.is_traced = torch.compiler.is_dynamo_compiling
 
     def use_library(self, path: str, is_new: bool) -> None:
-        """Has the path of a library mean the file that is there now."""
+        """Makes the path of a library mean the file that is there now."""
         _C.use_library(path)
 
     def call_op(self, op: Op, definition: Definition, bound: BoundCall) -> Any:

@@ -144,7 +144,7 @@ def _kind_of_vmap(definition: Definition) -> str:
 
 
 def replace_operators(op: Op) -> None:
-    """Has an op's operators run its new definition, which `check_operators` has not refused."""
+    """Makes an op's operators run its new definition, which `check_operators` has not refused."""
     with _lock:
         register_operator(op)
         op.drop_direct_calls()
@@ -229,7 +229,7 @@ def _define(definition: Definition, schemas: tuple[str, str, str], *, replace: b
 
 
 def _allows_cuda_graph(definition: Definition) -> bool:
-    """Whether any call may be recorded."""
+    """True if any call may be recorded."""
     kernels = definition.kernels
     return bool(kernels) and all(kernel.traits.allow_cuda_graph for kernel in kernels)
 

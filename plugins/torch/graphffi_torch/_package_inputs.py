@@ -120,7 +120,7 @@ class Inputs:
 
 @dataclass
 class _Call:
-    """What is known of a call so far."""
+    """The facts of a call so far."""
 
     sizes: dict[str, int] = field(default_factory=dict)
     tensors: list[torch.Tensor] = field(default_factory=list)

@@ -214,7 +214,7 @@ def missing(feature: str) -> str | None:
 
 @functools.cache
 def has(feature: str) -> bool:
-    """Whether a feature can be used; a warning says once why not."""
+    """True if a feature can be used; a warning says once why not."""
     log = logging.getLogger("graphffi_torch")
     is_inductors = feature in ("lowerings", "complex updates", "branches", "clones")
     if is_inductors and not USES_LOWERINGS:
@@ -229,7 +229,7 @@ def has(feature: str) -> bool:
 
 
 def is_there(name: str) -> bool:
-    """Whether torch has a name; imports its module."""
+    """True if torch has a name; imports its module."""
     parts = name.split(".")
     found: Any = torch
     for i, part in enumerate(parts[1:], 2):

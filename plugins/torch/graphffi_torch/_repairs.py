@@ -38,7 +38,7 @@ def repair() -> None:
 
 
 def keep_results() -> None:
-    """Has torch save the results of ops with ``recompute=False`` for gradients."""
+    """Makes torch save the results of ops with ``recompute=False`` for gradients."""
     if not _is_keeping:
         _is_keeping.append(True)
         when_imported("torch._functorch.partitioners", _repair_partitioners)
@@ -99,7 +99,7 @@ def _is_ours(target: Any) -> bool:
 
 
 def _is_update(node: torch.fx.Node) -> bool:
-    """Whether a node of a functional graph stands for a call of ours that updates operands."""
+    """True if a node of a functional graph stands for a call of ours that updates operands."""
     is_functional = str(node.target) in ("auto_functionalized", "auto_functionalized_v2")
     return is_functional and _is_ours(node.args[0])
 
@@ -113,7 +113,7 @@ def _without_updates(original: Callable[..., bool]) -> Callable[..., bool]:
 
 
 def _with_clones(original: Callable[..., None]) -> Callable[..., None]:
-    clone, other = torch.ops.aten.clone.default, torch.ops.aten._to_copy.default
+    clone, other = torch.ops.aten.clone.default, torch.clone
 
     @functools.wraps(original)
     def remove(graph: torch.fx.Graph, *args: Any, **kwargs: Any) -> None:
@@ -132,7 +132,7 @@ def _with_clones(original: Callable[..., None]) -> Callable[..., None]:
 
 
 def _updated_bases(graph: torch.fx.Graph) -> list[torch.fx.Node]:
-    """What calls of the plugin's operators update, in a functional graph."""
+    """The tensors that calls of the plugin's operators update, in a functional graph."""
     calls = [n for n in graph.nodes if _is_update(n)]
     return [base for n in calls for base in n.kwargs.get("_all_bases", n.all_input_nodes)]
 

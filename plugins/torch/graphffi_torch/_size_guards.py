@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an exported program's code relies on: ranges of sizes, and relations between them.
+"""Conditions of an exported program's code: ranges of sizes, and relations between them.
 
 The code that AOTInductor generates (torch 2.10 to 2.15) compares no inputs with what torch found
 while it exported, decomposed and compiled: wrong sizes give wrong results, and reads behind the end
@@ -157,7 +157,7 @@ def _limit(value: Any, otherwise: int) -> int:
 
 
 def _symbol_texts(sizes: Mapping[str, torch.SymInt]) -> dict[str, str]:
-    """What symbols are: sizes themselves if possible, ``x.shape[0]``, or ``x.shape[0] // 2``."""
+    """The texts of symbols: sizes themselves if possible, ``x.shape[0]``, or ``x.shape[0] // 2``."""
     found: dict[str, tuple[tuple[int, int], str]] = {}
     for text, size in sizes.items():
         linear = linear_size(size)
@@ -212,7 +212,7 @@ def _read(
 
 
 def _is_implied(guard: SizeGuard, sizes: Mapping[str, torch.SymInt]) -> bool:
-    """Whether the description of inputs says the same: numbers, or sizes of one symbol."""
+    """True if the description of inputs says the same: numbers, or sizes of one symbol."""
     if not guard.inputs:
         return bool(eval(guard.text, {}))
     left, equal, right = guard.text.partition(" == ")

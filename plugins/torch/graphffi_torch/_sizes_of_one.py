@@ -36,7 +36,7 @@ def sizes_of_one(exported: torch.export.ExportedProgram) -> frozenset[Any]:
 
 @contextlib.contextmanager
 def as_exported(exported: torch.export.ExportedProgram) -> Iterator[None]:
-    """Has torch treat sizes of 1 as it did in the export."""
+    """Makes torch treat sizes of 1 as it did in the export."""
     if not _oblivious_symbols(_environment(exported)):
         yield
         return
@@ -56,7 +56,7 @@ def _environment(exported: torch.export.ExportedProgram) -> Any:
 
 
 def _oblivious_symbols(environment: Any) -> list[Any]:
-    """Those that torch did not take to be 2 or more. It does so anew for loaded programs."""
+    """The symbols that torch did not take to be 2 or more. It does so anew for loaded programs."""
     if environment is None:
         return []
     ranges = environment.var_to_range
@@ -64,7 +64,7 @@ def _oblivious_symbols(environment: Any) -> list[Any]:
 
 
 def _is_right(exported: torch.export.ExportedProgram, environment: Any, ones: set[Any]) -> bool:
-    """Whether the graph gives the sizes that it says if symbols are 1, and others as they were."""
+    """True if the graph gives the sizes that it says if symbols are 1, and others as they were."""
     # Torch before 2.13 has the sizes of the example under another name.
     given = getattr(environment, "backed_var_to_val", None) or environment.var_to_val
     values = {**given, **dict.fromkeys(ones, 1)}

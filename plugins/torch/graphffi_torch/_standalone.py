@@ -261,7 +261,7 @@ def _check_mappings(externs: Any, options: Any) -> None:
 
 
 def _device_of(name: str, program: torch.export.ExportedProgram) -> str:
-    """Where a program runs: ``"cpu"`` or ``"cuda"``."""
+    """The kind of device that a program runs on: ``"cpu"`` or ``"cuda"``."""
     values = [node.meta.get("val") for node in program.graph.nodes]
     kinds = {value.device.type for value in values if isinstance(value, torch.Tensor)}
     if not kinds <= {"cpu", "cuda"}:
@@ -310,7 +310,7 @@ def _generate(
 
 @contextmanager
 def _without_onednn() -> Iterator[None]:
-    """Has LSTMs decomposed into products, and no operators of oneDNN used."""
+    """Makes torch decompose LSTMs into products, and use no operators of oneDNN."""
     backend: Any = torch.backends.mkldnn
     before = backend.enabled
     backend.enabled = False

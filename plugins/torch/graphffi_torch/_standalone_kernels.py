@@ -103,7 +103,7 @@ def _with_caught(region: str) -> str:
 
 
 def _loop(code: str, start: int, clauses: str) -> tuple[int, int]:
-    """Where the block of the loops behind a directive, or of `single`, begins and ends."""
+    """The begin and end of the block of the loops behind a directive, or of `single`."""
     opt_collapsed = re.search(r"collapse\((\d+)\)", clauses)
     for _ in range(int(opt_collapsed[1]) if opt_collapsed else 1):
         opt_loop = _LOOP.match(code, start)

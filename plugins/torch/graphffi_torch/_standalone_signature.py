@@ -64,7 +64,7 @@ class Node:
 
     @staticmethod
     def all_of(spec: Any) -> list[Node]:
-        """Those of a pytree."""
+        """The leaves of a pytree."""
         if spec.is_leaf():
             return [Node(-1)]
         children = spec.children()
@@ -212,7 +212,7 @@ def check_not_tied(subject: str, program: torch.export.ExportedProgram) -> None:
 
 
 def _nested(program: torch.export.ExportedProgram) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
-    """How arguments, those by keyword behind the others, and results are nested."""
+    """The nesting of arguments, those by keyword behind the others, and of results."""
     given, results = program.call_spec.in_spec, program.call_spec.out_spec
     children = [child for kind in given.children() for child in kind.children()]
     inputs = [Node(len(children)), *(node for child in children for node in Node.all_of(child))]

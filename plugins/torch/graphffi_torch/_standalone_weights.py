@@ -28,7 +28,7 @@ _KNOWN: Final = {"name", "data_size", "shape", "type", "original_fqn"}
 
 @dataclass(frozen=True)
 class Constant:
-    """Where a constant is among a library's weights.
+    """The place of a constant among a library's weights.
 
     Args:
         opt_offset: In bytes; None for one that no code reads.
@@ -81,7 +81,7 @@ class WeightFile:
     """
 
     def __init__(self, updated: Sequence[Memory]) -> None:
-        """Has the weights of no method yet."""
+        """Begins with the weights of no method."""
         self.content = bytearray()
         self._updated = frozenset(updated)
         self._offsets: dict[Memory | bytes, int] = {}

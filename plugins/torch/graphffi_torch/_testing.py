@@ -42,7 +42,7 @@ def paths(op: Op) -> list[CheckedPath]:
 
 
 def _has_dtypes(op: Op, case: Case) -> bool:
-    """Whether torch has the data types of all tensors."""
+    """True if torch has the data types of all tensors."""
     try:
         specs = op.definition.infer(case.specs(), case.values)
         for kind in [view.dtype for view in case.views()] + [spec.dtype for spec in specs]:

@@ -237,7 +237,7 @@ def _traced_as_constant(value: Any) -> Any:
 
 
 def _find_places(parameters: Sequence[str], count: int, names: Sequence[str]) -> Sequence[int]:
-    """Where arguments with names belong, behind `count` others; () if one belongs nowhere."""
+    """The places of arguments with names, behind `count` others; () if one belongs nowhere."""
     places = [parameters.index(name) if name in parameters else -1 for name in names]
     return places if all(place >= count for place in places) else ()
 
@@ -249,7 +249,7 @@ def _are_tensors(value: Any) -> bool:
 
 
 def _is(kind: Any, value: Any) -> bool:
-    """Whether an operator takes a value as it is."""
+    """True if an operator takes a value as it is."""
     if kind in (dtype, Device):
         return type(value) is str and _is_name(kind, value)
     if type(value) is not kind:
@@ -260,7 +260,7 @@ def _is(kind: Any, value: Any) -> bool:
 
 
 def _is_name(kind: Any, text: str) -> bool:
-    """Whether this is what a dtype or a device is called here; it may have other names."""
+    """True if this is what a dtype or a device is called here; it may have other names."""
     try:
         return plain_text(kind(text)) == text
     except ValueError:
@@ -280,7 +280,7 @@ def _to_float(value: Any) -> Any:
 
 
 def _varies(value: Any) -> bool:
-    """Whether a graph that takes this number as a constant is one of many."""
+    """True if a graph that takes this number as a constant is one of many."""
     return False
 
 

@@ -40,7 +40,7 @@ class Memory(NamedTuple):
 
     @staticmethod
     def of(tensor: torch.Tensor) -> Memory:
-        """That of a tensor."""
+        """The memory of a tensor."""
         return Memory(
             tensor.untyped_storage(),
             tensor.dtype,
@@ -100,7 +100,7 @@ def check_updates(function: str, program: torch.export.ExportedProgram) -> None:
 
 
 def share_elements(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether an element of a tensor is also one of another tensor."""
+    """True if an element of a tensor is also one of another tensor."""
     storage = one.untyped_storage()
     if storage is not other.untyped_storage() or one.numel() == 0 or other.numel() == 0:
         return False
