@@ -157,7 +157,7 @@ def _limit(value: Any, otherwise: int) -> int:
 
 
 def _symbol_texts(sizes: Mapping[str, torch.SymInt]) -> dict[str, str]:
-    """The texts of symbols: sizes themselves if possible, ``x.shape[0]``, or ``x.shape[0] // 2``."""
+    """Texts of symbols: sizes themselves if possible, ``x.shape[0]``, or ``x.shape[0] // 2``."""
     found: dict[str, tuple[tuple[int, int], str]] = {}
     for text, size in sizes.items():
         linear = linear_size(size)
