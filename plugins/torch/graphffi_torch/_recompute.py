@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
+import inspect
 import operator
-import sys
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -24,7 +24,7 @@ def refuse_repetition(op: str) -> None:
     Raises:
         NotImplementedError: In such a call.
     """
-    frame: FrameType | None = sys._getframe()
+    frame: FrameType | None = inspect.currentframe()
     while frame is not None:
         module = frame.f_globals.get("__name__")
         if module == "torch.autograd.graph":  # a gradient rule's own call

@@ -113,7 +113,7 @@ def _without_updates(original: Callable[..., bool]) -> Callable[..., bool]:
 
 
 def _with_clones(original: Callable[..., None]) -> Callable[..., None]:
-    clone, other = torch.ops.aten.clone.default, torch.ops.aten._to_copy.default
+    clone, other = torch.ops.aten.clone.default, torch.clone
 
     @functools.wraps(original)
     def remove(graph: torch.fx.Graph, *args: Any, **kwargs: Any) -> None:
