@@ -147,7 +147,6 @@ NEED_NAMES = {
     "test_workarounds.py": (
         "branches_are_not_searched_for_lists_that_they_write",
         "calls_with_side_effects_do_not_tell_cuda_graphs_what_they_call",
-        "inductor_drops_clones_of_what_is_updated",
         "inductor_leaves_updates_of_complex_tensors_unprepared",
         "inductors_scheduler_forgets_the_order_of_calls_with_side_effects[True]",
         "the_only_result_is_taken_from_a_tuple_where_nothing_is_updated[True]",

@@ -328,35 +328,6 @@ def test_torch_takes_zeros_of_both_signs_for_one() -> None:
     assert len(seen) == 1
 
 
-@BOTH
-def test_inductor_drops_clones_of_what_is_updated(
-    worked_around: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """`_repairs._repair_clones` (pytorch#198031)."""
-    from torch._inductor.fx_passes import post_grad
-
-    _repairs.repair()
-    if not worked_around:
-        monkeypatch.setattr(post_grad, "remove_noop_ops", post_grad.remove_noop_ops.__wrapped__)
-    op = graphffi.define_op(
-        f"workarounds::copy_to_{worked_around}",
-        schema="(Tensor(a!) y, Tensor x) -> ()",
-        kernel=lambda y, x: None,
-    )
-
-    def program(x: torch.Tensor) -> torch.Tensor:
-        y = x.clone()
-        op(y, x)
-        return y
-
-    run = torch.compile(program, fullgraph=True)
-    if worked_around:
-        run(torch.ones(2))
-    else:
-        with pytest.raises(ValueError, match="expected memory of its own"):
-            run(torch.ones(2))
-
-
 def test_inductor_ignores_the_sign_of_negated_inputs() -> None:
     """`_inductor_code.check_call`."""
     run = torch.compile(lambda x: x * 1, fullgraph=True)
