@@ -251,7 +251,21 @@ def _update_both(call: Any, x: torch.Tensor) -> Any:
     return y, z
 
 
+def _forget_copy(call: Any, x: torch.Tensor) -> Any:
+    call(x, x.clone())
+    return x + 0
+
+
+def _forget_source(call: Any, x: torch.Tensor) -> Any:
+    y = x.clone()
+    call(x, y)
+    z = x.clone()
+    call(y, z)
+    return x + 0, y, z
+
+
 CLONES = [_update_copy, _update_source, _update_input, _update_part, _update_both]
+CLONES += [_forget_copy, _forget_source]
 
 
 @pytest.mark.parametrize("dynamic", [False, True])

@@ -332,3 +332,18 @@ def test_inductor_ignores_the_sign_of_negated_inputs() -> None:
     """`_inductor_code.check_call`."""
     run = torch.compile(lambda x: x * 1, fullgraph=True)
     assert run(torch._neg_view(torch.ones(2))).eq(1).all()
+
+
+def test_inductor_drops_clones_of_updated_tensors() -> None:
+    shared = []
+    library = torch.library.Library("workarounds", "DEF")
+    library.define("note(Tensor x, Tensor(a!) y) -> ()")
+    library.impl("note", lambda x, y: shared.append(x.data_ptr() == y.data_ptr()), "CPU")
+    library.impl("note", lambda x, y: None, "Meta")
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        torch.ops.workarounds.note(x.clone(), x)
+        return x + 0
+
+    torch.compile(program, fullgraph=True)(torch.ones(4))
+    assert shared == [True]  # pytorch#198031, torch 2.13: `_repairs._repair_clones` may go without
