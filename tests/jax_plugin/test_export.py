@@ -154,6 +154,7 @@ def test_decisions_are_proved_whatever_came_before_them(
             "jaxexport::decides_late",
             schema="(Tensor x, Tensor y) -> Tensor",
             kernel=f"{library}::add_one",
+            plan="x, out",
             infer=rule,
             override=True,
         )

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import logging
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -19,6 +20,7 @@ import torch
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+log: Final = logging.getLogger("graphffi_torch")
 _MOST_SYMBOLS: Final = 6  # of more, too many combinations have to be tried
 
 
@@ -75,7 +77,8 @@ def _is_right(exported: torch.export.ExportedProgram, environment: Any, ones: se
             inputs = [_like(node.meta.get("val"), values) for node in nodes]
             _Comparison(exported.graph_module, values).run(*inputs)
     # Whatever a node raises for these sizes: torch's errors have no type of their own.
-    except Exception:
+    except Exception as error:
+        log.info("graphffi_torch: export: %s may not be 1: %r", ones, error)
         return False
     return True
 
