@@ -275,7 +275,6 @@ def _install_traced_modules() -> None:
 
 
 def _install_lowerings() -> None:
-    repair()  # also for calls of `torch.ops.tvm_ffi.call`, which nothing of ours sees before
     if has("lowerings"):
         from graphffi_torch import _inductor
 
