@@ -52,7 +52,8 @@ def method_code(
     code = edit_kernels(code, model)
     results = re.findall(r'assert_size_stride\([^;]*"torch\.ops\.', code)
     code = edit(code, "layouts of results", _LAYOUT, _LAY_OUT, places=len(results))
-    code = edit(code, "loads of kernels", _LOAD, _LOADED, places=code.count("loadKernel("))
+    loads = re.findall(r"=\s*loadKernel\(", code)  # the code declares the function, too
+    code = edit(code, "loads of kernels", _LOAD, _LOADED, places=len(loads))
     operands: list[str] = []
     dims: list[str] = []
     for operand in signature.operands:
