@@ -162,10 +162,10 @@ for _ in range(3):
     library.main_into(x, *into)
 print(gpu.tensors.allocated() - before)  # results are made in place: the hidden layer is left
 
-strided = gpu.tensors.strided(put(torch.arange(64.0)), [1, 32], [32, 2])
+strided = gpu.tensors.strided(put(torch.arange(128.0)), [2, 32], [64, 2])
 gpu.tensors.use_allocator(False)
 model = PROGRAMS["layers"].methods()["main"]
-same(library.main(strided), model(torch.arange(0.0, 64.0, 2)[None]))
+same(library.main(strided), model(torch.arange(0.0, 128.0, 2).reshape(2, 32)))
 twice = gpu.tensors.strided(put(torch.arange(32.0)), [20, 32], [0, 1])
 same(library.main(twice), model(torch.arange(32.0).expand(20, 32)))
 """
