@@ -43,13 +43,14 @@ class Network(torch.nn.Module):
         return {name: self.get_buffer(name) for name in self.names}
 
 
-class Step(Network):
+class Step(torch.nn.Module):
     """One step of Adam."""
 
-    def __init__(self, operations: ModuleType, seed: int) -> None:
+    def __init__(self, network: Network) -> None:
         """Traces forward and backward pass: torch.export follows what is traced."""
-        super().__init__(operations, seed)
-        state = {name: buffer.clone() for name, buffer in self.state().items()}
+        super().__init__()
+        self.network = network
+        state = {name: buffer.clone() for name, buffer in network.state().items()}
 
         def run(*given: Any) -> torch.Tensor:  # make_fx takes no methods
             return self._run(*given)
@@ -63,7 +64,7 @@ class Step(Network):
             images: float32[batch, 8, 8].
             labels: int64[batch].
         """
-        loss: torch.Tensor = self.traced(self.state(), images, labels)
+        loss: torch.Tensor = self.traced(self.network.state(), images, labels)
         return loss
 
     def _run(
@@ -72,7 +73,7 @@ class Step(Network):
         leaves = {
             name: state[name].detach().requires_grad_() for name in model.initial_parameters(0)
         }
-        predicted = model.logits(self.operations, leaves, images)
+        predicted = model.logits(self.network.operations, leaves, images)
         loss = torch.nn.functional.cross_entropy(predicted, labels)
         gradients = torch.autograd.grad(loss, list(leaves.values()))
         state["count"].add_(1)
@@ -94,12 +95,18 @@ def _example() -> tuple[torch.Tensor, torch.Tensor]:
     return torch.rand(dataset.BATCH, 8, 8), torch.zeros(dataset.BATCH, dtype=torch.int64)
 
 
-class Classify(Network):
+class Classify(torch.nn.Module):
     """The trained network."""
+
+    def __init__(self, network: Network) -> None:
+        """Shares the network's buffers with the steps that update them."""
+        super().__init__()
+        self.network = network
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """int64[batch], the classes of images float32[batch, 8, 8]."""
-        predicted: torch.Tensor = model.logits(self.operations, self.state(), images)
+        network = self.network
+        predicted: torch.Tensor = model.logits(network.operations, network.state(), images)
         return predicted.argmax(-1)
 
 
@@ -113,10 +120,9 @@ def export(path: str, operations: ModuleType = ops, seed: int = 0) -> None:
     """
     images, labels = _example()
     count = torch.export.Dim("count", min=2)
-    step = torch.export.export(Step(operations, seed), (images, labels))
-    classify = torch.export.export(
-        Classify(operations, seed), (images,), dynamic_shapes=({0: count},)
-    )
+    network = Network(operations, seed)
+    step = torch.export.export(Step(network), (images, labels))
+    classify = torch.export.export(Classify(network), (images,), dynamic_shapes=({0: count},))
     graphffi_torch.to_library({"step": step, "classify": classify}, path)
 
 

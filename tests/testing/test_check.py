@@ -61,7 +61,7 @@ FAULTS = {
     "crashes_on_large": {"crash"},
     "wrong_on_large": {"dims"},
     "wrong_on_odd": {"dims"},
-    "ignores_strides": {"layout"},
+    "ignores_strides": {"layout", "out of bounds"},
     "ignores_inner_stride": {"layout"},
     "mixes_rows": {"dims"},
     "mixes_batch": {"dims"},

@@ -33,6 +33,7 @@ from torch._inductor.codegen.wrapper import PythonWrapperCodegen
 from torch._inductor.fx_passes import joint_graph, post_grad
 from torch._inductor.graph import GraphLowering
 from torch._inductor.runtime import triton_helpers, triton_heuristics
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.export.passes import move_to_device_pass
 from torch.utils import cpp_extension
 from torch.utils._pytree import tree_map
@@ -221,11 +222,20 @@ class Constants:
 
 
 def on_cuda(
-    exported: torch.export.ExportedProgram, on_cpu: Sequence[str] = ()
+    exported: torch.export.ExportedProgram,
+    memory: dict[torch.UntypedStorage, torch.UntypedStorage],
+    on_cpu: Sequence[str] = (),
 ) -> torch.export.ExportedProgram:
-    """The program with fake tensors on CUDA, but for operands of some names."""
+    """The program with fake tensors on CUDA, but for operands of some names.
+
+    Args:
+        exported: The program.
+        memory: Of real tensors, with the fake one. Programs that share buffers share it.
+        on_cpu: The names.
+    """
     values = [node.meta["val"] for node in exported.graph.nodes if "val" in node.meta]
     mode: Any = detect_fake_mode(values)
+    real = dict(exported.state_dict)
 
     def fake(value: Any) -> Any:
         return (
@@ -245,6 +255,12 @@ def on_cuda(
             nodes[name].meta["val"] = nodes[name].meta["val"].to("cpu")
             inputs[i] = inputs[i].to("cpu")
     moved._example_inputs = tuple(inputs), {}
+    for name in moved.graph_signature.buffers:
+        tensor = moved.state_dict[name]
+        storage = memory.setdefault(real[name].untyped_storage(), tensor.untyped_storage())
+        meta = torch.empty(0, dtype=tensor.dtype, device="meta")
+        meta.set_(storage, tensor.storage_offset(), tensor.shape, tensor.stride())
+        moved.state_dict[name] = FakeTensor(mode, meta, torch.device("cuda:0"))
     return moved
 
 
@@ -252,6 +268,7 @@ def build(name: str, folder: Path) -> None:
     program = PROGRAMS[name]
     KERNELS.clear()
     weights: dict[str, torch.Tensor] = {}
+    memory: dict[torch.UntypedStorage, torch.UntypedStorage] = {}
     exported = {}
     for method, model in program.methods().items():
         weights.update(model.state_dict())
@@ -261,6 +278,7 @@ def build(name: str, folder: Path) -> None:
                 program.inputs()[method],
                 dynamic_shapes=program.dynamic_shapes.get(method),
             ),
+            memory,
             program.on_cpu,
         )
     with Constants(weights).used():

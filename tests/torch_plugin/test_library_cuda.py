@@ -332,7 +332,7 @@ class Middle(torch.nn.Module):
 def failure(program, **options):
     try: graphffi_torch.to_library(program, sys.argv[1], **options)
     except Exception as error: print(f"{type(error).__name__}: {error}")
-program = c.on_cuda(torch.export.export(Middle(), (torch.randn(6, 4),)))
+program = c.on_cuda(torch.export.export(Middle(), (torch.randn(6, 4),)), {})
 failure(program, isa="aarch64")
 failure(program, options={"aot_inductor.emit_multi_arch_kernel": True})
 failure(program, options={"use_static_cuda_launcher": False, "compile_threads": 1})

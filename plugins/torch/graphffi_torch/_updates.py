@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
+from torch._C import _functorch
 from torch.fx.operator_schemas import get_signature_for_torch_op
 
 from graphffi_torch._decompose import all_nodes
@@ -122,8 +123,15 @@ def _updates(program: torch.export.ExportedProgram) -> Iterator[tuple[str, str, 
     for _, node in all_nodes(program.graph_module):  # torch.no_grad() has a graph of its own
         for name, updated in _updated(node):
             value = updated.meta.get("val")
-            if isinstance(value, torch.Tensor) and value.untyped_storage() in inputs:
-                yield *_described(node, name), inputs[value.untyped_storage()]
+            if isinstance(value, torch.Tensor) and (storage := _storage(value)) in inputs:
+                yield *_described(node, name), inputs[storage]
+
+
+def _storage(tensor: torch.Tensor) -> torch.UntypedStorage:
+    """Of a tensor in a trace: those of flex attention's functions are in `vmap`."""
+    while _functorch.is_functorch_wrapped_tensor(tensor):
+        tensor = _functorch.get_unwrapped(tensor)
+    return tensor.untyped_storage()
 
 
 def _updated(node: torch.fx.Node) -> Iterator[tuple[str, torch.fx.Node]]:
