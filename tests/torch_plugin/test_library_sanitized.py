@@ -58,7 +58,7 @@ def sanitized(folder: Path) -> Iterator[None]:
     """Libraries are made with the sanitizers of this run."""
     shim = compile_shim(Toolchain(folder))
     compiler = _standalone_build._Compiler
-    make, run = compiler.__init__, compiler._run
+    make, run = compiler.__init__, _standalone_build.run
     sanitizer = f"-fsanitize={SANITIZE}"
     replaced = {
         "-s": ["-g1"],
@@ -71,16 +71,16 @@ def sanitized(folder: Path) -> Iterator[None]:
         # Not of undefined behaviour: kernels would take three times as long to compile.
         self._flags += ["-O0", "-g1", sanitizer]
 
-    def run_with_sanitizer(self: Any, command: Sequence[str]) -> str:
+    def run_with_sanitizer(command: Sequence[str]) -> str:
         if "-shared" not in command:
             assert "-c" not in command or sanitizer in command
-            return run(self, command)
+            return run(command)
         given = [each for part in command for each in replaced.get(part, [part])]
-        return run(self, [*given, sanitizer])
+        return run([*given, sanitizer])
 
     with (
         mock.patch.object(compiler, "__init__", make_with_sanitizer),
-        mock.patch.object(compiler, "_run", run_with_sanitizer),
+        mock.patch.object(_standalone_build, "run", run_with_sanitizer),
     ):
         yield
 

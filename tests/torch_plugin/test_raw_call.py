@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import functools
 import gc
+import os
 import resource
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
@@ -170,3 +173,29 @@ def resident_kib() -> int:
     gc.collect()
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * resource.getpagesize() // 1024
+
+
+UNUSED = """
+import torch
+import graphffi
+
+def double(x, out):
+    torch.from_dlpack(out).copy_(torch.from_dlpack(x) * 2)
+
+graphffi.register_global_func("raw.double", double)
+
+@torch.compile(fullgraph=True)
+def run(x, unused):
+    out = torch.empty_like(x)
+    torch.ops.tvm_ffi.call("raw.double", [x, unused], [out], "i0, o0")
+    return out
+
+assert run(torch.ones(3), torch.ones(2, dtype=torch.complex64)).tolist() == [2, 2, 2]
+"""
+
+
+@pytest.mark.slow
+def test_a_plan_may_leave_out_a_complex_input(tmp_path: Path) -> None:
+    # In a process of its own: calls of ops prepare torch for complex tensors.
+    caches = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-W", "ignore", "-c", UNUSED], check=True, env=caches)

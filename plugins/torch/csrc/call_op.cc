@@ -111,6 +111,7 @@ void CheckMemory(const CallNames& names, c10::ArrayRef<c10::IValue> inputs,
 
 /// Raises what a call on data would, of one whose outputs are written, or copied before.
 void CheckTraced(const Stack& stack, bool writes_outputs) {
+  PrepareForCalls();
   c10::ArrayRef<c10::IValue> arguments = torch::jit::last(stack, kNumArguments);
   CheckNoData(arguments[0].toStringRef(), arguments.slice(1, 2));
   try {

@@ -42,6 +42,10 @@ void CheckIsNoRepetition(const std::string& op) {
   if (const PythonErrors* python = opt_python_errors.load()) python->check_is_no_repetition(op);
 }
 
+void PrepareForCalls() {
+  if (const PythonErrors* python = opt_python_errors.load()) python->prepare();
+}
+
 bool SetPendingError(const graphffi::Error& error) {
   const PythonErrors* python = opt_python_errors.load();
   if (python == nullptr) return false;

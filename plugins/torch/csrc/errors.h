@@ -10,7 +10,7 @@
 
 namespace graphffi_torch {
 
-/// Functions that know Python's exceptions. All take the GIL.
+/// Functions of Python: those that know exceptions, and one for tracing. All take the GIL.
 struct PythonErrors {
   void (*throw_error)(const graphffi::Error& error);  ///< as torch's C++ exception for it
   /// As throw_error; a tracer of the caller's code, if there is one, lets the error through.
@@ -20,6 +20,7 @@ struct PythonErrors {
   void (*check_is_no_repetition)(const std::string& op);
   /// Throws the error that is being handled, or the operator's own where that stands for it.
   void (*rethrow)(const std::string& op);
+  void (*prepare)();  ///< torch for graphs with calls of the primitives
 };
 
 /// Set by `_C`. \p errors lives until the process ends.
@@ -37,6 +38,9 @@ GRAPHFFI_TORCH_API void SetPythonErrors(const PythonErrors* errors);
 
 /// Refuses the call of an operator that torch.utils.checkpoint makes again for a gradient.
 void CheckIsNoRepetition(const std::string& op);
+
+/// Prepares torch, before the first call of a primitive is traced, see _repairs.py.
+void PrepareForCalls();
 
 /// Makes the Python exception pending in this thread; false in a process without Python.
 bool SetPendingError(const graphffi::Error& error);

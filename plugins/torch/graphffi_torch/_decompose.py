@@ -16,7 +16,6 @@ from graphffi_torch._operator_schema import overload_of
 from graphffi_torch._operators import registered_operators
 from graphffi_torch._primitive import CALL_EFFECT, PRIMITIVES, PrimitiveCall, call_primitive
 from graphffi_torch._reference import compute, compute_into
-from graphffi_torch._repairs import repair
 from graphffi_torch._sizes_of_one import as_exported
 from graphffi_torch._specs import empty
 
@@ -262,7 +261,6 @@ def run_decomposed(
     definition: Definition, target: Any, args: Any, kwargs: Mapping[str, Any]
 ) -> list[torch.Tensor]:
     """Calls the primitive in the place of an op's operator, and gives what that returns."""
-    repair()
     call = PrimitiveCall.of(definition, target, args, kwargs)
     results: list[torch.Tensor] = []
     if call.outputs is None:

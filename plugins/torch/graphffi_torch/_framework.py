@@ -173,7 +173,6 @@ class TorchFramework(Framework):
     def call_raw(self, call: CanonicalCall, results: Sequence[TensorSpec]) -> list[Any]:
         """Allocates the results and calls the primitive."""
         if torch.compiler.is_compiling():
-            repair()
             call.floats[:] = [exact_float(value) for value in call.floats]
         tensors: list[Any] = [*call.inputs, *call.mutated]
         for tensor in tensors:
@@ -242,7 +241,11 @@ def install() -> None:
     """Makes graphffi's calls on torch tensors and torch's operators known to each other."""
     _C.register_reraise_last_error(_RERAISE_LAST_ERROR)
     _C.set_raisers(
-        graphffi.get_global_func(_RERAISE_LAST_ERROR), end_trace, raise_original, refuse_repetition
+        graphffi.get_global_func(_RERAISE_LAST_ERROR),
+        end_trace,
+        raise_original,
+        refuse_repetition,
+        repair,
     )
     register_tracer(Tracer(end_trace, _SYMBOLS, lambda symbol: symbol.node.has_hint()))
     types = (torch.Tensor, torch.nn.Parameter)

@@ -46,7 +46,6 @@ from graphffi_torch._operator_schema import (
     why_no_operand,
     with_signs,
 )
-from graphffi_torch._repairs import repair
 from graphffi_torch._specs import DTYPE_NAMES
 
 if TYPE_CHECKING:
@@ -67,7 +66,6 @@ def install() -> None:
         _is_static_by_default,
         _find_places,
         _dtype_text,
-        repair,
         distinct,
         why_no_operand,
         with_signs,

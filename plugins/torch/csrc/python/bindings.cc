@@ -167,7 +167,7 @@ PYBIND11_MODULE(_C, module) {
   module.def("make_tensor_viewer", &MakeTensorViewer, py::arg("exchange"));
   module.def("register_reraise_last_error", &RegisterReraiseLastError, py::arg("name"));
   module.def("set_raisers", &SetRaisers, py::arg("reraise_last"), py::arg("trace_ender"),
-             py::arg("own_raiser"), py::arg("repetition_refuser"));
+             py::arg("own_raiser"), py::arg("repetition_refuser"), py::arg("preparer"));
   AddSiteObject(module);
   AddRawCall(module);
   module.def(

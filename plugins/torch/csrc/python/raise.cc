@@ -10,7 +10,8 @@ namespace graphffi_torch {
 namespace {
 
 // Kept for the life of the process.
-PyObject *reraise = nullptr, *end_trace = nullptr, *raise_own = nullptr, *refuse_again = nullptr;
+PyObject *reraise = nullptr, *end_trace = nullptr, *raise_own = nullptr, *refuse_again = nullptr,
+         *prepare = nullptr;
 
 /// The function behind `reraise`: fails with the error that is in this thread's slot.
 int ReraiseLastError(void*, const TVMFFIAny*, int32_t, TVMFFIAny*) { return -1; }
@@ -67,6 +68,14 @@ void RefuseRepetition(const std::string& op) {
   Py_DECREF(returned);
 }
 
+void Prepare() {
+  const graphffi::GilHold gil;
+  if (!gil.ok()) return;
+  PyObject* returned = PyObject_CallNoArgs(prepare);
+  if (returned == nullptr) ThrowPending();
+  Py_DECREF(returned);
+}
+
 void SetPending(const graphffi::Error& error) {
   const graphffi::GilHold gil;
   if (gil.ok()) SetPythonError(error);
@@ -88,13 +97,14 @@ void SetPythonError(const graphffi::Error& error) {
 }
 
 void SetRaisers(py::object reraise_last, py::object trace_ender, py::object own_raiser,
-                py::object repetition_refuser) {
+                py::object repetition_refuser, py::object preparer) {
   reraise = reraise_last.release().ptr();
   end_trace = trace_ender.release().ptr();
   raise_own = own_raiser.release().ptr();
   refuse_again = repetition_refuser.release().ptr();
-  static const PythonErrors errors{&ThrowPython, &ThrowTraced, &SetPending, &RefuseRepetition,
-                                   &RethrowOwn};
+  prepare = preparer.release().ptr();
+  static const PythonErrors errors{&ThrowPython,      &ThrowTraced, &SetPending,
+                                   &RefuseRepetition, &RethrowOwn,  &Prepare};
   SetPythonErrors(&errors);
 }
 
