@@ -92,7 +92,7 @@ includes: $(VENV)/quickstart.stamp
 	$(PY) tests/compile_alone.py build/alone
 
 # Headers are tested in one thread: the thread sanitizer has nothing to find there.
-SANITIZED := tests/abi/test_runtime_cases.py tests/callframe tests/torch_plugin/test_library_sanitized.py
+SANITIZED := tests/abi/test_runtime_cases.py tests/call tests/torch_plugin/test_library_sanitized.py
 SANITIZED_address := $(SANITIZED) tests/abi/test_header_cases.py tests/fuzz
 
 # Both at once: most of what is built is one file, which keeps one processor busy.

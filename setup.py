@@ -54,7 +54,7 @@ PAYLOAD = {
     },
     **{
         f"csrc/{name}": f"{SOURCE}/csrc/{name}"
-        for name in ("callframe", "env", "gil", "hooks", "kernels", "modules", "shapes")
+        for name in ("call", "env", "gil", "hooks", "kernels", "modules", "observe", "shapes")
     },
 }
 """Files outside of Python packages: their place in the source tree and in a wheel."""

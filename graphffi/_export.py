@@ -162,7 +162,7 @@ def _check_cycles(nodes: Sequence[_Node]) -> None:
 
 
 def _pack(nodes: Sequence[_Node]) -> bytes:
-    """Return what the loaders of TVM FFI's runtimes read: see csrc/runtime/library_bin.cc."""
+    """Return what the loaders of TVM FFI's runtimes read: see csrc/runtime/modules/library_bin.cc."""
     rows = [0]
     children: list[int] = []
     for node in nodes:

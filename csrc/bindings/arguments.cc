@@ -4,14 +4,14 @@
 #include <cstring>
 #include <string>
 
+#include "bindings/arrays/dlpack_capsule.h"
+#include "bindings/arrays/tensor.h"
 #include "bindings/callback.h"
 #include "bindings/container.h"
-#include "bindings/dlpack_capsule.h"
 #include "bindings/dtype_device.h"
 #include "bindings/raised.h"
-#include "bindings/tensor.h"
-#include "callframe/convert.h"
-#include "callframe/value.h"
+#include "call/convert.h"
+#include "call/value.h"
 #include "gil/gil.h"
 
 // Runtimes of releases before 0.1.14 lack it.

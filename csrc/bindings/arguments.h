@@ -11,7 +11,7 @@
 
 #include "bindings/framework.h"
 #include "bindings/object.h"
-#include "callframe/call_frame.h"
+#include "call/call_frame.h"
 
 namespace graphffi::bindings {
 

@@ -8,7 +8,7 @@
 
 #include "bindings/raised.h"
 #include "bindings/value.h"
-#include "callframe/value.h"
+#include "call/value.h"
 
 namespace graphffi::bindings {
 

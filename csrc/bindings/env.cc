@@ -9,7 +9,7 @@
 #include "bindings/dtype_device.h"
 #include "bindings/object.h"
 #include "bindings/raised.h"
-#include "callframe/global_function.h"
+#include "call/global_function.h"
 #include "env/env_scope.h"
 #include "gil/gil.h"
 

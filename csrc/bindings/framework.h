@@ -6,7 +6,7 @@
 #include <pybind11/pybind11.h>
 #include <tvm/ffi/c_api.h>
 
-#include "bindings/numpy_array.h"
+#include "bindings/arrays/numpy_array.h"
 #include "hooks/plugin_call.h"
 
 namespace graphffi::bindings {

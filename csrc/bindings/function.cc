@@ -12,11 +12,11 @@
 #include "bindings/guard.h"
 #include "bindings/raised.h"
 #include "bindings/value.h"
-#include "callframe/value.h"
-#include "callframe/watch.h"
-#include "callframe/watched_call.h"
+#include "call/value.h"
 #include "env/env_scope.h"
 #include "gil/gil.h"
+#include "observe/watch.h"
+#include "observe/watched_call.h"
 
 namespace graphffi::bindings {
 

@@ -6,8 +6,8 @@
 
 #include "bindings/arguments.h"
 #include "bindings/object.h"
-#include "callframe/call_frame.h"
-#include "callframe/debug_call.h"
+#include "call/call_frame.h"
+#include "observe/debug_call.h"
 
 namespace graphffi::bindings {
 

@@ -5,7 +5,7 @@
 
 #include "bindings/define.h"
 #include "bindings/raised.h"
-#include "callframe/error.h"
+#include "call/error.h"
 
 PYBIND11_MODULE(_core, module) {
   namespace bindings = graphffi::bindings;

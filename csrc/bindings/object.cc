@@ -7,10 +7,10 @@
 #include <cstdint>
 #include <unordered_map>
 
+#include "bindings/arrays/tensor.h"
 #include "bindings/define.h"
 #include "bindings/function.h"
 #include "bindings/raised.h"
-#include "bindings/tensor.h"
 
 namespace graphffi::bindings {
 

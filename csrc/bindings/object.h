@@ -8,8 +8,8 @@
 
 #include <utility>
 
-#include "callframe/object_ref.h"
-#include "callframe/value.h"
+#include "call/object_ref.h"
+#include "call/value.h"
 
 namespace graphffi::bindings {
 

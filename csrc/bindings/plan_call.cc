@@ -9,11 +9,11 @@
 #include "bindings/define.h"
 #include "bindings/function.h"
 #include "bindings/raised.h"
-#include "callframe/plan.h"
-#include "callframe/watch.h"
+#include "call/plan.h"
 #include "env/allocation.h"
 #include "env/env_scope.h"
 #include "kernels/kernel_ref.h"
+#include "observe/watch.h"
 
 namespace graphffi::bindings {
 

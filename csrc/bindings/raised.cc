@@ -7,8 +7,8 @@
 #include <unordered_map>
 
 #include "bindings/guard.h"
-#include "callframe/global_function.h"
-#include "callframe/value.h"
+#include "call/global_function.h"
+#include "call/value.h"
 #include "gil/gil.h"
 
 namespace graphffi::bindings {

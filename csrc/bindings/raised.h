@@ -7,7 +7,7 @@
 
 #include <string>
 
-#include "callframe/error.h"
+#include "call/error.h"
 
 namespace graphffi::bindings {
 

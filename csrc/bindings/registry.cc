@@ -3,8 +3,8 @@
 
 #include "bindings/define.h"
 #include "bindings/function.h"
-#include "callframe/global_function.h"
-#include "callframe/registry_watch.h"
+#include "call/global_function.h"
+#include "call/registry_watch.h"
 #include "gil/gil.h"
 
 namespace graphffi::bindings {

@@ -3,12 +3,12 @@
 
 #include <string>
 
+#include "bindings/arrays/tensor.h"
 #include "bindings/container.h"
 #include "bindings/dtype_device.h"
 #include "bindings/function.h"
 #include "bindings/object.h"
 #include "bindings/raised.h"
-#include "bindings/tensor.h"
 
 // Runtimes of releases before 0.1.14 lack it, and big integers.
 extern "C" TVMFFIByteArray TVMFFIBigIntGetContentByteArray(const TVMFFIAny* value)

@@ -6,8 +6,8 @@
 #include <new>
 #include <string>
 
-#include "callframe/call_frame.h"
-#include "callframe/describe_tensor.h"
+#include "call/call_frame.h"
+#include "call/describe_tensor.h"
 
 namespace graphffi {
 

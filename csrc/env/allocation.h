@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <exception>
 
-#include "callframe/error.h"
+#include "call/error.h"
 
 namespace graphffi {
 

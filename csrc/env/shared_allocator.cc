@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "callframe/global_function.h"
+#include "call/global_function.h"
 #include "env/env_scope.h"
 
 namespace graphffi {

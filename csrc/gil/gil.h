@@ -6,7 +6,7 @@
 #include <cxxabi.h>
 #include <unistd.h>
 
-#include "callframe/error.h"
+#include "call/error.h"
 
 namespace graphffi {
 

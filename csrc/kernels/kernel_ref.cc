@@ -10,9 +10,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "callframe/error.h"
-#include "callframe/global_function.h"
-#include "callframe/value.h"
+#include "call/error.h"
+#include "call/global_function.h"
+#include "call/value.h"
 #include "kernels/library.h"
 #include "kernels/signature.h"
 

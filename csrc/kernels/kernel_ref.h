@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include "callframe/call_frame.h"
-#include "callframe/object_ref.h"
+#include "call/call_frame.h"
+#include "call/object_ref.h"
 
 namespace graphffi {
 

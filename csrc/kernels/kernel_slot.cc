@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "callframe/registry_watch.h"
+#include "call/registry_watch.h"
 #include "kernels/kernel_ref.h"
 
 namespace graphffi {

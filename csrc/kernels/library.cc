@@ -9,10 +9,10 @@
 #include <unordered_map>
 #include <utility>
 
-#include "callframe/error.h"
-#include "callframe/global_function.h"
-#include "callframe/registry_watch.h"
-#include "callframe/value.h"
+#include "call/error.h"
+#include "call/global_function.h"
+#include "call/registry_watch.h"
+#include "call/value.h"
 #include "kernels/elf_file.h"
 
 namespace graphffi {

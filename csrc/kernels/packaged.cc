@@ -9,7 +9,7 @@
 #include <sstream>
 #include <utility>
 
-#include "callframe/error.h"
+#include "call/error.h"
 #include "kernels/kernel_ref.h"
 #include "kernels/sha256.h"
 

@@ -6,10 +6,10 @@
 #include <tvm/ffi/optional.h>
 #include <tvm/ffi/string.h>
 
-#include "callframe/convert.h"
-#include "callframe/error.h"
-#include "callframe/global_function.h"
-#include "callframe/value.h"
+#include "call/convert.h"
+#include "call/error.h"
+#include "call/global_function.h"
+#include "call/value.h"
 
 namespace graphffi {
 namespace {

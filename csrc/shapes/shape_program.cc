@@ -8,8 +8,8 @@
 #include <cstring>
 #include <utility>
 
-#include "callframe/error.h"
-#include "callframe/value.h"
+#include "call/error.h"
+#include "call/value.h"
 
 namespace graphffi {
 

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "callframe/plan.h"
+#include "call/plan.h"
 
 namespace graphffi {
 

@@ -9,7 +9,7 @@
 #include <mutex>
 #include <string>
 
-#include "callframe/plan.h"
+#include "call/plan.h"
 #include "shapes/shape_program.h"
 
 namespace graphffi {

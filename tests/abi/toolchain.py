@@ -38,7 +38,7 @@ FLAGS = (
     "-Wextra",
     "-Werror",
     "-pthread",
-    f"-I{ROOT}/tests/callframe/cpp",
+    f"-I{ROOT}/tests/call/cpp",
 )
 
 

@@ -22,14 +22,14 @@ FOLDERS = {
     "dlpack": "dlpack",
     "tvm": "tvm/ffi",
     "graphffi": "tvm/ffi",  # op.h, beside them
-    "callframe": "callframe",
+    "call": "call",
+    "observe": "observe",
     "env": "env",
     "kernels": "kernels",
     "shapes": "shapes",
     "hooks": "hooks",
     "modules": "modules",
     "runtime": "runtime",
-    "exports": "exports",
     "bindings": "bindings",
     "gil": "gil",
     "pybind11": "pybind11",
@@ -71,19 +71,20 @@ class NativeLayer:
 
 FFI = frozenset({"c_api", "tvm/ffi", "dlpack"})
 STANDALONE = frozenset({"graphffi_standalone", "compiled"})
-CALLS = frozenset({"callframe", "env", "kernels", "shapes", "hooks"})
+CALLS = frozenset({"call", "observe", "env", "kernels", "shapes", "hooks"})
 NATIVE = {
     "c_api": NativeLayer("csrc/include/tvm/ffi", frozenset({"dlpack"}), "c_api.h"),
     "headers": NativeLayer("csrc/include", FFI, but=("/c_api.h", "/extra/cuda/")),
     "cuda headers": NativeLayer("csrc/include/tvm/ffi/extra/cuda", FFI | {"cuda"}),
-    "runtime": NativeLayer("csrc/runtime", FFI | {"runtime"}),
-    "exports": NativeLayer("csrc/exports", frozenset({"c_api", "runtime", "exports"})),
-    "callframe": NativeLayer("csrc/callframe", FFI | {"callframe"}),
-    "env": NativeLayer("csrc/env", FFI | {"callframe", "env"}),
-    "kernels": NativeLayer("csrc/kernels", FFI | {"callframe", "kernels"}),
-    "shapes": NativeLayer("csrc/shapes", FFI | {"callframe", "shapes"}),
+    "runtime": NativeLayer("csrc/runtime", FFI | {"runtime"}, but=("/exports/",)),
+    "exports": NativeLayer("csrc/runtime/exports", frozenset({"c_api", "runtime"})),
+    "call": NativeLayer("csrc/call", FFI | {"call", "observe"}),
+    "observe": NativeLayer("csrc/observe", FFI | {"call", "observe"}),
+    "env": NativeLayer("csrc/env", FFI | {"call", "env"}),
+    "kernels": NativeLayer("csrc/kernels", FFI | {"call", "kernels"}),
+    "shapes": NativeLayer("csrc/shapes", FFI | {"call", "shapes"}),
     "hooks": NativeLayer("csrc/hooks", frozenset({"c_api", "dlpack", "hooks"})),
-    "gil": NativeLayer("csrc/gil", frozenset({"callframe", "gil", "python"})),
+    "gil": NativeLayer("csrc/gil", frozenset({"call", "gil", "python"})),
     "modules": NativeLayer("csrc/modules", FFI | {"modules"}),
     "bindings": NativeLayer(
         "csrc/bindings", FFI | CALLS | {"gil", "modules", "bindings", "pybind11", "python"}
@@ -92,6 +93,7 @@ NATIVE = {
         "plugins/torch/csrc",
         FFI | CALLS | {"torch", "torch C", "graphffi_torch"},
         but=("/csrc/python/", "/csrc/standalone/"),
+        own_headers="plugins/torch/csrc",
     ),
     "torch plugin, _C": NativeLayer(
         "plugins/torch/csrc/python",
@@ -102,7 +104,7 @@ NATIVE = {
         "plugins/torch/csrc/standalone",
         FFI | CALLS | {"modules", "torch C", "torch types", "graphffi_torch"} | STANDALONE,
         but=("/compiled/attention.cc",),
-        own_headers="plugins/torch/csrc",
+        own_headers="plugins/torch/csrc/standalone",
     ),
     # Defines functions that torch's headers declare, for the code of flex attention.
     "standalone, attention": NativeLayer(
@@ -327,9 +329,9 @@ def test_python_code_imports_only_what_its_layer_may(name: str) -> None:
         ("headers", "#include <cuda_runtime.h>"),
         ("headers", "#include <pybind11/pybind11.h>"),
         ("runtime", "#include <Python.h>"),
-        ("callframe", '#include "kernels/library.h"'),
+        ("call", '#include "kernels/library.h"'),
         ("hooks", '#include "tvm/ffi/any.h"'),
-        ("callframe", "#include <ATen/ATen.h>"),
+        ("call", "#include <ATen/ATen.h>"),
         ("modules", "#include <cuda.h>"),
         ("bindings", "#include <torch/torch.h>"),
         ("torch plugin", "#include <torch/extension.h>"),
@@ -338,7 +340,7 @@ def test_python_code_imports_only_what_its_layer_may(name: str) -> None:
         ("standalone", "#include <ATen/ATen.h>"),
         ("standalone", "#include <c10/util/Exception.h>"),
         ("jax plugin", "#include <Python.h>"),
-        ("examples", "#include <callframe/plan.h>"),
+        ("examples", "#include <call/plan.h>"),
         ("examples", '#include "nowhere/else.h"'),
     ],
 )

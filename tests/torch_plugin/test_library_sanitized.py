@@ -27,7 +27,7 @@ pytestmark = [
 ]
 SHIM = ROOT / "plugins/torch/csrc/standalone"
 TRITON = Path(sys.prefix) / "triton"
-FRAME = ROOT / f"build/sanitize/{SANITIZE}/csrc/callframe/libgraphffi_callframe.a"
+FRAME = ROOT / f"build/sanitize/{SANITIZE}/csrc/call/libgraphffi_call.a"
 
 
 class Model(torch.nn.Module):

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "callframe/error.h"
+#include "call/error.h"
 #include "xla_api.h"
 
 namespace graphffi_jax {

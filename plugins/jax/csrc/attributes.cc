@@ -8,7 +8,7 @@
 #include <functional>
 #include <string_view>
 
-#include "callframe/error.h"
+#include "call/error.h"
 #include "dtype.h"
 
 namespace graphffi_jax {

@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "callframe/error.h"
+#include "call/error.h"
 #include "xla_ffi.h"
 
 namespace graphffi_jax {

@@ -7,10 +7,10 @@
 #include <string>
 
 #include "allocator.h"
-#include "callframe/error.h"
-#include "callframe/layout.h"
-#include "callframe/returned.h"
-#include "callframe/value.h"
+#include "call/error.h"
+#include "call/layout.h"
+#include "call/returned.h"
+#include "call/value.h"
 #include "dtype.h"
 #include "env/allocation.h"
 #include "env/env_scope.h"

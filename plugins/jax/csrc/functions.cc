@@ -12,7 +12,7 @@
 #include <variant>
 #include <vector>
 
-#include "callframe/error.h"
+#include "call/error.h"
 #include "error_ring.h"
 #include "exit_gate.h"
 #include "kernels/kernel_ref.h"

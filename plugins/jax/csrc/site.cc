@@ -8,8 +8,8 @@
 #include <unordered_map>
 #include <utility>
 
-#include "callframe/error.h"
-#include "callframe/watch.h"
+#include "call/error.h"
+#include "observe/watch.h"
 #include "workspace.h"
 #include "xla_api.h"
 

@@ -9,12 +9,12 @@
 #include <string>
 #include <vector>
 
-#include "callframe/call_frame.h"
-#include "callframe/debug_call.h"
-#include "callframe/layout.h"
-#include "callframe/plan.h"
+#include "call/call_frame.h"
+#include "call/layout.h"
+#include "call/plan.h"
 #include "kernels/kernel_ref.h"
 #include "kernels/kernel_slot.h"
+#include "observe/debug_call.h"
 
 namespace graphffi_jax {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <string>
 
-#include "callframe/error.h"
+#include "call/error.h"
 #include "dtype.h"
 
 namespace graphffi_jax {

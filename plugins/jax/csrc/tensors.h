@@ -6,8 +6,8 @@
 
 #include <cstdint>
 
-#include "callframe/call_frame.h"
-#include "callframe/value.h"
+#include "call/call_frame.h"
+#include "call/value.h"
 #include "dtype.h"
 #include "xla_ffi.h"
 

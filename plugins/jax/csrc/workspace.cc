@@ -6,8 +6,8 @@
 #include <deque>
 #include <mutex>
 
-#include "callframe/describe_tensor.h"
-#include "callframe/error.h"
+#include "call/describe_tensor.h"
+#include "call/error.h"
 #include "env/shared_allocator.h"
 
 namespace graphffi_jax {

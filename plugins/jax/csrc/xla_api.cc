@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <mutex>
 
-#include "callframe/error.h"
+#include "call/error.h"
 
 namespace graphffi_jax::xla {
 

@@ -6,7 +6,7 @@
 
 #include <exception>
 
-#include "callframe/error.h"
+#include "call/error.h"
 #include "env/shared_allocator.h"
 #include "env_stream.h"
 

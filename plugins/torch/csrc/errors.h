@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "callframe/error.h"
+#include "call/error.h"
 
 #define GRAPHFFI_TORCH_API __attribute__((visibility("default")))
 

@@ -10,8 +10,8 @@
 #include <string>
 #include <utility>
 
-#include "callframe/error.h"
-#include "callframe/global_function.h"
+#include "call/error.h"
+#include "call/global_function.h"
 #include "kernels/packaged.h"
 
 namespace graphffi_torch {

@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
-from torch._C import _functorch
 from torch.fx.operator_schemas import get_signature_for_torch_op
 
 from graphffi_torch._decompose import all_nodes
@@ -127,11 +126,12 @@ def _updates(program: torch.export.ExportedProgram) -> Iterator[tuple[str, str, 
                 yield *_described(node, name), inputs[storage]
 
 
-def _storage(tensor: torch.Tensor) -> torch.UntypedStorage:
-    """Of a tensor in a trace: those of flex attention's functions are in `vmap`."""
-    while _functorch.is_functorch_wrapped_tensor(tensor):
-        tensor = _functorch.get_unwrapped(tensor)
-    return tensor.untyped_storage()
+def _storage(tensor: torch.Tensor) -> torch.UntypedStorage | None:
+    """The memory of a tensor in a trace; None in flex attention's functions."""
+    try:
+        return tensor.untyped_storage()
+    except NotImplementedError:  # of `vmap`, where torch lets only new tensors be updated
+        return None
 
 
 def _updated(node: torch.fx.Node) -> Iterator[tuple[str, torch.fx.Node]]:

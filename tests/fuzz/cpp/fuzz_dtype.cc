@@ -5,8 +5,8 @@
 #include <cstring>
 #include <string>
 
-#include "callframe/describe_tensor.h"
-#include "callframe/error.h"
+#include "call/describe_tensor.h"
+#include "call/error.h"
 #include "raised.h"
 
 namespace {

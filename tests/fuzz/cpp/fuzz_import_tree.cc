@@ -5,9 +5,9 @@
 #include <string>
 
 #include "raised.h"
-#include "runtime/error.h"
-#include "runtime/library.h"
-#include "runtime/string_value.h"
+#include "runtime/core/error.h"
+#include "runtime/core/string_value.h"
+#include "runtime/modules/library.h"
 
 using namespace graphffi::runtime;  // of which this is a test
 

@@ -3,9 +3,9 @@
 // that parses is executed.
 #include <cstring>
 
-#include "callframe/call_frame.h"
-#include "callframe/error.h"
-#include "callframe/plan.h"
+#include "call/call_frame.h"
+#include "call/error.h"
+#include "call/plan.h"
 #include "raised.h"
 
 using graphffi::CallFrame;

@@ -5,7 +5,7 @@
 #include <climits>
 #include <iterator>
 
-#include "callframe/error.h"
+#include "call/error.h"
 #include "raised.h"
 #include "shapes/shape_program.h"
 

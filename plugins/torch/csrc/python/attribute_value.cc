@@ -8,8 +8,8 @@
 
 #include <cstring>
 
-#include "callframe/describe_tensor.h"
-#include "callframe/error.h"
+#include "call/describe_tensor.h"
+#include "call/error.h"
 
 namespace graphffi_torch {
 namespace {

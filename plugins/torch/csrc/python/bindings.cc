@@ -13,20 +13,20 @@
 #include <utility>
 #include <vector>
 
-#include "aot_error.h"
-#include "banks.h"
-#include "call_op.h"
+#include "autograd/vjp_node.h"
 #include "gil/gil.h"
 #include "graphffi_torch/package.h"
-#include "kernel_call.h"
 #include "kernels/kernel_ref.h"
-#include "op_forms.h"
+#include "operators/banks.h"
+#include "operators/call_op.h"
+#include "operators/kernel_call.h"
+#include "operators/op_forms.h"
 #include "python/define.h"
 #include "python/direct_call.h"
 #include "python/gradient_rule.h"
 #include "python/python_rule.h"
 #include "python/raise.h"
-#include "vjp_node.h"
+#include "sites/aot_error.h"
 
 namespace py = pybind11;
 

@@ -9,16 +9,16 @@
 #include <utility>
 #include <vector>
 
+#include "autograd/tangent.h"
 #include "gil/gil.h"
 #include "hooks/plugin_call.h"
-#include "op_call.h"
+#include "operators/op_call.h"
 #include "python/attribute_value.h"
 #include "python/direct_arguments.h"
 #include "python/direct_op.h"
 #include "python/plain_tensor.h"
 #include "python/raise.h"
 #include "python/recorded_call.h"
-#include "tangent.h"
 
 namespace py = pybind11;
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "op_call.h"
+#include "operators/op_call.h"
 
 namespace graphffi_torch {
 

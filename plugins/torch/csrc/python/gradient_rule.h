@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "forward_rule.h"
-#include "vjp_node.h"
+#include "autograd/forward_rule.h"
+#include "autograd/vjp_node.h"
 
 namespace graphffi_torch {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "python/raise.h"
 
-#include "callframe/global_function.h"
+#include "call/global_function.h"
 #include "gil/gil.h"
 
 namespace py = pybind11;

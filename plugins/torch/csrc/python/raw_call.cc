@@ -13,14 +13,14 @@
 #include <utility>
 #include <vector>
 
-#include "callframe/plan.h"
+#include "autograd/tangent.h"
+#include "call/plan.h"
 #include "gil/gil.h"
 #include "python/attribute_value.h"
 #include "python/define.h"
 #include "python/plain_tensor.h"
 #include "python/raise.h"
-#include "site_cache.h"
-#include "tangent.h"
+#include "sites/site_cache.h"
 
 namespace py = pybind11;
 

@@ -8,9 +8,9 @@
 #include <string>
 #include <utility>
 
-#include "autograd_node.h"
+#include "autograd/autograd_node.h"
+#include "autograd/vjp_node.h"
 #include "gil/gil.h"
-#include "vjp_node.h"
 
 namespace graphffi_torch {
 namespace {

@@ -2,7 +2,7 @@
 // Eager calls of which autograd takes note.
 #pragma once
 
-#include "op_call.h"
+#include "operators/op_call.h"
 #include "python/direct_arguments.h"
 #include "python/direct_op.h"
 

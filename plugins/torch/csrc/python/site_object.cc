@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "call_site.h"
 #include "gil/gil.h"
 #include "python/define.h"
 #include "python/raise.h"
+#include "sites/call_site.h"
 
 namespace py = pybind11;
 

@@ -7,10 +7,10 @@
 #include <string>
 #include <utility>
 
-#include "banks.h"
 #include "env.h"
 #include "env_stream.h"
 #include "hooks/plugin_call.h"
+#include "operators/banks.h"
 #include "python/define.h"
 #include "python/plain_tensor.h"
 

@@ -5,12 +5,12 @@
 #include <string>
 #include <vector>
 
-#include "callframe/call_frame.h"
-#include "callframe/describe_tensor.h"
-#include "callframe/value.h"
-#include "callframe/watched_call.h"
+#include "call/call_frame.h"
+#include "call/describe_tensor.h"
+#include "call/value.h"
 #include "kernels/artifact.h"
 #include "kernels/kernel_slot.h"
+#include "observe/watched_call.h"
 #include "run.h"
 
 namespace graphffi_standalone {

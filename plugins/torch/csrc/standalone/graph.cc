@@ -5,10 +5,10 @@
 #include <string>
 
 #include "bounded_list.h"
-#include "callframe/call_frame.h"
-#include "callframe/describe_tensor.h"
-#include "callframe/lent_tensor.h"
-#include "callframe/value.h"
+#include "call/call_frame.h"
+#include "call/describe_tensor.h"
+#include "call/lent_tensor.h"
+#include "call/value.h"
 #include "device.h"
 #include "env/allocation.h"
 #include "env/env_scope.h"

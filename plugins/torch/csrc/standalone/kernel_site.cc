@@ -8,12 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "callframe/call_frame.h"
-#include "callframe/convert.h"
-#include "callframe/layout.h"
-#include "callframe/plan.h"
-#include "callframe/returned.h"
-#include "callframe/value.h"
+#include "call/call_frame.h"
+#include "call/convert.h"
+#include "call/layout.h"
+#include "call/plan.h"
+#include "call/returned.h"
+#include "call/value.h"
 #include "kernels/artifact.h"
 #include "kernels/kernel_slot.h"
 #include "run.h"

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <string>
 
-#include "callframe/describe_tensor.h"
-#include "callframe/error.h"
+#include "call/describe_tensor.h"
+#include "call/error.h"
 #include "tensor.h"
 
 namespace graphffi_standalone {

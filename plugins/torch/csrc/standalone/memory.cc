@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "callframe/error.h"
+#include "call/error.h"
 
 namespace graphffi_standalone {
 namespace {

@@ -2,8 +2,8 @@
 // The functions of each library besides its methods: `trim_memory()` and `set_memory_limit(bytes)`.
 #include <tvm/ffi/c_api.h>
 
-#include "callframe/error.h"
-#include "callframe/value.h"
+#include "call/error.h"
+#include "call/value.h"
 #include "memory.h"
 
 #define GRAPHFFI_EXPORT extern "C" __attribute__((visibility("default")))

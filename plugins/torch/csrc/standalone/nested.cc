@@ -5,9 +5,9 @@
 
 #include <algorithm>
 
-#include "callframe/convert.h"
-#include "callframe/error.h"
-#include "callframe/value.h"
+#include "call/convert.h"
+#include "call/error.h"
+#include "call/value.h"
 
 namespace graphffi_standalone {
 namespace {

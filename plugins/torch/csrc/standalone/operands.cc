@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operands.h"
 
-#include "callframe/call_frame.h"
-#include "callframe/describe_tensor.h"
-#include "callframe/error.h"
-#include "callframe/lent_tensor.h"
-#include "callframe/value.h"
+#include "call/call_frame.h"
+#include "call/describe_tensor.h"
+#include "call/error.h"
+#include "call/lent_tensor.h"
+#include "call/value.h"
 
 namespace graphffi_standalone {
 namespace {

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <string>
 
-#include "callframe/call_frame.h"
-#include "callframe/describe_tensor.h"
-#include "callframe/value.h"
+#include "call/call_frame.h"
+#include "call/describe_tensor.h"
+#include "call/value.h"
 
 namespace graphffi_standalone {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "bounded_list.h"
-#include "callframe/error.h"
+#include "call/error.h"
 #include "graph.h"
 #include "shim_tensor.h"
 #include "tensor.h"

@@ -4,8 +4,8 @@
 
 #include <cstdio>
 
-#include "callframe/call_frame.h"
-#include "callframe/value.h"
+#include "call/call_frame.h"
+#include "call/value.h"
 #include "run.h"
 
 using graphffi_standalone::ClearElements;

@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "callframe/call_frame.h"
-#include "callframe/error.h"
+#include "call/call_frame.h"
+#include "call/error.h"
 #include "device.h"
 #include "memory.h"
 #include "workspace.h"

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "callframe/object_ref.h"
+#include "call/object_ref.h"
 #include "shim_tensor.h"
 
 namespace graphffi_standalone {

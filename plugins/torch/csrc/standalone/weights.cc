@@ -10,7 +10,7 @@
 #include <mutex>
 #include <string>
 
-#include "callframe/error.h"
+#include "call/error.h"
 #include "device.h"
 #include "graph.h"
 #include "kernels/artifact.h"

@@ -4,7 +4,7 @@
 #include <atomic>
 #include <string>
 
-#include "callframe/error.h"
+#include "call/error.h"
 #include "graph.h"
 #include "tensor.h"
 

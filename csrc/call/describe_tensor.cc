@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "call/describe_tensor.h"
+
+#include <charconv>
+
+#include "call/error.h"
+#include "call/value.h"
+
+namespace graphffi {
+
+namespace {
+
+// The runtimes have no names for complex numbers: those of their parts are used.
+constexpr std::string_view kFloat = "float", kComplex = "complex";
+
+struct DeviceType {
+  DLDeviceType type;
+  std::string_view name;
+};
+constexpr DeviceType kDevices[] = {
+    {kDLCPU, "cpu"},
+    {kDLCUDA, "cuda"},
+    {kDLCUDAHost, "cuda_host"},
+    {kDLOpenCL, "opencl"},
+    {kDLVulkan, "vulkan"},
+    {kDLMetal, "metal"},
+    {kDLVPI, "vpi"},
+    {kDLROCM, "rocm"},
+    {kDLROCMHost, "rocm_host"},
+    {kDLExtDev, "ext_dev"},
+    {kDLCUDAManaged, "cuda_managed"},
+    {kDLOneAPI, "oneapi"},
+    {kDLWebGPU, "webgpu"},
+    {kDLHexagon, "hexagon"},
+    {kDLMAIA, "maia"},
+    {kDLTrn, "trn"},
+};
+
+[[noreturn]] void FailOnDevice(std::string_view name) {
+  std::string known;
+  for (const DeviceType& entry : kDevices)
+    known += (known.empty() ? "" : ", ") + std::string(entry.name);
+  throw Error("ValueError", "graphffi: device: expected 'type' or 'type:index', got '" +
+                                std::string(name) + "'; known types: " + known);
+}
+
+}  // namespace
+
+std::string DTypeName(DLDataType dtype) {
+  const bool is_complex = dtype.code == kDLComplex;
+  if (is_complex) dtype.code = kDLFloat;
+  TVMFFIAny text{};
+  CheckRc(TVMFFIDataTypeToString(&dtype, &text));
+  const tvm::ffi::Any owned = TakeAny(text);
+  std::string name(TextOf(text).value_or(""));
+  if (is_complex) name.replace(0, kFloat.size(), kComplex);
+  return name;
+}
+
+DLDataType DTypeFromName(std::string_view name) {
+  std::string known(name);
+  const bool is_complex = name.substr(0, kComplex.size()) == kComplex;
+  if (is_complex) known.replace(0, kComplex.size(), kFloat);
+  const TVMFFIByteArray text = {known.data(), known.size()};
+  DLDataType dtype{};
+  if (const int rc = TVMFFIDataTypeFromString(&text, &dtype)) {
+    const Error error = Error::TakeRaised(rc);
+    if (!is_complex) throw error;
+  }
+  // The runtime reads "" as the type of no value.
+  if (dtype.bits == 0 || (is_complex && dtype.code != kDLFloat)) {
+    throw Error("ValueError", "graphffi: data type '" + std::string(name) + "': no such type");
+  }
+  if (!is_complex) return dtype;
+  dtype.code = kDLComplex;
+  return dtype;
+}
+
+DLDevice DeviceFromName(std::string_view name) {
+  const size_t colon = name.find(':');
+  const std::string_view type = name.substr(0, colon);
+  int32_t index = 0;
+  if (colon != std::string_view::npos) {
+    const char* first = name.data() + colon + 1;
+    const char* last = name.data() + name.size();
+    const auto parsed = std::from_chars(first, last, index);
+    const bool is_number = parsed.ec == std::errc() && parsed.ptr == last && *first != '-';
+    if (!is_number) FailOnDevice(name);
+  }
+  for (const DeviceType& entry : kDevices) {
+    if (entry.name == type) return {entry.type, index};
+  }
+  FailOnDevice(name);
+}
+
+std::string DeviceToName(DLDevice device) {
+  for (const DeviceType& entry : kDevices) {
+    if (entry.type != device.device_type) continue;
+    std::string name(entry.name);
+    if (device.device_type == kDLCPU && device.device_id == 0) return name;
+    return name + ":" + std::to_string(device.device_id);
+  }
+  return "device(" + std::to_string(device.device_type) + "):" + std::to_string(device.device_id);
+}
+
+std::string DescribeTensor(const DLTensor& tensor) {
+  std::string text = DTypeName(tensor.dtype) + "[";
+  for (int32_t i = 0; i < tensor.ndim; ++i) {
+    text += (i == 0 ? "" : ", ") + std::to_string(tensor.shape[i]);
+  }
+  return text + "] on " + DeviceToName(tensor.device);
+}
+
+}  // namespace graphffi
