@@ -110,6 +110,10 @@ TABLE: Final = (
         ("torch._dynamo.guards.install_guard", "adds a guard to a graph"),
         ("torch._dynamo.variables.LambdaVariable", "looks a function up"),
         ("torch._dynamo.variables.UserDefinedObjectVariable", "a module or function in a trace"),
+    ),
+    *_rows(
+        "modules",
+        "_dynamo.py",
         ("torch._dynamo.variables.builder.VariableBuilder._type_dispatch", "knows the two classes"),
     ),
     *_rows(
@@ -122,8 +126,12 @@ TABLE: Final = (
         ("torch._dynamo.output_graph.OutputGraph.resolve_source_value", "finds zeros"),
         ("torch._dynamo.variables.ConstantVariable", "a float in a trace"),
         ("torch._dynamo.variables.LambdaVariable", "looks a float over"),
-        ("torch._dynamo.variables.builder.VariableBuilder._type_dispatch", "knows `ExactFloat`"),
         ("torch._guards.TracingContext.get", "has the guards so far"),
+    ),
+    *_rows(
+        "exact floats",
+        "_dynamo.py",
+        ("torch._dynamo.variables.builder.VariableBuilder._type_dispatch", "knows `ExactFloat`"),
     ),
     *_rows(
         "effects",
@@ -187,6 +195,12 @@ TABLE: Final = (
         "guards",
         "_sizes_of_one.py",
         ("torch.fx.experimental._config", "compiles for sizes of 1 as it has exported"),
+    ),
+    *_rows(
+        "packages",
+        "_updates.py",
+        ("torch._C._functorch.is_functorch_wrapped_tensor", "tells tensors in `vmap`"),
+        ("torch._C._functorch.get_unwrapped", "a tensor outside of it, which has memory"),
     ),
     *_rows(
         "packages",

@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
-from torch._C import _functorch
 from torch.fx.operator_schemas import get_signature_for_torch_op
 
 from graphffi_torch._decompose import all_nodes
@@ -129,6 +128,8 @@ def _updates(program: torch.export.ExportedProgram) -> Iterator[tuple[str, str, 
 
 def _storage(tensor: torch.Tensor) -> torch.UntypedStorage:
     """Of a tensor in a trace: those of flex attention's functions are in `vmap`."""
+    from torch._C import _functorch
+
     while _functorch.is_functorch_wrapped_tensor(tensor):
         tensor = _functorch.get_unwrapped(tensor)
     return tensor.untyped_storage()
