@@ -15,6 +15,8 @@ PACKAGES = {
     "graphffi_torch": ROOT / "plugins/torch/graphffi_torch",
     "graphffi_jax": ROOT / "plugins/jax/graphffi_jax",
 }
+#: Modules without Python code, which may be imported as names of their package.
+COMPILED = {"graphffi._core"}
 
 
 def modules(package: str, folder: Path) -> dict[str, str]:
@@ -26,28 +28,25 @@ def modules(package: str, folder: Path) -> dict[str, str]:
     return found
 
 
-def imported(module: str, text: str) -> Iterator[str]:
-    """The dotted names that a module imports, anywhere; of `from a import b`, ``a.b``."""
-    above = module.split(".")
+def imported(module: str, text: str) -> Iterator[tuple[str, ...]]:
+    """The dotted names that a module imports, anywhere; of `from a import b`, ``a.b`` or ``a``."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            yield from ((alias.name,) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            base = [*above[: -node.level], *filter(None, [node.module])] if node.level else []
-            prefix = ".".join(base) if node.level else node.module
-            yield from (f"{prefix}.{alias.name}" for alias in node.names)
+            above = module.split(".")[: -node.level] if node.level else []
+            base = ".".join((*above, *filter(None, [node.module])))
+            yield from ((f"{base}.{alias.name}", base) for alias in node.names)
 
 
 def circle(texts: Mapping[str, str]) -> list[str]:
     """The modules of one circle of imports, the first one last again; empty without a circle."""
-    known = {name.removesuffix(".__init__"): name for name in texts}
+    known = {name.removesuffix(".__init__") for name in texts} | COMPILED
     graph = {}
     for name, text in texts.items():
         own = name.removesuffix(".__init__")
-        found = imported(name, text)
-        # What is no module is a name of the module above it, but for modules that are compiled.
-        targets = {n if n in known else n.rpartition(".")[0] for n in found}
-        graph[own] = {t for t in targets if t in known and t != own}
+        meant = [next((n for n in names if n in known), own) for names in imported(name, text)]
+        graph[own] = {other for other in meant if other != own}
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:

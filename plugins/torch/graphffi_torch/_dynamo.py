@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dynamo's part: the errors of wrong calls in code that it traces, and the classes it meets there.
 
-The caller of a wrong call gets the error of eager code. Dynamo raises exceptions of its own for what goes wrong while it traces, with the original's text
-among others (torch 2.10 to 2.15); it has no public way to say that an exception is meant for the
-caller. An `Unsupported` breaks the graph where that is allowed, so that eager code raises the
-error. With `fullgraph=True` it reaches `torch.compile`'s wrapper, which raises what its
-`with_traceback` gives.
+The caller of a wrong call gets the error of eager code. Dynamo raises exceptions of its own for
+what goes wrong while it traces, with the original's text among others (torch 2.10 to 2.15); it has
+no public way to say that an exception is meant for the caller. An `Unsupported` breaks the graph
+where that is allowed, so that eager code raises the error. With `fullgraph=True` it reaches
+`torch.compile`'s wrapper, which raises what its `with_traceback` gives.
 
 Gradient rules run later, when Dynamo has handed the graph to its backend. There it lets a
 `BackendCompilerFailed` through to the same wrapper, which raises what its `remove_dynamo_frames`
