@@ -51,7 +51,7 @@ def end_compilation(error: Exception) -> None:
 
 
 def trace_type(kind: type, wrap: Callable[[Any, Any], Any]) -> None:
-    """Has Dynamo, which is there, make its variables of a class's objects by ``wrap(builder, x)``.
+    """Lets Dynamo, which is there, make a variable of a class's object by ``wrap(builder, x)``.
 
     The caller sees that torch has the private name of that table.
     """
