@@ -59,7 +59,8 @@ def _symbolic_floats(output: Any) -> list[Any]:
 
 def _constant_zeros(output: Any) -> list[Any]:
     """The sources of zeros that the trace has met so far: the attribute may be made of them."""
-    guards = torch._guards.TracingContext.get().guards_context.dynamo_guards
+    context = torch._guards.TracingContext.get()
+    guards = context.guards_context.dynamo_guards
     sources = [g.originating_source for g in guards if g.create_fn_name() in _BY_EQUALITY]
     return [source for source in sources if _is_zero(output.resolve_source_value(source))]
 
