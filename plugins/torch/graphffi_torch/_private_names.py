@@ -217,7 +217,7 @@ class Members:
     or some of the tested versions lack them, which the code knows.
 
     Args:
-        file: Where they are used.
+        file: Where they are used; ``*`` for anywhere.
         of: The name of a class or object, with its module; a parameter's or variable's name.
         why: What for.
         names: What is used of it.
@@ -234,6 +234,13 @@ def _members(file: str, of: str, why: str, names: str) -> Members:
 
 
 MEMBERS: Final = (
+    _members(
+        "*",
+        "torch.SymInt.node",
+        "the expression of a symbol, and the values that it may have",
+        "expr has_hint hint maybe_as_float maybe_as_int shape_env.bound_sympy "
+        "shape_env.source_name_to_debug_name shape_env.var_to_sources",
+    ),
     _members(
         "_inductor.py",
         "torch._inductor.virtualized.V",
@@ -305,7 +312,6 @@ MEMBERS: Final = (
         "as_python_constant is_python_constant realize sym_num",
     ),
     _members("_dynamo_float.py", "v", "a float that is a symbol", "raw_value source.base"),
-    _members("_dynamo_float.py", "symbol", "a float's value in this call", "node.hint"),
     _members("_dynamo_float.py", "context", "the guards so far", "guards_context.dynamo_guards"),
     _members("_dynamo_float.py", "g", "a guard", "create_fn_name originating_source"),
     _members(
@@ -320,13 +326,6 @@ MEMBERS: Final = (
         "the guards of an exported program, and the places that its sizes come from",
         "guards replace var_to_sources",
     ),
-    _members(
-        "_standalone_signature.py",
-        "environment",
-        "the names of an exported program's sizes",
-        "source_name_to_debug_name var_to_sources",
-    ),
-    _members("_choice.py", "size", "the least value of a size", "node.expr node.shape_env"),
 )
 
 
