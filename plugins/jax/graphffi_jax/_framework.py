@@ -28,9 +28,10 @@ from ._choice import kernels_by_device
 from ._closures import note_kernel
 from ._decisions import run_rule
 from ._gradients import push_forward, transpose
+from ._kernel_call import KernelCall
 from ._library import register_targets
 from ._partition import register_partitioners
-from ._primitive import KernelCall, ResultTypes, bind
+from ._primitive import ResultTypes, bind
 from ._trace_state import is_tracing
 from ._varying import vary_alike
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import graphffi
 
 from ._library import TARGET, TARGET_GRAPH
-from ._targets import registered_count
+from ._targets import registered_targets
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def inspect() -> Inspection:
     uses = graphffi.get_global_func("graphffi_jax.workspace_peaks")()
     return Inspection(
         targets=(TARGET, TARGET_GRAPH),
-        registered=registered_count(),
+        registered=len(registered_targets),
         workspaces={str(name): (int(peak), int(size)) for name, peak, size in uses},
         last_workspace_peak=int(graphffi.get_global_func("graphffi_jax.last_workspace_peak")()),
     )

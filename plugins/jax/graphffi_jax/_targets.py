@@ -19,8 +19,8 @@ from ._library import TARGET, TARGET_GRAPH, handler_address, instantiate_named_a
 _PLATFORMS: Final = {"cpu": "cpu", "gpu": "CUDA", "cuda": "CUDA", "rocm": "ROCM"}
 _ITEMS: Final = {"args": "*inputs", "rets": "*outputs", "ctx.stream": "int(stream)"}
 _lock: Final = threading.Lock()
-# With the handlers, by name and platform.
-_targets: Final[dict[tuple[str, str], tuple[_Registration, dict[str, Any]]]] = {}
+#: With their handlers, by name and platform.
+registered_targets: Final[dict[tuple[str, str], tuple[_Registration, dict[str, Any]]]] = {}
 
 
 @dataclass(frozen=True)
@@ -92,22 +92,17 @@ def register_ffi_target(
     traits = (pass_owned_tensor, use_last_output_for_alloc_workspace, allow_cuda_graph)
     asked = _Registration(_identity(name, function), plan, attributes, traits)
     with _lock:
-        if (name, place) not in _targets:
+        if (name, place) not in registered_targets:
             handlers = _new_handlers(name, function, plan, attributes, place, traits)
             jax.ffi.register_ffi_target(name, handlers, platform=place, api_version=1)
-            _targets[name, place] = asked, handlers
-        known, handlers = _targets[name, place]
+            registered_targets[name, place] = asked, handlers
+        known, handlers = registered_targets[name, place]
     if known != asked:
         raise ValueError(
             f"{name}: expected the function and arguments that the target is registered with for "
             f"{place}, got others; choose another name"
         )
     return handlers
-
-
-def registered_count() -> int:
-    """The number of targets that `register_ffi_target` has registered."""
-    return len(_targets)
 
 
 def _identity(name: str, function: Any) -> Any:

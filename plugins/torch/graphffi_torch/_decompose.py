@@ -13,7 +13,7 @@ from torch.fx.node import map_arg
 
 from graphffi_torch._choice import smallest
 from graphffi_torch._operator_schema import overload_of
-from graphffi_torch._operators import registered_operators
+from graphffi_torch._operator_table import registered_operators
 from graphffi_torch._primitive import CALL_EFFECT, PRIMITIVES, PrimitiveCall, call_primitive
 from graphffi_torch._reference import compute, compute_into
 from graphffi_torch._sizes_of_one import as_exported

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wrong calls in code that torch.compile traces: the caller gets the error of eager code.
+"""Dynamo's part: the errors of wrong calls in code that it traces, and the classes it meets there.
 
-Dynamo raises exceptions of its own for what goes wrong while it traces, with the original's text
-among others (torch 2.10 to 2.15); it has no public way to say that an exception is meant for the
-caller. An `Unsupported` breaks the graph where that is allowed, so that eager code raises the
-error. With `fullgraph=True` it reaches `torch.compile`'s wrapper, which raises what its
-`with_traceback` gives.
+The caller of a wrong call gets the error of eager code. Dynamo raises exceptions of its own for
+what goes wrong while it traces, with the original's text among others (torch 2.10 to 2.15); it has
+no public way to say that an exception is meant for the caller. An `Unsupported` breaks the graph
+where that is allowed, so that eager code raises the error. With `fullgraph=True` it reaches
+`torch.compile`'s wrapper, which raises what its `with_traceback` gives.
 
 Gradient rules run later, when Dynamo has handed the graph to its backend. There it lets a
 `BackendCompilerFailed` through to the same wrapper, which raises what its `remove_dynamo_frames`
@@ -23,6 +23,7 @@ import torch
 from graphffi_torch._private_names import has
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
 
 
@@ -47,6 +48,16 @@ def end_compilation(error: Exception) -> None:
         return
     if _is_compiling() and not torch._guards.TracingContext.extract_stack():
         raise _wrong_rule_type()(error)
+
+
+def trace_type(kind: type, wrap: Callable[[Any, Any], Any]) -> None:
+    """Lets Dynamo, which is there, make a variable of a class's object by ``wrap(builder, x)``.
+
+    The caller sees that torch has the private name of that table.
+    """
+    from torch._dynamo.variables.builder import VariableBuilder
+
+    VariableBuilder._type_dispatch()[kind] = wrap
 
 
 def _is_dynamo_there() -> bool:

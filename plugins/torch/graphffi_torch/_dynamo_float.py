@@ -15,9 +15,9 @@ import torch
 from torch._dynamo.guards import GuardBuilder, install_guard
 from torch._dynamo.source import AttrSource, CallFunctionNoArgsSource
 from torch._dynamo.variables import ConstantVariable, LambdaVariable
-from torch._dynamo.variables.builder import VariableBuilder
 from torch.fx.experimental.symbolic_shapes import guard_scalar
 
+from graphffi_torch._dynamo import trace_type
 from graphffi_torch._exact_float import ExactFloat
 
 # Guards of constants.
@@ -26,7 +26,7 @@ _BY_EQUALITY: Final = ("CONSTANT_MATCH", "CONSTANT_SUBCLASS_MATCH", "EQUALS_MATC
 
 def install() -> None:
     """Makes Dynamo keep the sign of a zero that goes through `exact_float`."""
-    VariableBuilder._type_dispatch()[ExactFloat] = _wrap
+    trace_type(ExactFloat, _wrap)
 
 
 def _wrap(builder: Any, value: ExactFloat) -> Any:
@@ -59,7 +59,8 @@ def _symbolic_floats(output: Any) -> list[Any]:
 
 def _constant_zeros(output: Any) -> list[Any]:
     """The sources of zeros that the trace has met so far: the attribute may be made of them."""
-    guards = torch._guards.TracingContext.get().guards_context.dynamo_guards
+    context = torch._guards.TracingContext.get()
+    guards = context.guards_context.dynamo_guards
     sources = [g.originating_source for g in guards if g.create_fn_name() in _BY_EQUALITY]
     return [source for source in sources if _is_zero(output.resolve_source_value(source))]
 

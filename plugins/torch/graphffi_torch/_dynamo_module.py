@@ -12,17 +12,16 @@ from typing import Any
 import torch
 from torch._dynamo.guards import GuardBuilder, install_guard
 from torch._dynamo.variables import LambdaVariable, UserDefinedObjectVariable
-from torch._dynamo.variables.builder import VariableBuilder
 
 from graphffi import Function, Module, get_global_func
 from graphffi.plugin import report_to_tracer
-from graphffi_torch._dynamo import end_trace
+from graphffi_torch._dynamo import end_trace, trace_type
 
 
 def install() -> None:
     """Lets Dynamo know modules and functions."""
-    VariableBuilder._type_dispatch()[Module] = _wrap_module
-    VariableBuilder._type_dispatch()[Function] = _wrap_function
+    trace_type(Module, _wrap_module)
+    trace_type(Function, _wrap_function)
     torch.compiler.substitute_in_graph(get_global_func)(_refuse_global_func)
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from graphffi_torch import _C
+from graphffi_torch._C import clear_aot_error, raise_aot_error
 
 
 @contextlib.contextmanager
@@ -25,7 +25,7 @@ def errors() -> Iterator[None]:
         >>> with graphffi_torch.errors():
         ...     y = model(x)  # doctest: +SKIP
     """
-    _C.clear_aot_error()
+    clear_aot_error()
     try:
         yield
     except RuntimeError as error:
@@ -38,7 +38,7 @@ def errors() -> Iterator[None]:
 def original_of(error: RuntimeError) -> BaseException | None:
     """The exception that a kernel raised in generated code, if that made the code fail."""
     try:
-        _C.raise_aot_error()
+        raise_aot_error()
     except BaseException as original:
         # Torch 2.10 leaves the text out. One that was caught before is not behind this error.
         text = str(error)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 import graphffi
+import graphffi_torch._C as _C
 from graphffi.plugin import (
     Framework,
     Tracer,
@@ -22,7 +23,6 @@ from graphffi.plugin import (
     traced_constants,
     when_imported,
 )
-from graphffi_torch import _C
 from graphffi_torch._dynamo import end_trace
 from graphffi_torch._effects import distinct
 from graphffi_torch._exact_float import exact_float
@@ -34,12 +34,12 @@ from graphffi_torch._operator_schema import (
     why_no_operand,
     why_no_operator,
 )
+from graphffi_torch._operator_table import watch_operators
 from graphffi_torch._operators import (
     check_operators,
     entry_of,
     register_operator,
     replace_operators,
-    watch_operators,
 )
 from graphffi_torch._primitive import Primitive, call_primitive
 from graphffi_torch._private_names import has

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.autograd import forward_ad
 
+import graphffi_torch._C as _C
 from graphffi import TensorSpec
 from graphffi.plugin import Operand
-from graphffi_torch import _C
 from graphffi_torch._dynamo import end_compilation, end_trace
 from graphffi_torch._specs import attribute_value, concrete
 

@@ -6,44 +6,36 @@ from __future__ import annotations
 import functools
 import itertools
 import re
-import threading
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from graphffi.plugin import MISSING, FactoryError, Operand, call_device, flat, trace_shape_rule
-from graphffi_torch import _C
-from graphffi_torch._choice import chosen_kernel
+from graphffi.plugin import MISSING, Operand, trace_shape_rule
+from graphffi_torch._C import define_op
 from graphffi_torch._dynamo import end_trace
 from graphffi_torch._effects import kept_entry, register_side_effect
-from graphffi_torch._operator_schema import (
-    arguments_by_name,
-    operator_schemas,
-    why_no_operator,
+from graphffi_torch._fakes import make_effect_fake, make_fake
+from graphffi_torch._operator_schema import operator_schemas, why_no_operator
+from graphffi_torch._operator_table import (
+    add_registered,
+    is_registered,
+    operators_of,
+    packet_of,
+    table_lock,
+    tell_watchers,
 )
-from graphffi_torch._recompute import why_not_traced
-from graphffi_torch._specs import allocations, concrete, rule_arguments
 from graphffi_torch._vmap import register_vmap
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from graphffi import Op
     from graphffi.plugin import Attribute, Definition, OpKernel
 
-_lock: Final = threading.RLock()
-_registered: Final[dict[str, Op]] = {}
-_operators: Final[dict[str, list[Any]]] = {}  # of those that somebody asked for
 # Names of operators that say that calls may be recorded into CUDA graphs. Of others, the kernel of
 # a call says so.
 _recordable: Final[set[str]] = set()
-_WRONG_CALLS: Final = (
-    *(TypeError, ValueError, AttributeError, LookupError, ArithmeticError),
-    *(AssertionError, NameError, NotImplementedError),
-)
 _numbers: Final = itertools.count()
-_watchers: Final[list[Callable[[Definition, list[Any]], None]]] = []
-_CPU: Final = torch.device("cpu")
 
 
 def register_operator(op: Op) -> None:
@@ -53,45 +45,26 @@ def register_operator(op: Op) -> None:
         NotImplementedError: If the op has more parameters than torch's operators can have.
         ValueError: If torch has another operator of that name.
     """
-    if op.name in _registered:
+    if is_registered(op):
         return
     reason = why_no_operator(op.definition)
     if reason is not None:
         error = NotImplementedError(reason)
         end_trace(error)
         raise error
-    with _lock:
-        if op.name in _registered:
+    with table_lock:
+        if is_registered(op):
             return
         _register(op)
         if op.definition.vmap is not None:
             register_vmap(op)
-        _registered[op.name] = op
-        _notify(op)
+        add_registered(op)
 
 
 def operator_of(op: Op) -> Any:
     """The operator of an op. Raises what `register_operator` does."""
     register_operator(op)
-    return _operators_of(op)[0]
-
-
-def _operators_of(op: Op) -> list[Any]:
-    """The operators of an op that is registered, `ns::name` first."""
-    operators = _operators.get(op.name)
-    if operators is None:
-        packet = _packet(op.definition)
-        _, out_schema, effect_schema = operator_schemas(op.definition)
-        operators = [packet.default]
-        operators += [packet.out] if out_schema else []
-        operators += [packet.effect] if effect_schema else []
-        _operators[op.name] = operators
-    return operators
-
-
-def _packet(definition: Definition) -> Any:
-    namespace, _, name = definition.name.partition("::")
-    return getattr(getattr(torch.ops, namespace), name)
+    return operators_of(op)[0]
 
 
 def entry_of(op: Op) -> Any:
@@ -103,20 +76,6 @@ def entry_of(op: Op) -> Any:
     if not mutated or not op.definition.has_side_effect:
         return operator
     return kept_entry(operator, len(op.definition.results), mutated)
-
-
-def watch_operators(watcher: Callable[[Definition, list[Any]], None]) -> None:
-    """Lets `watcher` see the operators, `ns::name` first, of every op that is ever registered."""
-    with _lock:
-        _watchers.append(watcher)
-        for op in _registered.values():
-            watcher(op.definition, _operators_of(op))
-
-
-def registered_operators() -> list[tuple[Definition, list[Any]]]:
-    """The definitions of all ops and their operators."""
-    with _lock:
-        return [(op.definition, _operators_of(op)) for op in _registered.values()]
 
 
 def check_operators(former: Definition, definition: Definition) -> None:
@@ -145,13 +104,13 @@ def _kind_of_vmap(definition: Definition) -> str:
 
 def replace_operators(op: Op) -> None:
     """Makes an op's operators run its new definition, which `check_operators` has not refused."""
-    with _lock:
+    with table_lock:
         register_operator(op)
         op.drop_direct_calls()
         direct_call = _define(op.definition, operator_schemas(op.definition), replace=True)
         if op.definition.recompute:
             op.add_direct_call(direct_call)
-        _notify(op)
+        tell_watchers(op)
 
 
 def _register(op: Op) -> None:
@@ -161,14 +120,14 @@ def _register(op: Op) -> None:
     direct_call = _define(definition, schemas, replace=False)
     if _allows_cuda_graph(definition):
         _recordable.add(definition.name)
-    _register_fake(definition.name, _make_fake(op))
+    _register_fake(definition.name, make_fake(op))
     if definition.recompute:  # calls go through the operator, which knows repetitions
         op.add_direct_call(direct_call)
     _, _, effect_schema = schemas
     if effect_schema:
-        _register_fake(f"{definition.name}.effect", _make_effect_fake(op))
+        _register_fake(f"{definition.name}.effect", make_effect_fake(op))
     if definition.has_side_effect:
-        packet = _packet(definition)
+        packet = packet_of(definition)
         register_side_effect(packet.effect if effect_schema else packet.default)
 
 
@@ -199,15 +158,10 @@ def _library_of(namespace: str) -> torch.library.Library:
     return torch.library.Library(namespace, "FRAGMENT")  # type: ignore[no-untyped-call]
 
 
-def _notify(op: Op) -> None:
-    for watcher in _watchers:
-        watcher(op.definition, _operators_of(op))
-
-
 def _define(definition: Definition, schemas: tuple[str, str, str], *, replace: bool) -> Any:
     """Registers the operators of an op; gives the capsule that takes over plain calls."""
     schema, out_schema, effect_schema = schemas
-    return _C.define_op(
+    return define_op(
         schema=schema,
         out_schema=out_schema,
         effect_schema=effect_schema,
@@ -274,159 +228,3 @@ def _op_plan(definition: Definition, kernel: OpKernel) -> str:
         lambda m: groups.get(m[0], m[0]),
         kernel.plan or ", ".join((*parameters, *definition.results)),
     )
-
-
-def _make_infer(definition: Definition) -> Callable[..., list[Any]]:
-    """The shape rule over the operator's arguments."""
-
-    def infer(*arguments: Any) -> list[Any]:
-        operands, attributes = rule_arguments(definition, *definition.split(arguments))
-        specs = definition.infer(operands, attributes)
-        device = call_device(operands, specs)
-        if device != "meta":  # where calls are about shapes alone
-            kernel = chosen_kernel(definition, operands, attributes, device)
-            if definition.takes_ruled_workspace(kernel):  # says what is wrong while tracing
-                definition.workspace_bytes(kernel, operands, attributes)
-        return allocations(definition.name, definition.results, specs, _CPU)
-
-    return infer
-
-
-def _make_fake(op: Op) -> Callable[..., Any]:
-    """The fake of an op: its effect on tensors without data, as the op is defined at the time."""
-
-    def fake(*arguments: Any, **keywords: Any) -> Any:
-        definition = op.definition
-        infer = _make_infer(definition)
-        # Torch leaves out arguments that have their default.
-        given = arguments_by_name(definition, arguments, keywords)
-        values = [given[p.name] if p.name in given else _default(p) for p in definition.parameters]
-        _check_tensors(definition, values)
-        _repair(definition, values)
-        try:
-            rows = infer(*values)
-            if any(_is_negative(size) for shape, _, _ in rows for size in shape):
-                raise ValueError(f"{definition.name}: expected sizes of 0 or more")
-        except FactoryError as error:
-            end_trace(error)
-            raise
-        except _WRONG_CALLS as error:
-            end_trace(_with_sizes(error, infer, values))
-            raise
-        except RuntimeError as error:
-            _explain_unknown(definition, error)
-            raise
-        results = [torch.empty(shape, dtype=dtype, device=device) for shape, dtype, device in rows]
-        if len(results) == 1:
-            return results[0]
-        return tuple(results) if results else None
-
-    return fake
-
-
-def _explain_unknown(definition: Definition, error: RuntimeError) -> None:
-    """Names the op in torch's error for a condition that only elements of tensors decide."""
-    from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
-
-    if isinstance(error, GuardOnDataDependentSymNode):
-        error.args = (
-            f"{definition.name}: shape rule: expected a condition that sizes and attributes decide "
-            "while the graph is made, got one that elements of tensors decide; state it with "
-            f"torch._check before the call\n{error}",
-        )
-
-
-def _is_negative(size: Any) -> bool:
-    if not isinstance(size, torch.SymInt):
-        return False
-    from torch.fx.experimental.symbolic_shapes import guard_or_false  # imported with symbols
-
-    return guard_or_false(size < 0)
-
-
-def _check_tensors(definition: Definition, arguments: Sequence[Any]) -> None:
-    """Refuses data types that kernels can't be given, and tensors with data beside some without.
-
-    Torch (2.10 to 2.15) takes a call with a tensor on the device meta for one about shapes alone,
-    and its compilers don't know all data types.
-
-    Raises:
-        TypeError: For a wrong data type.
-        ValueError: If there are tensors with data and without.
-    """
-    operands, _ = definition.split(arguments)
-    tensors = [
-        (o.name, tensor)
-        for o, value in zip(definition.operands, operands, strict=True)
-        for tensor in flat(value)
-    ]
-    try:
-        for name, tensor in tensors:
-            _C.check_data_type(f"{definition.name}: {name!r}", tensor.dtype)
-    except TypeError as error:
-        end_trace(error)
-        raise
-    places = [(name, tensor.device) for name, tensor in tensors]
-    if len({device.type == "meta" for _, device in places}) == 2:
-        found = ", ".join(f"{name!r} on {device}" for name, device in places)
-        raise ValueError(
-            f"{definition.name}: expected all operands on the device meta, or none, got {found}"
-        )
-
-
-def _repair(definition: Definition, arguments: Sequence[Any]) -> None:
-    """Repairs torch for calls that it can't compile.
-
-    Raises:
-        NotImplementedError: If this torch would make a call again that may be made once.
-    """
-    if not definition.recompute:
-        from graphffi_torch import _repairs
-
-        _repairs.keep_results()
-        reason = why_not_traced(definition)
-        if reason is not None and torch.is_grad_enabled():
-            error = NotImplementedError(reason)
-            end_trace(error)
-            raise error
-    if any(operand.mutated for operand in definition.operands):
-        from graphffi_torch import _repairs
-
-        _repairs.repair()
-
-
-def _make_effect_fake(op: Op) -> Callable[..., Any]:
-    """The fake of `ns::name.effect`."""
-    fake = _make_fake(op)
-
-    def effect_fake(*arguments: Any, **keywords: Any) -> list[torch.Tensor]:
-        definition = op.definition
-        returned = flat(fake(*arguments, **keywords))
-        values = arguments_by_name(definition, arguments, keywords)
-        mutated = [values.get(o.name) for o in definition.operands if o.mutated]
-        returned += map(torch.empty_like, flat(mutated))
-        if not returned:
-            tensors = (t for t in flat([*values.values()]) if isinstance(t, torch.Tensor))
-            given = next(tensors, torch.empty(0))
-            returned.append(given.new_empty(0))
-        return returned
-
-    return effect_fake
-
-
-def _with_sizes(error: Exception, infer: Callable[..., Any], arguments: Sequence[Any]) -> Exception:
-    """The rule's error with the sizes at hand where it has a tracer's symbols.
-
-    That is what eager code raises.
-    """
-    try:
-        infer(*[concrete(argument) for argument in arguments])
-    except _WRONG_CALLS as concrete_error:
-        return concrete_error
-    except RuntimeError:  # torch's: there are no sizes yet
-        return error
-    return error  # the rule fails for symbols alone
-
-
-def _default(parameter: Operand | Attribute) -> Any:
-    return None if isinstance(parameter, Operand) else parameter.default

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import torch
 
+import graphffi_torch._C as _C
 from graphffi.plugin import PackagedLibraries, open_archive, trusted_hashes
-from graphffi_torch import _C
 from graphffi_torch._decompose import (
     OPTIONS_FOR_UPDATES,
     check_branches,

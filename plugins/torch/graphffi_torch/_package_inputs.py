@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import torch
 from torch.utils._pytree import tree_leaves
 
+import graphffi_torch._C as _C
 from graphffi.plugin import NUMBERS, describe, is_tensor
-from graphffi_torch import _C
 from graphffi_torch._guard_text import GLOBALS, SizeGuard
 from graphffi_torch._package_description import dtype_name
 from graphffi_torch._size_guards import NO_LIMIT, SMALLEST

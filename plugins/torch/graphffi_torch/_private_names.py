@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The private names of torch that the plugin uses, and what happens without them.
 
-A feature is used where torch is one of the tested versions and has all of the feature's names. The
-tested versions alone vouch for the members of `V.graph`, whose class may be imported later, and for
-those that objects get when they are made.
-`tests/guards/test_layering.py` compares this table with the code; `tests/torch_plugin` hides names.
+A feature is used where torch is one of the tested versions and has all of the names of the feature
+in `TABLE`. The tested versions alone vouch for those in `MEMBERS`.
+`tests/guards` compares both tables with the code; `tests/torch_plugin` hides names.
 """
 
 from __future__ import annotations
@@ -110,6 +109,10 @@ TABLE: Final = (
         ("torch._dynamo.guards.install_guard", "adds a guard to a graph"),
         ("torch._dynamo.variables.LambdaVariable", "looks a function up"),
         ("torch._dynamo.variables.UserDefinedObjectVariable", "a module or function in a trace"),
+    ),
+    *_rows(
+        "modules",
+        "_dynamo.py",
         ("torch._dynamo.variables.builder.VariableBuilder._type_dispatch", "knows the two classes"),
     ),
     *_rows(
@@ -122,8 +125,12 @@ TABLE: Final = (
         ("torch._dynamo.output_graph.OutputGraph.resolve_source_value", "finds zeros"),
         ("torch._dynamo.variables.ConstantVariable", "a float in a trace"),
         ("torch._dynamo.variables.LambdaVariable", "looks a float over"),
-        ("torch._dynamo.variables.builder.VariableBuilder._type_dispatch", "knows `ExactFloat`"),
         ("torch._guards.TracingContext.get", "has the guards so far"),
+    ),
+    *_rows(
+        "exact floats",
+        "_dynamo.py",
+        ("torch._dynamo.variables.builder.VariableBuilder._type_dispatch", "knows `ExactFloat`"),
     ),
     *_rows(
         "effects",
@@ -192,6 +199,126 @@ TABLE: Final = (
         "packages",
         "_package_inputs.py",
         ("torch.utils._pytree.tree_leaves", "finds tensors in named tuples and the like"),
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Members:
+    """Members of objects that torch hands out or of classes that the plugin derives its own from.
+
+    No look-up finds them: objects get them when they are made, their class may be imported later,
+    or some of the tested versions lack them, which the code knows.
+
+    Args:
+        file: Where they are used; ``*`` for anywhere.
+        of: The name of a class or object, with its module; a parameter's or variable's name.
+        why: What for.
+        names: What is used of it.
+    """
+
+    file: str
+    of: str
+    why: str
+    names: tuple[str, ...]
+
+
+def _members(file: str, of: str, why: str, names: str) -> Members:
+    return Members(file, of, why, tuple(names.split()))
+
+
+MEMBERS: Final = (
+    _members(
+        "*",
+        "torch.SymInt.node",
+        "the expression of a symbol, and the values that it may have",
+        "expr has_hint hint maybe_as_float maybe_as_int shape_env.bound_sympy "
+        "shape_env.source_name_to_debug_name shape_env.var_to_sources",
+    ),
+    _members(
+        "_inductor.py",
+        "torch._inductor.virtualized.V",
+        "the graph that is being lowered",
+        "aot_compilation graph.aot_mode graph.cpp_wrapper graph.current_node graph.effectful_ops "
+        "graph.env graph.fx_wrapper graph.register_buffer graph.register_operation "
+        "graph.sizevars.simplify",
+    ),
+    _members(
+        "_inductor_code.py",
+        "torch._inductor.virtualized.V",
+        "the graph whose code is being written",
+        "graph.__dict__ graph.aot_mode graph.module.graph graph.name",
+    ),
+    _members(
+        "_inductor_code.py",
+        "wrapper",
+        "takes the lines of a graph's code, and the plugin's note that it has the declarations",
+        "add_import_once graphffi_declared header.splice header.writeline val_to_arg_str writeline",
+    ),
+    _members(
+        "_inductor.py",
+        "torch._inductor.ir.FallbackKernel",
+        "the arguments of a call, and the node that torch asks about CUDA graphs",
+        "constant_args fx_node inputs op_overload unflatten_args",
+    ),
+    _members(
+        "_inductor.py",
+        "torch._inductor.ir.NopKernel",
+        "a buffer's layout, and what keeps it out of CUDA graphs",
+        "layout.get_free_symbol_uses unbacked_bindings",
+    ),
+    _members(
+        "_dynamo.py",
+        "torch._dynamo.exc.BackendCompilerFailed",
+        "the error of a gradient rule",
+        "inner_exception",
+    ),
+    _members(
+        "_dynamo.py",
+        "torch._dynamo.exc.Unsupported",
+        "the user's code, for a note",
+        "real_stack",
+    ),
+    _members(
+        "_dynamo_module.py",
+        "torch._dynamo.variables.UserDefinedObjectVariable",
+        "attributes and calls of what is traced; torch 2.14 renamed the first",
+        "var_getattr tp_getattro_impl as_python_constant call_function make_guard value",
+    ),
+    _members(
+        "_dynamo_module.py",
+        "builder",
+        "tells where an object comes from, and takes its guards",
+        "install_guards source tx.output.side_effects.track_object_existing",
+    ),
+    _members("_dynamo_module.py", "name", "a text in traced code", "as_python_constant"),
+    _members("_dynamo_float.py", "builder", "has the graph", "tx.output"),
+    _members(
+        "_dynamo_float.py",
+        "output",
+        "the graph, with the floats that it has as symbols",
+        "resolve_source_value unspec_variable_map",
+    ),
+    _members(
+        "_dynamo_float.py",
+        "variable",
+        "a float in traced code",
+        "as_python_constant is_python_constant realize sym_num",
+    ),
+    _members("_dynamo_float.py", "v", "a float that is a symbol", "raw_value source.base"),
+    _members("_dynamo_float.py", "context", "the guards so far", "guards_context.dynamo_guards"),
+    _members("_dynamo_float.py", "g", "a guard", "create_fn_name originating_source"),
+    _members(
+        "_sizes_of_one.py",
+        "environment",
+        "the sizes that are symbols in an exported program",
+        "backed_var_to_val var_to_range var_to_sources var_to_val",
+    ),
+    _members(
+        "_size_guards.py",
+        "environment",
+        "the guards of an exported program, and the places that its sizes come from",
+        "guards replace var_to_sources",
     ),
 )
 

@@ -14,7 +14,7 @@ import torch
 from torch.utils.checkpoint import CheckpointPolicy
 
 from graphffi.plugin import when_imported
-from graphffi_torch._operators import registered_operators
+from graphffi_torch._operator_table import registered_operators
 from graphffi_torch._primitive import PRIMITIVES
 from graphffi_torch._private_names import has
 from graphffi_torch._recompute import kept_results
