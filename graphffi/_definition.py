@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from . import _core
 from ._binding import BoundCall as BoundCall
-from ._binding import bind, flat, for_rule
+from ._binding import bind
 from ._cached import cached_property
 from ._describe import describe
 from ._digest import digest_of, parts_of, traced_digest
 from ._dims import Dims, parse_dims
 from ._dtypes import DTypes, parse_dtypes
 from ._kernel_signature import check_kernel_signature
+from ._nested import flat, for_rule, structure_of
 from ._op_kernel import OpKernel, choose_kernel, reference_kernel
 from ._parameter import MISSING as MISSING
 from ._parameter import Attribute as Attribute
@@ -434,10 +435,3 @@ class Definition:
         if not values:
             return None
         return values[0] if len(values) == 1 else tuple(values)
-
-
-def structure_of(value: Any) -> int | None:
-    """None for None, -1 for one value, the length of a list."""
-    if value is None:
-        return None
-    return len(value) if isinstance(value, (list, tuple)) else -1

@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ._binding import for_rule
 from ._describe import describe, is_tensor
 from ._dtype import dtype
 from ._error import name_rule
+from ._nested import for_rule
 from ._spec import spec_text
 
 if TYPE_CHECKING:

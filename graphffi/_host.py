@@ -12,12 +12,13 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from . import _core
-from ._binding import BoundCall, per_tensor
+from ._binding import BoundCall
 from ._describe import describe, is_tensor
 from ._device import Device
 from ._dtype import dtype
 from ._framework import Framework, register_framework, tracing_framework
 from ._library import split_reference
+from ._nested import per_tensor
 from ._op_kernel import call_device
 from ._plan import passes_results, strided_tensors
 from ._spec import TensorSpec, checked_dtype, spec_text

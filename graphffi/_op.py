@@ -399,8 +399,10 @@ def _add_kernel(op: Op, kernel: OpKernel, override: bool) -> None:
     _replace(op, extended)
 
 
-def _replace_kernels(library: str) -> None:
+def _replace_kernels(library: str, is_new: bool) -> None:
     """Renews the kernels of ops whose library was built anew."""
+    if not is_new:
+        return
     with _lock:
         for op in _ops.values():
             if any(split_reference(k.reference)[0] == library for k in op.definition.kernels):

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from . import _core
-from ._binding import flat
 from ._cached import cached_property
 from ._conditions import UndecidedError
 from ._device import Device
 from ._dtype import dtype
+from ._nested import flat
 from ._plan import NO_TRAITS, CallTraits
 from ._reference import REFERENCE
 from ._rule_text import RuleText, read_rule

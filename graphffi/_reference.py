@@ -7,10 +7,10 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from ._binding import flat
 from ._describe import describe, is_tensor
 from ._dtype import dtype
 from ._error import name_rule
+from ._nested import flat
 from ._spec import spec_text
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ._binding import flat
 from ._derivatives import Jvp, Vjp, is_floating
 from ._framework import framework_of
+from ._nested import flat
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -6,8 +6,8 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any, Final
 
-from ._binding import flat
 from ._error import name_rule
+from ._nested import flat
 from ._spec import CheckError, CheckTypeError, TensorSpec, checked_bytes, checked_result
 
 if TYPE_CHECKING:

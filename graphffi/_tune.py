@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ._binding import flat, per_tensor
 from ._cache import locked, write_text
 from ._framework import framework_of
+from ._nested import flat, per_tensor
 from ._op import check_op
 from ._op_kernel import call_device, why_not
 from ._reference import is_narrow

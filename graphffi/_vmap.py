@@ -6,7 +6,6 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from ._binding import call_in_order
 from ._describe import describe, is_tensor
 from ._dtype import dtype
 from ._error import name_rule
@@ -146,3 +145,11 @@ def _check_results(
 
 def _sizes(shape: Sequence[Any]) -> str:
     return ", ".join(map(str, shape))
+
+
+def call_in_order(op: Op, values: Sequence[Any]) -> Any:
+    """Calls an op with one value per parameter, in signature order."""
+    parameters = op.definition.parameters
+    count = sum(not parameter.by_name for parameter in parameters)
+    by_name = {p.name: value for p, value in zip(parameters[count:], values[count:], strict=True)}
+    return op(*values[:count], **by_name)

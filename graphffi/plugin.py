@@ -4,16 +4,12 @@
 from __future__ import annotations
 
 from ._binding import BoundCall as BoundCall
-from ._binding import call_in_order as call_in_order
-from ._binding import flat as flat
-from ._binding import per_tensor as per_tensor
 from ._build_plugin import build_archive as build_archive
 from ._conditions import UndecidedError as UndecidedError
 from ._conditions import decidable as decidable
 from ._conditions import undecided as undecided
 from ._core import ask_flag as ask_flag
 from ._definition import Definition as Definition
-from ._definition import structure_of as structure_of
 from ._derivatives import DerivativeRule as DerivativeRule
 from ._describe import NUMBERS as NUMBERS
 from ._describe import describe as describe
@@ -28,6 +24,9 @@ from ._library import find_library_in_use as find_library_in_use
 from ._library import split_reference as split_reference
 from ._location import plugin_cache as plugin_cache
 from ._location import torch_build as torch_build
+from ._nested import flat as flat
+from ._nested import per_tensor as per_tensor
+from ._nested import structure_of as structure_of
 from ._objects import object_of as object_of
 from ._objects import precompiled_header as precompiled_header
 from ._op_kernel import OWN_NAMES as OWN_NAMES
@@ -65,3 +64,4 @@ from ._tracing import report_to_tracer as report_to_tracer
 from ._tracing import symbol_kind as symbol_kind
 from ._tracing import traced_constants as traced_constants
 from ._vmap import call_in_batch as call_in_batch
+from ._vmap import call_in_order as call_in_order
