@@ -26,6 +26,7 @@ from ._load_ops import load_ops as load_ops
 from ._module import Module as Module
 from ._module import load_module as load_module
 from ._op import Op as Op
+from ._op_table import use_tuning as use_tuning
 from ._plugins import prepare_for_tracing as _prepare_for_tracing
 from ._prebuild import prebuild as prebuild
 from ._prebuild import use_prebuilt as use_prebuilt
@@ -43,7 +44,6 @@ from ._spec import like as like
 from ._stream import use_stream as use_stream
 from ._tensor import from_dlpack as from_dlpack
 from ._tune import tune as tune
-from ._tuning import use_tuning as use_tuning
 from ._version import __version__ as __version__
 
 if _TYPE_CHECKING:

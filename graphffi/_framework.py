@@ -23,8 +23,9 @@ from ._tracing import traced_as_constant
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ._definition import BoundCall, Definition
-    from ._op import Op
+    from ._binding import BoundCall
+    from ._defined_op import DefinedOp
+    from ._definition import Definition
     from ._plan import CanonicalCall
 
 
@@ -46,7 +47,7 @@ class Framework:
     call_plain: Callable[..., Any] | None = None
     is_tracing: Callable[[], bool] | None = None
 
-    def call_op(self, op: Op, definition: Definition, bound: BoundCall) -> Any:
+    def call_op(self, op: DefinedOp, definition: Definition, bound: BoundCall) -> Any:
         """Runs an op on checked arguments; gives what `Definition.pack_results` gives.
 
         The definition bound the arguments. It may be replaced by now.
@@ -62,16 +63,16 @@ class Framework:
         stand_in: Any = SimpleNamespace(name=definition.name, definition=definition)
         return self.call_op(stand_in, definition, bound)
 
-    def add_op(self, op: Op) -> None:
+    def add_op(self, op: DefinedOp) -> None:
         """Is told that an op was defined. May refuse it with a ValueError."""
 
-    def add_vjp(self, op: Op) -> None:
+    def add_vjp(self, op: DefinedOp) -> None:
         """Is told that an op has a gradient rule, or one of forward mode, now."""
 
-    def check_replacement(self, op: Op, definition: Definition) -> None:
+    def check_replacement(self, op: DefinedOp, definition: Definition) -> None:
         """Is told that an op is about to be defined anew. May refuse that with a ValueError."""
 
-    def replace_op(self, op: Op) -> None:
+    def replace_op(self, op: DefinedOp) -> None:
         """Is told that an op was defined anew."""
 
     def use_library(self, path: str, is_new: bool) -> None:
@@ -113,7 +114,7 @@ class Framework:
 _frameworks: dict[str, Framework] = {}
 _by_type: dict[type, Framework] = {}
 _own_types: dict[type, Framework] = {}
-_announced: list[Op] = []
+_announced: list[DefinedOp] = []
 _graph_tracers: Final[list[tuple[Framework, Callable[[], bool]]]] = []  # with their is_tracing
 # From frameworks that have them: whether a tracer of Python code is at work, and `call_plain`.
 _is_traced: Final[list[Callable[[], bool]]] = []
@@ -164,7 +165,7 @@ def call_plain(reference: str, args: tuple[Any, ...], out: Any, mutates: Sequenc
     return NotImplemented
 
 
-def announce_op(op: Op) -> None:
+def announce_op(op: DefinedOp) -> None:
     """Lets frameworks prepare for a new op: those that are registered and those that will be.
 
     Raises:

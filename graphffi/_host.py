@@ -28,8 +28,8 @@ from ._updates import check_updated, name_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ._defined_op import DefinedOp
     from ._definition import Definition
-    from ._op import Op
     from ._op_kernel import OpKernel
     from ._plan import CanonicalCall
 
@@ -53,7 +53,7 @@ class HostFramework(Framework):
         self._known: dict[Any, tuple[tuple[TensorSpec, ...], OpKernel, Any]] = {}
         self._kernels: dict[str, Any] = {}  # those of libraries: global ones may be replaced
 
-    def call_op(self, op: Op, definition: Definition, bound: BoundCall) -> Any:
+    def call_op(self, op: DefinedOp, definition: Definition, bound: BoundCall) -> Any:
         """Runs the op now, as the definition says that bound the arguments."""
         operands = (
             value if o.mutated else _with_arrays(value)
@@ -69,7 +69,7 @@ class HostFramework(Framework):
         fresh, mutated = outputs[: len(specs)], outputs[len(specs) :]
         return definition.pack_results(bound.operands, fresh, mutated)
 
-    def replace_op(self, op: Op) -> None:
+    def replace_op(self, op: DefinedOp) -> None:
         """Forgets calls of the former definition, which keeps all that its kernels refer to."""
         self._known.clear()
 

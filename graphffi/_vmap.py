@@ -13,8 +13,8 @@ from ._error import name_rule
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from ._defined_op import DefinedOp
     from ._definition import Definition
-    from ._op import Op
     from ._spec import TensorSpec
 
 
@@ -43,7 +43,7 @@ def checked_vmap(subject: str, method: Any) -> Any:
 
 
 def call_in_batch(
-    op: Op,
+    op: DefinedOp,
     size: Any,
     batched: Sequence[Any],
     values: Sequence[Any],
@@ -92,7 +92,7 @@ def call_in_batch(
 
 
 def _broadcast(
-    op: Op, batched: Sequence[Any], values: Sequence[Any], repeat: Callable[[Any], Any]
+    op: DefinedOp, batched: Sequence[Any], values: Sequence[Any], repeat: Callable[[Any], Any]
 ) -> Any:
     """One call; of operands whose `dims` have no ellipsis there must be one for the batch."""
     definition = op.definition
@@ -147,7 +147,7 @@ def _sizes(shape: Sequence[Any]) -> str:
     return ", ".join(map(str, shape))
 
 
-def call_in_order(op: Op, values: Sequence[Any]) -> Any:
+def call_in_order(op: DefinedOp, values: Sequence[Any]) -> Any:
     """Calls an op with one value per parameter, in signature order."""
     parameters = op.definition.parameters
     count = sum(not parameter.by_name for parameter in parameters)

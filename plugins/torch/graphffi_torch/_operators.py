@@ -28,11 +28,10 @@ from graphffi_torch._vmap import register_vmap
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from graphffi import Op
-    from graphffi.plugin import Attribute, Definition, OpKernel
+    from graphffi.plugin import Attribute, DefinedOp, Definition, OpKernel
 
 _lock: Final = threading.RLock()
-_registered: Final[dict[str, Op]] = {}
+_registered: Final[dict[str, DefinedOp]] = {}
 _operators: Final[dict[str, list[Any]]] = {}  # of those that somebody asked for
 # Names of operators that say that calls may be recorded into CUDA graphs. Of others, the kernel of
 # a call says so.
@@ -46,7 +45,7 @@ _watchers: Final[list[Callable[[Definition, list[Any]], None]]] = []
 _CPU: Final = torch.device("cpu")
 
 
-def register_operator(op: Op) -> None:
+def register_operator(op: DefinedOp) -> None:
     """Registers the operators of an op with torch, if they are not.
 
     Raises:
@@ -70,13 +69,13 @@ def register_operator(op: Op) -> None:
         _notify(op)
 
 
-def operator_of(op: Op) -> Any:
+def operator_of(op: DefinedOp) -> Any:
     """The operator of an op. Raises what `register_operator` does."""
     register_operator(op)
     return _operators_of(op)[0]
 
 
-def _operators_of(op: Op) -> list[Any]:
+def _operators_of(op: DefinedOp) -> list[Any]:
     """The operators of an op that is registered, `ns::name` first."""
     operators = _operators.get(op.name)
     if operators is None:
@@ -94,7 +93,7 @@ def _packet(definition: Definition) -> Any:
     return getattr(getattr(torch.ops, namespace), name)
 
 
-def entry_of(op: Op) -> Any:
+def entry_of(op: DefinedOp) -> Any:
     """The operator, or a function that calls it so that compilers keep calls with side effects."""
     operator = operator_of(op)
     mutated = [
@@ -143,7 +142,7 @@ def _kind_of_vmap(definition: Definition) -> str:
     return "no rule" if definition.vmap is None else "a rule"
 
 
-def replace_operators(op: Op) -> None:
+def replace_operators(op: DefinedOp) -> None:
     """Makes an op's operators run its new definition, which `check_operators` has not refused."""
     with _lock:
         register_operator(op)
@@ -154,7 +153,7 @@ def replace_operators(op: Op) -> None:
         _notify(op)
 
 
-def _register(op: Op) -> None:
+def _register(op: DefinedOp) -> None:
     definition = op.definition
     _check_free(definition.name)
     schemas = operator_schemas(definition)
@@ -199,7 +198,7 @@ def _library_of(namespace: str) -> torch.library.Library:
     return torch.library.Library(namespace, "FRAGMENT")  # type: ignore[no-untyped-call]
 
 
-def _notify(op: Op) -> None:
+def _notify(op: DefinedOp) -> None:
     for watcher in _watchers:
         watcher(op.definition, _operators_of(op))
 
@@ -292,7 +291,7 @@ def _make_infer(definition: Definition) -> Callable[..., list[Any]]:
     return infer
 
 
-def _make_fake(op: Op) -> Callable[..., Any]:
+def _make_fake(op: DefinedOp) -> Callable[..., Any]:
     """The fake of an op: its effect on tensors without data, as the op is defined at the time."""
 
     def fake(*arguments: Any, **keywords: Any) -> Any:
@@ -395,7 +394,7 @@ def _repair(definition: Definition, arguments: Sequence[Any]) -> None:
         _repairs.repair()
 
 
-def _make_effect_fake(op: Op) -> Callable[..., Any]:
+def _make_effect_fake(op: DefinedOp) -> Callable[..., Any]:
     """The fake of `ns::name.effect`."""
     fake = _make_fake(op)
 
