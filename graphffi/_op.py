@@ -288,6 +288,13 @@ def replace_definition(op: Op, definition: Definition) -> None:
                 forget_function(kernel.reference)
 
 
+def define_anew(op: Op, definition: Definition) -> None:
+    """Makes an op another one: what it was given after its definition goes."""
+    op.defined = definition
+    op._blocks.clear()  # they name kernels of the former definition
+    replace_definition(op, tuned(definition))
+
+
 def check_replacement(op: Op, definition: Definition) -> None:
     """Lets frameworks refuse another definition of an op, before anything is changed."""
     for framework in frameworks():

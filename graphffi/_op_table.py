@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from ._factory_store import prebuilt_digest
 from ._framework import announce_op
 from ._library import library_hash, renew_library_of, split_reference, when_renewed
-from ._op import Op, check_replacement, lock, ops, replace_definition
-from ._tuning import changing, take_tuning, tuned
+from ._op import Op, check_replacement, define_anew, lock, ops, replace_definition
+from ._tuning import changing, take_tuning
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -45,9 +45,7 @@ def register_op(definition: Definition, *, override: bool) -> Op:
             check_replacement(existing, definition)
             _renew_libraries(definition)
             _install(definition)
-            existing.defined = definition
-            existing._blocks.clear()  # they name kernels of the former definition
-            replace_definition(existing, tuned(definition))
+            define_anew(existing, definition)
         elif override:
             _install(definition)  # of the same code, but it may refer to other objects
     return existing

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ast
+import graphlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -136,7 +137,7 @@ PYTHON = {
         private=frozenset(
             {
                 "_import_hook.py: _initializing",  # of a module that is being imported
-                "_framework.py: _initializing",
+                "_plugins.py: _initializing",
                 "_fresh.py: _exit",  # documented, of os
                 "_worker.py: _exit",
                 "_signature.py: _fields",  # documented, of NamedTuples
@@ -299,6 +300,53 @@ def import_violations(layer: PythonLayer, path: Path, text: str) -> list[str]:
         if not may_use(layer, path.name, name)
     )
     return found
+
+
+def imported_modules(sources: dict[str, str], packages: set[str]) -> dict[str, set[str]]:
+    """The modules that each one imports by relative names, for types and in functions included.
+
+    Args:
+        sources: Text by module: `graphffi._op`.
+        packages: Those of them that are packages.
+    """
+    found: dict[str, set[str]] = {name: set() for name in sources}
+    for name, text in sources.items():
+        parts = name.split(".") if name in packages else name.split(".")[:-1]
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.ImportFrom) and node.level:
+                home = [*parts[: len(parts) - node.level + 1], *filter(None, [node.module])]
+                names = {".".join((*home, alias.name)) for alias in node.names} - {"graphffi._core"}
+                found[name] |= {n if n in sources else ".".join(home) for n in names} - {name}
+    return found
+
+
+def circle(imports_of: dict[str, set[str]]) -> str:
+    """A circle of modules that import each other; "" if there is none."""
+    try:
+        graphlib.TopologicalSorter(imports_of).prepare()
+    except graphlib.CycleError as error:
+        return " imports ".join(reversed(error.args[1]))
+    return ""
+
+
+def test_the_modules_of_graphffi_import_each_other_one_way() -> None:
+    files = sorted((ROOT / "graphffi").rglob("*.py"))
+    names = {file: ".".join(file.relative_to(ROOT).with_suffix("").parts) for file in files}
+    sources = {n.removesuffix(".__init__"): file.read_text() for file, n in names.items()}
+    packages = {n.removesuffix(".__init__") for n in names.values() if n.endswith(".__init__")}
+    assert "graphffi._op" in sources
+    assert "graphffi.testing" in packages
+    found = circle(imported_modules(sources, packages))
+    assert not found, f"{found}: what they need of each other belongs into a third one, below them"
+
+
+@pytest.mark.parametrize("template", ["{}", "if TYPE_CHECKING:\n  {}", "def f():\n  {}"])
+def test_the_guard_sees_a_circle_of_imports(template: str) -> None:
+    below = {"a": "", "a._b": "from ._c import C", "a._d": "", "a.e": "from .. import _b"}
+    above = {"a._c": template.format("from .e import f")}
+    found = circle(imported_modules({**below, **above}, {"a", "a.e"}))
+    assert {"a._b", "a._c", "a.e"} == set(found.split(" imports "))
+    assert not circle(imported_modules({**below, "a._c": "from . import _d"}, {"a", "a.e"}))
 
 
 @pytest.mark.parametrize("name", NATIVE)
