@@ -66,7 +66,7 @@ class OpWithKernels(Interface):
         return self.has_choice or self.takes_ruled_workspace(self.candidates[0])
 
     def choose(self, operands: Sequence[Any], attributes: Sequence[Any], device: str) -> OpKernel:
-        """The kernel that a call runs: the first that fits, made if a factory has to.
+        """The kernel that a call runs, made if a factory has to.
 
         Args:
             operands: One `TensorSpec`, None or list of specs per operand. Decisions on symbolic
@@ -75,7 +75,8 @@ class OpWithKernels(Interface):
             device: Type of the device: see `call_device`.
 
         Raises:
-            NotImplementedError: If none fits, which says why.
+            NotImplementedError: If none fits, which says why; or if it depends on a size that is
+                not known, and not to be guarded, whether one does.
             FactoryError: If a factory fails.
         """
         return self.made(self.select(operands, attributes, device))
@@ -84,7 +85,10 @@ class OpWithKernels(Interface):
         """The same kernel, which a factory may still have to make."""
         if not self.has_choice:
             return self.candidates[0]
-        return choose_kernel(self, operands, attributes, device)
+        tuned = _tuned_kernel(self, operands, attributes, device)
+        if tuned is not None:
+            return keyed_kernel(self, tuned, operands, attributes)
+        return choose_in_order(self, operands, attributes, device)
 
     def kernel_number(self, kernel: OpKernel) -> int:
         """The number of a kernel among the candidates and, behind these, those that were made."""
@@ -113,29 +117,6 @@ class OpWithKernels(Interface):
         return takes_ruled_workspace(self, kernel)
 
 
-def choose_kernel(
-    definition: OpWithKernels, operands: Sequence[Any], attributes: Sequence[Any], device: str
-) -> OpKernel:
-    """The kernel of a call: the fastest, where that was measured, or the first that fits.
-
-    That of a factory may be still to be made.
-
-    Args:
-        definition: Of the op.
-        operands: One `TensorSpec`, None or list of specs per operand, whose sizes may be symbolic.
-        attributes: One value per attribute.
-        device: Type of the device of the call.
-
-    Raises:
-        NotImplementedError: If none does; or if it depends on a size that is not known, and not to
-            be guarded, whether one does.
-    """
-    tuned = _tuned_kernel(definition, operands, attributes, device)
-    if tuned is not None:
-        return keyed_kernel(definition, tuned, operands, attributes)
-    return choose_in_order(definition, operands, attributes, device)
-
-
 def _tuned_kernel(
     definition: OpWithKernels, operands: Sequence[Any], attributes: Sequence[Any], device: str
 ) -> OpKernel | None:
@@ -156,7 +137,7 @@ def _tuned_kernel(
 def choose_in_order(
     definition: OpWithKernels, operands: Sequence[Any], attributes: Sequence[Any], device: str
 ) -> OpKernel:
-    """The first kernel that fits a call. Args and errors: as for `choose_kernel`."""
+    """The first kernel that fits a call. Args and errors: as for `choose`."""
     undecided: list[str] = []
     reasons: list[str] = []
     for kernel in definition.candidates:
