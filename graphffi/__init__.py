@@ -21,12 +21,13 @@ from ._device import Device as Device
 from ._dtype import dtype as dtype
 from ._error import Error as Error
 from ._error import register_error as register_error
-from ._framework import prepare_for_tracing as _prepare_for_tracing
 from ._import_hook import when_imported as _when_imported
 from ._load_ops import load_ops as load_ops
 from ._module import Module as Module
 from ._module import load_module as load_module
 from ._op import Op as Op
+from ._op_table import use_tuning as use_tuning
+from ._plugins import prepare_for_tracing as _prepare_for_tracing
 from ._prebuild import prebuild as prebuild
 from ._prebuild import use_prebuilt as use_prebuilt
 from ._raw_call import call_tvm_ffi as call_tvm_ffi
@@ -43,7 +44,6 @@ from ._spec import like as like
 from ._stream import use_stream as use_stream
 from ._tensor import from_dlpack as from_dlpack
 from ._tune import tune as tune
-from ._tuning import use_tuning as use_tuning
 from ._version import __version__ as __version__
 
 if _TYPE_CHECKING:

@@ -3,46 +3,14 @@
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ._nested import flat
 from ._parameter import MISSING, Attribute, Operand
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from ._op import Op
-
-
-def flat(values: Any) -> list[Any]:
-    """The tensors among operands, or among what an op returns: without None, lists flattened."""
-    if not isinstance(values, (tuple, list)):
-        return [] if values is None else [values]
-    found: list[Any] = []
-    for value in values:
-        if isinstance(value, (tuple, list)):
-            found += flat(value)
-        elif value is not None:
-            found.append(value)
-    return found
-
-
-def for_rule(value: Any) -> Any:
-    """A value of a call as a rule gets it, which may change lists; not those that are traced."""
-    return list(value) if type(value) is list else value
-
-
-def per_tensor(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Makes a function of a tensor one of an operand: a list gives a list, None gives None."""
-
-    @functools.wraps(function)
-    def of_operand(operand: Any, *rest: Any) -> Any:
-        if isinstance(operand, (list, tuple)):
-            return [function(tensor, *rest) for tensor in operand]
-        return None if operand is None else function(operand, *rest)
-
-    return of_operand
+    from collections.abc import Mapping, Sequence
 
 
 @dataclass(frozen=True)
@@ -108,14 +76,6 @@ def _by_name(
         else:
             values[name] = value
     return values
-
-
-def call_in_order(op: Op, values: Sequence[Any]) -> Any:
-    """Calls an op with one value per parameter, in signature order."""
-    parameters = op.definition.parameters
-    count = sum(not parameter.by_name for parameter in parameters)
-    by_name = {p.name: value for p, value in zip(parameters[count:], values[count:], strict=True)}
-    return op(*values[:count], **by_name)
 
 
 def _is_missing(value: Any) -> bool:

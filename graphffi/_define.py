@@ -11,11 +11,11 @@ from ._definition import Definition
 from ._derivatives import checked_save
 from ._describe import describe
 from ._kernel import complete_kernel, named_kernel
-from ._op import register_op
 from ._op_kernel import OpKernel, forced_kernel
+from ._op_table import register_op
 from ._parameter import Operand
-from ._plan import CallTraits, SideEffect, checked_effect, checked_traits
 from ._reference import checked_choice
+from ._traits import CallTraits, SideEffect, checked_effect, checked_traits
 from ._vmap import checked_vmap
 
 if TYPE_CHECKING:

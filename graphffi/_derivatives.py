@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ._binding import for_rule
 from ._describe import describe, is_tensor
 from ._dtype import dtype
 from ._error import name_rule
+from ._nested import for_rule
 from ._spec import spec_text
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from ._definition import Definition
+    from ._interface import Interface
 
 
 class Saved:
@@ -44,7 +44,7 @@ class Saved:
 
 
 def checked_save(
-    definition: Definition, function: str, rule: Any, save: Sequence[str]
+    definition: Interface, function: str, rule: Any, save: Sequence[str]
 ) -> tuple[str, ...]:
     """The names that a rule saves, for an op that can have one.
 
@@ -102,7 +102,7 @@ class DerivativeRule:
     save: tuple[str, ...]
 
     @classmethod
-    def make(cls, definition: Definition, function: Any, save: Sequence[str]) -> Self:
+    def make(cls, definition: Interface, function: Any, save: Sequence[str]) -> Self:
         """A checked rule for an op.
 
         Raises:
@@ -111,7 +111,7 @@ class DerivativeRule:
         """
         return cls(function, checked_save(definition, cls.REGISTERED_BY, function, save))
 
-    def run(self, definition: Definition, values: Mapping[str, Any], given: Sequence[Any]) -> Any:
+    def run(self, definition: Interface, values: Mapping[str, Any], given: Sequence[Any]) -> Any:
         """Runs the rule; gives what it returns, for `checked`.
 
         Args:
@@ -126,7 +126,7 @@ class DerivativeRule:
             name_rule(error, definition.name, self.NAME)
             raise
 
-    def checked(self, definition: Definition, specs: Sequence[Any], returned: Any) -> list[Any]:
+    def checked(self, definition: Interface, specs: Sequence[Any], returned: Any) -> list[Any]:
         """The derivatives of these tensors that the rule returned, checked.
 
         Returns:
@@ -139,7 +139,7 @@ class DerivativeRule:
         check = _Check(f"{definition.name}: {self.NAME}", self.RETURNED)
         return check.run(self._names(definition), specs, returned)
 
-    def _names(self, definition: Definition) -> Sequence[str]:
+    def _names(self, definition: Interface) -> Sequence[str]:
         raise NotImplementedError
 
 
@@ -150,7 +150,7 @@ class Vjp(DerivativeRule):
     NAME = "backward"
     RETURNED = "gradient"
 
-    def _names(self, definition: Definition) -> Sequence[str]:
+    def _names(self, definition: Interface) -> Sequence[str]:
         return [operand.name for operand in definition.operands]
 
 
@@ -161,7 +161,7 @@ class Jvp(DerivativeRule):
     NAME = "jvp"
     RETURNED = "tangent"
 
-    def _names(self, definition: Definition) -> Sequence[str]:
+    def _names(self, definition: Interface) -> Sequence[str]:
         return definition.results
 
 

@@ -11,9 +11,9 @@ from importlib import import_module, metadata, util
 from pathlib import Path
 from typing import Final
 
-from ._framework import PLUGINS
 from ._location import cache_folder
 from ._outcome import Outcome
+from ._plugins import PLUGINS
 from ._runtime import runtime_info
 from ._toolchain import COMPILERS, find_compiler, version_of
 from ._version import __version__

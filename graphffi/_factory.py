@@ -4,18 +4,15 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import logging
 import operator
 import os
-import re
 import threading
 import time
 import weakref
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from . import _core
 from ._cached import cached_property
 from ._conditions import ConditionSize, UndecidedError
 from ._describe import describe
@@ -23,16 +20,16 @@ from ._device import Device
 from ._error import FactoryError
 from ._factory_sources import noted_files
 from ._factory_store import HeaderList, Store, prebuilt, prebuilt_libraries
-from ._kernel import complete_kernel
-from ._library import hash_if_there, renew_library_of
+from ._library import hash_if_there
 from ._rule_text import read_rule
 from ._shape_rule import call_rule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ._definition import Definition
-    from ._op_kernel import OpKernel
+    from ._interface import Interface
+
+K = TypeVar("K")
 
 log: Final = logging.getLogger("graphffi.kernels")
 # Texts of values that are no strings.
@@ -101,8 +98,8 @@ class _Build:
     failure: BaseException | None = None
 
 
-class Factory:
-    """A maker of kernels of an op. Thread-safe.
+class Factory(Generic[K]):
+    """A maker of kernels of an op, which are of the type K. Thread-safe.
 
     Args:
         op: Name of the op.
@@ -130,8 +127,8 @@ class Factory:
             hash_if_there(os.path.abspath(d)) if isinstance(d, os.PathLike) else d for d in depends
         )
         self._lock = threading.Lock()
-        self._keyed: dict[str, OpKernel] = {}
-        self._made: dict[str, OpKernel] = {}
+        self._keyed: dict[str, K] = {}
+        self._made: dict[str, K] = {}
         self._building: dict[str, _Build] = {}
         _factories.add(self)
 
@@ -162,47 +159,42 @@ class Factory:
         text = HeaderList.of(self.op, self.name, self.identity).text()
         return f"{text}\n{prebuilt_libraries(self.op, self.name)}" if is_prebuilt else text
 
-    def keyed(
-        self,
-        definition: Definition,
-        kernel: OpKernel,
-        operands: Sequence[Any],
-        attributes: Sequence[Any],
-    ) -> OpKernel:
-        """The kernel that a factory has for a call; it may be still to be made.
+    def key_of(
+        self, definition: Interface, operands: Sequence[Any], attributes: Sequence[Any]
+    ) -> Key:
+        """The key of a call.
 
         Raises:
-            NotImplementedError: If the key depends on a size that is not known, and not to be
-                guarded.
-            TypeError: If the key is none.
+            NotImplementedError: If it depends on a size that is not known, and not to be guarded.
+            TypeError: If it is none.
         """
         try:
             kind = f"factory {self.name!r}: key"
-            found = call_rule(definition, self.key, operands, attributes, kind)
-            return self.of_key(kernel, Key.of(self.subject, found))
+            return Key.of(self.subject, call_rule(definition, self.key, operands, attributes, kind))
         except UndecidedError:
             raise NotImplementedError(
                 f"{self.subject}: key: expected known sizes, got one that the program "
                 "leaves open; fix the size, or give the op a kernel for all sizes before it"
             ) from None
 
-    def of_key(self, kernel: OpKernel, key: Key) -> OpKernel:
-        """The same object for the same key, before it is made."""
+    def of_key(self, key: Key, new: Callable[[], K]) -> K:
+        """The same object for the same key, before it is made: that of `new` at first."""
         with self._lock:
             found = self._keyed.get(key.text)
             if found is None:
-                found = dataclasses.replace(kernel, key=key)
-                self._keyed[key.text] = found
+                found = self._keyed[key.text] = new()
             return found
 
-    def made(self, definition: Definition, keyed: OpKernel) -> OpKernel:
+    def made(self, key: Key, complete: Callable[[Any], K]) -> K:
         """The kernel of a key: made now, unless it was before. Threads that ask meanwhile wait.
+
+        Args:
+            key: One that `key_of` gave.
+            complete: Makes a kernel of what the factory's function returned.
 
         Raises:
             FactoryError: If the factory fails.
         """
-        key = keyed.key
-        assert key is not None
         while True:
             with self._lock:
                 if (made := self._made.get(key.text)) is not None:
@@ -211,7 +203,7 @@ class Factory:
                 if build is None:
                     mine = self._building[key.text] = _Build()
             if build is None:
-                return self._run(mine, definition, keyed, key)
+                return self._run(mine, key, complete)
             if build.thread == threading.get_ident():
                 raise FactoryError(
                     f"{self._title(key)}: expected a kernel, got a call of the kernel that "
@@ -236,9 +228,9 @@ class Factory:
     def _title(self, key: Key) -> str:
         return f"{self.subject}, key ({key.text})"
 
-    def _run(self, build: _Build, definition: Definition, keyed: OpKernel, key: Key) -> OpKernel:
+    def _run(self, build: _Build, key: Key, complete: Callable[[Any], K]) -> K:
         try:
-            made = self._build(definition, keyed, key)
+            made = self._build(key, complete)
             self._made[key.text] = made
             return made
         except BaseException as error:
@@ -249,17 +241,13 @@ class Factory:
                 self._building.pop(key.text, None)
             build.done.set()
 
-    def _build(self, definition: Definition, keyed: OpKernel, key: Key) -> OpKernel:
+    def _build(self, key: Key, complete: Callable[[Any], K]) -> K:
         title = self._title(key)
         log.info("%s: making a kernel", title)
         start = time.monotonic()
         returned = self._obtain(key)
         try:
-            made = self._kernel(definition, keyed, key, returned)
-            definition.check_kernel(made)
-            renew_library_of(made.reference)
-            made.install()
-            _core.resolve_kernel(made.reference)
+            made = complete(returned)
         except Exception as error:
             self._store(key).forget()
             text = error.args[0] if error.args else error
@@ -301,52 +289,8 @@ class Factory:
             HeaderList.of(self.op, self.name, self.identity).add(noted.headers)
         return returned
 
-    def _kernel(self, definition: Definition, keyed: OpKernel, key: Key, returned: Any) -> OpKernel:
-        """The kernel of what the factory returned."""
-        is_text = isinstance(returned, (str, os.PathLike))
-        if not is_text and (not callable(returned) or isinstance(returned, type)):
-            raise TypeError(
-                "expected a function, a kernel reference or the path of a library, got "
-                f"{describe(returned)}"
-            )
-        given = _reference(self.op, os.fspath(returned)) if is_text else returned
-        name = f"{self.name}.{_name(key.text)}"
-        made = complete_kernel(definition, keyed, given, name)
-        if made.function is not None:
-            _functions.add(made.reference)
-        return made
 
-
-_factories: Final[weakref.WeakSet[Factory]] = weakref.WeakSet()
-_functions: Final[set[str]] = set()  # by name, that factories made and no library holds
-
-
-def is_made_function(reference: str) -> bool:
-    """True if a reference is that of a function that a factory made, and no library holds."""
-    return reference in _functions
-
-
-def _name(text: str) -> str:
-    """A key's text as part of a global function's name."""
-    import hashlib
-
-    digest = hashlib.sha256(text.encode()).hexdigest()[:8]
-    return f"{re.sub(r'[^A-Za-z0-9]+', '_', text).strip('_')[:60]}.{digest}"
-
-
-def _reference(op: str, text: str) -> str:
-    """A kernel reference, or that of the function of a library's path."""
-    if "::" in text or not text.endswith(".so"):
-        return text
-    from ._module import load_module
-
-    path = os.path.abspath(text)
-    names = load_module(path).function_names()
-    own = op.partition("::")[2]
-    if own not in names and len(names) != 1:
-        listed = ", ".join(map(repr, names)) or "none"
-        raise ValueError(f"expected one function in '{path}', or one {own!r}, got {listed}")
-    return f"{path}::{own if own in names else names[0]}"
+_factories: Final[weakref.WeakSet[Factory[Any]]] = weakref.WeakSet()
 
 
 def _after_fork() -> None:

@@ -3,19 +3,29 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
+from ._library import when_renewed
+from ._plugins import (
+    PACKAGES,
+    PLUGINS,
+    failed_import,
+    import_plugin,
+    prepare,
+    prepare_for_tracing,
+    served,
+)
 from ._spec import TensorSpec
 from ._tracing import traced_as_constant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ._definition import BoundCall, Definition
-    from ._op import Op
+    from ._binding import BoundCall
+    from ._defined_op import DefinedOp
+    from ._definition import Definition
     from ._plan import CanonicalCall
 
 
@@ -37,7 +47,7 @@ class Framework:
     call_plain: Callable[..., Any] | None = None
     is_tracing: Callable[[], bool] | None = None
 
-    def call_op(self, op: Op, definition: Definition, bound: BoundCall) -> Any:
+    def call_op(self, op: DefinedOp, definition: Definition, bound: BoundCall) -> Any:
         """Runs an op on checked arguments; gives what `Definition.pack_results` gives.
 
         The definition bound the arguments. It may be replaced by now.
@@ -53,16 +63,16 @@ class Framework:
         stand_in: Any = SimpleNamespace(name=definition.name, definition=definition)
         return self.call_op(stand_in, definition, bound)
 
-    def add_op(self, op: Op) -> None:
+    def add_op(self, op: DefinedOp) -> None:
         """Is told that an op was defined. May refuse it with a ValueError."""
 
-    def add_vjp(self, op: Op) -> None:
+    def add_vjp(self, op: DefinedOp) -> None:
         """Is told that an op has a gradient rule, or one of forward mode, now."""
 
-    def check_replacement(self, op: Op, definition: Definition) -> None:
+    def check_replacement(self, op: DefinedOp, definition: Definition) -> None:
         """Is told that an op is about to be defined anew. May refuse that with a ValueError."""
 
-    def replace_op(self, op: Op) -> None:
+    def replace_op(self, op: DefinedOp) -> None:
         """Is told that an op was defined anew."""
 
     def use_library(self, path: str, is_new: bool) -> None:
@@ -101,17 +111,11 @@ class Framework:
         return ""
 
 
-PLUGINS: Final = {"torch": "graphffi_torch", "jax": "graphffi_jax"}
-"""The plugin for each framework."""
-# Where a type comes from (first part of the module of a class in its MRO) and the plugin that
-# serves it.
-_PLUGINS: Final = {**PLUGINS, "jaxlib": PLUGINS["jax"]}
 _frameworks: dict[str, Framework] = {}
 _by_type: dict[type, Framework] = {}
 _own_types: dict[type, Framework] = {}
-_announced: list[Op] = []
+_announced: list[DefinedOp] = []
 _graph_tracers: Final[list[tuple[Framework, Callable[[], bool]]]] = []  # with their is_tracing
-_broken: Final[dict[str, tuple[type[ImportError], str]]] = {}  # plugins, and what imports raise
 # From frameworks that have them: whether a tracer of Python code is at work, and `call_plain`.
 _is_traced: Final[list[Callable[[], bool]]] = []
 _plain_callers: Final[list[Callable[..., Any]]] = []
@@ -130,6 +134,7 @@ def register_framework(
     """
     for prefix in type_prefixes:
         _frameworks[prefix] = framework
+    served.update(type_prefixes)
     if framework.is_traced is not None:
         _is_traced.insert(0, framework.is_traced)
     if framework.call_plain is not None:
@@ -160,7 +165,7 @@ def call_plain(reference: str, args: tuple[Any, ...], out: Any, mutates: Sequenc
     return NotImplemented
 
 
-def announce_op(op: Op) -> None:
+def announce_op(op: DefinedOp) -> None:
     """Lets frameworks prepare for a new op: those that are registered and those that will be.
 
     Raises:
@@ -177,42 +182,25 @@ def frameworks() -> Sequence[Framework]:
     return tuple(dict.fromkeys(_frameworks.values()))
 
 
+def _use_library(path: str, is_new: bool) -> None:
+    for framework in frameworks():
+        framework.use_library(path, is_new)
+
+
+when_renewed(_use_library)
+
+
 def frameworks_of_process() -> Sequence[Framework]:
     """Also those that the process has imported, but which no call needed yet."""
-    for package in _PLUGINS:
-        _prepare(package)
+    for package in PACKAGES:
+        prepare(package)
     return frameworks()
-
-
-def prepare_for_tracing() -> None:
-    """Imports the plugin for torch: a tracer of Python code can't in the middle of its work."""
-    _prepare("torch")
-
-
-def _prepare(package: str) -> None:
-    """Imports the plugin of a framework that is imported, unless that is still under way."""
-    module = sys.modules.get(package)
-    if module is None or package in _frameworks:
-        return
-    if not getattr(module.__spec__, "_initializing", False):
-        _import_if_possible(_PLUGINS[package])
-
-
-def load_plugin_of(kind: type) -> None:
-    """Imports the plugin for the framework that a type belongs to.
-
-    One that can't be imported is reported by the first call with a tensor of the framework.
-    """
-    prefix = kind.__module__.partition(".")[0]
-    if prefix in _PLUGINS and prefix not in _frameworks:
-        _import_if_possible(_PLUGINS[prefix])
 
 
 def _lookup(subject: str, kind: type) -> Framework | None:
     for base in kind.__mro__:
         prefix = base.__module__.partition(".")[0]
-        if prefix not in _frameworks and prefix in _PLUGINS:
-            _import_plugin(subject, _PLUGINS[prefix])
+        import_plugin(subject, prefix)
         if prefix in _frameworks:
             return _frameworks[prefix]
     return None
@@ -250,19 +238,6 @@ def framework_of(subject: str, tensors: Sequence[Any]) -> Framework:
     return chosen
 
 
-def _import_if_possible(plugin: str) -> None:
-    """Others can do without; the first call with a tensor of the framework tries again."""
-    if plugin in _broken:
-        return
-    try:
-        importlib.import_module(plugin)
-    except Exception as error:
-        missing = _is_missing(error, plugin)
-        _broken[plugin] = (
-            (ModuleNotFoundError, _missing(plugin)) if missing else (ImportError, str(error))
-        )
-
-
 @traced_as_constant
 def refuse_trace_without_plugin(subject: str) -> None:
     """Tells torch's tracer that its plugin can't be imported, before what it can't follow.
@@ -270,30 +245,10 @@ def refuse_trace_without_plugin(subject: str) -> None:
     Raises:
         ImportError: Without the plugin, the tracer wraps it in an error of its own.
     """
-    if _PLUGINS["torch"] in _broken and sys.modules["torch"].compiler.is_compiling():
-        kind, text = _broken[_PLUGINS["torch"]]
+    failure = failed_import(PLUGINS["torch"])
+    if failure is not None and sys.modules["torch"].compiler.is_compiling():
+        kind, text = failure
         raise kind(f"{subject}: {text}")
-
-
-def _import_plugin(subject: str, plugin: str) -> None:
-    try:
-        importlib.import_module(plugin)
-    except ModuleNotFoundError as error:
-        if not _is_missing(error, plugin):
-            raise
-        raise ModuleNotFoundError(f"{subject}: {_missing(plugin)}", name=plugin) from None
-
-
-def _is_missing(error: Exception, plugin: str) -> bool:
-    return isinstance(error, ModuleNotFoundError) and error.name == plugin
-
-
-def _missing(plugin: str) -> str:
-    name = plugin.removeprefix("graphffi_")
-    return (
-        f"expected the plugin for {name}, {plugin}, got none; install graphffi with "
-        f"GRAPHFFI_BUILD_{name.upper()}=1 where {name} is installed"
-    )
 
 
 @traced_as_constant
@@ -302,7 +257,7 @@ def tracing_framework() -> Framework | None:
 
     Such a call would otherwise run once, while its program is traced.
     """
-    _prepare("jax")
+    prepare("jax")
     for framework, is_tracing in _graph_tracers:
         if is_tracing():
             return framework

@@ -12,12 +12,13 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from . import _core
-from ._binding import BoundCall, per_tensor
+from ._binding import BoundCall
 from ._describe import describe, is_tensor
 from ._device import Device
 from ._dtype import dtype
 from ._framework import Framework, register_framework, tracing_framework
 from ._library import split_reference
+from ._nested import per_tensor
 from ._op_kernel import call_device
 from ._plan import passes_results, strided_tensors
 from ._spec import TensorSpec, checked_dtype, spec_text
@@ -27,8 +28,8 @@ from ._updates import check_updated, name_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ._defined_op import DefinedOp
     from ._definition import Definition
-    from ._op import Op
     from ._op_kernel import OpKernel
     from ._plan import CanonicalCall
 
@@ -52,7 +53,7 @@ class HostFramework(Framework):
         self._known: dict[Any, tuple[tuple[TensorSpec, ...], OpKernel, Any]] = {}
         self._kernels: dict[str, Any] = {}  # those of libraries: global ones may be replaced
 
-    def call_op(self, op: Op, definition: Definition, bound: BoundCall) -> Any:
+    def call_op(self, op: DefinedOp, definition: Definition, bound: BoundCall) -> Any:
         """Runs the op now, as the definition says that bound the arguments."""
         operands = (
             value if o.mutated else _with_arrays(value)
@@ -68,7 +69,7 @@ class HostFramework(Framework):
         fresh, mutated = outputs[: len(specs)], outputs[len(specs) :]
         return definition.pack_results(bound.operands, fresh, mutated)
 
-    def replace_op(self, op: Op) -> None:
+    def replace_op(self, op: DefinedOp) -> None:
         """Forgets calls of the former definition, which keeps all that its kernels refer to."""
         self._known.clear()
 

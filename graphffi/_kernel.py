@@ -17,7 +17,7 @@ from ._rule_text import RuleText, read_rule
 from ._tracing import report_to_tracer, traced_as_constant
 
 if TYPE_CHECKING:
-    from ._definition import Definition
+    from ._interface import Interface
     from ._op_kernel import OpKernel
 
 
@@ -39,7 +39,7 @@ def named_kernel(options: OpKernel, given: Any) -> OpKernel:
     return dataclasses.replace(options, name=name)
 
 
-def complete_kernel(definition: Definition, options: OpKernel, given: Any, name: str) -> OpKernel:
+def complete_kernel(definition: Interface, options: OpKernel, given: Any, name: str) -> OpKernel:
     """A kernel of an op with what it runs.
 
     Args:
@@ -102,7 +102,7 @@ def forget_function(name: str) -> None:
         remove_global_func(name)
 
 
-def _form(definition: Definition, options: OpKernel) -> str:
+def _form(definition: Interface, options: OpKernel) -> str:
     """Changes with what calls pass: one that began before the op was replaced passes the former."""
     from hashlib import sha256
 

@@ -1,18 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares an op's plan with the signature of its kernel in the library's metadata."""
+"""Checks kernels of ops: their options, and the plan by the signature in the library's metadata."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from . import _core
+from ._describe import describe
 from ._metadata import TENSORS, describe_function, describe_type, parameters_of
 from ._module import loaded_module
-from ._plan import plan_tokens
+from ._plan import PlanTemplate, plan_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ._definition import Definition
+    from ._interface import Interface
     from ._op_kernel import OpKernel
 
 # Kinds of values that a plan passes, and the types of parameters that take them. A
@@ -41,7 +43,37 @@ _CONVERSIONS: Final = {
 }
 
 
-def check_kernel_signature(definition: Definition, kernel: OpKernel, plan: str) -> None:
+def check_kernel(definition: Interface, kernel: OpKernel) -> None:
+    """Refuses a kernel that the op can't have.
+
+    Raises:
+        ValueError: For a wrong workspace or plan, and for text that can't be printed.
+        TypeError: For a plan that passes what the kernel does not take; for a name or plan that
+            is no text.
+    """
+    for option, text in (("name", kernel.name), ("plan", kernel.plan)):
+        if not isinstance(text, str):
+            raise TypeError(f"{definition.name}: {option}: expected a str, got {describe(text)}")
+        if not "".join(text.split()).isprintable():
+            raise ValueError(f"{definition.name}: {option}: expected printable text, got {text!r}")
+    size = kernel.workspace
+    is_size = isinstance(size, int) and not isinstance(size, bool) and 0 <= size < 1 << 63
+    if not (is_size or size is None or callable(size)):
+        raise ValueError(
+            f"{definition.name}: workspace: expected bytes (an int from 0 to 2**63 - 1) or a "
+            f"callable, got {size!r}"
+        )
+    # A plan that does not parse shows where the kernel is given: lists are empty here.
+    structures = (
+        tuple(0 if o.kind == "list" else -1 for o in definition.operands),
+        tuple(0 if a.is_list else -1 for a in definition.attributes),
+    )
+    template = PlanTemplate.make(definition, kernel, *structures)
+    _core.check_plan(template.plan, template.counts, definition.name)
+    _check_signature(definition, kernel, template.plan)
+
+
+def _check_signature(definition: Interface, kernel: OpKernel, plan: str) -> None:
     """Compares a definition with a kernel, where the kernel's library is loaded and says more.
 
     Raises:
@@ -71,7 +103,7 @@ def check_kernel_signature(definition: Definition, kernel: OpKernel, plan: str) 
     raise TypeError(f"{subject}: {'; '.join(problems)}; the kernel is {signature}")
 
 
-def _check_python_signature(definition: Definition, kernel: OpKernel, plan: str) -> None:
+def _check_python_signature(definition: Interface, kernel: OpKernel, plan: str) -> None:
     """Compares a plan with a Python function that a factory made."""
     import inspect
 
@@ -100,7 +132,7 @@ def _type_schema(reference: str) -> Mapping[str, Any] | None:
     return schema
 
 
-def _names(definition: Definition, kernel: OpKernel) -> list[str]:
+def _names(definition: Interface, kernel: OpKernel) -> list[str]:
     if kernel.plan:
         return [kernel.plan]
     return [*(p.name for p in definition.parameters), *definition.results]

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from . import _core
-from ._framework import frameworks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_listeners: Final[list[Callable[[str], None]]] = []
+_listeners: Final[list[Callable[[str, bool], None]]] = []
 
 
 def split_reference(reference: str) -> tuple[str, str]:
@@ -88,10 +87,8 @@ def renew_library(library: str) -> None:
         RuntimeError: If it was changed in place while it is in use.
     """
     is_new = _core.renew_library(library)
-    for framework in frameworks():
-        framework.use_library(library, is_new)
-    for listener in _listeners if is_new else ():
-        listener(library)
+    for listener in _listeners:
+        listener(library, is_new)
 
 
 def renew_library_of(reference: str) -> None:
@@ -101,6 +98,6 @@ def renew_library_of(reference: str) -> None:
         renew_library(library)
 
 
-def when_renewed(listener: Callable[[str], None]) -> None:
-    """Calls `listener` with the path of every library that was built anew and is renewed."""
+def when_renewed(listener: Callable[[str, bool], None]) -> None:
+    """Calls `listener` with each path that is renewed, and whether another file is there now."""
     _listeners.append(listener)

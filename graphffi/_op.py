@@ -12,31 +12,24 @@ import threading
 from typing import TYPE_CHECKING, Any, Final, Generic
 
 from . import _core
-from ._add_factory import add_factory
+from ._add_factory import FactoriesOfOp
+from ._choice import explain_choice
 from ._describe import describe
-from ._digest import differences
-from ._factory_store import prebuilt_digest
-from ._framework import announce_op, framework_of, frameworks, refuse_trace_without_plugin
+from ._framework import framework_of, frameworks, refuse_trace_without_plugin
 from ._kernel import complete_kernel, forget_function, named_kernel
-from ._library import library_hash, renew_library_of, split_reference, when_renewed
-from ._op_kernel import (
-    OpKernel,
-    call_device,
-    checked_device,
-    checked_dtypes,
-    checked_when,
-    explain_choice,
-)
+from ._library import renew_library_of
+from ._op_kernel import OpKernel, call_device, checked_device, checked_dtypes, checked_when
 from ._op_rules import RulesOfOp
-from ._plan import checked_traits
 from ._spec import described
-from ._tuning import changing, tuned
+from ._traits import checked_traits
+from ._tuning import tuned
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from typing_extensions import ParamSpec, TypeVar
 
+    from ._defined_op import DefinedOp
     from ._definition import Definition
     from ._framework import Framework
 
@@ -48,8 +41,8 @@ else:
 
     P, R_co = ParamSpec("P"), TypeVar("R_co", covariant=True)
 
-_lock: Final = threading.RLock()
-_ops: Final[dict[str, Op]] = {}
+lock: Final = threading.RLock()
+ops: Final[dict[str, Op]] = {}
 
 
 class _SignatureOfOp:
@@ -63,7 +56,7 @@ class _SignatureOfOp:
         return python_signature(op.definition)
 
 
-class Op(_core.OpBase, RulesOfOp, Generic[P, R_co]):
+class Op(RulesOfOp, FactoriesOfOp, Generic[P, R_co]):
     """A callable op, run by the framework of its operands: eagerly, traced or exported.
 
     For type checkers it has the parameters and the result of the function that defines it; tensors
@@ -73,15 +66,9 @@ class Op(_core.OpBase, RulesOfOp, Generic[P, R_co]):
     `__call__`.
 
     Attributes:
-        definition: The framework-neutral definition.
-        defined: The same without what was added later: kernels, rules of gradients.
-        traced_call: What runs while a tracer follows a call, set by a plugin: tracing the checks
-            of `call_eagerly` would be slow, and guarded.
-        is_traced: Whether one does.
+        defined: The definition without what was added later: kernels, rules of gradients.
     """
 
-    traced_call: Callable[..., Any]
-    is_traced: Callable[[], bool] | None
     __signature__ = _SignatureOfOp()
 
     def __init__(self, definition: Definition) -> None:
@@ -101,11 +88,6 @@ class Op(_core.OpBase, RulesOfOp, Generic[P, R_co]):
         self.__module__ = home
         kernels = ", ".join(kernel.reference for kernel in definition.kernels) or "of none yet"
         self.__doc__ = definition.doc or f"Calls the kernel {kernels}."
-
-    @property
-    def name(self) -> str:
-        """``namespace::op``."""
-        return self.definition.name
 
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """Calls the op.
@@ -198,10 +180,8 @@ class Op(_core.OpBase, RulesOfOp, Generic[P, R_co]):
         named = named_kernel(options, kernel)
         self._take(complete_kernel(self.definition, named, kernel, named.name), override)
 
-    add_factory = add_factory
-
     def _take(self, kernel: OpKernel, override: bool) -> None:
-        with _lock:
+        with lock:
             _add_kernel(self, kernel, override)
 
     def explain(self, /, *args: Any, **kwargs: Any) -> str:
@@ -245,12 +225,12 @@ class Op(_core.OpBase, RulesOfOp, Generic[P, R_co]):
             )
         block = object()
         try:
-            with _lock:
+            with lock:
                 self._blocks[block] = name
                 self._force()
             yield
         finally:
-            with _lock:
+            with lock:
                 self._blocks.pop(block, None)
                 self._force()
 
@@ -258,14 +238,14 @@ class Op(_core.OpBase, RulesOfOp, Generic[P, R_co]):
         """Makes calls run the kernel of the block that began last, of those that have not ended."""
         name = next(reversed(self._blocks.values()), self.defined.forced)
         if name != self.definition.forced:
-            _replace(self, dataclasses.replace(self.definition, forced=name))
+            replace_definition(self, dataclasses.replace(self.definition, forced=name))
 
     def _extend(
         self,
         change: Callable[[Definition], Definition],
-        tell: Callable[[Framework, Op, Definition], None],
+        tell: Callable[[Framework, DefinedOp, Definition], None],
     ) -> None:
-        with _lock:
+        with lock:
             former, definition = self.definition, change(self.definition)
             if definition is former:
                 return
@@ -284,40 +264,6 @@ class Op(_core.OpBase, RulesOfOp, Generic[P, R_co]):
 _core.enable_vectorcall(Op)
 
 
-def register_op(definition: Definition, *, override: bool) -> Op:
-    """The op of a definition; one that is refused changes nothing.
-
-    Args:
-        definition: Checked, with the kernel that it is defined with, if any.
-        override: Whether it may replace another one of that name.
-
-    Raises:
-        ValueError: If there is another one that it may not, or cannot, replace.
-    """
-    name = definition.name
-    with _lock:
-        existing = _ops.get(name)
-        if existing is None:
-            return _add(definition)
-        if not _is_same(existing, definition):
-            if not override:
-                raise ValueError(
-                    f"{name}: expected the registered definition, "
-                    f"{existing.definition.signature}, got {definition.signature} with another "
-                    f"{', '.join(differences(existing.defined, definition))}; give it another "
-                    "name, or pass override=True to replace it"
-                )
-            _check_replacement(existing, definition)
-            _renew_libraries(definition)
-            _install(definition)
-            existing.defined = definition
-            existing._blocks.clear()  # they name kernels of the former definition
-            _replace(existing, tuned(definition))
-        elif override:
-            _install(definition)  # of the same code, but it may refer to other objects
-    return existing
-
-
 def _calling_module() -> str:
     """The module whose code called graphffi."""
     frame = inspect.currentframe()
@@ -328,34 +274,8 @@ def _calling_module() -> str:
     return module
 
 
-def _is_same(op: Op, definition: Definition) -> bool:
-    """True if a definition repeats that of an op, with the same function where no text tells it."""
-    if op.defined.identity != definition.identity:
-        return False
-    kernels = zip(definition.kernels, op.definition.kernels, strict=False)
-    return all(a.handle == b.handle for a, b in kernels)
-
-
-def _add(definition: Definition) -> Op:
-    _renew_libraries(definition)
-    op = Op(definition)
-    announce_op(op)
-    _install(definition)
-    _ops[op.name] = op
-    return op
-
-
-def _renew_libraries(definition: Definition) -> None:
-    for kernel in definition.kernels:
-        renew_library_of(kernel.reference)
-
-
-def _install(definition: Definition) -> None:
-    for kernel in definition.kernels:
-        kernel.install()
-
-
-def _replace(op: Op, definition: Definition) -> None:
+def replace_definition(op: Op, definition: Definition) -> None:
+    """Makes an op, in every framework, what another definition of it says."""
     former = op.definition.kernels
     op._redefine(definition)
     for framework in frameworks():
@@ -368,7 +288,14 @@ def _replace(op: Op, definition: Definition) -> None:
                 forget_function(kernel.reference)
 
 
-def _check_replacement(op: Op, definition: Definition) -> None:
+def define_anew(op: Op, definition: Definition) -> None:
+    """Makes an op another one: what it was given after its definition goes."""
+    op.defined = definition
+    op._blocks.clear()  # they name kernels of the former definition
+    replace_definition(op, tuned(definition))
+
+
+def check_replacement(op: Op, definition: Definition) -> None:
     """Lets frameworks refuse another definition of an op, before anything is changed."""
     for framework in frameworks():
         framework.check_replacement(op, definition)
@@ -393,64 +320,14 @@ def _add_kernel(op: Op, kernel: OpKernel, override: bool) -> None:
             )
         kernels[kernels.index(known)] = kernel
     extended = dataclasses.replace(definition, kernels=tuple(kernels))
-    _check_replacement(op, extended)
+    check_replacement(op, extended)
     renew_library_of(kernel.reference)
     kernel.install()
-    _replace(op, extended)
+    replace_definition(op, extended)
 
 
-def _replace_kernels(library: str) -> None:
-    """Renews the kernels of ops whose library was built anew."""
-    with _lock:
-        for op in _ops.values():
-            if any(split_reference(k.reference)[0] == library for k in op.definition.kernels):
-                op.defined = _renewed(op.defined, library)
-                _replace(op, _renewed(op.definition, library))
-
-
-def _renewed(definition: Definition, library: str) -> Definition:
-    kernels = (
-        dataclasses.replace(kernel, library_hash=library_hash(kernel.reference))
-        if split_reference(kernel.reference)[0] == library
-        else kernel
-        for kernel in definition.kernels
-    )
-    return dataclasses.replace(definition, kernels=tuple(kernels))
-
-
-when_renewed(_replace_kernels)
 # A child process has the thread that forks only: one that defines an op has to end before.
-os.register_at_fork(
-    before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release
-)
-
-
-def renew_tuning(names: Iterable[str]) -> None:
-    """Makes ops run the kernels that are known to be the fastest, where these are others."""
-    with _lock:
-        for op in (_ops[name] for name in names if name in _ops):
-            calls = changing(op.definition)
-            if calls != op.definition.tuning:
-                _replace(op, dataclasses.replace(op.definition, tuning=calls))
-
-
-def renew_factories(names: Iterable[str]) -> None:
-    """Makes ops use the kernels that there are for their factories now."""
-    with _lock:
-        for op in (_ops[name] for name in names if name in _ops):
-            kernels = [
-                dataclasses.replace(kernel, prebuilt=prebuilt_digest(op.name, kernel.name))
-                if kernel.factory is not None
-                else kernel
-                for kernel in op.definition.kernels
-            ]
-            former = [kernel.prebuilt for kernel in op.definition.kernels]
-            if [kernel.prebuilt for kernel in kernels] == former:
-                continue
-            for kernel in kernels:
-                if kernel.factory is not None:
-                    kernel.factory.forget_made()
-            _replace(op, dataclasses.replace(op.definition, kernels=tuple(kernels)))
+os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
 
 
 def get_op(name: str) -> Op:
@@ -460,7 +337,7 @@ def get_op(name: str) -> Op:
         KeyError: If there is none.
     """
     try:
-        return _ops[name]
+        return ops[name]
     except KeyError:
         raise KeyError(
             f"graphffi: op {name!r}: expected a defined op, got an unknown name"
@@ -469,14 +346,14 @@ def get_op(name: str) -> Op:
 
 def _unpickled(name: str, module: str) -> Op:
     """The op of that name, of a module that defines it once it is imported."""
-    if name not in _ops:
+    if name not in ops:
         importlib.import_module(module)
-    if name not in _ops:
+    if name not in ops:
         raise KeyError(
             f"graphffi: op {name!r}: expected a defined op, got an unknown name; define it at the "
             f"top level of module {module!r}, which unpickling imports"
         )
-    return _ops[name]
+    return ops[name]
 
 
 def check_op(subject: str, op: object) -> None:

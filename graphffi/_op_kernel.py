@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernels of an op: what each is, and which of them a call gets."""
+"""The kernels of an op: what each is, and the checks of what users say of one."""
 
 from __future__ import annotations
 
@@ -9,21 +9,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from . import _core
-from ._binding import flat
 from ._cached import cached_property
-from ._conditions import UndecidedError
 from ._device import Device
 from ._dtype import dtype
-from ._plan import NO_TRAITS, CallTraits
+from ._nested import flat
 from ._reference import REFERENCE
 from ._rule_text import RuleText, read_rule
-from ._shape_rule import call_rule
 from ._spec import checked_dtype
+from ._traits import NO_TRAITS, CallTraits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from ._definition import Definition
     from ._factory import Factory, Key
 
 
@@ -48,7 +45,7 @@ class OpKernel:
         dtypes: The data types that it takes, by operand.
         when: Gets what the shape rule gets; whether the kernel is for such calls. None: for all.
         factory: Makes kernels for keys of calls: this is all of them.
-        key: Of one of these; it is `made` once it has a reference.
+        key: Of one of these; it is made once it has a reference.
         prebuilt: Changes with those that were made ahead of time.
     """
 
@@ -64,7 +61,7 @@ class OpKernel:
     device: str = ""
     dtypes: tuple[tuple[str, tuple[dtype, ...]], ...] = ()
     when: Callable[..., Any] | None = None
-    factory: Factory | None = None
+    factory: Factory[OpKernel] | None = None
     key: Key | None = None
     prebuilt: str = ""
 
@@ -95,16 +92,6 @@ class OpKernel:
             shared = re.sub(r"\.[0-9a-f]{16}(\.\d+)?$", "", self.reference)
             for name in (self.reference, shared):
                 _core.register_global_func(name, self.function, override=True)
-
-    def made(self, definition: Definition) -> OpKernel:
-        """The kernel that a call runs: made now, if a factory still has to.
-
-        Raises:
-            FactoryError: If the factory fails.
-        """
-        if self.key is None or self.reference or self.factory is None:
-            return self
-        return self.factory.made(definition, self)
 
     @cached_property
     def texts(self) -> dict[str, str]:
@@ -218,120 +205,6 @@ def call_device(operands: Sequence[Any], results: Sequence[Any] = ()) -> str:
     return next((kind for kind in types if kind != "cpu"), "cpu")
 
 
-def choose_kernel(
-    definition: Definition, operands: Sequence[Any], attributes: Sequence[Any], device: str
-) -> OpKernel:
-    """The kernel of a call: the fastest, where that was measured, or the first that fits.
-
-    That of a factory may be still to be made.
-
-    Args:
-        definition: Of the op.
-        operands: One `TensorSpec`, None or list of specs per operand, whose sizes may be symbolic.
-        attributes: One value per attribute.
-        device: Type of the device of the call.
-
-    Raises:
-        NotImplementedError: If none does; or if it depends on a size that is not known, and not to
-            be guarded, whether one does.
-    """
-    tuned = _tuned_kernel(definition, operands, attributes, device)
-    if tuned is not None:
-        return _keyed(definition, tuned, operands, attributes)
-    return choose_in_order(definition, operands, attributes, device)
-
-
-def _tuned_kernel(
-    definition: Definition, operands: Sequence[Any], attributes: Sequence[Any], device: str
-) -> OpKernel | None:
-    """The fastest kernel for a call; None where it was not measured, or one is forced."""
-    if definition.forced:
-        return None
-    try:
-        fitting = (c for c in definition.tuning if c.fits(operands, attributes, device))
-        name = next((call.kernel for call in fitting), "")
-        found = next((k for k in definition.candidates if k.name == name), None)
-        if found is None or why_not(definition, found, operands, attributes, device):
-            return None
-    except UndecidedError:
-        return None  # of all sizes, it would be the fastest for one
-    return found
-
-
-def choose_in_order(
-    definition: Definition, operands: Sequence[Any], attributes: Sequence[Any], device: str
-) -> OpKernel:
-    """The first kernel that fits a call. Args and errors: as for `choose_kernel`."""
-    undecided: list[str] = []
-    reasons: list[str] = []
-    for kernel in definition.candidates:
-        try:
-            reason = why_not(definition, kernel, operands, attributes, device)
-        except UndecidedError:
-            # Skipped only for one that is right for all sizes.
-            undecided.append(f"{kernel.name!r}: {condition_name(kernel.when)}")
-            continue
-        if not reason:
-            return _keyed(definition, kernel, operands, attributes)
-        reasons.append(f"{kernel.name!r}: {reason}")
-    if undecided:
-        raise NotImplementedError(
-            f"{definition.name}: kernels: expected conditions that hold for all sizes or for none, "
-            f"got {'; '.join(undecided)}; add a kernel without condition behind these, or fix the "
-            "size"
-        )
-    raise NotImplementedError(_no_kernel(definition, reasons))
-
-
-def _keyed(
-    definition: Definition, kernel: OpKernel, operands: Sequence[Any], attributes: Sequence[Any]
-) -> OpKernel:
-    if kernel.factory is None:
-        return kernel
-    return kernel.factory.keyed(definition, kernel, operands, attributes)
-
-
-def _no_kernel(definition: Definition, reasons: Sequence[str]) -> str:
-    if definition.forced:
-        known = ", ".join(repr(k.name) for k in definition.known_kernels) or "none"
-        found = "; ".join(reasons) or f"an unknown name; known kernels: {known}"
-        return f"{definition.name}: expected to run kernel {definition.forced!r}, got {found}"
-    found = "; ".join(reasons) or "an op without kernels"
-    remedy = "set_reference" if definition.fallback else "add_kernel"
-    return (
-        f"{definition.name}: kernels: expected one that fits the call, got {found}; add one with "
-        f"{remedy}"
-    )
-
-
-def explain_choice(
-    definition: Definition, operands: Sequence[Any], attributes: Sequence[Any], device: str
-) -> str:
-    """Which kernel a call runs, and of each other one, why not."""
-    lines = []
-    tuned = _tuned_kernel(definition, operands, attributes, device)
-    is_chosen = False
-    for kernel in definition.known_kernels:
-        reason = why_not(definition, kernel, operands, attributes, device)
-        if not reason and definition.forced not in ("", kernel.name):
-            reason = f"expected to run kernel {definition.forced!r}"
-        elif not reason and kernel not in definition.candidates:
-            reason = "expected fallback='reference' to run it where no kernel fits"
-        elif not reason and tuned not in (None, kernel):
-            reason = f"fits, too, but {tuned and tuned.name!r} was faster"
-        if not reason and is_chosen:
-            reason = "fits, too, but was added later"
-        is_chosen = is_chosen or not reason
-        shown = kernel.reference
-        if kernel.factory is not None:
-            shown = "factory"
-            if not reason:
-                key = kernel.factory.keyed(definition, kernel, operands, attributes).key
-                shown = f"factory, key ({key and key.text})"
-        lines.append(f"{kernel.name!r} ({shown}): {reason or 'runs'}")
-    return "\n".join(lines) or f"{definition.name} has no kernels"
-
-
 def forced_kernel(op: str) -> str:
     """The kernel of an op that the environment forces, or ""."""
     text = os.environ.get("GRAPHFFI_KERNELS", "")
@@ -342,42 +215,6 @@ def forced_kernel(op: str) -> str:
                 f"graphffi: GRAPHFFI_KERNELS: expected namespace::op=kernel, …, got {text!r}"
             )
     return next((kernel.strip() for name, _, kernel in pairs if name.strip() == op), "")
-
-
-def why_not(
-    definition: Definition,
-    kernel: OpKernel,
-    operands: Sequence[Any],
-    attributes: Sequence[Any],
-    device: str,
-) -> str:
-    """The reason for which a kernel can't run a call; "" if it fits."""
-    if kernel.device and kernel.device != device:
-        return f"expected device {kernel.device}, got {device}"
-    values = dict(zip((o.name for o in definition.operands), operands, strict=True))
-    for name, allowed in kernel.dtypes:
-        value = values[name]
-        for spec in value if isinstance(value, list) else (value,):
-            if spec is not None and dtype(spec.dtype) not in allowed:
-                kinds = " or ".join(allowed)
-                return f"expected {kinds} for operand {name!r}, got {dtype(spec.dtype)}"
-    if kernel.when is None:
-        return ""
-    condition = condition_name(kernel.when)
-    kind = f"kernel {kernel.name!r}: {condition}"
-    if call_rule(definition, kernel.when, operands, attributes, kind):
-        return ""
-    return f"expected {condition} to hold, got a call for which it does not"
-
-
-def condition_name(when: Any) -> str:
-    """The name of a condition in errors."""
-    code = getattr(when, "__code__", None)
-    name = getattr(when, "__name__", type(when).__name__)
-    if code is None:
-        return f"its condition {name}"
-    file = code.co_filename.rpartition("/")[2]
-    return f"its condition {name.strip('<>')} ({file}:{code.co_firstlineno})"
 
 
 def kernel_parts(

@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from ._defined_op import DefinedOp
 from ._derivatives import DerivativeRule, Jvp, Vjp
 from ._reference import Reference
 from ._rule_text import read_rule
@@ -19,15 +20,13 @@ if TYPE_CHECKING:
 _Function = TypeVar("_Function", bound="Callable[..., Any]")
 
 
-class RulesOfOp:
+class RulesOfOp(DefinedOp):
     """The methods of `Op` that give it references and rules."""
-
-    definition: Definition
 
     def _extend(
         self,
         change: Callable[[Definition], Definition],
-        tell: Callable[[Framework, Any, Definition], None],
+        tell: Callable[[Framework, DefinedOp, Definition], None],
     ) -> None:
         """Gives the op the definition that `change` makes of its own.
 
@@ -155,7 +154,7 @@ class RulesOfOp:
                 )
             return definition
 
-        def tell(framework: Framework, op: Any, former: Definition) -> None:
+        def tell(framework: Framework, op: DefinedOp, former: Definition) -> None:
             is_first = getattr(former, kind) is None
             (framework.add_vjp if is_first else framework.replace_op)(op)
 

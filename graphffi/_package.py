@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from ._cache import replacing
-from ._factory import is_made_function
 from ._library import content_hash, find_library_in_use, split_reference
+from ._make_kernel import is_made_function
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

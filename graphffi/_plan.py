@@ -6,15 +6,16 @@ from __future__ import annotations
 import functools
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
-from ._describe import describe, plain_text
+from ._describe import plain_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ._definition import Definition
+    from ._interface import Interface
     from ._op_kernel import OpKernel
+    from ._traits import CallTraits
 
 # How an attribute's value travels: its bank, and what the plan says of it.
 _BANK: Final = {"int": "n", "bool": "n", "float": "f", "str": "s", "dtype": "s", "device": "s"}
@@ -25,60 +26,6 @@ _KEYWORDS: Final = frozenset(
 # Texts: compiled where they are first used, not by every import.
 _TOKEN: Final = r'(?s:"(?:[^"\\]|\\.)*"|\*?[A-Za-z_]\w*|[0-9][\w.]*|.)'
 _NAME: Final = r"\*?[A-Za-z_]\w*"
-
-
-SideEffect = bool | Literal["ordered"]
-
-
-@dataclass(frozen=True)
-class CallTraits:
-    """Facts of a kernel that a framework may need to call it.
-
-    Args:
-        pass_owning_tensor: Tensors are passed as owning `Tensor` objects also where the framework
-            would pass views. Kernels whose exported metadata asks for `Tensor` get them anyway.
-        allow_cuda_graph: The kernel only launches work on the stream that it is given, so that
-            the framework may record it into a graph of device work.
-        has_side_effect: Calls count for more than their results: none is dropped or merged.
-            ``"ordered"``: they keep the order of the program in every framework.
-    """
-
-    pass_owning_tensor: bool = False
-    allow_cuda_graph: bool = False
-    has_side_effect: SideEffect = False
-
-
-def checked_effect(subject: str, value: SideEffect) -> SideEffect:
-    """A `has_side_effect`.
-
-    Raises:
-        ValueError: If it is none of its values.
-    """
-    if value not in (False, True, "ordered"):
-        raise ValueError(
-            f"{subject}: has_side_effect: expected False, True or 'ordered', got {value!r}"
-        )
-    return value
-
-
-def checked_traits(
-    subject: str, pass_owning_tensor: bool, allow_cuda_graph: bool, has_side_effect: SideEffect
-) -> CallTraits:
-    """Traits that a user gave.
-
-    Raises:
-        TypeError: If one of the first two is no bool.
-        ValueError: If `has_side_effect` is none of its values.
-    """
-    given = {"pass_owning_tensor": pass_owning_tensor, "allow_cuda_graph": allow_cuda_graph}
-    for name, value in given.items():
-        if not isinstance(value, bool):
-            raise TypeError(f"{subject}: {name}: expected a bool, got {describe(value)}")
-    effect = checked_effect(subject, has_side_effect)
-    return CallTraits(pass_owning_tensor, allow_cuda_graph, effect)
-
-
-NO_TRAITS: Final = CallTraits()
 
 
 @dataclass(frozen=True)
@@ -124,7 +71,7 @@ class PlanTemplate:
 
     @staticmethod
     def make(
-        definition: Definition,
+        definition: Interface,
         kernel: OpKernel,
         operand_structure: Sequence[int | None],
         attribute_structure: Sequence[int | None],
@@ -149,7 +96,7 @@ class PlanTemplate:
             names[attribute.name] = _item(banks[_BANK[attribute.kind]], structure, conversion)
         parameters = [p.name for p in definition.parameters]
         text = kernel.plan or ", ".join((*parameters, *definition.results))
-        if definition.takes_ruled_workspace(kernel):
+        if takes_ruled_workspace(definition, kernel):
             names["workspace"] = f"workspace({next(banks['n'])})"
         elif kernel.workspace is not None:
             names.setdefault("workspace", f"workspace({kernel.workspace})")
@@ -167,11 +114,12 @@ class PlanTemplate:
 
     def fill(
         self,
-        definition: Definition,
+        definition: Interface,
         kernel: OpKernel,
         operands: Sequence[Any],
         attributes: Sequence[Any],
         workspace: Any,
+        digest: str,
     ) -> CanonicalCall:
         """The call with its values."""
         ints: list[Any] = []
@@ -181,7 +129,7 @@ class PlanTemplate:
             for item in value if isinstance(value, (list, tuple)) else (value,):
                 if item is not None:
                     append_attribute(attribute.kind, item, ints, floats, strs)
-        if definition.takes_ruled_workspace(kernel):
+        if takes_ruled_workspace(definition, kernel):
             ints.append(workspace)
         return CanonicalCall(
             kernel.reference,
@@ -192,10 +140,18 @@ class PlanTemplate:
             floats,
             strs,
             definition.name,
-            definition.digest,
+            digest,
             kernel.traits,
             self.names,
         )
+
+
+def takes_ruled_workspace(definition: Interface, kernel: OpKernel) -> bool:
+    """True if a kernel's plan passes a workspace whose size follows a rule."""
+    names = {*(p.name for p in definition.parameters), *definition.results}
+    if not callable(kernel.workspace) or "workspace" in names:
+        return False
+    return "workspace" in plan_tokens(kernel.plan)
 
 
 def plan_tokens(plan: str) -> list[str]:
@@ -247,7 +203,7 @@ def append_attribute(
     return _CONVERSION.get(kind, "{}").format(name)
 
 
-def _tensor_names(definition: Definition, operand_structure: Sequence[int | None]) -> str:
+def _tensor_names(definition: Interface, operand_structure: Sequence[int | None]) -> str:
     inputs: list[str] = []
     outputs = list(definition.results)
     for operand, structure in zip(definition.operands, operand_structure, strict=True):

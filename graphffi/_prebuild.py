@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from ._cache import copy_file, locked, write_text
 from ._error import FactoryError
-from ._factory import Key, is_made_function
+from ._factory import Key
 from ._factory_store import FORMAT, INDEX, load_index, read_index
 from ._library import content_hash, hash_if_there, split_reference
-from ._op import check_op, renew_factories
+from ._make_kernel import is_made_function, kernel_of_key
+from ._op import check_op
+from ._op_table import renew_factories
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -76,12 +78,12 @@ def make_grid(
     place = folder.absolute()
     place.mkdir(parents=True, exist_ok=True)
     assert kernel.factory is not None
-    made_by = kernel.factory
-    wanted = [made_by.of_key(kernel, Key.of(made_by.subject, key)) for key in keys]
+    subject = kernel.factory.subject
+    wanted = [kernel_of_key(kernel, Key.of(subject, key)) for key in keys]
     made = []
     with ThreadPoolExecutor(workers) as pool:
         progress(0, "compiling")
-        for one in pool.map(lambda keyed: made_by.made(op.definition, keyed), wanted):
+        for one in pool.map(op.definition.made, wanted):
             made.append(one)
             progress(len(made), "compiling")
     entries = [_copy(op.name, one, place) for one in made]

@@ -11,12 +11,12 @@ from ._parameter import MISSING, Attribute, Operand
 from ._signature import SCALARS
 
 if TYPE_CHECKING:
-    from ._definition import Definition
+    from ._interface import Interface
 
 _TYPES: Final = {kind: annotation for annotation, kind in SCALARS.items()}
 
 
-def python_signature(definition: Definition) -> inspect.Signature:
+def python_signature(definition: Interface) -> inspect.Signature:
     """The parameters of an op with types and defaults, and the type of what a call returns.
 
     Args:
@@ -55,7 +55,7 @@ def _type(parameter: Operand | Attribute) -> Any:
     return kind | None if parameter.optional else kind
 
 
-def _returned_type(definition: Definition) -> Any:
+def _returned_type(definition: Interface) -> Any:
     updated = [_type(operand) for operand in definition.operands if operand.mutated]
     if definition.result_type is not None and not updated:
         return definition.result_type

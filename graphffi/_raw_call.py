@@ -19,9 +19,10 @@ from ._parameter import (
     to_dtype,
     way_out,
 )
-from ._plan import CallTraits, CanonicalCall, SideEffect, append_attribute, checked_traits
+from ._plan import CanonicalCall, append_attribute
 from ._spec import TensorSpec
 from ._tracing import is_proxy, report_to_tracer, symbol_kind
+from ._traits import CallTraits, SideEffect, checked_traits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

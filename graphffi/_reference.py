@@ -7,16 +7,16 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from ._binding import flat
 from ._describe import describe, is_tensor
 from ._dtype import dtype
 from ._error import name_rule
+from ._nested import flat
 from ._spec import spec_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ._definition import Definition
+    from ._interface import Interface
     from ._spec import TensorSpec
 
 REFERENCE: Final = "reference"
@@ -46,7 +46,7 @@ class Reference:
     function: Callable[..., Any]
 
     @staticmethod
-    def make(definition: Definition, function: Any) -> Reference:
+    def make(definition: Interface, function: Any) -> Reference:
         """A checked reference for an op.
 
         Raises:
@@ -70,7 +70,7 @@ class Reference:
         return Reference(function)
 
     def call(
-        self, definition: Definition, operands: Sequence[Any], attributes: Sequence[Any]
+        self, definition: Interface, operands: Sequence[Any], attributes: Sequence[Any]
     ) -> list[Any]:
         """The values that the function returns: one per result and per operand that the op updates.
 
@@ -96,7 +96,7 @@ class Reference:
 
     def run(
         self,
-        definition: Definition,
+        definition: Interface,
         operands: Sequence[Any],
         attributes: Sequence[Any],
         specs: Sequence[TensorSpec],

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ._binding import flat
 from ._derivatives import Jvp, Vjp, is_floating
 from ._framework import framework_of
+from ._nested import flat
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -16,7 +16,21 @@ if TYPE_CHECKING:
     from ._derivatives import Saved
 
 
-def reference_vjp(definition: Definition) -> Vjp:
+def backward_rule(definition: Definition) -> Vjp | None:
+    """The way back through a call of an op: the rule that is given, or that of the reference."""
+    if definition.vjp is not None or not definition.gradient or definition.reference is None:
+        return definition.vjp
+    return _reference_vjp(definition)
+
+
+def forward_rule(definition: Definition) -> Jvp | None:
+    """The rule of forward mode: the one that is given, or that of the reference."""
+    if definition.jvp is not None or not definition.gradient or definition.reference is None:
+        return definition.jvp
+    return _reference_jvp(definition)
+
+
+def _reference_vjp(definition: Definition) -> Vjp:
     """The gradient rule of an op that has a reference."""
 
     def backward(saved: Saved, *cotangents: Any) -> Any:
@@ -36,7 +50,7 @@ def reference_vjp(definition: Definition) -> Vjp:
     return Vjp(backward, tuple(operand.name for operand in definition.operands))
 
 
-def reference_jvp(definition: Definition) -> Jvp:
+def _reference_jvp(definition: Definition) -> Jvp:
     """The forward-mode rule of an op that has a reference."""
 
     def forward(saved: Saved, *tangents: Any) -> Any:

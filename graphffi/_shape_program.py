@@ -11,10 +11,10 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from ._binding import per_tensor
 from ._device import Device
 from ._dtype import dtype
 from ._error import FactoryError
+from ._nested import per_tensor
 from ._op_kernel import call_device
 from ._spec import TensorSpec, check_count, checked_bytes
 from ._symbolic import NeedsSizesError, NeedsValueError, Opaque, SymbolicInt, Trace

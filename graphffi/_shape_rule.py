@@ -6,15 +6,14 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any, Final
 
-from ._binding import flat
 from ._error import name_rule
+from ._nested import flat
 from ._spec import CheckError, CheckTypeError, TensorSpec, checked_bytes, checked_result
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ._definition import Definition
-    from ._op_kernel import OpKernel
+    from ._interface import Interface
 
 # Exceptions of Python for a rule that is itself wrong: their text names neither op nor rule.
 _MISTAKES: Final = {
@@ -31,7 +30,7 @@ _MISTAKES: Final = {
 
 
 def infer(
-    definition: Definition, operands: Sequence[Any], attributes: Sequence[Any]
+    definition: Interface, operands: Sequence[Any], attributes: Sequence[Any]
 ) -> tuple[TensorSpec, ...]:
     """Runs the shape rule: see `Definition.infer`."""
     try:
@@ -43,7 +42,7 @@ def infer(
 
 
 def _infer(
-    definition: Definition, operands: Sequence[Any], attributes: Sequence[Any]
+    definition: Interface, operands: Sequence[Any], attributes: Sequence[Any]
 ) -> tuple[TensorSpec, ...]:
     name, dims, dtypes = definition.name, definition.dims, definition.dtypes
     if dtypes is not None:
@@ -69,7 +68,7 @@ def _infer(
 
 
 def _results(
-    definition: Definition, operands: Sequence[Any], attributes: Sequence[Any]
+    definition: Interface, operands: Sequence[Any], attributes: Sequence[Any]
 ) -> tuple[Any, ...]:
     if definition.rule is None:
         return ()
@@ -80,20 +79,20 @@ def _results(
 
 
 def workspace_bytes(
-    definition: Definition,
-    kernel: OpKernel,
+    definition: Interface,
+    size: Any,
     operands: Sequence[Any],
     attributes: Sequence[Any],
 ) -> Any:
-    """The size of a call's workspace: see `Definition.workspace_bytes`."""
-    if not callable(kernel.workspace):
-        return kernel.workspace
-    size = call_rule(definition, kernel.workspace, operands, attributes)
-    return checked_bytes(f"{definition.name}: workspace", size)
+    """The size of a workspace, which may follow a rule: see `Definition.workspace_bytes`."""
+    if not callable(size):
+        return size
+    found = call_rule(definition, size, operands, attributes)
+    return checked_bytes(f"{definition.name}: workspace", found)
 
 
 def call_rule(
-    definition: Definition,
+    definition: Interface,
     rule: Callable[..., Any],
     operands: Sequence[Any],
     attributes: Sequence[Any],

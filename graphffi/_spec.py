@@ -7,10 +7,10 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
-from ._binding import per_tensor
 from ._describe import describe, is_numpy_scalar, is_tensor
 from ._device import Device
 from ._dtype import dtype as make_dtype
+from ._nested import per_tensor
 from ._symbolic import allow_text
 from ._tracing import is_proxy
 

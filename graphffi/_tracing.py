@@ -11,6 +11,8 @@ import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
+from ._plugins import load_plugin_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -69,8 +71,6 @@ def symbol_kind(value: Any) -> SymbolKind | None:
 
 @functools.lru_cache(maxsize=256)
 def _kind_of(kind: Any) -> SymbolKind | None:
-    from ._framework import load_plugin_of  # which needs this module
-
     load_plugin_of(kind)
     kinds = (t.symbols[base] for t in _tracers for base in kind.__mro__ if base in t.symbols)
     return next(kinds, None)

@@ -14,14 +14,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ._binding import flat, per_tensor
 from ._cache import locked, write_text
+from ._choice import why_not
 from ._framework import framework_of
+from ._nested import flat, per_tensor
 from ._op import check_op
-from ._op_kernel import call_device, why_not
+from ._op_kernel import call_device
 from ._reference import is_narrow
 from ._spec import described, spec_text
-from ._tuning import FORMAT, TunedCall, device_name, read_tuning
+from ._tuned_call import TunedCall
+from ._tuning import FORMAT, device_name, read_tuning
 
 if TYPE_CHECKING:
     from ._binding import BoundCall

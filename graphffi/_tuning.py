@@ -7,99 +7,23 @@ import dataclasses
 import json
 import logging
 import os
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from ._choice import choose_in_order
 from ._device import Device
 from ._dtype import dtype
 from ._framework import frameworks_of_process
 from ._spec import TensorSpec
+from ._tuned_call import TunedCall
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from ._definition import Definition
 
 log: Final = logging.getLogger("graphffi.kernels")
 FORMAT: Final = 1
 _TEXTS: Final = ("device", "device name", "kernel")  # of an entry, beside two lists
-
-
-@dataclass(frozen=True)
-class TunedCall:
-    """Calls of one structure, and their kernel.
-
-    Args:
-        operands: Data type and shape of each operand; None, or a tuple of them for a list.
-        attributes: Values; data types and devices by name.
-        device: Type of the device.
-        kernel: The name of the fastest one.
-    """
-
-    operands: tuple[Any, ...]
-    attributes: tuple[Any, ...]
-    device: str
-    kernel: str
-
-    def fits(self, operands: Sequence[Any], attributes: Sequence[Any], device: str) -> bool:
-        """True if a call is one of these. Symbolic sizes are compared: a guard, or a condition.
-
-        Raises:
-            UndecidedError: If that depends on a size that is not known.
-        """
-        return (
-            device == self.device
-            and len(operands) == len(self.operands)
-            and len(attributes) == len(self.attributes)
-            and all(map(_has_kind, operands, self.operands))
-            and all(map(_has_shape, operands, self.operands))
-            and all(map(_has_value, attributes, self.attributes))
-        )
-
-    @staticmethod
-    def of(
-        operands: Sequence[Any], attributes: Sequence[Any], device: str, kernel: str
-    ) -> TunedCall:
-        """Calls with these specs and attributes."""
-        return TunedCall(
-            tuple(map(_operand, operands)), tuple(map(_attribute, attributes)), device, kernel
-        )
-
-
-def _operand(spec: Any) -> Any:
-    if isinstance(spec, (list, tuple)):
-        return tuple(map(_operand, spec))
-    return None if spec is None else (str(dtype(spec.dtype)), *map(int, spec.shape))
-
-
-def _attribute(value: Any) -> Any:
-    if isinstance(value, (list, tuple)):
-        return tuple(map(_attribute, value))
-    return str(value) if isinstance(value, (dtype, Device)) else value
-
-
-def _has_kind(spec: Any, known: Any) -> bool:
-    if spec is None or known is None:
-        return spec is None and known is None
-    is_list = not (known and isinstance(known[0], str))
-    if isinstance(spec, (list, tuple)):
-        return is_list and len(spec) == len(known) and all(map(_has_kind, spec, known))
-    return not is_list and (str(dtype(spec.dtype)), len(spec.shape)) == (known[0], len(known) - 1)
-
-
-def _has_shape(spec: Any, known: Any) -> bool:
-    if isinstance(spec, (list, tuple)):
-        return all(map(_has_shape, spec, known))
-    return spec is None or all(a == b for a, b in zip(spec.shape, known[1:], strict=True))
-
-
-def _has_value(value: Any, known: Any) -> bool:
-    if isinstance(value, (list, tuple)):
-        is_list = isinstance(known, tuple) and len(value) == len(known)
-        return is_list and all(map(_has_value, value, known))
-    if type(value) is float and value == 0:
-        return repr(value) == repr(known)  # -0.0 is another value
-    return bool(_attribute(value) == known)
 
 
 def device_name(kind: str) -> str:
@@ -182,28 +106,7 @@ _in_force: Final[dict[str, tuple[TunedCall, ...]]] = {}
 _read: Final[set[str]] = set()
 
 
-def use_tuning(path: str | os.PathLike[str]) -> None:
-    """Makes calls run the kernels that `tune` found to be the fastest.
-
-    Calls that were not measured run the first kernel that fits, as before; so do calls for which
-    the kernel does not fit any more, and exported programs whose sizes are symbolic. Ops for which
-    that changes nothing are left alone; the others are compiled anew. ``GRAPHFFI_TUNING``, files
-    with ":" between them, does it for a process.
-
-    Args:
-        path: Of the file that it wrote. What is known of the same ops from other files goes.
-
-    Raises:
-        FileNotFoundError: If there is no such file.
-        ValueError: If it is of another version, or measured on other devices only.
-    """
-    from ._op import renew_tuning
-
-    # A number would be that of an open file, which reading closes.
-    renew_tuning(_take("use_tuning", os.fspath(path)))
-
-
-def _take(subject: str, path: str) -> Iterable[str]:
+def take_tuning(subject: str, path: str) -> Iterable[str]:
     """Puts a file into force; gives the names of its ops."""
     if not os.path.isfile(path):
         raise FileNotFoundError(f"graphffi: {subject}: expected a file, got {path!r}")
@@ -234,7 +137,7 @@ def tuning_of(op: str) -> tuple[TunedCall, ...]:
     """The calls of an op that were measured, in force."""
     for path in filter(None, os.environ.get("GRAPHFFI_TUNING", "").split(":")):
         if path not in _read:
-            _take("GRAPHFFI_TUNING", path)
+            take_tuning("GRAPHFFI_TUNING", path)
             _read.add(path)
     return _in_force.get(op, ())
 
@@ -253,8 +156,6 @@ def changing(definition: Definition) -> tuple[TunedCall, ...]:
 
 
 def _first_that_fits(definition: Definition, call: TunedCall) -> str:
-    from ._op_kernel import choose_in_order
-
     def spec(operand: Any) -> Any:
         if operand is None:
             return None

@@ -6,7 +6,6 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from ._binding import call_in_order
 from ._describe import describe, is_tensor
 from ._dtype import dtype
 from ._error import name_rule
@@ -14,8 +13,8 @@ from ._error import name_rule
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from ._defined_op import DefinedOp
     from ._definition import Definition
-    from ._op import Op
     from ._spec import TensorSpec
 
 
@@ -44,7 +43,7 @@ def checked_vmap(subject: str, method: Any) -> Any:
 
 
 def call_in_batch(
-    op: Op,
+    op: DefinedOp,
     size: Any,
     batched: Sequence[Any],
     values: Sequence[Any],
@@ -93,7 +92,7 @@ def call_in_batch(
 
 
 def _broadcast(
-    op: Op, batched: Sequence[Any], values: Sequence[Any], repeat: Callable[[Any], Any]
+    op: DefinedOp, batched: Sequence[Any], values: Sequence[Any], repeat: Callable[[Any], Any]
 ) -> Any:
     """One call; of operands whose `dims` have no ellipsis there must be one for the batch."""
     definition = op.definition
@@ -146,3 +145,11 @@ def _check_results(
 
 def _sizes(shape: Sequence[Any]) -> str:
     return ", ".join(map(str, shape))
+
+
+def call_in_order(op: DefinedOp, values: Sequence[Any]) -> Any:
+    """Calls an op with one value per parameter, in signature order."""
+    parameters = op.definition.parameters
+    count = sum(not parameter.by_name for parameter in parameters)
+    by_name = {p.name: value for p, value in zip(parameters[count:], values[count:], strict=True)}
+    return op(*values[:count], **by_name)

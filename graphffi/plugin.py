@@ -4,16 +4,13 @@
 from __future__ import annotations
 
 from ._binding import BoundCall as BoundCall
-from ._binding import call_in_order as call_in_order
-from ._binding import flat as flat
-from ._binding import per_tensor as per_tensor
 from ._build_plugin import build_archive as build_archive
 from ._conditions import UndecidedError as UndecidedError
 from ._conditions import decidable as decidable
 from ._conditions import undecided as undecided
 from ._core import ask_flag as ask_flag
+from ._defined_op import DefinedOp as DefinedOp
 from ._definition import Definition as Definition
-from ._definition import structure_of as structure_of
 from ._derivatives import DerivativeRule as DerivativeRule
 from ._describe import NUMBERS as NUMBERS
 from ._describe import describe as describe
@@ -28,6 +25,9 @@ from ._library import find_library_in_use as find_library_in_use
 from ._library import split_reference as split_reference
 from ._location import plugin_cache as plugin_cache
 from ._location import torch_build as torch_build
+from ._nested import flat as flat
+from ._nested import per_tensor as per_tensor
+from ._nested import structure_of as structure_of
 from ._objects import object_of as object_of
 from ._objects import precompiled_header as precompiled_header
 from ._op_kernel import OWN_NAMES as OWN_NAMES
@@ -42,11 +42,11 @@ from ._parameter import MISSING as MISSING
 from ._parameter import Attribute as Attribute
 from ._parameter import Operand as Operand
 from ._parameter import to_dtype as to_dtype
-from ._plan import CallTraits as CallTraits
 from ._plan import CanonicalCall as CanonicalCall
-from ._plan import SideEffect as SideEffect
 from ._raw_call import pack_call as pack_call
 from ._recipe import c_string as c_string
+from ._reference_rules import backward_rule as backward_rule
+from ._reference_rules import forward_rule as forward_rule
 from ._shape_program import trace_shape_rule as trace_shape_rule
 from ._spec import checked_bytes as checked_bytes
 from ._spec import checked_dtype as checked_dtype
@@ -64,4 +64,7 @@ from ._tracing import register_tracer as register_tracer
 from ._tracing import report_to_tracer as report_to_tracer
 from ._tracing import symbol_kind as symbol_kind
 from ._tracing import traced_constants as traced_constants
+from ._traits import CallTraits as CallTraits
+from ._traits import SideEffect as SideEffect
 from ._vmap import call_in_batch as call_in_batch
+from ._vmap import call_in_order as call_in_order

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from .._binding import call_in_order
 from .._progress import Progress
+from .._vmap import call_in_order
 from ._case import Case, numpy_view
 from ._command import targets_of
 from ._examine import load_plugins

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from .._framework import PLUGINS
 from .._load_ops import op_arguments
 from .._op import Op
+from .._plugins import PLUGINS
 from .._progress import Progress
 from ._examine import absent_modules
 from ._parent import find, target_of

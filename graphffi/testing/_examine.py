@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from .. import _core
-from .._framework import PLUGINS
+from .._plugins import PLUGINS
 from . import _steps
 from ._case import Case
 from ._generate import Generator, given_cases

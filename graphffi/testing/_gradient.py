@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from .._binding import call_in_order, flat
+from .._nested import flat
+from .._vmap import call_in_order
 from ._case import Case, numpy_copy
 
 if TYPE_CHECKING:

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from .. import _core
-from .._binding import call_in_order, flat
+from .._nested import flat
 from .._op_kernel import call_device
 from .._plan import passes_results
 from .._spec import TensorSpec
 from .._tensor import numpy_dtype, numpy_from_dlpack
+from .._vmap import call_in_order
 from ._case import Case, View, numpy_view, row_major
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from .._binding import call_in_order, flat
+from .._nested import flat
+from .._vmap import call_in_order
 from ._case import Case, numpy_view
 from ._compare import difference
 from ._guarded import guarded_call

@@ -11,8 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from .._binding import call_in_order, flat
+from .._nested import flat
 from .._reference import is_narrow
+from .._vmap import call_in_order
 from ._case import Case, View, numpy_copy, numpy_view
 from ._compare import difference
 from ._guarded import Outcome, arrays_of, guarded_call, try_call

@@ -18,7 +18,7 @@ import pytest
 import graphffi
 from graphffi import _build_plugin, _core
 from graphffi._command import main
-from graphffi._framework import PLUGINS
+from graphffi._plugins import PLUGINS
 from graphffi._progress import Progress
 
 pytest.importorskip("numpy")

@@ -12,6 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = {
+    "graphffi": ROOT / "graphffi",
     "graphffi_torch": ROOT / "plugins/torch/graphffi_torch",
     "graphffi_jax": ROOT / "plugins/jax/graphffi_jax",
 }

@@ -138,7 +138,7 @@ PYTHON = {
         private=frozenset(
             {
                 "_import_hook.py: _initializing",  # of a module that is being imported
-                "_framework.py: _initializing",
+                "_plugins.py: _initializing",
                 "_fresh.py: _exit",  # documented, of os
                 "_worker.py: _exit",
                 "_signature.py: _fields",  # documented, of NamedTuples

@@ -16,7 +16,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 from graphffi import TensorSpec
-from graphffi.plugin import Definition
+from graphffi.plugin import Definition, backward_rule, forward_rule
 
 from ._batching import OpCall, as_array, in_front
 from ._varying import mesh_axes, result_aval, vary, varying_axes
@@ -104,7 +104,7 @@ class _Rules:
 
     def _go_back_one(self, saved: list[Any], cotangents: list[Any]) -> list[Any]:
         definition = self.definition
-        rule = definition.backward_rule
+        rule = backward_rule(definition)
         if rule is None:
             raise _missing(definition.name, *_BACKWARD)
         rest = iter(cotangents)
@@ -119,7 +119,7 @@ class _Rules:
 
     def _go_forward_one(self, saved: list[Any], tangents: list[Any]) -> list[Any]:
         definition = self.definition
-        rule = definition.forward_rule
+        rule = forward_rule(definition)
         if rule is None:
             raise _missing(definition.name, *_FORWARD)
         given = [
@@ -168,7 +168,7 @@ def is_zero(tangent: Any) -> bool:
 def has_rules(made_of: OpCall) -> bool:
     """True if a call can be differentiated, in one mode at least."""
     definition = made_of.op.definition
-    return definition.backward_rule is not None or definition.forward_rule is not None
+    return backward_rule(definition) is not None or forward_rule(definition) is not None
 
 
 def tangents_of(
@@ -189,7 +189,7 @@ def tangents_of(
     names = [o.name for o in definition.operands]
     values = dict(zip(names, made_of.operands(primals), strict=True))
     values.update(zip(definition.results, outputs, strict=True))
-    of_modes = (definition.backward_rule, definition.forward_rule)
+    of_modes = (backward_rule(definition), forward_rule(definition))
     wanted = {name for rule in of_modes if rule is not None for name in rule.save}
     saved, structure = jax.tree.flatten({n: v for n, v in values.items() if n in wanted})
     specs, results = (

@@ -93,7 +93,7 @@ class KernelCall:
     def _made(self) -> KernelCall:
         if self.unmade is None or self.made_of is None:
             return self
-        kernel = self.unmade.made(self.made_of.op.definition)
+        kernel = self.made_of.op.definition.made(self.unmade)
         return replace(self, func=kernel.reference, unmade=None)
 
     @staticmethod

@@ -19,8 +19,7 @@ from graphffi_torch._specs import allocations, concrete, rule_arguments
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from graphffi import Op
-    from graphffi.plugin import Attribute, Definition
+    from graphffi.plugin import Attribute, DefinedOp, Definition
 
 _WRONG_CALLS: Final = (
     *(TypeError, ValueError, AttributeError, LookupError, ArithmeticError),
@@ -29,7 +28,7 @@ _WRONG_CALLS: Final = (
 _CPU: Final = torch.device("cpu")
 
 
-def make_fake(op: Op) -> Callable[..., Any]:
+def make_fake(op: DefinedOp) -> Callable[..., Any]:
     """The fake of an op: its effect on tensors without data, as the op is defined at the time."""
 
     def fake(*arguments: Any, **keywords: Any) -> Any:
@@ -61,7 +60,7 @@ def make_fake(op: Op) -> Callable[..., Any]:
     return fake
 
 
-def make_effect_fake(op: Op) -> Callable[..., Any]:
+def make_effect_fake(op: DefinedOp) -> Callable[..., Any]:
     """The fake of `ns::name.effect`."""
     fake = make_fake(op)
 

@@ -14,9 +14,11 @@ import graphffi_torch._C as _C
 from graphffi.plugin import (
     Framework,
     Tracer,
+    backward_rule,
     call_device,
     described,
     flat,
+    forward_rule,
     register_framework,
     register_tensor_viewer,
     register_tracer,
@@ -58,8 +60,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import ModuleType
 
-    from graphffi import Op, TensorSpec
-    from graphffi.plugin import BoundCall, CanonicalCall, Definition
+    from graphffi import TensorSpec
+    from graphffi.plugin import BoundCall, CanonicalCall, DefinedOp, Definition
 
 _SYMBOLS: Final[dict[type, Any]] = {
     torch.SymInt: "int",
@@ -82,7 +84,7 @@ class TorchFramework(Framework):
 
     def __init__(self) -> None:
         """Not for users."""
-        self._ops: list[Op] = []
+        self._ops: list[DefinedOp] = []
         self._opt_traced_call: ModuleType | None = None  # once Dynamo is there
 
     def install_traced_calls(self) -> None:
@@ -96,7 +98,7 @@ class TorchFramework(Framework):
         for op in tuple(self._ops):
             self._let_trace(op)
 
-    def add_op(self, op: Op) -> None:
+    def add_op(self, op: DefinedOp) -> None:
         """Registers the op with torch, so that graphs can hold it.
 
         One that torch can't have is left to other frameworks: calls on torch's tensors say why.
@@ -109,22 +111,22 @@ class TorchFramework(Framework):
         register_operator(op)
         announce_sharding(op)
         definition = op.definition
-        if definition.backward_rule is not None or definition.forward_rule is not None:
+        if backward_rule(definition) is not None or forward_rule(definition) is not None:
             set_rules(definition)
 
-    def add_vjp(self, op: Op) -> None:
+    def add_vjp(self, op: DefinedOp) -> None:
         """Registers the op's gradient rule with autograd."""
         if why_no_operator(op.definition) is not None:
             return
         set_rules(op.definition)
         self._let_trace(op)  # the digest, which is in graphs, covers the rule from now on
 
-    def check_replacement(self, op: Op, definition: Definition) -> None:
+    def check_replacement(self, op: DefinedOp, definition: Definition) -> None:
         """Refuses a definition that needs other operators: graphs hold those that there are."""
         if why_no_operator(op.definition) is None:
             check_operators(op.definition, definition)
 
-    def replace_op(self, op: Op) -> None:
+    def replace_op(self, op: DefinedOp) -> None:
         """Makes the op's operators, and what is compiled from now on, use its new definition."""
         if why_no_operator(op.definition) is not None:
             return
@@ -134,7 +136,7 @@ class TorchFramework(Framework):
         announce_sharding(op)
         set_rules(op.definition)
 
-    def _let_trace(self, op: Op) -> None:
+    def _let_trace(self, op: DefinedOp) -> None:
         """Gives an op the function that Dynamo follows, if Dynamo is there."""
         if self._opt_traced_call is None:
             return
@@ -150,7 +152,7 @@ class TorchFramework(Framework):
         """Makes the path of a library mean the file that is there now."""
         _C.use_library(path)
 
-    def call_op(self, op: Op, definition: Definition, bound: BoundCall) -> Any:
+    def call_op(self, op: DefinedOp, definition: Definition, bound: BoundCall) -> Any:
         """Calls the op's operator, which runs the definition that the op has by now."""
         # Of values as they are now, in programs that are exported without Dynamo.
         is_traced = torch.compiler.is_compiling()

@@ -10,7 +10,7 @@ from torch.autograd import forward_ad
 
 import graphffi_torch._C as _C
 from graphffi import TensorSpec
-from graphffi.plugin import Operand
+from graphffi.plugin import Operand, backward_rule, forward_rule
 from graphffi_torch._dynamo import end_compilation, end_trace
 from graphffi_torch._specs import attribute_value, concrete
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def set_rules(definition: Definition) -> None:
     """Makes autograd go through calls of an op, forward and back, by its rules."""
-    forward, backward = definition.forward_rule, definition.backward_rule
+    forward, backward = forward_rule(definition), backward_rule(definition)
     push = None if forward is None else _make_forward(definition, forward)
     _C.set_forward_rule(op=definition.name, run=push)
     if backward is None:

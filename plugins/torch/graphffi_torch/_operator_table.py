@@ -13,28 +13,27 @@ from graphffi_torch._operator_schema import operator_schemas
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphffi import Op
-    from graphffi.plugin import Definition
+    from graphffi.plugin import DefinedOp, Definition
 
 #: Held while an op's operators are registered or replaced.
 table_lock: Final = threading.RLock()
-_registered: Final[dict[str, Op]] = {}
+_registered: Final[dict[str, DefinedOp]] = {}
 _operators: Final[dict[str, list[Any]]] = {}  # of those that somebody asked for
 _watchers: Final[list[Callable[[Definition, list[Any]], None]]] = []
 
 
-def is_registered(op: Op) -> bool:
+def is_registered(op: DefinedOp) -> bool:
     """True if an op's operators are there."""
     return op.name in _registered
 
 
-def add_registered(op: Op) -> None:
+def add_registered(op: DefinedOp) -> None:
     """Adds an op, whose operators are there now; the caller holds `table_lock`."""
     _registered[op.name] = op
     tell_watchers(op)
 
 
-def tell_watchers(op: Op) -> None:
+def tell_watchers(op: DefinedOp) -> None:
     """Shows an op's operators to all watchers; the caller holds `table_lock`."""
     for watcher in _watchers:
         watcher(op.definition, operators_of(op))
@@ -54,7 +53,7 @@ def registered_operators() -> list[tuple[Definition, list[Any]]]:
         return [(op.definition, operators_of(op)) for op in _registered.values()]
 
 
-def operators_of(op: Op) -> list[Any]:
+def operators_of(op: DefinedOp) -> list[Any]:
     """The operators of an op that is registered, `ns::name` first."""
     operators = _operators.get(op.name)
     if operators is None:

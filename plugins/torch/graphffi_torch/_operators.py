@@ -29,8 +29,7 @@ from graphffi_torch._vmap import register_vmap
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphffi import Op
-    from graphffi.plugin import Attribute, Definition, OpKernel
+    from graphffi.plugin import Attribute, DefinedOp, Definition, OpKernel
 
 # Names of operators that say that calls may be recorded into CUDA graphs. Of others, the kernel of
 # a call says so.
@@ -38,7 +37,7 @@ _recordable: Final[set[str]] = set()
 _numbers: Final = itertools.count()
 
 
-def register_operator(op: Op) -> None:
+def register_operator(op: DefinedOp) -> None:
     """Registers the operators of an op with torch, if they are not.
 
     Raises:
@@ -61,13 +60,13 @@ def register_operator(op: Op) -> None:
         add_registered(op)
 
 
-def operator_of(op: Op) -> Any:
+def operator_of(op: DefinedOp) -> Any:
     """The operator of an op. Raises what `register_operator` does."""
     register_operator(op)
     return operators_of(op)[0]
 
 
-def entry_of(op: Op) -> Any:
+def entry_of(op: DefinedOp) -> Any:
     """The operator, or a function that calls it so that compilers keep calls with side effects."""
     operator = operator_of(op)
     mutated = [
@@ -102,7 +101,7 @@ def _kind_of_vmap(definition: Definition) -> str:
     return "no rule" if definition.vmap is None else "a rule"
 
 
-def replace_operators(op: Op) -> None:
+def replace_operators(op: DefinedOp) -> None:
     """Makes an op's operators run its new definition, which `check_operators` has not refused."""
     with table_lock:
         register_operator(op)
@@ -113,7 +112,7 @@ def replace_operators(op: Op) -> None:
         tell_watchers(op)
 
 
-def _register(op: Op) -> None:
+def _register(op: DefinedOp) -> None:
     definition = op.definition
     _check_free(definition.name)
     schemas = operator_schemas(definition)

@@ -14,18 +14,18 @@ from graphffi.plugin import flat, per_tensor
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphffi import Op, TensorSpec
-    from graphffi.plugin import Definition
+    from graphffi import TensorSpec
+    from graphffi.plugin import DefinedOp, Definition
 
 
-def install_reference(op: Op) -> None:
+def install_reference(op: DefinedOp) -> None:
     """Makes the name by which calls of an op run its reference mean that."""
     for kernel in op.definition.candidates:
         if kernel.is_reference:
             graphffi.register_global_func(kernel.reference, _make_kernel(op), override=True)
 
 
-def _make_kernel(op: Op) -> Any:
+def _make_kernel(op: DefinedOp) -> Any:
     """The reference as a kernel: it gets the parameters, then the results to fill."""
 
     def run(*values: Any) -> None:

@@ -15,16 +15,15 @@ from graphffi_torch._operators import operator_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphffi import Op
-    from graphffi.plugin import Definition
+    from graphffi.plugin import DefinedOp, Definition
 
 
-_known: Final[dict[str, Op]] = {}
+_known: Final[dict[str, DefinedOp]] = {}
 # DTensor has been: what is in sys.modules, another thread may still be importing.
 _has_been_imported: Final = threading.Event()
 
 
-def announce_sharding(op: Op) -> None:
+def announce_sharding(op: DefinedOp) -> None:
     """Tells DTensor which placements an op's operator takes; without `dims`, whole tensors only."""
     _known[op.name] = op
     if _has_been_imported.is_set():
@@ -38,7 +37,7 @@ def register_known() -> None:
         _register(op)
 
 
-def _register(op: Op) -> None:
+def _register(op: DefinedOp) -> None:
     from torch.distributed.tensor.experimental import register_sharding
 
     definition = op.definition

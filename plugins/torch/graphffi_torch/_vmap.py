@@ -14,10 +14,11 @@ from graphffi_torch._specs import attribute_value, spec_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from graphffi import Op, TensorSpec
+    from graphffi import TensorSpec
+    from graphffi.plugin import DefinedOp
 
 
-def register_vmap(op: Op) -> None:
+def register_vmap(op: DefinedOp) -> None:
     """Makes torch.vmap call an op by its rule."""
 
     def rule(info: Any, in_dims: Sequence[Any], *args: Any, **_: Any) -> tuple[Any, Any]:
@@ -29,7 +30,7 @@ def register_vmap(op: Op) -> None:
     torch.library.register_vmap(op.name, rule)
 
 
-def _call(op: Op, size: int, in_dims: Sequence[Any], args: Sequence[Any]) -> list[Any]:
+def _call(op: DefinedOp, size: int, in_dims: Sequence[Any], args: Sequence[Any]) -> list[Any]:
     definition = op.definition
     # Torch leaves out arguments that have their default.
     rest = definition.parameters[len(args) :]
@@ -58,14 +59,14 @@ def _call(op: Op, size: int, in_dims: Sequence[Any], args: Sequence[Any]) -> lis
     return _fresh(op, returned)
 
 
-def _fresh(op: Op, returned: Any) -> list[Any]:
+def _fresh(op: DefinedOp, returned: Any) -> list[Any]:
     """The results among what the op returns."""
     values = returned if isinstance(returned, (tuple, list)) else (returned,)
     return list(values[: len(op.definition.results)])
 
 
 def _element(
-    op: Op, batched: Sequence[Any], operands: Sequence[Any], attributes: Sequence[Any]
+    op: DefinedOp, batched: Sequence[Any], operands: Sequence[Any], attributes: Sequence[Any]
 ) -> Sequence[TensorSpec]:
     """The results of the call for one element of the batch."""
     pairs = zip(operands, batched, strict=True)
@@ -97,7 +98,7 @@ def _to_front(value: Any, dim: Any, mutated: bool) -> Any:
     return moved if mutated else moved.contiguous()
 
 
-def _check_mutated(op: Op, batched: Sequence[Any], operands: Sequence[Any]) -> None:
+def _check_mutated(op: DefinedOp, batched: Sequence[Any], operands: Sequence[Any]) -> None:
     rows = list(zip(op.definition.operands, operands, batched, strict=True))
     names = [operand.name for operand, _, flags in rows if _any(flags)]
     for operand, value, flags in rows:
@@ -120,7 +121,11 @@ def _repeater(size: int) -> Callable[[torch.Tensor], torch.Tensor]:
 
 
 def _loop(
-    op: Op, size: int, batched: Sequence[Any], operands: Sequence[Any], attributes: Sequence[Any]
+    op: DefinedOp,
+    size: int,
+    batched: Sequence[Any],
+    operands: Sequence[Any],
+    attributes: Sequence[Any],
 ) -> list[Any]:
     """One call per element; results are stacked, updates go to views of the batch."""
     if size == 0:
