@@ -15,10 +15,10 @@ def main() -> int:
         package = util.find_spec("graphffi")
         assert package is not None
         assert package.submodule_search_locations is not None
-        config = runpy.run_path(f"{package.submodule_search_locations[0]}/_config.py")
+        config = runpy.run_path(f"{package.submodule_search_locations[0]}/_build/config.py")
         return int(config["main"](sys.argv[2:]))
     try:
-        from graphffi._command import main as run
+        from graphffi._command.command import main as run
     except (ImportError, RuntimeError) as failure:  # no runtime, or a variable is refused
         is_json = "--json" in sys.argv
         print(json.dumps({"error": str(failure)}) if is_json else failure, file=sys.stderr)

@@ -29,7 +29,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
 
-from setuptools import Command, Distribution, setup
+from setuptools import Command, Distribution, find_packages, setup
 from setuptools.command.build import build
 from setuptools.command.editable_wheel import editable_wheel
 from setuptools.errors import ExecError, SetupError
@@ -311,6 +311,9 @@ class BinaryDistribution(Distribution):
 
 def main() -> None:
     """Packs the core and the plugins; one that lacks its library says how to build it."""
+    packages = find_packages(include=["graphffi", "graphffi.*"])
+    for folder in ("plugins/torch", "plugins/jax"):
+        packages += find_packages(folder)
     files = [f"*{sysconfig.get_config_var('EXT_SUFFIX')}", "*.pyi", "*.c", "py.typed"]
     setup(
         distclass=BinaryDistribution,
@@ -322,10 +325,10 @@ def main() -> None:
         },
         options={"build": {"build_base": "build/wheel"}},
         py_modules=["graphffi_command"],
-        packages=["graphffi", "graphffi.testing", *PLUGINS],
+        packages=packages,
         include_package_data=False,
         package_dir=PLUGINS,
-        package_data=dict.fromkeys(["graphffi", *PLUGINS], files),
+        package_data=dict.fromkeys(["graphffi", "graphffi._build", *PLUGINS], files),
     )
 
 

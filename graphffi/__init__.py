@@ -7,43 +7,43 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 from typing import TypeAlias as _TypeAlias
 
-from ._runtime import runtime_info as runtime_info
+from ._values.runtime import runtime_info as runtime_info
 
 # isort: split
 # From here on, the runtime is loaded.
-from . import _host as _host
-from . import _map as _map
+from ._command.record import record as record
+from ._contract.spec import TensorSpec as TensorSpec
+from ._contract.spec import check as check
+from ._contract.spec import empty as empty
+from ._contract.spec import like as like
 from ._core import Function as Function
 from ._core import Object as Object
-from ._define import define_op as define_op
-from ._define import op as op
-from ._device import Device as Device
-from ._dtype import dtype as dtype
-from ._error import Error as Error
-from ._error import register_error as register_error
-from ._import_hook import when_imported as _when_imported
-from ._load_ops import load_ops as load_ops
-from ._module import Module as Module
-from ._module import load_module as load_module
-from ._op import Op as Op
-from ._op_table import use_tuning as use_tuning
-from ._plugins import prepare_for_tracing as _prepare_for_tracing
-from ._prebuild import prebuild as prebuild
-from ._prebuild import use_prebuilt as use_prebuilt
-from ._raw_call import call_tvm_ffi as call_tvm_ffi
-from ._record import record as record
-from ._registry import get_global_func as get_global_func
-from ._registry import list_global_func_names as list_global_func_names
-from ._registry import register_global_func as register_global_func
-from ._registry import remove_global_func as remove_global_func
-from ._shape import Shape as Shape
-from ._spec import TensorSpec as TensorSpec
-from ._spec import check as check
-from ._spec import empty as empty
-from ._spec import like as like
-from ._stream import use_stream as use_stream
-from ._tensor import from_dlpack as from_dlpack
-from ._tune import tune as tune
+from ._definition.define import define_op as define_op
+from ._definition.define import op as op
+from ._definition.load_ops import load_ops as load_ops
+from ._definition.op import Op as Op
+from ._definition.op_table import use_tuning as use_tuning
+from ._definition.raw_call import call_tvm_ffi as call_tvm_ffi
+from ._frameworks import host as _host  # noqa: F401
+from ._frameworks.import_hook import when_imported as _when_imported
+from ._frameworks.plugins import prepare_for_tracing as _prepare_for_tracing
+from ._kernels.prebuild import prebuild as prebuild
+from ._kernels.prebuild import use_prebuilt as use_prebuilt
+from ._tuning.tune import tune as tune
+from ._values import map as _map  # noqa: F401
+from ._values.device import Device as Device
+from ._values.dtype import dtype as dtype
+from ._values.error import Error as Error
+from ._values.error import register_error as register_error
+from ._values.module import Module as Module
+from ._values.module import load_module as load_module
+from ._values.registry import get_global_func as get_global_func
+from ._values.registry import list_global_func_names as list_global_func_names
+from ._values.registry import register_global_func as register_global_func
+from ._values.registry import remove_global_func as remove_global_func
+from ._values.shape import Shape as Shape
+from ._values.stream import use_stream as use_stream
+from ._values.tensor import from_dlpack as from_dlpack
 from ._version import __version__ as __version__
 
 if _TYPE_CHECKING:

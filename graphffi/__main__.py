@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import sys
 
-from ._command import main
+from ._command.command import main
 
 if __name__ == "__main__":
     sys.exit(main())

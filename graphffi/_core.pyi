@@ -4,9 +4,9 @@
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
-from ._device import Device
-from ._dtype import dtype
-from ._shape import Shape
+from ._values.device import Device
+from ._values.dtype import dtype
+from ._values.shape import Shape
 
 class Object:
     """An object of the runtime."""

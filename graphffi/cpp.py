@@ -15,11 +15,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict
 
-from ._compile import build_library
-from ._config import include_path as include_path
-from ._cuda import cuda_module as cuda_module
-from ._module import Module, as_module, load_module
-from ._recipe import Recipe
+from ._build.compile import build_library
+from ._build.config import include_path as include_path
+from ._definition.recipe import Recipe
+from ._values.cuda import cuda_module as cuda_module
+from ._values.module import Module, as_module, load_module
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -162,7 +162,7 @@ def export_library(module: Module, path: str | os.PathLike[str]) -> None:
         ValueError: if the modules import one another in a way that one library can't repeat.
         RuntimeError: if the compiler is missing or fails, with what it said.
     """
-    from ._export import write_library  # which needs a good deal of the standard library
+    from ._build.export import write_library  # which needs a good deal of the standard library
 
     write_library(as_module(module), path)
 

@@ -85,7 +85,7 @@ std::string SubjectText(PyObject* opt_subject) {
 }
 
 std::string Describe(PyObject* value) {
-  static const py::handle describe = ImportImmortal("graphffi._describe", "describe");
+  static const py::handle describe = ImportImmortal("graphffi._values.describe", "describe");
   return describe(py::handle(value)).cast<std::string>();
 }
 

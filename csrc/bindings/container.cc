@@ -21,9 +21,9 @@ py::object ToObject(const Any& element, Framework opt_framework) {
   return py::reinterpret_steal<py::object>(ViewToPython(ToAny(element), opt_framework));
 }
 
-/// A graphffi._map.Map, for keys that a dict takes for one.
+/// A graphffi._values.map.Map, for keys that a dict takes for one.
 PyObject* FromMapOfEqualKeys(const MapBaseObj& map, Framework opt_framework) {
-  static const py::handle type = ImportImmortal("graphffi._map", "Map");
+  static const py::handle type = ImportImmortal("graphffi._values.map", "Map");
   py::list pairs;
   for (const auto& [key, value] : map) {
     pairs.append(py::make_tuple(ToObject(key, opt_framework), ToObject(value, opt_framework)));
@@ -46,7 +46,7 @@ TVMFFIAny MakeShape(PyObject* tuple) {
 }
 
 PyObject* FromShape(TVMFFIObjectHandle shape) {
-  static const py::handle type = ImportImmortal("graphffi._shape", "Shape");
+  static const py::handle type = ImportImmortal("graphffi._values.shape", "Shape");
   const TVMFFIShapeCell* cell = TVMFFIShapeGetCellPtr(shape);
   py::tuple dims(cell->size);
   for (size_t i = 0; i < cell->size; ++i) dims[i] = py::int_(cell->data[i]);

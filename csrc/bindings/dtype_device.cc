@@ -12,12 +12,12 @@ namespace {
 
 /// graphffi's own class; kept for the rest of the process.
 py::handle DTypeClass() {
-  static const py::handle type = ImportImmortal("graphffi._dtype", "dtype");
+  static const py::handle type = ImportImmortal("graphffi._values.dtype", "dtype");
   return type;
 }
 
 py::handle DeviceClass() {
-  static const py::handle type = ImportImmortal("graphffi._device", "Device");
+  static const py::handle type = ImportImmortal("graphffi._values.device", "Device");
   return type;
 }
 

@@ -91,12 +91,12 @@ ArgumentKind BuiltinKind(PyTypeObject* type) {
   if (PyType_FastSubclass(type, Py_TPFLAGS_LONG_SUBCLASS)) return ArgumentKind::kInt;
   if (PyType_IsSubtype(type, &PyFloat_Type) != 0) return ArgumentKind::kFloat;
   if (PyType_FastSubclass(type, Py_TPFLAGS_UNICODE_SUBCLASS)) {
-    return IsSubtype(type, "graphffi._dtype", "dtype") ? ArgumentKind::kDType : ArgumentKind::kStr;
+    return IsSubtype(type, "graphffi._values.dtype", "dtype") ? ArgumentKind::kDType : ArgumentKind::kStr;
   }
   if (PyType_FastSubclass(type, Py_TPFLAGS_BYTES_SUBCLASS)) return ArgumentKind::kBytes;
   if (PyType_IsSubtype(type, &PyByteArray_Type) != 0) return ArgumentKind::kByteArray;
   if (PyType_FastSubclass(type, Py_TPFLAGS_TUPLE_SUBCLASS)) {
-    return IsSubtype(type, "graphffi._shape", "Shape") ? ArgumentKind::kShape
+    return IsSubtype(type, "graphffi._values.shape", "Shape") ? ArgumentKind::kShape
                                                        : ArgumentKind::kSequence;
   }
   if (PyType_FastSubclass(type, Py_TPFLAGS_LIST_SUBCLASS)) return ArgumentKind::kSequence;
@@ -151,11 +151,11 @@ void Classify(PyTypeObject* type, TypeEntry* entry) {
   }
   entry->kind = BuiltinKind(type);
   if (entry->kind != ArgumentKind::kUnknown) return;
-  if (IsSubtype(type, "graphffi._device", "Device")) {
+  if (IsSubtype(type, "graphffi._values.device", "Device")) {
     entry->kind = ArgumentKind::kDevice;
     return;
   }
-  if (IsSubtype(type, "graphffi._map", "Map")) {
+  if (IsSubtype(type, "graphffi._values.map", "Map")) {
     entry->kind = ArgumentKind::kMapping;
     return;
   }
@@ -191,7 +191,7 @@ TypeEntry& FindOtherType(PyTypeObject* type) {
 PyObject* ImporterOf(Framework framework) {
   if (framework->opt_importer == nullptr) {
     framework->opt_importer =
-        py::module_::import("graphffi._tensor")
+        py::module_::import("graphffi._values.tensor")
             .attr("importer_of")(py::handle(reinterpret_cast<PyObject*>(framework->type)))
             .release()
             .ptr();

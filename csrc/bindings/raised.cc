@@ -142,7 +142,7 @@ py::object MakeException(std::string_view kind, std::string_view message,
                                              "backslashreplace");
     return py::reinterpret_steal<py::object>(Check(decoded));
   };
-  return py::module_::import("graphffi._error")
+  return py::module_::import("graphffi._values.error")
       .attr("exception_for")(text(kind), text(message), text(backtrace));
 }
 

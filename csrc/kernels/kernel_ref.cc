@@ -113,7 +113,8 @@ LibraryFunction LoadFromLibrary(const std::string& reference, size_t separator,
 }
 
 /// A global function. Names of Python's kernels of ops end with digits of the code, and maybe a
-/// number; where an op has other code, the name without them means its kernel. (_kernel.py)
+/// number; where an op has other code, the name without them means its kernel.
+/// (graphffi/_kernels/kernel.py)
 ObjectRef FindFunction(std::string_view name) {
   ObjectRef function = FindGlobal(name);
   constexpr std::string_view kOwnNames = "graphffi.kernel.";

@@ -8,7 +8,7 @@ eagerly in NumPy, PyTorch and JAX, compiled, under ``vmap``, in gradients, from 
 
 from __future__ import annotations
 
-from .._nested import flat as flat
+from .._values.nested import flat as flat
 from ._bench import Contest as Contest
 from ._bench import bench_command as bench_command
 from ._bench import facts_of as facts_of

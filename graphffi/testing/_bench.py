@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from .._progress import Progress
-from .._vmap import call_in_order
+from .._command.progress import Progress
+from .._rules.vmap import call_in_order
 from ._case import Case, numpy_view
 from ._command import targets_of
 from ._examine import load_plugins
@@ -21,7 +21,7 @@ from ._guarded import guarded_call
 from ._worker import find_op
 
 if TYPE_CHECKING:
-    from .._op import Op
+    from .._definition.op import Op
 
 _ROUNDS: Final = 9
 _SECONDS: Final = 0.02  # of one measurement

@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from .._device import Device
-from .._dtype import dtype
-from .._spec import TensorSpec
-from .._tensor import numpy_dtype
+from .._contract.spec import TensorSpec
+from .._values.device import Device
+from .._values.dtype import dtype
+from .._values.tensor import numpy_dtype
 
 if TYPE_CHECKING:
     import numpy
 
-    from .._definition import Definition
+    from .._definition.definition import Definition
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from .._load_ops import op_arguments
-from .._op import Op
-from .._plugins import PLUGINS
-from .._progress import Progress
+from .._command.progress import Progress
+from .._definition.load_ops import op_arguments
+from .._definition.op import Op
+from .._frameworks.plugins import PLUGINS
 from ._examine import absent_modules
 from ._parent import find, target_of
 from ._report import Report

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from .. import _core
-from .._plugins import PLUGINS
+from .._frameworks.plugins import PLUGINS
 from . import _steps
 from ._case import Case
 from ._generate import Generator, given_cases
@@ -23,7 +23,7 @@ from ._guarded import Outcome, guarded_call, kind_of, try_call
 from ._leaks import errors, leaks
 
 if TYPE_CHECKING:
-    from .._op import Op
+    from .._definition.op import Op
     from ._fresh import FreshProcess
 
 Problem = tuple[str, str]  # a finding's kind and text

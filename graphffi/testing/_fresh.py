@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ._guarded import guarded_call
 
 if TYPE_CHECKING:
-    from .._op import Op
+    from .._definition.op import Op
     from ._case import Case
 
 

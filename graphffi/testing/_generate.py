@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from .._parameter import MISSING, Attribute
-from .._spec import TensorSpec
-from .._tensor import numpy_dtype
+from .._contract.spec import TensorSpec
+from .._definition.parameter import MISSING, Attribute
+from .._values.tensor import numpy_dtype
 from ._case import Case, View, converted, row_major
 
 if TYPE_CHECKING:
-    from .._definition import Definition
-    from .._dims import Group
+    from .._contract.dims import Group
+    from .._definition.definition import Definition
 
 _COMMON: Final = (
     *("float32", "float64", "float16", "bfloat16", "complex64"),

@@ -6,14 +6,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from .._nested import flat
-from .._vmap import call_in_order
+from .._rules.vmap import call_in_order
+from .._values.nested import flat
 from ._case import Case, numpy_copy
 
 if TYPE_CHECKING:
     import numpy
 
-    from .._op import Op
+    from .._definition.op import Op
 
 _FLOATS: Final = ("float32", "float64")
 _NUM_DIRECTIONS: Final = 3

@@ -9,19 +9,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from .. import _core
-from .._nested import flat
-from .._op_kernel import call_device
-from .._plan import passes_results
-from .._spec import TensorSpec
-from .._tensor import numpy_dtype, numpy_from_dlpack
-from .._vmap import call_in_order
+from .._contract.plan import passes_results
+from .._contract.spec import TensorSpec
+from .._kernels.op_kernel import call_device
+from .._rules.vmap import call_in_order
+from .._values.nested import flat
+from .._values.tensor import numpy_dtype, numpy_from_dlpack
 from ._case import Case, View, numpy_view, row_major
 
 if TYPE_CHECKING:
     import numpy
 
-    from .._definition import Definition
-    from .._op import Op
+    from .._definition.definition import Definition
+    from .._definition.op import Op
 
 _ZONE: Final = 4096  # bytes before and after
 _ZONE_BYTE: Final = 0xDB

@@ -10,14 +10,14 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from .._nested import flat
-from .._vmap import call_in_order
+from .._rules.vmap import call_in_order
+from .._values.nested import flat
 from ._case import Case, numpy_view
 from ._compare import difference
 from ._guarded import guarded_call
 
 if TYPE_CHECKING:
-    from .._op import Op
+    from .._definition.op import Op
     from ._steps import Outcomes, Problems
 
 _NUM_CALLS: Final = 64  # of a round

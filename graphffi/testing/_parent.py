@@ -16,9 +16,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from .._op import Op, check_op
-from .._plugins import PLUGINS
-from .._runtime import runtime_info
+from .._definition.op import Op, check_op
+from .._frameworks.plugins import PLUGINS
+from .._values.runtime import runtime_info
 from ._hang import Limit
 from ._report import Finding, Report, script_of
 

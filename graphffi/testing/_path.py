@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ._case import Case
 
 if TYPE_CHECKING:
-    from .._op import Op
+    from .._definition.op import Op
 
 
 @dataclass(frozen=True)

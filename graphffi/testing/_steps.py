@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from .._nested import flat
-from .._reference import is_narrow
-from .._vmap import call_in_order
+from .._rules.reference import is_narrow
+from .._rules.vmap import call_in_order
+from .._values.nested import flat
 from ._case import Case, View, numpy_copy, numpy_view
 from ._compare import difference
 from ._guarded import Outcome, arrays_of, guarded_call, try_call
@@ -21,8 +21,8 @@ from ._guarded import Outcome, arrays_of, guarded_call, try_call
 if TYPE_CHECKING:
     import numpy
 
-    from .._dims import Group
-    from .._op import Op
+    from .._contract.dims import Group
+    from .._definition.op import Op
     from ._fresh import FreshProcess
 
     Problems = Iterator[tuple[str, str]]

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import _core
-from .._op import get_op
+from .._definition.op import get_op
 from ._case import Case
 from ._examine import Examination, Options, rerun
 from ._fresh import FreshProcess
 
 if TYPE_CHECKING:
-    from .._op import Op
+    from .._definition.op import Op
 
 
 def find_op(target: dict[str, Any]) -> Op:
@@ -32,7 +32,7 @@ def find_op(target: dict[str, Any]) -> Op:
         KeyError: If nothing defines it.
     """
     if target.get("library"):
-        from .._load_ops import load_ops
+        from .._definition.load_ops import load_ops
 
         load_ops(target["library"], namespace=target["op"].partition("::")[0])
     else:

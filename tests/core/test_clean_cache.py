@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 import graphffi
-from graphffi._cache import locked, write_text
-from graphffi._clean_cache import clean_cache
-from graphffi._command import main
-from graphffi._location import plugin_cache
+from graphffi._build.cache import locked, write_text
+from graphffi._build.clean_cache import clean_cache
+from graphffi._build.location import plugin_cache
+from graphffi._command.command import main
 
 DAY = 86400
 
@@ -187,7 +187,7 @@ def test_a_forked_process_does_not_keep_a_lock(run_python: Any, cache: Path) -> 
     code = f"""
 import fcntl, os
 from pathlib import Path
-from graphffi._cache import locked
+from graphffi._build.cache import locked
 
 lock = Path({str(cache)!r}) / "k-00.lock"
 reader, writer = os.pipe()

@@ -16,10 +16,11 @@ from typing import Any
 import pytest
 
 import graphffi
-from graphffi import _build_plugin, _core
-from graphffi._command import main
-from graphffi._plugins import PLUGINS
-from graphffi._progress import Progress
+from graphffi import _core
+from graphffi._build import build_plugin as _build_plugin
+from graphffi._command.command import main
+from graphffi._command.progress import Progress
+from graphffi._frameworks.plugins import PLUGINS
 
 pytest.importorskip("numpy")
 

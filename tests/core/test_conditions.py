@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from graphffi._conditions import ConditionSize, UndecidedError
+from graphffi._contract.conditions import ConditionSize, UndecidedError
 
 
 class Symbol(int):

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import graphffi
-from graphffi import _objects
+from graphffi._values import objects as _objects
 
 TWICE = "int twice(int x) { return 2 * x; }"
 

@@ -293,6 +293,6 @@ def test_failing_compiler_is_shown(
 
 
 def test_loader_compiles_without_warnings(tmp_path: Path) -> None:
-    source = Path(graphffi.__file__).with_name("_embedded_library.c")
+    source = Path(graphffi.__file__).parent / "_build" / "embedded_library.c"
     flags = ["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-c", "-o", "/dev/null"]
     subprocess.run(["cc", *flags, f"-I{graphffi.cpp.include_path()}", str(source)], check=True)

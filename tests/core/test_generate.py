@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import graphffi
-from graphffi._command import main
-from graphffi._define_text import define_text
+from graphffi._command.command import main
+from graphffi._definition.define_text import define_text
 
 from .conftest import HERE
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import graphffi
-from graphffi._op_text import define_arguments, parse_op_text
+from graphffi._definition.op_text import define_arguments, parse_op_text
 
 from .conftest import HERE, Arrays
 

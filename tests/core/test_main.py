@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import graphffi
-from graphffi._metadata import describe_function
+from graphffi._values.metadata import describe_function
 
 from .conftest import HERE
 

@@ -16,7 +16,7 @@ import pytest
 
 import graphffi
 from graphffi import _core
-from graphffi._op import get_op
+from graphffi._definition.op import get_op
 from graphffi.plugin import PackagedLibraries
 
 

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from graphffi._rule_text import RuleText, read_rule
+from graphffi._contract.rule_text import RuleText, read_rule
 
 
 def known_rule_text(rule: Any) -> str | None:
@@ -345,7 +345,7 @@ def test_the_text_covers_what_rules_read_of_modules_and_classes(
 
 STABLE = """
 import enum
-from graphffi._rule_text import RuleText, read_rule
+from graphffi._contract.rule_text import RuleText, read_rule
 class Kind(enum.Enum):
     A = 1
 NAMES = {"a", "b", "c", ("d", 1)}

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import graphffi
-from graphffi._rule_text import read_rule
+from graphffi._contract.rule_text import read_rule
 
 _numbers = itertools.count()
 
@@ -70,7 +70,7 @@ def test_what_is_not_saved_is_reported_by_name() -> None:
     ):
         gradients(op, [spec(3), spec(3)], y=ONE, a=2.0)
     with pytest.raises(AttributeError, match="saved value: expected no name, got 'x'; name it in"):
-        _ = graphffi._derivatives.Saved("op: backward", {}, "register_vjp").x
+        _ = graphffi._rules.derivatives.Saved("op: backward", {}, "register_vjp").x
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 import graphffi
-from graphffi import _core, _runtime
+from graphffi import _core
+from graphffi._values import runtime as _runtime
 
 PACKAGE = Path(graphffi.__file__).parent
 BUNDLED = PACKAGE / "_lib" / "libtvm_ffi.so"

@@ -9,8 +9,8 @@ import pytest
 
 import graphffi
 from graphffi import Device, Tensor, dtype
-from graphffi._parameter import MISSING, Attribute, Operand
-from graphffi._signature import from_function, from_schema
+from graphffi._definition.parameter import MISSING, Attribute, Operand
+from graphffi._definition.signature import from_function, from_schema
 
 
 class Pair(NamedTuple):

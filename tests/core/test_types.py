@@ -123,7 +123,7 @@ def options_of(function):
 def test_all_ways_to_define_an_op_have_the_same_options():
     options = options_of(graphffi.op)
     del options["mutates"]
-    for_checkers = graphffi._define._OpOptions.__annotations__
+    for_checkers = graphffi._definition.define._OpOptions.__annotations__
     assert {n: t.__forward_arg__ for n, t in for_checkers.items()} == {
         name: annotation for name, (annotation, _) in options.items()
     }

@@ -137,11 +137,11 @@ PYTHON = {
         at_import_never=frozenset({"numpy", "ml_dtypes", "tvm_ffi"}),
         private=frozenset(
             {
-                "_import_hook.py: _initializing",  # of a module that is being imported
-                "_plugins.py: _initializing",
+                "import_hook.py: _initializing",  # of a module that is being imported
+                "plugins.py: _initializing",
                 "_fresh.py: _exit",  # documented, of os
                 "_worker.py: _exit",
-                "_signature.py: _fields",  # documented, of NamedTuples
+                "signature.py: _fields",  # documented, of NamedTuples
             }
         ),
     ),
@@ -357,11 +357,11 @@ def test_the_guard_sees_a_forbidden_include(name: str, line: str) -> None:
         ("graphffi", "class A:\n  from numpy import array"),
         ("graphffi", "def f():\n  return __import__('torch')"),
         ("graphffi", "def f():\n  return importlib.import_module('jax.dlpack')"),
-        ("graphffi", "from graphffi._op import Op"),
+        ("graphffi", "from graphffi._definition.op import Op"),
         ("graphffi_torch", "import jax.numpy"),
         ("graphffi_torch", "from torch._inductor import ir"),
         ("graphffi_torch", "import torch\ntorch._C._get_tracing_state()"),
-        ("graphffi_torch", "from graphffi._op import Op"),
+        ("graphffi_torch", "from graphffi._definition.op import Op"),
         ("graphffi_torch", "from graphffi import _op"),
         ("graphffi_torch", "def f(operator):\n  return operator._schema.name"),
         ("graphffi_torch", "def f(x):\n  return x.untyped_storage()._cdata"),
@@ -394,7 +394,7 @@ def test_the_guard_sees_a_forbidden_import(name: str, line: str) -> None:
 )
 def test_the_guard_sees_what_a_file_has_of_a_module_that_it_may_import(line: str) -> None:
     known = line.replace("Pointwise", "FallbackKernel")
-    path = ROOT / "_inductor.py"
+    path = ROOT / "inductor.py"
     assert not import_violations(PYTHON["graphffi_torch"], path, known.replace(".create", ""))
     assert import_violations(PYTHON["graphffi_torch"], path, line)
 
@@ -413,7 +413,7 @@ def test_the_guard_allows_what_layers_may_do() -> None:
     )
     assert not import_violations(PYTHON["graphffi"], ROOT / "file.py", late)
     private = "from torch._inductor import ir\ndef f(self): return self._own"
-    assert not import_violations(PYTHON["graphffi_torch"], ROOT / "_inductor.py", private)
-    assert import_violations(PYTHON["graphffi_torch"], ROOT / "_effects.py", private)
+    assert not import_violations(PYTHON["graphffi_torch"], ROOT / "inductor.py", private)
+    assert import_violations(PYTHON["graphffi_torch"], ROOT / "effects.py", private)
     includes = "#include <tvm/ffi/tvm_ffi.h>\n#include <vector>\n#include <sys/mman.h>\n"
     assert not include_violations(NATIVE["examples"], ROOT / "file.cc", includes)

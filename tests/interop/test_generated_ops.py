@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 import graphffi
-from graphffi._metadata import describe_function, parameters_of
+from graphffi._values.metadata import describe_function, parameters_of
 
 pytest.importorskip("numpy")
 
-from graphffi._command import main
+from graphffi._command.command import main
 from graphffi.testing import find
 
 from .conftest import package_folder

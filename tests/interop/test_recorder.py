@@ -20,7 +20,7 @@ import pytest
 
 import graphffi
 from graphffi import Tensor
-from graphffi._record import Record, read_record
+from graphffi._command.record import Record, read_record
 
 HERE = Path(__file__).resolve().parent
 FAST = ("numpy", "function", "torch", "jitted")

@@ -56,7 +56,7 @@ def test_functions_that_are_made_for_each_call_have_one_name() -> None:
 
 
 def test_kernels_that_are_made_for_each_call_are_warned_of_once(monkeypatch: Any) -> None:
-    from graphffi_jax import _closures
+    from graphffi_jax._transforms import closures as _closures
 
     monkeypatch.setattr(_closures, "_MANY", 3)
 
@@ -73,7 +73,7 @@ def test_kernels_that_are_made_for_each_call_are_warned_of_once(monkeypatch: Any
 
 
 def test_closures_have_names_of_their_own_but_not_forever(monkeypatch: Any) -> None:
-    from graphffi import _own_names
+    from graphffi._kernels import own_names as _own_names
 
     monkeypatch.setattr(_own_names, "_MAX_NAMES", len(_own_names._names) + 2)
 

@@ -260,7 +260,7 @@ graphffi.register_global_func("first.f", lambda x, y: None)
 import torch
 call = lambda x: graphffi.call_tvm_ffi("first.f", x, out=graphffi.like(x))
 assert torch.compile(call, fullgraph=True, backend="aot_eager")(torch.ones(3)).shape == (3,)
-assert "graphffi_torch._traced_call" in sys.modules
+assert "graphffi_torch._compiled.traced_call" in sys.modules
 """
     subprocess.run([sys.executable, "-c", program], check=True)
 

@@ -17,7 +17,7 @@ from torch._inductor.utils import is_cudagraph_unsafe_op
 
 import graphffi
 import graphffi_torch
-from graphffi_torch import _inductor
+from graphffi_torch._compiled import inductor as _inductor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

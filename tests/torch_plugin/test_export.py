@@ -528,7 +528,7 @@ def test_a_view_of_an_intermediate_is_updated_in_its_place(
     ops: Any, tmp_path: Path, worked_around: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not worked_around:
-        from graphffi_torch import _inductor
+        from graphffi_torch._compiled import inductor as _inductor
 
         monkeypatch.setattr(_inductor, "_with_offsets", lambda args, kwargs: (args, kwargs))
     columns = {"x": {1: torch.export.Dim("columns", min=2, max=64)}}

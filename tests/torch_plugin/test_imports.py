@@ -61,7 +61,7 @@ for op in ops:
 @pytest.mark.parametrize(
     ("paused", "imported"),
     [
-        ("graphffi_torch._traced_call", "torch._dynamo"),
+        ("graphffi_torch._compiled.traced_call", "torch._dynamo"),
         ("torch.distributed.tensor", "torch.distributed.tensor"),
     ],
 )

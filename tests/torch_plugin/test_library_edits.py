@@ -8,9 +8,9 @@ import re
 import pytest
 import torch
 
-from graphffi_torch._standalone_code import prefix_code
-from graphffi_torch._standalone_kernels import PREFIX, edit_kernels
-from graphffi_torch._standalone_weights import WeightFile
+from graphffi_torch._standalone.code import prefix_code
+from graphffi_torch._standalone.kernels import PREFIX, edit_kernels
+from graphffi_torch._standalone.weights import WeightFile
 
 pytestmark = pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec:FutureWarning")
 CHECK = 'AOTI_TORCH_CHECK((0 <= tmp7) & (tmp7 < ks0), "index out of bounds: 0 <= tmp7 < ks0");'
@@ -143,7 +143,7 @@ def test_weights_that_are_described_otherwise_are_refused(old: str, new: str) ->
 
 
 def test_code_that_reads_a_copy_of_what_methods_update_is_refused() -> None:
-    from graphffi_torch._updates import Memory
+    from graphffi_torch._export.updates import Memory
 
     model = Scaled()
     program = torch.export.export(model, (torch.ones(2),))

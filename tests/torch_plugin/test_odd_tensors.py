@@ -13,7 +13,7 @@ import torch
 
 import graphffi
 import graphffi_torch
-from graphffi_torch._specs import to_numpy
+from graphffi_torch._operators.specs import to_numpy
 from tests.torch_release import IS_TORCH_2_10
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 import graphffi_torch
-from graphffi_torch._package_inputs import Inputs
+from graphffi_torch._export.package_inputs import Inputs
 
 pytestmark = [
     pytest.mark.slow,

@@ -16,9 +16,9 @@ import torch.nn.functional as F
 
 import graphffi
 import graphffi_torch
-from graphffi_torch import _size_guards
-from graphffi_torch._guard_text import GLOBALS, SizeGuard, UnreadableGuardError
-from graphffi_torch._size_guards import size_guards
+from graphffi_torch._export import size_guards as _size_guards
+from graphffi_torch._export.guard_text import GLOBALS, SizeGuard, UnreadableGuardError
+from graphffi_torch._export.size_guards import size_guards
 from tests.sizes_of_one import sizes_of_one
 from tests.torch_release import IS_TORCH_2_10
 

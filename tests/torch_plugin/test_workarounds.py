@@ -24,7 +24,9 @@ from torch._inductor.utils import is_cudagraph_unsafe_op
 
 import graphffi
 import graphffi_torch
-from graphffi_torch import _inductor, _private_names, _repairs
+from graphffi_torch import _private_names
+from graphffi_torch._compiled import inductor as _inductor
+from graphffi_torch._compiled import repairs as _repairs
 from tests.gil_kernels import load_kernels
 from tests.torch_release import IS_TORCH_2_10
 
@@ -53,7 +55,7 @@ def fails(run: Any, *args: Any) -> bool:
 
 
 def test_dynamo_wraps_errors_of_traced_code() -> None:
-    """`graphffi_torch._dynamo`."""
+    """`graphffi_torch._compiled.dynamo`."""
 
     @torch.library.custom_op("workarounds::wrong", mutates_args=())
     def wrong(x: torch.Tensor) -> torch.Tensor:
@@ -285,7 +287,7 @@ def test_the_oldest_torch_needs_code_of_its_own() -> None:
 
 @pytest.mark.slow
 def test_torch_keeps_the_gil_while_a_package_runs(tmp_path: Path) -> None:
-    """The lock of `graphffi_torch._package.Package`."""
+    """The lock of `graphffi_torch._export.package.Package`."""
     module = load_kernels()
     holds = graphffi.define_op(
         "workarounds::holds_gil",

@@ -34,7 +34,7 @@ py::tuple Dims(const int64_t* dims, int32_t ndim) {
 }
 
 py::object Shape(py::handle self) {
-  static const py::handle type = ImportImmortal("graphffi._shape", "Shape");
+  static const py::handle type = ImportImmortal("graphffi._values.shape", "Shape");
   const DLTensor& tensor = Metadata(self);
   return type(Dims(tensor.shape, tensor.ndim));
 }
@@ -172,7 +172,7 @@ py::object ToCapsule(py::handle self, py::object, py::object max_version, py::ob
 
 /// For NumPy, which asks by this name where it is not told to use DLPack.
 py::object ToNumPy(py::handle self, py::handle dtype, py::handle copy) {
-  return py::module_::import("graphffi._tensor").attr("array_of")(self, dtype, copy);
+  return py::module_::import("graphffi._values.tensor").attr("array_of")(self, dtype, copy);
 }
 
 void SetTensorViewer(py::capsule exchange, py::capsule capsule) {

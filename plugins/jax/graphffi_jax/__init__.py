@@ -14,15 +14,15 @@ except ModuleNotFoundError as _error:
         "graphffi_jax: expected jax 0.6 or newer, got none; pip install jax"
     ) from _error
 
-from ._call import call as call
-from ._errors import errors as errors
-from ._export import export_checks as export_checks
-from ._framework import register as _register
-from ._inspect import Inspection as Inspection
-from ._inspect import inspect as inspect
-from ._package import load_package as load_package
-from ._package import package as package
-from ._targets import register_ffi_target as register_ffi_target
+from graphffi_jax._call import call as call
+from graphffi_jax._errors import errors as errors
+from graphffi_jax._export.export import export_checks as export_checks
+from graphffi_jax._export.package import load_package as load_package
+from graphffi_jax._export.package import package as package
+from graphffi_jax._framework import register as _register
+from graphffi_jax._inspect import Inspection as Inspection
+from graphffi_jax._inspect import inspect as inspect
+from graphffi_jax._lowering.targets import register_ffi_target as register_ffi_target
 
 __all__ = [
     "Inspection",

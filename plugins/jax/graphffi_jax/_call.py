@@ -8,8 +8,7 @@ from typing import Any, Final
 
 import graphffi
 from graphffi.plugin import SideEffect, checked_dtype, pack_call
-
-from ._framework import FRAMEWORK
+from graphffi_jax._framework import FRAMEWORK
 
 _OUT: Final = "graphffi_jax.call: out"
 

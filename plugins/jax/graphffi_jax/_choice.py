@@ -9,8 +9,7 @@ from typing import Any, Final
 
 import graphffi
 from graphffi.plugin import Definition, OpKernel, decidable, per_tensor
-
-from ._decisions import known, prove
+from graphffi_jax._export.decisions import known, prove
 
 OTHERS: Final = "another one"
 """In the place of a type of devices: all that no kernel names."""

@@ -22,18 +22,17 @@ from graphffi.plugin import (
     per_tensor,
     register_framework,
 )
-
-from ._batching import OpCall, call_key, take_batches
-from ._choice import kernels_by_device
-from ._closures import note_kernel
-from ._decisions import run_rule
-from ._gradients import push_forward, transpose
-from ._kernel_call import KernelCall
-from ._library import register_targets
-from ._partition import register_partitioners
-from ._primitive import ResultTypes, bind
-from ._trace_state import is_tracing
-from ._varying import vary_alike
+from graphffi_jax._choice import kernels_by_device
+from graphffi_jax._export.decisions import run_rule
+from graphffi_jax._library import register_targets
+from graphffi_jax._lowering.kernel_call import KernelCall
+from graphffi_jax._primitive import ResultTypes, bind
+from graphffi_jax._sharding.partition import register_partitioners
+from graphffi_jax._sharding.varying import vary_alike
+from graphffi_jax._trace_state import is_tracing
+from graphffi_jax._transforms.batching import OpCall, call_key, take_batches
+from graphffi_jax._transforms.closures import note_kernel
+from graphffi_jax._transforms.gradients import push_forward, transpose
 
 _MAX_KNOWN: Final = 4096
 

@@ -6,9 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import graphffi
-
-from ._library import TARGET, TARGET_GRAPH
-from ._targets import registered_targets
+from graphffi_jax._library import TARGET, TARGET_GRAPH
+from graphffi_jax._lowering.targets import registered_targets
 
 
 @dataclass(frozen=True)

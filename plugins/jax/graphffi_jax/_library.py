@@ -14,8 +14,7 @@ import jax
 
 import graphffi
 from graphffi.plugin import packaged_name
-
-from ._frames import clear_frames_of_errors
+from graphffi_jax._lowering.frames import clear_frames_of_errors
 
 TARGET: Final = "tvm_ffi.call"
 """The custom-call target of all kernels."""

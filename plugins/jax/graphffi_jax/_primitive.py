@@ -15,23 +15,29 @@ from jax.extend.core import Primitive
 from jax.extend.mlir import ir
 from jax.interpreters import ad, batching, mlir, partial_eval
 
-from ._batching import batch, run_reference
-from ._export import check_exportable
-from ._gradients import has_rules, is_zero, refused_tangents, run_batched, tangents_of
-from ._kernel_call import KernelCall
-from ._library import LOCAL_TARGETS
-from ._loops import depths, run, sizes
-from ._refusals import refuse_deleted, refuse_in_kernels, refuse_transpose
-from ._remat import keep_or_recompute
-from ._sharding import (
+from graphffi_jax._export.export import check_exportable
+from graphffi_jax._library import LOCAL_TARGETS
+from graphffi_jax._lowering.kernel_call import KernelCall
+from graphffi_jax._refusals import refuse_deleted, refuse_in_kernels, refuse_transpose
+from graphffi_jax._sharding.sharding import (
     check_one_device,
     is_local,
     is_partitioned,
     result_shardings,
     sharding_attributes,
 )
-from ._trace_state import is_tracing
-from ._varying import result_aval
+from graphffi_jax._sharding.varying import result_aval
+from graphffi_jax._trace_state import is_tracing
+from graphffi_jax._transforms.batching import batch, run_reference
+from graphffi_jax._transforms.gradients import (
+    has_rules,
+    is_zero,
+    refused_tangents,
+    run_batched,
+    tangents_of,
+)
+from graphffi_jax._transforms.loops import depths, run, sizes
+from graphffi_jax._transforms.remat import keep_or_recompute
 
 ResultTypes = tuple[tuple[tuple[Any, ...], Any], ...]
 """Shape and NumPy dtype of each result that XLA allocates."""

@@ -32,25 +32,25 @@ _NO_PARTITIONER: Final = "a warning at import; programs of several devices need 
 PRIVATE_NAMES: Final = (
     PrivateName(
         "jax._src.xla_bridge.register_plugin_callbacks",
-        "_partition.py",
+        "partition.py",
         "the plugins of GPUs have registries of partitioners of their own",
         _NO_PARTITIONER,
     ),
     PrivateName(
         "jaxlib.xla_client.register_custom_call_partitioner",
-        "_partition.py",
+        "partition.py",
         "jax.experimental.custom_partitioning has no rules for vmap, gradients and export",
         _NO_PARTITIONER,
     ),
     PrivateName(
         "jaxlib.xla_client.HloSharding",
-        "_tiling.py",
+        "tiling.py",
         "partitioners answer with shardings of XLA",
         _NO_PARTITIONER,
     ),
     PrivateName(
         "jaxlib.xla_client.OpSharding",
-        "_tiling.py",
+        "tiling.py",
         "holds the kind of the part of a sharding that is replicated",
         _NO_PARTITIONER,
     ),

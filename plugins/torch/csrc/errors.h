@@ -39,7 +39,7 @@ GRAPHFFI_TORCH_API void SetPythonErrors(const PythonErrors* errors);
 /// Refuses the call of an operator that torch.utils.checkpoint makes again for a gradient.
 void CheckIsNoRepetition(const std::string& op);
 
-/// Prepares torch, before the first call of a primitive is traced, see _repairs.py.
+/// Prepares torch, before the first call of a primitive is traced, see _compiled/repairs.py.
 void PrepareForCalls();
 
 /// Makes the Python exception pending in this thread; false in a process without Python.

@@ -15,15 +15,15 @@ from graphffi_torch._library import library_path as library_path
 
 # isort: split
 # From here on, the operators' library is loaded.
-from graphffi_torch._decompose import decompose as decompose
 from graphffi_torch._errors import errors as errors
+from graphffi_torch._export.decompose import decompose as decompose
+from graphffi_torch._export.package import Package as Package
+from graphffi_torch._export.package import load_package as load_package
+from graphffi_torch._export.package import package as package
 from graphffi_torch._framework import install as _install
-from graphffi_torch._package import Package as Package
-from graphffi_torch._package import load_package as load_package
-from graphffi_torch._package import package as package
 
 if _TYPE_CHECKING:
-    from graphffi_torch._standalone import to_library as to_library
+    from graphffi_torch._standalone.to_library import to_library as to_library
 
 __all__ = [
     "Package",
@@ -40,7 +40,7 @@ __all__ = [
 def __getattr__(name: str) -> _Any:
     """Import `to_library`, which needs sympy and few programs call, when it is first used."""
     if name == "to_library":
-        from graphffi_torch._standalone import to_library
+        from graphffi_torch._standalone.to_library import to_library
 
         return to_library
     raise AttributeError(f"module 'graphffi_torch' has no attribute {name!r}", name=name)

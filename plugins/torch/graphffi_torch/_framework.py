@@ -25,36 +25,36 @@ from graphffi.plugin import (
     traced_constants,
     when_imported,
 )
-from graphffi_torch._dynamo import end_trace
-from graphffi_torch._effects import distinct
-from graphffi_torch._exact_float import exact_float
-from graphffi_torch._gradients import push_forward, set_rules, transpose
-from graphffi_torch._operator_schema import (
+from graphffi_torch._compiled.dynamo import end_trace
+from graphffi_torch._compiled.exact_float import exact_float
+from graphffi_torch._compiled.repairs import repair
+from graphffi_torch._operators.effects import distinct
+from graphffi_torch._operators.gradients import push_forward, set_rules, transpose
+from graphffi_torch._operators.operator_schema import (
     DIGEST,
     graph_digest,
     operator_arguments,
     why_no_operand,
     why_no_operator,
 )
-from graphffi_torch._operator_table import watch_operators
-from graphffi_torch._operators import (
+from graphffi_torch._operators.operator_table import watch_operators
+from graphffi_torch._operators.operators import (
     check_operators,
     entry_of,
     register_operator,
     replace_operators,
 )
-from graphffi_torch._primitive import Primitive, call_primitive
-from graphffi_torch._private_names import has
-from graphffi_torch._recompute import refuse_repetition
-from graphffi_torch._reference import install_reference
-from graphffi_torch._repairs import repair
-from graphffi_torch._sharding import (
+from graphffi_torch._operators.primitive import Primitive, call_primitive
+from graphffi_torch._operators.recompute import refuse_repetition
+from graphffi_torch._operators.reference import install_reference
+from graphffi_torch._operators.sharding import (
     announce_sharding,
     original_error,
     raise_original,
     register_known,
 )
-from graphffi_torch._specs import empty, results_of, to_numpy
+from graphffi_torch._operators.specs import empty, results_of, to_numpy
+from graphffi_torch._private_names import has
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -89,7 +89,7 @@ class TorchFramework(Framework):
 
     def install_traced_calls(self) -> None:
         """Makes Dynamo, which is there now, trace calls of ops."""
-        from graphffi_torch import _traced_call
+        from graphffi_torch._compiled import traced_call as _traced_call
 
         for function in traced_constants():
             torch.compiler.assume_constant_result(function)  # type: ignore[no-untyped-call]
@@ -270,18 +270,18 @@ def install() -> None:
 
 def _install_traced_modules() -> None:
     if has("modules"):
-        from graphffi_torch import _dynamo_module
+        from graphffi_torch._compiled import dynamo_module as _dynamo_module
 
         _dynamo_module.install()
     if has("exact floats"):
-        from graphffi_torch import _dynamo_float
+        from graphffi_torch._compiled import dynamo_float as _dynamo_float
 
         _dynamo_float.install()
 
 
 def _install_lowerings() -> None:
     if has("lowerings"):
-        from graphffi_torch import _inductor
+        from graphffi_torch._compiled import inductor as _inductor
 
         _inductor.install()
         watch_operators(_inductor.add_op)

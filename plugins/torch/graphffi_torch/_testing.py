@@ -14,9 +14,9 @@ from torch.utils.dlpack import from_dlpack
 
 from graphffi.plugin import call_in_order
 from graphffi.testing import Case, CheckedPath, Contest, View, flat
-from graphffi_torch._operator_schema import DIGEST, operator_schemas
-from graphffi_torch._package import load_package, package
-from graphffi_torch._specs import to_numpy, torch_dtype
+from graphffi_torch._export.package import load_package, package
+from graphffi_torch._operators.operator_schema import DIGEST, operator_schemas
+from graphffi_torch._operators.specs import to_numpy, torch_dtype
 
 if TYPE_CHECKING:
     import numpy

@@ -11,7 +11,7 @@
 namespace graphffi_torch {
 
 /// A rule behind `answer(inputs, mutated, attributes, trace) -> str`, whose attribute `made(number)
-/// -> (int, str)` says which kernels factories made, see graphffi._shape_program.
+/// -> (int, str)` says which kernels factories made, see graphffi._contract.shape_program.
 class PythonRule : public graphffi::ShapeRule {
  public:
   /// Keeps `answer` for good: operators outlive the interpreter.

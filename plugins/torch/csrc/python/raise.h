@@ -17,10 +17,10 @@ namespace graphffi_torch {
 void SetPythonError(const graphffi::Error& error);
 
 /// `reraise_last` is called to raise the error that is in the thread's slot, `trace_ender` with an
-/// exception that is meant for the caller of traced code, see _dynamo.py, `own_raiser` with an
-/// operator's name and what a call of it raised, see _sharding.py, `repetition_refuser` with an
-/// operator's name, see _recompute.py, and `preparer` when calls are traced, see _repairs.py. All
-/// are kept for good.
+/// exception that is meant for the caller of traced code, see _compiled/dynamo.py, `own_raiser`
+/// with an operator's name and what a call of it raised, see _operators/sharding.py,
+/// `repetition_refuser` with an operator's name, see _operators/recompute.py, and `preparer` when
+/// calls are traced, see _compiled/repairs.py. All are kept for good.
 void SetRaisers(pybind11::object reraise_last, pybind11::object trace_ender,
                 pybind11::object own_raiser, pybind11::object repetition_refuser,
                 pybind11::object preparer);

@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``graphffi generate``: definitions of ops as a Python file, and edits that a new run keeps."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from .._build.cache import write_text
+from .._definition.define_text import TODO, define_text
+from .._definition.op_text import op_texts, parse_op_text
+from .._definition.parameter import is_name
+from .._values.metadata import TENSORS, describe_function, describe_type, parameters_of
+from .._values.module import Module, load_module
+from .generate_trace import trace_blocks
+from .outcome import Outcome
+
+_BLOCK: Final = re.compile(
+    r"^# generated: (?P<name>\w+) (?P<digest>[0-9a-f]{12})\n(?P<text>.*?)^# end: (?P=name)\n",
+    re.MULTILINE | re.DOTALL,
+)
+_ATTRIBUTES: Final = {
+    "int": "int",
+    "float": "float",
+    "bool": "bool",
+    "ffi.String": "str",
+    "std::string": "str",
+    "const char*": "str",
+    "DataType": "dtype",
+    "Device": "Device",
+    "ffi.Shape": "int[]",
+}
+_HEAD: Final = '''\
+"""Ops of {file}, by graphffi generate.
+
+A new run writes each part from "generated" to "end" again, but for those that were edited.
+TODO marks what the library does not say; the import is refused until it is filled in.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import graphffi
+{kernels}'''
+# Names in that file, and in the rules of its ops: an op of that name would take their place.
+_USED: Final = ("Path", "graphffi", "min", "max", "len")
+
+
+@dataclass
+class Generated:
+    """The outcome of a run for a file.
+
+    Args:
+        text: Of the new file.
+        written: Names of ops that were written.
+        kept: Names of ops that were edited, and stay.
+        todo: Names of ops with something to fill in.
+        left_out: Names of functions that no op can be made of, and why.
+    """
+
+    text: str
+    written: list[str] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
+    todo: list[str] = field(default_factory=list)
+    left_out: dict[str, str] = field(default_factory=dict)
+
+
+def generate(sources: Sequence[str], output: str, namespace: str | None, *, check: bool) -> Outcome:
+    """Writes definitions, or says whether they are up to date.
+
+    Args:
+        sources: A library, or files with definitions of FlashInfer-Bench.
+        output: The Python file.
+        namespace: Of the ops; default: the file's name without ``lib`` and suffix.
+        check: Whether to write nothing, with the status 1 where something would change.
+
+    Raises:
+        ValueError: If a source is none of these.
+        RuntimeError: If the library does not load.
+    """
+    target = Path(output).absolute()
+    try:
+        old = target.read_text(encoding="utf-8") if target.is_file() else ""  # no pipe
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"graphffi generate: {output}: expected a file in UTF-8: {error}"
+        ) from None
+    names = namespace or re.sub(r"\W", "_", Path(sources[0]).stem.removeprefix("lib"))
+    if not is_name(names):
+        raise ValueError(
+            f"graphffi generate: namespace: expected an identifier, got {names!r}; pass --namespace"
+        )
+    if all(source.endswith(".json") for source in sources):
+        blocks = trace_blocks(sources, names)
+        left_out: dict[str, str] = {}
+        head = _HEAD.format(file=", ".join(Path(s).name for s in sources), kernels="")
+        head = head.replace("\nfrom pathlib import Path\n", "")
+    elif len(sources) == 1:
+        blocks, left_out = library_blocks(load_module(sources[0]), names)
+        relative = os.path.relpath(os.path.realpath(sources[0]), os.path.realpath(target.parent))
+        kernels = f"\n_kernels = graphffi.load_module(Path(__file__).parent / {relative!r})\n"
+        head = _HEAD.format(file=Path(sources[0]).name, kernels=kernels)
+    else:
+        raise ValueError(f"graphffi generate: expected a library or .json files, got {sources}")
+    made = merged(old, head, blocks)
+    made.left_out = left_out
+    is_changed = made.text != old
+    if is_changed and not check:
+        if target.exists() and not target.is_file():
+            target.write_text(made.text, encoding="utf-8")  # a pipe, which nothing can replace
+        else:
+            write_text(target.resolve(), made.text)
+    return _outcome(made, output, is_changed=is_changed, check=check)
+
+
+def _outcome(made: Generated, output: str, *, is_changed: bool, check: bool) -> Outcome:
+    state = "up to date" if not is_changed else "out of date" if check else "written"
+    lines = [f"{output}: {state}, {len(made.written)} ops"]
+    lines += [f"  kept as edited: {name}" for name in made.kept]
+    lines += [f"  to fill in: {name}" for name in made.todo]
+    lines += [f"  left out: {name}: {why}" for name, why in made.left_out.items()]
+    facts = {"state": state, "written": made.written, "kept": made.kept, "todo": made.todo,
+             "left_out": made.left_out}  # fmt: skip
+    return Outcome(facts, lines, status=int(check and is_changed))
+
+
+def merged(old: str, head: str, blocks: dict[str, str]) -> Generated:
+    """The text of a file: what was edited stays, and what stands between the blocks.
+
+    Args:
+        old: The file's text, empty for a new one.
+        head: The beginning of a new file.
+        blocks: The text of each definition, by name.
+    """
+    made = Generated("")
+    seen = set()
+
+    def renew(match: re.Match[str]) -> str:
+        name, text = match["name"], match["text"]
+        seen.add(name)
+        if _digest(text) != match["digest"]:
+            made.kept.append(name)
+            return match[0]
+        return _block(name, blocks[name]) if name in blocks else ""
+
+    text = _BLOCK.sub(renew, old) if old else head
+    for name, block in blocks.items():
+        if name not in seen:
+            text += "\n" * (2 - (len(text) - len(text.rstrip("\n")) - 1)) + _block(name, block)
+    made.text = text
+    made.written = [name for name in blocks if name not in made.kept]
+    found = {match["name"]: match["text"] for match in _BLOCK.finditer(text)}
+    made.todo = [name for name, block in found.items() if re.search(rf"\b{TODO}\b", block)]
+    return made
+
+
+def _block(name: str, text: str) -> str:
+    return f"# generated: {name} {_digest(text)}\n{text}# end: {name}\n"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def library_blocks(module: Module, namespace: str) -> tuple[dict[str, str], dict[str, str]]:
+    """The definition of each function that takes tensors; why there is none of the others."""
+    assert module.path is not None
+    texts = op_texts(module.path)
+    blocks: dict[str, str] = {}
+    left_out: dict[str, str] = {}
+    for name in module.function_names():
+        if not module.implements_function(name):
+            continue
+        if not is_name(name):
+            left_out[name] = "its name is no identifier of Python"
+            continue
+        if name in _USED:
+            left_out[name] = "its name is one that the file itself uses"
+            continue
+        doc = module.get_function_doc(name) or ""
+        try:
+            if name in texts:
+                fields = parse_op_text(name, texts[name])
+            else:
+                fields = _fields(module, name)
+        except ValueError as error:
+            left_out[name] = str(error)
+            continue
+        fields.setdefault("doc", doc)
+        blocks[name] = define_text(f"{namespace}::{name}", f"_kernels.{name}", fields)
+    return blocks, left_out
+
+
+def _fields(module: Module, name: str) -> dict[str, str]:
+    """The fields of an op, as far as a function's metadata tells them.
+
+    Raises:
+        ValueError: If it takes no tensor, or says nothing.
+    """
+    schema = (module.get_function_metadata(name) or {}).get("type_schema")
+    parameters = parameters_of(schema) if isinstance(schema, dict) else None
+    if schema is None or parameters is None:
+        raise ValueError("the library exports no metadata of it")
+    kinds = [_parameter(describe_type(parameter)) for parameter in parameters]
+    if not any(kind.startswith("Tensor") for kind in kinds):
+        raise ValueError("it takes no tensor")
+    result = describe_function("", schema).rpartition(" -> ")[2]
+    fields = {"comment": describe_function(name, schema)}
+    names = [f"arg{i}" for i in range(len(kinds))]
+    if result in TENSORS:
+        fields["plan"] = ", ".join(names)
+    returned = "Tensor" if result in TENSORS else TODO
+    items = ", ".join(f"{kind} {arg}" for kind, arg in zip(kinds, names, strict=True))
+    fields["schema"] = f"({items}) -> {returned}"
+    fields["shape"] = TODO
+    return fields
+
+
+def _parameter(kind: str) -> str:
+    """The type in a schema of a type in metadata."""
+    kind, bar, _ = kind.partition(" | None")
+    list_of = re.fullmatch(r"(?:ffi\.Array|ffi\.List|Array|List)\[(.*)\]", kind)
+    inner = list_of[1] if list_of else kind
+    found = "Tensor" if inner in TENSORS else _ATTRIBUTES.get(inner)
+    if found is None:
+        return TODO
+    return found + ("[]" if list_of else "") + ("?" if bar else "")

@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From an op's plan to the canonical one: operands become i0…, o0…, n0…, f0… and s0…."""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from .._values.describe import plain_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .._definition.interface import Interface
+    from .._kernels.op_kernel import OpKernel
+    from .traits import CallTraits
+
+# How an attribute's value travels: its bank, and what the plan says of it.
+_BANK: Final = {"int": "n", "bool": "n", "float": "f", "str": "s", "dtype": "s", "device": "s"}
+_CONVERSION: Final = {"bool": "bool({})", "dtype": "dtype({})", "device": "device({})"}
+_KEYWORDS: Final = frozenset(
+    ("None", "true", "false", "True", "False", "stream", "workspace", "inf", "nan")
+)
+# Texts: compiled where they are first used, not by every import.
+_TOKEN: Final = r'(?s:"(?:[^"\\]|\\.)*"|\*?[A-Za-z_]\w*|[0-9][\w.]*|.)'
+_NAME: Final = r"\*?[A-Za-z_]\w*"
+
+
+@dataclass(frozen=True)
+class CanonicalCall:
+    """One call of a kernel, without op: what `tvm_ffi::call` and the JAX custom call take.
+
+    Args:
+        func: Kernel reference.
+        plan: Plan text over the canonical names. The outputs that it names are first the results
+            to allocate,
+            then `mutated`.
+        inputs: Tensors that are only read.
+        mutated: Tensors that the kernel updates in place.
+        ints: 64-bit integers.
+        floats: Doubles.
+        strs: Strings.
+        subject: The op's or function's name, for error messages.
+        digest: Changes with the definition.
+        traits: What the framework may have to know of the kernel; None: nothing.
+        names: ``x, xs[0] -> out, cache``: those of the tensors, for errors; empty: i0, o0 and on.
+    """
+
+    func: str
+    plan: str
+    inputs: list[Any]
+    mutated: list[Any]
+    ints: list[Any]
+    floats: list[float]
+    strs: list[str]
+    subject: str = ""
+    digest: str = ""
+    traits: CallTraits | None = None  # torch's tracer takes no instance as default
+    names: str = ""
+
+
+@dataclass(frozen=True)
+class PlanTemplate:
+    """The canonical plan of all calls whose operands and attributes have one structure."""
+
+    plan: str
+    counts: tuple[int, ...]  #: of inputs, outputs, ints, floats and strings
+    names: str = ""
+
+    @staticmethod
+    def make(
+        definition: Interface,
+        kernel: OpKernel,
+        operand_structure: Sequence[int | None],
+        attribute_structure: Sequence[int | None],
+    ) -> PlanTemplate:
+        """Names the operands and attributes of such calls.
+
+        Raises:
+            ValueError: If the plan names something unknown.
+        """
+        names: dict[str, str] = {}
+        inputs = _Counter("i")
+        results = _Counter("o")
+        for name in definition.results:
+            names[name] = next(results)
+        for operand, structure in zip(definition.operands, operand_structure, strict=True):
+            as_passed = "strided({})" if operand.name in definition.strided else "{}"
+            bank = results if operand.mutated else inputs
+            names[operand.name] = _item(bank, structure, as_passed)
+        banks = {bank: _Counter(bank) for bank in "nfs"}
+        for attribute, structure in zip(definition.attributes, attribute_structure, strict=True):
+            conversion = _CONVERSION.get(attribute.kind, "{}")
+            names[attribute.name] = _item(banks[_BANK[attribute.kind]], structure, conversion)
+        parameters = [p.name for p in definition.parameters]
+        text = kernel.plan or ", ".join((*parameters, *definition.results))
+        if takes_ruled_workspace(definition, kernel):
+            names["workspace"] = f"workspace({next(banks['n'])})"
+        elif kernel.workspace is not None:
+            names.setdefault("workspace", f"workspace({kernel.workspace})")
+        elif "workspace" not in names and "workspace" in plan_tokens(text):
+            raise ValueError(
+                f"{definition.name}: plan {text!r}: expected workspace= to say how many bytes, got "
+                "nothing"
+            )
+        names["*inputs"] = ", ".join(names[p.name] for p in definition.operands)
+        names["*outputs"] = ", ".join(names[name] for name in definition.results)
+        tensors = _tensor_names(definition, operand_structure)
+        plan = _substitute(definition.name, text, names)
+        counts = tuple(b.count for b in (inputs, results, banks["n"], banks["f"], banks["s"]))
+        return PlanTemplate(plan, counts, tensors)
+
+    def fill(
+        self,
+        definition: Interface,
+        kernel: OpKernel,
+        operands: Sequence[Any],
+        attributes: Sequence[Any],
+        workspace: Any,
+        digest: str,
+    ) -> CanonicalCall:
+        """The call with its values."""
+        ints: list[Any] = []
+        floats: list[float] = []
+        strs: list[str] = []
+        for attribute, value in zip(definition.attributes, attributes, strict=True):
+            for item in value if isinstance(value, (list, tuple)) else (value,):
+                if item is not None:
+                    append_attribute(attribute.kind, item, ints, floats, strs)
+        if takes_ruled_workspace(definition, kernel):
+            ints.append(workspace)
+        return CanonicalCall(
+            kernel.reference,
+            self.plan,
+            definition.read(operands),
+            definition.updated(operands),
+            ints,
+            floats,
+            strs,
+            definition.name,
+            digest,
+            kernel.traits,
+            self.names,
+        )
+
+
+def takes_ruled_workspace(definition: Interface, kernel: OpKernel) -> bool:
+    """True if a kernel's plan passes a workspace whose size follows a rule."""
+    names = {*(p.name for p in definition.parameters), *definition.results}
+    if not callable(kernel.workspace) or "workspace" in names:
+        return False
+    return "workspace" in plan_tokens(kernel.plan)
+
+
+def plan_tokens(plan: str) -> list[str]:
+    """Names, numbers, strings and single characters of a plan's text."""
+    return re.findall(_TOKEN, plan)
+
+
+@functools.lru_cache(maxsize=1024)
+def passes_results(plan: str, count: int) -> bool:
+    """True if a kernel fills its results; otherwise it has to return them.
+
+    It fills them if the plan passes one of them, or there are none.
+
+    Args:
+        plan: Plan text over the canonical names; empty: all inputs, then all outputs.
+        count: Number of results.
+    """
+    names = (re.fullmatch(r"o(\d+)", token) for token in plan_tokens(plan))
+    if not plan or count == 0:
+        return True
+    return any(name is not None and int(name[1]) < count for name in names)
+
+
+@functools.lru_cache(maxsize=1024)
+def strided_tensors(plan: str) -> frozenset[str]:
+    """The tensors, ``i0`` and so on, that the kernel takes with any strides."""
+    return frozenset(re.findall(r"\bstrided\(([io]\d+)\)", plan))
+
+
+def append_attribute(
+    kind: str, value: Any, ints: list[Any], floats: list[float], strs: list[str]
+) -> str:
+    """Puts a value into its bank.
+
+    Returns:
+        The plan item that names it.
+    """
+    letter = _BANK[kind]
+    if letter == "n":
+        # In these words torch's tracer makes a constant of a symbolic bool.
+        ints.append((1 if value else 0) if isinstance(value, bool) else value)
+        name = f"n{len(ints) - 1}"
+    elif letter == "f":
+        floats.append(value)
+        name = f"f{len(floats) - 1}"
+    else:
+        strs.append(plain_text(value))
+        name = f"s{len(strs) - 1}"
+    return _CONVERSION.get(kind, "{}").format(name)
+
+
+def _tensor_names(definition: Interface, operand_structure: Sequence[int | None]) -> str:
+    inputs: list[str] = []
+    outputs = list(definition.results)
+    for operand, structure in zip(definition.operands, operand_structure, strict=True):
+        if structure is not None:
+            items = (f"{operand.name}[{i}]" for i in range(structure))
+            (outputs if operand.mutated else inputs).extend(
+                items if structure >= 0 else [operand.name]
+            )
+    return f"{', '.join(inputs)} -> {', '.join(outputs)}"
+
+
+class _Counter:
+    """Names of one bank, such as i0, i1, …, and how many there are."""
+
+    def __init__(self, letter: str) -> None:
+        self.letter = letter
+        self.count = 0
+
+    def __next__(self) -> str:
+        self.count += 1
+        return f"{self.letter}{self.count - 1}"
+
+
+def _item(names: _Counter, structure: int | None, conversion: str) -> str:
+    """The plan item of one parameter: its name, None, or a list of names."""
+    if structure is None:
+        return "None"
+    if structure < 0:
+        return conversion.format(next(names))
+    return "(" + ", ".join(conversion.format(next(names)) for _ in range(structure)) + ")"
+
+
+def _substitute(subject: str, text: str, names: dict[str, str]) -> str:
+    out: list[str] = []
+    for token in plan_tokens(text):
+        if not re.fullmatch(_NAME, token):
+            out.append(token)
+        elif token in names:
+            out.append(names[token] or _NOTHING)
+        elif token in _KEYWORDS:
+            out.append(token)
+        else:
+            known = ", ".join(n for n in names if not n.startswith("*"))
+            raise ValueError(
+                f"{subject}: plan {text!r}: expected a known name, got {token!r}; known names: "
+                f"{known}, "
+                "*inputs, *outputs, stream, workspace, None"
+            )
+    return _without_empty_items("".join(out))
+
+
+# Stands for `*outputs` of an op without results, until the comma beside it is gone too.
+_NOTHING: Final = "\0"
+_EMPTY_ITEM: Final = rf",\s*{_NOTHING}|{_NOTHING}\s*,\s*|{_NOTHING}"
+
+
+def _without_empty_items(plan: str) -> str:
+    # An empty text would mean all inputs and outputs; an operand-less kernel is not expressible,
+    # nor useful.
+    return re.sub(_EMPTY_ITEM, "", plan)

@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shape rules as programs: traced once for each structure of calls, then run in C++.
+
+csrc/shapes/shape_program.h has the text of programs.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from .._kernels.op_kernel import call_device
+from .._values.device import Device
+from .._values.dtype import dtype
+from .._values.error import FactoryError
+from .._values.nested import per_tensor
+from .spec import TensorSpec, check_count, checked_bytes
+from .symbolic import NeedsSizesError, NeedsValueError, Opaque, SymbolicInt, Trace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from .._definition.definition import Definition
+
+log: Final = logging.getLogger("graphffi.kernels")
+# A rule that can't be traced this often is only asked from then on.
+_MAX_FAILURES: Final = 3
+
+
+def trace_shape_rule(definition: Definition) -> Callable[..., str]:
+    """Makes the function that C++ asks for the results of a call that no program is for.
+
+    The function that is returned takes `(inputs, mutated, attributes, trace)`: the operands that
+    are only read, those that are updated, and the attributes, each in signature order. A tensor is
+    `(shape, (code, bits, lanes), (device_type, device_id))`; a dtype or device attribute is its
+    tuple. It gives the number of the kernel if it is not the first, a line for each result, one for
+    a workspace of the plan whose size follows a rule, and, if `trace` is true and the rules could
+    be traced, the program. Its attribute `made` gives the factory and the reference of a kernel
+    whose number is none of the candidates'.
+    """
+    name, failures = definition.name, 0
+
+    def answer(
+        inputs: Sequence[Any], mutated: Sequence[Any], attributes: Sequence[Any], trace: bool
+    ) -> str:
+        nonlocal failures
+        untraced: Exception | None = None
+        operands = [_specs(operand) for operand in _in_order(definition, inputs, mutated)]
+        values = [
+            _attribute(a.kind, v) for a, v in zip(definition.attributes, attributes, strict=True)
+        ]
+        if trace and failures < _MAX_FAILURES:
+            try:
+                return _traced(definition, operands, values)
+            except FactoryError:
+                raise
+            # Whatever the rules raise: again in a moment, unless it is of the trace alone.
+            except Exception as error:
+                untraced = error
+        found = _ask(definition, operands, values)  # which raises if the call is wrong
+        if any(_is_symbolic(size) for spec in found.specs for size in spec.shape):
+            raise RuntimeError(
+                f"{definition.name}: shape rule: expected sizes of this call, got one that was "
+                "kept from an earlier call"
+            )
+        lines = _result_lines(definition, found)
+        if untraced is not None:
+            failures += 1
+            log.info("%s: rules: run in each call, as they can't be traced: %r", name, untraced)
+        return lines
+
+    setattr(answer, "made", definition.made_kernel)  # noqa: B010
+    return answer
+
+
+def _in_order(definition: Definition, inputs: Sequence[Any], mutated: Sequence[Any]) -> list[Any]:
+    read, updated = iter(inputs), iter(mutated)
+    return [next(updated if o.mutated else read) for o in definition.operands]
+
+
+def _specs(operand: Any) -> Any:
+    if operand is None:
+        return None
+    if isinstance(operand, list):
+        return [_specs(item) for item in operand]
+    shape, data_type, device = operand
+    return TensorSpec(shape, dtype.from_dlpack_type(*data_type), Device(device))
+
+
+def _attribute(kind: str, value: Any) -> Any:
+    if value is None or kind not in ("dtype", "device"):
+        return value
+    convert = _dtype_of if kind == "dtype" else Device
+    return [convert(item) for item in value] if isinstance(value, list) else convert(value)
+
+
+def _dtype_of(value: tuple[int, int, int]) -> dtype:
+    return dtype.from_dlpack_type(*value)
+
+
+def _traced(definition: Definition, operands: Sequence[Any], attributes: Sequence[Any]) -> str:
+    """The results of a call and the program for calls like it.
+
+    The rule runs until it has been given the value of every attribute that it looks at.
+    """
+    looked_at: set[int] = set()
+    fixed: frozenset[int] = frozenset()
+    while True:
+        trace = Trace(fixed)
+        values = (
+            _load_operands(trace, definition, operands),
+            _load_attributes(trace, attributes, looked_at),
+        )
+        try:
+            found = trace.run(functools.partial(_ask, definition, *values))
+            results = _result_lines(definition, found)
+            lines = [*found.kernel_lines, *(_program_line(trace, spec) for spec in found.specs)]
+            if found.workspace is not None:
+                lines.append(f"workspace {_value(trace, found.workspace)}")
+        except NeedsValueError as missing:
+            if missing.index in looked_at:
+                raise RuntimeError("an attribute of an earlier trace was kept") from None
+            looked_at.add(missing.index)
+            continue
+        except NeedsSizesError as missing:
+            if missing.loads <= fixed:
+                raise RuntimeError("a size was kept from an earlier trace") from None
+            fixed |= missing.loads
+            continue
+        same = [f"same {i}" for i in sorted(looked_at | _bools(attributes))]
+        return "\n".join((f"{results}program", *trace.lines, *same, *lines, ""))
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """The answer of the rules for a call.
+
+    Args:
+        kernel: The number of the kernel that it runs.
+        specs: Of the results.
+        workspace: Bytes, if the kernel takes a workspace whose size follows a rule.
+    """
+
+    kernel: int
+    specs: tuple[TensorSpec, ...]
+    workspace: Any
+
+    @property
+    def kernel_lines(self) -> list[str]:
+        """None for the first kernel."""
+        return [f"kernel {self.kernel}"] if self.kernel else []
+
+
+def _ask(definition: Definition, operands: Sequence[Any], attributes: Sequence[Any]) -> _Answer:
+    specs = definition.infer(operands, attributes)
+    kernel = definition.choose(operands, attributes, call_device(operands, specs))
+    workspace = None
+    if definition.takes_ruled_workspace(kernel):
+        workspace = definition.workspace_bytes(kernel, operands, attributes)
+        if _is_symbolic(workspace):
+            checked_bytes(f"{definition.name}: workspace", workspace.hint)
+    return _Answer(definition.kernel_number(kernel), specs, workspace)
+
+
+def _load_operands(trace: Trace, definition: Definition, operands: Sequence[Any]) -> list[Any]:
+    pairs = list(zip(definition.operands, operands, strict=True))
+    inputs = [_load(operand, trace) for o, operand in pairs if not o.mutated]
+    mutated = [_load(operand, trace) for o, operand in pairs if o.mutated]
+    return _in_order(definition, inputs, mutated)
+
+
+@per_tensor
+def _load(spec: TensorSpec, trace: Trace) -> TensorSpec:
+    return TensorSpec(tuple(map(trace.load, spec.shape)), spec.dtype, spec.device)
+
+
+def _flat(attributes: Sequence[Any]) -> list[Any]:
+    flat: list[Any] = []
+    for value in attributes:
+        flat.extend(value if isinstance(value, list) else (value,))
+    return flat
+
+
+def _bools(attributes: Sequence[Any]) -> set[int]:
+    """The values that rules may compare by identity, so that nothing can stand for them."""
+    return {i for i, value in enumerate(_flat(attributes)) if isinstance(value, bool)}
+
+
+def _load_attributes(trace: Trace, attributes: Sequence[Any], looked_at: set[int]) -> list[Any]:
+    count = 0
+
+    def load(value: Any) -> Any:
+        nonlocal count
+        count += 1
+        if type(value) is int:
+            return trace.load(value)
+        known = value is None or isinstance(value, bool) or count - 1 in looked_at
+        return value if known else Opaque(count - 1)
+
+    return [
+        [load(item) for item in value] if isinstance(value, list) else load(value)
+        for value in attributes
+    ]
+
+
+def _result_lines(definition: Definition, found: _Answer) -> str:
+    lines = [f"{line}\n" for line in found.kernel_lines]
+    lines += [_result_line(definition, i, spec) for i, spec in enumerate(found.specs)]
+    if found.workspace is not None:
+        lines.append(f"workspace {_hint(found.workspace)}\n")
+    return "".join(lines)
+
+
+def _result_line(definition: Definition, i: int, spec: TensorSpec) -> str:
+    sizes = [_hint(size) for size in spec.shape]
+    if any(size < 0 for size in sizes):
+        raise ValueError(
+            f"{definition.name}: shape rule: result {definition.results[i]!r}: expected sizes of 0 "
+            f"or more, got {tuple(spec.shape)}"
+        )
+    check_count(f"{definition.name}: shape rule: result {definition.results[i]!r}", sizes)
+    return f"result {_types(spec)} {_counted(sizes)}\n"
+
+
+def _program_line(trace: Trace, spec: TensorSpec) -> str:
+    dims = [_value(trace, size) for size in spec.shape]
+    return f"result {_types(spec)} {_counted(dims)}"
+
+
+def _hint(size: Any) -> int:
+    """Its value in the traced call."""
+    return size.hint if _is_symbolic(size) else int(size)
+
+
+def _value(trace: Trace, size: Any) -> int:
+    """The number of the program's value."""
+    if _is_symbolic(size) and not trace.owns(size):
+        raise RuntimeError("a size was kept from an earlier trace")
+    return size.index if _is_symbolic(size) else trace.const(int(size))
+
+
+def _is_symbolic(size: Any) -> bool:
+    return issubclass(type(size), SymbolicInt)
+
+
+def _types(spec: TensorSpec) -> str:
+    device = Device("cpu" if spec.device is None else spec.device)
+    kind = spec.dtype
+    return f"{kind.code} {kind.bits} {kind.lanes} {device.dlpack_type} {device.index}"
+
+
+def _counted(numbers: Sequence[int]) -> str:
+    return " ".join(map(str, (len(numbers), *numbers)))

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks kernels of ops: their options, and the plan by the signature in the library's metadata."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from .. import _core
+from .._contract.plan import PlanTemplate, plan_tokens
+from .._values.describe import describe
+from .._values.metadata import TENSORS, describe_function, describe_type, parameters_of
+from .._values.module import loaded_module
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .._definition.interface import Interface
+    from .op_kernel import OpKernel
+
+# Kinds of values that a plan passes, and the types of parameters that take them. A
+# parameter of any other type (a user's class, a variant) may take anything.
+_NUMBERS: Final = ("int", "float", "bool")
+_TEXTS: Final = ("ffi.String", "std::string", "const char*")
+_ARRAYS: Final = ("ffi.Array", "ffi.List", "Tuple", "ffi.Shape")
+_TAKEN: Final = {
+    "a tensor": TENSORS,
+    "an int": ("int", "float", "bool"),
+    "a bool": ("bool", "int", "float"),
+    "a float": ("float",),
+    "a str": (*_TEXTS, "ffi.Bytes", "DataType", "Device"),
+    "a dtype": ("DataType",),
+    "a device": ("Device",),
+    "a list": _ARRAYS,
+}
+_KNOWN: Final = {*TENSORS, *_NUMBERS, *_TEXTS, *_ARRAYS, "DataType", "Device"}
+_LETTERS: Final = {"i": "a tensor", "o": "a tensor", "n": "an int", "f": "a float", "s": "a str"}
+_CONVERSIONS: Final = {
+    "bool": "a bool",
+    "dtype": "a dtype",
+    "device": "a device",
+    "strided": "a tensor",
+    "workspace": "a tensor",
+}
+
+
+def check_kernel(definition: Interface, kernel: OpKernel) -> None:
+    """Refuses a kernel that the op can't have.
+
+    Raises:
+        ValueError: For a wrong workspace or plan, and for text that can't be printed.
+        TypeError: For a plan that passes what the kernel does not take; for a name or plan that
+            is no text.
+    """
+    for option, text in (("name", kernel.name), ("plan", kernel.plan)):
+        if not isinstance(text, str):
+            raise TypeError(f"{definition.name}: {option}: expected a str, got {describe(text)}")
+        if not "".join(text.split()).isprintable():
+            raise ValueError(f"{definition.name}: {option}: expected printable text, got {text!r}")
+    size = kernel.workspace
+    is_size = isinstance(size, int) and not isinstance(size, bool) and 0 <= size < 1 << 63
+    if not (is_size or size is None or callable(size)):
+        raise ValueError(
+            f"{definition.name}: workspace: expected bytes (an int from 0 to 2**63 - 1) or a "
+            f"callable, got {size!r}"
+        )
+    # A plan that does not parse shows where the kernel is given: lists are empty here.
+    structures = (
+        tuple(0 if o.kind == "list" else -1 for o in definition.operands),
+        tuple(0 if a.is_list else -1 for a in definition.attributes),
+    )
+    template = PlanTemplate.make(definition, kernel, *structures)
+    _core.check_plan(template.plan, template.counts, definition.name)
+    _check_signature(definition, kernel, template.plan)
+
+
+def _check_signature(definition: Interface, kernel: OpKernel, plan: str) -> None:
+    """Compares a definition with a kernel, where the kernel's library is loaded and says more.
+
+    Raises:
+        TypeError: If the plan passes more or fewer values than the kernel takes, or one of a kind
+            that it does not take.
+    """
+    if kernel.key is not None and kernel.code is not None:
+        _check_python_signature(definition, kernel, plan)
+    schema = _type_schema(kernel.reference)
+    if schema is None or (parameters := parameters_of(schema)) is None:
+        return
+    kinds = [_kind(item) for item in _items(plan)]
+    if len(kinds) == len(parameters) and all(map(_takes, parameters, kinds)):
+        return
+    subject = f"{definition.name}: plan ({', '.join(_names(definition, kernel))})"
+    signature = describe_function(kernel.reference.rpartition("::")[2], schema)
+    if len(kinds) != len(parameters):
+        raise TypeError(
+            f"{subject}: expected {len(parameters)} values for the kernel {signature}, got "
+            f"{len(kinds)}"
+        )
+    problems = [
+        f"value {i}: expected {describe_type(parameter)}, got {kind}"
+        for i, (kind, parameter) in enumerate(zip(kinds, parameters, strict=True))
+        if not _takes(parameter, kind)
+    ]
+    raise TypeError(f"{subject}: {'; '.join(problems)}; the kernel is {signature}")
+
+
+def _check_python_signature(definition: Interface, kernel: OpKernel, plan: str) -> None:
+    """Compares a plan with a Python function that a factory made."""
+    import inspect
+
+    count = len(_items(plan))
+    try:
+        signature = inspect.signature(kernel.code)
+    except (TypeError, ValueError):
+        return  # of C
+    try:
+        signature.bind(*range(count))
+    except TypeError:
+        name = getattr(kernel.code, "__name__", "function")
+        raise TypeError(
+            f"{definition.name}: plan ({', '.join(_names(definition, kernel))}): expected a "
+            f"function that takes {count} values, got {name}{signature}"
+        ) from None
+
+
+def _type_schema(reference: str) -> Mapping[str, Any] | None:
+    path, _, symbol = reference.rpartition("::")
+    module = loaded_module(path) if path else None
+    if module is None:
+        return None
+    metadata = module.get_function_metadata(symbol) or {}
+    schema: Mapping[str, Any] | None = metadata.get("type_schema")
+    return schema
+
+
+def _names(definition: Interface, kernel: OpKernel) -> list[str]:
+    if kernel.plan:
+        return [kernel.plan]
+    return [*(p.name for p in definition.parameters), *definition.results]
+
+
+def _items(plan: str) -> list[list[str]]:
+    """The tokens of each value that a plan passes."""
+    items: list[list[str]] = [[]]
+    depth = 0
+    for token in plan_tokens(plan):
+        depth += (token == "(") - (token == ")")
+        if token == "," and depth == 0:
+            items.append([])
+        elif not token.isspace():
+            items[-1].append(token)
+    return [item for item in items if item]
+
+
+def _kind(item: list[str]) -> str:
+    """The kind of a value, in words; "" for one that any parameter may take."""
+    first = item[0]
+    if first == "(":
+        return "a list"
+    if first in _CONVERSIONS and len(item) > 1:
+        return _CONVERSIONS[first]
+    return _LETTERS.get(first[0], "") if first[1:].isdigit() else ""
+
+
+def _takes(parameter: Mapping[str, Any], kind: str) -> bool:
+    name = str(parameter.get("type", "Any"))
+    if name == "Optional":
+        return all(_takes(inner, kind) for inner in parameter.get("args", ()))
+    return not kind or name not in _KNOWN or name in _TAKEN[kind]

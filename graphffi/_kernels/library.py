@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files of kernel libraries: which kernels they hold, where they are, what is in them."""
+
+from __future__ import annotations
+
+import functools
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from .. import _core
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_listeners: Final[list[Callable[[str, bool], None]]] = []
+
+
+def split_reference(reference: str) -> tuple[str, str]:
+    """Library and symbol of a kernel reference; no library for a global function."""
+    library, _, symbol = reference.rpartition("::")
+    return (library, symbol) if ".so" in library else ("", reference)
+
+
+def find_library(library: str) -> str | None:
+    """The file: of an absolute path, or one that is searched in GRAPHFFI_LIBRARY_PATH."""
+    if library.startswith("/"):
+        return library if os.path.isfile(library) else None
+    for folder in filter(None, os.environ.get("GRAPHFFI_LIBRARY_PATH", "").split(":")):
+        file = os.path.join(folder, library)
+        if os.path.isfile(file):
+            return file
+    return None
+
+
+def find_library_in_use(subject: str, library: str) -> str | None:
+    """The same; `subject` begins the error message.
+
+    Raises:
+        RuntimeError: If the library was built anew since its kernels were loaded or ops defined
+            with them, so that what is there is not what runs.
+    """
+    file = find_library(library)
+    if file is not None and not _core.is_library_current(file):
+        raise RuntimeError(
+            f"{subject}: cannot load {file!r}: expected the file in use, got a newer one; load it "
+            "with graphffi.load_module, or define its ops again with override=True"
+        )
+    return file
+
+
+def content_hash(file: str) -> str:
+    """The SHA-256 of a file, in hexadecimal digits; read once for each state of the file."""
+    status = os.stat(file)
+    return _hash(file, status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size)
+
+
+def hash_if_there(file: str) -> str:
+    """The same; "none" where there is no such file."""
+    try:
+        return content_hash(file)
+    except OSError:
+        return "none"
+
+
+def library_hash(reference: str) -> str:
+    """The SHA-256 of the library at an absolute path that a kernel reference names; else empty."""
+    library, _ = split_reference(reference)
+    try:
+        return content_hash(library) if library.startswith("/") else ""
+    except OSError:
+        return ""
+
+
+@functools.lru_cache(maxsize=4096)  # a factory's library may include as many headers
+def _hash(file: str, *_identity: int) -> str:
+    from hashlib import sha256
+
+    # A number would be that of an open file, which reading closes.
+    return sha256(Path(file).read_bytes()).hexdigest()
+
+
+def renew_library(library: str) -> None:
+    """Makes the absolute path of a library mean the file that is there now.
+
+    Raises:
+        RuntimeError: If it was changed in place while it is in use.
+    """
+    is_new = _core.renew_library(library)
+    for listener in _listeners:
+        listener(library, is_new)
+
+
+def renew_library_of(reference: str) -> None:
+    """The same for a kernel's library, if the kernel's reference names it by an absolute path."""
+    library, _ = split_reference(reference)
+    if library.startswith("/"):
+        renew_library(library)
+
+
+def when_renewed(listener: Callable[[str, bool], None]) -> None:
+    """Calls `listener` with each path that is renewed, and whether another file is there now."""
+    _listeners.append(listener)

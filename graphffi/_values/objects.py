@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Object files that compilers made, kept in the cache by the content of what they were made of."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import os
+import re
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from .._build.cache import OBJECTS, is_kept, make_folder, mark_used, write_text
+from .._build.location import cache_folder
+from .._build.toolchain import output_of, version_of
+
+# Raised whenever the way of building changes what comes out.
+FORMAT: Final = "3"
+
+_Run: TypeAlias = Callable[[Sequence[str]], object]
+
+
+class Contents(dict[str, str]):
+    """Hashes of files, each of which is read once in a build."""
+
+    def __missing__(self, path: str) -> str:
+        self[path] = content_of(Path(path))
+        return self[path]
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A file to compile.
+
+    Attributes:
+        source: the file.
+        command: what compiles it, but for paths.
+        key: of all that is known before it is compiled: not of the headers that it includes.
+        contents: of files, which units of a library share.
+    """
+
+    source: Path
+    command: Sequence[str]
+    key: str
+    contents: Contents
+
+    @staticmethod
+    def of(
+        source: Path, command: Sequence[str], identity: Sequence[str], contents: Contents
+    ) -> Unit:
+        """Make the unit of a file.
+
+        Args:
+            source: the file.
+            command: what compiles it, but for paths.
+            identity: of the compilers and the source.
+            contents: of files.
+        """
+        key = hash_of(
+            FORMAT, repr(command), *identity, _native_code(tuple(command)), _folder(command)
+        )
+        return Unit(source, command, key, contents)
+
+    @property
+    def manifest(self) -> Path:
+        """The file that lists the headers which it included when it was compiled last."""
+        return cache_folder() / OBJECTS / f"{self.source.stem}-{self.key}.json"
+
+    def place(self, headers: Sequence[str]) -> Path:
+        """Return where its object is kept, as long as headers are as they are now."""
+        content = hash_of(self.key, *headers, *(self.contents[header] for header in headers))
+        return cache_folder() / OBJECTS / f"{self.source.stem}-{content}.o"
+
+    def headers(self) -> list[str] | None:
+        """Return the headers that it included when it was compiled last; None if it never was."""
+        try:
+            found: list[str] = json.loads(self.manifest.read_text())
+        except (FileNotFoundError, ValueError):
+            return None
+        return found
+
+    def find(self) -> Path | None:
+        """Return the object that was compiled from source and headers as they are now."""
+        headers = self.headers()
+        if headers is None:
+            return None
+        found = self.place(headers)
+        mark_used(self.manifest)
+        mark_used(found)
+        return found if is_kept(found) else None
+
+    def compile(self, folder: Path, run: _Run) -> Path:
+        """Compile it, and keep the object in a folder of the cache."""
+        made = folder / f"{self.key}.o"
+        rule = made.with_suffix(".d")
+        paths = ["-MD", "-MF", str(rule), "-c", str(self.source), "-o", str(made)]
+        run([*self.command, *paths])
+        if not made.is_file():
+            raise RuntimeError(
+                f"graphffi.cpp: {self.source}: expected a source file by its ending, got one that "
+                "the compiler left alone"
+            )
+        headers = sorted(set(_headers(rule, folder)))
+        place = self.place(headers)
+        made.replace(place)
+        write_text(self.manifest, json.dumps(headers))
+        return place
+
+
+def object_of(source: Path, command: Sequence[str], run: _Run) -> Path:
+    """Return the object of a file, which is compiled if the cache does not have it.
+
+    Raises:
+        RuntimeError: if the cache can't be written.
+    """
+    contents = Contents()
+    identity = (version_of((command[0],)), str(source), contents[str(source)])
+    unit = Unit.of(source, command, identity, contents)
+    if (found := unit.find()) is not None:
+        return found
+    make_folder(cache_folder() / OBJECTS)
+    with tempfile.TemporaryDirectory(dir=cache_folder(), prefix=f"{source.stem}-") as folder:
+        return unit.compile(Path(folder), run)
+
+
+def precompiled_header(
+    name: str, text: str, command: Sequence[str], run: _Run
+) -> tuple[Path, Path]:
+    """Return the file of a header, and what it was compiled to, both in the cache.
+
+    g++ reads the second in place of the first if its name is the first's with ``.gch`` at the end.
+
+    Raises:
+        RuntimeError: if the cache can't be written.
+    """
+    header = cache_folder() / OBJECTS / f"{name}-{hash_of(text)}.h"
+    if not is_kept(header):
+        make_folder(header.parent)
+        write_text(header, text)
+    mark_used(header)
+    return header, object_of(header, [*command, "-x", "c++-header"], run)
+
+
+@functools.lru_cache(maxsize=64)
+def _native_code(command: tuple[str, ...]) -> str:
+    """The macros that compilers define for this processor, if a command asks for its code."""
+    if not any(part.endswith("=native") for part in command):
+        return ""
+    asked = [*command, "-dM", "-E", "-x", "c++", os.devnull]
+    return output_of(asked).stdout
+
+
+def _folder(command: Sequence[str]) -> str:
+    """The current folder, where a command has include paths that may be relative to it."""
+    for part, following in zip(command, [*command[1:], ""], strict=True):
+        option = re.match("-(I|i[a-z]+)", part)  # such as -isystem
+        if option and not (part[option.end() :] or following).startswith("/"):
+            return os.getcwd()
+    return ""
+
+
+def _headers(rule: Path, own_folder: Path) -> Iterator[str]:
+    """Give the files that a compiler read, from the make rule that it wrote."""
+    text = rule.read_text(encoding="utf-8", errors="surrogateescape").partition(":")[2]
+    for name in re.findall(r"(?:\\.|[^\s\\])+", text.replace("\\\n", " ")):
+        path = os.path.abspath(re.sub(r"\\([\s#])", r"\1", name).replace("$$", "$"))
+        if not path.startswith(str(own_folder)):
+            yield path
+
+
+def content_of(path: Path) -> str:
+    """Return a file's hash, or a text that no hash is if there is none."""
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError:
+        return "missing"
+
+
+def hash_of(*parts: str) -> str:
+    """Return a name for texts."""
+    text = "\0".join(parts).encode(errors="surrogateescape")
+    return hashlib.sha256(text).hexdigest()[:16]

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Repairs of torch (2.10 to 2.15 at least) for calls of graphffi's operators.
+
+They are made when the first graph with a call that needs them is traced, and leave the calls of
+other operators as they are. Programs without such calls run torch as it is.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+from torch.utils.checkpoint import CheckpointPolicy
+
+from graphffi.plugin import when_imported
+from graphffi_torch._operators.operator_table import registered_operators
+from graphffi_torch._operators.primitive import PRIMITIVES
+from graphffi_torch._operators.recompute import kept_results
+from graphffi_torch._private_names import has
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+_is_repaired: Final[list[bool]] = []
+_is_keeping: Final[list[bool]] = []
+
+
+def repair() -> None:
+    """Lets torch compile calls that update tensors: complex ones, lists in branches, and clones."""
+    if _is_repaired:
+        return
+    _is_repaired.append(True)
+    when_imported("torch._inductor.pattern_matcher", _repair_updates_of_complex)
+    when_imported("torch._higher_order_ops.utils", _repair_branches)
+    when_imported("torch._inductor.fx_passes.post_grad", _repair_clones)
+
+
+def keep_results() -> None:
+    """Makes torch save the results of ops with ``recompute=False`` for gradients."""
+    if not _is_keeping:
+        _is_keeping.append(True)
+        when_imported("torch._functorch.partitioners", _repair_partitioners)
+
+
+def _repair_partitioners() -> None:
+    """Lets partitioners know what is not to be computed again; no tag tells them (up to 2.15)."""
+    if has("saved results"):
+        from torch._functorch import partitioners
+
+        _wrap(partitioners, "force_save_bw_mutation_src", _with_kept_results)
+        _wrap(partitioners, "choose_saved_values_set", _with_kept_values)
+
+
+def _repair_updates_of_complex() -> None:
+    """Prepares updates of types that Inductor lacks.
+
+    Its passes leave alone what touches complex tensors, also where they turn such a call back into
+    one that writes; later they find it unchanged and fail.
+    """
+    if has("complex updates"):
+        from torch._inductor import pattern_matcher
+
+        _wrap(pattern_matcher, "fallback_node_due_to_unsupported_type", _without_updates)
+
+
+def _repair_branches() -> None:
+    """Lets torch see what a branch of `torch.cond` writes where that is a list of tensors.
+
+    It looks for inputs that a branch writes, argument by argument, and fails on lists.
+    """
+    if has("branches"):
+        from torch._higher_order_ops import utils
+
+        _wrap(utils, "_get_example_value", _with_lists)
+
+
+def _repair_clones() -> None:
+    """Keeps clones whose source or copy a call updates.
+
+    Torch removes clones from functional graphs, where they seem to change nothing, and later has
+    the call update what was cloned (pytorch#198031).
+    """
+    if has("clones"):
+        from torch._inductor.fx_passes import post_grad
+
+        _wrap(post_grad, "remove_noop_ops", _with_clones)
+
+
+def _wrap(owner: Any, name: str, wrapper: Callable[[Any], Any]) -> None:
+    setattr(owner, name, wrapper(getattr(owner, name)))
+
+
+def _is_ours(target: Any) -> bool:
+    return target in PRIMITIVES or any(
+        target in operators for _, operators in registered_operators()
+    )
+
+
+def _is_update(node: torch.fx.Node) -> bool:
+    """True if a node of a functional graph stands for a call of ours that updates operands."""
+    is_functional = str(node.target) in ("auto_functionalized", "auto_functionalized_v2")
+    return is_functional and _is_ours(node.args[0])
+
+
+def _without_updates(original: Callable[..., bool]) -> Callable[..., bool]:
+    @functools.wraps(original)
+    def is_left_alone(node: Any, *args: Any, **kwargs: Any) -> bool:
+        return not _is_update(node) and original(node, *args, **kwargs)
+
+    return is_left_alone
+
+
+def _with_clones(original: Callable[..., None]) -> Callable[..., None]:
+    clone, other = torch.ops.aten.clone.default, torch.clone
+
+    @functools.wraps(original)
+    def remove(graph: torch.fx.Graph, *args: Any, **kwargs: Any) -> None:
+        updated = {_memory_of(base) for base in _updated_bases(graph)}
+        clones = graph.find_nodes(op="call_function", target=clone) if updated else []
+        kept = [c for c in clones if not updated.isdisjoint({_memory_of(c), _memory_of(c.args[0])})]
+        for node in kept:
+            node.target = other  # while the original looks for clones
+        try:
+            original(graph, *args, **kwargs)
+        finally:
+            for node in kept:
+                node.target = clone
+
+    return remove
+
+
+def _updated_bases(graph: torch.fx.Graph) -> list[torch.fx.Node]:
+    """The tensors that calls of the plugin's operators update, in a functional graph."""
+    calls = [n for n in graph.nodes if _is_update(n)]
+    return [base for n in calls for base in n.kwargs.get("_all_bases", n.all_input_nodes)]
+
+
+def _memory_of(node: Any) -> int:
+    value = node.meta.get("val")
+    return id(_memory(value)) if isinstance(value, torch.Tensor) else id(node)
+
+
+def _with_kept_results(original: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(original)
+    def mark(joint_module: Any, *args: Any, **kwargs: Any) -> None:
+        original(joint_module, *args, **kwargs)
+        for result in kept_results(joint_module.graph, _kept_operators()):
+            result.meta["recompute"] = CheckpointPolicy.MUST_SAVE
+
+    return mark
+
+
+def _with_kept_values(original: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
+    @functools.wraps(original)
+    def choose(joint_graph: torch.fx.Graph, *args: Any, **kwargs: Any) -> list[Any]:
+        # Without any memory to spend, torch (2.10 to 2.15) saves nothing, whatever is marked.
+        saved = list(original(joint_graph, *args, **kwargs))
+        kept = kept_results(joint_graph, _kept_operators())
+        return saved + [result for result in kept if result not in saved]
+
+    return choose
+
+
+def _kept_operators() -> list[Any]:
+    return [o for d, operators in registered_operators() if not d.recompute for o in operators]
+
+
+def _with_lists(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    @functools.wraps(original)
+    def get(argument: Any) -> Any:
+        is_list = isinstance(argument, (list, tuple)) and len(argument) > 0
+        if not is_list or not all(isinstance(node, torch.fx.Node) for node in argument):
+            return original(argument)
+        if not any(_is_ours(user.target) for user in argument[0].users):
+            return original(argument)
+        inputs = [original(node) for node in argument[0].graph.find_nodes(op="placeholder")]
+        memory = {id(_memory(value)) for value in inputs if isinstance(value, torch.Tensor)}
+        values = [original(node) for node in argument]
+        written = {id(_memory(value)): value for value in values if id(_memory(value)) in memory}
+        if len(written) > 1:
+            raise NotImplementedError(
+                "graphffi_torch: expected a branch whose calls update at most one of its inputs "
+                "each, got one that updates several; update copies, and return them"
+            )
+        return next(iter(written.values()), values[0])
+
+    return get
+
+
+def _memory(value: torch.Tensor) -> torch.UntypedStorage:
+    """The same object for all tensors that share memory, while one of them is there."""
+    return value.untyped_storage()

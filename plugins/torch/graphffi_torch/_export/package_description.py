@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Describes the inputs of a package's model: `_package_inputs.py` reads it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+from torch.export.graph_signature import ConstantArgument, InputKind
+
+from graphffi_torch._export.size_guards import (
+    is_row_major,
+    linear_size,
+    size_expression,
+    size_guards,
+)
+from graphffi_torch._export.sizes_of_one import sizes_of_one
+from graphffi_torch._operators.primitive import PRIMITIVES
+from graphffi_torch._operators.specs import DTYPE_NAMES
+from graphffi_torch._standalone.signature import (
+    describe_symbol,
+    expression_text,
+    functional,
+    keys_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+_SIZE: Final = torch.ops.aten.sym_size.int
+
+
+def describe_inputs(
+    exported: torch.export.ExportedProgram, program: torch.export.ExportedProgram
+) -> Any:
+    """The inputs of a program as JSON values, for `Inputs`.
+
+    Args:
+        exported: As it was exported.
+        program: What AOTInductor has compiled.
+
+    Returns:
+        The positional and the keyword arguments, and for each guard its text and the inputs in it.
+        Of arguments, a list for a list or tuple, a dict of ``keys`` for a dict, a list of
+        ``leaves`` for another node of a pytree, None for what is not looked into, otherwise a dict
+        that describes an input.
+    """
+    placeholders = {node.name: node for node in program.graph.find_nodes(op="placeholder")}
+    updated = functional(program).graph_signature.user_inputs_to_mutate.values()
+    ones = sizes_of_one(exported)
+    specs = zip(
+        program.graph_signature.input_specs, exported.graph_signature.input_specs, strict=True
+    )
+    inputs = (
+        _describe_input(
+            own.arg,
+            placeholders.get(spec.arg.name),
+            program.range_constraints,
+            ones,
+            is_updated=spec.arg.name in updated,
+        )
+        for spec, own in specs
+        if spec.kind == InputKind.USER_INPUT
+    )
+    guards = [
+        [guard.text, guard.inputs] for guard in size_guards("package", exported, lays_out=False)
+    ]
+    return [*_nest(program.call_spec.in_spec, inputs), *guards]
+
+
+def _nest(spec: Any, inputs: Iterator[Any]) -> Any:
+    if spec.is_leaf():
+        return next(inputs)
+    items = [_nest(child, inputs) for child in spec.children()]
+    if spec.type in (list, tuple):
+        return items
+    keys = keys_of(spec)
+    if keys is None:
+        return {"leaves": list(_leaves(items))}
+    return {"keys": dict(zip(keys, items, strict=True))}
+
+
+def _leaves(items: Any) -> Iterator[Any]:
+    for item in items:
+        if isinstance(item, list):
+            yield from _leaves(item)
+        elif isinstance(item, dict) and ("keys" in item or "leaves" in item):
+            yield from _leaves(item["keys"].values() if "keys" in item else item["leaves"])
+        else:
+            yield item
+
+
+def _describe_input(
+    argument: Any,
+    node: torch.fx.Node | None,
+    ranges: Mapping[Any, Any],
+    ones: frozenset[Any],
+    *,
+    is_updated: bool,
+) -> Any:
+    if isinstance(argument, ConstantArgument):
+        return {"name": argument.name, "value": argument.value}
+    value: Any = None if node is None else node.meta.get("val")
+    if node is None or not isinstance(value, torch.Tensor) or value.layout != torch.strided:
+        return None
+    strides = [_describe_stride(stride) for stride in value.stride()]
+    readers = {user.target for user in node.users if user.op != "output"}
+    return {
+        "name": argument.name,
+        "dtype": dtype_name(value.dtype),
+        "device": value.device.type,
+        "sizes": [_describe_size(size, ranges, ones) for size in value.shape],
+        "strides": None if is_row_major(value) else strides,
+        "is_checked_by_ops": not readers.isdisjoint(PRIMITIVES) and readers <= {*PRIMITIVES, _SIZE},
+        "is_updated": is_updated,
+    }
+
+
+def _describe_stride(stride: int | torch.SymInt) -> int | str | None:
+    """A number; an expression of Python, of symbols; or None where there is none."""
+    if not isinstance(stride, torch.SymInt):
+        return stride
+    expression = size_expression(stride)
+    return expression_text(expression, {s: str(s) for s in expression.free_symbols})
+
+
+def _describe_size(
+    size: int | torch.SymInt, ranges: Mapping[Any, Any], ones: frozenset[Any]
+) -> Any:
+    """A number; the arguments of `_Size`; or None for another expression."""
+    if not isinstance(size, torch.SymInt):
+        return size
+    linear = linear_size(size)
+    if linear is None:
+        return None
+    symbol, multiple, offset = linear
+    return [str(symbol), *describe_symbol(size, ranges, ones), multiple, offset]
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """Its name, or torch's for one that kernels are not given."""
+    return DTYPE_NAMES.get(dtype, str(dtype))

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parameters, buffers and constants that exported programs update."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch.fx.operator_schemas import get_signature_for_torch_op
+
+from graphffi_torch._export.decompose import all_nodes
+from graphffi_torch._operators.primitive import PRIMITIVES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Lifted(NamedTuple):
+    """A tensor that a program holds.
+
+    Args:
+        name: By which the program's module knows it, ``model.count``.
+        tensor: The tensor.
+        kind: ``"buffer"``, ``"parameter"`` or ``"constant"``, such as a tensor of a closure.
+    """
+
+    name: str
+    tensor: torch.Tensor
+    kind: str
+
+
+class Memory(NamedTuple):
+    """The memory of a tensor, and how the tensor lies in it: one buffer, whatever its names."""
+
+    storage: torch.UntypedStorage
+    dtype: torch.dtype
+    offset: int
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    @staticmethod
+    def of(tensor: torch.Tensor) -> Memory:
+        """The memory of a tensor."""
+        return Memory(
+            tensor.untyped_storage(),
+            tensor.dtype,
+            int(tensor.storage_offset()),
+            tuple(tensor.shape),
+            tensor.stride(),
+        )
+
+
+def lifted_tensors(program: torch.export.ExportedProgram) -> dict[str, Lifted]:
+    """The tensors that a program holds, by its inputs that stand for them."""
+    held = {**program.constants, **program.state_dict}
+    found = {}
+    for spec in program.graph_signature.input_specs:
+        tensor = None if spec.target is None else held.get(spec.target)
+        if isinstance(tensor, torch.Tensor):
+            kind = spec.kind.name.partition("_")[0].lower()
+            found[spec.arg.name] = Lifted(str(spec.target), tensor, kind)
+    return found
+
+
+def check_updates(function: str, program: torch.export.ExportedProgram) -> None:
+    """Refuses updates that torch's compilers do not keep, or do not know of.
+
+    Args:
+        function: Begins the error message, ``package``.
+        program: As exported.
+
+    Raises:
+        ValueError: For an update of a constant or parameter, and of memory that the program also
+            holds under another name.
+    """
+    for spec in program.graph_signature.output_specs:
+        if spec.kind.name == "PARAMETER_MUTATION":  # after run_decompositions
+            raise ValueError(
+                f"graphffi_torch: {function}: parameter '{spec.target}': expected no updates, got "
+                "one; make the tensor a buffer with register_buffer"
+            )
+    lifted = lifted_tensors(program)
+    for subject, operand, name in _updates(program):
+        if name not in lifted:
+            continue
+        own = lifted[name]
+        if own.kind != "buffer":  # torch (2.13) also loses updates of parameters
+            raise ValueError(
+                f"{subject}: {function}: {operand}: expected an input or a buffer of the program, "
+                f"since the call updates it, got the {own.kind} '{own.name}'; make the tensor a "
+                "buffer with register_buffer"
+            )
+        for key, other in lifted.items():
+            if key != name and share_elements(own.tensor, other.tensor):
+                raise ValueError(
+                    f"{subject}: {function}: {operand}: expected memory of its own, since the call "
+                    f"updates it, got '{own.name}', which shares memory with '{other.name}'; "
+                    "use one of them everywhere"
+                )
+
+
+def share_elements(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """True if an element of a tensor is also one of another tensor."""
+    storage = one.untyped_storage()
+    if storage is not other.untyped_storage() or one.numel() == 0 or other.numel() == 0:
+        return False
+    if one.dtype != other.dtype:
+        return True
+    touched = torch.zeros(storage.nbytes() // one.element_size(), dtype=torch.bool)
+    touched.as_strided(one.shape, one.stride(), one.storage_offset()).fill_(True)
+    return bool(touched.as_strided(other.shape, other.stride(), other.storage_offset()).any())
+
+
+def _updates(program: torch.export.ExportedProgram) -> Iterator[tuple[str, str, str]]:
+    """For each operand that a call updates: the op, the operand, and the input that it is of."""
+    # A view has the storage of its base, in the trace, too.
+    inputs: dict[torch.UntypedStorage, str] = {}
+    for node in program.graph.find_nodes(op="placeholder"):
+        value = node.meta.get("val")
+        if isinstance(value, torch.Tensor):
+            inputs.setdefault(value.untyped_storage(), node.name)
+    for _, node in all_nodes(program.graph_module):  # torch.no_grad() has a graph of its own
+        for name, updated in _updated(node):
+            value = updated.meta.get("val")
+            if isinstance(value, torch.Tensor) and (storage := _storage(value)) in inputs:
+                yield *_described(node, name), inputs[storage]
+
+
+def _storage(tensor: torch.Tensor) -> torch.UntypedStorage | None:
+    """The memory of a tensor in a trace; None in flex attention's functions."""
+    try:
+        return tensor.untyped_storage()
+    except NotImplementedError:  # of `vmap`, where torch lets only new tensors be updated
+        return None
+
+
+def _updated(node: torch.fx.Node) -> Iterator[tuple[str, torch.fx.Node]]:
+    """The operands that a call of an operator updates, with their names."""
+    target: Any = node.target
+    if not hasattr(target, "overloadpacket"):
+        return
+    _, schemas = get_signature_for_torch_op(target, return_schemas=True)
+    for i, argument in enumerate((schemas or [])[0].arguments):
+        value = node.args[i] if i < len(node.args) else node.kwargs.get(argument.name)
+        if argument.alias_info is None or not argument.alias_info.is_write:
+            continue
+        if isinstance(value, torch.fx.Node):
+            yield argument.name, value
+        elif isinstance(value, (list, tuple)):
+            for k, each in enumerate(value):
+                if isinstance(each, torch.fx.Node):
+                    yield f"{argument.name}[{k}]", each
+
+
+def _described(node: torch.fx.Node, name: str) -> tuple[str, str]:
+    if node.target in PRIMITIVES:  # whose operands have no names
+        return f"graphffi_torch: kernel '{node.args[0]}'", "an updated operand"
+    target: Any = node.target
+    return target.name().split(".")[0], f"operand '{name}'"
