@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from .cache import OBJECTS, copy_file, is_kept, locked, make_folder, mark_used
-from .cached import cached_property
+from .._cached import cached_property
 from .._kernels.factory_sources import note_files
 from .location import cache_folder
 from .._values.objects import FORMAT, Contents, Unit, content_of, hash_of

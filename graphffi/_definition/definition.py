@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from .._build.cached import cached_property
+from .._cached import cached_property
 from .._contract.plan import CanonicalCall, PlanTemplate
 from .._contract.rule_text import RuleText, read_rule
 from .._contract.shape_rule import infer, workspace_bytes

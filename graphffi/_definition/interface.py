@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .._build.cached import cached_property
+from .._cached import cached_property
 from .._contract.dims import Dims, parse_dims
 from .._contract.dtypes import DTypes, parse_dtypes
 from .._frameworks.tracing import report_to_tracer

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from .._build.cached import cached_property
+from .._cached import cached_property
 from .._contract.conditions import UndecidedError
 from .._contract.plan import takes_ruled_workspace
 from .._contract.shape_rule import call_rule

@@ -13,7 +13,7 @@ import weakref
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from .._build.cached import cached_property
+from .._cached import cached_property
 from .._contract.conditions import ConditionSize, UndecidedError
 from .._contract.rule_text import read_rule
 from .._contract.shape_rule import call_rule

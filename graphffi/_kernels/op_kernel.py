@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from .. import _core
-from .._build.cached import cached_property
+from .._cached import cached_property
 from .._contract.rule_text import RuleText, read_rule
 from .._contract.spec import checked_dtype
 from .._contract.traits import NO_TRAITS, CallTraits
