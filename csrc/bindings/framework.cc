@@ -91,13 +91,14 @@ ArgumentKind BuiltinKind(PyTypeObject* type) {
   if (PyType_FastSubclass(type, Py_TPFLAGS_LONG_SUBCLASS)) return ArgumentKind::kInt;
   if (PyType_IsSubtype(type, &PyFloat_Type) != 0) return ArgumentKind::kFloat;
   if (PyType_FastSubclass(type, Py_TPFLAGS_UNICODE_SUBCLASS)) {
-    return IsSubtype(type, "graphffi._values.dtype", "dtype") ? ArgumentKind::kDType : ArgumentKind::kStr;
+    return IsSubtype(type, "graphffi._values.dtype", "dtype") ? ArgumentKind::kDType
+                                                              : ArgumentKind::kStr;
   }
   if (PyType_FastSubclass(type, Py_TPFLAGS_BYTES_SUBCLASS)) return ArgumentKind::kBytes;
   if (PyType_IsSubtype(type, &PyByteArray_Type) != 0) return ArgumentKind::kByteArray;
   if (PyType_FastSubclass(type, Py_TPFLAGS_TUPLE_SUBCLASS)) {
     return IsSubtype(type, "graphffi._values.shape", "Shape") ? ArgumentKind::kShape
-                                                       : ArgumentKind::kSequence;
+                                                              : ArgumentKind::kSequence;
   }
   if (PyType_FastSubclass(type, Py_TPFLAGS_LIST_SUBCLASS)) return ArgumentKind::kSequence;
   if (PyType_FastSubclass(type, Py_TPFLAGS_DICT_SUBCLASS)) return ArgumentKind::kMapping;
