@@ -122,7 +122,7 @@ TABLE: Final = (
         ("torch._dynamo.source.CallFunctionNoArgsSource", "names what it returns"),
         ("torch._dynamo.guards.GuardBuilder.EQUALS_MATCH", "guards that"),
         ("torch._dynamo.guards.install_guard", "adds a guard to a graph"),
-        ("torch._dynamo.output_graph.OutputGraph.resolve_source_value", "finds zeros"),
+        ("torch._guards.Source.get_value", "finds zeros"),
         ("torch._dynamo.variables.ConstantVariable", "a float in a trace"),
         ("torch._dynamo.variables.LambdaVariable", "looks a float over"),
         ("torch._guards.TracingContext.get", "has the guards so far"),
@@ -297,7 +297,7 @@ MEMBERS: Final = (
         "dynamo_float.py",
         "output",
         "the graph, with the floats that it has as symbols",
-        "resolve_source_value unspec_variable_map",
+        "root_tx.f_globals root_tx.f_locals unspec_variable_map",
     ),
     _members(
         "dynamo_float.py",

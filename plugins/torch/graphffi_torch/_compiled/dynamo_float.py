@@ -62,7 +62,8 @@ def _constant_zeros(output: Any) -> list[Any]:
     context = torch._guards.TracingContext.get()
     guards = context.guards_context.dynamo_guards
     sources = [g.originating_source for g in guards if g.create_fn_name() in _BY_EQUALITY]
-    return [source for source in sources if _is_zero(output.resolve_source_value(source))]
+    scope = {"G": output.root_tx.f_globals, "L": output.root_tx.f_locals}
+    return [source for source in sources if _is_zero(source.get_value(scope, {}, {}))]
 
 
 def _guard_bits(output: Any, sources: list[Any]) -> None:
