@@ -25,6 +25,7 @@ from ._definition.definition import Definition as Definition
 from ._definition.parameter import MISSING as MISSING
 from ._definition.parameter import Attribute as Attribute
 from ._definition.parameter import Operand as Operand
+from ._definition.parameter import to_device as to_device
 from ._definition.parameter import to_dtype as to_dtype
 from ._definition.raw_call import pack_call as pack_call
 from ._definition.recipe import c_string as c_string

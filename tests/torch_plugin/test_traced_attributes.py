@@ -301,6 +301,9 @@ def seen() -> Seen:
 def test_zeros_keep_their_sign(
     seen: Seen, values: tuple[float, ...], place: str, dynamic: bool | None
 ) -> None:
+    if IS_TORCH_2_10 and type(values[-1]) is Real:
+        pytest.skip("torch 2.10 traces no float of a subclass")
+
     def call(x: torch.Tensor, g: float) -> Any:
         return PLACES[place](seen.op, x, g)
 

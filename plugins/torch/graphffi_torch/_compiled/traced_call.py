@@ -32,6 +32,7 @@ from graphffi.plugin import (
     plain_text,
     report_to_tracer,
     symbol_kind,
+    to_device,
     to_dtype,
 )
 from graphffi_torch._compiled.exact_float import exact_float
@@ -63,6 +64,7 @@ def install() -> None:
         _is_static_by_default,
         _find_places,
         _dtype_text,
+        _device_text,
         distinct,
         why_no_operand,
         with_signs,
@@ -82,6 +84,7 @@ def install() -> None:
     # There, a symbol is of the type that it stands for.
     torch.compiler.substitute_in_graph(symbol_kind)(lambda value: None)
     torch.compiler.substitute_in_graph(to_dtype)(_traced_to_dtype)
+    torch.compiler.substitute_in_graph(to_device)(_traced_to_device)
     # A call where the graph breaks is an eager one, all of it.
     disable: Any = torch.compiler.disable
     setattr(Op, "call_eagerly", disable(Op.call_eagerly))  # noqa: B010
@@ -315,6 +318,17 @@ def _traced_to_dtype(value: Any) -> Any:
 def _dtype_text(value: Any) -> Any:
     try:
         return plain_text(dtype(value))
+    except (TypeError, ValueError):
+        return None
+
+
+def _traced_to_device(value: Any) -> Any:
+    return None if type(value) in NUMBERS or is_tensor(value) else _device_text(value)
+
+
+def _device_text(value: Any) -> Any:
+    try:
+        return plain_text(Device(value))
     except (TypeError, ValueError):
         return None
 
