@@ -441,6 +441,8 @@ def test_a_size_of_one_is_taken_where_torch_did_not_exclude_it(
 ) -> None:
     function, shapes, program = small(name, is_oblivious=True)
     model = compiled(program, kind, tmp_path)
+    if name == "cat" and IS_TORCH_2_10:
+        least = 2  # this torch excludes 1
     taken = [n for n in (0, 1, 2, 3, 9) if is_right(model, function, shapes(n))]
     assert taken == [n for n in (1, 2, 3, 9) if n >= least]
 
