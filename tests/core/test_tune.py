@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 import graphffi
-from graphffi._tuning.tuning import tune as _tune
-from graphffi._tuning.tuning import tuning as _tuning
+from graphffi._tuning import tune as _tune
+from graphffi._tuning import tuning as _tuning
 
 numbers = itertools.count()
 SCHEMA = "(Tensor x, int n=0) -> Tensor"

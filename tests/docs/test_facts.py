@@ -86,7 +86,7 @@ def test_all_public_names_are_in_the_reference(package: str) -> None:
 
 
 def test_all_commands_are_in_the_table() -> None:
-    commands = (ROOT / "graphffi" / "_command.py").read_text()
+    commands = (ROOT / "graphffi/_command/command.py").read_text()
     defined = set(re.findall(r'\badd\("([\w-]+)"', commands))
     shown = {name.split()[1] for name in shown_names("reference/command.md") if " " in name}
     assert shown == defined

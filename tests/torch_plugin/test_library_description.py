@@ -18,7 +18,7 @@ import torch
 
 import graphffi
 import graphffi_torch
-from graphffi_torch._standalone.to_library import build as _standalone_build
+from graphffi_torch._standalone import build as _standalone_build
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:You are calling torch.compile inside:UserWarning"),  # 2.10

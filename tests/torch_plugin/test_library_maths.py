@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from graphffi_torch._standalone.maths import maths_code
-from graphffi_torch._standalone.to_library import build as _standalone_build
+from graphffi_torch._standalone import build as _standalone_build
 
 VECTORS = Path(torch.__file__).parent / "include/ATen/cpu/vec"
 

@@ -20,7 +20,7 @@ import graphffi
 import graphffi_torch
 from graphffi import Tensor
 from graphffi_torch._standalone.externs import FOLDER, TORCH_INCLUDE
-from graphffi_torch._standalone.to_library import build as _standalone_build
+from graphffi_torch._standalone import build as _standalone_build
 
 pytestmark = [
     pytest.mark.skipif(not SANITIZE, reason="needs what `make sanitize` builds"),

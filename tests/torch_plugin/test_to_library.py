@@ -22,7 +22,7 @@ import graphffi
 import graphffi_torch
 from graphffi import Tensor
 from graphffi._command.record import read_record
-from graphffi_torch._standalone.to_library import to_library as _standalone
+from graphffi_torch._standalone import to_library as _standalone
 from tests.hidden_names import HIDES_ALL
 from tests.sizes_of_one import sizes_of_one
 from tests.torch_release import IS_TORCH_2_10
