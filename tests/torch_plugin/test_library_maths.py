@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from graphffi_torch._standalone.maths import maths_code
 from graphffi_torch._standalone import build as _standalone_build
+from graphffi_torch._standalone.maths import maths_code
 
 VECTORS = Path(torch.__file__).parent / "include/ATen/cpu/vec"
 

@@ -19,8 +19,8 @@ from toolchain import ROOT, SANITIZE, Toolchain
 import graphffi
 import graphffi_torch
 from graphffi import Tensor
-from graphffi_torch._standalone.externs import FOLDER, TORCH_INCLUDE
 from graphffi_torch._standalone import build as _standalone_build
+from graphffi_torch._standalone.externs import FOLDER, TORCH_INCLUDE
 
 pytestmark = [
     pytest.mark.skipif(not SANITIZE, reason="needs what `make sanitize` builds"),
