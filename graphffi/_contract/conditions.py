@@ -177,10 +177,9 @@ class Quotient:
                 high = middle
             else:
                 low = middle + 1
-        bounds = (operator.ge, -_MOST) if is_rising else (operator.lt, _MOST)
         if low in (-_MOST, _MOST):  # the same for all sizes
-            return low == bounds[1]
-        return bool(bounds[0](self._size, low))
+            return is_rising is (low == -_MOST)
+        return bool((operator.ge if is_rising else operator.lt)(self._size, low))
 
 
 _MOST: Final = 2**63

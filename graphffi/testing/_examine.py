@@ -24,7 +24,7 @@ from ._leaks import errors, leaks
 
 if TYPE_CHECKING:
     from .._definition.op import Op
-    from ._fresh import FreshProcess
+    from ._processes.fresh import FreshProcess
 
 Problem = tuple[str, str]  # a finding's kind and text
 _COMPILERS_PATIENCE: Final = 300.0  # seconds for a step that compiles, at least

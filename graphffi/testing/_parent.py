@@ -19,7 +19,7 @@ from typing import Any, Final
 from .._definition.op import Op, check_op
 from .._frameworks.plugins import PLUGINS
 from .._values.runtime import runtime_info
-from ._hang import Limit
+from ._processes.hang import Limit
 from ._report import Finding, Report, script_of
 
 _MOST_CRASHES: Final = 8

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from .._contract.dims import Group
     from .._definition.op import Op
-    from ._fresh import FreshProcess
+    from ._processes.fresh import FreshProcess
 
     Problems = Iterator[tuple[str, str]]
     Outcomes = Mapping[Case, Outcome]

@@ -15,7 +15,7 @@ from .. import _core
 from .._definition.op import get_op
 from ._case import Case
 from ._examine import Examination, Options, rerun
-from ._fresh import FreshProcess
+from ._processes.fresh import FreshProcess
 
 if TYPE_CHECKING:
     from .._definition.op import Op

@@ -139,7 +139,7 @@ PYTHON = {
             {
                 "import_hook.py: _initializing",  # of a module that is being imported
                 "plugins.py: _initializing",
-                "_fresh.py: _exit",  # documented, of os
+                "fresh.py: _exit",  # documented, of os
                 "_worker.py: _exit",
                 "signature.py: _fields",  # documented, of NamedTuples
             }

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from graphffi.testing import _hang
+from graphffi.testing._processes import hang as _hang
 
 # Computes for a moment in a child, says so, and waits for both to be ended.
 BUSY = """
