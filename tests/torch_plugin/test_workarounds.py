@@ -348,4 +348,5 @@ def test_inductor_drops_clones_of_updated_tensors() -> None:
         return x + 0
 
     torch.compile(program, fullgraph=True)(torch.ones(4))
-    assert shared == [True]  # pytorch#198031, torch 2.13: `_repairs._repair_clones` may go without
+    # pytorch#198031, which 2.15 has mended: `_repair_clones` may go with the versions before
+    assert shared == [not torch.__version__.startswith("2.15.")]

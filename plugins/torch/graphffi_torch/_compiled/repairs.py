@@ -80,7 +80,7 @@ def _repair_clones() -> None:
     """Keeps clones whose source or copy a call updates.
 
     Torch removes clones from functional graphs, where they seem to change nothing, and later has
-    the call update what was cloned (pytorch#198031).
+    the call update what was cloned (pytorch#198031; 2.15 keeps them).
     """
     if has("clones"):
         from torch._inductor.fx_passes import post_grad
