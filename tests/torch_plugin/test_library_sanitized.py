@@ -49,7 +49,11 @@ def compile_shim(toolchain: Toolchain) -> Path:
     """What libraries link, with the sanitizers of this run."""
     folders = (f"-I{ROOT}/csrc", f"-I{SHIM}", f"-I{SHIM}/../include")
     flags = (*folders, f"-isystem{TORCH_INCLUDE}", "-fPIC", "-std=c++20", "-DUSE_CUDA")
-    sources = [*sorted(SHIM.glob("*.cc")), ROOT / "csrc/modules/cuda_driver.cc"]
+    sources = [
+        *sorted(SHIM.glob("*.cc")),
+        *sorted(SHIM.glob("cuda/*.cc")),
+        ROOT / "csrc/modules/cuda_driver.cc",
+    ]
     return toolchain.unit(sources, flags=(*flags, "-fvisibility=hidden"))
 
 
