@@ -312,8 +312,8 @@ class BinaryDistribution(Distribution):
 def main() -> None:
     """Packs the core and the plugins; one that lacks its library says how to build it."""
     packages = find_packages(include=["graphffi", "graphffi.*"])
-    for folder in ("plugins/torch", "plugins/jax"):
-        packages += find_packages(folder)
+    for folder in PLUGINS.values():
+        packages += find_packages(str(Path(folder).parent))
     files = [f"*{sysconfig.get_config_var('EXT_SUFFIX')}", "*.pyi", "*.c", "py.typed"]
     setup(
         distclass=BinaryDistribution,

@@ -17,6 +17,7 @@ from importlib import metadata
 from pathlib import Path
 
 from .cache import locked, make_folder, mark_used
+from .config import PACKAGE
 from .location import cache_folder, plugin_cache, torch_build
 from .._values.runtime import runtime_info
 from .toolchain import num_jobs
@@ -98,9 +99,8 @@ def _built(what: str, *options: str) -> Iterator[Path]:
 
 
 def _source() -> Path:
-    package = Path(__file__).parents[1]
-    installed = package / "_source"
-    return installed if installed.is_dir() else package.parent
+    installed = PACKAGE / "_source"
+    return installed if installed.is_dir() else PACKAGE.parent
 
 
 def _find_torch() -> Path:

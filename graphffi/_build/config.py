@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import argparse
-_PACKAGE = Path(__file__).absolute().parents[1]
+PACKAGE = Path(__file__).absolute().parents[1]
 _TEXTS = {
     "cflags": "for the compiler",
     "ldflags": "for the linker: the bundled runtime, for which any other may stand at run time",
@@ -28,8 +28,8 @@ _TEXTS = {
 
 def include_path() -> str:
     """Return the folder of the kernel-author headers, such as ``tvm/ffi/tvm_ffi.h``."""
-    installed = _PACKAGE / "include"
-    return str(installed if installed.is_dir() else _PACKAGE.parent / "csrc" / "include")
+    installed = PACKAGE / "include"
+    return str(installed if installed.is_dir() else PACKAGE.parent / "csrc" / "include")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -42,9 +42,9 @@ def find_flags(chosen: argparse.Namespace) -> dict[str, list[str]]:
     """The flags that were asked for."""
     flags = {
         "cflags": ["-std=c++17", "-fPIC", "-fvisibility=hidden", f"-I{include_path()}"],
-        "ldflags": [f"-L{_PACKAGE / '_lib'}", "-ltvm_ffi"],
-        "cmakedir": [str(_PACKAGE / "share" / "cmake")],
-        "pkgconfigdir": [str(_PACKAGE / "share" / "pkgconfig")],
+        "ldflags": [f"-L{PACKAGE / '_lib'}", "-ltvm_ffi"],
+        "cmakedir": [str(PACKAGE / "share" / "cmake")],
+        "pkgconfigdir": [str(PACKAGE / "share" / "pkgconfig")],
     }
     wanted = [name for name in flags if getattr(chosen, name)] or ["cflags", "ldflags"]
     return {name: flags[name] for name in wanted}

@@ -8,9 +8,9 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module, metadata, util
-from pathlib import Path
 from typing import Final
 
+from .._build.config import PACKAGE
 from .._build.location import cache_folder
 from .._build.toolchain import COMPILERS, find_compiler, version_of
 from .._frameworks.plugins import PLUGINS
@@ -56,7 +56,7 @@ def examine() -> Outcome:
 
 def _own() -> Iterator[Fact]:
     runtime = runtime_info()
-    yield Fact("graphffi", f"{__version__}, {Path(__file__).parents[1]}")
+    yield Fact("graphffi", f"{__version__}, {PACKAGE}")
     yield Fact("runtime", f"{runtime.kind}: {_REASONS[runtime.kind]}")
     yield Fact("", f"TVM FFI {'.'.join(map(str, runtime.version))}, {runtime.path}")
     for peer in ("apache-tvm-ffi", "jax-tvm-ffi"):

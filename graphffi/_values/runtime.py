@@ -124,10 +124,11 @@ def _check_interpreter() -> None:
 def _check_build() -> None:
     """Refuse sources that nothing was built of, and a build for another Python."""
     if find_spec("graphffi._core") is None:
-        folder = _PACKAGE
-        built = sorted(name for name in os.listdir(folder) if re.fullmatch(r"_core\..*\.so", name))
+        built = sorted(
+            name for name in os.listdir(_PACKAGE) if re.fullmatch(r"_core\..*\.so", name)
+        )
         raise ImportError(
-            f"graphffi: expected _core{EXTENSION_SUFFIXES[0]} in {folder!r}, got "
+            f"graphffi: expected _core{EXTENSION_SUFFIXES[0]} in {_PACKAGE!r}, got "
             f"{', '.join(built) or 'none'}; install graphffi for this Python, or build these "
             "sources with `make build`; in their folder, Python finds no installed graphffi",
             name="graphffi",

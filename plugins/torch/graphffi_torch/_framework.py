@@ -89,12 +89,12 @@ class TorchFramework(Framework):
 
     def install_traced_calls(self) -> None:
         """Makes Dynamo, which is there now, trace calls of ops."""
-        from graphffi_torch._compiled import traced_call as _traced_call
+        from graphffi_torch._compiled import traced_call
 
         for function in traced_constants():
             torch.compiler.assume_constant_result(function)  # type: ignore[no-untyped-call]
-        _traced_call.install()
-        self._opt_traced_call = _traced_call  # before the list is read: other threads define ops
+        traced_call.install()
+        self._opt_traced_call = traced_call  # before the list is read: other threads define ops
         for op in tuple(self._ops):
             self._let_trace(op)
 
@@ -270,18 +270,18 @@ def install() -> None:
 
 def _install_traced_modules() -> None:
     if has("modules"):
-        from graphffi_torch._compiled import dynamo_module as _dynamo_module
+        from graphffi_torch._compiled import dynamo_module
 
-        _dynamo_module.install()
+        dynamo_module.install()
     if has("exact floats"):
-        from graphffi_torch._compiled import dynamo_float as _dynamo_float
+        from graphffi_torch._compiled import dynamo_float
 
-        _dynamo_float.install()
+        dynamo_float.install()
 
 
 def _install_lowerings() -> None:
     if has("lowerings"):
-        from graphffi_torch._compiled import inductor as _inductor
+        from graphffi_torch._compiled import inductor
 
-        _inductor.install()
-        watch_operators(_inductor.add_op)
+        inductor.install()
+        watch_operators(inductor.add_op)
