@@ -6,6 +6,9 @@ from __future__ import annotations
 from ._build.build_plugin import build_archive as build_archive
 from ._build.location import plugin_cache as plugin_cache
 from ._build.location import torch_build as torch_build
+from ._contract.attribute_kind import KINDS as KINDS
+from ._contract.attribute_kind import to_device as to_device
+from ._contract.attribute_kind import to_dtype as to_dtype
 from ._contract.conditions import UndecidedError as UndecidedError
 from ._contract.conditions import decidable as decidable
 from ._contract.conditions import undecided as undecided
@@ -25,8 +28,6 @@ from ._definition.definition import Definition as Definition
 from ._definition.parameter import MISSING as MISSING
 from ._definition.parameter import Attribute as Attribute
 from ._definition.parameter import Operand as Operand
-from ._definition.parameter import to_device as to_device
-from ._definition.parameter import to_dtype as to_dtype
 from ._definition.raw_call import pack_call as pack_call
 from ._definition.recipe import c_string as c_string
 from ._frameworks.framework import Framework as Framework

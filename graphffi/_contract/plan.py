@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from .._values.describe import plain_text
+from .attribute_kind import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
     from .._kernels.op_kernel import OpKernel
     from .traits import CallTraits
 
-# How an attribute's value travels: its bank, and what the plan says of it.
-_BANK: Final = {"int": "n", "bool": "n", "float": "f", "str": "s", "dtype": "s", "device": "s"}
-_CONVERSION: Final = {"bool": "bool({})", "dtype": "dtype({})", "device": "device({})"}
 _KEYWORDS: Final = frozenset(
     ("None", "true", "false", "True", "False", "stream", "workspace", "inf", "nan")
 )
@@ -92,8 +90,8 @@ class PlanTemplate:
             names[operand.name] = _item(bank, structure, as_passed)
         banks = {bank: _Counter(bank) for bank in "nfs"}
         for attribute, structure in zip(definition.attributes, attribute_structure, strict=True):
-            conversion = _CONVERSION.get(attribute.kind, "{}")
-            names[attribute.name] = _item(banks[_BANK[attribute.kind]], structure, conversion)
+            kind = KINDS[attribute.kind]
+            names[attribute.name] = _item(banks[kind.bank], structure, kind.plan_item("{}"))
         parameters = [p.name for p in definition.parameters]
         text = kernel.plan or ", ".join((*parameters, *definition.results))
         if takes_ruled_workspace(definition, kernel):
@@ -189,7 +187,7 @@ def append_attribute(
     Returns:
         The plan item that names it.
     """
-    letter = _BANK[kind]
+    letter = KINDS[kind].bank
     if letter == "n":
         # In these words torch's tracer makes a constant of a symbolic bool.
         ints.append((1 if value else 0) if isinstance(value, bool) else value)
@@ -200,7 +198,7 @@ def append_attribute(
     else:
         strs.append(plain_text(value))
         name = f"s{len(strs) - 1}"
-    return _CONVERSION.get(kind, "{}").format(name)
+    return KINDS[kind].plan_item(name)
 
 
 def _tensor_names(definition: Interface, operand_structure: Sequence[int | None]) -> str:

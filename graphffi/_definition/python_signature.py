@@ -4,16 +4,14 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
+from .._contract.attribute_kind import KINDS
 from .._core import Tensor
 from .parameter import MISSING, Attribute, Operand
-from .signature import SCALARS
 
 if TYPE_CHECKING:
     from .interface import Interface
-
-_TYPES: Final = {kind: annotation for annotation, kind in SCALARS.items()}
 
 
 def python_signature(definition: Interface) -> inspect.Signature:
@@ -49,7 +47,7 @@ def _type(parameter: Operand | Attribute) -> Any:
         if parameter.kind == "list":
             return list[Tensor]
         return Tensor if parameter.kind == "tensor" else Tensor | None
-    kind: Any = _TYPES[parameter.kind]
+    kind: Any = KINDS[parameter.kind].python
     if parameter.is_list:
         kind = list[kind]
     return kind | None if parameter.optional else kind

@@ -5,24 +5,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from .._contract.attribute_kind import (
+    checked_int,
+    checked_known,
+    checked_text,
+    kind_of,
+    to_device,
+    to_dtype,
+)
 from .._contract.plan import CanonicalCall, append_attribute
 from .._contract.spec import TensorSpec
 from .._contract.traits import CallTraits, SideEffect, checked_traits
 from .._core import max_array_depth as _MOST_LISTS
 from .._frameworks.framework import call_plain, framework_of, refuse_trace_without_plugin
-from .._frameworks.tracing import is_proxy, report_to_tracer, symbol_kind
+from .._frameworks.tracing import is_proxy, report_to_tracer
 from .._kernels.kernel import kernel_reference
 from .._values.describe import describe, is_numpy_scalar, is_tensor
-from .._values.device import Device
-from .._values.dtype import dtype
-from .parameter import (
-    checked_int,
-    checked_known,
-    checked_text,
-    to_device,
-    to_dtype,
-    way_out,
-)
+from .parameter import way_out
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -158,7 +157,7 @@ class _ArgumentPacker:
         call = self.call
         if type(value).__module__ in ("numpy", "ml_dtypes") and is_numpy_scalar(value):
             value = value.item()  # a number for kernels, as in calls of functions
-        kind = _attribute_kind(value)  # first: torch's tracer knows nothing else of symbolic ints
+        kind = kind_of(value)  # first: torch's tracer knows nothing else of symbolic ints
         if mutated and (kind is not None or not is_tensor(value)):
             raise TypeError(f"{subject}: expected a tensor to update, got {describe(value)}")
         if kind is not None:
@@ -225,20 +224,3 @@ def _of_framework(subject: str, value: Any) -> tuple[str, Any]:
         f"{subject}: expected a tensor, None, int, float, bool, str, dtype, Device or a "
         f"list, got {describe(value)}{way_out(value)}"
     )
-
-
-def _attribute_kind(value: Any) -> str | None:
-    symbol = symbol_kind(value)
-    if symbol is not None:
-        return None if symbol == "proxy" else symbol
-    if isinstance(value, bool):
-        return "bool"
-    if isinstance(value, int):
-        return "int"
-    if isinstance(value, float):
-        return "float"
-    if isinstance(value, dtype):
-        return "dtype"
-    if isinstance(value, Device):
-        return "device"
-    return "str" if isinstance(value, str) else None

@@ -13,32 +13,20 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from .._contract.attribute_kind import KINDS
 from .._core import Tensor
 from .._values.describe import describe
 from .._values.device import Device
 from .._values.dtype import dtype
-from .parameter import MISSING, Attribute, AttributeKind, Operand, OperandKind
+from .parameter import MISSING, Attribute, Operand, OperandKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-SCALARS: Final[dict[Any, AttributeKind]] = {
-    int: "int",
-    float: "float",
-    bool: "bool",
-    str: "str",
-    dtype: "dtype",
-    Device: "device",
-}
-"""Kinds of attributes by their annotations."""
-_SCHEMA_SCALARS: Final[dict[str, AttributeKind]] = {
-    "int": "int",
-    "SymInt": "int",
-    "float": "float",
-    "bool": "bool",
-    "str": "str",
-    "dtype": "dtype",
-    "Device": "device",
+_SCALARS: Final = {kind.python: kind.name for kind in KINDS.values()}
+_SCHEMA_SCALARS: Final = {
+    **{kind.python.__name__: kind.name for kind in KINDS.values()},
+    "SymInt": "int",  # torch's
 }
 _ACCEPTED: Final = (
     "Tensor, Tensor | None, list[Tensor], int, float, bool, str, dtype, Device, "
@@ -159,7 +147,7 @@ def _parameter(
     element, is_list = _split_list(inner)
     if _is_tensor_type(element):
         return _operand(op, name, default, mutated, is_list=is_list, optional=optional)
-    scalar = SCALARS.get(element)
+    scalar = _SCALARS.get(element)
     if scalar is None:
         raise TypeError(f"{op}: parameter {name!r}: expected {_ACCEPTED}, got {annotation!r}")
     return _with_default(op, Attribute(name, scalar, is_list, optional, default))

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from .. import _core
+from .._contract.attribute_kind import KINDS
 from .._contract.plan import PlanTemplate, plan_tokens
 from .._values.describe import describe
 from .._values.metadata import TENSORS, describe_function, describe_type, parameters_of
@@ -35,9 +36,7 @@ _TAKEN: Final = {
 _KNOWN: Final = {*TENSORS, *_NUMBERS, *_TEXTS, *_ARRAYS, "DataType", "Device"}
 _LETTERS: Final = {"i": "a tensor", "o": "a tensor", "n": "an int", "f": "a float", "s": "a str"}
 _CONVERSIONS: Final = {
-    "bool": "a bool",
-    "dtype": "a dtype",
-    "device": "a device",
+    **{kind.name: kind.expected for kind in KINDS.values() if kind.is_converted},
     "strided": "a tensor",
     "workspace": "a tensor",
 }

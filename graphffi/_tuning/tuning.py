@@ -9,6 +9,7 @@ import logging
 import os
 from typing import TYPE_CHECKING, Any, Final
 
+from .._contract.attribute_kind import KINDS
 from .._contract.spec import TensorSpec
 from .._frameworks.framework import frameworks_of_process
 from .._kernels.choice import choose_in_order
@@ -163,9 +164,8 @@ def _first_that_fits(definition: Definition, call: TunedCall) -> str:
             return TensorSpec(operand[1:], dtype(operand[0]), Device(call.device))
         return list(map(spec, operand))
 
-    kinds = {"dtype": dtype, "device": Device}
     attributes = [
-        kinds[a.kind](v) if a.kind in kinds and isinstance(v, str) else v
+        KINDS[a.kind].from_graph(v)
         for a, v in zip(definition.attributes, call.attributes, strict=False)
     ]
     try:

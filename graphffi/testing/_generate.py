@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from .._contract.attribute_kind import KINDS
 from .._contract.spec import TensorSpec
 from .._definition.parameter import MISSING, Attribute
 from .._values.tensor import numpy_dtype
@@ -43,14 +44,6 @@ _MOST_TRIES: Final = 4000
 _MOST_KINDS: Final = 1000  # combinations of data types
 _MOST_TEMPLATES: Final = 3
 _LARGEST: Final = 1 << 18  # elements of an operand
-_EDGES: Final[dict[str, tuple[Any, ...]]] = {
-    "float": (0.0, 1.0, -1.5, 1e-3, 3.0),
-    "int": (0, 1, 2, -1, 3),
-    "bool": (False, True),
-    "str": ("",),
-    "dtype": ("float32", "float64", "int32", "bfloat16", "bool"),
-    "device": ("cpu",),
-}
 
 
 class Generator:
@@ -175,7 +168,7 @@ class Generator:
     def _sample(self, attribute: Attribute) -> list[Any]:
         if attribute.default is not MISSING:
             return [attribute.default]
-        values = [value for value in _EDGES[attribute.kind] if value not in (-1, -1.5)]
+        values = [value for value in KINDS[attribute.kind].edges if value not in (-1, -1.5)]
         values = sorted(values, key=lambda value: value in (0, False))
         if attribute.is_list:
             return [[values[0]] * n for n in (2, 1, 3)]
@@ -241,7 +234,7 @@ class Generator:
 
     def _edges(self, template: Case) -> Iterator[Case]:
         for i, attribute in enumerate(self._definition.attributes):
-            values: list[Any] = list(_EDGES[attribute.kind])
+            values: list[Any] = list(KINDS[attribute.kind].edges)
             if attribute.is_list:
                 count = len(template.attributes[i] or ())
                 # Empty texts may well mean nothing, however many there are.

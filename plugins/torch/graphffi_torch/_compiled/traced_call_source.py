@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from graphffi.plugin import MISSING, Attribute, Operand
-from graphffi_torch._operators.operator_schema import DIGEST, operator_value
+from graphffi.plugin import KINDS, MISSING, Attribute, Operand
+from graphffi_torch._operators.operator_schema import DIGEST
 
 if TYPE_CHECKING:
     from graphffi.plugin import Definition
@@ -14,10 +14,8 @@ if TYPE_CHECKING:
 _CONVERSIONS: Final = {
     "float": "to_float",
     "bool": "to_bool",
-    "dtype": "to_name",
-    "device": "to_name",
+    **{name: "to_name" for name, kind in KINDS.items() if kind.travels_by_name},
 }
-_TYPES: Final = {"dtype": "dtype", "device": "Device"}  # others have their kind's name
 
 
 def source_of(definition: Definition) -> str:
@@ -74,7 +72,7 @@ def _default_source(parameter: Operand | Attribute) -> str:
         return "MISSING" if parameter.required else "None"
     if parameter.default is MISSING:
         return "MISSING"
-    default = operator_value(parameter, parameter.default)
+    default = parameter.to_graph(parameter.default)
     # Infinities and NaN are no literals.
     return f"float('{default}')" if isinstance(default, float) else repr(default)
 
@@ -86,7 +84,7 @@ def _test_source(parameter: Operand | Attribute) -> str:
             return f"are_tensors({value})"
         test = f"isinstance({value}, Tensor)"
         return test if parameter.kind == "tensor" else f"({value} is None or {test})"
-    exact = _TYPES.get(parameter.kind, parameter.kind)
+    exact = KINDS[parameter.kind].python.__name__
     if parameter.is_list:
         test = f"are({exact}, {value})"
     elif exact in ("float", "bool"):

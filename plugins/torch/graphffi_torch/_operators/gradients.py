@@ -10,9 +10,9 @@ from torch.autograd import forward_ad
 
 import graphffi_torch._C as _C
 from graphffi import TensorSpec
-from graphffi.plugin import Operand, backward_rule, forward_rule
+from graphffi.plugin import KINDS, Operand, backward_rule, forward_rule
 from graphffi_torch._compiled.dynamo import end_compilation, end_trace
-from graphffi_torch._operators.specs import attribute_value, concrete
+from graphffi_torch._operators.specs import concrete
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -42,11 +42,11 @@ def set_rules(definition: Definition) -> None:
 def _make_run(
     definition: Definition, rule: DerivativeRule
 ) -> Callable[[dict[str, Any], Sequence[Any]], Any]:
-    by_name = [a for a in definition.attributes if a.kind in ("dtype", "device")]
+    by_name = [a for a in definition.attributes if KINDS[a.kind].travels_by_name]
 
     def run(values: dict[str, Any], cotangents: Sequence[Any]) -> Any:
         for attribute in by_name:
-            values[attribute.name] = attribute_value(attribute, values[attribute.name])
+            values[attribute.name] = attribute.from_graph(values[attribute.name])
         try:
             return rule.run(definition, values, cotangents)
         except Exception as error:
@@ -87,7 +87,7 @@ def _make_forward(
                 given.append(_tangent(value, tangent))
                 values[parameter.name] = value
             else:
-                values[parameter.name] = attribute_value(parameter, value)
+                values[parameter.name] = parameter.from_graph(value)
         attributes = [attribute.name for attribute in definition.attributes]
         seen = {name: values[name] for name in (*rule.save, *attributes)}
         try:

@@ -7,7 +7,7 @@ import json
 import math
 from typing import TYPE_CHECKING, Any, Final
 
-from graphffi.plugin import MISSING, Operand, flat, plain_text
+from graphffi.plugin import KINDS, MISSING, Operand, flat
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -15,16 +15,6 @@ if TYPE_CHECKING:
     from graphffi.plugin import Attribute, BoundCall, Definition
 
 _OPERAND_TYPES: Final = {"tensor": "Tensor{}", "optional": "Tensor{}?", "list": "Tensor{}[]"}
-# dtypes and devices travel by name: torch knows fewer of them than kernels do.
-_ATTRIBUTE_TYPES: Final = {
-    "int": "SymInt",
-    "float": "float",
-    "bool": "bool",
-    "str": "str",
-    "dtype": "str",
-    "device": "str",
-}
-
 
 #: An operator's last argument: calls in graphs carry the digest of the definition, so that no
 #: compiler's cache serves what was made from another one. It has no other effect.
@@ -134,7 +124,7 @@ def operator_arguments(definition: Definition, bound: BoundCall) -> list[Any]:
     """The arguments of the op's operator: operands and attributes in signature order."""
     operands, attributes = iter(bound.operands), iter(bound.attributes)
     return [
-        next(operands) if isinstance(p, Operand) else operator_value(p, next(attributes))
+        next(operands) if isinstance(p, Operand) else p.to_graph(next(attributes))
         for p in definition.parameters
     ]
 
@@ -147,13 +137,6 @@ def why_no_operand(subject: str, kind: type) -> str:
         f"{subject}: expected a torch.Tensor, as others are, got {kind.__module__}."
         f"{kind.__qualname__}; convert it with torch.{convert}"
     )
-
-
-def operator_value(attribute: Attribute, value: Any) -> Any:
-    """A converted attribute as its operator takes it: dtypes and devices by name."""
-    if attribute.kind not in ("dtype", "device") or value is None:
-        return value
-    return [plain_text(item) for item in value] if attribute.is_list else plain_text(value)
 
 
 def _arguments(definition: Definition, *, alias: bool) -> list[str]:
@@ -181,7 +164,9 @@ def _letter(i: int) -> str:
 
 def _attribute_type(attribute: Attribute) -> str:
     suffix = ("[]" if attribute.is_list else "") + ("?" if attribute.optional else "")
-    return _ATTRIBUTE_TYPES[attribute.kind] + suffix
+    # dtypes and devices travel by name: torch knows fewer of them than kernels do.
+    name = "str" if KINDS[attribute.kind].travels_by_name else attribute.kind
+    return ("SymInt" if name == "int" else name) + suffix
 
 
 def _default(attribute: Attribute) -> str | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from graphffi.plugin import MISSING, Operand, trace_shape_rule
+from graphffi.plugin import KINDS, MISSING, Operand, trace_shape_rule
 from graphffi_torch._C import define_op
 from graphffi_torch._compiled.dynamo import end_trace
 from graphffi_torch._operators.effects import kept_entry, register_side_effect
@@ -166,7 +166,7 @@ def _define(definition: Definition, schemas: tuple[str, str, str], *, replace: b
         effect_schema=effect_schema,
         results=list(definition.results),
         conversions={
-            a.name: a.kind for a in definition.attributes if a.kind in ("dtype", "device")
+            a.name: a.kind for a in definition.attributes if KINDS[a.kind].travels_by_name
         },
         kernels=[(k.reference, _op_plan(definition, k)) for k in definition.candidates],
         digest=str(next(_numbers)),  # no two definitions are alike: the op compares its digests

@@ -11,7 +11,7 @@ import torch
 from graphffi.plugin import MISSING, call_device, flat
 from graphffi_torch._operators.choice import chosen_kernel, smallest, takes_sizes_for_granted
 from graphffi_torch._operators.effects import put_back, register_side_effect
-from graphffi_torch._operators.operator_schema import arguments_by_name, operator_value, overload_of
+from graphffi_torch._operators.operator_schema import arguments_by_name, overload_of
 from graphffi_torch._operators.specs import DTYPE_NAMES, rule_arguments
 
 if TYPE_CHECKING:
@@ -114,9 +114,7 @@ class PrimitiveCall:
     ) -> PrimitiveCall:
         """Matches arguments with the operator's schema."""
         values = {
-            a.name: operator_value(a, a.default)
-            for a in definition.attributes
-            if a.default is not MISSING
+            a.name: a.to_graph(a.default) for a in definition.attributes if a.default is not MISSING
         }
         values.update(arguments_by_name(definition, args, kwargs))
         return PrimitiveCall(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     import numpy
 
-    from graphffi.plugin import Attribute, Definition
+    from graphffi.plugin import Definition
 
 
 def _dtype_names() -> dict[torch.dtype, str]:
@@ -145,20 +145,12 @@ def empty(
     return [torch.empty(shape, dtype=dtype, device=device) for shape, dtype, device in rows]
 
 
-def attribute_value(attribute: Attribute, value: Any) -> Any:
-    """An operator's argument as rules get it."""
-    convert: Any = {"dtype": dtype, "device": Device}.get(attribute.kind)
-    if convert is None or value is None:
-        return value
-    return [convert(item) for item in value] if attribute.is_list else convert(value)
-
-
 def rule_arguments(
     definition: Definition, operands: Sequence[Any], attributes: Sequence[Any]
 ) -> tuple[list[Any], list[Any]]:
     """An operator's tensors and other arguments as the definition's rules get them."""
     values = zip(definition.attributes, attributes, strict=True)
-    return [spec_of(o) for o in operands], [attribute_value(a, v) for a, v in values]
+    return [spec_of(o) for o in operands], [a.from_graph(v) for a, v in values]
 
 
 def results_of(returned: Any, count: int) -> list[Any]:

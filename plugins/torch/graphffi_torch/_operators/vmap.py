@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from graphffi.plugin import Operand, call_in_batch, call_in_order
-from graphffi_torch._operators.specs import attribute_value, spec_of
+from graphffi_torch._operators.specs import spec_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -42,9 +42,7 @@ def _call(op: DefinedOp, size: int, in_dims: Sequence[Any], args: Sequence[Any])
         _to_front(value, dim, operand.mutated)
         for operand, value, dim in zip(definition.operands, given, dims, strict=True)
     ]
-    attributes = [
-        attribute_value(*pair) for pair in zip(definition.attributes, constants, strict=True)
-    ]
+    attributes = [a.from_graph(v) for a, v in zip(definition.attributes, constants, strict=True)]
     _check_mutated(op, batched, operands)
     returned = call_in_batch(
         op,
