@@ -170,22 +170,15 @@ class PlanParser {
   }
 
   void ParseConversion(std::string_view conversion) {
-    Plan::Op op = Plan::Op::kAttribute;
-    Plan::Conversion kind{};
     if (conversion == "int") return ParseStreamAsInt();
     if (conversion == "strided") return ParseStrided();
-    if (conversion == "workspace") {
-      op = Plan::Op::kWorkspace;
-    } else if (conversion == "bool") {
-      kind = Plan::Conversion::kBool;
-    } else if (conversion == "dtype") {
-      kind = Plan::Conversion::kDType;
-    } else if (conversion == "device") {
-      kind = Plan::Conversion::kDevice;
-    } else {
+    const bool is_workspace = conversion == "workspace";
+    const Plan::Op op = is_workspace ? Plan::Op::kWorkspace : Plan::Op::kAttribute;
+    const Plan::Conversion kind = Plan::ConversionOf(conversion);
+    if (!is_workspace && kind == Plan::Conversion::kNone) {
       FailUnknown(std::string(conversion) + "()");
     }
-    if (op == Plan::Op::kWorkspace && !AtEnd() && IsDigit(text_[pos_])) {
+    if (is_workspace && !AtEnd() && IsDigit(text_[pos_])) {
       ParseNumber();
       plan_->items_.back() = {op, Plan::Conversion::kInt, plan_->items_.back().index};
       return ExpectClosed();
@@ -321,6 +314,12 @@ Plan Plan::Parse(std::string_view text, const PlanNames& names, std::string_view
   PlanParser(text, names, subject, &plan).Run();
   plan.Finish();
   return plan;
+}
+
+Plan::Conversion Plan::ConversionOf(std::string_view name) {
+  if (name == "bool") return Conversion::kBool;
+  if (name == "dtype") return Conversion::kDType;
+  return name == "device" ? Conversion::kDevice : Conversion::kNone;
 }
 
 bool Plan::is_strided(Op op, int32_t index) const {

@@ -78,6 +78,8 @@ class Plan {
     kWorkspace,
   };
   enum class Conversion : uint8_t { kNone, kBool, kDType, kDevice, kInt, kStrided };
+  /// The conversion of attributes that plans call so: `dtype`. kNone if there is none.
+  static Conversion ConversionOf(std::string_view name);
   struct Item {
     Op op;
     Conversion conversion = Conversion::kNone;

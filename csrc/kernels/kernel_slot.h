@@ -82,7 +82,7 @@ class KernelSlot {
   void ReleaseUnused(Released* released) const;
 
   const std::string reference_, opt_origin_;
-  // The fields that a call reads. Written in the order of the last three.
+  // A call reads these. Whoever binds a function writes epoch_, then current_, then resolved_.
   mutable std::atomic<const std::atomic<uint64_t>*> epoch_;  // of the registry, or one that stays 0
   mutable std::atomic<Binding*> current_{nullptr};
   mutable std::atomic<uint64_t> resolved_{kNever};  // the epoch that current_ is of

@@ -11,7 +11,7 @@
 
 namespace graphffi {
 
-/// One call as those see it who look at calls. Borrowed until it is over.
+/// A call, as observers get it. Borrowed until the call is over.
 struct CallFacts {
   const char* subject;  ///< the op's name; "" where there is none
   const char* kernel;   ///< its reference; "" where it has none

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The strings by which graphs name kernels, and the kernels that they are of ops."""
+"""References: the strings by which graphs name kernels, and the ops' kernels that they name."""
 
 from __future__ import annotations
 

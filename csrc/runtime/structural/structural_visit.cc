@@ -59,7 +59,7 @@ class WalkerObj : public StructuralVisitorObj {
   int depth_ = 0;
 };
 
-/// Calls functions, which visit themselves what is inside a value.
+/// Calls a function for each value; the function visits the parts of the value itself.
 class CallingVisitorObj : public StructuralVisitorObj {
  public:
   explicit CallingVisitorObj(Links links)

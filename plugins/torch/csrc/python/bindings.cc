@@ -33,8 +33,6 @@ namespace py = pybind11;
 namespace graphffi_torch {
 namespace {
 
-using Conversion = graphffi::Plan::Conversion;
-
 std::vector<DirectParameter> ToParameters(const py::list& list) {
   std::vector<DirectParameter> parameters;
   for (py::handle item : list) {
@@ -84,8 +82,7 @@ py::capsule Define(std::string schema, std::string out_schema, std::string effec
     description.parameters.push_back(parameter.name);
   }
   for (const auto& [name, conversion] : conversions) {
-    description.conversions[name] =
-        conversion == "dtype" ? Conversion::kDType : Conversion::kDevice;
+    description.conversions[name] = graphffi::Plan::ConversionOf(conversion);
   }
   description.schema = std::move(schema);
   description.opt_out_schema = std::move(out_schema);

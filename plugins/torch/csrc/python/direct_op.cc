@@ -12,7 +12,8 @@ Kind KindOf(const std::string& name) {
       {"tensor", Kind::kTensor}, {"optional", Kind::kOptional}, {"list", Kind::kTensors},
       {"int", Kind::kInt},       {"float", Kind::kFloat},       {"bool", Kind::kBool},
       {"str", Kind::kStr},       {"dtype", Kind::kDType},       {"device", Kind::kDevice}};
-  return kinds.at(name);
+  const auto found = kinds.find(name);
+  return found == kinds.end() ? Kind::kOther : found->second;
 }
 
 DirectOp::DirectOp(const OpCall& op_call, std::vector<Parameter> of_schema, PyObject* opt_type,

@@ -12,8 +12,19 @@
 namespace graphffi_torch {
 
 /// Kinds of parameters: operands, then attributes that the dispatcher knows, then those that travel
-/// by name.
-enum class Kind { kTensor, kOptional, kTensors, kInt, kFloat, kBool, kStr, kDType, kDevice };
+/// by name; calls with values of kOther are left to Python.
+enum class Kind {
+  kTensor,
+  kOptional,
+  kTensors,
+  kInt,
+  kFloat,
+  kBool,
+  kStr,
+  kDType,
+  kDevice,
+  kOther
+};
 
 /// The kind that graphffi.Operand or graphffi.Attribute names so.
 Kind KindOf(const std::string& name);

@@ -124,7 +124,7 @@ def _lower_call_effect(
 
 
 def _stand_in() -> list[Any]:
-    """The one result, of no meaning, of a call with side effects that has no outputs."""
+    """An empty tensor, the result of a call with side effects that has no outputs."""
     return [_empty_like(V.graph.current_node.meta["val"][1][0])]
 
 

@@ -199,7 +199,8 @@ struct Product {
     });
   }
 
-  /// To where they lie in memory; what is added is one number or lies so, too.
+  /// Stores sums of one row whose columns are adjacent in memory. The addend is one number, or has
+  /// adjacent columns, too.
   void StoreInOrder(int64_t row, int64_t column, const Vector& sums) const {
     Vector value = alpha * sums;
     if (beta != 0) {
