@@ -3,6 +3,7 @@
 // path.
 #pragma once
 
+#include <tvm/ffi/any.h>
 #include <tvm/ffi/c_api.h>
 
 #include <cstdint>
@@ -95,8 +96,10 @@ class Plan {
   static Plan Parse(std::string_view text, const PlanNames& names, std::string_view subject);
 
   /// A plan for calls whose attributes always have these values: attributes, and arrays of
-  /// nothing else, become constants. \throws Error for a value that can't be converted.
-  Plan Fold(const Bank& attributes) const;
+  /// nothing else, become constants. Those in `open`, by their indices, are still given at each
+  /// call, as attributes 0, 1, …, in that order. \throws Error for a value that can't be converted.
+  Plan Fold(const std::vector<tvm::ffi::Any>& attributes,
+            const std::vector<int32_t>& open = {}) const;
 
   /// Nothing but single values and constants: no arrays, conversions, stream, workspace, and at
   /// most one `*inputs` and one `*outputs`.
@@ -121,7 +124,7 @@ class Plan {
   std::vector<TVMFFIAny> constants_;
   // The characters of RawStr constants, which folded plans share.
   std::vector<std::shared_ptr<const std::string>> strings_;
-  std::vector<std::shared_ptr<void>> objects_;  // what other constants refer to
+  std::vector<tvm::ffi::Any> objects_;  // what other constants refer to
 };
 
 }  // namespace graphffi

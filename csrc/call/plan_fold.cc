@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plans whose attributes are known: what of them can be made once is made once.
 
+#include <algorithm>
+#include <utility>
+
 #include "call/call_frame.h"
 #include "call/convert.h"
 #include "call/error.h"
@@ -13,8 +16,9 @@ namespace graphffi {
 /// far.
 class PlanFolder {
  public:
-  PlanFolder(const Plan& from, const Bank& attributes, Plan* to)
-      : from_(from), attributes_(attributes), to_(to) {
+  PlanFolder(const Plan& from, const std::vector<tvm::ffi::Any>& attributes,
+             const std::vector<int32_t>& open, Plan* to)
+      : from_(from), attributes_(attributes), open_(open), to_(to) {
     to_->strings_ = from.strings_;
   }
 
@@ -33,9 +37,10 @@ class PlanFolder {
       case Plan::Op::kConstant:
         return AddConstant(from_.constants_[static_cast<size_t>(item.index)]);
       case Plan::Op::kAttribute:
-        return AddAttribute(item);
+        if (AddAttribute(item)) return;
+        break;
       case Plan::Op::kBeginArray:
-        open_.push_back({to_->items_.size(), to_->constants_.size()});
+        arrays_.push_back({to_->items_.size(), to_->constants_.size()});
         to_->items_.push_back(item);
         return;
       case Plan::Op::kEndArray:
@@ -46,19 +51,20 @@ class PlanFolder {
       default:
         to_->items_.push_back(item);
     }
-    for (OpenArray& array : open_) array.is_constant = false;
+    for (OpenArray& array : arrays_) array.is_constant = false;
   }
 
-  /// The size stays beside the item, as a constant.
+  /// A size that is known stays beside the item, as a constant.
   void AddWorkspace(Plan::Item item) {
     if (item.index == Plan::kNoSize) return to_->items_.push_back(item);
+    bool is_known = true;
     if (item.conversion == Plan::Conversion::kInt) {
       AddConstant(from_.constants_[static_cast<size_t>(item.index)]);
     } else {
-      AddAttribute({Plan::Op::kAttribute, {}, item.index});
+      is_known = AddAttribute({Plan::Op::kAttribute, {}, item.index});
     }
     to_->items_.back().op = Plan::Op::kWorkspace;
-    to_->items_.back().conversion = Plan::Conversion::kInt;
+    if (is_known) to_->items_.back().conversion = Plan::Conversion::kInt;
   }
 
   void AddConstant(const TVMFFIAny& value) {
@@ -66,50 +72,57 @@ class PlanFolder {
     to_->constants_.push_back(value);
   }
 
-  /// Takes the reference that `value` holds over.
-  void AddOwned(const TVMFFIAny& value) {
-    if (IsObject(value)) {
-      to_->objects_.emplace_back(value.v_obj, [](void* object) { TVMFFIObjectDecRef(object); });
-    }
-    AddConstant(value);
+  void AddOwned(tvm::ffi::Any value) {
+    AddConstant(tvm::ffi::AnyView(value).CopyToTVMFFIAny());
+    to_->objects_.push_back(std::move(value));
   }
 
-  void AddAttribute(const Plan::Item& item) {
-    if (item.index >= attributes_.size) {
+  /// False for one that calls give.
+  bool AddAttribute(const Plan::Item& item) {
+    const auto place = std::find(open_.begin(), open_.end(), item.index);
+    if (place != open_.end()) {
+      const auto number = static_cast<int32_t>(place - open_.begin());
+      to_->items_.push_back({item.op, item.conversion, number});
+      return false;
+    }
+    if (static_cast<size_t>(item.index) >= attributes_.size()) {
       throw Error("InternalError", "graphffi: a plan names an attribute that its call lacks");
     }
-    const TVMFFIAny& value = attributes_.values[item.index];
-    if (item.conversion != Plan::Conversion::kNone) {
-      return AddConstant(ConvertAttribute(value, item.conversion));
+    const tvm::ffi::Any& value = attributes_[static_cast<size_t>(item.index)];
+    if (item.conversion == Plan::Conversion::kNone) {
+      AddOwned(value);
+    } else {
+      AddConstant(ConvertAttribute(tvm::ffi::AnyView(value).CopyToTVMFFIAny(), item.conversion));
     }
-    if (IsObject(value)) TVMFFIObjectIncRef(value.v_obj);
-    AddOwned(value);
+    return true;
   }
 
   void EndArray(const Plan::Item& item) {
-    const OpenArray array = open_.back();
-    open_.pop_back();
+    const OpenArray array = arrays_.back();
+    arrays_.pop_back();
     if (!array.is_constant) {
       to_->items_.push_back(item);
       return;
     }
-    const TVMFFIAny value = MakeArray(
+    tvm::ffi::Any value = TakeAny(MakeArray(
         to_->constants_.data() + array.first_constant,
-        static_cast<int32_t>(to_->constants_.size()) - static_cast<int32_t>(array.first_constant));
+        static_cast<int32_t>(to_->constants_.size()) - static_cast<int32_t>(array.first_constant)));
     to_->items_.resize(array.first_item);
     to_->constants_.resize(array.first_constant);
-    AddOwned(value);
+    AddOwned(std::move(value));
   }
 
   const Plan& from_;
-  const Bank& attributes_;
+  const std::vector<tvm::ffi::Any>& attributes_;
+  const std::vector<int32_t>& open_;
   Plan* to_;
-  std::vector<OpenArray> open_;
+  std::vector<OpenArray> arrays_;
 };
 
-Plan Plan::Fold(const Bank& attributes) const {
+Plan Plan::Fold(const std::vector<tvm::ffi::Any>& attributes,
+                const std::vector<int32_t>& open) const {
   Plan plan;
-  PlanFolder(*this, attributes, &plan).Run();
+  PlanFolder(*this, attributes, open, &plan).Run();
   plan.Finish();
   return plan;
 }

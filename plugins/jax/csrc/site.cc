@@ -51,11 +51,8 @@ int32_t CountNames(std::string_view text, char prefix) {
 }
 
 Plan FoldedPlan(const SiteParts& parts) {
-  graphffi::Bank attributes;
-  attributes.values = reinterpret_cast<const TVMFFIAny*>(parts.attributes.data());
-  attributes.size = static_cast<int32_t>(parts.attributes.size());
-  if (parts.takes_nothing) return Plan().Fold(attributes);
-  return ParseSitePlan(parts.plan, parts.attribute_names, parts.subject).Fold(attributes);
+  if (parts.takes_nothing) return Plan().Fold(parts.attributes);
+  return ParseSitePlan(parts.plan, parts.attribute_names, parts.subject).Fold(parts.attributes);
 }
 
 bool PassesWorkspace(const Plan& plan) {

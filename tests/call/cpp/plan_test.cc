@@ -39,6 +39,22 @@ TEST(an_empty_plan_is_inputs_then_outputs) {
   }
 }
 
+TEST(a_folded_plan_names_what_calls_still_give) {
+  const Plan plan = Parse("x, eps, (flag, 1), (eps, 2), bool(flag)").Fold({7, 0}, {1});
+  const auto& items = plan.items();
+  CHECK_EQ(items.size(), size_t{8});
+  CHECK(items[0].op == Op::kInput && items[1].op == Op::kConstant &&
+        items[2].op == Op::kBeginArray);
+  CHECK(items[3].op == Op::kAttribute && items[3].index == 0);
+  CHECK(items[4].op == Op::kConstant && items[5].op == Op::kEndArray);
+  CHECK(items[6].op == Op::kConstant);
+  CHECK(items[7].op == Op::kAttribute && items[7].index == 0);
+  CHECK(items[7].conversion == Plan::Conversion::kBool);
+  CHECK_EQ(plan.constants()[static_cast<size_t>(items[1].index)].v_int64, int64_t{7});
+  CHECK_EQ(plan.constants()[static_cast<size_t>(items[6].index)].type_index, int{kTVMFFIArray});
+  CHECK(Parse("workspace(eps)").Fold({8, 0}, {0}).items()[0].conversion == Plan::Conversion::kNone);
+}
+
 TEST(an_operand_called_like_a_keyword_wins) {
   CHECK(Parse("stream").items()[0].op == Op::kInput);
   CHECK(Parse("workspace").items()[0].op == Op::kWorkspace);

@@ -211,8 +211,6 @@ class GRAPHFFI_TORCH_API AttributeBank {
   void AddList(c10::ArrayRef<c10::IValue> list, Conversion conversion = Conversion::kNone);
   /// AddList, with values that are added next, by AddItem.
   void BeginList(size_t count) { values_.BeginList(static_cast<int32_t>(count)); }
-  /// Replaces value `i`, an int.
-  void SetInt(size_t i, int64_t value) { values_[static_cast<int32_t>(i)].v_int64 = value; }
   void AddItem(const TVMFFIAny& value) { *values_.Add() = value; }
 
   graphffi::Bank bank() const { return values_.bank(); }

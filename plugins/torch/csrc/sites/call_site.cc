@@ -100,6 +100,13 @@ void CallSite::Run(KernelCall* call) const {
   call->Run(static_cast<size_t>(counts_.fresh));
 }
 
+void CallSite::Bind(const std::vector<tvm::ffi::Any>& attributes,
+                    const std::vector<int32_t>& open) {
+  target_.plan = target_.plan.Fold(attributes, open);
+  target_.layout = graphffi::Layout::Of(target_.plan, counts_.inputs, counts_.outputs,
+                                        static_cast<int32_t>(open.size()));
+}
+
 CallCounts SiteArguments::Counts(int32_t num_fresh) const {
   return {num_inputs,
           num_outputs,
@@ -112,14 +119,16 @@ CallCounts SiteArguments::Counts(int32_t num_fresh) const {
 BoundSite::BoundSite(const SiteArguments& arguments, int32_t num_fresh, std::string opt_origin)
     : site_(arguments.func, arguments.plan, arguments.Counts(num_fresh), arguments.digest,
             std::move(opt_origin)) {
+  std::vector<int32_t> open;
+  std::vector<tvm::ffi::Any> values;
   for (const std::optional<int64_t>& value : arguments.ints) {
-    if (!value) open_ints_.push_back(attributes_.size());
-    attributes_.push_back(graphffi::ToAny(value.value_or(0)));
+    if (!value) open.push_back(static_cast<int32_t>(values.size()));
+    values.emplace_back(value.value_or(0));
   }
-  for (double value : arguments.floats) attributes_.push_back(graphffi::ToAny(value));
-  for (const std::string& text : arguments.strs) {
-    attributes_.push_back(graphffi::ToAny(strs_.emplace_back(graphffi::MakeString(text))));
-  }
+  for (double value : arguments.floats) values.emplace_back(value);
+  for (const std::string& text : arguments.strs) values.push_back(graphffi::MakeString(text));
+  num_ints_ = static_cast<int32_t>(open.size());
+  site_.Bind(values, open);
 }
 
 void BoundSite::Run(const at::Tensor* const* tensors, const int64_t* ints) const {
@@ -160,8 +169,7 @@ void BoundSite::RunPlain(const at::Tensor* const* tensors, const int64_t* ints) 
   KernelCall call(site_.target());
   for (int32_t i = 0; i < num_inputs; ++i) call.inputs().Add(*tensors[i]);
   for (int32_t i = num_inputs; i < count; ++i) call.outputs().Add(*tensors[i]);
-  for (const TVMFFIAny& value : attributes_) call.attributes().Add(value);
-  for (size_t i = 0; i < open_ints_.size(); ++i) call.attributes().SetInt(open_ints_[i], ints[i]);
+  for (int32_t i = 0; i < num_ints_; ++i) call.attributes().Add(graphffi::ToAny(ints[i]));
   site_.Run(&call);
 }
 

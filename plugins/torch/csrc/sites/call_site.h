@@ -22,7 +22,7 @@ struct CallCounts {
   int32_t fresh = 0;  ///< outputs, the first, that were just allocated and share no memory
 };
 
-/// One call in a graph. Immutable; runs on any thread.
+/// One call in a graph. Immutable once it is bound; runs on any thread.
 class CallSite {
  public:
   /// `digest` may carry names for errors, see CallNames. `opt_origin` is the folder of the artifact
@@ -35,6 +35,10 @@ class CallSite {
   const std::string& subject() const { return target_.subject; }
   /// The target for a KernelCall, whose attributes are ints, floats and strings, in this order.
   const CallTarget& target() const { return target_; }
+
+  /// Makes it a site of calls whose attributes have these values, but for those in `open`.
+  /// \throws graphffi::Error for a value that can't be converted.
+  void Bind(const std::vector<tvm::ffi::Any>& attributes, const std::vector<int32_t>& open);
 
   /// Runs a call of the target, to which everything has been added.
   /// \throws graphffi::Error
@@ -71,7 +75,7 @@ class BoundSite {
   /// Inputs and outputs.
   int32_t num_tensors() const { return site_.counts().inputs + site_.counts().outputs; }
   /// Ints that are given at each call.
-  int32_t num_ints() const { return static_cast<int32_t>(open_ints_.size()); }
+  int32_t num_ints() const { return num_ints_; }
 
   /// `tensors`: inputs, then outputs; undefined for None. Borrowed for the call.
   /// \throws graphffi::Error
@@ -83,9 +87,7 @@ class BoundSite {
   void RunPlain(const at::Tensor* const* tensors, const int64_t* ints) const;
 
   CallSite site_;
-  std::vector<tvm::ffi::Any> strs_;
-  std::vector<TVMFFIAny> attributes_;
-  std::vector<size_t> open_ints_;  // positions in attributes_
+  int32_t num_ints_ = 0;
 };
 
 /// The names in a digest of the form `ns::op(x, w, xs[0] -> out) 0123456789abcdef`. In an exported
