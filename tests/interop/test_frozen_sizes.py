@@ -30,12 +30,10 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 import graphffi
 import graphffi_jax
-from graphffi._contract.conditions import UndecidedError, decidable, undecided
 from graphffi._contract.spec import spec_text
-from graphffi._contract.symbolic import Texts
 from graphffi._frameworks.tracing import Tracer, register_tracer
 from graphffi._kernels.factory import Key
-from graphffi.plugin import trace_shape_rule
+from graphffi.plugin import Symbols, UndecidedError, trace_shape_rule, undecided
 from graphffi_jax._choice import kernels_by_device
 from graphffi_jax._export.decisions import run_rule
 from graphffi_torch._operators.choice import chosen_kernel, takes_sizes_for_granted
@@ -236,7 +234,8 @@ def guarded(rule: Rule) -> Any:
 
     a, b, c, n, m = symbols(IntSymbol)
     values = rule_values(n, m)
-    seen = decidable([spec((a, b)), spec((c,))], decide, fix), decidable(values, decide, fix)
+    policy = Symbols(decide, fix)
+    seen = policy.seen([spec((a, b)), spec((c,))]), policy.seen(values)
     kernel = outcome(rule, lambda: rule.choice.definition.select(*seen, "cpu").name)
     yield "guard choice", f"{kernel} | {', '.join(asked)}"
     asked.clear()
@@ -258,14 +257,14 @@ def proved(rule: Rule) -> Any:
             raise UndecidedError(f"={value}")
         return _values(value)[0]
 
-    def run(texts: Texts) -> str:
-        seen = decidable([spec((a, b)), spec((c,))], decide, fix, texts)
-        found = texts.run(lambda: rule.op.definition.infer(seen, rule_values(5, 6)))
-        return undecided_text(found) + f" | {sorted(text for text, _ in texts.made)}"
+    def run(policy: Symbols) -> str:
+        seen = policy.seen([spec((a, b)), spec((c,))])
+        found = policy.run(lambda: rule.op.definition.infer(seen, rule_values(5, 6)))
+        return undecided_text(found) + f" | {sorted(text for text, _ in policy.texts or ())}"
 
     a, b, c, *_ = symbols(Dimension)
-    yield "prove rule", outcome(rule, lambda: run(Texts()))
-    operands = decidable([spec((a, b)), spec((c,))], decide, fix)
+    yield "prove rule", outcome(rule, lambda: run(Symbols(decide, fix)))
+    operands = Symbols(decide, fix).seen([spec((a, b)), spec((c,))])
     yield (
         "prove choice",
         outcome(
