@@ -7,6 +7,7 @@ csrc/shapes/shape_program.h has the text of programs.
 from __future__ import annotations
 
 import functools
+import itertools
 import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -16,8 +17,9 @@ from .._values.device import Device
 from .._values.dtype import dtype
 from .._values.error import FactoryError
 from .._values.nested import per_tensor
+from .size import is_symbolic
 from .spec import TensorSpec, check_count, checked_bytes
-from .symbolic import NeedsSizesError, NeedsValueError, Opaque, SymbolicInt, Trace
+from .trace import NeedsValuesError, Trace, hint_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -59,11 +61,14 @@ def trace_shape_rule(definition: Definition) -> Callable[..., str]:
             # Whatever the rules raise: again in a moment, unless it is of the trace alone.
             except Exception as error:
                 untraced = error
-        found = _ask(definition, operands, values)  # which raises if the call is wrong
-        if any(_is_symbolic(size) for spec in found.specs for size in spec.shape):
+        try:
+            found = _ask(definition, operands, values)  # which raises if the call is wrong
+        except NeedsValuesError:
+            found = None
+        if found is None or any(is_symbolic(size) for spec in found.specs for size in spec.shape):
             raise RuntimeError(
-                f"{definition.name}: shape rule: expected sizes of this call, got one that was "
-                "kept from an earlier call"
+                f"{definition.name}: shape rule: expected sizes and attributes of this call, got "
+                "one that was kept from an earlier call"
             )
         lines = _result_lines(definition, found)
         if untraced is not None:
@@ -105,31 +110,22 @@ def _traced(definition: Definition, operands: Sequence[Any], attributes: Sequenc
 
     The rule runs until it has been given the value of every attribute that it looks at.
     """
-    looked_at: set[int] = set()
-    fixed: frozenset[int] = frozenset()
+    known: frozenset[int] = frozenset()
     while True:
-        trace = Trace(fixed)
-        values = (
-            _load_operands(trace, definition, operands),
-            _load_attributes(trace, attributes, looked_at),
-        )
+        trace = Trace(known)
+        values = _load_operands(trace, definition, operands), _load_attributes(trace, attributes)
         try:
             found = trace.run(functools.partial(_ask, definition, *values))
             results = _result_lines(definition, found)
             lines = [*found.kernel_lines, *(_program_line(trace, spec) for spec in found.specs)]
             if found.workspace is not None:
-                lines.append(f"workspace {_value(trace, found.workspace)}")
-        except NeedsValueError as missing:
-            if missing.index in looked_at:
-                raise RuntimeError("an attribute of an earlier trace was kept") from None
-            looked_at.add(missing.index)
+                lines.append(f"workspace {trace.number(found.workspace)}")
+        except NeedsValuesError as missing:
+            if missing.values <= known:
+                raise RuntimeError("a value was kept from an earlier trace") from None
+            known |= missing.values
             continue
-        except NeedsSizesError as missing:
-            if missing.loads <= fixed:
-                raise RuntimeError("a size was kept from an earlier trace") from None
-            fixed |= missing.loads
-            continue
-        same = [f"same {i}" for i in sorted(looked_at | _bools(attributes))]
+        same = [f"same {i}" for i in sorted(~i for i in trace.known if i < 0)]
         return "\n".join((f"{results}program", *trace.lines, *same, *lines, ""))
 
 
@@ -159,8 +155,8 @@ def _ask(definition: Definition, operands: Sequence[Any], attributes: Sequence[A
     workspace = None
     if definition.takes_ruled_workspace(kernel):
         workspace = definition.workspace_bytes(kernel, operands, attributes)
-        if _is_symbolic(workspace):
-            checked_bytes(f"{definition.name}: workspace", workspace.hint)
+        if is_symbolic(workspace):
+            checked_bytes(f"{definition.name}: workspace", hint_of(workspace))
     return _Answer(definition.kernel_number(kernel), specs, workspace)
 
 
@@ -176,31 +172,12 @@ def _load(spec: TensorSpec, trace: Trace) -> TensorSpec:
     return TensorSpec(tuple(map(trace.load, spec.shape)), spec.dtype, spec.device)
 
 
-def _flat(attributes: Sequence[Any]) -> list[Any]:
-    flat: list[Any] = []
-    for value in attributes:
-        flat.extend(value if isinstance(value, list) else (value,))
-    return flat
-
-
-def _bools(attributes: Sequence[Any]) -> set[int]:
-    """The values that rules may compare by identity, so that nothing can stand for them."""
-    return {i for i, value in enumerate(_flat(attributes)) if isinstance(value, bool)}
-
-
-def _load_attributes(trace: Trace, attributes: Sequence[Any], looked_at: set[int]) -> list[Any]:
-    count = 0
-
-    def load(value: Any) -> Any:
-        nonlocal count
-        count += 1
-        if type(value) is int:
-            return trace.load(value)
-        known = value is None or isinstance(value, bool) or count - 1 in looked_at
-        return value if known else Opaque(count - 1)
-
+def _load_attributes(trace: Trace, attributes: Sequence[Any]) -> list[Any]:
+    numbers = itertools.count()
     return [
-        [load(item) for item in value] if isinstance(value, list) else load(value)
+        [trace.load_attribute(next(numbers), item) for item in value]
+        if isinstance(value, list)
+        else trace.load_attribute(next(numbers), value)
         for value in attributes
     ]
 
@@ -209,12 +186,12 @@ def _result_lines(definition: Definition, found: _Answer) -> str:
     lines = [f"{line}\n" for line in found.kernel_lines]
     lines += [_result_line(definition, i, spec) for i, spec in enumerate(found.specs)]
     if found.workspace is not None:
-        lines.append(f"workspace {_hint(found.workspace)}\n")
+        lines.append(f"workspace {hint_of(found.workspace)}\n")
     return "".join(lines)
 
 
 def _result_line(definition: Definition, i: int, spec: TensorSpec) -> str:
-    sizes = [_hint(size) for size in spec.shape]
+    sizes = [hint_of(size) for size in spec.shape]
     if any(size < 0 for size in sizes):
         raise ValueError(
             f"{definition.name}: shape rule: result {definition.results[i]!r}: expected sizes of 0 "
@@ -225,24 +202,7 @@ def _result_line(definition: Definition, i: int, spec: TensorSpec) -> str:
 
 
 def _program_line(trace: Trace, spec: TensorSpec) -> str:
-    dims = [_value(trace, size) for size in spec.shape]
-    return f"result {_types(spec)} {_counted(dims)}"
-
-
-def _hint(size: Any) -> int:
-    """Its value in the traced call."""
-    return size.hint if _is_symbolic(size) else int(size)
-
-
-def _value(trace: Trace, size: Any) -> int:
-    """The number of the program's value."""
-    if _is_symbolic(size) and not trace.owns(size):
-        raise RuntimeError("a size was kept from an earlier trace")
-    return size.index if _is_symbolic(size) else trace.const(int(size))
-
-
-def _is_symbolic(size: Any) -> bool:
-    return issubclass(type(size), SymbolicInt)
+    return f"result {_types(spec)} {_counted([*map(trace.number, spec.shape)])}"
 
 
 def _types(spec: TensorSpec) -> str:

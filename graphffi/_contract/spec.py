@@ -12,7 +12,7 @@ from .._values.describe import describe, is_numpy_scalar, is_tensor
 from .._values.device import Device
 from .._values.dtype import dtype as make_dtype
 from .._values.nested import per_tensor
-from .symbolic import allow_text
+from .size import allow_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from .._cached import cached_property
-from .._contract.conditions import UndecidedError
 from .._contract.plan import takes_ruled_workspace
 from .._contract.shape_rule import call_rule
+from .._contract.symbols import UndecidedError
 from .._definition.interface import Interface
 from .._values.dtype import dtype
 from .make_kernel import keyed_kernel, made_kernel
@@ -70,7 +70,7 @@ class OpWithKernels(Interface):
 
         Args:
             operands: One `TensorSpec`, None or list of specs per operand. Decisions on symbolic
-                sizes are made by these; see `decidable`.
+                sizes are made by these; see `Symbols`.
             attributes: One value per attribute.
             device: Type of the device: see `call_device`.
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from .._cached import cached_property
-from .._contract.conditions import ConditionSize, UndecidedError
 from .._contract.rule_text import read_rule
 from .._contract.shape_rule import call_rule
+from .._contract.symbols import UndecidedError
 from .._values.describe import describe
 from .._values.device import Device
 from .._values.error import FactoryError
@@ -62,16 +62,14 @@ class Key:
 
 
 def _static(subject: str, value: Any) -> Any:
-    if isinstance(value, ConditionSize):
-        return value.fixed()
     if value is None or isinstance(value, (bool, str)):
         # A size of the eager tracer claims to be an int or a bool; by these it becomes one.
         return bool(value) if isinstance(value, bool) else value
+    if isinstance(value, float):
+        return float(value)
     if isinstance(value, int) or hasattr(value, "__index__"):
         with contextlib.suppress(TypeError):  # of arrays of more than an int
             return operator.index(value)
-    if isinstance(value, float):
-        return float(value)
     if isinstance(value, Device):
         return str(value)
     if isinstance(value, (tuple, list)):

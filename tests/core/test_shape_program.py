@@ -75,6 +75,13 @@ def shaped(*sizes: Any) -> Any:
     return graphffi.empty(sizes, "float32")
 
 
+def _or_one(function: Any) -> Any:
+    try:
+        return function()
+    except Exception:
+        return 1
+
+
 RULES: dict[str, Any] = {
     "like": lambda x, y: graphffi.like(x),
     "arithmetic": lambda x, y: shaped(
@@ -90,6 +97,10 @@ RULES: dict[str, Any] = {
     "equal shapes": lambda x, y: shaped(1) if x.shape == y.shape else shaped(2),
     "range": lambda x, y: shaped(*(i for i in range(x.shape[0]) if i % 2 and i < 20)),
     "float": lambda x, y: shaped(int(x.shape[0] * 1.5), math.ceil(x.shape[1] / 2)),
+    "quotients": lambda x, y: shaped(
+        int(x.shape[0] / y.shape[0]), math.ceil(9 / x.shape[1]), round(x.shape[0] / y.shape[0] / 2)
+    ),
+    "failing": lambda x, y: shaped(_or_one(lambda: int(x.shape[0] / (y.shape[0] - 1)))),
     "look-up": lambda x, y: shaped({2: 10, 6: 20}.get(x.shape[0], 30)),
     "abs and bool": lambda x, y: shaped(
         abs(x.shape[0] - x.shape[1]), (x.shape[0] > 3) + 1, bool(x.shape[1]) + 1
@@ -189,7 +200,7 @@ def test_a_size_that_a_rule_keeps_is_refused_in_other_calls() -> None:
 
     assert answer(rule, (3,), (5,))[0] == [3, 5]
     with pytest.raises(
-        RuntimeError, match=r"^test_shape::op\d+: shape rule: expected sizes of this "
+        RuntimeError, match=r"^test_shape::op\d+: shape rule: expected sizes and attributes of "
     ):
         answer(rule, (4,), (5,))
 
@@ -220,6 +231,18 @@ def attributes_of(rule: Any, *values: Any) -> list[str]:
 def test_programs_are_for_the_attributes_that_a_rule_looked_at(rule: Any, same: set[int]) -> None:
     lines = attributes_of(rule, 4, 1.5, True, "bc", (0, 8, 1), (2, 1), [5, 6], [0.5, 2.0])
     assert {int(line.split()[1]) for line in lines if line.startswith("same")} == same
+
+
+@pytest.mark.parametrize("index", [1, 3])
+def test_an_attribute_that_a_rule_keeps_is_refused_in_other_calls(index: int) -> None:
+    kept: list[Any] = []
+
+    def rule(x: Any, *attributes: Any) -> Any:
+        kept.append(attributes[index])
+        return shaped(1 if kept[0] else 2)
+
+    with pytest.raises(RuntimeError, match=r"^test_shape::op\d+: shape rule: expected sizes and "):
+        attributes_of(rule, 4, 1.5, True, "bc", (0, 8, 1), (2, 1), [5, 6], [0.5, 2.0])
 
 
 def test_int_attributes_are_values() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import graphffi
-from graphffi.plugin import Definition, OpKernel, decidable, per_tensor
+from graphffi.plugin import Definition, OpKernel, Symbols, per_tensor
 from graphffi_jax._export.decisions import known, prove
 
 OTHERS: Final = "another one"
@@ -47,7 +47,7 @@ def _choose(
 ) -> OpKernel | str:
     if kind != OTHERS:
         operands = [_on(operand, graphffi.Device(kind)) for operand in operands]
-    seen = decidable(operands, prove, known)
+    seen = Symbols(prove, known).seen(operands)
     try:
         return definition.select(seen, attributes, kind)
     except NotImplementedError as error:

@@ -10,7 +10,7 @@ from typing import Any, Final
 import jax
 import numpy as np
 
-from graphffi.plugin import Texts, UndecidedError, decidable, undecided
+from graphffi.plugin import Symbols, UndecidedError, undecided
 
 _INCONCLUSIVE: Final = "InconclusiveDimensionOperation"
 # JAX 0.6 has it elsewhere.
@@ -29,12 +29,12 @@ def run_rule(subject: str, rule: Callable[[list[Any]], Any], operands: list[Any]
     Raises:
         InconclusiveDimensionOperation: For a decision that holds for some values only.
     """
-    texts = Texts()
-    seen = decidable(operands, prove, known, texts)
+    policy = Symbols(prove, known)
+    seen = policy.seen(operands)
     try:
-        found = texts.run(lambda: rule(seen))
-        if texts.made:
-            raise UndecidedError(_refusal(f"text of '{min(texts.made)[0]}'"))
+        found = policy.run(lambda: rule(seen))
+        if policy.texts:
+            raise UndecidedError(_refusal(f"text of '{min(policy.texts)[0]}'"))
     except UndecidedError as error:
         raise _Inconclusive(f"{subject}: {error}") from None
     return undecided(found)

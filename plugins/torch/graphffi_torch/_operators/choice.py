@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from graphffi.plugin import UndecidedError, call_device, decidable, flat
+from graphffi.plugin import Symbols, UndecidedError, call_device, flat
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -39,9 +39,8 @@ def chosen_kernel(
     if not definition.has_choice:
         return definition.candidates[0]
     can_guard = is_guarded and not torch.compiler.is_exporting()
-    decide, fix = (guard, _specialize) if can_guard else (prove, _known)
-    seen = [decidable(values, decide, fix) for values in (operands, attributes)]
-    return definition.choose(seen[0], seen[1], device)
+    policy = Symbols(guard, _specialize) if can_guard else Symbols(prove, _known)
+    return definition.choose(policy.seen(operands), policy.seen(attributes), device)
 
 
 def takes_sizes_for_granted(
@@ -73,12 +72,12 @@ def takes_sizes_for_granted(
         return note
 
     try:
-        seen = [decidable(values, noting(guard), _known) for values in (operands, attributes)]
-        device = call_device(operands, definition.infer(seen[0], seen[1]))
-        proven = [decidable(values, noting(prove), _known) for values in (operands, attributes)]
-        kernel = definition.select(proven[0], proven[1], device)
+        guarded, proved = Symbols(noting(guard), _known), Symbols(noting(prove), _known)
+        seen = guarded.seen(operands), guarded.seen(attributes)
+        device = call_device(operands, definition.infer(*seen))
+        kernel = definition.select(proved.seen(operands), proved.seen(attributes), device)
         if definition.takes_ruled_workspace(kernel):
-            definition.workspace_bytes(kernel, seen[0], seen[1])
+            definition.workspace_bytes(kernel, *seen)
     except _ForeignIntError:
         raise NotImplementedError(
             f"{definition.name}: decompose: expected decisions on attributes that hold for 0 and "

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from graphffi._contract.conditions import ConditionSize, UndecidedError
+from graphffi._contract.size import Size
+from graphffi._contract.symbols import Symbols, UndecidedError
 
 
 class Symbol(int):
@@ -23,18 +24,22 @@ for _name in ("add", "sub", "mul", "floordiv", "mod"):
         setattr(Symbol, _method, lambda a, b, compute=_compute: Symbol(compute(a, b)))
 
 
-def size(value: int) -> ConditionSize:
+def _decide(comparison: Any, a: Any, b: Any) -> bool:
+    return bool(comparison(a, b))
+
+
+def size(value: int) -> Size:
     """One that decides comparisons, and is known where it must be."""
-    return ConditionSize(Symbol(value), lambda comparison, a, b: bool(comparison(a, b)), int)
+    return Size(Symbols(_decide, int), Symbol(value))
 
 
-def unknown(value: int) -> ConditionSize:
+def unknown(value: int) -> Size:
     """One of which nothing but comparisons is known."""
 
     def fix(_: Any) -> int:
         raise UndecidedError
 
-    return ConditionSize(Symbol(value), lambda comparison, a, b: bool(comparison(a, b)), fix)
+    return Size(Symbols(_decide, fix), Symbol(value))
 
 
 DECIDED = [
