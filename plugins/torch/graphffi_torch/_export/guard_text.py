@@ -74,6 +74,7 @@ class Conditions:
     """
 
     def __init__(self, inputs: Sequence[str] = (), noun: str = "input") -> None:
+        self.inputs = tuple(inputs)
         self._positions = {name: i for i, name in enumerate(inputs)}
         self._noun = noun
         self._values: dict[str, int] = {}

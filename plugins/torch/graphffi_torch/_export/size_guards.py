@@ -246,11 +246,12 @@ def add_strides(conditions: Conditions, name: str, value: torch.Tensor, symbols:
     """
     holds = conditions.give("const 1")
     expected, got = [], []
+    names = {each: each for each in conditions.inputs}
     for i, stride in enumerate(value.stride()):
         own = conditions.stride(name, i)
         got.append(f"{{{own}}}")
         try:
-            read = SizeGuard.read(_printed(size_expression(stride)), {}, symbols)
+            read = SizeGuard.read(_printed(size_expression(stride)), names, symbols)
         except UnreadableGuardError:
             expected.append("?")
             continue
