@@ -122,7 +122,6 @@ NEED_NAMES = {
     ),
     "test_replaced_functions.py": ("threads_call_while_others_change_the_registry[package]",),
     "test_size_guards.py": (
-        "generated_code_means_what_python_does",
         "guards_of_other_things_are_left_out",
         "inputs_are_found_where_they_are_nested",
         "inputs_in_other_containers_are_no_obstacle",

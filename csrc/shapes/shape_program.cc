@@ -4,7 +4,6 @@
 #include <tvm/ffi/device.h>
 #include <tvm/ffi/dtype.h>
 
-#include <charconv>
 #include <cstring>
 #include <utility>
 
@@ -14,9 +13,6 @@
 namespace graphffi {
 
 namespace {
-
-/// Values that a program computes without an allocation.
-constexpr size_t kInlineValues = 128;
 
 std::vector<int32_t> SlotLengths(const Bank& bank) {
   std::vector<int32_t> lengths;
@@ -57,8 +53,7 @@ class ShapeProgramParser {
       : text_(text), program_(program) {}
 
   void Run() {
-    num_values_ = program_->num_loaded_;
-    for (std::string_view word = Word(); !word.empty(); word = Word()) {
+    for (std::string_view word = text_.Word(); !word.empty(); word = text_.Word()) {
       if (word == "true" || word == "false") {
         program_->guards_.push_back({Value(), word == "true"});
       } else if (word == "same") {
@@ -68,127 +63,58 @@ class ShapeProgramParser {
       } else if (word == "workspace") {
         program_->workspace_ = Value();
       } else if (word == "kernel") {
-        program_->kernel_ = Kernel();
-      } else {
-        ParseValue(word);
+        program_->kernel_ = text_.Count();
+      } else if (!program_->instructions_.Read(word, &text_)) {
+        text_.Fail();
       }
     }
   }
 
   /// The number of the kernel, if the text begins with the line `kernel …`; else the first.
   int32_t ReadKernel() {
-    if (text_.substr(pos_, 7) != "kernel ") return 0;
-    Word();
-    return Kernel();
+    if (!text_.begins_with("kernel ")) return 0;
+    text_.Word();
+    return text_.Count();
   }
 
   /// A line `result …` with sizes. False for what ends them: the line `workspace …`, whose bytes it
   /// reads, or the end of the text.
   bool ReadResult(ShapeProgram::Result* result, std::vector<int64_t>* sizes, int64_t* workspace) {
-    const std::string_view word = Word();
-    if (word == "workspace") *workspace = Number();
+    const std::string_view word = text_.Word();
+    if (word == "workspace") *workspace = text_.Number();
     if (word != "result") return false;
     ReadType(result);
-    for (int64_t ndim = Number(); ndim > 0; --ndim) sizes->push_back(Number());
+    for (int64_t ndim = text_.Number(); ndim > 0; --ndim) sizes->push_back(text_.Number());
     return true;
   }
 
  private:
-  using Op = ShapeProgram::Op;
-
-  [[noreturn]] void Fail() {
-    throw Error("InternalError",
-                "graphffi: a shape program does not parse at offset " + std::to_string(pos_));
-  }
-
-  std::string_view Word() {
-    while (pos_ < text_.size() && (text_[pos_] == ' ' || text_[pos_] == '\n')) ++pos_;
-    const size_t begin = pos_;
-    while (pos_ < text_.size() && text_[pos_] != ' ' && text_[pos_] != '\n') ++pos_;
-    return text_.substr(begin, pos_ - begin);
-  }
-
-  int64_t Number() {
-    const std::string_view word = Word();
-    int64_t number = 0;
-    const char* end = word.data() + word.size();
-    const auto parsed = std::from_chars(word.data(), end, number);
-    if (word.empty() || parsed.ec != std::errc() || parsed.ptr != end) Fail();
-    return number;
-  }
-
-  int32_t Value() {
-    const int64_t index = Number();
-    if (index < 0 || index >= num_values_) Fail();
-    return static_cast<int32_t>(index);
-  }
-
-  int32_t Kernel() {
-    const int64_t number = Number();
-    if (number < 0 || number > INT32_MAX) Fail();
-    return static_cast<int32_t>(number);
-  }
-
-  void ParseValue(std::string_view word) {
-    static constexpr std::pair<std::string_view, Op> kOps[] = {
-        {"const", Op::kConst},
-        {"add", Op::kAdd},
-        {"sub", Op::kSub},
-        {"mul", Op::kMul},
-        {"floordiv", Op::kFloorDiv},
-        {"mod", Op::kMod},
-        {"and", Op::kAnd},
-        {"or", Op::kOr},
-        {"xor", Op::kXor},
-        {"eq", Op::kEq},
-        {"ne", Op::kNe},
-        {"lt", Op::kLt},
-        {"le", Op::kLe},
-        {"gt", Op::kGt},
-        {"ge", Op::kGe},
-    };
-    for (const auto& [name, op] : kOps) {
-      if (name != word) continue;
-      ShapeProgram::Instruction instruction{op, 0, 0, 0};
-      if (op == Op::kConst) {
-        instruction.constant = Number();
-      } else {
-        instruction.a = Value();
-        instruction.b = Value();
-      }
-      program_->code_.push_back(instruction);
-      ++num_values_;
-      return;
-    }
-    Fail();
-  }
+  int32_t Value() { return program_->instructions_.ReadValue(&text_); }
 
   void ParseSame() {
-    const int64_t index = Number();
-    if (index < 0 || index >= static_cast<int64_t>(program_->attributes_.size())) Fail();
-    program_->attributes_[static_cast<size_t>(index)].is_fixed = true;
+    const auto index = static_cast<size_t>(text_.Count());
+    if (index >= program_->attributes_.size()) text_.Fail();
+    program_->attributes_[index].is_fixed = true;
   }
 
   void ReadType(ShapeProgram::Result* result) {
-    result->dtype.code = static_cast<uint8_t>(Number());
-    result->dtype.bits = static_cast<uint8_t>(Number());
-    result->dtype.lanes = static_cast<uint16_t>(Number());
-    result->device.device_type = static_cast<DLDeviceType>(Number());
-    result->device.device_id = static_cast<int32_t>(Number());
+    result->dtype.code = static_cast<uint8_t>(text_.Number());
+    result->dtype.bits = static_cast<uint8_t>(text_.Number());
+    result->dtype.lanes = static_cast<uint16_t>(text_.Number());
+    result->device.device_type = static_cast<DLDeviceType>(text_.Number());
+    result->device.device_id = static_cast<int32_t>(text_.Number());
   }
 
   void ParseResult() {
     ShapeProgram::Result result{};
     ReadType(&result);
-    for (int64_t ndim = Number(); ndim > 0; --ndim) result.dims.push_back(Value());
+    for (int64_t ndim = text_.Number(); ndim > 0; --ndim) result.dims.push_back(Value());
     program_->num_dims_ += static_cast<int32_t>(result.dims.size());
     program_->results_.push_back(std::move(result));
   }
 
-  std::string_view text_;
+  ProgramText text_;
   ShapeProgram* program_;
-  size_t pos_ = 0;
-  int32_t num_values_ = 0;
 };
 
 ShapeProgram ShapeProgram::Parse(std::string_view text, const CallValues& traced) {
@@ -223,6 +149,7 @@ void ShapeProgram::ParseResults(std::string_view text, ResultShapes* results) {
 }
 
 void ShapeProgram::NoteStructure(const CallValues& traced) {
+  int32_t num_loaded = 0;
   structure_ = {SlotLengths(traced.inputs), SlotLengths(traced.outputs),
                 SlotLengths(traced.attributes)};
   for (const Bank* bank : {&traced.inputs, &traced.outputs}) {
@@ -230,16 +157,17 @@ void ShapeProgram::NoteStructure(const CallValues& traced) {
       const DLTensor* tensor = TensorOf(bank->values[i]);
       operands_.push_back(tensor == nullptr ? Operand{-1, {}, {}}
                                             : Operand{tensor->ndim, tensor->dtype, tensor->device});
-      if (tensor != nullptr) num_loaded_ += tensor->ndim;
+      if (tensor != nullptr) num_loaded += tensor->ndim;
     }
   }
   for (int32_t i = 0; i < traced.attributes.num_values(); ++i) {
     const TVMFFIAny& value = traced.attributes.values[i];
     Attribute attribute{value.type_index, false, value.v_int64, {}};
     if (const auto text = TextOf(value)) attribute.text = *text;
-    if (value.type_index == kTVMFFIInt) ++num_loaded_;
+    if (value.type_index == kTVMFFIInt) ++num_loaded;
     attributes_.push_back(std::move(attribute));
   }
+  instructions_ = Instructions(num_loaded);
 }
 
 bool ShapeProgram::LoadTensors(const Bank& bank, int32_t first, size_t* operand,
@@ -278,67 +206,8 @@ bool ShapeProgram::LoadAttributes(const Bank& bank, int64_t** next) const {
   return true;
 }
 
-bool ShapeProgram::Evaluate(const Instruction& instruction, int64_t a, int64_t b, int64_t* out) {
-  switch (instruction.op) {
-    case Op::kConst:
-      *out = instruction.constant;
-      return true;
-    case Op::kAdd:
-      return !__builtin_add_overflow(a, b, out);
-    case Op::kSub:
-      return !__builtin_sub_overflow(a, b, out);
-    case Op::kMul:
-      return !__builtin_mul_overflow(a, b, out);
-    case Op::kFloorDiv:
-    case Op::kMod: {
-      if (b == 0 || (b == -1 && a == INT64_MIN)) return false;
-      int64_t quotient = a / b, remainder = a % b;
-      if (remainder != 0 && (remainder < 0) != (b < 0)) {  // towards minus infinity
-        --quotient;
-        remainder += b;
-      }
-      *out = instruction.op == Op::kMod ? remainder : quotient;
-      return true;
-    }
-    case Op::kAnd:
-      *out = a & b;
-      return true;
-    case Op::kOr:
-      *out = a | b;
-      return true;
-    case Op::kXor:
-      *out = a ^ b;
-      return true;
-    case Op::kEq:
-      *out = a == b;
-      return true;
-    case Op::kNe:
-      *out = a != b;
-      return true;
-    case Op::kLt:
-      *out = a < b;
-      return true;
-    case Op::kLe:
-      *out = a <= b;
-      return true;
-    case Op::kGt:
-      *out = a > b;
-      return true;
-    case Op::kGe:
-      *out = a >= b;
-      return true;
-  }
-  return false;
-}
-
 bool ShapeProgram::Compute(int64_t* values) const {
-  int64_t* out = values + num_loaded_;
-  for (const Instruction& instruction : code_) {
-    const bool is_const = instruction.op == Op::kConst;
-    const int64_t a = is_const ? 0 : values[instruction.a],
-                  b = is_const ? 0 : values[instruction.b];
-    if (!Evaluate(instruction, a, b, out++)) return false;
-  }
+  if (!instructions_.Run(values)) return false;
   for (const Guard& guard : guards_) {
     if ((values[guard.value] != 0) != guard.expected) return false;
   }
@@ -374,11 +243,11 @@ bool ShapeProgram::Run(const CallValues& call, ResultShapes* results) const {
       !HasSlotLengths(call.attributes, structure_.attributes)) {
     return false;
   }
-  const size_t num_values = static_cast<size_t>(num_loaded_) + code_.size();
-  int64_t inline_values[kInlineValues];
+  const auto num_values = static_cast<size_t>(instructions_.num_values());
+  int64_t inline_values[Instructions::kInlineValues];
   std::vector<int64_t> more_values;
   int64_t* values = inline_values;
-  if (num_values > kInlineValues) {
+  if (num_values > Instructions::kInlineValues) {
     more_values.resize(num_values);
     values = more_values.data();
   }

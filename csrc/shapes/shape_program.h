@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "call/plan.h"
+#include "shapes/instructions.h"
 
 namespace graphffi {
 
@@ -53,9 +54,7 @@ class ResultShapes {
 /// those of the updated ones, then the integer attributes (no bools), then what the value
 /// instructions give, in order.
 ///
-///     const 128            a value
-///     add 0 3              also sub, mul, floordiv, mod (as in Python), and, or, xor, eq, ne, lt,
-///                          le, gt, ge (0 or 1)
+///     add 0 3              a value; instructions.h has all such instructions
 ///     true 5               the program is for calls in which value 5 is not 0; false: in which it
 ///                          is
 ///     same 2               … in which the attribute bank's value 2 is that of the traced call
@@ -80,28 +79,6 @@ class ShapeProgram {
   bool Run(const CallValues& values, ResultShapes* results) const;
 
  private:
-  enum class Op : uint8_t {
-    kConst,
-    kAdd,
-    kSub,
-    kMul,
-    kFloorDiv,
-    kMod,
-    kAnd,
-    kOr,
-    kXor,
-    kEq,
-    kNe,
-    kLt,
-    kLe,
-    kGt,
-    kGe,
-  };
-  struct Instruction {
-    Op op;
-    int32_t a, b;
-    int64_t constant;
-  };
   struct Guard {
     int32_t value;
     bool expected;
@@ -126,7 +103,6 @@ class ShapeProgram {
     std::vector<int32_t> inputs, outputs, attributes;  // lengths of slots
   };
 
-  static bool Evaluate(const Instruction& instruction, int64_t a, int64_t b, int64_t* out);
   void NoteStructure(const CallValues& traced);
   bool LoadTensors(const Bank& bank, int32_t first, size_t* operand, int64_t** next) const;
   bool LoadAttributes(const Bank& bank, int64_t** next) const;
@@ -137,10 +113,9 @@ class ShapeProgram {
   Structure structure_;
   std::vector<Operand> operands_;
   std::vector<Attribute> attributes_;
-  std::vector<Instruction> code_;
+  Instructions instructions_;  // behind the values of the call
   std::vector<Guard> guards_;
   std::vector<Result> results_;
-  int32_t num_loaded_ = 0;  // values that come from the call
   int32_t num_dims_ = 0;    // of all results
   int32_t workspace_ = -1;  // a value; -1: none
   int32_t kernel_ = 0;

@@ -184,7 +184,17 @@ def test_packages_ask_for_trust(packaged: Path) -> None:
 
 @pytest.mark.parametrize(
     "damage",
-    ["flipped", "inputs", "library", "manifest", "missing", "no archive", "slash", "truncated"],
+    [
+        "flipped",
+        "inputs",
+        "older",
+        "library",
+        "manifest",
+        "missing",
+        "no archive",
+        "slash",
+        "truncated",
+    ],
 )
 def test_damaged_packages_are_refused(packaged: Path, tmp_path: Path, damage: str) -> None:
     path = tmp_path / "model.pt2"
@@ -218,9 +228,12 @@ def _damage(source: Path, target: Path, damage: str) -> str:
                 content = content.replace(b"  ", b"  ../")
             if name.endswith("inputs.json") and damage == "inputs":
                 content = content.replace(b'"sizes"', b'"lengths"')
+            if name.endswith("inputs.json") and damage == "older":
+                content = b"[[], {}]"
             new.writestr(name, content)
     return {
         "inputs": "expected a description of inputs that this graphffi reads, got another one: Key",
+        "older": "expected a package of this version of graphffi, got one that another version",
         "library": "expected sha256 [0-9a-f]{64}, got [0-9a-f]{64}; the package is damaged",
         "manifest": "expected one that graphffi_torch.package wrote",
         "missing": "expected it in the package, found none",

@@ -316,7 +316,8 @@ def test_strides_of_dynamic_sizes_are_those_of_the_export(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("value", [0.0, -0.0])
 def test_a_zero_of_the_other_sign_is_another_constant(value: float) -> None:
-    inputs = Inputs([[{"name": "n", "value": value}], {"keys": {}}])
+    described = {"args": [{"name": "n", "value": value}], "kwargs": {"keys": {}}, "conditions": ""}
+    inputs = Inputs(described)
     assert inputs.arrange((value,), {}) == ([value], {})
     with pytest.raises(ValueError, match=f"input 'n': expected float {value} as in the exported"):
         inputs.arrange((-value,), {})

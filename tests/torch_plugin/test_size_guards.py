@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import math
 import re
 from collections import defaultdict
 from pathlib import Path
@@ -16,8 +17,10 @@ import torch.nn.functional as F
 
 import graphffi
 import graphffi_torch
+import graphffi_torch._C as _C
+from graphffi.plugin import describe
 from graphffi_torch._export import size_guards as _size_guards
-from graphffi_torch._export.guard_text import GLOBALS, SizeGuard, UnreadableGuardError
+from graphffi_torch._export.guard_text import Conditions, SizeGuard, UnreadableGuardError
 from graphffi_torch._export.size_guards import size_guards
 from tests.sizes_of_one import sizes_of_one
 from tests.torch_release import IS_TORCH_2_10
@@ -267,46 +270,55 @@ TEXTS = [
 ]
 
 
-@pytest.mark.slow
-def test_generated_code_means_what_python_does() -> None:
-    symbols = {"s0": "x.shape[0]", "s1": "x.shape[1]"}
-    guards = [SizeGuard.read(text, NAMES, symbols) for text in TEXTS]
-    lines = [f"[](const Sizes& size) {{ return {g.cpp({'x': 0})}; }}," for g in guards]
-    source = SOURCE.replace("GUARDS", "\n".join(lines))
-    folder = Path(graphffi_torch.library_path(), "standalone", "include")
-    library = graphffi.cpp.load_inline("guards", cpp_sources=source, extra_include_paths=[folder])
+def holds(conditions: Any, *tensors: torch.Tensor) -> bool:
+    return not conditions.find_broken(tensors, describe)
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_conditions_mean_what_python_does(text: str) -> None:
+    guard = SizeGuard.read(text, NAMES, {"s0": "x.shape[0]", "s1": "x.shape[1]"})
+    program = Conditions(["x"])
+    program.check_guard(guard)
+    conditions = _C.Conditions(program.text)
     for a in range(12):
         for b in range(1, 7):
             x = torch.empty(a, b)
-            for i, guard in enumerate(guards):
-                try:
-                    expected = int(eval(guard.text, GLOBALS, {"x": x}))
-                except ZeroDivisionError:
-                    expected = -1
-                if "2 ** 62" in guard.text and a > 1:
-                    expected = -1  # more than 64 bits
-                assert library.holds(i, x) == expected, (guard.text, a, b)
+            try:
+                expected = eval(guard.text, {"floor": math.floor, "ceil": math.ceil, "x": x})
+            except ZeroDivisionError:
+                expected = False
+            if "2 ** 62" in guard.text and a > 1:
+                expected = False  # more than 64 bits
+            assert holds(conditions, x) == expected, (guard.text, a, b)
 
 
-SOURCE = """
-#include <graphffi_standalone/size_guard.h>
+@pytest.mark.parametrize(
+    ("text", "shape", "expected"),
+    [
+        ("x.shape[0] == 1 or 4 // (x.shape[0] - 1) == 2", [1], True),
+        ("x.shape[0] == 1 or 4 // (x.shape[0] - 1) == 2", [3], True),
+        ("x.shape[0] == 2 or 4 // (x.shape[0] - 1) == 2", [1], False),
+        ("x.shape[0] != 1 and 4 // (x.shape[0] - 1) == 2", [1], False),
+        ("x.shape[0] == 2 and x.shape[1] == 3", [2], True),
+        ("x.shape[0] == 2 and x.shape[1] == 3", [3], False),
+        ("x.shape[0] == 2 or x.shape[1] == 3", [3], True),
+        ("4 // (x.shape[0] - 2) == x.shape[1]", [2], False),
+        ("not x.shape[1] == 3", [2], True),
+        ("x.shape[0] ** 70 > 0", [2], False),
+        ("-x.shape[0] ** 63 < 0", [2], False),
+    ],
+)
+def test_what_has_no_value_is_as_in_python(text: str, shape: list[int], expected: bool) -> None:
+    """A dimension that a tensor lacks is the error of the op that gets it."""
+    program = Conditions(["x"])
+    program.check_guard(SizeGuard(text, ("x",)))
+    assert holds(_C.Conditions(program.text), torch.empty(shape)) is expected
 
-using namespace graphffi_standalone;
 
-bool (*const kGuards[])(const Sizes&) = {
-GUARDS
-};
-
-int64_t Holds(int64_t i, tvm::ffi::TensorView x) {
-  try {
-    return kGuards[i](Sizes(x.GetDLTensorPtr()));
-  } catch (const NoValue&) {
-    return -1;
-  }
-}
-
-TVM_FFI_DLL_EXPORT_TYPED_FUNC(holds, Holds);
-"""
+@pytest.mark.parametrize("text", ["add 0 0", "const", "const 1\ncheck 1 x", "const 1.5\nboth 0 0"])
+def test_text_that_is_no_program_is_refused(text: str) -> None:
+    with pytest.raises(RuntimeError, match="a shape program does not parse at offset"):
+        _C.Conditions(text)
 
 
 @pytest.mark.parametrize("kind", ["package", "library"])

@@ -167,6 +167,7 @@ PYBIND11_MODULE(_C, module) {
              py::arg("own_raiser"), py::arg("repetition_refuser"), py::arg("preparer"));
   AddSiteObject(module);
   AddRawCall(module);
+  AddConditions(module);
   module.def(
       "package_libraries",
       [](const std::string& path) {

@@ -17,6 +17,9 @@ void AddSiteObject(pybind11::module_& module);
 /// wrong.
 void AddRawCall(pybind11::module_& module);
 
+/// Adds `Conditions`, of the sizes and strides of a package's inputs.
+void AddConditions(pybind11::module_& module);
+
 /// A capsule of a graphffi::TensorViewer for torch.Tensor and its subclasses: tensors as arguments
 /// of functions, at the cost of a few loads. `exchange`, the capsule of torch's own exchange table,
 /// is asked for tensors that are not plain.

@@ -9,13 +9,19 @@
 #include <mutex>
 
 #include "shim_tensor.h"
-#include "size_guard.h"
+
+namespace graphffi {
+class Conditions;
+}
 
 namespace graphffi_standalone {
 
+/// Of a method's operands. Lives as long as the library, which is never unloaded.
+const graphffi::Conditions* ParseConditions(const char* text);
+
 /// The size of a dimension: `multiple` times a symbol's value, and `offset`.
 struct Dim {
-  int32_t symbol;  ///< -1: the size is `offset`, or, if that is -1, what guards say
+  int32_t symbol;  ///< -1: the size is `offset`, or, if that is -1, what conditions say
   int64_t multiple, offset;
 };
 
@@ -47,8 +53,7 @@ struct Method {
   int32_t num_operands;
   const Symbol* symbols;
   int32_t num_symbols;
-  const SizeGuard* guards;
-  int32_t num_guards;
+  const graphffi::Conditions* opt_conditions;  ///< how sizes fit together
   int32_t num_results;
   const Node* input_nodes;  ///< a list of the arguments
   const Node* result_nodes;

@@ -6,6 +6,7 @@
 #include "call/error.h"
 #include "call/lent_tensor.h"
 #include "call/value.h"
+#include "shapes/conditions.h"
 
 namespace graphffi_standalone {
 namespace {
@@ -13,14 +14,6 @@ namespace {
 std::string KindOf(const TVMFFIAny& value) {
   const TVMFFITypeInfo* info = TVMFFIGetTypeInfo(value.type_index);
   return info == nullptr ? "another value" : std::string(info->type_key.data, info->type_key.size);
-}
-
-bool Holds(const SizeGuard& guard, const Sizes& sizes) {
-  try {
-    return guard.holds(sizes);
-  } catch (const NoValue&) {
-    return false;
-  }
 }
 
 }  // namespace
@@ -46,24 +39,24 @@ Operands::Operands(const Method& method, const TVMFFIAny* args, int32_t num_args
   if (device_.device_id < 0) device_.device_id = 0;
   scope_.emplace(device_);
   for (int32_t i = 0; i < num_args; ++i) Take(method.operands[i], args[i]);
-  for (int32_t i = 0; i < method.num_guards; ++i) CheckGuard(method.guards[i]);
+  CheckConditions();
   for (int32_t i = 0; i < num_args; ++i) {
     if (method.operands[i].is_updated) CheckMemory(i, args);
   }
 }
 
-void Operands::CheckGuard(const SizeGuard& guard) const {
-  if (Holds(guard, Sizes(views_.data()))) return;
-  std::string names, got;
-  for (int32_t i = 0; i < guard.num_operands; ++i) {
-    const char* name = method_.operands[guard.operands[i]].name;
-    names += (i == 0 ? " '" : ", '") + std::string(name) + "'";
-    got += (i == 0 ? "" : ", ") + std::string(name) + "=" +
-           graphffi::DescribeTensor(views_[guard.operands[i]]);
+const graphffi::Conditions* ParseConditions(const char* text) {
+  return new graphffi::Conditions(graphffi::Conditions::Parse(text));
+}
+
+void Operands::CheckConditions() const {
+  if (method_.opt_conditions == nullptr) return;
+  const std::string broken = method_.opt_conditions->FindBroken(
+      views_.data(), views_.size(),
+      [this](int32_t i) { return graphffi::DescribeTensor(views_[i]); });
+  if (!broken.empty()) {
+    throw graphffi::Error("ValueError", std::string(method_.name) + ": " + broken);
   }
-  throw graphffi::Error("ValueError", std::string(method_.name) +
-                                          (guard.num_operands == 1 ? ": operand" : ": operands") +
-                                          names + ": expected " + guard.text + ", got " + got);
 }
 
 /// The code reads and writes operands in any order. A copy of an operand does not see updates.

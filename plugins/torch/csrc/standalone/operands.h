@@ -39,7 +39,7 @@ class Operands {
   std::string Describe(const Operand& operand) const;
   void Expect(const Operand& operand, const std::string& got, bool is_value);
   void Take(const Operand& operand, const TVMFFIAny& arg);
-  void CheckGuard(const SizeGuard& guard) const;
+  void CheckConditions() const;
   void CheckMemory(int32_t updated, const TVMFFIAny* args) const;
   bool TakeEach();
 

@@ -158,18 +158,25 @@ def load_package(path: str | os.PathLike[str], *, trust: bool | Collection[str] 
 
 def _inputs_of(subject: str, archive: zipfile.ZipFile) -> Inputs | None:
     """The inputs as the package describes them; None if it does not."""
+    from graphffi_torch._export.package_description import FORMAT
     from graphffi_torch._export.package_inputs import Inputs
 
     entries = [name for name in archive.namelist() if name.endswith(f"/{_INPUTS}")]
     if not entries:
         return None
     try:
-        return Inputs(json.loads(archive.read(entries[0])))
-    except (AttributeError, KeyError, SyntaxError, TypeError, ValueError) as error:
+        described = json.loads(archive.read(entries[0]))
+        if isinstance(described, dict) and described["format"] == FORMAT:
+            return Inputs(described)
+    except (AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
         raise ValueError(
             f"{subject}: expected a description of inputs that this graphffi reads, got another "
             f"one: {type(error).__name__}: {error}; package the program again"
         ) from error
+    raise ValueError(
+        f"{subject}: expected a package of this version of graphffi, got one that another version "
+        "made; export and package the program again"
+    )
 
 
 class Package:

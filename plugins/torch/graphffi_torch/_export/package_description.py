@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Describes the inputs of a package's model: `_package_inputs.py` reads it."""
+"""Describes the inputs of a package's model: `package_inputs.py` reads it."""
 
 from __future__ import annotations
 
@@ -8,25 +8,29 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 from torch.export.graph_signature import ConstantArgument, InputKind
 
+from graphffi_torch._export.guard_text import Conditions
 from graphffi_torch._export.size_guards import (
+    add_guards,
+    add_strides,
     is_row_major,
     linear_size,
-    size_expression,
     size_guards,
+    symbol_texts,
 )
 from graphffi_torch._export.sizes_of_one import sizes_of_one
 from graphffi_torch._operators.primitive import PRIMITIVES
 from graphffi_torch._operators.specs import DTYPE_NAMES
 from graphffi_torch._standalone.signature import (
     describe_symbol,
-    expression_text,
     functional,
     keys_of,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
+#: Of descriptions: it changes with what `Inputs` reads.
+FORMAT: Final = 2
 _SIZE: Final = torch.ops.aten.sym_size.int
 
 
@@ -40,8 +44,8 @@ def describe_inputs(
         program: What AOTInductor has compiled.
 
     Returns:
-        The positional and the keyword arguments, and for each guard its text and the inputs in it.
-        Of arguments, a list for a list or tuple, a dict of ``keys`` for a dict, a list of
+        A dict of the positional and the keyword arguments, and of the conditions on tensors, as a
+        program. Of arguments, a list for a list or tuple, a dict of ``keys`` for a dict, a list of
         ``leaves`` for another node of a pytree, None for what is not looked into, otherwise a dict
         that describes an input.
     """
@@ -62,10 +66,31 @@ def describe_inputs(
         for spec, own in specs
         if spec.kind == InputKind.USER_INPUT
     )
-    guards = [
-        [guard.text, guard.inputs] for guard in size_guards("package", exported, lays_out=False)
-    ]
-    return [*_nest(program.call_spec.in_spec, inputs), *guards]
+    described = list(inputs)
+    tensors = [each["name"] for each in described if each and "sizes" in each]
+    conditions = Conditions(tensors)
+    _add_strides(conditions, exported, program, described)
+    guards = size_guards("package", exported, lays_out=False)
+    add_guards("package", conditions, guards)
+    args, kwargs = _nest(program.call_spec.in_spec, iter(described))
+    return {"format": FORMAT, "args": args, "kwargs": kwargs, "conditions": conditions.text}
+
+
+def _add_strides(
+    conditions: Conditions,
+    exported: torch.export.ExportedProgram,
+    program: torch.export.ExportedProgram,
+    described: Sequence[Any],
+) -> None:
+    """Adds those of the inputs of `_describe_input`."""
+    values = {
+        node.name: node.meta.get("val") for node in program.graph.find_nodes(op="placeholder")
+    }
+    symbols = symbol_texts(exported)
+    inputs = [s for s in program.graph_signature.input_specs if s.kind == InputKind.USER_INPUT]
+    for spec, each in zip(inputs, described, strict=True):
+        if each and "sizes" in each and not (each["is_row_major"] or each["is_checked_by_ops"]):
+            add_strides(conditions, each["name"], values[spec.arg.name], symbols)
 
 
 def _nest(spec: Any, inputs: Iterator[Any]) -> Any:
@@ -103,25 +128,16 @@ def _describe_input(
     value: Any = None if node is None else node.meta.get("val")
     if node is None or not isinstance(value, torch.Tensor) or value.layout != torch.strided:
         return None
-    strides = [_describe_stride(stride) for stride in value.stride()]
     readers = {user.target for user in node.users if user.op != "output"}
     return {
         "name": argument.name,
         "dtype": dtype_name(value.dtype),
         "device": value.device.type,
         "sizes": [_describe_size(size, ranges, ones) for size in value.shape],
-        "strides": None if is_row_major(value) else strides,
+        "is_row_major": is_row_major(value),
         "is_checked_by_ops": not readers.isdisjoint(PRIMITIVES) and readers <= {*PRIMITIVES, _SIZE},
         "is_updated": is_updated,
     }
-
-
-def _describe_stride(stride: int | torch.SymInt) -> int | str | None:
-    """A number; an expression of Python, of symbols; or None where there is none."""
-    if not isinstance(stride, torch.SymInt):
-        return stride
-    expression = size_expression(stride)
-    return expression_text(expression, {s: str(s) for s in expression.free_symbols})
 
 
 def _describe_size(

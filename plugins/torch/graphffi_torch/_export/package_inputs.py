@@ -17,13 +17,11 @@ from torch.utils._pytree import tree_leaves
 
 import graphffi_torch._C as _C
 from graphffi.plugin import NUMBERS, describe, is_tensor
-from graphffi_torch._export.guard_text import GLOBALS, SizeGuard
 from graphffi_torch._export.package_description import dtype_name
 from graphffi_torch._export.size_guards import NO_LIMIT, SMALLEST
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from types import CodeType
 
 
 class Inputs:
@@ -32,9 +30,9 @@ class Inputs:
     def __init__(self, described: Any) -> None:
         """`described` is of `describe_inputs`."""
         self._tensors: list[_Tensor] = []
-        args, kwargs, *guards = described
-        self._args, self._kwargs = self._of(args, "args"), self._of(kwargs, "kwargs")
-        self._guards = self._guards_of(guards)
+        self._args = self._of(described["args"], "args")
+        self._kwargs = self._of(described["kwargs"], "kwargs")
+        self._conditions = _C.Conditions(described["conditions"])
         self._updated = [i for i, tensor in enumerate(self._tensors) if tensor.is_updated]
         self._accepted: list[Any] | None = None  # facts about the last call's tensors
 
@@ -52,7 +50,9 @@ class Inputs:
             return args, kwargs
         call = _Call()
         arranged = self._args.arrange(args, call), self._kwargs.arrange(kwargs, call)
-        self._check_guards(call.tensors)
+        broken = self._conditions.find_broken(call.tensors, describe)
+        if broken:
+            raise ValueError(f"graphffi_torch: package: {broken}")
         self._check_memory(call.tensors)
         # Only tensors alone are compared by facts, which need no place for others.
         self._accepted = facts if len(call.tensors) == len(args) else None
@@ -75,35 +75,6 @@ class Inputs:
         sizes = [_Size(*size) if isinstance(size, list) else size for size in described["sizes"]]
         self._tensors.append(_Tensor(**{**described, "sizes": sizes}))
         return self._tensors[-1]
-
-    def _guards_of(self, described: Sequence[Any]) -> list[tuple[SizeGuard, CodeType]]:
-        """With their code."""
-        known = {tensor.name for tensor in self._tensors}
-        for text, inputs in described:
-            if not known.issuperset(inputs):
-                raise ValueError(f"the guard '{text}' of inputs that are not described")
-        return [
-            (SizeGuard(text, tuple(inputs)), compile(text, "<guard>", "eval"))
-            for text, inputs in described
-        ]
-
-    def _check_guards(self, tensors: Sequence[torch.Tensor]) -> None:
-        named = {spec.name: tensor for spec, tensor in zip(self._tensors, tensors, strict=True)}
-        for guard, code in self._guards:
-            try:
-                holds = eval(code, GLOBALS, named)  # the package runs native code, too
-            except ZeroDivisionError:
-                holds = False
-            except IndexError:  # an op refuses a tensor of so few dimensions
-                continue
-            if not holds:
-                inputs = ", ".join(f"'{name}'" for name in guard.inputs)
-                _refuse(
-                    ValueError,
-                    f"input{'s' if len(guard.inputs) > 1 else ''} {inputs}",
-                    f"{guard.text} as in the exported program",
-                    ", ".join(f"{name}={describe(named[name])}" for name in guard.inputs),
-                )
 
     def _check_memory(self, tensors: Sequence[torch.Tensor]) -> None:
         """The code reads and writes inputs in any order."""
@@ -236,7 +207,7 @@ class _Tensor:
     dtype: str
     device: str
     sizes: Sequence[Any]
-    strides: Sequence[int | str | None] | None
+    is_row_major: bool
     is_checked_by_ops: bool
     is_updated: bool = False
 
@@ -249,7 +220,7 @@ class _Tensor:
             self._note_sizes(value, call.sizes)
         else:
             self._check_type(value, call.sizes)
-            self._check_layout(value, call.sizes)
+            self._check_layout(value)
         call.tensors.append(value)
         return value
 
@@ -283,39 +254,19 @@ class _Tensor:
         got = describe(value) + ("; export a program with this size" if is_small else "")
         self._refuse(kind, f"{self.dtype}[{text}] on {self.device}", got)
 
-    def _check_layout(self, value: torch.Tensor, sizes: dict[str, int]) -> None:
+    def _check_layout(self, value: torch.Tensor) -> None:
         """Refuses elements that are elsewhere in memory than in the example."""
         if value.layout != torch.strided:
             self._refuse(ValueError, "a strided tensor", f"{value.layout}; call .to_dense()")
         if value.is_conj() or value.is_neg():
             got = "a lazily conjugated or negated one; call .resolve_conj().resolve_neg()"
             self._refuse(ValueError, "elements as they are in memory", got)
-        if self.strides is None:
-            if not value.is_contiguous():
-                got = f"the strides {list(value.stride())}; call .contiguous()"
-                self._refuse(ValueError, "a contiguous tensor as in the exported program", got)
-            return
-        strides = [_stride_of(stride, sizes) for stride in self.strides]
-        if any(
-            size > 1 and expected not in (None, stride)
-            for expected, stride, size in zip(strides, value.stride(), value.shape, strict=True)
-        ):
-            shown = ", ".join("?" if stride is None else str(stride) for stride in strides)
-            expected = f"the strides [{shown}] as in the exported program"
-            self._refuse(ValueError, expected, f"the strides {list(value.stride())}")
+        if self.is_row_major and not value.is_contiguous():
+            got = f"the strides {list(value.stride())}; call .contiguous()"
+            self._refuse(ValueError, "a contiguous tensor as in the exported program", got)
 
     def _refuse(self, kind: type[Exception], expected: str, got: str) -> NoReturn:
         _refuse(kind, f"input '{self.name}'", expected, got)
-
-
-def _stride_of(described: int | str | None, sizes: dict[str, int]) -> int | None:
-    """A stride of a tensor that has these sizes; None for one that they do not tell."""
-    if not isinstance(described, str):
-        return described
-    try:
-        return int(eval(described, {}, sizes))  # the package runs native code, too
-    except NameError:
-        return None
 
 
 def _size_text(expected: Any, sizes: Mapping[str, int]) -> str:

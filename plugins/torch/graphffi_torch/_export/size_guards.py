@@ -10,16 +10,18 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import sympy  # type: ignore[import-untyped]
 import torch
 
-from graphffi_torch._export.guard_text import SizeGuard, UnreadableGuardError
+import graphffi_torch._C as _C
+from graphffi.plugin import describe
+from graphffi_torch._export.guard_text import Conditions, SizeGuard, UnreadableGuardError
 from graphffi_torch._private_names import missing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 #: Torch takes greater sizes for granted where calls choose them, and notes no guard.
 SMALLEST: Final = 2
@@ -156,6 +158,11 @@ def _limit(value: Any, otherwise: int) -> int:
     return int(value) if isinstance(value, sympy.Integer) or type(value) is int else otherwise
 
 
+def symbol_texts(exported: torch.export.ExportedProgram) -> dict[str, str]:
+    """Symbols of a program as its inputs' sizes: see `_symbol_texts`."""
+    return _symbol_texts(dict(_sizes(exported)))
+
+
 def _symbol_texts(sizes: Mapping[str, torch.SymInt]) -> dict[str, str]:
     """Texts of symbols: sizes themselves if possible, ``x.shape[0]``, or ``x.shape[0] // 2``."""
     found: dict[str, tuple[tuple[int, int], str]] = {}
@@ -205,16 +212,67 @@ def _read(
     try:
         return SizeGuard.read(text, names, symbols)
     except UnreadableGuardError:
-        raise NotImplementedError(
-            f"graphffi_torch: {subject}: expected guards that relate sizes of tensors, got "
-            f"{text!r}; fix the sizes that it is about, or pass the number as a tensor"
-        ) from None
+        _refuse(subject, text)
+
+
+def _refuse(subject: str, text: str) -> NoReturn:
+    raise NotImplementedError(
+        f"graphffi_torch: {subject}: expected guards that relate sizes of tensors, got {text!r}; "
+        "fix the sizes that it is about, or pass the number as a tensor"
+    ) from None
+
+
+def add_guards(subject: str, conditions: Conditions, guards: Iterable[SizeGuard]) -> None:
+    """Adds guards to a program.
+
+    Raises:
+        NotImplementedError: If one is about another input than the program's.
+    """
+    for guard in guards:
+        try:
+            conditions.check_guard(guard)
+        except UnreadableGuardError:
+            _refuse(subject, guard.text)
+
+
+def add_strides(conditions: Conditions, name: str, value: torch.Tensor, symbols: Any) -> None:
+    """Adds the condition that an input has the strides of a tensor, as far as symbols tell them.
+
+    Args:
+        conditions: The program.
+        name: Of the input.
+        value: The tensor, as the code reads it.
+        symbols: Of `symbol_texts`.
+    """
+    holds = conditions.give("const 1")
+    expected, got = [], []
+    names = {each: each for each in conditions.inputs}
+    for i, stride in enumerate(value.stride()):
+        own = conditions.stride(name, i)
+        got.append(f"{{{own}}}")
+        try:
+            read = SizeGuard.read(_printed(size_expression(stride)), names, symbols)
+        except UnreadableGuardError:
+            expected.append("?")
+            continue
+        right = conditions.value(read.text)
+        expected.append(f"{{{right}}}")
+        is_any = conditions.give("le", conditions.size(name, i), conditions.give("const 1"))
+        is_right = conditions.give("either", is_any, conditions.give("eq", own, right))
+        holds = conditions.give("both", holds, is_right)
+    conditions.check(
+        holds,
+        f"input '{name}': expected the strides [{', '.join(expected)}] as in the exported program, "
+        f"got the strides [{', '.join(got)}]",
+    )
 
 
 def _is_implied(guard: SizeGuard, sizes: Mapping[str, torch.SymInt]) -> bool:
     """True if the description of inputs says the same: numbers, or sizes of one symbol."""
     if not guard.inputs:
-        return bool(eval(guard.text, {}))
+        conditions = Conditions()
+        conditions.check_guard(guard)
+        return not _C.Conditions(conditions.text).find_broken([], describe)
     left, equal, right = guard.text.partition(" == ")
     if not equal or left not in sizes or right not in sizes:
         return False

@@ -65,7 +65,7 @@ def method_code(
             f"kDims{len(dims) - 1}, {str(operand.is_updated).lower()}, {_DEVICES[operand.device]}}}"
         )
     symbols = [f'{{"{name}", {low}, {high}}}' for name, low, high in signature.symbols]
-    guard_rows, named = _guards_code(signature)
+    text = json.dumps(signature.conditions)
     places = [
         f"{{{'kNowhere' if constant.opt_offset is None else constant.opt_offset}, {constant.size}, "
         f"{str(constant.is_updated).lower()}}}"
@@ -81,9 +81,7 @@ def method_code(
             num_operands=len(operands),
             symbols=", ".join(symbols) or '{"", 0, 0}',
             num_symbols=len(symbols),
-            named="".join(named),
-            guards=", ".join(guard_rows) or "{}",
-            num_guards=len(guard_rows),
+            conditions=f"ParseConditions({text})" if signature.conditions else "nullptr",
             num_results=len(signature.results),
             ordinals=", ".join(["-1"] * len(signature.results)) or "-1",
             places=", ".join(places) or "{0, 0, false}",
@@ -125,18 +123,6 @@ def _description(signature: Signature) -> str:
     return "" if text is None else text_code(f"op_{signature.name}", text)
 
 
-def _guards_code(signature: Signature) -> tuple[list[str], list[str]]:
-    """Each guard, and the list of operands that it names."""
-    positions = {operand.name: i for i, operand in enumerate(signature.operands)}
-    rows, named = [], []
-    for i, guard in enumerate(signature.guards):
-        places = [str(positions[name]) for name in guard.inputs]
-        named.append(f"const int32_t kNamed{i}[] = {{{', '.join(places)}}};\n")
-        holds = f"[](const Sizes& size) {{ return {guard.cpp(positions)}; }}"
-        rows.append(f"{{{json.dumps(guard.text)}, kNamed{i}, {len(places)}, {holds}}}")
-    return rows, named
-
-
 def _nodes_code(kind: str, nodes: Sequence[Node]) -> str:
     keys, rows = [], []
     for i, node in enumerate(nodes):
@@ -161,7 +147,7 @@ using Model = torch::aot_inductor::AOTInductorModel{model};
 {dims}
 const Operand kOperands[] = {{{operands}}};
 const Symbol kSymbols[] = {{{symbols}}};
-{named}const SizeGuard kGuards[] = {{{guards}}};
+const graphffi::Conditions* const kConditions = {conditions};
 {nodes}constexpr size_t kNowhere = SIZE_MAX;  // of a weight that no code reads
 struct Place {{
   size_t offset, bytes;
@@ -198,8 +184,8 @@ void Run(DLDevice device, void* stream, TVMFFIObjectHandle* inputs, TVMFFIObject
 }}
 
 const Method kMethod = {{"{name}", {device_type}, kOperands, {num_operands}, kSymbols,
-                        {num_symbols}, kGuards, {num_guards}, {num_results}, kInputNodes,
-                        kResultNodes, ordinals, &Prepare, &Run}};
+                        {num_symbols}, kConditions, {num_results}, kInputNodes, kResultNodes,
+                        ordinals, &Prepare, &Run}};
 }}  // namespace {model}_entry
 }}  // namespace
 

@@ -12,7 +12,9 @@ import torch
 from torch.export.graph_signature import ConstantArgument, InputKind, TensorArgument
 
 from graphffi.plugin import describe
+from graphffi_torch._export.guard_text import Conditions
 from graphffi_torch._export.size_guards import (
+    add_guards,
     is_row_major,
     linear_size,
     size_expression,
@@ -24,8 +26,6 @@ from graphffi_torch._operators.specs import DTYPE_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from graphffi_torch._export.guard_text import SizeGuard
 
 _GUARDED: Final = (-1, 1, -1)  # a size that only guards say
 
@@ -85,7 +85,7 @@ class Signature:
         updated_buffers: Names of the model's buffers that it changes.
         input_nodes: How arguments are nested: each part, and then what is in it.
         result_nodes: How results are.
-        guards: Relations between the sizes of operands.
+        conditions: A program of relations between the sizes of operands; empty without any.
     """
 
     name: str
@@ -95,7 +95,7 @@ class Signature:
     updated_buffers: frozenset[str]
     input_nodes: tuple[Node, ...]
     result_nodes: tuple[Node, ...]
-    guards: tuple[SizeGuard, ...]
+    conditions: str
 
     def op_text(self) -> str | None:
         """The text of the op for `graphffi.load_ops`; None where a result's shape is unknown."""
@@ -148,8 +148,9 @@ class Signature:
                 inputs that are not contiguous, and guards that cannot be checked.
             ValueError: If two inputs were one tensor in the example.
         """
-        check_not_tied(f"to_library: {name}", exported)
-        guards = size_guards(f"to_library: {name}", exported, lays_out=True)
+        subject = f"to_library: {name}"
+        check_not_tied(subject, exported)
+        guards = size_guards(subject, exported, lays_out=True)
         reader = _SignatureReader(name, program, sizes_of_one(exported))
         signature = program.graph_signature
         updated = set(signature.user_inputs_to_mutate.values())
@@ -163,6 +164,8 @@ class Signature:
             if not isinstance(spec.arg, TensorArgument) or not isinstance(value, torch.Tensor):
                 reader.refuse(f"input '{spec.arg.name}'", "a tensor", _describe(spec.arg))
             operands.append(reader.operand(spec.arg.name, value, spec.arg.name in updated))
+        conditions = Conditions([operand.name for operand in operands], "operand")
+        add_guards(subject, conditions, guards)
         results = []
         outputs = [s for s in signature.output_specs if s.kind.name == "USER_OUTPUT"]
         for i, spec in enumerate(outputs):
@@ -176,7 +179,7 @@ class Signature:
             tuple(results),
             frozenset(signature.buffers_to_mutate.values()),
             *_nested(program),
-            guards,
+            conditions.text,
         )
 
 

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shapes/instructions.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "call/error.h"
+
+namespace graphffi {
+namespace {
+
+using Op = Instructions::Op;
+
+constexpr std::pair<std::string_view, Op> kOps[] = {
+    {"const", Op::kConst}, {"size", Op::kSize},   {"stride", Op::kStride},
+    {"float", Op::kFloat}, {"floor", Op::kFloor}, {"ceil", Op::kCeil},
+    {"trunc", Op::kTrunc}, {"add", Op::kAdd},     {"sub", Op::kSub},
+    {"mul", Op::kMul},     {"div", Op::kDiv},     {"floordiv", Op::kFloorDiv},
+    {"mod", Op::kMod},     {"pow", Op::kPow},     {"min", Op::kMin},
+    {"max", Op::kMax},     {"and", Op::kAnd},     {"or", Op::kOr},
+    {"xor", Op::kXor},     {"both", Op::kBoth},   {"either", Op::kEither},
+    {"eq", Op::kEq},       {"ne", Op::kNe},       {"lt", Op::kLt},
+    {"le", Op::kLe},       {"gt", Op::kGt},       {"ge", Op::kGe},
+};
+
+bool IsOf(Op op, Op first, Op last) { return op >= first && op <= last; }
+
+int64_t ToBits(double value) {
+  int64_t bits = 0;
+  std::memcpy(&bits, &value, sizeof(bits));
+  return bits;
+}
+
+/// \throws Error(InternalError)
+int64_t ReadConstant(ProgramText* text, bool* is_float) {
+  const std::string_view word = text->Word();
+  const char* end = word.data() + word.size();
+  int64_t integer = 0;
+  const auto whole = std::from_chars(word.data(), end, integer);
+  if (!word.empty() && whole.ec == std::errc() && whole.ptr == end) return integer;
+  double real = 0;
+  const auto read = std::from_chars(word.data(), end, real);
+  if (word.empty() || read.ec != std::errc() || read.ptr != end) text->Fail();
+  *is_float = true;
+  return ToBits(real + 0.0);  // -0.0 has the bits of kFailed
+}
+
+/// The quotient and the remainder of Python, for b other than 0.
+std::pair<double, double> DivMod(double a, double b) {
+  double remainder = std::fmod(a, b);
+  if (remainder != 0 && (remainder < 0) != (b < 0)) remainder += b;
+  return {std::round((a - remainder) / b), remainder};
+}
+
+bool Power(int64_t base, int64_t exponent, int64_t* out) {
+  if (exponent < 0) return false;
+  *out = 1;
+  while (exponent > 0) {
+    if (exponent % 2 == 1 && __builtin_mul_overflow(*out, base, out)) return false;
+    exponent /= 2;
+    if (exponent > 0 && __builtin_mul_overflow(base, base, &base)) return false;
+  }
+  return true;
+}
+
+template <typename Number>
+bool Compare(Op op, Number a, Number b) {
+  switch (op) {
+    case Op::kEq:
+      return a == b;
+    case Op::kNe:
+      return a != b;
+    case Op::kLt:
+      return a < b;
+    case Op::kLe:
+      return a <= b;
+    case Op::kGt:
+      return a > b;
+    default:
+      return a >= b;
+  }
+}
+
+}  // namespace
+
+std::string_view ProgramText::Word() {
+  while (pos_ < text_.size() && (text_[pos_] == ' ' || text_[pos_] == '\n')) ++pos_;
+  const size_t begin = pos_;
+  while (pos_ < text_.size() && text_[pos_] != ' ' && text_[pos_] != '\n') ++pos_;
+  return text_.substr(begin, pos_ - begin);
+}
+
+std::string_view ProgramText::RestOfLine() {
+  const size_t begin = std::min(pos_ + 1, text_.size());
+  pos_ = std::min(text_.find('\n', pos_), text_.size());
+  return text_.substr(std::min(begin, pos_), pos_ - std::min(begin, pos_));
+}
+
+int64_t ProgramText::Number() {
+  const std::string_view word = Word();
+  int64_t number = 0;
+  const char* end = word.data() + word.size();
+  const auto parsed = std::from_chars(word.data(), end, number);
+  if (word.empty() || parsed.ec != std::errc() || parsed.ptr != end) Fail();
+  return number;
+}
+
+int32_t ProgramText::Count() {
+  const int64_t number = Number();
+  if (number < 0 || number > INT32_MAX) Fail();
+  return static_cast<int32_t>(number);
+}
+
+void ProgramText::Fail() const {
+  throw Error("InternalError",
+              "graphffi: a shape program does not parse at offset " + std::to_string(pos_));
+}
+
+double Instructions::ToFloat(int64_t bits) {
+  double value = 0;
+  std::memcpy(&value, &bits, sizeof(value));
+  return value;
+}
+
+int32_t Instructions::ReadValue(ProgramText* text) const {
+  const int32_t index = text->Count();
+  if (index >= num_values()) text->Fail();
+  return index;
+}
+
+bool Instructions::Read(std::string_view name, ProgramText* text) {
+  const auto* found = std::find_if(std::begin(kOps), std::end(kOps),
+                                   [&](const auto& entry) { return entry.first == name; });
+  if (found == std::end(kOps)) return false;
+  const Op op = found->second;
+  Instruction instruction{op, op == Op::kFloat || op == Op::kDiv, 0, 0, 0};
+  if (op == Op::kConst) {
+    instruction.constant = ReadConstant(text, &instruction.has_floats);
+  } else {
+    ReadOperands(&instruction, text);
+  }
+  code_.push_back(instruction);
+  const bool gives_int = IsOf(op, Op::kFloor, Op::kTrunc) || IsOf(op, Op::kEq, Op::kGe);
+  are_floats_.push_back(instruction.has_floats && !gives_int);
+  return true;
+}
+
+void Instructions::ReadOperands(Instruction* instruction, ProgramText* text) const {
+  const Op op = instruction->op;
+  const bool is_load = instruction->is_load();
+  if (is_load && !may_load_) text->Fail();
+  instruction->a = is_load ? text->Count() : ReadValue(text);
+  instruction->b = instruction->a;
+  if (!IsOf(op, Op::kFloat, Op::kTrunc)) {
+    instruction->b = is_load ? text->Count() : ReadValue(text);
+  }
+  if (is_load) return;
+  const bool are_ints = !is_float(instruction->a) && !is_float(instruction->b);
+  if (!are_ints && IsOf(op, Op::kAnd, Op::kEither)) text->Fail();
+  instruction->has_floats = instruction->has_floats || !are_ints;
+}
+
+bool Instructions::Evaluate(const Instruction& instruction, int64_t a, int64_t b,
+                            int64_t* out) const {
+  if (instruction.has_floats) return EvaluateFloats(instruction, a, b, out);
+  switch (instruction.op) {
+    case Op::kConst:
+      *out = instruction.constant;
+      return true;
+    case Op::kAdd:
+      return !__builtin_add_overflow(a, b, out);
+    case Op::kSub:
+      return !__builtin_sub_overflow(a, b, out);
+    case Op::kMul:
+      return !__builtin_mul_overflow(a, b, out);
+    case Op::kFloorDiv:
+    case Op::kMod: {
+      if (b == 0 || (b == -1 && a == INT64_MIN)) return false;
+      int64_t quotient = a / b, remainder = a % b;
+      if (remainder != 0 && (remainder < 0) != (b < 0)) {  // towards minus infinity
+        --quotient;
+        remainder += b;
+      }
+      *out = instruction.op == Op::kMod ? remainder : quotient;
+      return true;
+    }
+    case Op::kPow:
+      return Power(a, b, out);
+    case Op::kMin:
+      *out = std::min(a, b);
+      return true;
+    case Op::kMax:
+      *out = std::max(a, b);
+      return true;
+    case Op::kAnd:
+      *out = a & b;
+      return true;
+    case Op::kOr:
+      *out = a | b;
+      return true;
+    case Op::kXor:
+      *out = a ^ b;
+      return true;
+    case Op::kBoth:
+      *out = a == 0 ? a : b;
+      return true;
+    case Op::kEither:
+      *out = a == 0 ? b : a;
+      return true;
+    case Op::kFloor:
+    case Op::kCeil:
+    case Op::kTrunc:
+      *out = a;
+      return true;
+    case Op::kSize:
+    case Op::kStride:
+    case Op::kFloat:
+    case Op::kDiv:
+      return false;
+    default:
+      *out = Compare(instruction.op, a, b) ? 1 : 0;
+      return true;
+  }
+}
+
+bool Instructions::EvaluateFloats(const Instruction& instruction, int64_t a, int64_t b,
+                                  int64_t* out) const {
+  const auto real = [this](int32_t value, int64_t bits) {
+    return is_float(value) ? ToFloat(bits) : static_cast<double>(bits);
+  };
+  const Op op = instruction.op;
+  if (op == Op::kConst) {
+    *out = instruction.constant;
+    return true;
+  }
+  const double x = real(instruction.a, a), y = real(instruction.b, b);
+  if (IsOf(op, Op::kEq, Op::kGe)) {
+    *out = Compare(op, x, y) ? 1 : 0;
+    return true;
+  }
+  if (IsOf(op, Op::kDiv, Op::kMod) && y == 0) return false;
+  double found = x;  // of `float`
+  if (op == Op::kAdd) found = x + y;
+  if (op == Op::kSub) found = x - y;
+  if (op == Op::kMul) found = x * y;
+  if (op == Op::kDiv) found = x / y;
+  if (op == Op::kFloorDiv) found = DivMod(x, y).first;
+  if (op == Op::kMod) found = DivMod(x, y).second;
+  if (op == Op::kPow) found = std::pow(x, y);
+  if (op == Op::kMin) found = std::min(x, y);
+  if (op == Op::kMax) found = std::max(x, y);
+  if (op == Op::kFloor) found = std::floor(x);
+  if (op == Op::kCeil) found = std::ceil(x);
+  if (op == Op::kTrunc) found = std::trunc(x);
+  if (!std::isfinite(found)) return false;
+  if (IsOf(op, Op::kFloor, Op::kTrunc)) {
+    constexpr double kLimit = 9223372036854775808.0;
+    if (found < -kLimit || found >= kLimit) return false;
+    *out = static_cast<int64_t>(found);
+    return true;
+  }
+  *out = ToBits(found + 0.0);
+  return true;
+}
+
+bool Instructions::Run(int64_t* values) const {
+  int64_t* out = values + num_values() - static_cast<int32_t>(code_.size());
+  for (const Instruction& instruction : code_) {
+    const bool is_const = instruction.op == Op::kConst;
+    const int64_t a = is_const ? 0 : values[instruction.a],
+                  b = is_const ? 0 : values[instruction.b];
+    if (!Evaluate(instruction, a, b, out++)) return false;
+  }
+  return true;
+}
+
+int64_t Instructions::Settle(const Instruction& instruction, const int64_t* values) const {
+  if (instruction.op == Op::kConst) return instruction.constant;
+  const int64_t a = values[instruction.a], b = values[instruction.b];
+  const auto is_value = [](int64_t value) { return value != kFailed && value != kMissing; };
+  if (!is_value(a)) return a;
+  const bool is_logical = instruction.op == Op::kBoth || instruction.op == Op::kEither;
+  if (!is_value(b) && !is_logical) return b;
+  int64_t found = 0;
+  const bool is_known = Evaluate(instruction, a, b, &found);
+  return is_known && (is_logical || is_value(found)) ? found : kFailed;
+}
+
+}  // namespace graphffi
