@@ -1,23 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Members of torch's private objects and classes: the plugin's table has all that it uses."""
+"""Members of frameworks' private objects and classes: the plugins' tables have all of them."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import graphffi_jax
 import graphffi_torch
-from graphffi_torch._private_names import MEMBERS, TABLE, Members, is_there
+from graphffi_jax._private_names import MEMBERS as JAX_MEMBERS
+from graphffi_jax._private_names import PRIVATE_NAMES
+from graphffi_torch._private_names import MEMBERS, TABLE, is_there
 from tests.guards.test_layering import Spelled, aliases, attribute_chains, is_private
 
-SOURCES = Path(graphffi_torch.__file__).parent
+#: The tables, each with the files of its plugin.
+SOURCES: list[tuple[Any, list[Path]]] = [
+    (rows, sorted(Path(str(plugin.__file__)).parent.rglob("*.py")))
+    for rows, plugin in ((MEMBERS, graphffi_torch), (JAX_MEMBERS, graphffi_jax))
+]
 #: Objects that are known by their module's name, wherever they are used.
 OBJECTS = {"torch._inductor.virtualized.V"}
 NODE = "torch.SymInt.node"
 KNOWN = {(file, row.name) for row in TABLE for file in row.files}
+KNOWN |= {(row.file, row.name) for row in PRIVATE_NAMES}
 
 
 def base_of(node: ast.ClassDef, tree: ast.AST) -> str | None:
@@ -63,7 +72,7 @@ def inherited(tree: ast.AST) -> Iterator[str]:
         yield from (f"{base}.{name}" for name in own if is_there(f"{base}.{name}"))
 
 
-def used(tree: ast.AST, rows: list[Members]) -> set[str]:
+def used(tree: ast.AST, rows: Sequence[Any]) -> set[str]:
     """The members that a file uses of what its rows name, of `OBJECTS`, and of its classes' bases.
 
     Without those of Python's own objects. Any ``x.node`` is the node of a symbol.
@@ -86,7 +95,7 @@ def covers(known: str, name: str) -> bool:
     return f"{name}.".startswith(f"{known}.") or f"{known}.".startswith(f"{name}.")
 
 
-def violations(file: str, text: str, members: tuple[Members, ...] = MEMBERS) -> list[str]:
+def violations(file: str, text: str, members: Any = MEMBERS) -> list[str]:
     """The members that a file uses and that stand in no table."""
     tree = Spelled().visit(ast.parse(text))
     rows = [row for row in members if row.file in ("*", file)]
@@ -95,15 +104,24 @@ def violations(file: str, text: str, members: tuple[Members, ...] = MEMBERS) -> 
     return sorted(n for n in used(tree, rows) if not any(covers(k, n) for k in known))
 
 
-@pytest.mark.parametrize("path", sorted(SOURCES.rglob("*.py")), ids=lambda path: path.name)
-def test_members_of_private_objects_stand_in_the_table(path: Path) -> None:
-    assert not violations(path.name, path.read_text())
+def name_of(value: Any) -> str:
+    """For a parameter of a test: that of a file, or of an object."""
+    return str(getattr(value, "name", getattr(value, "of", "")))
 
 
-@pytest.mark.parametrize("row", MEMBERS, ids=lambda row: f"{row.file}-{row.of}")
-def test_the_table_of_members_has_no_name_too_many(row: Members) -> None:
-    files = SOURCES.rglob(row.file)
-    trees = [Spelled().visit(ast.parse(file.read_text())) for file in files if file.suffix == ".py"]
+@pytest.mark.parametrize(
+    ("path", "rows"), [(path, rows) for rows, paths in SOURCES for path in paths], ids=name_of
+)
+def test_members_of_private_objects_stand_in_the_table(path: Path, rows: Any) -> None:
+    assert not violations(path.name, path.read_text(), rows)
+
+
+@pytest.mark.parametrize(
+    ("row", "paths"), [(row, paths) for rows, paths in SOURCES for row in rows], ids=name_of
+)
+def test_the_table_of_members_has_no_name_too_many(row: Any, paths: list[Path]) -> None:
+    files = [path for path in paths if path.match(row.file)]
+    trees = [Spelled().visit(ast.parse(file.read_text())) for file in files]
     found = {name for tree in trees for name in used(tree, [row])}
     found |= {f"{row.of}.{name}" for tree in trees for name in own_names(tree, row.of)}
     unused = [n for n in row.names if not any(f"{f}.".startswith(f"{row.of}.{n}.") for f in found)]
@@ -131,4 +149,5 @@ def test_the_guard_sees_a_member_that_stands_in_no_table(line: str) -> None:
 
 
 def test_the_guard_sees_a_member_of_a_parameter() -> None:
+    assert violations("part.py", "def f(shape): shape.tuple_shapes", JAX_MEMBERS)
     assert violations("dynamo_float.py", "def f(output): output.guards")

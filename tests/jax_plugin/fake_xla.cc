@@ -197,16 +197,17 @@ __attribute__((visibility("default"))) const char* fake_xla_run(const Options* o
           " type " + std::to_string(metadata.state_type_id.value) + "\n";
 
   x::Context context;
-  x::ByteSpan func_name = {"func", 4}, func = {options->func, std::strlen(options->func)};
-  x::ByteSpan plan_name = {"plan", 4}, plan = {options->plan, std::strlen(options->plan)};
-  x::ByteSpan* names[] = {&func_name, &plan_name};
-  void* values[] = {&func, &plan};
-  x::AttributeTag tags[] = {x::kString, x::kString};
+  const std::string call_text = std::string("tvm_ffi.call 2\nkernel ") + options->func +
+                                (*options->plan ? std::string("\nplan ") + options->plan : "");
+  x::ByteSpan name = {"call", 4}, value = {call_text.data(), call_text.size()};
+  x::ByteSpan* names[] = {&name};
+  void* values[] = {&value};
+  x::AttributeTag tags[] = {x::kString};
   call.extension = nullptr;
   call.api = api;
   call.context = &context;
   call.stage = x::kInstantiate;
-  call.attributes.size = 2;
+  call.attributes.size = 1;
   call.attributes.tags = tags;
   call.attributes.names = names;
   call.attributes.values = values;

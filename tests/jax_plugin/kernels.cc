@@ -329,6 +329,9 @@ TVM_FFI_DLL_EXPORT_TYPED_FUNC(stream, Stream);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(current_stream, CurrentStream);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(allocator, Allocator);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(set_allocator, SetAllocator);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(float_bytes, [](double value, TensorView out) {
+  std::memcpy(out.data_ptr(), &value, sizeof(value));
+});
 
 /// Copies, if it is called as functions of libraries are: without a handle.
 extern "C" TVM_FFI_DLL_EXPORT int __tvm_ffi_without_handle(void* handle, const TVMFFIAny* args,

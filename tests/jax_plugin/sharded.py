@@ -181,7 +181,8 @@ def run_automatic() -> None:
     shape = jax.ShapeDtypeStruct(X.shape, X.dtype)
     by_hand = jax.ffi.ffi_call(graphffi_jax.inspect().targets[0], shape)
     for name, dims in {"lost": "x(a b c) -> out(d e f)", "short": "x(a b) -> out(a b)"}.items():
-        refuse(name, lambda x, d=dims: by_hand(x, func=f"{LIBRARY}::add_one", dims=d), first)
+        text = f"tvm_ffi.call 2\nkernel {LIBRARY}::add_one\narrays {dims}"
+        refuse(name, lambda x, t=text: by_hand(x, call=t), first)
     refuse("raw", lambda x: graphffi_jax.call(f"{LIBRARY}::add_one", x, out=x), first)
     try:
         with graphffi_jax.errors():

@@ -165,6 +165,19 @@ def test_kernels_of_files_outside_of_the_package_are_refused(
         graphffi_jax.load_package(path, trust=trust)
 
 
+@pytest.mark.parametrize("text", [None, "tvm_ffi.call 1"])
+def test_programs_of_another_release_are_refused(
+    packaged: Path, tmp_path: Path, text: str | None
+) -> None:
+    shape, target = jax.ShapeDtypeStruct(X.shape, X.dtype), graphffi_jax.inspect().targets[0]
+    attributes = {"func": "f"} if text is None else {"call": text}
+    old = exported(lambda x: jax.ffi.ffi_call(target, shape)(x, **attributes), X)
+    path = _forge(packaged, tmp_path / "model.zip", program=bytes(old.serialize()))
+    got = "a program made by graphffi 0.1" if text is None else f"'{text}'"
+    with pytest.raises(ValueError, match=f"of the format 'tvm_ffi.call 2', got {got}; export ag"):
+        graphffi_jax.load_package(path, trust=True)
+
+
 def test_functions_of_the_runtime_need_all_trust(tmp_path: Path) -> None:
     program = exported(add_one("ffi.ModuleLoadFromFile"), X)
     path = graphffi_jax.package(program, tmp_path / "model.zip")

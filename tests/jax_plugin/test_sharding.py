@@ -98,11 +98,11 @@ def test_what_the_program_gathers_is_whole(results: dict[str, Any], name: str) -
         ("loop", "looped: operand 'x': expected dimension 2 [h] whole on every device, got it in"),
         (
             "lost",
-            "::add_one: attribute 'dims': expected 'a' of operand 'x' in every result, got 'x",
+            "::add_one: arrays: expected 'a' of operand 'x' in every result, got 'x",
         ),
         (
             "short",
-            "::add_one: attribute 'dims': expected 1 arrays with [3] dimensions on a side, g",
+            "::add_one: arrays: expected 1 arrays with [3] dimensions on a side, g",
         ),
         ("raw", "::add_one: operand 'i0': expected dimension 0 whole on every device, got it in 4"),
         ("whole", "gather it with jax.lax.with_sharding_constraint or jax.sharding.reshard, or "),
@@ -176,4 +176,4 @@ def test_programs_of_one_device_say_nothing_of_it(
     import jax.numpy as jnp
 
     text = jax.jit(ops.add_one).lower(jnp.ones(3)).as_text()
-    assert "dims" not in text
+    assert r"\0Aarrays x -\3E out" in text or r"\0Aarrays x -> out" in text

@@ -15,7 +15,6 @@ constexpr int kNumDataTypes = xla::kF8E8M0FNU + 1;
 
 /// Indexed by xla::DataType.
 struct DataTypes {
-  const char* names[kNumDataTypes];
   DLDataType dtypes[kNumDataTypes];
 };
 extern const DataTypes kDataTypes;

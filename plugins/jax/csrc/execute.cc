@@ -98,10 +98,10 @@ void CheckAliases(const xla::Call& arrays, const Arity& arity) {
     auto& operand = *static_cast<const xla::Buffer*>(arrays.args.buffers[arity.num_inputs + i]);
     auto& result = *static_cast<const xla::Buffer*>(arrays.rets.buffers[arity.num_returned + i]);
     if (operand.data == result.data || CountElements(operand) == 0) continue;
-    throw Error("ValueError",
-                "attribute 'mutated': expected operand " + std::to_string(arity.num_inputs + i) +
-                    " in the memory of result " + std::to_string(arity.num_returned + i) +
-                    ", got a copy; pass input_output_aliases to jax.ffi.ffi_call");
+    throw Error("ValueError", "updated: expected operand " + std::to_string(arity.num_inputs + i) +
+                                  " in the memory of result " +
+                                  std::to_string(arity.num_returned + i) +
+                                  ", got a copy; pass input_output_aliases to jax.ffi.ffi_call");
   }
 }
 
@@ -175,7 +175,7 @@ struct Workspace {
 /// The last result: bytes of any shape (a batch of calls has a batch of workspaces).
 Workspace WorkspaceOf(const xla::Call& call) {
   if (call.rets.size == 0) {
-    throw Error("ValueError", "attribute 'workspace': expected a result for it, got none");
+    throw Error("ValueError", "workspace: expected a result for it, got none");
   }
   auto& buffer = *static_cast<const xla::Buffer*>(call.rets.buffers[call.rets.size - 1]);
   if (buffer.dtype != xla::kU8) {
@@ -276,8 +276,7 @@ void ExecuteOnGpu(const xla::Call& arrays, const Site& site, Target target) {
 void SkipToken(const char* bank, xla::Buffers* buffers) {
   if (buffers->size == 0 || buffers->tags[0] != xla::kBuffer ||
       static_cast<const xla::Buffer*>(buffers->buffers[0])->dtype != xla::kToken) {
-    throw Error("TypeError",
-                std::string("attribute 'ordered': expected a token as the first ") + bank);
+    throw Error("TypeError", std::string("ordered: expected a token as the first ") + bank);
   }
   --buffers->size;
   ++buffers->tags;

@@ -7,12 +7,11 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "call/error.h"
+#include "call_text.h"
 #include "error_ring.h"
 #include "exit_gate.h"
 #include "kernels/kernel_ref.h"
@@ -37,33 +36,12 @@ void KeepError(std::string kind, const std::string& message) {
   KeepInRing(graphffi::Error(std::move(kind), message), message);
 }
 
-using FunctionOrReference = std::variant<Function, std::string>;
-/// pass_owning_tensor, has_workspace, graph.
-using Traits = std::tuple<bool, bool, bool>;
-
-std::shared_ptr<const graphffi::KernelSlot> SlotOf(const FunctionOrReference& function,
-                                                   graphffi::KernelFacts* facts) {
-  if (auto* reference = std::get_if<std::string>(&function)) {
-    *facts = graphffi::FactsOf(*reference);
-    return std::make_shared<graphffi::KernelSlot>(*reference);
-  }
-  const TVMFFIObjectHandle handle = HandleOf(std::get<Function>(function));
-  TVMFFIObjectIncRef(handle);
-  return std::make_shared<graphffi::KernelSlot>(handle);
-}
-
-/// The address of a NamedTarget. Without plan, the function gets no arguments.
-int64_t NewTarget(const FunctionOrReference& function, std::string name,
-                  const std::optional<std::string>& opt_plan, std::vector<std::string> attributes,
-                  Traits traits) {
+/// The address of a NamedTarget; see ReadTargetText.
+int64_t NewTarget(const std::string& text, const tvm::ffi::Optional<Function>& function,
+                  bool graph) {
   auto target = std::make_unique<NamedTarget>();
-  target->kernel = SlotOf(function, &target->facts);
-  target->name = std::move(name);
-  target->plan = opt_plan.value_or("");
-  target->takes_nothing = !opt_plan.has_value();
-  target->attributes = std::move(attributes);
-  std::tie(target->pass_owning_tensor, target->has_workspace, target->graph) = traits;
-  ParseSitePlan(target->plan, target->AttributeNames(), target->name);
+  ReadTargetText(text, function, &target->parts, &target->attributes);
+  target->graph = graph;
   return reinterpret_cast<int64_t>(target.release());
 }
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "attributes.h"
+#include "call_text.h"
 #include "error_ring.h"
 #include "execute.h"
 #include "exit_gate.h"
@@ -60,23 +60,22 @@ xla::Status* Checked(const xla::Call* call, xla::Stage stage, uint32_t traits, W
 template <typename Decode>
 xla::Status* InstantiateSite(const xla::Call* call, uint32_t traits, Decode&& decode) {
   return Checked(call, xla::kInstantiate, traits, [&]() noexcept -> xla::Status* {
-    std::string subject;
+    SiteParts parts;
     try {
-      Site* site = Site::Get(decode(call->attributes, &subject));
+      decode(call->attributes, &parts);
+      Site* site = Site::Get(parts);
       xla::Status* status = xla::SetState(*call, site);
       if (status != nullptr) site->Release();
       return status;
     } catch (...) {
-      return ReportCaught(call->api, subject);
+      return ReportCaught(call->api, parts.subject);
     }
   });
 }
 
 xla::Status* Instantiate(const xla::Call* call, uint32_t traits) {
-  return InstantiateSite(call, traits, [](const xla::Attributes& given, std::string* subject) {
-    CallAttributes attributes = CallAttributes::Decode(given);
-    *subject = attributes.subject;
-    return attributes.Resolve();
+  return InstantiateSite(call, traits, [](const xla::Attributes& given, SiteParts* to) {
+    ReadCallText(CallTextOf(given), to);
   });
 }
 
@@ -127,9 +126,9 @@ TVM_FFI_DLL_EXPORT void* graphffi_jax_instantiate_named(void* target, void* call
   auto& named = *static_cast<const NamedTarget*>(target);
   uint32_t traits = named.graph ? uint32_t{xla::kCommandBufferCompatible} : 0;
   return InstantiateSite(static_cast<const xla::Call*>(call), traits,
-                         [&named](const xla::Attributes& given, std::string* subject) {
-                           *subject = named.name;
-                           return named.Decode(given);
+                         [&named](const xla::Attributes& given, SiteParts* to) {
+                           to->subject = named.parts.subject;
+                           *to = named.Decode(given);
                          });
 }
 

@@ -8,7 +8,7 @@
 #include <optional>
 #include <utility>
 
-#include "attributes.h"
+#include "call/error.h"
 #include "dtype.h"
 
 namespace graphffi_jax {
@@ -100,8 +100,25 @@ void AppendAttribute(xla::AttributeTag tag, const void* value, std::string* key)
     dtype = array->dtype;
     size = array->size * static_cast<size_t>(ToDLPack(dtype).bits) / 8;
   }
-  *key += std::to_string(tag) + "," + std::to_string(dtype) + ",";
-  AppendToKey({static_cast<const char*>(data), size}, key);
+  for (const size_t number : {static_cast<size_t>(tag), static_cast<size_t>(dtype), size}) {
+    *key += std::to_string(number) + ",";
+  }
+  key->append(static_cast<const char*>(data), size);
+}
+
+/// "a string", "an array of float32", …
+std::string Describe(xla::AttributeTag tag, const void* value) {
+  switch (tag) {
+    case xla::kString:
+      return "a string";
+    case xla::kScalar:
+      return "a scalar of " + DataTypeName(static_cast<const xla::Scalar*>(value)->dtype);
+    case xla::kArray:
+      return "an array of " + DataTypeName(static_cast<const xla::Array*>(value)->dtype);
+    case xla::kDictionary:
+      return "a dictionary";
+  }
+  return "an attribute of unknown type " + std::to_string(tag);
 }
 
 std::string ListOf(const std::vector<std::string>& names) {
@@ -112,51 +129,39 @@ std::string ListOf(const std::vector<std::string>& names) {
 
 }  // namespace
 
-std::vector<std::string> NamedTarget::AttributeNames() const {
-  return graphffi::PlanNames::Raw(0, 0, static_cast<int32_t>(attributes.size()), 0, 0).attributes;
-}
-
 SiteParts NamedTarget::Decode(const xla::Attributes& given) const {
   constexpr int64_t kMissing = -1;
   std::vector<int64_t> positions(attributes.size(), kMissing);
-  Problems problems;
+  std::string problems;
+  const auto add = [&problems](const std::string& name, const std::string& text) {
+    problems += (problems.empty() ? "attribute '" : "; attribute '") + name + "': expected " + text;
+  };
   for (int64_t i = 0; i < given.size; ++i) {
     const std::string name(given.names[i]->data, given.names[i]->size);
     const auto found = std::find(attributes.begin(), attributes.end(), name);
     if (found == attributes.end()) {
-      problems.Add("TypeError", "attribute '" + name + "': expected a known attribute (" +
-                                    ListOf(attributes) + "), got " +
-                                    DescribeAttribute(given.tags[i], given.values[i]));
+      add(name, "a known attribute (" + ListOf(attributes) + "), got " +
+                    Describe(given.tags[i], given.values[i]));
     } else {
       positions[static_cast<size_t>(found - attributes.begin())] = i;
     }
   }
-  SiteParts parts;
-  AppendToKey("target " + std::to_string(reinterpret_cast<uintptr_t>(this)), &parts.key);
+  SiteParts made = parts;
+  made.key = "target " + std::to_string(reinterpret_cast<uintptr_t>(this)) + " ";
   for (size_t k = 0; k < attributes.size(); ++k) {
-    const std::string subject = "attribute '" + attributes[k] + "': expected ";
     const int64_t i = positions[k];
     if (i == kMissing) {
-      problems.Add("TypeError", subject + "a value, got nothing");
+      add(attributes[k], "a value, got nothing");
     } else if (std::optional<Any> value = ReadAttribute(given.tags[i], given.values[i])) {
-      parts.attributes.push_back(*std::move(value));
-      AppendAttribute(given.tags[i], given.values[i], &parts.key);
+      made.attributes.push_back(*std::move(value));
+      AppendAttribute(given.tags[i], given.values[i], &made.key);
     } else {
-      problems.Add("TypeError", subject + "an int, a float, a bool, a string or an array, got " +
-                                    DescribeAttribute(given.tags[i], given.values[i]));
+      add(attributes[k], "an int, a float, a bool, a string or an array, got " +
+                             Describe(given.tags[i], given.values[i]));
     }
   }
-  problems.ThrowIfAny(name);
-  parts.kernel = kernel;
-  parts.facts = facts;
-  parts.subject = name;
-  parts.plan = plan;
-  parts.takes_nothing = takes_nothing;
-  parts.is_named = true;
-  parts.attribute_names = AttributeNames();
-  parts.pass_owning_tensor = pass_owning_tensor;
-  parts.has_workspace = has_workspace;
-  return parts;
+  if (!problems.empty()) throw graphffi::Error("TypeError", parts.subject + ": " + problems);
+  return made;
 }
 
 }  // namespace graphffi_jax

@@ -2,9 +2,7 @@
 #include "site.h"
 
 #include <algorithm>
-#include <cctype>
 #include <mutex>
-#include <string_view>
 #include <unordered_map>
 #include <utility>
 
@@ -17,7 +15,6 @@ namespace graphffi_jax {
 
 using graphffi::Layout;
 using graphffi::Plan;
-using graphffi::PlanNames;
 
 namespace {
 
@@ -31,30 +28,6 @@ Table& GetTable() {
   return *table;
 }
 
-/// The names that `text` picks from one bank: how many operands there are is known at execution
-/// only, where the call frame checks the indices.
-int32_t CountNames(std::string_view text, char prefix) {
-  auto is_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
-  constexpr int32_t kLimit = 1 << 16;
-  int32_t count = 0;
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] != prefix || (i > 0 && is_word(text[i - 1]))) continue;
-    int32_t index = 0;
-    size_t end = i + 1;
-    for (; end < text.size() && std::isdigit(static_cast<unsigned char>(text[end])); ++end) {
-      index = std::min(kLimit, index * 10 + (text[end] - '0'));
-    }
-    bool name = end > i + 1 && (end == text.size() || !is_word(text[end]));
-    if (name && index < kLimit) count = std::max(count, index + 1);
-  }
-  return count;
-}
-
-Plan FoldedPlan(const SiteParts& parts) {
-  if (parts.takes_nothing) return Plan().Fold(parts.attributes);
-  return ParseSitePlan(parts.plan, parts.attribute_names, parts.subject).Fold(parts.attributes);
-}
-
 bool PassesWorkspace(const Plan& plan) {
   return std::any_of(plan.items().begin(), plan.items().end(),
                      [](const Plan::Item& item) { return item.op == Plan::Op::kWorkspace; });
@@ -62,15 +35,8 @@ bool PassesWorkspace(const Plan& plan) {
 
 }  // namespace
 
-Plan ParseSitePlan(const std::string& text, const std::vector<std::string>& attribute_names,
-                   const std::string& subject) {
-  PlanNames names = PlanNames::Raw(CountNames(text, 'i'), CountNames(text, 'o'), 0, 0, 0);
-  names.attributes = attribute_names;
-  return Plan::Parse(text, names, subject);
-}
-
-Site::Site(SiteParts parts)
-    : kernel_(std::move(parts.kernel)),
+Site::Site(const SiteParts& parts)
+    : kernel_(parts.kernel),
       // Functions registered by name may be Python's, which need tensors that own; libraries say so
       // if they do.
       lends_(parts.pass_owning_tensor || !parts.facts.in_library || parts.facts.takes_tensors ||
@@ -81,10 +47,10 @@ Site::Site(SiteParts parts)
       is_named_(parts.is_named),
       is_guarded_(gated_ || is_ordered_ || has_workspace_),
       mutated_(parts.mutated),
-      plan_(FoldedPlan(parts)),
-      subject_(std::move(parts.subject)),
-      names_(std::move(parts.names)),
-      key_(std::move(parts.key)) {
+      plan_(parts.plan.Fold(parts.attributes)),
+      subject_(parts.subject),
+      names_(parts.names),
+      key_(parts.key) {
   passes_workspace_ = PassesWorkspace(plan_);
 }
 
@@ -105,9 +71,8 @@ const Arity& Site::OtherArityOf(int64_t num_operands, int64_t num_results) const
 const Arity& Site::AddArity(int64_t num_operands, int64_t num_results) const {
   const int64_t most = std::min(num_operands, num_results - (has_workspace_ ? 1 : 0));
   if (mutated_ > most) {
-    throw graphffi::Error("ValueError", "attribute 'mutated': expected at most " +
-                                            std::to_string(most) + ", got " +
-                                            std::to_string(mutated_));
+    throw graphffi::Error("ValueError", "updated: expected at most " + std::to_string(most) +
+                                            ", got " + std::to_string(mutated_));
   }
   const auto num_inputs = static_cast<int32_t>(num_operands - mutated_);
   const auto num_outputs = static_cast<int32_t>(num_results) - (has_workspace_ ? 1 : 0);
@@ -128,13 +93,10 @@ const Arity& Site::AddArity(int64_t num_operands, int64_t num_results) const {
   return *arity.release();
 }
 
-Site* Site::Get(SiteParts parts) {
-  parts.key += parts.pass_owning_tensor ? "o" : "v";
-  parts.key += std::to_string(parts.mutated) + (parts.has_workspace ? "w" : "") +
-               (parts.is_ordered ? "o" : "");
+Site* Site::Get(const SiteParts& parts) {
   if (Site* site = Find(parts.key)) return site;
   // Unlocked: folding the plan may wait for the GIL, with which other threads release sites.
-  std::unique_ptr<Site, Deleter> made(new Site(std::move(parts)));
+  std::unique_ptr<Site, Deleter> made(new Site(parts));
   Table& table = GetTable();
   std::lock_guard<std::mutex> lock(table.mutex);
   const auto [found, is_new] = table.sites.try_emplace(made->key_, made.get());

@@ -23,29 +23,21 @@ inline TVMFFIObjectHandle HandleOf(const tvm::ffi::Function& function) {
   return tvm::ffi::detail::ObjectUnsafe::TVMFFIObjectPtrFromObjectRef(function);
 }
 
-/// The attributes of a call site, decoded and resolved.
+/// A call site as its text, or that of a NamedTarget, says it.
 struct SiteParts {
   std::string key;  ///< equal for equal parts only
   std::shared_ptr<const graphffi::KernelSlot> kernel;
   graphffi::KernelFacts facts;
   std::string subject;  ///< begins the text of errors
   graphffi::TensorNames names;
-  std::string plan;  ///< over i0…, o0… and attribute_names
-  std::vector<std::string> attribute_names;
-  std::vector<tvm::ffi::Any> attributes;
-  int64_t mutated = 0;              ///< how many of the last operands alias the last results
-  bool pass_owning_tensor = false;  ///< lend Tensor objects instead of views
-  bool is_ordered = false;          ///< a token comes before operands and results
-  bool has_workspace = false;       ///< the last result is scratch memory
-  bool takes_nothing = false;       ///< there is no plan, the kernel gets no arguments
-  bool is_named = false;            ///< of a NamedTarget
+  graphffi::Plan plan;                    ///< over i0…, o0… and attributes
+  std::vector<tvm::ffi::Any> attributes;  ///< their values
+  int64_t mutated = 0;                    ///< how many of the last operands alias the last results
+  bool pass_owning_tensor = false;        ///< lend Tensor objects instead of views
+  bool is_ordered = false;                ///< a token comes before operands and results
+  bool has_workspace = false;             ///< the last result is scratch memory
+  bool is_named = false;                  ///< of a NamedTarget
 };
-
-/// The plan of a call site, whose numbers of operands and results are not known yet. \throws
-/// Error(ValueError) for text that does not parse.
-graphffi::Plan ParseSitePlan(const std::string& text,
-                             const std::vector<std::string>& attribute_names,
-                             const std::string& subject);
 
 /// Shared by the calls of a site that have the same numbers of arrays.
 struct Arity {
@@ -64,8 +56,8 @@ struct Arity {
 /// counted by them, and immutable but for functions that are registered anew.
 class Site {
  public:
-  /// *New reference*. \throws Error(ValueError) for a plan that does not parse.
-  static Site* Get(SiteParts parts);
+  /// *New reference*. \throws Error for a value that the plan can't convert.
+  static Site* Get(const SiteParts& parts);
   void Release();
 
   const graphffi::KernelSlot& kernel() const { return *kernel_; }
@@ -104,7 +96,7 @@ class Site {
   Site& operator=(const Site&) = delete;
 
  private:
-  explicit Site(SiteParts parts);
+  explicit Site(const SiteParts& parts);
   ~Site() { delete opt_arities_.load(std::memory_order_relaxed); }
   struct Deleter {
     void operator()(Site* site) const { delete site; }

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 import jax
@@ -14,7 +14,6 @@ import numpy as np
 import graphffi
 from graphffi.plugin import (
     Framework,
-    OpKernel,
     check_kept,
     checked_bytes,
     checked_dtype,
@@ -22,10 +21,10 @@ from graphffi.plugin import (
     per_tensor,
     register_framework,
 )
-from graphffi_jax._choice import kernels_by_device
+from graphffi_jax._choice import OTHERS, kernels_by_device
 from graphffi_jax._export.decisions import run_rule
 from graphffi_jax._library import register_targets
-from graphffi_jax._lowering.kernel_call import KernelCall
+from graphffi_jax._lowering.kernel_call import Chosen, KernelCall
 from graphffi_jax._primitive import ResultTypes, bind
 from graphffi_jax._sharding.partition import register_partitioners
 from graphffi_jax._sharding.varying import vary_alike
@@ -133,7 +132,9 @@ class JaxFramework(Framework):
         if workspace is not None:
             checked_bytes(f"{call.subject}: workspace", workspace)
         shapes = _result_shapes(call.subject, [str(i) for i in range(len(results))], results)
-        return bind(KernelCall.make(call, workspace=workspace), [*inputs, *mutated], shapes)
+        kernel = Chosen.make(call, workspace=workspace)
+        made = KernelCall(call.subject, call.names, len(mutated), ((OTHERS, kernel),))
+        return bind(made, [*inputs, *mutated], shapes)
 
 
 def _prepare(
@@ -144,22 +145,21 @@ def _prepare(
     made_of = OpCall.make(op, definition, operands, attributes)
     results = _result_shapes(op.name, definition.results, specs)
 
-    def make(kernel: OpKernel) -> KernelCall:
+    names, num_mutated = "", 0
+    kernels: list[tuple[str, Chosen | str]] = []
+    for kind, kernel in kernels_by_device(definition, seen, attributes).items():
+        if isinstance(kernel, str):
+            kernels.append((kind, kernel))
+            continue
         workspace = run_rule(
             f"{op.name}: workspace",
-            lambda o: definition.workspace_bytes(kernel, o, attributes),
+            functools.partial(definition.workspace_bytes, kernel, attributes=attributes),
             seen,
         )
         call = definition.canonical(kernel, operands, attributes)
-        made = KernelCall.make(call, made_of, workspace, batches)
-        unmade = None if kernel.factory is None else kernel
-        return replace(made, unmade=unmade, is_reference=kernel.is_reference)
-
-    calls = {
-        kind: kernel if isinstance(kernel, str) else make(kernel)
-        for kind, kernel in kernels_by_device(definition, seen, attributes).items()
-    }
-    return KernelCall.of_each(calls), results
+        names, num_mutated = call.names, len(call.mutated)
+        kernels.append((kind, Chosen.make(call, kernel, workspace)))
+    return KernelCall(op.name, names, num_mutated, tuple(kernels), made_of, (), batches), results
 
 
 @per_tensor

@@ -17,6 +17,7 @@ from jax.interpreters import ad, batching, mlir, partial_eval
 
 from graphffi_jax._export.export import check_exportable
 from graphffi_jax._library import LOCAL_TARGETS
+from graphffi_jax._lowering.call_text import ATTRIBUTE
 from graphffi_jax._lowering.kernel_call import KernelCall
 from graphffi_jax._refusals import refuse_deleted, refuse_in_kernels, refuse_transpose
 from graphffi_jax._sharding.sharding import (
@@ -107,7 +108,7 @@ def _abstract_eval(
         result_aval(shape, dtype, operands, sharding, operand)
         for (shape, dtype), sharding, operand in zip(shapes, shardings, updates, strict=True)
     ]
-    if not call.traits.has_side_effect:
+    if not call.has_side_effect:
         return avals, frozenset()
     # Both: without the second one, JAX leaves calls out of the gradients of loops.
     return avals, frozenset({_io_effect(is_ordered=call.is_ordered), _debug_effect()})
@@ -147,9 +148,10 @@ def _lower(context: Any, *operands: Any, call: KernelCall, results: Any) -> Any:
 
 
 def _lower_one(context: Any, operands: Sequence[Any], call: KernelCall, results: Any) -> Any:
-    if call.loops and (call.is_reference or not is_partitioned(context)):
+    is_reference = call.chosen.kernel.is_reference
+    if call.loops and (is_reference or not is_partitioned(context)):
         return _lower_loops(context, operands, call, results)
-    if call.is_reference and call.made_of is not None:
+    if is_reference and call.made_of is not None:
         compute = functools.partial(run_reference, call.made_of, results)
         return mlir.lower_fun(compute, multiple_results=True)(context, *operands)
     if not call.is_ordered:
@@ -183,28 +185,28 @@ def _lower_call(context: Any, operands: Sequence[Any], call: KernelCall, results
     first_updated = num_tokens + len(results)
     num_aliases = 0 if call.loops else call.num_mutated  # a loop has results of its own
     aliases = {first_mutated + i: first_updated + i for i in range(num_aliases)}
-    attributes = call.attributes()
+    arrays = ""
+    workspace = call.chosen.workspace
     options: dict[str, Any] = {}
     if call.is_ordered:
         check_one_device(context, call)
     else:
-        of_split, options["extra_attributes"] = sharding_attributes(context, call, len(operands))
-        attributes |= of_split
-    if call.workspace is not None:
+        arrays, options["extra_attributes"] = sharding_attributes(context, call, len(operands))
+    if workspace is not None:
         # A result that nobody reads: XLA gives its memory to others as soon as the call is over.
-        hidden = _ShapedArray((call.workspace,), np.dtype(np.uint8))
+        hidden = _ShapedArray((workspace,), np.dtype(np.uint8))
         context = context.replace(avals_out=[*context.avals_out, hidden])
     if call.is_ordered:
         options["result_types"] = [mlir.token_type(), *map(_tensor_type, context.avals_out[1:])]
     rule = jax.ffi.ffi_lowering(
         LOCAL_TARGETS[call.target] if is_local(context) else call.target,
         operand_output_aliases=aliases,
-        has_side_effect=bool(call.traits.has_side_effect),
+        has_side_effect=bool(call.has_side_effect),
         **options,
     )
     with _location(context, call.subject):
-        outputs = rule(context, *operands, **attributes)
-    return outputs if call.workspace is None else outputs[:-1]
+        outputs = rule(context, *operands, **{ATTRIBUTE: call.text(arrays)})
+    return outputs if workspace is None else outputs[:-1]
 
 
 def _location(context: Any, name: str) -> Any:

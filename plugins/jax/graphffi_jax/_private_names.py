@@ -7,7 +7,7 @@ import functools
 import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,39 @@ PRIVATE_NAMES: Final = (
         _NO_PARTITIONER,
     ),
 )
+
+
+class Members(NamedTuple):
+    """Members of the objects that private names give, which no look-up finds: versions vouch for.
+
+    Args:
+        file: The module of this package that uses them.
+        of: The name of the object there, or of the variable that holds it.
+        why: The use.
+        names: The members.
+    """
+
+    file: str
+    of: str
+    why: str
+    names: tuple[str, ...]
+
+
+_HLO_SHARDING: Final = "graphffi_jax._sharding.tiling.HloSharding"
+
+MEMBERS: Final = (
+    Members("tiling.py", "HloSharding", "makes the split of an array",
+            ("replicate", "subgroup_with_device_ordering")),
+    Members("tiling.py", "sharding", "the split of an array",
+            ("is_tiled", "tile_assignment_devices", "tile_assignment_dimensions")),
+    Members("tiling.py", "_OpSharding", "says which part is copied", ("Type.REPLICATED",)),
+    Members("partition.py", _HLO_SHARDING, "makes the split of all results",
+            ("manual", "replicate", "tuple_sharding")),
+    Members("partition.py", "sharding", "the split of an array",
+            ("is_manual", "tile", "tuple_elements")),
+    Members("partition.py", "shape", "a type of XLA", ("dimensions", "is_tuple", "tuple_shapes")),
+    Members("part.py", "shape", "a type of XLA", ("dimensions", "numpy_dtype")),
+)  # fmt: skip
 
 
 @functools.cache

@@ -35,9 +35,9 @@ def export_checks() -> list[export.DisabledSafetyCheck]:
 def check_exportable(context: Any, call: Any) -> None:
     """Refuses calls with side effects in programs that are exported, which JAX would do later."""
     parameters = context.module_context.lowering_parameters
-    if call.traits.has_side_effect and getattr(parameters, "for_export", False):
+    if call.has_side_effect and getattr(parameters, "for_export", False):
         raise NotImplementedError(
-            f"{call.subject}: has_side_effect={call.traits.has_side_effect!r}: expected a program "
+            f"{call.subject}: has_side_effect={call.has_side_effect!r}: expected a program "
             "that stays in this process, got one for jax.export, which takes no side effects; "
             "return a result that the program uses"
         )

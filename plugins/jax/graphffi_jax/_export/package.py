@@ -21,6 +21,7 @@ from graphffi.plugin import (
     trusted_hashes,
 )
 from graphffi_jax._library import ALL_TARGETS
+from graphffi_jax._lowering import call_text
 
 if TYPE_CHECKING:
     from jax import export
@@ -65,7 +66,7 @@ def package(exported: export.Exported, path: str | os.PathLike[str], *, vjp_orde
     libraries = PackagedLibraries("graphffi_jax: package")
     program = exported
     for order in range(vjp_order + 1):
-        for reference, library in _kernels(program):
+        for reference, library in _kernels("graphffi_jax: package", program):
             _add(libraries, reference, library)
         if order < vjp_order:
             program = program.vjp()
@@ -155,18 +156,17 @@ def _deserialize(subject: str, content: bytes) -> tuple[export.Exported, list[tu
     from jax import export
 
     try:
-        program = gradient = export.deserialize(bytearray(content))
-        kernels = list(_kernels(program))
-        while gradient.has_vjp():
-            gradient = gradient.vjp()
-            kernels += _kernels(gradient)
-        return program, kernels
-    except ImportError:
+        programs = [export.deserialize(bytearray(content))]
+        while programs[-1].has_vjp():
+            programs.append(programs[-1].vjp())
+        kernels = [kernel for program in programs for kernel in _kernels(subject, program)]
+    except (ImportError, call_text.OtherFormatError):
         raise
     except Exception as error:  # of many kinds: struct.error, JaxRuntimeError, …
         raise ValueError(
             f"{subject}: expected a program that jax.export wrote, got a damaged one: {error}"
         ) from error
+    return programs[0], kernels
 
 
 def _check_kernels(
@@ -205,7 +205,7 @@ def _check_functions(subject: str, kernels: Sequence[tuple[str, str]]) -> None:
         )
 
 
-def _kernels(program: export.Exported) -> Iterator[tuple[str, str]]:
+def _kernels(subject: str, program: export.Exported) -> Iterator[tuple[str, str]]:
     """The kernel references of a program, and the names of their libraries in packages."""
     found: dict[tuple[str, str], None] = {}
 
@@ -213,17 +213,12 @@ def _kernels(program: export.Exported) -> Iterator[tuple[str, str]]:
         if operation.name == "stablehlo.custom_call":
             target = ir.StringAttr(operation.attributes["call_target_name"]).value
             if target in ALL_TARGETS:
-                found[_text(operation, "func"), _text(operation, "library")] = None
+                places = ("mhlo.backend_config", "backend_config")
+                place = next(name for name in places if name in operation.attributes)
+                lines = dict(call_text.read(subject, operation.attributes[place]))
+                found[lines.get("kernel", ""), lines.get("library", "")] = None
         return ir.WalkResult.ADVANCE
 
     with mlir.make_ir_context():
         ir.Module.parse(program.mlir_module()).operation.walk(visit)
     return iter(found)
-
-
-def _text(operation: Any, name: str) -> str:
-    for place in ("mhlo.backend_config", "backend_config"):
-        attribute = operation.attributes[place] if place in operation.attributes else None
-        if isinstance(attribute, ir.DictAttr):
-            return ir.StringAttr(attribute[name]).value if name in attribute else ""
-    return ""

@@ -52,7 +52,7 @@ class CallDims:
         return {name: None for a in (*self.operands, *self.results) for name in a.free()}
 
     def __str__(self) -> str:
-        """As the attribute of a custom call: ``x(@0 b [h]), w([h]) -> out(@0 b [h])``."""
+        """As in the text of a call: ``x(@0 b [h]), w([h]) -> out(@0 b [h])``."""
         left, right = (
             ", ".join(f"{a.name}({' '.join(a.dims)})" for a in side)
             for side in (self.operands, self.results)
@@ -100,45 +100,40 @@ class CallDims:
             for i in range(len(shapes))
         ]
         inner = [shape[len(names) :] for shape, names in zip(shapes, loops, strict=True)]
-        if call.made_of is None:
+        definition = None if call.made_of is None else call.made_of.definition
+        if definition is None:
             ndims = [len(shape) for shape in inner]
             one = CallDims.unnamed(ndims[:num_operands], ndims[num_operands:])
             named = [*one.operands, *one.results]
         else:
-            named = _named(call.made_of, inner, call.batches)
+            named = _named(definition, call, inner)
         rows = [
             ArrayDims(array.name, (*names, *array.dims))
             for array, names in zip(named, loops, strict=True)
         ]
         found = CallDims(tuple(rows[:num_operands]), tuple(rows[num_operands:]))
-        if call.workspace is None:
+        if call.chosen.workspace is None:
             return found
         # XLA plans the workspace of a whole call for each of its parts.
         return CallDims(found.operands, (*found.results, ArrayDims("workspace", ("_",))))
 
 
-def _named(made_of: Any, shapes: Sequence[Any], batches: int) -> list[ArrayDims]:
-    definition = made_of.definition
+def _named(definition: Any, call: Any, shapes: Sequence[Any]) -> list[ArrayDims]:
+    read, outputs = (side.split(", ") if side else [] for side in call.names.split(" -> "))
+    updated = outputs[len(definition.results) :]
     dims = definition.dims
-    groups = [None] * len(definition.operands) if dims is None else dims.operands
-    read: list[Any] = []
-    updated: list[Any] = []
-    for operand, group, structure in zip(
-        definition.operands, groups, made_of.structure, strict=True
-    ):
-        names = [] if structure is None else [operand.name]
-        if structure is not None and structure >= 0:
-            names = [f"{operand.name}[{i}]" for i in range(structure)]
-        (updated if operand.mutated else read).extend((name, group) for name in names)
-    groups = [None] * len(definition.results) if dims is None else dims.results
-    results = zip(definition.results, groups, strict=True)
+    groups = {} if dims is None else dict(zip(definition.results, dims.results, strict=True))
+    if dims is not None:
+        operands = (operand.name for operand in definition.operands)
+        groups |= zip(operands, dims.operands, strict=True)
     rows = []
-    for (name, group), shape in zip([*read, *updated, *results, *updated], shapes, strict=True):
+    for name, shape in zip([*read, *updated, *outputs], shapes, strict=True):
         row = ["_"] * len(shape)
         if dims is None:
-            row[:batches] = [f"batch{i}" for i in range(batches)]
-        for dim, position in {} if dims is None else group.positions(len(shape)).items():
-            row[position] = f"[{dim}]" if dim in dims.whole else dim
+            row[: call.batches] = [f"batch{i}" for i in range(call.batches)]
+        else:
+            for dim, position in groups[name.partition("[")[0]].positions(len(shape)).items():
+                row[position] = f"[{dim}]" if dim in dims.whole else dim
         rows.append(ArrayDims(name, tuple(row)))
     return rows
 

@@ -6,30 +6,20 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import jax
 
 import graphffi
 from graphffi_jax._library import TARGET, TARGET_GRAPH, handler_address, instantiate_named_address
+from graphffi_jax._lowering import call_text
 from graphffi_jax._lowering.bank import take_handler
 
 _PLATFORMS: Final = {"cpu": "cpu", "gpu": "CUDA", "cuda": "CUDA", "rocm": "ROCM"}
 _ITEMS: Final = {"args": "*inputs", "rets": "*outputs", "ctx.stream": "int(stream)"}
 _lock: Final = threading.Lock()
-#: With their handlers, by name and platform.
-registered_targets: Final[dict[tuple[str, str], tuple[_Registration, dict[str, Any]]]] = {}
-
-
-@dataclass(frozen=True)
-class _Registration:
-    """The arguments of a registration; the function by its reference or its identity."""
-
-    function: Any
-    plan: str | None
-    attributes: tuple[str, ...]
-    traits: tuple[bool, bool, bool]
+#: What they were registered with, and their handlers, by name and platform.
+registered_targets: Final[dict[tuple[str, str], tuple[Any, dict[str, Any]]]] = {}
 
 
 def register_ffi_target(
@@ -87,12 +77,22 @@ def register_ffi_target(
     place = _PLATFORMS.get(platform.lower()) if isinstance(platform, str) else None
     if place is None:
         raise ValueError(f"{name}: platform: expected {', '.join(_PLATFORMS)}, got {platform!r}")
-    plan, attributes = _plan_of(name, arg_spec)
-    traits = (pass_owned_tensor, use_last_output_for_alloc_workspace, allow_cuda_graph)
-    asked = _Registration(_identity(name, function), plan, attributes, traits)
+    kernel = _kernel(name, function)
+    text = call_text.write(
+        (
+            *call_text.flags(
+                kernel=kernel if isinstance(kernel, str) else "",
+                subject=name,
+                owning=pass_owned_tensor,
+                workspace=use_last_output_for_alloc_workspace,
+            ),
+            *_plan_of(name, arg_spec),
+        )
+    )
+    asked = kernel, text, allow_cuda_graph
     with _lock:
         if (name, place) not in registered_targets:
-            handlers = _new_handlers(name, function, plan, attributes, place, traits)
+            handlers = _new_handlers(name, kernel, text, place, allow_cuda_graph)
             jax.ffi.register_ffi_target(name, handlers, platform=place, api_version=1)
             registered_targets[name, place] = asked, handlers
         known, handlers = registered_targets[name, place]
@@ -104,7 +104,8 @@ def register_ffi_target(
     return handlers
 
 
-def _identity(name: str, function: Any) -> Any:
+def _kernel(name: str, function: Any) -> Any:
+    """The reference of a function if it has one."""
     if isinstance(function, str):
         return function
     if not callable(function):
@@ -116,22 +117,20 @@ def _identity(name: str, function: Any) -> Any:
     return function if reference is None else reference
 
 
-def _plan_of(name: str, arg_spec: Sequence[str] | None) -> tuple[str | None, tuple[str, ...]]:
-    """The plan, none for a call without arguments, and the names of its attributes n0, n1, …."""
+def _plan_of(name: str, arg_spec: Sequence[str] | None) -> call_text.Lines:
+    """The plan, empty for a call without arguments, and its attributes n0, n1, …."""
     items = ["args", "rets"] if arg_spec is None else arg_spec
     if isinstance(items, str) or not all(isinstance(item, str) for item in items):
         raise TypeError(f"{name}: arg_spec: expected a list of strings, got {arg_spec!r}")
-    attributes: list[str] = []
+    attributes: dict[str, str] = {}
     plan = []
     for item in items:
         if item.startswith("attrs.") and len(item) > len("attrs."):
             attribute = item.removeprefix("attrs.")
-            if attribute not in attributes:
-                attributes.append(attribute)
-            plan.append(f"n{attributes.index(attribute)}")
+            plan.append(attributes.setdefault(attribute, f"n{len(attributes)}"))
         else:
             plan.append(_ITEMS.get(item, item))
-    return ", ".join(plan) if plan else None, tuple(attributes)
+    return (("plan", ", ".join(plan)), *(("attribute", attribute) for attribute in attributes))
 
 
 def _for_peer(function: Any) -> Any:
@@ -146,26 +145,20 @@ def _for_peer(function: Any) -> Any:
 
 
 def _new_handlers(
-    name: str,
-    function: Any,
-    plan: str | None,
-    attributes: tuple[str, ...],
-    platform: str,
-    traits: tuple[bool, bool, bool],
+    name: str, kernel: Any, text: str, platform: str, is_recordable: bool
 ) -> dict[str, Any]:
-    if not isinstance(function, str):
-        function = graphffi.Function(_for_peer(function))
-        function = function if function.reference is None else function.reference
+    function = None if isinstance(kernel, str) else graphffi.Function(_for_peer(kernel))
     new_target = graphffi.get_global_func("graphffi_jax.new_target")
     try:
-        target = new_target(function, name, plan, attributes, traits)
+        target = new_target(text, function, is_recordable)
     except ValueError as error:
         raise ValueError(
             f"{error}; arg_spec takes 'args', 'rets', 'ctx.stream', 'attrs.<name>' and plan items"
         ) from None
     capsule: Any = jax.ffi.pycapsule
-    of_execution = TARGET_GRAPH if traits[2] else TARGET
+    of_execution = TARGET_GRAPH if is_recordable else TARGET
+    instantiate = take_handler(name, instantiate_named_address(), target)
     return {
-        "instantiate": capsule(take_handler(name, instantiate_named_address(), target)),
+        "instantiate": capsule(instantiate),
         "execute": capsule(handler_address(of_execution, platform, "execute")),
     }

@@ -14,9 +14,10 @@ from jax.interpreters import mlir
 
 from graphffi_jax._errors import kept
 from graphffi_jax._library import TARGET, TARGET_GRAPH
+from graphffi_jax._lowering import call_text
 from graphffi_jax._lowering.call_dims import CallDims, check_parts
-from graphffi_jax._lowering.call_text import module_text
 from graphffi_jax._private_names import PRIVATE_NAMES, find_private, missing
+from graphffi_jax._sharding.part import part_program
 from graphffi_jax._sharding.tiling import (
     HloSharding,
     choose_splits,
@@ -86,27 +87,26 @@ def _partitioned(
     config: bytes,
 ) -> tuple[bytes, tuple[Any, ...], Any]:
     # Kept, because programs have many equal calls, and a context of MLIR costs milliseconds.
-    results = list(_elements(result_shape, "tuple_shapes"))
-    # An empty tuple of results has a sharding all the same.
-    result_shardings = _elements(result_sharding, "tuple_elements", result_shape)[: len(results)]
+    results = _shapes(result_shape)
+    result_shardings = _shardings(result_sharding, result_shape)
     shapes = [*operand_shapes, *results]
     shardings = [*operand_shardings, *result_shardings]
-    with mlir.make_ir_context():
-        call = ir.DictAttr(ir.Attribute.parse(config.decode()))
-        dims = _dims(call, operand_shapes, results)
-        # In jax.shard_map the arrays are parts already.
-        if not any(s.is_manual() for s in shardings):
-            splits = [
-                read_splits(s, len(shape.dimensions()))
-                for s, shape in zip(shardings, shapes, strict=True)
-            ]
-            _check(call, dims, operand_shapes, splits[: len(operand_shapes)])
-            chosen = choose_splits(dims, [s.dimensions() for s in shapes], splits)
-            arrays = zip((*dims.operands, *dims.results), shardings, strict=True)
-            shardings = [make_sharding(splits_of(array, chosen), s) for array, s in arrays]
-            shapes = [s.tile(shape) for s, shape in zip(shardings, shapes, strict=True)]
-        count = len(operand_shapes)
-        module = module_text(target, call, dims, shapes[:count], shapes[count:])
+    lines = _read(config)
+    dims = _dims(lines, operand_shapes, results)
+    # In jax.shard_map the arrays are parts already.
+    if not any(sharding.is_manual() for sharding in shardings):
+        splits = [
+            read_splits(sharding, len(shape.dimensions()))
+            for sharding, shape in zip(shardings, shapes, strict=True)
+        ]
+        _check(lines, dims, operand_shapes, splits[: len(operand_shapes)])
+        chosen = choose_splits(dims, [shape.dimensions() for shape in shapes], splits)
+        arrays = zip((*dims.operands, *dims.results), shardings, strict=True)
+        shardings = [make_sharding(splits_of(array, chosen), s) for array, s in arrays]
+        tiled = zip(shardings, shapes, strict=True)
+        shapes = [sharding.tile(shape) for sharding, shape in tiled]
+    count = len(operand_shapes)
+    module = part_program(target, lines, dims, shapes[:count], shapes[count:])
     return module.encode(), tuple(shardings[:count]), _packed(result_shape, shardings[count:])
 
 
@@ -117,54 +117,68 @@ def _infer(
     config: bytes,
 ) -> Any:
     """The sharding of the result, for versions that do not ask Shardy's rule."""
-    results = list(_elements(result_shape, "tuple_shapes"))
+    results = _shapes(result_shape)
     replicated = HloSharding.replicate()
     # None: nothing is known yet. An exception would end the process.
     operand_shardings = [replicated if s is None else s for s in operand_shardings]
-    if any(s.is_manual() for s in operand_shardings):
+    if any(sharding.is_manual() for sharding in operand_shardings):
         return _packed(result_shape, [HloSharding.manual()] * len(results))
-    with mlir.make_ir_context():
-        call = ir.DictAttr(ir.Attribute.parse(config.decode()))
-        try:
-            dims = _dims(call, operand_shapes, results)
-        except ValueError:  # which _partition will raise
-            return _packed(result_shape, [replicated] * len(results))
+    try:
+        dims = _dims(_read(config), operand_shapes, results)
+    except ValueError:  # which _partition will raise
+        return _packed(result_shape, [replicated] * len(results))
     splits = [
-        read_splits(s, len(shape.dimensions()))
-        for s, shape in zip(operand_shardings, operand_shapes, strict=True)
+        read_splits(sharding, len(shape.dimensions()))
+        for sharding, shape in zip(operand_shardings, operand_shapes, strict=True)
     ]
     splits += [[None] * len(shape.dimensions()) for shape in results]
-    chosen = choose_splits(dims, [s.dimensions() for s in (*operand_shapes, *results)], splits)
+    shapes = (*operand_shapes, *results)
+    chosen = choose_splits(dims, [shape.dimensions() for shape in shapes], splits)
     return _packed(
         result_shape, [make_sharding(splits_of(a, chosen), replicated) for a in dims.results]
     )
 
 
-def _dims(call: ir.DictAttr, operands: Sequence[Any], results: Sequence[Any]) -> CallDims:
-    ranks = [[len(s.dimensions()) for s in side] for side in (operands, results)]
-    if "dims" not in call:
+def _read(config: bytes) -> call_text.Lines:
+    with mlir.make_ir_context():
+        try:
+            return call_text.read(TARGET, ir.DictAttr(ir.Attribute.parse(config.decode())))
+        except ValueError as error:
+            raise kept(error) from None
+
+
+def _dims(lines: call_text.Lines, operands: Sequence[Any], results: Sequence[Any]) -> CallDims:
+    ranks = [[len(shape.dimensions()) for shape in side] for side in (operands, results)]
+    arrays = dict(lines).get("arrays", "")
+    if "(" not in arrays:
         return CallDims.unnamed(*ranks)
-    dims = CallDims.parse(_text(call, "dims"))
+    dims = CallDims.parse(arrays)
     problem = dims.problem(*ranks)
     if problem is not None:  # of a call that was written by hand
-        raise kept(ValueError(f"{_subject(call)}: attribute 'dims': {problem}, got '{dims}'"))
+        raise kept(ValueError(f"{_subject(lines)}: arrays: {problem}, got '{dims}'"))
     return dims
 
 
 def _check(
-    call: ir.DictAttr, dims: CallDims, operands: Sequence[Any], splits: Sequence[Any]
+    lines: call_text.Lines, dims: CallDims, operands: Sequence[Any], splits: Sequence[Any]
 ) -> None:
     shapes = [shape.dimensions() for shape in operands]
     parts = [[1 if s is None else s.num_parts for s in found] for found in splits]
     try:
-        check_parts(_subject(call), dims, shapes, parts)
+        check_parts(_subject(lines), dims, shapes, parts)
     except ValueError as error:
         raise kept(error) from None
 
 
-def _elements(value: Any, elements: str, shape: Any = None) -> Sequence[Any]:
-    is_tuple = (value if shape is None else shape).is_tuple()
-    return getattr(value, elements)() if is_tuple else (value,)
+def _shapes(shape: Any) -> list[Any]:
+    return list(shape.tuple_shapes()) if shape.is_tuple() else [shape]
+
+
+def _shardings(sharding: Any, shape: Any) -> list[Any]:
+    if not shape.is_tuple():
+        return [sharding]
+    # An empty tuple of results has a sharding all the same.
+    return list(sharding.tuple_elements())[: len(shape.tuple_shapes())]
 
 
 def _packed(shape: Any, shardings: list[Any]) -> Any:
@@ -173,9 +187,6 @@ def _packed(shape: Any, shardings: list[Any]) -> Any:
     return shardings[0]
 
 
-def _subject(call: ir.DictAttr) -> str:
-    return _text(call, "subject") or _text(call, "func")
-
-
-def _text(call: ir.DictAttr, name: str) -> str:
-    return ir.StringAttr(call[name]).value if name in call else ""
+def _subject(lines: call_text.Lines) -> str:
+    found = dict(lines)
+    return found.get("subject") or found["kernel"]

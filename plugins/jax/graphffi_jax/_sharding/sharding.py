@@ -117,38 +117,34 @@ def _axes(entry: Any) -> tuple[Any, ...]:
 
 def sharding_attributes(
     context: Any, call: Any, num_operands: int
-) -> tuple[dict[str, Any], dict[str, ir.Attribute]]:
-    """The attributes of a custom call for XLA's partitioners.
+) -> tuple[str, dict[str, ir.Attribute]]:
+    """What XLA's partitioners have to know of a custom call.
 
     Returns:
-        Attributes of the call, and of the operation: none in programs of one device, nor where each
-        device runs its own part anyway.
+        The dimensions of its arrays as text, and attributes of the operation: nothing in programs
+        of one device, nor where each device runs its own part anyway.
     """
     if not is_partitioned(context):
-        return {}, {}
+        return "", {}
     _check_partitioner(call.subject)
     shapes = [a.shape for a in (*context.avals_in, *context.avals_out)]
     dims = CallDims.of(call, shapes, num_operands)
-    attributes: dict[str, Any] = {"dims": str(dims)}
-    if call.traits.has_side_effect:
-        attributes["has_side_effect"] = True
     # Older versions propagate shardings without Shardy, and do not take its attributes.
     if not (dims.operands and dims.results and dims.names) or not getattr(
         jax.config, "jax_use_shardy_partitioner", False
     ):
-        return attributes, {}
-    if call.workspace is not None:
-        shapes.append((call.workspace,))
+        return str(dims), {}
+    workspace = call.chosen.workspace
+    if workspace is not None:
+        shapes.append((workspace,))
     rule = _rule(dims, shapes)
     if all(isinstance(size, int) for shape in shapes for size in shape):
-        return attributes, {"sdy.sharding_rule": ir.Attribute.parse(rule)}
+        return str(dims), {"sdy.sharding_rule": ir.Attribute.parse(rule)}
     _check_symbolic(call.subject)
     # Until its sizes are known, a call has more operands than its rule, which Shardy's check of the
     # attribute turns down. It is not checked in the form in which XLA hands rules to Shardy.
     text: ir.Attribute = ir.StringAttr.get(rule)
-    return attributes, {
-        "mhlo.frontend_attributes": ir.DictAttr.get({"xla.sdy.sharding_rule": text})
-    }
+    return str(dims), {"mhlo.frontend_attributes": ir.DictAttr.get({"xla.sdy.sharding_rule": text})}
 
 
 def _check_partitioner(subject: str) -> None:

@@ -199,8 +199,7 @@ struct Product {
     });
   }
 
-  /// Stores sums of one row whose columns are adjacent in memory. The addend is one number, or has
-  /// adjacent columns, too.
+  /// Columns are adjacent in memory; those of the addend too, if it is not one number.
   void StoreInOrder(int64_t row, int64_t column, const Vector& sums) const {
     Vector value = alpha * sums;
     if (beta != 0) {

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "call_text.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <map>
+#include <optional>
+
+#include "call/error.h"
+
+namespace graphffi_jax {
+
+using graphffi::Error;
+using graphffi::KernelSlot;
+using tvm::ffi::Any;
+using tvm::ffi::Function;
+
+namespace {
+
+constexpr std::string_view kFormat = "tvm_ffi.call 2";
+
+/// The lines of a text, without those of values.
+struct Lines {
+  std::map<std::string, std::string, std::less<>> texts;
+  std::vector<Any> ints, floats, strs;  ///< n0, n1, …, f0, f1, …, s0, s1, … of the plan
+  std::vector<std::string> attributes;  ///< of a target: names of n0, n1, …
+
+  bool Has(std::string_view name) const { return texts.find(name) != texts.end(); }
+  std::string Get(std::string_view name) const {
+    const auto found = texts.find(name);
+    return found == texts.end() ? "" : found->second;
+  }
+};
+
+[[noreturn]] void Fail(std::string_view part, const std::string& expected, const std::string& got) {
+  throw Error("ValueError", "the text of the call: " + std::string(part) + ": expected " +
+                                expected + ", got '" + got + "'");
+}
+
+template <typename T>
+T ReadNumber(std::string_view part, const std::string& text) {
+  T value{};
+  const char* const end = text.data() + text.size();
+  const auto read = std::from_chars(text.data(), end, value);
+  if (read.ec != std::errc() || read.ptr != end) Fail(part, "a number of 64 bits", text);
+  return value;
+}
+
+/// `\n` is a new line, `\\` a backslash.
+std::string Unescaped(std::string_view text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool is_escape = text[i] == '\\' && i + 1 < text.size();
+    if (is_escape) ++i;
+    out += is_escape && text[i] == 'n' ? '\n' : text[i];
+  }
+  return out;
+}
+
+void ReadLine(std::string_view line, Lines* to) {
+  static constexpr std::string_view kKnown[] = {"arrays",  "digest",  "kernel",      "library",
+                                                "ordered", "owning",  "side_effect", "plan",
+                                                "subject", "updated", "workspace"};
+  const std::string_view name = line.substr(0, line.find(' '));
+  std::string value = Unescaped(line.substr(std::min(name.size() + 1, line.size())));
+  if (name == "int") {
+    to->ints.emplace_back(ReadNumber<int64_t>(name, value));
+  } else if (name == "float") {
+    to->floats.emplace_back(ReadNumber<double>(name, value));
+  } else if (name == "str") {
+    to->strs.emplace_back(tvm::ffi::String(value));
+  } else if (name == "attribute") {
+    to->attributes.push_back(std::move(value));
+  } else if (std::find(std::begin(kKnown), std::end(kKnown), name) != std::end(kKnown)) {
+    // Packages are checked by a reader in Python, which must not see another one of two.
+    if (!to->texts.emplace(name, value).second) Fail("line", "one " + std::string(name), value);
+  } else {
+    Fail("line", "a known name", std::string(line));
+  }
+}
+
+Lines ReadLines(std::string_view text) {
+  const std::string_view format = text.substr(0, text.find('\n'));
+  if (format != kFormat) {
+    throw Error("ValueError", "the text of the call: expected the format '" + std::string(kFormat) +
+                                  "', got '" + std::string(format) + "'; export again");
+  }
+  Lines lines;
+  while (text.find('\n') != std::string_view::npos) {
+    text.remove_prefix(text.find('\n') + 1);
+    ReadLine(text.substr(0, text.find('\n')), &lines);
+  }
+  return lines;
+}
+
+/// The names of arrays: `x(@0 b [h]), y -> out` says `x, y -> out`.
+graphffi::TensorNames NamesOf(const std::string& arrays) {
+  std::string names;
+  bool is_inside = false;
+  for (const char c : arrays) {
+    // Loops are gone where XLA has split the call.
+    if (is_inside && c == '@') Fail("arrays", "no loops, since XLA splits the call", arrays);
+    if (c == '(' || c == ')') {
+      is_inside = c == '(';
+    } else if (!is_inside) {
+      names += c;
+    }
+  }
+  return graphffi::TensorNames::Parse(names);
+}
+
+/// The names that `text` picks from one bank: how many operands there are is known at execution
+/// only, where the call frame checks the indices.
+int32_t CountNames(std::string_view text, char prefix) {
+  auto is_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
+  constexpr int32_t kLimit = 1 << 16;
+  int32_t count = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != prefix || (i > 0 && is_word(text[i - 1]))) continue;
+    int32_t index = 0;
+    size_t end = i + 1;
+    for (; end < text.size() && std::isdigit(static_cast<unsigned char>(text[end])); ++end) {
+      index = std::min(kLimit, index * 10 + (text[end] - '0'));
+    }
+    bool name = end > i + 1 && (end == text.size() || !is_word(text[end]));
+    if (name && index < kLimit) count = std::max(count, index + 1);
+  }
+  return count;
+}
+
+/// A plan that is there and empty passes nothing.
+graphffi::Plan PlanOf(const Lines& lines, size_t num_ints, const std::string& subject) {
+  const std::string text = lines.Get("plan");
+  if (text.empty() && lines.Has("plan")) return {};
+  const auto names = graphffi::PlanNames::Raw(
+      CountNames(text, 'i'), CountNames(text, 'o'), static_cast<int32_t>(num_ints),
+      static_cast<int32_t>(lines.floats.size()), static_cast<int32_t>(lines.strs.size()));
+  return graphffi::Plan::Parse(text, names, subject);
+}
+
+/// All but the kernel.
+void Fill(const Lines& lines, SiteParts* to) {
+  to->names = NamesOf(lines.Get("arrays"));
+  to->plan = PlanOf(lines, lines.ints.size() + lines.attributes.size(), to->subject);
+  for (const std::vector<Any>* values : {&lines.ints, &lines.floats, &lines.strs}) {
+    to->attributes.insert(to->attributes.end(), values->begin(), values->end());
+  }
+  if (lines.Has("updated")) to->mutated = ReadNumber<int64_t>("updated", lines.Get("updated"));
+  if (to->mutated < 0) Fail("updated", "0 or more", std::to_string(to->mutated));
+  to->is_ordered = lines.Has("ordered");
+  to->pass_owning_tensor = lines.Has("owning");
+  to->has_workspace = lines.Has("workspace");
+}
+
+/// \throws Error(ValueError) if the library that a kernel names has other content by now.
+void CheckLibrary(const std::string& kernel, const std::string& library) {
+  const auto find_name = Function::GetGlobal("graphffi_jax.packaged_name");
+  if (!find_name.has_value()) return;
+  const std::string found = (*find_name)(kernel).cast<std::string>();
+  if (found.empty() || found == library) return;
+  throw Error("ValueError", "graphffi: kernel '" + kernel +
+                                "': expected the library of the export, " + library + ", got " +
+                                found + "; make the program again, or load it from its package");
+}
+
+/// The reference of a kernel, or of the same one in the library of a package that was loaded.
+std::string ReferenceOf(const std::string& kernel, const std::string& library) {
+  if (library.empty() || !graphffi::IsLibraryReference(kernel)) return kernel;
+  if (graphffi::IsProvided(library)) return library + kernel.substr(kernel.rfind("::"));
+  CheckLibrary(kernel, library);
+  return kernel;
+}
+
+void SetKernel(const std::string& reference, SiteParts* to) {
+  to->facts = graphffi::FactsOf(reference);
+  to->kernel = std::make_shared<KernelSlot>(reference);
+}
+
+}  // namespace
+
+std::string_view CallTextOf(const xla::Attributes& attributes) {
+  std::string got = attributes.size == 0 ? "nothing" : "other attributes";
+  for (int64_t i = 0; i < attributes.size; ++i) {
+    const std::string_view name(attributes.names[i]->data, attributes.names[i]->size);
+    if (name == "func") got = "a program made by graphffi 0.1; export again";
+    if (name != "call" || attributes.size > 1 || attributes.tags[i] != xla::kString) continue;
+    auto* text = static_cast<const xla::ByteSpan*>(attributes.values[i]);
+    return {text->data, text->size};
+  }
+  throw Error("TypeError",
+              "tvm_ffi.call: attribute 'call': expected the text of a call alone, got " + got);
+}
+
+void ReadCallText(std::string_view text, SiteParts* to) {
+  to->subject = "tvm_ffi.call";
+  const Lines lines = ReadLines(text);
+  const std::string kernel = lines.Get("kernel");
+  if (lines.Has("subject") || !kernel.empty()) {
+    to->subject = lines.Has("subject") ? lines.Get("subject") : kernel;
+  }
+  if (kernel.empty()) Fail("kernel", "the reference of a kernel", "");
+  if (!lines.attributes.empty()) Fail("attribute", "a value", lines.attributes[0]);
+  Fill(lines, to);
+  const std::string reference = ReferenceOf(kernel, lines.Get("library"));
+  SetKernel(reference, to);
+  to->key = std::string(text) + "\n" + reference;
+}
+
+void ReadTargetText(std::string_view text, const tvm::ffi::Optional<Function>& function,
+                    SiteParts* to, std::vector<std::string>* attributes) {
+  Lines lines = ReadLines(text);
+  to->subject = lines.Get("subject");
+  to->is_named = true;
+  Fill(lines, to);
+  *attributes = std::move(lines.attributes);
+  if (!function.has_value()) return SetKernel(lines.Get("kernel"), to);
+  const TVMFFIObjectHandle handle = HandleOf(function.value());
+  TVMFFIObjectIncRef(handle);
+  to->kernel = std::make_shared<KernelSlot>(handle);
+}
+
+}  // namespace graphffi_jax
