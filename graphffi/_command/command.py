@@ -73,6 +73,7 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument("--budget", type=float, default=60, help="seconds for each op")
     check.add_argument("--patience", type=float, default=20, help="seconds until a call hangs")
     check.add_argument("--frameworks", help=_FRAMEWORKS)
+    check.add_argument("--device", default="cpu", help="of the operands: cpu or cuda")
     bench = add("bench", _bench, "measure calls of ops, beside torch.library.custom_op")
     bench.add_argument("target", help="module, module:op, library.so or library.so:op")
     bench.add_argument("--namespace", help="of a library's ops")
@@ -207,6 +208,7 @@ def _check(chosen: argparse.Namespace) -> Outcome:
         budget=chosen.budget,
         patience=chosen.patience,
         frameworks=checked_frameworks("check", chosen.frameworks),
+        device=chosen.device,
     )
     status = int(any(report.findings for report in reports))
     lines = [str(report) for report in reports]

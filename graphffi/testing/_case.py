@@ -29,6 +29,7 @@ class View:
         strides: In elements; None for row-major.
         offset: Of the first element, in elements.
         high: Integers are from 0 up to this, exclusive.
+        device: Where kernels get it.
     """
 
     dtype: str
@@ -36,6 +37,7 @@ class View:
     strides: tuple[int, ...] | None = None
     offset: int = 0
     high: int = 2
+    device: str = "cpu"
 
     @property
     def all_strides(self) -> tuple[int, ...]:
@@ -51,7 +53,7 @@ class View:
     @property
     def spec(self) -> TensorSpec:
         """The operand as a shape rule sees it."""
-        return TensorSpec(self.shape, dtype(self.dtype), Device("cpu"))
+        return TensorSpec(self.shape, dtype(self.dtype), Device(self.device))
 
     def base(self, random: numpy.random.Generator) -> numpy.ndarray:
         """The flat array, with contents."""
@@ -102,6 +104,11 @@ class Case:
     def values(self) -> tuple[Any, ...]:
         """The attributes as calls get them."""
         return tuple(list(a) if isinstance(a, tuple) else a for a in self.attributes)
+
+    @property
+    def device(self) -> str:
+        """Of the operands."""
+        return next((view.device for view in self.views()), "cpu")
 
     @property
     def size(self) -> int:

@@ -28,6 +28,7 @@ def check_command(
     budget: float,
     patience: float,
     frameworks: Sequence[str],
+    device: str,
 ) -> list[Report]:
     """Checks the ops that a target names.
 
@@ -38,15 +39,17 @@ def check_command(
         budget: Seconds for each op.
         patience: Seconds after which a call hangs.
         frameworks: Beside NumPy.
+        device: Of the operands.
 
     Raises:
         ImportError: If the module can't be imported.
-        ValueError: If there is no such op.
+        ValueError: If there is no such op, or no such device.
     """
     reports = []
     for at in targets_of("check", target, namespace):
         options: dict[str, Any] = {
             "seed": seed, "budget": budget, "patience": patience, "frameworks": frameworks,
+            "device": device,
         }  # fmt: skip
         with Progress(at["op"], budget, "s") as progress:
             options["progress"] = partial(_show, progress, time.monotonic())

@@ -46,6 +46,7 @@ class Options:
         end: When no step begins any more, by `time.monotonic`, which all processes share.
         patience: Seconds after which a step that calls kernels hangs.
         frameworks: Beside NumPy; those that are not installed are left out.
+        device: Of the operands.
         skip: Keys of steps that ended a process before.
     """
 
@@ -54,6 +55,7 @@ class Options:
     end: float = math.inf
     patience: float = 20.0
     frameworks: Sequence[str] = tuple(PLUGINS)
+    device: str = "cpu"
     skip: frozenset[str] = frozenset()
 
 
@@ -100,15 +102,20 @@ class Examination:
         self._refused = ""  # by the shape rule
         self._wrong: set[Case] = set()  # cases with findings: other paths would show the same
         self._fresh = fresh
+        self._own = (
+            "numpy" if options.device == "cpu" else options.device
+        )  # path, beside frameworks
 
     def run(self) -> None:
         """Runs all steps, as long as the budget lasts."""
+        if self._options.device != "cpu":
+            self._say("note", text=f"leaks, gradients, tangents: not checked on {self._own}")
         cases = self.cases()
         if not cases:
             texts = list(dict.fromkeys(text for _, text in self._rejected)) or [self._refused]
             text = f"expected an input that the op takes, got none: {'; '.join(texts[:3])}"
             if self._rejected or not self._wrong:
-                self._say("finding", kind="no input", path="numpy", text=text, step="", case=None)
+                self._say("finding", kind="no input", path=self._own, text=text, step="", case=None)
         self.run_steps(cases)
         self._say("done", num_cases=len({*cases, *self._wrong}))
 
@@ -134,16 +141,17 @@ class Examination:
         """The cases that the op takes, the smallest first."""
         definition, options = self._op.definition, self._options
         if options.cases is None:
-            generator = Generator(definition, self.takes, options.seed)
+            generator = Generator(definition, self.takes, options.seed, options.device)
             found = generator.cases()
             self._refused = generator.refused
             return found
-        given = given_cases(definition, options.cases, options.seed)
+        given = given_cases(definition, options.cases, options.seed, options.device)
         return sorted((c for c in given if self.takes(c)), key=lambda case: case.size)
 
     def takes(self, case: Case) -> bool:
         """True if the op takes a case: the first step, whose outcomes the others compare with."""
         step = "debug" if _core.is_debugging else "numpy"
+        path = "debug" if _core.is_debugging else self._own
         if time.monotonic() > self._end or not self._begin(step, case):
             return False
         try:
@@ -151,9 +159,9 @@ class Examination:
         except Exception as error:
             self._rejected.append((case, f"{type(error).__name__}: {error}"))
             if (kind := kind_of(error)) is not None:
-                self._found(step, step, case, [(kind, str(error))])
+                self._found(step, path, case, [(kind, str(error))])
             return False
-        self._found(step, step, case, outcome.problems)
+        self._found(step, path, case, outcome.problems)
         if outcome.problems:  # memory may be in any state after it
             return False
         self._outcomes[case] = outcome
@@ -194,8 +202,9 @@ class Examination:
         for path in paths:
             if not path.is_slow:
                 yield path.name, partial(self._path, path, cases)
-        for plugin in plugins:
-            yield from self._rule_steps(plugin, cases)
+        if self._options.device == "cpu":
+            for plugin in plugins:
+                yield from self._rule_steps(plugin, cases)
         slow = [path for path in paths if path.is_slow]
         if slow and (self._wrong or self._options.skip):
             names = ", ".join(path.name for path in slow)
@@ -222,14 +231,14 @@ class Examination:
                 problems = list(step(self._op, case, self._outcomes, *rest))
             except Exception as error:
                 problems = [("error", f"{type(error).__name__}: {error}")]
-            self._found(name, "numpy", case, problems)
+            self._found(name, self._own, case, problems)
 
     def _attributes(self, cases: list[Case]) -> None:
         for name, case in _steps.ignored_attributes(
             self._op, cases, self._outcomes, self._rejected
         ):
             text = f"attribute {name!r}: expected it to change a result, got equal results"
-            self._found("attributes", "numpy", case, [("attribute ignored", text)])
+            self._found("attributes", self._own, case, [("attribute ignored", text)])
 
     def _path(self, path: Any, cases: list[Case]) -> None:
         """Compares a framework's path with the kernel's own results."""
@@ -303,7 +312,7 @@ def rerun(
     op: Op, step: str, case: Case, say: Callable[..., None], fresh: FreshProcess | None = None
 ) -> None:
     """Runs one step again on one case, or on all that it needs."""
-    examination = Examination(op, Options(seed=case.seed), say, fresh)
+    examination = Examination(op, Options(seed=case.seed, device=case.device), say, fresh)
     cases = examination.cases() if step in _OF_ALL_CASES else []
     if case not in cases and examination.takes(case):
         cases.append(case)

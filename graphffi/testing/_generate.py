@@ -53,14 +53,20 @@ class Generator:
         definition: Of the op.
         accepts: Whether the op takes a case: it runs the kernel.
         seed: Of the contents.
+        device: Of the operands.
     """
 
     def __init__(
-        self, definition: Definition, accepts: Callable[[Case], bool], seed: int = 0
+        self,
+        definition: Definition,
+        accepts: Callable[[Case], bool],
+        seed: int = 0,
+        device: str = "cpu",
     ) -> None:
         self._definition = definition
         self._accepts = accepts
         self._seed = seed
+        self._device = device
         self._found: dict[Case, None] = {}
         self.refused = ""  # what the shape rule said of the last case that it refused
 
@@ -127,7 +133,7 @@ class Generator:
         operands: list[Any] = []
         high = _high(shapes)
         for operand, shape, dtype in zip(self._definition.operands, shapes, kinds, strict=True):
-            view = View(dtype, shape, high=high)
+            view = View(dtype, shape, high=high, device=self._device)
             operands.append((view, view) if operand.kind == "list" else view)
         values = converted(self._definition, attributes)
         return Case(tuple(operands), values, self._seed, kind)
@@ -247,7 +253,10 @@ class Generator:
 
 
 def given_cases(
-    definition: Definition, cases: Iterable[dict[str, Any]], seed: int = 0
+    definition: Definition,
+    cases: Iterable[dict[str, Any]],
+    seed: int = 0,
+    device: str = "cpu",
 ) -> list[Case]:
     """Cases of a user: a spec, ``(shape, dtype)`` or ``(shape, dtype, high)`` for each operand.
 
@@ -272,7 +281,8 @@ def given_cases(
                 f"{definition.name}: cases: expected names of {', '.join(sorted(known))}, got "
                 f"{min(unknown)!r}"
             )
-        found.append(Case(tuple(operands), converted(definition, attributes), seed, "given"))
+        case = Case(tuple(operands), converted(definition, attributes), seed, "given")
+        found.append(case.with_views(lambda view: replace(view, device=device), "given"))
     return found
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A call whose results and operands lie between guard zones, on the CPU."""
+"""A call whose results and operands lie between guard zones."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from .. import _core
 from .._contract.plan import passes_results
 from .._contract.spec import TensorSpec
 from .._kernels.op_kernel import call_device
-from .._rules.vmap import call_in_order
-from .._values.nested import flat
-from .._values.tensor import numpy_dtype, numpy_from_dlpack
+from .._values.tensor import numpy_dtype
 from ._case import Case, View, numpy_view, row_major
+from ._device import arrays_of, bytes_of, call_on, copy_to_device
 
 if TYPE_CHECKING:
     import numpy
@@ -56,6 +55,13 @@ class _Guarded:
     base: numpy.ndarray
     array: numpy.ndarray
     zone: int
+    tensor: Any  # what kernels get: the array, or the same in a copy of the buffer
+    opt_copy: Any = None  # on another device
+
+    def fetch(self) -> None:
+        """Reads the copy back; ends the process if the device does not work any more."""
+        if self.opt_copy is not None:
+            self.buffer[:] = bytes_of(self.opt_copy)
 
     def stray(self) -> str:
         """The number of bytes of the zones that were written, in words; empty for none."""
@@ -74,7 +80,10 @@ def guard(base: numpy.ndarray, view: View, zone: int = _ZONE_BYTE) -> _Guarded:
     buffer = numpy.full(2 * _ZONE + max(base.nbytes, 1), zone, "uint8")
     middle = buffer[_ZONE : _ZONE + base.nbytes].view(base.dtype)
     middle[:] = base
-    return _Guarded(buffer, middle, numpy_view(middle, view), zone)
+    array = numpy_view(middle, view)
+    if view.device == "cpu":
+        return _Guarded(buffer, middle, array, zone, array)
+    return _Guarded(buffer, middle, array, zone, *copy_to_device(buffer, _ZONE, view))
 
 
 def kind_of(error: Exception) -> str | None:
@@ -107,15 +116,22 @@ def guarded_call(op: Op, case: Case, fill: int = 0xA5, zone: int = _ZONE_BYTE) -
     definition = op.definition
     guarded: list[_Guarded] = []
 
-    def make(base: numpy.ndarray, view: View) -> numpy.ndarray:
+    def make(base: numpy.ndarray, view: View) -> Any:
         guarded.append(guard(base, view, zone))
-        return guarded[-1].array
+        return guarded[-1].tensor
 
     operands = case.build(make)
     before = [g.base.copy() for g in guarded]
     is_plain = all(v.all_strides == row_major(v.shape) for v in case.views())
     call = _call_kernel if is_plain else _call_op  # which copies what is not row-major
-    arrays, results = call(op, case, operands, fill)
+    try:
+        arrays, results = call(op, case, operands, fill)
+    finally:
+        for one in guarded:
+            one.fetch()
+    for one in results:
+        one.fetch()
+    on_host = {id(one.tensor): one.array for one in (*guarded, *results)}
     problems = [
         ("out of bounds", f"result {name!r}: expected writes within it, got {stray}")
         for name, result in zip(definition.results, results, strict=False)
@@ -124,7 +140,7 @@ def guarded_call(op: Op, case: Case, fill: int = 0xA5, zone: int = _ZONE_BYTE) -
     names = [f"result {name!r}" for name in definition.results]
     names += _updated_names(definition, case)
     problems += _operand_problems(definition, case, guarded, before)
-    return Outcome([a.copy() for a in arrays], names, problems)
+    return Outcome([on_host.get(id(a), a).copy() for a in arrays], names, problems)
 
 
 def _call_kernel(
@@ -137,43 +153,36 @@ def _call_kernel(
     chosen = definition.choose(case.specs(), case.values, device)
     workspace = definition.workspace_bytes(chosen, case.specs(), case.values)
     call = definition.canonical(chosen, operands, case.values, workspace)
-    results = [_result(spec, fill) for spec in specs]
+    results = [_result(spec, fill, case.device) for spec in specs]
     passes = passes_results(call.plan, len(results))
-    fresh: list[Any] = [r.array if passes else None for r in results]
+    fresh: list[Any] = [r.tensor if passes else None for r in results]
     outputs = [*fresh, *call.mutated]
     numbers = (list(call.ints), list(call.floats), list(call.strs))
     kernel = _core.resolve_kernel(call.func)
     returned = _core.call_plan(kernel, call.plan, call.inputs, outputs, *numbers, call.subject)
-    arrays = fresh if passes else _returned(returned, specs)
+    arrays = fresh if passes else _returned(returned, specs, case.device)
     return [*arrays, *call.mutated], results
 
 
 def _call_op(
     op: Op, case: Case, operands: list[Any], _: int
 ) -> tuple[list[numpy.ndarray], list[_Guarded]]:
-    return arrays_of(call_in_order(op, case.in_order(op.definition, operands))), []
+    return call_on(case.device, op, case.in_order(op.definition, operands)), []
 
 
-def arrays_of(returned: Any) -> list[numpy.ndarray]:
-    """The results of an op: one that is called without an array gives tensors of graphffi."""
-    import numpy
-
-    return [a if isinstance(a, numpy.ndarray) else numpy_from_dlpack(a) for a in flat(returned)]
-
-
-def _result(spec: TensorSpec, fill: int) -> _Guarded:
+def _result(spec: TensorSpec, fill: int, device: str) -> _Guarded:
     import numpy
 
     kind = numpy_dtype(str(spec.dtype))
     shape = tuple(int(size) for size in spec.shape)
     base = numpy.full(math.prod(shape) * kind.itemsize, fill, "uint8").view(kind)
-    return guard(base, View(str(spec.dtype), shape, row_major(shape)))
+    return guard(base, View(str(spec.dtype), shape, row_major(shape), device=device))
 
 
-def _returned(returned: Any, specs: Sequence[TensorSpec]) -> list[numpy.ndarray]:
+def _returned(returned: Any, specs: Sequence[TensorSpec], device: str) -> list[numpy.ndarray]:
     import numpy
 
-    arrays = [numpy.array(array) for array in arrays_of(returned)]
+    arrays = [numpy.array(array) for array in arrays_of(device, returned)]
     shapes = [(a.shape, str(a.dtype)) for a in arrays]
     expected = [(tuple(s.shape), str(s.dtype)) for s in specs]
     if shapes != expected:

@@ -14,6 +14,7 @@ from .._rules.vmap import call_in_order
 from .._values.nested import flat
 from ._case import Case, numpy_view
 from ._compare import difference
+from ._device import call_on
 from ._guarded import guarded_call
 
 if TYPE_CHECKING:
@@ -35,7 +36,9 @@ class _MallInfo(ctypes.Structure):
 
 
 def leaks(op: Op, case: Case, outcomes: Outcomes) -> Problems:
-    """Repeats a call: it leaves no memory behind."""
+    """Repeats a call: it leaves no memory of the host behind."""
+    if case.device != "cpu":
+        return  # CUDA and PyTorch keep memory for later calls
     arguments = case.arguments(op.definition, numpy_view)
     used = [_after_calls(lambda: call_in_order(op, arguments)) for _ in range(_NUM_ROUNDS)][1:]
     for i, (unit, least) in enumerate((("bytes", _LEAST_BYTES), ("Python objects", 1))):
@@ -86,7 +89,7 @@ def errors(op: Op, case: Case, outcomes: Outcomes, good: Case) -> Problems:
 
 def _error_of(op: Op, case: Case, operands: list[Any]) -> str:
     try:
-        call_in_order(op, case.in_order(op.definition, operands))
+        call_on(case.device, op, case.in_order(op.definition, operands))
     except Exception as error:
         return f"{type(error).__name__}: {error}"
     return "a result"

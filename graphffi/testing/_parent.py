@@ -19,6 +19,7 @@ from typing import Any, Final
 from .._definition.op import Op, check_op
 from .._frameworks.plugins import PLUGINS
 from .._values.runtime import runtime_info
+from ._device import is_known
 from ._processes.hang import Limit
 from ._report import Finding, Report, script_of
 
@@ -36,6 +37,7 @@ def check(
     budget: float = 60.0,
     patience: float = 20.0,
     frameworks: Sequence[str] = ("torch", "jax"),
+    device: str = "cpu",
 ) -> Report:
     """Checks an op on every path that is installed.
 
@@ -48,16 +50,20 @@ def check(
         patience: Seconds of processor time, or of waiting, after which a call hangs; a factory that
             compiles in it may need more.
         frameworks: On whose paths, beside NumPy; those that are not installed are left out.
+        device: Of the operands: ``cpu`` or ``cuda``, where PyTorch's tensors take the place of
+            arrays of NumPy.
 
     Returns:
         The report, without findings.
 
     Raises:
         AssertionError: With the report as text, if there are findings.
-        ValueError: If a case does not fit the op, or `budget` or `patience` is no time.
+        ValueError: If a case does not fit the op, `budget` or `patience` is no time, or there is no
+            such device.
         RuntimeError: If the other process can't find the op.
     """
-    report = find(op, cases, seed=seed, budget=budget, patience=patience, frameworks=frameworks)
+    options: dict[str, Any] = {"budget": budget, "patience": patience, "frameworks": frameworks}
+    report = find(op, cases, seed=seed, device=device, **options)
     if report.findings:
         raise AssertionError(str(report))
     return report
@@ -71,6 +77,7 @@ def find(
     budget: float = 60.0,
     patience: float = 20.0,
     frameworks: Sequence[str] = ("torch", "jax"),
+    device: str = "cpu",
     progress: Callable[[str], None] | None = None,
 ) -> Report:
     """Does what `check` does, and returns findings instead of raising.
@@ -102,7 +109,12 @@ def find(
         )
     if not isinstance(seed, int) or seed < 0:
         raise ValueError(f"{target['op']}: check: seed: expected an int of 0 or more, got {seed!r}")
-    options = {"cases": cases, "seed": seed, "patience": patience, "frameworks": [*frameworks]}
+    if not is_known(device):
+        raise ValueError(f"{target['op']}: check: device: expected cpu or cuda, got {device!r}")
+    options = {
+        "cases": cases, "seed": seed, "patience": patience, "frameworks": [*frameworks],
+        "device": device,
+    }  # fmt: skip
     return _Check(target, options, budget, progress or (lambda _: None)).run()
 
 

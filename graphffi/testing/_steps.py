@@ -12,11 +12,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from .._rules.reference import is_narrow
-from .._rules.vmap import call_in_order
 from .._values.nested import flat
 from ._case import Case, View, numpy_copy, numpy_view
 from ._compare import difference
-from ._guarded import Outcome, arrays_of, guarded_call, try_call
+from ._device import call_on
+from ._guarded import Outcome, guarded_call, try_call
 
 if TYPE_CHECKING:
     import numpy
@@ -35,9 +35,7 @@ _FLOATS: Final = ("float64", "float32")
 
 def call_op(op: Op, case: Case) -> list[numpy.ndarray]:
     """Results and updated operands of a call with arrays of NumPy."""
-    return [
-        a.copy() for a in arrays_of(call_in_order(op, case.arguments(op.definition, numpy_view)))
-    ]
+    return [a.copy() for a in call_on(case.device, op, case.arguments(op.definition, numpy_view))]
 
 
 def compare(case: Case, outcomes: Outcomes, got: Sequence[numpy.ndarray]) -> Problems:
@@ -56,7 +54,7 @@ def layout(op: Op, case: Case, outcomes: Outcomes) -> Problems:
     """Compares strided operands with row-major copies of them."""
     if all(v.strides is None and not v.offset for v in case.views()):
         return
-    expected = arrays_of(call_in_order(op, case.arguments(op.definition, numpy_copy)))
+    expected = call_on(case.device, op, case.arguments(op.definition, numpy_copy))
     outcome = outcomes[case]
     updated = any(o.mutated for o in op.definition.operands)
     if updated and any(0 in v.all_strides for v in case.views()):
@@ -188,7 +186,7 @@ def _split_along(op: Op, case: Case, whole: Outcome, name: str) -> Problems:
         parts = [part(a, g, half) for a, g in zip(operands, dims.operands, strict=True)]
         if max(sizes, default=0) < 2:
             return
-        halves.append(arrays_of(call_in_order(op, case.in_order(definition, parts))))
+        halves.append(call_on(case.device, op, case.in_order(definition, parts)))
     groups = [*dims.results]
     for operand, group, value in zip(
         definition.operands, dims.operands, case.operands, strict=True
@@ -231,7 +229,7 @@ def threads(op: Op, case: Case, outcomes: Outcomes) -> Problems:
             try:
                 if is_updating:
                     arguments = cases[i].arguments(op.definition, numpy_view)
-                text = difference(expected[i], arrays_of(call_in_order(op, arguments)), names)
+                text = difference(expected[i], call_on(case.device, op, arguments), names)
             except Exception as error:
                 text = f"{type(error).__name__}: {error}"
             if text:

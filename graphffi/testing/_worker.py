@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from .. import _core
 from .._definition.op import get_op
 from ._case import Case
+from ._device import check_device
 from ._examine import Examination, Options, rerun
 from ._processes.fresh import FreshProcess
 
@@ -96,6 +97,7 @@ def main() -> None:
     options = {**asked["options"], "skip": frozenset(asked["options"]["skip"])}
     op = find_op(asked["target"])
     say("ready")
+    check_device(op.name, options.get("device", "cpu"))
     examination = Examination(op, Options(**options), say, _fresh(op))
     examination.run_debug() if _core.is_debugging else examination.run()
     os._exit(0)  # the end of an interpreter with compilers in it takes a second or two

@@ -141,6 +141,7 @@ PYTHON = {
                 "plugins.py: _initializing",
                 "fresh.py: _exit",  # documented, of os
                 "_worker.py: _exit",
+                "_device.py: _exit",
                 "signature.py: _fields",  # documented, of NamedTuples
             }
         ),

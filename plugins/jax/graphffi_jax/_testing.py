@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import jax
 import numpy as np
 
+from graphffi import Device
 from graphffi.plugin import call_in_order
 from graphffi.testing import (
     Case,
@@ -39,9 +40,12 @@ def x64() -> contextlib.AbstractContextManager[Any]:
 
 def paths(op: Op) -> list[CheckedPath]:
     """The paths on which an op can be called."""
-    found = [CheckedPath("jax", _eager, most=12), CheckedPath("jax.jit", _jitted, most=8)]
+    found = [
+        CheckedPath("jax", _eager, most=12, takes=_has_device),
+        CheckedPath("jax.jit", _jitted, most=8, takes=_has_device),
+    ]
     if op.definition.vmap is not None:
-        found.append(CheckedPath("jax.vmap", _mapped, most=4, batch=3))
+        found.append(CheckedPath("jax.vmap", _mapped, most=4, batch=3, takes=_has_device))
     if op.definition.dims is not None and _has_devices():
         found.append(CheckedPath("jax.jit of shards", _sharded, most=4, takes=_is_split))
     return found
@@ -128,7 +132,17 @@ def _is_plain(value: list[Any]) -> bool:
 
 
 def _array(base: np.ndarray, view: View) -> jax.Array:
-    return jax.numpy.asarray(numpy_copy(base, view))
+    device = Device(view.device)
+    where = jax.devices(device.type)[device.index]
+    array: jax.Array = jax.device_put(numpy_copy(base, view), where)
+    return array
+
+
+def _has_device(_: Op, case: Case) -> bool:
+    try:
+        return bool(jax.devices(Device(case.device).type))
+    except RuntimeError:
+        return False
 
 
 def _arrays(returned: Any) -> list[Any]:
@@ -175,7 +189,7 @@ def _axes(op: Op, case: Case, name: str) -> Iterator[list[str | None]]:
 
 
 def _is_split(op: Op, case: Case) -> bool:
-    return split_name(op, case, _NUM_SHARDS) is not None
+    return case.device == "cpu" and split_name(op, case, _NUM_SHARDS) is not None
 
 
 def _of_operands(op: Op, case: Case) -> Callable[[list[Any]], Any]:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy
 import torch
 from torch.utils.dlpack import from_dlpack
 
@@ -19,8 +20,6 @@ from graphffi_torch._operators.operator_schema import DIGEST, operator_schemas
 from graphffi_torch._operators.specs import to_numpy, torch_dtype
 
 if TYPE_CHECKING:
-    import numpy
-
     from graphffi import Op
 
 NAME: Final = "torch"
@@ -161,11 +160,39 @@ def _converted(arguments: Sequence[Any]) -> tuple[list[torch.Tensor], list[Any]]
 
 def _tensor(base: numpy.ndarray, view: View) -> torch.Tensor:
     plain = torch.from_numpy(base.view("uint8").copy())  # torch reads no data type of ml_dtypes
-    flat_tensor = plain.view(torch_dtype(base.dtype))
+    flat_tensor = plain.to(view.device).view(torch_dtype(base.dtype))
     return flat_tensor.as_strided(view.shape, view.all_strides, view.offset)
 
 
-def _arrays(returned: Any) -> list[Any]:
+def check_device(device: str) -> None:
+    """Raises an error if torch has no such device."""
+    torch.empty(0, device=device)
+
+
+def copied_to(device: str) -> Callable[[Any], Any]:
+    """A function that copies arrays of NumPy to a device, and leaves all else as it is."""
+
+    def copy(value: Any) -> Any:
+        if not isinstance(value, numpy.ndarray):
+            return value
+        base = value.ravel() if value.size else numpy.zeros(1, value.dtype)
+        return _tensor(base, View(str(value.dtype), value.shape, device=device))
+
+    return copy
+
+
+def view_of_copy(
+    buffer: numpy.ndarray, begin: int, view: View
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """See `copy_to_device` of `graphffi.testing._device`."""
+    copied = torch.from_numpy(buffer.copy()).to(view.device)
+    kind = torch_dtype(view.dtype)
+    elements = copied[begin : begin + kind.itemsize].view(kind)
+    offset = begin // kind.itemsize + view.offset
+    return elements.as_strided(view.shape, view.all_strides, offset), copied
+
+
+def arrays(returned: Any) -> list[Any]:
     """Of tensors, and of what an op returns that is called without one: those of graphffi."""
     tensors = [t if isinstance(t, torch.Tensor) else from_dlpack(t) for t in flat(returned)]
     return [to_numpy(tensor) for tensor in tensors]
@@ -206,7 +233,7 @@ def _exported(op: Op, cases: Sequence[Case]) -> list[list[Any]]:
     found = []
     for case in cases:
         program = _export(op, case).module()
-        found.append(_arrays(program(case.build(_tensor))))
+        found.append(arrays(program(case.build(_tensor))))
     return found
 
 
@@ -216,12 +243,12 @@ def _packaged(op: Op, cases: Sequence[Case]) -> list[list[Any]]:
         with tempfile.TemporaryDirectory() as folder:
             path = package(_export(op, case), Path(folder) / "model.pt2")
             model = load_package(path, trust=True)
-            found.append(_arrays(model(case.build(_tensor))))
+            found.append(arrays(model(case.build(_tensor))))
     return found
 
 
 def _each(op: Op, call: Callable[..., Any], cases: Sequence[Case]) -> list[list[Any]]:
-    return [_arrays(call(*case.arguments(op.definition, _tensor))) for case in cases]
+    return [arrays(call(*case.arguments(op.definition, _tensor))) for case in cases]
 
 
 def _mapped(op: Op, cases: Sequence[Case]) -> list[list[Any]]:
