@@ -26,7 +26,7 @@ OPERATORS: Final[dict[str, Callable[[Any, Any], Any]]] = {
 
 
 class Policy:
-    """What operations on sizes of one kind give. By default, all is for the value at hand.
+    """The results of operations on sizes of one kind. By default, all is for the value at hand.
 
     Attributes:
         texts: Those that a rule that `run` runs makes of sizes, each with what it is made of; not

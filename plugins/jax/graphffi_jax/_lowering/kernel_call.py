@@ -35,7 +35,7 @@ class Chosen:
 
     @staticmethod
     def make(call: Any, kernel: OpKernel | None = None, workspace: Any = None) -> Chosen:
-        """That of a canonical call.
+        """The kernel and the text of a canonical call.
 
         Raises:
             ValueError: For an integer of more than 64 bits.

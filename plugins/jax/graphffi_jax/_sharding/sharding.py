@@ -118,7 +118,7 @@ def _axes(entry: Any) -> tuple[Any, ...]:
 def sharding_attributes(
     context: Any, call: Any, num_operands: int
 ) -> tuple[str, dict[str, ir.Attribute]]:
-    """What XLA's partitioners have to know of a custom call.
+    """The facts about a custom call that XLA's partitioners need.
 
     Returns:
         The dimensions of its arrays as text, and attributes of the operation: nothing in programs
