@@ -241,3 +241,21 @@ def test_callback_after_the_interpreter_has_gone(run_python: Any, kernels_path: 
     status, output = run_python(code)
     assert status == 0
     assert output.startswith("end")
+
+
+def test_a_callable_that_holds_a_function_is_not_called_itself() -> None:
+    """Functions of CuTe DSL are such: the runtime calls what they hold, without Python."""
+
+    class Holder:
+        def __init__(self, held: Any) -> None:
+            self._held = held
+
+        def __tvm_ffi_object__(self) -> Any:
+            return self._held
+
+        def __call__(self, *args: Any) -> Any:
+            return "itself", args
+
+    held = graphffi.Function(lambda x: x + 1)
+    assert graphffi.Function(Holder(held))(2) == 3
+    assert graphffi.Function(Holder(None))(2)[0] == "itself"
