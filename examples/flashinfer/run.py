@@ -62,10 +62,10 @@ def torch_decoder(device: str, mode: str | None) -> Decode:
         kept = []
         with torch.no_grad():
             for _ in range(count):
-                before = np.array(token.cpu()) if keep else None
+                before = token.cpu().numpy().copy() if keep else None
                 logits = run()
                 if keep:
-                    kept.append((before, np.array(logits.cpu())))
+                    kept.append((before, logits.cpu().numpy().copy()))
         token.cpu()  # waits
         return _stacked(kept)
 
