@@ -100,13 +100,13 @@ class Size:
         return self._apply("mul", -1) if self._kind is float else self._apply("sub", 0, True)
 
     def __pos__(self) -> Any:
-        return self
+        return Size(self.policy, self.value) if self._kind is bool else self
 
     def __invert__(self) -> Any:
         return ~self._fix() if self._kind is float else self._apply("sub", -1, True)
 
     def __abs__(self) -> Any:
-        return -self if self._apply("lt", 0) else self
+        return -self if self._apply("lt", 0) else +self
 
     def __divmod__(self, other: Any) -> Any:
         return self // other, self % other

@@ -108,7 +108,7 @@ class Trace(Policy):
         is_int = is_symbolic(other) or type(other) in (int, bool)
         if not is_int or name not in _INSTRUCTIONS:
             return super().apply(name, size, other, reverse)
-        a, b = size.value, self.number(other)
+        a, b = size.value, self._beside(size.value, other)
         a, b = (b, a) if reverse else (a, b)
         is_logic = name in ("and", "or", "xor") and size.__class__ is bool is other.__class__
         kind = bool if name in COMPARISONS or is_logic else int
@@ -131,7 +131,13 @@ class Trace(Policy):
         raise NeedsValuesError(self._loads[size.value])
 
     def _assume_hint(self, index: int) -> None:
-        self._assume(self._instruct("eq", index, self.number(self.hints[index])))
+        self._assume(self._instruct("eq", index, self._beside(index, self.hints[index])))
+
+    def _beside(self, index: int, other: Any) -> int:
+        """The number of an operand; for one beyond 64 bits, the rule runs again with plain ints."""
+        if not is_symbolic(other) and not -_MAX <= other < _MAX:
+            raise NeedsValuesError(self._loads[index])
+        return self.number(other)
 
     def _assume(self, index: int) -> None:
         """Makes the program one for calls in which a value is as true as it is now."""

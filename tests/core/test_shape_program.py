@@ -101,9 +101,15 @@ RULES: dict[str, Any] = {
         int(x.shape[0] / y.shape[0]), math.ceil(9 / x.shape[1]), round(x.shape[0] / y.shape[0] / 2)
     ),
     "failing": lambda x, y: shaped(_or_one(lambda: int(x.shape[0] / (y.shape[0] - 1)))),
+    "beyond 64 bits": lambda x, y: shaped(
+        _or_one(lambda: x.shape[0] * 2**64 >> 64), x.shape[0] >> 70, (x.shape[0] << 70) // 2**69
+    ),
     "look-up": lambda x, y: shaped({2: 10, 6: 20}.get(x.shape[0], 30)),
     "abs and bool": lambda x, y: shaped(
-        abs(x.shape[0] - x.shape[1]), (x.shape[0] > 3) + 1, bool(x.shape[1]) + 1
+        abs(x.shape[0] - x.shape[1]),
+        (x.shape[0] > 3) + 1,
+        bool(x.shape[1]) + 1,
+        abs(x.shape[0] > 3) | +(x.shape[0] > 4) | 2,
     ),
     "isinstance": lambda x, y: shaped(*(d for d in x.shape if isinstance(d, int))),
     "gcd": lambda x, y: shaped(math.gcd(x.shape[0], 4), x.shape[1].bit_length()),
