@@ -99,7 +99,7 @@ class Trace(Policy):
         return self._emit("const", value, 0, value, frozenset())
 
     def fix(self, size: Size) -> int:
-        """The value, of which the program becomes one for exactly this value."""
+        """The value; the program is then for calls that have the same."""
         self._assume_hint(size.value)
         return hint_of(size)
 
