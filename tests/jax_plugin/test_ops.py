@@ -14,6 +14,7 @@ import pytest
 
 import graphffi
 import graphffi_jax
+from graphffi_jax._primitive import _program
 
 
 def as_is(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -347,3 +348,22 @@ def test_functions_of_libraries_get_no_handle(library: str) -> None:
     x = jnp.ones(1, jnp.float32)
     y = jax.jit(lambda x: graphffi_jax.call(f"{library}::without_handle", x, out=x))(x)
     assert y.tolist() == [1]
+
+
+def test_equal_eager_calls_share_a_program(library: str) -> None:
+    x = jnp.asarray(X)
+
+    def defined() -> Any:
+        return graphffi.define_op(
+            "jaxtest::defined_again",
+            schema="(Tensor x) -> Tensor",
+            kernel=f"{library}::add_one",
+            infer=graphffi.like,
+            override=True,
+        )
+
+    for call in (lambda: graphffi_jax.call(f"{library}::add_one", x, out=x), lambda: defined()(x)):
+        call()
+        before = _program.cache_info().misses
+        call()
+        assert _program.cache_info().misses == before

@@ -50,9 +50,9 @@ void LendViews(TVMFFIAny* values, int32_t count, Loans* loans) {
 inline graphffi::Results ResultsOf(const Site& site, const Arity& arity, const TVMFFIAny* values) {
   const Bank inputs{values + arity.layout.inputs.begin, nullptr, arity.num_inputs};
   const Bank outputs{values + arity.layout.outputs.begin, nullptr, arity.num_outputs};
-  const graphffi::TensorNames& names = site.names();
-  return {{inputs, outputs, arity.num_returned, &names.inputs, &names.outputs,
-           site.subject().c_str(), site.kernel().reference().c_str()},
+  const graphffi::TensorNames& names = site.names;
+  return {{inputs, outputs, arity.num_returned, &names.inputs, &names.outputs, site.subject.c_str(),
+           site.kernel->reference().c_str()},
           arity.num_returned,
           arity.is_passed};
 }
@@ -61,7 +61,7 @@ inline graphffi::Results ResultsOf(const Site& site, const Arity& arity, const T
 void CallInFrame(const Site& site, const ExecutionContext& context, const Arity& arity,
                  TVMFFIAny* values) {
   const Layout& layout = arity.layout;
-  const graphffi::KernelSlot::Use kernel(site.kernel());
+  const graphffi::KernelSlot::Use kernel(*site.kernel);
   Loans loans(graphffi::kWithoutRetaining);  // XLA takes its buffers back when the call returns
   if (site.lends()) {
     LendViews(values + layout.inputs.begin, arity.num_inputs, &loans);
@@ -77,7 +77,7 @@ void CallInFrame(const Site& site, const ExecutionContext& context, const Arity&
   const TVMFFIAny workspace =
       context.opt_workspace == nullptr ? TVMFFIAny{} : *context.opt_workspace;
   graphffi::CallFrame frame(site.lends() ? &loans : nullptr);
-  frame.PushPlan(site.plan(),
+  frame.PushPlan(site.plan,
                  {tensors.inputs, tensors.outputs, {}, context.stream, workspace, context.device});
   CallForResults(kernel.kernel(), arity.is_filled, results, &frame);
 }
@@ -118,7 +118,7 @@ bool CallInStorage(const xla::Call& arrays, const Site& site, const ExecutionCon
                  values + layout.outputs.begin)) {
     return false;
   }
-  if (site.is_named() &&
+  if (site.is_named &&
       !(PairFloat4(values + layout.inputs.begin, arity.num_inputs, &storage.tensors) &&
         PairFloat4(values + layout.outputs.begin, arity.num_outputs, &storage.tensors))) {
     return false;
@@ -127,7 +127,7 @@ bool CallInStorage(const xla::Call& arrays, const Site& site, const ExecutionCon
     CallInFrame(site, context, arity, values);
   } else {
     layout.PutConstants(values);
-    const graphffi::KernelSlot::Use kernel(site.kernel());
+    const graphffi::KernelSlot::Use kernel(*site.kernel);
     CallForResults(kernel.kernel(), values, layout.num_args, arity.is_filled,
                    [&] { return ResultsOf(site, arity, values); });
   }
@@ -235,7 +235,7 @@ void RunPassingWorkspace(const xla::Call& arrays, const Site& site, ExecutionCon
 
 /// Calls with or without a workspace.
 void Run(const xla::Call& arrays, const Site& site, const ExecutionContext& context) {
-  if (!site.has_workspace()) return CallKernel(arrays, site, context);
+  if (!site.has_workspace) return CallKernel(arrays, site, context);
   const Workspace workspace = WorkspaceOf(arrays);
   if (site.passes_workspace()) return RunPassingWorkspace(arrays, site, context, workspace);
   RunAllocatingFromWorkspace(arrays, site, context, workspace);
@@ -259,7 +259,7 @@ void ExecuteOnCpu(const xla::Call& arrays, const Site& site) {
 }
 
 DLPackManagedTensorAllocator GpuAllocator(const Site& site, Target target) {
-  if (site.has_workspace() && !site.passes_workspace()) return &AllocateForCall;
+  if (site.has_workspace && !site.passes_workspace()) return &AllocateForCall;
   return target.graph ? &RefuseUnderCapture : &AllocateScratch;
 }
 
@@ -292,7 +292,7 @@ const xla::Call* SkipTokens(const xla::Call& call, xla::Call* rest) {
 }
 
 [[gnu::cold]] xla::Status* RefuseAtExit(const xla::Api* api, const Site& site) {
-  return xla::MakeStatus(api, xla::kCancelled, site.subject() + ": the process is ending");
+  return xla::MakeStatus(api, xla::kCancelled, site.subject + ": the process is ending");
 }
 
 /// Calls on GPUs, and of sites where there is something to do around a call.
@@ -300,7 +300,7 @@ xla::Status* ExecuteGuarded(const xla::Call& call, const Site& site, Target targ
   GatedCall gate(site.gated(), target.device_type);
   if (!gate.admitted()) return RefuseAtExit(call.api, site);
   xla::Call rest;
-  const xla::Call& arrays = site.is_ordered() ? *SkipTokens(call, &rest) : call;
+  const xla::Call& arrays = site.is_ordered ? *SkipTokens(call, &rest) : call;
   if (target.device_type != kDLCPU) {
     ExecuteOnGpu(arrays, site, target);
   } else {
@@ -322,7 +322,7 @@ xla::Status* ExecuteCall(const xla::Call& call, Target target) noexcept {
     ExecuteOnCpu(call, site);
     return nullptr;
   } catch (...) {
-    return ReportCaught(call.api, site.subject());
+    return ReportCaught(call.api, site.subject);
   }
 }
 

@@ -36,22 +36,13 @@ bool PassesWorkspace(const Plan& plan) {
 }  // namespace
 
 Site::Site(const SiteParts& parts)
-    : kernel_(parts.kernel),
+    : SiteParts(parts),
       // Functions registered by name may be Python's, which need tensors that own; libraries say so
       // if they do.
-      lends_(parts.pass_owning_tensor || !parts.facts.in_library || parts.facts.takes_tensors ||
-             graphffi::IsDebugging()),
-      gated_(!parts.facts.in_library),
-      is_ordered_(parts.is_ordered),
-      has_workspace_(parts.has_workspace),
-      is_named_(parts.is_named),
-      is_guarded_(gated_ || is_ordered_ || has_workspace_),
-      mutated_(parts.mutated),
-      plan_(parts.plan.Fold(parts.attributes)),
-      subject_(parts.subject),
-      names_(parts.names),
-      key_(parts.key) {
-  passes_workspace_ = PassesWorkspace(plan_);
+      lends_(pass_owning_tensor || gated() || facts.takes_tensors || graphffi::IsDebugging()),
+      is_guarded_(gated() || is_ordered || has_workspace) {
+  plan = plan.Fold(attributes);
+  passes_workspace_ = PassesWorkspace(plan);
 }
 
 const Arity* Site::FindArity(int64_t num_operands, int64_t num_results) const {
@@ -69,19 +60,19 @@ const Arity& Site::OtherArityOf(int64_t num_operands, int64_t num_results) const
 }
 
 const Arity& Site::AddArity(int64_t num_operands, int64_t num_results) const {
-  const int64_t most = std::min(num_operands, num_results - (has_workspace_ ? 1 : 0));
-  if (mutated_ > most) {
+  const int64_t most = std::min(num_operands, num_results - (has_workspace ? 1 : 0));
+  if (mutated > most) {
     throw graphffi::Error("ValueError", "updated: expected at most " + std::to_string(most) +
-                                            ", got " + std::to_string(mutated_));
+                                            ", got " + std::to_string(mutated));
   }
-  const auto num_inputs = static_cast<int32_t>(num_operands - mutated_);
-  const auto num_outputs = static_cast<int32_t>(num_results) - (has_workspace_ ? 1 : 0);
-  const auto num_returned = static_cast<int32_t>(num_outputs - mutated_);
-  const bool is_passed = plan_.first_output() < num_returned;
-  Layout layout = Layout::Of(plan_, num_inputs, num_outputs, 0);
+  const auto num_inputs = static_cast<int32_t>(num_operands - mutated);
+  const auto num_outputs = static_cast<int32_t>(num_results) - (has_workspace ? 1 : 0);
+  const auto num_returned = static_cast<int32_t>(num_outputs - mutated);
+  const bool is_passed = plan.first_output() < num_returned;
+  Layout layout = Layout::Of(plan, num_inputs, num_outputs, 0);
   if (!layout.is_in_order()) layout = {{0, num_inputs}, {num_inputs, num_outputs}, {0, 0}, 0, {}};
   const auto num_values = num_inputs + num_outputs + static_cast<int32_t>(layout.constants.size());
-  const bool is_filled = is_passed || num_returned == 0 || is_named_;
+  const bool is_filled = is_passed || num_returned == 0 || is_named;
   const bool needs_frame = lends_ || !layout.is_in_order();
   std::unique_ptr<Arity> arity(new Arity{num_operands, num_results, std::move(layout), num_inputs,
                                          num_outputs, num_values, num_returned, is_passed,
@@ -99,7 +90,7 @@ Site* Site::Get(const SiteParts& parts) {
   std::unique_ptr<Site, Deleter> made(new Site(parts));
   Table& table = GetTable();
   std::lock_guard<std::mutex> lock(table.mutex);
-  const auto [found, is_new] = table.sites.try_emplace(made->key_, made.get());
+  const auto [found, is_new] = table.sites.try_emplace(made->key, made.get());
   if (is_new) return made.release();
   ++found->second->references_;
   return found->second;
@@ -119,7 +110,7 @@ void Site::Release() {
     Table& table = GetTable();
     std::lock_guard<std::mutex> lock(table.mutex);
     if (--references_ > 0) return;
-    table.sites.erase(key_);
+    table.sites.erase(key);
   }
   delete this;  // outside of the lock: the function may be Python's, whose end takes the GIL
 }
@@ -129,7 +120,7 @@ void Site::NoteWorkspace(int64_t bytes, int64_t capacity) const {
   int64_t peak = workspace_peak_.load(std::memory_order_relaxed);
   if (bytes <= peak) return;
   workspace_peak_.store(bytes, std::memory_order_relaxed);
-  RecordWorkspacePeak(subject_, bytes, capacity);
+  RecordWorkspacePeak(subject, bytes, capacity);
 }
 
 void xla::StateDeleter(void* state) { static_cast<Site*>(state)->Release(); }

@@ -29,9 +29,15 @@ class Chosen:
             dimension; None for a kernel that declares none.
     """
 
-    kernel: OpKernel
+    kernel: OpKernel = field(compare=False)
     lines: call_text.Lines
     workspace: Any = None
+    _identity: tuple[Any, ...] = field(init=False)  # programs see no more of a kernel
+
+    def __post_init__(self) -> None:
+        """Has equal calls of one reference share their programs."""
+        identity = (self.kernel.reference or self.kernel, self.kernel.traits)
+        object.__setattr__(self, "_identity", identity)
 
     @staticmethod
     def make(call: Any, kernel: OpKernel | None = None, workspace: Any = None) -> Chosen:
