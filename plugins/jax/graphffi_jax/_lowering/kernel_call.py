@@ -35,7 +35,7 @@ class Chosen:
     _identity: tuple[Any, ...] = field(init=False)  # programs see no more of a kernel
 
     def __post_init__(self) -> None:
-        """Has equal calls of one reference share their programs."""
+        """Lets equal calls of one reference share their programs."""
         identity = (self.kernel.reference or self.kernel, self.kernel.traits)
         object.__setattr__(self, "_identity", identity)
 
