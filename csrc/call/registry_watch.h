@@ -28,8 +28,8 @@ struct RegistryWatch {
   static RegistryWatch& Get();
 };
 
-/// Calls `run`, which throws nothing, with the registry locked; without, where the runtime has no lock
-/// for it.
+/// Calls `run`, which throws nothing, with the registry locked; without, where the runtime has no
+/// lock for it.
 template <typename Run>
 void WithRegistryLocked(Run&& run) {
   const auto lock = RegistryWatch::Get().opt_lock.load(std::memory_order_acquire);
