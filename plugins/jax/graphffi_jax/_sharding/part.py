@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 import jax
@@ -60,8 +61,13 @@ def part_program(
         # A workspace is nobody's result.
         return [*looped, *(jnp.zeros(s.shape, s.dtype) for s in returned[len(looped) :])]
 
-    with _enable_x64(True):
-        return jax.jit(program).lower(*given).as_text()
+    def traced() -> str:
+        with _enable_x64(True):
+            return jax.jit(program).lower(*given).as_text()
+
+    # In a thread of its own: a mesh that the caller has set (jax.set_mesh) is none of the part's.
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(traced).result()
 
 
 def _depth(dims: Sequence[str]) -> int:
