@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import math
 import re
 from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -429,9 +431,14 @@ def is_right(model: Any, function: Any, shapes: Any) -> bool:
     return True
 
 
+def in_turns(cases: Iterable[Any]) -> list[Any]:
+    """Each case for packages or for libraries: both run the same text by the same code."""
+    kinds = itertools.cycle(("package", "library"))
+    return [(case, kind) for case, kind in zip(cases, kinds, strict=False)]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["package", "library"])
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize(("name", "kind"), in_turns(SMALL))
 def test_sizes_that_torch_excluded_are_refused(name: str, kind: str, tmp_path: Path) -> None:
     function, shapes, program = small(name)
     model = compiled(program, kind, tmp_path)
@@ -444,13 +451,14 @@ def test_sizes_that_torch_excluded_are_refused(name: str, kind: str, tmp_path: P
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["package", "library"])
 @pytest.mark.parametrize(
-    ("name", "least"), [("cat", 1), ("broadcast", 1), ("squeeze", 2), ("branch", 2), ("select", 2)]
+    ("case", "kind"),
+    in_turns([("cat", 1), ("broadcast", 1), ("squeeze", 2), ("branch", 2), ("select", 2)]),
 )
 def test_a_size_of_one_is_taken_where_torch_did_not_exclude_it(
-    name: str, least: int, kind: str, tmp_path: Path
+    case: tuple[str, int], kind: str, tmp_path: Path
 ) -> None:
+    name, least = case
     function, shapes, program = small(name, is_oblivious=True)
     model = compiled(program, kind, tmp_path)
     if name == "cat" and IS_TORCH_2_10:
