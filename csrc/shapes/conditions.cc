@@ -20,14 +20,8 @@ Conditions Conditions::Parse(std::string_view text) {
 
 std::string Conditions::FindBroken(const DLTensor* tensors, int32_t count,
                                    const Describe& describe) const {
-  const auto num_values = static_cast<size_t>(instructions_.num_values());
-  int64_t inline_values[Instructions::kInlineValues];
-  std::vector<int64_t> more_values;
-  int64_t* values = inline_values;
-  if (num_values > Instructions::kInlineValues) {
-    more_values.resize(num_values);
-    values = more_values.data();
-  }
+  Instructions::Room room(instructions_);
+  int64_t* values = room.values();
   instructions_.RunAll(values, [&](const Instructions::Instruction& load) {
     if (load.a >= count || load.b >= tensors[load.a].ndim) return Instructions::kMissing;
     const DLTensor& tensor = tensors[load.a];

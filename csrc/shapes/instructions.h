@@ -60,8 +60,26 @@ class Instructions {
   /// The number of a value that is known by now. \throws Error(InternalError)
   int32_t ReadValue(ProgramText* text) const;
 
-  /// Values for which callers have room on the stack.
-  static constexpr size_t kInlineValues = 128;
+  /// Memory for the values of one run: on the stack, unless there are many.
+  class Room {
+   public:
+    explicit Room(const Instructions& instructions) {
+      const auto num_values = static_cast<size_t>(instructions.num_values());
+      if (num_values <= kInline) return;
+      more_.resize(num_values);
+      values_ = more_.data();
+    }
+    Room(const Room&) = delete;
+    Room& operator=(const Room&) = delete;
+    int64_t* values() { return values_; }
+
+   private:
+    static constexpr size_t kInline = 128;
+    int64_t inline_[kInline];
+    std::vector<int64_t> more_;
+    int64_t* values_ = inline_;
+  };
+
   int32_t num_values() const { return static_cast<int32_t>(are_floats_.size()); }
   bool is_float(int32_t value) const { return are_floats_[static_cast<size_t>(value)]; }
   static double ToFloat(int64_t bits);

@@ -243,14 +243,8 @@ bool ShapeProgram::Run(const CallValues& call, ResultShapes* results) const {
       !HasSlotLengths(call.attributes, structure_.attributes)) {
     return false;
   }
-  const auto num_values = static_cast<size_t>(instructions_.num_values());
-  int64_t inline_values[Instructions::kInlineValues];
-  std::vector<int64_t> more_values;
-  int64_t* values = inline_values;
-  if (num_values > Instructions::kInlineValues) {
-    more_values.resize(num_values);
-    values = more_values.data();
-  }
+  Instructions::Room room(instructions_);
+  int64_t* values = room.values();
   int64_t* next = values;
   size_t operand = 0;
   const auto num_results = static_cast<int32_t>(results_.size());
