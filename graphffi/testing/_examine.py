@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Problem = tuple[str, str]  # a finding's kind and text
 _COMPILERS_PATIENCE: Final = 300.0  # seconds for a step that compiles, at least
-# What other calls of a kernel show that reads outside of its operands.
+# What follows from reads outside of operands, and from elements that are not written.
 _OF_STRAY_READS: Final = ("paths differ", "not deterministic", "layout", "state")
 _IMPORT_SECONDS: Final = 6.0  # in which frameworks are imported
 _MOST_ERRORS: Final = 4  # calls that raise, which are repeated
@@ -95,7 +95,7 @@ class Examination:
         self._options = options
         self._say = say
         self._end = options.end
-        self._reads_outside = False
+        self._reads_strays = False
         self._longest = 0.0  # seconds that a step of a framework took
         self._outcomes: dict[Case, Outcome] = {}
         self._rejected: list[tuple[Case, str]] = []
@@ -300,8 +300,8 @@ class Examination:
     def _found(self, step: str, path: str, case: Case, problems: Sequence[Problem]) -> None:
         for kind, text in problems:
             self._wrong.add(case)
-            self._reads_outside |= step == "repeat" and kind == "out of bounds"
-            if self._reads_outside and kind in _OF_STRAY_READS:
+            self._reads_strays |= step == "repeat" and kind in ("out of bounds", "unwritten")
+            if self._reads_strays and kind in _OF_STRAY_READS:
                 continue
             arguments = case.describe(self._op.definition)
             shown = {"arguments": arguments, "size": case.size, "case": case.to_json()}

@@ -105,8 +105,13 @@ def try_call(op: Op, case: Case) -> Outcome | None:
         return None
 
 
+def is_filled(case: Case) -> bool:
+    """True if `guarded_call` gives the kernel the results' memory."""
+    return all(v.all_strides == row_major(v.shape) for v in case.views())
+
+
 def guarded_call(op: Op, case: Case, fill: int = 0xA5, zone: int = _ZONE_BYTE) -> Outcome:
-    """Calls an op's kernel as NumPy arrays do, and looks at what it wrote over `fill`.
+    """Calls an op's kernel as NumPy arrays do, and looks at what it wrote over `fill`, if filled.
 
     Operands lie between zones of a byte.
 
@@ -122,8 +127,7 @@ def guarded_call(op: Op, case: Case, fill: int = 0xA5, zone: int = _ZONE_BYTE) -
 
     operands = case.build(make)
     before = [g.base.copy() for g in guarded]
-    is_plain = all(v.all_strides == row_major(v.shape) for v in case.views())
-    call = _call_kernel if is_plain else _call_op  # which copies what is not row-major
+    call = _call_kernel if is_filled(case) else _call_op  # which copies what is not row-major
     try:
         arrays, results = call(op, case, operands, fill)
     finally:

@@ -17,10 +17,11 @@ pytest.importorskip("numpy")
 
 import numpy as np
 
-from graphffi.testing import check, find
-from graphffi.testing._case import numpy_view
+from graphffi.testing import _steps, check, find
+from graphffi.testing._case import Case, View, numpy_view
 from graphffi.testing._compare import difference
 from graphffi.testing._generate import given_cases
+from graphffi.testing._guarded import Outcome
 from graphffi.testing._report import Finding, Report
 
 HERE = Path(__file__).resolve().parent
@@ -252,6 +253,20 @@ def test_reads_beside_an_operand_are_out_of_bounds() -> None:
     report = find(_python_op("reads_after"), frameworks=())
     assert [finding.kind for finding in report.findings] == ["out of bounds"], str(report)
     assert "it reads outside of them" in report.findings[0].text
+
+
+@pytest.mark.parametrize(("strides", "kind"), [(None, "unwritten"), ((1, 2), "not deterministic")])
+def test_only_results_that_were_filled_are_unwritten(
+    monkeypatch: pytest.MonkeyPatch, strides: Any, kind: str
+) -> None:
+    op = graphffi.define_op(
+        "faults_py::any", schema="(Tensor x) -> Tensor", kernel=print, infer=graphffi.like
+    )
+    case = Case((View("float32", (2, 3), strides),), ())
+    outcomes = [Outcome([np.float32([n])], ["result 'out'"], []) for n in (1, 1, 2)]
+    first = outcomes.pop(0)
+    monkeypatch.setattr(_steps, "guarded_call", lambda *_, **__: outcomes.pop(0))
+    assert [problem for problem, _ in _steps.repeat(op, case, {case: first})] == [kind]
 
 
 def test_a_case_that_ends_the_process_is_counted() -> None:
