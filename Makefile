@@ -62,12 +62,13 @@ build: $(VENV)/quickstart.stamp
 quickstart: build
 	$(PY) examples/quickstart/quickstart.py
 
+# Tests of what no runtime changes (ONCE in tests/conftest.py) are divided among the runtimes.
 test: build $(VENV)/nodeps.stamp
 	@$(MAKE) --no-print-directory --keep-going $(RUNTIMES:%=test-on-%)
 
 test-on-%:
 	@echo "== tests on the $* runtime"
-	@GRAPHFFI_RUNTIME=$* $(RUN_TESTS) -m "not slow" $(PYTEST_ARGS)
+	@GRAPHFFI_RUNTIME=$* $(RUN_TESTS) -m "not slow" --runtimes="$(RUNTIMES)" $(PYTEST_ARGS)
 
 # Chooses no runtime: programs in C++ are built once, and run on both.
 test-slow: build $(VENV)/nodeps.stamp $(VENV)/dev.stamp $(VENV)/triton.stamp

@@ -6,12 +6,36 @@ from __future__ import annotations
 import gc
 import importlib.util
 import os
+import zlib
 from importlib import metadata
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
+# Tests of what no runtime changes: rules, traces, guards, generated text. `make test` runs each
+# on one of the runtimes, of each file about as many on each.
+ONCE = (
+    "docs/",
+    "examples/test_digits.py",
+    "examples/test_llama_block.py",
+    "examples/test_references.py",
+    "gpu/test_jax_programs.py",
+    "guards/",
+    "testing/",
+    *(f"core/test_{name}.py" for name in (
+        "add_factory", "commands", "fallback", "generate", "load_ops", "override", "tune",
+    )),
+    *(f"interop/test_{name}.py" for name in ("family_derivatives", "frozen_sizes", "readme")),
+    *(f"jax_plugin/test_{name}.py" for name in (
+        "effects", "export", "family", "jvp", "packages", "sharding", "vjp", "vmap",
+    )),
+    *(f"torch_plugin/test_{name}.py" for name in (
+        "aliasing", "effects", "export", "family", "gradients", "inductor", "jvp", "mutation",
+        "odd_tensors", "override", "private_names", "recompute", "row_major", "size_guards",
+        "traced_attributes", "traced_modules", "vjp", "vmap", "workarounds",
+    )),
+)  # fmt: skip
 DISTRIBUTIONS = ("torch", "jaxlib", "numpy", "apache-tvm-ffi", "jax-tvm-ffi", "apache-tvm")
 
 
@@ -52,6 +76,28 @@ def pytest_configure(config: pytest.Config) -> None:
         caches = os.environ.get("TORCHINDUCTOR_CACHE_DIR", str(ROOT / "build" / "inductor"))
         sanitizer = os.environ.get("GRAPHFFI_SANITIZE", "")  # both are tested at the same time
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(Path(caches, sanitizer, worker))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds the option that divides tests among the runtimes that they run on."""
+    text = "where the tests run one after the other, separated by spaces: those of ONCE are divided"
+    parser.addoption("--runtimes", default="", help=text)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out the tests that run on another runtime."""
+    runtimes = config.getoption("--runtimes").split()
+    if not runtimes:
+        return
+    own = runtimes.index(os.environ["GRAPHFFI_RUNTIME"])
+
+    def runs_here(item: pytest.Item) -> bool:
+        path = item.path.relative_to(ROOT / "tests").as_posix()
+        is_own = zlib.crc32(item.nodeid.encode()) % len(runtimes) == own
+        return is_own or not path.startswith(ONCE)
+
+    config.hook.pytest_deselected(items=[item for item in items if not runs_here(item)])
+    items[:] = filter(runs_here, items)
 
 
 def pytest_collection_finish() -> None:
