@@ -17,16 +17,13 @@ source = Path(__file__).parent / "kernels.cc"
 kernels = graphffi.load_module(graphffi.cpp.build("quickstart", sources=[source]))
 
 
-FLOAT32 = "float32 -> float32"  # what the kernels take and give
-
-
-@graphffi.op("quickstart::add_one", kernel=kernels.add_one, dtypes=FLOAT32)
+@graphffi.op("quickstart::add_one", kernel=kernels.add_one)
 def add_one(x: Tensor) -> Tensor:
     """Add 1 to every element of `x`."""
     return graphffi.like(x)
 
 
-@graphffi.op("quickstart::scale", kernel=kernels.scale, plan="x, factor, out", dtypes=FLOAT32)
+@graphffi.op("quickstart::scale", kernel=kernels.scale, plan="x, factor, out")
 def scale(x: Tensor, factor: float) -> Tensor:
     """Multiply every element of `x` by `factor`."""
     return graphffi.like(x)

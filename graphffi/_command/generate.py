@@ -6,10 +6,10 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from .._build.cache import write_text
 from .._definition.define_text import TODO, define_text
@@ -207,24 +207,50 @@ def _fields(module: Module, name: str) -> dict[str, str]:
     parameters = parameters_of(schema) if isinstance(schema, dict) else None
     if schema is None or parameters is None:
         raise ValueError("the library exports no metadata of it")
-    kinds = [_parameter(describe_type(parameter)) for parameter in parameters]
+    kinds = [_parameter(parameter) for parameter in parameters]
     if not any(kind.startswith("Tensor") for kind in kinds):
         raise ValueError("it takes no tensor")
     result = describe_function("", schema).rpartition(" -> ")[2]
     fields = {"comment": describe_function(name, schema)}
     names = [f"arg{i}" for i in range(len(kinds))]
+    returned = "Tensor" if result in TENSORS else TODO
     if result in TENSORS:
         fields["plan"] = ", ".join(names)
-    returned = "Tensor" if result in TENSORS else TODO
+    elif views := _num_results(parameters):
+        kinds, names = kinds[:-views], names[:-views]
+        returned = "Tensor" if views == 1 else f"({', '.join(['Tensor'] * views)})"
+    elif "Tensor(a!)" in kinds and all(map(_is_known, parameters)):
+        returned = "()"
     items = ", ".join(f"{kind} {arg}" for kind, arg in zip(kinds, names, strict=True))
     fields["schema"] = f"({items}) -> {returned}"
-    fields["shape"] = TODO
+    if returned != "()":
+        fields["shape"] = TODO
     return fields
 
 
-def _parameter(kind: str) -> str:
+def _is_known(parameter: Mapping[str, Any]) -> bool:
+    """True if a type says whether the kernel writes what it gets."""
+    inner = parameter["args"][0] if parameter.get("type") == "Optional" else parameter
+    return "view" in inner or inner.get("type") not in (*TENSORS, "ffi.Array", "ffi.List")
+
+
+def _num_results(parameters: list[Mapping[str, Any]]) -> int:
+    """The views at the end that the kernel writes, behind others; 0 if they may be operands."""
+    count = 0
+    for parameter in reversed(parameters):
+        if not parameter.get("view", {}).get("writes"):
+            break
+        count += 1
+    return count if count < len(parameters) else 0
+
+
+def _parameter(parameter: Mapping[str, Any]) -> str:
     """The type in a schema of a type in metadata."""
-    kind, bar, _ = kind.partition(" | None")
+    if "view" in parameter:
+        return "Tensor(a!)" if parameter["view"]["writes"] else "Tensor"
+    if parameter.get("type") == "Optional" and "view" in parameter["args"][0]:
+        return _parameter(parameter["args"][0]) + "?"
+    kind, bar, _ = describe_type(parameter).partition(" | None")
     list_of = re.fullmatch(r"(?:ffi\.Array|ffi\.List|Array|List)\[(.*)\]", kind)
     inner = list_of[1] if list_of else kind
     found = "Tensor" if inner in TENSORS else _ATTRIBUTES.get(inner)

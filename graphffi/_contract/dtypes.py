@@ -24,16 +24,33 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class StatedView:
+    """A kernel's parameter that says which tensors it takes: `graphffi::View` in C++.
+
+    Args:
+        name: Of the operand or result that it gets.
+        dtypes: Empty for any.
+        opt_rank: None for any.
+    """
+
+    name: str
+    dtypes: tuple[dtype, ...]
+    opt_rank: int | None
+
+
+@dataclass(frozen=True)
 class DTypeGroup:
     """The data types of one operand or result.
 
     Args:
         variable: Its name, or "" for a group without one.
         allowed: What it may be; empty for any.
+        opt_rank: The number of dimensions that the kernel's parameter states, if it does.
     """
 
     variable: str
     allowed: tuple[dtype, ...]
+    opt_rank: int | None = None
 
 
 @dataclass(frozen=True)
@@ -65,7 +82,7 @@ class DTypes:
         groups = self.operands, self.results
         bound: dict[str, tuple[dtype, str]] = {}
         problems = [
-            _problem(bound, subject, group, spec.dtype)
+            _problem(bound, subject, group, spec)
             for subject, group, spec in grouped_specs(groups, operands, values, results)
         ]
         if any(problems):
@@ -73,10 +90,13 @@ class DTypes:
 
 
 def _problem(
-    bound: dict[str, tuple[dtype, str]], subject: str, group: DTypeGroup, kind: Any
+    bound: dict[str, tuple[dtype, str]], subject: str, group: DTypeGroup, spec: Any
 ) -> str:
     """The problem with one tensor, or ""; binds its variable where it is the first."""
-    got = dtype(kind)
+    got = dtype(spec.dtype)
+    rank = len(spec.shape)
+    if group.opt_rank not in (None, rank):
+        return f"{subject}: expected {group.opt_rank} dimensions, got {rank}"
     if group.allowed and got not in group.allowed:
         return f"{subject}: expected {' or '.join(group.allowed)}, got {got}"
     if not group.variable:
@@ -86,30 +106,58 @@ def _problem(
 
 
 def parse_dtypes(
-    subject: str, text: str, operands: Sequence[Operand], results: Sequence[str]
+    subject: str,
+    text: str,
+    operands: Sequence[Operand],
+    results: Sequence[str],
+    stated: Sequence[StatedView] = (),
 ) -> DTypes:
-    """Reads the text.
+    """Reads the text, and what the kernel's parameters state.
 
     Args:
         subject: The op's name, for error messages.
-        text: ``"T, T, int32 -> T; T: float32 | bfloat16"``.
+        text: ``"T, T, int32 -> T; T: float32 | bfloat16"``; empty where only the kernel says it.
         operands: Of the op.
         results: Names of the results that it allocates.
+        stated: By the kernel that runs all calls.
 
     Raises:
         ValueError: If it does not parse, has not one group per operand and result, or says of a
             variable that no group has what it may be.
+        TypeError: If it allows what the kernel does not take.
     """
     where = f"{subject}: dtypes {text!r}"
     groups, *constraints = text.split(";")
     allowed = dict(_parse_constraint(where, c) for c in constraints if c.strip())
-    sides = [
-        tuple(_parse_group(where, part, allowed) for part in parts)
-        for parts in split_groups(where, "data types", groups, operands, results)
-    ]
+    names = [operand.name for operand in operands], [*results]
+    if text:
+        sides = [
+            tuple(_parse_group(where, part, allowed) for part in parts)
+            for parts in split_groups(where, "data types", groups, operands, results)
+        ]
+    else:
+        sides = [(DTypeGroup("", ()),) * len(side) for side in names]
     for name in allowed.keys() - {g.variable for side in sides for g in side}:
         raise ValueError(f"{where}: expected {name!r} in a group, got no group with it")
-    return DTypes(sides[0], sides[1])
+    views = {view.name: view for view in stated}
+    restricted = [
+        tuple(_restricted(where, g, views.get(name)) for g, name in zip(*pair, strict=True))
+        for pair in zip(sides, names, strict=True)
+    ]
+    return DTypes(restricted[0], restricted[1])
+
+
+def _restricted(where: str, group: DTypeGroup, opt_view: StatedView | None) -> DTypeGroup:
+    """The group, no wider than a parameter that gets its tensors."""
+    if opt_view is None:
+        return group
+    taken = opt_view.dtypes
+    if taken and not set(group.allowed) <= set(taken):
+        raise TypeError(
+            f"{where}: {opt_view.name!r}: expected {' or '.join(taken)}, which the kernel's "
+            f"parameter takes, got {' or '.join(group.allowed)}"
+        )
+    return DTypeGroup(group.variable, group.allowed or taken, opt_view.opt_rank)
 
 
 def _parse_constraint(where: str, text: str) -> tuple[str, tuple[dtype, ...]]:

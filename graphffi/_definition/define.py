@@ -106,7 +106,8 @@ def op(
             ``"... [h], [h] -> ... [h]"``. Equal names have equal sizes: calls are checked. Those in
             brackets the kernel works along; the others may be split between devices.
         dtypes: Data types, groups in the same order, such as ``"T, T -> T; T: float32 |
-            bfloat16"``. ``T`` is one data type in the whole call; calls are checked.
+            bfloat16"``. ``T`` is one data type in the whole call; calls are checked. Default: those
+            that the kernel's parameters state (`graphffi::View` in C++).
         strided: Whether the kernel takes tensors with any strides: all operands (True), or those
             named. Other operands are row-major for the kernel: where one is not, the call copies
             it, and copies back what the kernel updates.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._cached import cached_property
 from .._contract.dims import Dims, parse_dims
-from .._contract.dtypes import DTypes, parse_dtypes
+from .._contract.dtypes import DTypes, StatedView, parse_dtypes
 from .._frameworks.tracing import report_to_tracer
 from .._values.nested import flat, for_rule
 from .binding import BoundCall, bind
@@ -73,6 +73,22 @@ class Interface:
                 f"operands: {', '.join(o.name for o in self.operands)}"
             )
         _ = self.dims, self.dtypes  # which raise if the text is wrong
+        self._check_ranks()
+
+    def _check_ranks(self) -> None:
+        """Compares the groups of dimensions with the ranks that the kernel's parameters state."""
+        if self.dims is None:
+            return
+        names = (*(operand.name for operand in self.operands), *self.results)
+        groups = dict(zip(names, (*self.dims.operands, *self.dims.results), strict=True))
+        for view in self.stated:
+            group, rank = groups[view.name], view.opt_rank
+            least = len(group.names)
+            if rank is not None and (rank < least or (rank > least and not group.has_ellipsis)):
+                raise TypeError(
+                    f"{self.name}: dims {self.dims_text!r}: {view.name!r}: expected {rank} "
+                    f"dimensions, which the kernel's parameter takes, got {str(group)!r}"
+                )
 
     @cached_property
     def operands(self) -> tuple[Operand, ...]:
@@ -83,6 +99,11 @@ class Interface:
     def attributes(self) -> tuple[Attribute, ...]:
         """The other parameters, in signature order."""
         return tuple(p for p in self.parameters if isinstance(p, Attribute))
+
+    @property
+    def stated(self) -> tuple[StatedView, ...]:
+        """What the parameters of the kernel that runs all calls say of operands and results."""
+        return ()
 
     @cached_property
     def signature(self) -> str:
@@ -108,10 +129,11 @@ class Interface:
 
     @cached_property
     def dtypes(self) -> DTypes | None:
-        """The data types of operands and results, if the op says what they are."""
-        if not self.dtypes_text:
+        """The data types of operands and results, if the op or its kernel says what they are."""
+        if not self.dtypes_text and not self.stated:
             return None
-        return parse_dtypes(self.name, self.dtypes_text, self.operands, self.results)
+        parts = (self.operands, self.results, self.stated)
+        return parse_dtypes(self.name, self.dtypes_text, *parts)
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> BoundCall:
         """Matches arguments with parameters.

@@ -142,7 +142,7 @@ class Op(RulesOfOp, FactoriesOfOp, Generic[P, R_co]):
                 device if one is given, such as ``"cuda.rms_norm"``.
             device: Type of the devices that it is for, such as ``"cuda"``. Default: all.
             dtypes: The data types that it takes, by operand: ``{"x": ("float32", "bfloat16")}``.
-                Default: all.
+                Default: those that its parameters state, or all.
             when: A condition on a call: gets what the shape rule gets. It is run once for each
                 structure of calls, as the shape rule is; in a graph, decisions on symbolic sizes
                 are guards.
@@ -178,7 +178,10 @@ class Op(RulesOfOp, FactoriesOfOp, Generic[P, R_co]):
             name=name,
         )
         named = named_kernel(options, kernel)
-        self._take(complete_kernel(self.definition, named, kernel, named.name), override)
+        complete = complete_kernel(self.definition, named, kernel, named.name)
+        if dtypes is None:
+            complete = dataclasses.replace(complete, dtypes=complete.stated_dtypes(operands))
+        self._take(complete, override)
 
     def _take(self, kernel: OpKernel, override: bool) -> None:
         with lock:

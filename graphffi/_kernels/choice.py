@@ -18,6 +18,7 @@ from .op_kernel import OpKernel, reference_kernel
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from .._contract.dtypes import StatedView
     from .._rules.reference import Reference
     from .._tuning.tuned_call import TunedCall
 
@@ -40,6 +41,11 @@ class OpWithKernels(Interface):
     fallback: str = ""
     tuning: tuple[TunedCall, ...] = ()
     _made: list[OpKernel] = field(default_factory=list, init=False, repr=False)
+
+    @property
+    def stated(self) -> tuple[StatedView, ...]:
+        """What the parameters of the kernel that runs all calls say of operands and results."""
+        return self.kernels[0].stated if self.kernels and self.kernels[0].is_for_all else ()
 
     @cached_property
     def candidates(self) -> tuple[OpKernel, ...]:

@@ -12,6 +12,7 @@ from .._contract.rule_text import RuleText, read_rule
 from .._frameworks.tracing import report_to_tracer, traced_as_constant
 from .._values.describe import describe
 from .._values.registry import remove_global_func
+from .kernel_signature import stated_views
 from .library import library_hash, split_reference
 from .op_kernel import OWN_NAMES
 from .own_names import own_name
@@ -49,7 +50,7 @@ def complete_kernel(definition: Interface, options: OpKernel, given: Any, name: 
         name: That tells it from the op's other kernels; "" for the one that the op is defined with.
 
     Raises:
-        TypeError: If `given` is none of these.
+        TypeError: If `given` is none of these, or states that it uses an operand otherwise.
     """
     function = None if isinstance(given, str) else _function(definition.name, given)
     reference = given if function is None else function.reference
@@ -60,9 +61,10 @@ def complete_kernel(definition: Interface, options: OpKernel, given: Any, name: 
         own = f"{name}{name and '.'}{_form(definition, options)}"
         reference = _name_of_code(definition.name, _shared_name(definition.name, own), given)
         code = None if hasattr(given, "__chandle__") else given
+    options = dataclasses.replace(options, reference=reference)
     return dataclasses.replace(
         options,
-        reference=reference,
+        stated=stated_views(definition, options),
         function=function,
         release_gil=getattr(given, "release_gil", _core.releases_gil),
         code=code,

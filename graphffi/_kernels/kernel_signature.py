@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from .. import _core
 from .._contract.attribute_kind import KINDS
+from .._contract.dtypes import StatedView
 from .._contract.plan import PlanTemplate, plan_tokens
 from .._values.describe import describe
+from .._values.dtype import dtype
 from .._values.metadata import TENSORS, describe_function, describe_type, parameters_of
 from .._values.module import loaded_module
 
@@ -62,14 +64,68 @@ def check_kernel(definition: Interface, kernel: OpKernel) -> None:
             f"{definition.name}: workspace: expected bytes (an int from 0 to 2**63 - 1) or a "
             f"callable, got {size!r}"
         )
-    # A plan that does not parse shows where the kernel is given: lists are empty here.
+    template = _template(definition, kernel)
+    _core.check_plan(template.plan, template.counts, definition.name)
+    _check_signature(definition, kernel, template.plan)
+
+
+def stated_views(definition: Interface, kernel: OpKernel) -> tuple[StatedView, ...]:
+    """What the parameters of a kernel state of an op's operands and results.
+
+    Empty where its library is not loaded, or exports no metadata.
+
+    Raises:
+        TypeError: If the kernel writes an operand that the op does not update, or the other way
+            round; or takes an operand row-major that the op passes with any strides.
+    """
+    schema = _type_schema(kernel.reference)
+    parameters = parameters_of(schema) if schema else None
+    if not parameters:
+        return ()
+    template = _template(definition, kernel)
+    names = [side.split(", ") for side in template.names.split(" -> ")]
+    banks = dict(zip("io", names, strict=True))
+    found = []
+    for item, parameter in zip(_items(template.plan), parameters, strict=False):
+        token = next((t for t in item if t[0] in banks and t[1:].isdigit()), None)
+        schema = parameter["args"][0] if parameter.get("type") == "Optional" else parameter
+        if token is not None and item[0] != "(" and "view" in schema:
+            name = banks[token[0]][int(token[1:])]
+            _check_use(definition, name, schema["view"], describe_type(parameter))
+            found.append(_stated(name, schema["view"]))
+    return tuple(found)
+
+
+def _stated(name: str, view: Mapping[str, Any]) -> StatedView:
+    return StatedView(name, tuple(map(dtype, view["dtypes"])), view.get("rank"))
+
+
+def _check_use(definition: Interface, name: str, view: Mapping[str, Any], text: str) -> None:
+    subject = f"{definition.name}: operand {name!r}"
+    operand = next((o for o in definition.operands if o.name == name), None)
+    if operand is None:
+        if not view["writes"]:
+            raise TypeError(
+                f"{definition.name}: result {name!r}: expected a parameter that the kernel "
+                f"writes, got {text}"
+            )
+    elif operand.mutated != view["writes"]:
+        expected = "writes" if operand.mutated else "only reads"
+        raise TypeError(
+            f"{subject}: expected a parameter that the kernel {expected}, got {text}; mutates= "
+            "names the operands that it updates"
+        )
+    if name in definition.strided:
+        raise TypeError(f"{subject}: strided: expected a parameter of any strides, got {text}")
+
+
+def _template(definition: Interface, kernel: OpKernel) -> PlanTemplate:
+    """The plan of calls whose lists are empty, which shows if it parses."""
     structures = (
         tuple(0 if o.kind == "list" else -1 for o in definition.operands),
         tuple(0 if a.is_list else -1 for a in definition.attributes),
     )
-    template = PlanTemplate.make(definition, kernel, *structures)
-    _core.check_plan(template.plan, template.counts, definition.name)
-    _check_signature(definition, kernel, template.plan)
+    return PlanTemplate.make(definition, kernel, *structures)
 
 
 def _check_signature(definition: Interface, kernel: OpKernel, plan: str) -> None:

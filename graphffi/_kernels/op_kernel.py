@@ -21,6 +21,7 @@ from .._values.nested import flat
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from .._contract.dtypes import StatedView
     from .factory import Factory, Key
 
 
@@ -47,6 +48,7 @@ class OpKernel:
         factory: Makes kernels for keys of calls: this is all of them.
         key: Of one of these; it is made once it has a reference.
         prebuilt: Changes with those that were made ahead of time.
+        stated: What its parameters say of the tensors that they take.
     """
 
     reference: str
@@ -64,6 +66,7 @@ class OpKernel:
     factory: Factory[OpKernel] | None = None
     key: Key | None = None
     prebuilt: str = ""
+    stated: tuple[StatedView, ...] = ()
 
     @property
     def is_reference(self) -> bool:
@@ -74,6 +77,10 @@ class OpKernel:
     def is_for_all(self) -> bool:
         """True if it is for any call, so that nothing is to be chosen."""
         return not (self.device or self.dtypes or self.when or self.factory)
+
+    def stated_dtypes(self, operands: Sequence[str]) -> tuple[tuple[str, tuple[dtype, ...]], ...]:
+        """The data types that its parameters say that it takes, by operand."""
+        return tuple((v.name, v.dtypes) for v in self.stated if v.dtypes and v.name in operands)
 
     @property
     def handle(self) -> int:

@@ -15,10 +15,19 @@ def describe_type(schema: Mapping[str, Any]) -> str:
     name = str(schema.get("type", "Any"))
     if name == "ffi.Function" and ("named_args" in schema or "args" in schema):
         return describe_function("", schema)
+    if "view" in schema:
+        return _describe_view(schema["view"])
     args = [describe_type(arg) for arg in schema.get("args", ())]
     if name == "Optional" and len(args) == 1:
         return f"{args[0]} | None"
     return f"{name}[{', '.join(args)}]" if args else name
+
+
+def _describe_view(view: Mapping[str, Any]) -> str:
+    """As a kernel's source has it: ``View<const float32, 2>``."""
+    kinds = " | ".join(view["dtypes"]) or "void"
+    rank = f", {view['rank']}" if "rank" in view else ""
+    return f"View<{'' if view['writes'] else 'const '}{kinds}{rank}>"
 
 
 def parameters_of(schema: Mapping[str, Any]) -> list[Mapping[str, Any]] | None:

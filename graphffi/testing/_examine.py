@@ -110,6 +110,9 @@ class Examination:
         """Runs all steps, as long as the budget lasts."""
         if self._options.device != "cpu":
             self._say("note", text=f"leaks, gradients, tangents: not checked on {self._own}")
+        if self._op.definition.dtypes is None:
+            text = "data types: neither dtypes= nor the kernel's parameters say which it takes"
+            self._say("note", text=text)
         cases = self.cases()
         if not cases:
             texts = list(dict.fromkeys(text for _, text in self._rejected)) or [self._refused]

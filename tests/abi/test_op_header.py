@@ -21,6 +21,10 @@ KERNEL = """
 namespace ffi = tvm::ffi;
 void Scale(ffi::TensorView x, double factor, ffi::TensorView out) {}
 ffi::Tensor Same(ffi::Tensor x) { return x; }
+void Typed(graphffi::View<const float, 1> x, ffi::Optional<graphffi::View<const void>> mask,
+           graphffi::View<float, 1> out) {
+  for (int64_t i = 0; i < x.size(0); ++i) out[i] = -x[i];
+}
 void Gather(ffi::Array<ffi::Tensor> xs, ffi::Optional<ffi::Tensor> mask, int64_t n, bool flag,
             ffi::String mode, DLDataType kind, ffi::Shape sizes, ffi::TensorView out) {}
 """
@@ -32,6 +36,7 @@ GRAPHFFI_EXPORT_OP(gather, Gather,
                    "(Tensor[] xs, Tensor? mask, int n, bool flag, str mode='a,b', dtype kind, "
                    "int[] sizes) -> Tensor",
                    "shape: empty(sizes, kind)");
+GRAPHFFI_EXPORT_OP(typed, Typed, "(Tensor x, Tensor? mask) -> Tensor", "shape: like(x)");
 GRAPHFFI_EXPORT_OP(all, Scale, "(Tensor x, float f) -> Tensor", "plan: *inputs, f, *outputs",
                    "shape: like(x)");
 constexpr auto kTwice = [](ffi::TensorView x, double, ffi::TensorView out) noexcept {};
@@ -53,7 +58,10 @@ def test_ops_export_with_both_headers(headers: str, tmp_path: Path) -> None:
     result = compile_with(include, tmp_path, GOOD)
     assert result.returncode == 0, result.stderr
     ops = graphffi.load_ops(tmp_path / "libheader.so", namespace=f"header_{headers}")
-    assert sorted(vars(ops)) == ["all", "gather", "half", "same", "scale"]
+    assert sorted(vars(ops)) == ["all", "gather", "half", "same", "scale", "typed"]
+    assert ops.typed(np.ones(2, "float32"), None).tolist() == [-1, -1]
+    with pytest.raises(TypeError, match=r"`View<(const )?float32, 1>` but got `float64"):
+        ops.typed(np.ones(2), None)
     assert ops.same.__doc__ == "A\nB"
     assert ops.same.definition.kernels[0].traits.pass_owning_tensor
     assert not ops.scale.definition.kernels[0].traits.pass_owning_tensor

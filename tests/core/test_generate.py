@@ -206,3 +206,24 @@ def test_texts_of_any_language_stay_as_they_are() -> None:
     text = define_text("a::b", "", {"schema": schema, "shape": "like(x)"})
     (literal,) = (line for line in text.splitlines() if "schema=" in line)
     assert ast.literal_eval(literal.strip().removeprefix("schema=").rstrip(",")) == schema
+
+
+def test_what_views_write_needs_no_todo(tmp_path: Path) -> None:
+    text = """
+    #include <graphffi/view.h>
+    using graphffi::View;
+    void norm(View<const float, 2> x, tvm::ffi::Optional<View<const float>> w, View<float> out) {}
+    void update(View<float> cache, View<const int64_t> index, int64_t n) {}
+    void mixed(View<float> cache, tvm::ffi::TensorView x) {}
+    """
+    source = tmp_path / "views.cc"
+    exports = "".join(
+        f"TVM_FFI_DLL_EXPORT_TYPED_FUNC({n}, {n});" for n in ("norm", "update", "mixed")
+    )
+    source.write_text(text + exports)
+    library = graphffi.cpp.build("generated_views", sources=[source])
+    assert main(["generate", str(library), "-o", str(tmp_path / "ops.py")]) == 0
+    written = (tmp_path / "ops.py").read_text()
+    assert '"(Tensor arg0, Tensor? arg1) -> Tensor"' in written
+    assert '"(Tensor(a!) arg0, Tensor arg1, int arg2) -> ()"' in written
+    assert '"(Tensor(a!) arg0, Tensor arg1) -> TODO"' in written

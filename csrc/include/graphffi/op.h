@@ -4,6 +4,7 @@
 #pragma once
 
 #include <graphffi/op_text.h>
+#include <graphffi/view.h>
 #include <tvm/ffi/tvm_ffi.h>
 
 #include <optional>
@@ -27,6 +28,8 @@ template <>
 struct Takes<::tvm::ffi::TensorView> : TakesKinds<kTensor> {};
 template <>
 struct Takes<::tvm::ffi::Tensor> : TakesKinds<kTensor> {};
+template <typename T, int kRank, DLDeviceType kDevice>
+struct Takes<View<T, kRank, kDevice>> : TakesKinds<kTensor> {};
 template <>
 struct Takes<DLTensor*> : TakesKinds<kTensor | kNone> {};
 template <>
