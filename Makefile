@@ -129,7 +129,7 @@ matrix:
 wheels:
 	$(PYTHON) tests/wheels.py $(WHEELS_ARGS)
 
-peers: build
+peers: build $(VENV)/nodeps.stamp
 	$(PY) tests/peers.py --write docs/versions.md
 
 # Reads sources only: needs no build.

@@ -31,11 +31,13 @@ class StatedView:
         name: Of the operand or result that it gets.
         dtypes: Empty for any.
         opt_rank: None for any.
+        device: Type of the device.
     """
 
     name: str
     dtypes: tuple[dtype, ...]
     opt_rank: int | None
+    device: str
 
 
 @dataclass(frozen=True)

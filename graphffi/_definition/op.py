@@ -140,7 +140,8 @@ class Op(RulesOfOp, FactoriesOfOp, Generic[P, R_co]):
             kernel: As for `op`, like the plan, the workspace and the traits.
             name: By which errors tell it from others. Default: that of the function, behind the
                 device if one is given, such as ``"cuda.rms_norm"``.
-            device: Type of the devices that it is for, such as ``"cuda"``. Default: all.
+            device: Type of the devices that it is for, such as ``"cuda"``. Default: that which its
+                parameters state, or all.
             dtypes: The data types that it takes, by operand: ``{"x": ("float32", "bfloat16")}``.
                 Default: those that its parameters state, or all.
             when: A condition on a call: gets what the shape rule gets. It is run once for each
@@ -179,9 +180,7 @@ class Op(RulesOfOp, FactoriesOfOp, Generic[P, R_co]):
         )
         named = named_kernel(options, kernel)
         complete = complete_kernel(self.definition, named, kernel, named.name)
-        if dtypes is None:
-            complete = dataclasses.replace(complete, dtypes=complete.stated_dtypes(operands))
-        self._take(complete, override)
+        self._take(complete.restricted(operands), override)
 
     def _take(self, kernel: OpKernel, override: bool) -> None:
         with lock:

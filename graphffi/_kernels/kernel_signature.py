@@ -10,6 +10,7 @@ from .._contract.attribute_kind import KINDS
 from .._contract.dtypes import StatedView
 from .._contract.plan import PlanTemplate, plan_tokens
 from .._values.describe import describe
+from .._values.device import Device
 from .._values.dtype import dtype
 from .._values.metadata import TENSORS, describe_function, describe_type, parameters_of
 from .._values.module import loaded_module
@@ -97,7 +98,8 @@ def stated_views(definition: Interface, kernel: OpKernel) -> tuple[StatedView, .
 
 
 def _stated(name: str, view: Mapping[str, Any]) -> StatedView:
-    return StatedView(name, tuple(map(dtype, view["dtypes"])), view.get("rank"))
+    kinds = tuple(map(dtype, view["dtypes"]))
+    return StatedView(name, kinds, view.get("rank"), Device((view["device"], 0)).type)
 
 
 def _check_use(definition: Interface, name: str, view: Mapping[str, Any], text: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from .. import _core
@@ -78,9 +78,11 @@ class OpKernel:
         """True if it is for any call, so that nothing is to be chosen."""
         return not (self.device or self.dtypes or self.when or self.factory)
 
-    def stated_dtypes(self, operands: Sequence[str]) -> tuple[tuple[str, tuple[dtype, ...]], ...]:
-        """The data types that its parameters say that it takes, by operand."""
-        return tuple((v.name, v.dtypes) for v in self.stated if v.dtypes and v.name in operands)
+    def restricted(self, operands: Sequence[str]) -> OpKernel:
+        """The kernel for the devices and data types that its parameters state, or it was given."""
+        device = self.device or next((view.device for view in self.stated), "")
+        stated = tuple((v.name, v.dtypes) for v in self.stated if v.dtypes and v.name in operands)
+        return replace(self, device=device, dtypes=self.dtypes or stated)
 
     @property
     def handle(self) -> int:

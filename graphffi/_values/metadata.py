@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from .device import Device
+
 TENSORS: Final = ("DLTensor*", "ffi.Tensor")
 """The types of tensors."""
 
@@ -27,7 +29,9 @@ def _describe_view(view: Mapping[str, Any]) -> str:
     """As a kernel's source has it: ``View<const float32, 2>``."""
     kinds = " | ".join(view["dtypes"]) or "void"
     rank = f", {view['rank']}" if "rank" in view else ""
-    return f"View<{'' if view['writes'] else 'const '}{kinds}{rank}>"
+    device = Device((view["device"], 0)).type
+    on = "" if device == "cpu" else f" on {device}"
+    return f"View<{'' if view['writes'] else 'const '}{kinds}{rank}{on}>"
 
 
 def parameters_of(schema: Mapping[str, Any]) -> list[Mapping[str, Any]] | None:

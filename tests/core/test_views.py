@@ -231,3 +231,12 @@ def test_every_framework_has_the_same_error(kernels: Any) -> None:
     ]
     text = "views::everywhere: operand 'x': expected float32, got float16"
     assert {error_of(call) for call in calls} == {text}
+
+
+def test_kernels_are_chosen_by_the_device_that_they_state(kernels: Any) -> None:
+    op = define("on_either", None)
+    for kernel, plan in ((kernels.on_gpu, "out"), (kernels.add_one, "")):
+        op.add_kernel(kernel, plan=plan)
+    assert [kernel.device for kernel in op.definition.kernels] == ["cuda", "cpu"]
+    assert op(np.ones(2, "f")).tolist() == [2, 2]
+    assert "expected device cuda, got cpu" in op.explain(np.ones(2, "f"))
