@@ -93,6 +93,18 @@ def test_inputs_may_be_nested_in_other_containers(
     torch.testing.assert_close(*told)
 
 
+def test_inputs_are_given_by_position_or_by_name(ops: Any, packaged: Any) -> None:
+    names = ("x", "d", "image", "state")
+    for num_args in range(len(names) + 1):
+        told = []
+        for model in (Nested(ops), packaged):
+            args, kwargs = right()
+            values = {**dict(zip(names, args, strict=True)), **kwargs}
+            given = [values.pop(name) for name in names[:num_args]]
+            told.append((model(*given, **dict(reversed(values.items()))), args[3]))
+        torch.testing.assert_close(*told)
+
+
 @pytest.mark.parametrize("make", [copy.copy, copy.deepcopy, pickle.dumps])
 def test_a_loaded_package_is_not_copied(packaged: Any, make: Callable[[Any], Any]) -> None:
     with pytest.raises(TypeError, match="expected no copy of a loaded model, got one; load the"):
@@ -111,13 +123,15 @@ WRONG: dict[str, tuple[Callable[..., Any], type[Exception], str]] = {
     "few": (
         lambda args, kwargs: args.pop(),
         TypeError,
-        "args: expected a list or tuple of 4, got a tuple of 3",
+        "inputs: expected x, d, image, state, n, mask, got 3 by position and n and mask",
     ),
     "many": (
         lambda args, kwargs: args.append(3),
         TypeError,
-        "args: expected a list or tuple of 4, got a tuple of 5",
+        "inputs: expected x, d, image, state, n, mask, got 5 by position and n and mask",
     ),
+    "twice": (setting("x", X), TypeError, "inputs: .*, got 4 by position and n and mask and x"),
+    "unknown": (setting("y", X), TypeError, "inputs: .*, got 4 by position and n and mask and y"),
     "flat": (setting(1, X), TypeError, r"args\[1\]: expected a dict with the keys 'b', 'other', "),
     "key": (
         setting(1, {"b": [X], "c": X}),
@@ -132,7 +146,7 @@ WRONG: dict[str, tuple[Callable[..., Any], type[Exception], str]] = {
     "keyword": (
         lambda args, kwargs: kwargs.clear(),
         TypeError,
-        "kwargs: expected a dict with the keys 'n', 'mask', got an empty dict",
+        "inputs: expected x, d, image, state, n, mask, got 4 by position",
     ),
     "constant": (
         setting("n", 3.0),
@@ -316,7 +330,12 @@ def test_strides_of_dynamic_sizes_are_those_of_the_export(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("value", [0.0, -0.0])
 def test_a_zero_of_the_other_sign_is_another_constant(value: float) -> None:
-    described = {"args": [{"name": "n", "value": value}], "kwargs": {"keys": {}}, "conditions": ""}
+    described = {
+        "args": [{"name": "n", "value": value}],
+        "kwargs": {"keys": {}},
+        "names": ["n"],
+        "conditions": "",
+    }
     inputs = Inputs(described)
     assert inputs.arrange((value,), {}) == ([value], {})
     with pytest.raises(ValueError, match=f"input 'n': expected float {value} as in the exported"):

@@ -14,6 +14,7 @@ from graphffi_torch._export.size_guards import (
     add_strides,
     is_row_major,
     linear_size,
+    parameter_names,
     size_guards,
     symbol_texts,
 )
@@ -44,10 +45,10 @@ def describe_inputs(
         program: What AOTInductor has compiled.
 
     Returns:
-        A dict of the positional and the keyword arguments, and of the conditions on tensors, as a
-        program. Of arguments, a list for a list or tuple, a dict of ``keys`` for a dict, a list of
-        ``leaves`` for another node of a pytree, None for what is not looked into, otherwise a dict
-        that describes an input.
+        A dict of the parameters' names, the positional and the keyword arguments, and of the
+        conditions on tensors, as a program. Of arguments, a list for a list or tuple, a dict of
+        ``keys`` for a dict, a list of ``leaves`` for another node of a pytree, None for what is not
+        looked into, otherwise a dict that describes an input.
     """
     placeholders = {node.name: node for node in program.graph.find_nodes(op="placeholder")}
     updated = functional(program).graph_signature.user_inputs_to_mutate.values()
@@ -73,7 +74,13 @@ def describe_inputs(
     guards = size_guards("package", exported, lays_out=False)
     add_guards("package", conditions, guards)
     args, kwargs = _nest(program.call_spec.in_spec, iter(described))
-    return {"format": FORMAT, "args": args, "kwargs": kwargs, "conditions": conditions.text}
+    return {
+        "format": FORMAT,
+        "names": parameter_names(exported),
+        "args": args,
+        "kwargs": kwargs,
+        "conditions": conditions.text,
+    }
 
 
 def _add_strides(

@@ -30,6 +30,8 @@ class Inputs:
     def __init__(self, described: Any) -> None:
         """`described` is of `describe_inputs`."""
         self._tensors: list[_Tensor] = []
+        self._names: list[str] = described["names"]
+        self._num_args = len(described["args"])
         self._args = self._of(described["args"], "args")
         self._kwargs = self._of(described["kwargs"], "kwargs")
         self._conditions = _C.Conditions(described["conditions"])
@@ -48,6 +50,7 @@ class Inputs:
         if facts is not None and facts == self._accepted:
             self._check_memory(args)
             return args, kwargs
+        args, kwargs = self._bind(args, kwargs)
         call = _Call()
         arranged = self._args.arrange(args, call), self._kwargs.arrange(kwargs, call)
         broken = self._conditions.find_broken(call.tensors, describe)
@@ -57,6 +60,20 @@ class Inputs:
         # Only tensors alone are compared by facts, which need no place for others.
         self._accepted = facts if len(call.tensors) == len(args) else None
         return arranged
+
+    def _bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, Any]:
+        """The arguments as the exported program got them, by position or by name."""
+        names = self._names
+        given = dict(zip(names, args, strict=False))
+        twice = given.keys() & kwargs.keys()
+        given.update(kwargs)
+        if twice or len(args) > len(names) or given.keys() != set(names):
+            got = [f"{len(args)} by position", *kwargs]
+            _refuse(TypeError, "inputs", ", ".join(names) or "none", " and ".join(got))
+        values = [given[name] for name in names]
+        return values[: self._num_args], dict(
+            zip(names[self._num_args :], values[self._num_args :], strict=True)
+        )
 
     def _of(self, described: Any, path: str) -> Any:
         if isinstance(described, list):

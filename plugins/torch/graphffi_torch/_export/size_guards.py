@@ -281,11 +281,16 @@ def _is_implied(guard: SizeGuard, sizes: Mapping[str, torch.SymInt]) -> bool:
     )
 
 
+def parameter_names(exported: torch.export.ExportedProgram) -> list[str]:
+    """The names of a program's arguments: those by position, then those by keyword."""
+    signature = exported.module_call_graph[0].signature
+    return list((signature and signature.forward_arg_names) or ())
+
+
 def _sources(exported: torch.export.ExportedProgram) -> dict[str, str]:
     """The name of each input, by the texts that guards have for it."""
     inputs = exported.graph_signature.user_inputs
-    signature = exported.module_call_graph[0].signature
-    names = (signature and signature.forward_arg_names) or ()
+    names = parameter_names(exported)
     groups = exported.call_spec.in_spec.children()
     children = [child for group in groups for child in group.children()]
     found: dict[str, Any] = {}
