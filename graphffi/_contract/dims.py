@@ -14,6 +14,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from .._values.describe import counted
 from .spec import CheckError
 
 if TYPE_CHECKING:
@@ -95,7 +96,9 @@ def _meet(
     """
     leading = len(shape) - len(group.names)
     if leading < 0 or (leading > 0 and not group.has_ellipsis):
-        raise CheckError(f"{subject}: expected dimensions ({group}), got {len(shape)} dimensions")
+        raise CheckError(
+            f"{subject}: expected dimensions ({group}), got {counted(len(shape), 'dimension')}"
+        )
     if group.has_ellipsis:
         first, where = seen.setdefault("...", (leading, subject))
         if first != leading:
@@ -174,7 +177,9 @@ def split_groups(
     for side, what, count in ((left, "operands", len(operands)), (right, "results", len(results))):
         parts = side.split(",") if side.strip() or count else []
         if len(parts) != count:
-            raise ValueError(f"{where}: expected {count} groups for the {what}, got {len(parts)}")
+            raise ValueError(
+                f"{where}: expected {counted(count, 'group')} for the {what}, got {len(parts)}"
+            )
         sides.append(parts)
     return sides[0], sides[1]
 

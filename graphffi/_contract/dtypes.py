@@ -13,6 +13,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from .._values.describe import counted
 from .._values.dtype import dtype
 from .dims import grouped_specs, split_groups
 from .spec import CheckTypeError
@@ -97,8 +98,8 @@ def _problem(
     """The problem with one tensor, or ""; binds its variable where it is the first."""
     got = dtype(spec.dtype)
     rank = len(spec.shape)
-    if group.opt_rank not in (None, rank):
-        return f"{subject}: expected {group.opt_rank} dimensions, got {rank}"
+    if group.opt_rank is not None and group.opt_rank != rank:
+        return f"{subject}: expected {counted(group.opt_rank, 'dimension')}, got {rank}"
     if group.allowed and got not in group.allowed:
         return f"{subject}: expected {' or '.join(group.allowed)}, got {got}"
     if not group.variable:

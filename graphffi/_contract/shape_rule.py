@@ -6,6 +6,7 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any, Final
 
+from .._values.describe import counted
 from .._values.error import name_rule
 from .._values.nested import flat
 from .spec import CheckError, CheckTypeError, TensorSpec, checked_bytes, checked_result
@@ -52,7 +53,8 @@ def _infer(
     specs = _results(definition, operands, attributes)
     if len(specs) != len(definition.results):
         raise TypeError(
-            f"{name}: shape rule: expected {len(definition.results)} results, got {len(specs)}"
+            f"{name}: shape rule: expected {counted(len(definition.results), 'result')}, "
+            f"got {len(specs)}"
         )
     results = dict(zip(definition.results, specs, strict=True))
     if dims is not None:

@@ -10,6 +10,7 @@ from .._cached import cached_property
 from .._contract.dims import Dims, parse_dims
 from .._contract.dtypes import DTypes, StatedView, parse_dtypes
 from .._frameworks.tracing import report_to_tracer
+from .._values.describe import counted
 from .._values.nested import flat, for_rule
 from .binding import BoundCall, bind
 from .parameter import MISSING, Attribute, Operand, is_name
@@ -86,8 +87,9 @@ class Interface:
             least = len(group.names)
             if rank is not None and (rank < least or (rank > least and not group.has_ellipsis)):
                 raise TypeError(
-                    f"{self.name}: dims {self.dims_text!r}: {view.name!r}: expected {rank} "
-                    f"dimensions, which the kernel's parameter takes, got {str(group)!r}"
+                    f"{self.name}: dims {self.dims_text!r}: {view.name!r}: expected "
+                    f"{counted(rank, 'dimension')}, which the kernel's parameter takes, "
+                    f"got {str(group)!r}"
                 )
 
     @cached_property
@@ -117,7 +119,7 @@ class Interface:
                 parts.append(f"{p.name}: {p.kind}{'!' if p.mutated else ''}{default}")
             else:
                 default = "" if p.default is MISSING else f" = {p.default!r}"
-                parts.append(f"{p.name}: {p.expected}{default}")
+                parts.append(f"{p.name}: {p.annotation}{default}")
         return f"({', '.join(parts)}) -> ({', '.join(self.results)})"
 
     @cached_property

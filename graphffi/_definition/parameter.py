@@ -91,6 +91,12 @@ class Attribute:
         text = f"a list of {self.kind}s" if self.is_list else KINDS[self.kind].expected
         return f"{text} or None" if self.optional else text
 
+    @property
+    def annotation(self) -> str:
+        """The type in a signature of Python: ``list[int] | None``."""
+        text = f"list[{self.kind}]" if self.is_list else self.kind
+        return f"{text} | None" if self.optional else text
+
     def convert(self, value: Any) -> Any:
         """The value as the plan takes it.
 

@@ -9,7 +9,7 @@ from .. import _core
 from .._contract.attribute_kind import KINDS
 from .._contract.dtypes import StatedView
 from .._contract.plan import PlanTemplate, plan_tokens
-from .._values.describe import describe
+from .._values.describe import counted, describe
 from .._values.device import Device
 from .._values.dtype import dtype
 from .._values.metadata import TENSORS, describe_function, describe_type, parameters_of
@@ -149,8 +149,8 @@ def _check_signature(definition: Interface, kernel: OpKernel, plan: str) -> None
     signature = describe_function(kernel.reference.rpartition("::")[2], schema)
     if len(kinds) != len(parameters):
         raise TypeError(
-            f"{subject}: expected {len(parameters)} values for the kernel {signature}, got "
-            f"{len(kinds)}"
+            f"{subject}: expected {counted(len(parameters), 'value')} for the kernel "
+            f"{signature}, got {len(kinds)}"
         )
     problems = [
         f"value {i}: expected {describe_type(parameter)}, got {kind}"

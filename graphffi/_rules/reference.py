@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from .._contract.spec import spec_text
-from .._values.describe import describe, is_tensor
+from .._values.describe import counted, describe, is_tensor
 from .._values.dtype import dtype
 from .._values.error import name_rule
 from .._values.nested import flat
@@ -167,7 +167,7 @@ def _several(subject: str, returned: Any, count: int) -> list[Any]:
         return []
     if len(values) != count:
         got = len(values) if values is returned else describe(returned)
-        raise TypeError(f"{subject}: expected {count} results, got {got}")
+        raise TypeError(f"{subject}: expected {counted(count, 'result')}, got {got}")
     return list(values)
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from .._values.describe import describe, is_tensor
+from .._values.describe import counted, describe, is_tensor
 from .._values.dtype import dtype
 from .._values.error import name_rule
 
@@ -127,7 +127,8 @@ def _check_results(
     values = returned if several and isinstance(returned, (tuple, list)) else (returned,)
     if len(values) < len(results):
         raise TypeError(
-            f"{definition.name}: vmap: expected {len(results)} results, got {describe(returned)}"
+            f"{definition.name}: vmap: expected {counted(len(results), 'result')}, "
+            f"got {describe(returned)}"
         )
     for name, value, spec in zip(results, values, expected, strict=False):
         subject = f"{definition.name}: vmap: result {name!r}"

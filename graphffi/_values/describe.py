@@ -59,6 +59,11 @@ def dtype_name(value: Any) -> str:
     return name if isinstance(name, str) else str(value).rpartition(".")[2]
 
 
+def counted(count: int, noun: str) -> str:
+    """A number of things in words, such as ``1 result`` and ``2 results``."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def describe(value: Any) -> str:
     """``float32[2, 3] on cuda:0`` for tensors; kind and value for the rest."""
     if is_tensor(value) and not is_proxy(value):

@@ -106,7 +106,7 @@ def test_sizes_that_do_not_fit(
     [
         ("b, b", "expected '->' and the results' dimensions"),
         ("b -> b", "expected 2 groups for the operands, got 1"),
-        ("b, b -> b, b", "expected 1 groups for the results, got 2"),
+        ("b, b -> b, b", "expected 1 group for the results, got 2"),
         ("b ..., b -> b", r"expected '\.\.\.' to come first"),
         ("[b, b -> b", "expected brackets in pairs"),
         ("b], b -> b", "expected brackets in pairs"),

@@ -87,7 +87,7 @@ def test_an_updated_operand_is_an_operand() -> None:
     ("dtypes", "problem"),
     [
         ("float32", "expected '->' and the results' data types"),
-        ("float32, float32 -> float32", "expected 1 groups for the operands, got 2"),
+        ("float32, float32 -> float32", "expected 1 group for the operands, got 2"),
         ("float32 -> ", "expected names of data types, '_', or variables .*, got ''"),
         ("float33x -> _", "expected names of data types, .*, got 'float33x'"),
         ("t -> _", "expected names of data types, .*, got 't'"),

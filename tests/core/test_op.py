@@ -244,7 +244,7 @@ def test_a_rule_returns_the_declared_results() -> None:
     op = graphffi.define_op(
         "test_op::rule", schema="(Tensor x) -> Tensor", kernel=WRITE, infer=lambda x: (x, x)
     )
-    with pytest.raises(TypeError, match="test_op::rule: shape rule: expected 1 results, got 2"):
+    with pytest.raises(TypeError, match="test_op::rule: shape rule: expected 1 result, got 2"):
         op(array(1))
     op = graphffi.define_op(
         "test_op::rule2", schema="(Tensor x) -> Tensor", kernel=WRITE, infer=lambda x: (3,)
