@@ -37,6 +37,7 @@ from .rule_values import (
     is_public,
     is_pure,
     mentioned_names,
+    names_of_reads,
     reader_of,
     state_of,
     version_of,
@@ -220,10 +221,12 @@ class _Walk:
     def _globals(self, function: FunctionType, code: CodeType) -> Iterator[Any]:
         """The globals that a function's code mentions, and its imports."""
         scope = function.__globals__
+        # Only sets and dictionaries call it, which give the same for any hashes.
+        is_hash = function.__name__ == "__hash__" and "__hash__" not in self._names
         for name in sorted(code.co_names):
             if name in scope:
                 yield name, scope[name]
-            elif name in ANYTHING:
+            elif name in ANYTHING and not (name == "hash" and is_hash):
                 self._unknown(function)
         for imported in imported_modules(code, str(scope.get("__package__") or "")):
             if imported is None or (isinstance(imported, str) and not is_pure(imported)):
@@ -275,6 +278,9 @@ class _Walk:
         name = f"{kind.__module__}.{kind.__qualname__}"
         read = reader_of(kind)
         if read is not None:
+            reads = names_of_reads(kind)
+            if reads and (self._reads_any or not reads.isdisjoint(self._names)):
+                self._unknown(value)
             if name in _ATTRIBUTE_READERS:
                 self.mentioned.add("getattr")
             return self._join(name, read(value))

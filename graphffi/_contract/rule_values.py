@@ -45,7 +45,7 @@ _NOT_READ: Final = frozenset(
     | {"__static_attributes__", "__abstractmethods__", "__parameters__", "__orig_bases__"}
     | {"__dataclass_fields__", "__dataclass_params__", "__match_args__", "_abc_impl", "__slots__"}
 )
-_BASES: Final = (list, dict, tuple, set, frozenset, int, float, str, object)
+_BASES: Final = (list, dict, tuple, set, frozenset, int, float, str, BaseException, object)
 _POINTER: Final = tuple.__itemsize__
 _IMPORT_NAME: Final = opmap["IMPORT_NAME"]
 
@@ -184,6 +184,8 @@ def state_of(value: Any) -> Iterator[Any]:
         yield list(dict.items(value))
     elif base in (set, frozenset):
         yield frozenset(base.__iter__(value))
+    elif base is BaseException:
+        yield value.args, value.__cause__, value.__context__, value.__traceback__
     elif base is not object:
         yield _PLAIN_VALUE[base](value)
     yield from sorted(getattr(value, "__dict__", {}).items(), key=lambda pair: str(pair[0]))
@@ -211,6 +213,12 @@ def _slots(kind: type) -> Iterator[Any]:
             yield from (m for m in vars(c).values() if isinstance(m, MemberDescriptorType))
 
 
+def names_of_reads(kind: type) -> set[str]:
+    """The names by which a path reads files, which its text does not tell; none for others."""
+    pure = next((c for c in kind.__mro__ if c.__name__ == "PurePath"), kind)
+    return {*dir(kind)} - {*dir(pure)}
+
+
 def _array(array: Any) -> tuple[Any, ...]:
     if array.dtype.hasobject:
         return str(array.dtype), array.shape, array.tolist()
@@ -231,6 +239,7 @@ def _of(*names: str) -> Callable[[Any], tuple[Any, ...]]:
     return lambda value: tuple(getattr(value, name) for name in names)
 
 
+_PATHS: Final = ("PurePosixPath", "PureWindowsPath", "PosixPath", "WindowsPath")
 READERS: Final[dict[str, Callable[[Any], tuple[Any, ...]]]] = {
     "re.Pattern": _of("pattern", "flags"),
     "builtins.range": _of("start", "stop", "step"),
@@ -264,6 +273,7 @@ READERS: Final[dict[str, Callable[[Any], tuple[Any, ...]]]] = {
     "array.array": _text,
     **dict.fromkeys(("datetime.date", "datetime.timedelta", "datetime.timezone"), _text),
     "decimal.Decimal": _text,
+    **{f"{m}.{kind}": _text for m in ("pathlib", "pathlib._local") for kind in _PATHS},
     **dict.fromkeys(("torch.dtype", "torch.device", "torch.layout", "torch.memory_format"), _text),
     "torch._ops.OpOverload": _text,
     "numpy.ndarray": _array,

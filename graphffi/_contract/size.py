@@ -33,11 +33,11 @@ class Policy:
             those in a `check`'s message, which are for a reader alone. None before.
     """
 
-    texts: set[tuple[str, Any]] | None = None
+    texts: list[tuple[str, Any]] | None = None
 
     def run(self, rule: Callable[[], Any]) -> Any:
         """Runs a rule, and notes the texts that it makes of sizes."""
-        self.texts = set()
+        self.texts = []
         _running.policy, outer = self, getattr(_running, "policy", None)
         try:
             return rule()
@@ -52,6 +52,10 @@ class Policy:
         """The result of one of `OPERATORS`; a reversed one has the size on its right."""
         own, other = self.fix(size), other._fix() if is_symbolic(other) else other
         return OPERATORS[name](other, own) if reverse else OPERATORS[name](own, other)
+
+    def convert(self, function: Callable[..., Any], size: Size, *arguments: Any) -> Any:
+        """What `int`, `round`, `math.ceil` or their like give."""
+        return function(self.fix(size), *arguments)
 
     def truth(self, size: Size) -> bool:
         """True if a size is not 0."""
@@ -89,8 +93,8 @@ class Size:
     def _fix(self) -> Any:
         return self.policy.fix(self)
 
-    def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        return function(self._fix(), *arguments)
+    def _convert(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        return self.policy.convert(function, self, *arguments)
 
     def _apply(self, name: str, other: Any, reverse: bool = False) -> Any:
         return self.policy.apply(name, self, other, reverse)
@@ -168,7 +172,7 @@ for _name in OPERATORS:
     if _name not in COMPARISONS:
         setattr(Size, f"__r{_name}__", functools.partialmethod(Size._apply, _name, reverse=True))
 for _function in (operator.index, int, float, round, math.trunc, math.ceil, math.floor):
-    setattr(Size, f"__{_function.__name__}__", functools.partialmethod(Size._call, _function))
+    setattr(Size, f"__{_function.__name__}__", functools.partialmethod(Size._convert, _function))
 
 
 def is_symbolic(value: Any) -> bool:
@@ -183,4 +187,4 @@ def allow_text(message: str) -> None:
     """Says that sizes in this text are there for a reader; `check` calls it."""
     policy: Policy | None = getattr(_running, "policy", None)
     if policy is not None and policy.texts:
-        policy.texts = {(text, of) for text, of in policy.texts if text not in message}
+        policy.texts = [(text, of) for text, of in policy.texts if text not in message]

@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 
 # The symbols of a framework that has no tracer compute this alone, and of ints.
 _EXACT: Final = ("add", "sub", "mul", "floordiv", "mod")
+# What gives an int near a number, and the method of symbols that does so.
+_ROUNDING: Final[dict[Callable[..., Any], str]] = {
+    **{f: f"__{f.__name__}__" for f in (round, math.ceil, math.floor, math.trunc)},
+    int: "__trunc__",
+}
 
 
 class UndecidedError(BaseException):
@@ -78,12 +83,23 @@ class Symbols(Policy):
             return result
         return Size(self, result, float if kind == "float" else int)
 
+    def convert(self, function: Callable[..., Any], size: Size, *digits: Any) -> Any:
+        """A symbol for an int near a number, if the framework computes it."""
+        is_int = function is int and symbol_kind(size.value) != "float"
+        if digits or is_int or not _rounds(function, size.value):
+            return super().convert(function, size, *digits)
+        return self.rounded(function, size.value)
+
+    def rounded(self, function: Callable[..., Any], number: Any) -> Any:
+        """The int near a symbol that a function gives; `int` gives none that is symbolic."""
+        return self._fix(math.trunc(number)) if function is int else Size(self, function(number))
+
     def text(self, size: Size, spec: str) -> str:
         """The symbol's text, where it is noted, or that of its value."""
         if self.texts is None:
             return super().text(size, spec)
         text = str(size.value)
-        self.texts.add((text, size.value))
+        self.texts.append((text, size.value))
         return text
 
     def _compare(self, comparison: Comparison, own: Any, other: Any) -> Any:
@@ -117,6 +133,12 @@ class _Quotients(Policy):
     def fix(self, size: Size) -> float:
         """The value that it has in the graph."""
         return float(self._symbols.fix(size) / self._divisor)
+
+    def convert(self, function: Callable[..., Any], size: Size, *digits: Any) -> Any:
+        """A symbol for an int near a number, if the framework computes it."""
+        if digits or not _rounds(function, size.value):
+            return super().convert(function, size, *digits)
+        return self._symbols.rounded(function, size.value / self._divisor)
 
     def truth(self, size: Size) -> bool:
         """True if the dividend is not 0."""
@@ -164,6 +186,12 @@ def _symbol_or_value(other: Any) -> Any:
     if is_symbolic(other):
         return _symbol(other)
     return int(other) if isinstance(other, Integral) else other
+
+
+def _rounds(function: Callable[..., Any], symbol: Any) -> bool:
+    """True if a framework has a symbol for an int near another one."""
+    name = _ROUNDING.get(function)
+    return name is not None and symbol_kind(symbol) is not None and hasattr(symbol, name)
 
 
 def _computes(name: str, symbol: Any, other: Any) -> bool:

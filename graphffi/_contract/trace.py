@@ -123,7 +123,7 @@ class Trace(Policy):
         """Text, which is noted."""
         hint = self.hints[size.value]
         if self.texts is not None:
-            self.texts.add((str(hint), size.value))
+            self.texts.append((str(hint), size.value))
         return format(size.__class__(hint), spec)
 
     def hash(self, size: Size) -> int:

@@ -22,7 +22,7 @@ import threading
 import time
 import types
 from collections.abc import Callable
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -134,6 +134,11 @@ def test_plain_rules_are_known() -> None:
         lambda x: eval("NUMBER"),
         lambda x: VARIABLE.get(),
         lambda x: VIEW[0],
+        lambda x: PATH.read_text(),
+        lambda x: RAISED,
+        lambda x: OS_ERROR,
+        lambda x: hash(FROZEN),
+        lambda x: FROZEN.__hash__(),
     ],
 )
 def test_what_no_text_tells_is_unknown(rule: Callable[[Any], Any]) -> None:
@@ -228,7 +233,26 @@ class Narrow(Slotted):
         self.n, self.m = n, m
 
 
-ONE, TWO = returning(1), returning(2)
+@dataclasses.dataclass(frozen=True, order=True)
+class Frozen:
+    n: int
+
+
+class Failure(ValueError):
+    def __init__(self, n: int) -> None:
+        super().__init__("no")
+        self.n = n
+
+
+def raised() -> ValueError:
+    try:
+        raise ValueError(1)
+    except ValueError as error:
+        return error
+
+
+ONE, TWO, PATH, RAISED = returning(1), returning(2), Path("a"), raised()
+FROZEN, OS_ERROR = Frozen(1), OSError(2, "no", "file")
 
 
 @pytest.mark.parametrize(
@@ -274,12 +298,27 @@ ONE, TWO = returning(1), returning(2)
         (with_method(1), with_method(2)),
         (functools.partial(wraps_object(1)), functools.partial(wraps_object(2))),
         (operator.attrgetter("a"), operator.attrgetter("b")),
+        (Path("/a"), Path("/b")),
+        (Path("a"), PurePosixPath("a")),
+        (Frozen(1), Frozen(2)),
+        ({Frozen(1): 1}, {Frozen(2): 1}),
+        (ValueError("a"), ValueError("b")),
+        (ValueError("a"), TypeError("a")),
+        (KeyError(1), KeyError(1, 2)),
+        (Failure(1), Failure(2)),
     ],
 )
 def test_what_rules_may_refer_to_has_a_text_of_its_own(one: Any, other: Any) -> None:
     texts = [known_rule_text(value) for value in (one, other)]
     assert None not in texts
     assert texts[0] != texts[1]
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: Path("/a"), lambda: {Frozen(1): 1}, lambda: KeyError(1), lambda: Failure(1)]
+)
+def test_equal_values_have_the_same_text(make: Callable[[], Any]) -> None:
+    assert known_rule_text(make()) == known_rule_text(make()) is not None
 
 
 MODULE = """

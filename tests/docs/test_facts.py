@@ -11,6 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
+FOLDERS = ("csrc", "graphffi", "plugins", "tests", "docs", "examples", "benchmarks")
 PACKAGES = {
     "graphffi": ROOT / "graphffi",
     "graphffi.cpp": ROOT / "graphffi" / "cpp.py",
@@ -41,6 +42,38 @@ def test_all_environment_variables_are_in_the_table() -> None:
     }
     shown = {n for n in shown_names("reference/environment.md") if n.startswith("GRAPHFFI_")}
     assert shown == read
+
+
+def named_paths(page: Path) -> set[str]:
+    """The files and folders that a page names; of `file.{h,cc}`, both."""
+    found = set()
+    for name in re.findall(r"`([\w./{},-]+)`", page.read_text()):
+        start, _, rest = name.partition("{")
+        inner, _, end = rest.partition("}")
+        if "/" in name or name.endswith((".py", ".h", ".cc", ".cu")):
+            found |= {start + one + end for one in inner.split(",")}
+    return found
+
+
+def is_there(name: str) -> bool:
+    """True if a path of the tree ends so."""
+    return any(ROOT.glob(name)) or any(True for f in FOLDERS for _ in (ROOT / f).rglob(name))
+
+
+@pytest.mark.parametrize("page", ["docs/architecture.md", "CONTRIBUTING.md"])
+def test_paths_that_a_page_for_contributors_names_exist(page: str) -> None:
+    assert sorted(name for name in named_paths(ROOT / page) if not is_there(name)) == []
+
+
+def test_the_guard_sees_a_path_that_is_gone(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("`csrc/call/gone.h`, `call/plan.{h,gone}`, `gone.py`, `plan.h`, `gone`, `a.b`")
+    names = named_paths(page)
+    assert {n for n in names if not is_there(n)} == {
+        "csrc/call/gone.h",
+        "call/plan.gone",
+        "gone.py",
+    }
 
 
 @cache

@@ -34,7 +34,7 @@ def run_rule(subject: str, rule: Callable[[list[Any]], Any], operands: list[Any]
     try:
         found = policy.run(lambda: rule(seen))
         if policy.texts:
-            raise UndecidedError(_refusal(f"text of '{min(policy.texts)[0]}'"))
+            raise UndecidedError(_refusal(f"text of '{min(text for text, _ in policy.texts)}'"))
     except UndecidedError as error:
         raise _Inconclusive(f"{subject}: {error}") from None
     return undecided(found)

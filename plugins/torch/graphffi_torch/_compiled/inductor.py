@@ -22,6 +22,7 @@ from torch._inductor.virtualized import V
 from torch.fx.node import map_arg
 
 from graphffi_torch._compiled.inductor_code import check_call, write_cpp_call, write_python_call
+from graphffi_torch._operators.choice import run_rule
 from graphffi_torch._operators.operator_schema import overload_of
 from graphffi_torch._operators.primitive import (
     CALL,
@@ -75,7 +76,7 @@ def _decompose(definition: Definition, operator: Any, *args: Any, **kwargs: Any)
     if not kernel.is_reference:
         return NotImplemented
     operands, attributes = call.rule_arguments()
-    specs = definition.infer(operands, attributes)
+    specs = run_rule(definition.infer, operands, attributes)
     results = compute(definition, call.operands, attributes, specs)
     return results[0] if len(results) == 1 else tuple(results)
 

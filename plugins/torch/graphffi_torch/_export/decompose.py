@@ -12,7 +12,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.node import map_arg
 
 from graphffi_torch._export.sizes_of_one import as_exported
-from graphffi_torch._operators.choice import smallest
+from graphffi_torch._operators.choice import run_rule, smallest
 from graphffi_torch._operators.operator_schema import overload_of
 from graphffi_torch._operators.operator_table import registered_operators
 from graphffi_torch._operators.primitive import (
@@ -269,7 +269,7 @@ def run_decomposed(
     call = PrimitiveCall.of(definition, target, args, kwargs)
     results: list[torch.Tensor] = []
     if call.outputs is None:
-        specs = definition.infer(*call.rule_arguments())
+        specs = run_rule(definition.infer, *call.rule_arguments())
         results = empty(definition.name, definition.results, specs, torch.device("cpu"))
     outputs = results if call.outputs is None else call.outputs
     kernel, workspace = call.kernel(is_guarded=False)
@@ -297,7 +297,10 @@ def _run_reference(
     operands, attributes = call.rule_arguments()
     if call.outputs is None and not any(o.mutated for o in definition.operands):
         return compute(
-            definition, call.operands, attributes, definition.infer(operands, attributes)
+            definition,
+            call.operands,
+            attributes,
+            run_rule(definition.infer, operands, attributes),
         )
     compute_into(definition, call.operands, attributes, call.outputs or results)
     return list(results)

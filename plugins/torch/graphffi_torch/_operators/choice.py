@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which kernel of an op a call in a graph runs: decided while the graph is traced or lowered."""
+"""Rules of ops on torch's symbols, and the kernels that they choose for calls in graphs."""
 
 from __future__ import annotations
 
@@ -7,12 +7,40 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from graphffi.plugin import Symbols, UndecidedError, call_device, flat
+from graphffi.plugin import Symbols, UndecidedError, call_device, flat, undecided
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from graphffi.plugin import Definition, OpKernel
+
+
+def run_rule(
+    rule: Callable[[Any, Any], Any], operands: Sequence[Any], attributes: Sequence[Any]
+) -> Any:
+    """The result of a rule, with torch's symbols. What it decides on sizes becomes guards.
+
+    Args:
+        rule: Gets operands and attributes.
+        operands: One `TensorSpec`, None or list of specs per operand; sizes may be symbolic.
+        attributes: One value per attribute, as rules get them.
+    """
+    values = [*flat(attributes), *(size for spec in flat(operands) for size in spec.shape)]
+    if not any(isinstance(value, torch.SymInt) for value in values):
+        return rule(operands, attributes)
+    policy = Symbols(lambda comparison, a, b: bool(comparison(a, b)), _number)
+    seen = policy.seen(operands), policy.seen(attributes)
+    found = None
+    try:
+        found = policy.run(lambda: rule(*seen))
+    # Any error may be of a text in which a symbol stands for a value.
+    except Exception:
+        if not policy.texts:
+            raise
+    if policy.texts:
+        policy.texts = None  # texts are of values, which are guarded
+        found = rule(*seen)
+    return undecided(found)
 
 
 def chosen_kernel(

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -11,7 +12,7 @@ from graphffi.plugin import FactoryError, Operand, call_device, flat
 from graphffi_torch._C import check_data_type
 from graphffi_torch._compiled.dynamo import end_trace
 from graphffi_torch._compiled.repairs import keep_results, repair
-from graphffi_torch._operators.choice import chosen_kernel
+from graphffi_torch._operators.choice import chosen_kernel, run_rule
 from graphffi_torch._operators.operator_schema import arguments_by_name
 from graphffi_torch._operators.recompute import why_not_traced
 from graphffi_torch._operators.specs import allocations, concrete, rule_arguments
@@ -84,12 +85,13 @@ def _make_infer(definition: Definition) -> Callable[..., list[Any]]:
 
     def infer(*arguments: Any) -> list[Any]:
         operands, attributes = rule_arguments(definition, *definition.split(arguments))
-        specs = definition.infer(operands, attributes)
+        specs = run_rule(definition.infer, operands, attributes)
         device = call_device(operands, specs)
         if device != "meta":  # where calls are about shapes alone
             kernel = chosen_kernel(definition, operands, attributes, device)
             if definition.takes_ruled_workspace(kernel):  # says what is wrong while tracing
-                definition.workspace_bytes(kernel, operands, attributes)
+                size = functools.partial(definition.workspace_bytes, kernel)
+                run_rule(size, operands, attributes)
         return allocations(definition.name, definition.results, specs, _CPU)
 
     return infer

@@ -3,13 +3,19 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
 from graphffi.plugin import MISSING, call_device, flat
-from graphffi_torch._operators.choice import chosen_kernel, smallest, takes_sizes_for_granted
+from graphffi_torch._operators.choice import (
+    chosen_kernel,
+    run_rule,
+    smallest,
+    takes_sizes_for_granted,
+)
 from graphffi_torch._operators.effects import put_back, register_side_effect
 from graphffi_torch._operators.operator_schema import arguments_by_name, overload_of
 from graphffi_torch._operators.specs import DTYPE_NAMES, rule_arguments
@@ -156,11 +162,12 @@ class PrimitiveCall:
         if not definition.is_looked_at:
             return definition.candidates[0], None
         operands, attributes = self.rule_arguments()
-        device = call_device(operands, definition.infer(operands, attributes))
+        device = call_device(operands, run_rule(definition.infer, operands, attributes))
         kernel = chosen_kernel(definition, operands, attributes, device, is_guarded=is_guarded)
         if not definition.takes_ruled_workspace(kernel):
             return kernel, None
-        return kernel, definition.workspace_bytes(kernel, operands, attributes)
+        size = functools.partial(definition.workspace_bytes, kernel)
+        return kernel, run_rule(size, operands, attributes)
 
     def _label(self, *, described: bool, results: Sequence[Any]) -> str:
         """The digest of the call: also for errors, which C++ reads it for, and for readers.

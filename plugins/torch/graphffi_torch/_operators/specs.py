@@ -130,8 +130,12 @@ def allocations(
                 f"{subject}: result {name!r}: expected a dtype that torch passes to kernels, got "
                 f"{spec.dtype}"
             ) from None
-        made.append((shape if is_traced else tuple(shape), kind, device))
+        made.append((shape if is_traced else tuple(map(_size, shape)), kind, device))
     return made
+
+
+def _size(size: Any) -> Any:
+    return int(size) if type(size) is bool else size  # torch takes no bools
 
 
 def empty(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from graphffi.plugin import Operand, call_in_batch, call_in_order
+from graphffi_torch._operators.choice import run_rule
 from graphffi_torch._operators.specs import spec_of
 
 if TYPE_CHECKING:
@@ -69,7 +70,8 @@ def _element(
     """The results of the call for one element of the batch."""
     pairs = zip(operands, batched, strict=True)
     specs = [_without_batch(spec_of(operand), flag) for operand, flag in pairs]
-    return op.definition.infer(specs, attributes)
+    found: Sequence[TensorSpec] = run_rule(op.definition.infer, specs, attributes)
+    return found
 
 
 def _without_batch(spec: Any, batched: Any) -> Any:
