@@ -15,15 +15,21 @@ namespace {
 using Op = Instructions::Op;
 
 constexpr std::pair<std::string_view, Op> kOps[] = {
-    {"const", Op::kConst}, {"size", Op::kSize},   {"stride", Op::kStride},
-    {"float", Op::kFloat}, {"floor", Op::kFloor}, {"ceil", Op::kCeil},
-    {"trunc", Op::kTrunc}, {"add", Op::kAdd},     {"sub", Op::kSub},
-    {"mul", Op::kMul},     {"div", Op::kDiv},     {"floordiv", Op::kFloorDiv},
-    {"mod", Op::kMod},     {"pow", Op::kPow},     {"min", Op::kMin},
-    {"max", Op::kMax},     {"and", Op::kAnd},     {"or", Op::kOr},
-    {"xor", Op::kXor},     {"both", Op::kBoth},   {"either", Op::kEither},
-    {"eq", Op::kEq},       {"ne", Op::kNe},       {"lt", Op::kLt},
-    {"le", Op::kLe},       {"gt", Op::kGt},       {"ge", Op::kGe},
+    {"const", Op::kConst},   {"size", Op::kSize},
+    {"stride", Op::kStride}, {"ndim", Op::kNDim},
+    {"dtype", Op::kDType},   {"float", Op::kFloat},
+    {"floor", Op::kFloor},   {"ceil", Op::kCeil},
+    {"trunc", Op::kTrunc},   {"add", Op::kAdd},
+    {"sub", Op::kSub},       {"mul", Op::kMul},
+    {"div", Op::kDiv},       {"floordiv", Op::kFloorDiv},
+    {"mod", Op::kMod},       {"pow", Op::kPow},
+    {"min", Op::kMin},       {"max", Op::kMax},
+    {"and", Op::kAnd},       {"or", Op::kOr},
+    {"xor", Op::kXor},       {"both", Op::kBoth},
+    {"either", Op::kEither}, {"eq", Op::kEq},
+    {"ne", Op::kNe},         {"lt", Op::kLt},
+    {"le", Op::kLe},         {"gt", Op::kGt},
+    {"ge", Op::kGe},
 };
 
 bool IsOf(Op op, Op first, Op last) { return op >= first && op <= last; }
@@ -154,7 +160,7 @@ void Instructions::ReadOperands(Instruction* instruction, ProgramText* text) con
   if (is_load && !may_load_) text->Fail();
   instruction->a = is_load ? text->Count() : ReadValue(text);
   instruction->b = instruction->a;
-  if (!IsOf(op, Op::kFloat, Op::kTrunc)) {
+  if (!IsOf(op, Op::kNDim, Op::kTrunc)) {
     instruction->b = is_load ? text->Count() : ReadValue(text);
   }
   if (is_load) return;
@@ -215,12 +221,8 @@ bool Instructions::Evaluate(const Instruction& instruction, int64_t a, int64_t b
     case Op::kTrunc:
       *out = a;
       return true;
-    case Op::kSize:
-    case Op::kStride:
-    case Op::kFloat:
-    case Op::kDiv:
-      return false;
     default:
+      if (instruction.is_load()) return false;
       *out = Compare(instruction.op, a, b) ? 1 : 0;
       return true;
   }

@@ -44,6 +44,9 @@ class ProgramText {
 ///     div 0 3              a float, as `/` of Python
 ///     float 0              a float; floor, ceil, trunc: an int
 ///     size 0 1             the first tensor's second size; stride. Of conditions alone
+///     ndim 0               the number of its dimensions
+///     dtype 0              2^24 times its data type's code, and 2^16 times its bits, and its
+///                          lanes; of None, -1
 ///
 /// An instruction fails at a division by zero, or if 64 bits do not hold its value.
 class Instructions {
@@ -91,7 +94,7 @@ class Instructions {
   static constexpr int64_t kFailed = INT64_MIN, kMissing = INT64_MIN + 1;
   /// Computes all values. What cannot be computed, `both` and `either` only miss where Python would
   /// evaluate it; the other instructions give the first of it again. `load(instruction)` gives what
-  /// `size` and `stride` do.
+  /// an instruction about a tensor does.
   template <typename Load>
   void RunAll(int64_t* values, Load&& load) const {
     int64_t* out = values + num_values() - static_cast<int32_t>(code_.size());
@@ -105,6 +108,8 @@ class Instructions {
     kConst,
     kSize,
     kStride,
+    kNDim,
+    kDType,
     kFloat,
     kFloor,
     kCeil,
@@ -135,8 +140,10 @@ class Instructions {
     bool has_floats;   // computes with floats
     int32_t a, b;      // values; of loads, a tensor and a dimension
     int64_t constant;  // or the bits of a float
-    bool is_load() const { return op == Op::kSize || op == Op::kStride; }
+    bool is_load() const { return op >= Op::kSize && op <= Op::kDType; }
   };
+  /// What gives a value, if none is given.
+  const Instruction& operator[](int32_t value) const { return code_[static_cast<size_t>(value)]; }
 
  private:
   void ReadOperands(Instruction* instruction, ProgramText* text) const;

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -64,9 +65,18 @@ def test_calls_name_dimensions_and_sizes() -> None:
     (call,) = graphffi_torch.decompose(exported).graph.find_nodes(
         op="call_function", target=torch.ops.tvm_ffi.call.default
     )
-    label, _, digest = call.args[-1].rpartition(" ")
-    assert label == "decomposed::double(x:float32[n m=3] -> out:float32[n m=3])"
+    names, _, conditions = call.args[-1].partition("\n")
+    label, _, digest = names.rpartition(" ")
+    assert label == "decomposed::double(x -> out)"
     assert len(digest) == 16
+    messages = [line for line in conditions.splitlines() if line.startswith("check ")]
+    sizes = [re.sub(r"^check \d+ ValueError |\d+(?=\})", "", line) for line in messages[4:]]
+    assert sizes == [
+        "output 'out': expected size {} of 'n' as in operand 'x', got {}",
+        "output 'out': expected size {} of 'm' as in operand 'x', got {}",
+        "operand 'x': expected size 3 of 'm' as in the exported program, got {}",
+        "output 'out': expected size 3 of 'm' as in the exported program, got {}",
+    ]
 
 
 def sized(name: str, rule: Any = graphffi.like, **options: Any) -> graphffi.Op:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import functools
 import gc
 import os
 import resource
@@ -139,33 +138,43 @@ def test_distinct_plans_and_digests_take_bounded_memory(describe: Any) -> None:
     assert resident_kib() - before < 4_000  # 22,000 sites had 1.1 kB each
 
 
+IS_FLOAT = (
+    "dtype 0\nconst 35651585\neq 0 1\ncheck 2 TypeError operand 'x': expected float32, got {d0}"
+)
+
+
 @pytest.mark.parametrize(
-    ("described", "kind", "text"),
+    ("x", "kind", "text"),
     [
-        ("x:float32[3] -> y:_[3]", None, ""),
-        ("x:float32[3] -> y:_[n=3]", None, ""),
-        ("x:int8[3] -> y", TypeError, "operand 'x': expected int8 as in the exported program"),
-        ("x -> y:_[2]", ValueError, "output 'y': expected size 2 of dimension 0 as in dims, got 3"),
-        ("x:nothing[3] -> y", ValueError, "nothing"),
-        ("x:complex_[3] -> y", ValueError, "complex_"),
-        ("x:float32[n=] -> y", ValueError, "digest: expected the size of a dimension, got ''"),
-        ("x:float32[n=-1] -> y", ValueError, "digest: expected the size of a dimension, got '-1'"),
-        ("x:float32[3x] -> y", ValueError, "digest: expected the size of a dimension, got '3x'"),
-        (f"x:float32[{9**30}] -> y", ValueError, "digest: expected the size of a dimension"),
+        (torch.ones(3), None, ""),
+        (None, TypeError, "^mytest::op: operand 'x': expected float32, got None$"),
+        (torch.ones(3).double(), TypeError, "^mytest::op: .*: expected float32, got float64$"),
+        (torch.ones(2), ValueError, "^mytest::op: operand 'x': expected 3, got 2 \\(is\\) $"),
     ],
 )
-def test_a_digest_may_describe_tensors(
-    describe: Any, described: str, kind: type | None, text: str
+def test_a_digest_may_hold_conditions(
+    describe: Any, x: torch.Tensor | None, kind: type | None, text: str
 ) -> None:
     graphffi.register_global_func("mytest.nothing", lambda *values: None, override=True)
-    x, out = torch.ones(3), torch.ones(3)
-    call: Any = functools.partial(
-        torch.ops.tvm_ffi.call, "mytest.nothing", digest=f"mytest::op({described}) 0123"
+    sizes = (
+        "size 0 0\nsize 1 0\neq 3 4\ncheck 5 ValueError operand 'x': expected {4}, got {3} (is) "
     )
+    digest = f"mytest::op(x -> y) 0123\n{IS_FLOAT}\n{sizes}\n"
     with pytest.raises(kind, match=text) if kind else nullcontext():
-        call([x], [out])
-    with pytest.raises(kind or TypeError, match=text or "operand 'x': expected .*, got None"):
-        call([None], [out])
+        torch.ops.tvm_ffi.call("mytest.nothing", [x], [torch.ones(3)], digest=digest)
+
+
+@pytest.mark.parametrize("names", ["x:float32[3] -> y", "x -> y:_[n=3]", "x:!int8[n>=2] -> y:_[n]"])
+def test_calls_that_an_older_version_exported_are_refused(describe: Any, names: str) -> None:
+    x, digest = torch.ones(3), f"mytest::op({names}) 0123"
+    text = "^mytest::op: digest: expected names of tensors, got a program made by graphffi 0.1; ex"
+    with pytest.raises(ValueError, match=text):
+        torch.ops.tvm_ffi.call("mytest.nothing", [x], [torch.ones(3)], digest=digest)
+    with pytest.raises(ValueError, match=text):
+        torch.ops.tvm_ffi.call("mytest.nothing", [x.to("meta")], [x.to("meta")], digest=digest)
+    arguments = _C.SiteArguments("mytest.nothing", 1, 1, "", [], [], [], digest)
+    with pytest.raises(ValueError, match=text):
+        _C.call_site_v3(arguments)
 
 
 def resident_kib() -> int:

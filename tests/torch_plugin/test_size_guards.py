@@ -317,7 +317,42 @@ def test_what_has_no_value_is_as_in_python(text: str, shape: list[int], expected
     assert holds(_C.Conditions(program.text), torch.empty(shape)) is expected
 
 
-@pytest.mark.parametrize("text", ["add 0 0", "const", "const 1\ncheck 1 x", "const 1.5\nboth 0 0"])
+@pytest.mark.parametrize(
+    ("checks", "shape", "broken"),
+    [
+        ("ndim 0, const 2, eq", [2, 3], None),
+        ("ndim 0, const 2, eq", [2], 0),
+        ("ndim 0, const 2, eq; ndim 0, const 1, eq", [2, 3], 1),
+        ("ndim 0, const 2, eq; size 0 1, const 3, eq", [2, 3], None),
+        ("ndim 0, const 2, eq; size 0 1, const 3, eq", [2, 4], 1),
+        ("ndim 0, const 2, eq; size 0 1, const 3, ge", [2, 4], None),
+        ("ndim 0, const 2, eq; size 0 1, const 3, ge", [2, 2], 1),
+        ("ndim 0, const 2, eq; size 0 0, size 0 1, eq", [3, 3], None),
+        ("ndim 0, const 2, eq; size 0 0, size 0 1, eq", [3, 2], 1),
+        ("ndim 0, const 2, eq; size 0 2, const 3, eq", [2, 4], None),
+        ("ndim 0, const 2, eq; size 0 0, const 3, lt", [3, 4], 1),
+        ("size 0 0, const 3, eq", [4], 0),
+        ("dtype 7, const 0, ge", [4], 0),
+        ("dtype 7, const -1, eq", [4], None),
+        ("dtype 2147483647, const 0, eq", [4], 0),
+        ("ndim 2147483647, const 0, eq", [4], None),
+    ],
+)
+def test_comparisons_hold_as_their_values_say(
+    checks: str, shape: list[int], broken: int | None
+) -> None:
+    lines: list[str] = []
+    for i, check in enumerate(checks.split("; ")):
+        left, right, comparison = check.split(", ")
+        lines += [left, right, f"{comparison} {3 * i} {3 * i + 1}"]
+        lines.append(f"check {3 * i + 2} ValueError {i}")
+    found = _C.Conditions("\n".join(lines)).find_broken([torch.empty(shape)], str)
+    assert found == ("" if broken is None else str(broken))
+
+
+@pytest.mark.parametrize(
+    "text", ["add 0 0", "const", "const 1\ncheck 1 ValueError x", "const 1.5\nboth 0 0"]
+)
 def test_text_that_is_no_program_is_refused(text: str) -> None:
     with pytest.raises(RuntimeError, match="a shape program does not parse at offset"):
         _C.Conditions(text)

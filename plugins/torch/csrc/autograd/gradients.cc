@@ -47,7 +47,7 @@ bool IsPrimitive(const std::string& name) {
 /// How error texts name an operator, and a primitive's tensors.
 CallNames NamesOf(const c10::OperatorHandle& op, const Stack& stack) {
   const std::string& name = op.schema().name();
-  if (!IsPrimitive(name)) return {name, {}, {}, {}, {}};
+  if (!IsPrimitive(name)) return {name, {}, {}, {}};
   c10::ArrayRef<c10::IValue> arguments = Arguments(op, stack);
   return CallNames::Parse(arguments.back().toStringRef(), arguments[0].toStringRef());
 }

@@ -27,11 +27,14 @@ DLTensor ShapeOf(const at::Tensor& tensor) {
 std::string FindBroken(const graphffi::Conditions& conditions,
                        const std::vector<at::Tensor>& tensors, const py::function& describe) {
   std::vector<DLTensor> views;
-  views.reserve(tensors.size());
   for (const at::Tensor& tensor : tensors) views.push_back(ShapeOf(tensor));
-  return conditions.FindBroken(views.data(), static_cast<int32_t>(views.size()), [&](int32_t i) {
-    return py::cast<std::string>(describe(tensors.at(static_cast<size_t>(i))));
-  });
+  std::vector<const DLTensor*> pointers;
+  for (const DLTensor& view : views) pointers.push_back(&view);
+  const auto broken =
+      conditions.FindBroken(pointers.data(), static_cast<int32_t>(pointers.size()), [&](int32_t i) {
+        return py::cast<std::string>(describe(tensors.at(static_cast<size_t>(i))));
+      });
+  return broken.has_value() ? broken->message : "";
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/record_function.h>
+#include <c10/util/SmallVector.h>
 
 #include <algorithm>
 #include <utility>
@@ -15,16 +16,20 @@
 namespace graphffi_torch {
 namespace {
 
-/// Names and what follows them.
-void SplitNames(const std::string& text, std::vector<std::string>* names,
-                std::vector<std::string>* descriptions) {
+/// \throws graphffi::Error(ValueError) for descriptions of tensors behind names
+std::vector<std::string> SplitNames(const std::string& subject, const std::string& text) {
+  if (text.find(':') != std::string::npos) {
+    throw graphffi::Error("ValueError", subject +
+                                            ": digest: expected names of tensors, got a program "
+                                            "made by graphffi 0.1; export again");
+  }
+  std::vector<std::string> names;
   for (size_t begin = 0; begin < text.size();) {
     const size_t end = std::min(text.find(", ", begin), text.size());
-    const size_t colon = std::min(text.find(':', begin), end);
-    names->push_back(text.substr(begin, colon - begin));
-    descriptions->push_back(colon == end ? "" : text.substr(colon + 1, end - colon - 1));
+    names.push_back(text.substr(begin, end - begin));
     begin = end + 2;
   }
+  return names;
 }
 
 /// Where the parts of a digest with names end.
@@ -32,7 +37,8 @@ struct DigestEnds {
   size_t subject, inputs, outputs;
 };
 
-std::optional<DigestEnds> FindEnds(const std::string& digest) {
+std::optional<DigestEnds> FindEnds(const std::string& text) {
+  const std::string digest = text.substr(0, text.find('\n'));
   const size_t open = digest.find('('), arrow = digest.find(" -> "), close = digest.rfind(") ");
   if (open == std::string::npos || arrow == std::string::npos || close == std::string::npos ||
       open > arrow || arrow > close) {
@@ -49,10 +55,10 @@ CallNames CallNames::Parse(const std::string& digest, const std::string& func) {
   const std::optional<DigestEnds> ends = FindEnds(digest);
   if (!ends.has_value()) return names;
   const size_t inputs = ends->subject + 1, outputs = ends->inputs + 4;
-  SplitNames(digest.substr(inputs, ends->inputs - inputs), &names.inputs,
-             &names.input_descriptions);
-  SplitNames(digest.substr(outputs, ends->outputs - outputs), &names.outputs,
-             &names.output_descriptions);
+  names.inputs = SplitNames(names.subject, digest.substr(inputs, ends->inputs - inputs));
+  names.outputs = SplitNames(names.subject, digest.substr(outputs, ends->outputs - outputs));
+  const size_t line = digest.find('\n');
+  if (line != std::string::npos) names.conditions = digest.substr(line);
   return names;
 }
 
@@ -70,8 +76,8 @@ CallSite::CallSite(const std::string& func, const std::string& plan, const CallC
   const bool names_outputs = names.outputs.size() == static_cast<size_t>(counts.outputs);
   if (!names_inputs) names.inputs.clear();
   if (!names_outputs) names.outputs.clear();
-  if (names_inputs && names_outputs) {
-    size_check_ = SizeCheck(names.input_descriptions, names.output_descriptions);
+  if (!names.conditions.empty()) {
+    conditions_ = graphffi::Conditions::Parse(names.conditions);
   }
   target_.input_names = {names.subject, 'i', std::move(names.inputs)};
   target_.output_names = {names.subject, 'o', std::move(names.outputs)};
@@ -92,11 +98,7 @@ CallSite::CallSite(const std::string& func, const std::string& plan, const CallC
 }
 
 void CallSite::Run(KernelCall* call) const {
-  if (!size_check_.is_empty()) {
-    size_check_.Run(
-        {target_.subject, target_.input_names.opt_names, target_.output_names.opt_names},
-        call->inputs().bank(), call->outputs().bank());
-  }
+  if (conditions_.has_value()) CheckConditions(call);
   call->Run(static_cast<size_t>(counts_.fresh));
 }
 
@@ -105,6 +107,16 @@ void CallSite::Bind(const std::vector<tvm::ffi::Any>& attributes,
   target_.plan = target_.plan.Fold(attributes, open);
   target_.layout = graphffi::Layout::Of(target_.plan, counts_.inputs, counts_.outputs,
                                         static_cast<int32_t>(open.size()));
+}
+
+void CallSite::CheckConditions(KernelCall* call) const {
+  c10::SmallVector<const DLTensor*, 16> tensors;
+  for (const graphffi::Bank& bank : {call->inputs().bank(), call->outputs().bank()}) {
+    for (int32_t i = 0; i < bank.size; ++i) tensors.push_back(graphffi::TensorOf(bank.values[i]));
+  }
+  const auto broken =
+      conditions_->FindBroken(tensors.data(), static_cast<int32_t>(tensors.size()), nullptr);
+  if (broken.has_value()) throw graphffi::Error(broken->kind, subject() + ": " + broken->message);
 }
 
 CallCounts SiteArguments::Counts(int32_t num_fresh) const {

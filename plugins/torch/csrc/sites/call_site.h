@@ -12,7 +12,7 @@
 #include "call/value.h"
 #include "errors.h"
 #include "operators/kernel_call.h"
-#include "size_check.h"
+#include "shapes/conditions.h"
 
 namespace graphffi_torch {
 
@@ -45,9 +45,11 @@ class CallSite {
   GRAPHFFI_TORCH_API void Run(KernelCall* call) const;
 
  private:
+  void CheckConditions(KernelCall* call) const;
+
   CallCounts counts_;
   CallTarget target_;
-  SizeCheck size_check_;
+  std::optional<graphffi::Conditions> conditions_;
 };
 
 /// The arguments of a call of tvm_ffi::call in a graph, without the tensors themselves.
@@ -91,15 +93,11 @@ class BoundSite {
 };
 
 /// The names in a digest of the form `ns::op(x, w, xs[0] -> out) 0123456789abcdef`. In an exported
-/// program, names are followed by descriptions: `x:float32[b h=6]`, data type and dimensions with
-/// their sizes, as far as the program depends on them. Dimensions of one name have one size; those
-/// called `_` have any, and those with `.` in front have no name in the op's `dims`. `n>=2`: the
-/// smallest size for which the op's rules were asked. `!` before the data type: an operand that the
-/// call updates.
+/// program, a line with conditions on the inputs and the outputs follows: see shapes/conditions.h.
 struct CallNames {
   std::string subject;
   std::vector<std::string> inputs, outputs;
-  std::vector<std::string> input_descriptions, output_descriptions;  ///< as many; "" for none
+  std::string conditions;
 
   /// Without such names, the subject is `func`.
   static CallNames Parse(const std::string& digest, const std::string& func);

@@ -51,12 +51,12 @@ const graphffi::Conditions* ParseConditions(const char* text) {
 
 void Operands::CheckConditions() const {
   if (method_.opt_conditions == nullptr) return;
-  const std::string broken = method_.opt_conditions->FindBroken(
-      views_.data(), views_.size(),
-      [this](int32_t i) { return graphffi::DescribeTensor(views_[i]); });
-  if (!broken.empty()) {
-    throw graphffi::Error("ValueError", std::string(method_.name) + ": " + broken);
-  }
+  BoundedList<const DLTensor*> tensors(views_.size());
+  for (const DLTensor& view : views_) tensors.Add(&view);
+  const auto describe = [this](int32_t i) { return graphffi::DescribeTensor(views_[i]); };
+  const auto broken = method_.opt_conditions->FindBroken(tensors.data(), tensors.size(), describe);
+  if (!broken.has_value()) return;
+  throw graphffi::Error(broken->kind, std::string(method_.name) + ": " + broken->message);
 }
 
 /// The code reads and writes operands in any order. A copy of an operand does not see updates.

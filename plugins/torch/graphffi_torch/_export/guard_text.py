@@ -96,9 +96,9 @@ class Conditions:
         expected = f"{guard.text} as in the exported program"
         self.check(self.value(guard.text), f"{noun} {names}: expected {expected}, got {got}")
 
-    def check(self, value: int, message: str) -> None:
+    def check(self, value: int, message: str, kind: str = "ValueError") -> None:
         """Adds a condition, with what the error says."""
-        self._lines.append(f"check {value} {message}")
+        self._lines.append(f"check {value} {kind} {message}")
 
     def value(self, text: str) -> int:
         """The number of the value of an expression, ``x.shape[0] // 2``.

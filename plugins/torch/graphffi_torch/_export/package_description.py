@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 #: Of descriptions: it changes with what `Inputs` reads.
-FORMAT: Final = 2
+FORMAT: Final = 3
 _SIZE: Final = torch.ops.aten.sym_size.int
 
 

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
+from graphffi import dtype
 from graphffi.plugin import MISSING, call_device, flat
+from graphffi_torch._export.guard_text import Conditions
 from graphffi_torch._operators.choice import (
     chosen_kernel,
     run_rule,
@@ -55,7 +57,7 @@ class Primitive:
         ints: 64-bit integers.
         floats: Doubles.
         strs: Strings.
-        digest: Changes with the definition; may carry names, see `call_site.h`.
+        digest: Changes with the definition; may carry names and conditions, see `call_site.h`.
     """
 
     func: str
@@ -173,47 +175,101 @@ class PrimitiveCall:
         """The digest of the call: also for errors, which C++ reads it for, and for readers.
 
         Returns:
-            ``mylib::rms_norm(x, weight -> out) 0123456789abcdef``; with ``x:float32[b h=6]`` for
-            ``x`` and so on if they are described: call_site.h says how.
+            ``mylib::rms_norm(x, weight -> out) 0123456789abcdef``; if they are described, with
+            conditions behind it: call_site.h says how.
         """
         definition = self.definition
         groups: Any = None if definition.dims is None else iter(definition.dims.operands)
-        is_limited = described and takes_sizes_for_granted(definition, *self.rule_arguments())
-        inputs: list[str] = []
-        updated: list[str] = []
+        inputs: list[tuple[str, Any, Any]] = []
+        updated: list[tuple[str, Any, Any]] = []
         for operand, value in zip(definition.operands, self.operands, strict=True):
             group = groups and next(groups)
             is_list = isinstance(value, (list, tuple))
             for i, tensor in enumerate(flat(value)):
                 name = f"{operand.name}[{i}]" if is_list else operand.name
-                mark = "!" if operand.mutated else ""
-                text = f":{mark}{_description(tensor, group, is_limited)}" if described else ""
-                (updated if operand.mutated else inputs).append(name + text)
-        outputs = list(definition.results)
-        if described:
-            given = [None] * len(results) if definition.dims is None else definition.dims.results
-            outputs = [
-                f"{name}:{_description(tensor, group, False)}"
-                for name, tensor, group in zip(outputs, results, given, strict=True)
-            ]
-        outputs += updated
-        return f"{definition.name}({', '.join(inputs)} -> {', '.join(outputs)}) {definition.digest}"
+                (updated if operand.mutated else inputs).append((name, tensor, group))
+        outputs = [*definition.results, *(name for name, _, _ in updated)]
+        names = ", ".join(name for name, _, _ in inputs)
+        label = f"{definition.name}({names} -> {', '.join(outputs)}) {definition.digest}"
+        if not described:
+            return label
+        is_limited = takes_sizes_for_granted(definition, *self.rule_arguments())
+        given = [None] * len(results) if definition.dims is None else definition.dims.results
+        made = list(zip(definition.results, results, given, strict=True))
+        conditions = _TensorConditions()
+        # As eager code meets them: operands first.
+        for i, (name, tensor, group) in enumerate(inputs):
+            conditions.add(i, f"operand '{name}'", tensor, group, is_limited)
+        for i, (name, tensor, group) in enumerate(updated, len(inputs) + len(made)):
+            conditions.add(i, f"operand '{name}'", tensor, group, is_limited)
+        for i, (name, tensor, group) in enumerate(made, len(inputs)):
+            conditions.add(i, f"output '{name}'", tensor, group, False)
+        return f"{label}\n{conditions.text()}"
 
 
-def _description(tensor: torch.Tensor, group: Any, is_limited: bool) -> str:
-    """Data type and dimensions of a tensor, as far as the traced program depends on them."""
-    names = ["_"] * tensor.ndim
-    if group is not None:
-        names = [f"...{i}" for i in range(tensor.ndim - len(group.names))] + list(group.names)
-    dims = zip(names, tensor.shape, strict=True)
-    shown = " ".join(_dimension(name, size, is_limited) for name, size in dims)
-    return f"{DTYPE_NAMES.get(tensor.dtype, '_')}[{shown}]"
+class _TensorConditions:
+    """Conditions that tensors are like those of a traced call, as far as its program depends on it.
 
+    Dimensions of one name have one size, with the messages that the op's `dims` give in eager code.
+    """
 
-def _dimension(name: str, size: Any, is_limited: bool) -> str:
-    if isinstance(size, int):
-        return name if name.isdigit() else f"{name}={size}"
-    expression = size.node.expr
-    name = f".{expression}" if name == "_" and expression.is_Symbol else name
-    least = smallest(size) if is_limited else 0
-    return f"{name}>={least}" if least > 0 and not name.isdigit() else name
+    def __init__(self) -> None:
+        self._program = Conditions()
+        self._first: dict[str, tuple[int, str]] = {}  # size and tensor of each name
+        self._checks: tuple[list[Any], list[Any], list[Any]] = ([], [], [])  # in this order
+
+    def add(self, position: int, what: str, tensor: Any, group: Any, is_limited: bool) -> None:
+        self._add_kind(position, what, tensor)
+        names = ["_"] * tensor.ndim
+        if group is not None:
+            names = [f"...{i}" for i in range(tensor.ndim - len(group.names))] + list(group.names)
+        for i, (name, size) in enumerate(zip(names, tensor.shape, strict=True)):
+            self._add_size(position, what, i, name, size, is_limited)
+
+    def text(self) -> str:
+        for value, message, kind in (each for kinds in self._checks for each in kinds):
+            self._program.check(value, message, kind)
+        return self._program.text
+
+    def _add_kind(self, position: int, what: str, tensor: Any) -> None:
+        give, export = self._program.give, "as in the exported program"
+        name = DTYPE_NAMES.get(tensor.dtype)
+        found = give("dtype", position)
+        if name is None:
+            is_right = give("ge", found, give("const 0"))
+        else:
+            kind = dtype(name)
+            is_right = give("eq", found, give(f"const {kind.code * 2**24 + kind.bits * 2**16 + 1}"))
+        expected = f"{what}: expected {name or 'a tensor'} {export}, got {{d{position}}}"
+        rank = give("ndim", position)
+        has_rank = give("eq", rank, give(f"const {tensor.ndim}"))
+        dimensions = f"{what}: expected {tensor.ndim} dimensions {export}, got {{{rank}}}"
+        self._checks[0].append((is_right, expected, "TypeError"))
+        self._checks[0].append((has_rank, dimensions, "ValueError"))
+
+    def _add_size(
+        self, position: int, what: str, i: int, name: str, size: Any, is_limited: bool
+    ) -> None:
+        give = self._program.give
+        own = give("size", position, i)
+        if name == "_" and not isinstance(size, int) and size.node.expr.is_Symbol:
+            name = f".{size.node.expr}"
+        is_named = name != "_" and name[0] != "." and not name.isdigit()
+        dimension = f"'{name}'" if is_named else f"dimension {i}"
+
+        def check(phase: int, comparison: str, other: int, shown: str, where: str) -> None:
+            message = f"{what}: expected size {shown} of {dimension} as in {where}, got {{{own}}}"
+            self._checks[phase].append((give(comparison, own, other), message, "ValueError"))
+
+        if name.isdigit():
+            check(1, "eq", give(f"const {name}"), name, "dims")
+            return
+        if name in self._first:
+            other, where = self._first[name]
+            check(1, "eq", other, f"{{{other}}}", where)
+        elif name != "_":
+            self._first[name] = own, what
+        if isinstance(size, int):
+            check(2, "eq", give(f"const {size}"), str(size), "the exported program")
+        elif is_limited and (least := smallest(size)) > 0:
+            check(2, "ge", give(f"const {least}"), f"{least} or more", "the exported program")
