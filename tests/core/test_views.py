@@ -212,7 +212,8 @@ def test_updated_operands_are_written(kernels: Any) -> None:
     total = np.ones(2, "f")
     accumulate(total, np.float32([1, 2]))
     assert total.tolist() == [2, 3]
-    assert "operand 'total': expected 1 dimension, got 2" in error_of(accumulate, total[None], total)
+    text = "views::accumulate: operand 'total': expected 1 dimension, got 2"
+    assert error_of(accumulate, total[None], total) == text
 
 
 def test_every_framework_has_the_same_error(kernels: Any) -> None:
