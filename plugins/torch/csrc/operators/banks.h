@@ -173,9 +173,9 @@ class GRAPHFFI_TORCH_API TensorBank {
 
   graphffi::Loans& loans_;
   const graphffi::Signature& signature_;
-  const graphffi::Plan::Op op_;
   const at::Tensor* opt_accelerated_ = nullptr;
   bool has_strides_ = false;
+  const graphffi::Plan::Op op_;
   graphffi::ValueList values_;  // lent tensors and None
 };
 
