@@ -164,7 +164,6 @@ class ProfiledCall {
 DeclaredTensors WatchedTensors(const PyFunction& function, const DeclaredTensors* opt_declared) {
   DeclaredTensors watched;
   if (opt_declared != nullptr) watched = *opt_declared;
-  watched.are_known = opt_declared != nullptr;
   for (const auto& [text, field] : {std::pair(function.opt_reference, &watched.kernel),
                                     std::pair(function.opt_name, &watched.subject)}) {
     if (text == nullptr || **field != '\0') continue;

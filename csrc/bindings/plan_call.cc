@@ -1,45 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <pybind11/stl.h>
 
+#include <map>
 #include <memory>
 #include <string>
-#include <unordered_map>
+#include <tuple>
 #include <vector>
 
 #include "bindings/define.h"
 #include "bindings/function.h"
 #include "bindings/raised.h"
-#include "call/plan.h"
+#include "call/signature.h"
 #include "env/allocation.h"
 #include "env/env_scope.h"
 #include "kernels/kernel_ref.h"
-#include "observe/watch.h"
 
 namespace graphffi::bindings {
 
 namespace {
 
-constexpr size_t kMostPlans = 1024;
+constexpr size_t kMostSignatures = 1024;
 
-/// The plan of that text and counts; the latest are kept. Guarded by the GIL.
-std::shared_ptr<const Plan> CachedPlan(const std::string& text, const py::list (&banks)[5],
-                                       const std::string& subject) {
-  static auto* plans = new std::unordered_map<std::string, std::shared_ptr<const Plan>>;
-  std::string key;
-  int32_t counts[5];
-  for (int i = 0; i < 5; ++i) {
-    counts[i] = static_cast<int32_t>(banks[i].size());
-    key += std::to_string(counts[i]) + ",";
-  }
-  key += text;
-  const auto found = plans->find(key);
-  if (found != plans->end()) return found->second;
-  const PlanNames names = PlanNames::Raw(counts[0], counts[1], counts[2], counts[3], counts[4]);
-  auto plan = std::make_shared<const Plan>(Plan::Parse(text, names, subject));
-  if (plans->size() >= kMostPlans) plans->clear();
-  plans->emplace(std::move(key), plan);
-  return plan;
+/// The signature that these make; the latest are kept. Guarded by the GIL.
+std::shared_ptr<const Signature> CachedSignature(const std::string& plan, const Counts& counts,
+                                                 const std::string& subject,
+                                                 const std::string& names) {
+  using Key = std::tuple<std::string, Counts, std::string, std::string>;
+  static auto* signatures = new std::map<Key, std::shared_ptr<const Signature>>;
+  Key key(plan, counts, subject, names);
+  const auto found = signatures->find(key);
+  if (found != signatures->end()) return found->second;
+  auto made = std::make_shared<const Signature>(
+      Signature::Parse(plan, TensorNames::Parse(subject, names), counts));
+  if (signatures->size() >= kMostSignatures) signatures->clear();
+  signatures->emplace(std::move(key), made);
+  return made;
 }
+
+int32_t SizeOf(const py::list& bank) { return static_cast<int32_t>(bank.size()); }
 
 /// The values of one bank, as views of `arguments`.
 void AddViews(const char* name, const py::list& bank, Arguments* arguments,
@@ -57,12 +55,13 @@ Bank AsBank(const std::vector<TVMFFIAny>& views) {
   return bank;
 }
 
-py::object CallPlan(py::handle function, const std::string& plan_text, py::list inputs,
-                    py::list outputs, py::list ints, py::list floats, py::list strs,
-                    const py::str& subject, int32_t num_fresh, const std::string& names) {
+py::object CallPlan(py::handle function, const std::string& plan, py::list inputs, py::list outputs,
+                    py::list ints, py::list floats, py::list strs, const py::str& subject,
+                    int32_t num_fresh, const std::string& names) {
   HandleOf(function, FunctionType());
-  const std::shared_ptr<const Plan> plan =
-      CachedPlan(plan_text, {inputs, outputs, ints, floats, strs}, subject.cast<std::string>());
+  const std::shared_ptr<const Signature> signature = CachedSignature(
+      plan, {SizeOf(inputs), SizeOf(outputs), SizeOf(ints), SizeOf(floats), SizeOf(strs)},
+      subject.cast<std::string>(), names);
   Arguments arguments(subject.ptr());
   std::vector<TVMFFIAny> input_views, output_views, attribute_views;
   AddViews("input i", inputs, &arguments, &input_views);
@@ -81,11 +80,8 @@ py::object CallPlan(py::handle function, const std::string& plan_text, py::list 
                      opt_env == nullptr ? &AllocateOnHeap : opt_env->allocator);
   if (opt_env != nullptr) values.device = opt_env->device;
   CallFrame frame(arguments.loans());
-  frame.PushPlan(*plan, values);
-  const TensorNames tensor_names = IsDebugging() ? TensorNames::Parse(names) : TensorNames();
-  const std::string subject_text = subject;
-  const DeclaredTensors declared{values.inputs,        values.outputs,        num_fresh,
-                                 &tensor_names.inputs, &tensor_names.outputs, subject_text.c_str()};
+  frame.PushPlan(signature->plan(), values);
+  const auto declared = DeclaredTensors::Of(*signature, values.inputs, values.outputs, num_fresh);
   return py::reinterpret_steal<py::object>(
       CallWithFrame(*reinterpret_cast<PyFunction*>(function.ptr()), frame, arguments, &declared));
 }
@@ -112,8 +108,8 @@ py::object CallInOrder(py::handle function, const py::tuple& values, const py::s
 void CheckPlan(const std::string& plan, const std::vector<int32_t>& counts,
                const std::string& subject) {
   if (counts.size() != 5) throw py::value_error("graphffi: counts: expected 5");
-  const PlanNames names = PlanNames::Raw(counts[0], counts[1], counts[2], counts[3], counts[4]);
-  Plan::Parse(plan, names, subject);
+  Signature::Parse(plan, TensorNames::Parse(subject, ""),
+                   Counts{counts[0], counts[1], counts[2], counts[3], counts[4]});
 }
 
 py::object ResolveReference(const std::string& reference) {

@@ -23,12 +23,6 @@ struct Layout {
 
   /// Room for the values of any call, lists included.
   static Layout Apart() { return {{0, kMost}, {kMost, kMost}, {2 * kMost, kMost}, 0, {}}; }
-  /// The kernel's arguments first, where `plan`, without lists, names the values of each class all,
-  /// once and in order, or not at all; otherwise Apart(). The arguments' number is how many slots
-  /// each class has. Strings are borrowed from the plan.
-  static Layout Of(const Plan& plan, int32_t num_inputs, int32_t num_outputs,
-                   int32_t num_attributes);
-
   /// The array begins with what the kernel gets, once the constants are in place.
   bool is_in_order() const { return num_args > 0; }
   void PutConstants(TVMFFIAny* room) const {
@@ -44,6 +38,14 @@ struct Layout {
   Range inputs, outputs, attributes;
   int32_t num_args;
   std::vector<std::pair<int32_t, TVMFFIAny>> constants;
+
+ private:
+  friend class Signature;
+  /// The kernel's arguments first, where `plan`, without lists, names the values of each class all,
+  /// once and in order, or not at all; otherwise Apart(). The arguments' number is how many slots
+  /// each class has. Strings are borrowed from the plan.
+  static Layout Of(const Plan& plan, int32_t num_inputs, int32_t num_outputs,
+                   int32_t num_attributes);
 };
 
 }  // namespace graphffi

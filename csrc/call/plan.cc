@@ -15,31 +15,16 @@ namespace graphffi {
 
 namespace {
 
-void AppendNames(char prefix, int32_t count, std::vector<std::string>* names) {
-  for (int32_t i = 0; i < count; ++i) names->push_back(prefix + std::to_string(i));
-}
-
 bool IsNameStart(char c) { return std::isalpha(static_cast<unsigned char>(c)) || c == '_'; }
 bool IsDigit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 bool IsNamePart(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
 
 }  // namespace
 
-PlanNames PlanNames::Raw(int32_t inputs, int32_t outputs, int32_t ints, int32_t floats,
-                         int32_t strs) {
-  PlanNames names;
-  AppendNames('i', inputs, &names.inputs);
-  AppendNames('o', outputs, &names.outputs);
-  AppendNames('n', ints, &names.attributes);
-  AppendNames('f', floats, &names.attributes);
-  AppendNames('s', strs, &names.attributes);
-  return names;
-}
-
 /// Recursive descent over the text; appends to the plan as it goes.
 class PlanParser {
  public:
-  PlanParser(std::string_view text, const PlanNames& names, std::string_view subject, Plan* plan)
+  PlanParser(std::string_view text, const Plan::Names& names, std::string_view subject, Plan* plan)
       : text_(text), names_(names), subject_(subject), plan_(plan) {}
 
   void Run() {
@@ -303,13 +288,13 @@ class PlanParser {
   }
 
   std::string_view text_;
-  const PlanNames& names_;
+  const Plan::Names& names_;
   std::string_view subject_;
   Plan* plan_;
   size_t pos_ = 0;
 };
 
-Plan Plan::Parse(std::string_view text, const PlanNames& names, std::string_view subject) {
+Plan Plan::Parse(std::string_view text, const Names& names, std::string_view subject) {
   Plan plan;
   PlanParser(text, names, subject, &plan).Run();
   plan.Finish();

@@ -49,15 +49,6 @@ struct CallValues {
   DLDevice device{kDLCPU, 0};  ///< where that is
 };
 
-/// The meaning of the identifiers in a plan text.
-struct PlanNames {
-  std::vector<std::string> inputs, outputs, attributes;
-
-  /// The names of the raw primitives: i0…, o0…, and n0…, f0…, s0… one after the other as
-  /// attributes.
-  static PlanNames Raw(int32_t inputs, int32_t outputs, int32_t ints, int32_t floats, int32_t strs);
-};
-
 /// A parsed plan. Grammar: items separated by commas; an item is a name, `None`, `true`, `false`, a
 /// number, a "string" (JSON escapes), `(item, …)` for one ffi.Array, `*inputs`, `*outputs`,
 /// `stream`, `workspace`, `workspace(n0)`, `workspace(64)` with the size in bytes for calls that
@@ -90,17 +81,6 @@ class Plan {
   };
   static constexpr int32_t kNoSize = -1;
 
-  /// `subject` (the op's or the kernel's name) begins the text of errors.
-  /// \throws Error(ValueError) for text that does not parse or names nothing known; the known names
-  /// are listed.
-  static Plan Parse(std::string_view text, const PlanNames& names, std::string_view subject);
-
-  /// A plan for calls whose attributes always have these values: attributes, and arrays of
-  /// nothing else, become constants. Those in `open`, by their indices, are still given at each
-  /// call, as attributes 0, 1, …, in that order. \throws Error for a value that can't be converted.
-  Plan Fold(const std::vector<tvm::ffi::Any>& attributes,
-            const std::vector<int32_t>& open = {}) const;
-
   /// Nothing but single values and constants: no arrays, conversions, stream, workspace, and at
   /// most one `*inputs` and one `*outputs`.
   bool is_flat() const { return is_flat_; }
@@ -117,6 +97,12 @@ class Plan {
  private:
   friend class PlanParser;
   friend class PlanFolder;
+  friend class Signature;  // which makes plans, with their layouts
+  struct Names {
+    const std::vector<std::string>&inputs, &outputs, &attributes;
+  };
+  static Plan Parse(std::string_view text, const Names& names, std::string_view subject);
+  Plan Fold(const std::vector<tvm::ffi::Any>& attributes, const std::vector<int32_t>& open) const;
   void Finish();
   bool is_flat_ = false;
   int32_t first_output_ = INT32_MAX;

@@ -14,7 +14,7 @@
 #include "call/global_function.h"
 #include "call/value.h"
 #include "kernels/library.h"
-#include "kernels/signature.h"
+#include "kernels/metadata.h"
 
 namespace graphffi {
 

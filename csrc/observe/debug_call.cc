@@ -54,21 +54,6 @@ std::string Bytes(size_t count) {
 
 }  // namespace
 
-TensorNames TensorNames::Parse(const std::string& text) {
-  TensorNames names;
-  const size_t arrow = std::min(text.find(" -> "), text.size());
-  const auto split = [&text](size_t begin, size_t end, std::vector<std::string>* out) {
-    while (begin < end) {
-      const size_t comma = std::min(text.find(", ", begin), end);
-      out->push_back(text.substr(begin, comma - begin));
-      begin = comma + 2;
-    }
-  };
-  split(0, arrow, &names.inputs);
-  split(arrow + 4, text.size(), &names.outputs);
-  return names;
-}
-
 /// A tensor whose data is elsewhere during the call.
 struct DebugChecks::Guarded {
   Guarded(DLTensor* guarded, std::string its_name, bool is_its_output)
@@ -124,18 +109,18 @@ struct DebugChecks::Guarded {
 };
 
 template <typename Visit>
-void DebugChecks::ForEach(const Bank& bank, const std::vector<std::string>* opt_names, char prefix,
-                          Visit&& visit) {
+void DebugChecks::ForEach(Plan::Op op, Visit&& visit) {
+  const bool are_inputs = op == Plan::Op::kInput;
+  const Bank& bank = are_inputs ? declared_.inputs : declared_.outputs;
   for (int32_t k = 0; k < bank.size; ++k) {
-    const bool is_named = opt_names != nullptr && static_cast<size_t>(k) < opt_names->size();
-    const std::string name =
-        is_named ? (*opt_names)[static_cast<size_t>(k)] : prefix + std::to_string(k);
+    const std::string name = (are_inputs ? "input '" : "output '") +
+                             declared_.opt_names->NameOf(op, static_cast<size_t>(k));
     const Slot slot = bank.slot(k);
     const bool is_list = slot.count != Slot::kSingle;
     for (int32_t i = 0; i < slot.num_values(); ++i) {
       const TVMFFIAny& value = bank.values[slot.begin + i];
       if (value.type_index != kTVMFFITensor) continue;  // None
-      visit(value, "'" + name + (is_list ? "[" + std::to_string(i) + "]" : "") + "'", k);
+      visit(value, name + (is_list ? "[" + std::to_string(i) + "]" : "") + "'", k);
     }
   }
 }
@@ -143,22 +128,20 @@ void DebugChecks::ForEach(const Bank& bank, const std::vector<std::string>* opt_
 DebugChecks::DebugChecks(const PlacedFrame& frame, const DeclaredTensors& declared)
     : declared_(declared), loans_(frame.loans()) {
   std::vector<const DLTensor*> known;
-  ForEach(declared.inputs, declared.opt_input_names, 'i',
-          [&](const TVMFFIAny& value, std::string name, int32_t) {
-            const DLTensor* tensor = TensorOf(value);
-            known.push_back(tensor);
-            if (tensor->device.device_type != kDLCPU) return;
-            read_.push_back({tensor, "input " + std::move(name), Hash(*tensor)});
-          });
-  ForEach(declared.outputs, declared.opt_output_names, 'o',
-          [&](const TVMFFIAny& value, std::string name, int32_t k) {
-            auto* tensor = const_cast<DLTensor*>(TensorOf(value));
-            known.push_back(tensor);
-            const bool is_fresh = k < declared.num_fresh;
-            // Others may see an object that is not lent for this call.
-            if (!is_fresh && !loans_.Have(value)) return;
-            Guard(tensor, "output " + std::move(name), is_fresh, true);
-          });
+  ForEach(Plan::Op::kInput, [&](const TVMFFIAny& value, std::string name, int32_t) {
+    const DLTensor* tensor = TensorOf(value);
+    known.push_back(tensor);
+    if (tensor->device.device_type != kDLCPU) return;
+    read_.push_back({tensor, std::move(name), Hash(*tensor)});
+  });
+  ForEach(Plan::Op::kOutput, [&](const TVMFFIAny& value, std::string name, int32_t k) {
+    auto* tensor = const_cast<DLTensor*>(TensorOf(value));
+    known.push_back(tensor);
+    const bool is_fresh = k < declared.num_fresh;
+    // Others may see an object that is not lent for this call.
+    if (!is_fresh && !loans_.Have(value)) return;
+    Guard(tensor, std::move(name), is_fresh, true);
+  });
   for (int32_t i = 0; i < frame.num_args(); ++i) {
     const TVMFFIAny& argument = frame.args()[i];
     const DLTensor* tensor = TensorOf(argument);
@@ -223,13 +206,11 @@ int DebugChecks::Finish(int rc, const TVMFFIAny& returned) {
         writes + "; mend the kernel, or the shape rule");
   }
   if (rc == 0) {
-    const auto check = [&](const char* kind) {
-      return [this, kind, &returned](const TVMFFIAny& value, const std::string& name, int32_t) {
-        CheckKept(value, kind + name, returned);
-      };
-    };
-    ForEach(declared_.inputs, declared_.opt_input_names, 'i', check("input "));
-    ForEach(declared_.outputs, declared_.opt_output_names, 'o', check("output "));
+    for (const Plan::Op op : {Plan::Op::kInput, Plan::Op::kOutput}) {
+      ForEach(op, [&](const TVMFFIAny& value, const std::string& name, int32_t) {
+        CheckKept(value, name, returned);
+      });
+    }
   }
   // Views that are kept may refer to the blocks: leaked rather than freed under them.
   for (const auto& guarded : guarded_) guarded->is_leaked = has_kept_ || rc != 0;

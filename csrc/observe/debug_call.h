@@ -14,27 +14,23 @@
 #include "call/lent_tensor.h"
 #include "call/object_ref.h"
 #include "call/plan.h"
+#include "call/signature.h"
 
 namespace graphffi {
-
-/// Names of a call's tensors, for errors; empty if the program gives none.
-struct TensorNames {
-  std::vector<std::string> inputs, outputs;
-
-  /// Reads text of the form `x, xs[0] -> out, cache`.
-  static TensorNames Parse(const std::string& text);
-};
 
 /// The tensors of one call as its definition has them. Borrowed.
 struct DeclaredTensors {
   Bank inputs, outputs;
-  int32_t num_fresh = 0;  ///< outputs, the first, whose contents nobody reads before the call
-  /// One for each slot; NULL or empty: i0… and o0…
-  const std::vector<std::string>* opt_input_names = nullptr;
-  const std::vector<std::string>* opt_output_names = nullptr;
+  int32_t num_fresh = 0;     ///< outputs, the first, whose contents nobody reads before the call
   const char* subject = "";  ///< begins the text of errors
   const char* kernel = "";   ///< its reference; "" where it has none
-  bool are_known = true;     ///< false: of a function, which has no definition
+  const TensorNames* opt_names = nullptr;  ///< NULL: of a function, whose tensors are not known
+
+  static DeclaredTensors Of(const Signature& signature, const Bank& inputs, const Bank& outputs,
+                            int32_t num_fresh, const char* kernel = "") {
+    const TensorNames& names = signature.names();
+    return {inputs, outputs, num_fresh, names.subject.c_str(), kernel, &names};
+  }
 };
 
 /// Checks around one call, by the thread that makes it. Tensors on other devices than the CPU are
@@ -64,8 +60,7 @@ class DebugChecks {
   };
 
   template <typename Visit>
-  void ForEach(const Bank& bank, const std::vector<std::string>* opt_names, char prefix,
-               Visit&& visit);
+  void ForEach(Plan::Op op, Visit&& visit);
   void Guard(DLTensor* tensor, std::string name, bool is_fresh, bool is_output);
   void GuardWorkspace(const TVMFFIAny& value);
   void CheckKept(const TVMFFIAny& value, const std::string& name, const TVMFFIAny& returned);

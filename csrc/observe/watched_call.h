@@ -19,9 +19,9 @@ class WatchedCall {
   WatchedCall(const Kernel& kernel, const DeclaredTensors& declared, const TVMFFIAny* args,
               int32_t num_args) {
     if (watch->has(Watch::kRecord)) {
-      opt_token_ = watch->begin_record({declared.subject, declared.kernel, kernel.safe_call, args,
-                                        num_args, declared.are_known ? &declared.outputs : nullptr,
-                                        declared.num_fresh});
+      opt_token_ = watch->begin_record(
+          {declared.subject, declared.kernel, kernel.safe_call, args, num_args,
+           declared.opt_names != nullptr ? &declared.outputs : nullptr, declared.num_fresh});
     }
     is_range_ = watch->has(Watch::kRanges);
     if (!is_range_) return;
@@ -46,7 +46,7 @@ template <typename Frame>
 int InvokeWatched(const Kernel& kernel, const DeclaredTensors& declared, Frame* frame,
                   TVMFFIAny* returned) {
   std::optional<DebugChecks> checks;
-  if (IsDebugging() && declared.are_known) checks.emplace(*frame, declared);
+  if (IsDebugging() && declared.opt_names != nullptr) checks.emplace(*frame, declared);
   WatchedCall call(kernel, declared, frame->args(), frame->num_args());
   const int rc = frame->Invoke(kernel, returned);
   call.Finish(rc, *returned);

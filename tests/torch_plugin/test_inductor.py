@@ -51,7 +51,7 @@ CHAIN = X * 2 + 3 + 2 + 1 + 2 + 2 + 100 + 3 + 16 + 1000 + 3
 def test_ops_are_called_directly(ops: Any, dynamic: bool) -> None:
     result, code = compiled_code(lambda x: chain(ops, x), X, dynamic=dynamic)
     torch.testing.assert_close(result, CHAIN)
-    assert code.count("= graphffi_torch_C.call_site_v3(") == 4
+    assert code.count("= graphffi_torch_C.call_site_v4(") == 4
     assert "torch.ops.mytest" not in code
 
 
@@ -83,7 +83,7 @@ def test_results_without_dimensions_are_not_filled_first(dtype: str) -> None:
     x = X.to(getattr(torch, dtype))
     result, code = compiled_code(op, x)
     torch.testing.assert_close(result, x.sum())
-    assert "graphffi_torch_C.call_site_v3(" in code
+    assert "graphffi_torch_C.call_site_v4(" in code
     assert "cpp_fused" not in code
 
 
@@ -95,7 +95,7 @@ def test_the_primitive_is_called_directly(kernels: Any) -> None:
 
     result, code = compiled_code(program, X)
     torch.testing.assert_close(result, X + 2)
-    assert "graphffi_torch_C.call_site_v3(" in code
+    assert "graphffi_torch_C.call_site_v4(" in code
     assert "torch.ops.tvm_ffi" not in code
 
 
@@ -106,12 +106,12 @@ def test_results_may_have_sizes_that_only_the_call_before_tells(ops: Any) -> Non
     with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
         result, code = compiled_code(program, X)
     torch.testing.assert_close(result, program(X))
-    assert code.count("= graphffi_torch_C.call_site_v3(") == 2
+    assert code.count("= graphffi_torch_C.call_site_v4(") == 2
 
 
 def fresh_outputs(code: str) -> list[int]:
     """Of each site in the code: how many outputs are not checked for shared memory."""
-    return [int(count) for count in re.findall(r"call_site_v3\(.*\), num_fresh=(\d+)", code)]
+    return [int(count) for count in re.findall(r"call_site_v4\(.*, num_fresh=(\d+)", code)]
 
 
 def test_only_outputs_that_nothing_else_can_see_go_unchecked(ops: Any, kernels: Any) -> None:
@@ -252,7 +252,7 @@ def test_calls_keep_the_gil_where_their_kernel_says_so() -> None:
     assert [kept(x).item(), released(x).item()] == [1, 0]
     results, code = compiled_code(run, x)
     assert [result.item() for result in results] == [1, 0, 1, 0]
-    assert code.count("= graphffi_torch_C.call_site_v3(") == 4
+    assert code.count("= graphffi_torch_C.call_site_v4(") == 4
 
 
 @pytest.mark.slow

@@ -95,7 +95,7 @@ Lines ReadLines(std::string_view text) {
 }
 
 /// The names of arrays: `x(@0 b [h]), y -> out` says `x, y -> out`.
-graphffi::TensorNames NamesOf(const std::string& arrays) {
+std::string NamesOf(const std::string& arrays) {
   std::string names;
   bool is_inside = false;
   for (const char c : arrays) {
@@ -107,7 +107,7 @@ graphffi::TensorNames NamesOf(const std::string& arrays) {
       names += c;
     }
   }
-  return graphffi::TensorNames::Parse(names);
+  return names;
 }
 
 /// The names that `text` picks from one bank: how many operands there are is known at execution
@@ -130,19 +130,20 @@ int32_t CountNames(std::string_view text, char prefix) {
 }
 
 /// A plan that is there and empty passes nothing.
-graphffi::Plan PlanOf(const Lines& lines, size_t num_ints, const std::string& subject) {
-  const std::string text = lines.Get("plan");
-  if (text.empty() && lines.Has("plan")) return {};
-  const auto names = graphffi::PlanNames::Raw(
-      CountNames(text, 'i'), CountNames(text, 'o'), static_cast<int32_t>(num_ints),
-      static_cast<int32_t>(lines.floats.size()), static_cast<int32_t>(lines.strs.size()));
-  return graphffi::Plan::Parse(text, names, subject);
+graphffi::Signature SignatureOf(const Lines& lines, const std::string& subject) {
+  auto names = graphffi::TensorNames::Parse(subject, NamesOf(lines.Get("arrays")));
+  const std::string plan = lines.Get("plan");
+  if (plan.empty() && lines.Has("plan")) return graphffi::Signature(std::move(names));
+  const graphffi::Counts counts{CountNames(plan, 'i'), CountNames(plan, 'o'),
+                                static_cast<int32_t>(lines.ints.size() + lines.attributes.size()),
+                                static_cast<int32_t>(lines.floats.size()),
+                                static_cast<int32_t>(lines.strs.size())};
+  return graphffi::Signature::Parse(plan, std::move(names), counts);
 }
 
 /// All but the kernel.
 void Fill(const Lines& lines, SiteParts* to) {
-  to->names = NamesOf(lines.Get("arrays"));
-  to->plan = PlanOf(lines, lines.ints.size() + lines.attributes.size(), to->subject);
+  to->signature = SignatureOf(lines, to->subject());
   for (const std::vector<Any>* values : {&lines.ints, &lines.floats, &lines.strs}) {
     to->attributes.insert(to->attributes.end(), values->begin(), values->end());
   }
@@ -193,11 +194,11 @@ std::string_view CallTextOf(const xla::Attributes& attributes) {
 }
 
 void ReadCallText(std::string_view text, SiteParts* to) {
-  to->subject = "tvm_ffi.call";
+  to->SetSubject("tvm_ffi.call");
   const Lines lines = ReadLines(text);
   const std::string kernel = lines.Get("kernel");
   if (lines.Has("subject") || !kernel.empty()) {
-    to->subject = lines.Has("subject") ? lines.Get("subject") : kernel;
+    to->SetSubject(lines.Has("subject") ? lines.Get("subject") : kernel);
   }
   if (kernel.empty()) Fail("kernel", "the reference of a kernel", "");
   if (!lines.attributes.empty()) Fail("attribute", "a value", lines.attributes[0]);
@@ -210,7 +211,7 @@ void ReadCallText(std::string_view text, SiteParts* to) {
 void ReadTargetText(std::string_view text, const tvm::ffi::Optional<Function>& function,
                     SiteParts* to, std::vector<std::string>* attributes) {
   Lines lines = ReadLines(text);
-  to->subject = lines.Get("subject");
+  to->SetSubject(lines.Get("subject"));
   to->is_named = true;
   Fill(lines, to);
   *attributes = std::move(lines.attributes);

@@ -17,7 +17,7 @@ namespace graphffi_jax {
 /// Of a custom call to tvm_ffi.call, whose one attribute it is. Borrowed. \throws Error(TypeError)
 std::string_view CallTextOf(const xla::Attributes& attributes);
 
-/// Reads a text and finds the kernel; `to->subject` is set as soon as it is known.
+/// Reads a text and finds the kernel; `to->subject()` is set as soon as it is known.
 /// \throws Error(ValueError) for another text; as ResolveKernel does.
 void ReadCallText(std::string_view text, SiteParts* to);
 

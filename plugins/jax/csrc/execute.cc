@@ -50,11 +50,9 @@ void LendViews(TVMFFIAny* values, int32_t count, Loans* loans) {
 inline graphffi::Results ResultsOf(const Site& site, const Arity& arity, const TVMFFIAny* values) {
   const Bank inputs{values + arity.layout.inputs.begin, nullptr, arity.num_inputs};
   const Bank outputs{values + arity.layout.outputs.begin, nullptr, arity.num_outputs};
-  const graphffi::TensorNames& names = site.names;
-  return {{inputs, outputs, arity.num_returned, &names.inputs, &names.outputs, site.subject.c_str(),
-           site.kernel->reference().c_str()},
-          arity.num_returned,
-          arity.is_passed};
+  return {graphffi::DeclaredTensors::Of(site.signature, inputs, outputs, arity.num_returned,
+                                        site.kernel->reference().c_str()),
+          arity.num_returned, arity.is_passed};
 }
 
 /// Calls that lend tensors, or whose plans pick their arguments or make some.
@@ -77,7 +75,7 @@ void CallInFrame(const Site& site, const ExecutionContext& context, const Arity&
   const TVMFFIAny workspace =
       context.opt_workspace == nullptr ? TVMFFIAny{} : *context.opt_workspace;
   graphffi::CallFrame frame(site.lends() ? &loans : nullptr);
-  frame.PushPlan(site.plan,
+  frame.PushPlan(site.signature.plan(),
                  {tensors.inputs, tensors.outputs, {}, context.stream, workspace, context.device});
   CallForResults(kernel.kernel(), arity.is_filled, results, &frame);
 }
@@ -292,7 +290,7 @@ const xla::Call* SkipTokens(const xla::Call& call, xla::Call* rest) {
 }
 
 [[gnu::cold]] xla::Status* RefuseAtExit(const xla::Api* api, const Site& site) {
-  return xla::MakeStatus(api, xla::kCancelled, site.subject + ": the process is ending");
+  return xla::MakeStatus(api, xla::kCancelled, site.subject() + ": the process is ending");
 }
 
 /// Calls on GPUs, and of sites where there is something to do around a call.
@@ -322,7 +320,7 @@ xla::Status* ExecuteCall(const xla::Call& call, Target target) noexcept {
     ExecuteOnCpu(call, site);
     return nullptr;
   } catch (...) {
-    return ReportCaught(call.api, site.subject);
+    return ReportCaught(call.api, site.subject());
   }
 }
 

@@ -68,7 +68,7 @@ xla::Status* InstantiateSite(const xla::Call* call, uint32_t traits, Decode&& de
       if (status != nullptr) site->Release();
       return status;
     } catch (...) {
-      return ReportCaught(call->api, parts.subject);
+      return ReportCaught(call->api, parts.subject());
     }
   });
 }
@@ -127,7 +127,7 @@ TVM_FFI_DLL_EXPORT void* graphffi_jax_instantiate_named(void* target, void* call
   uint32_t traits = named.graph ? uint32_t{xla::kCommandBufferCompatible} : 0;
   return InstantiateSite(static_cast<const xla::Call*>(call), traits,
                          [&named](const xla::Attributes& given, SiteParts* to) {
-                           to->subject = named.parts.subject;
+                           to->SetSubject(named.parts.subject());
                            *to = named.Decode(given);
                          });
 }

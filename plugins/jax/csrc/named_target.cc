@@ -160,7 +160,7 @@ SiteParts NamedTarget::Decode(const xla::Attributes& given) const {
                              Describe(given.tags[i], given.values[i]));
     }
   }
-  if (!problems.empty()) throw graphffi::Error("TypeError", parts.subject + ": " + problems);
+  if (!problems.empty()) throw graphffi::Error("TypeError", parts.subject() + ": " + problems);
   return made;
 }
 

@@ -41,8 +41,8 @@ Site::Site(const SiteParts& parts)
       // if they do.
       lends_(pass_owning_tensor || gated() || facts.takes_tensors || graphffi::IsDebugging()),
       is_guarded_(gated() || is_ordered || has_workspace) {
-  plan = plan.Fold(attributes);
-  passes_workspace_ = PassesWorkspace(plan);
+  signature = signature.Fold({attributes, {}});
+  passes_workspace_ = PassesWorkspace(signature.plan());
 }
 
 const Arity* Site::FindArity(int64_t num_operands, int64_t num_results) const {
@@ -68,9 +68,8 @@ const Arity& Site::AddArity(int64_t num_operands, int64_t num_results) const {
   const auto num_inputs = static_cast<int32_t>(num_operands - mutated);
   const auto num_outputs = static_cast<int32_t>(num_results) - (has_workspace ? 1 : 0);
   const auto num_returned = static_cast<int32_t>(num_outputs - mutated);
-  const bool is_passed = plan.first_output() < num_returned;
-  Layout layout = Layout::Of(plan, num_inputs, num_outputs, 0);
-  if (!layout.is_in_order()) layout = {{0, num_inputs}, {num_inputs, num_outputs}, {0, 0}, 0, {}};
+  const bool is_passed = signature.plan().first_output() < num_returned;
+  Layout layout = signature.ExactLayout(num_inputs, num_outputs);
   const auto num_values = num_inputs + num_outputs + static_cast<int32_t>(layout.constants.size());
   const bool is_filled = is_passed || num_returned == 0 || is_named;
   const bool needs_frame = lends_ || !layout.is_in_order();
@@ -120,7 +119,7 @@ void Site::NoteWorkspace(int64_t bytes, int64_t capacity) const {
   int64_t peak = workspace_peak_.load(std::memory_order_relaxed);
   if (bytes <= peak) return;
   workspace_peak_.store(bytes, std::memory_order_relaxed);
-  RecordWorkspacePeak(subject, bytes, capacity);
+  RecordWorkspacePeak(subject(), bytes, capacity);
 }
 
 void xla::StateDeleter(void* state) { static_cast<Site*>(state)->Release(); }

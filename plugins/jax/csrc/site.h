@@ -7,11 +7,11 @@
 #include <atomic>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "call/call_frame.h"
-#include "call/layout.h"
-#include "call/plan.h"
+#include "call/signature.h"
 #include "kernels/kernel_ref.h"
 #include "kernels/kernel_slot.h"
 #include "observe/debug_call.h"
@@ -34,12 +34,17 @@ struct SiteParts {
   /// Of a NamedTarget, as targets of jax-tvm-ffi: float4 is passed in pairs, and kernels that are
   /// not given the results may return nothing.
   bool is_named = false;
-  int64_t mutated = 0;                    ///< how many of the last operands alias the last results
-  graphffi::Plan plan;                    ///< over i0…, o0… and attributes
+  int64_t mutated = 0;  ///< how many of the last operands alias the last results
+  /// Over i0…, o0… and attributes: how many arrays a call has is not known.
+  graphffi::Signature signature;
   std::vector<tvm::ffi::Any> attributes;  ///< their values
-  std::string subject;                    ///< begins the text of errors
-  graphffi::TensorNames names;
-  std::string key;  ///< equal for equal parts only
+  std::string key;                        ///< equal for equal parts only
+
+  const std::string& subject() const { return signature.subject(); }
+  /// All that is known until a text is read.
+  void SetSubject(std::string subject) {
+    signature = graphffi::Signature(graphffi::TensorNames::Parse(std::move(subject), ""));
+  }
 };
 
 /// Shared by the calls of a site that have the same numbers of arrays.

@@ -50,22 +50,14 @@ def use_library(path: str) -> None: ...
 def call_raw(
     spec_type: type, reference: str, args: tuple[Any, ...], out: Any, mutates: Any, /
 ) -> Any: ...
-
-class SiteArguments:
-    def __init__(
-        self,
-        func: str,
-        num_inputs: int,
-        num_outputs: int,
-        plan: str,
-        ints: Sequence[int | None],
-        floats: Sequence[float],
-        strs: Sequence[str],
-        digest: str,
-    ) -> None: ...
-
-def call_site_v3(
-    arguments: SiteArguments, num_fresh: int = ..., release_gil: bool = ...
+def call_site_v4(
+    func: str,
+    plan: str,
+    digest: str,
+    counts: Sequence[int],
+    attributes: list[int | float | str | None],
+    num_fresh: int = ...,
+    release_gil: bool = ...,
 ) -> Callable[..., None]: ...
 
 class Conditions:

@@ -8,6 +8,7 @@
 
 #include "call/describe_tensor.h"
 #include "call/error.h"
+#include "call/signature.h"
 #include "call/value.h"
 #include "check.h"
 #include "env/env_scope.h"
@@ -21,7 +22,6 @@ using graphffi::Kernel;
 using graphffi::Lending;
 using graphffi::Loans;
 using graphffi::Plan;
-using graphffi::PlanNames;
 using graphffi::SetRaised;
 using graphffi::Slot;
 using graphffi::ToAny;
@@ -246,6 +246,11 @@ int CheckNested(void*, const TVMFFIAny* args, int32_t num_args, TVMFFIAny*) {
   return 0;
 }
 
+/// Over canonical names.
+Plan ParsePlan(const char* text, const graphffi::Counts& counts) {
+  return graphffi::Signature::Parse(text, graphffi::TensorNames::Parse("f", ""), counts).plan();
+}
+
 TEST(lists_become_arrays_with_owning_tensors) {
   Matrix m;
   const TVMFFIAny inputs[] = {ToAny(&m.tensor)};
@@ -253,7 +258,7 @@ TEST(lists_become_arrays_with_owning_tensors) {
   CallValues values;
   values.inputs = {inputs, nullptr, 1};
   values.attributes = {attributes, nullptr, 1};
-  const Plan plan = Plan::Parse("n0, (i0, \"a\", ()), None", PlanNames::Raw(1, 0, 1, 0, 0), "f");
+  const Plan plan = ParsePlan("n0, (i0, \"a\", ()), None", {1, 0, 1});
   CallFrame frame;
   frame.PushPlan(plan, values);
   CHECK_EQ(Run(&frame, {CheckNested, nullptr}), 0);
@@ -264,7 +269,7 @@ TEST(slots_turn_lists_of_a_call_into_arrays) {
   const Slot slots[] = {{0, Slot::kSingle}, {1, 2}, {3, 0}, {3, Slot::kSingle}};
   CallValues values;
   values.attributes = {attributes, slots, 4};
-  const Plan plan = Plan::Parse("d, b, c, a", PlanNames{{}, {}, {"a", "b", "c", "d"}}, "f");
+  const Plan plan = ParsePlan("n3, n1, n2, n0", {0, 0, 4});
   CallFrame frame;
   frame.PushPlan(plan, values);
   const Kernel kernel{[](void*, const TVMFFIAny* args, int32_t, TVMFFIAny*) {
@@ -282,8 +287,7 @@ TEST(attributes_are_converted_as_the_plan_says) {
   const TVMFFIAny attributes[] = {ToAny(7), ToAny("bfloat16"), ToAny("cuda:1")};
   CallValues values;
   values.attributes = {attributes, nullptr, 3};
-  const Plan plan =
-      Plan::Parse("bool(n0), dtype(s0), device(s1), stream", PlanNames::Raw(0, 0, 1, 0, 2), "f");
+  const Plan plan = ParsePlan("bool(n0), dtype(s0), device(s1), stream", {0, 0, 1, 0, 2});
   CallFrame frame;
   frame.PushPlan(plan, values);
   CHECK_EQ(Run(&frame, kRecord), 0);
@@ -296,10 +300,10 @@ TEST(attributes_are_converted_as_the_plan_says) {
 
 TEST(values_that_a_plan_misses_are_errors) {
   const CallValues none;
-  const Plan plan = Plan::Parse("i1", PlanNames::Raw(2, 0, 0, 0, 0), "f");
+  const Plan plan = ParsePlan("i1", {2});
   CHECK_EQ(Thrown<Error>([&] { CallFrame().PushPlan(plan, none); }),
            std::string("ValueError: graphffi: plan: expected at least 2 inputs, got 0"));
-  const Plan workspace = Plan::Parse("workspace", {}, "f");
+  const Plan workspace = ParsePlan("workspace", {});
   CHECK(Thrown<Error>([&] { CallFrame().PushPlan(workspace, none); }).find("workspace") !=
         std::string::npos);
 }

@@ -1,21 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "call/layout.h"
 
+#include "call/signature.h"
 #include "call/value.h"
 #include "call/value_list.h"
 #include "check.h"
 
+using graphffi::Counts;
 using graphffi::Layout;
-using graphffi::Plan;
+using graphffi::Signature;
 using graphffi::Spill;
+using graphffi::TensorNames;
 using graphffi::ValueList;
 
 namespace {
 
 /// Of a call with two inputs, one output and two attributes.
 Layout LayoutOf(const char* text) {
-  const Plan plan = Plan::Parse(text, {{"x", "w"}, {"out"}, {"eps", "flag"}}, "lib::f");
-  Layout layout = Layout::Of(plan, 2, 1, 2);
+  Layout layout =
+      Signature::Parse(text, TensorNames::Parse("lib::f", "x, w -> out"), {"eps", "flag"}).layout();
   // Strings in them would belong to the plan.
   for (const auto& [position, value] : layout.constants) CHECK(value.type_index == kTVMFFIInt);
   return layout;
@@ -68,12 +71,28 @@ TEST(other_plans_move_values_from_places_of_their_own) {
 }
 
 TEST(calls_with_more_values_than_there_is_room_for_have_them_apart) {
-  graphffi::PlanNames names;
-  for (int i = 0; i < Layout::kRoom; ++i) names.inputs.push_back("x" + std::to_string(i));
-  names.outputs = {"out"};
-  const Plan plan = Plan::Parse("", names, "lib::f");
-  CHECK(Layout::Of(plan, Layout::kRoom - 1, 1, 0).is_in_order());
-  CHECK(!Layout::Of(plan, Layout::kRoom, 1, 0).is_in_order());
+  const auto names = TensorNames::Parse("lib::f", "");
+  const auto layout = [&](int32_t num_inputs) {
+    return Signature::Parse("", names, Counts{num_inputs, 1}).layout();
+  };
+  CHECK(layout(Layout::kRoom - 1).is_in_order());
+  CHECK(!layout(Layout::kRoom).is_in_order());
+}
+
+TEST(an_exact_layout_has_no_more_room_than_values) {
+  const auto names = TensorNames::Parse("lib::f", "");
+  const Signature swapped = Signature::Parse("i1, i0, o0, n0", names, Counts{2, 1, 1});
+  const Layout exact = swapped.ExactLayout(2, 1);
+  CHECK(!exact.is_in_order() && StandsAt(exact.inputs, 0, 2) && StandsAt(exact.outputs, 2, 1));
+  CHECK(StandsAt(exact.attributes, 3, 1));
+  const Signature many = Signature::Parse("", names, Counts{});
+  CHECK(many.ExactLayout(3, 2).is_in_order() && StandsAt(many.ExactLayout(3, 2).outputs, 3, 2));
+}
+
+TEST(lists_of_any_lengths_stand_apart) {
+  const Signature signature = Signature::Parse("", TensorNames::Parse("f", "x -> y"), {"n"});
+  CHECK(signature.layout().is_in_order() && !signature.Apart().layout().is_in_order());
+  CHECK_EQ(signature.Apart().num_attributes(), 1);
 }
 
 TEST(a_list_of_values_outgrows_its_room) {

@@ -2,18 +2,23 @@
 #include "call/plan.h"
 
 #include "call/error.h"
+#include "call/signature.h"
 #include "check.h"
 
+using graphffi::Counts;
 using graphffi::Error;
 using graphffi::Plan;
-using graphffi::PlanNames;
+using graphffi::Signature;
+using graphffi::TensorNames;
 using Op = graphffi::Plan::Op;
 
 namespace {
 
-const PlanNames kNames{{"x", "weight", "stream"}, {"out"}, {"eps", "flag"}};
-
-Plan Parse(const char* text) { return Plan::Parse(text, kNames, "lib::f"); }
+Signature SignatureOf(const char* text) {
+  return Signature::Parse(text, TensorNames::Parse("lib::f", "x, weight, stream -> out"),
+                          {"eps", "flag"});
+}
+Plan Parse(const char* text) { return SignatureOf(text).plan(); }
 std::string Failure(const char* text) {
   return Thrown<Error>([&] { Parse(text); });
 }
@@ -40,7 +45,8 @@ TEST(an_empty_plan_is_inputs_then_outputs) {
 }
 
 TEST(a_folded_plan_names_what_calls_still_give) {
-  const Plan plan = Parse("x, eps, (flag, 1), (eps, 2), bool(flag)").Fold({7, 0}, {1});
+  const Plan plan =
+      SignatureOf("x, eps, (flag, 1), (eps, 2), bool(flag)").Fold({{7, 0}, {1}}).plan();
   const auto& items = plan.items();
   CHECK_EQ(items.size(), size_t{8});
   CHECK(items[0].op == Op::kInput && items[1].op == Op::kConstant &&
@@ -52,7 +58,8 @@ TEST(a_folded_plan_names_what_calls_still_give) {
   CHECK(items[7].conversion == Plan::Conversion::kBool);
   CHECK_EQ(plan.constants()[static_cast<size_t>(items[1].index)].v_int64, int64_t{7});
   CHECK_EQ(plan.constants()[static_cast<size_t>(items[6].index)].type_index, int{kTVMFFIArray});
-  CHECK(Parse("workspace(eps)").Fold({8, 0}, {0}).items()[0].conversion == Plan::Conversion::kNone);
+  const Plan workspace = SignatureOf("workspace(eps)").Fold({{8, 0}, {0}}).plan();
+  CHECK(workspace.items()[0].conversion == Plan::Conversion::kNone);
 }
 
 TEST(an_operand_called_like_a_keyword_wins) {
@@ -126,11 +133,13 @@ TEST(text_that_does_not_parse_is_reported_with_its_place) {
 }
 
 TEST(raw_names_follow_the_counts) {
-  const PlanNames raw = PlanNames::Raw(2, 1, 1, 1, 1);
-  const Plan plan = Plan::Parse("o0, i1, bool(n0), f0, dtype(s0)", raw, "f");
+  const auto parse = [](const char* text) {
+    return Signature::Parse(text, TensorNames::Parse("f", ""), Counts{2, 1, 1, 1, 1}).plan();
+  };
+  const Plan plan = parse("o0, i1, bool(n0), f0, dtype(s0)");
   CHECK_EQ(plan.items()[3].index, 1);
   CHECK(plan.items()[4].conversion == Plan::Conversion::kDType && plan.items()[4].index == 2);
-  CHECK(Has(Thrown<Error>([&] { Plan::Parse("i2", raw, "f"); }), "got 'i2'"));
+  CHECK(Has(Thrown<Error>([&] { parse("i2"); }), "got 'i2'"));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "call/call_frame.h"
 #include "call/error.h"
+#include "call/signature.h"
 #include "call/value.h"
 #include "check.h"
 #include "env/env_scope.h"
@@ -16,7 +17,6 @@ using graphffi::Kernel;
 using graphffi::Lending;
 using graphffi::Loans;
 using graphffi::Plan;
-using graphffi::PlanNames;
 using graphffi::ToAny;
 
 namespace {
@@ -96,7 +96,10 @@ TEST(threads_resolve_fail_and_restore_the_env) {
   static Matrix matrix;
   InThreads([](int t) {
     const DLDevice device{kDLCUDA, 0};
-    const Plan plan = Plan::Parse("(*inputs), n0", PlanNames::Raw(2, 0, 1, 0, 0), "test");
+    const Plan plan =
+        graphffi::Signature::Parse("(*inputs), n0", graphffi::TensorNames::Parse("test", ""),
+                                   graphffi::Counts{2, 0, 1})
+            .plan();
     const TVMFFIAny inputs[] = {ToAny(&matrix.tensor), ToAny(&matrix.tensor)};
     TVMFFIAny number{};
     number.type_index = kTVMFFIInt;

@@ -2,7 +2,7 @@
 // What graphffi reads of the metadata that a library exports for a function.
 #include <string>
 
-#include "kernels/signature.h"
+#include "kernels/metadata.h"
 #include "raised.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

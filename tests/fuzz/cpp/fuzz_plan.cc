@@ -5,14 +5,15 @@
 
 #include "call/call_frame.h"
 #include "call/error.h"
-#include "call/plan.h"
+#include "call/signature.h"
 #include "raised.h"
 
 using graphffi::CallFrame;
 using graphffi::CallValues;
+using graphffi::Counts;
 using graphffi::Error;
-using graphffi::Plan;
-using graphffi::PlanNames;
+using graphffi::Signature;
+using graphffi::TensorNames;
 
 namespace {
 
@@ -62,12 +63,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const int num_each = data[0] % 4;
   const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
-  const PlanNames names = PlanNames::Raw(num_each, num_each, num_each, num_each, num_each);
+  const Counts counts{num_each, num_each, num_each, num_each, num_each};
   try {
-    const Plan plan = Plan::Parse(text, names, "fuzzed");
+    const Signature signature = Signature::Parse(text, TensorNames::Parse("fuzzed", ""), counts);
     Call call(num_each);
     CallFrame frame;
-    frame.PushPlan(plan, call.values);
+    frame.PushPlan(signature.plan(), call.values);
     TVMFFIAny result;
     Require(frame.Call({Read, nullptr}, &result) == 0);
   } catch (const Error& error) {

@@ -88,13 +88,12 @@ void TensorBank::FillOther(const at::Tensor& tensor, size_t i, graphffi::LentTen
   if (opt_accelerated_ == nullptr && !is_on_cpu) opt_accelerated_ = &tensor;
 }
 
-void TensorBank::MakeRowMajor(const graphffi::Plan& plan, graphffi::Plan::Op slot_op,
-                              Copies* copies) {
+void TensorBank::MakeRowMajor(const graphffi::Plan& plan, Copies* copies) {
   const graphffi::Bank all = bank();
   copies->reserve(copies->size() +
                   static_cast<size_t>(values_.size()));  // they stay where they are
   for (int32_t k = 0; k < all.size; ++k) {
-    if (plan.is_strided(slot_op, k)) continue;
+    if (plan.is_strided(op_, k)) continue;
     const graphffi::Slot slot = all.slot(k);
     for (int32_t i = slot.begin; i < slot.begin + slot.num_values(); ++i) {
       const at::Tensor* tensor = opt_tensor(static_cast<size_t>(i));
@@ -110,6 +109,7 @@ void TensorBank::MakeRowMajor(const graphffi::Plan& plan, graphffi::Plan::Op slo
 
 void TensorBank::Refuse(const at::Tensor& tensor, size_t i) const {
   const c10::DispatchKeySet keys = tensor.key_set();
+  const std::string subject = signature_.subject() + ": " + NameOf(i);
   std::string problem;
   if (keys.has(c10::DispatchKey::NestedTensor)) {
     problem = "expected a strided tensor, got a nested one; call .to_padded_tensor(0)";
@@ -120,19 +120,15 @@ void TensorBank::Refuse(const at::Tensor& tensor, size_t i) const {
   } else if (keys.has(c10::DispatchKey::Negative)) {
     problem = "expected elements as they are in memory, got their negatives; call .resolve_neg()";
   } else {
-    CheckDataType(names_.subject + ": " + NameOf(i), tensor.scalar_type());
+    CheckDataType(subject, tensor.scalar_type());
     problem = "expected a tensor with data, got one without memory";
   }
-  throw graphffi::Error("ValueError", names_.subject + ": " + NameOf(i) + ": " + problem);
+  throw graphffi::Error("ValueError", subject + ": " + problem);
 }
 
 void TensorBank::Add(const c10::IValue& tensor_or_none) {
   if (!tensor_or_none.isTensor()) return AddVacant();
   Add(tensor_or_none.toTensor());
-}
-
-void TensorBank::AddEach(c10::ArrayRef<c10::IValue> list) {
-  for (const c10::IValue& value : list) Add(value);
 }
 
 void TensorBank::AddList(c10::ArrayRef<c10::IValue> list) {
@@ -164,7 +160,7 @@ std::string TensorBank::NameOf(size_t i) const {
     const bool is_list = here.count != graphffi::Slot::kSingle;
     index = is_list ? "[" + std::to_string(i - begin) + "]" : "";
   }
-  return "'" + names_.NameOf(slot) + index + "'";
+  return "'" + NameOfSlot(slot) + index + "'";
 }
 
 TVMFFIAny AttributeBank::Convert(const c10::IValue& value, Conversion conversion) {

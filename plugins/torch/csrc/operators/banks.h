@@ -14,9 +14,8 @@
 #include <utility>
 #include <vector>
 
-#include "call/layout.h"
 #include "call/lent_tensor.h"
-#include "call/plan.h"
+#include "call/signature.h"
 #include "call/value.h"
 #include "call/value_list.h"
 #include "errors.h"
@@ -82,26 +81,18 @@ inline const void* FillView(const at::Tensor& tensor, DLTensor* view) {
 /// Loans of torch's tensors: their sources are `const at::Tensor*`.
 extern GRAPHFFI_TORCH_API const graphffi::Lending kTensorLending;
 
-/// Names of slots in error texts: `opt_names`, or else `prefix` and a number. The texts begin with
-/// `subject`.
-struct SlotNames {
-  std::string subject;
-  char prefix;
-  std::vector<std::string> opt_names;
-
-  std::string NameOf(size_t slot) const {
-    return opt_names.empty() ? prefix + std::to_string(slot) : opt_names[slot];
-  }
-};
-
 /// Tensors of one bank, lent to a call. Borrows them and the IValues: they stay put until the call
 /// has returned.
 class GRAPHFFI_TORCH_API TensorBank {
  public:
-  /// All are borrowed. `place` is what the call's layout says of a room.
-  TensorBank(graphffi::Loans* loans, const SlotNames& names, TVMFFIAny* room,
-             const graphffi::Layout::Range& place, graphffi::Spill* spill)
-      : loans_(*loans), names_(names), values_(room + place.begin, place.capacity, spill) {}
+  /// All are borrowed. `op` is the plan's word for slots of this bank: kInput or kOutput. `place`
+  /// is what the signature's layout says of a room.
+  TensorBank(graphffi::Loans* loans, const graphffi::Signature& signature, graphffi::Plan::Op op,
+             TVMFFIAny* room, const graphffi::Layout::Range& place, graphffi::Spill* spill)
+      : loans_(*loans),
+        signature_(signature),
+        op_(op),
+        values_(room + place.begin, place.capacity, spill) {}
 
   TensorBank(const TensorBank&) = delete;
   TensorBank& operator=(const TensorBank&) = delete;
@@ -114,8 +105,6 @@ class GRAPHFFI_TORCH_API TensorBank {
     LendReadable(tensor, size() - 1, place);
   }
   void Add(const c10::IValue& tensor_or_none);
-  /// One slot per element.
-  void AddEach(c10::ArrayRef<c10::IValue> list);
   /// One slot, which the plan passes as an ffi.Array.
   void AddList(c10::ArrayRef<c10::IValue> list);
   void AddList(c10::ArrayRef<const at::Tensor*> list);
@@ -139,6 +128,7 @@ class GRAPHFFI_TORCH_API TensorBank {
   const at::Tensor* opt_accelerated() const { return opt_accelerated_; }
   /// The name of value `i` in error texts: `x`, `xs[1]`, `i0`.
   std::string NameOf(size_t i) const;
+  std::string NameOfSlot(size_t slot) const { return signature_.names().NameOf(op_, slot); }
   /// Valid until the next Add.
   graphffi::Bank bank() const { return values_.bank(); }
 
@@ -147,9 +137,8 @@ class GRAPHFFI_TORCH_API TensorBank {
   /// A row-major copy of a tensor, and the tensor.
   using Copies = std::vector<std::pair<at::Tensor, const at::Tensor*>>;
   /// Lends row-major copies in place of tensors that are not, but for slots that the plan passes
-  /// with any strides. `slot_op` is the plan's word for slots of this bank. They are borrowed from
-  /// `copies`, to which they are added.
-  void MakeRowMajor(const graphffi::Plan& plan, graphffi::Plan::Op slot_op, Copies* copies);
+  /// with any strides. They are borrowed from `copies`, to which they are added.
+  void MakeRowMajor(const graphffi::Plan& plan, Copies* copies);
 
  private:
   /// As the last value, which is at `place`.
@@ -183,9 +172,10 @@ class GRAPHFFI_TORCH_API TensorBank {
   [[noreturn]] void Refuse(const at::Tensor& tensor, size_t i) const;
 
   graphffi::Loans& loans_;
-  const SlotNames& names_;
+  const graphffi::Signature& signature_;
   const at::Tensor* opt_accelerated_ = nullptr;
   bool has_strides_ = false;
+  const graphffi::Plan::Op op_;
   graphffi::ValueList values_;  // lent tensors and None
 };
 

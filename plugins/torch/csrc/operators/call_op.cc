@@ -38,11 +38,17 @@ void RunCall(c10::ArrayRef<c10::IValue> arguments, c10::ArrayRef<c10::IValue> ou
   const std::shared_ptr<const CallSite> site = SiteCache::Global().Get(
       {arguments[0].toStringRef(), arguments[3].toStringRef(), arguments[7].toStringRef()},
       {Count(inputs), Count(outputs), Count(ints), Count(floats), Count(strs)});
-  KernelCall call(site->target());
-  call.inputs().AddEach(inputs);
-  call.outputs().AddEach(outputs);
-  for (c10::ArrayRef<c10::IValue> list : {ints, floats, strs}) call.attributes().AddEach(list);
-  site->Run(&call);
+  c10::SmallVector<const at::Tensor*, 16> tensors;
+  for (c10::ArrayRef<c10::IValue> list : {inputs, outputs}) {
+    for (const c10::IValue& value : list) {
+      tensors.push_back(value.isTensor() ? &value.toTensor() : nullptr);
+    }
+  }
+  TVMFFIAny room[graphffi::Layout::kMost];
+  graphffi::Spill spill;
+  AttributeBank attributes(room, {0, graphffi::Layout::kMost}, &spill);
+  for (c10::ArrayRef<c10::IValue> list : {ints, floats, strs}) attributes.AddEach(list);
+  site->Run(tensors.data(), attributes.bank().values, 0);
 }
 
 void CallKernel(const c10::OperatorHandle&, Stack* stack) {

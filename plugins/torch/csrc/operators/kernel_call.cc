@@ -79,20 +79,21 @@ void FailSharedMemory(const std::string& subject, const std::string& output,
 void KernelCall::CheckOutputMemory(size_t num_fresh) const {
   const size_t num_inputs = inputs_.size(), num_outputs = outputs_.size();
   const TVMFFIAny *inputs = inputs_.bank().values, *outputs = outputs_.bank().values;
+  const std::string& subject = target_->signature.subject();
   for (size_t i = num_fresh; i < num_outputs; ++i) {
     if (outputs[i].type_index == kTVMFFINone) continue;
     const graphffi::LentTensor& output = *graphffi::LentTensor::Of(outputs[i]);
     const at::Tensor& tensor = *TensorBank::TensorOf(output);
     if (!tensor.is_contiguous() && at::has_internal_overlap(tensor) == at::MemOverlap::Yes) {
-      FailExpanded(target_->subject, outputs_.NameOf(i));
+      FailExpanded(subject, outputs_.NameOf(i));
     }
     const size_t input = FindShared(inputs, 0, num_inputs, output);
     if (input != num_inputs) {
-      FailSharedMemory(target_->subject, outputs_.NameOf(i), "input " + inputs_.NameOf(input));
+      FailSharedMemory(subject, outputs_.NameOf(i), "input " + inputs_.NameOf(input));
     }
     const size_t other = FindShared(outputs, num_fresh, i, output);
     if (other != i) {
-      FailSharedMemory(target_->subject, outputs_.NameOf(i), "output " + outputs_.NameOf(other));
+      FailSharedMemory(subject, outputs_.NameOf(i), "output " + outputs_.NameOf(other));
     }
   }
 }
@@ -101,18 +102,15 @@ template <typename Frame>
 void KernelCall::InvokeIn(Frame* frame) {
   const graphffi::KernelSlot::Use function(target_->kernel);
   // Results that the plan does not pass are what the kernel returns.
-  const int32_t first_passed = target_->plan.first_output();
+  const graphffi::Signature& signature = target_->signature;
+  const int32_t first_passed = signature.plan().first_output();
   const bool is_filled = first_passed == 0 || outputs_.bank().size == 0;
   graphffi::CallForResults(
       function.kernel(), is_filled,
       [&] {
-        const graphffi::DeclaredTensors tensors{inputs_.bank(),
-                                                outputs_.bank(),
-                                                static_cast<int32_t>(num_fresh_),
-                                                &target_->input_names.opt_names,
-                                                &target_->output_names.opt_names,
-                                                target_->subject.c_str(),
-                                                target_->kernel.reference().c_str()};
+        const auto tensors = graphffi::DeclaredTensors::Of(
+            signature, inputs_.bank(), outputs_.bank(), static_cast<int32_t>(num_fresh_),
+            target_->kernel.reference().c_str());
         return graphffi::Results{tensors, std::min(first_passed, tensors.outputs.size), is_filled,
                                  &CopyReturned, nullptr};
       },
@@ -121,13 +119,13 @@ void KernelCall::InvokeIn(Frame* frame) {
 
 void KernelCall::InvokeApart(DLDevice device, void* stream, const TVMFFIAny& workspace) {
   graphffi::CallFrame frame(&loans_);
-  frame.PushPlan(target_->plan,
+  frame.PushPlan(target_->signature.plan(),
                  {inputs_.bank(), outputs_.bank(), attributes_.bank(), stream, workspace, device});
   InvokeIn(&frame);
 }
 
 void KernelCall::Invoke(DLDevice device, void* stream, const TVMFFIAny& workspace) {
-  const graphffi::Layout& layout = target_->layout;
+  const graphffi::Layout& layout = target_->signature.layout();
   if (!layout.is_in_order()) return InvokeApart(device, stream, workspace);
   layout.PutConstants(room_);
   graphffi::PlacedFrame frame(&loans_, room_, layout.num_args);
@@ -145,8 +143,8 @@ void KernelCall::Run(size_t num_fresh, const TVMFFIAny& workspace) {
 void KernelCall::RunRowMajor(const TVMFFIAny& workspace) {
   at::AutoDispatchBelowADInplaceOrView guard;
   TensorBank::Copies read, updated;
-  inputs_.MakeRowMajor(target_->plan, graphffi::Plan::Op::kInput, &read);
-  outputs_.MakeRowMajor(target_->plan, graphffi::Plan::Op::kOutput, &updated);
+  inputs_.MakeRowMajor(target_->signature.plan(), &read);
+  outputs_.MakeRowMajor(target_->signature.plan(), &updated);
   RunAnywhere(workspace);
   for (const auto& [copy, tensor] : updated) tensor->copy_(copy);
 }

@@ -7,8 +7,7 @@
 #include <string>
 
 #include "banks.h"
-#include "call/layout.h"
-#include "call/plan.h"
+#include "call/signature.h"
 #include "call/value_list.h"
 #include "errors.h"
 #include "kernels/kernel_slot.h"
@@ -18,10 +17,7 @@ namespace graphffi_torch {
 /// Shared by all calls of one kernel by one plan. Immutable; used on any thread.
 struct CallTarget {
   graphffi::KernelSlot kernel;
-  std::string subject;  ///< begins the text of errors
-  SlotNames input_names, output_names;
-  graphffi::Plan plan;
-  graphffi::Layout layout;  ///< of the plan's values
+  graphffi::Signature signature;
 };
 
 /// \throws graphffi::Error(ValueError) for an output of which elements share memory.
@@ -37,9 +33,11 @@ class GRAPHFFI_TORCH_API KernelCall {
   /// `target` is borrowed.
   explicit KernelCall(const CallTarget& target)
       : target_(&target),
-        inputs_(&loans_, target.input_names, room_, target.layout.inputs, &spill_),
-        outputs_(&loans_, target.output_names, room_, target.layout.outputs, &spill_),
-        attributes_(room_, target.layout.attributes, &spill_) {}
+        inputs_(&loans_, target.signature, graphffi::Plan::Op::kInput, room_,
+                target.signature.layout().inputs, &spill_),
+        outputs_(&loans_, target.signature, graphffi::Plan::Op::kOutput, room_,
+                 target.signature.layout().outputs, &spill_),
+        attributes_(room_, target.signature.layout().attributes, &spill_) {}
   KernelCall(const KernelCall&) = delete;
   KernelCall& operator=(const KernelCall&) = delete;
 

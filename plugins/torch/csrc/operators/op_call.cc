@@ -37,11 +37,6 @@ bool SameShape(const DLTensor& a, const DLTensor& b) {
          at::IntArrayRef(b.shape, static_cast<size_t>(b.ndim));
 }
 
-std::vector<std::string>& NamesOf(OpCall::Role role, graphffi::PlanNames* names) {
-  if (role == OpCall::Role::kAttribute) return names->attributes;
-  return role == OpCall::Role::kInput ? names->inputs : names->outputs;
-}
-
 }  // namespace
 
 OpCall::OpCall(const OpDescription& description)
@@ -49,40 +44,40 @@ OpCall::OpCall(const OpDescription& description)
       opt_rule_(description.opt_rule),
       num_results_(description.results.size()),
       may_run_again_(description.may_run_again) {
-  graphffi::PlanNames names;
-  names.outputs = description.results;
+  const auto names = std::make_shared<graphffi::TensorNames>();
+  names->subject = subject();
+  names->outputs = description.results;
+  std::vector<std::string> attributes;
   for (const c10::Argument& argument : schema_.arguments()) {
     if (argument.name() == kDigestArgument) continue;
     const std::string& name = description.parameters.at(parameters_.size());
     parameters_.push_back(ParameterOf(argument, name, description));
-    NamesOf(parameters_.back().role, &names).push_back(name);
+    const Role role = parameters_.back().role;
+    (role == Role::kAttribute ? attributes
+     : role == Role::kInput   ? names->inputs
+                              : names->outputs)
+        .push_back(name);
   }
   // An op without kernels has a rule that says so: no call gets further.
   std::vector<OpDescription::Kernel> kernels = description.kernels;
   if (kernels.empty()) kernels.push_back({"", ""});
   for (const OpDescription::Kernel& kernel : kernels) {
-    targets_.emplace_back(new CallTarget{graphffi::KernelSlot(kernel.reference),
-                                         subject(),
-                                         {subject(), 'i', names.inputs},
-                                         {subject(), 'o', names.outputs},
-                                         graphffi::Plan::Parse(kernel.plan, names, subject()),
-                                         {}});
+    targets_.emplace_back(
+        new CallTarget{graphffi::KernelSlot(kernel.reference),
+                       graphffi::Signature::Parse(kernel.plan, names, attributes)});
   }
-  LayOut(names);
+  LayOut();
 }
 
 /// Lists take room that only a call knows.
-void OpCall::LayOut(const graphffi::PlanNames& names) {
+void OpCall::LayOut() {
   bool is_apart = false;
   for (const Parameter& parameter : parameters_) is_apart |= parameter.is_list;
   for (const auto& target : targets_) {
-    target->layout = graphffi::Layout::Of(target->plan, static_cast<int32_t>(names.inputs.size()),
-                                          static_cast<int32_t>(names.outputs.size()),
-                                          static_cast<int32_t>(names.attributes.size()));
-    is_apart |= !target->layout.has_ranges_of(targets_.front()->layout);
+    is_apart |= !target->signature.layout().has_ranges_of(targets_.front()->signature.layout());
   }
   if (!is_apart) return;
-  for (const auto& target : targets_) target->layout = graphffi::Layout::Apart();
+  for (const auto& target : targets_) target->signature = target->signature.Apart();
 }
 
 OpCall::Parameter OpCall::ParameterOf(const c10::Argument& argument, const std::string& name,
@@ -109,8 +104,7 @@ const CallTarget& OpCall::MadeTargetOf(size_t number) const {
   const auto made = opt_rule_->Made(static_cast<int32_t>(number));
   const CallTarget& like = *targets_.at(static_cast<size_t>(made.factory));
   return made_.Add(index, std::unique_ptr<const CallTarget>(new CallTarget{
-                              graphffi::KernelSlot(made.reference), like.subject, like.input_names,
-                              like.output_names, like.plan, like.layout}));
+                              graphffi::KernelSlot(made.reference), like.signature}));
 }
 
 const CallTarget& MadeTargets::Add(size_t index, std::unique_ptr<const CallTarget> target) {
@@ -154,10 +148,9 @@ void OpFrame::Add(c10::ArrayRef<c10::IValue> arguments) {
 
 void OpFrame::CheckDefined(const c10::IValue& tensor, OpCall::Role role) {
   if (tensor.isTensor() && tensor.toTensor().defined()) return;
-  const CallTarget& target = *op_.targets_.front();
-  const SlotNames& names = role == OpCall::Role::kInput ? target.input_names : target.output_names;
-  const auto slot = static_cast<size_t>(TensorsOf(role).bank().size);
-  throw graphffi::Error("TypeError", op_.subject() + ": operand '" + names.NameOf(slot) +
+  const TensorBank& tensors = TensorsOf(role);
+  const auto slot = static_cast<size_t>(tensors.bank().size);
+  throw graphffi::Error("TypeError", op_.subject() + ": operand '" + tensors.NameOfSlot(slot) +
                                          "': expected a tensor, got None");
 }
 
@@ -178,8 +171,7 @@ at::ScalarType OpFrame::TypeOf(const DLTensor& result, size_t index) {
     return at::toScalarType(result.dtype);
   } catch (const c10::Error&) {
     throw graphffi::Error("TypeError",
-                          op_.subject() + ": result '" +
-                              op_.targets_.front()->output_names.NameOf(index) +
+                          op_.subject() + ": result '" + call_.outputs().NameOfSlot(index) +
                               "': expected a dtype that torch passes to kernels, got " +
                               std::string(tvm::ffi::DLDataTypeToString(result.dtype)));
   }
@@ -222,7 +214,7 @@ void OpFrame::CheckOutputs(const graphffi::ResultShapes& shapes) {
     }
     wrong_dtype = wrong_dtype || !same_dtype;
     problems += (problems.empty() ? " output '" : "; output '") +
-                op_.targets_.front()->output_names.NameOf(static_cast<size_t>(i)) + "': expected " +
+                call_.outputs().NameOfSlot(static_cast<size_t>(i)) + "': expected " +
                 graphffi::DescribeTensor(expected) + ", got " + got;
   }
   if (problems.empty()) return;

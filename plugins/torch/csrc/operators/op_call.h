@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "banks.h"
-#include "call/layout.h"
 #include "call/plan.h"
 #include "errors.h"
 #include "kernel_call.h"
@@ -65,13 +64,13 @@ class GRAPHFFI_TORCH_API OpCall {
   /// The schema's parameters, in its order, without the digest.
   const std::vector<Parameter>& parameters() const { return parameters_; }
   bool writes_operands() const {
-    return targets_.front()->output_names.opt_names.size() > num_results_;
+    return targets_.front()->signature.names().outputs.size() > num_results_;
   }
 
  private:
   friend class OpFrame;
 
-  void LayOut(const graphffi::PlanNames& names);
+  void LayOut();
   static Parameter ParameterOf(const c10::Argument& argument, const std::string& name,
                                const OpDescription& description);
   /// The target of a kernel, by the number that the rule gives.

@@ -7,7 +7,7 @@
 namespace graphffi_torch {
 
 /// Adds a call site as a Python callable, for the Python code that Inductor generates:
-/// `SiteArguments` and `call_site_v3`. Generated code is cached: a change here takes a new name.
+/// `call_site_v4`. Generated code is cached: a change here takes a new name.
 void AddSiteObject(pybind11::module_& module);
 
 /// Adds `call_raw(spec_type, reference, args, out, mutates)`, which makes eager calls of

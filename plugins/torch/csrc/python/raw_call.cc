@@ -58,20 +58,17 @@ class RawCall {
   bool has_outputs() const { return num_results_ > 0 || !mutated_.empty(); }
 
   void Run(std::string_view reference, const std::vector<at::Tensor>& results) {
-    const auto num_fresh = static_cast<int32_t>(results.size());
-    const CallCounts counts{
-        static_cast<int32_t>(inputs_.size()), num_fresh + static_cast<int32_t>(mutated_.size()),
-        static_cast<int32_t>(ints_.size()),   static_cast<int32_t>(floats_.size()),
-        static_cast<int32_t>(strs_.size()),   num_fresh};
+    const graphffi::Counts counts{
+        static_cast<int32_t>(inputs_.size()),
+        static_cast<int32_t>(results.size() + mutated_.size()), static_cast<int32_t>(ints_.size()),
+        static_cast<int32_t>(floats_.size()), static_cast<int32_t>(strs_.size())};
     const auto site = SiteCache::Global().Get({reference, plan_, ""}, counts);
-    KernelCall call(site->target());
-    for (const at::Tensor* tensor : inputs_) call.inputs().Add(*tensor);
-    for (const at::Tensor& tensor : results) call.outputs().Add(tensor);
-    for (const at::Tensor* tensor : mutated_) call.outputs().Add(*tensor);
-    for (int64_t value : ints_) call.attributes().Add(graphffi::ToAny(value));
-    for (double value : floats_) call.attributes().Add(graphffi::ToAny(value));
-    for (const char* text : strs_) call.attributes().Add(graphffi::ToAny(text));
-    site->Run(&call);
+    c10::SmallVector<const at::Tensor*, 16> tensors(inputs_.begin(), inputs_.end());
+    for (const at::Tensor& tensor : results) tensors.push_back(&tensor);
+    tensors.append(mutated_.begin(), mutated_.end());
+    ints_.append(floats_.begin(), floats_.end());
+    ints_.append(strs_.begin(), strs_.end());
+    site->Run(tensors.data(), ints_.data(), results.size());
   }
 
   void BumpVersions() {
@@ -108,12 +105,12 @@ class RawCall {
     if (is_mutated) return false;
     if (PyBool_Check(value)) {
       Append("bool(n" + std::to_string(ints_.size()) + ")");
-      ints_.push_back(value == Py_True ? 1 : 0);
+      ints_.push_back(graphffi::ToAny(value == Py_True ? 1 : 0));
       return true;
     }
     if (PyFloat_CheckExact(value)) {
       Name("f", floats_.size());
-      floats_.push_back(PyFloat_AS_DOUBLE(value));
+      floats_.push_back(graphffi::ToAny(PyFloat_AS_DOUBLE(value)));
       return true;
     }
     if (value == Py_None) {
@@ -129,7 +126,7 @@ class RawCall {
     TVMFFIAny converted{};
     if (!ToAttribute(Kind::kInt, value, &converted)) return false;
     Name("n", ints_.size());
-    ints_.push_back(converted.v_int64);
+    ints_.push_back(converted);
     return true;
   }
 
@@ -137,7 +134,7 @@ class RawCall {
     TVMFFIAny converted{};
     if (!ToAttribute(Kind::kStr, value, &converted)) return false;
     Name("s", strs_.size());
-    strs_.push_back(converted.v_c_str);
+    strs_.push_back(converted);
     return true;
   }
 
@@ -178,9 +175,7 @@ class RawCall {
   int depth_ = 0;  // lists around the value
   std::string plan_;
   c10::SmallVector<const at::Tensor*, 8> inputs_, mutated_;  // kept alive by the arguments
-  c10::SmallVector<int64_t, 8> ints_;
-  c10::SmallVector<double, 8> floats_;
-  c10::SmallVector<const char*, 4> strs_;  // likewise
+  c10::SmallVector<TVMFFIAny, 8> ints_, floats_, strs_;      // texts likewise
   std::vector<py::object> updated_, frozen_;
 };
 

@@ -3,12 +3,12 @@
 #include <structmember.h>
 #include <torch/csrc/autograd/python_variable.h>
 
+#include <array>
 #include <memory>
-#include <optional>
 #include <string>
-#include <utility>
-#include <vector>
 
+#include "call/convert.h"
+#include "call/value.h"
 #include "gil/gil.h"
 #include "python/define.h"
 #include "python/raise.h"
@@ -22,14 +22,10 @@ namespace {
 /// `site(*inputs, *outputs, *open_ints)`.
 struct SiteObject {
   PyObject_HEAD vectorcallfunc vectorcall;
-  BoundSite* site;  // owned
+  CallSite* site;  // owned
+  size_t num_fresh;
   bool release_gil;
 };
-
-const at::Tensor& UndefinedTensor() {
-  static const at::Tensor* const undefined = new at::Tensor();
-  return *undefined;
-}
 
 bool UnpackTensor(PyObject* object, const at::Tensor** tensor) {
   if (THPVariable_CheckExact(object) || THPVariable_Check(object)) {
@@ -37,7 +33,7 @@ bool UnpackTensor(PyObject* object, const at::Tensor** tensor) {
     return true;
   }
   if (object == Py_None) {
-    *tensor = &UndefinedTensor();
+    *tensor = nullptr;
     return true;
   }
   PyErr_Format(PyExc_TypeError, "graphffi: call site: expected a torch.Tensor or None, got %s",
@@ -53,25 +49,25 @@ PyObject* WrongCount(Py_ssize_t expected, Py_ssize_t got) {
 
 PyObject* CallSiteObject(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
   auto* object = reinterpret_cast<SiteObject*>(self);
-  const BoundSite& site = *object->site;
-  const Py_ssize_t num_tensors = site.num_tensors(), expected = num_tensors + site.num_ints();
+  const CallSite& site = *object->site;
+  const Py_ssize_t num_tensors = site.num_tensors(), expected = num_tensors + site.num_attributes();
   const Py_ssize_t got = PyVectorcall_NARGS(nargsf) + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0);
   if (got != expected || kwnames != nullptr) return WrongCount(expected, got);
   c10::SmallVector<const at::Tensor*, 16> tensors;
-  c10::SmallVector<int64_t, 16> ints;
+  c10::SmallVector<TVMFFIAny, 16> ints;
   for (Py_ssize_t i = 0; i < num_tensors; ++i) {
     const at::Tensor* tensor = nullptr;
     if (!UnpackTensor(args[i], &tensor)) return nullptr;
     tensors.push_back(tensor);
   }
   for (Py_ssize_t i = num_tensors; i < expected; ++i) {
-    ints.push_back(PyLong_AsLongLong(args[i]));
-    if (ints.back() == -1 && PyErr_Occurred()) return nullptr;
+    ints.push_back(graphffi::ToAny(static_cast<int64_t>(PyLong_AsLongLong(args[i]))));
+    if (ints.back().v_int64 == -1 && PyErr_Occurred()) return nullptr;
   }
   return TranslatedOrNull([&] {
     {
       const graphffi::GilRelease no_gil(object->release_gil);
-      site.Run(tensors.data(), ints.data());
+      site.RunGenerated(tensors.data(), ints.data(), object->num_fresh);
     }
     return Py_NewRef(Py_None);
   });
@@ -103,13 +99,35 @@ PyTypeObject* SiteType() {
   return type;
 }
 
-py::object MakeSite(const SiteArguments& arguments, int32_t num_fresh, bool release_gil) {
-  auto site = std::make_unique<BoundSite>(arguments, num_fresh);
+graphffi::KnownAttributes ToAttributes(const py::list& list) {
+  graphffi::KnownAttributes attributes;
+  for (const py::handle item : list) {
+    if (item.is_none()) attributes.open.push_back(static_cast<int32_t>(attributes.values.size()));
+    if (py::isinstance<py::str>(item)) {
+      attributes.values.push_back(graphffi::MakeString(item.cast<std::string>()));
+    } else if (py::isinstance<py::float_>(item)) {
+      attributes.values.emplace_back(item.cast<double>());
+    } else {
+      attributes.values.emplace_back(item.is_none() ? 0 : item.cast<int64_t>());
+    }
+  }
+  return attributes;
+}
+
+py::object MakeSite(const std::string& func, const std::string& plan, const std::string& digest,
+                    const std::array<int32_t, 5>& counts, const py::list& attributes,
+                    size_t num_fresh, bool release_gil) {
+  const auto [inputs, outputs, ints, floats, strs] = counts;
+  const graphffi::Counts tied{inputs, outputs, ints, floats, strs};
+  const graphffi::KnownAttributes known = ToAttributes(attributes);
+  auto site =
+      Translated([&] { return std::make_unique<CallSite>(func, plan, tied, digest, &known); });
   PyTypeObject* type = SiteType();
   PyObject* object = type->tp_alloc(type, 0);
   if (object == nullptr) throw py::error_already_set();
   reinterpret_cast<SiteObject*>(object)->vectorcall = &CallSiteObject;
   reinterpret_cast<SiteObject*>(object)->site = site.release();
+  reinterpret_cast<SiteObject*>(object)->num_fresh = num_fresh;
   reinterpret_cast<SiteObject*>(object)->release_gil = release_gil;
   return py::reinterpret_steal<py::object>(object);
 }
@@ -117,23 +135,9 @@ py::object MakeSite(const SiteArguments& arguments, int32_t num_fresh, bool rele
 }  // namespace
 
 void AddSiteObject(py::module_& module) {
-  py::class_<SiteArguments>(module, "SiteArguments")
-      .def(py::init([](std::string func, int32_t num_inputs, int32_t num_outputs, std::string plan,
-                       std::vector<std::optional<int64_t>> ints, std::vector<double> floats,
-                       std::vector<std::string> strs, std::string digest) {
-             return SiteArguments{std::move(func), num_inputs,       num_outputs,
-                                  std::move(plan), std::move(ints),  std::move(floats),
-                                  std::move(strs), std::move(digest)};
-           }),
-           py::arg("func"), py::arg("num_inputs"), py::arg("num_outputs"), py::arg("plan"),
-           py::arg("ints"), py::arg("floats"), py::arg("strs"), py::arg("digest"));
-  module.def(
-      "call_site_v3",
-      [](const SiteArguments& arguments, int32_t num_fresh, bool release_gil) {
-        return Translated([&] { return MakeSite(arguments, num_fresh, release_gil); });
-      },
-      py::arg("arguments"), py::arg("num_fresh") = 0,
-      py::arg("release_gil") = py::module_::import("graphffi._core").attr("releases_gil"));
+  module.def("call_site_v4", &MakeSite, py::arg("func"), py::arg("plan"), py::arg("digest"),
+             py::arg("counts"), py::arg("attributes"), py::arg("num_fresh") = 0,
+             py::arg("release_gil") = py::module_::import("graphffi._core").attr("releases_gil"));
 }
 
 }  // namespace graphffi_torch

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "aot_error.h"
+#include "call/value.h"
 #include "call_site.h"
 #include "kernels/artifact.h"
 
@@ -17,40 +18,17 @@ std::unique_ptr<graphffi::Error>& LastError() {
   return *error;
 }
 
-const BoundSite* MakeSite(GraphffiCallV2* call) {
-  SiteArguments arguments{call->func,
-                          call->num_inputs,
-                          call->num_outputs,
-                          call->plan,
-                          {call->ints, call->ints + call->num_ints},
-                          {call->floats, call->floats + call->num_floats},
-                          {},
-                          call->digest};
-  for (int32_t i = 0; i < call->num_open_ints; ++i) {
-    arguments.ints[static_cast<size_t>(call->open_ints[i])].reset();
-  }
-  for (int32_t i = 0; i < call->num_strs; ++i)
-    arguments.strs.push_back(graphffi::TextOfCode(call->strs[i]));
-  auto made = std::make_unique<BoundSite>(arguments, call->num_fresh, graphffi::FolderOf(call));
-  void* none = nullptr;
-  if (__atomic_compare_exchange_n(&call->site, &none, made.get(), false, __ATOMIC_ACQ_REL,
-                                  __ATOMIC_ACQUIRE)) {
-    return made.release();
-  }
-  return static_cast<const BoundSite*>(none);  // another thread was faster
-}
-
 void RunCall(GraphffiCallV2* call, void* const* tensors, const int64_t* open_ints) {
-  const auto* site = static_cast<const BoundSite*>(__atomic_load_n(&call->site, __ATOMIC_ACQUIRE));
-  if (site == nullptr) site = MakeSite(call);
-  static const at::Tensor* const undefined = new at::Tensor();
-  c10::SmallVector<const at::Tensor*, 16> unpacked;
-  for (int32_t i = 0; i < site->num_tensors(); ++i) {
-    // An AtenTensorHandle is an at::Tensor*.
-    unpacked.push_back(tensors[i] == nullptr ? undefined
-                                             : static_cast<const at::Tensor*>(tensors[i]));
-  }
-  site->Run(unpacked.data(), open_ints);
+  const CallSite& site = graphffi::SiteOf<CallSite>(call, [&] {
+    const graphffi::KnownAttributes attributes = graphffi::AttributesOf(*call);
+    return std::make_unique<const CallSite>(call->func, call->plan, graphffi::CountsOf(*call),
+                                            call->digest, &attributes, graphffi::FolderOf(call));
+  });
+  c10::SmallVector<TVMFFIAny, 16> ints;
+  for (int32_t i = 0; i < site.num_attributes(); ++i) ints.push_back(graphffi::ToAny(open_ints[i]));
+  // An AtenTensorHandle is an at::Tensor*.
+  site.RunGenerated(reinterpret_cast<const at::Tensor* const*>(tensors), ints.data(),
+                    static_cast<size_t>(call->num_fresh));
 }
 
 int32_t Keep(graphffi::Error error) {

@@ -6,11 +6,11 @@
 #include <c10/util/SmallVector.h>
 
 #include <algorithm>
+#include <memory>
+#include <optional>
 #include <utility>
 
-#include "call/convert.h"
 #include "call/error.h"
-#include "call/value.h"
 #include "operators/lazy_bits.h"
 
 namespace graphffi_torch {
@@ -47,6 +47,10 @@ std::optional<DigestEnds> FindEnds(const std::string& text) {
   return DigestEnds{open, arrow, close};
 }
 
+bool IsLazy(const at::Tensor* opt_tensor) {
+  return opt_tensor != nullptr && HasLazyBits(*opt_tensor);
+}
+
 }  // namespace
 
 CallNames CallNames::Parse(const std::string& digest, const std::string& func) {
@@ -67,10 +71,10 @@ std::string CallNames::ParseSubject(const std::string& digest, const std::string
   return ends.has_value() ? digest.substr(0, ends->subject) : func;
 }
 
-CallSite::CallSite(const std::string& func, const std::string& plan, const CallCounts& counts,
-                   const std::string& digest, std::string opt_origin)
-    : counts_(counts),
-      target_{graphffi::KernelSlot(func, std::move(opt_origin)), {}, {}, {}, {}, {}} {
+CallSite::CallSite(const std::string& func, const std::string& plan, const graphffi::Counts& counts,
+                   const std::string& digest, const graphffi::KnownAttributes* opt_attributes,
+                   std::string opt_origin)
+    : target_{graphffi::KernelSlot(func, std::move(opt_origin)), {}} {
   CallNames names = CallNames::Parse(digest, func);
   const bool names_inputs = names.inputs.size() == static_cast<size_t>(counts.inputs);
   const bool names_outputs = names.outputs.size() == static_cast<size_t>(counts.outputs);
@@ -79,34 +83,33 @@ CallSite::CallSite(const std::string& func, const std::string& plan, const CallC
   if (!names.conditions.empty()) {
     conditions_ = graphffi::Conditions::Parse(names.conditions);
   }
-  target_.input_names = {names.subject, 'i', std::move(names.inputs)};
-  target_.output_names = {names.subject, 'o', std::move(names.outputs)};
-  if (plan.empty() && counts.ints + counts.floats + counts.strs > 0) {
+  if (plan.empty() && counts.has_attributes()) {
     throw graphffi::Error("ValueError", names.subject +
                                             ": plan: expected one that names the numbers and "
                                             "texts, got none; without one a kernel gets the "
                                             "inputs, then the outputs");
   }
-  target_.plan =
-      graphffi::Plan::Parse(plan,
-                            graphffi::PlanNames::Raw(counts.inputs, counts.outputs, counts.ints,
-                                                     counts.floats, counts.strs),
-                            names.subject);
-  target_.layout = graphffi::Layout::Of(target_.plan, counts.inputs, counts.outputs,
-                                        counts.ints + counts.floats + counts.strs);
-  target_.subject = std::move(names.subject);
+  target_.signature = graphffi::Signature::Parse(
+      plan,
+      std::make_shared<const graphffi::TensorNames>(graphffi::TensorNames{
+          std::move(names.subject), std::move(names.inputs), std::move(names.outputs)}),
+      counts);
+  if (opt_attributes == nullptr) return;
+  target_.signature = target_.signature.Fold(*opt_attributes);
 }
 
-void CallSite::Run(KernelCall* call) const {
-  if (conditions_.has_value()) CheckConditions(call);
-  call->Run(static_cast<size_t>(counts_.fresh));
-}
-
-void CallSite::Bind(const std::vector<tvm::ffi::Any>& attributes,
-                    const std::vector<int32_t>& open) {
-  target_.plan = target_.plan.Fold(attributes, open);
-  target_.layout = graphffi::Layout::Of(target_.plan, counts_.inputs, counts_.outputs,
-                                        static_cast<int32_t>(open.size()));
+void CallSite::Run(const at::Tensor* const* tensors, const TVMFFIAny* attributes,
+                   size_t num_fresh) const {
+  const int32_t num_inputs = signature().num_inputs(), count = num_tensors();
+  KernelCall call(target_);
+  const auto add = [&](TensorBank* bank, int32_t i) {
+    tensors[i] == nullptr ? bank->AddVacant() : bank->Add(*tensors[i]);
+  };
+  for (int32_t i = 0; i < num_inputs; ++i) add(&call.inputs(), i);
+  for (int32_t i = num_inputs; i < count; ++i) add(&call.outputs(), i);
+  for (int32_t i = 0; i < num_attributes(); ++i) call.attributes().Add(attributes[i]);
+  if (conditions_.has_value()) CheckConditions(&call);
+  call.Run(num_fresh);
 }
 
 void CallSite::CheckConditions(KernelCall* call) const {
@@ -116,73 +119,38 @@ void CallSite::CheckConditions(KernelCall* call) const {
   }
   const auto broken =
       conditions_->FindBroken(tensors.data(), static_cast<int32_t>(tensors.size()), nullptr);
-  if (broken.has_value()) throw graphffi::Error(broken->kind, subject() + ": " + broken->message);
-}
-
-CallCounts SiteArguments::Counts(int32_t num_fresh) const {
-  return {num_inputs,
-          num_outputs,
-          static_cast<int32_t>(ints.size()),
-          static_cast<int32_t>(floats.size()),
-          static_cast<int32_t>(strs.size()),
-          num_fresh};
-}
-
-BoundSite::BoundSite(const SiteArguments& arguments, int32_t num_fresh, std::string opt_origin)
-    : site_(arguments.func, arguments.plan, arguments.Counts(num_fresh), arguments.digest,
-            std::move(opt_origin)) {
-  std::vector<int32_t> open;
-  std::vector<tvm::ffi::Any> values;
-  for (const std::optional<int64_t>& value : arguments.ints) {
-    if (!value) open.push_back(static_cast<int32_t>(values.size()));
-    values.emplace_back(value.value_or(0));
+  if (broken.has_value()) {
+    throw graphffi::Error(broken->kind, signature().subject() + ": " + broken->message);
   }
-  for (double value : arguments.floats) values.emplace_back(value);
-  for (const std::string& text : arguments.strs) values.push_back(graphffi::MakeString(text));
-  num_ints_ = static_cast<int32_t>(open.size());
-  site_.Bind(values, open);
 }
 
-void BoundSite::Run(const at::Tensor* const* tensors, const int64_t* ints) const {
-  // As the dispatcher does for operators.
-  std::optional<at::StepCallbacks> profiled =
-      at::getStepCallbacksUnlessEmpty(at::RecordScope::FUNCTION);
-  if (!profiled) return RunUnprofiled(tensors, ints);
-  at::RecordFunction event(std::move(*profiled));
-  event.before(site_.subject());
-  RunUnprofiled(tensors, ints);
-}
-
-void BoundSite::RunUnprofiled(const at::Tensor* const* tensors, const int64_t* ints) const {
-  const auto is_lazy = [](const at::Tensor* tensor) { return HasLazyBits(*tensor); };
-  const bool are_plain = std::none_of(tensors, tensors + num_tensors(), is_lazy);
-  are_plain ? RunPlain(tensors, ints) : RunResolved(tensors, ints);
+void CallSite::RunGenerated(const at::Tensor* const* tensors, const TVMFFIAny* attributes,
+                            size_t num_fresh) const {
+  std::optional<at::RecordFunction> event;
+  if (auto profiled = at::getStepCallbacksUnlessEmpty(at::RecordScope::FUNCTION)) {
+    event.emplace(std::move(*profiled)).before(signature().subject());
+  }
+  const bool are_plain = std::none_of(tensors, tensors + num_tensors(), &IsLazy);
+  are_plain ? Run(tensors, attributes, num_fresh) : RunResolved(tensors, attributes, num_fresh);
 }
 
 /// A cotangent may be conjugated or negated lazily: nobody knows while code is generated.
-void BoundSite::RunResolved(const at::Tensor* const* tensors, const int64_t* ints) const {
+void CallSite::RunResolved(const at::Tensor* const* tensors, const TVMFFIAny* attributes,
+                           size_t num_fresh) const {
   at::AutoDispatchBelowADInplaceOrView guard;
+  const int32_t count = num_tensors();
   std::vector<at::Tensor> resolved;
-  std::vector<const at::Tensor*> passed;
-  resolved.reserve(static_cast<size_t>(num_tensors()));
-  for (int32_t i = 0; i < num_tensors(); ++i) {
-    resolved.push_back(HasLazyBits(*tensors[i]) ? tensors[i]->resolve_conj().resolve_neg()
-                                                : *tensors[i]);
-    passed.push_back(&resolved.back());
+  std::vector<const at::Tensor*> passed(tensors, tensors + count);
+  resolved.reserve(passed.size());
+  for (const at::Tensor*& tensor : passed) {
+    if (!IsLazy(tensor)) continue;
+    resolved.push_back(tensor->resolve_conj().resolve_neg());
+    tensor = &resolved.back();
   }
-  RunPlain(passed.data(), ints);
-  for (int32_t i = site_.counts().inputs; i < num_tensors(); ++i) {
-    if (HasLazyBits(*tensors[i])) tensors[i]->copy_(*passed[static_cast<size_t>(i)]);
+  Run(passed.data(), attributes, num_fresh);
+  for (int32_t i = signature().num_inputs(); i < count; ++i) {
+    if (IsLazy(tensors[i])) tensors[i]->copy_(*passed[static_cast<size_t>(i)]);
   }
-}
-
-void BoundSite::RunPlain(const at::Tensor* const* tensors, const int64_t* ints) const {
-  const int32_t num_inputs = site_.counts().inputs, count = num_tensors();
-  KernelCall call(site_.target());
-  for (int32_t i = 0; i < num_inputs; ++i) call.inputs().Add(*tensors[i]);
-  for (int32_t i = num_inputs; i < count; ++i) call.outputs().Add(*tensors[i]);
-  for (int32_t i = 0; i < num_ints_; ++i) call.attributes().Add(graphffi::ToAny(ints[i]));
-  site_.Run(&call);
 }
 
 }  // namespace graphffi_torch

@@ -5,91 +5,52 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "call/value.h"
+#include "call/signature.h"
 #include "errors.h"
 #include "operators/kernel_call.h"
 #include "shapes/conditions.h"
 
 namespace graphffi_torch {
 
-/// How many values of each kind a call has.
-struct CallCounts {
-  int32_t inputs = 0, outputs = 0, ints = 0, floats = 0, strs = 0;
-  int32_t fresh = 0;  ///< outputs, the first, that were just allocated and share no memory
-};
-
-/// One call in a graph. Immutable once it is bound; runs on any thread.
+/// One call in a graph. Immutable; runs on any thread.
 class CallSite {
  public:
-  /// `digest` may carry names for errors, see CallNames. `opt_origin` is the folder of the artifact
-  /// that holds the call.
-  /// \throws graphffi::Error for a plan that does not parse.
-  CallSite(const std::string& func, const std::string& plan, const CallCounts& counts,
-           const std::string& digest, std::string opt_origin = "");
-
-  const CallCounts& counts() const { return counts_; }
-  const std::string& subject() const { return target_.subject; }
-  /// The target for a KernelCall, whose attributes are ints, floats and strings, in this order.
-  const CallTarget& target() const { return target_; }
-
-  /// Makes it a site of calls whose attributes have these values, but for those in `open`.
-  /// \throws graphffi::Error for a value that can't be converted.
-  void Bind(const std::vector<tvm::ffi::Any>& attributes, const std::vector<int32_t>& open);
-
-  /// Runs a call of the target, to which everything has been added.
-  /// \throws graphffi::Error
-  GRAPHFFI_TORCH_API void Run(KernelCall* call) const;
-
- private:
-  void CheckConditions(KernelCall* call) const;
-
-  CallCounts counts_;
-  CallTarget target_;
-  std::optional<graphffi::Conditions> conditions_;
-};
-
-/// The arguments of a call of tvm_ffi::call in a graph, without the tensors themselves.
-struct SiteArguments {
-  std::string func;
-  int32_t num_inputs = 0, num_outputs = 0;
-  std::string plan;
-  std::vector<std::optional<int64_t>> ints;  ///< nullopt: given at each call
-  std::vector<double> floats;
-  std::vector<std::string> strs;
-  std::string digest;
-
-  CallCounts Counts(int32_t num_fresh) const;
-};
-
-/// A call of a compiled graph: also the attributes are known, but for some ints.
-class BoundSite {
- public:
-  /// `num_fresh` as in CallCounts, `opt_origin` as for CallSite. \throws graphffi::Error likewise.
-  GRAPHFFI_TORCH_API BoundSite(const SiteArguments& arguments, int32_t num_fresh,
-                               std::string opt_origin = "");
-  BoundSite(const BoundSite&) = delete;
-  BoundSite& operator=(const BoundSite&) = delete;
+  /// `digest` may carry names for errors, see CallNames. With `opt_attributes`, of calls that are
+  /// given the open ones only; otherwise all. `opt_origin` is the folder of the artifact that holds
+  /// the call.
+  /// \throws graphffi::Error for a plan that does not parse, or a value that can't be converted.
+  GRAPHFFI_TORCH_API CallSite(const std::string& func, const std::string& plan,
+                              const graphffi::Counts& counts, const std::string& digest,
+                              const graphffi::KnownAttributes* opt_attributes = nullptr,
+                              std::string opt_origin = "");
+  CallSite(const CallSite&) = delete;
+  CallSite& operator=(const CallSite&) = delete;
 
   /// Inputs and outputs.
-  int32_t num_tensors() const { return site_.counts().inputs + site_.counts().outputs; }
-  /// Ints that are given at each call.
-  int32_t num_ints() const { return num_ints_; }
+  int32_t num_tensors() const { return signature().num_inputs() + signature().num_outputs(); }
+  /// Those that are given at each call.
+  int32_t num_attributes() const { return signature().num_attributes(); }
 
-  /// `tensors`: inputs, then outputs; undefined for None. Borrowed for the call.
+  /// Runs a call. `tensors`: inputs, then outputs, of which the first `num_fresh` were just
+  /// allocated and share no memory; NULL or undefined for None. All are borrowed for the call.
   /// \throws graphffi::Error
-  GRAPHFFI_TORCH_API void Run(const at::Tensor* const* tensors, const int64_t* ints) const;
+  GRAPHFFI_TORCH_API void Run(const at::Tensor* const* tensors, const TVMFFIAny* attributes,
+                              size_t num_fresh) const;
+  /// Run for generated code: does what the dispatcher would do around it.
+  GRAPHFFI_TORCH_API void RunGenerated(const at::Tensor* const* tensors,
+                                       const TVMFFIAny* attributes, size_t num_fresh) const;
 
  private:
-  void RunUnprofiled(const at::Tensor* const* tensors, const int64_t* ints) const;
-  void RunResolved(const at::Tensor* const* tensors, const int64_t* ints) const;
-  void RunPlain(const at::Tensor* const* tensors, const int64_t* ints) const;
+  const graphffi::Signature& signature() const { return target_.signature; }
+  void RunResolved(const at::Tensor* const* tensors, const TVMFFIAny* attributes,
+                   size_t num_fresh) const;
+  void CheckConditions(KernelCall* call) const;
 
-  CallSite site_;
-  int32_t num_ints_ = 0;
+  CallTarget target_;
+  std::optional<graphffi::Conditions> conditions_;
 };
 
 /// The names in a digest of the form `ns::op(x, w, xs[0] -> out) 0123456789abcdef`. In an exported

@@ -11,12 +11,8 @@ SiteCache& SiteCache::Global() {
   return *instance;
 }
 
-std::shared_ptr<const CallSite> SiteCache::Get(const Texts& texts, const CallCounts& counts) {
-  const Key<std::string_view> key{
-      texts.func,
-      texts.plan,
-      texts.digest,
-      {counts.inputs, counts.outputs, counts.ints, counts.floats, counts.strs, counts.fresh}};
+std::shared_ptr<const CallSite> SiteCache::Get(const Texts& texts, const graphffi::Counts& counts) {
+  const Key<std::string_view> key{texts.func, texts.plan, texts.digest, counts};
   std::shared_ptr<const CallSite> site;
   {
     std::shared_lock<std::shared_mutex> lock(mutex_);

@@ -26,14 +26,13 @@ class GRAPHFFI_TORCH_API SiteCache {
   static SiteCache& Global();
 
   /// \throws graphffi::Error as CallSite does.
-  std::shared_ptr<const CallSite> Get(const Texts& texts, const CallCounts& counts);
+  std::shared_ptr<const CallSite> Get(const Texts& texts, const graphffi::Counts& counts);
   /// Drops all sites; calls that are under way keep theirs.
   void Forget();
 
  private:
-  using Counts = std::tuple<int32_t, int32_t, int32_t, int32_t, int32_t, int32_t>;
   template <typename Text>
-  using Key = std::tuple<Text, Text, Text, Counts>;
+  using Key = std::tuple<Text, Text, Text, graphffi::Counts>;
   struct Less {
     using is_transparent = void;
     template <typename A, typename B>

@@ -68,7 +68,6 @@ int CallKernel(const graphffi::Kernel& kernel, const std::string& reference,
   if (!graphffi::IsWatched()) return frame->Call(kernel, returned);
   graphffi::DeclaredTensors declared;
   declared.kernel = reference.c_str();
-  declared.are_known = false;
   return frame->Settle(graphffi::InvokeWatched(kernel, declared, frame, returned), returned);
 }
 

@@ -9,10 +9,8 @@
 #include <vector>
 
 #include "call/call_frame.h"
-#include "call/convert.h"
-#include "call/layout.h"
-#include "call/plan.h"
 #include "call/returned.h"
+#include "call/signature.h"
 #include "call/value.h"
 #include "kernels/artifact.h"
 #include "kernels/kernel_slot.h"
@@ -52,56 +50,30 @@ class KernelSite {
   static constexpr size_t kInline = 64;
   using Range = graphffi::Layout::Range;
 
-  void AddAttributes(const GraphffiCallV2& call);
   void Invoke(void* const* tensors, TVMFFIAny* values) const;
   /// The tensor as the kernel takes it: itself, or a compact copy that `copies` keeps.
   TVMFFIObjectHandle Place(graphffi::Plan::Op op, int32_t index, TVMFFIObjectHandle tensor,
                            TVMFFIAny* place, std::vector<ObjectRef>* copies) const;
 
   const graphffi::KernelSlot kernel_;
-  const std::string subject_;
-  const graphffi::Plan plan_;
-  graphffi::Layout layout_;  // of the plan's values
-  std::vector<tvm::ffi::Any> strs_;
-  std::vector<TVMFFIAny> room_;  // the values that are always the same, where they belong
-  std::vector<int32_t> open_ints_;
+  const graphffi::Signature signature_;
+  const graphffi::Layout layout_;  // of the signature's values
+  std::vector<TVMFFIAny> room_;    // with the constants in their places
 };
 
 KernelSite::KernelSite(const GraphffiCallV2& call)
     : kernel_(call.func, graphffi::FolderOf(&call)),
-      subject_(SubjectOf(call)),
-      plan_(graphffi::Plan::Parse(
-          call.plan,
-          graphffi::PlanNames::Raw(call.num_inputs, call.num_outputs, call.num_ints,
-                                   call.num_floats, call.num_strs),
-          subject_)) {
-  const int32_t num_attributes = call.num_ints + call.num_floats + call.num_strs;
-  layout_ = graphffi::Layout::Of(plan_, call.num_inputs, call.num_outputs, num_attributes);
-  if (!layout_.is_in_order()) {
-    layout_.inputs = {0, call.num_inputs};
-    layout_.outputs = {call.num_inputs, call.num_outputs};
-    layout_.attributes = {call.num_inputs + call.num_outputs, num_attributes};
-  }
+      signature_(graphffi::Signature::Parse(call.plan,
+                                            graphffi::TensorNames::Parse(SubjectOf(call), ""),
+                                            graphffi::CountsOf(call))
+                     .Fold(graphffi::AttributesOf(call))),
+      layout_(signature_.ExactLayout(call.num_inputs, call.num_outputs)) {
   size_t size = static_cast<size_t>(layout_.num_args);
   for (const Range& range : {layout_.inputs, layout_.outputs, layout_.attributes}) {
     size = std::max(size, static_cast<size_t>(range.begin + range.capacity));
   }
   room_.resize(size);
-  if (layout_.is_in_order()) layout_.PutConstants(room_.data());
-  AddAttributes(call);
-}
-
-void KernelSite::AddAttributes(const GraphffiCallV2& call) {
-  TVMFFIAny* place = room_.data() + layout_.attributes.begin;
-  for (int32_t i = 0; i < call.num_open_ints; ++i) {
-    open_ints_.push_back(layout_.attributes.begin + call.open_ints[i]);
-  }
-  for (int32_t i = 0; i < call.num_ints; ++i) *place++ = graphffi::ToAny(call.ints[i]);
-  for (int32_t i = 0; i < call.num_floats; ++i) *place++ = graphffi::ToAny(call.floats[i]);
-  for (int32_t i = 0; i < call.num_strs; ++i) {
-    const std::string text = graphffi::TextOfCode(call.strs[i]);
-    *place++ = graphffi::ToAny(strs_.emplace_back(graphffi::MakeString(text)));
-  }
+  layout_.PutConstants(room_.data());
 }
 
 TVMFFIObjectHandle KernelSite::Place(graphffi::Plan::Op op, int32_t index,
@@ -110,7 +82,7 @@ TVMFFIObjectHandle KernelSite::Place(graphffi::Plan::Op op, int32_t index,
   *place = TVMFFIAny{};
   if (tensor == nullptr) return nullptr;
   const DLTensor& view = *TVMFFITensorGetDLTensorPtr(tensor);
-  if (!graphffi::IsCompact(view) && !plan_.is_strided(op, index)) {
+  if (!graphffi::IsCompact(view) && !signature_.plan().is_strided(op, index)) {
     copies->emplace_back(CompactCopy(view)->handle());
     tensor = copies->back().get();
   }
@@ -140,8 +112,8 @@ void KernelSite::Run(void* const* tensors, const int64_t* open_ints) const {
         Place(graphffi::Plan::Op::kOutput, i, tensor, values + layout_.outputs.begin + i, &copies);
     if (given != tensor) updated.emplace_back(given, tensor);
   }
-  for (size_t i = 0; i < open_ints_.size(); ++i) {
-    values[open_ints_[i]] = graphffi::ToAny(open_ints[i]);
+  for (int32_t i = 0; i < layout_.attributes.capacity; ++i) {
+    values[layout_.attributes.begin + i] = graphffi::ToAny(open_ints[i]);
   }
   Invoke(tensors, values);
   for (const auto& [copy, original] : updated) {
@@ -152,12 +124,12 @@ void KernelSite::Run(void* const* tensors, const int64_t* open_ints) const {
 void KernelSite::Invoke(void* const* tensors, TVMFFIAny* values) const {
   const graphffi::Bank inputs{values + layout_.inputs.begin, nullptr, layout_.inputs.capacity};
   const graphffi::Bank outputs{values + layout_.outputs.begin, nullptr, layout_.outputs.capacity};
-  const int32_t first_passed = plan_.first_output();
+  const int32_t first_passed = signature_.plan().first_output();
   const bool is_filled = first_passed == 0 || outputs.size == 0;
   const auto results = [&] {
-    const graphffi::DeclaredTensors declared{
-        inputs, outputs, 0, nullptr, nullptr, subject_.c_str(), kernel_.reference().c_str()};
-    return graphffi::Results{declared, std::min(first_passed, outputs.size), is_filled};
+    return graphffi::Results{
+        graphffi::DeclaredTensors::Of(signature_, inputs, outputs, 0, kernel_.reference().c_str()),
+        std::min(first_passed, outputs.size), is_filled};
   };
   const graphffi::KernelSlot::Use function(kernel_);
   if (layout_.is_in_order()) {
@@ -171,20 +143,8 @@ void KernelSite::Invoke(void* const* tensors, TVMFFIAny* values) const {
   void* stream = device.device_type == kDLCPU
                      ? nullptr
                      : TVMFFIEnvGetStream(device.device_type, device.device_id);
-  frame.PushPlan(plan_, {inputs, outputs, attributes, stream, {}, device});
+  frame.PushPlan(signature_.plan(), {inputs, outputs, attributes, stream, {}, device});
   graphffi::CallForResults(function.kernel(), is_filled, results, &frame);
-}
-
-const KernelSite* SiteOf(GraphffiCallV2* call) {
-  const void* known = __atomic_load_n(&call->site, __ATOMIC_ACQUIRE);
-  if (known != nullptr) return static_cast<const KernelSite*>(known);
-  auto made = std::make_unique<KernelSite>(*call);
-  void* none = nullptr;
-  if (__atomic_compare_exchange_n(&call->site, &none, made.get(), false, __ATOMIC_ACQ_REL,
-                                  __ATOMIC_ACQUIRE)) {
-    return made.release();
-  }
-  return static_cast<const KernelSite*>(none);  // another thread was faster
 }
 
 }  // namespace
@@ -193,7 +153,9 @@ const KernelSite* SiteOf(GraphffiCallV2* call) {
 int32_t aoti_torch_graphffi_call_v2(GraphffiCallV2* call, void* const* tensors,
                                     const int64_t* open_ints) {
   using namespace graphffi_standalone;  // NOLINT: C functions live outside
-  return Guard([&] { SiteOf(call)->Run(tensors, open_ints); }) == 0 ? 0 : -1;
+  const auto make = [&] { return std::make_unique<const KernelSite>(*call); };
+  const auto run = [&] { graphffi::SiteOf<KernelSite>(call, make).Run(tensors, open_ints); };
+  return Guard(run) == 0 ? 0 : -1;
 }
 
 const char* aoti_torch_graphffi_error_v2(void) { return graphffi_standalone::Run::ErrorText(); }

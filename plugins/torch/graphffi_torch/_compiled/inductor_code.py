@@ -15,7 +15,7 @@ import torch
 from torch._inductor.virtualized import V
 
 from graphffi.plugin import c_string
-from graphffi_torch._C import SiteArguments, call_site_v3
+from graphffi_torch._C import call_site_v4
 from graphffi_torch._compiled.dynamo import end_compilation
 from graphffi_torch._library import include_path
 
@@ -31,7 +31,7 @@ def check_call(call: Primitive) -> None:
     It (torch 2.10 to 2.15) ignores the sign of lazily negated inputs.
     """
     try:
-        call_site_v3(SiteArguments(*_site_arguments(call)))
+        call_site_v4(*_texts(call), _counts(call), _attributes(call))
         graph: Any = V.graph.module.graph
         for node in graph.find_nodes(op="placeholder"):
             fake = node.meta.get("val")
@@ -46,21 +46,18 @@ def check_call(call: Primitive) -> None:
         raise
 
 
-def _site_arguments(call: Primitive) -> tuple[Any, ...]:
-    """The parts of a site: the call's arguments, with numbers of tensors for these.
+def _texts(call: Primitive) -> tuple[str, str, str]:
+    return call.func, call.plan, call.digest
 
-    Ints that are given at each call are None.
-    """
-    return (
-        call.func,
-        len(call.inputs),
-        len(call.outputs),
-        call.plan,
-        [value if isinstance(value, int) else None for value in call.ints],
-        list(call.floats),
-        list(call.strs),
-        call.digest,
-    )
+
+def _counts(call: Primitive) -> tuple[int, ...]:
+    return tuple(map(len, (call.inputs, call.outputs, call.ints, call.floats, call.strs)))
+
+
+def _attributes(call: Primitive) -> list[Any]:
+    """Ints, floats and texts as a site knows them: ints that are given at each call are None."""
+    ints = [value if _is_bound(value) else None for value in call.ints]
+    return [*ints, *map(float, call.floats), *call.strs]
 
 
 def write_python_call(
@@ -75,20 +72,14 @@ def write_python_call(
         release_gil: Whether the GIL is released while the kernel runs; None: as
             `GRAPHFFI_RELEASE_GIL` says where the code runs.
     """
-    func, *counts, plan, ints, floats, strs, digest = _site_arguments(call)
-    numbers = ", ".join(_python_float(value) for value in floats)
-    arguments = ", ".join(
-        [*map(repr, (func, *counts, plan, ints)), f"[{numbers}]", repr(strs), repr(digest)]
-    )
+    attributes = ", ".join(map(_python_literal, _attributes(call)))
+    arguments = ", ".join([*map(repr, (*_texts(call), _counts(call))), f"[{attributes}]"])
     flags = f"num_fresh={num_fresh}"
     if release_gil is not None:
         flags += f", release_gil={release_gil}"
     site = _new_name()
     wrapper.add_import_once("from graphffi_torch import _C as graphffi_torch_C")
-    wrapper.add_import_once(
-        f"{site} = graphffi_torch_C.call_site_v3("
-        f"graphffi_torch_C.SiteArguments({arguments}), {flags})"
-    )
+    wrapper.add_import_once(f"{site} = graphffi_torch_C.call_site_v4({arguments}, {flags})")
     values = ["None" if t is None else t.codegen_reference() for t in _tensors(call)]
     values.extend(wrapper.val_to_arg_str(value) for value in call.ints if not _is_bound(value))
     wrapper.writeline(f"{site}({', '.join(values)})")
@@ -103,8 +94,8 @@ def _is_bound(value: Any) -> bool:
     return isinstance(value, int)
 
 
-def _python_float(value: float) -> str:
-    return f"float({str(float(value))!r})"
+def _python_literal(value: Any) -> str:
+    return f"float({str(value)!r})" if isinstance(value, float) else repr(value)
 
 
 def _new_name() -> str:
@@ -122,13 +113,13 @@ def write_cpp_call(wrapper: Any, call: Primitive, num_fresh: int) -> None:
         wrapper.header.splice(_entry_declaration(is_python_there=not V.graph.aot_mode))
         wrapper.graphffi_declared = True
     site = _new_name()
-    func, num_inputs, num_outputs, plan, ints, floats, strs, digest = _site_arguments(call)
-    open_ints = [i for i, value in enumerate(ints) if value is None]
+    open_ints = [i for i, value in enumerate(call.ints) if not _is_bound(value)]
+    ints = [value if _is_bound(value) else 0 for value in call.ints]
     arrays = {
-        "int64_t": ("ints", [f"int64_t({(value or 0) % 2**64:#x}ULL)" for value in ints]),
+        "int64_t": ("ints", [f"int64_t({value % 2**64:#x}ULL)" for value in ints]),
         "int32_t": ("open_ints", [str(i) for i in open_ints]),
-        "double": ("floats", [_cpp_float(value) for value in floats]),
-        "const char*": ("strs", [_cpp_string(text) for text in strs]),
+        "double": ("floats", [_cpp_float(value) for value in call.floats]),
+        "const char*": ("strs", [_cpp_string(text) for text in call.strs]),
     }
     pointers = {}
     for kind, (name, items) in arrays.items():
@@ -138,9 +129,8 @@ def write_cpp_call(wrapper: Any, call: Primitive, num_fresh: int) -> None:
                 f"static {kind} const {site}_{name}[] = {{{', '.join(items)}}};"
             )
     fields = [
-        *(_cpp_string(text) for text in (func, plan, digest)),
-        *(str(count) for count in (num_inputs, num_outputs, num_fresh)),
-        *(str(len(values)) for values in (ints, floats, strs, open_ints)),
+        *map(_cpp_string, _texts(call)),
+        *map(str, (*_counts(call)[:2], num_fresh, *_counts(call)[2:], len(open_ints))),
         *(pointers[name] for name in ("ints", "open_ints", "floats", "strs")),
         "nullptr",
     ]

@@ -20,7 +20,7 @@ _OPERAND_TYPES: Final = {"tensor": "Tensor{}", "optional": "Tensor{}?", "list": 
 #: compiler's cache serves what was made from another one. It has no other effect.
 DIGEST: Final = "graphffi_digest"
 # Version of the lowerings: the code that Inductor generates for a definition changes with it.
-_LOWERING: Final = "8"
+_LOWERING: Final = "9"
 # Torch's dispatcher has a bit for each argument; the digest takes one.
 _MOST_PARAMETERS: Final = 63
 

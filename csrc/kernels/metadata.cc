@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/signature.h"
+#include "kernels/metadata.h"
 
 #include <tvm/ffi/container/array.h>
 #include <tvm/ffi/container/map.h>
