@@ -172,9 +172,8 @@ def test_calls_that_an_older_version_exported_are_refused(describe: Any, names: 
         torch.ops.tvm_ffi.call("mytest.nothing", [x], [torch.ones(3)], digest=digest)
     with pytest.raises(ValueError, match=text):
         torch.ops.tvm_ffi.call("mytest.nothing", [x.to("meta")], [x.to("meta")], digest=digest)
-    arguments = _C.SiteArguments("mytest.nothing", 1, 1, "", [], [], [], digest)
     with pytest.raises(ValueError, match=text):
-        _C.call_site_v3(arguments)
+        _C.call_site_v4("mytest.nothing", "", digest, [1, 1, 0, 0, 0], [])
 
 
 def resident_kib() -> int:
