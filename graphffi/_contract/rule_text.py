@@ -36,6 +36,7 @@ from .rule_values import (
     is_packaged,
     is_public,
     is_pure,
+    is_raised,
     mentioned_names,
     names_of_reads,
     reader_of,
@@ -286,7 +287,7 @@ class _Walk:
             return self._join(name, read(value))
         if is_packaged(home_of(value)) and is_public(value):
             return self._packaged(value, home_of(value), value.__name__)
-        if not (is_open(kind) and is_pure(name)) or has_hooks(kind):
+        if not (is_open(kind) and is_pure(name)) or has_hooks(kind) or is_raised(value):
             return self._unknown(value)
         if is_packaged(kind.__module__):
             return self._join(f"{name} {version_of(kind.__module__)}", state_of(value))

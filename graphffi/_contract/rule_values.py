@@ -121,8 +121,9 @@ def cell_value(cell: Any) -> Any:
 
 def is_public(value: Any) -> bool:
     """True if its package has it under the name that it says."""
-    name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
-    if not isinstance(name, str):
+    names = (getattr(value, kind, None) for kind in ("__qualname__", "__name__"))
+    name = next((name for name in names if isinstance(name, str) and name), None)
+    if name is None:
         return False
     found: Any = sys.modules.get(home_of(value))
     for part in name.split("."):
@@ -132,8 +133,8 @@ def is_public(value: Any) -> bool:
 
 def home_of(value: Any) -> str:
     """The module that has a value under its name."""
-    module = getattr(value, "__module__", None) or type(value).__module__
-    return module if isinstance(module, str) else ""
+    modules = (getattr(each, "__module__", None) for each in (value, type(value)))
+    return next((module for module in modules if isinstance(module, str) and module), "")
 
 
 def class_attributes(kind: type, names: frozenset[str], *, reads_any: bool) -> dict[str, Any]:
@@ -175,6 +176,13 @@ def is_open(kind: type) -> bool:
     return bool(kind.__itemsize__ == base.__itemsize__ and size <= pointers * _POINTER)
 
 
+def is_raised(value: Any) -> bool:
+    """True for an exception that refers to the frames of calls."""
+    return isinstance(value, BaseException) and not (
+        value.__traceback__ is None and value.__context__ is None
+    )
+
+
 def state_of(value: Any) -> Iterator[Any]:
     """The items and attributes of an instance of an open class."""
     base = _base(type(value))
@@ -185,7 +193,7 @@ def state_of(value: Any) -> Iterator[Any]:
     elif base in (set, frozenset):
         yield frozenset(base.__iter__(value))
     elif base is BaseException:
-        yield value.args, value.__cause__, value.__context__, value.__traceback__
+        yield value.args, value.__cause__
     elif base is not object:
         yield _PLAIN_VALUE[base](value)
     yield from sorted(getattr(value, "__dict__", {}).items(), key=lambda pair: str(pair[0]))

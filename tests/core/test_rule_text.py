@@ -409,3 +409,23 @@ def test_the_text_is_the_same_in_every_process(
     assert len(found) == 1
     ((status, text),) = found
     assert status == 0, text
+
+
+class Answering:
+    """Has every attribute, and no truth value, as symbols of tracers do."""
+
+    __module__ = "numpy"
+
+    def __getattr__(self, name: str) -> Answering:
+        return self
+
+    def __bool__(self) -> bool:
+        raise TypeError("no control flow")
+
+
+def test_values_are_not_asked_for_their_truth() -> None:
+    error = ValueError(1)
+    error.__context__ = KeyError(Answering())
+    for value in (Answering(), [Answering()], error, KeyError(error)):
+        read = read_rule(lambda x, value=value: (x, value))
+        assert read.unknown
