@@ -57,7 +57,11 @@ def named_paths(page: Path) -> set[str]:
 
 def is_there(name: str) -> bool:
     """True if a path of the tree ends so, or commands make it."""
-    return name.startswith("build/") or any(ROOT.glob(name)) or any(True for f in FOLDERS for _ in (ROOT / f).rglob(name))
+    return (
+        name.startswith("build/")
+        or any(ROOT.glob(name))
+        or any(True for f in FOLDERS for _ in (ROOT / f).rglob(name))
+    )
 
 
 @pytest.mark.parametrize("page", ["docs/architecture.md", "CONTRIBUTING.md"])

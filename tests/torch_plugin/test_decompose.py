@@ -65,11 +65,11 @@ def test_calls_name_dimensions_and_sizes() -> None:
     (call,) = graphffi_torch.decompose(exported).graph.find_nodes(
         op="call_function", target=torch.ops.tvm_ffi.call.default
     )
-    names, _, conditions = call.args[-1].partition("\n")
+    names, _, conditions = call.args[-1].partition("\t")
     label, _, digest = names.rpartition(" ")
     assert label == "decomposed::double(x -> out)"
-    assert len(digest) == 16
-    messages = [line for line in conditions.splitlines() if line.startswith("check ")]
+    assert (len(digest), "\n" in call.args[-1]) == (16, False)
+    messages = [line for line in conditions.split("\t") if line.startswith("check ")]
     sizes = [re.sub(r"^check \d+ ValueError |\d+(?=\})", "", line) for line in messages[4:]]
     assert sizes == [
         "output 'out': expected size {} of 'n' as in operand 'x', got {}",

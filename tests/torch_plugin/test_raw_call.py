@@ -159,7 +159,7 @@ def test_a_digest_may_hold_conditions(
     sizes = (
         "size 0 0\nsize 1 0\neq 3 4\ncheck 5 ValueError operand 'x': expected {4}, got {3} (is) "
     )
-    digest = f"mytest::op(x -> y) 0123\n{IS_FLOAT}\n{sizes}\n"
+    digest = f"mytest::op(x -> y) 0123\t{IS_FLOAT}\t{sizes}".replace("\n", "\t")
     with pytest.raises(kind, match=text) if kind else nullcontext():
         torch.ops.tvm_ffi.call("mytest.nothing", [x], [torch.ones(3)], digest=digest)
 

@@ -38,7 +38,7 @@ struct DigestEnds {
 };
 
 std::optional<DigestEnds> FindEnds(const std::string& text) {
-  const std::string digest = text.substr(0, text.find('\n'));
+  const std::string digest = text.substr(0, text.find('\t'));
   const size_t open = digest.find('('), arrow = digest.find(" -> "), close = digest.rfind(") ");
   if (open == std::string::npos || arrow == std::string::npos || close == std::string::npos ||
       open > arrow || arrow > close) {
@@ -61,8 +61,9 @@ CallNames CallNames::Parse(const std::string& digest, const std::string& func) {
   const size_t inputs = ends->subject + 1, outputs = ends->inputs + 4;
   names.inputs = SplitNames(names.subject, digest.substr(inputs, ends->inputs - inputs));
   names.outputs = SplitNames(names.subject, digest.substr(outputs, ends->outputs - outputs));
-  const size_t line = digest.find('\n');
+  const size_t line = digest.find('\t');
   if (line != std::string::npos) names.conditions = digest.substr(line);
+  std::replace(names.conditions.begin(), names.conditions.end(), '\t', '\n');
   return names;
 }
 

@@ -54,7 +54,8 @@ class CallSite {
 };
 
 /// The names in a digest of the form `ns::op(x, w, xs[0] -> out) 0123456789abcdef`. In an exported
-/// program, a line with conditions on the inputs and the outputs follows: see shapes/conditions.h.
+/// program, conditions on the inputs and the outputs follow, with tabs for ends of lines: see
+/// shapes/conditions.h.
 struct CallNames {
   std::string subject;
   std::vector<std::string> inputs, outputs;

@@ -204,7 +204,8 @@ class PrimitiveCall:
             conditions.add(i, f"operand '{name}'", tensor, group, is_limited)
         for i, (name, tensor, group) in enumerate(made, len(inputs)):
             conditions.add(i, f"output '{name}'", tensor, group, False)
-        return f"{label}\n{conditions.text()}"
+        # In one line: Inductor writes nodes into comments of code that it generates.
+        return "\t".join((label, *conditions.text().splitlines()))
 
 
 class _TensorConditions:
