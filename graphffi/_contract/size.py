@@ -54,7 +54,7 @@ class Policy:
         return OPERATORS[name](other, own) if reverse else OPERATORS[name](own, other)
 
     def convert(self, function: Callable[..., Any], size: Size, *arguments: Any) -> Any:
-        """What `int`, `round`, `math.ceil` or their like give."""
+        """The result of `int`, `round`, `math.ceil` or their like."""
         return function(self.fix(size), *arguments)
 
     def truth(self, size: Size) -> bool:

@@ -104,7 +104,7 @@ class Interface:
 
     @property
     def stated(self) -> tuple[StatedView, ...]:
-        """What the parameters of the kernel that runs all calls say of operands and results."""
+        """The statements of the parameters of the kernel that runs all calls, if one does."""
         return ()
 
     @cached_property

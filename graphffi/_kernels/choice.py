@@ -44,7 +44,7 @@ class OpWithKernels(Interface):
 
     @property
     def stated(self) -> tuple[StatedView, ...]:
-        """What the parameters of the kernel that runs all calls say of operands and results."""
+        """The statements of the parameters of the kernel that runs all calls, if one does."""
         return self.kernels[0].stated if self.kernels and self.kernels[0].is_for_all else ()
 
     @cached_property

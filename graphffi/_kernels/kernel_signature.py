@@ -71,7 +71,7 @@ def check_kernel(definition: Interface, kernel: OpKernel) -> None:
 
 
 def stated_views(definition: Interface, kernel: OpKernel) -> tuple[StatedView, ...]:
-    """What the parameters of a kernel state of an op's operands and results.
+    """The tensors that a kernel's parameters state, by operands and results of an op.
 
     Empty where its library is not loaded, or exports no metadata.
 
