@@ -16,25 +16,9 @@
 namespace graphffi_torch {
 namespace {
 
-/// \throws graphffi::Error(ValueError) for descriptions of tensors behind names
-std::vector<std::string> SplitNames(const std::string& subject, const std::string& text) {
-  if (text.find(':') != std::string::npos) {
-    throw graphffi::Error("ValueError", subject +
-                                            ": digest: expected names of tensors, got a program "
-                                            "made by graphffi 0.1; export again");
-  }
-  std::vector<std::string> names;
-  for (size_t begin = 0; begin < text.size();) {
-    const size_t end = std::min(text.find(", ", begin), text.size());
-    names.push_back(text.substr(begin, end - begin));
-    begin = end + 2;
-  }
-  return names;
-}
-
 /// Where the parts of a digest with names end.
 struct DigestEnds {
-  size_t subject, inputs, outputs;
+  size_t subject, names;
 };
 
 std::optional<DigestEnds> FindEnds(const std::string& text) {
@@ -44,7 +28,7 @@ std::optional<DigestEnds> FindEnds(const std::string& text) {
       open > arrow || arrow > close) {
     return std::nullopt;
   }
-  return DigestEnds{open, arrow, close};
+  return DigestEnds{open, close};
 }
 
 bool IsLazy(const at::Tensor* opt_tensor) {
@@ -58,9 +42,15 @@ CallNames CallNames::Parse(const std::string& digest, const std::string& func) {
   names.subject = ParseSubject(digest, func);
   const std::optional<DigestEnds> ends = FindEnds(digest);
   if (!ends.has_value()) return names;
-  const size_t inputs = ends->subject + 1, outputs = ends->inputs + 4;
-  names.inputs = SplitNames(names.subject, digest.substr(inputs, ends->inputs - inputs));
-  names.outputs = SplitNames(names.subject, digest.substr(outputs, ends->outputs - outputs));
+  const size_t begin = ends->subject + 1;
+  const std::string tensors = digest.substr(begin, ends->names - begin);
+  if (tensors.find(':') != std::string::npos) {
+    throw graphffi::Error("ValueError", names.subject +
+                                            ": digest: expected names of tensors, got a program "
+                                            "made by graphffi 0.1; export again");
+  }
+  static_cast<graphffi::TensorNames&>(names) =
+      *graphffi::TensorNames::Parse(names.subject, tensors);
   const size_t line = digest.find('\t');
   if (line != std::string::npos) names.conditions = digest.substr(line);
   std::replace(names.conditions.begin(), names.conditions.end(), '\t', '\n');
@@ -91,10 +81,7 @@ CallSite::CallSite(const std::string& func, const std::string& plan, const graph
                                             "inputs, then the outputs");
   }
   target_.signature = graphffi::Signature::Parse(
-      plan,
-      std::make_shared<const graphffi::TensorNames>(graphffi::TensorNames{
-          std::move(names.subject), std::move(names.inputs), std::move(names.outputs)}),
-      counts);
+      plan, std::make_shared<const graphffi::TensorNames>(std::move(names)), counts);
   if (opt_attributes == nullptr) return;
   target_.signature = target_.signature.Fold(*opt_attributes);
 }

@@ -56,9 +56,7 @@ class CallSite {
 /// The names in a digest of the form `ns::op(x, w, xs[0] -> out) 0123456789abcdef`. In an exported
 /// program, conditions on the inputs and the outputs follow, with tabs for ends of lines: see
 /// shapes/conditions.h.
-struct CallNames {
-  std::string subject;
-  std::vector<std::string> inputs, outputs;
+struct CallNames : graphffi::TensorNames {
   std::string conditions;
 
   /// Without such names, the subject is `func`.
