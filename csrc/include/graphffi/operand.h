@@ -3,10 +3,10 @@
 // Works with the TVM FFI headers beside it and with those of apache-tvm-ffi.
 #pragma once
 
+#include <graphffi/view.h>
 #include <tvm/ffi/tvm_ffi.h>
 
 #include <initializer_list>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -29,7 +29,8 @@ class Operand {
   Operand(const char* kernel, const char* name, ::tvm::ffi::TensorView tensor,
           DLDeviceType device = kDLCPU)
       : kernel_(kernel), name_(name), tensor_(tensor), dense_(tensor.IsContiguous()) {
-    if (tensor.device().device_type != device) FailValue("a tensor on " + ToText(device));
+    if (tensor.device().device_type != device)
+      FailValue("a tensor on " + view_detail::ToText(device));
   }
 
   int64_t size(int i) const { return tensor_.size(i); }
@@ -53,7 +54,7 @@ class Operand {
 
   /// \throws Error(TypeError)
   void ExpectDtype(DLDataType dtype) const {
-    if (tensor_.dtype() != dtype) FailType(ToText(dtype));
+    if (tensor_.dtype() != dtype) FailType(view_detail::ToText(dtype));
   }
 
   /// One of several. \throws Error(TypeError)
@@ -61,7 +62,7 @@ class Operand {
     std::string known;
     for (DLDataType one : dtypes) {
       if (tensor_.dtype() == one) return;
-      known += (known.empty() ? "" : " or ") + ToText(one);
+      known += (known.empty() ? "" : " or ") + view_detail::ToText(one);
     }
     FailType(known);
   }
@@ -84,7 +85,7 @@ class Operand {
     bool equal = static_cast<size_t>(ndim()) == shape.size();
     int i = 0;
     for (int64_t extent : shape) equal = equal && size(i++) == extent;
-    if (!equal) FailValue("shape " + ShapeText(shape.begin(), shape.end()));
+    if (!equal) FailValue("shape " + ShapeText(shape));
   }
 
   /// The shape of `other`, but for the last dimension, which is `last`. \throws Error(ValueError)
@@ -95,7 +96,7 @@ class Operand {
     std::vector<int64_t> shape;
     for (int i = 0; i + 1 < other.ndim(); ++i) shape.push_back(other.size(i));
     shape.push_back(last);
-    FailValue("shape " + ShapeText(shape.begin(), shape.end()));
+    FailValue("shape " + ShapeText(shape));
   }
 
   /// Other dimensions may have any stride. \throws Error(ValueError)
@@ -121,30 +122,15 @@ class Operand {
   }
 
  private:
-  template <typename Iterator>
-  static std::string ShapeText(Iterator begin, Iterator end) {
-    std::ostringstream text;
-    for (Iterator it = begin; it != end; ++it) text << (it == begin ? "[" : ", ") << *it;
-    text << (begin == end ? "[]" : "]");
-    return text.str();
-  }
-
-  static std::string ToText(DLDataType dtype) {
-    std::ostringstream text;
-    text << dtype;
-    return text.str();
+  template <typename Sizes>
+  static std::string ShapeText(const Sizes& sizes) {
+    return view_detail::ListText(sizes.begin(), static_cast<int>(sizes.size()));
   }
 
   std::string ToText() const {
     ::tvm::ffi::ShapeView shape = tensor_.shape();
-    std::string text = ToText(dtype()) + ShapeText(shape.begin(), shape.end()) + " on ";
-    return text + ToText(tensor_.device().device_type);
-  }
-
-  static std::string ToText(DLDeviceType type) {
-    if (type == kDLCPU) return "cpu";
-    if (type == kDLCUDA) return "cuda";
-    return "device type " + std::to_string(type);
+    const std::string text = view_detail::ToText(dtype()) + ShapeText(shape);
+    return text + " on " + view_detail::ToText(tensor_.device().device_type);
   }
 
   const char* kernel_;

@@ -132,8 +132,9 @@ inline bool IsRowMajor(const DLTensor& tensor) {
   return is_row_major;
 }
 
+/// `numbers`: a pointer or an iterator.
 template <typename Numbers>
-std::string ListText(const Numbers* numbers, int count) {
+std::string ListText(Numbers numbers, int count) {
   std::string text = "[";
   for (int i = 0; i < count; ++i) text += (i == 0 ? "" : ", ") + std::to_string(numbers[i]);
   return text + "]";
