@@ -28,7 +28,7 @@ def main() -> None:
     for name in asked["modules"]:
         importlib.import_module(name)
     try:
-        call = _Call(asked)
+        call = _ReplayedCall(asked)
     except (AttributeError, KeyError, OSError, RuntimeError, TypeError, ValueError) as error:
         text = str(error.args[0] if error.args else error)
         print(json.dumps({"outcome": "not replayed", "text": text}), file=answers, flush=True)
@@ -40,7 +40,7 @@ def main() -> None:
 _NAMES_RESULTS: Final = 2  # records of this level and above say which tensors a kernel wrote
 
 
-class _Call:
+class _ReplayedCall:
     """The call, made again."""
 
     def __init__(self, asked: dict[str, Any]) -> None:

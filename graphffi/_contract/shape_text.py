@@ -18,7 +18,7 @@ from .._values.device import Device
 from .._values.dtype import dtype
 from .dims import parse_dims
 from .dtypes import parse_dtypes
-from .spec import empty, like
+from .spec import check, empty, like
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -34,6 +34,7 @@ _CALLS: Final[dict[str, Callable[..., Any]]] = {
     "max": max,
     "len": len,
 }
+_OWN: Final = ("like", "empty", "check")  # of graphffi
 _MOST_SHOWN: Final = 120
 _ATTRIBUTES: Final = ("shape", "ndim", "numel", "dtype", "device")
 _NODES: Final = (
@@ -70,17 +71,21 @@ class RuleTexts:
         for meaning, expression in (*self._kinds(), *self._sizes()):
             self._meanings.setdefault(meaning, expression)
 
-    def shape_rule(self, text: str, module: str) -> Callable[..., Any]:
+    def shape_rule(self, text: str, checks: Sequence[str], module: str) -> Callable[..., Any]:
         """The rule of the results' shapes.
 
         Args:
             text: An expression for each result, with commas in between; empty for what `dims` says.
+            checks: Conditions with the texts of their errors, ``m % 2 == 0, "operand 'x': …"``.
             module: That defines the op.
 
         Raises:
-            ValueError: If it does not parse, or `dims` does not say what results are like.
+            ValueError: If one does not parse, or `dims` does not say what results are like.
         """
-        text = text or self._shape_text()
+        return self._function(module, self._checked(self._specs(text), checks))
+
+    def _specs(self, text: str) -> ast.expr:
+        text = text or (self._shape_text() if self._results else "()")
         with self._reading("shape", text):
             tree = self._parse("shape", text)
             specs = tree.elts if isinstance(tree, (ast.Tuple, ast.List)) else [tree]
@@ -89,7 +94,27 @@ class RuleTexts:
                 raise self._problem("shape", text, f"{count}, got {len(specs)}")
             for spec in specs:
                 self._check_spec("shape", text, spec)
-            return self._function(module, tree)
+            return tree
+
+    def _checked(self, specs: ast.expr, checks: Sequence[str]) -> ast.expr:
+        """An expression that makes checks, which give None, before it gives the specs."""
+        return ast.BoolOp(ast.Or(), [*map(self._check, checks), specs]) if checks else specs
+
+    def _check(self, text: str) -> ast.expr:
+        """The call of `check` that a condition and a text stand for."""
+        with self._reading("check", text):
+            tree = self._parse("check", text)
+        parts = tree.elts if isinstance(tree, ast.Tuple) else [tree]
+        condition, message = parts[0], ast.unparse(parts[-1])
+        is_condition = isinstance(condition, (ast.Compare, ast.BoolOp, ast.UnaryOp))
+        if not is_condition or len(parts) != 2 or message[0] not in "'\"":
+            expected = (
+                "a condition and the text of its error, as in m % 2 == 0, \"operand 'x': ...\""
+            )
+            raise self._problem("check", text, expected)
+        if any(p.name == "check" for p in self._parameters):
+            raise self._problem("check", text, "no parameter of that name")
+        return ast.Call(ast.Name("check", ast.Load()), parts, [])
 
     def number_rule(self, text: str, module: str) -> Callable[..., Any]:
         """The rule of the workspace's size, a number.
@@ -102,19 +127,26 @@ class RuleTexts:
             self._check_number("workspace", text, tree)
             return self._function(module, tree)
 
-    def lambda_text(self, what: str, text: str) -> str:
-        """A rule as Python code, ``lambda x: graphffi.like(x)``.
+    def shape_lambda(self, text: str, checks: Sequence[str]) -> str:
+        """The shape rule as Python code, ``lambda x: graphffi.like(x)``.
+
+        Raises:
+            ValueError: As `shape_rule` does.
+        """
+        return self._lambda(self._checked(self._specs(text), checks))
+
+    def number_lambda(self, text: str) -> str:
+        """The rule of the workspace's size as Python code.
 
         Raises:
             ValueError: If it does not parse.
         """
-        text = text or self._shape_text()
-        with self._reading(what, text):
-            return self._lambda(self._parse(what, text))
+        with self._reading("workspace", text):
+            return self._lambda(self._parse("workspace", text))
 
     def _lambda(self, tree: ast.expr) -> str:
         for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and ast.unparse(node.func) in ("like", "empty"):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in _OWN:
                 node.func = ast.parse(f"graphffi.{ast.unparse(node.func)}", mode="eval").body
         code = ast.unparse(ast.fix_missing_locations(tree))
         return f"lambda {self._names()}: {code}"
@@ -124,7 +156,7 @@ class RuleTexts:
         source = f"def rule({self._names()}): return {ast.unparse(ast.fix_missing_locations(body))}"
         code = compile(source, f"<{self._subject}>", "exec")
         inner = next(constant for constant in code.co_consts if isinstance(constant, CodeType))
-        return FunctionType(inner, {**_CALLS, "__name__": module})
+        return FunctionType(inner, {**_CALLS, "check": check, "__name__": module})
 
     def _names(self) -> str:
         return ", ".join(p.name for p in self._parameters)

@@ -7,6 +7,7 @@ import json
 from typing import Final
 
 from .._contract.shape_text import RuleTexts
+from .op_text import checks_of
 from .signature import from_schema
 
 TODO: Final = "TODO"
@@ -27,7 +28,7 @@ def define_text(op: str, kernel: str, fields: dict[str, str]) -> str:
     lines = [f"{json.dumps(op)},", *_schema_lines(fields["schema"])]
     lines.append(f"kernel={kernel}," if kernel else f"kernel=...,  # {TODO}: a kernel reference")
     for key, text in fields.items():
-        if key in ("plan", "dims", "dtypes", "vmap", "doc") and text:
+        if key in ("plan", "dims", "dtypes", "vmap", "gradient", "doc") and text:
             lines.append(f"{key}={json.dumps(text, ensure_ascii=False)},")
         elif key in ("allow_cuda_graph", "has_side_effect", "pass_owning_tensor", "recompute"):
             value = {"true": "True", "false": "False"}.get(text, json.dumps(text))
@@ -57,8 +58,9 @@ def _rule_lines(op: str, fields: dict[str, str]) -> list[str]:
     signature = from_schema(op, fields["schema"])
     texts = RuleTexts(op, signature, fields.get("dims", ""), fields.get("dtypes", ""))
     lines = []
-    if signature.results:
-        lines.append(f"infer={texts.lambda_text('shape', fields.get('shape', ''))},")
+    checks = checks_of(fields)
+    if signature.results or checks:
+        lines.append(f"infer={texts.shape_lambda(fields.get('shape', ''), checks)},")
     if "workspace" in fields:
-        lines.append(f"workspace={texts.lambda_text('workspace', fields['workspace'])},")
+        lines.append(f"workspace={texts.number_lambda(fields['workspace'])},")
     return lines

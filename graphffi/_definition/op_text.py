@@ -16,13 +16,14 @@ if TYPE_CHECKING:
 PREFIX: Final = "__graphffi_op_"
 _FLAGS: Final = ("allow_cuda_graph", "has_side_effect", "pass_owning_tensor", "recompute")
 _FIELDS: Final = (
-    *("schema", "shape", "dims", "dtypes", "plan", "kernel", "strided", "workspace", "vmap"),
-    *(*_FLAGS, "doc"),
+    *("schema", "shape", "check", "dims", "dtypes", "plan", "kernel", "strided", "workspace"),
+    *("vmap", "gradient", *_FLAGS, "doc"),
 )
+_REPEATED: Final = "check"
 
 
 def parse_op_text(subject: str, text: str) -> dict[str, str]:
-    """The fields of a text, without those that are not given.
+    """The fields of a text, without those that are not given; checks are lines of one value.
 
     Args:
         subject: The op's name, for error messages.
@@ -40,14 +41,20 @@ def parse_op_text(subject: str, text: str) -> dict[str, str]:
                 f"{subject}: text of the op: expected 'field: value' with a field of "
                 f"{', '.join(_FIELDS)}, got {line.strip()!r}"
             )
-        if name.strip() in fields:
-            raise ValueError(f"{subject}: field {name.strip()!r}: expected it once, got two")
-        fields[name.strip()] = value.strip()
+        name = name.strip()
+        if name in fields and name != _REPEATED:
+            raise ValueError(f"{subject}: field {name!r}: expected it once, got two")
+        fields[name] = f"{fields[name]}\n{value.strip()}" if name in fields else value.strip()
     if mark:
         fields["doc"] = doc.strip()
     if "schema" not in fields:
         raise ValueError(f"{subject}: text of the op: expected a schema, got none")
     return fields
+
+
+def checks_of(fields: Mapping[str, str]) -> list[str]:
+    """The texts of checks among an op's fields."""
+    return fields["check"].split("\n") if "check" in fields else []
 
 
 def define_arguments(name: str, fields: Mapping[str, str], module: str) -> dict[str, Any]:
@@ -59,7 +66,7 @@ def define_arguments(name: str, fields: Mapping[str, str], module: str) -> dict[
     signature = from_schema(name, fields["schema"])
     found: dict[str, Any] = {
         key: fields[key]
-        for key in ("schema", "kernel", "doc", "plan", "dims", "dtypes", "vmap")
+        for key in ("schema", "kernel", "doc", "plan", "dims", "dtypes", "vmap", "gradient")
         if key in fields
     }
     for flag in filter(fields.__contains__, _FLAGS):
@@ -71,8 +78,8 @@ def define_arguments(name: str, fields: Mapping[str, str], module: str) -> dict[
         size = fields["workspace"]
         is_constant = re.fullmatch(r"[0-9]{1,19}", size) is not None
         found["workspace"] = int(size) if is_constant else texts.number_rule(size, module)
-    if signature.results:
-        found["infer"] = texts.shape_rule(fields.get("shape", ""), module)
+    if signature.results or "check" in fields:
+        found["infer"] = texts.shape_rule(fields.get("shape", ""), checks_of(fields), module)
     return found
 
 

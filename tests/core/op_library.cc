@@ -61,3 +61,7 @@ GRAPHFFI_EXPORT_OP(scratch, Scratch, "(Tensor x, int rows=3) -> Tensor out",
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(twice, Twice);
 extern "C" TVM_FFI_DLL_EXPORT const char __graphffi_op_twice[];
 const char __graphffi_op_twice[] = "schema: (Tensor x) -> Tensor\nshape: like(x)\nvmap: broadcast";
+GRAPHFFI_EXPORT_OP(twice_even, Twice, "(Tensor x) -> Tensor", "dims: ... [n] -> ... [n]",
+                   "check: n % 2 == 0, \"operand 'x': expected an even size\"",
+                   "check: n < 9 or x.ndim == 2, \"operand 'x': expected less\"",
+                   "gradient: reference");

@@ -84,6 +84,36 @@ def test_documentation_digest_and_copies(library: str, ops: Any) -> None:
     assert ops.rms_norm.__module__ == __name__
 
 
+@pytest.mark.parametrize(("size", "expected"), [(3, "an even size"), (10, "less")])
+def test_checks_of_values_are_those_of_every_path(
+    ops: Any, arrays: Arrays, size: int, expected: str
+) -> None:
+    twice = ops.twice_even
+    np.testing.assert_array_equal(twice(arrays.make(floats(10, 10))), 2 * floats(10, 10))
+    with pytest.raises(ValueError, match=f"^libtest::twice_even: operand 'x': expected {expected}$"):
+        twice(arrays.make(floats(size)))
+
+
+def test_checks_hold_in_traced_calls(ops: Any) -> None:
+    torch, jax = pytest.importorskip("torch"), pytest.importorskip("jax")
+    text = "libtest::twice_even: operand 'x': expected an even size"
+    compiled = torch.compile(ops.twice_even, dynamic=True, fullgraph=True, backend="aot_eager")
+    assert compiled(torch.ones(4)).tolist() == [2] * 4
+    with pytest.raises(Exception, match=text):
+        compiled(torch.ones(5))
+    with pytest.raises(ValueError, match=text):
+        jax.jit(ops.twice_even)(floats(5))
+
+
+def test_gradients_of_a_librarys_op_come_from_its_reference(ops: Any) -> None:
+    torch = pytest.importorskip("torch")
+    x = torch.ones(4, requires_grad=True)
+    ops.twice_even.set_reference(lambda xp, x: x * 2)
+    ops.twice_even(x).sum().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [2] * 4
+
+
 def test_wrong_calls_are_refused_by_dims_and_dtypes(ops: Any) -> None:
     with pytest.raises(ValueError, match="libtest::rms_norm: operand 'weight': expected size 3 of"):
         ops.rms_norm(floats(2, 3), floats(4))
@@ -206,6 +236,11 @@ def test_a_symbol_that_is_no_text_is_refused() -> None:
         ("schema: (Tensor x) -> ()\nworkspace: None", "workspace 'None': expected a number of byt"),
         ("schema: (Tensor x) -> ()\nworkspace: 1.5", r"workspace '1\.5': expected a number of byt"),
         ("schema: (Tensor x) -> ()\nworkspace: x", "workspace 'x': expected a number of bytes"),
+        ("schema: (Tensor x) -> ()\ncheck: x.ndim, 'text'", "expected a condition and the text"),
+        ("schema: (Tensor x) -> ()\ncheck: x.ndim == 1", "expected a condition and the text"),
+        ("schema: (Tensor x) -> ()\ncheck: x.ndim == 1, 1", "expected a condition and the text"),
+        ("schema: (Tensor x) -> ()\ncheck: ", "check '': expected an expression"),
+        ("schema: (Tensor check) -> ()\ncheck: check.ndim == 1, ''", "no parameter of that name"),
         ("schema: (Tensor x) -> ()\nworkspace: \u00b2", "expected an expression, got invalid char"),
     ],
 )  # fmt: skip

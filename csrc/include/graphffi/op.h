@@ -95,8 +95,8 @@ constexpr bool Check() {
   constexpr Problem kProblem = Text::kCall.problem;
   static_assert(kProblem != Problem::kField,
                 "GRAPHFFI_EXPORT_OP: expected fields such as \"shape: like(x)\" after the schema; "
-                "known: shape, dims, dtypes, plan, strided, workspace, vmap, allow_cuda_graph, "
-                "has_side_effect, pass_owning_tensor, doc (the last)");
+                "known: shape, check, dims, dtypes, plan, strided, workspace, vmap, gradient, "
+                "recompute, allow_cuda_graph, has_side_effect, pass_owning_tensor, doc (the last)");
   static_assert(kProblem != Problem::kSchema,
                 "GRAPHFFI_EXPORT_OP: the schema does not parse: expected a text such as "
                 "\"(Tensor x, Tensor? mask, Tensor[] xs, Tensor(a!) cache, int[] dims, "

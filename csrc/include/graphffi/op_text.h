@@ -231,12 +231,15 @@ constexpr Call ReadPlan(std::string_view plan, const Names& names) {
 }
 
 constexpr std::string_view kFields[] = {"shape",
+                                        "check",
                                         "dims",
                                         "dtypes",
                                         "plan",
                                         "strided",
                                         "workspace",
                                         "vmap",
+                                        "gradient",
+                                        "recompute",
                                         "allow_cuda_graph",
                                         "has_side_effect",
                                         "doc",

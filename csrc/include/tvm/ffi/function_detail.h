@@ -109,7 +109,7 @@ struct FunctionInfo<const F, std::enable_if_t<std::is_class_v<F> || std::is_poin
     : FunctionInfo<F> {};
 
 /// The name and signature of a call, for error texts. opt_name may be null.
-struct CallSite {
+struct CalledAs {
   const char* opt_name;
   std::string (*signature)();
 
@@ -119,7 +119,7 @@ struct CallSite {
 };
 
 [[noreturn]] TVM_FFI_COLD_CODE TVM_FFI_NO_INLINE inline void ThrowArgumentMismatch(
-    const CallSite& site, size_t index, std::string expected, std::string actual) {
+    const CalledAs& site, size_t index, std::string expected, std::string actual) {
   TVM_FFI_THROW(TypeError) << "Mismatched type on argument #" << index << " when calling: `"
                            << site.Text() << "`. Expected `" << expected << "` but got `" << actual
                            << "`";
@@ -127,7 +127,7 @@ struct CallSite {
 }
 
 [[noreturn]] TVM_FFI_COLD_CODE TVM_FFI_NO_INLINE inline void ThrowCountMismatch(
-    const CallSite& site, size_t expected, int32_t actual) {
+    const CalledAs& site, size_t expected, int32_t actual) {
   TVM_FFI_THROW(TypeError) << "Mismatched number of arguments when calling: `" << site.Text()
                            << "`. Expected " << expected << " but got " << actual << " arguments";
   TVM_FFI_UNREACHABLE();
@@ -135,7 +135,7 @@ struct CallSite {
 
 /// Argument number index as the type that parameter type Param is made from.
 template <typename Param>
-TVM_FFI_INLINE RemoveCVRef<Param> ConvertArgument(const CallSite& site, size_t index,
+TVM_FFI_INLINE RemoveCVRef<Param> ConvertArgument(const CalledAs& site, size_t index,
                                                   const TVMFFIAny* source) {
   using T = RemoveCVRef<Param>;
   static_assert(TypeTraits<T>::convert_enabled,
@@ -194,7 +194,7 @@ struct OrderedCall {
 template <typename Info, typename F, size_t... Is>
 TVM_FFI_INLINE void UnpackCall(std::index_sequence<Is...>, const char* opt_name, F& callable,
                                const TVMFFIAny* args, int32_t num_args, TVMFFIAny* result) {
-  const CallSite site{opt_name, Info::Sig};
+  const CalledAs site{opt_name, Info::Sig};
   if (TVM_FFI_PREDICT_FALSE(num_args != static_cast<int32_t>(sizeof...(Is)))) {
     ThrowCountMismatch(site, sizeof...(Is), num_args);
   }

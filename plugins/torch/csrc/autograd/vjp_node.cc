@@ -31,14 +31,14 @@ const GradientRule* FindGradientRule(const std::string& op) {
   return RuleTable<GradientRule>::Global().Find(op);
 }
 
-size_t RecordedCall::CountTensors() const {
+size_t DifferentiatedCall::CountTensors() const {
   size_t count = 0;
   for (const BackwardArgument& argument : arguments) count += argument.tensors.size();
   return count;
 }
 
-autograd::variable_list RecordedCall::GoBack(autograd::variable_list cotangents,
-                                             const autograd::variable_list& saved) const {
+autograd::variable_list DifferentiatedCall::GoBack(autograd::variable_list cotangents,
+                                                   const autograd::variable_list& saved) const {
   auto given = std::find_if(cotangents.begin(), cotangents.end(),
                             [](const at::Tensor& tensor) { return tensor.defined(); });
   if (given == cotangents.end()) return autograd::variable_list(CountTensors());
@@ -127,7 +127,7 @@ void VjpNode::compiled_args(compiled::CompiledNodeArgs& args) const {
       args.collect(tensor.dtype);
     }
   }
-  for (const RecordedCall::Result& result : call_.results) CollectShape(result.shape, &args);
+  for (const DifferentiatedCall::Result& result : call_.results) CollectShape(result.shape, &args);
   for (const autograd::SavedVariable& tensor : arguments_) args.collect(tensor, false);
   for (size_t i = 0; i < results_.size(); ++i) args.collect(results_[i], is_output_[i]);
 }

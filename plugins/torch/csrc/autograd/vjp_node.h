@@ -69,7 +69,7 @@ GRAPHFFI_TORCH_API void SetGradientRule(const std::string& op,
 GRAPHFFI_TORCH_API const GradientRule* FindGradientRule(const std::string& op);
 
 /// A call as a node keeps it, without the saved tensors.
-struct RecordedCall {
+struct DifferentiatedCall {
   struct Result {
     bool is_differentiable;
     std::vector<c10::SymInt> shape;
@@ -108,7 +108,7 @@ class GRAPHFFI_TORCH_API VjpNode : public torch::autograd::Node {
  private:
   torch::autograd::variable_list Unpack();
 
-  RecordedCall call_;
+  DifferentiatedCall call_;
   std::vector<torch::autograd::SavedVariable> arguments_;
   std::vector<torch::autograd::SavedVariable> results_;
   std::vector<bool> is_output_;  // by saved result

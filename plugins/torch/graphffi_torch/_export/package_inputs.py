@@ -51,7 +51,7 @@ class Inputs:
             self._check_memory(args)
             return args, kwargs
         args, kwargs = self._bind(args, kwargs)
-        call = _Call()
+        call = _InputFacts()
         arranged = self._args.arrange(args, call), self._kwargs.arrange(kwargs, call)
         broken = self._conditions.find_broken(call.tensors, describe)
         if broken:
@@ -107,7 +107,7 @@ class Inputs:
 
 
 @dataclass
-class _Call:
+class _InputFacts:
     """The facts of a call so far."""
 
     sizes: dict[str, int] = field(default_factory=dict)
@@ -125,7 +125,7 @@ def _facts(values: Sequence[Any]) -> list[Any] | None:
 
 
 class _Any:
-    def arrange(self, value: Any, call: _Call) -> Any:
+    def arrange(self, value: Any, call: _InputFacts) -> Any:
         return value
 
 
@@ -134,7 +134,7 @@ class _List:
     items: Sequence[Any]
     path: str
 
-    def arrange(self, value: Any, call: _Call) -> Any:
+    def arrange(self, value: Any, call: _InputFacts) -> Any:
         if not isinstance(value, (list, tuple)) or len(value) != len(self.items):
             _refuse(
                 TypeError, self.path, f"a list or tuple of {len(self.items)}", _container(value)
@@ -147,7 +147,7 @@ class _Dict:
     items: Mapping[str, Any]
     path: str
 
-    def arrange(self, value: Any, call: _Call) -> Any:
+    def arrange(self, value: Any, call: _InputFacts) -> Any:
         if not isinstance(value, Mapping) or value.keys() != self.items.keys():
             _refuse(TypeError, self.path, _container(self.items), _container(value))
         return {key: item.arrange(value[key], call) for key, item in self.items.items()}
@@ -160,7 +160,7 @@ class _Node:
     leaves: Sequence[Any]
     path: str
 
-    def arrange(self, value: Any, call: _Call) -> Any:
+    def arrange(self, value: Any, call: _InputFacts) -> Any:
         leaves = tree_leaves(value)
         if len(leaves) != len(self.leaves):
             got = f"{len(leaves)} in {describe(value)}"
@@ -175,7 +175,7 @@ class _Constant:
     name: str
     value: Any
 
-    def arrange(self, value: Any, call: _Call) -> Any:
+    def arrange(self, value: Any, call: _InputFacts) -> Any:
         is_equal = type(value) in NUMBERS and value == self.value  # 2 and 2.0
         if is_equal and value == 0:  # but not 0.0 and -0.0
             is_equal = math.copysign(1, value) == math.copysign(1, self.value)
@@ -228,7 +228,7 @@ class _Tensor:
     is_checked_by_ops: bool
     is_updated: bool = False
 
-    def arrange(self, value: Any, call: _Call) -> Any:
+    def arrange(self, value: Any, call: _InputFacts) -> Any:
         if not isinstance(value, torch.Tensor):
             kind = type(value)
             got = f"{kind.__module__}.{kind.__name__}" if is_tensor(value) else describe(value)

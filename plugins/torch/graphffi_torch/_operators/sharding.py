@@ -46,7 +46,7 @@ def _register(op: DefinedOp) -> None:
         values = arguments_by_name(definition, arguments, keywords)
         given = [values.get(p.name) for p in definition.parameters]
         try:
-            return _Call.of(definition, given).placements()
+            return _PlacedCall.of(definition, given).placements()
         except ValueError as error:
             end_trace(error)
             raise
@@ -97,14 +97,14 @@ class _Argument:
 
 
 @dataclass(frozen=True)
-class _Call:
+class _PlacedCall:
     """A call as DTensor sees it: shapes and placements."""
 
     definition: Definition
     arguments: list[_Argument]
 
     @staticmethod
-    def of(definition: Definition, values: Sequence[Any]) -> _Call:
+    def of(definition: Definition, values: Sequence[Any]) -> _PlacedCall:
         groups: Any = iter([None] * len(definition.operands))
         if definition.dims is not None:
             groups = iter(definition.dims.operands)
@@ -116,7 +116,7 @@ class _Call:
                 arguments.append(_Argument(tensors, next(groups), parameter.mutated))
             else:
                 arguments.append(_Argument((), None, False))
-        return _Call(definition, arguments)
+        return _PlacedCall(definition, arguments)
 
     def placements(self) -> list[tuple[list[Any], list[Any]]]:
         """Every way to place results and arguments along one dimension of the mesh."""
