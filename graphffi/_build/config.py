@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     import argparse
 PACKAGE = Path(__file__).absolute().parents[1]
 _TEXTS = {
-    "cflags": "for the compiler",
-    "ldflags": "for the linker: the bundled runtime, for which any other may stand at run time",
+    "cflags": "for the compiler, C or C++17 and newer; functions without a mark of their own, "
+    "also those of extern \"C\", are not exported",
+    "ldflags": "for the linker: the bundled runtime, which programs find where it is now",
     "cmakedir": "folder of the CMake packages graphffi and tvm_ffi, for graphffi_ROOT",
     "pkgconfigdir": "folder of graphffi.pc, for PKG_CONFIG_PATH",
 }
@@ -40,9 +41,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def find_flags(chosen: argparse.Namespace) -> dict[str, list[str]]:
     """The flags that were asked for."""
+    runtime = PACKAGE / "_lib"
     flags = {
-        "cflags": ["-std=c++17", "-fPIC", "-fvisibility=hidden", f"-I{include_path()}"],
-        "ldflags": [f"-L{PACKAGE / '_lib'}", "-ltvm_ffi"],
+        "cflags": ["-fPIC", "-fvisibility=hidden", f"-I{include_path()}"],
+        "ldflags": [f"-L{runtime}", f"-Wl,-rpath,{runtime}", "-ltvm_ffi"],
         "cmakedir": [str(PACKAGE / "share" / "cmake")],
         "pkgconfigdir": [str(PACKAGE / "share" / "pkgconfig")],
     }

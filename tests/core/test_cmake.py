@@ -111,10 +111,11 @@ def test_pkg_config_finds_headers_and_runtime() -> None:
     assert any((folder / "tvm/ffi/tvm_ffi.h").is_file() for folder in folders)
     assert any((folder / "libtvm_ffi.so").is_file() for folder in folders)
     assert "-ltvm_ffi" in flags
-    config = [sys.executable, "-m", "graphffi", "config", "--cflags"]
-    cflags = subprocess.run(config, capture_output=True, text=True, check=True).stdout.split()
-    assert [f for f in flags if f[:2] not in ("-I", "-L", "-l")] == [
-        f for f in cflags if not f.startswith("-I")
+    config = [sys.executable, "-m", "graphffi", "config", "--cflags", "--ldflags"]
+    printed = subprocess.run(config, capture_output=True, text=True, check=True).stdout.split()
+    paths = ("-I", "-L", "-Wl,-rpath,")
+    assert [flag for flag in flags if not flag.startswith(paths)] == [
+        flag for flag in printed if not flag.startswith(paths)
     ]
 
 

@@ -70,7 +70,9 @@ def test_config_prints_flags() -> None:
     _, output, _ = run("config", "--json")
     bundled = Path(graphffi.__file__).parent / "_lib"
     # For programs as well as libraries: no -shared.
-    assert json.loads(output)["ldflags"] == [f"-L{bundled}", "-ltvm_ffi"]
+    assert json.loads(output)["ldflags"] == [
+        *(f"-L{bundled}", f"-Wl,-rpath,{bundled}", "-ltvm_ffi")
+    ]
 
 
 def test_config_loads_no_runtime() -> None:
