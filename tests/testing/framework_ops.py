@@ -31,8 +31,9 @@ def _scale(name: str, **options: Any) -> graphffi.Op:
     return scale
 
 
-right_gradient = _scale("right_gradient", dims="n -> n", vmap="broadcast")
-right_gradient.register_vjp(lambda saved, grad: right_gradient(grad, saved.factor))
+right_rules = _scale("right_rules", dims="n -> n", vmap="broadcast")
+right_rules.register_vjp(lambda saved, grad: right_rules(grad, saved.factor))
+right_rules.register_jvp(lambda saved, x: right_rules(x, saved.factor))
 
 wrong_gradient = _scale("wrong_gradient", dims="n -> n")
 wrong_gradient.register_vjp(lambda saved, grad: grad)
@@ -63,9 +64,6 @@ right_reference.set_reference(lambda xp, x, factor: x * factor)
 
 wrong_reference = _scale("wrong_reference", dims="n -> n")
 wrong_reference.set_reference(lambda xp, x, factor: x * abs(factor))
-
-right_tangent = _scale("right_tangent", dims="n -> n")
-right_tangent.register_jvp(lambda saved, x: right_tangent(x, saved.factor))
 
 wrong_tangent = _scale("wrong_tangent", dims="n -> n")
 wrong_tangent.register_jvp(lambda saved, x: x)
