@@ -60,16 +60,6 @@ TVMFFIAny FromPointerAttribute(PyObject* value) {
   return ToAny(address.is_none() ? nullptr : reinterpret_cast<void*>(address.cast<uintptr_t>()));
 }
 
-TVMFFIAny FromStream(PyObject* value) {
-  const py::tuple version_and_handle = py::handle(value).attr("__cuda_stream__")();
-  return ToAny(reinterpret_cast<void*>(version_and_handle[1].cast<uintptr_t>()));
-}
-
-TVMFFIAny FromForeignObject(PyObject* value) {
-  ObjectRef object = RetainForeign(value);
-  return object ? ObjectView(object.release()) : TVMFFIAny{};
-}
-
 bool IsDTypeClass(PyObject* type) {
   const py::object mro = py::handle(type).attr("__mro__");
   for (py::handle base : mro) {
@@ -83,20 +73,6 @@ bool IsDTypeClass(PyObject* type) {
 std::string SubjectText(PyObject* opt_subject) {
   return opt_subject == nullptr ? "graphffi" : py::str(opt_subject).cast<std::string>();
 }
-
-std::string Describe(PyObject* value) {
-  static const py::handle describe = ImportImmortal("graphffi._values.describe", "describe");
-  return describe(py::handle(value)).cast<std::string>();
-}
-
-/// Self-containing lists must not overflow the stack.
-class RecursionGuard {
- public:
-  RecursionGuard() {
-    if (Py_EnterRecursiveCall(" while an argument was converted") != 0) throw PythonError();
-  }
-  ~RecursionGuard() { Py_LeaveRecursiveCall(); }
-};
 
 }  // namespace
 
@@ -161,8 +137,9 @@ void Arguments::NoteTensor(TypeEntry& type, DLDevice device) {
   if (framework_ == nullptr) framework_ = &type;
   const DLPackExchangeAPI* exchange = type.opt_exchange;
   if (exchange == nullptr) return;
-  if (!has_env_) {
-    has_env_ = true;
+  has_env_ = true;
+  if (!has_allocator_) {
+    has_allocator_ = true;
     env_.allocator = exchange->managed_tensor_allocator;
     env_.as_good = type.as_good_allocator;
   }
@@ -180,13 +157,17 @@ TVMFFIAny Arguments::OwnTensor(PyObject* value, TypeEntry& type) {
   ObjectRef tensor;
   try {
     tensor = type.opt_exchange != nullptr ? ImportExchanged(value, type) : ImportProduced(value);
+  } catch (const ProducerError&) {
+    FailAsRaised("__dlpack__");
   } catch (const PythonError&) {
     FailTensor(value);
   } catch (py::error_already_set& error) {
     error.restore();
     FailTensor(value);
   }
-  NoteTensor(type, TVMFFITensorGetDLTensorPtr(tensor.get())->device);
+  const DLDevice device = TVMFFITensorGetDLTensorPtr(tensor.get())->device;
+  NoteTensor(type, device);
+  if (type.opt_exchange == nullptr && device.device_type != kDLCPU) NoteStream(value, device);
   return ObjectView(tensor.release());
 }
 
@@ -196,7 +177,7 @@ TVMFFIAny Arguments::FromStr(PyObject* value) {
   if (text == nullptr) {
     if (PyErr_ExceptionMatches(PyExc_UnicodeEncodeError) == 0) throw PythonError();
     PyErr_Clear();
-    FailValue(PyExc_ValueError, "Unicode text", Describe(value));
+    FailValue(PyExc_ValueError, "Unicode text", DescribeValue(value));
   }
   return FromText(text, size);
 }
@@ -211,7 +192,7 @@ TVMFFIAny Arguments::FromInt(PyObject* value) {
 
 TVMFFIAny Arguments::FromBigInt(PyObject* value) {
   if (!takes_big_ints_ || TVMFFIBigIntFromByteArray == nullptr) {
-    FailValue(PyExc_OverflowError, "an int of 64 bits", Describe(value));
+    FailValue(PyExc_OverflowError, "an int of 64 bits", DescribeValue(value));
   }
   const py::handle number(value);
   const auto num_words = number.attr("bit_length")().cast<size_t>() / 64 + 1;
@@ -294,6 +275,16 @@ TVMFFIAny Arguments::Own(PyObject* value) {
       return FromPointerAttribute(value);
     case ArgumentKind::kStream:
       return FromStream(value);
+    case ArgumentKind::kHolder:
+      return FromHolder(value);
+    case ArgumentKind::kAddress:
+      return FromAddress(Ask(value, "__tvm_ffi_opaque_ptr__"), "__tvm_ffi_opaque_ptr__");
+    case ArgumentKind::kAsInt:
+      return FromAsInt(value);
+    case ArgumentKind::kAsFloat:
+      return FromAsFloat(value);
+    case ArgumentKind::kAsValue:
+      return FromAsValue(value);
     case ArgumentKind::kClass:
       if (IsDTypeClass(value)) return ToAny(ToForeignDType(value));
       return ObjectView(MakeCallback(value).release());

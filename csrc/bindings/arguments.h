@@ -11,6 +11,7 @@
 
 #include "bindings/framework.h"
 #include "bindings/object.h"
+#include "bindings/raised.h"
 #include "call/call_frame.h"
 
 namespace graphffi::bindings {
@@ -73,6 +74,19 @@ class Arguments {
   TVMFFIAny FromStr(PyObject* value);
   TVMFFIAny FromInt(PyObject* value);
   TVMFFIAny FromBigInt(PyObject* value);
+
+  // By what values say of themselves, in arguments_by_protocol.cc.
+  TVMFFIAny FromHolder(PyObject* value);
+  TVMFFIAny FromStream(PyObject* value);
+  TVMFFIAny FromAsInt(PyObject* value);
+  TVMFFIAny FromAsFloat(PyObject* value);
+  TVMFFIAny FromAsValue(PyObject* value);
+  TVMFFIAny FromAddress(const py::object& number, const char* method);
+  void NoteStream(PyObject* value, DLDevice device);
+  py::object Ask(PyObject* value, const char* method);
+  [[noreturn]] void FailAsRaised(const char* method);
+  [[noreturn]] void FailAnswer(const char* method, const char* expected, const py::object& answer);
+
   std::string Position() const;
   [[noreturn]] void FailValue(PyObject* type, const char* expected, const std::string& actual);
   [[noreturn]] void FailTensor(PyObject* value);
@@ -85,10 +99,28 @@ class Arguments {
   Framework framework_ = nullptr;
   Env env_;
   bool has_env_ = false;
+  bool has_allocator_ = false;  // of a framework, in env_
   int num_owned_ = 0;
   TVMFFIObjectHandle owned_[kInline];
   std::vector<ObjectRef> more_owned_;
 };
+
+/// Self-containing values must not overflow the stack. \throws PythonError (RecursionError)
+class RecursionGuard {
+ public:
+  RecursionGuard() {
+    if (Py_EnterRecursiveCall(" while an argument was converted") != 0) throw PythonError();
+  }
+  ~RecursionGuard() { Py_LeaveRecursiveCall(); }
+  RecursionGuard(const RecursionGuard&) = delete;
+  RecursionGuard& operator=(const RecursionGuard&) = delete;
+};
+
+/// The object of a value that has `__chandle__`; the caller owns it. \throws py::error_already_set
+TVMFFIAny FromForeignObject(PyObject* value);
+
+/// A value in the text of an error. \throws py::error_already_set
+std::string DescribeValue(PyObject* value);
 
 /// \throws PythonError (TypeError): functions take no keyword arguments.
 [[noreturn]] void FailKeywords(PyObject* opt_subject, PyObject* kwnames);

@@ -14,6 +14,8 @@ namespace graphffi::bindings {
 
 namespace {
 
+constexpr char kHolderMethod[] = "__tvm_ffi_object__";
+
 using Entries = std::unordered_map<PyTypeObject*, std::unique_ptr<TypeEntry>>;
 
 /// Guarded by the GIL; never destroyed, since types die late.
@@ -60,12 +62,6 @@ py::object Attribute(PyTypeObject* type, const char* name) {
   return OptAttribute(reinterpret_cast<PyObject*>(type), name);
 }
 
-/// A protocol's attribute; None is how a type says that it has none.
-bool HasProtocol(PyTypeObject* type, const char* name) {
-  const py::object value = Attribute(type, name);
-  return value && !value.is_none();
-}
-
 bool IsNamed(PyTypeObject* type, const char* module, const char* name) {
   const char* dot = std::strrchr(type->tp_name, '.');
   if (std::strcmp(dot == nullptr ? type->tp_name : dot + 1, name) != 0) return false;
@@ -91,8 +87,10 @@ ArgumentKind BuiltinKind(PyTypeObject* type) {
   if (PyType_FastSubclass(type, Py_TPFLAGS_LONG_SUBCLASS)) return ArgumentKind::kInt;
   if (PyType_IsSubtype(type, &PyFloat_Type) != 0) return ArgumentKind::kFloat;
   if (PyType_FastSubclass(type, Py_TPFLAGS_UNICODE_SUBCLASS)) {
-    return IsSubtype(type, "graphffi._values.dtype", "dtype") ? ArgumentKind::kDType
-                                                              : ArgumentKind::kStr;
+    if (IsSubtype(type, "graphffi._values.dtype", "dtype")) return ArgumentKind::kDType;
+    // tvm_ffi.dtype is a str, too.
+    return HasProtocol(type, "from_dlpack_data_type") ? ArgumentKind::kForeignDType
+                                                      : ArgumentKind::kStr;
   }
   if (PyType_FastSubclass(type, Py_TPFLAGS_BYTES_SUBCLASS)) return ArgumentKind::kBytes;
   if (PyType_IsSubtype(type, &PyByteArray_Type) != 0) return ArgumentKind::kByteArray;
@@ -106,21 +104,58 @@ ArgumentKind BuiltinKind(PyTypeObject* type) {
   return ArgumentKind::kUnknown;
 }
 
-/// Types of libraries, by protocol where there is one, else by name.
-ArgumentKind ForeignKind(PyTypeObject* type) {
-  // No kernel is told which elements of a masked array count.
-  if (HasBase(type, "numpy.ma", "MaskedArray") || HasBase(type, "numpy.ma.core", "MaskedArray")) {
-    return ArgumentKind::kUnknown;
+ArgumentKind OwnKind(PyTypeObject* type) {
+  if (IsSubtype(type, "graphffi._values.device", "Device")) return ArgumentKind::kDevice;
+  if (IsSubtype(type, "graphffi._values.map", "Map")) return ArgumentKind::kMapping;
+  return ArgumentKind::kUnknown;
+}
+
+struct KindByMethod {
+  const char* method;
+  ArgumentKind kind;
+};
+
+ArgumentKind FirstKind(PyTypeObject* type, std::initializer_list<KindByMethod> methods) {
+  for (const KindByMethod& candidate : methods) {
+    if (HasProtocol(type, candidate.method)) return candidate.kind;
   }
-  if (HasProtocol(type, "__chandle__")) return ArgumentKind::kForeignObject;
-  if (HasProtocol(type, "__dlpack__")) return ArgumentKind::kDLPack;
-  if (HasProtocol(type, "__cuda_stream__")) return ArgumentKind::kStream;
+  return ArgumentKind::kUnknown;
+}
+
+/// No kernel is told which elements of a masked array count: they are of no kind.
+bool IsMaskedArray(PyTypeObject* type) {
+  return HasBase(type, "numpy.ma", "MaskedArray") || HasBase(type, "numpy.ma.core", "MaskedArray");
+}
+
+/// Protocols that count more than that a type is derived from int, str or another one of Python's.
+ArgumentKind ProtocolKind(PyTypeObject* type) {
+  return FirstKind(type, {{"__chandle__", ArgumentKind::kForeignObject},
+                          {kHolderMethod, ArgumentKind::kHolder},
+                          {"__cuda_stream__", ArgumentKind::kStream},
+                          {"__dlpack__", ArgumentKind::kDLPack}});
+}
+
+/// Types of libraries, by protocol where there is one, else by name. The order of tvm-ffi's
+/// protocols is that of apache-tvm-ffi.
+ArgumentKind ForeignKind(PyTypeObject* type) {
   if (IsNamed(type, "torch", "dtype") || HasBase(type, "numpy", "dtype")) {
     return ArgumentKind::kForeignDType;
   }
-  if (IsNamed(type, "torch", "device")) return ArgumentKind::kForeignDevice;
+  if (IsNamed(type, "torch", "device") || IsNamed(type, "tvm_ffi.core", "Device")) {
+    return ArgumentKind::kForeignDevice;
+  }
   if (HasBase(type, "numpy", "bool") || HasBase(type, "numpy", "bool_")) return ArgumentKind::kBool;
   if (IsNamed(type, "ctypes", "c_void_p")) return ArgumentKind::kPointer;
+  if (HasProtocol(type, "__tvm_ffi_opaque_ptr__")) return ArgumentKind::kAddress;
+  if (type->tp_call == nullptr) {
+    const ArgumentKind kind =
+        FirstKind(type, {{"__dlpack_data_type__", ArgumentKind::kForeignDType},
+                         {"__dlpack_device__", ArgumentKind::kForeignDevice},
+                         {"__tvm_ffi_int__", ArgumentKind::kAsInt},
+                         {"__tvm_ffi_float__", ArgumentKind::kAsFloat},
+                         {"__tvm_ffi_value__", ArgumentKind::kAsValue}});
+    if (kind != ArgumentKind::kUnknown) return kind;
+  }
   const PyNumberMethods* number = type->tp_as_number;
   if (number != nullptr && number->nb_index != nullptr) return ArgumentKind::kIndex;
   if (number != nullptr && number->nb_float != nullptr &&
@@ -144,34 +179,39 @@ bool WrapsTensors(PyTypeObject* type) {
   return false;
 }
 
+void UseExchange(PyTypeObject* type, TypeEntry* entry) {
+  entry->kind = WrapsTensors(type) ? ArgumentKind::kNoMemory : ArgumentKind::kExchange;
+  entry->opt_view = entry->opt_exchange->dltensor_from_py_object_no_sync;
+  entry->as_good_allocator = entry->opt_exchange->managed_tensor_allocator;
+  entry->has_lazy_bits = HasProtocol(type, "is_conj") && HasProtocol(type, "is_neg");
+  UseViewer(entry);
+}
+
+/// The kind of a type whose tensors have no exchange table.
+ArgumentKind KindOf(PyTypeObject* type) {
+  for (auto* find : {&ProtocolKind, &BuiltinKind, &OwnKind, &ForeignKind}) {
+    const ArgumentKind kind = find(type);
+    if (kind != ArgumentKind::kUnknown) return kind;
+  }
+  return ArgumentKind::kUnknown;
+}
+
 void Classify(PyTypeObject* type, TypeEntry* entry) {
   entry->type = type;
   if (PyType_IsSubtype(type, ObjectType()) != 0) {
     entry->kind = ArgumentKind::kObject;
     return;
   }
-  entry->kind = BuiltinKind(type);
-  if (entry->kind != ArgumentKind::kUnknown) return;
-  if (IsSubtype(type, "graphffi._values.device", "Device")) {
-    entry->kind = ArgumentKind::kDevice;
-    return;
-  }
-  if (IsSubtype(type, "graphffi._values.map", "Map")) {
-    entry->kind = ArgumentKind::kMapping;
-    return;
-  }
+  if (IsMaskedArray(type)) return;
+  const bool holds = HasProtocol(type, kHolderMethod) && !HasProtocol(type, "__chandle__");
   const py::object capsule = Attribute(type, "__dlpack_c_exchange_api__");
-  entry->opt_exchange = capsule ? ExchangeTable(capsule.ptr()) : nullptr;
-  if (entry->opt_exchange == nullptr) {
-    entry->kind = ForeignKind(type);
-    if (entry->kind == ArgumentKind::kDLPack) entry->opt_array_view = FindArrayView(type);
+  entry->opt_exchange = capsule && !holds ? ExchangeTable(capsule.ptr()) : nullptr;
+  if (entry->opt_exchange != nullptr) {
+    UseExchange(type, entry);
     return;
   }
-  entry->kind = WrapsTensors(type) ? ArgumentKind::kNoMemory : ArgumentKind::kExchange;
-  entry->opt_view = entry->opt_exchange->dltensor_from_py_object_no_sync;
-  entry->as_good_allocator = entry->opt_exchange->managed_tensor_allocator;
-  entry->has_lazy_bits = HasProtocol(type, "is_conj") && HasProtocol(type, "is_neg");
-  UseViewer(entry);
+  entry->kind = KindOf(type);
+  if (entry->kind == ArgumentKind::kDLPack) entry->opt_array_view = FindArrayView(type);
 }
 
 }  // namespace
@@ -216,6 +256,11 @@ void CheckPlainSlow(PyObject* value, const DLTensor& dltensor) {
 void SetViewer(const DLPackExchangeAPI& exchange, const TensorViewer& viewer) {
   AllViewers()[&exchange] = &viewer;
   for (const auto& [type, entry] : AllEntries()) UseViewer(entry.get());
+}
+
+bool HasProtocol(PyTypeObject* type, const char* name) {
+  const py::object value = Attribute(type, name);
+  return value && !value.is_none();
 }
 
 bool IsNumPyArray(PyTypeObject* type) { return HasBase(type, "numpy", "ndarray"); }

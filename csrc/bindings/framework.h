@@ -22,9 +22,9 @@ enum class ArgumentKind : uint8_t {
   kBytes,
   kByteArray,
   kDType,          // graphffi.dtype
-  kForeignDType,   // torch.dtype, numpy.dtype
+  kForeignDType,   // torch's, NumPy's, tvm_ffi's, __dlpack_data_type__
   kDevice,         // graphffi.Device
-  kForeignDevice,  // torch.device
+  kForeignDevice,  // torch's, tvm_ffi's, __dlpack_device__ without __dlpack__
   kShape,          // graphffi.Shape
   kSequence,       // list, tuple
   kMapping,        // dict, Map
@@ -35,6 +35,11 @@ enum class ArgumentKind : uint8_t {
   kDLPack,         // a tensor with __dlpack__
   kPointer,        // ctypes.c_void_p
   kStream,         // __cuda_stream__
+  kHolder,         // __tvm_ffi_object__, as all below by the name of a method of tvm-ffi's
+  kAddress,        // __tvm_ffi_opaque_ptr__
+  kAsInt,          // __tvm_ffi_int__
+  kAsFloat,        // __tvm_ffi_float__
+  kAsValue,        // __tvm_ffi_value__
   kClass,          // a class: a NumPy scalar type as a data type, else a callable
   kCallable,
 };
@@ -94,6 +99,9 @@ inline void CheckPlain(PyObject* value, const TypeEntry& type, const DLTensor& t
 void SetViewer(const DLPackExchangeAPI& exchange, const TensorViewer& viewer);
 
 bool IsNumPyArray(PyTypeObject* type);
+
+/// Whether a type has an attribute, such as the method of a protocol; None is how it says no.
+bool HasProtocol(PyTypeObject* type, const char* name);
 
 /// The exchange table behind a capsule, NULL if `capsule` is none or its version is not ours.
 const DLPackExchangeAPI* ExchangeTable(PyObject* capsule);

@@ -43,15 +43,8 @@ PyObject* CallFunction(PyObject* self, PyObject* const* args, size_t nargsf, PyO
   });
 }
 
-/// The tvm_ffi.Function that a callable holds, as those of CuTe DSL do: calling that needs no
-/// Python.
-py::object HeldFunction(PyObject* callable) {
-  const py::object opt_held = OptAttribute(callable, "__tvm_ffi_object__");
-  const py::object held = opt_held && !PyType_Check(callable) ? opt_held() : py::none();
-  return held.is_none() ? py::reinterpret_borrow<py::object>(callable) : held;
-}
-
-/// Function(x): a Function of anything that can be called, a tvm_ffi.Function included.
+/// Function(x): a Function of anything that can be called, a tvm_ffi.Function included. Of a
+/// callable that holds one, as those of CuTe DSL do, that: calling it needs no Python.
 PyObject* NewFunction(PyTypeObject*, PyObject* args, PyObject* kwargs) {
   return Guard([&]() -> PyObject* {
     static const char* names[] = {"callable", nullptr};
@@ -62,8 +55,7 @@ PyObject* NewFunction(PyTypeObject*, PyObject* args, PyObject* kwargs) {
     }
     if (Py_IS_TYPE(callable, function_type)) return Py_NewRef(callable);
     Arguments arguments(nullptr);
-    const py::object held = HeldFunction(callable);
-    TVMFFIAny value = arguments.View(held.ptr());
+    TVMFFIAny value = arguments.View(callable);
     if (value.type_index != kTVMFFIFunction) {
       Fail(PyExc_TypeError, std::string("graphffi.Function: expected a callable, got ") +
                                 Py_TYPE(callable)->tp_name);

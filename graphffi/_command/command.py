@@ -15,6 +15,9 @@ from .._version import __version__
 from .outcome import Outcome
 from .progress import Progress
 
+_SOURCES = (
+    "library.so, FlashInfer-Bench's .json files, or a module with templates and its libraries"
+)
 _FRAMEWORKS = "beside NumPy, separated by commas; by default, those that are installed"
 
 
@@ -60,9 +63,7 @@ def _parser() -> argparse.ArgumentParser:
         "--max-age", type=float, metavar="DAYS", help="remove what was unused longer"
     )
     generate = add("generate", _generate, "write the definitions of a library's ops as Python")
-    generate.add_argument(
-        "sources", nargs="+", help="library.so, or FlashInfer-Bench's .json files"
-    )
+    generate.add_argument("sources", nargs="+", help=_SOURCES)
     generate.add_argument("-o", "--output", required=True, help="the Python file")
     generate.add_argument("--namespace", help="of the ops")
     generate.add_argument("--check", action="store_true", help="write nothing, compare only")

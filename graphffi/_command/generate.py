@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -17,13 +18,15 @@ from .._definition.op_text import op_texts, parse_op_text
 from .._definition.parameter import is_name
 from .._values.metadata import TENSORS, describe_function, describe_type, parameters_of
 from .._values.module import Module, load_module
-from .generate_trace import trace_blocks
+from .generate_module import definitions_of_module, is_module_name
+from .generate_trace import Described, definitions_of_files, reference_text
 from .outcome import Outcome
 
 _BLOCK: Final = re.compile(
     r"^# generated: (?P<name>\w+) (?P<digest>[0-9a-f]{12})\n(?P<text>.*?)^# end: (?P=name)\n",
     re.MULTILINE | re.DOTALL,
 )
+_LACKING: Final = re.compile(rf"^ +(schema|kernel|plan|infer)=.*\b{TODO}\b", re.MULTILINE)
 _ATTRIBUTES: Final = {
     "int": "int",
     "float": "float",
@@ -61,6 +64,8 @@ class Generated:
         written: Names of ops that were written.
         kept: Names of ops that were edited, and stay.
         todo: Names of ops with something to fill in.
+        lacking: How many ops lack a field, by its name.
+        num_ops: Of all ops in the file.
         left_out: Names of functions that no op can be made of, and why.
     """
 
@@ -68,6 +73,8 @@ class Generated:
     written: list[str] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
     todo: list[str] = field(default_factory=list)
+    lacking: dict[str, int] = field(default_factory=dict)
+    num_ops: int = 0
     left_out: dict[str, str] = field(default_factory=dict)
 
 
@@ -75,7 +82,8 @@ def generate(sources: Sequence[str], output: str, namespace: str | None, *, chec
     """Writes definitions, or says whether they are up to date.
 
     Args:
-        sources: A library, or files with definitions of FlashInfer-Bench.
+        sources: A library; files with definitions of FlashInfer-Bench; or a module with templates,
+            and libraries with the kernels of some.
         output: The Python file.
         namespace: Of the ops; default: the file's name without ``lib`` and suffix.
         check: Whether to write nothing, with the status 1 where something would change.
@@ -96,18 +104,7 @@ def generate(sources: Sequence[str], output: str, namespace: str | None, *, chec
         raise ValueError(
             f"graphffi generate: namespace: expected an identifier, got {names!r}; pass --namespace"
         )
-    if all(source.endswith(".json") for source in sources):
-        blocks = trace_blocks(sources, names)
-        left_out: dict[str, str] = {}
-        head = _HEAD.format(file=", ".join(Path(s).name for s in sources), kernels="")
-        head = head.replace("\nfrom pathlib import Path\n", "")
-    elif len(sources) == 1:
-        blocks, left_out = library_blocks(load_module(sources[0]), names)
-        relative = os.path.relpath(os.path.realpath(sources[0]), os.path.realpath(target.parent))
-        kernels = f"\n_kernels = graphffi.load_module(Path(__file__).parent / {relative!r})\n"
-        head = _HEAD.format(file=Path(sources[0]).name, kernels=kernels)
-    else:
-        raise ValueError(f"graphffi generate: expected a library or .json files, got {sources}")
+    head, blocks, left_out = _blocks(sources, names, target.parent)
     made = merged(old, head, blocks)
     made.left_out = left_out
     is_changed = made.text != old
@@ -119,14 +116,110 @@ def generate(sources: Sequence[str], output: str, namespace: str | None, *, chec
     return _outcome(made, output, is_changed=is_changed, check=check)
 
 
+def _blocks(
+    sources: Sequence[str], namespace: str, folder: Path
+) -> tuple[str, dict[str, str], dict[str, str]]:
+    """The head of a new file, the text of each definition, and why there is none of the others."""
+    first, others = sources[0], sources[1:]
+    left_out: dict[str, str] = {}
+    if all(source.endswith(".json") for source in sources):
+        described = definitions_of_files(sources)
+        named = ", ".join(Path(source).name for source in sources)
+    elif is_module_name(first):
+        described, left_out = definitions_of_module(first)
+        named = first
+    elif not others:
+        module = load_module(first)
+        blocks, left_out = library_blocks(module, namespace)
+        return _head(Path(first).name, [first], folder), blocks, left_out
+    else:
+        raise ValueError(
+            f"graphffi generate: expected a library, .json files, or a module with templates and "
+            f"libraries of its kernels, got {sources}"
+        )
+    libraries = [] if first.endswith(".json") else [*others]
+    kernels = _kernels_of(libraries)
+    blocks = {}
+    for name, op in described.items():
+        if name in _USED:
+            left_out[name] = "its name is one that the file itself uses"
+            continue
+        kernel = kernels[name](op) if name in kernels else ""
+        text = define_text(f"{namespace}::{name}", kernel, op.fields)
+        blocks[name] = text + reference_text(name, op.reference)
+    return _head(named, libraries, folder), blocks, left_out
+
+
+def _head(named: str, libraries: Sequence[str], folder: Path) -> str:
+    """The beginning of a new file, which loads libraries."""
+    kernels = ""
+    for i, library in enumerate(libraries):
+        relative = os.path.relpath(os.path.realpath(library), os.path.realpath(folder))
+        kernels += f"\n{_variable(i)} = graphffi.load_module(Path(__file__).parent / {relative!r})"
+    head = _HEAD.format(file=named, kernels=f"{kernels}\n" if kernels else "")
+    return head if kernels else head.replace("\nfrom pathlib import Path\n", "")
+
+
+def _variable(index: int) -> str:
+    return f"_kernels{index or ''}"
+
+
+def _kernels_of(libraries: Sequence[str]) -> dict[str, Callable[[Described], str]]:
+    """For each function, what sets the plan of an op and gives the kernel's expression."""
+    found: dict[str, Callable[[Described], str]] = {}
+    for i, library in enumerate(libraries):
+        module = load_module(library)
+        for name in module.function_names():
+
+            def kernel(op: Described, name: str = name, i: int = i, module: Module = module) -> str:
+                schema = (module.get_function_metadata(name) or {}).get("type_schema")
+                op.fields["plan"] = _plan(op.fields["schema"], schema)
+                if isinstance(schema, dict):
+                    op.fields["comment"] = describe_function(name, schema)
+                return f"{_variable(i)}.{name}"
+
+            found.setdefault(name, kernel)
+    return found
+
+
+def _plan(schema: str, metadata: Any) -> str:
+    """The arguments of a function whose types allow one order of operands and results only."""
+    parameters = parameters_of(metadata) if isinstance(metadata, dict) else None
+    if parameters is None or TODO in schema:
+        return TODO
+    operands, results = (
+        [part.rpartition(" ")[::2] for part in side.strip("() ").split(", ") if part]
+        for side in schema.split(" -> ")
+    )
+    written = [("Tensor(a!)", name) for _, name in results]
+    fits = {
+        ", ".join(name for _, name in order)
+        for order in ([*operands, *written], [*written, *operands])
+        if len(order) == len(parameters)
+        and all(_takes(p, kind) for p, (kind, _) in zip(parameters, order, strict=True))
+    }
+    return fits.pop() if len(fits) == 1 else TODO
+
+
+def _takes(parameter: Mapping[str, Any], kind: str) -> bool:
+    """True if the type of a function's parameter is that of a parameter in a schema."""
+    taken = _parameter(parameter)
+    says_writes = "view" in json.dumps(parameter)
+    return taken == (kind if says_writes else kind.replace("(a!)", ""))
+
+
 def _outcome(made: Generated, output: str, *, is_changed: bool, check: bool) -> Outcome:
     state = "up to date" if not is_changed else "out of date" if check else "written"
     lines = [f"{output}: {state}, {len(made.written)} ops"]
+    if made.lacking:
+        lacks = ", ".join(f"{what} {count}" for what, count in made.lacking.items())
+        complete = made.num_ops - len(made.todo)
+        lines.append(f"  complete: {complete} of {made.num_ops}; to fill in: {lacks}")
     lines += [f"  kept as edited: {name}" for name in made.kept]
     lines += [f"  to fill in: {name}" for name in made.todo]
     lines += [f"  left out: {name}: {why}" for name, why in made.left_out.items()]
     facts = {"state": state, "written": made.written, "kept": made.kept, "todo": made.todo,
-             "left_out": made.left_out}  # fmt: skip
+             "lacking": made.lacking, "left_out": made.left_out}  # fmt: skip
     return Outcome(facts, lines, status=int(check and is_changed))
 
 
@@ -157,6 +250,10 @@ def merged(old: str, head: str, blocks: dict[str, str]) -> Generated:
     made.written = [name for name in blocks if name not in made.kept]
     found = {match["name"]: match["text"] for match in _BLOCK.finditer(text)}
     made.todo = [name for name, block in found.items() if re.search(rf"\b{TODO}\b", block)]
+    made.num_ops = len(found)
+    for block in found.values():
+        for what in _LACKING.findall(block):
+            made.lacking[what] = made.lacking.get(what, 0) + 1
     return made
 
 

@@ -35,8 +35,9 @@ _ALIASES = {"mps": "metal", "xpu": "oneapi", "privateuseone": "ext_dev", "gpu": 
 class Device:
     """A device: ``Device("cuda:0")``, ``Device("cuda", 0)``, ``Device("cpu")``.
 
-    Also accepts another ``Device``, a ``torch.device``, and DLPack's pair
-    ``(device_type, device_id)``.
+    Also accepts another ``Device``, a ``torch.device``, a ``tvm_ffi.Device``, DLPack's pair
+    ``(device_type, device_id)``, and objects that give it by ``__dlpack_device__`` and are no
+    tensors.
 
     Attributes:
         type: ``"cpu"``, ``"cuda"``, ``"rocm"``, ``"metal"``, ``"oneapi"``, ``"ext_dev"``, ….
@@ -99,6 +100,15 @@ def _split(device: Any) -> tuple[str, int | None]:
             raise ValueError(f"graphffi: device: expected a DLPack device type, got {number}")
         return _NAMES[number], index
     kind = type(device)
+    if hasattr(kind, "__dlpack_device__") and not hasattr(kind, "__dlpack__"):
+        pair = device.__dlpack_device__()
+        if _is_pair(pair):
+            return _split(pair)
+        raise TypeError(
+            f"graphffi: device: expected a DLPack pair from __dlpack_device__, got {pair!r}"
+        )
+    if kind.__module__ == "tvm_ffi.core" and kind.__name__ == "Device":
+        return _split((device.dlpack_device_type(), device.index))
     if kind.__module__ == "torch" and kind.__name__ == "device":
         # The one type that a torch backend may name as it likes is PrivateUse1, DLPack's ext_dev.
         name = _ALIASES.get(device.type, device.type)

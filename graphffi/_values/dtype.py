@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 import re
 from typing import Any
 
@@ -36,8 +37,9 @@ _PATTERN = r"(int|uint|float|bfloat|complex)([1-9][0-9]*)(?:x([1-9][0-9]*))?"
 class dtype(str):
     """A data type: a string such as ``"float32"`` that also knows its DLPack code, bits and lanes.
 
-    Accepts a name, another ``dtype``, and the data types of NumPy, torch and JAX (by their names:
-    no framework is imported). It compares equal to its name.
+    Accepts a name, another ``dtype``, the data types of NumPy, torch and JAX (by their names:
+    no framework is imported), and objects with ``__dlpack_data_type__``. It compares equal to its
+    name.
 
     Attributes:
         code: DLPack's type code.
@@ -62,6 +64,8 @@ class dtype(str):
         """Make a data type of a name or of another library's data type."""
         if type(value) is cls:
             return value
+        if not isinstance(value, str) and hasattr(type(value), "__dlpack_data_type__"):
+            return cls.from_dlpack_type(*_three_numbers(value))
         name = value if isinstance(value, str) else _foreign_name(value)
         code, bits, lanes = _parse(name)
         if not getattr(value, "isnative", True):  # of NumPy
@@ -109,12 +113,25 @@ def _parse(name: str) -> tuple[int, int, int]:
 
 def _format(code: int, bits: int, lanes: int) -> str:
     suffix = "" if lanes == 1 else f"x{lanes}"
-    if (code, bits) in _NAMES:
+    fits = 0 < bits < 256 and 0 < lanes < 65536
+    if fits and (code, bits) in _NAMES:
         return _NAMES[code, bits] + suffix
-    if code in _KINDS and bits > 0:
+    if fits and code in _KINDS:
         return f"{_KINDS[code]}{bits}{suffix}"
     raise ValueError(
         f"graphffi: dtype: expected a DLPack data type, got code {code}, bits {bits}, lanes {lanes}"
+    )
+
+
+def _three_numbers(value: Any) -> tuple[int, int, int]:
+    """Return the code, bits and lanes that an object says it stands for."""
+    given = value.__dlpack_data_type__()
+    if isinstance(given, tuple) and len(given) == 3:
+        if all(hasattr(number, "__index__") for number in given):
+            code, bits, lanes = map(operator.index, given)
+            return code, bits, lanes
+    raise TypeError(
+        f"graphffi: dtype: expected (code, bits, lanes) from __dlpack_data_type__, got {given!r}"
     )
 
 

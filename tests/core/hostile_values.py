@@ -61,6 +61,19 @@ class Raiser:
         raise ValueError("no text")
 
 
+def sayers() -> list[Any]:
+    """Objects that answer each of tvm-ffi's protocols, but not with what it asks for."""
+    methods = ["object", "opaque_ptr", "int", "float", "value", "env_stream"]
+    names = [f"__tvm_ffi_{method}__" for method in methods]
+    names += ["__cuda_stream__", "__dlpack_data_type__", "__dlpack_device__", "__dlpack__"]
+    answers = [None, "text", (1, 2, 3), (1 << 70, -1), -1, 1 << 70, object(), fail]
+    return [
+        type("Sayer", (), {name: lambda self, answer=answer, **_: answer})()
+        for name in names
+        for answer in answers
+    ]
+
+
 class Text(str):
     """A subclass of str with an attribute of its own."""
 
@@ -229,6 +242,7 @@ def make_values(kernels: graphffi.Module) -> list[Any]:
         iter(()),
         sys._getframe(),
     ]
+    python += sayers()
     containers = [
         [],
         (),

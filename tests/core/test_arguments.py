@@ -242,3 +242,6 @@ def test_objects_of_tvm_ffi_pass(kernels: graphffi.Module) -> None:
     function = tvm_ffi.get_global_func("ffi.Array")
     assert kernels.call(function, 1) == [1]
     assert graphffi.Function(function)(1, 2) == [1, 2]
+    assert kernels.type_index(tvm_ffi.dtype("float32x2")) == 5
+    assert kernels.echo(tvm_ffi.dtype("float32x2")) == graphffi.dtype("float32x2")
+    assert kernels.echo(tvm_ffi.device("cuda", 1)) == graphffi.Device("cuda:1")

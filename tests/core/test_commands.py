@@ -66,7 +66,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("inspect text.so", "cannot load"),
         ("generate none.so -o ops.py", "cannot load"),
         ("generate text.so -o ops.py", "cannot load"),
-        ("generate text.so none.so -o ops.py", "expected a library or .json files"),
+        ("generate text.so none.so -o ops.py", "expected a library, .json files"),
         ("generate none.json -o ops.py", "graphffi generate: none.json: No such file"),
         ("generate text.json -o ops.py", "text.json: expected a definition"),
         ("check none.so", "graphffi check: none.so: expected a library, got no file"),

@@ -67,17 +67,23 @@ ObjectRef Consume(PyObject* capsule, Managed* managed) {
 }
 
 /// `value.__dlpack__(max_version=…)`, or without it for producers of the protocol before 1.0.
+/// \throws ProducerError
 py::object CallProducer(py::handle value) {
   static const py::handle keywords =
       py::dict(py::arg("max_version") = py::make_tuple(DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION))
           .release();
-  const py::object producer = value.attr("__dlpack__");
-  PyObject* capsule = PyObject_VectorcallDict(producer.ptr(), nullptr, 0, keywords.ptr());
-  if (capsule == nullptr && PyErr_ExceptionMatches(PyExc_TypeError) != 0) {
-    PyErr_Clear();
-    capsule = PyObject_CallNoArgs(producer.ptr());
+  PyObject* capsule = nullptr;
+  PyObject* producer = PyObject_GetAttrString(value.ptr(), "__dlpack__");
+  if (producer != nullptr) {
+    capsule = PyObject_VectorcallDict(producer, nullptr, 0, keywords.ptr());
+    if (capsule == nullptr && PyErr_ExceptionMatches(PyExc_TypeError) != 0) {
+      PyErr_Clear();
+      capsule = PyObject_CallNoArgs(producer);
+    }
+    Py_DECREF(producer);
   }
-  return py::reinterpret_steal<py::object>(Check(capsule));
+  if (capsule == nullptr) throw ProducerError();
+  return py::reinterpret_steal<py::object>(capsule);
 }
 
 /// Refuses tensors that nobody could read. \throws PythonError

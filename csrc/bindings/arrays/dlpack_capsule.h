@@ -5,6 +5,7 @@
 #include <pybind11/pybind11.h>
 
 #include "bindings/object.h"
+#include "bindings/raised.h"
 
 namespace graphffi::bindings {
 
@@ -12,7 +13,11 @@ namespace graphffi::bindings {
 /// Error
 py::object MakeCapsule(TVMFFIObjectHandle tensor, bool versioned);
 
-/// A tensor of what `value.__dlpack__()` gives. \throws PythonError, py::error_already_set, Error
+/// The Python exception that is set was raised by `__dlpack__`, not about what that gave.
+struct ProducerError : PythonError {};
+
+/// A tensor of what `value.__dlpack__()` gives. \throws ProducerError, PythonError,
+/// py::error_already_set, Error
 ObjectRef ImportProduced(PyObject* value);
 
 }  // namespace graphffi::bindings
