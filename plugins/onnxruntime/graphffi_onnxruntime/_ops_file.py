@@ -1,0 +1,1 @@
+def write_ops(path): pass
