@@ -28,31 +28,24 @@ A ``!`` behind a kind says that the op updates the operand.
 
 from __future__ import annotations
 
+import ctypes
 from typing import TYPE_CHECKING, Any, Final
 
-from graphffi.plugin import (
-    KINDS,
-    content_hash,
-    find_library_in_use,
-    flat,
-    packaged_name,
-    split_reference,
-    trace_call,
-    write_lines,
-)
+from graphffi import dtype
+from graphffi.plugin import KINDS, call_device, flat, packaged_name, trace_call, write_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from graphffi import TensorSpec
-    from graphffi.plugin import Definition, TracedCall
+    from graphffi.plugin import CanonicalCall, Definition, TracedCall
+
+    Line = tuple[str, str]
 
 CALL: Final = "graphffi_call"
 """The attribute of a node that is the text of its call."""
 _FORMAT: Final = "graphffi.onnx 1"
 _OPS_FORMAT: Final = "graphffi.ops 1"
 
-Specs = "Sequence[TensorSpec | list[TensorSpec] | None]"
 
 
 def node_text(
@@ -79,7 +72,76 @@ def node_text(
     reason = why_no_node(definition)
     if reason is not None:
         raise NotImplementedError(reason)
-    raise NotImplementedError
+    ways: dict[str, TracedCall] = {}
+    for each in (operands, *others):
+        way = trace_call(definition, each, attributes)
+        ways.setdefault(f"{way.kernel.reference} {way.text}", way)
+    calls = [(w, definition.canonical(w.kernel, operands, attributes)) for w in ways.values()]
+    fixed = frozenset().union(*(way.fixed for way in ways.values()))
+    lines = (
+        ("subject", definition.name),
+        ("digest", definition.digest),
+        ("device", call_device(operands, ())),
+        ("names", calls[0][1].names),
+        *_input_lines(definition, operands),
+        *_attribute_lines(definition, attributes, fixed),
+        *(line for way, call in calls for line in _way_lines(way, call)),
+    )
+    return write_lines(_FORMAT, lines)
+
+
+def _input_lines(definition: Definition, operands: Sequence[Any]) -> Iterator[Line]:
+    """What each input of the node is: operands in order, lists flattened."""
+    read, updated = 0, len(definition.results)
+    for operand, value in zip(definition.operands, operands, strict=True):
+        if value is None:
+            yield "input", "!" if operand.mutated else "-"
+        for spec in flat([value]):
+            place = f"o{updated}" if operand.mutated else f"i{read}"
+            updated, read = updated + operand.mutated, read + (not operand.mutated)
+            yield "input", f"{place} {dtype(spec.dtype)} {len(spec.shape)}"
+
+
+def _attribute_lines(
+    definition: Definition, attributes: Sequence[Any], fixed: frozenset[int]
+) -> Iterator[Line]:
+    """Where values are, and those that the node's attributes do not say, or programs depend on."""
+    counts = {"n": 0, "f": 0, "s": 0}
+    number = 0
+    for attribute, value in zip(definition.attributes, attributes, strict=True):
+        is_list = isinstance(value, (list, tuple))
+        kind = KINDS[attribute.kind]
+        if value is not None:
+            name = "str" if kind.bank == "s" else kind.name
+            yield "attribute", f"{name} {len(value) if is_list else -1} {attribute.name}"
+        for item in value if is_list else (value,):
+            if item is not None:
+                place = f"{kind.bank}{counts[kind.bank]}"
+                counts[kind.bank] += 1
+                text = _text_of(kind.to_graph(item))
+                if kind.bank == "f" and repr(_rounded(item)) != text:
+                    yield "exact", f"{place} {text}"
+                if number in fixed:
+                    yield "fixed", f"{place} {text}"
+            number += 1
+
+
+def _text_of(value: Any) -> str:
+    if isinstance(value, float):
+        return repr(value)
+    return str(int(value)) if isinstance(value, bool) else str(value)
+
+
+def _way_lines(way: TracedCall, call: CanonicalCall) -> Iterator[Line]:
+    reference = way.kernel.reference
+    yield "kernel", reference
+    library = packaged_name(reference)
+    if library:
+        yield "library", library
+    yield "plan", call.plan
+    if way.kernel.traits.pass_owning_tensor:
+        yield "owning", "True"
+    yield "program", way.text
 
 
 def node_attributes(definition: Definition, attributes: Sequence[Any]) -> dict[str, Any]:
@@ -94,7 +156,14 @@ def node_attributes(definition: Definition, attributes: Sequence[Any]) -> dict[s
 def _in_node(kind: str, value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_in_node(kind, item) for item in value]
+    if kind == "float":
+        return _rounded(value)
     return int(value) if kind == "bool" else value
+
+
+def _rounded(value: float) -> float:
+    """A float as nodes have it: of 32 bits."""
+    return ctypes.c_float(value).value
 
 
 def why_no_node(definition: Definition) -> str | None:
