@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from ._build.build_plugin import build_archive as build_archive
+from ._build.cache import replacing as replacing
 from ._build.location import plugin_cache as plugin_cache
 from ._build.location import torch_build as torch_build
 from ._contract.attribute_kind import KINDS as KINDS
@@ -28,6 +29,7 @@ from ._core import ask_flag as ask_flag
 from ._definition.binding import BoundCall as BoundCall
 from ._definition.defined_op import DefinedOp as DefinedOp
 from ._definition.definition import Definition as Definition
+from ._definition.op_table import definition_of as definition_of
 from ._definition.parameter import MISSING as MISSING
 from ._definition.parameter import Attribute as Attribute
 from ._definition.parameter import Operand as Operand

@@ -7,10 +7,16 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import torch
-
 from graphffi_onnxruntime._ops_file import write_ops
 from graphffi_onnxruntime._translate import Translation, check_dtypes
-from graphffi_torch.plugin import Functional, PrimitiveCall, functional, pure_operators
+
+from graphffi_torch.plugin import (
+    Functional,
+    PrimitiveCall,
+    all_nodes,
+    functional,
+    pure_operators,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -26,46 +32,100 @@ def export(
     device: str | None = None,
     **options: Any,
 ) -> str:
-    program = model
+    """Writes a program as an ONNX model, of which each call of an op is one typed node.
+
+    Beside the model lie the list of its ops, ``model.onnx.ops``, and the libraries of the kernels.
+
+    An input that the program updates stays as it is: its new value is another result of the model,
+    behind those of the program, called ``<input>_updated``. So is that of a buffer, which becomes
+    an input with its value as default.
+
+    Args:
+        model: From `torch.export.export`, or a module to export.
+        path: Of the model to write, ``model.onnx``.
+        args: Of the module, if it is one.
+        kwargs: The same.
+        dynamic_shapes: Of the module's arguments, as `torch.export.export` takes it.
+        device: The type of the devices that the model is to run on, ``"cuda"``, by which kernels
+            are chosen; default: those of the program's tensors.
+        options: Others of `torch.onnx.export`, such as ``input_names`` and ``opset_version``.
+
+    Returns:
+        The path.
+
+    Raises:
+        NotImplementedError: For a call that no node can stand for: with side effects, with an
+            attribute that the program computes, with complex tensors, with a list of tensors that
+            is not the last operand, or of an op without a kernel for it.
+        ValueError: For a program after `run_decompositions` whose ops update operands; if one
+            updates a parameter, a constant, a buffer that shares memory, or another operand.
+        FileNotFoundError: If a kernel library is not where its reference says.
+
+    Example:
+        >>> graphffi_onnxruntime.export(model, "model.onnx", (x,))  # doctest: +SKIP
+    """
     if not isinstance(model, torch.export.ExportedProgram):
-        program = torch.export.export(
-            model, tuple(args), dict(kwargs or {}), dynamic_shapes=dynamic_shapes
-        )
-    found = functional("export", program)
+        arguments = tuple(args), dict(kwargs or {})
+        model = torch.export.export(model, *arguments, dynamic_shapes=dynamic_shapes)
+    found = functional("export", model)
+    _check_operands(found.program)
+    external_data = options.pop("external_data", True)
+    made = _translate(found.program, device, **options)
+    _add_updates(made.model.graph, found)
+    if options.get("optimize", True):
+        made.optimize()
+    made.save(os.fspath(path), external_data=external_data)
+    write_ops(path)
+    return os.fspath(path)
+
+
+def translation_table(*, device: str | None = None) -> dict[Any, Callable[..., Any]]:
+    """What `torch.onnx.export` takes as ``custom_translation_table``: all ops that torch has.
+
+    For programs that torch exports without this package. Write the list of ops with `write_ops`
+    behind that. Ops that update operands have to be replaced before, as `export` does.
+
+    Args:
+        device: As for `export`.
+    """
+    return Translation(device).table()
+
+
+def _check_operands(program: torch.export.ExportedProgram) -> None:
+    """Refuses operands that torch refuses, too, without a name."""
+    operators = pure_operators()
+    for _, node in all_nodes(program.graph_module):
+        definition = operators.get(node.target)
+        if definition is not None:
+            call = PrimitiveCall.of(definition, node.target, node.args, node.kwargs)
+            nodes = [list(o) if isinstance(o, (list, tuple)) else o for o in call.operands]
+            check_dtypes(definition, torch.fx.node.map_arg(nodes, lambda n: n.meta["val"]))
+
+
+def _translate(
+    program: torch.export.ExportedProgram, device: str | None, **options: Any
+) -> torch.onnx.ONNXProgram:
     translation = Translation(device)
     table = {**translation.table(), **options.pop("custom_translation_table", {})}
-    optimize = options.pop("optimize", True)
-    external_data = options.pop("external_data", True)
+    # Optimized later: buffers that the program updates are no constants.
+    given = {"dynamo": True, "verbose": False, **options, "optimize": False}
     try:
-        made: Any = torch.onnx.export(
-            found.program,
-            dynamo=True,
-            verbose=False,
-            optimize=False,
-            custom_translation_table=table,
-            **options,
-        )
+        made = torch.onnx.export(program, custom_translation_table=table, **given)
     except torch.onnx.errors.OnnxExporterError:
         if translation.refusal is None:
             raise
         raise translation.refusal from None
-    _add_updates(made.model.graph, found)
-    if optimize:
-        made.optimize()
-    made.save(os.fspath(path), external_data=external_data)
-    return os.fspath(path)
+    assert made is not None
+    return made
 
 
 def _add_updates(graph: Any, found: Functional) -> None:
-    inputs = found.program.graph_signature.user_inputs
-    given = dict(zip((name for name in inputs if isinstance(name, str)), graph.inputs))
+    """Names the results that are new values; makes inputs of the buffers that they are of."""
+    names = [n for n in found.program.graph_signature.user_inputs if isinstance(n, str)]
+    inputs = dict(zip(names, graph.inputs, strict=True))
     results = graph.outputs[len(graph.outputs) - len(found.updates) :]
     for (name, is_buffer), result in zip(found.updates, results, strict=True):
-        held = graph.initializers.get(name) if is_buffer else given[name]
-        if is_buffer and held is not None:
-            graph.inputs.append(held)
-        result.name = f"{held.name if held is not None else name}_updated"
-
-
-def translation_table(*, device: str | None = None) -> dict[Any, Callable[..., Any]]:
-    return Translation(device).table()
+        updated = graph.initializers.get(name) if is_buffer else inputs[name]
+        if updated is not None and is_buffer:
+            graph.inputs.append(updated)
+        result.name = f"{name if updated is None else updated.name}_updated"

@@ -10,10 +10,10 @@ import onnx.defs
 import onnx_ir as ir
 import onnxscript
 import torch
+from graphffi_onnxruntime._node_text import CALL, node_attributes, node_text
 
 import graphffi
-from graphffi.plugin import KINDS, flat, per_tensor
-from graphffi_onnxruntime._node_text import CALL, node_attributes, node_text
+from graphffi.plugin import KINDS, call_device, flat, per_tensor
 from graphffi_torch.plugin import (
     DTYPE_NAMES,
     PrimitiveCall,
@@ -31,10 +31,8 @@ _Option: Final = onnx.defs.OpSchema.FormalParameterOption
 _TYPES: Final = {"n": "INT", "f": "FLOAT", "s": "STRING"}  # by the bank of a kind of attributes
 # Those that ONNX Runtime (1.32) has for the tensors of torch; it refuses complex ones.
 _DTYPES: Final = frozenset(
-    ("bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64")
-) | frozenset(
-    ("float16", "bfloat16", "float32", "float64")
-    + ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")
+    "bool uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 bfloat16 float32 float64 "
+    "float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz".split()
 )
 
 
@@ -79,19 +77,37 @@ class Translation:
         operands, attributes = replace(call, operands=examples).rule_arguments()
         on_device = [_on(operand, self._device) for operand in operands]
         first, *others = sampled_sizes(on_device)
-        if any(kernel.factory for kernel in definition.candidates):
-            others = []  # which would make kernels for sizes that may never come
+        others = [o for o in others if _is_answered(definition, o, attributes)]
         text = node_text(definition, first, attributes, others=others)
         results = definition.infer(first, attributes)
         for name, spec in zip(definition.results, results, strict=True):
             _check_dtype(f"{definition.name}: result {name!r}", str(spec.dtype))
-        updated = flat([v for o, v in zip(definition.operands, call.operands) if o.mutated])
+        updated = flat(definition.updated(call.operands))
         made = _make(definition, call.operands, attributes, text, len(results) + len(updated))
         return made if updated or len(results) > 1 else made[0]
 
 
+def _is_answered(
+    definition: Definition, operands: Sequence[Any], attributes: Sequence[Any]
+) -> bool:
+    """True if the op's rules take sizes; a factory is not asked, which would make a kernel."""
+    if any(kernel.factory for kernel in definition.candidates):
+        return False
+    try:
+        specs = definition.infer(operands, attributes)
+        definition.choose(operands, attributes, call_device(operands, specs))
+    # Whatever the rules raise for such sizes: calls raise it, too.
+    except Exception:
+        return False
+    return True
+
+
 def _make(
-    definition: Definition, operands: Sequence[Any], attributes: Sequence[Any], text: str, count: int
+    definition: Definition,
+    operands: Sequence[Any],
+    attributes: Sequence[Any],
+    text: str,
+    count: int,
 ) -> list[Any]:
     """Adds a node to the model that is being made, and gives its outputs."""
     inputs = _inputs(definition, operands)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from graphffi_torch._export.decompose import all_nodes as all_nodes
 from graphffi_torch._export.functional import Functional as Functional
 from graphffi_torch._export.functional import functional as functional
 from graphffi_torch._export.functional import pure_operators as pure_operators

@@ -14,8 +14,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 import torch
+from torch.export.graph_signature import OutputKind, OutputSpec, TensorArgument
 from torch.utils._pytree import tree_flatten
-from torch.export.graph_signature import OutputKind, OutputSpec
 
 from graphffi.plugin import flat
 from graphffi_torch._export.decompose import (
@@ -64,10 +64,8 @@ def twin_of(op: DefinedOp) -> Any:
     with _lock:
         if op.name not in _twins:
             name = f"{definition.name.partition('::')[2]}_{next(_numbers)}"
-            _library.define(functional_schema(definition, name))
-            torch.library.register_fake(
-                f"{_NAMESPACE}::{name}", make_effect_fake(op), lib=_library
-            )
+            _library.define(functional_schema(definition, name))  # type: ignore[no-untyped-call]
+            torch.library.register_fake(f"{_NAMESPACE}::{name}", make_effect_fake(op), lib=_library)
             _twins[op.name] = getattr(getattr(torch.ops, _NAMESPACE), name).default
         return _twins[op.name]
 
@@ -149,7 +147,9 @@ def _replace(function: str, node: torch.fx.Node, op: DefinedOp) -> dict[str, str
     """
     graph, count = node.graph, len(op.definition.results)
     updated = _updated(function, node, op.definition)
-    values = [*flat([node.meta["val"]]), *(tensor.meta["val"] for tensor in updated)][-count - len(updated):]
+    values = [*flat([node.meta["val"]]), *(tensor.meta["val"] for tensor in updated)][
+        -count - len(updated) :
+    ]
     with graph.inserting_before(node):
         returned = graph.call_function(twin_of(op), node.args, node.kwargs)
         returned.meta = {**node.meta, "val": values}
@@ -173,35 +173,41 @@ def _replace(function: str, node: torch.fx.Node, op: DefinedOp) -> dict[str, str
 def _updated(function: str, node: torch.fx.Node, definition: Definition) -> list[torch.fx.Node]:
     """The nodes that a call updates: tensors of their own."""
     values = arguments_by_name(definition, node.args, node.kwargs)
-    names = [(o, f"operand '{o.name}'") for o in definition.operands]
-    found = [(t, o, name) for o, name in names for t in flat([values.get(o.name)])]
-    updated = [(t, name) for t, o, name in found if o.mutated and t is not None]
-    for tensor, name in updated:
-        others = [other for t, _, other in found if t is tensor]
-        if len(others) > 1:
+    found = [(o, t) for o in definition.operands for t in flat([values.get(o.name)])]
+    for i, (operand, tensor) in enumerate(found):
+        other = next((o for k, (o, t) in enumerate(found) if t is tensor and k != i), None)
+        if operand.mutated and other is not None:
             raise ValueError(
-                f"{definition.name}: {function}: {name}: expected a tensor of its own, since the "
-                f"call updates it, got that of {' and '.join(others)}; clone it"
+                f"{definition.name}: {function}: operand {operand.name!r}: expected a tensor of "
+                f"its own, since the call updates it, got that of operand {other.name!r}; clone it"
             )
-    return [tensor for tensor, _ in updated]
+    return [tensor for operand, tensor in found if operand.mutated]
 
 
 def _with_updates_returned(program: torch.export.ExportedProgram) -> Functional:
     """The program that returns the new values of inputs and buffers, behind its own results."""
     module = copy_graph_module(program.graph_module, lambda graph: None)
     renamed = with_graph_module(program, module, {})
-    signature = renamed.graph_signature
-    pairs = list(zip(signature.output_specs, module.graph.output_node().args[0], strict=True))
+    graph, signature = module.graph, renamed.graph_signature
+    returned: Any = graph.output_node().args[0]
+    pairs = list(zip(signature.output_specs, returned, strict=True))
     own = [pair for pair in pairs if pair[0].kind.name not in _UPDATES]
-    updates = [pair for pair in pairs if pair[0].kind.name in _UPDATES]
-    if not updates:
-        return Functional(renamed, [])
-    module.graph.output_node().args = (tuple(value for _, value in (*own, *updates)),)
+    updates = [spec for spec, _ in pairs if spec.kind.name in _UPDATES]
+    with graph.inserting_before(graph.output_node()):
+        # Results of their own: the program may return the same tensor itself.
+        values = [_copy(graph, value) for spec, value in pairs if spec.kind.name in _UPDATES]
+    graph.output_node().args = (tuple([*(value for _, value in own), *values]),)
     module.recompile()
-    returned = [OutputSpec(OutputKind.USER_OUTPUT, spec.arg, None) for spec, _ in updates]
-    signature.output_specs[:] = [*(spec for spec, _ in own), *returned]
+    given = [OutputSpec(OutputKind.USER_OUTPUT, TensorArgument(v.name), None) for v in values]
+    signature.output_specs[:] = [*(spec for spec, _ in own), *given]
     entry = renamed.module_call_graph[0]
     _, nesting = tree_flatten(tuple(range(len(pairs))))
     entry.signature = replace(entry.signature, out_spec=nesting)
-    names = [(str(spec.target), spec.kind is OutputKind.BUFFER_MUTATION) for spec, _ in updates]
+    names = [(str(spec.target), spec.kind is OutputKind.BUFFER_MUTATION) for spec in updates]
     return Functional(renamed, names)
+
+
+def _copy(graph: torch.fx.Graph, value: torch.fx.Node) -> torch.fx.Node:
+    copied = graph.call_function(torch.ops.aten.clone.default, (value,))
+    copied.meta["val"] = value.meta["val"]
+    return copied
