@@ -94,4 +94,49 @@ void LoadPackagedLibraries(const std::string& subject,
   for (const auto& [name, file] : verified) ProvideLibrary(name, file);
 }
 
+namespace {
+
+/// The SHA-256 of a file. \throws Error(RuntimeError) if it can't be read
+std::string Sha256OfFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream bytes;
+  bytes << file.rdbuf();
+  if (!file) {
+    throw Error("RuntimeError", "graphffi: cannot read '" + path + "'; is it there?");
+  }
+  const std::string content = bytes.str();
+  return Sha256(content.data(), content.size());
+}
+
+/// The file of a library that a program names by its content, or the one that it was made with.
+std::string FindPackaged(const std::string& library, const std::string& name,
+                         const std::string& folder) {
+  const std::string beside = folder + "/" + name;
+  if (!folder.empty() && access(beside.c_str(), R_OK) == 0) return beside;
+  try {
+    return FindLibrary(name, folder);
+  } catch (const Error&) {
+    if (access(library.c_str(), R_OK) != 0) throw;
+    return library;
+  }
+}
+
+}  // namespace
+
+std::string FindPackagedKernel(const std::string& reference, const std::string& name,
+                               const std::string& folder) {
+  const size_t separator = reference.rfind("::");
+  if (IsProvided(name)) return name + reference.substr(separator);
+  const std::string path = FindPackaged(reference.substr(0, separator), name, folder);
+  const std::string found = Sha256OfFile(path);
+  const size_t dash = name.rfind('-'), end = name.rfind(".so");
+  if (dash != std::string::npos && end != std::string::npos && dash < end &&
+      found.compare(0, end - dash - 1, name, dash + 1, end - dash - 1) == 0) {
+    return path + reference.substr(separator);
+  }
+  throw Error("ValueError", "graphffi: kernel '" + reference + "': expected the library of the " +
+                                "export, " + name + ", got '" + path + "' with SHA-256 " + found +
+                                "; put the library of the export beside the model, or export again");
+}
+
 }  // namespace graphffi

@@ -30,4 +30,12 @@ void LoadPackagedLibraries(const std::string& subject,
                            const std::vector<PackagedLibrary>& libraries, const ReadLibrary& read,
                            const std::vector<std::string>* opt_trusted);
 
+/// The reference of a kernel in the library that a program names `name`, which ends with the first
+/// digits of its SHA-256: the one that a package provided, or a file of that name in `folder` or a
+/// folder of GRAPHFFI_LIBRARY_PATH, or else what `reference` names where the program was made.
+/// \throws Error(ValueError) if the library has other content by now. Error(RuntimeError) if there
+/// is none.
+std::string FindPackagedKernel(const std::string& reference, const std::string& name,
+                               const std::string& folder);
+
 }  // namespace graphffi

@@ -21,9 +21,10 @@ Then come the ways that rules took, each with a kernel:
 - ``program``: `graphffi.plugin.trace_call` gives it.
 
 A node has the op's operands as inputs, and as outputs its results, then the operands that it
-updates. The list of ops, `model.onnx.ops`, has a line for each: name, digest, the kinds of the
-operands, ``->``, and the number of results: ``mylib::add 0123456789abcdef tensor optional -> 1``.
-A ``!`` behind a kind says that the op updates the operand.
+updates. The list of ops, `model.onnx.ops`, has a line for each: name, digest, type of devices, the
+kinds of the operands, ``->``, and the number of results:
+``mylib::add 0123456789abcdef cpu tensor optional -> 1``. A ``!`` behind a kind says that the op
+updates the operand.
 """
 
 from __future__ import annotations
@@ -179,12 +180,14 @@ def why_no_node(definition: Definition) -> str | None:
     return None
 
 
-def ops_text(definitions: Iterable[Definition]) -> str:
-    """The list of a model's ops: `model.onnx.ops`."""
-    return "\n".join((_OPS_FORMAT, *sorted({_op_line(each) for each in definitions}), ""))
+def ops_text(definitions: Iterable[Definition], devices: Iterable[str] = ("cpu",)) -> str:
+    """The list of a model's ops, `model.onnx.ops`: those on devices of each of these types."""
+    known = list(definitions)
+    lines = sorted({_op_line(each, device) for device in devices for each in known})
+    return "\n".join((_OPS_FORMAT, *lines, ""))
 
 
-def _op_line(definition: Definition) -> str:
+def _op_line(definition: Definition, device: str) -> str:
     kinds = (f"{o.kind}{'!' if o.mutated else ''}" for o in definition.operands)
-    words = (definition.name, definition.digest, *kinds, "->", str(len(definition.results)))
-    return " ".join(words)
+    results = str(len(definition.results))
+    return " ".join((definition.name, definition.digest, device, *kinds, "->", results))
