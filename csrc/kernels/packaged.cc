@@ -96,6 +96,8 @@ void LoadPackagedLibraries(const std::string& subject,
 
 namespace {
 
+constexpr size_t kNameDigits = 16;
+
 /// The SHA-256 of a file. \throws Error(RuntimeError) if it can't be read
 std::string Sha256OfFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -123,15 +125,18 @@ std::string FindPackaged(const std::string& library, const std::string& name,
 
 }  // namespace
 
+std::string PackagedName(const std::string& path) {
+  const std::string base = path.substr(path.rfind('/') + 1);
+  return base.substr(0, base.find(".so")) + "-" + Sha256OfFile(path).substr(0, kNameDigits) + ".so";
+}
+
 std::string FindPackagedKernel(const std::string& reference, const std::string& name,
                                const std::string& folder) {
   const size_t separator = reference.rfind("::");
   if (IsProvided(name)) return name + reference.substr(separator);
   const std::string path = FindPackaged(reference.substr(0, separator), name, folder);
   const std::string found = Sha256OfFile(path);
-  const size_t dash = name.rfind('-'), end = name.rfind(".so");
-  if (dash != std::string::npos && end != std::string::npos && dash < end &&
-      found.compare(0, end - dash - 1, name, dash + 1, end - dash - 1) == 0) {
+  if (name.find("-" + found.substr(0, kNameDigits) + ".so") != std::string::npos) {
     return path + reference.substr(separator);
   }
   throw Error("ValueError", "graphffi: kernel '" + reference + "': expected the library of the " +

@@ -6,19 +6,20 @@ from __future__ import annotations
 import builtins
 import functools
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from .._values.error import FactoryError
 from .._values.nested import flat
 from .shape_program import trace_rules
-from .trace import NeedsValuesError, Trace
+from .trace import NeedsValuesError, Trace, hint_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from .._definition.definition import Definition
     from .._kernels.op_kernel import OpKernel
+    from .spec import TensorSpec
     from .shape_program import TracedRules
 
 _SIGNS: Final = {
@@ -41,11 +42,13 @@ class TracedCall:
             condition: the error of calls for which it does not hold.
         fixed: The numbers of attributes, items of lists counted, that other calls have to have,
             too.
+        results: With the sizes of the traced call.
     """
 
     kernel: OpKernel
     text: str
     fixed: frozenset[int]
+    results: tuple[TensorSpec, ...]
 
 
 def trace_call(
@@ -75,7 +78,10 @@ def trace_call(
     lines = [text for line in rules.trace.lines for text in (line, *errors.get(line, ()))]
     program = [line for line in rules.lines if line not in rules.found.kernel_lines]
     text = "\n".join((*lines, *program, ""))
-    return TracedCall(rules.found.kernel, text, frozenset(rules.fixed))
+    results = tuple(
+        replace(spec, shape=tuple(map(hint_of, spec.shape))) for spec in rules.found.specs
+    )
+    return TracedCall(rules.found.kernel, text, frozenset(rules.fixed), results)
 
 
 def _names_of_values(

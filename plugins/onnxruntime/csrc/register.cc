@@ -13,6 +13,8 @@
 
 #include "call/error.h"
 #include "call/text_lines.h"
+#include "kernels/kernel_ref.h"
+#include "kernels/packaged.h"
 #include "op.h"
 #include "status.h"
 
@@ -162,13 +164,15 @@ __attribute__((visibility("default"))) ort::Status* RegisterCustomOps(ort::Sessi
   return GuardOf(*base, [&] { RegisterNamed(options, RuntimeOf(*base)); });
 }
 
+/// For kernel libraries that export RegisterCustomOps: graphffi/onnxruntime.h.
 __attribute__((visibility("default"))) void* graphffi_onnxruntime_register(void* options,
                                                                            const void* api_base,
                                                                            const char* ops,
-                                                                           const char* folder) {
+                                                                           const char* library) {
   const auto& base = *static_cast<const ort::ApiBase*>(api_base);
   return GuardOf(base, [&] {
-    Register(static_cast<ort::SessionOptions*>(options), RuntimeOf(base), ops, folder);
+    graphffi::ProvideLibrary(graphffi::PackagedName(library), library);
+    Register(static_cast<ort::SessionOptions*>(options), RuntimeOf(base), ops, FolderOf(library));
   });
 }
 }

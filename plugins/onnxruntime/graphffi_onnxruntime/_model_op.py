@@ -4,14 +4,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from graphffi import Device, TensorSpec, dtype
-from graphffi.plugin import DefinedOp, flat, per_tensor
+from graphffi.plugin import KINDS, DefinedOp, flat, per_tensor
 from graphffi_onnxruntime._node_text import CALL, node_attributes, node_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+_TYPES: Final = {"n": "INT", "f": "FLOAT", "s": "STRING"}
+"""Types of ONNX's attributes, by what graphffi calls the values."""
 
 
 @dataclass(frozen=True)
@@ -59,17 +62,22 @@ class ModelOp:
         definition = self.op.definition
         bound = definition.bind(args, kwargs)
         operands = [_spec(value) for value in bound.operands]
-        names = iter(inputs)
-        named = [next(names) if spec is not None else "" for each in operands for spec in _items(each)]
         if len(flat(operands)) != len(inputs):
             raise ValueError(
                 f"{definition.name}: inputs: expected a name for each tensor, "
                 f"{len(flat(operands))}, got {len(inputs)}"
             )
+        names = iter(inputs)
+        slots = [spec for each in operands for spec in (each if isinstance(each, list) else [each])]
+        named = ["" if spec is None else next(names) for spec in slots]
         node = onnx.helper.make_node(self.op_type, named, outputs, domain=self.domain)
+        kinds = {a.name: a.kind for a in definition.attributes}
         texts = {CALL: node_text(definition, operands, bound.attributes)}
         for name, value in (node_attributes(definition, bound.attributes) | texts).items():
-            kind = _list_kind(definition, name) if value == [] else None
+            bank = "s" if name == CALL else KINDS[kinds[name]].bank
+            one = onnx.AttributeProto.AttributeType.Value(_TYPES[bank])
+            many = onnx.AttributeProto.AttributeType.Value(f"{_TYPES[bank]}S")
+            kind = many if isinstance(value, list) else one  # which an empty list does not show
             node.attribute.append(onnx.helper.make_attribute(name, value, attr_type=kind))
         return node
 
@@ -88,6 +96,3 @@ def _spec(tensor: Any) -> TensorSpec:
     device = getattr(tensor, "device", None)
     return TensorSpec(tuple(tensor.shape), dtype(tensor.dtype), Device(device or "cpu"))
 
-
-def _items(operand: Any) -> list[Any]:
-    return operand if isinstance(operand, list) else [operand]

@@ -44,6 +44,12 @@ if TYPE_CHECKING:
 
 CALL: Final = "graphffi_call"
 """The attribute of a node that is the text of its call."""
+DTYPES: Final = {
+    **{"float32": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 6, "int64": 7},
+    **{"bool": 9, "float16": 10, "float64": 11, "uint32": 12, "uint64": 13, "bfloat16": 16},
+    **{"float8_e4m3fn": 17, "float8_e4m3fnuz": 18, "float8_e5m2": 19, "float8_e5m2fnuz": 20},
+}
+"""The data types that kernels are given there, with ONNX's numbers."""
 _FORMAT: Final = "graphffi.onnx 1"
 _OPS_FORMAT: Final = "graphffi.ops 1"
 
@@ -72,9 +78,15 @@ def node_text(
     reason = why_no_node(definition)
     if reason is not None:
         raise NotImplementedError(reason)
+    if not definition.results and not definition.updated(operands):
+        raise NotImplementedError(
+            f"{definition.name}: expected a call with results, or operands that it updates, got "
+            "none; ONNX has no nodes without outputs"
+        )
     ways: dict[str, TracedCall] = {}
     for each in (operands, *others):
         way = trace_call(definition, each, attributes)
+        _check_dtypes(definition, each, way)
         ways.setdefault(f"{way.kernel.reference} {way.text}", way)
     calls = [(w, definition.canonical(w.kernel, operands, attributes)) for w in ways.values()]
     fixed = frozenset().union(*(way.fixed for way in ways.values()))
@@ -88,6 +100,23 @@ def node_text(
         *(line for way, call in calls for line in _way_lines(way, call)),
     )
     return write_lines(_FORMAT, lines)
+
+
+def _check_dtypes(definition: Definition, operands: Sequence[Any], way: TracedCall) -> None:
+    """Refuses what kernels of ONNX Runtime can't be given.
+
+    Raises:
+        NotImplementedError: For such a data type.
+    """
+    given = [(f"operand {o.name!r}", v) for o, v in zip(definition.operands, operands, strict=True)]
+    made = zip((f"result {name!r}" for name in definition.results), way.results, strict=True)
+    for what, value in (*given, *made):
+        for spec in flat([value]):
+            if dtype(spec.dtype) not in DTYPES:
+                raise NotImplementedError(
+                    f"{definition.name}: {what}: expected a data type that kernels have in ONNX "
+                    f"Runtime, got {dtype(spec.dtype)}"
+                )
 
 
 def _input_lines(definition: Definition, operands: Sequence[Any]) -> Iterator[Line]:
