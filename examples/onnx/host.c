@@ -15,16 +15,16 @@ typedef struct {
 const ApiBase* OrtGetApiBase(void);
 
 enum { /* their numbers, which do not change */
-  kGetErrorMessage = 2,
-  kCreateEnv = 3,
-  kCreateSession = 7,
-  kRun = 9,
-  kCreateSessionOptions = 10,
-  kCreateTensor = 49,
-  kGetTensorData = 51,
-  kCreateCpuMemoryInfo = 69,
-  kAddConfigEntry = 130,
-  kRegisterCustomOpsLibrary = 228,
+       kGetErrorMessage = 2,
+       kCreateEnv = 3,
+       kCreateSession = 7,
+       kRun = 9,
+       kCreateSessionOptions = 10,
+       kCreateTensor = 49,
+       kGetTensorData = 51,
+       kCreateCpuMemoryInfo = 69,
+       kAddConfigEntry = 130,
+       kRegisterCustomOpsLibrary = 228,
 };
 
 static const Function* api;

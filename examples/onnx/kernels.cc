@@ -3,12 +3,13 @@
 #include <graphffi/view.h>
 
 #include <cmath>
-#include <optional>
 
 using graphffi::View;
+using tvm::ffi::Optional;
 
 /// x / sqrt(mean(x * x) + eps) of each row, times the weight if there is one.
-void Norm(View<const float, 2> x, std::optional<View<const float, 1>> weight, double eps, View<float, 2> out) {
+void Norm(View<const float, 2> x, Optional<View<const float, 1>> weight, double eps,
+          View<float, 2> out) {
   const int64_t columns = x.size(1);
   for (int64_t i = 0; i < x.size(0); ++i) {
     double sum = 0;
@@ -16,7 +17,7 @@ void Norm(View<const float, 2> x, std::optional<View<const float, 1>> weight, do
     const double scale = 1 / std::sqrt(sum / static_cast<double>(columns) + eps);
     for (int64_t j = 0; j < columns; ++j) {
       const float value = static_cast<float>(x[i][j] * scale);
-      out[i][j] = weight.has_value() ? value * (*weight)[j] : value;
+      out[i][j] = weight.has_value() ? value * weight.value()[j] : value;
     }
   }
 }

@@ -22,7 +22,7 @@ def norm(x: Tensor, weight: Tensor | None = None, eps: float = 1e-6) -> Tensor:
 @graphffi.op(
     "onnx_example::accumulate",
     kernel=_kernels.accumulate,
-    dims="rows [h], [h] ->",
+    dims="[rows] [h], [h] ->",
     mutates=("total",),
 )
 def accumulate(x: Tensor, total: Tensor) -> None:

@@ -93,7 +93,8 @@ def test_sizes_that_rules_compute_have_names_of_their_own(library: str) -> None:
         schema="(Tensor x, int by) -> (Tensor a, Tensor b)",
         kernel=f"{library}::scale",
         infer=lambda x, by: (
-            graphffi.like(x, shape=(x.shape[0] + by,)), graphffi.like(x, shape=(3 * by,))
+            graphffi.like(x, shape=(x.shape[0] + by,)),
+            graphffi.like(x, shape=(3 * by,)),
         ),
     )
     node, tensors, outputs = node_of(op, floats(2), by=4)
@@ -247,7 +248,9 @@ def test_rules_say_their_errors(scale: graphffi.Op) -> None:
 
 def test_what_rules_decide_is_refused_by_its_condition(library: str) -> None:
     def infer(x: Any, by: int) -> Any:
-        graphffi.check(by < x.shape[0], f"operand 'x': expected more than {by} rows, got {x.shape[0]}")
+        graphffi.check(
+            by < x.shape[0], f"operand 'x': expected more than {by} rows, got {x.shape[0]}"
+        )
         if x.shape[0] > 4:
             return graphffi.like(x)
         return graphffi.like(x, shape=(1,))

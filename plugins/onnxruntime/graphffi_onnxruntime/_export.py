@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from graphffi_onnxruntime._ops_file import write_ops
-from graphffi_onnxruntime._translate import Translation, check_dtypes
+from graphffi_onnxruntime._translate import Translation, check_call
 
 from graphffi_torch.plugin import (
     Functional,
@@ -68,7 +68,7 @@ def export(
         arguments = tuple(args), dict(kwargs or {})
         model = torch.export.export(model, *arguments, dynamic_shapes=dynamic_shapes)
     found = functional("export", model)
-    _check_operands(found.program)
+    _check_calls(found.program)
     external_data = options.pop("external_data", True)
     made = _translate(found.program, device, **options)
     _add_updates(made.model.graph, found)
@@ -91,15 +91,15 @@ def translation_table(*, device: str | None = None) -> dict[Any, Callable[..., A
     return Translation(device).table()
 
 
-def _check_operands(program: torch.export.ExportedProgram) -> None:
-    """Refuses operands that torch refuses, too, without a name."""
+def _check_calls(program: torch.export.ExportedProgram) -> None:
+    """Refuses calls before torch does, which says less."""
     operators = pure_operators()
     for _, node in all_nodes(program.graph_module):
         definition = operators.get(node.target)
         if definition is not None:
             call = PrimitiveCall.of(definition, node.target, node.args, node.kwargs)
             nodes = [list(o) if isinstance(o, (list, tuple)) else o for o in call.operands]
-            check_dtypes(definition, torch.fx.node.map_arg(nodes, lambda n: n.meta["val"]))
+            check_call(call, torch.fx.node.map_arg(nodes, lambda node: node.meta["val"]))
 
 
 def _translate(

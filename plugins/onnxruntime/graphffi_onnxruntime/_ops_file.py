@@ -41,9 +41,11 @@ def write_ops(path: str | os.PathLike[str]) -> str:
     file = os.fspath(path)
     definitions: dict[str, Definition] = {}
     functions: set[str] = set()
+    devices = set()
     for name, text in sorted(_calls(onnx_ir.load(file))):
         _, lines = read_lines(text)
         definitions[name] = _definition(name, dict(lines)["digest"])
+        devices.add(dict(lines)["device"])
         libraries = PackagedLibraries(f"{name}: {os.path.basename(file)}")
         for reference in (value for line, value in lines if line == "kernel"):
             if libraries.add(reference) == reference:
@@ -58,7 +60,7 @@ def write_ops(path: str | os.PathLike[str]) -> str:
         )
     listed = f"{file}.ops"
     with replacing(Path(listed)) as temporary:
-        temporary.write_text(ops_text(definitions.values()), encoding="utf-8")
+        temporary.write_text(ops_text(definitions.values(), devices), encoding="utf-8")
     return listed
 
 

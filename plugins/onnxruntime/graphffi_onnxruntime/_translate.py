@@ -10,7 +10,7 @@ import onnx.defs
 import onnx_ir as ir
 import onnxscript
 import torch
-from graphffi_onnxruntime._node_text import CALL, node_attributes, node_text
+from graphffi_onnxruntime._node_text import CALL, node_attributes, node_text, why_no_node
 
 import graphffi
 from graphffi.plugin import KINDS, call_device, flat, per_tensor
@@ -65,15 +65,8 @@ class Translation:
 
     def _node(self, call: PrimitiveCall) -> Any:
         definition = call.definition
-        if definition.has_side_effect:
-            raise NotImplementedError(
-                f"{definition.name}: expected an op without side effects in ONNX, got "
-                f"has_side_effect={definition.has_side_effect!r}"
-            )
-        for attribute, value in zip(definition.attributes, call.attributes, strict=True):
-            _check_constant(f"{definition.name}: attribute {attribute.name!r}", value)
         examples = [_example(operand) for operand in call.operands]
-        check_dtypes(definition, examples)
+        check_call(call, examples)
         operands, attributes = replace(call, operands=examples).rule_arguments()
         on_device = [_on(operand, self._device) for operand in operands]
         first, *others = sampled_sizes(on_device)
@@ -82,8 +75,14 @@ class Translation:
         results = definition.infer(first, attributes)
         for name, spec in zip(definition.results, results, strict=True):
             _check_dtype(f"{definition.name}: result {name!r}", str(spec.dtype))
-        updated = flat(definition.updated(call.operands))
+        updated = _items(
+            [v for o, v in zip(definition.operands, call.operands, strict=True) if o.mutated]
+        )
         made = _make(definition, call.operands, attributes, text, len(results) + len(updated))
+        for value, output in zip(updated, made[len(results) :], strict=True):
+            if value is None:
+                output.name = ""  # which says that there is none
+        made = [output for output in made if output.name != ""]
         return made if updated or len(results) > 1 else made[0]
 
 
@@ -110,7 +109,7 @@ def _make(
     count: int,
 ) -> list[Any]:
     """Adds a node to the model that is being made, and gives its outputs."""
-    inputs = _inputs(definition, operands)
+    inputs = _items(operands)
     namespace, _, name = definition.name.partition("::")
     values = node_attributes(definition, attributes)
     named = {CALL: ir.Attr(CALL, ir.AttributeType.STRING, text)}
@@ -139,7 +138,8 @@ def _make(
     return list(made) if isinstance(made, (list, tuple)) else [made]
 
 
-def _inputs(definition: Definition, operands: Sequence[Any]) -> list[Any]:
+def _items(operands: Sequence[Any]) -> list[Any]:
+    """The values of operands in order, lists flattened; None where one is absent."""
     found: list[Any] = []
     for value in operands:
         found += value if isinstance(value, (list, tuple)) else [value]
@@ -157,18 +157,26 @@ def _example(value: ir.Value) -> torch.Tensor:
     return tensor
 
 
-def _check_constant(subject: str, value: Any) -> None:
-    for item in value if isinstance(value, (list, tuple)) else [value]:
-        if isinstance(item, ir.Value):
-            raise NotImplementedError(
-                f"{subject}: expected a constant of the model, got a number that it computes; fix "
-                "the size that it is computed of, or pass a tensor"
-            )
+def check_call(call: PrimitiveCall, examples: Sequence[Any]) -> None:
+    """Refuses a call that no node can stand for.
 
-
-def check_dtypes(definition: Definition, operands: Sequence[Any]) -> None:
-    """Refuses tensors that no model can hold."""
-    for operand, value in zip(definition.operands, operands, strict=True):
+    Args:
+        call: Of nodes of torch's graph or values of the model.
+        examples: The tensors that the operands are in the trace.
+    """
+    definition = call.definition
+    reason = why_no_node(definition)
+    if reason is not None:
+        raise NotImplementedError(reason)
+    for attribute, value in zip(definition.attributes, call.attributes, strict=True):
+        for item in value if isinstance(value, (list, tuple)) else [value]:
+            if isinstance(item, (ir.Value, torch.fx.Node)):
+                raise NotImplementedError(
+                    f"{definition.name}: attribute {attribute.name!r}: expected a constant of the "
+                    "model, got a number that it computes; fix the size that it is computed of, or "
+                    "pass a tensor"
+                )
+    for operand, value in zip(definition.operands, examples, strict=True):
         for tensor in flat([value]):
             name = DTYPE_NAMES.get(tensor.dtype, str(tensor.dtype))
             _check_dtype(f"{definition.name}: operand {operand.name!r}", name)

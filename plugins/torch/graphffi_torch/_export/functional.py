@@ -71,8 +71,8 @@ def twin_of(op: DefinedOp) -> Any:
 
 
 def pure_operators() -> dict[Any, Definition]:
-    """The operators that update nothing, one for each registered op: its own, or its twin."""
-    ops = registered_ops()
+    """The operators without updates and side effects, one for each op: its own, or its twin."""
+    ops = [op for op in registered_ops() if not op.definition.has_side_effect]
     return {twin_of(o) if _is_updating(o) else operators_of(o)[0]: o.definition for o in ops}
 
 
