@@ -33,6 +33,7 @@ from graphffi_torch._operators.operator_table import (
     registered_operators,
     registered_ops,
 )
+from graphffi_torch._standalone.signature import check_not_tied
 
 if TYPE_CHECKING:
     from graphffi.plugin import DefinedOp, Definition
@@ -86,10 +87,12 @@ def functional(function: str, exported: torch.export.ExportedProgram) -> Functio
     Raises:
         TypeError: If it is no exported program.
         ValueError: For one after `run_decompositions` that has ops which update operands; if it
-            updates a parameter or a constant, or one of two buffers that share memory.
+            updates a parameter or a constant, or one of two buffers that share memory; if two
+            inputs of the example were one tensor.
         NotImplementedError: For ops with side effects.
     """
     check_exported(function, exported)
+    check_not_tied(function, exported)
     check_updates(function, exported)
     definitions = {o: d for d, operators in registered_operators() for o in operators}
     _check_ops(function, exported, definitions)
