@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The registration of ops with a session's options.
+#include <unistd.h>
+
+#include <climits>
 #include <cstdlib>
 #include <fstream>
 #include <map>
@@ -110,9 +113,13 @@ std::string ReadFile(const std::string& path) {
   return text.str();
 }
 
+/// The folder of a file, as an absolute path. Links are not followed: what they lead to may be
+/// alone there.
 std::string FolderOf(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  return slash == std::string::npos ? "." : path.substr(0, slash);
+  char folder[PATH_MAX];
+  const bool is_absolute = path.front() == '/' || getcwd(folder, sizeof(folder)) == nullptr;
+  const std::string absolute = is_absolute ? path : std::string(folder) + "/" + path;
+  return absolute.substr(0, absolute.rfind('/'));
 }
 
 /// The functions of a library of ONNX Runtime's. \throws Error(RuntimeError) for an older one
