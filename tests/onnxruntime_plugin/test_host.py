@@ -96,7 +96,9 @@ def test_a_c_program_runs_a_model(folder: Path) -> None:
 
 def test_a_kernel_library_registers_its_ops_itself(folder: Path, tmp_path: Path) -> None:
     library = graphffi.cpp.build(
-        "own_ops", sources=[str(HERE / "kernels.cc"), str(HERE / "own_ops.cc")]
+        "own_ops",
+        sources=[str(HERE / "kernels.cc"), str(HERE / "own_ops.cc")],
+        extra_ldflags=["-Wl,-rpath,$ORIGIN"],
     )
     op = graphffi.define_op(
         "onnx_own::scale",

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A kernel library that ONNX Runtime loads itself, so that one file serves: kernels, and the
 // function RegisterCustomOps, which tells it their ops. It needs libgraphffi_onnxruntime.so, in the
-// same folder or where the loader looks, and none of ONNX Runtime's headers.
+// same folder or where the loader looks, and none of ONNX Runtime's headers. Link it with
+// -Wl,-rpath,'$ORIGIN' to have libtvm_ffi.so in the same folder, too.
 #pragma once
 
 #include <dlfcn.h>

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The registration of ops with a session's options.
+#include <unistd.h>
+
+#include <climits>
 #include <cstdlib>
 #include <fstream>
 #include <map>
@@ -56,8 +59,8 @@ const Domains& DomainsOf(const std::string& text, const std::string& folder,
                          const Runtime& runtime) {
   static auto* mutex = new std::mutex;
   static auto* known = new std::map<std::string, std::unique_ptr<Domains>>;
-  const std::string key =
-      std::to_string(reinterpret_cast<uintptr_t>(runtime.api)) + "\n" + folder + "\n" + text;
+  const std::string key = std::to_string(reinterpret_cast<uintptr_t>(runtime.api)) + "\n" + folder +
+                          "\n" + text;
   std::lock_guard<std::mutex> lock(*mutex);
   std::unique_ptr<Domains>& domains = (*known)[key];
   if (domains == nullptr) domains = Make(text, folder, runtime);
@@ -104,20 +107,19 @@ std::string ReadFile(const std::string& path) {
   std::ostringstream text;
   text << file.rdbuf();
   if (!file) {
-    throw Error("RuntimeError",
-                "graphffi: list of ops '" + path +
-                    "': expected the file that is written beside a model, got none");
+    throw Error("RuntimeError", "graphffi: list of ops '" + path +
+                                    "': expected the file that is written beside a model, got none");
   }
   return text.str();
 }
 
-/// The absolute path of a file's folder: sessions may be made from another one.
+/// The folder of a file, as an absolute path. Links are not followed: what they lead to may be
+/// alone there.
 std::string FolderOf(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
-  const std::unique_ptr<char, decltype(&std::free)> opt_found(realpath(folder.c_str(), nullptr),
-                                                              &std::free);
-  return opt_found == nullptr ? folder : opt_found.get();
+  char folder[PATH_MAX];
+  const bool is_absolute = path.front() == '/' || getcwd(folder, sizeof(folder)) == nullptr;
+  const std::string absolute = is_absolute ? path : std::string(folder) + "/" + path;
+  return absolute.substr(0, absolute.rfind('/'));
 }
 
 /// The functions of a library of ONNX Runtime's. \throws Error(RuntimeError) for an older one
@@ -127,7 +129,8 @@ Runtime RuntimeOf(const ort::ApiBase& base) {
   const int release = dot == std::string::npos ? 0 : std::atoi(version.c_str() + dot + 1);
   const ort::Api* api = base.get_api(ort::kOldestApi);
   if (api == nullptr || version.substr(0, dot) != "1") {
-    throw Error("RuntimeError", "graphffi: expected ONNX Runtime 1.17 or newer, got " + version);
+    throw Error("RuntimeError",
+                "graphffi: expected ONNX Runtime 1.17 or newer, got " + version);
   }
   return {api, release};
 }
@@ -150,8 +153,7 @@ void RegisterNamed(ort::SessionOptions* options, const Runtime& runtime) {
   if (path.empty()) {
     throw Error("ValueError", std::string("graphffi: expected a list of ops in the entry '") +
                                   kEntry + "' of the session's options, or in the variable " +
-                                  kVariable +
-                                  ", got none; call graphffi_onnxruntime.register, or "
+                                  kVariable + ", got none; call graphffi_onnxruntime.register, or "
                                   "name model.onnx.ops");
   }
   const bool is_text = path.compare(0, kListFormat.size(), kListFormat) == 0;
