@@ -79,7 +79,10 @@ class Reader {
   Attributes Finish() {
     Attributes attributes;
     for (std::vector<Item>* bank : {&ints_, &floats_, &strs_}) {
-      for (Item& item : *bank) attributes.values.push_back(std::move(item.value));
+      for (Item& item : *bank) {
+        attributes.key += KeyOf(item.value);
+        attributes.values.push_back(std::move(item.value));
+      }
     }
     attributes.ints = std::move(given_);
     attributes.counts.ints = static_cast<int32_t>(ints_.size());
@@ -93,6 +96,14 @@ class Reader {
     Any value;
     const std::string* name;
   };
+
+  /// Its bytes, and how many these are.
+  static std::string KeyOf(const Any& value) {
+    const TVMFFIAny view = graphffi::ToAny(value);
+    std::string bytes(reinterpret_cast<const char*>(&view.v_int64), sizeof(view.v_int64));
+    if (const auto text = graphffi::TextOf(view)) bytes = *text;
+    return std::to_string(bytes.size()) + ":" + bytes;
+  }
 
   static std::string TextOf(const Any& value) {
     const TVMFFIAny view = graphffi::ToAny(value);

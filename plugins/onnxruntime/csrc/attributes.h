@@ -26,6 +26,7 @@ struct Attributes {
   std::vector<tvm::ffi::Any> values;
   std::vector<TVMFFIAny> ints;  ///< those that programs get: no bools
   graphffi::Counts counts;      ///< without tensors
+  std::string key;              ///< equal for equal values alone
 };
 
 }  // namespace graphffi_onnxruntime

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <mutex>
+#include <unordered_map>
 #include <utility>
 
 #include "call/convert.h"
@@ -23,7 +25,7 @@ using graphffi::Error;
 using graphffi::ResultShapes;
 
 /// Memory for one call; what is taken of `dims` is gone.
-struct Node::Room {
+struct NodeCall::Room {
   TVMFFIAny* values;
   DLTensor* tensors;  ///< those that are read, results, those that are updated
   int64_t* dims;
@@ -40,6 +42,13 @@ namespace {
 /// \throws Error(RuntimeError) for a status of a call that is made often.
 inline void Ensure(const ort::Api* api, ort::Status* opt_status) {
   if (__builtin_expect(opt_status != nullptr, 0)) FailWith(api, opt_status);
+}
+
+/// Field by field: as a whole, it would be made on the stack first, and its parts read from there.
+inline void Put(DLTensor* tensor, TVMFFIAny* value) {
+  value->type_index = kTVMFFIDLTensorPtr;
+  value->zero_padding = 0;
+  value->v_ptr = tensor;
 }
 
 /// Row-major strides; of at most one dimension without memory.
@@ -116,14 +125,37 @@ int TypeOf(const ort::Api* api, const ort::KernelInfo* info, size_t index) {
 }  // namespace
 
 Node::Node(const Op& op, const ort::Api* api, const ort::KernelInfo* info)
-    : runtime_{api, op.runtime.release}, text_(NodeText::Parse(ReadCall(op, api, info))) {
-  CheckDefinition(op, text_);
-  attributes_ = Attributes::Read(text_, runtime_, info);
+    : call(NodeCall::Get(op, api, info)),
+      allocator(SessionAllocator::Of(api, op.runtime.release, info)) {
+  call->CheckTensors(info);
+}
+
+std::shared_ptr<const NodeCall> NodeCall::Get(const Op& op, const ort::Api* api,
+                                              const ort::KernelInfo* info) {
+  static auto* mutex = new std::mutex;
+  static auto* calls = new std::unordered_map<std::string, std::weak_ptr<const NodeCall>>;
+  const Runtime runtime{api, op.runtime.release};
+  const std::string text = ReadCall(op, api, info);
+  NodeText parsed = NodeText::Parse(text);
+  CheckDefinition(op, parsed);
+  Attributes attributes = Attributes::Read(parsed, runtime, info);
+  const std::string key = std::to_string(reinterpret_cast<uintptr_t>(&op)) + "\n" +
+                          attributes.key + "\n" + text;
+  std::lock_guard<std::mutex> lock(*mutex);
+  std::weak_ptr<const NodeCall>& known = (*calls)[key];
+  std::shared_ptr<const NodeCall> call = known.lock();
+  if (call == nullptr) {
+    call.reset(new NodeCall(op, runtime, std::move(parsed), std::move(attributes)));
+    known = call;
+  }
+  return call;
+}
+
+NodeCall::NodeCall(const Op& op, const Runtime& runtime, NodeText text, Attributes attributes)
+    : runtime_(runtime), text_(std::move(text)), attributes_(std::move(attributes)) {
   for (const NodeText::Way& way : text_.ways) AddWay(way, op);
-  CheckTensors(info, *ways_.front());
-  allocator_ = SessionAllocator::Of(api, runtime_.release, info);
   num_tensors_ = static_cast<int32_t>(text_.num_tensors());
-  for (const NodeText::Input& input : text_.inputs) num_dims_ += 2 * std::max(input.ndim, 0);
+  for (const NodeText::Input& input : text_.inputs) num_dims_ += 2 * input.ndim;
   int32_t most = 0;
   for (const auto& way : ways_) {
     most = std::max(most, way->program.num_dims());
@@ -132,7 +164,7 @@ Node::Node(const Op& op, const ort::Api* api, const ort::KernelInfo* info)
   num_dims_ += most;
 }
 
-void Node::AddWay(const NodeText::Way& way, const Op& op) {
+void NodeCall::AddWay(const NodeText::Way& way, const Op& op) {
   graphffi::ShapeProgram program = ParseProgram(way.program, text_, attributes_.ints);
   graphffi::Counts counts = attributes_.counts;
   counts.inputs = text_.num_read;
@@ -162,8 +194,7 @@ void Node::AddWay(const NodeText::Way& way, const Op& op) {
               std::make_unique<graphffi::KernelSlot>(reference), std::move(call)}));
 }
 
-/// Refuses tensors of other types than the text's while the session is made.
-void Node::CheckTensors(const ort::KernelInfo* info, const NodeWay& way) const {
+void NodeCall::CheckTensors(const ort::KernelInfo* info) const {
   const ort::Api* api = runtime_.api;
   size_t num_inputs = 0, num_outputs = 0;
   Call<ort::GetNodeInputCount>(api, info, &num_inputs);
@@ -187,7 +218,7 @@ void Node::CheckTensors(const ort::KernelInfo* info, const NodeWay& way) const {
   if (!problems.empty()) throw Error("TypeError", text_.subject() + ": " + problems);
   CheckCount(text_, "outputs", text_.num_node_outputs(), num_outputs);
   for (int32_t j = 0; j < text_.num_results(); ++j) {
-    const DLDataType dtype = way.program.ResultType(j);
+    const DLDataType dtype = ways_.front()->program.ResultType(j);
     const int type = TypeOf<ort::GetOutputTypeInfo>(api, info, static_cast<size_t>(j));
     if (ToDLPack(type) == dtype) continue;
     throw Error("TypeError", text_.subject() + ": result '" +
@@ -197,7 +228,7 @@ void Node::CheckTensors(const ort::KernelInfo* info, const NodeWay& way) const {
   }
 }
 
-void Node::LoadInputs(const ort::KernelContext* context, Room* room) const {
+void NodeCall::LoadInputs(const ort::KernelContext* context, Room* room) const {
   const ort::Api* api = runtime_.api;
   const bool has_reference = ort::GetTypeAndShape::IsIn(runtime_.release);
   for (size_t k = 0; k < text_.inputs.size(); ++k) {
@@ -205,12 +236,12 @@ void Node::LoadInputs(const ort::KernelContext* context, Room* room) const {
     if (input.role == NodeText::Role::kAbsent) continue;
     const ort::Value* value = nullptr;
     Ensure(api, ort::GetInput::Call(api, context, k, &value));
-    if (value == nullptr) FailNoInput(text_, input);
+    if (value == nullptr) FailNoInput(input);
     DLTensor& tensor = room->tensors[text_.PlaceOf(input)];
     int type = 0;
     size_t rank = 0;
     const int64_t* dims = nullptr;
-    if (has_reference) {
+    if (__builtin_expect(has_reference, 1)) {
       Ensure(api, ort::GetTypeAndShape::Call(api, value, &type, &dims, &rank));
     } else {
       rank = ReadShape(value, static_cast<size_t>(input.ndim), &type, room->dims);
@@ -227,7 +258,7 @@ void Node::LoadInputs(const ort::KernelContext* context, Room* room) const {
 }
 
 /// Releases before 1.24: the rank, and the sizes if that is the expected one.
-size_t Node::ReadShape(const ort::Value* value, size_t expected, int* type, int64_t* dims) const {
+size_t NodeCall::ReadShape(const ort::Value* value, size_t expected, int* type, int64_t* dims) const {
   const ort::Api* api = runtime_.api;
   ort::TensorInfo* owned = nullptr;
   Ensure(api, ort::GetTensorInfo::Call(api, value, &owned));
@@ -242,34 +273,32 @@ size_t Node::ReadShape(const ort::Value* value, size_t expected, int* type, int6
   return rank;
 }
 
-void Node::FailNoInput(const NodeText& text, const NodeText::Input& input) {
-  throw Error("TypeError", text.subject() + ": operand '" + text.NameOf(input) +
+void NodeCall::FailNoInput(const NodeText::Input& input) const {
+  throw Error("TypeError", text_.subject() + ": operand '" + text_.NameOf(input) +
                                "': expected a tensor, as in the call by which the model was "
                                "exported, got none");
 }
 
-graphffi::CallValues Node::Place(const NodeWay& way, const Room& room) const {
+graphffi::CallValues NodeCall::Place(const NodeWay& way, const Room& room) const {
   const graphffi::Layout& layout = way.call.layout;
   TVMFFIAny* input = room.values + layout.inputs.begin;
   TVMFFIAny* output = room.values + layout.outputs.begin;
-  for (int32_t i = 0; i < text_.num_read; ++i) input[i] = graphffi::ToAny(&room.tensors[i]);
-  for (int32_t i = text_.num_read; i < num_tensors_; ++i) {
-    *output++ = graphffi::ToAny(&room.tensors[i]);
-  }
+  for (int32_t i = 0; i < text_.num_read; ++i) Put(&room.tensors[i], input++);
+  for (int32_t i = text_.num_read; i < num_tensors_; ++i) Put(&room.tensors[i], output++);
   graphffi::CallValues call = text_.ValuesOf(room.values, attributes_.ints);
   call.inputs.values = room.values + layout.inputs.begin;
   call.outputs.values = room.values + layout.outputs.begin;
   return call;
 }
 
-const NodeWay& Node::ChooseWay(const Room& room, ResultShapes* results) const {
+const NodeWay& NodeCall::ChooseWay(const Room& room, ResultShapes* results) const {
   for (const auto& way : ways_) {
     if (way->program.Run(Place(*way, room), results)) return *way;
   }
   FailToChoose(room);
 }
 
-void Node::FailToChoose(const Room& room) const {
+void NodeCall::FailToChoose(const Room& room) const {
   std::string problems;
   for (const NodeText::Input& input : text_.inputs) {
     if (input.role == NodeText::Role::kAbsent) continue;
@@ -289,7 +318,7 @@ void Node::FailToChoose(const Room& room) const {
                                 "compute, got others; export again with such sizes");
 }
 
-void Node::MakeOutputs(ort::KernelContext* context, const ResultShapes& results, void* stream,
+void NodeCall::MakeOutputs(ort::KernelContext* context, const ResultShapes& results, void* stream,
                        Room* room) const {
   const ort::Api* api = runtime_.api;
   const auto make = [&](size_t index, const DLTensor& like) {
@@ -324,7 +353,7 @@ void Node::MakeOutputs(ort::KernelContext* context, const ResultShapes& results,
 }
 
 /// The number of the device that a node's tensors are on.
-int32_t Node::DeviceOf(const ort::KernelContext* context) const {
+int32_t NodeCall::DeviceOf(const ort::KernelContext* context) const {
   const ort::Api* api = runtime_.api;
   for (size_t k = 0; k < text_.inputs.size(); ++k) {
     if (text_.inputs[k].role == NodeText::Role::kAbsent) continue;
@@ -339,7 +368,8 @@ int32_t Node::DeviceOf(const ort::KernelContext* context) const {
   return 0;
 }
 
-void Node::Run(ort::KernelContext* context, Room* room) const {
+void NodeCall::Run(ort::KernelContext* context, const std::shared_ptr<SessionAllocator>& allocator,
+                   Room* room) const {
   ResultShapes results;
   graphffi::CallPlace place{text_.device};
   LoadInputs(context, room);
@@ -354,27 +384,28 @@ void Node::Run(ort::KernelContext* context, Room* room) const {
     for (int32_t i = 0; i < num_tensors_; ++i) room->tensors[i].device = place.device;
   }
   if (results.workspace_bytes >= 0) place.workspace = graphffi::ToAny(results.workspace_bytes);
-  const SessionMemoryScope memory(allocator_);
+  const SessionMemoryScope memory(allocator);
   const graphffi::EnvScope env(place.device, place.stream, &AllocateInSession);
   const graphffi::KernelSlot::Use kernel(*way.kernel);
   way.call.Call(way.signature, kernel.kernel(), way.kernel->reference().c_str(), place,
                 room->values);
 }
 
-void Node::Compute(ort::KernelContext* context) const {
+void NodeCall::Compute(ort::KernelContext* context,
+                       const std::shared_ptr<SessionAllocator>& allocator) const {
   constexpr int32_t kInlineTensors = 32, kInlineValues = 64, kInlineDims = 128;
   if (num_tensors_ <= kInlineTensors && num_values_ <= kInlineValues && num_dims_ <= kInlineDims) {
     TVMFFIAny values[kInlineValues];
     DLTensor tensors[kInlineTensors];
     int64_t dims[kInlineDims];
     Room room{values, tensors, dims};
-    return Run(context, &room);
+    return Run(context, allocator, &room);
   }
   std::vector<TVMFFIAny> values(static_cast<size_t>(num_values_));
   std::vector<DLTensor> tensors(static_cast<size_t>(num_tensors_));
   std::vector<int64_t> dims(static_cast<size_t>(num_dims_));
   Room room{values.data(), tensors.data(), dims.data()};
-  Run(context, &room);
+  Run(context, allocator, &room);
 }
 
 }  // namespace graphffi_onnxruntime

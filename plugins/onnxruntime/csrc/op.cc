@@ -44,7 +44,7 @@ ort::Status* CreateNode(const ort::CustomOp* self, const ort::Api* api, const or
 
 ort::Status* Compute(void* kernel, ort::KernelContext* context) {
   const auto& node = *static_cast<const Node*>(kernel);
-  return Guard(node.api(), node.subject(), [&] { node.Compute(context); });
+  return Guard(node.call->api(), node.call->subject(), [&] { node.Compute(context); });
 }
 
 ort::Status* InferShapes(const ort::CustomOp* self, ort::ShapeInferContext* context) {
