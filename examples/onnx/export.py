@@ -35,7 +35,8 @@ class Model(torch.nn.Module):
         """Of x, float32[rows, 4], gives float32[rows, 4]."""
         normed = norm(x, self.weight)
         accumulate(normed, self.total)
-        return gate(norm(normed + self.total))
+        gated: torch.Tensor = gate(norm(normed + self.total))
+        return gated
 
 
 def export(path: str) -> None:
@@ -51,13 +52,13 @@ def export(path: str) -> None:
 
 def deploy(folder: Path) -> None:
     """Copies the libraries of graphffi and ONNX Runtime, and builds the program in C."""
-    import onnxruntime
+    import onnxruntime  # type: ignore[import-untyped]
 
     capi = Path(onnxruntime.__file__).parent / "capi"
     libraries = {
-        "libtvm_ffi.so": graphffi.runtime_info().path,
+        "libtvm_ffi.so": str(graphffi.runtime_info().path),
         "libgraphffi_onnxruntime.so": graphffi_onnxruntime.library_path(),
-        "libonnxruntime.so.1": next(capi.glob("libonnxruntime.so.*")),
+        "libonnxruntime.so.1": str(next(capi.glob("libonnxruntime.so.*"))),
     }
     for name, library in libraries.items():
         shutil.copyfile(library, folder / name)

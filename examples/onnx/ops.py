@@ -31,5 +31,5 @@ def accumulate(x: Tensor, total: Tensor) -> None:
 
 @graphffi.op("onnx_example::gate", kernel=_kernels.gate)
 def gate(x: Tensor) -> Tensor:
-    """x / (1 + exp(-x))."""
+    """Gives x / (1 + exp(-x))."""
     return graphffi.like(x)

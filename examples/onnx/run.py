@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 
 import numpy as np
-import onnxruntime
+import onnxruntime  # type: ignore[import-untyped]
 
 import graphffi_onnxruntime
 

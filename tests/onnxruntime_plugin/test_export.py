@@ -9,14 +9,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import graphffi_onnxruntime
 import numpy as np
 import onnx
 import pytest
-from graphffi_onnxruntime._node_text import CALL
 
 import graphffi
+import graphffi_onnxruntime
 from graphffi.plugin import read_lines
+from graphffi_onnxruntime._node_text import CALL
 from tests.families.calls import flatten, numpy_view
 from tests.families.op_family import Member, members
 from tests.onnxruntime_plugin.models import run as run_arrays

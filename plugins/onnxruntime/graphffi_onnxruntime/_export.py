@@ -7,9 +7,9 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import torch
+
 from graphffi_onnxruntime._ops_file import write_ops
 from graphffi_onnxruntime._translate import Translation, check_call
-
 from graphffi_torch.plugin import (
     Functional,
     PrimitiveCall,

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import onnx_ir
-from graphffi_onnxruntime._node_text import CALL, ops_text
 
 from graphffi.plugin import PackagedLibraries, definition_of, read_lines, replacing
+from graphffi_onnxruntime._node_text import CALL, ops_text
 
 if TYPE_CHECKING:
     from graphffi.plugin import Definition
@@ -67,7 +67,8 @@ def write_ops(path: str | os.PathLike[str]) -> str:
 def _calls(model: onnx_ir.Model) -> set[tuple[str, str]]:
     """The names and texts of all calls of ops."""
     found = set()
-    for graph in (model.graph, *model.functions.values()):
+    graphs: list[onnx_ir.Graph | onnx_ir.Function] = [model.graph, *model.functions.values()]
+    for graph in graphs:
         for node in graph.all_nodes():
             if CALL in node.attributes:
                 found.add((f"{node.domain}::{node.op_type}", node.attributes[CALL].as_string()))

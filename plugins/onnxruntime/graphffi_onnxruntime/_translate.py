@@ -10,10 +10,10 @@ import onnx.defs
 import onnx_ir as ir
 import onnxscript
 import torch
-from graphffi_onnxruntime._node_text import CALL, node_attributes, node_text, why_no_node
 
 import graphffi
 from graphffi.plugin import KINDS, call_device, flat, per_tensor
+from graphffi_onnxruntime._node_text import CALL, node_attributes, node_text, why_no_node
 from graphffi_torch.plugin import (
     DTYPE_NAMES,
     PrimitiveCall,
