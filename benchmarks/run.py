@@ -22,7 +22,7 @@ from typing import Any
 
 import report
 
-GROUPS = ("torch", "peer", "jax", "kernels", "cpp", "build", "start", "graph", "import")
+GROUPS = ("torch", "peer", "jax", "kernels", "cpp", "build", "start", "graph", "import", "onnx")
 OTHERS = ("cuda",)  # need more than a processor: not a part of a full run
 DISTRIBUTIONS = ("torch", "jaxlib", "apache-tvm-ffi", "jax-tvm-ffi")
 

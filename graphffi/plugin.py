@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 from ._build.build_plugin import build_archive as build_archive
+from ._build.cache import replacing as replacing
 from ._build.location import plugin_cache as plugin_cache
 from ._build.location import torch_build as torch_build
 from ._contract.attribute_kind import KINDS as KINDS
 from ._contract.attribute_kind import to_device as to_device
 from ._contract.attribute_kind import to_dtype as to_dtype
+from ._contract.call_program import TracedCall as TracedCall
+from ._contract.call_program import trace_call as trace_call
 from ._contract.plan import CanonicalCall as CanonicalCall
 from ._contract.shape_program import trace_shape_rule as trace_shape_rule
 from ._contract.spec import checked_bytes as checked_bytes
@@ -18,12 +21,15 @@ from ._contract.spec import described as described
 from ._contract.symbols import Symbols as Symbols
 from ._contract.symbols import UndecidedError as UndecidedError
 from ._contract.symbols import undecided as undecided
+from ._contract.text_lines import read_lines as read_lines
+from ._contract.text_lines import write_lines as write_lines
 from ._contract.traits import CallTraits as CallTraits
 from ._contract.traits import SideEffect as SideEffect
 from ._core import ask_flag as ask_flag
 from ._definition.binding import BoundCall as BoundCall
 from ._definition.defined_op import DefinedOp as DefinedOp
 from ._definition.definition import Definition as Definition
+from ._definition.op_table import definition_of as definition_of
 from ._definition.parameter import MISSING as MISSING
 from ._definition.parameter import Attribute as Attribute
 from ._definition.parameter import Operand as Operand

@@ -52,4 +52,10 @@ int SetRaised(const std::string& kind, const std::string& message);
 /// The same: the very object, where `error` has one.
 int SetRaised(const Error& error);
 
+/// Text that every consumer can show: XLA's ends at a NUL, Python's must be UTF-8.
+std::string PrintableText(const std::string& text);
+
+/// "Kind: subject: message", printable, where the message does not begin with the subject itself.
+std::string TextOf(const Error& error, const std::string& subject);
+
 }  // namespace graphffi

@@ -22,32 +22,6 @@ namespace {
 
 bool IsReadable(const std::string& path) { return access(path.c_str(), R_OK) == 0; }
 
-std::string FindLibrary(const std::string& library, std::string_view opt_origin) {
-  if (library.front() == '/') return library;  // the loader reports what is wrong with it
-  std::vector<std::string> folders;
-  if (const char* path = std::getenv("GRAPHFFI_LIBRARY_PATH")) {
-    const std::string text(path);
-    for (size_t begin = 0; begin <= text.size();) {
-      size_t end = text.find(':', begin);
-      if (end == std::string::npos) end = text.size();
-      if (end > begin) folders.push_back(text.substr(begin, end - begin));
-      begin = end + 1;
-    }
-  }
-  if (!opt_origin.empty()) folders.emplace_back(opt_origin);
-  std::string searched;
-  for (const std::string& folder : folders) {
-    std::string candidate = folder + "/" + library;
-    if (IsReadable(candidate)) return candidate;
-    searched += (searched.empty() ? "" : ", ") + folder;
-  }
-  throw Error("RuntimeError",
-              "graphffi: cannot load '" + library + "': expected it in " +
-                  (searched.empty() ? "a folder of GRAPHFFI_LIBRARY_PATH" : searched) +
-                  ", found none; give an absolute path, set GRAPHFFI_LIBRARY_PATH, or load the "
-                  "package that holds it");
-}
-
 /// Signatures are exported where the library's author wants it, and told by newer runtimes.
 bool KernelTakesTensors(const TVMFFIAny& module, const std::string& symbol) {
   constexpr char kName[] = "ffi.ModuleGetFunctionMetadata";
@@ -132,6 +106,32 @@ ObjectRef NewReference(const LibraryFunction& found, ResolvedKernel* opt_resolve
 }
 
 }  // namespace
+
+std::string FindLibrary(const std::string& library, std::string_view opt_origin) {
+  if (library.front() == '/') return library;  // the loader reports what is wrong with it
+  std::vector<std::string> folders;
+  if (const char* path = std::getenv("GRAPHFFI_LIBRARY_PATH")) {
+    const std::string text(path);
+    for (size_t begin = 0; begin <= text.size();) {
+      size_t end = text.find(':', begin);
+      if (end == std::string::npos) end = text.size();
+      if (end > begin) folders.push_back(text.substr(begin, end - begin));
+      begin = end + 1;
+    }
+  }
+  if (!opt_origin.empty()) folders.emplace_back(opt_origin);
+  std::string searched;
+  for (const std::string& folder : folders) {
+    std::string candidate = folder + "/" + library;
+    if (IsReadable(candidate)) return candidate;
+    searched += (searched.empty() ? "" : ", ") + folder;
+  }
+  throw Error("RuntimeError",
+              "graphffi: cannot load '" + library + "': expected it in " +
+                  (searched.empty() ? "a folder of GRAPHFFI_LIBRARY_PATH" : searched) +
+                  ", found none; give an absolute path, set GRAPHFFI_LIBRARY_PATH, or load the "
+                  "package that holds it");
+}
 
 void ProvideLibrary(const std::string& name, const std::string& path) {
   if (IsProvided(name)) return;

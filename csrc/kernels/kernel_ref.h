@@ -50,6 +50,10 @@ void ProvideLibrary(const std::string& name, const std::string& path);
 /// Whether ProvideLibrary loaded a library as `name`. Thread-safe.
 bool IsProvided(const std::string& name);
 
+/// The file of a library: of an absolute path, or one in a folder of GRAPHFFI_LIBRARY_PATH or then
+/// in `opt_origin`. \throws Error(RuntimeError) that names the folders
+std::string FindLibrary(const std::string& library, std::string_view opt_origin);
+
 /// Whether `reference` is of the form `library.so::symbol`.
 bool IsLibraryReference(std::string_view reference);
 

@@ -94,4 +94,54 @@ void LoadPackagedLibraries(const std::string& subject,
   for (const auto& [name, file] : verified) ProvideLibrary(name, file);
 }
 
+namespace {
+
+constexpr size_t kNameDigits = 16;
+
+/// The SHA-256 of a file. \throws Error(RuntimeError) if it can't be read
+std::string Sha256OfFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream bytes;
+  bytes << file.rdbuf();
+  if (!file) {
+    throw Error("RuntimeError", "graphffi: cannot read '" + path + "'; is it there?");
+  }
+  const std::string content = bytes.str();
+  return Sha256(content.data(), content.size());
+}
+
+/// The file of a library that a program names by its content, or the one that it was made with.
+std::string FindPackaged(const std::string& library, const std::string& name,
+                         const std::string& folder) {
+  const std::string beside = folder + "/" + name;
+  if (!folder.empty() && access(beside.c_str(), R_OK) == 0) return beside;
+  try {
+    return FindLibrary(name, folder);
+  } catch (const Error&) {
+    if (access(library.c_str(), R_OK) != 0) throw;
+    return library;
+  }
+}
+
+}  // namespace
+
+std::string PackagedName(const std::string& path) {
+  const std::string base = path.substr(path.rfind('/') + 1);
+  return base.substr(0, base.find(".so")) + "-" + Sha256OfFile(path).substr(0, kNameDigits) + ".so";
+}
+
+std::string FindPackagedKernel(const std::string& reference, const std::string& name,
+                               const std::string& folder) {
+  const size_t separator = reference.rfind("::");
+  if (IsProvided(name)) return name + reference.substr(separator);
+  const std::string path = FindPackaged(reference.substr(0, separator), name, folder);
+  const std::string found = Sha256OfFile(path);
+  if (name.find("-" + found.substr(0, kNameDigits) + ".so") != std::string::npos) {
+    return path + reference.substr(separator);
+  }
+  throw Error("ValueError", "graphffi: kernel '" + reference + "': expected the library of the " +
+                                "export, " + name + ", got '" + path + "' with SHA-256 " + found +
+                                "; put the library of the export beside the model, or export again");
+}
+
 }  // namespace graphffi

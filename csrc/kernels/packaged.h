@@ -30,4 +30,16 @@ void LoadPackagedLibraries(const std::string& subject,
                            const std::vector<PackagedLibrary>& libraries, const ReadLibrary& read,
                            const std::vector<std::string>* opt_trusted);
 
+/// What programs name the library at `path`: `kernels-0123456789abcdef.so`, with the first digits of
+/// its SHA-256. \throws Error(RuntimeError) if it can't be read
+std::string PackagedName(const std::string& path);
+
+/// The reference of a kernel in the library that a program names `name`, which ends with the first
+/// digits of its SHA-256: the one that a package provided, or a file of that name in `folder` or a
+/// folder of GRAPHFFI_LIBRARY_PATH, or else what `reference` names where the program was made.
+/// \throws Error(ValueError) if the library has other content by now. Error(RuntimeError) if there
+/// is none.
+std::string FindPackagedKernel(const std::string& reference, const std::string& name,
+                               const std::string& folder);
+
 }  // namespace graphffi

@@ -111,28 +111,15 @@ bool Conditions::AllHold(const DLTensor* const* tensors, int32_t count) const {
 std::string Conditions::Write(const Check& check, const int64_t* values,
                               const DLTensor* const* tensors, int32_t count,
                               const Describe& describe) const {
-  const std::string_view message = check.message;
-  std::string text;
-  for (size_t begin = 0; begin < message.size();) {
-    const size_t open = message.find('{', begin), close = message.find('}', open);
-    text += message.substr(begin, open - begin);
-    if (close == std::string_view::npos) break;
-    const char kind = message[open + 1];
-    const bool is_value = kind != 't' && kind != 'd';
+  return FillPlaces(check.message, [&](std::string_view place) -> std::optional<std::string> {
+    const bool is_tensor = !place.empty() && (place.front() == 't' || place.front() == 'd');
+    if (!is_tensor) return instructions_.Write(place, values);
     int32_t number = -1;
-    std::from_chars(message.data() + open + (is_value ? 1 : 2), message.data() + close, number);
-    if (number < 0 || number >= (is_value ? instructions_.num_values() : count)) break;
-    if (is_value) {
-      const bool is_known = values[number] > Instructions::kMissing;
-      text += is_known ? std::to_string(values[number]) : "?";
-    } else if (kind == 't') {
-      text += describe(number);
-    } else {
-      text += tensors[number] == nullptr ? "None" : DTypeName(tensors[number]->dtype);
-    }
-    begin = close + 1;
-  }
-  return text;
+    std::from_chars(place.data() + 1, place.data() + place.size(), number);
+    if (number < 0 || number >= count) return std::nullopt;
+    if (place.front() == 't') return describe(number);
+    return tensors[number] == nullptr ? "None" : DTypeName(tensors[number]->dtype);
+  });
 }
 
 }  // namespace graphffi

@@ -125,6 +125,32 @@ void ProgramText::Fail() const {
               "graphffi: a shape program does not parse at offset " + std::to_string(pos_));
 }
 
+std::string FillPlaces(std::string_view message,
+                       const std::function<std::optional<std::string>(std::string_view)>& write) {
+  std::string text;
+  for (size_t begin = 0; begin < message.size();) {
+    const size_t open = message.find('{', begin), close = message.find('}', open);
+    text += message.substr(begin, open - begin);
+    if (close == std::string_view::npos) {
+      if (open != std::string_view::npos) text += message.substr(open);
+      break;
+    }
+    const std::optional<std::string> written = write(message.substr(open + 1, close - open - 1));
+    text += written.has_value() ? *written : "{";
+    begin = written.has_value() ? close + 1 : open + 1;
+  }
+  return text;
+}
+
+std::optional<std::string> Instructions::Write(std::string_view place,
+                                               const int64_t* values) const {
+  int32_t number = -1;
+  const auto read = std::from_chars(place.data(), place.data() + place.size(), number);
+  const bool is_whole = read.ec == std::errc() && read.ptr == place.data() + place.size();
+  if (!is_whole || number < 0 || number >= num_values()) return std::nullopt;
+  return values[number] > kMissing ? std::to_string(values[number]) : "?";
+}
+
 double Instructions::ToFloat(int64_t bits) {
   double value = 0;
   std::memcpy(&value, &bits, sizeof(value));

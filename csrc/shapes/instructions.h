@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,6 +34,11 @@ class ProgramText {
   std::string_view text_;
   size_t pos_ = 0;
 };
+
+/// A message with what `write` gives of each place, `{3}` or `{t1}`, in its stead. Braces around what
+/// it does not know stay.
+std::string FillPlaces(std::string_view message,
+                       const std::function<std::optional<std::string>(std::string_view)>& write);
 
 /// Instructions that each give one value, an int of 64 bits or a float. Text, one a line; numbers
 /// name values, first those that are given, then those that the instructions give, in order:
@@ -84,6 +91,8 @@ class Instructions {
   };
 
   int32_t num_values() const { return static_cast<int32_t>(are_floats_.size()); }
+  /// Values that are given.
+  int32_t num_given() const { return num_values() - static_cast<int32_t>(code_.size()); }
   bool is_float(int32_t value) const { return are_floats_[static_cast<size_t>(value)]; }
   static double ToFloat(int64_t bits);
 
@@ -142,6 +151,8 @@ class Instructions {
     int64_t constant;  // or the bits of a float
     bool is_load() const { return op >= Op::kSize && op <= Op::kDType; }
   };
+  /// The text of a value of RunAll that a place of a message names.
+  std::optional<std::string> Write(std::string_view place, const int64_t* values) const;
   /// What gives a value, if none is given.
   const Instruction& operator[](int32_t value) const { return code_[static_cast<size_t>(value)]; }
 

@@ -55,7 +55,11 @@ class ShapeProgramParser {
   void Run() {
     for (std::string_view word = text_.Word(); !word.empty(); word = text_.Word()) {
       if (word == "true" || word == "false") {
-        program_->guards_.push_back({Value(), word == "true"});
+        program_->guards_.push_back({Value(), word == "true", {}, {}});
+      } else if (word == "error") {
+        if (program_->guards_.empty()) text_.Fail();
+        program_->guards_.back().kind = text_.Word();
+        program_->guards_.back().message = text_.RestOfLine();
       } else if (word == "same") {
         ParseSame();
       } else if (word == "result") {
@@ -237,21 +241,49 @@ bool ShapeProgram::Fill(const int64_t* values, ResultShapes* results) const {
   return results->workspace_bytes >= 0;
 }
 
-bool ShapeProgram::Run(const CallValues& call, ResultShapes* results) const {
+bool ShapeProgram::Load(const CallValues& call, int64_t* values) const {
   if (!HasSlotLengths(call.inputs, structure_.inputs) ||
       !HasSlotLengths(call.outputs, structure_.outputs) ||
       !HasSlotLengths(call.attributes, structure_.attributes)) {
     return false;
   }
-  Instructions::Room room(instructions_);
-  int64_t* values = room.values();
-  int64_t* next = values;
   size_t operand = 0;
   const auto num_results = static_cast<int32_t>(results_.size());
-  if (!LoadTensors(call.inputs, 0, &operand, &next)) return false;
+  if (!LoadTensors(call.inputs, 0, &operand, &values)) return false;
   operand += results_.size();
-  return LoadTensors(call.outputs, num_results, &operand, &next) &&
-         LoadAttributes(call.attributes, &next) && Compute(values) && Fill(values, results);
+  return LoadTensors(call.outputs, num_results, &operand, &values) &&
+         LoadAttributes(call.attributes, &values);
+}
+
+bool ShapeProgram::Run(const CallValues& call, ResultShapes* results) const {
+  Instructions::Room room(instructions_);
+  int64_t* values = room.values();
+  return Load(call, values) && Compute(values) && Fill(values, results);
+}
+
+std::vector<int64_t> ShapeProgram::Infer(std::vector<int64_t> given) const {
+  if (static_cast<int32_t>(given.size()) != instructions_.num_given()) {
+    throw Error("InternalError", "graphffi: a shape program gets values of another call");
+  }
+  given.resize(static_cast<size_t>(instructions_.num_values()));
+  instructions_.RunAll(given.data(), [](const auto&) { return Instructions::kMissing; });
+  return given;
+}
+
+std::optional<ShapeProgram::Broken> ShapeProgram::FindBroken(const CallValues& call) const {
+  Instructions::Room room(instructions_);
+  int64_t* values = room.values();
+  if (!Load(call, values)) return std::nullopt;
+  instructions_.RunAll(values, [](const auto&) { return Instructions::kMissing; });
+  for (const Guard& guard : guards_) {
+    const int64_t found = values[guard.value];
+    const bool holds = found > Instructions::kMissing && (found != 0) == guard.expected;
+    if (holds || guard.kind.empty()) continue;
+    return Broken{guard.kind, FillPlaces(guard.message, [&](std::string_view place) {
+                    return instructions_.Write(place, values);
+                  })};
+  }
+  return std::nullopt;
 }
 
 }  // namespace graphffi

@@ -5,6 +5,7 @@
 #include <tvm/ffi/c_api.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -57,6 +58,9 @@ class ResultShapes {
 ///     add 0 3              a value; instructions.h has all such instructions
 ///     true 5               the program is for calls in which value 5 is not 0; false: in which it
 ///                          is
+///     error ValueError x: expected {3}
+///                          of calls for which the condition before does not hold: kind and text, in
+///                          which `{3}` stands for value 3. Of calls in models; others ask the rule
 ///     same 2               … in which the attribute bank's value 2 is that of the traced call
 ///     result 2 32 1 1 0 2 0 5
 ///                          dtype code, bits, lanes; device type, index; rank; a value per size
@@ -78,10 +82,32 @@ class ShapeProgram {
   /// begins with one value per result, which is not looked at.
   bool Run(const CallValues& values, ResultShapes* results) const;
 
+  int32_t num_results() const { return static_cast<int32_t>(results_.size()); }
+  DLDataType ResultType(int32_t i) const { return results_[static_cast<size_t>(i)].dtype; }
+  /// The values that are a result's sizes.
+  const std::vector<int32_t>& ResultDims(int32_t i) const {
+    return results_[static_cast<size_t>(i)].dims;
+  }
+  int32_t num_dims() const { return num_dims_; }  ///< of all results
+  /// Results have `workspace_bytes`.
+  bool gives_workspace() const { return workspace_ >= 0; }
+
+  /// All values of a call, those that it gives first; Instructions::kMissing or kFailed for what is
+  /// not known. No condition is looked at. \throws Error(InternalError) for other numbers of values
+  std::vector<int64_t> Infer(std::vector<int64_t> given) const;
+
+  /// The error of the first condition that does not hold, of a call with the program's structure.
+  /// Nothing where none says an error.
+  struct Broken {
+    std::string kind, message;
+  };
+  std::optional<Broken> FindBroken(const CallValues& values) const;
+
  private:
   struct Guard {
     int32_t value;
     bool expected;
+    std::string kind, message;
   };
   struct Operand {
     int32_t ndim;  // -1: None
@@ -106,6 +132,7 @@ class ShapeProgram {
   void NoteStructure(const CallValues& traced);
   bool LoadTensors(const Bank& bank, int32_t first, size_t* operand, int64_t** next) const;
   bool LoadAttributes(const Bank& bank, int64_t** next) const;
+  bool Load(const CallValues& call, int64_t* values) const;
   bool Compute(int64_t* values) const;
   bool Fill(const int64_t* values, ResultShapes* results) const;
 

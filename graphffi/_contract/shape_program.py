@@ -10,7 +10,7 @@ import functools
 import itertools
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from .._kernels.op_kernel import call_device
 from .._values.device import Device
@@ -25,10 +25,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from .._definition.definition import Definition
+    from .._kernels.op_kernel import OpKernel
 
 log: Final = logging.getLogger("graphffi.kernels")
 # A rule that can't be traced this often is only asked from then on.
 _MAX_FAILURES: Final = 3
+_T = TypeVar("_T", bound=Trace)
 
 
 def trace_shape_rule(definition: Definition) -> Callable[..., str]:
@@ -106,16 +108,53 @@ def _dtype_of(value: tuple[int, int, int]) -> dtype:
 
 
 def _traced(definition: Definition, operands: Sequence[Any], attributes: Sequence[Any]) -> str:
-    """The results of a call and the program for calls like it.
+    """The results of a call and the program for calls like it."""
+    rules = trace_rules(definition, operands, attributes, Trace)
+    same = [f"same {i}" for i in rules.fixed]
+    return "\n".join((f"{rules.results}program", *rules.trace.lines, *same, *rules.lines, ""))
 
-    The rule runs until it has been given the value of every attribute that it looks at.
+
+@dataclass(frozen=True)
+class TracedRules(Generic[_T]):
+    """The rules of an op, as they ran for a call.
+
+    Args:
+        trace: What they did.
+        found: Their answer.
+        results: Its lines, with the sizes of the call.
+        lines: The program's lines behind those of the trace.
+        again: Runs them once more with the values of the trace.
+    """
+
+    trace: _T
+    found: Answer
+    results: str
+    lines: list[str]
+    again: Callable[[], Answer]
+
+    @property
+    def fixed(self) -> list[int]:
+        """The numbers of attributes that are no ints, which other calls have to have, too."""
+        return sorted(~i for i in self.trace.known if i < 0)
+
+
+def trace_rules(
+    definition: Definition,
+    operands: Sequence[Any],
+    attributes: Sequence[Any],
+    make: Callable[[frozenset[int]], _T],
+) -> TracedRules[_T]:
+    """Runs the rules with what `make` gives of the numbers of known values.
+
+    They run until they have been given the value of every attribute that they look at.
     """
     known: frozenset[int] = frozenset()
     while True:
-        trace = Trace(known)
+        trace = make(known)
         values = _load_operands(trace, definition, operands), _load_attributes(trace, attributes)
+        again = functools.partial(_ask, definition, *values)
         try:
-            found = trace.run(functools.partial(_ask, definition, *values))
+            found = trace.run(again)
             results = _result_lines(definition, found)
             lines = [*found.kernel_lines, *(_program_line(trace, spec) for spec in found.specs)]
             if found.workspace is not None:
@@ -125,31 +164,32 @@ def _traced(definition: Definition, operands: Sequence[Any], attributes: Sequenc
                 raise RuntimeError("a value was kept from an earlier trace") from None
             known |= missing.values
             continue
-        same = [f"same {i}" for i in sorted(~i for i in trace.known if i < 0)]
-        return "\n".join((f"{results}program", *trace.lines, *same, *lines, ""))
+        return TracedRules(trace, found, results, lines, again)
 
 
 @dataclass(frozen=True)
-class _Answer:
+class Answer:
     """The answer of the rules for a call.
 
     Args:
-        kernel: The number of the kernel that it runs.
+        kernel: That the call runs.
+        number: Of the kernel.
         specs: Of the results.
         workspace: Bytes, if the kernel takes a workspace whose size follows a rule.
     """
 
-    kernel: int
+    kernel: OpKernel
+    number: int
     specs: tuple[TensorSpec, ...]
     workspace: Any
 
     @property
     def kernel_lines(self) -> list[str]:
         """None for the first kernel."""
-        return [f"kernel {self.kernel}"] if self.kernel else []
+        return [f"kernel {self.number}"] if self.number else []
 
 
-def _ask(definition: Definition, operands: Sequence[Any], attributes: Sequence[Any]) -> _Answer:
+def _ask(definition: Definition, operands: Sequence[Any], attributes: Sequence[Any]) -> Answer:
     specs = definition.infer(operands, attributes)
     kernel = definition.choose(operands, attributes, call_device(operands, specs))
     workspace = None
@@ -157,7 +197,7 @@ def _ask(definition: Definition, operands: Sequence[Any], attributes: Sequence[A
         workspace = definition.workspace_bytes(kernel, operands, attributes)
         if is_symbolic(workspace):
             checked_bytes(f"{definition.name}: workspace", hint_of(workspace))
-    return _Answer(definition.kernel_number(kernel), specs, workspace)
+    return Answer(kernel, definition.kernel_number(kernel), specs, workspace)
 
 
 def _load_operands(trace: Trace, definition: Definition, operands: Sequence[Any]) -> list[Any]:
@@ -182,7 +222,7 @@ def _load_attributes(trace: Trace, attributes: Sequence[Any]) -> list[Any]:
     ]
 
 
-def _result_lines(definition: Definition, found: _Answer) -> str:
+def _result_lines(definition: Definition, found: Answer) -> str:
     lines = [f"{line}\n" for line in found.kernel_lines]
     lines += [_result_line(definition, i, spec) for i, spec in enumerate(found.specs)]
     if found.workspace is not None:

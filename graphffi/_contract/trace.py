@@ -141,9 +141,12 @@ class Trace(Policy):
 
     def _assume(self, index: int) -> None:
         """Makes the program one for calls in which a value is as true as it is now."""
-        line = f"{'true' if self.hints[index] else 'false'} {index}"
+        line = self._condition(index)
         if line not in self.lines:
             self.lines.append(line)
+
+    def _condition(self, index: int) -> str:
+        return f"{'true' if self.hints[index] else 'false'} {index}"
 
     def _instruct(self, name: str, a: int, b: int) -> int:
         hint = int(OPERATORS[name](self.hints[a], self.hints[b]))

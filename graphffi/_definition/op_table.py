@@ -51,6 +51,12 @@ def register_op(definition: Definition, *, override: bool) -> Op:
     return existing
 
 
+def definition_of(name: str) -> Definition | None:
+    """The definition of the op of a name; None if there is none."""
+    op = ops.get(name)
+    return None if op is None else op.definition
+
+
 def _is_same(op: Op, definition: Definition) -> bool:
     """True if a definition repeats that of an op, with the same function where no text tells it."""
     if op.defined.identity != definition.identity:

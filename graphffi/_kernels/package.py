@@ -77,6 +77,14 @@ class PackagedLibraries:
             lines.append(f"{sha256(content).hexdigest()}  {name}\n")
         archive.writestr(f"{root}{self.MANIFEST}", "".join(lines))
 
+    def copy_to(self, folder: Path) -> None:
+        """Copies the libraries into a folder, where their names may be taken by the same files."""
+        import shutil
+
+        for name, file in self._files.items():
+            with replacing(folder / name) as temporary:
+                shutil.copyfile(file, temporary)
+
 
 def packaged_name(reference: str) -> str:
     """The name of a kernel's library in packages; empty for a global function.

@@ -3,16 +3,18 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <map>
-#include <optional>
 
 #include "call/error.h"
+#include "call/text_lines.h"
 
 namespace graphffi_jax {
 
 using graphffi::Error;
+using graphffi::FailInText;
 using graphffi::KernelSlot;
+using graphffi::ReadTextNumber;
+using graphffi::TextLine;
 using tvm::ffi::Any;
 using tvm::ffi::Function;
 
@@ -33,64 +35,30 @@ struct Lines {
   }
 };
 
-[[noreturn]] void Fail(std::string_view part, const std::string& expected, const std::string& got) {
-  throw Error("ValueError", "the text of the call: " + std::string(part) + ": expected " +
-                                expected + ", got '" + got + "'");
-}
-
-template <typename T>
-T ReadNumber(std::string_view part, const std::string& text) {
-  T value{};
-  const char* const end = text.data() + text.size();
-  const auto read = std::from_chars(text.data(), end, value);
-  if (read.ec != std::errc() || read.ptr != end) Fail(part, "a number of 64 bits", text);
-  return value;
-}
-
-/// `\n` is a new line, `\\` a backslash.
-std::string Unescaped(std::string_view text) {
-  std::string out;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const bool is_escape = text[i] == '\\' && i + 1 < text.size();
-    if (is_escape) ++i;
-    out += is_escape && text[i] == 'n' ? '\n' : text[i];
-  }
-  return out;
-}
-
-void ReadLine(std::string_view line, Lines* to) {
+void ReadLine(const TextLine& line, Lines* to) {
   static constexpr std::string_view kKnown[] = {"arrays",  "digest",  "kernel",      "library",
                                                 "ordered", "owning",  "side_effect", "plan",
                                                 "subject", "updated", "workspace"};
-  const std::string_view name = line.substr(0, line.find(' '));
-  std::string value = Unescaped(line.substr(std::min(name.size() + 1, line.size())));
+  const auto& [name, value] = line;
   if (name == "int") {
-    to->ints.emplace_back(ReadNumber<int64_t>(name, value));
+    to->ints.emplace_back(ReadTextNumber<int64_t>(name, value));
   } else if (name == "float") {
-    to->floats.emplace_back(ReadNumber<double>(name, value));
+    to->floats.emplace_back(ReadTextNumber<double>(name, value));
   } else if (name == "str") {
     to->strs.emplace_back(tvm::ffi::String(value));
   } else if (name == "attribute") {
-    to->attributes.push_back(std::move(value));
+    to->attributes.push_back(value);
   } else if (std::find(std::begin(kKnown), std::end(kKnown), name) != std::end(kKnown)) {
     // Packages are checked by a reader in Python, which must not see another one of two.
-    if (!to->texts.emplace(name, value).second) Fail("line", "one " + std::string(name), value);
+    if (!to->texts.emplace(name, value).second) FailInText("line", "one " + std::string(name), value);
   } else {
-    Fail("line", "a known name", std::string(line));
+    FailInText("line", "a known name", std::string(name) + (value.empty() ? "" : " ") + value);
   }
 }
 
 Lines ReadLines(std::string_view text) {
-  const std::string_view format = text.substr(0, text.find('\n'));
-  if (format != kFormat) {
-    throw Error("ValueError", "the text of the call: expected the format '" + std::string(kFormat) +
-                                  "', got '" + std::string(format) + "'; export again");
-  }
   Lines lines;
-  while (text.find('\n') != std::string_view::npos) {
-    text.remove_prefix(text.find('\n') + 1);
-    ReadLine(text.substr(0, text.find('\n')), &lines);
-  }
+  for (const TextLine& line : graphffi::ReadTextLines(text, kFormat)) ReadLine(line, &lines);
   return lines;
 }
 
@@ -100,7 +68,7 @@ std::string NamesOf(const std::string& arrays) {
   bool is_inside = false;
   for (const char c : arrays) {
     // Loops are gone where XLA has split the call.
-    if (is_inside && c == '@') Fail("arrays", "no loops, since XLA splits the call", arrays);
+    if (is_inside && c == '@') FailInText("arrays", "no loops, since XLA splits the call", arrays);
     if (c == '(' || c == ')') {
       is_inside = c == '(';
     } else if (!is_inside) {
@@ -147,8 +115,8 @@ void Fill(const Lines& lines, SiteParts* to) {
   for (const std::vector<Any>* values : {&lines.ints, &lines.floats, &lines.strs}) {
     to->attributes.insert(to->attributes.end(), values->begin(), values->end());
   }
-  if (lines.Has("updated")) to->mutated = ReadNumber<int64_t>("updated", lines.Get("updated"));
-  if (to->mutated < 0) Fail("updated", "0 or more", std::to_string(to->mutated));
+  if (lines.Has("updated")) to->mutated = ReadTextNumber<int64_t>("updated", lines.Get("updated"));
+  if (to->mutated < 0) FailInText("updated", "0 or more", std::to_string(to->mutated));
   to->is_ordered = lines.Has("ordered");
   to->pass_owning_tensor = lines.Has("owning");
   to->has_workspace = lines.Has("workspace");
@@ -200,8 +168,8 @@ void ReadCallText(std::string_view text, SiteParts* to) {
   if (lines.Has("subject") || !kernel.empty()) {
     to->SetSubject(lines.Has("subject") ? lines.Get("subject") : kernel);
   }
-  if (kernel.empty()) Fail("kernel", "the reference of a kernel", "");
-  if (!lines.attributes.empty()) Fail("attribute", "a value", lines.attributes[0]);
+  if (kernel.empty()) FailInText("kernel", "the reference of a kernel", "");
+  if (!lines.attributes.empty()) FailInText("attribute", "a value", lines.attributes[0]);
   Fill(lines, to);
   const std::string reference = ReferenceOf(kernel, lines.Get("library"));
   SetKernel(reference, to);

@@ -79,9 +79,7 @@ void KeepInRing(const Error& error, const std::string& text) {
 }
 
 xla::Status* Report(const xla::Api* api, const Error& error, const std::string& subject) {
-  bool named = error.message().compare(0, subject.size(), subject) == 0;
-  std::string prefix = named || subject.empty() ? "" : subject + ": ";
-  const std::string text = xla::Printable(error.kind() + ": " + prefix + error.message());
+  const std::string text = graphffi::TextOf(error, subject);
   KeepInRing(error, text);
   return xla::MakeStatus(api, CodeOf(error.kind()), text);
 }

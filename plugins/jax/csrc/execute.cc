@@ -8,8 +8,7 @@
 
 #include "allocator.h"
 #include "call/error.h"
-#include "call/layout.h"
-#include "call/returned.h"
+#include "call/placed_call.h"
 #include "call/value.h"
 #include "dtype.h"
 #include "env/allocation.h"
@@ -23,62 +22,13 @@
 namespace graphffi_jax {
 
 using graphffi::AllocatorScope;
-using graphffi::Bank;
-using graphffi::CallForResults;
+using graphffi::CallPlace;
 using graphffi::Error;
 using graphffi::Layout;
-using graphffi::Loans;
 
 namespace {
 
-/// Where a kernel works, and what plans may pass of it.
-struct ExecutionContext {
-  DLDevice device;
-  void* stream = nullptr;
-  const TVMFFIAny* opt_workspace = nullptr;
-};
-constexpr ExecutionContext kOnCpu{{kDLCPU, 0}};
-
-/// Makes tensors that are lent of views.
-void LendViews(TVMFFIAny* values, int32_t count, Loans* loans) {
-  for (int32_t i = 0; i < count; ++i) {
-    values[i] = loans->Lend(static_cast<const DLTensor*>(values[i].v_ptr));
-  }
-}
-
-/// The results that the call has to fill: `values` are in the arity's layout.
-inline graphffi::Results ResultsOf(const Site& site, const Arity& arity, const TVMFFIAny* values) {
-  const Bank inputs{values + arity.layout.inputs.begin, nullptr, arity.num_inputs};
-  const Bank outputs{values + arity.layout.outputs.begin, nullptr, arity.num_outputs};
-  return {graphffi::DeclaredTensors::Of(site.signature, inputs, outputs, arity.num_returned,
-                                        site.kernel->reference().c_str()),
-          arity.num_returned, arity.is_passed};
-}
-
-/// Calls that lend tensors, or whose plans pick their arguments or make some.
-void CallInFrame(const Site& site, const ExecutionContext& context, const Arity& arity,
-                 TVMFFIAny* values) {
-  const Layout& layout = arity.layout;
-  const graphffi::KernelSlot::Use kernel(*site.kernel);
-  Loans loans(graphffi::kWithoutRetaining);  // XLA takes its buffers back when the call returns
-  if (site.lends()) {
-    LendViews(values + layout.inputs.begin, arity.num_inputs, &loans);
-    LendViews(values + layout.outputs.begin, arity.num_outputs, &loans);
-  }
-  const auto results = [&] { return ResultsOf(site, arity, values); };
-  if (layout.is_in_order()) {
-    layout.PutConstants(values);
-    graphffi::PlacedFrame frame(&loans, values, layout.num_args);
-    return CallForResults(kernel.kernel(), arity.is_filled, results, &frame);
-  }
-  const graphffi::DeclaredTensors tensors = results().tensors;
-  const TVMFFIAny workspace =
-      context.opt_workspace == nullptr ? TVMFFIAny{} : *context.opt_workspace;
-  graphffi::CallFrame frame(site.lends() ? &loans : nullptr);
-  frame.PushPlan(site.signature.plan(),
-                 {tensors.inputs, tensors.outputs, {}, context.stream, workspace, context.device});
-  CallForResults(kernel.kernel(), arity.is_filled, results, &frame);
-}
+constexpr CallPlace kOnCpu{{kDLCPU, 0}};
 
 /// Memory for the arguments of one call. Borrowed.
 struct Storage {
@@ -105,14 +55,14 @@ void CheckAliases(const xla::Call& arrays, const Arity& arity) {
 
 /// Calls the kernel, with arguments in `storage`. False where the tensors' strides don't fit, and
 /// nothing was called.
-bool CallInStorage(const xla::Call& arrays, const Site& site, const ExecutionContext& context,
+bool CallInStorage(const xla::Call& arrays, const Site& site, const CallPlace& place,
                    const Arity& arity, Storage storage) {
   const Layout& layout = arity.layout;
   TVMFFIAny* const values = storage.values;
   if (arity.num_returned != arity.num_outputs) CheckAliases(arrays, arity);
-  if (!MakeViews(arrays.args, arity.num_inputs, context.device, "operand ", &storage.tensors,
+  if (!MakeViews(arrays.args, arity.num_inputs, place.device, "operand ", &storage.tensors,
                  values + layout.inputs.begin) ||
-      !MakeViews(arrays.rets, arity.num_outputs, context.device, "result ", &storage.tensors,
+      !MakeViews(arrays.rets, arity.num_outputs, place.device, "result ", &storage.tensors,
                  values + layout.outputs.begin)) {
     return false;
   }
@@ -121,19 +71,13 @@ bool CallInStorage(const xla::Call& arrays, const Site& site, const ExecutionCon
         PairFloat4(values + layout.outputs.begin, arity.num_outputs, &storage.tensors))) {
     return false;
   }
-  if (arity.needs_frame) {
-    CallInFrame(site, context, arity, values);
-  } else {
-    layout.PutConstants(values);
-    const graphffi::KernelSlot::Use kernel(*site.kernel);
-    CallForResults(kernel.kernel(), values, layout.num_args, arity.is_filled,
-                   [&] { return ResultsOf(site, arity, values); });
-  }
+  const graphffi::KernelSlot::Use kernel(*site.kernel);
+  arity.Call(site.signature, kernel.kernel(), site.kernel->reference().c_str(), place, values);
   return true;
 }
 
 /// Calls with more tensors than fit on the stack: their memory is one block, which is not cleared.
-void CallOnHeap(const xla::Call& arrays, const Site& site, const ExecutionContext& context,
+void CallOnHeap(const xla::Call& arrays, const Site& site, const CallPlace& place,
                 const Arity& arity) {
   const auto num_values = static_cast<size_t>(arity.num_values);
   const auto num_tensors = static_cast<size_t>(arity.num_inputs + arity.num_outputs);
@@ -145,20 +89,20 @@ void CallOnHeap(const xla::Call& arrays, const Site& site, const ExecutionContex
   auto* values = reinterpret_cast<TVMFFIAny*>(block.get());
   auto* tensors = reinterpret_cast<DLTensor*>(values + num_values);
   auto* strides = reinterpret_cast<int64_t*>(tensors + num_tensors);
-  CallInStorage(arrays, site, context, arity, {values, {tensors, strides, strides + num_dims}});
+  CallInStorage(arrays, site, place, arity, {values, {tensors, strides, strides + num_dims}});
 }
 
 /// A call of the site's kernel with XLA's arrays, in an env that is set. \throws Error
-void CallKernel(const xla::Call& arrays, const Site& site, const ExecutionContext& context) try {
+void CallKernel(const xla::Call& arrays, const Site& site, const CallPlace& place) try {
   constexpr int32_t kInlineValues = 64, kInlineDims = 128;
   const Arity& arity = site.ArityOf(arrays.args.size, arrays.rets.size);
   TVMFFIAny values[kInlineValues];
   DLTensor tensors[kInlineValues];
   int64_t strides[kInlineDims];
   const bool fits = arity.num_values <= kInlineValues &&
-                    CallInStorage(arrays, site, context, arity,
+                    CallInStorage(arrays, site, place, arity,
                                   {values, {tensors, strides, strides + kInlineDims}});
-  if (!fits) CallOnHeap(arrays, site, context, arity);
+  if (!fits) CallOnHeap(arrays, site, place, arity);
 } catch (const Error& error) {
   // Variables of Python's functions may be views of XLA's memory: they go before that does.
   ClearFrames(error);
@@ -209,9 +153,9 @@ class WorkspaceTensor {
 
 /// Serves what the kernel allocates from its workspace.
 void RunAllocatingFromWorkspace(const xla::Call& arrays, const Site& site,
-                                const ExecutionContext& context, const Workspace& workspace) {
-  WorkspaceScope scope(workspace.data, workspace.num_bytes, context.device);
-  CallKernel(arrays, site, context);
+                                const CallPlace& place, const Workspace& workspace) {
+  WorkspaceScope scope(workspace.data, workspace.num_bytes, place.device);
+  CallKernel(arrays, site, place);
   const int held = scope.Close();
   site.NoteWorkspace(scope.peak(), scope.capacity());
   if (scope.peak() > scope.capacity()) {
@@ -223,20 +167,19 @@ void RunAllocatingFromWorkspace(const xla::Call& arrays, const Site& site,
 }
 
 /// Gives the kernel its workspace as an argument.
-void RunPassingWorkspace(const xla::Call& arrays, const Site& site, ExecutionContext context,
+void RunPassingWorkspace(const xla::Call& arrays, const Site& site, CallPlace place,
                          const Workspace& workspace) {
-  WorkspaceTensor tensor(workspace, context.device);
-  const TVMFFIAny argument = tensor.AsAny();
-  context.opt_workspace = &argument;
-  CallKernel(arrays, site, context);
+  WorkspaceTensor tensor(workspace, place.device);
+  place.workspace = tensor.AsAny();
+  CallKernel(arrays, site, place);
 }
 
 /// Calls with or without a workspace.
-void Run(const xla::Call& arrays, const Site& site, const ExecutionContext& context) {
-  if (!site.has_workspace) return CallKernel(arrays, site, context);
+void Run(const xla::Call& arrays, const Site& site, const CallPlace& place) {
+  if (!site.has_workspace) return CallKernel(arrays, site, place);
   const Workspace workspace = WorkspaceOf(arrays);
-  if (site.passes_workspace()) return RunPassingWorkspace(arrays, site, context, workspace);
-  RunAllocatingFromWorkspace(arrays, site, context, workspace);
+  if (site.passes_workspace()) return RunPassingWorkspace(arrays, site, place, workspace);
+  RunAllocatingFromWorkspace(arrays, site, place, workspace);
 }
 
 /// Kernels with a workspace, kernels that may enter Python, and threads with another allocator. The
@@ -263,10 +206,10 @@ DLPackManagedTensorAllocator GpuAllocator(const Site& site, Target target) {
 
 void ExecuteOnGpu(const xla::Call& arrays, const Site& site, Target target) {
   const DLDevice device = {target.device_type, xla::GetDeviceOrdinal(arrays)};
-  const ExecutionContext context{device, xla::GetStream(arrays)};
-  graphffi::EnvScope env(device, context.stream, GpuAllocator(site, target));
+  const CallPlace place{device, xla::GetStream(arrays)};
+  graphffi::EnvScope env(device, place.stream, GpuAllocator(site, target));
   ScratchScope scratch(arrays);
-  Run(arrays, site, context);
+  Run(arrays, site, place);
   if (const int held = scratch.Close()) FailHeld(held, "XLA's scratch memory");
 }
 

@@ -13,7 +13,6 @@
 
 namespace graphffi_jax {
 
-using graphffi::Layout;
 using graphffi::Plan;
 
 namespace {
@@ -68,14 +67,10 @@ const Arity& Site::AddArity(int64_t num_operands, int64_t num_results) const {
   const auto num_inputs = static_cast<int32_t>(num_operands - mutated);
   const auto num_outputs = static_cast<int32_t>(num_results) - (has_workspace ? 1 : 0);
   const auto num_returned = static_cast<int32_t>(num_outputs - mutated);
-  const bool is_passed = signature.plan().first_output() < num_returned;
-  Layout layout = signature.ExactLayout(num_inputs, num_outputs);
-  const auto num_values = num_inputs + num_outputs + static_cast<int32_t>(layout.constants.size());
-  const bool is_filled = is_passed || num_returned == 0 || is_named;
-  const bool needs_frame = lends_ || !layout.is_in_order();
-  std::unique_ptr<Arity> arity(new Arity{num_operands, num_results, std::move(layout), num_inputs,
-                                         num_outputs, num_values, num_returned, is_passed,
-                                         is_filled, needs_frame, nullptr});
+  std::unique_ptr<Arity> arity(
+      new Arity(num_operands, num_results,
+                graphffi::PlacedCall::Of(signature, num_inputs, num_outputs, num_returned, lends_,
+                                         is_named)));
   std::lock_guard<std::mutex> lock(GetTable().mutex);
   if (const Arity* found = FindArity(num_operands, num_results)) return *found;
   arity->opt_next.reset(opt_arities_.load(std::memory_order_relaxed));

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "call/call_frame.h"
+#include "call/placed_call.h"
 #include "call/signature.h"
 #include "kernels/kernel_ref.h"
 #include "kernels/kernel_slot.h"
@@ -48,15 +48,10 @@ struct SiteParts {
 };
 
 /// Shared by the calls of a site that have the same numbers of arrays.
-struct Arity {
+struct Arity : graphffi::PlacedCall {
+  Arity(int64_t operands, int64_t results, graphffi::PlacedCall call)
+      : PlacedCall(std::move(call)), num_operands(operands), num_results(results) {}
   int64_t num_operands, num_results;  ///< of XLA's call, but for tokens
-  graphffi::Layout layout;            ///< of exactly as many values as there are
-  int32_t num_inputs, num_outputs;    ///< that the plan picks from
-  int32_t num_values;                 ///< these, and constants
-  int32_t num_returned;               ///< of the outputs: results, not operands that are updated
-  bool is_passed;    ///< the plan passes one of these, so that the kernel fills them
-  bool is_filled;    ///< the kernel may return nothing: that, or there are none
-  bool needs_frame;  ///< tensors are lent, or the arguments are not just the values in order
   std::unique_ptr<const Arity> opt_next;
 };
 
@@ -76,8 +71,6 @@ class Site : public SiteParts {
                       newest->num_results == num_results;
     return fits ? *newest : OtherArityOf(num_operands, num_results);
   }
-  /// Tensors are lent as owning Tensor objects instead of being passed as views.
-  bool lends() const { return lends_; }
   /// The kernel may enter Python, so that calls must be over before the interpreter ends.
   bool gated() const { return !facts.in_library; }
   /// Gated, ordered or with a workspace: there is something to do around a call.

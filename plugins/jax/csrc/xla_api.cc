@@ -51,22 +51,6 @@ Status* GetStateType(const Api* api, StateType** out) {
   return *out != nullptr ? nullptr : RegisterStateType(api, out);
 }
 
-/// Length of the valid UTF-8 sequence that `text` begins with; 0 if there is none.
-size_t SequenceLength(const unsigned char* text, size_t size) {
-  unsigned char lead = text[0];
-  if (lead < 0x80) return 1;
-  if (lead < 0xc2 || lead > 0xf4) return 0;
-  size_t length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
-  if (length > size) return 0;
-  for (size_t i = 1; i < length; ++i) {
-    if ((text[i] & 0xc0) != 0x80) return 0;
-  }
-  bool overlong = (lead == 0xe0 && text[1] < 0xa0) || (lead == 0xf0 && text[1] < 0x90);
-  bool surrogate = lead == 0xed && text[1] >= 0xa0;
-  bool too_high = lead == 0xf4 && text[1] >= 0x90;
-  return overlong || surrogate || too_high ? 0 : length;
-}
-
 void ThrowIfFailed(const Api* api, Status* status, const char* what) {
   if (status == nullptr) return;
   throw Error("RuntimeError", std::string("graphffi: ") + what + ": " + TakeMessage(api, status));
@@ -74,20 +58,8 @@ void ThrowIfFailed(const Api* api, Status* status, const char* what) {
 
 }  // namespace
 
-std::string Printable(const std::string& text) {
-  auto* bytes = reinterpret_cast<const unsigned char*>(text.data());
-  std::string out;
-  out.reserve(text.size());
-  for (size_t i = 0; i < text.size();) {
-    size_t length = bytes[i] == 0 ? 0 : SequenceLength(bytes + i, text.size() - i);
-    out.append(length != 0 ? text.substr(i, length) : "?");
-    i += std::max<size_t>(length, 1);
-  }
-  return out;
-}
-
 Status* MakeStatus(const Api* api, StatusCode code, const std::string& message) {
-  std::string text = Printable(message);
+  const std::string text = graphffi::PrintableText(message);
   StatusCreateArgs args{};
   args.struct_size = sizeof(args);
   args.message = text.c_str();

@@ -18,9 +18,6 @@ inline bool IsKnown(const ApiVersion& version) {
   return version.major == kNewestMajor && version.minor <= kNewestMinor;
 }
 
-/// Text that every consumer can show: XLA's ends at a NUL, Python's must be UTF-8.
-std::string Printable(const std::string& text);
-
 /// A new error for XLA, which takes it over. `message` may hold any bytes.
 Status* MakeStatus(const Api* api, StatusCode code, const std::string& message);
 

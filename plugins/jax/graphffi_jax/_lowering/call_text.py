@@ -16,15 +16,15 @@ The first line is the format, each other one a name and a value; `csrc/call_text
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Any, Final
 
 from jax.extend.mlir import ir
 
+from graphffi.plugin import read_lines, write_lines
+
 ATTRIBUTE: Final = "call"
 _FORMAT: Final = "tvm_ffi.call 2"
-_ESCAPE: Final = re.compile(r"\\(.)")
 
 Lines = tuple[tuple[str, str], ...]
 """Names and values."""
@@ -36,8 +36,7 @@ class OtherFormatError(ValueError):
 
 def write(lines: Iterable[tuple[str, str]]) -> str:
     """The text with these lines."""
-    escaped = ((name, value.replace("\\", r"\\").replace("\n", r"\n")) for name, value in lines)
-    return "\n".join((_FORMAT, *map(" ".join, escaped)))
+    return write_lines(_FORMAT, lines)
 
 
 def flags(**values: Any) -> Lines:
@@ -52,15 +51,10 @@ def read(subject: str, attributes: ir.DictAttr) -> Lines:
         OtherFormatError: If they are those of another release.
     """
     text = ir.StringAttr(attributes[ATTRIBUTE]).value if ATTRIBUTE in attributes else ""
-    form, *lines = text.split("\n")
+    form, lines = read_lines(text)
     if form != _FORMAT:
         raise OtherFormatError(
             f"{subject}: expected calls of the format '{_FORMAT}', got "
             f"{repr(form) if form else 'a program made by graphffi 0.1'}; export again"
         )
-    found = (line.partition(" ") for line in lines)
-    return tuple((name, _ESCAPE.sub(_unescaped, value)) for name, _, value in found)
-
-
-def _unescaped(found: re.Match[str]) -> str:
-    return "\n" if found[1] == "n" else found[1]
+    return lines

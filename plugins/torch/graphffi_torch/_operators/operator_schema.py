@@ -72,13 +72,18 @@ def operator_schemas(definition: Definition) -> tuple[str, str, str]:
     if any(operand.mutated for operand in definition.operands):
         if not definition.has_side_effect:
             return schema, "", ""
-        unwritten = ", ".join((*_arguments(definition, alias=False), "*", digest))
-        return schema, "", f"{definition.name}.effect({unwritten}) -> Tensor[]"
+        return schema, "", functional_schema(definition, f"{definition.name}.effect")
     count = len(definition.parameters) + len(definition.results)
     if not definition.results or count > _MOST_PARAMETERS:
         return schema, "", ""
     outputs = [f"Tensor({_letter(i)}!) {name}" for i, name in enumerate(definition.results)]
     return schema, f"{definition.name}.out({', '.join((*arguments, *outputs, digest))}) -> ()", ""
+
+
+def functional_schema(definition: Definition, name: str) -> str:
+    """The schema of an operator that returns results, then new values of updated operands."""
+    arguments = ", ".join((*_arguments(definition, alias=False), "*", f'str {DIGEST}=""'))
+    return f"{name}({arguments}) -> Tensor[]"
 
 
 def overload_of(operator: Any) -> str:

@@ -47,10 +47,16 @@ def watch_operators(watcher: Callable[[Definition, list[Any]], None]) -> None:
             watcher(definition, operators)
 
 
+def registered_ops() -> list[DefinedOp]:
+    """All ops whose operators are there."""
+    with table_lock:
+        return list(_registered.values())
+
+
 def registered_operators() -> list[tuple[Definition, list[Any]]]:
     """The definitions of all ops and their operators."""
     with table_lock:
-        return [(op.definition, operators_of(op)) for op in _registered.values()]
+        return [(op.definition, operators_of(op)) for op in registered_ops()]
 
 
 def operators_of(op: DefinedOp) -> list[Any]:

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// The values of a node's attributes.
+#pragma once
+
+#include <tvm/ffi/any.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "call/plan.h"
+#include "node_text.h"
+#include "status.h"
+
+namespace graphffi_onnxruntime {
+
+struct Attributes {
+  /// \throws Error for one that the node lacks, or has of another kind or length, or on whose
+  /// former value the text depends.
+  static Attributes Read(const NodeText& text, const Runtime& runtime, const ort::KernelInfo* info);
+  /// The integers alone, while shapes are inferred. \throws Error likewise
+  static std::vector<TVMFFIAny> ReadInts(const NodeText& text, const ort::Api* api,
+                                         const ort::ShapeInferContext* context);
+
+  /// Of plans: n0…, f0…, s0….
+  std::vector<tvm::ffi::Any> values;
+  std::vector<TVMFFIAny> ints;  ///< those that programs get: no bools
+  graphffi::Counts counts;      ///< without tensors
+  std::string key;              ///< equal for equal values alone
+};
+
+}  // namespace graphffi_onnxruntime

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From calls of ops in exported programs to nodes of ONNX models."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+import onnx.defs
+import onnx_ir as ir
+import onnxscript
+import torch
+
+import graphffi
+from graphffi.plugin import KINDS, call_device, flat, per_tensor
+from graphffi_onnxruntime._node_text import CALL, node_attributes, node_text, why_no_node
+from graphffi_torch.plugin import (
+    DTYPE_NAMES,
+    PrimitiveCall,
+    pure_operators,
+    sampled_sizes,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from graphffi.plugin import Definition
+
+_Formal: Final = onnx.defs.OpSchema.FormalParameter
+_Option: Final = onnx.defs.OpSchema.FormalParameterOption
+_TYPES: Final = {"n": "INT", "f": "FLOAT", "s": "STRING"}  # by the bank of a kind of attributes
+# Those that ONNX Runtime (1.32) has for the tensors of torch; it refuses complex ones.
+_DTYPES: Final = frozenset(
+    "bool uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 bfloat16 float32 float64 "
+    "float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz".split()
+)
+
+
+class Translation:
+    """Makes nodes, and notes the first call that no node can stand for.
+
+    Attributes:
+        refusal: Why that call is refused: torch hides it among errors of its own.
+    """
+
+    def __init__(self, device: str | None) -> None:
+        """`device`: the type of the devices that the model runs on; None: those of the program."""
+        self._device = device
+        self.refusal: Exception | None = None
+
+    def table(self) -> dict[Any, Callable[..., Any]]:
+        """A function for each operator, as `torch.onnx.export` takes them."""
+        return {o: self._make_function(o, d) for o, d in pure_operators().items()}
+
+    def _make_function(self, target: Any, definition: Definition) -> Callable[..., Any]:
+        def translate(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return self._node(PrimitiveCall.of(definition, target, args, kwargs))
+            # Any error is an answer to the user: torch's would only say that there was one.
+            except Exception as error:
+                self.refusal = self.refusal or error
+                raise
+
+        return translate
+
+    def _node(self, call: PrimitiveCall) -> Any:
+        definition = call.definition
+        examples = [_example(operand) for operand in call.operands]
+        check_call(call, examples)
+        operands, attributes = replace(call, operands=examples).rule_arguments()
+        on_device = [_on(operand, self._device) for operand in operands]
+        first, *others = sampled_sizes(on_device)
+        others = [o for o in others if _is_answered(definition, o, attributes)]
+        text = node_text(definition, first, attributes, others=others)
+        results = definition.infer(first, attributes)
+        for name, spec in zip(definition.results, results, strict=True):
+            _check_dtype(f"{definition.name}: result {name!r}", str(spec.dtype))
+        updated = _items(
+            [v for o, v in zip(definition.operands, call.operands, strict=True) if o.mutated]
+        )
+        made = _make(definition, call.operands, attributes, text, len(results) + len(updated))
+        for value, output in zip(updated, made[len(results) :], strict=True):
+            if value is None:
+                output.name = ""  # which says that there is none
+        made = [output for output in made if output.name != ""]
+        return made if updated or len(results) > 1 else made[0]
+
+
+def _is_answered(
+    definition: Definition, operands: Sequence[Any], attributes: Sequence[Any]
+) -> bool:
+    """True if the op's rules take sizes; a factory is not asked, which would make a kernel."""
+    if any(kernel.factory for kernel in definition.candidates):
+        return False
+    try:
+        specs = definition.infer(operands, attributes)
+        definition.choose(operands, attributes, call_device(operands, specs))
+    # Whatever the rules raise for such sizes: calls raise it, too.
+    except Exception:
+        return False
+    return True
+
+
+def _make(
+    definition: Definition,
+    operands: Sequence[Any],
+    attributes: Sequence[Any],
+    text: str,
+    count: int,
+) -> list[Any]:
+    """Adds a node to the model that is being made, and gives its outputs."""
+    inputs = _items(operands)
+    namespace, _, name = definition.name.partition("::")
+    values = node_attributes(definition, attributes)
+    named = {CALL: ir.Attr(CALL, ir.AttributeType.STRING, text)}
+    for attribute in definition.attributes:
+        if attribute.name in values:
+            value = values[attribute.name]
+            kind = _TYPES[KINDS[attribute.kind].bank] + "S" * isinstance(value, list)
+            named[attribute.name] = ir.Attr(attribute.name, ir.AttributeType[kind], value)
+    # The types of one call: the inputs of each other call of the op may be others.
+    schema = onnx.defs.OpSchema(
+        name,
+        namespace,
+        1,
+        inputs=[_Formal(f"i{i}", "T", param_option=_Option.Optional) for i in range(len(inputs))],
+        outputs=[_Formal(f"o{i}", "T") for i in range(count)],
+        type_constraints=[("T", ["tensor(float)"], "")],
+        attributes=[
+            onnx.defs.OpSchema.Attribute(
+                each.name, getattr(onnx.defs.OpSchema.AttrType, each.type.name), "", required=False
+            )
+            for each in named.values()
+        ],
+    )
+    op = onnxscript.values.Op(onnxscript.values.Opset(namespace, 1), name, schema)
+    made = op(*inputs, **named)
+    return list(made) if isinstance(made, (list, tuple)) else [made]
+
+
+def _items(operands: Sequence[Any]) -> list[Any]:
+    """The values of operands in order, lists flattened; None where one is absent."""
+    found: list[Any] = []
+    for value in operands:
+        found += value if isinstance(value, (list, tuple)) else [value]
+    return found
+
+
+@per_tensor
+def _example(value: ir.Value) -> torch.Tensor:
+    """The tensor without data that torch has in the place of a value."""
+    producer = value.producer()
+    node: torch.fx.Node = (value if producer is None else producer).meta["node"]
+    if node.name != value.name:  # one of several results, which is called as what takes it
+        node = next(user for user in node.users if user.name == value.name)
+    tensor: torch.Tensor = node.meta["val"]
+    return tensor
+
+
+def check_call(call: PrimitiveCall, examples: Sequence[Any]) -> None:
+    """Refuses a call that no node can stand for.
+
+    Args:
+        call: Of nodes of torch's graph or values of the model.
+        examples: The tensors that the operands are in the trace.
+    """
+    definition = call.definition
+    reason = why_no_node(definition)
+    if reason is not None:
+        raise NotImplementedError(reason)
+    for attribute, value in zip(definition.attributes, call.attributes, strict=True):
+        for item in value if isinstance(value, (list, tuple)) else [value]:
+            if isinstance(item, (ir.Value, torch.fx.Node)):
+                raise NotImplementedError(
+                    f"{definition.name}: attribute {attribute.name!r}: expected a constant of the "
+                    "model, got a number that it computes; fix the size that it is computed of, or "
+                    "pass a tensor"
+                )
+    for operand, value in zip(definition.operands, examples, strict=True):
+        for tensor in flat([value]):
+            name = DTYPE_NAMES.get(tensor.dtype, str(tensor.dtype))
+            _check_dtype(f"{definition.name}: operand {operand.name!r}", name)
+
+
+def _check_dtype(subject: str, name: str) -> None:
+    if name not in _DTYPES:
+        raise NotImplementedError(
+            f"{subject}: expected a data type that ONNX Runtime passes to kernels, got {name}"
+        )
+
+
+@per_tensor
+def _on(spec: graphffi.TensorSpec, device: str | None) -> graphffi.TensorSpec:
+    return spec if device is None else replace(spec, device=graphffi.Device(device))

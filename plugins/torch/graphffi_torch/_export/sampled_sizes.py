@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sizes by which rules of ops may decide otherwise than for those of an exported program's example.
+
+For formats whose nodes have no Python to ask: they hold what the rules said of all of these.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+
+from graphffi.plugin import flat
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from graphffi import TensorSpec
+
+from dataclasses import replace
+
+from graphffi.plugin import per_tensor
+
+# None, one, few; multiples of what kernels unroll and vectorize by, and none; small and large.
+_SAMPLES: Final = (0, 1, 2, 3, 4, 5, 6, 7, 8, 16, 17, 32, 33, 64, 100, 128, 129, 256, 1000, 1024)
+_UNKNOWN: Final = 4  # of a size that elements of tensors decide
+
+
+def sampled_sizes(operands: Sequence[Any]) -> Iterator[list[Any]]:
+    """The operands of a call with numbers in the place of symbols.
+
+    Args:
+        operands: One `TensorSpec`, None or list of specs per operand.
+
+    Yields:
+        The same with the sizes of the example; then with others, for each symbol and for all.
+    """
+    sizes = [size for spec in flat(operands) for size in spec.shape]
+    symbolic: Any = [size for size in sizes if isinstance(size, torch.SymInt)]
+    symbols = sorted({s for size in symbolic for s in size.node.expr.free_symbols}, key=str)
+    if not symbols:
+        yield list(operands)
+        return
+    environment = symbolic[0].node.shape_env
+    # Torch before 2.13 has the sizes of the example under another name.
+    given = getattr(environment, "backed_var_to_val", None) or environment.var_to_val
+    example = {s: given.get(s, _UNKNOWN) for s in symbols}
+    groups = [symbols] if len(symbols) == 1 else [symbols, *([s] for s in symbols)]
+    yield _with(operands, example)
+    for group in groups:
+        for sample in _SAMPLES:
+            yield _with(operands, {**example, **dict.fromkeys(group, sample)})
+
+
+def _with(operands: Sequence[Any], values: Mapping[Any, Any]) -> list[Any]:
+    @per_tensor
+    def known(spec: TensorSpec) -> TensorSpec:
+        sizes = (
+            int(size.node.expr.xreplace(values)) if isinstance(size, torch.SymInt) else size
+            for size in spec.shape
+        )
+        return replace(spec, shape=tuple(sizes))
+
+    found: list[Any] = [known(operand) for operand in operands]
+    return found
