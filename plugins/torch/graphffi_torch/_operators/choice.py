@@ -122,6 +122,16 @@ def smallest(size: torch.SymInt) -> int:
     return max(1, int(size.node.shape_env.bound_sympy(size.node.expr).lower))
 
 
+def largest(size: torch.SymInt) -> int | None:
+    """The largest value of a size as torch takes it, or None if it has none."""
+    upper = size.node.shape_env.bound_sympy(size.node.expr).upper
+    return int(upper) if upper.is_Integer and upper < _MOST else None
+
+
+# Torch (2.10 to 2.15) takes sizes without a limit to be below it, and this for one of theirs.
+_MOST: Final = 2**62
+
+
 class _ForeignIntError(Exception):
     """A decision on an attribute."""
 
