@@ -39,6 +39,7 @@ BUILD_DIR = ROOT / "build"
 PLUGINS = {
     "graphffi_torch": "plugins/torch/graphffi_torch",
     "graphffi_jax": "plugins/jax/graphffi_jax",
+    "graphffi_tvm": "plugins/tvm/graphffi_tvm",
 }
 SOURCE = "graphffi/_source"
 """Where a wheel has what `graphffi build-plugin` compiles."""

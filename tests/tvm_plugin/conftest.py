@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 from types import SimpleNamespace
 from typing import Any
 
@@ -72,6 +71,7 @@ void Numbers(In x, int64_t n, double f, bool b, ffi::String s, DLDataType t, ffi
   out[2] = b ? 1.f : 0.f;
   out[3] = static_cast<float>(s.size());
   out[4] = t.bits;
+  out[5] = 0;
   for (int64_t v : ns) out[5] = static_cast<float>(v);
 }
 void Fill(In, int64_t n, Out out) {
@@ -130,7 +130,7 @@ def ops(library: str) -> SimpleNamespace:
         return graphffi.empty((6,), x.dtype)
 
     def at_least_four(x: Any, *_: Any) -> Any:
-        graphffi.check(x.shape[0] >= 4, "expected 4 rows or more, got {}", x.shape[0])
+        graphffi.check(x.shape[0] >= 4, "expected 4 rows or more")
         return graphffi.like(x)
 
     return SimpleNamespace(
@@ -154,7 +154,7 @@ def ops(library: str) -> SimpleNamespace:
             "through_scratch",
             "(Tensor x) -> Tensor",
             plan="x, workspace, out",
-            workspace=lambda x: x.nbytes,
+            workspace=lambda x: 4 * x.numel,
         ),
         fail=define("fail", "(Tensor x) -> Tensor"),
         four=graphffi.define_op(

@@ -33,8 +33,13 @@ def export(function: Any, args: Sequence[Any], shapes: Any = None) -> torch.expo
     return torch.export.export(module, tuple(args), dynamic_shapes=shapes)
 
 
-def convert(program: torch.export.ExportedProgram, **options: Any) -> tvm.IRModule:
-    return from_exported_program(program, custom_convert_map=graphffi_tvm.convert_map(), **options)
+def convert(program: torch.export.ExportedProgram, *, functional: bool = False) -> tvm.IRModule:
+    """The module of a program; torch takes two seconds for its functional form."""
+    return from_exported_program(
+        program,
+        custom_convert_map=graphffi_tvm.convert_map(),
+        run_ep_decomposition=functional,
+    )
 
 
 def runner(module: tvm.IRModule) -> Callable[..., list[torch.Tensor]]:

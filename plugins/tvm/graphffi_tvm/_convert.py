@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import torch
 import tvm
-from torch.fx.node import map_arg
 from tvm import relax
 
 from graphffi.plugin import flat
@@ -21,10 +20,16 @@ from graphffi_torch.plugin import (
 )
 from graphffi_tvm._functions import function_of
 from graphffi_tvm._sizes import Sizes
-from graphffi_tvm._updates import FUNCTIONAL, Update, check_program, check_update, read_functional
+from graphffi_tvm._updates import (
+    FUNCTIONAL,
+    UpdatingCall,
+    check_program,
+    check_update,
+    read_functional,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from graphffi.plugin import CanonicalCall, Definition
 
@@ -106,15 +111,13 @@ class _Call:
         definition = self.definition
         self._check()
         if self.node.target is self.target:
-            args, kwargs = self.node.args, self.node.kwargs
-            update = Update.in_place(definition, self.node)
+            update = UpdatingCall.in_place(definition, self.node)
         else:
-            kwargs, update = read_functional(definition, self.node)
-            args = ()
+            update = read_functional(definition, self.node)
         check_update(definition, self.node.graph, update)
-        values = PrimitiveCall.of(definition, self.target, *_mapped(_value_of, args, kwargs))
+        values = PrimitiveCall.of(definition, self.target, *update.mapped(_value_of))
         given = PrimitiveCall.of(
-            definition, self.target, *_mapped(self.importer.env.__getitem__, args, kwargs)
+            definition, self.target, *update.mapped(self.importer.env.__getitem__)
         )
         kernel, workspace = values.kernel(is_guarded=False)
         if kernel.is_reference:
@@ -160,12 +163,6 @@ class _Call:
         if len(types) == 1:
             return [made]
         return [emit(relax.TupleGetItem(made, i)) for i in range(len(types))]
-
-
-def _mapped(
-    value_of: Callable[[torch.fx.Node], Any], args: Any, kwargs: Any
-) -> tuple[Any, Mapping[str, Any]]:
-    return map_arg(args, value_of), map_arg(kwargs, value_of)  # type: ignore[return-value]
 
 
 def _value_of(node: torch.fx.Node) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import tvm
@@ -45,7 +45,7 @@ class PlanFunction:
 
     func: str
     plan: str = ""
-    counts: tuple[int, ...] = ()
+    counts: list[int] = field(default_factory=list)
     num_updated: int = 0
     subject: str = ""
     names: str = ""
@@ -67,6 +67,8 @@ class PlanFunction:
             if not name.startswith(_PREFIX):
                 raise TypeError(name)
             function = PlanFunction(*json.loads(name.removeprefix(_PREFIX)))
+            if list(map(type, astuple(function))) != [str, str, list, int, str, str, str]:
+                raise TypeError(name)
         except (TypeError, ValueError):
             raise ValueError(
                 f"graphffi_tvm: expected names that function_names gave, got {name!r}"
@@ -106,10 +108,10 @@ def function_of(
             function = PlanFunction(call.func)
             function.register()
             return function.name, values
-    counts = (
+    counts = [
         *(len(call.inputs), num_results + len(call.mutated)),
         *(len(call.ints), len(call.floats), len(call.strs)),
-    )
+    ]
     function = PlanFunction(
         *(call.func, call.plan, counts, len(call.mutated)),
         *(call.subject, call.names, conditions),

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 import tvm
 from tvm import relax
 
+from graphffi_torch.plugin import expression_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -51,7 +53,7 @@ class Sizes:
             NotImplementedError: For an expression of an unknown form, or of symbols that are no
                 inputs' sizes.
         """
-        return size if isinstance(size, int) else self._expression(subject, size.node.expr)
+        return size if isinstance(size, int) else self._expression(subject, expression_of(size))
 
     def _expression(self, subject: str, expression: Any) -> Any:
         kind = type(expression).__name__

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import torch
+from torch.fx.node import map_arg
 
 from graphffi.plugin import flat
 from graphffi_torch.plugin import (
@@ -19,7 +20,7 @@ from graphffi_torch.plugin import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from graphffi.plugin import Definition
 
@@ -28,16 +29,20 @@ FUNCTIONAL: Final = "auto_functionalized_v2"
 
 
 @dataclass
-class Update:
-    """The tensors that a call updates.
+class UpdatingCall:
+    """The arguments of a call of an op's operator, and the tensors that it updates.
 
     Args:
+        args: By position.
+        kwargs: By name.
         nodes: Of the tensors, in the order of `CanonicalCall.mutated`.
         num_bases: How many tensors torch's functional form of the call returns behind its results;
             -1 for a call that is not of that form.
         bases: The number among them of each tensor.
     """
 
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
     nodes: list[torch.fx.Node]
     num_bases: int = -1
     bases: list[int] = field(default_factory=list)
@@ -48,10 +53,14 @@ class Update:
         return self.num_bases >= 0
 
     @staticmethod
-    def in_place(definition: Definition, node: torch.fx.Node) -> Update:
+    def in_place(definition: Definition, node: torch.fx.Node) -> UpdatingCall:
         """That of a call of the op's operator."""
         call = PrimitiveCall.of(definition, node.target, node.args, node.kwargs)
-        return Update(definition.updated(call.operands))
+        return UpdatingCall(node.args, node.kwargs, definition.updated(call.operands))
+
+    def mapped(self, value_of: Callable[[torch.fx.Node], Any]) -> tuple[Any, Any]:
+        """The arguments with a value for each node."""
+        return map_arg(self.args, value_of), map_arg(dict(self.kwargs), value_of)
 
     def finish(self, importer: Any, made: list[Any], num_results: int) -> Any:
         """What TVM's importer keeps for the call's node; `made` are results, then new values."""
@@ -65,17 +74,15 @@ class Update:
         return [*(results or [None]), *(values.get(i) for i in range(self.num_bases))]
 
 
-def read_functional(
-    definition: Definition, node: torch.fx.Node
-) -> tuple[Mapping[str, Any], Update]:
-    """The keyword arguments of the op's operator, of torch's functional form of a call.
+def read_functional(definition: Definition, node: torch.fx.Node) -> UpdatingCall:
+    """The call that torch's functional form stands for.
 
     Raises:
         NotImplementedError: For an operand that is a part of another tensor.
     """
-    kwargs = dict(node.kwargs)
+    kwargs: dict[str, Any] = dict(node.kwargs)
     bases: Any = kwargs.pop("_all_bases")
-    update = Update([], len(bases))
+    update = UpdatingCall((), kwargs, [], len(bases))
 
     def take(name: str) -> Any:
         index: Any = kwargs.pop(f"_{name}_base_index")
@@ -97,10 +104,10 @@ def read_functional(
     views = [name for name in kwargs if name not in (*arguments, DIGEST)]
     if views or len(set(update.bases)) != len(update.bases):
         _refuse(definition.name, "a whole tensor", "a part of another one")
-    return kwargs, update
+    return update
 
 
-def check_update(definition: Definition, graph: torch.fx.Graph, update: Update) -> None:
+def check_update(definition: Definition, graph: torch.fx.Graph, update: UpdatingCall) -> None:
     """Refuses updates of the caller's tensors, and of tensors that have views.
 
     Raises:

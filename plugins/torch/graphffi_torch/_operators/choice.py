@@ -139,7 +139,8 @@ class _ForeignIntError(Exception):
 _SIGNS: Final = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 
 
-def _expression(value: Any) -> Any:
+def expression_of(value: Any) -> Any:
+    """Sympy's expression of a symbol; a number is its own."""
     return value.node.expr if isinstance(value, torch.SymInt) else value
 
 
@@ -158,7 +159,7 @@ def _holds_from_zero(comparison: Callable[[Any, Any], Any], a: Any, b: Any) -> b
     if not assumed:
         return True
     plain = {s: sympy.Symbol(s.name, integer=True, nonnegative=True) for s in assumed}
-    difference = sympy.expand(sympy.sympify(_expression(a) - _expression(b)).xreplace(plain))
+    difference = sympy.expand(sympy.sympify(expression_of(a) - expression_of(b)).xreplace(plain))
     facts = {
         "eq": (difference.is_zero,),
         "ne": (difference.is_zero,),
