@@ -40,6 +40,7 @@ PLUGINS = {
     "graphffi_torch": "plugins/torch/graphffi_torch",
     "graphffi_jax": "plugins/jax/graphffi_jax",
     "graphffi_onnxruntime": "plugins/onnxruntime/graphffi_onnxruntime",
+    "graphffi_tvm": "plugins/tvm/graphffi_tvm",
 }
 SOURCE = "graphffi/_source"
 """Where a wheel has what `graphffi build-plugin` compiles."""

@@ -22,7 +22,19 @@ from typing import Any
 
 import report
 
-GROUPS = ("torch", "peer", "jax", "kernels", "cpp", "build", "start", "graph", "import", "onnx")
+GROUPS = (
+    "torch",
+    "peer",
+    "jax",
+    "kernels",
+    "cpp",
+    "build",
+    "start",
+    "graph",
+    "import",
+    "onnx",
+    "relax",
+)
 OTHERS = ("cuda",)  # need more than a processor: not a part of a full run
 DISTRIBUTIONS = ("torch", "jaxlib", "apache-tvm-ffi", "jax-tvm-ffi")
 
@@ -71,7 +83,7 @@ def load(group: str) -> Iterable[Any]:
     import native
 
     module = importlib.import_module(f"{group}_cases")
-    with_kernels = group in ("torch", "peer", "jax", "kernels", "start", "graph")
+    with_kernels = group in ("torch", "peer", "jax", "kernels", "start", "graph", "relax")
     cases: Iterable[Any] = module.cases(native.kernels()) if with_kernels else module.cases()
     return cases
 

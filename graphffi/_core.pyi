@@ -105,6 +105,16 @@ is_debugging: bool
 max_array_depth: int
 releases_gil: bool
 
+def plan_function(
+    func: str,
+    plan: str,
+    counts: Sequence[int],
+    num_updated: int,
+    subject: str,
+    names: str,
+    conditions: str,
+    copy: str,
+) -> Function: ...
 def register_class(type_index: int, type: type[Object]) -> None: ...
 def register_global_func(name: str, function: Function, override: bool = False) -> None: ...
 def remove_global_func(name: str) -> bool: ...

@@ -13,6 +13,7 @@ from ._contract.attribute_kind import to_dtype as to_dtype
 from ._contract.call_program import TracedCall as TracedCall
 from ._contract.call_program import trace_call as trace_call
 from ._contract.plan import CanonicalCall as CanonicalCall
+from ._contract.plan import plan_tokens as plan_tokens
 from ._contract.shape_program import trace_shape_rule as trace_shape_rule
 from ._contract.spec import checked_bytes as checked_bytes
 from ._contract.spec import checked_dtype as checked_dtype
@@ -26,6 +27,8 @@ from ._contract.text_lines import write_lines as write_lines
 from ._contract.traits import CallTraits as CallTraits
 from ._contract.traits import SideEffect as SideEffect
 from ._core import ask_flag as ask_flag
+from ._core import plan_function as plan_function
+from ._core import resolve_kernel as resolve_kernel
 from ._definition.binding import BoundCall as BoundCall
 from ._definition.defined_op import DefinedOp as DefinedOp
 from ._definition.definition import Definition as Definition

@@ -8,6 +8,8 @@ void Touch(tvm::ffi::TensorView x, tvm::ffi::TensorView out) {
   *static_cast<float*>(out.data_ptr()) = *static_cast<const float*>(x.data_ptr());
 }
 
+void TouchFirst(tvm::ffi::TensorView out, tvm::ffi::TensorView x) { Touch(x, out); }
+
 void TouchScaled(tvm::ffi::TensorView x, tvm::ffi::TensorView out, double scale, double shift) {
   *static_cast<float*>(out.data_ptr()) =
       static_cast<float>(scale * *static_cast<const float*>(x.data_ptr()) + shift);
@@ -48,4 +50,5 @@ extern "C" TVM_FFI_DLL_EXPORT int __tvm_ffi_touch_many(void*, const TVMFFIAny* a
 }
 
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(touch, Touch);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(touch_first, TouchFirst);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(touch_scaled, TouchScaled);

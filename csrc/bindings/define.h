@@ -23,6 +23,9 @@ void DefineRegistry(pybind11::module_& module);
 /// Calls by plan and by kernel reference, for the packages above.
 void DefinePlanCall(pybind11::module_& module);
 
+/// Functions that call kernels by plans, for compilers of other projects.
+void DefinePlanFunction(pybind11::module_& module);
+
 /// The process's and the thread's env, as Python sees it.
 void DefineEnv(pybind11::module_& module);
 

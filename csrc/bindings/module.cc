@@ -25,5 +25,6 @@ PYBIND11_MODULE(_core, module) {
   bindings::DefineOp(module);
   bindings::DefineRegistry(module);
   bindings::DefinePlanCall(module);
+  bindings::DefinePlanFunction(module);
   bindings::DefineEnv(module);
 }

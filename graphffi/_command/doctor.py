@@ -25,6 +25,8 @@ _REASONS: Final = {
     "path": "GRAPHFFI_RUNTIME names it",
 }
 
+_TVM: Final = (0, 27)  # the oldest that graphffi_tvm serves
+
 
 @dataclass(frozen=True)
 class Fact:
@@ -43,7 +45,16 @@ class Fact:
 
 def examine() -> Outcome:
     """Looks at all parts; the status is 1 if something is wrong."""
-    facts = [*_own(), *_plugins(), *_runtimes(), *_compilers(), _gpu(), *_caches(), *_variables()]
+    facts = [
+        *_own(),
+        *_plugins(),
+        _tvm(),
+        *_runtimes(),
+        *_compilers(),
+        _gpu(),
+        *_caches(),
+        *_variables(),
+    ]
     problems = [fact.problem for fact in facts if fact.problem]
     lines = [f"{fact.name:<15} {fact.text}" for fact in facts]
     lines += ["", *(f"problem: {problem}" for problem in problems)] if problems else []
@@ -81,6 +92,18 @@ def _plugins() -> Iterator[Fact]:
         else:
             library = next(path for path in _mapped_files() if path.endswith(f"/lib{package}.so"))
             yield Fact(framework, f"{version}, plugin {library}, loads")
+
+
+def _tvm() -> Fact:
+    """Apache TVM is not imported for that: it takes seconds, and has a runtime of its own."""
+    version = _version("apache-tvm")
+    if version == "not installed" or util.find_spec("graphffi_tvm") is None:
+        return Fact("apache-tvm", version)
+    if runtime_info().kind == "bundled":
+        return Fact("apache-tvm", f"{version}, graphffi_tvm needs GRAPHFFI_RUNTIME=apache")
+    release = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
+    problem = f"graphffi_tvm: expected apache-tvm 0.27 or newer, got {version}; upgrade it"
+    return Fact("apache-tvm", f"{version}, plugin graphffi_tvm", problem if release < _TVM else "")
 
 
 def _runtimes() -> Iterator[Fact]:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from .._definition.definition import Definition
     from .._kernels.op_kernel import OpKernel
-    from .spec import TensorSpec
     from .shape_program import TracedRules
+    from .spec import TensorSpec
 
 _SIGNS: Final = {
     **{"add": "+", "sub": "-", "mul": "*", "floordiv": "//", "mod": "%"},

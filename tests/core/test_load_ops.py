@@ -90,7 +90,9 @@ def test_checks_of_values_are_those_of_every_path(
 ) -> None:
     twice = ops.twice_even
     np.testing.assert_array_equal(twice(arrays.make(floats(10, 10))), 2 * floats(10, 10))
-    with pytest.raises(ValueError, match=f"^libtest::twice_even: operand 'x': expected {expected}$"):
+    with pytest.raises(
+        ValueError, match=f"^libtest::twice_even: operand 'x': expected {expected}$"
+    ):
         twice(arrays.make(floats(size)))
 
 

@@ -17,6 +17,7 @@ PACKAGES = {
     "graphffi.cpp": ROOT / "graphffi" / "cpp.py",
     "graphffi_torch": ROOT / "plugins" / "torch" / "graphffi_torch",
     "graphffi_jax": ROOT / "plugins" / "jax" / "graphffi_jax",
+    "graphffi_tvm": ROOT / "plugins" / "tvm" / "graphffi_tvm",
 }
 
 

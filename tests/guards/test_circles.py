@@ -15,6 +15,7 @@ PACKAGES = {
     "graphffi": ROOT / "graphffi",
     "graphffi_torch": ROOT / "plugins/torch/graphffi_torch",
     "graphffi_jax": ROOT / "plugins/jax/graphffi_jax",
+    "graphffi_tvm": ROOT / "plugins/tvm/graphffi_tvm",
 }
 #: Modules without Python code, which may be imported as names of their package.
 COMPILED = {"graphffi._core"}

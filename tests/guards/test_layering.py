@@ -133,7 +133,8 @@ class PythonLayer:
 PYTHON = {
     "graphffi": PythonLayer(
         "graphffi",
-        never=frozenset({"torch", "jax", "jaxlib", "graphffi_torch", "graphffi_jax"}),
+        never=frozenset({"torch", "jax", "jaxlib", "graphffi_torch", "graphffi_jax"})
+        | {"tvm", "graphffi_tvm"},
         at_import_never=frozenset({"numpy", "ml_dtypes", "tvm_ffi"}),
         private=frozenset(
             {
@@ -148,12 +149,16 @@ PYTHON = {
     ),
     "graphffi_torch": PythonLayer(
         "plugins/torch/graphffi_torch",
-        never=frozenset({"jax", "jaxlib", "graphffi_jax"}),
+        never=frozenset({"jax", "jaxlib", "graphffi_jax", "tvm", "graphffi_tvm"}),
         private=frozenset(f"{file}: {row.name}" for row in TABLE for file in row.files),
     ),
     "graphffi_jax": PythonLayer(
         "plugins/jax/graphffi_jax",
-        never=frozenset({"torch", "graphffi_torch"}),
+        never=frozenset({"torch", "graphffi_torch", "tvm", "graphffi_tvm"}),
+    ),
+    "graphffi_tvm": PythonLayer(
+        "plugins/tvm/graphffi_tvm",
+        never=frozenset({"jax", "jaxlib", "graphffi_jax"}),
     ),
 }
 
@@ -291,8 +296,9 @@ def import_violations(layer: PythonLayer, path: Path, text: str) -> list[str]:
         if is_private(name) and not may_use(layer, path.name, name):
             found.append(f"{path}: imports {name}, a private name")
         own = layer.folder.rpartition("/")[2]
-        if own != "graphffi" and top == "graphffi" and name.count(".") and "._" in name:
-            found.append(f"{path}: imports {name}, a private name of graphffi")
+        is_other = top in ("graphffi", "graphffi_torch") and top != own != "graphffi"
+        if is_other and "._" in name:
+            found.append(f"{path}: imports {name}, a private name of {top}")
         if own == "graphffi" and top == "graphffi":
             found.append(f"{path}: imports {name} by its absolute name")
     privates = {chain for chain in attribute_chains(tree) if is_private(chain)}
@@ -376,6 +382,9 @@ def test_the_guard_sees_a_forbidden_include(name: str, line: str) -> None:
         ("graphffi_jax", "from jaxlib import xla_client"),
         ("graphffi_jax", "import jaxlib.mlir.ir"),
         ("graphffi_jax", "def f():\n  import torch"),
+        ("graphffi_tvm", "import jax"),
+        ("graphffi_tvm", "from graphffi._contract.plan import plan_tokens"),
+        ("graphffi_tvm", "from graphffi_torch._operators.primitive import Primitive"),
     ],
 )
 def test_the_guard_sees_a_forbidden_import(name: str, line: str) -> None:

@@ -80,7 +80,7 @@ def check_updates(function: str, program: torch.export.ExportedProgram) -> None:
                 "one; make the tensor a buffer with register_buffer"
             )
     lifted = lifted_tensors(program)
-    for subject, operand, name in _updates(program):
+    for subject, operand, name in updates_of_inputs(program):
         if name not in lifted:
             continue
         own = lifted[name]
@@ -111,22 +111,27 @@ def share_elements(one: torch.Tensor, other: torch.Tensor) -> bool:
     return bool(touched.as_strided(other.shape, other.stride(), other.storage_offset()).any())
 
 
-def _updates(program: torch.export.ExportedProgram) -> Iterator[tuple[str, str, str]]:
-    """For each operand that a call updates: the op, the operand, and the input that it is of."""
-    # A view has the storage of its base, in the trace, too.
+def input_memory(graph: torch.fx.Graph) -> dict[torch.UntypedStorage, str]:
+    """The inputs of a graph by their memory. A view has that of its base, in the trace, too."""
     inputs: dict[torch.UntypedStorage, str] = {}
-    for node in program.graph.find_nodes(op="placeholder"):
+    for node in graph.find_nodes(op="placeholder"):
         value = node.meta.get("val")
         if isinstance(value, torch.Tensor):
             inputs.setdefault(value.untyped_storage(), node.name)
+    return inputs
+
+
+def updates_of_inputs(program: torch.export.ExportedProgram) -> Iterator[tuple[str, str, str]]:
+    """For each operand that a call updates: the op, the operand, and the input that it is of."""
+    inputs = input_memory(program.graph)
     for _, node in all_nodes(program.graph_module):  # torch.no_grad() has a graph of its own
         for name, updated in _updated(node):
             value = updated.meta.get("val")
-            if isinstance(value, torch.Tensor) and (storage := _storage(value)) in inputs:
+            if isinstance(value, torch.Tensor) and (storage := memory_of(value)) in inputs:
                 yield *_described(node, name), inputs[storage]
 
 
-def _storage(tensor: torch.Tensor) -> torch.UntypedStorage | None:
+def memory_of(tensor: torch.Tensor) -> torch.UntypedStorage | None:
     """The memory of a tensor in a trace; None in flex attention's functions."""
     try:
         return tensor.untyped_storage()

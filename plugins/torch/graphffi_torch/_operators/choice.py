@@ -122,6 +122,16 @@ def smallest(size: torch.SymInt) -> int:
     return max(1, int(size.node.shape_env.bound_sympy(size.node.expr).lower))
 
 
+def largest(size: torch.SymInt) -> int | None:
+    """The largest value of a size as torch takes it, or None if it has none."""
+    upper = size.node.shape_env.bound_sympy(size.node.expr).upper
+    return int(upper) if upper.is_Integer and upper < _MOST else None
+
+
+# Torch (2.10 to 2.15) takes sizes without a limit to be below it, and this for one of theirs.
+_MOST: Final = 2**62
+
+
 class _ForeignIntError(Exception):
     """A decision on an attribute."""
 
@@ -129,7 +139,8 @@ class _ForeignIntError(Exception):
 _SIGNS: Final = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 
 
-def _expression(value: Any) -> Any:
+def expression_of(value: Any) -> Any:
+    """Sympy's expression of a symbol; a number is its own."""
     return value.node.expr if isinstance(value, torch.SymInt) else value
 
 
@@ -148,7 +159,7 @@ def _holds_from_zero(comparison: Callable[[Any, Any], Any], a: Any, b: Any) -> b
     if not assumed:
         return True
     plain = {s: sympy.Symbol(s.name, integer=True, nonnegative=True) for s in assumed}
-    difference = sympy.expand(sympy.sympify(_expression(a) - _expression(b)).xreplace(plain))
+    difference = sympy.expand(sympy.sympify(expression_of(a) - expression_of(b)).xreplace(plain))
     facts = {
         "eq": (difference.is_zero,),
         "ne": (difference.is_zero,),

@@ -14,6 +14,7 @@ from graphffi.plugin import MISSING, call_device, flat
 from graphffi_torch._export.guard_text import Conditions
 from graphffi_torch._operators.choice import (
     chosen_kernel,
+    largest,
     run_rule,
     smallest,
     takes_sizes_for_granted,
@@ -272,5 +273,9 @@ class _TensorConditions:
             self._first[name] = own, what
         if isinstance(size, int):
             check(2, "eq", give(f"const {size}"), str(size), "the exported program")
-        elif is_limited and (least := smallest(size)) > 0:
+        elif is_limited:
+            least, opt_most = smallest(size), largest(size)
             check(2, "ge", give(f"const {least}"), f"{least} or more", "the exported program")
+            if opt_most is not None:
+                most = f"{opt_most} or less"
+                check(2, "le", give(f"const {opt_most}"), most, "the exported program")

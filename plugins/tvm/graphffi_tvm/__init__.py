@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Apache TVM plugin of graphffi: ops of exported PyTorch programs as calls in Relax modules."""
+
+from __future__ import annotations
+
+try:
+    import tvm as _tvm  # noqa: F401
+except ModuleNotFoundError as _error:
+    raise ImportError(
+        "graphffi_tvm: expected apache-tvm 0.27 or newer, got none; pip install apache-tvm"
+    ) from _error
+
+from graphffi_tvm._convert import convert_map as convert_map
+from graphffi_tvm._functions import function_names as function_names
+from graphffi_tvm._functions import register_functions as register_functions
+
+__all__ = ["convert_map", "function_names", "register_functions"]
