@@ -32,7 +32,11 @@ def cases() -> list[Case]:
     ours = graphffi_onnxruntime.model_op(twice)
     contenders = (
         ("graphffi", lambda x, y: ours.node([x], [y], X), twice),
-        ("by hand, C API", lambda x, y: helper.make_node("twice", [x], [y], domain="bench_hand"), by_hand),
+        (
+            "by hand, C API",
+            lambda x, y: helper.make_node("twice", [x], [y], domain="bench_hand"),
+            by_hand,
+        ),
         ("ONNX Runtime's Neg", lambda x, y: helper.make_node("Neg", [x], [y]), None),
     )  # fmt: skip
     return [

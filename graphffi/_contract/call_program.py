@@ -69,8 +69,8 @@ def trace_call(
     rules = trace_rules(definition, operands, attributes, _CheckedTrace)
     if rules.found.kernel.is_reference:
         raise NotImplementedError(
-            f"{definition.name}: kernels: expected one that fits the call, got the reference, which "
-            "runs in Python; add one with add_kernel"
+            f"{definition.name}: kernels: expected one that fits the call, got the reference, "
+            "which runs in Python; add one with add_kernel"
         )
     errors = {
         line: _error(definition.name, rules, line, names) for line in rules.trace.conditions()

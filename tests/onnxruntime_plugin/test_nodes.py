@@ -240,7 +240,7 @@ def error_of(call: Callable[[], Any]) -> str:
 
 def test_rules_say_their_errors(scale: graphffi.Op) -> None:
     run = session_for(scale, floats(2, 3), floats(2, 3))
-    with pytest.raises(ValueError) as eager:
+    with pytest.raises(ValueError, match="scale") as eager:
         scale(floats(2, 3), floats(2, 4))
     text = error_of(lambda: run(floats(2, 3), floats(2, 4)))
     assert text.endswith(f"ValueError: {eager.value}")
