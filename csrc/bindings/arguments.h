@@ -23,6 +23,9 @@ struct Env {
   DLPackManagedTensorAllocator as_good = nullptr;  ///< may stay in place of that one
 };
 
+/// Thrown for an argument that is part of a graph which is being made.
+struct TracedArgument {};
+
 /// Converts the arguments of one call and owns every temporary. Lives on the caller's stack, under
 /// the GIL; made before the call's CallFrame, which gets its loans. Up to kInline of them cost no
 /// allocation.
@@ -37,6 +40,9 @@ class Arguments {
   ~Arguments();
   Arguments(const Arguments&) = delete;
   Arguments& operator=(const Arguments&) = delete;
+
+  /// Has TracedArgument thrown in place of the error that such a value is.
+  void ReportTraced() { reports_traced_ = true; }
 
   /// Names the next value for errors: `bank` ("argument #") and `index`.
   void SetPosition(const char* bank, Py_ssize_t index) {
@@ -72,13 +78,16 @@ class Arguments {
   TVMFFIAny OwnMapping(PyObject* value);
   TVMFFIAny FromStr(PyObject* value);
   TVMFFIAny FromInt(PyObject* value);
+  TVMFFIAny FromSymbol(PyObject* value);
   TVMFFIAny FromBigInt(PyObject* value);
   std::string Position() const;
   [[noreturn]] void FailValue(PyObject* type, const char* expected, const std::string& actual);
   [[noreturn]] void FailTensor(PyObject* value);
+  [[noreturn]] void FailTraced(PyObject* value);
 
   PyObject* opt_subject_;
   const bool takes_big_ints_;
+  bool reports_traced_ = false;
   const char* bank_ = "argument #";
   Py_ssize_t index_ = 0;
   Loans loans_{kLending};  // their sources are Python objects

@@ -112,6 +112,10 @@ ArgumentKind ForeignKind(PyTypeObject* type) {
   if (HasBase(type, "numpy.ma", "MaskedArray") || HasBase(type, "numpy.ma.core", "MaskedArray")) {
     return ArgumentKind::kUnknown;
   }
+  if (IsNamed(type, "torch", "SymInt") || IsNamed(type, "torch", "SymFloat") ||
+      IsNamed(type, "torch", "SymBool") || IsNamed(type, "torch.fx.proxy", "Proxy")) {
+    return ArgumentKind::kSymbol;
+  }
   if (HasProtocol(type, "__chandle__")) return ArgumentKind::kForeignObject;
   if (HasProtocol(type, "__dlpack__")) return ArgumentKind::kDLPack;
   if (HasProtocol(type, "__cuda_stream__")) return ArgumentKind::kStream;
